@@ -1,0 +1,224 @@
+/// Whose fault an error is; the only part of an error that a peer is told
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Class {
+    /// The application or host used the core wrongly.
+    Usage = 1,
+    /// Bytes from outside do not follow the specification.
+    Malformed = 2,
+    /// A peer sent well-formed bytes that it must not send.
+    Misbehaved = 3,
+    /// A peer speaks another network, version or suite, or is another peer.
+    Incompatible = 4,
+    /// Nobody answered.
+    Unreachable = 5,
+    /// A limit was reached.
+    Limit = 6,
+    /// The store failed.
+    Store = 7,
+    /// A service refused or is not there.
+    Service = 8,
+}
+
+macro_rules! codes {
+    ($( $(#[doc = $doc:literal])+ $value:literal $name:ident $text:literal )*) => {
+        /// The table of error codes; the high byte is the [`Class`]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u16)]
+        #[non_exhaustive]
+        pub enum Code {
+            $( $(#[doc = $doc])+ $name = $value ),*
+        }
+
+        impl Code {
+            /// Every code, in order.
+            pub const ALL: &'static [Self] = &[$( Self::$name ),*];
+
+            /// The code with this number.
+            #[must_use]
+            pub fn from_u16(value: u16) -> Option<Self> {
+                match value {
+                    $( $value => Some(Self::$name), )*
+                    _ => None,
+                }
+            }
+
+            /// Stable name for programs, in CamelCase.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $( Self::$name => stringify!($name) ),* }
+            }
+
+            /// What happened and what to do, for the operator.
+            #[must_use]
+            pub fn text(self) -> &'static str {
+                match self { $( Self::$name => $text ),* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// An input's payload does not fit its kind.
+    0x0101 BadInput "the host sent an input that does not decode: host and core.wasm are of different versions"
+    /// A command names a stream that is not open.
+    0x0102 UnknownStream "the stream is not open any more"
+    /// A command names a path that is not open.
+    0x0103 UnknownPath "the path is not open"
+    /// More bytes than the credit allows.
+    0x0104 OverCredit "more bytes were sent on a stream than its credit allows: wait for StreamCredit"
+    /// The configuration is not usable.
+    0x0105 BadConfig "the configuration is not usable"
+    /// A name is empty, too long or not lower-case letters, digits, dots and hyphens.
+    0x0106 BadName "a service name has 1 to 63 characters out of a-z, 0-9, '-' and '.'"
+    /// An address is not a URL of a scheme that is known.
+    0x0107 BadAddress "an address is a URL such as wss://host/path#peer-id"
+    /// A bootstrap without a peer id.
+    0x0108 UnpinnedBootstrap "the bootstrap has no #peer-id: append it, or allow trustOnFirstUse"
+    /// The node has not joined yet.
+    0x0109 NotJoined "the node is not in a ring: join first"
+    /// The command was cancelled.
+    0x010A Cancelled "the command was cancelled"
+    /// A leaf was asked to do what only members can.
+    0x010B NotMember "only a member of the ring can do this"
+    /// A grant that does not fit this node.
+    0x010C BadGrant "the grant is for another peer, name or network, or has expired: ask the owner for a new one"
+
+    /// A frame or message does not decode.
+    0x0201 BadFrame "a frame does not follow the specification"
+    /// A message is not in its one deterministic encoding.
+    0x0202 BadMessage "a message does not follow the specification"
+    /// A record, association or grant does not decode.
+    0x0203 BadRecord "a record does not follow the specification"
+    /// A frame is larger than its limit.
+    0x0204 FrameTooLarge "a frame is larger than the limit"
+
+    /// A packet does not open with the session's key.
+    0x0301 BadSeal "a packet does not open with the session's key"
+    /// A packet was seen before or is too old.
+    0x0302 Replayed "a packet was seen before or is older than the window"
+    /// A signature does not verify.
+    0x0303 BadSignature "a signature does not verify"
+    /// A handshake message does not verify.
+    0x0304 BadHandshake "a handshake message does not verify"
+    /// A peer sent more than its credit.
+    0x0305 PeerOverCredit "the peer sent more than its credit allows"
+    /// A stream frame that fits no stream.
+    0x0306 BadStream "the peer used a stream against its rules"
+    /// A record is expired, not yet valid, or older than one already known.
+    0x0307 StaleRecord "a record has expired, is from the future, or is older than one already known"
+    /// A record claims an address that nobody may be sent to.
+    0x0308 ForbiddenAddress "a record holds a private, loopback or metadata address: allow private addresses if that is meant"
+    /// An answer makes no progress towards the id that was looked up.
+    0x0309 NoProgress "an answer came no closer to the id that was looked up"
+    /// A cookie does not fit.
+    0x030A BadCookie "a handshake cookie does not fit"
+    /// A frame for a session that does not exist.
+    0x030B UnknownSession "a frame for a session that does not exist"
+    /// A store for an id that another node is responsible for.
+    0x030C NotResponsible "another node is responsible for this id"
+
+    /// The peer is in another network.
+    0x0401 WrongNetwork "the peer is in another network: compare the network's name, admission mode and constants"
+    /// Another peer answers at this address.
+    0x0402 WrongPeer "another peer answers at this address: the #peer-id is wrong, or the address is somebody else's"
+    /// The peer speaks another version of the protocol.
+    0x0403 WrongVersion "the peer speaks another version of the protocol: upgrade the older one"
+    /// The peer speaks another suite.
+    0x0404 WrongSuite "the peer speaks another suite of algorithms"
+
+    /// No path to the peer could be opened.
+    0x0501 DialFailed "no path to the peer could be opened: is it running, and is its address right?"
+    /// The peer did not answer in time.
+    0x0502 TimedOut "the peer did not answer in time"
+    /// The path or session ended while an answer was awaited.
+    0x0503 Disconnected "the connection to the peer ended"
+    /// The peer cannot be dialled from here and is attached to no member that is known.
+    0x0504 NoRoute "no address of the peer can be dialled from here"
+    /// No bootstrap answered.
+    0x0505 NoBootstrap "no bootstrap answered: check their addresses and that one of them runs"
+    /// A peer said that it cannot go on with the session.
+    0x0506 PeerClosed "the peer closed the session"
+
+    /// Too many half-open handshakes.
+    0x0601 TooManyHandshakes "too many handshakes are half open"
+    /// Too many sessions.
+    0x0602 TooManySessions "too many sessions are open"
+    /// Too many streams.
+    0x0603 TooManyStreams "too many streams are open with this peer"
+    /// Too many paths.
+    0x0604 TooManyPaths "too many paths are open"
+    /// Too many associations.
+    0x0605 TooManyAssociations "too many associations are stored under this id"
+    /// Too many commands or messages are in flight.
+    0x0606 TooManyRequests "too many requests are in flight"
+    /// A value is larger than its limit.
+    0x0607 TooLarge "a value is larger than its limit"
+    /// The random bytes are used up.
+    0x0608 NoEntropy "the host has not given fresh random bytes"
+
+    /// The store failed.
+    0x0701 StoreFailed "the store failed: see the host's log"
+    /// What the store holds does not decode.
+    0x0702 StoreCorrupt "the store holds bytes that this node did not write: restore a copy, or move it away and let the node fetch its state anew"
+    /// What the store holds was written by a newer version.
+    0x0703 StoreTooNew "the store was written by a newer version: run that version"
+
+    /// Nobody serves the name.
+    0x0801 NoProvider "nobody serves this name"
+    /// The peer does not serve the name.
+    0x0802 NoService "the peer does not serve this name"
+    /// A provider's proof that it may serve an owned name does not verify.
+    0x0803 NotGranted "the peer may not serve this name: its owner has granted it to others"
+    /// The application gave the stream up.
+    0x0804 StreamRefused "the service gave up the request"
+    /// The service's handler failed.
+    0x0805 HandlerFailed "the service's handler failed: see its log"
+    /// The service did not take the request in time.
+    0x0806 Deadline "the deadline passed"
+}
+
+impl Code {
+    /// Number of the code.
+    #[must_use]
+    pub fn as_u16(self) -> u16 {
+        self as u16
+    }
+
+    /// Whose fault it is.
+    #[must_use]
+    pub fn class(self) -> Class {
+        match self.as_u16() >> 8 {
+            1 => Class::Usage,
+            2 => Class::Malformed,
+            3 => Class::Misbehaved,
+            4 => Class::Incompatible,
+            5 => Class::Unreachable,
+            6 => Class::Limit,
+            7 => Class::Store,
+            _ => Class::Service,
+        }
+    }
+}
+
+impl core::fmt::Display for Code {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{} ({})", self.text(), self.name())
+    }
+}
+
+impl core::error::Error for Code {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_leads_back_to_its_code() {
+        for code in Code::ALL {
+            assert_eq!(Code::from_u16(code.as_u16()), Some(*code));
+            assert_eq!(code.class() as u16, code.as_u16() >> 8, "{}", code.name());
+        }
+        assert_eq!(Code::from_u16(0), None);
+    }
+}

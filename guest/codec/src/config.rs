@@ -1,0 +1,130 @@
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::cbor::{Decoder, Encoder};
+use crate::field::Malformed;
+
+/// What part a node takes in the ring
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Attached to members that relay for it; owns no key space.
+    Leaf,
+    /// Can be dialled at its addresses and owns key space.
+    Member,
+}
+
+/// What a core is created with
+///
+/// ```cddl
+/// config = [version: 1, seed: bytes .size 32, entropy: bytes .size 32, network: text, role: 0 / 1,
+///           addresses: [* text], bootstraps: [* text], dials: [* text], private: bool,
+///           trust-on-first-use: bool, idle-ms: uint, domain: text]
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Config {
+    /// The master seed; the key of each network is derived from it. Secret.
+    pub seed: [u8; 32],
+    /// Fresh random bytes of this start, never used before. Secret.
+    pub entropy: [u8; 32],
+    /// Name of the network, 1 to 63 characters.
+    pub network: String,
+    /// Member or leaf.
+    pub role: Role,
+    /// URLs at which this node can be dialled, at most 8.
+    pub addresses: Vec<String>,
+    /// `url#peer-id` of nodes to join through.
+    pub bootstraps: Vec<String>,
+    /// URL schemes that the host can dial, without the colon.
+    pub dials: Vec<String>,
+    /// Whether private, loopback and link-local addresses in records may be dialled.
+    pub allow_private: bool,
+    /// Whether a bootstrap without a peer id is accepted.
+    pub trust_on_first_use: bool,
+    /// How long the node may sleep when nothing happens, in milliseconds; 60,000 where waking costs money.
+    pub idle_ms: u64,
+    /// Label of what fails together with this node (a platform, a region); may be empty.
+    pub domain: String,
+}
+
+/// Longest list of addresses or bootstraps: a record holds 8 addresses, a configuration may name some more bootstraps.
+const MAX_LIST: usize = 64;
+/// Longest URL.
+const MAX_URL: usize = 512;
+
+impl Config {
+    /// The encoding that `create` takes.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut encoder = Encoder::new(&mut out);
+        encoder
+            .array(12)
+            .uint(1)
+            .bytes(&self.seed)
+            .bytes(&self.entropy)
+            .text(&self.network);
+        encoder.uint(u64::from(self.role == Role::Member));
+        for list in [&self.addresses, &self.bootstraps, &self.dials] {
+            encoder.array(list.len());
+            for text in list {
+                encoder.text(text);
+            }
+        }
+        encoder
+            .bool(self.allow_private)
+            .bool(self.trust_on_first_use)
+            .uint(self.idle_ms)
+            .text(&self.domain);
+        out
+    }
+
+    /// Reads what `create` was given.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the bytes are no configuration of this version.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut decoder = Decoder::new(bytes);
+        decoder.array_of(12)?;
+        if decoder.uint()? != 1 {
+            return Err(Malformed);
+        }
+        let config = Self {
+            seed: decoder.fixed()?,
+            entropy: decoder.fixed()?,
+            network: decoder.text(MAX_URL)?.into(),
+            role: if decoder.uint_max(1)? == 1 {
+                Role::Member
+            } else {
+                Role::Leaf
+            },
+            addresses: decode_list(&mut decoder)?,
+            bootstraps: decode_list(&mut decoder)?,
+            dials: decode_list(&mut decoder)?,
+            allow_private: decoder.bool()?,
+            trust_on_first_use: decoder.bool()?,
+            idle_ms: decoder.uint()?,
+            domain: decoder.text(MAX_URL)?.into(),
+        };
+        decoder.finish()?;
+        Ok(config)
+    }
+}
+
+fn decode_list(decoder: &mut Decoder<'_>) -> Result<Vec<String>, Malformed> {
+    let len = decoder.array(MAX_LIST)?;
+    (0..len)
+        .map(|_| decoder.text(MAX_URL).map(String::from))
+        .collect()
+}
+
+/// Says nothing of the secrets
+impl core::fmt::Debug for Config {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Config")
+            .field("network", &self.network)
+            .field("role", &self.role)
+            .field("addresses", &self.addresses)
+            .field("bootstraps", &self.bootstraps)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,144 @@
+//! HTTP on a stream: how hosts write requests and answers.
+//!
+//! The head of a request travels as the `head` of the stream's opening, its body as the stream's bytes. An answer
+//! is a `u32` length, a head of that many bytes, then its body.
+//!
+//! ```cddl
+//! request-head  = [method: text, path: text, headers: [* [name: text, value: text]]]
+//! response-head = [status: uint, headers: [* [name: text, value: text]]]
+//! ```
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::cbor::{Decoder, Encoder};
+use crate::field::Malformed;
+
+/// Longest head of a request or answer, in bytes: what common servers take, and one frame of a stream.
+pub const MAX_HEAD: usize = 16 * 1024;
+/// Most headers of one message, as in common servers.
+pub const MAX_HEADERS: usize = 128;
+
+/// Headers in their order, names in lower case
+pub type Headers = Vec<(String, String)>;
+
+/// Head of a request
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestHead {
+    /// Method, such as `GET`.
+    pub method: String,
+    /// Path and query, from the first slash on.
+    pub path: String,
+    /// Headers.
+    pub headers: Headers,
+}
+
+/// Head of an answer
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResponseHead {
+    /// Status code, 200 to 599.
+    pub status: u16,
+    /// Headers.
+    pub headers: Headers,
+}
+
+impl RequestHead {
+    /// Encodes the head.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        Encoder::new(&mut out)
+            .array(3)
+            .text(&self.method)
+            .text(&self.path);
+        encode_headers(&self.headers, &mut out);
+        out
+    }
+
+    /// Decodes a head.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the bytes are none, or longer than [`MAX_HEAD`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut decoder = bounded(bytes)?;
+        decoder.array_of(3)?;
+        let method = decoder.text(32)?.into();
+        let path: String = decoder.text(MAX_HEAD)?.into();
+        if !path.starts_with('/') {
+            return Err(Malformed);
+        }
+        let headers = decode_headers(&mut decoder)?;
+        decoder.finish()?;
+        Ok(Self {
+            method,
+            path,
+            headers,
+        })
+    }
+}
+
+impl ResponseHead {
+    /// Encodes the head with its `u32` length before it.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::from([0; 4]);
+        Encoder::new(&mut out).array(2).uint(u64::from(self.status));
+        encode_headers(&self.headers, &mut out);
+        let len = u32::try_from(out.len() - 4).expect("a head is shorter than 4 GiB");
+        out[..4].copy_from_slice(&len.to_le_bytes());
+        out
+    }
+
+    /// Decodes a head at the start of an answer's bytes: the head and how many bytes it took, or `None` while there
+    /// are too few.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the bytes are no head, or longer than [`MAX_HEAD`].
+    pub fn decode(bytes: &[u8]) -> Result<Option<(Self, usize)>, Malformed> {
+        let Some((len, rest)) = bytes.split_first_chunk::<4>() else {
+            return Ok(None);
+        };
+        let len = usize::try_from(u32::from_le_bytes(*len)).map_err(|_| Malformed)?;
+        if len > MAX_HEAD {
+            return Err(Malformed);
+        }
+        let Some(head) = rest.get(..len) else {
+            return Ok(None);
+        };
+        let mut decoder = bounded(head)?;
+        decoder.array_of(2)?;
+        let status = u16::try_from(decoder.uint_max(599)?).map_err(|_| Malformed)?;
+        if status < 200 {
+            return Err(Malformed);
+        }
+        let headers = decode_headers(&mut decoder)?;
+        decoder.finish()?;
+        Ok(Some((Self { status, headers }, 4 + len)))
+    }
+}
+
+fn bounded(bytes: &[u8]) -> Result<Decoder<'_>, Malformed> {
+    if bytes.len() <= MAX_HEAD {
+        Ok(Decoder::new(bytes))
+    } else {
+        Err(Malformed)
+    }
+}
+
+fn encode_headers(headers: &Headers, out: &mut Vec<u8>) {
+    let mut encoder = Encoder::new(out);
+    encoder.array(headers.len());
+    for (name, value) in headers {
+        encoder.array(2).text(name).text(value);
+    }
+}
+
+fn decode_headers(decoder: &mut Decoder<'_>) -> Result<Headers, Malformed> {
+    let len = decoder.array(MAX_HEADERS)?;
+    (0..len)
+        .map(|_| {
+            decoder.array_of(2)?;
+            Ok((decoder.text(256)?.into(), decoder.text(MAX_HEAD)?.into()))
+        })
+        .collect()
+}

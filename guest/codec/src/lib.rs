@@ -1,0 +1,39 @@
+//! The boundary between a selfsame core and its host.
+//!
+//! A host calls the core with one *batch* of inputs and gets one batch of outputs back. This crate defines
+//! both, the deterministic CBOR in which anything hashed or signed is written, and the table of error codes.
+//! It is `no_std`, has no dependencies and is mirrored in TypeScript; golden vectors keep the two equal.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod batch;
+pub use batch::{BatchReader, BatchWriter, Item, ItemKind};
+
+pub mod cbor;
+
+mod code;
+pub use code::{Class, Code};
+
+mod config;
+pub use config::{Config, Role};
+
+mod field;
+pub use field::{Field, Malformed, Reader};
+
+pub mod http;
+
+mod input;
+pub use input::{Input, PathKind};
+
+mod operation;
+pub use operation::{Entries, EntryWriter, Operation, OperationWriter, Operations};
+
+mod output;
+pub use output::{EventKind, LogLevel, Output};
+
+pub mod reply;
+
+/// Version of the boundary, returned by the export `abi_version`.
+pub const ABI_VERSION: u32 = 1;

@@ -1,0 +1,272 @@
+//! Bodies of replies to commands.
+//!
+//! ```cddl
+//! node      = [id: bytes .size 32, role: 0 / 1, addresses: [* text], domain: text]
+//! providers = [* [peer: bytes .size 32, version: text, weight: uint, node / null]]
+//! status    = [id: bytes .size 32, network: text, role: 0 / 1, joined: bool, addresses: [* text],
+//!              predecessor: node / null, successors: [* node], fingers: [* node], relays: [* node],
+//!              peers: [* bytes .size 32], services: [* [name: text, version: text, weight: uint]],
+//!              objects: uint, counters: [* [name: text, uint]]]
+//! ```
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::cbor::{Decoder, Encoder};
+use crate::config::Role;
+use crate::field::Malformed;
+
+/// Longest list in a reply; the core's own limits are below it.
+const MAX_ITEMS: usize = 65_536;
+/// Longest text in a reply.
+const MAX_TEXT: usize = 1024;
+
+/// A node of the ring, as its signed record describes it
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Peer id.
+    pub id: [u8; 32],
+    /// Member or leaf.
+    pub role: Role,
+    /// URLs at which it can be dialled.
+    pub addresses: Vec<String>,
+    /// Label of what fails together with it.
+    pub domain: String,
+}
+
+/// A peer that serves a name
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Provider {
+    /// Peer id.
+    pub peer: [u8; 32],
+    /// Version it serves; may be empty.
+    pub version: String,
+    /// Its share of the requests relative to others.
+    pub weight: u16,
+    /// Where it is, if the association said so.
+    pub node: Option<Node>,
+}
+
+/// A name that this node publishes
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// The name.
+    pub name: String,
+    /// Version; may be empty.
+    pub version: String,
+    /// Weight.
+    pub weight: u16,
+}
+
+/// What a node knows of itself and the ring
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Its peer id.
+    pub id: [u8; 32],
+    /// Name of the network.
+    pub network: String,
+    /// Member or leaf.
+    pub role: Role,
+    /// Whether it has joined.
+    pub joined: bool,
+    /// Its own addresses.
+    pub addresses: Vec<String>,
+    /// The member before it on the ring.
+    pub predecessor: Option<Node>,
+    /// The members after it, nearest first.
+    pub successors: Vec<Node>,
+    /// Members further away, each once.
+    pub fingers: Vec<Node>,
+    /// Members that relay for this leaf.
+    pub relays: Vec<Node>,
+    /// Peers with a live session.
+    pub peers: Vec<[u8; 32]>,
+    /// Names it publishes.
+    pub services: Vec<Service>,
+    /// Associations that it stores for others.
+    pub objects: u64,
+    /// What was counted since the start: name and value.
+    pub counters: Vec<(String, u64)>,
+}
+
+impl Node {
+    /// Appends the node.
+    pub fn encode_into(&self, encoder: &mut Encoder<'_>) {
+        encoder
+            .array(4)
+            .bytes(&self.id)
+            .uint(u64::from(self.role == Role::Member));
+        encode_texts(encoder, &self.addresses);
+        encoder.text(&self.domain);
+    }
+
+    /// Reads a node.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the next value is none.
+    pub fn decode_from(decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        decoder.array_of(4)?;
+        Ok(Self {
+            id: decoder.fixed()?,
+            role: decode_role(decoder)?,
+            addresses: decode_texts(decoder)?,
+            domain: decoder.text(MAX_TEXT)?.into(),
+        })
+    }
+}
+
+/// Encodes the reply to `Find`.
+#[must_use]
+pub fn encode_providers(providers: &[Provider]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut encoder = Encoder::new(&mut out);
+    encoder.array(providers.len());
+    for provider in providers {
+        encoder
+            .array(4)
+            .bytes(&provider.peer)
+            .text(&provider.version)
+            .uint(u64::from(provider.weight));
+        encode_option(&mut encoder, provider.node.as_ref());
+    }
+    out
+}
+
+/// Decodes the reply to `Find`.
+///
+/// # Errors
+/// [`Malformed`] when the bytes are none.
+pub fn decode_providers(bytes: &[u8]) -> Result<Vec<Provider>, Malformed> {
+    let mut decoder = Decoder::new(bytes);
+    let providers = decode_list(&mut decoder, |decoder| {
+        decoder.array_of(4)?;
+        Ok(Provider {
+            peer: decoder.fixed()?,
+            version: decoder.text(MAX_TEXT)?.into(),
+            weight: decode_weight(decoder)?,
+            node: decode_option(decoder)?,
+        })
+    })?;
+    decoder.finish()?;
+    Ok(providers)
+}
+
+impl Status {
+    /// Encodes the reply to `Status`.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut encoder = Encoder::new(&mut out);
+        encoder
+            .array(13)
+            .bytes(&self.id)
+            .text(&self.network)
+            .uint(u64::from(self.role == Role::Member));
+        encoder.bool(self.joined);
+        encode_texts(&mut encoder, &self.addresses);
+        encode_option(&mut encoder, self.predecessor.as_ref());
+        for nodes in [&self.successors, &self.fingers, &self.relays] {
+            encoder.array(nodes.len());
+            nodes.iter().for_each(|node| node.encode_into(&mut encoder));
+        }
+        encoder.array(self.peers.len());
+        for peer in &self.peers {
+            encoder.bytes(peer);
+        }
+        encoder.array(self.services.len());
+        for service in &self.services {
+            encoder
+                .array(3)
+                .text(&service.name)
+                .text(&service.version)
+                .uint(u64::from(service.weight));
+        }
+        encoder.uint(self.objects).array(self.counters.len());
+        for (name, value) in &self.counters {
+            encoder.array(2).text(name).uint(*value);
+        }
+        out
+    }
+
+    /// Decodes the reply to `Status`.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the bytes are none.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut decoder = Decoder::new(bytes);
+        decoder.array_of(13)?;
+        let status = Self {
+            id: decoder.fixed()?,
+            network: decoder.text(MAX_TEXT)?.into(),
+            role: decode_role(&mut decoder)?,
+            joined: decoder.bool()?,
+            addresses: decode_texts(&mut decoder)?,
+            predecessor: decode_option(&mut decoder)?,
+            successors: decode_list(&mut decoder, Node::decode_from)?,
+            fingers: decode_list(&mut decoder, Node::decode_from)?,
+            relays: decode_list(&mut decoder, Node::decode_from)?,
+            peers: decode_list(&mut decoder, Decoder::fixed)?,
+            services: decode_list(&mut decoder, |decoder| {
+                decoder.array_of(3)?;
+                Ok(Service {
+                    name: decoder.text(MAX_TEXT)?.into(),
+                    version: decoder.text(MAX_TEXT)?.into(),
+                    weight: decode_weight(decoder)?,
+                })
+            })?,
+            objects: decoder.uint()?,
+            counters: decode_list(&mut decoder, |decoder| {
+                decoder.array_of(2)?;
+                Ok((decoder.text(MAX_TEXT)?.into(), decoder.uint()?))
+            })?,
+        };
+        decoder.finish()?;
+        Ok(status)
+    }
+}
+
+fn encode_texts(encoder: &mut Encoder<'_>, texts: &[String]) {
+    encoder.array(texts.len());
+    for text in texts {
+        encoder.text(text);
+    }
+}
+
+fn encode_option(encoder: &mut Encoder<'_>, node: Option<&Node>) {
+    match node {
+        Some(node) => node.encode_into(encoder),
+        None => _ = encoder.null(),
+    }
+}
+
+fn decode_role(decoder: &mut Decoder<'_>) -> Result<Role, Malformed> {
+    Ok(if decoder.uint_max(1)? == 1 {
+        Role::Member
+    } else {
+        Role::Leaf
+    })
+}
+
+fn decode_weight(decoder: &mut Decoder<'_>) -> Result<u16, Malformed> {
+    u16::try_from(decoder.uint()?).map_err(|_| Malformed)
+}
+
+fn decode_texts(decoder: &mut Decoder<'_>) -> Result<Vec<String>, Malformed> {
+    decode_list(decoder, |decoder| decoder.text(MAX_TEXT).map(String::from))
+}
+
+fn decode_option(decoder: &mut Decoder<'_>) -> Result<Option<Node>, Malformed> {
+    if decoder.null() {
+        Ok(None)
+    } else {
+        Node::decode_from(decoder).map(Some)
+    }
+}
+
+fn decode_list<'a, T>(
+    decoder: &mut Decoder<'a>,
+    mut item: impl FnMut(&mut Decoder<'a>) -> Result<T, Malformed>,
+) -> Result<Vec<T>, Malformed> {
+    let len = decoder.array(MAX_ITEMS)?;
+    (0..len).map(|_| item(decoder)).collect()
+}

@@ -1,0 +1,1 @@
+//! Embed a selfsame node in a Rust program.
