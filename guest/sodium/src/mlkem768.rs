@@ -1,0 +1,77 @@
+//! ML-KEM-768 key encapsulation (FIPS 203).
+
+use core::fmt;
+
+use crate::{Rejected, SharedSecret, ffi, memory};
+
+/// Length of a public (encapsulation) key.
+pub const PUBLIC_KEY_BYTES: usize = 1184;
+/// Length of the expanded secret (decapsulation) key.
+pub const SECRET_KEY_BYTES: usize = 2400;
+/// Length of a ciphertext.
+pub const CIPHERTEXT_BYTES: usize = 1088;
+/// Length of the seed (d, then z) that a key pair is made from.
+pub const SEED_BYTES: usize = 64;
+/// Length of the randomness that one encapsulation consumes.
+pub const ENCAPSULATION_SEED_BYTES: usize = 32;
+
+/// A secret key; wiped when dropped.
+///
+/// It can only be made from a seed, so a malformed one cannot exist.
+pub struct SecretKey([u8; SECRET_KEY_BYTES]);
+
+impl SecretKey {
+    /// The expanded key in the encoding of FIPS 203.
+    pub const fn as_bytes(&self) -> &[u8; SECRET_KEY_BYTES] {
+        &self.0
+    }
+}
+
+impl Drop for SecretKey {
+    fn drop(&mut self) {
+        memory::wipe(&mut self.0);
+    }
+}
+
+impl fmt::Debug for SecretKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("mlkem768::SecretKey(..)")
+    }
+}
+
+/// The key pair that belongs to a seed.
+pub fn keypair(seed: &[u8; SEED_BYTES]) -> (SecretKey, [u8; PUBLIC_KEY_BYTES]) {
+    let mut secret = SecretKey([0; SECRET_KEY_BYTES]);
+    let mut public = [0; PUBLIC_KEY_BYTES];
+    ffi::mlkem768_seed_keypair(&mut public, &mut secret.0, seed);
+    (secret, public)
+}
+
+/// A fresh shared secret and its ciphertext for the owner of `public_key`; `seed` must never be used twice.
+///
+/// # Errors
+///
+/// [`Rejected`] when a coefficient of the public key is not reduced (FIPS 203, 7.2).
+pub fn encapsulate(
+    public_key: &[u8; PUBLIC_KEY_BYTES],
+    seed: &[u8; ENCAPSULATION_SEED_BYTES],
+) -> Result<([u8; CIPHERTEXT_BYTES], SharedSecret), Rejected> {
+    let mut ciphertext = [0; CIPHERTEXT_BYTES];
+    let mut shared = SharedSecret::zeroed();
+    ffi::mlkem768_enc_deterministic(&mut ciphertext, shared.as_mut(), public_key, seed)?;
+    Ok((ciphertext, shared))
+}
+
+/// The secret inside a ciphertext. A ciphertext made for another key gives an unrelated secret, not an error.
+///
+/// # Errors
+///
+/// [`Rejected`] when libsodium refuses the input, which version 1.0.22 never does.
+pub fn decapsulate(
+    secret: &SecretKey,
+    ciphertext: &[u8; CIPHERTEXT_BYTES],
+) -> Result<SharedSecret, Rejected> {
+    let mut shared = SharedSecret::zeroed();
+    ffi::mlkem768_dec(shared.as_mut(), ciphertext, &secret.0)?;
+    Ok(shared)
+}
