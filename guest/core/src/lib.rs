@@ -1,1 +1,13 @@
-//! core
+//! The protocols of selfsame as one sans-I/O state machine.
+//!
+//! Bytes go in with the time, bytes come out: the core knows no socket, clock, thread or random source. Each
+//! module uses only those above it in this list; [`node`] composes them and speaks the boundary of
+//! [`selfsame_codec`].
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod random;
+
+pub mod identity;
