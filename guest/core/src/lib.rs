@@ -11,3 +11,7 @@ extern crate alloc;
 pub mod random;
 
 pub mod identity;
+
+pub mod handshake;
+
+pub mod channel;

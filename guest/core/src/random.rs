@@ -21,7 +21,7 @@ impl Random {
     #[must_use]
     pub fn new(entropy: &[u8; 32]) -> Self {
         Self {
-            key: *entropy,
+            key: Zeroizing::new(*entropy),
             draws: 0,
         }
     }

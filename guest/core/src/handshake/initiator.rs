@@ -1,0 +1,116 @@
+use alloc::vec::Vec;
+
+use selfsame_codec::Code;
+use selfsame_sodium::xwing;
+
+use super::transcript::{
+    HandshakeKeys, SessionSecrets, Signer, hash_answer, hash_offer, open_proof, seal_proof, session_keys,
+};
+use super::wire::{
+    COOKIE_BYTES, HEADER_BYTES, Header, INITIATION_BYTES, Kind, NONCE_BYTES, RESPONSE_CLEAR_BYTES,
+    UNCOOKIED_BYTES,
+};
+use crate::identity::{Identity, PeerId};
+use crate::random::Random;
+
+/// The side that begins, between m1 and m3
+pub struct Initiator {
+    secret: xwing::SecretKey,
+    initiation: Vec<u8>,
+    target: Option<PeerId>,
+    index: u32,
+}
+
+impl Initiator {
+    /// Begins a handshake with `target`, or with whoever answers; `index` is our number for the session.
+    #[must_use]
+    pub fn new(identity: &Identity, random: &mut Random, target: Option<PeerId>, index: u32) -> Self {
+        let (secret, key) = xwing::keypair(&random.secret());
+        let mut initiation = Vec::with_capacity(INITIATION_BYTES);
+        initiation
+            .extend_from_slice(&Header::new(Kind::Initiation, index, 0, &identity.network()).to_bytes());
+        initiation.extend_from_slice(&key);
+        initiation.extend_from_slice(&random.bytes::<NONCE_BYTES>());
+        initiation.extend_from_slice(&target.map_or([0; 32], |id| id.0));
+        initiation.extend_from_slice(&[0; COOKIE_BYTES]);
+        Self {
+            secret,
+            initiation,
+            target,
+            index,
+        }
+    }
+
+    /// m1, to send now or again.
+    #[must_use]
+    pub fn initiation(&self) -> &[u8] {
+        &self.initiation
+    }
+
+    /// Puts the responder's cookie into m1; it must be sent again.
+    pub fn set_cookie(&mut self, cookie: &[u8; COOKIE_BYTES]) {
+        self.initiation[UNCOOKIED_BYTES..].copy_from_slice(cookie);
+    }
+
+    /// Takes m2 and gives m3, with `payload` in it, and the session. When it fails nothing has changed.
+    ///
+    /// # Errors
+    /// What is wrong with m2; [`Code::WrongPeer`] when it is sound but from another peer than the target.
+    pub fn finish(
+        &self,
+        identity: &Identity,
+        frame: &[u8],
+        payload: &[u8],
+    ) -> Result<(SessionSecrets, Vec<u8>), Code> {
+        let network = identity.network();
+        let header = Header::parse(frame).map_err(|_| Code::BadFrame)?;
+        header.check(&network)?;
+        let (clear, sealed) = frame
+            .split_at_checked(RESPONSE_CLEAR_BYTES)
+            .ok_or(Code::BadFrame)?;
+        let ciphertext = clear[HEADER_BYTES..].first_chunk().ok_or(Code::BadFrame)?;
+        let shared = xwing::decapsulate(&self.secret, ciphertext).map_err(|_| Code::BadHandshake)?;
+        let offer = hash_offer(&self.initiation, clear);
+        let keys = HandshakeKeys::derive(&shared, &offer, &network);
+        let proof = open_proof(
+            &network,
+            Signer::Responder,
+            &offer,
+            &keys.responder,
+            &offer,
+            sealed,
+        )?;
+        if !proof.payload.is_empty() {
+            return Err(Code::BadFrame);
+        }
+        if self.target.is_some_and(|target| target != proof.peer) || proof.peer == identity.id() {
+            return Err(Code::WrongPeer);
+        }
+
+        let answer = hash_answer(&offer, sealed);
+        let header = Header::new(Kind::Confirmation, self.index, header.sender, &network).to_bytes();
+        let mut confirmation = header.to_vec();
+        let ad = [&answer[..], &header[..]].concat();
+        seal_proof(
+            identity,
+            Signer::Initiator(&proof.peer),
+            &answer,
+            &keys.initiator,
+            &ad,
+            payload,
+            &mut confirmation,
+        );
+
+        let (send, receive, session_id) = session_keys(&shared, &answer, &identity.id(), &proof.peer);
+        Ok((
+            SessionSecrets {
+                send,
+                receive,
+                session_id,
+                peer: proof.peer,
+                peer_key: proof.peer_key,
+            },
+            confirmation,
+        ))
+    }
+}

@@ -1,0 +1,183 @@
+use alloc::vec::Vec;
+
+use selfsame_codec::Code;
+use selfsame_sodium::SharedSecret;
+use selfsame_sodium::aead::{self, Key};
+use selfsame_sodium::hash::Hasher;
+use zeroize::Zeroizing;
+
+use super::wire::{MAX_EVIDENCE, PROOF_BYTES, SUITE, TAG_BYTES, VERSION};
+use crate::identity::{Identity, NetworkId, PeerId, PublicKey, Signature, labelled_hash};
+
+const OFFER: &str = "selfsame/1 handshake transcript offer";
+const ANSWER: &str = "selfsame/1 handshake transcript answer";
+const HANDSHAKE_KEYS: &str = "selfsame/1 handshake keys";
+const SESSION_KEYS: &str = "selfsame/1 session keys";
+const RESPONDER: &str = "selfsame/1 handshake responder signature";
+const INITIATOR: &str = "selfsame/1 handshake initiator signature";
+
+/// A handshake key seals one message, so its nonce is fixed.
+const ONLY_NONCE: [u8; aead::NONCE_BYTES] = [0; aead::NONCE_BYTES];
+
+/// What a session is made from, seen from one side
+pub struct SessionSecrets {
+    /// Seals what this side sends.
+    pub send: Key,
+    /// Opens what this side receives.
+    pub receive: Key,
+    /// The same on both sides, different for each session.
+    pub session_id: [u8; 16],
+    /// Who is at the other end.
+    pub peer: PeerId,
+    /// The key that proved it.
+    pub peer_key: PublicKey,
+}
+
+/// Hash of m1 and the clear part of m2.
+pub(super) fn hash_offer(initiation: &[u8], response_clear: &[u8]) -> [u8; 32] {
+    labelled_hash(OFFER, &[initiation, response_clear])
+}
+
+/// Hash of all of m1 and m2.
+pub(super) fn hash_answer(offer: &[u8; 32], response_sealed: &[u8]) -> [u8; 32] {
+    labelled_hash(ANSWER, &[offer, response_sealed])
+}
+
+/// The keys that seal m2 (the responder's) and m3 (the initiator's).
+pub(super) struct HandshakeKeys {
+    pub(super) responder: Key,
+    pub(super) initiator: Key,
+}
+
+impl HandshakeKeys {
+    pub(super) fn derive(secret: &SharedSecret, offer: &[u8; 32], network: &NetworkId) -> Self {
+        let mut hasher = Hasher::new_derive_key(HANDSHAKE_KEYS);
+        hasher.update(secret.as_bytes()).update(offer).update(&network.0);
+        let mut out = Zeroizing::new([0; 64]);
+        hasher.finish_into(&mut out[..]);
+        let (responder, initiator) = halves(&out);
+        Self { responder, initiator }
+    }
+}
+
+/// Derives a session's keys: the key of the initiator's packets, the key of the responder's, the session id.
+pub(super) fn session_keys(
+    secret: &SharedSecret,
+    answer: &[u8; 32],
+    initiator: &PeerId,
+    responder: &PeerId,
+) -> (Key, Key, [u8; 16]) {
+    let mut hasher = Hasher::new_derive_key(SESSION_KEYS);
+    hasher
+        .update(secret.as_bytes())
+        .update(answer)
+        .update(&initiator.0)
+        .update(&responder.0);
+    let mut out = Zeroizing::new([0; 80]);
+    hasher.finish_into(&mut out[..]);
+    let (keys, id) = out.split_first_chunk::<64>().expect("80 bytes hold 64");
+    let (from_initiator, from_responder) = halves(keys);
+    (
+        from_initiator,
+        from_responder,
+        id.try_into().expect("80 less 64 is 16"),
+    )
+}
+
+fn halves(bytes: &[u8; 64]) -> (Key, Key) {
+    let (a, b) = bytes.split_first_chunk::<32>().expect("64 bytes hold 32");
+    (Key::new(*a), Key::new(b.try_into().expect("64 less 32 is 32")))
+}
+
+/// The side that signs
+#[derive(Clone, Copy)]
+pub(super) enum Signer<'a> {
+    Responder,
+    /// With the id of the responder, so that the initiator cannot be made to speak to another.
+    Initiator(&'a PeerId),
+}
+
+impl Signer<'_> {
+    fn statement(
+        self,
+        transcript: &[u8; 32],
+        key: &PublicKey,
+        network: &NetworkId,
+    ) -> (&'static str, Vec<u8>) {
+        let mut out = Vec::with_capacity(2 + 4 * 32);
+        out.extend_from_slice(&[VERSION, SUITE]);
+        out.extend_from_slice(&network.0);
+        out.extend_from_slice(transcript);
+        out.extend_from_slice(&key.0);
+        match self {
+            Self::Responder => (RESPONDER, out),
+            Self::Initiator(responder) => {
+                out.extend_from_slice(&responder.0);
+                (INITIATOR, out)
+            }
+        }
+    }
+}
+
+/// Appends the sealed proof of who this side is, and `payload` behind it.
+pub(super) fn seal_proof(
+    identity: &Identity,
+    signer: Signer<'_>,
+    transcript: &[u8; 32],
+    key: &Key,
+    ad: &[u8],
+    payload: &[u8],
+    out: &mut Vec<u8>,
+) {
+    let (label, statement) = signer.statement(transcript, &identity.public(), &identity.network());
+    let start = out.len();
+    out.extend_from_slice(&identity.public().0);
+    out.extend_from_slice(&identity.sign(label, &statement).0);
+    // Networks whose admission is open need no evidence.
+    out.extend_from_slice(&0u16.to_le_bytes());
+    out.extend_from_slice(payload);
+    let tag = aead::seal_in_place(key, &ONLY_NONCE, ad, &mut out[start..]);
+    out.extend_from_slice(&tag);
+}
+
+/// A proof that was opened and verified
+pub(super) struct Proof {
+    pub(super) peer: PeerId,
+    pub(super) peer_key: PublicKey,
+    pub(super) payload: Vec<u8>,
+}
+
+/// Opens and verifies what [`seal_proof`] made.
+pub(super) fn open_proof(
+    network: &NetworkId,
+    signer: Signer<'_>,
+    transcript: &[u8; 32],
+    key: &Key,
+    ad: &[u8],
+    sealed: &[u8],
+) -> Result<Proof, Code> {
+    let (body, tag) = sealed.split_last_chunk::<TAG_BYTES>().ok_or(Code::BadFrame)?;
+    if body.len() < PROOF_BYTES {
+        return Err(Code::BadFrame);
+    }
+    let mut body = body.to_vec();
+    aead::open_in_place(key, &ONLY_NONCE, ad, &mut body, tag).map_err(|_| Code::BadHandshake)?;
+    let (peer_key, rest) = body.split_first_chunk().ok_or(Code::BadFrame)?;
+    let (signature, rest) = rest.split_first_chunk().ok_or(Code::BadFrame)?;
+    let (evidence, rest) = rest.split_first_chunk().ok_or(Code::BadFrame)?;
+    let evidence = usize::from(u16::from_le_bytes(*evidence));
+    // An open network takes no evidence; a longer one than any mode has is refused before it is looked at.
+    if evidence > MAX_EVIDENCE || evidence != 0 {
+        return Err(Code::BadHandshake);
+    }
+    let peer_key = PublicKey(*peer_key);
+    let (label, statement) = signer.statement(transcript, &peer_key, network);
+    if !peer_key.verifies(label, &statement, &Signature(*signature)) {
+        return Err(Code::BadSignature);
+    }
+    Ok(Proof {
+        peer: PeerId::of(&peer_key, network),
+        peer_key,
+        payload: rest.to_vec(),
+    })
+}
