@@ -1,0 +1,136 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+
+import { check, handler, parseDictionary, storePassword, verifyPassword } from "./index.ts";
+
+const dictionary = parseDictionary({ ada: await storePassword("enchantress of numbers") });
+const service = check(dictionary, { servedBy: "test" });
+const app = handler({ fetch: async (url, init) => service.fetch(new Request(url, init)), servedBy: "front" });
+
+function post(body: string, type = "application/json", headers: Record<string, string> = {}): Request {
+  return new Request("http://front/login", { method: "POST", body, headers: { "content-type": type, ...headers } });
+}
+
+function login(user: unknown, password: unknown): Request {
+  return post(JSON.stringify({ user, password }));
+}
+
+async function statusOf(request: Request): Promise<number> {
+  return (await app.fetch(request)).status;
+}
+
+describe("a login", () => {
+  it("with the right password is welcome, and told who checked", async () => {
+    const response = await app.fetch(login("ada", "enchantress of numbers"));
+    assert.equal(response.status, 200);
+    assert.deepEqual(await response.json(), { message: "Welcome, ada.", user: "ada", checkedBy: "test" });
+    assert.equal(response.headers.get("served-by"), "front");
+    assert.equal(response.headers.get("cache-control"), "no-store");
+  });
+
+  it("with a wrong password, an unknown user or a name of Object is refused alike", async () => {
+    for (const user of ["ada", "bob", "constructor", "__proto__"]) {
+      const response = await app.fetch(login(user, "guess"));
+      assert.equal(response.status, 401, user);
+      assert.deepEqual(await response.json(), { error: "Wrong user or password.", checkedBy: "test" });
+    }
+  });
+
+  it("as a form means the same as JSON", async () => {
+    const form = "application/x-www-form-urlencoded;charset=UTF-8";
+    assert.equal(await statusOf(post("user=ada&password=enchantress+of+numbers", form)), 200);
+    assert.equal(await statusOf(post("user=ada&password=guess", form)), 401);
+  });
+
+  it("may compose accents as the keyboard likes", async () => {
+    const service = check({ cafe: await storePassword("caf\u00e9") }, { servedBy: "test" });
+    const app = handler({ fetch: async (url, init) => service.fetch(new Request(url, init)), servedBy: "front" });
+    assert.equal((await app.fetch(login("cafe", "cafe\u0301"))).status, 200);
+  });
+
+  it("that is no login is a bad request", async () => {
+    for (const body of ["", "{", "null", "[]", '"ada"', "{}", '{"user":"ada"}', '{"user":1,"password":"x"}']) {
+      assert.equal(await statusOf(post(body)), 400, body);
+    }
+    assert.equal(await statusOf(login("", "x")), 400);
+    assert.equal(await statusOf(login("u".repeat(129), "x")), 400);
+    assert.equal(await statusOf(login("ada", "x".repeat(1025))), 400);
+    assert.equal(await statusOf(post("user=ada", "application/x-www-form-urlencoded")), 400);
+  });
+
+  it("of another type, too large, or by another method is told so", async () => {
+    assert.equal(await statusOf(post("user=ada&password=x", "text/plain")), 415);
+    assert.equal(await statusOf(post("x".repeat(9000))), 413);
+    const wrongMethod = await app.fetch(new Request("http://front/login", { method: "DELETE" }));
+    assert.equal(wrongMethod.status, 405);
+    assert.equal(wrongMethod.headers.get("allow"), "GET, HEAD, POST");
+  });
+
+  it("is answered in HTML where a browser asks, without echoing markup", async () => {
+    const body = new URLSearchParams({ user: "<b>", password: "x" }).toString();
+    const response = await app.fetch(post(body, "application/x-www-form-urlencoded", { accept: "text/html" }));
+    assert.equal(response.status, 401);
+    assert.match(response.headers.get("content-security-policy") ?? "", /default-src 'none'/);
+    const page = await response.text();
+    assert.match(page, /role="alert">Wrong user or password/);
+    assert.doesNotMatch(page, /<b>/);
+  });
+});
+
+describe("a handler that nobody answers", () => {
+  it("says that it is not the user's fault, and when to try again", async () => {
+    for (const fetch of [
+      async () => Promise.reject(new Error("nobody serves this name")),
+      async () => new Response("broken", { status: 500 }),
+    ]) {
+      const response = await handler({ fetch, servedBy: "front" }).fetch(login("ada", "x"));
+      assert.equal(response.status, 503);
+      assert.equal(response.headers.get("retry-after"), "1");
+    }
+  });
+});
+
+describe("check", () => {
+  const ask = (body: string, headers: Record<string, string>) =>
+    service.fetch(new Request("https://check.mesh/", { method: "POST", body, headers }));
+
+  it("answers the right codes itself", async () => {
+    const json = { "content-type": "application/json" };
+    const right = await ask('{"user":"ada","password":"enchantress of numbers"}', json);
+    assert.equal(right.status, 200);
+    assert.equal(right.headers.get("served-by"), "test");
+    assert.equal((await ask('{"user":"ada","password":"x"}', json)).status, 401);
+    assert.equal((await ask("{", json)).status, 400);
+    assert.equal((await ask("x".repeat(9000), json)).status, 413);
+    assert.equal((await ask("{}", { "content-type": "text/plain" })).status, 415);
+    assert.equal((await service.fetch(new Request("https://check.mesh/"))).status, 405);
+  });
+
+  it("does not take on more checks than it has memory for", async () => {
+    const requests = Array.from({ length: 6 }, () => app.fetch(login("ada", "x")));
+    const statuses = (await Promise.all(requests)).map((response) => response.status).sort();
+    assert.deepEqual(statuses, [401, 401, 401, 401, 503, 503]);
+  });
+});
+
+describe("a dictionary", () => {
+  it("keeps no password twice in the same form", async () => {
+    const [one, other] = [await storePassword("same"), await storePassword("same")];
+    assert.notEqual(one.salt, other.salt);
+    assert.notEqual(one.hash, other.hash);
+  });
+
+  it("with a malformed entry is refused with the entry's name", () => {
+    assert.throws(() => parseDictionary([]), /expected an object/);
+    assert.throws(() => parseDictionary({ ada: null }), /"ada" needs a salt of 16/);
+    assert.throws(() => parseDictionary({ ada: { salt: "zz".repeat(16), hash: "00".repeat(32) } }), /"ada"/);
+  });
+
+  it("hashes as OpenSSL does", async () => {
+    const { scryptSync } = await import("node:crypto");
+    const salt = Buffer.from("000102030405060708090a0b0c0d0e0f", "hex");
+    const hash = scryptSync("pleaseletmein", salt, 32, { N: 2 ** 14, r: 8, p: 1 }).toString("hex");
+    const stored = { user: { salt: salt.toString("hex"), hash } };
+    assert.equal(await verifyPassword(stored, { user: "user", password: "pleaseletmein" }), true);
+  });
+});

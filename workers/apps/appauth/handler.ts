@@ -1,0 +1,102 @@
+import { type Context, Hono } from "hono";
+import { bodyLimit } from "hono/body-limit";
+
+import { mediaType } from "./check.ts";
+import { type Credentials, parseCredentials } from "./credentials.ts";
+import { CONTENT_SECURITY_POLICY, loginPage } from "./page.ts";
+
+/** A login is two short texts. */
+const MAX_BODY_BYTES = 8 * 1024;
+/** Where the mesh finds who checks passwords. */
+const CHECK = "https://check.mesh/";
+
+/** What the handler needs of its platform. */
+export type HandlerOptions = {
+  /** Sends a request through the mesh. */
+  fetch: (url: string, init: RequestInit) => Promise<Response>;
+  /** What is told in the header `served-by`, such as `workerd`. */
+  servedBy: string;
+};
+
+/** An outcome as a status, a sentence, and who checked. */
+type Outcome = { status: 200 | 400 | 401 | 413 | 415 | 503; text: string; user?: string; checkedBy?: string };
+
+/**
+ * The public entrance: `GET /login` is a form, `POST /login` takes the form or the same as JSON and asks `check`.
+ *
+ * 200 for a right password, 401 for a wrong one, 400 for a body that is no login, 413 for one too large, 415 for
+ * another type, 503 when nobody can check. Browsers are answered in HTML, programs in JSON.
+ */
+export function handler({ fetch, servedBy }: HandlerOptions): Hono {
+  const app = new Hono();
+  app.use(async (c, next) => {
+    await next();
+    c.header("served-by", servedBy);
+    c.header("cache-control", "no-store");
+    c.header("x-content-type-options", "nosniff");
+  });
+  app.get("/login", (c) => page(c, undefined));
+  app.post(
+    "/login",
+    bodyLimit({
+      maxSize: MAX_BODY_BYTES,
+      onError: (c) => answer(c, { status: 413, text: "The request is too large." }),
+    }),
+    async (c) => answer(c, await login(c, fetch)),
+  );
+  app.all("/login", (c) => c.json({ error: "send a GET or a POST" }, 405, { allow: "GET, HEAD, POST" }));
+  return app;
+}
+
+async function login(c: Context, fetch: HandlerOptions["fetch"]): Promise<Outcome> {
+  const read = READERS[mediaType(c.req.header("content-type"))];
+  if (read === undefined) return { status: 415, text: "Send a form or application/json." };
+  const credentials = parseCredentials(await read(c).catch(() => undefined));
+  if (credentials === undefined) return { status: 400, text: "Send user and password." };
+  return askCheck(credentials, fetch);
+}
+
+const READERS: Readonly<Record<string, (c: Context) => Promise<unknown>>> = {
+  "application/json": (c) => c.req.json(),
+  "application/x-www-form-urlencoded": async (c) =>
+    Object.fromEntries(new URLSearchParams(await c.req.text())),
+};
+
+async function askCheck(credentials: Credentials, fetch: HandlerOptions["fetch"]): Promise<Outcome> {
+  let response: Response;
+  try {
+    response = await fetch(CHECK, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      // Keyboards compose accents differently; whoever checks compares bytes.
+      body: JSON.stringify({ ...credentials, password: credentials.password.normalize("NFC") }),
+    });
+    await response.body?.cancel();
+  } catch (error) {
+    console.warn(`appauth: check did not answer: ${error instanceof Error ? error.message : String(error)}`);
+    return { status: 503, text: "Nobody can check the password right now. Try again in a moment." };
+  }
+  const checkedBy = { checkedBy: response.headers.get("served-by") ?? "unknown" };
+  if (response.status === 200) {
+    return { status: 200, text: `Welcome, ${credentials.user}.`, user: credentials.user, ...checkedBy };
+  }
+  if (response.status === 401) return { status: 401, text: "Wrong user or password.", ...checkedBy };
+  console.warn(`appauth: check answered ${response.status}`);
+  return {
+    status: 503,
+    text: "Nobody can check the password right now. Try again in a moment.",
+    ...checkedBy,
+  };
+}
+
+function answer(c: Context, outcome: Outcome): Response | Promise<Response> {
+  if (outcome.status === 503) c.header("retry-after", "1");
+  if (c.req.header("accept")?.includes("text/html")) return page(c, outcome);
+  const { status, text, ...rest } = outcome;
+  return c.json(status === 200 ? { message: text, ...rest } : { error: text, ...rest }, status);
+}
+
+function page(c: Context, outcome: Outcome | undefined): Response | Promise<Response> {
+  c.header("content-security-policy", CONTENT_SECURITY_POLICY);
+  return c.html(loginPage(outcome), outcome?.status ?? 200);
+}

@@ -1,0 +1,10 @@
+export { type CheckOptions, check } from "./check.ts";
+export {
+  type Credentials,
+  type Dictionary,
+  parseDictionary,
+  type StoredPassword,
+  storePassword,
+  verifyPassword,
+} from "./credentials.ts";
+export { type HandlerOptions, handler } from "./handler.ts";

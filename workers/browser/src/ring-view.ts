@@ -1,0 +1,134 @@
+import { reconcile, setAttributes, svg } from "./dom.ts";
+import {
+  type Arc,
+  LINE_HEIGHT,
+  type Link,
+  layout,
+  type PlacedNode,
+  type Point,
+  pointAt,
+  RADIUS,
+  type Scene,
+  SIZE,
+} from "./layout.ts";
+import { membersOf, type Ring } from "./model.ts";
+
+/** The gap between the stretches of two members, in radians. */
+const ARC_GAP = 0.02;
+const PULSE_MS = 900;
+
+/** Draws the ring and keeps the drawing equal to what is known of it. */
+export class RingView {
+  readonly #title: SVGTitleElement = svg("title", { id: "ring-title" });
+  readonly #arcs: SVGGElement = svg("g", { class: "arcs" });
+  readonly #links: SVGGElement = svg("g", { class: "links" });
+  readonly #pulses: SVGGElement = svg("g", { class: "pulses" });
+  readonly #nodes: SVGGElement = svg("g", { class: "nodes" });
+  #points = new Map<string, Point>();
+
+  constructor(root: SVGSVGElement) {
+    setAttributes(root, { viewBox: `0 0 ${SIZE} ${SIZE}`, role: "img", "aria-labelledby": "ring-title" });
+    const guide = svg("circle", { class: "guide", cx: SIZE / 2, cy: SIZE / 2, r: RADIUS });
+    root.replaceChildren(this.#title, guide, this.#arcs, this.#links, this.#pulses, this.#nodes);
+  }
+
+  /** Shows what is known now. */
+  render(ring: Ring): void {
+    const scene = layout(ring);
+    this.#points = new Map(scene.nodes.map(({ node, at }) => [node.id, at]));
+    this.#title.textContent = describe(ring);
+    this.#renderArcs(scene);
+    this.#renderLinks(scene);
+    this.#renderNodes(scene);
+  }
+
+  /** Lets a point run from one node to another, for a request that was seen. */
+  pulse(from: string, to: string): void {
+    const [start, end] = [this.#points.get(from), this.#points.get(to)];
+    if (!start || !end || matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+    const point = svg("circle", { class: "pulse", r: 12 });
+    this.#pulses.append(point);
+    const at = ({ x, y }: Point): string => `translate(${x}px, ${y}px)`;
+    const run = point.animate([{ transform: at(start) }, { transform: at(end) }], {
+      duration: PULSE_MS,
+      easing: "ease-in-out",
+    });
+    run.onfinish = () => point.remove();
+  }
+
+  #renderArcs({ arcs }: Scene): void {
+    reconcile(
+      this.#arcs,
+      arcs,
+      (arc) => arc.id,
+      () => svg("path"),
+      (path, arc) => setAttributes(path, { d: arcPath(arc), class: `arc ${platformClass(arc.label)}` }),
+    );
+  }
+
+  #renderLinks({ links }: Scene): void {
+    reconcile(
+      this.#links,
+      links,
+      (link) => link.key,
+      (link) => svg("line", { class: `link ${link.kind}` }),
+      (line, { from, to }: Link) => setAttributes(line, { x1: from.x, y1: from.y, x2: to.x, y2: to.y }),
+    );
+  }
+
+  #renderNodes({ nodes }: Scene): void {
+    reconcile(this.#nodes, nodes, ({ node }) => node.id, createNode, updateNode);
+  }
+}
+
+function createNode(): SVGGElement {
+  const group = svg("g");
+  group.append(svg("line", { class: "leader" }), svg("circle", { class: "halo" }), svg("circle", { class: "disc" }));
+  group.append(svg("text"));
+  return group;
+}
+
+function updateNode(group: SVGGElement, placed: PlacedNode): void {
+  const { node, at, caption, isSelf, hasSession } = placed;
+  const classes = ["node", node.role, platformClass(node.label), isSelf ? "self" : "", hasSession ? "session" : ""];
+  group.setAttribute("class", classes.filter(Boolean).join(" "));
+  const [leader, halo, disc, text] = group.children;
+  if (!leader || !halo || !disc || !text) return;
+  const isMember = node.role === "member";
+  setAttributes(disc, { cx: at.x, cy: at.y, r: isMember ? 22 : 15 });
+  setAttributes(halo, { cx: at.x, cy: at.y, r: isMember ? 31 : 23 });
+  setAttributes(leader, { x1: at.x, y1: at.y, x2: caption.at.x, y2: caption.at.y - LINE_HEIGHT * 0.3 });
+  setAttributes(text, { x: caption.at.x, y: caption.at.y, "text-anchor": caption.anchor });
+  const classOf = (index: number): string => ["name", "id"][index] ?? "service";
+  reconcile(
+    text,
+    caption.lines.map((line, index) => ({ line, index })),
+    ({ index }) => String(index),
+    ({ index }) => svg("tspan", { class: classOf(index), ...(index > 0 ? { dy: LINE_HEIGHT } : {}) }),
+    (span, { line }) => {
+      span.setAttribute("x", String(caption.at.x));
+      if (span.textContent !== line) span.textContent = line;
+    },
+  );
+}
+
+function arcPath({ from, to }: Arc): string {
+  const length = to - from;
+  const gap = Math.min(ARC_GAP, length / 4);
+  const [start, end] = [pointAt(from + gap, RADIUS), pointAt(to - gap, RADIUS)];
+  const large = length - 2 * gap > Math.PI ? 1 : 0;
+  return `M ${start.x} ${start.y} A ${RADIUS} ${RADIUS} 0 ${large} 1 ${end.x} ${end.y}`;
+}
+
+/** Platforms have a colour of their own; what a stranger writes into a label never becomes a class. */
+function platformClass(label: string): string {
+  const platform = ["workerd", "deno", "wasmtime", "node", "browser"].find((known) => known === label);
+  return `on-${platform ?? "other"}`;
+}
+
+function describe(ring: Ring): string {
+  const members = membersOf(ring);
+  const names = members.map((member) => member.label || "a member").join(", ");
+  const leaves = ring.nodes.length - members.length;
+  return `The ring ${ring.network}: ${members.length} members in this order: ${names}; ${leaves} leaves.`;
+}
