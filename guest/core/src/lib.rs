@@ -15,3 +15,11 @@ pub mod identity;
 pub mod handshake;
 
 pub mod channel;
+
+pub mod record;
+
+pub mod grant;
+
+pub mod association;
+
+pub mod ring;

@@ -1,0 +1,638 @@
+//! Associations: what ties the objects of a name to a peer that serves it.
+//!
+//! A publisher signs one Merkle root over all that it publishes. What a responsible node stores and hands out is
+//! one leaf with its path and the signed root, so that a holder can drop an association but never invent one.
+//!
+//! ```cddl
+//! association = [root: bytes .cbor signed-root, leaf: bytes .cbor leaf, index: uint, path: [0*10 bytes .size 32]]
+//! signed-root = [statement: bytes .cbor root-statement, signature: bytes .size 64]
+//! root-statement = [version: 1, net: bytes .size 32, public-key: bytes .size 32, sequence-ms: uint,
+//!                   not-before-ms: uint, expiry-ms: uint, leaves: uint, root: bytes .size 32]
+//! leaf = [salt: bytes .size 16, owner: bytes .size 32 / bytes .size 0, name: text .size (1..63), r: uint,
+//!         object: bytes .size 32, withdrawn: bool, version: text .size (0..64), weight: uint,
+//!         grant: bytes .size (0..384)]
+//! ```
+//!
+//! The tree has the shape of RFC 6962, section 2.1. Leaf and inner hashes carry different labels, so neither stands
+//! for the other. A withdrawal is a leaf too: with a higher sequence it takes the place of what it withdraws.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use selfsame_codec::cbor::{Decoder, Encoder};
+use selfsame_codec::{Code, Malformed};
+
+use crate::grant::{Grant, MAX_GRANT_BYTES, MAX_NAME_BYTES, check_name};
+use crate::identity::{Identity, NetworkId, PeerId, PublicKey, Signature, labelled_hash};
+use crate::record::{CLOCK_SKEW_MS, signed, unsigned};
+
+/// Most sibling objects of a name beyond the first (Themis: k): with three mirrors each that makes 16 copies.
+pub const MAX_REPLICAS: u8 = 3;
+/// Most leaves of one publication, which bounds the path to ten hashes and what one publisher costs its holders.
+pub const MAX_LEAVES: usize = 1024;
+/// Longest life of an association: a publisher that is gone is forgotten after it.
+pub const MAX_ASSOCIATION_LIFE_MS: u64 = 2 * 60 * 60 * 1000;
+/// Longest version label.
+pub const MAX_VERSION_BYTES: usize = 64;
+/// Longest encoding of an association that follows the limits above.
+pub const MAX_ASSOCIATION_BYTES: usize =
+    MAX_GRANT_BYTES + MAX_NAME_BYTES + MAX_VERSION_BYTES + MAX_PATH * 34 + 512;
+
+/// Longest path in a tree of [`MAX_LEAVES`].
+const MAX_PATH: usize = 10;
+const SALT_BYTES: usize = 16;
+const VERSION: u64 = 1;
+
+const OBJECT: &str = "selfsame/1 object id";
+const ROOT: &str = "selfsame/1 association root";
+const LEAF: &str = "selfsame/1 association leaf";
+const NODE: &str = "selfsame/1 association node";
+
+/// An object on the ring: hash of network, owner, name and sibling number
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectId(pub [u8; 32]);
+
+impl ObjectId {
+    /// The `r`-th sibling object of a name.
+    #[must_use]
+    pub fn of(network: &NetworkId, owner: Option<&PublicKey>, name: &str, r: u8) -> Self {
+        Self(labelled_hash(
+            OBJECT,
+            &[&network.0, owner_bytes(owner), name.as_bytes(), &[r]],
+        ))
+    }
+}
+
+impl core::fmt::Debug for ObjectId {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("ObjectId(")?;
+        self.0
+            .iter()
+            .take(4)
+            .try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        f.write_str(")")
+    }
+}
+
+/// One thing that a publisher publishes, or withdraws
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    /// Random bytes that keep the hashes of other leaves from telling what they are.
+    pub salt: [u8; SALT_BYTES],
+    /// The name's owner; `None` for a name that anyone may serve.
+    pub owner: Option<PublicKey>,
+    /// The name.
+    pub name: String,
+    /// Number of the sibling object, up to [`MAX_REPLICAS`].
+    pub r: u8,
+    /// Whether the publisher withdraws what it published before.
+    pub withdrawn: bool,
+    /// Version that it serves; may be empty.
+    pub version: String,
+    /// Its share of the requests relative to others.
+    pub weight: u16,
+    /// The owner's grant; empty for an unowned name and for a withdrawal.
+    pub grant: Vec<u8>,
+}
+
+impl Leaf {
+    /// The object under which the leaf is stored.
+    #[must_use]
+    pub fn object(&self, network: &NetworkId) -> ObjectId {
+        ObjectId::of(network, self.owner.as_ref(), &self.name, self.r)
+    }
+
+    fn encode(&self, network: &NetworkId) -> Vec<u8> {
+        let mut out = Vec::new();
+        Encoder::new(&mut out)
+            .array(9)
+            .bytes(&self.salt)
+            .bytes(owner_bytes(self.owner.as_ref()))
+            .text(&self.name)
+            .uint(u64::from(self.r))
+            .bytes(&self.object(network).0)
+            .bool(self.withdrawn)
+            .text(&self.version)
+            .uint(u64::from(self.weight))
+            .bytes(&self.grant);
+        out
+    }
+
+    fn decode(bytes: &[u8]) -> Result<(Self, ObjectId), Malformed> {
+        let mut decoder = Decoder::new(bytes);
+        decoder.array_of(9)?;
+        let salt = decoder.fixed()?;
+        let owner = match decoder.bytes(32)? {
+            [] => None,
+            key => Some(PublicKey(key.try_into().map_err(|_| Malformed)?)),
+        };
+        let name = decoder.text(MAX_NAME_BYTES)?.into();
+        let r = decoder.uint_max(u64::from(MAX_REPLICAS))?;
+        let object = ObjectId(decoder.fixed()?);
+        let leaf = Self {
+            salt,
+            owner,
+            name,
+            r: u8::try_from(r).map_err(|_| Malformed)?,
+            withdrawn: decoder.bool()?,
+            version: decoder.text(MAX_VERSION_BYTES)?.into(),
+            weight: u16::try_from(decoder.uint()?).map_err(|_| Malformed)?,
+            grant: decoder.bytes(MAX_GRANT_BYTES)?.to_vec(),
+        };
+        decoder.finish()?;
+        Ok((leaf, object))
+    }
+
+    /// Whether `publisher` may publish this at all: an owned name needs the owner's grant.
+    fn check_grant(&self, network: &NetworkId, publisher: &PeerId, now_ms: u64) -> Result<(), Code> {
+        let Some(owner) = &self.owner else {
+            return if self.grant.is_empty() {
+                Ok(())
+            } else {
+                Err(Code::BadRecord)
+            };
+        };
+        if self.withdrawn {
+            return Ok(());
+        }
+        let grant = Grant::decode_verified(&self.grant, network, now_ms).map_err(|_| Code::NotGranted)?;
+        if grant.permits(owner, &self.name, publisher) {
+            Ok(())
+        } else {
+            Err(Code::NotGranted)
+        }
+    }
+}
+
+/// When a publication was signed and for how long it counts
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Validity {
+    /// The higher sequence of two associations of one publisher and object counts; never used twice.
+    pub sequence_ms: u64,
+    /// From when on it counts.
+    pub not_before_ms: u64,
+    /// When it stops to count.
+    pub expiry_ms: u64,
+}
+
+/// A leaf that is proven to be published by a peer, verified
+#[derive(Clone, PartialEq, Eq)]
+pub struct Association {
+    publisher: PeerId,
+    public: PublicKey,
+    object: ObjectId,
+    validity: Validity,
+    leaf: Leaf,
+    encoded: Vec<u8>,
+}
+
+impl Association {
+    /// Signs the root over `leaves` and gives an association for each, in their order.
+    ///
+    /// # Errors
+    /// [`Code::TooManyAssociations`] beyond [`MAX_LEAVES`], [`Code::BadName`] or [`Code::BadConfig`] when a leaf is
+    /// outside the limits.
+    pub fn publish(identity: &Identity, leaves: &[Leaf], validity: Validity) -> Result<Vec<Self>, Code> {
+        if leaves.len() > MAX_LEAVES {
+            return Err(Code::TooManyAssociations);
+        }
+        check_validity(&validity).map_err(|_| Code::BadConfig)?;
+        for leaf in leaves {
+            check_name(&leaf.name)?;
+            if leaf.r > MAX_REPLICAS
+                || leaf.version.len() > MAX_VERSION_BYTES
+                || leaf.grant.len() > MAX_GRANT_BYTES
+            {
+                return Err(Code::BadConfig);
+            }
+        }
+        let network = identity.network();
+        let encoded: Vec<Vec<u8>> = leaves.iter().map(|leaf| leaf.encode(&network)).collect();
+        let hashes: Vec<[u8; 32]> = encoded.iter().map(|leaf| leaf_hash(leaf)).collect();
+        if hashes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let statement = root_statement(identity, &validity, hashes.len(), &tree_hash(&hashes));
+        let root = signed(&statement, &identity.sign(ROOT, &statement));
+        let proven = leaves.iter().zip(&encoded).enumerate();
+        Ok(proven
+            .map(|(index, (leaf, bytes))| Self {
+                publisher: identity.id(),
+                public: identity.public(),
+                object: leaf.object(&network),
+                validity,
+                leaf: leaf.clone(),
+                encoded: encode_association(&root, bytes, index, &path_of(&hashes, index)),
+            })
+            .collect())
+    }
+
+    /// Reads an association of a network and verifies root, path, times, object id and grant.
+    ///
+    /// # Errors
+    /// [`Code::BadRecord`], [`Code::WrongNetwork`], [`Code::StaleRecord`], [`Code::BadSignature`] or
+    /// [`Code::NotGranted`].
+    pub fn decode_verified(bytes: &[u8], network: &NetworkId, now_ms: u64) -> Result<Self, Code> {
+        let parts = Parts::read(bytes).map_err(|_| Code::BadRecord)?;
+        if parts.network != *network {
+            return Err(Code::WrongNetwork);
+        }
+        check_validity(&parts.validity)?;
+        check_name(&parts.leaf.name).map_err(|_| Code::BadRecord)?;
+        if parts.object != parts.leaf.object(network) || !parts.is_proven() {
+            return Err(Code::BadRecord);
+        }
+        let publisher = PeerId::of(&parts.public, network);
+        let association = Self {
+            publisher,
+            public: parts.public,
+            object: parts.object,
+            validity: parts.validity,
+            leaf: parts.leaf,
+            encoded: bytes.to_vec(),
+        };
+        if !association.is_current(now_ms) {
+            return Err(Code::StaleRecord);
+        }
+        if !parts.public.verifies(ROOT, parts.statement, &parts.signature) {
+            return Err(Code::BadSignature);
+        }
+        association.leaf.check_grant(network, &publisher, now_ms)?;
+        Ok(association)
+    }
+
+    /// Whether it counts now: neither expired nor from the future.
+    #[must_use]
+    pub fn is_current(&self, now_ms: u64) -> bool {
+        let latest = now_ms.saturating_add(CLOCK_SKEW_MS);
+        let validity = &self.validity;
+        now_ms < validity.expiry_ms && validity.sequence_ms <= latest && validity.not_before_ms <= latest
+    }
+
+    /// Who published it.
+    #[must_use]
+    pub fn publisher(&self) -> PeerId {
+        self.publisher
+    }
+
+    /// The publisher's key.
+    #[must_use]
+    pub fn public(&self) -> PublicKey {
+        self.public
+    }
+
+    /// The object under which it is stored.
+    #[must_use]
+    pub fn object(&self) -> ObjectId {
+        self.object
+    }
+
+    /// Sequence and times.
+    #[must_use]
+    pub fn validity(&self) -> Validity {
+        self.validity
+    }
+
+    /// What is published.
+    #[must_use]
+    pub fn leaf(&self) -> &Leaf {
+        &self.leaf
+    }
+
+    /// The association as it is sent and stored.
+    #[must_use]
+    pub fn encoded(&self) -> &[u8] {
+        &self.encoded
+    }
+}
+
+impl core::fmt::Debug for Association {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Association")
+            .field("publisher", &self.publisher)
+            .field("object", &self.object)
+            .field("validity", &self.validity)
+            .field("leaf", &self.leaf)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An association taken apart, nothing of it verified
+struct Parts<'a> {
+    statement: &'a [u8],
+    signature: Signature,
+    network: NetworkId,
+    public: PublicKey,
+    validity: Validity,
+    leaves: usize,
+    root: [u8; 32],
+    leaf_bytes: &'a [u8],
+    leaf: Leaf,
+    object: ObjectId,
+    index: usize,
+    path: Vec<[u8; 32]>,
+}
+
+impl<'a> Parts<'a> {
+    fn read(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let max_index = MAX_LEAVES as u64 - 1;
+        let mut decoder = Decoder::new(bytes);
+        decoder.array_of(4)?;
+        let (statement, signature) = unsigned(decoder.bytes(MAX_ASSOCIATION_BYTES)?, MAX_ASSOCIATION_BYTES)?;
+        let leaf_bytes = decoder.bytes(MAX_ASSOCIATION_BYTES)?;
+        let index = usize::try_from(decoder.uint_max(max_index)?).map_err(|_| Malformed)?;
+        let count = decoder.array(MAX_PATH)?;
+        let path = (0..count).map(|_| decoder.fixed()).collect::<Result<_, _>>()?;
+        decoder.finish()?;
+
+        let (leaf, object) = Leaf::decode(leaf_bytes)?;
+        let mut root = Decoder::new(statement);
+        root.array_of(8)?;
+        if root.uint()? != VERSION {
+            return Err(Malformed);
+        }
+        let parts = Self {
+            statement,
+            signature,
+            network: NetworkId(root.fixed()?),
+            public: PublicKey(root.fixed()?),
+            validity: Validity {
+                sequence_ms: root.uint()?,
+                not_before_ms: root.uint()?,
+                expiry_ms: root.uint()?,
+            },
+            leaves: usize::try_from(root.uint_max(MAX_LEAVES as u64)?).map_err(|_| Malformed)?,
+            root: root.fixed()?,
+            leaf_bytes,
+            leaf,
+            object,
+            index,
+            path,
+        };
+        root.finish()?;
+        Ok(parts)
+    }
+
+    /// Whether the path leads from the leaf to the root.
+    fn is_proven(&self) -> bool {
+        root_from_path(leaf_hash(self.leaf_bytes), self.index, self.leaves, &self.path) == Some(self.root)
+    }
+}
+
+fn check_validity(validity: &Validity) -> Result<(), Code> {
+    let life = validity.expiry_ms.checked_sub(validity.not_before_ms);
+    if life.is_some_and(|life| (1..=MAX_ASSOCIATION_LIFE_MS).contains(&life)) {
+        Ok(())
+    } else {
+        Err(Code::BadRecord)
+    }
+}
+
+fn owner_bytes(owner: Option<&PublicKey>) -> &[u8] {
+    owner.map_or(&[], |key| &key.0)
+}
+
+fn root_statement(identity: &Identity, validity: &Validity, leaves: usize, root: &[u8; 32]) -> Vec<u8> {
+    let mut out = Vec::new();
+    Encoder::new(&mut out)
+        .array(8)
+        .uint(VERSION)
+        .bytes(&identity.network().0)
+        .bytes(&identity.public().0)
+        .uint(validity.sequence_ms)
+        .uint(validity.not_before_ms)
+        .uint(validity.expiry_ms)
+        .uint(leaves as u64)
+        .bytes(root);
+    out
+}
+
+fn encode_association(root: &[u8], leaf: &[u8], index: usize, path: &[[u8; 32]]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut encoder = Encoder::new(&mut out);
+    encoder
+        .array(4)
+        .bytes(root)
+        .bytes(leaf)
+        .uint(index as u64)
+        .array(path.len());
+    for hash in path {
+        encoder.bytes(hash);
+    }
+    out
+}
+
+fn leaf_hash(leaf: &[u8]) -> [u8; 32] {
+    labelled_hash(LEAF, &[leaf])
+}
+
+fn node_hash(left: &[u8; 32], right: &[u8; 32]) -> [u8; 32] {
+    labelled_hash(NODE, &[left, right])
+}
+
+/// The largest power of two below `count`, which is at least 2: where RFC 6962 splits a tree.
+fn split(count: usize) -> usize {
+    count.next_power_of_two() / 2
+}
+
+/// Root of a tree that is not empty.
+fn tree_hash(hashes: &[[u8; 32]]) -> [u8; 32] {
+    match hashes {
+        [only] => *only,
+        _ => {
+            let (left, right) = hashes.split_at(split(hashes.len()));
+            node_hash(&tree_hash(left), &tree_hash(right))
+        }
+    }
+}
+
+/// Siblings on the way from a leaf to the root, lowest first.
+fn path_of(hashes: &[[u8; 32]], index: usize) -> Vec<[u8; 32]> {
+    if hashes.len() < 2 {
+        return Vec::new();
+    }
+    let (left, right) = hashes.split_at(split(hashes.len()));
+    let (mut path, sibling) = if index < left.len() {
+        (path_of(left, index), tree_hash(right))
+    } else {
+        (path_of(right, index - left.len()), tree_hash(left))
+    };
+    path.push(sibling);
+    path
+}
+
+/// The root that a path claims, if it has the length that the leaf's place in the tree asks for.
+fn root_from_path(leaf: [u8; 32], index: usize, count: usize, path: &[[u8; 32]]) -> Option<[u8; 32]> {
+    if index >= count {
+        return None;
+    }
+    if count == 1 {
+        return path.is_empty().then_some(leaf);
+    }
+    let (sibling, rest) = path.split_last()?;
+    let left = split(count);
+    if index < left {
+        root_from_path(leaf, index, left, rest).map(|hash| node_hash(&hash, sibling))
+    } else {
+        root_from_path(leaf, index - left, count - left, rest).map(|hash| node_hash(sibling, &hash))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: u64 = 1_800_000_000_000;
+
+    fn network() -> NetworkId {
+        NetworkId::open("n")
+    }
+
+    fn publisher() -> Identity {
+        Identity::of_peer(&[1; 32], network())
+    }
+
+    fn validity() -> Validity {
+        Validity {
+            sequence_ms: NOW,
+            not_before_ms: NOW,
+            expiry_ms: NOW + 1000,
+        }
+    }
+
+    fn leaf(name: &str, r: u8) -> Leaf {
+        Leaf {
+            salt: [9; 16],
+            owner: None,
+            name: name.into(),
+            r,
+            withdrawn: false,
+            version: "1".into(),
+            weight: 100,
+            grant: Vec::new(),
+        }
+    }
+
+    fn owned(grantee: PeerId, expiry_ms: u64) -> Leaf {
+        let owner = Identity::of_owner(&[2; 32], network());
+        let grant = Grant::sign(&owner, "check", grantee, None, expiry_ms).expect("a grant");
+        Leaf {
+            owner: Some(owner.public()),
+            grant: grant.encoded().to_vec(),
+            ..leaf("check", 0)
+        }
+    }
+
+    fn decode(association: &Association, now: u64) -> Result<Association, Code> {
+        Association::decode_verified(association.encoded(), &network(), now)
+    }
+
+    #[test]
+    fn every_leaf_of_trees_of_all_shapes_is_proven() {
+        for count in 1..20 {
+            let leaves: Vec<Leaf> = (0..count).map(|n| leaf(&alloc::format!("s{n}"), 0)).collect();
+            let published = Association::publish(&publisher(), &leaves, validity()).expect("within limits");
+            for association in published {
+                assert_eq!(decode(&association, NOW), Ok(association));
+            }
+        }
+        assert_eq!(
+            Association::publish(&publisher(), &[], validity()),
+            Ok(Vec::new())
+        );
+    }
+
+    #[test]
+    fn the_largest_tree_keeps_the_size_limit() {
+        let leaves: Vec<Leaf> = (0..MAX_LEAVES)
+            .map(|_| owned(publisher().id(), NOW + 1))
+            .collect();
+        let published = Association::publish(&publisher(), &leaves, validity()).expect("within limits");
+        assert!(
+            published
+                .iter()
+                .all(|one| one.encoded().len() <= MAX_ASSOCIATION_BYTES)
+        );
+        assert!(decode(&published[MAX_LEAVES - 1], NOW).is_ok());
+    }
+
+    #[test]
+    fn a_changed_byte_is_refused() {
+        let leaves = [leaf("a", 0), leaf("b", 0), owned(publisher().id(), NOW + 5)];
+        for association in Association::publish(&publisher(), &leaves, validity()).expect("within limits") {
+            for index in 0..association.encoded().len() {
+                let mut bytes = association.encoded().to_vec();
+                bytes[index] ^= 1;
+                let read = Association::decode_verified(&bytes, &network(), NOW);
+                assert!(read.is_err(), "byte {index}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_owned_name_needs_the_grant_of_this_publisher() {
+        let publish = |leaf| {
+            Association::publish(&publisher(), &[leaf], validity())
+                .expect("within limits")
+                .remove(0)
+        };
+        assert!(decode(&publish(owned(publisher().id(), NOW + 1)), NOW).is_ok());
+        let to_another = publish(owned(PeerId([7; 32]), NOW + 1));
+        assert_eq!(decode(&to_another, NOW), Err(Code::NotGranted));
+        let expired = publish(owned(publisher().id(), NOW));
+        assert_eq!(decode(&expired, NOW), Err(Code::NotGranted));
+        let none = publish(Leaf {
+            grant: Vec::new(),
+            ..owned(publisher().id(), NOW + 1)
+        });
+        assert_eq!(decode(&none, NOW), Err(Code::NotGranted));
+        let withdrawal = publish(Leaf {
+            withdrawn: true,
+            grant: Vec::new(),
+            ..owned(publisher().id(), NOW)
+        });
+        assert!(decode(&withdrawal, NOW).is_ok());
+    }
+
+    #[test]
+    fn an_association_counts_in_its_network_and_time() {
+        let published =
+            Association::publish(&publisher(), &[leaf("a", 0)], validity()).expect("within limits");
+        let association = &published[0];
+        assert!(decode(association, NOW + 999).is_ok());
+        assert_eq!(decode(association, NOW + 1000), Err(Code::StaleRecord));
+        assert_eq!(
+            decode(association, NOW - CLOCK_SKEW_MS - 1),
+            Err(Code::StaleRecord)
+        );
+        let other = NetworkId::open("m");
+        assert_eq!(
+            Association::decode_verified(association.encoded(), &other, NOW),
+            Err(Code::WrongNetwork)
+        );
+    }
+
+    #[test]
+    fn a_leaf_cannot_stand_for_an_inner_node_nor_take_another_place() {
+        let leaves = [leaf("a", 0), leaf("b", 0), leaf("c", 0)];
+        let hashes: Vec<[u8; 32]> = leaves
+            .iter()
+            .map(|one| leaf_hash(&one.encode(&network())))
+            .collect();
+        let root = tree_hash(&hashes);
+        assert_eq!(root_from_path(hashes[2], 2, 3, &path_of(&hashes, 2)), Some(root));
+        assert_ne!(root_from_path(hashes[2], 0, 3, &path_of(&hashes, 2)), Some(root));
+        assert_eq!(root_from_path(hashes[2], 3, 3, &path_of(&hashes, 2)), None);
+        let inner = node_hash(&hashes[0], &hashes[1]);
+        assert_ne!(leaf_hash(&[hashes[0], hashes[1]].concat()), inner);
+    }
+
+    #[test]
+    fn objects_of_owners_names_and_siblings_differ() {
+        let owner = PublicKey([1; 32]);
+        let id = ObjectId::of(&network(), None, "check", 0);
+        assert_ne!(id, ObjectId::of(&network(), None, "check", 1));
+        assert_ne!(id, ObjectId::of(&network(), Some(&owner), "check", 0));
+        assert_ne!(id, ObjectId::of(&NetworkId::open("m"), None, "check", 0));
+    }
+}

@@ -1,0 +1,161 @@
+//! What goes into a [`Ring`](super::Ring) and comes out of it.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use selfsame_codec::{Code, LogLevel, Role};
+
+use crate::identity::{Identity, NetworkId, PeerId, PublicKey};
+use crate::random::Random;
+use crate::record::NodeRecord;
+
+/// What a ring is created with
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// This node's id.
+    pub id: PeerId,
+    /// The network.
+    pub network: NetworkId,
+    /// Member or leaf.
+    pub role: Role,
+    /// URLs at which this node can be dialled.
+    pub addresses: Vec<String>,
+    /// Label of what fails together with this node; may be empty.
+    pub domain: String,
+    /// Whether records with private addresses are accepted.
+    pub allow_private: bool,
+    /// Longest time between two updates when nothing changes.
+    pub idle_ms: u64,
+}
+
+/// What every call brings along
+pub struct Context<'a> {
+    /// The time, in milliseconds since 1970.
+    pub now_ms: u64,
+    /// Key of this node.
+    pub identity: &'a Identity,
+    /// Random bytes.
+    pub random: &'a mut Random,
+}
+
+impl core::fmt::Debug for Context<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Context")
+            .field("now_ms", &self.now_ms)
+            .field("id", &self.identity.id())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A name that this node publishes
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// The name.
+    pub name: String,
+    /// Its owner; `None` for a name that anyone may serve.
+    pub owner: Option<PublicKey>,
+    /// The owner's grant to this node; empty for an unowned name.
+    pub grant: Vec<u8>,
+    /// Sibling objects beyond the first (Themis: k).
+    pub replicas: u8,
+    /// Version; may be empty.
+    pub version: String,
+    /// Share of the requests relative to others.
+    pub weight: u16,
+}
+
+/// A peer that serves a name, as its verified association says
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Provider {
+    /// Peer id.
+    pub peer: PeerId,
+    /// Its key.
+    pub public: PublicKey,
+    /// Version it serves; may be empty.
+    pub version: String,
+    /// Share of the requests relative to others.
+    pub weight: u16,
+    /// The owner that granted it the name; `None` for an unowned name.
+    pub owner: Option<PublicKey>,
+    /// Where it is.
+    pub record: Option<NodeRecord>,
+}
+
+/// What a ring wants done, or tells
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Send a request to a peer; exactly one [`Ring::response`](super::Ring::response) follows.
+    Request {
+        /// Number of the call.
+        call: u64,
+        /// To whom; [`Ring::record_of`](super::Ring::record_of) says where to dial.
+        to: PeerId,
+        /// The request.
+        body: Vec<u8>,
+        /// How long to wait for the answer, dialling included.
+        timeout_ms: u32,
+    },
+    /// Answer a request.
+    Respond {
+        /// Token of the request.
+        token: u64,
+        /// The answer.
+        body: Vec<u8>,
+    },
+    /// A find succeeded.
+    Found {
+        /// The command.
+        command: u32,
+        /// Who serves the name, each peer once; never empty.
+        providers: Vec<Provider>,
+    },
+    /// A node lookup succeeded.
+    FoundNode {
+        /// The command.
+        command: u32,
+        /// The responsible member.
+        record: NodeRecord,
+    },
+    /// A command succeeded.
+    Done {
+        /// The command.
+        command: u32,
+    },
+    /// A command failed.
+    Failed {
+        /// The command.
+        command: u32,
+        /// Why.
+        code: Code,
+    },
+    /// Store a value.
+    Put {
+        /// The key.
+        key: Vec<u8>,
+        /// The value.
+        value: Vec<u8>,
+        /// Whether it must survive a power loss.
+        durable: bool,
+    },
+    /// Remove a stored value.
+    Delete {
+        /// The key.
+        key: Vec<u8>,
+    },
+    /// Predecessor, successor list, relays or membership changed.
+    Changed,
+    /// A name is stored at every responsible member that could be reached.
+    Published {
+        /// The name.
+        name: String,
+    },
+    /// A record for the log.
+    Log {
+        /// How much it matters.
+        level: LogLevel,
+        /// What happened.
+        code: Code,
+        /// Details for people; no secret.
+        text: String,
+    },
+}
