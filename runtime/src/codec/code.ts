@@ -1,0 +1,201 @@
+/** Whose fault an error is; the only part of an error that a peer is told. */
+export type ErrorClass =
+  | "Usage"
+  | "Malformed"
+  | "Misbehaved"
+  | "Incompatible"
+  | "Unreachable"
+  | "Limit"
+  | "Store"
+  | "Service";
+
+const classes: readonly ErrorClass[] = [
+  "Usage",
+  "Malformed",
+  "Misbehaved",
+  "Incompatible",
+  "Unreachable",
+  "Limit",
+  "Store",
+  "Service",
+];
+
+// The table of `guest/codec/src/code.rs`; golden vectors keep the two equal.
+const table = {
+  BadInput: [
+    0x0101,
+    "the host sent an input that does not decode: host and core.wasm are of different versions",
+  ],
+  UnknownStream: [0x0102, "the stream is not open any more"],
+  UnknownPath: [0x0103, "the path is not open"],
+  OverCredit: [0x0104, "more bytes were sent on a stream than its credit allows: wait for StreamCredit"],
+  BadConfig: [0x0105, "the configuration is not usable"],
+  BadName: [0x0106, "a service name has 1 to 63 characters out of a-z, 0-9, '-' and '.'"],
+  BadAddress: [0x0107, "an address is a URL such as wss://host/path#peer-id"],
+  UnpinnedBootstrap: [0x0108, "the bootstrap has no #peer-id: append it, or allow trustOnFirstUse"],
+  NotJoined: [0x0109, "the node is not in a ring: join first"],
+  Cancelled: [0x010a, "the command was cancelled"],
+  NotMember: [0x010b, "only a member of the ring can do this"],
+  BadGrant: [
+    0x010c,
+    "the grant is for another peer, name or network, or has expired: ask the owner for a new one",
+  ],
+  BadFrame: [0x0201, "a frame does not follow the specification"],
+  BadMessage: [0x0202, "a message does not follow the specification"],
+  BadRecord: [0x0203, "a record does not follow the specification"],
+  FrameTooLarge: [0x0204, "a frame is larger than the limit"],
+  BadSeal: [0x0301, "a packet does not open with the session's key"],
+  Replayed: [0x0302, "a packet was seen before or is older than the window"],
+  BadSignature: [0x0303, "a signature does not verify"],
+  BadHandshake: [0x0304, "a handshake message does not verify"],
+  PeerOverCredit: [0x0305, "the peer sent more than its credit allows"],
+  BadStream: [0x0306, "the peer used a stream against its rules"],
+  StaleRecord: [0x0307, "a record has expired, is from the future, or is older than one already known"],
+  ForbiddenAddress: [
+    0x0308,
+    "a record holds a private, loopback or metadata address: allow private addresses if that is meant",
+  ],
+  NoProgress: [0x0309, "an answer came no closer to the id that was looked up"],
+  BadCookie: [0x030a, "a handshake cookie does not fit"],
+  UnknownSession: [0x030b, "a frame for a session that does not exist"],
+  NotResponsible: [0x030c, "another node is responsible for this id"],
+  WrongNetwork: [
+    0x0401,
+    "the peer is in another network: compare the network's name, admission mode and constants",
+  ],
+  WrongPeer: [
+    0x0402,
+    "another peer answers at this address: the #peer-id is wrong, or the address is somebody else's",
+  ],
+  WrongVersion: [0x0403, "the peer speaks another version of the protocol: upgrade the older one"],
+  WrongSuite: [0x0404, "the peer speaks another suite of algorithms"],
+  DialFailed: [0x0501, "no path to the peer could be opened: is it running, and is its address right?"],
+  TimedOut: [0x0502, "the peer did not answer in time"],
+  Disconnected: [0x0503, "the connection to the peer ended"],
+  NoRoute: [0x0504, "no address of the peer can be dialled from here"],
+  NoBootstrap: [0x0505, "no bootstrap answered: check their addresses and that one of them runs"],
+  PeerClosed: [0x0506, "the peer closed the session"],
+  TooManyHandshakes: [0x0601, "too many handshakes are half open"],
+  TooManySessions: [0x0602, "too many sessions are open"],
+  TooManyStreams: [0x0603, "too many streams are open with this peer"],
+  TooManyPaths: [0x0604, "too many paths are open"],
+  TooManyAssociations: [0x0605, "too many associations are stored under this id"],
+  TooManyRequests: [0x0606, "too many requests are in flight"],
+  TooLarge: [0x0607, "a value is larger than its limit"],
+  NoEntropy: [0x0608, "the host has not given fresh random bytes"],
+  StoreFailed: [0x0701, "the store failed: see the host's log"],
+  StoreCorrupt: [
+    0x0702,
+    "the store holds bytes that this node did not write: restore a copy, or move it away and let the node fetch its state anew",
+  ],
+  StoreTooNew: [0x0703, "the store was written by a newer version: run that version"],
+  NoProvider: [0x0801, "nobody serves this name"],
+  NoService: [0x0802, "the peer does not serve this name"],
+  NotGranted: [0x0803, "the peer may not serve this name: its owner has granted it to others"],
+  StreamRefused: [0x0804, "the service gave up the request"],
+  HandlerFailed: [0x0805, "the service's handler failed: see its log"],
+  Deadline: [0x0806, "the deadline passed"],
+} as const satisfies Record<string, readonly [code: number, text: string]>;
+
+/** Stable name of an error code. */
+export type CodeName =
+  | "BadInput"
+  | "UnknownStream"
+  | "UnknownPath"
+  | "OverCredit"
+  | "BadConfig"
+  | "BadName"
+  | "BadAddress"
+  | "UnpinnedBootstrap"
+  | "NotJoined"
+  | "Cancelled"
+  | "NotMember"
+  | "BadGrant"
+  | "BadFrame"
+  | "BadMessage"
+  | "BadRecord"
+  | "FrameTooLarge"
+  | "BadSeal"
+  | "Replayed"
+  | "BadSignature"
+  | "BadHandshake"
+  | "PeerOverCredit"
+  | "BadStream"
+  | "StaleRecord"
+  | "ForbiddenAddress"
+  | "NoProgress"
+  | "BadCookie"
+  | "UnknownSession"
+  | "NotResponsible"
+  | "WrongNetwork"
+  | "WrongPeer"
+  | "WrongVersion"
+  | "WrongSuite"
+  | "DialFailed"
+  | "TimedOut"
+  | "Disconnected"
+  | "NoRoute"
+  | "NoBootstrap"
+  | "PeerClosed"
+  | "TooManyHandshakes"
+  | "TooManySessions"
+  | "TooManyStreams"
+  | "TooManyPaths"
+  | "TooManyAssociations"
+  | "TooManyRequests"
+  | "TooLarge"
+  | "NoEntropy"
+  | "StoreFailed"
+  | "StoreCorrupt"
+  | "StoreTooNew"
+  | "NoProvider"
+  | "NoService"
+  | "NotGranted"
+  | "StreamRefused"
+  | "HandlerFailed"
+  | "Deadline";
+
+const names: ReadonlyMap<number, CodeName> = /* @__PURE__ */ new Map(
+  (Object.keys(table) as (keyof typeof table)[]).map((name) => [table[name][0], name]),
+);
+
+/** Every name of the table, in the order of the codes. */
+export const codeNames: readonly CodeName[] = /* @__PURE__ */ [...names.values()];
+
+/** The number of a code. */
+export function codeNumber(name: CodeName): number {
+  return table[name][0];
+}
+
+/** What happened and what to do, for the operator. */
+export function codeText(name: CodeName): string {
+  return table[name][1];
+}
+
+/** The name of a code, if this version knows it. */
+export function codeName(code: number): CodeName | undefined {
+  return names.get(code);
+}
+
+/** Whose fault the code is; a class that this version does not know is the service's. */
+export function codeClass(code: number): ErrorClass {
+  return classes[(code >> 8) - 1] ?? "Service";
+}
+
+/** An error of the mesh: compare by `name` or `code`, show `message` to people. */
+export class MeshError extends Error {
+  /** Number of the code, as it travels. */
+  readonly code: number;
+  /** Whose fault it is. */
+  readonly class: ErrorClass;
+
+  constructor(code: CodeName | number, detail = "", options?: ErrorOptions) {
+    const number = typeof code === "number" ? code : codeNumber(code);
+    const name = codeName(number);
+    const text = name === undefined ? `error 0x${number.toString(16)} of a newer version` : codeText(name);
+    super(detail === "" ? text : detail, options);
+    this.name = name ?? "Unknown";
+    this.code = number;
+    this.class = codeClass(number);
+  }
+}

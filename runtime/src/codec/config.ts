@@ -1,0 +1,77 @@
+import { CborDecoder, CborEncoder } from "./cbor.ts";
+import { malformed } from "./field.ts";
+
+/** What part a node takes in the ring. */
+export type Role = "leaf" | "member";
+
+/** What a core is created with; see `guest/codec/src/config.rs`. */
+export interface Config {
+  /** The master seed, 32 bytes. Secret. */
+  readonly seed: Uint8Array;
+  /** 32 fresh random bytes of this start. Secret. */
+  readonly entropy: Uint8Array;
+  /** Name of the network, 1 to 63 characters. */
+  readonly network: string;
+  /** Member or leaf. */
+  readonly role: Role;
+  /** URLs at which this node can be dialled, at most 8. */
+  readonly addresses: readonly string[];
+  /** `url#peer-id` of nodes to join through. */
+  readonly bootstraps: readonly string[];
+  /** URL schemes that the host can dial, without the colon. */
+  readonly dials: readonly string[];
+  /** Whether private, loopback and link-local addresses in records may be dialled. */
+  readonly allowPrivate: boolean;
+  /** Whether a bootstrap without a peer id is accepted. */
+  readonly trustOnFirstUse: boolean;
+  /** How long the node may sleep when nothing happens, in milliseconds. */
+  readonly idle_ms: number;
+  /** Label of what fails together with this node; may be empty. */
+  readonly domain: string;
+}
+
+const VERSION = 1;
+const MAX_LIST = 64;
+const MAX_URL = 512;
+
+/** Encodes what `create` takes. */
+export function encodeConfig(config: Config): Uint8Array {
+  return new CborEncoder()
+    .array(12)
+    .uint(VERSION)
+    .bytes(config.seed)
+    .bytes(config.entropy)
+    .text(config.network)
+    .uint(config.role === "member" ? 1 : 0)
+    .texts(config.addresses)
+    .texts(config.bootstraps)
+    .texts(config.dials)
+    .bool(config.allowPrivate)
+    .bool(config.trustOnFirstUse)
+    .uint(config.idle_ms)
+    .text(config.domain)
+    .finish();
+}
+
+/** Decodes what `create` takes. */
+export function decodeConfig(bytes: Uint8Array): Config {
+  const decoder = new CborDecoder(bytes);
+  decoder.arrayOf(12);
+  if (decoder.uint() !== VERSION) throw malformed("a configuration of another version");
+  const texts = (): string[] => decoder.list(MAX_LIST, () => decoder.text(MAX_URL));
+  const config: Config = {
+    seed: decoder.fixed(32),
+    entropy: decoder.fixed(32),
+    network: decoder.text(MAX_URL),
+    role: decoder.uint(1) === 1 ? "member" : "leaf",
+    addresses: texts(),
+    bootstraps: texts(),
+    dials: texts(),
+    allowPrivate: decoder.bool(),
+    trustOnFirstUse: decoder.bool(),
+    idle_ms: decoder.uint(),
+    domain: decoder.text(MAX_URL),
+  };
+  decoder.finish();
+  return config;
+}

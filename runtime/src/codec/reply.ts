@@ -1,0 +1,207 @@
+import { CborDecoder, CborEncoder } from "./cbor.ts";
+import type { Role } from "./config.ts";
+import { fromHex, toHex } from "./hex.ts";
+
+/** A node of the ring, as its signed record describes it. */
+export interface NodeInfo {
+  /** Peer id, 64 hex digits. */
+  readonly id: string;
+  /** Member or leaf. */
+  readonly role: Role;
+  /** URLs at which it can be dialled. */
+  readonly addresses: readonly string[];
+  /** Label of what fails together with it. */
+  readonly domain: string;
+}
+
+/** A peer that serves a name. */
+export interface Provider {
+  /** Peer id, 64 hex digits. */
+  readonly peer: string;
+  /** Version it serves; may be empty. */
+  readonly version: string;
+  /** Its share of the requests relative to others. */
+  readonly weight: number;
+  /** Where it is, if the association said so. */
+  readonly node: NodeInfo | null;
+}
+
+/** A name that a node publishes. */
+export interface ServiceInfo {
+  /** The name. */
+  readonly name: string;
+  /** Version; may be empty. */
+  readonly version: string;
+  /** Weight. */
+  readonly weight: number;
+}
+
+/** What a node knows of itself and the ring. */
+export interface CoreStatus {
+  /** Its peer id, 64 hex digits. */
+  readonly id: string;
+  /** Name of the network. */
+  readonly network: string;
+  /** Member or leaf. */
+  readonly role: Role;
+  /** Whether it has joined. */
+  readonly joined: boolean;
+  /** Its own addresses. */
+  readonly addresses: readonly string[];
+  /** The member before it on the ring. */
+  readonly predecessor: NodeInfo | null;
+  /** The members after it, nearest first. */
+  readonly successors: readonly NodeInfo[];
+  /** Members further away, each once. */
+  readonly fingers: readonly NodeInfo[];
+  /** Members that relay for this leaf. */
+  readonly relays: readonly NodeInfo[];
+  /** Peers with a live session. */
+  readonly peers: readonly string[];
+  /** Names it publishes. */
+  readonly services: readonly ServiceInfo[];
+  /** Associations that it stores for others. */
+  readonly objects: number;
+  /** What was counted since the start. */
+  readonly counters: Readonly<Record<string, number>>;
+}
+
+const MAX_ITEMS = 65_536;
+const MAX_TEXT = 1024;
+
+/** Decodes the reply to `FindNode`. */
+export function decodeNode(bytes: Uint8Array): NodeInfo {
+  const decoder = new CborDecoder(bytes);
+  const node = readNode(decoder);
+  decoder.finish();
+  return node;
+}
+
+/** Encodes a node. */
+export function encodeNode(node: NodeInfo): Uint8Array {
+  return writeNode(new CborEncoder(), node).finish();
+}
+
+/** Decodes the reply to `Find`. */
+export function decodeProviders(bytes: Uint8Array): Provider[] {
+  const decoder = new CborDecoder(bytes);
+  const providers = decoder.list(MAX_ITEMS, () => {
+    decoder.arrayOf(4);
+    return {
+      peer: toHex(decoder.fixed(32)),
+      version: decoder.text(MAX_TEXT),
+      weight: decoder.uint(0xffff),
+      node: decoder.null() ? null : readNode(decoder),
+    };
+  });
+  decoder.finish();
+  return providers;
+}
+
+/** Encodes the reply to `Find`. */
+export function encodeProviders(providers: readonly Provider[]): Uint8Array {
+  const encoder = new CborEncoder().array(providers.length);
+  for (const { peer, version, weight, node } of providers) {
+    encoder
+      .array(4)
+      .bytes(fromHex(peer, 32, "a peer id"))
+      .text(version)
+      .uint(weight);
+    writeOption(encoder, node);
+  }
+  return encoder.finish();
+}
+
+/** Decodes the reply to `Status`. */
+export function decodeStatus(bytes: Uint8Array): CoreStatus {
+  const decoder = new CborDecoder(bytes);
+  const nodes = (): NodeInfo[] => decoder.list(MAX_ITEMS, readNode);
+  decoder.arrayOf(13);
+  const status: CoreStatus = {
+    id: toHex(decoder.fixed(32)),
+    network: decoder.text(MAX_TEXT),
+    role: readRole(decoder),
+    joined: decoder.bool(),
+    addresses: readTexts(decoder),
+    predecessor: decoder.null() ? null : readNode(decoder),
+    successors: nodes(),
+    fingers: nodes(),
+    relays: nodes(),
+    peers: decoder.list(MAX_ITEMS, () => toHex(decoder.fixed(32))),
+    services: decoder.list(MAX_ITEMS, () => {
+      decoder.arrayOf(3);
+      return {
+        name: decoder.text(MAX_TEXT),
+        version: decoder.text(MAX_TEXT),
+        weight: decoder.uint(0xffff),
+      };
+    }),
+    objects: decoder.uint(),
+    counters: Object.fromEntries(
+      decoder.list(MAX_ITEMS, () => {
+        decoder.arrayOf(2);
+        return [decoder.text(MAX_TEXT), decoder.uint()] as const;
+      }),
+    ),
+  };
+  decoder.finish();
+  return status;
+}
+
+/** Encodes the reply to `Status`. */
+export function encodeStatus(status: CoreStatus): Uint8Array {
+  const encoder = new CborEncoder()
+    .array(13)
+    .bytes(fromHex(status.id, 32, "a peer id"))
+    .text(status.network)
+    .uint(status.role === "member" ? 1 : 0)
+    .bool(status.joined)
+    .texts(status.addresses);
+  writeOption(encoder, status.predecessor);
+  for (const nodes of [status.successors, status.fingers, status.relays]) {
+    encoder.array(nodes.length);
+    for (const node of nodes) writeNode(encoder, node);
+  }
+  encoder.array(status.peers.length);
+  for (const peer of status.peers) encoder.bytes(fromHex(peer, 32, "a peer id"));
+  encoder.array(status.services.length);
+  for (const { name, version, weight } of status.services) {
+    encoder.array(3).text(name).text(version).uint(weight);
+  }
+  const counters = Object.entries(status.counters);
+  encoder.uint(status.objects).array(counters.length);
+  for (const [name, value] of counters) encoder.array(2).text(name).uint(value);
+  return encoder.finish();
+}
+
+function readRole(decoder: CborDecoder): Role {
+  return decoder.uint(1) === 1 ? "member" : "leaf";
+}
+
+function readTexts(decoder: CborDecoder): string[] {
+  return decoder.list(MAX_ITEMS, () => decoder.text(MAX_TEXT));
+}
+
+function readNode(decoder: CborDecoder): NodeInfo {
+  decoder.arrayOf(4);
+  return {
+    id: toHex(decoder.fixed(32)),
+    role: readRole(decoder),
+    addresses: readTexts(decoder),
+    domain: decoder.text(MAX_TEXT),
+  };
+}
+
+function writeNode(encoder: CborEncoder, node: NodeInfo): CborEncoder {
+  return encoder
+    .array(4)
+    .bytes(fromHex(node.id, 32, "a peer id"))
+    .uint(node.role === "member" ? 1 : 0)
+    .texts(node.addresses)
+    .text(node.domain);
+}
+
+function writeOption(encoder: CborEncoder, node: NodeInfo | null): void {
+  if (node === null) encoder.null();
+  else writeNode(encoder, node);
+}

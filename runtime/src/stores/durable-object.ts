@@ -1,0 +1,91 @@
+import type { DurableObjectStorage } from "@cloudflare/workers-types";
+import { MeshError } from "../codec/code.ts";
+import {
+  checkCommit,
+  type Entry,
+  type MaybePromise,
+  type Operation,
+  type Store,
+  type StoreFactory,
+} from "./store.ts";
+
+type Row = { key: ArrayBuffer; value: ArrayBuffer };
+
+/** Keeps the node in the SQLite storage of its Durable Object, beside whatever tables the application has there. */
+export function durableObject(storage: DurableObjectStorage): StoreFactory {
+  return () => new DurableObjectStore(storage);
+}
+
+/** A store in the SQLite storage of a Durable Object. */
+export class DurableObjectStore implements Store {
+  readonly location: string = "the SQLite storage of the Durable Object";
+  readonly shared: boolean = false;
+  readonly #storage: DurableObjectStorage;
+
+  constructor(storage: DurableObjectStorage) {
+    this.#storage = storage;
+    this.#guard(() =>
+      storage.sql.exec(
+        "CREATE TABLE IF NOT EXISTS _selfsame (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
+      ),
+    );
+  }
+
+  get(key: Uint8Array): Uint8Array | undefined {
+    return this.#guard(() => {
+      const rows = this.#storage.sql.exec<Row>("SELECT key, value FROM _selfsame WHERE key = ?", owned(key));
+      for (const { value } of rows) return this.#bytes(value);
+      return undefined;
+    });
+  }
+
+  scan(start: Uint8Array, end: Uint8Array, limit: number): Entry[] {
+    return this.#guard(() => {
+      const query = "SELECT key, value FROM _selfsame WHERE key >= ? AND key < ? ORDER BY key LIMIT ?";
+      const rows = this.#storage.sql.exec<Row>(query, owned(start), owned(end), limit).toArray();
+      return rows.map(({ key, value }) => [this.#bytes(key), this.#bytes(value)]);
+    });
+  }
+
+  commit(operations: readonly Operation[], durable: boolean): MaybePromise<void> {
+    this.#guard(() => {
+      checkCommit(operations);
+      this.#storage.transactionSync(() => {
+        for (const { key, value } of operations) {
+          if (value === null) this.#storage.sql.exec("DELETE FROM _selfsame WHERE key = ?", owned(key));
+          else {
+            const put = "INSERT OR REPLACE INTO _selfsame (key, value) VALUES (?, ?)";
+            this.#storage.sql.exec(put, owned(key), owned(value));
+          }
+        }
+      });
+    });
+    return durable ? this.#storage.sync() : undefined;
+  }
+
+  close(): void {
+    // The storage belongs to the object and stays open.
+  }
+
+  #bytes(value: unknown): Uint8Array {
+    if (value instanceof ArrayBuffer) return new Uint8Array(value);
+    throw new MeshError(
+      "StoreCorrupt",
+      "the table _selfsame of the Durable Object holds what this program did not write: restore it to a point in time",
+    );
+  }
+
+  #guard<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      if (error instanceof MeshError) throw error;
+      const text = error instanceof Error ? error.message : String(error);
+      throw new MeshError("StoreFailed", `${this.location}: ${text}`, { cause: error });
+    }
+  }
+}
+
+function owned(bytes: Uint8Array): ArrayBuffer {
+  return Uint8Array.from(bytes).buffer;
+}

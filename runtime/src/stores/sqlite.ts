@@ -1,0 +1,136 @@
+import { mkdirSync } from "node:fs";
+import { dirname, extname, join } from "node:path";
+import { DatabaseSync, type StatementSync } from "node:sqlite";
+import { MeshError } from "../codec/code.ts";
+import { checkCommit, type Entry, type Operation, type Store, type StoreFactory } from "./store.ts";
+
+/** Marks our files, so that the database of another program is never written to ("sfsm"). */
+const APPLICATION_ID = 0x7366736d;
+/** SQLite's primary result codes that mean that the file itself is damaged or no database. */
+const CORRUPT = 11;
+const NOT_A_DATABASE = 26;
+const BUSY = 5;
+
+/**
+ * Keeps the node in a SQLite file: `path` is the file when it has an extension, else a folder that is made and holds
+ * `selfsame.db`. One process has it open at a time.
+ */
+export function sqlite(path: string): StoreFactory {
+  return () => new SqliteStore(extname(path) === "" ? join(path, "selfsame.db") : path);
+}
+
+/** A store in one SQLite file, through `node:sqlite`. */
+export class SqliteStore implements Store {
+  readonly location: string;
+  readonly shared: boolean = false;
+  readonly #database: DatabaseSync;
+  readonly #get: StatementSync;
+  readonly #scan: StatementSync;
+  readonly #put: StatementSync;
+  readonly #delete: StatementSync;
+  #synchronous = "FULL";
+
+  constructor(file: string) {
+    this.location = file;
+    this.#database = this.#guard(() => {
+      mkdirSync(dirname(file), { recursive: true });
+      return new DatabaseSync(file);
+    });
+    try {
+      this.#guard(() => this.#prepare());
+      this.#get = this.#database.prepare("SELECT value FROM entries WHERE key = ?");
+      this.#scan = this.#database.prepare(
+        "SELECT key, value FROM entries WHERE key >= ? AND key < ? ORDER BY key LIMIT ?",
+      );
+      this.#put = this.#database.prepare("INSERT OR REPLACE INTO entries (key, value) VALUES (?, ?)");
+      this.#delete = this.#database.prepare("DELETE FROM entries WHERE key = ?");
+    } catch (error) {
+      this.#database.close();
+      throw error;
+    }
+  }
+
+  get(key: Uint8Array): Uint8Array | undefined {
+    return this.#guard(() => this.#get.get(key)?.value as Uint8Array | undefined);
+  }
+
+  scan(start: Uint8Array, end: Uint8Array, limit: number): Entry[] {
+    return this.#guard(() =>
+      this.#scan.all(start, end, limit).map((row) => [row.key as Uint8Array, row.value as Uint8Array]),
+    );
+  }
+
+  commit(operations: readonly Operation[], durable: boolean): void {
+    this.#guard(() => {
+      checkCommit(operations);
+      this.#setSynchronous(durable ? "FULL" : "NORMAL");
+      this.#database.exec("BEGIN IMMEDIATE");
+      try {
+        for (const { key, value } of operations) {
+          if (value === null) this.#delete.run(key);
+          else this.#put.run(key, value);
+        }
+        this.#database.exec("COMMIT");
+      } catch (error) {
+        if (this.#database.isTransaction) this.#database.exec("ROLLBACK");
+        throw error;
+      }
+    });
+  }
+
+  close(): void {
+    this.#database.close();
+  }
+
+  #prepare(): void {
+    // The exclusive mode takes its lock with the first access and keeps it: a second process would use the same
+    // identity and counters.
+    this.#database.exec("PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL;");
+    this.#database.exec("PRAGMA synchronous = FULL; BEGIN IMMEDIATE");
+    const tables = this.#database.prepare("SELECT count(*) AS count FROM sqlite_master").get()?.count;
+    const mark = this.#database.prepare("PRAGMA application_id").get()?.application_id;
+    if (mark !== APPLICATION_ID && tables !== 0) {
+      throw new MeshError(
+        "StoreCorrupt",
+        `${this.location} is the database of another program: choose another path`,
+      );
+    }
+    this.#database.exec(
+      `PRAGMA application_id = ${APPLICATION_ID};
+       CREATE TABLE IF NOT EXISTS entries (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+       COMMIT`,
+    );
+    const check = this.#database.prepare("PRAGMA quick_check(1)").get()?.quick_check;
+    if (check !== "ok") throw this.#corrupt(undefined);
+  }
+
+  /** In WAL mode, only FULL waits for the disk at each commit. */
+  #setSynchronous(mode: string): void {
+    if (mode === this.#synchronous) return;
+    this.#database.exec(`PRAGMA synchronous = ${mode}`);
+    this.#synchronous = mode;
+  }
+
+  #guard<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      if (error instanceof MeshError) throw error;
+      const cause = error as { errcode?: number; message?: string };
+      const code = (cause.errcode ?? 0) & 0xff;
+      if (code === CORRUPT || code === NOT_A_DATABASE) throw this.#corrupt(error);
+      if (code === BUSY) {
+        const text = `${this.location} is in use by another process: stop it, or choose another path`;
+        throw new MeshError("StoreFailed", text, { cause: error });
+      }
+      throw new MeshError("StoreFailed", `${this.location}: ${cause.message ?? error}`, { cause: error });
+    }
+  }
+
+  #corrupt(cause: unknown): MeshError {
+    const text =
+      `${this.location} is damaged or no database of this program: restore a copy, or move it away and ` +
+      "let the node start with a new identity";
+    return new MeshError("StoreCorrupt", text, { cause });
+  }
+}

@@ -1,0 +1,110 @@
+import assert from "node:assert/strict";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { after, before, describe, test } from "node:test";
+import { IDBFactory, IDBKeyRange } from "fake-indexeddb";
+import { type StoreSubject, storeContract } from "../src/stores/contract.ts";
+import { indexedDb } from "../src/stores/indexed-db.ts";
+import { MemoryStore } from "../src/stores/memory.ts";
+import { SqliteStore, sqlite } from "../src/stores/sqlite.ts";
+
+let folder: string;
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), "selfsame-stores-"));
+});
+after(() => rm(folder, { recursive: true }));
+
+function contract(name: string, make: () => Promise<StoreSubject>): void {
+  describe(`store contract: ${name}`, () => {
+    for (const { name: promise, run } of storeContract) test(promise, () => run(make));
+  });
+}
+
+let files = 0;
+const freshFile = (): string => join(folder, `${++files}.db`);
+
+contract("memory", async () => ({ persistent: false, open: async () => new MemoryStore() }));
+contract("node:sqlite", async () => {
+  const file = freshFile();
+  return { persistent: true, open: async () => new SqliteStore(file) };
+});
+contract("IndexedDB", async () => {
+  Object.assign(globalThis, { indexedDB: new IDBFactory(), IDBKeyRange });
+  return { persistent: true, open: async () => indexedDb("contract")() };
+});
+
+describe("node:sqlite", () => {
+  test("a path without extension is a folder that is made", async () => {
+    const store = await sqlite(join(folder, "deep", "data"))();
+    assert.equal(store.location, join(folder, "deep", "data", "selfsame.db"));
+    await store.close();
+  });
+
+  test("a file that is no database is refused with its path and left as it was", async () => {
+    const file = freshFile();
+    const content = "this is a letter, not a database\n".repeat(200);
+    await writeFile(file, content);
+    assert.throws(
+      () => new SqliteStore(file),
+      (error: Error) => error.name === "StoreCorrupt" && error.message.includes(file),
+    );
+    assert.equal(await readFile(file, "utf8"), content);
+  });
+
+  test("the database of another program is refused and left as it was", () => {
+    const file = freshFile();
+    const other = new DatabaseSync(file);
+    other.exec("CREATE TABLE letters (text TEXT)");
+    other.close();
+    assert.throws(() => new SqliteStore(file), { name: "StoreCorrupt" });
+    const again = new DatabaseSync(file);
+    assert.deepEqual(
+      again
+        .prepare("SELECT name FROM sqlite_master")
+        .all()
+        .map((row) => row.name),
+      ["letters"],
+    );
+    again.close();
+  });
+
+  test("a damaged page is found when the store opens", async () => {
+    const file = freshFile();
+    const store = new SqliteStore(file);
+    const value = new Uint8Array(50_000).fill(1);
+    store.commit(
+      Array.from({ length: 20 }, (_, index) => ({ key: Uint8Array.of(index), value })),
+      true,
+    );
+    store.close();
+    const bytes = await readFile(file);
+    bytes.fill(0xaa, 4096, 3 * 4096);
+    await writeFile(file, bytes);
+    assert.throws(() => new SqliteStore(file), { name: "StoreCorrupt" });
+  });
+
+  test("a second opener is refused while the first is open", () => {
+    const file = freshFile();
+    const first = new SqliteStore(file);
+    assert.throws(() => new SqliteStore(file), { name: "StoreFailed", message: /in use/ });
+    first.close();
+    new SqliteStore(file).close();
+  });
+});
+
+describe("IndexedDB", () => {
+  test("each tab takes a database of its own", async () => {
+    Object.assign(globalThis, { indexedDB: new IDBFactory(), IDBKeyRange });
+    const first = await indexedDb("tabs")();
+    const second = await indexedDb("tabs")();
+    assert.equal(first.location, "IndexedDB tabs");
+    assert.equal(second.location, "IndexedDB tabs.1");
+    await first.close();
+    const third = await indexedDb("tabs")();
+    assert.equal(third.location, "IndexedDB tabs");
+    await second.close();
+    await third.close();
+  });
+});
