@@ -4,12 +4,13 @@
  * The result is kept by the hash of the sources, the flags and the compiler.
  */
 
+import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 
 import { findCompiler } from './lib/clang.mjs';
-import { cache, readIfPresent, sha256, writeWhole } from './lib/files.mjs';
+import { cache, readIfPresent, root, sha256, writeWhole } from './lib/files.mjs';
 import { during, note, run } from './lib/report.mjs';
 import { sodiumSource, TARBALL_SHA256 } from './lib/source.mjs';
 
@@ -54,15 +55,18 @@ const SIMD_FILES = /ed25519|curve25519|crypto_sign/;
 const HEADERS = 'src/libsodium/include/sodium';
 const VERSION_HEADER = 'builds/msvc/version.h';
 const RUNTIME = 'builds/wasm32-freestanding';
+/** Our one file: what stands in for the random source. */
+const RANDOM_SOURCE = 'guest/sodium/wasm/arc4random.c';
 
 /**
  * Chooses what to compile, adds the version header that upstream's configure script would write, and rewrites
  * `#include "../x.h"`, which the packaged compiler's file system cannot resolve, to a path from the source root.
  *
  * @param {Map<string, Uint8Array>} release
+ * @param {Uint8Array} randomSource
  * @returns {Map<string, Uint8Array>}
  */
-function prepare(release) {
+function prepare(release, randomSource) {
   /** @type {Map<string, Uint8Array>} */
   const sources = new Map();
   for (const [name, data] of release) {
@@ -78,6 +82,7 @@ function prepare(release) {
     throw new Error(`libsodium's release holds no ${VERSION_HEADER}`);
   }
   sources.set(`${HEADERS}/version.h`, version);
+  sources.set(RANDOM_SOURCE, randomSource);
   return sources;
 }
 
@@ -102,7 +107,8 @@ async function recall(key) {
  */
 export async function buildSodium() {
   const compiler = await findCompiler();
-  const recipe = JSON.stringify([TARBALL_SHA256, compiler.name, FLAGS, SIMD_FILES.source]);
+  const randomSource = await readFile(path.join(root, RANDOM_SOURCE));
+  const recipe = JSON.stringify([TARBALL_SHA256, sha256(randomSource), compiler.name, FLAGS, SIMD_FILES.source]);
   const key = sha256(recipe).slice(0, 32);
   const place = path.join(cache, 'sodium/wasm32/libsodium.a');
   const known = await recall(key);
@@ -112,7 +118,7 @@ export async function buildSodium() {
     const fresh = await during(
       title,
       async (progress) => {
-        const sources = prepare(await sodiumSource());
+        const sources = prepare(await sodiumSource(), randomSource);
         const files = [...sources.keys()].filter((name) => name.endsWith('.c')).sort();
         const units = files.map((file) => ({
           file,

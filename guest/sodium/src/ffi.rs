@@ -103,8 +103,6 @@ unsafe extern "C" {
 
 #[cfg(not(target_family = "wasm"))]
 mod native;
-#[cfg(target_family = "wasm")]
-mod wasm;
 
 /// Prepares the library: natively it picks the fastest code for this processor and takes away the random source.
 ///

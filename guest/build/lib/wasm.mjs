@@ -1,0 +1,95 @@
+/** Compiles a crate of the workspace to WebAssembly and looks at what came out. */
+
+import { spawn } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import path from 'node:path';
+import process from 'node:process';
+import { createInterface } from 'node:readline';
+
+import { must } from './command.mjs';
+import { root } from './files.mjs';
+import { Problem } from './report.mjs';
+
+export const TARGET = 'wasm32-unknown-unknown';
+
+/** @returns {Promise<string>} the Rust compiler's version, as `rust-toolchain.toml` chooses it */
+export async function rustVersion() {
+  return (await must('rustc', ['--version', '--verbose'], { cwd: root })).trim();
+}
+
+/**
+ * The compiler's flags. Paths of this machine are replaced, so that the same source gives the same bytes anywhere.
+ *
+ * @returns {Promise<string[]>}
+ */
+async function rustFlags() {
+  const sysroot = (await must('rustc', ['--print', 'sysroot'], { cwd: root })).trim();
+  const cargoHome = process.env.CARGO_HOME ?? path.join(homedir(), '.cargo');
+  return [
+    '-Ctarget-feature=+simd128',
+    `--remap-path-prefix=${root}=selfsame`,
+    `--remap-path-prefix=${cargoHome}=cargo`,
+    `--remap-path-prefix=${sysroot}=rust`,
+  ];
+}
+
+/**
+ * Builds one target of one package with the release profile. Cargo reports its progress itself.
+ *
+ * @param {readonly string[]} selection cargo's arguments that choose what to build
+ * @returns {Promise<string>} the path of the `.wasm` file
+ */
+export async function cargoWasm(selection) {
+  const args = ['build', '--release', '--locked', '--target', TARGET, ...selection];
+  const flags = await rustFlags();
+  // Of all the ways to pass flags this is the strongest: nothing in the person's environment changes the result.
+  const env = { ...process.env, CARGO_ENCODED_RUSTFLAGS: flags.join('\u001f') };
+  const child = spawn('cargo', [...args, '--message-format=json-render-diagnostics'], {
+    cwd: root,
+    env,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const ended = new Promise((resolve, reject) => {
+    child.on('error', reject);
+    child.on('close', resolve);
+  });
+  /** @type {string | undefined} */
+  let file;
+  for await (const line of createInterface({ input: child.stdout })) {
+    const message = JSON.parse(line);
+    if (message.reason === 'compiler-artifact') {
+      file = message.filenames.find((/** @type {string} */ name) => name.endsWith('.wasm')) ?? file;
+    }
+  }
+  const code = await ended;
+  if (code !== 0) {
+    throw new Problem(`cargo ${args.join(' ')} ended with code ${code}; what it said stands above`);
+  }
+  if (file === undefined) {
+    throw new Problem(`cargo ${args.join(' ')} made no .wasm file`);
+  }
+  return file;
+}
+
+/**
+ * @param {Uint8Array<ArrayBuffer>} bytes
+ * @returns {{ imports: string[], exports: string[] }} the names on both sides of the module, exports sorted
+ */
+export function boundary(bytes) {
+  const module = new WebAssembly.Module(bytes);
+  return {
+    imports: WebAssembly.Module.imports(module).map((entry) => `${entry.module}.${entry.name}`),
+    exports: WebAssembly.Module.exports(module)
+      .map((entry) => entry.name)
+      .sort(),
+  };
+}
+
+/**
+ * @param {string} file
+ * @returns {Promise<Uint8Array<ArrayBuffer>>}
+ */
+export async function readModule(file) {
+  return new Uint8Array(await readFile(file));
+}
