@@ -8,7 +8,11 @@ const service = check(dictionary, { servedBy: "test" });
 const app = handler({ fetch: async (url, init) => service.fetch(new Request(url, init)), servedBy: "front" });
 
 function post(body: string, type = "application/json", headers: Record<string, string> = {}): Request {
-  return new Request("http://front/login", { method: "POST", body, headers: { "content-type": type, ...headers } });
+  return new Request("http://front/login", {
+    method: "POST",
+    body,
+    headers: { "content-type": type, ...headers },
+  });
 }
 
 function login(user: unknown, password: unknown): Request {
@@ -44,12 +48,24 @@ describe("a login", () => {
 
   it("may compose accents as the keyboard likes", async () => {
     const service = check({ cafe: await storePassword("caf\u00e9") }, { servedBy: "test" });
-    const app = handler({ fetch: async (url, init) => service.fetch(new Request(url, init)), servedBy: "front" });
+    const app = handler({
+      fetch: async (url, init) => service.fetch(new Request(url, init)),
+      servedBy: "front",
+    });
     assert.equal((await app.fetch(login("cafe", "cafe\u0301"))).status, 200);
   });
 
   it("that is no login is a bad request", async () => {
-    for (const body of ["", "{", "null", "[]", '"ada"', "{}", '{"user":"ada"}', '{"user":1,"password":"x"}']) {
+    for (const body of [
+      "",
+      "{",
+      "null",
+      "[]",
+      '"ada"',
+      "{}",
+      '{"user":"ada"}',
+      '{"user":1,"password":"x"}',
+    ]) {
       assert.equal(await statusOf(post(body)), 400, body);
     }
     assert.equal(await statusOf(login("", "x")), 400);
@@ -68,7 +84,9 @@ describe("a login", () => {
 
   it("is answered in HTML where a browser asks, without echoing markup", async () => {
     const body = new URLSearchParams({ user: "<b>", password: "x" }).toString();
-    const response = await app.fetch(post(body, "application/x-www-form-urlencoded", { accept: "text/html" }));
+    const response = await app.fetch(
+      post(body, "application/x-www-form-urlencoded", { accept: "text/html" }),
+    );
     assert.equal(response.status, 401);
     assert.match(response.headers.get("content-security-policy") ?? "", /default-src 'none'/);
     const page = await response.text();

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 
-import { angleOf, arcsOf, layout, LINE_HEIGHT, pointAt, RADIUS, SIZE } from "./layout.ts";
+import { angleOf, arcsOf, LINE_HEIGHT, layout, pointAt, RADIUS, SIZE } from "./layout.ts";
 import { membersOf, type Ring, type RingNode } from "./model.ts";
 
 const id = (start: string): string => start.padEnd(64, "0");
@@ -34,8 +34,14 @@ describe("the place of an id", () => {
 describe("the stretches of key space", () => {
   it("cover the circle exactly once, whatever the order of arrival", () => {
     const arcs = arcsOf(membersOf(ringOf([member("c0"), member("01"), member("55")])));
-    assert.deepEqual(arcs.map((arc) => arc.id.slice(0, 2)), ["01", "55", "c0"]);
-    close(arcs.reduce((sum, arc) => sum + arc.to - arc.from, 0), 2 * Math.PI);
+    assert.deepEqual(
+      arcs.map((arc) => arc.id.slice(0, 2)),
+      ["01", "55", "c0"],
+    );
+    close(
+      arcs.reduce((sum, arc) => sum + arc.to - arc.from, 0),
+      2 * Math.PI,
+    );
     for (const arc of arcs) assert.ok(arc.to > arc.from);
   });
 
@@ -50,7 +56,12 @@ describe("the stretches of key space", () => {
 
 describe("captions", () => {
   it("of neighbours on one side do not cover each other and stay inside", () => {
-    for (const starts of [["3e", "3f", "40", "41"], ["70", "71", "72"], ["0f", "10", "11"], ["b8", "bf", "c0", "c8"]]) {
+    for (const starts of [
+      ["3e", "3f", "40", "41"],
+      ["70", "71", "72"],
+      ["0f", "10", "11"],
+      ["b8", "bf", "c0", "c8"],
+    ]) {
       const { nodes } = layout(ringOf(starts.map((start) => member(start, ["handler", "check"]))));
       const captions = nodes.map(({ caption }) => caption).sort((a, b) => a.at.y - b.at.y);
       for (const [index, caption] of captions.entries()) {
@@ -74,10 +85,13 @@ describe("links", () => {
     const [one, other, third] = [member("10"), member("90"), member("d0")];
     const leaf: RingNode = { ...member("50"), role: "leaf", relays: [one.id, other.id] };
     const ring = ringOf([one, other, third, leaf], leaf.id, [one.id, third.id, id("77")]);
-    assert.deepEqual(layout(ring).links.map(({ kind, key }) => [kind, key.split("-")[2]?.slice(0, 2)]), [
-      ["relay", "10"],
-      ["relay", "90"],
-      ["session", "d0"],
-    ]);
+    assert.deepEqual(
+      layout(ring).links.map(({ kind, key }) => [kind, key.split("-")[2]?.slice(0, 2)]),
+      [
+        ["relay", "10"],
+        ["relay", "90"],
+        ["session", "d0"],
+      ],
+    );
   });
 });

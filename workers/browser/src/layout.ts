@@ -32,13 +32,15 @@ export type Scene = { arcs: Arc[]; nodes: PlacedNode[]; links: Link[] };
 /** Side of the square in which the ring is drawn. */
 export const SIZE = 1000;
 /** Radius of the ring. */
-export const RADIUS = 270;
+export const RADIUS = 285;
 /** Height of a line of a caption. */
 export const LINE_HEIGHT = 36;
 
 const CENTRE: Point = { x: SIZE / 2, y: SIZE / 2 };
-const LEAF_RADIUS = 120;
-const CAPTION_DISTANCE = 46;
+const LEAF_RADIUS = 125;
+/** With more leaves than this their captions would cover each other: only the page's own has one. */
+const MAX_CAPTIONED_LEAVES = 4;
+const CAPTION_DISTANCE = 44;
 /** The space between two captions on the same side. */
 const CAPTION_GAP = 14;
 const MAX_SERVICES = 3;
@@ -58,7 +60,8 @@ export function pointAt(angle: number, radius: number): Point {
 /** Places everything that is known of a ring. */
 export function layout(ring: Ring): Scene {
   const members = membersOf(ring);
-  const nodes = ring.nodes.map((node) => placeNode(node, ring));
+  const places = placesOf(ring.nodes);
+  const nodes = ring.nodes.map((node) => placeNode(node, ring, places.get(node.id) ?? 0));
   separateCaptions(nodes);
   return { arcs: arcsOf(members), nodes, links: linksOf(ring, nodes) };
 }
@@ -73,28 +76,42 @@ export function arcsOf(members: RingNode[]): Arc[] {
   });
 }
 
-function placeNode(node: RingNode, ring: Ring): PlacedNode {
-  const angle = angleOf(node.id);
+/** The angles of all nodes; leaves move apart, since their place says nothing about key space. */
+function placesOf(nodes: RingNode[]): Map<string, number> {
+  const places = new Map(nodes.map((node) => [node.id, angleOf(node.id)]));
+  const leaves = nodes.filter((node) => node.role === "leaf").sort((a, b) => (a.id < b.id ? -1 : 1));
+  const apart = (2 * Math.PI) / Math.max(leaves.length, 4);
+  let free = Number.NEGATIVE_INFINITY;
+  for (const leaf of leaves) {
+    const angle = Math.max(angleOf(leaf.id), free);
+    places.set(leaf.id, angle);
+    free = angle + apart;
+  }
+  return places;
+}
+
+function placeNode(node: RingNode, ring: Ring, angle: number): PlacedNode {
   const radius = node.role === "member" ? RADIUS : LEAF_RADIUS;
-  const isSelf = node.id === ring.self;
   return {
     node,
-    isSelf,
+    isSelf: node.id === ring.self,
     hasSession: ring.sessions.includes(node.id),
     at: pointAt(angle, radius),
-    caption: captionOf(node, angle, isSelf),
+    caption: node.role === "leaf" ? leafCaption(node, ring, angle) : memberCaption(node, angle),
   };
 }
 
-function captionOf(node: RingNode, angle: number, isSelf: boolean): Caption {
-  const lines = [isSelf ? "this page" : node.label || node.role, shortId(node.id)];
-  const named = node.services.slice(0, MAX_SERVICES).map(abbreviate);
-  const more = node.services.length - named.length;
-  lines.push(...named, ...(more > 0 ? [`+${more} more`] : []));
-  if (node.role === "leaf") {
-    const at = pointAt(angle, LEAF_RADIUS);
-    return { at: { x: at.x, y: at.y + LINE_HEIGHT * 1.4 }, anchor: "middle", lines };
-  }
+function leafCaption(node: RingNode, ring: Ring, angle: number): Caption {
+  const isSelf = node.id === ring.self;
+  const leaves = ring.nodes.filter((other) => other.role === "leaf").length;
+  const at = pointAt(angle, LEAF_RADIUS);
+  const lines =
+    isSelf || leaves <= MAX_CAPTIONED_LEAVES ? linesOf(node, isSelf ? "this page" : undefined) : [];
+  return { at: { x: at.x, y: at.y + LINE_HEIGHT * 1.4 }, anchor: "middle", lines };
+}
+
+function memberCaption(node: RingNode, angle: number): Caption {
+  const lines = linesOf(node, undefined);
   const at = pointAt(angle, RADIUS + CAPTION_DISTANCE);
   const side = Math.sin(angle);
   const anchor = side > 0.35 ? "start" : side < -0.35 ? "end" : "middle";
@@ -102,6 +119,17 @@ function captionOf(node: RingNode, angle: number, isSelf: boolean): Caption {
   const height = (lines.length - 1) * LINE_HEIGHT;
   const shift = (1 + Math.cos(angle)) / 2;
   return { at: { x: at.x, y: at.y - height * shift + LINE_HEIGHT * 0.3 }, anchor, lines };
+}
+
+function linesOf(node: RingNode, name: string | undefined): string[] {
+  const named = node.services.slice(0, MAX_SERVICES).map(abbreviate);
+  const more = node.services.length - named.length;
+  return [
+    name ?? (node.label || node.role),
+    shortId(node.id),
+    ...named,
+    ...(more > 0 ? [`+${more} more`] : []),
+  ];
 }
 
 function abbreviate(name: string): string {

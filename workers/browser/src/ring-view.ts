@@ -20,6 +20,12 @@ const PULSE_MS = 900;
 /** Draws the ring and keeps the drawing equal to what is known of it. */
 export class RingView {
   readonly #title: SVGTitleElement = svg("title", { id: "ring-title" });
+  readonly #guide: SVGCircleElement = svg("circle", {
+    class: "guide empty",
+    cx: SIZE / 2,
+    cy: SIZE / 2,
+    r: RADIUS,
+  });
   readonly #arcs: SVGGElement = svg("g", { class: "arcs" });
   readonly #links: SVGGElement = svg("g", { class: "links" });
   readonly #pulses: SVGGElement = svg("g", { class: "pulses" });
@@ -28,8 +34,7 @@ export class RingView {
 
   constructor(root: SVGSVGElement) {
     setAttributes(root, { viewBox: `0 0 ${SIZE} ${SIZE}`, role: "img", "aria-labelledby": "ring-title" });
-    const guide = svg("circle", { class: "guide", cx: SIZE / 2, cy: SIZE / 2, r: RADIUS });
-    root.replaceChildren(this.#title, guide, this.#arcs, this.#links, this.#pulses, this.#nodes);
+    root.replaceChildren(this.#title, this.#guide, this.#arcs, this.#links, this.#pulses, this.#nodes);
   }
 
   /** Shows what is known now. */
@@ -37,6 +42,7 @@ export class RingView {
     const scene = layout(ring);
     this.#points = new Map(scene.nodes.map(({ node, at }) => [node.id, at]));
     this.#title.textContent = describe(ring);
+    this.#guide.classList.toggle("empty", scene.arcs.length === 0);
     this.#renderArcs(scene);
     this.#renderLinks(scene);
     this.#renderNodes(scene);
@@ -57,13 +63,7 @@ export class RingView {
   }
 
   #renderArcs({ arcs }: Scene): void {
-    reconcile(
-      this.#arcs,
-      arcs,
-      (arc) => arc.id,
-      () => svg("path"),
-      (path, arc) => setAttributes(path, { d: arcPath(arc), class: `arc ${platformClass(arc.label)}` }),
-    );
+    reconcile(this.#arcs, arcs, (arc) => arc.id, createArc, updateArc);
   }
 
   #renderLinks({ links }: Scene): void {
@@ -81,19 +81,50 @@ export class RingView {
   }
 }
 
+function createArc(): SVGGElement {
+  const group = svg("g");
+  group.append(svg("path", { class: "arc" }), svg("path", { class: "direction" }));
+  return group;
+}
+
+function updateArc(group: SVGGElement, arc: Arc): void {
+  group.setAttribute("class", platformClass(arc.label));
+  const [stretch, direction] = group.children;
+  const middle = (arc.from + arc.to) / 2;
+  const { x, y } = pointAt(middle, RADIUS);
+  stretch?.setAttribute("d", arcPath(arc));
+  // An arrow from a member to its successor: clockwise.
+  const turn = (middle * 180) / Math.PI;
+  direction?.setAttribute("d", "M -7 -11 L 7 0 L -7 11");
+  direction?.setAttribute("transform", `translate(${x} ${y}) rotate(${turn})`);
+}
+
 function createNode(): SVGGElement {
   const group = svg("g");
-  group.append(svg("line", { class: "leader" }), svg("circle", { class: "halo" }), svg("circle", { class: "disc" }));
+  group.append(svg("title"));
+  group.append(
+    svg("line", { class: "leader" }),
+    svg("circle", { class: "halo" }),
+    svg("circle", { class: "disc" }),
+  );
   group.append(svg("text"));
   return group;
 }
 
 function updateNode(group: SVGGElement, placed: PlacedNode): void {
   const { node, at, caption, isSelf, hasSession } = placed;
-  const classes = ["node", node.role, platformClass(node.label), isSelf ? "self" : "", hasSession ? "session" : ""];
+  const classes = [
+    "node",
+    node.role,
+    platformClass(node.label),
+    isSelf ? "self" : "",
+    hasSession ? "session" : "",
+  ];
   group.setAttribute("class", classes.filter(Boolean).join(" "));
-  const [leader, halo, disc, text] = group.children;
-  if (!leader || !halo || !disc || !text) return;
+  const [title, leader, halo, disc, text] = group.children;
+  if (!title || !leader || !halo || !disc || !text) return;
+  const tip = [node.label, node.id, ...node.addresses].filter(Boolean).join("\n");
+  if (title.textContent !== tip) title.textContent = tip;
   const isMember = node.role === "member";
   setAttributes(disc, { cx: at.x, cy: at.y, r: isMember ? 22 : 15 });
   setAttributes(halo, { cx: at.x, cy: at.y, r: isMember ? 31 : 23 });

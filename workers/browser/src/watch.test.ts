@@ -1,0 +1,76 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { CoreStatus, NodeInfo, Provider } from "selfsame/codec";
+
+import { changes, look } from "./watch.ts";
+
+const id = (start: string): string => start.padEnd(64, "0");
+const member = (start: string, domain: string): NodeInfo => ({
+  id: id(start),
+  role: "member",
+  addresses: ["ws://127.0.0.1:1/.mesh"],
+  domain,
+});
+const members = [member("10", "workerd"), member("80", "deno")];
+const leaf: NodeInfo = { id: id("40"), role: "leaf", addresses: [`relay:${id("10")}`], domain: "browser" };
+const own: CoreStatus = {
+  id: id("c0"),
+  network: "test",
+  role: "leaf",
+  joined: true,
+  addresses: [],
+  predecessor: null,
+  successors: [],
+  fingers: [],
+  relays: [member("80", "deno")],
+  peers: [id("80")],
+  services: [{ name: "hello", version: "", weight: 1 }],
+  objects: 0,
+  counters: {},
+};
+const provider = (node: NodeInfo): Provider => ({ peer: node.id, version: "", weight: 1, node });
+const mesh = {
+  status: async () => own,
+  findNode: async (target: string) => members.find((node) => node.id >= target) ?? member("10", "workerd"),
+  find: async (name: string) => {
+    if (name === "check") return members.map(provider);
+    if (name === "other") return [provider(leaf), { ...provider(leaf), peer: id("ee"), node: null }];
+    throw new Error("nobody serves this name");
+  },
+};
+
+describe("a look at the ring", () => {
+  it("shows members, the page itself, leaves that serve a name, and who relays for whom", async () => {
+    const ring = await look(mesh, ["check", "other", "nothing"]);
+    assert.deepEqual(
+      ring.nodes.map(({ id, role, label, services }) => [id.slice(0, 2), role, label, services]),
+      [
+        ["10", "member", "workerd", ["check"]],
+        ["80", "member", "deno", ["check"]],
+        ["c0", "leaf", "browser", ["hello"]],
+        ["40", "leaf", "browser", ["other"]],
+      ],
+    );
+    assert.deepEqual(
+      ring.nodes.map((node) => node.relays.map((relay) => relay.slice(0, 2))),
+      [[], [], ["80"], ["10"]],
+    );
+    assert.deepEqual(ring.sessions, [id("80")]);
+  });
+
+  it("fails when the node cannot look around", async () => {
+    const lost = { ...mesh, findNode: () => Promise.reject(new Error("no bootstrap answered")) };
+    await assert.rejects(look(lost, []), /no bootstrap/);
+  });
+});
+
+describe("changes", () => {
+  it("are told in words, and the first look is none", async () => {
+    const before = await look(mesh, []);
+    const after = await look(mesh, ["other"]);
+    assert.deepEqual(changes(undefined, after), []);
+    assert.deepEqual(changes(after, after), []);
+    assert.deepEqual(changes(before, after), ["browser 400000 joined", "browser 400000 serves other"]);
+    assert.deepEqual(changes(after, before), ["browser 400000 is gone"]);
+  });
+});

@@ -1,0 +1,80 @@
+import type { CoreStatus, NodeInfo, Provider } from "selfsame/codec";
+
+import type { Ring, RingNode } from "./model.ts";
+import { walk } from "./walk.ts";
+
+/** How a leaf's record names a relay. */
+const RELAY = "relay:";
+
+/** What of a mesh is asked to know the ring. */
+export type Asked = {
+  status(): Promise<CoreStatus>;
+  findNode(id: string): Promise<NodeInfo>;
+  find(name: string): Promise<readonly Provider[]>;
+};
+
+/**
+ * Looks at the ring through the page's own node: its status, one walk around the members, and who serves the names
+ * that are known.
+ */
+export async function look(mesh: Asked, names: Iterable<string>): Promise<Ring> {
+  const own = await mesh.status();
+  const [members, providers] = await Promise.all([
+    walk((id) => mesh.findNode(id), own.id),
+    Promise.all([...names].map(async (name) => ({ name, found: await mesh.find(name).catch(() => []) }))),
+  ]);
+  const nodes = new Map<string, RingNode>();
+  for (const member of members) nodes.set(member.id, ringNode(member));
+  nodes.set(own.id, ownNode(own));
+  for (const { name, found } of providers) {
+    for (const { peer, node } of found) {
+      const known = nodes.get(peer) ?? (node ? ringNode(node) : undefined);
+      if (known === undefined) continue;
+      nodes.set(peer, known);
+      if (!known.services.includes(name)) known.services.push(name);
+    }
+  }
+  return { network: own.network, self: own.id, nodes: [...nodes.values()], sessions: [...own.peers] };
+}
+
+function ringNode(node: NodeInfo): RingNode {
+  const relays = node.addresses.filter((address) => address.startsWith(RELAY));
+  return {
+    id: node.id,
+    role: node.role,
+    label: node.domain,
+    addresses: node.addresses.filter((address) => !address.startsWith(RELAY)),
+    services: [],
+    relays: relays.map((address) => address.slice(RELAY.length)),
+  };
+}
+
+function ownNode(own: CoreStatus): RingNode {
+  return {
+    id: own.id,
+    role: own.role,
+    label: "browser",
+    addresses: [],
+    services: own.services.map((service) => service.name),
+    relays: own.relays.map((relay) => relay.id),
+  };
+}
+
+/** What changed between two looks, as sentences. */
+export function changes(before: Ring | undefined, after: Ring): string[] {
+  if (before === undefined) return [];
+  const [old, now] = [byId(before), byId(after)];
+  const name = (node: RingNode): string => `${node.label || node.role} ${node.id.slice(0, 6)}`;
+  const came = after.nodes.filter((node) => !old.has(node.id)).map((node) => `${name(node)} joined`);
+  const left = before.nodes.filter((node) => !now.has(node.id)).map((node) => `${name(node)} is gone`);
+  const others = after.nodes.filter((node) => node.id !== after.self);
+  const served = others.flatMap((node) => {
+    const known = old.get(node.id)?.services ?? [];
+    return node.services.filter((one) => !known.includes(one)).map((one) => `${name(node)} serves ${one}`);
+  });
+  return [...came, ...left, ...served];
+}
+
+function byId(ring: Ring): Map<string, RingNode> {
+  return new Map(ring.nodes.map((node) => [node.id, node]));
+}
