@@ -124,6 +124,11 @@ impl BatchWriter {
         self.bytes.truncate(len);
     }
 
+    /// Appends all items of another batch.
+    pub fn append(&mut self, other: &Self) {
+        self.bytes.extend_from_slice(&other.bytes);
+    }
+
     /// Empties the batch; its memory is kept unless it exceeds `keep` bytes.
     pub fn clear(&mut self, keep: usize) {
         self.bytes.clear();

@@ -1,7 +1,7 @@
 //! The protocols of selfsame as one sans-I/O state machine.
 //!
 //! Bytes go in with the time, bytes come out: the core knows no socket, clock, thread or random source. Each
-//! module uses only those above it in this list; [`node`] composes them and speaks the boundary of
+//! module uses only those above it in this list; [`Node`] composes them and speaks the boundary of
 //! [`selfsame_codec`].
 #![no_std]
 #![forbid(unsafe_code)]
@@ -23,3 +23,8 @@ pub mod grant;
 pub mod association;
 
 pub mod ring;
+
+pub mod mesh;
+
+mod node;
+pub use node::Node;

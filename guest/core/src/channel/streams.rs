@@ -79,6 +79,19 @@ impl Streams {
         }
     }
 
+    /// The number that our next stream will have.
+    #[must_use]
+    pub fn next_number(&self) -> u32 {
+        self.next
+    }
+
+    /// Continues with the numbers of an earlier life of the session.
+    pub fn skip_to(&mut self, next: u32) {
+        if self.is_ours(next) {
+            self.next = next;
+        }
+    }
+
     /// Opens a stream; `handle` is the node's number for it. Gives the session's number.
     ///
     /// # Errors
@@ -150,7 +163,7 @@ impl Streams {
         Ok(())
     }
 
-    /// The session's number of the stream behind a handle is gone or known.
+    /// Whether the stream with this number is open.
     #[must_use]
     pub fn contains(&self, id: u32) -> bool {
         self.table.contains_key(&id)

@@ -1,6 +1,7 @@
 use alloc::vec::Vec;
 
 use selfsame_codec::Code;
+use selfsame_sodium::aead::Key;
 use selfsame_sodium::xwing;
 
 use super::transcript::{
@@ -52,16 +53,11 @@ impl Initiator {
         self.initiation[UNCOOKIED_BYTES..].copy_from_slice(cookie);
     }
 
-    /// Takes m2 and gives m3, with `payload` in it, and the session. When it fails nothing has changed.
+    /// Takes m2 and gives the session, and what m3 is made from. When it fails nothing has changed.
     ///
     /// # Errors
     /// What is wrong with m2; [`Code::WrongPeer`] when it is sound but from another peer than the target.
-    pub fn finish(
-        &self,
-        identity: &Identity,
-        frame: &[u8],
-        payload: &[u8],
-    ) -> Result<(SessionSecrets, Vec<u8>), Code> {
+    pub fn finish(&self, identity: &Identity, frame: &[u8]) -> Result<(SessionSecrets, Confirmation), Code> {
         let network = identity.network();
         let header = Header::parse(frame).map_err(|_| Code::BadFrame)?;
         header.check(&network)?;
@@ -88,29 +84,54 @@ impl Initiator {
         }
 
         let answer = hash_answer(&offer, sealed);
-        let header = Header::new(Kind::Confirmation, self.index, header.sender, &network).to_bytes();
-        let mut confirmation = header.to_vec();
-        let ad = [&answer[..], &header[..]].concat();
+        let (send, receive, session_id) = session_keys(&shared, &answer, &identity.id(), &proof.peer);
+        let confirmation = Confirmation {
+            key: keys.initiator,
+            answer,
+            header: Header::new(Kind::Confirmation, self.index, header.sender, &network),
+            responder: proof.peer,
+        };
+        let secrets = SessionSecrets {
+            send,
+            receive,
+            session_id,
+            peer: proof.peer,
+            peer_key: proof.peer_key,
+        };
+        Ok((secrets, confirmation))
+    }
+}
+
+/// What m3 is made from
+pub struct Confirmation {
+    key: Key,
+    answer: [u8; 32],
+    header: Header,
+    responder: PeerId,
+}
+
+impl Confirmation {
+    /// The responder's number for the session.
+    #[must_use]
+    pub fn peer_index(&self) -> u32 {
+        self.header.receiver
+    }
+
+    /// m3, with the first payload of the session in it.
+    #[must_use]
+    pub fn seal(self, identity: &Identity, payload: &[u8]) -> Vec<u8> {
+        let header = self.header.to_bytes();
+        let mut out = header.to_vec();
+        let ad = [&self.answer[..], &header[..]].concat();
         seal_proof(
             identity,
-            Signer::Initiator(&proof.peer),
-            &answer,
-            &keys.initiator,
+            Signer::Initiator(&self.responder),
+            &self.answer,
+            &self.key,
             &ad,
             payload,
-            &mut confirmation,
+            &mut out,
         );
-
-        let (send, receive, session_id) = session_keys(&shared, &answer, &identity.id(), &proof.peer);
-        Ok((
-            SessionSecrets {
-                send,
-                receive,
-                session_id,
-                peer: proof.peer,
-                peer_key: proof.peer_key,
-            },
-            confirmation,
-        ))
+        out
     }
 }

@@ -16,7 +16,7 @@ mod cookie;
 pub use cookie::CookieJar;
 
 mod initiator;
-pub use initiator::Initiator;
+pub use initiator::{Confirmation, Initiator};
 
 mod responder;
 pub use responder::{Confirmed, Responder};

@@ -1,0 +1,340 @@
+//! Ways to a peer: a connection that is up, an address that can be dialled, a member that relays.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use selfsame_codec::{Code, LogLevel, Output};
+
+use super::Node;
+use super::timers::Timer;
+use crate::identity::PeerId;
+use crate::record::{addresses_allowed, relay_of};
+
+/// How long an address may take until a session is up over it.
+const ATTEMPT_MS: u64 = 5_000;
+/// Most attempts at once.
+const MAX_ATTEMPTS: usize = 1024;
+
+/// Who wants the connection
+#[derive(Clone, Debug)]
+pub(super) enum Waiter {
+    /// A request of the ring.
+    RingRequest(u64),
+    /// A call of the application.
+    Call(u32),
+    /// The command `Connect`.
+    Command(u32),
+    /// A bootstrap of the command `Join`, if that still waits.
+    Bootstrap,
+    /// Another attempt, which goes on through this peer.
+    Relay { attempt: u32, peer: PeerId },
+}
+
+enum Candidate {
+    Address(String),
+    Relay(PeerId),
+}
+
+struct Attempt {
+    /// Whom to reach; `None` when whoever answers will do.
+    target: Option<PeerId>,
+    candidates: VecDeque<Candidate>,
+    waiters: Vec<Waiter>,
+    deadline_ms: u64,
+    last: Code,
+    path: Option<u32>,
+}
+
+/// Connections that are being made
+#[derive(Default)]
+pub(super) struct Attempts {
+    table: BTreeMap<u32, Attempt>,
+    next: u32,
+}
+
+/// Splits `url#peer-id`.
+///
+/// # Errors
+/// [`Code::BadAddress`], or [`Code::UnpinnedBootstrap`] when there is no id and none may be missing.
+pub(super) fn parse_bootstrap(text: &str, trust_on_first_use: bool) -> Result<(&str, Option<PeerId>), Code> {
+    match text.split_once('#') {
+        Some((address, id)) => Ok((address, Some(parse_peer_id(id).ok_or(Code::BadAddress)?))),
+        None if trust_on_first_use => Ok((text, None)),
+        None => Err(Code::UnpinnedBootstrap),
+    }
+}
+
+fn parse_peer_id(text: &str) -> Option<PeerId> {
+    if text.len() != 64 || !text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+        return None;
+    }
+    let mut id = [0; 32];
+    for (byte, digits) in id.iter_mut().zip(text.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(core::str::from_utf8(digits).ok()?, 16).ok()?;
+    }
+    Some(PeerId(id))
+}
+
+impl Node {
+    /// Reaches a peer by what is known of it, then tells the waiter.
+    pub(super) fn connect(&mut self, peer: PeerId, waiter: Waiter) {
+        if let Some(index) = self.peers.preferred(&peer) {
+            self.reached(waiter, index);
+            return;
+        }
+        if let Some(attempt) = self
+            .attempts
+            .table
+            .values_mut()
+            .find(|attempt| attempt.target == Some(peer))
+        {
+            attempt.waiters.push(waiter);
+            return;
+        }
+        let through_relay = matches!(waiter, Waiter::Relay { .. });
+        let candidates = self.candidates(&peer, through_relay);
+        self.begin(Some(peer), candidates, waiter);
+    }
+
+    /// Reaches whoever is at an address, and must be `target` if that is given.
+    pub(super) fn connect_to_address(&mut self, address: &str, target: Option<PeerId>, waiter: Waiter) {
+        if let Some(index) = target.and_then(|target| self.peers.preferred(&target)) {
+            self.reached(waiter, index);
+            return;
+        }
+        self.begin(
+            target,
+            VecDeque::from([Candidate::Address(address.into())]),
+            waiter,
+        );
+    }
+
+    fn candidates(&self, peer: &PeerId, through_relay: bool) -> VecDeque<Candidate> {
+        let Some(record) = self.ring.record_of(peer) else {
+            return VecDeque::new();
+        };
+        let allowed = addresses_allowed(record.addresses(), self.settings.allow_private).is_ok();
+        let by_address = record
+            .addresses()
+            .iter()
+            .filter(|address| allowed && self.can_dial(address));
+        let mut candidates: VecDeque<Candidate> = by_address
+            .map(|address| Candidate::Address(address.clone()))
+            .collect();
+        if !through_relay {
+            let members = record.addresses().iter().filter_map(|address| relay_of(address));
+            candidates.extend(
+                members
+                    .filter(|member| *member != self.identity.id())
+                    .map(Candidate::Relay),
+            );
+        }
+        candidates
+    }
+
+    fn can_dial(&self, address: &str) -> bool {
+        let scheme = address.split_once("://").map(|(scheme, _)| scheme);
+        scheme.is_some_and(|scheme| self.settings.dials.iter().any(|known| known == scheme))
+    }
+
+    fn begin(&mut self, target: Option<PeerId>, candidates: VecDeque<Candidate>, waiter: Waiter) {
+        if self.attempts.table.len() >= MAX_ATTEMPTS {
+            self.not_reached(waiter, Code::TooManyRequests);
+            return;
+        }
+        let number = loop {
+            self.attempts.next = self.attempts.next.wrapping_add(1);
+            if self.attempts.next != 0 && !self.attempts.table.contains_key(&self.attempts.next) {
+                break self.attempts.next;
+            }
+        };
+        let attempt = Attempt {
+            target,
+            candidates,
+            waiters: Vec::from([waiter]),
+            deadline_ms: 0,
+            last: Code::NoRoute,
+            path: None,
+        };
+        self.attempts.table.insert(number, attempt);
+        self.try_next(number);
+    }
+
+    fn try_next(&mut self, number: u32) {
+        let deadline_ms = self.now_ms + ATTEMPT_MS;
+        let Some(attempt) = self.attempts.table.get_mut(&number) else {
+            return;
+        };
+        self.timers.clear(attempt.deadline_ms, Timer::Attempt(number));
+        let Some(candidate) = attempt.candidates.pop_front() else {
+            self.give_up(number);
+            return;
+        };
+        attempt.deadline_ms = deadline_ms;
+        self.timers.set(deadline_ms, Timer::Attempt(number));
+        match (candidate, attempt.target) {
+            (Candidate::Address(address), _) => self.out.push(&Output::Dial {
+                dial: number,
+                address: &address,
+            }),
+            (Candidate::Relay(member), Some(peer)) => self.connect(
+                member,
+                Waiter::Relay {
+                    attempt: number,
+                    peer,
+                },
+            ),
+            (Candidate::Relay(_), None) => self.attempt_failed(number, Code::NoRoute),
+        }
+    }
+
+    fn give_up(&mut self, number: u32) {
+        let Some(attempt) = self.attempts.table.remove(&number) else {
+            return;
+        };
+        if let Some(peer) = attempt.target {
+            self.mesh.suspect(peer, self.now_ms);
+        }
+        self.out
+            .log(LogLevel::Debug, attempt.last, 0, attempt.last.text());
+        for waiter in attempt.waiters {
+            self.not_reached(waiter, attempt.last);
+        }
+    }
+
+    /// The host could not open a path.
+    pub(super) fn dial_failed(&mut self, dial: u32) -> Result<(), Code> {
+        self.attempt_failed(dial, Code::DialFailed);
+        Ok(())
+    }
+
+    /// A path that an attempt asked for is open: the handshake begins.
+    pub(super) fn attempt_path_opened(&mut self, number: u32, path: u32) {
+        let Some(attempt) = self.attempts.table.get_mut(&number) else {
+            if let Some(path) = self.paths.table.get_mut(&path) {
+                path.attempt = None;
+            }
+            self.close_path(path, Code::Cancelled);
+            return;
+        };
+        attempt.path = Some(path);
+        let target = attempt.target;
+        self.initiate(path, number, target);
+    }
+
+    /// What an attempt tried came to nothing: on to the next way.
+    pub(super) fn attempt_failed(&mut self, number: u32, why: Code) {
+        let Some(attempt) = self.attempts.table.get_mut(&number) else {
+            return;
+        };
+        attempt.last = why;
+        self.leave_path(number);
+        self.try_next(number);
+    }
+
+    /// A handshake of an attempt is done.
+    pub(super) fn attempt_succeeded(&mut self, number: u32, index: u32) {
+        let Some(attempt) = self.attempts.table.remove(&number) else {
+            return;
+        };
+        self.timers.clear(attempt.deadline_ms, Timer::Attempt(number));
+        if let Some(path) = attempt.path.and_then(|path| self.paths.table.get_mut(&path)) {
+            path.attempt = None;
+        }
+        for waiter in attempt.waiters {
+            self.reached(waiter, index);
+        }
+    }
+
+    /// A connection with a peer came up, perhaps from its side: whoever waits for it need not wait longer.
+    pub(super) fn attempts_reached(&mut self, peer: PeerId, index: u32) {
+        let waiting: Vec<u32> = self
+            .attempts
+            .table
+            .iter()
+            .filter(|(_, attempt)| attempt.target == Some(peer))
+            .map(|(n, _)| *n)
+            .collect();
+        for number in waiting {
+            if let Some(attempt) = self.attempts.table.get_mut(&number) {
+                let waiters = core::mem::take(&mut attempt.waiters);
+                waiters.into_iter().for_each(|waiter| self.reached(waiter, index));
+            }
+        }
+    }
+
+    pub(super) fn attempt_timed_out(&mut self, number: u32, at_ms: u64) {
+        if self
+            .attempts
+            .table
+            .get(&number)
+            .is_some_and(|attempt| attempt.deadline_ms == at_ms)
+        {
+            self.attempt_failed(number, Code::TimedOut);
+        }
+    }
+
+    /// Gives up the path that an attempt was using.
+    fn leave_path(&mut self, number: u32) {
+        self.forget_handshakes_of(number);
+        let Some(path) = self
+            .attempts
+            .table
+            .get_mut(&number)
+            .and_then(|attempt| attempt.path.take())
+        else {
+            return;
+        };
+        if let Some(open) = self.paths.table.get_mut(&path) {
+            open.attempt = None;
+        }
+        self.close_if_unused(path);
+    }
+
+    /// A member is connected through which an attempt goes on.
+    fn relay_reached(&mut self, number: u32, member: PeerId, peer: PeerId) {
+        match self.relay_path(member, peer) {
+            Ok(path) => {
+                if let Some(attempt) = self.attempts.table.get_mut(&number) {
+                    attempt.path = Some(path);
+                    if let Some(open) = self.paths.table.get_mut(&path) {
+                        open.attempt = Some(number);
+                    }
+                    self.initiate(path, number, Some(peer));
+                }
+            }
+            Err(code) => self.attempt_failed(number, code),
+        }
+    }
+
+    fn reached(&mut self, waiter: Waiter, index: u32) {
+        let Some(peer) = self
+            .connections
+            .get(&index)
+            .map(|connection| connection.session.peer())
+        else {
+            return;
+        };
+        match waiter {
+            Waiter::RingRequest(call) => self.send_ring_request(call, index),
+            Waiter::Call(call) => self.call_reached(call, index),
+            Waiter::Command(tag) => self.reply(tag, &peer.0),
+            Waiter::Bootstrap => self.bootstrap_reached(peer),
+            Waiter::Relay {
+                attempt,
+                peer: behind,
+            } => self.relay_reached(attempt, peer, behind),
+        }
+    }
+
+    fn not_reached(&mut self, waiter: Waiter, why: Code) {
+        match waiter {
+            Waiter::RingRequest(call) => self.ring_request_failed(call, why),
+            Waiter::Call(call) => self.call_failed(call, why),
+            Waiter::Command(tag) => self.fail(tag, why, why.text()),
+            Waiter::Bootstrap => self.bootstrap_failed(why),
+            Waiter::Relay { attempt, .. } => self.attempt_failed(attempt, why),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use crate::channel::{Session, Side, Streams};
+use crate::handshake::Confirmation;
+use crate::identity::PeerId;
+
+/// A session in use: its streams, its requests, and the path it runs over
+pub(super) struct Connection {
+    pub(super) session: Session,
+    pub(super) streams: Streams,
+    pub(super) path: u32,
+    /// m3, which takes the first payload along.
+    pub(super) confirmation: Option<Confirmation>,
+    /// Frames of this step, to be sealed as one packet at its end.
+    pub(super) payload: Vec<u8>,
+    /// Requests that the peer has not answered: our number, and the ring's.
+    pub(super) requests: BTreeMap<u32, u64>,
+    pub(super) next_request: u32,
+    /// The peer's requests that we have not answered.
+    pub(super) unanswered: usize,
+    pub(super) established_ms: u64,
+    pub(super) received_ms: u64,
+    pub(super) pinged_ms: Option<u64>,
+    pub(super) ping_after_ms: u64,
+    /// Whether a liveness timer is set.
+    pub(super) watched: bool,
+}
+
+impl Connection {
+    pub(super) fn new(
+        session: Session,
+        path: u32,
+        ordered: bool,
+        confirmation: Option<Confirmation>,
+        now_ms: u64,
+    ) -> Self {
+        let streams = Streams::new(session.side(), ordered);
+        Self {
+            session,
+            streams,
+            path,
+            confirmation,
+            payload: Vec::new(),
+            requests: BTreeMap::new(),
+            next_request: 0,
+            unanswered: 0,
+            established_ms: now_ms,
+            received_ms: now_ms,
+            pinged_ms: None,
+            ping_after_ms: super::liveness::FIRST_PING_MS,
+            watched: false,
+        }
+    }
+
+    /// Whether anything of the peer is awaited, or it awaits something of us.
+    pub(super) fn is_awaiting(&self) -> bool {
+        !self.streams.is_empty()
+            || !self.requests.is_empty()
+            || self.unanswered > 0
+            || self.pinged_ms.is_some()
+    }
+
+    /// Who of the two began.
+    fn initiator(&self, me: PeerId) -> PeerId {
+        match self.session.side() {
+            Side::Initiator => me,
+            Side::Responder => self.session.peer(),
+        }
+    }
+}
+
+/// Connections that come up within this time of each other from both sides count as simultaneous.
+const SIMULTANEOUS_MS: u64 = 10_000;
+
+/// Which connections lead to which peer
+#[derive(Default)]
+pub(super) struct Peers {
+    /// The preferred connection first.
+    table: BTreeMap<PeerId, Vec<u32>>,
+}
+
+impl Peers {
+    /// The connection to use for what is sent to a peer.
+    pub(super) fn preferred(&self, peer: &PeerId) -> Option<u32> {
+        self.table.get(peer).and_then(|indexes| indexes.first().copied())
+    }
+
+    pub(super) fn ids(&self) -> impl Iterator<Item = &PeerId> {
+        self.table.keys()
+    }
+
+    /// Adds a connection; says whether it is the first one with this peer.
+    ///
+    /// The newest is preferred, since a peer that opens another has lost the old one; but when both sides opened
+    /// one at the same time, that of the side with the lower id is, so that both choose the same.
+    pub(super) fn add(&mut self, me: PeerId, index: u32, connections: &BTreeMap<u32, Connection>) -> bool {
+        let Some(new) = connections.get(&index) else {
+            return false;
+        };
+        let indexes = self.table.entry(new.session.peer()).or_default();
+        let first = indexes.is_empty();
+        let keep_old = indexes
+            .first()
+            .and_then(|old| connections.get(old))
+            .is_some_and(|old| {
+                let simultaneous = new.established_ms.saturating_sub(old.established_ms) < SIMULTANEOUS_MS;
+                simultaneous
+                    && old.session.side() != new.session.side()
+                    && old.initiator(me) < new.initiator(me)
+            });
+        if keep_old {
+            indexes.push(index);
+        } else {
+            indexes.insert(0, index);
+        }
+        first
+    }
+
+    /// Removes a connection; says whether it was the last one with this peer.
+    pub(super) fn remove(&mut self, peer: &PeerId, index: u32) -> bool {
+        let Some(indexes) = self.table.get_mut(peer) else {
+            return false;
+        };
+        indexes.retain(|other| *other != index);
+        let last = indexes.is_empty();
+        if last {
+            self.table.remove(peer);
+        }
+        last
+    }
+}

@@ -1,0 +1,320 @@
+use alloc::collections::BTreeMap;
+
+use selfsame_codec::{Code, EventKind, LogLevel};
+
+use super::Node;
+use super::connection::Connection;
+use super::timers::Timer;
+use crate::channel::{Session, Side};
+use crate::handshake::{
+    CookieJar, Header, INITIATION_BYTES, Initiation, Initiator, Responder, SessionSecrets, cookie_frame,
+    parse_cookie, parse_reject, reject_frame,
+};
+use crate::identity::PeerId;
+use crate::random::Random;
+
+/// Most half-open handshakes; each holds about 1.5 kB.
+const MAX_HALF_OPEN: usize = 1024;
+/// From here on an initiator must return a cookie before anything is computed for it.
+const COOKIES_FROM: usize = 64;
+/// Most half-open handshakes on one path: a peer needs one, and one more when it starts again.
+const MAX_HALF_OPEN_ON_PATH: usize = 4;
+/// How long a handshake may stay half open.
+const HALF_OPEN_MS: u64 = 10_000;
+/// Most sessions at once: with 64 KiB in use for each, half of the memory that an isolate has.
+const MAX_CONNECTIONS: usize = 1024;
+
+struct Initiated {
+    initiator: Initiator,
+    path: u32,
+    attempt: u32,
+}
+
+struct HalfOpen {
+    responder: Responder,
+    path: u32,
+}
+
+/// Handshakes that are not finished
+pub(super) struct Handshakes {
+    initiated: BTreeMap<u32, Initiated>,
+    half_open: BTreeMap<u32, HalfOpen>,
+    cookies: CookieJar,
+    next_index: u32,
+}
+
+impl Handshakes {
+    pub(super) fn new(random: &mut Random) -> Self {
+        // Numbers start anywhere, so that frames for sessions of an earlier start meet no session.
+        let next_index = u32::from_le_bytes(random.bytes());
+        Self {
+            initiated: BTreeMap::new(),
+            half_open: BTreeMap::new(),
+            cookies: CookieJar::new(random, 0),
+            next_index,
+        }
+    }
+}
+
+impl Node {
+    /// Begins a handshake on a path.
+    pub(super) fn initiate(&mut self, path: u32, attempt: u32, target: Option<PeerId>) {
+        let index = self.new_index();
+        let initiator = Initiator::new(&self.identity, &mut self.random, target, index);
+        self.transmit(path, initiator.initiation());
+        self.handshakes.initiated.insert(
+            index,
+            Initiated {
+                initiator,
+                path,
+                attempt,
+            },
+        );
+        self.update_busy(path);
+    }
+
+    /// A number for a session that no other one has.
+    pub(super) fn new_index(&mut self) -> u32 {
+        loop {
+            let index = self.handshakes.next_index;
+            self.handshakes.next_index = index.wrapping_add(1);
+            let taken = self.connections.contains_key(&index)
+                || self.handshakes.initiated.contains_key(&index)
+                || self.handshakes.half_open.contains_key(&index);
+            if index != 0 && !taken {
+                return index;
+            }
+        }
+    }
+
+    /// m1 arrived.
+    pub(super) fn initiation_received(&mut self, path: u32, frame: &[u8]) -> Result<(), Code> {
+        let header = Header::parse(frame).map_err(|_| Code::BadFrame)?;
+        let network = self.identity.network();
+        if let Err(code) = header.check(&network) {
+            self.transmit(path, &reject_frame(&header, &network, code));
+            return Err(code);
+        }
+        let initiation = Initiation::parse(frame).map_err(|_| Code::BadFrame)?;
+        let frame: &[u8; INITIATION_BYTES] = frame.try_into().map_err(|_| Code::BadFrame)?;
+        if initiation
+            .target
+            .is_some_and(|target| target != self.identity.id())
+        {
+            self.transmit(path, &reject_frame(&header, &network, Code::WrongPeer));
+            return Err(Code::WrongPeer);
+        }
+        if let Some(known) = self
+            .handshakes
+            .half_open
+            .values()
+            .find(|open| open.path == path && open.responder.answers(frame))
+        {
+            let response = known.responder.response().to_vec();
+            self.transmit(path, &response);
+            return Ok(());
+        }
+        if !self.may_answer(path, &initiation)? {
+            return Ok(());
+        }
+        let index = self.new_index();
+        let responder = Responder::new(&self.identity, &mut self.random, frame, index)?;
+        self.transmit(path, responder.response());
+        self.handshakes
+            .half_open
+            .insert(index, HalfOpen { responder, path });
+        self.timers
+            .set(self.now_ms + HALF_OPEN_MS, Timer::HalfOpen(index));
+        if let Some(path) = self.paths.table.get_mut(&path) {
+            path.half_open += 1;
+        }
+        self.update_busy(path);
+        Ok(())
+    }
+
+    /// Applies the limits; answers with a cookie where one is due.
+    fn may_answer(&mut self, path: u32, initiation: &Initiation<'_>) -> Result<bool, Code> {
+        let network = self.identity.network();
+        let on_path = self.paths.table.get(&path).map_or(0, |path| path.half_open);
+        let half_open = self.handshakes.half_open.len();
+        let refusal = if half_open >= MAX_HALF_OPEN || on_path >= MAX_HALF_OPEN_ON_PATH {
+            Some(Code::TooManyHandshakes)
+        } else if self.connections.len() >= MAX_CONNECTIONS {
+            Some(Code::TooManySessions)
+        } else {
+            None
+        };
+        if let Some(code) = refusal {
+            self.transmit(path, &reject_frame(&initiation.header, &network, code));
+            return Err(code);
+        }
+        if half_open < COOKIES_FROM {
+            return Ok(true);
+        }
+        let remote = self
+            .paths
+            .table
+            .get(&path)
+            .map(|path| path.remote.clone())
+            .unwrap_or_default();
+        if self.handshakes.cookies.accepts(&remote, initiation) {
+            return Ok(true);
+        }
+        let cookie = self
+            .handshakes
+            .cookies
+            .cookie(&mut self.random, self.now_ms, &remote, initiation);
+        self.transmit(path, &cookie_frame(&initiation.header, &network, &cookie));
+        Ok(false)
+    }
+
+    /// m2 arrived.
+    pub(super) fn response_received(&mut self, path: u32, frame: &[u8]) -> Result<(), Code> {
+        let header = Header::parse(frame).map_err(|_| Code::BadFrame)?;
+        let Some(initiated) = self
+            .handshakes
+            .initiated
+            .get(&header.receiver)
+            .filter(|one| one.path == path)
+        else {
+            return Err(Code::UnknownSession);
+        };
+        let attempt = initiated.attempt;
+        match initiated.initiator.finish(&self.identity, frame) {
+            Ok((secrets, confirmation)) => {
+                self.handshakes.initiated.remove(&header.receiver);
+                let session = Session::new(secrets, Side::Initiator, confirmation.peer_index(), self.now_ms);
+                let connection = Connection::new(
+                    session,
+                    path,
+                    self.is_ordered(path),
+                    Some(confirmation),
+                    self.now_ms,
+                );
+                self.establish(header.receiver, connection);
+                self.attempt_succeeded(attempt, header.receiver);
+                Ok(())
+            }
+            // Anybody can send a bad m2; only a sound one from another peer ends the attempt.
+            Err(Code::WrongPeer) => {
+                self.handshakes.initiated.remove(&header.receiver);
+                self.attempt_failed(attempt, Code::WrongPeer);
+                Err(Code::WrongPeer)
+            }
+            Err(code) => Err(code),
+        }
+    }
+
+    /// m3 arrived.
+    pub(super) fn confirmation_received(&mut self, path: u32, frame: &[u8]) -> Result<(), Code> {
+        let header = Header::parse(frame).map_err(|_| Code::BadFrame)?;
+        let Some(half_open) = self
+            .handshakes
+            .half_open
+            .get(&header.receiver)
+            .filter(|one| one.path == path)
+        else {
+            return Err(Code::UnknownSession);
+        };
+        let confirmed = half_open.responder.finish(&self.identity, frame)?;
+        let peer_index = half_open.responder.peer_index();
+        let index = header.receiver;
+        self.handshakes.half_open.remove(&index);
+        self.half_open_gone(path);
+        self.accept_session(index, path, confirmed.secrets, peer_index);
+        self.payload_received(index, &confirmed.payload)
+    }
+
+    fn accept_session(&mut self, index: u32, path: u32, secrets: SessionSecrets, peer_index: u32) {
+        let session = Session::new(secrets, Side::Responder, peer_index, self.now_ms);
+        let connection = Connection::new(session, path, self.is_ordered(path), None, self.now_ms);
+        self.establish(index, connection);
+    }
+
+    /// A session is up on both sides' word.
+    pub(super) fn establish(&mut self, index: u32, connection: Connection) {
+        let peer = connection.session.peer();
+        let is_confirming = connection.confirmation.is_some();
+        if let Some(path) = self.paths.table.get_mut(&connection.path) {
+            path.connections.insert(index);
+        }
+        self.mark_unsaved(connection.path);
+        self.connections.insert(index, connection);
+        if is_confirming {
+            self.unsent.push(index);
+        }
+        if self.peers.add(self.identity.id(), index, &self.connections) {
+            self.event(EventKind::PeerConnected, &peer.0);
+            self.ring_with(|ring, cx| ring.peer_connected(cx, peer));
+        }
+        self.attempts_reached(peer, index);
+    }
+
+    /// A cookie arrived: m1 goes out again with it.
+    pub(super) fn cookie_received(&mut self, path: u32, frame: &[u8]) -> Result<(), Code> {
+        let header = Header::parse(frame).map_err(|_| Code::BadFrame)?;
+        header.check(&self.identity.network())?;
+        let cookie = parse_cookie(frame).map_err(|_| Code::BadFrame)?;
+        let Some(initiated) = self
+            .handshakes
+            .initiated
+            .get_mut(&header.receiver)
+            .filter(|one| one.path == path)
+        else {
+            return Err(Code::UnknownSession);
+        };
+        initiated.initiator.set_cookie(&cookie);
+        let initiation = initiated.initiator.initiation().to_vec();
+        self.transmit(path, &initiation);
+        Ok(())
+    }
+
+    /// A reject arrived. It is not authenticated, but whoever can forge it on the path could drop m2 as well.
+    pub(super) fn reject_received(&mut self, path: u32, frame: &[u8]) -> Result<(), Code> {
+        let header = Header::parse(frame).map_err(|_| Code::BadFrame)?;
+        let code = parse_reject(frame).map_err(|_| Code::BadFrame)?;
+        let Some(initiated) = self
+            .handshakes
+            .initiated
+            .get(&header.receiver)
+            .filter(|one| one.path == path)
+        else {
+            return Err(Code::UnknownSession);
+        };
+        let attempt = initiated.attempt;
+        self.handshakes.initiated.remove(&header.receiver);
+        self.out.log(LogLevel::Warn, code, path, code.text());
+        self.attempt_failed(attempt, code);
+        Ok(())
+    }
+
+    pub(super) fn half_open_timed_out(&mut self, index: u32) {
+        if let Some(half_open) = self.handshakes.half_open.remove(&index) {
+            self.out.dropped(Code::TimedOut, half_open.path);
+            self.half_open_gone(half_open.path);
+            self.close_if_unused(half_open.path);
+        }
+    }
+
+    fn half_open_gone(&mut self, path: u32) {
+        if let Some(path) = self.paths.table.get_mut(&path) {
+            path.half_open = path.half_open.saturating_sub(1);
+        }
+        self.update_busy(path);
+    }
+
+    /// Forgets what was under way on a path that is gone.
+    pub(super) fn forget_handshakes_on(&mut self, path: u32) {
+        self.handshakes.initiated.retain(|_, one| one.path != path);
+        self.handshakes.half_open.retain(|_, one| one.path != path);
+    }
+
+    /// Forgets the handshakes of an attempt.
+    pub(super) fn forget_handshakes_of(&mut self, attempt: u32) {
+        self.handshakes.initiated.retain(|_, one| one.attempt != attempt);
+    }
+
+    fn is_ordered(&self, path: u32) -> bool {
+        self.paths.table.get(&path).is_some_and(|path| path.is_ordered())
+    }
+}

@@ -1,0 +1,275 @@
+//! A node: the protocols composed, behind the boundary.
+//!
+//! `step` takes a batch of inputs and the time and gives a batch of outputs. Every decision is made here; a host
+//! only moves bytes. A bad input is refused on its own and never disturbs the others.
+
+mod calls;
+mod commands;
+mod connect;
+mod connection;
+mod handshakes;
+mod liveness;
+mod outbox;
+mod paths;
+mod receive;
+mod relay;
+mod ring_driver;
+mod send;
+mod snapshots;
+mod status;
+mod store;
+mod streams;
+mod timers;
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use selfsame_codec::{BatchReader, Code, Config, EventKind, Input, Output, Reader, Role};
+
+use crate::identity::{Identity, NetworkId, PeerId};
+use crate::mesh::Mesh;
+use crate::random::Random;
+use crate::ring::{Context, Ring, Settings as RingSettings};
+use connect::Attempts;
+use connection::{Connection, Peers};
+use handshakes::Handshakes;
+use outbox::Outbox;
+use paths::Paths;
+use ring_driver::RingDriver;
+use store::StoreState;
+use streams::StreamTable;
+use timers::Timers;
+
+/// Position in `Refused` that stands for the batch as a whole.
+const WHOLE_BATCH: u32 = u32::MAX;
+/// Smallest idle time a configuration may ask for: below it maintenance would be a load of its own.
+const MIN_IDLE_MS: u64 = 1_000;
+/// Scratch memory that is kept between steps; larger buffers are given back.
+const KEPT_BUFFER: usize = 256 * 1024;
+
+/// What of the configuration is needed after the start
+struct Settings {
+    network_name: alloc::string::String,
+    role: Role,
+    bootstraps: Vec<alloc::string::String>,
+    dials: Vec<alloc::string::String>,
+    allow_private: bool,
+    trust_on_first_use: bool,
+}
+
+/// One node of one network
+pub struct Node {
+    settings: Settings,
+    identity: Identity,
+    random: Random,
+    now_ms: u64,
+    out: Outbox,
+    timers: Timers,
+    paths: Paths,
+    handshakes: Handshakes,
+    connections: BTreeMap<u32, Connection>,
+    /// Connections with frames to be sealed at the end of the step.
+    unsent: Vec<u32>,
+    peers: Peers,
+    attempts: Attempts,
+    streams: StreamTable,
+    ring: Ring,
+    ring_driver: RingDriver,
+    mesh: Mesh,
+    calls: calls::Calls,
+    store: StoreState,
+    /// A packet is opened in place in here.
+    scratch: Vec<u8>,
+    entropy_asked: bool,
+}
+
+impl Node {
+    /// A node out of an encoded [`Config`].
+    ///
+    /// # Errors
+    /// [`Code::BadConfig`] and the more telling codes of what is wrong with it.
+    pub fn new(config: &[u8]) -> Result<Self, Code> {
+        let mut config = Config::decode(config).map_err(|_| Code::BadConfig)?;
+        if config.network.is_empty() || config.network.len() > crate::identity::MAX_NETWORK_NAME {
+            return Err(Code::BadConfig);
+        }
+        let network = NetworkId::open(&config.network);
+        let identity = Identity::of_peer(&config.seed, network);
+        let mut random = Random::new(&config.entropy);
+        zeroize::Zeroize::zeroize(&mut config.seed);
+        zeroize::Zeroize::zeroize(&mut config.entropy);
+        for bootstrap in &config.bootstraps {
+            connect::parse_bootstrap(bootstrap, config.trust_on_first_use)?;
+        }
+        let ring = Ring::new(RingSettings {
+            role: config.role,
+            addresses: config.addresses,
+            domain: config.domain,
+            allow_private: config.allow_private,
+            idle_ms: config.idle_ms.max(MIN_IDLE_MS),
+            network,
+            id: identity.id(),
+        });
+        let settings = Settings {
+            network_name: config.network,
+            role: config.role,
+            bootstraps: config.bootstraps,
+            dials: config.dials,
+            allow_private: config.allow_private,
+            trust_on_first_use: config.trust_on_first_use,
+        };
+        let handshakes = Handshakes::new(&mut random);
+        Ok(Self {
+            settings,
+            identity,
+            random,
+            now_ms: 0,
+            out: Outbox::default(),
+            timers: Timers::default(),
+            paths: Paths::default(),
+            handshakes,
+            connections: BTreeMap::new(),
+            unsent: Vec::new(),
+            peers: Peers::default(),
+            attempts: Attempts::default(),
+            streams: StreamTable::default(),
+            ring,
+            ring_driver: RingDriver::default(),
+            mesh: Mesh::default(),
+            calls: calls::Calls::default(),
+            store: StoreState::default(),
+            scratch: Vec::new(),
+            entropy_asked: false,
+        })
+    }
+
+    /// This node's id.
+    #[must_use]
+    pub fn id(&self) -> PeerId {
+        self.identity.id()
+    }
+
+    /// Takes a batch of inputs and gives the batch of outputs, which lives until the next call.
+    pub fn step(&mut self, batch: &[u8]) -> &[u8] {
+        self.out.clear(KEPT_BUFFER);
+        self.scratch.shrink_to(KEPT_BUFFER);
+        match read_batch(batch) {
+            Ok((now_ms, items)) => {
+                self.advance(now_ms);
+                self.take_items(items);
+            }
+            Err(code) => self.out.push(&Output::Refused {
+                input: WHOLE_BATCH,
+                code: code.as_u16(),
+            }),
+        }
+        self.settle();
+        let at_ms = self.next_wake_ms();
+        self.out.finish(at_ms)
+    }
+
+    /// Moves the clock; it never goes back.
+    fn advance(&mut self, now_ms: u64) {
+        let started = self.now_ms == 0;
+        self.now_ms = self.now_ms.max(now_ms);
+        self.out.set_time(self.now_ms);
+        if started && self.now_ms > 0 {
+            self.load_store();
+        }
+    }
+
+    fn take_items(&mut self, items: BatchReader<'_>) {
+        for (position, item) in items.enumerate() {
+            let taken = Input::decode(item)
+                .map_err(|_| Code::BadInput)
+                .and_then(|input| self.take(input));
+            if let Err(code) = taken {
+                let input = u32::try_from(position).unwrap_or(WHOLE_BATCH);
+                self.out.push(&Output::Refused {
+                    input,
+                    code: code.as_u16(),
+                });
+            }
+        }
+    }
+
+    fn take(&mut self, input: Input<'_>) -> Result<(), Code> {
+        match input {
+            Input::Received { path, frame } => self.received(path, frame),
+            Input::PathOpened {
+                path,
+                dial,
+                kind,
+                remote,
+            } => self.path_opened(path, dial, kind, remote),
+            Input::PathClosed { path } => self.path_closed(path),
+            Input::PathResumed {
+                path,
+                remote,
+                snapshot,
+            } => self.path_resumed(path, remote, snapshot),
+            Input::DialFailed { dial } => self.dial_failed(dial),
+            Input::Entropy { bytes } => {
+                self.random.reseed(&bytes);
+                self.entropy_asked = false;
+                Ok(())
+            }
+            Input::StoreRead { tag, ok, entries } => self.store_read(tag, ok, entries),
+            Input::StoreCommitted { tag, ok } => self.store_committed(tag, ok),
+            Input::StreamData { stream, data } => self.stream_data(stream, data),
+            Input::StreamEnd { stream } => self.stream_end(stream),
+            Input::StreamReset { stream, code } => self.stream_reset(stream, code),
+            Input::StreamCredit { stream, bytes } => self.stream_credit(stream, bytes),
+            command => self.command(command),
+        }
+    }
+
+    /// Runs what is due and carries every consequence to its end.
+    fn settle(&mut self) {
+        self.run_timers();
+        self.drive_ring();
+        self.flush();
+        self.commit_store();
+        self.save_paths();
+        if self.random.wants_entropy() && !self.entropy_asked {
+            self.entropy_asked = true;
+            self.out.push(&Output::NeedEntropy {});
+        }
+    }
+
+    fn next_wake_ms(&self) -> u64 {
+        self.timers.next_ms().min(self.ring.next_wake_ms())
+    }
+
+    fn ring_with<R>(&mut self, act: impl FnOnce(&mut Ring, &mut Context<'_>) -> R) -> R {
+        let mut context = Context {
+            now_ms: self.now_ms,
+            identity: &self.identity,
+            random: &mut self.random,
+        };
+        act(&mut self.ring, &mut context)
+    }
+
+    fn event(&mut self, event: EventKind, body: &[u8]) {
+        self.out.push(&Output::Event { event, body });
+    }
+
+    fn fail(&mut self, tag: u32, code: Code, detail: &str) {
+        self.out.push(&Output::Failed {
+            tag,
+            code: code.as_u16(),
+            detail,
+        });
+    }
+
+    fn reply(&mut self, tag: u32, body: &[u8]) {
+        self.out.push(&Output::Reply { tag, body });
+    }
+}
+
+fn read_batch(batch: &[u8]) -> Result<(u64, BatchReader<'_>), Code> {
+    let mut reader = Reader::new(batch);
+    let now_ms = reader.field().map_err(|_| Code::BadInput)?;
+    let items = BatchReader::new(reader.rest()).map_err(|_| Code::BadInput)?;
+    Ok((now_ms, items))
+}

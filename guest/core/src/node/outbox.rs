@@ -1,0 +1,100 @@
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use selfsame_codec::{BatchWriter, Code, LogLevel, Output};
+
+/// Log records of one code in one second; a flood of bad frames must not become a flood of records.
+const RECORDS_PER_SECOND: u32 = 10;
+/// Number of the `Transmit` item, which is written in place.
+const TRANSMIT: u8 = 1;
+
+#[derive(Default)]
+struct Logged {
+    total: u64,
+    second: u64,
+    in_second: u32,
+}
+
+/// The batch of outputs, the log and the counters
+#[derive(Default)]
+pub(super) struct Outbox {
+    batch: BatchWriter,
+    /// Snapshots stand before everything else.
+    snapshots: BatchWriter,
+    now_ms: u64,
+    logged: BTreeMap<Code, Logged>,
+}
+
+impl Outbox {
+    pub(super) fn clear(&mut self, keep: usize) {
+        self.batch.clear(keep);
+        self.snapshots.clear(keep);
+    }
+
+    pub(super) fn set_time(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
+    }
+
+    pub(super) fn push(&mut self, output: &Output<'_>) {
+        output.encode(&mut self.batch);
+    }
+
+    pub(super) fn push_snapshot(&mut self, path: u32, snapshot: &[u8]) {
+        Output::Snapshot { path, snapshot }.encode(&mut self.snapshots);
+    }
+
+    /// Appends a frame to be sent that `write` produces in place; takes it back when `write` fails.
+    pub(super) fn transmit(
+        &mut self,
+        path: u32,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), Code>,
+    ) -> Result<(), Code> {
+        let before = self.batch.len();
+        let written = self.batch.item_with_body(TRANSMIT, path, write);
+        if written.is_err() {
+            self.batch.truncate(before);
+        }
+        written
+    }
+
+    /// Counts an event of this kind, and writes it to the log unless it is too frequent.
+    pub(super) fn log(&mut self, level: LogLevel, code: Code, path: u32, text: &str) {
+        let entry = self.logged.entry(code).or_default();
+        entry.total += 1;
+        let second = self.now_ms / 1000;
+        if entry.second != second {
+            entry.second = second;
+            entry.in_second = 0;
+        }
+        entry.in_second += 1;
+        if entry.in_second <= RECORDS_PER_SECOND {
+            self.push(&Output::Log {
+                level,
+                code: code.as_u16(),
+                path,
+                text,
+            });
+        }
+    }
+
+    /// A frame or message from outside was dropped.
+    pub(super) fn dropped(&mut self, code: Code, path: u32) {
+        self.log(LogLevel::Debug, code, path, code.text());
+    }
+
+    pub(super) fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        self.logged
+            .iter()
+            .map(|(code, logged)| (code.name(), logged.total))
+    }
+
+    /// Ends the batch.
+    pub(super) fn finish(&mut self, at_ms: u64) -> &[u8] {
+        self.push(&Output::Wake { at_ms });
+        if self.snapshots.is_empty() {
+            return self.batch.as_bytes();
+        }
+        self.snapshots.append(&self.batch);
+        self.snapshots.as_bytes()
+    }
+}

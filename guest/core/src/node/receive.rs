@@ -1,0 +1,238 @@
+use selfsame_codec::{Code, LogLevel, Output};
+
+use super::Node;
+use crate::channel::{Data, Frame, FrameReader, MAX_FRAME, Open, packet_receiver};
+use crate::handshake::Kind;
+
+/// Most requests of one peer that wait for their answer.
+const MAX_UNANSWERED: usize = 256;
+
+impl Node {
+    /// A frame arrived from the host.
+    pub(super) fn received(&mut self, path: u32, frame: &[u8]) -> Result<(), Code> {
+        if !self.paths.table.contains_key(&path) {
+            return Err(Code::UnknownPath);
+        }
+        self.frame_received(path, frame);
+        Ok(())
+    }
+
+    /// A frame arrived on a path of any kind. What is wrong with it is counted and logged, and the frame dropped.
+    pub(super) fn frame_received(&mut self, path: u32, frame: &[u8]) {
+        let taken = if frame.len() > MAX_FRAME {
+            Err(Code::FrameTooLarge)
+        } else {
+            match Kind::of(frame) {
+                Some(Kind::Packet) => self.packet_received(path, frame),
+                Some(Kind::Initiation) => self.initiation_received(path, frame),
+                Some(Kind::Response) => self.response_received(path, frame),
+                Some(Kind::Confirmation) => self.confirmation_received(path, frame),
+                Some(Kind::Cookie) => self.cookie_received(path, frame),
+                Some(Kind::Reject) => self.reject_received(path, frame),
+                None => Err(Code::BadFrame),
+            }
+        };
+        if let Err(code) = taken {
+            self.out.dropped(code, path);
+        }
+    }
+
+    fn packet_received(&mut self, path: u32, frame: &[u8]) -> Result<(), Code> {
+        let index = packet_receiver(frame)?;
+        let Some(connection) = self
+            .connections
+            .get_mut(&index)
+            .filter(|connection| connection.path == path)
+        else {
+            // The peer believes in a session that we have lost: without the path it will begin another.
+            self.close_if_unused(path);
+            return Err(Code::UnknownSession);
+        };
+        let mut scratch = core::mem::take(&mut self.scratch);
+        scratch.clear();
+        scratch.extend_from_slice(frame);
+        let taken = match connection.session.open(self.now_ms, &mut scratch) {
+            Ok(payload) => {
+                connection.received_ms = self.now_ms;
+                connection.pinged_ms = None;
+                self.payload_received(index, payload)
+            }
+            Err(code) => Err(code),
+        };
+        self.scratch = scratch;
+        self.mark_unsaved(path);
+        taken
+    }
+
+    /// Takes the frames of a payload. A peer that proved who it is and breaks the rules loses its connection.
+    pub(super) fn payload_received(&mut self, index: u32, payload: &[u8]) -> Result<(), Code> {
+        for frame in FrameReader::new(payload) {
+            let taken = frame
+                .map_err(|_| Code::BadFrame)
+                .and_then(|frame| self.take_frame(index, frame));
+            if let Err(code) = taken {
+                self.close_connection(index, code);
+                return Err(code);
+            }
+        }
+        if let Some(connection) = self.connections.get(&index) {
+            let path = connection.path;
+            self.update_busy(path);
+        }
+        Ok(())
+    }
+
+    fn take_frame(&mut self, index: u32, frame: Frame<'_>) -> Result<(), Code> {
+        match frame {
+            Frame::Data(data) => self.data_received(index, data),
+            Frame::Request { id, body } => self.request_received(index, id, body),
+            Frame::Response { id, body } => {
+                self.response_to_request(index, id, body);
+                Ok(())
+            }
+            Frame::Open(open) => self.open_received(index, open),
+            Frame::End { stream, offset } => {
+                let Some(connection) = self.connections.get_mut(&index) else {
+                    return Ok(());
+                };
+                let (out, table) = (&mut self.out, &mut self.streams);
+                tolerate_unknown(
+                    connection
+                        .streams
+                        .end_received(stream, offset, &mut |event| table.tell(out, event)),
+                )
+            }
+            Frame::Reset { stream, class } => {
+                self.reset_received(index, stream, class);
+                Ok(())
+            }
+            Frame::Credit { stream, limit } => {
+                let Some(connection) = self.connections.get_mut(&index) else {
+                    return Ok(());
+                };
+                let (out, table) = (&mut self.out, &mut self.streams);
+                connection
+                    .streams
+                    .credit_received(stream, limit, &mut |event| table.tell(out, event));
+                Ok(())
+            }
+            Frame::Relay { peer, frame } => self.relay_received(index, peer, frame),
+            Frame::Ping { token } => {
+                self.queue(index, &Frame::Pong { token });
+                Ok(())
+            }
+            // That a packet came is all that a pong says; see `packet_received`.
+            Frame::Pong { .. } => Ok(()),
+            Frame::Close { class } => {
+                let text = alloc::format!("the peer closed the session: {class:?}");
+                self.out.log(LogLevel::Debug, Code::PeerClosed, 0, &text);
+                let path = self.connections.get(&index).map(|connection| connection.path);
+                self.drop_connection(index, Code::PeerClosed);
+                path.into_iter().for_each(|path| self.close_if_unused(path));
+                Ok(())
+            }
+        }
+    }
+
+    fn data_received(&mut self, index: u32, data: Data<'_>) -> Result<(), Code> {
+        let Some(connection) = self.connections.get_mut(&index) else {
+            return Ok(());
+        };
+        let (out, table) = (&mut self.out, &mut self.streams);
+        let stream = data.stream;
+        let taken = connection.streams.data(data, &mut |event| table.tell(out, event));
+        if taken == Err(Code::UnknownStream) {
+            self.queue(
+                index,
+                &Frame::Reset {
+                    stream,
+                    class: selfsame_codec::Class::Unreachable,
+                },
+            );
+            return Ok(());
+        }
+        taken
+    }
+
+    fn open_received(&mut self, index: u32, open: Open<'_>) -> Result<(), Code> {
+        let Some(connection) = self.connections.get(&index) else {
+            return Ok(());
+        };
+        let peer = connection.session.peer();
+        let refusal = match connection.streams.check_open(open.stream) {
+            Err(Code::TooManyStreams) => Some(Code::TooManyStreams),
+            Err(code) => return Err(code),
+            Ok(()) if !self.serves(open.service.owner.as_ref(), open.service.name) => Some(Code::NoService),
+            Ok(()) => None,
+        };
+        if let Some(code) = refusal {
+            self.out.dropped(code, 0);
+            self.queue(
+                index,
+                &Frame::Reset {
+                    stream: open.stream,
+                    class: code.class(),
+                },
+            );
+            return Ok(());
+        }
+        let handle = self.streams.add_remote(index, open.stream);
+        self.out.push(&Output::StreamOpened {
+            stream: handle,
+            tag: 0,
+            peer: peer.0,
+            service: open.service.name,
+            head: open.head,
+        });
+        self.out.push(&Output::StreamCredit {
+            stream: handle,
+            bytes: super::streams::INITIAL_CREDIT,
+        });
+        let Some(connection) = self.connections.get_mut(&index) else {
+            return Ok(());
+        };
+        let (out, table) = (&mut self.out, &mut self.streams);
+        connection
+            .streams
+            .accept(open.stream, handle, &mut |event| table.tell(out, event))?;
+        self.watch(index);
+        Ok(())
+    }
+
+    fn request_received(&mut self, index: u32, id: u32, body: &[u8]) -> Result<(), Code> {
+        let Some(connection) = self.connections.get_mut(&index) else {
+            return Ok(());
+        };
+        if connection.unanswered >= MAX_UNANSWERED {
+            return Err(Code::TooManyRequests);
+        }
+        connection.unanswered += 1;
+        let from = connection.session.peer();
+        let token = u64::from(index) << 32 | u64::from(id);
+        self.ring_with(|ring, cx| ring.request(cx, from, token, body));
+        self.drive_ring();
+        Ok(())
+    }
+
+    fn response_to_request(&mut self, index: u32, id: u32, body: &[u8]) {
+        let Some(call) = self
+            .connections
+            .get_mut(&index)
+            .and_then(|connection| connection.requests.remove(&id))
+        else {
+            // Answered too late; the ring has gone on without it.
+            self.out.dropped(Code::TimedOut, 0);
+            return;
+        };
+        self.ring_request_answered(call, body);
+    }
+}
+
+/// The end of a stream that is gone already is no fault: both sides may give it up at once.
+fn tolerate_unknown(taken: Result<(), Code>) -> Result<(), Code> {
+    if taken == Err(Code::UnknownStream) {
+        Ok(())
+    } else {
+        taken
+    }
+}

@@ -1,0 +1,100 @@
+//! Leaves are reached through members, which pass on frames that they cannot open.
+
+use alloc::vec::Vec;
+
+use selfsame_codec::Code;
+
+use super::Node;
+use super::paths::{Path, RELAY_PATHS, Way};
+use crate::channel::Frame;
+use crate::identity::PeerId;
+
+/// Most peers that a leaf may have behind one member.
+const MAX_RELAY_PATHS: usize = 1024;
+
+impl Node {
+    /// The path to a peer behind a member.
+    pub(super) fn relay_path(&mut self, member: PeerId, peer: PeerId) -> Result<u32, Code> {
+        let way = Way::Relay { member, peer };
+        if let Some((number, _)) = self
+            .paths
+            .table
+            .range(RELAY_PATHS..)
+            .find(|(_, path)| path.way == way)
+        {
+            return Ok(*number);
+        }
+        if self.paths.table.range(RELAY_PATHS..).count() >= MAX_RELAY_PATHS {
+            return Err(Code::TooManyPaths);
+        }
+        let number = loop {
+            let number = RELAY_PATHS | self.paths.next_relay;
+            self.paths.next_relay = (self.paths.next_relay + 1) & !RELAY_PATHS;
+            if !self.paths.table.contains_key(&number) {
+                break number;
+            }
+        };
+        let remote = alloc::format!("relay:{member}:{peer}");
+        self.paths.table.insert(number, Path::new(way, &remote, None));
+        Ok(number)
+    }
+
+    /// A peer of ours sent a frame for, or from, a peer behind it.
+    pub(super) fn relay_received(&mut self, index: u32, other: PeerId, frame: &[u8]) -> Result<(), Code> {
+        let Some(from) = self
+            .connections
+            .get(&index)
+            .map(|connection| connection.session.peer())
+        else {
+            return Ok(());
+        };
+        if self.ring.relays_for(&other) || (self.ring.relays_for(&from) && other != self.identity.id()) {
+            self.pass_on(index, from, other, frame);
+            return Ok(());
+        }
+        if !self.ring.relays().iter().any(|relay| relay.id() == from)
+            && self.find_relay_path(from, other).is_none()
+        {
+            return Err(Code::NoRoute);
+        }
+        let path = self.relay_path(from, other)?;
+        if frame.is_empty() {
+            self.close_path(path, Code::NoRoute);
+        } else {
+            self.frame_received(path, frame);
+        }
+        Ok(())
+    }
+
+    fn pass_on(&mut self, index: u32, from: PeerId, to: PeerId, frame: &[u8]) {
+        match self.peers.preferred(&to) {
+            Some(onward) => self.queue(onward, &Frame::Relay { peer: from, frame }),
+            // The sender is told that nobody is there, unless that is what it said itself.
+            None if !frame.is_empty() => self.queue(index, &Frame::Relay { peer: to, frame: &[] }),
+            None => {}
+        }
+    }
+
+    fn find_relay_path(&self, member: PeerId, peer: PeerId) -> Option<u32> {
+        let way = Way::Relay { member, peer };
+        self.paths
+            .table
+            .range(RELAY_PATHS..)
+            .find(|(_, path)| path.way == way)
+            .map(|(number, _)| *number)
+    }
+
+    /// The paths through a member end with our last connection to it.
+    pub(super) fn relay_peer_gone(&mut self, member: PeerId) {
+        let through: Vec<u32> = self
+            .paths
+            .table
+            .range(RELAY_PATHS..)
+            .filter(|(_, path)| matches!(path.way, Way::Relay { member: via, .. } if via == member))
+            .map(|(number, _)| *number)
+            .collect();
+        for number in through {
+            self.close_path(number, Code::Disconnected);
+        }
+    }
+}

@@ -1,0 +1,274 @@
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use selfsame_codec::{Code, EventKind};
+
+use super::Node;
+use super::connect::{Waiter, parse_bootstrap};
+use super::timers::Timer;
+use crate::channel::Frame;
+use crate::identity::PeerId;
+use crate::mesh::Name;
+use crate::ring::Action;
+
+/// How long to wait before the bootstraps are tried again; doubled each time, up to the last.
+const FIRST_RETRY_MS: u64 = 1_000;
+const LAST_RETRY_MS: u64 = 60_000;
+
+struct Request {
+    body: Vec<u8>,
+    deadline_ms: u64,
+}
+
+/// Why the ring was asked
+#[derive(Clone, Debug)]
+pub(super) enum Purpose {
+    /// A command of the application, which gets the answer as it is.
+    Command(u32),
+    /// A call needs the providers of a name.
+    Discover(Name),
+}
+
+/// The command `Join` while bootstraps are being reached
+struct Joining {
+    tag: Option<u32>,
+    outstanding: usize,
+    last: Code,
+}
+
+/// Carries the ring's requests and answers
+#[derive(Default)]
+pub(super) struct RingDriver {
+    requests: BTreeMap<u64, Request>,
+    purposes: BTreeMap<u32, Purpose>,
+    next_command: u32,
+    joining: Option<Joining>,
+    retry_ms: u64,
+    wants_ring: bool,
+}
+
+impl RingDriver {
+    pub(super) fn take_purpose(&mut self, command: u32) -> Option<Purpose> {
+        self.purposes.remove(&command)
+    }
+
+    /// Whether the ring is being asked for the providers of a name.
+    pub(super) fn is_discovering(&self, name: &Name) -> bool {
+        self.purposes
+            .values()
+            .any(|purpose| matches!(purpose, Purpose::Discover(other) if other == name))
+    }
+}
+
+impl Node {
+    /// Lets the ring do what is due and carries out what it wants.
+    pub(super) fn drive_ring(&mut self) {
+        if self.ring.next_wake_ms() <= self.now_ms {
+            self.ring_with(|ring, cx| ring.tick(cx));
+        }
+        while let Some(action) = self.ring.poll() {
+            self.act(action);
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Request {
+                call,
+                to,
+                body,
+                timeout_ms,
+            } => {
+                let deadline_ms = self.now_ms + u64::from(timeout_ms);
+                self.ring_driver
+                    .requests
+                    .insert(call, Request { body, deadline_ms });
+                self.timers.set(deadline_ms, Timer::RingRequest(call));
+                self.connect(to, Waiter::RingRequest(call));
+            }
+            Action::Respond { token, body } => self.respond(token, &body),
+            Action::Found { command, providers } => self.found(command, providers),
+            Action::FoundNode { command, record } => {
+                if let Some(Purpose::Command(tag)) = self.ring_driver.purposes.remove(&command) {
+                    self.reply_node(tag, &record);
+                }
+            }
+            Action::Done { command } => {
+                if let Some(Purpose::Command(tag)) = self.ring_driver.purposes.remove(&command) {
+                    self.reply(tag, &[]);
+                }
+            }
+            Action::Failed { command, code } => match self.ring_driver.purposes.remove(&command) {
+                Some(Purpose::Command(tag)) => self.fail(tag, code, code.text()),
+                Some(Purpose::Discover(name)) => self.discovery_failed(&name, code),
+                None => {}
+            },
+            Action::Put { key, value, durable } => self.store_put(&key, &value, durable),
+            Action::Delete { key } => self.store_delete(&key),
+            Action::Changed => self.event(EventKind::RingChanged, &[]),
+            Action::Published { name } => self.event(EventKind::Published, name.as_bytes()),
+            Action::Log { level, code, text } => self.out.log(level, code, 0, &text),
+        }
+    }
+
+    /// A number for a command of the ring that answers for `purpose`.
+    pub(super) fn ring_command(&mut self, purpose: Purpose) -> u32 {
+        loop {
+            self.ring_driver.next_command = self.ring_driver.next_command.wrapping_add(1);
+            let command = self.ring_driver.next_command;
+            if let alloc::collections::btree_map::Entry::Vacant(entry) =
+                self.ring_driver.purposes.entry(command)
+            {
+                entry.insert(purpose);
+                return command;
+            }
+        }
+    }
+
+    /// Gives up the ring's command behind an application's.
+    pub(super) fn cancel_ring_command(&mut self, tag: u32) {
+        let of_tag = |purpose: &Purpose| matches!(purpose, Purpose::Command(other) if *other == tag);
+        let found = self
+            .ring_driver
+            .purposes
+            .iter()
+            .find(|(_, purpose)| of_tag(purpose))
+            .map(|(command, _)| *command);
+        if let Some(command) = found {
+            self.ring_driver.purposes.remove(&command);
+            self.ring.cancel(command);
+            self.fail(tag, Code::Cancelled, Code::Cancelled.text());
+        }
+    }
+
+    pub(super) fn send_ring_request(&mut self, call: u64, index: u32) {
+        let Some(request) = self.ring_driver.requests.get_mut(&call) else {
+            return;
+        };
+        let body = core::mem::take(&mut request.body);
+        let Some(connection) = self.connections.get_mut(&index) else {
+            return;
+        };
+        let id = connection.next_request;
+        connection.next_request = id.wrapping_add(1);
+        connection.requests.insert(id, call);
+        self.queue(index, &Frame::Request { id, body: &body });
+    }
+
+    pub(super) fn ring_request_answered(&mut self, call: u64, body: &[u8]) {
+        if let Some(request) = self.ring_driver.requests.remove(&call) {
+            self.timers.clear(request.deadline_ms, Timer::RingRequest(call));
+            self.ring_with(|ring, cx| ring.response(cx, call, Ok(body)));
+        }
+    }
+
+    pub(super) fn ring_request_failed(&mut self, call: u64, why: Code) {
+        if let Some(request) = self.ring_driver.requests.remove(&call) {
+            self.timers.clear(request.deadline_ms, Timer::RingRequest(call));
+            self.ring_with(|ring, cx| ring.response(cx, call, Err(why)));
+        }
+    }
+
+    pub(super) fn ring_request_timed_out(&mut self, call: u64) {
+        for connection in self.connections.values_mut() {
+            connection.requests.retain(|_, other| *other != call);
+        }
+        self.ring_request_failed(call, Code::TimedOut);
+    }
+
+    fn respond(&mut self, token: u64, body: &[u8]) {
+        let (index, id) = ((token >> 32) as u32, token as u32);
+        if let Some(connection) = self.connections.get_mut(&index) {
+            connection.unanswered = connection.unanswered.saturating_sub(1);
+            self.queue(index, &Frame::Response { id, body });
+        }
+    }
+
+    /// The command `Join`: reaches the bootstraps, then joins through those that answer.
+    pub(super) fn join(&mut self, tag: u32) {
+        self.ring_driver.wants_ring = true;
+        self.ring_driver.retry_ms = FIRST_RETRY_MS;
+        if self.settings.bootstraps.is_empty() {
+            let command = self.ring_command(Purpose::Command(tag));
+            self.ring_with(|ring, cx| ring.join(cx, command, Vec::new()));
+            return;
+        }
+        self.reach_bootstraps(Some(tag));
+    }
+
+    fn reach_bootstraps(&mut self, tag: Option<u32>) {
+        let bootstraps = self.settings.bootstraps.clone();
+        self.ring_driver.joining = Some(Joining {
+            tag,
+            outstanding: bootstraps.len(),
+            last: Code::NoBootstrap,
+        });
+        for bootstrap in &bootstraps {
+            match parse_bootstrap(bootstrap, self.settings.trust_on_first_use) {
+                Ok((_, Some(id))) if id == self.identity.id() => self.bootstrap_failed(Code::NoBootstrap),
+                Ok((address, id)) => self.connect_to_address(address, id, Waiter::Bootstrap),
+                Err(code) => self.bootstrap_failed(code),
+            }
+        }
+    }
+
+    pub(super) fn bootstrap_reached(&mut self, peer: PeerId) {
+        self.ring_driver.retry_ms = FIRST_RETRY_MS;
+        let Some(joining) = &mut self.ring_driver.joining else {
+            return;
+        };
+        joining.outstanding = joining.outstanding.saturating_sub(1);
+        let tag = joining.tag.take();
+        if joining.outstanding == 0 {
+            self.ring_driver.joining = None;
+        }
+        // Later bootstraps are told to the ring as connected peers; the first one is joined through.
+        if let Some(tag) = tag {
+            let command = self.ring_command(Purpose::Command(tag));
+            self.ring_with(|ring, cx| ring.join(cx, command, Vec::from([peer])));
+        } else if !self.ring.is_joined() {
+            let command = self.ring_command(Purpose::Command(0));
+            self.ring_driver.purposes.remove(&command);
+            self.ring_with(|ring, cx| ring.join(cx, command, Vec::from([peer])));
+        }
+    }
+
+    pub(super) fn bootstrap_failed(&mut self, why: Code) {
+        let Some(joining) = &mut self.ring_driver.joining else {
+            return;
+        };
+        joining.last = why;
+        joining.outstanding = joining.outstanding.saturating_sub(1);
+        if joining.outstanding > 0 {
+            return;
+        }
+        let tag = joining.tag.take();
+        let last = joining.last;
+        self.ring_driver.joining = None;
+        if let Some(tag) = tag {
+            self.fail(tag, last, last.text());
+        }
+        self.retry_bootstraps_later();
+    }
+
+    fn retry_bootstraps_later(&mut self) {
+        let wait_ms = self.ring_driver.retry_ms;
+        self.ring_driver.retry_ms = (wait_ms * 2).min(LAST_RETRY_MS);
+        self.timers.set(self.now_ms + wait_ms, Timer::Bootstrap);
+    }
+
+    /// A node that stands alone although it knows bootstraps goes on trying them.
+    pub(super) fn retry_bootstraps(&mut self) {
+        let alone = self.ring.successors().is_empty() && self.ring.relays().is_empty();
+        if self.ring_driver.wants_ring && alone && self.ring_driver.joining.is_none() {
+            self.reach_bootstraps(None);
+        }
+    }
+
+    /// The command `Leave`.
+    pub(super) fn leave(&mut self, tag: u32) {
+        self.ring_driver.wants_ring = false;
+        let command = self.ring_command(Purpose::Command(tag));
+        self.ring_with(|ring, cx| ring.leave(cx, command));
+    }
+}

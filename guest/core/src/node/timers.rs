@@ -1,0 +1,63 @@
+use alloc::collections::BTreeSet;
+
+use super::Node;
+
+/// What is due at some time
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Timer {
+    /// When to give up a request of the ring.
+    RingRequest(u64),
+    /// When to give up dialling an address and try the next.
+    Attempt(u32),
+    /// When to forget a half-open handshake that a peer began.
+    HalfOpen(u32),
+    /// When to look whether the peer of a connection still answers.
+    Liveness(u32),
+    /// When to close an incoming path on which no session came up.
+    Path(u32),
+    /// When to try the bootstraps again.
+    Bootstrap,
+}
+
+/// Timers in the order in which they are due
+#[derive(Default)]
+pub(super) struct Timers {
+    due: BTreeSet<(u64, Timer)>,
+}
+
+impl Timers {
+    pub(super) fn set(&mut self, at_ms: u64, timer: Timer) {
+        self.due.insert((at_ms, timer));
+    }
+
+    pub(super) fn clear(&mut self, at_ms: u64, timer: Timer) {
+        self.due.remove(&(at_ms, timer));
+    }
+
+    pub(super) fn next_ms(&self) -> u64 {
+        self.due.first().map_or(u64::MAX, |(at_ms, _)| *at_ms)
+    }
+
+    fn pop_due(&mut self, now_ms: u64) -> Option<(u64, Timer)> {
+        if self.next_ms() <= now_ms {
+            self.due.pop_first()
+        } else {
+            None
+        }
+    }
+}
+
+impl Node {
+    pub(super) fn run_timers(&mut self) {
+        while let Some((at_ms, timer)) = self.timers.pop_due(self.now_ms) {
+            match timer {
+                Timer::RingRequest(call) => self.ring_request_timed_out(call),
+                Timer::Attempt(attempt) => self.attempt_timed_out(attempt, at_ms),
+                Timer::HalfOpen(index) => self.half_open_timed_out(index),
+                Timer::Liveness(index) => self.check_liveness(index),
+                Timer::Path(path) => self.path_timed_out(path),
+                Timer::Bootstrap => self.retry_bootstraps(),
+            }
+        }
+    }
+}

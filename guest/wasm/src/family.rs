@@ -1,0 +1,94 @@
+//! `derive` and `verify`: answers that need no node.
+
+use selfsame_codec::{Code, Field, Reader};
+use selfsame_core::grant::Grant;
+use selfsame_core::identity::{Identity, NetworkId, PeerId};
+
+/// Makes identities and what is signed with them.
+///
+/// ```text
+/// 1 identity: seed 32 | network text                                            -> id 32 | public key 32
+/// 2 owner:    seed 32 | network text                                            -> public key 32
+/// 3 grant:    owner seed 32 | network text | name text | peer 32 | expiry ms u64 -> grant
+/// 4 network:  network text                                                      -> network id 32
+/// ```
+pub(crate) fn derive(input: &[u8]) -> Result<Vec<u8>, Code> {
+    let mut reader = Reader::new(input);
+    match field::<u8>(&mut reader)? {
+        1 => {
+            let identity = Identity::of_peer(&field(&mut reader)?, network(&mut reader)?);
+            finish(reader, [identity.id().0, identity.public().0].concat())
+        }
+        2 => {
+            let identity = Identity::of_owner(&field(&mut reader)?, network(&mut reader)?);
+            finish(reader, identity.public().0.to_vec())
+        }
+        3 => {
+            let owner = Identity::of_owner(&field(&mut reader)?, network(&mut reader)?);
+            let name: &str = field(&mut reader)?;
+            let peer = PeerId(field(&mut reader)?);
+            let expiry_ms = field(&mut reader)?;
+            let grant = Grant::sign(&owner, name, peer, None, expiry_ms)?;
+            finish(reader, grant.encoded().to_vec())
+        }
+        4 => {
+            let network = network(&mut reader)?;
+            finish(reader, network.0.to_vec())
+        }
+        _ => Err(Code::BadInput),
+    }
+}
+
+/// Checks what others have signed.
+///
+/// ```text
+/// 1 grant: grant bytes | network text | now ms u64 -> owner 32 | peer 32 | expiry ms u64 | name text
+/// ```
+pub(crate) fn verify(input: &[u8]) -> Result<Vec<u8>, Code> {
+    let mut reader = Reader::new(input);
+    match field::<u8>(&mut reader)? {
+        1 => {
+            let bytes: &[u8] = field(&mut reader)?;
+            let network = network(&mut reader)?;
+            let now_ms = field(&mut reader)?;
+            let grant = Grant::decode_verified(bytes, &network, now_ms)?;
+            let mut out = Vec::new();
+            grant.owner().0.write(&mut out);
+            grant.peer().0.write(&mut out);
+            grant.expiry_ms().write(&mut out);
+            grant.name().write(&mut out);
+            finish(reader, out)
+        }
+        _ => Err(Code::BadInput),
+    }
+}
+
+/// Status `u16`, 0 or a code, then the result.
+pub(crate) fn answer(result: Result<Vec<u8>, Code>) -> Vec<u8> {
+    let mut out = Vec::new();
+    match result {
+        Ok(bytes) => {
+            0_u16.write(&mut out);
+            out.extend_from_slice(&bytes);
+        }
+        Err(code) => code.as_u16().write(&mut out),
+    }
+    out
+}
+
+fn field<'a, T: Field<'a>>(reader: &mut Reader<'a>) -> Result<T, Code> {
+    reader.field().map_err(|_| Code::BadInput)
+}
+
+fn network(reader: &mut Reader<'_>) -> Result<NetworkId, Code> {
+    let name: &str = field(reader)?;
+    if name.is_empty() || name.len() > selfsame_core::identity::MAX_NETWORK_NAME {
+        return Err(Code::BadConfig);
+    }
+    Ok(NetworkId::open(name))
+}
+
+fn finish(reader: Reader<'_>, out: Vec<u8>) -> Result<Vec<u8>, Code> {
+    reader.finish().map_err(|_| Code::BadInput)?;
+    Ok(out)
+}

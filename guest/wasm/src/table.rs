@@ -1,0 +1,93 @@
+use std::cell::RefCell;
+
+use selfsame_core::Node;
+
+/// Where an output lies: what the host reads after a call
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Header {
+    ptr: usize,
+    len: usize,
+}
+
+impl Header {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        Self {
+            ptr: bytes.as_ptr() as usize,
+            len: bytes.len(),
+        }
+    }
+}
+
+struct Slot {
+    node: Node,
+    header: Box<Header>,
+}
+
+#[derive(Default)]
+struct Table {
+    slots: Vec<Option<Slot>>,
+    answer: Vec<u8>,
+    answer_header: Option<Box<Header>>,
+}
+
+thread_local! {
+    static TABLE: RefCell<Table> = RefCell::new(Table::default());
+}
+
+/// Adds a node; its handle is 0 when the configuration is not usable.
+pub(crate) fn create(config: &[u8]) -> u32 {
+    let Ok(node) = Node::new(config) else { return 0 };
+    let slot = Slot {
+        node,
+        header: Box::new(Header::of(&[])),
+    };
+    TABLE.with_borrow_mut(|table| {
+        let free = table
+            .slots
+            .iter()
+            .position(Option::is_none)
+            .unwrap_or(table.slots.len());
+        if free == table.slots.len() {
+            table.slots.push(None);
+        }
+        table.slots[free] = Some(slot);
+        u32::try_from(free + 1).expect("fewer nodes than addresses")
+    })
+}
+
+/// Steps a node; null when there is none with this handle.
+pub(crate) fn step(handle: u32, batch: &[u8]) -> *const Header {
+    TABLE.with_borrow_mut(|table| match slot(table, handle) {
+        Some(Slot { node, header }) => {
+            **header = Header::of(node.step(batch));
+            &raw const **header
+        }
+        None => core::ptr::null(),
+    })
+}
+
+/// Forgets a node and wipes its secrets.
+pub(crate) fn destroy(handle: u32) {
+    TABLE.with_borrow_mut(|table| {
+        if let Some(place) = handle
+            .checked_sub(1)
+            .and_then(|at| table.slots.get_mut(at as usize))
+        {
+            *place = None;
+        }
+    });
+}
+
+/// Keeps an answer that belongs to no node.
+pub(crate) fn keep(answer: Vec<u8>) -> *const Header {
+    TABLE.with_borrow_mut(|table| {
+        table.answer = answer;
+        let header = Header::of(&table.answer);
+        &raw const **table.answer_header.insert(Box::new(header))
+    })
+}
+
+fn slot(table: &mut Table, handle: u32) -> Option<&mut Slot> {
+    table.slots.get_mut(handle.checked_sub(1)? as usize)?.as_mut()
+}
