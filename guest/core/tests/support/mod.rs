@@ -1,0 +1,345 @@
+//! Nodes in one thread with a virtual clock, joined by paths that the test controls. Everything goes through the
+//! boundary, as a host would do it.
+#![allow(dead_code, reason = "each test uses another part")]
+
+use std::collections::{BTreeMap, VecDeque};
+
+use selfsame_codec::{
+    BatchReader, BatchWriter, Code, Config, Entries, EntryWriter, EventKind, Input, Operation, Operations, Output,
+    PathKind, Role,
+};
+use selfsame_core::Node;
+use selfsame_core::identity::{Identity, NetworkId, PeerId};
+
+pub const START_MS: u64 = 1_800_000_000_000;
+
+/// An output with its own memory
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    StreamOpened { stream: u32, tag: u32, peer: [u8; 32], service: String, head: Vec<u8> },
+    StreamData { stream: u32, data: Vec<u8> },
+    StreamEnd { stream: u32 },
+    StreamReset { stream: u32, code: u16 },
+    StreamCredit { stream: u32, bytes: u32 },
+    Reply { tag: u32, body: Vec<u8> },
+    Failed { tag: u32, code: Code },
+    Refused { input: u32, code: Code },
+    Event { event: EventKind, body: Vec<u8> },
+    Log { code: Code },
+}
+
+pub struct Host {
+    pub node: Node,
+    pub id: PeerId,
+    pub seed: [u8; 32],
+    pub config: Config,
+    pub store: BTreeMap<Vec<u8>, Vec<u8>>,
+    pub snapshots: BTreeMap<u32, Vec<u8>>,
+    pub seen: Vec<Seen>,
+    pub wake_ms: u64,
+    pub address: String,
+    pub up: bool,
+    paths: BTreeMap<u32, (usize, u32)>,
+    next_path: u32,
+    pub steps: u64,
+    pub commits: u64,
+}
+
+/// A frame under way
+pub struct Flight {
+    pub from: usize,
+    pub to: usize,
+    pub path: u32,
+    pub frame: Vec<u8>,
+}
+
+pub struct Net {
+    pub now_ms: u64,
+    pub hosts: Vec<Host>,
+    pub flights: VecDeque<Flight>,
+    /// All frames that were ever sent, for replays.
+    pub recorded: Vec<(usize, usize, u32, Vec<u8>)>,
+    pub kind: PathKind,
+    entropy: u8,
+}
+
+pub fn config(seed: u8, role: Role, bootstraps: &[String]) -> Config {
+    Config {
+        seed: [seed; 32],
+        entropy: [0; 32],
+        network: "twiitr".into(),
+        role,
+        addresses: if role == Role::Member { vec![format!("ws://127.0.0.1:{}/.mesh", 7000 + u32::from(seed))] } else { vec![] },
+        bootstraps: bootstraps.to_vec(),
+        dials: vec!["ws".into()],
+        allow_private: true,
+        trust_on_first_use: true,
+        idle_ms: 15_000,
+        domain: String::new(),
+    }
+}
+
+pub fn id_of(seed: u8, network: &str) -> PeerId {
+    Identity::of_peer(&[seed; 32], NetworkId::open(network)).id()
+}
+
+impl Net {
+    pub fn new() -> Self {
+        Self {
+            now_ms: START_MS,
+            hosts: Vec::new(),
+            flights: VecDeque::new(),
+            recorded: Vec::new(),
+            kind: PathKind::Ordered,
+            entropy: 0,
+        }
+    }
+
+    /// Starts a node and answers its first questions to the store.
+    pub fn add(&mut self, config: Config) -> usize {
+        let host = self.host(config, BTreeMap::new());
+        self.hosts.push(host);
+        let index = self.hosts.len() - 1;
+        self.step(index, &[]);
+        index
+    }
+
+    pub fn member(&mut self, seed: u8, bootstraps: &[usize]) -> usize {
+        let bootstraps: Vec<String> = bootstraps.iter().map(|index| self.pinned(*index)).collect();
+        self.add(config(seed, Role::Member, &bootstraps))
+    }
+
+    pub fn leaf(&mut self, seed: u8, bootstraps: &[usize]) -> usize {
+        let bootstraps: Vec<String> = bootstraps.iter().map(|index| self.pinned(*index)).collect();
+        self.add(config(seed, Role::Leaf, &bootstraps))
+    }
+
+    /// `url#id` of a node.
+    pub fn pinned(&self, index: usize) -> String {
+        format!("{}#{}", self.hosts[index].address, self.hosts[index].id)
+    }
+
+    fn host(&mut self, mut config: Config, store: BTreeMap<Vec<u8>, Vec<u8>>) -> Host {
+        self.entropy += 1;
+        config.entropy = [self.entropy; 32];
+        let node = Node::new(&config.encode()).expect("a usable configuration");
+        Host {
+            id: node.id(),
+            node,
+            seed: config.seed,
+            address: config.addresses.first().cloned().unwrap_or_default(),
+            config,
+            store,
+            snapshots: BTreeMap::new(),
+            seen: Vec::new(),
+            wake_ms: 0,
+            up: true,
+            paths: BTreeMap::new(),
+            next_path: 1,
+            steps: 0,
+            commits: 0,
+        }
+    }
+
+    /// kill -9: the memory is gone, the store stays; peers see their paths close.
+    pub fn kill(&mut self, index: usize) {
+        self.hosts[index].up = false;
+        self.flights.retain(|flight| flight.from != index && flight.to != index);
+        for (_, (peer, path)) in std::mem::take(&mut self.hosts[index].paths) {
+            self.hosts[peer].paths.remove(&path);
+            self.step(peer, &[Input::PathClosed { path }]);
+        }
+    }
+
+    pub fn restart(&mut self, index: usize) {
+        let config = self.hosts[index].config.clone();
+        let store = std::mem::take(&mut self.hosts[index].store);
+        self.hosts[index] = self.host(config, store);
+        self.step(index, &[]);
+    }
+
+    /// One step of one node, with the batch encoded and decoded as on the boundary.
+    pub fn step(&mut self, index: usize, inputs: &[Input<'_>]) {
+        let mut batch = BatchWriter::new();
+        inputs.iter().for_each(|input| input.encode(&mut batch));
+        let mut bytes = self.now_ms.to_le_bytes().to_vec();
+        bytes.extend_from_slice(batch.as_bytes());
+        self.step_raw(index, &bytes);
+    }
+
+    pub fn step_raw(&mut self, index: usize, batch: &[u8]) {
+        if !self.hosts[index].up {
+            return;
+        }
+        self.hosts[index].steps += 1;
+        let output = self.hosts[index].node.step(batch).to_vec();
+        for item in BatchReader::new(&output).expect("a sound batch") {
+            let output = Output::decode(item).expect("a sound output");
+            self.take(index, output);
+        }
+    }
+
+    fn take(&mut self, index: usize, output: Output<'_>) {
+        let seen = match output {
+            Output::Transmit { path, frame } => {
+                let Some((to, peer_path)) = self.hosts[index].paths.get(&path).copied() else { return };
+                self.recorded.push((index, to, peer_path, frame.to_vec()));
+                self.flights.push_back(Flight { from: index, to, path: peer_path, frame: frame.to_vec() });
+                return;
+            }
+            Output::Dial { dial, address } => return self.dial(index, dial, address),
+            Output::ClosePath { path } => {
+                if let Some((peer, peer_path)) = self.hosts[index].paths.remove(&path) {
+                    self.hosts[peer].paths.remove(&peer_path);
+                    self.step(index, &[Input::PathClosed { path }]);
+                    self.step(peer, &[Input::PathClosed { path: peer_path }]);
+                }
+                return;
+            }
+            Output::Snapshot { path, snapshot } => {
+                self.hosts[index].snapshots.insert(path, snapshot.to_vec());
+                return;
+            }
+            Output::StoreGet { tag, key } => {
+                let mut entries = EntryWriter::new();
+                if let Some(value) = self.hosts[index].store.get(key) {
+                    entries.push(key, value);
+                }
+                return self.step(index, &[Input::StoreRead { tag, ok: true, entries: entries.as_bytes() }]);
+            }
+            Output::StoreScan { tag, start, end, limit } => {
+                let mut entries = EntryWriter::new();
+                let range = self.hosts[index].store.range(start.to_vec()..end.to_vec());
+                range.take(limit as usize).for_each(|(key, value)| entries.push(key, value));
+                return self.step(index, &[Input::StoreRead { tag, ok: true, entries: entries.as_bytes() }]);
+            }
+            Output::StoreCommit { tag, operations, .. } => {
+                let host = &mut self.hosts[index];
+                host.commits += 1;
+                for operation in Operations::new(operations) {
+                    match operation.expect("a sound operation") {
+                        Operation::Put { key, value } => _ = host.store.insert(key.to_vec(), value.to_vec()),
+                        Operation::Delete { key } => _ = host.store.remove(key),
+                    }
+                }
+                return self.step(index, &[Input::StoreCommitted { tag, ok: true }]);
+            }
+            Output::NeedEntropy {} => {
+                self.entropy = self.entropy.wrapping_add(1);
+                return self.step(index, &[Input::Entropy { bytes: [self.entropy; 32] }]);
+            }
+            Output::Wake { at_ms } => {
+                self.hosts[index].wake_ms = at_ms;
+                return;
+            }
+            Output::StreamOpened { stream, tag, peer, service, head } => {
+                Seen::StreamOpened { stream, tag, peer, service: service.into(), head: head.to_vec() }
+            }
+            Output::StreamData { stream, data } => Seen::StreamData { stream, data: data.to_vec() },
+            Output::StreamEnd { stream } => Seen::StreamEnd { stream },
+            Output::StreamReset { stream, code } => Seen::StreamReset { stream, code },
+            Output::StreamCredit { stream, bytes } => Seen::StreamCredit { stream, bytes },
+            Output::Reply { tag, body } => Seen::Reply { tag, body: body.to_vec() },
+            Output::Failed { tag, code, .. } => Seen::Failed { tag, code: Code::from_u16(code).expect("a known code") },
+            Output::Refused { input, code } => {
+                Seen::Refused { input, code: Code::from_u16(code).expect("a known code") }
+            }
+            Output::Event { event, body } => Seen::Event { event, body: body.to_vec() },
+            Output::Log { code, .. } => Seen::Log { code: Code::from_u16(code).expect("a known code") },
+            _ => return,
+        };
+        self.hosts[index].seen.push(seen);
+    }
+
+    fn dial(&mut self, index: usize, dial: u32, address: &str) {
+        let found = self.hosts.iter().position(|host| host.up && !address.is_empty() && host.address == address);
+        match found.filter(|to| *to != index) {
+            Some(to) => {
+                let kind = self.kind;
+                let (path, _) = self.link(index, to, Some(dial));
+                let remote = self.hosts[to].address.clone();
+                self.step(index, &[Input::PathOpened { path, dial, kind, remote: &remote }]);
+            }
+            None => self.step(index, &[Input::DialFailed { dial }]),
+        }
+    }
+
+    /// A new path between two nodes; the dialled side is told at once.
+    pub fn link(&mut self, from: usize, to: usize, _dial: Option<u32>) -> (u32, u32) {
+        let kind = self.kind;
+        let path = self.new_path(from);
+        let peer_path = self.new_path(to);
+        self.hosts[from].paths.insert(path, (to, peer_path));
+        self.hosts[to].paths.insert(peer_path, (from, path));
+        let remote = format!("127.0.0.1:{}", 40_000 + path);
+        self.step(to, &[Input::PathOpened { path: peer_path, dial: 0, kind, remote: &remote }]);
+        (path, peer_path)
+    }
+
+    pub fn new_path(&mut self, index: usize) -> u32 {
+        let host = &mut self.hosts[index];
+        host.next_path += 1;
+        host.next_path
+    }
+
+    /// Delivers what is under way, in order, until nothing is.
+    pub fn deliver(&mut self) {
+        for _ in 0..1_000_000 {
+            let Some(flight) = self.flights.pop_front() else { return };
+            self.step(flight.to, &[Input::Received { path: flight.path, frame: &flight.frame }]);
+        }
+        panic!("the nodes never come to rest");
+    }
+
+    /// Lets time pass, waking nodes when they asked for it.
+    pub fn run_ms(&mut self, ms: u64) {
+        let end_ms = self.now_ms + ms;
+        self.deliver();
+        while let Some(index) = self.next_awake(end_ms) {
+            self.now_ms = self.now_ms.max(self.hosts[index].wake_ms);
+            self.step(index, &[]);
+            self.deliver();
+        }
+        self.now_ms = end_ms;
+    }
+
+    fn next_awake(&self, end_ms: u64) -> Option<usize> {
+        let awake = self.hosts.iter().enumerate().filter(|(_, host)| host.up && host.wake_ms <= end_ms);
+        awake.min_by_key(|(_, host)| host.wake_ms).map(|(index, _)| index)
+    }
+
+    pub fn take_seen(&mut self, index: usize) -> Vec<Seen> {
+        std::mem::take(&mut self.hosts[index].seen)
+    }
+
+    pub fn logged(&self, index: usize, code: Code) -> usize {
+        self.hosts[index].seen.iter().filter(|seen| **seen == Seen::Log { code }).count()
+    }
+
+    pub fn failed(&self, index: usize, tag: u32) -> Option<Code> {
+        self.hosts[index].seen.iter().find_map(|seen| match seen {
+            Seen::Failed { tag: other, code } if *other == tag => Some(*code),
+            _ => None,
+        })
+    }
+
+    pub fn reply(&self, index: usize, tag: u32) -> Option<Vec<u8>> {
+        self.hosts[index].seen.iter().find_map(|seen| match seen {
+            Seen::Reply { tag: other, body } if *other == tag => Some(body.clone()),
+            _ => None,
+        })
+    }
+
+    pub fn connected(&self, index: usize, peer: PeerId) -> bool {
+        let of_peer = |seen: &Seen, kind| matches!(seen, Seen::Event { event, body } if *event == kind && body[..] == peer.0);
+        let count = |kind| self.hosts[index].seen.iter().filter(|seen| of_peer(seen, kind)).count();
+        count(EventKind::PeerConnected) > count(EventKind::PeerDisconnected)
+    }
+
+    /// Connects two nodes by address and id; gives the frames that were exchanged.
+    pub fn connect(&mut self, from: usize, to: usize) {
+        let (peer, address) = (self.hosts[to].id.0, self.hosts[to].address.clone());
+        self.step(from, &[Input::Connect { tag: 1, peer, address: &address }]);
+        self.deliver();
+    }
+}
