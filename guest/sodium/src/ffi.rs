@@ -16,6 +16,7 @@ use crate::Rejected;
 
 unsafe extern "C" {
     fn sodium_memcmp(a: *const c_void, b: *const c_void, len: usize) -> c_int;
+    fn sodium_memzero(bytes: *mut c_void, len: usize);
 
     fn crypto_sign_ed25519_seed_keypair(pk: *mut c_uchar, sk: *mut c_uchar, seed: *const c_uchar) -> c_int;
     fn crypto_sign_ed25519_detached(
@@ -44,14 +45,20 @@ unsafe extern "C" {
     ) -> c_int;
     fn crypto_kem_mlkem768_dec(ss: *mut c_uchar, ct: *const c_uchar, sk: *const c_uchar) -> c_int;
 
-    fn crypto_kem_xwing_seed_keypair(pk: *mut c_uchar, sk: *mut c_uchar, seed: *const c_uchar) -> c_int;
     fn crypto_kem_xwing_enc_deterministic(
         ct: *mut c_uchar,
         ss: *mut c_uchar,
         pk: *const c_uchar,
         seed: *const c_uchar,
     ) -> c_int;
-    fn crypto_kem_xwing_dec(ss: *mut c_uchar, ct: *const c_uchar, sk: *const c_uchar) -> c_int;
+
+    fn crypto_hash_sha3256(out: *mut c_uchar, input: *const c_uchar, len: c_ulonglong) -> c_int;
+    fn crypto_xof_shake256(
+        out: *mut c_uchar,
+        outlen: usize,
+        input: *const c_uchar,
+        len: c_ulonglong,
+    ) -> c_int;
 
     fn crypto_aead_chacha20poly1305_ietf_encrypt_detached(
         c: *mut c_uchar,
@@ -123,6 +130,11 @@ pub(crate) fn memcmp(a: &[u8], b: &[u8]) -> bool {
     unsafe { sodium_memcmp(a.as_ptr().cast(), b.as_ptr().cast(), a.len()) == 0 }
 }
 
+pub(crate) fn memzero(bytes: &mut [u8]) {
+    // SAFETY: the slice is writable for its own length.
+    unsafe { sodium_memzero(bytes.as_mut_ptr().cast(), bytes.len()) };
+}
+
 pub(crate) fn sign_seed_keypair(pk: &mut [u8; 32], sk: &mut [u8; 64], seed: &[u8; 32]) {
     init();
     // SAFETY: BOUNDS (crypto_sign_ed25519.h: 32, 64 and 32 bytes). It always returns 0.
@@ -189,12 +201,6 @@ pub(crate) fn mlkem768_dec(ss: &mut [u8; 32], ct: &[u8; 1088], sk: &[u8; 2400]) 
     accepted(unsafe { crypto_kem_mlkem768_dec(ss.as_mut_ptr(), ct.as_ptr(), sk.as_ptr()) })
 }
 
-pub(crate) fn xwing_seed_keypair(pk: &mut [u8; 1216], sk: &mut [u8; 32], seed: &[u8; 32]) {
-    init();
-    // SAFETY: BOUNDS (crypto_kem_xwing.h: 1216, 32 and 32 bytes). It always returns 0.
-    unsafe { crypto_kem_xwing_seed_keypair(pk.as_mut_ptr(), sk.as_mut_ptr(), seed.as_ptr()) };
-}
-
 pub(crate) fn xwing_enc_deterministic(
     ct: &mut [u8; 1120],
     ss: &mut [u8; 32],
@@ -208,10 +214,23 @@ pub(crate) fn xwing_enc_deterministic(
     })
 }
 
-pub(crate) fn xwing_dec(ss: &mut [u8; 32], ct: &[u8; 1120], sk: &[u8; 32]) -> Result<(), Rejected> {
-    init();
-    // SAFETY: BOUNDS (crypto_kem_xwing.h: 32, 1120 and 32 bytes).
-    accepted(unsafe { crypto_kem_xwing_dec(ss.as_mut_ptr(), ct.as_ptr(), sk.as_ptr()) })
+pub(crate) fn sha3_256(input: &[u8]) -> [u8; 32] {
+    let mut out = [0; 32];
+    // SAFETY: BOUNDS (crypto_hash_sha3.h: 32 and `input.len()` bytes). It always returns 0.
+    unsafe { crypto_hash_sha3256(out.as_mut_ptr(), input.as_ptr(), input.len() as c_ulonglong) };
+    out
+}
+
+pub(crate) fn shake256(out: &mut [u8], input: &[u8]) {
+    // SAFETY: BOUNDS (crypto_xof_shake256.h: `out.len()` and `input.len()` bytes). It always returns 0.
+    unsafe {
+        crypto_xof_shake256(
+            out.as_mut_ptr(),
+            out.len(),
+            input.as_ptr(),
+            input.len() as c_ulonglong,
+        )
+    };
 }
 
 pub(crate) fn chacha20poly1305_encrypt(

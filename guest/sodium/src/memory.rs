@@ -1,7 +1,5 @@
 //! Comparing and wiping secrets.
 
-use zeroize::Zeroize;
-
 use crate::ffi;
 
 /// Whether two byte strings are equal, in time that depends only on their lengths.
@@ -11,5 +9,5 @@ pub fn equal(a: &[u8], b: &[u8]) -> bool {
 
 /// Overwrites the bytes with zeros in a way that the compiler may not leave out.
 pub fn wipe(bytes: &mut [u8]) {
-    bytes.zeroize();
+    ffi::memzero(bytes);
 }

@@ -1,0 +1,182 @@
+#!/usr/bin/env node
+/**
+ * Builds the core: Rust and libsodium to one WebAssembly module without imports, `runtime/core/core.wasm`, and beside it
+ * `core.json` with its hash and sizes. Nothing is done when no input changed.
+ */
+
+import path from 'node:path';
+import process from 'node:process';
+import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
+
+import { attempt } from './lib/command.mjs';
+import { hashFiles, listFiles, readIfPresent, root, sha256, writeWhole } from './lib/files.mjs';
+import { during, note, Problem, run } from './lib/report.mjs';
+import { boundary, cargoWasm, readModule, rustVersion, TARGET } from './lib/wasm.mjs';
+import { buildSodium } from './sodium.mjs';
+
+/**
+ * @typedef {object} CoreBuild
+ * @property {string} sha256
+ * @property {boolean} official made by the pinned compilers, so that anybody can make the same bytes
+ * @property {number} bytes
+ * @property {number} gzipBytes
+ * @property {string} inputs the hash of everything it was made from
+ */
+
+const PLACE = path.join(root, 'runtime/core/core.wasm');
+const RECORD = path.join(root, 'runtime/core/core.json');
+
+/** All that a host may call; anything else stays inside. */
+const EXPORTS = ['abi_version', 'alloc', 'create', 'derive', 'destroy', 'free', 'memory', 'step', 'verify'];
+/** What the linker exports unasked and no host needs. */
+const LINKER_EXPORTS = ['__data_end', '__heap_base'];
+
+/** Crates that end up in the core. */
+const CRATES = ['codec', 'core', 'pairing', 'sodium', 'wasm'];
+
+/** The features that Rust 1.95 and the C compiler use; the optimiser may use no other. */
+const OPTIMISER_FLAGS = [
+  '--enable-bulk-memory',
+  '--enable-multivalue',
+  '--enable-mutable-globals',
+  '--enable-nontrapping-float-to-int',
+  '--enable-reference-types',
+  '--enable-sign-ext',
+  '--enable-simd',
+  '-O3',
+  '--strip-debug',
+  '--strip-producers',
+  '--strip-target-features',
+];
+
+/**
+ * @param {string} sodiumKey
+ * @returns {Promise<string>} one hash over everything that decides the bytes of the core
+ */
+async function inputsHash(sodiumKey) {
+  const files = ['Cargo.toml', 'Cargo.lock', 'rust-toolchain.toml'].map((name) => path.join(root, name));
+  for (const crate of CRATES) {
+    files.push(...(await listFilesIfPresent(path.join(root, 'guest', crate))));
+  }
+  files.push(...(await listFiles(path.join(root, 'guest/build'), (name) => name.endsWith('.mjs'))));
+  const optimiser = await readIfPresent(path.join(root, 'node_modules/binaryen/package.json'));
+  if (optimiser === undefined) {
+    throw new Problem('the WebAssembly optimiser is not installed; run: npm ci');
+  }
+  const { version } = JSON.parse(optimiser.toString('utf8'));
+  const parts = [await hashFiles(files), sodiumKey, version, await rustVersion(), OPTIMISER_FLAGS];
+  return sha256(JSON.stringify(parts));
+}
+
+/** @param {string} folder */
+async function listFilesIfPresent(folder) {
+  try {
+    return await listFiles(folder, (name) => /\.(rs|toml|c)$/.test(name), ['tests', 'target', 'benches']);
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') {
+      return [];
+    }
+    throw error;
+  }
+}
+
+/**
+ * @param {string} inputs
+ * @returns {Promise<CoreBuild | undefined>} the build that is already there, if it was made from these inputs
+ */
+async function recall(inputs) {
+  const module = await readIfPresent(PLACE);
+  const record = await readIfPresent(RECORD);
+  if (module === undefined || record === undefined) {
+    return undefined;
+  }
+  /** @type {CoreBuild} */
+  const known = JSON.parse(record.toString('utf8'));
+  return known.inputs === inputs && known.sha256 === sha256(module) ? known : undefined;
+}
+
+/**
+ * @param {string} file
+ * @returns {Promise<Uint8Array<ArrayBuffer>>}
+ */
+async function optimise(file) {
+  const output = `${file}.optimised`;
+  const tool = path.join(root, 'node_modules/binaryen/bin/wasm-opt');
+  const removed = LINKER_EXPORTS.flatMap((name) => ['--pass-arg', `remove-exports@${name}`, '--remove-exports']);
+  const args = [tool, file, ...OPTIMISER_FLAGS, ...removed, '-o', output];
+  const result = await attempt(process.execPath, args);
+  if (result === undefined || result.code !== 0) {
+    throw new Problem(`wasm-opt failed\n${result?.stderr ?? ''}${result?.stdout ?? ''}`.trimEnd());
+  }
+  return readModule(output);
+}
+
+/**
+ * Refuses a module that needs something from outside or offers more or less than the boundary.
+ *
+ * @param {Uint8Array<ArrayBuffer>} bytes
+ */
+function checkBoundary(bytes) {
+  const found = boundary(bytes);
+  if (found.imports.length > 0) {
+    throw new Problem(`the core must import nothing, but it imports ${found.imports.join(', ')}`);
+  }
+  const extra = found.exports.filter((name) => !EXPORTS.includes(name));
+  const missing = EXPORTS.filter((name) => !found.exports.includes(name));
+  if (extra.length > 0 || missing.length > 0) {
+    const parts = [
+      ...(missing.length > 0 ? [`does not export ${missing.join(', ')}`] : []),
+      ...(extra.length > 0 ? [`exports ${extra.join(', ')}, which is not in the boundary`] : []),
+    ];
+    throw new Problem(`the core ${parts.join(' and ')}`);
+  }
+}
+
+/**
+ * Builds the core unless it is up to date.
+ *
+ * @returns {Promise<CoreBuild>}
+ */
+export async function buildCore() {
+  const sodium = await buildSodium();
+  const inputs = await inputsHash(sodium.key);
+  const known = await recall(inputs);
+  if (known !== undefined) {
+    return known;
+  }
+  // Cargo shows its own progress.
+  note('> compile the core');
+  const file = await cargoWasm(['--package', 'selfsame-wasm']);
+  return during(
+    'optimise the core',
+    async () => {
+      const bytes = await optimise(file);
+      checkBoundary(bytes);
+      const build = {
+        sha256: sha256(bytes),
+        official: sodium.official,
+        bytes: bytes.length,
+        gzipBytes: gzipSync(bytes, { level: 9 }).length,
+        inputs,
+      };
+      await writeWhole(PLACE, bytes);
+      await writeWhole(RECORD, `${JSON.stringify(build, null, 2)}\n`);
+      return build;
+    },
+    (build) => describe(build),
+  );
+}
+
+/** @param {CoreBuild} build */
+function describe(build) {
+  const sizes = `${build.bytes} bytes, ${build.gzipBytes} gzipped`;
+  return `${sizes}, sha256 ${build.sha256}${build.official ? '' : ', unofficial'}`;
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  await run(async () => {
+    const build = await buildCore();
+    note(`${path.relative(root, PLACE)} for ${TARGET}: ${describe(build)}`);
+  });
+}
