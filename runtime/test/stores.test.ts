@@ -75,7 +75,7 @@ describe("node:sqlite", () => {
     const store = new SqliteStore(file);
     const value = new Uint8Array(50_000).fill(1);
     store.commit(
-      Array.from({ length: 20 }, (_, index) => ({ key: Uint8Array.of(index), value })),
+      Array.from({ length: 10 }, (_, index) => ({ key: Uint8Array.of(index), value })),
       true,
     );
     store.close();

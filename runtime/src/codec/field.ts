@@ -78,6 +78,11 @@ export class Reader {
     return this.#bytes[this.#at];
   }
 
+  /** Takes every byte that is left, as a view. */
+  rest(): Uint8Array {
+    return this.take(this.#bytes.length - this.#at);
+  }
+
   /** Ends the reading; bytes that are left are an error. */
   finish(): void {
     if (!this.isEmpty) throw malformed("an item with bytes left over");

@@ -1,0 +1,36 @@
+import { fromUtf8 } from "../codec/field.ts";
+import { toHex } from "../codec/hex.ts";
+import type { EventKind } from "../codec/output.ts";
+
+/** Something that happened to a node and that nobody asked for. */
+export type MeshEvent =
+  /** The state is loaded. */
+  | { readonly type: "ready" }
+  /** A session with a peer is established. */
+  | { readonly type: "peer-connected"; readonly peer: string }
+  /** The last session with a peer ended. */
+  | { readonly type: "peer-disconnected"; readonly peer: string }
+  /** Predecessor, successors or role changed; `status()` tells them. */
+  | { readonly type: "ring-changed" }
+  /** A name is stored at every responsible node that could be reached. */
+  | { readonly type: "published"; readonly name: string }
+  /** The core trapped and was started again from its store. */
+  | { readonly type: "restarted"; readonly reason: string };
+
+/** Translates an event of the core. */
+export function eventOf(kind: EventKind, body: Uint8Array): MeshEvent {
+  switch (kind) {
+    case "Ready":
+      return { type: "ready" };
+    case "PeerConnected":
+      return { type: "peer-connected", peer: toHex(body) };
+    case "PeerDisconnected":
+      return { type: "peer-disconnected", peer: toHex(body) };
+    case "RingChanged":
+      return { type: "ring-changed" };
+    case "Published":
+      return { type: "published", name: fromUtf8(body) };
+    default:
+      return kind satisfies never;
+  }
+}

@@ -1,0 +1,47 @@
+import { type CodeName, codeName } from "../codec/code.ts";
+import type { LogLevel } from "../codec/output.ts";
+
+export type { LogLevel } from "../codec/output.ts";
+
+/** One record of a node's log. It never holds a secret. */
+export interface LogRecord {
+  /** How much it matters. */
+  readonly level: LogLevel;
+  /** Name of its cause in the table of errors, where it has one. */
+  readonly code: CodeName | undefined;
+  /** The path concerned, or 0. */
+  readonly path: number;
+  /** What happened. */
+  readonly text: string;
+}
+
+/** Where log records go. */
+export type LogSink = (record: LogRecord) => void;
+
+const order: readonly LogLevel[] = ["debug", "info", "warn", "error"];
+
+/** Filters records by their level before anything is done with them. */
+export class Logger {
+  readonly #least: number;
+  readonly #sink: LogSink;
+
+  constructor(sink: LogSink = consoleSink, level: LogLevel = "warn") {
+    this.#sink = sink;
+    this.#least = order.indexOf(level);
+  }
+
+  /** Hands a record on if its level is wanted. A sink that throws disturbs nobody. */
+  log(level: LogLevel, text: string, code = 0, path = 0): void {
+    if (order.indexOf(level) < this.#least) return;
+    try {
+      this.#sink({ level, code: codeName(code), path, text });
+    } catch (error) {
+      console.error("selfsame: the log hook failed", error);
+    }
+  }
+}
+
+function consoleSink(record: LogRecord): void {
+  const cause = record.code === undefined ? "" : ` (${record.code})`;
+  console[record.level](`selfsame: ${record.text}${cause}`);
+}

@@ -1,0 +1,201 @@
+import { MeshError } from "../codec/code.ts";
+import { fromHex } from "../codec/hex.ts";
+import type { StoreFactory } from "../stores/store.ts";
+import type { MeshEvent } from "./event.ts";
+import type { LogLevel, LogSink } from "./log.ts";
+
+/** What every platform lets a node be configured with. */
+export interface NodeOptions {
+  /** Name of the network, 1 to 63 characters. Nodes of different networks do not hear each other. */
+  readonly network: string;
+  /** `url#peer-id` of nodes to join through. A node without any begins a ring of its own. */
+  readonly bootstrap?: string | readonly string[] | undefined;
+  /** URLs at which others dial this node, at most 8; with one, it is a member of the ring, else a leaf. */
+  readonly address?: string | readonly string[] | undefined;
+  /** The public key, 64 hex digits, of the owner whose names are called; or one for each name. */
+  readonly owner?: string | Readonly<Record<string, string>> | undefined;
+  /** The owner's secret seed, 64 hex digits, for development: the node then grants itself what it serves. */
+  readonly ownerSeed?: string | undefined;
+  /** This node's secret seed, 64 hex digits, in place of the one that the store keeps. */
+  readonly seed?: string | undefined;
+  /** Whether private, loopback and link-local addresses may be dialled. */
+  readonly allowPrivate?: boolean | undefined;
+  /** Whether a bootstrap without a peer id is believed the first time. */
+  readonly trustOnFirstUse?: boolean | undefined;
+  /** Label of what fails together with this node, such as a region; siblings are spread over labels. */
+  readonly domain?: string | undefined;
+  /** How long the node may sleep when nothing happens, in milliseconds. */
+  readonly idleMs?: number | undefined;
+  /** Where log records go; the console unless given. */
+  readonly log?: LogSink | undefined;
+  /** The least level that is logged; `warn` unless given. */
+  readonly logLevel?: LogLevel | undefined;
+  /** Hears of everything that happens to the node. */
+  readonly onEvent?: ((event: MeshEvent) => void) | undefined;
+}
+
+/** What `join` takes. */
+export interface JoinOptions extends NodeOptions {
+  /** Where the node keeps its identity and state: `sqlite(path)`, `indexedDb(name)`, or `memory()` if asked for. */
+  readonly storage: StoreFactory;
+  /** How long `join` tries to reach a bootstrap, in milliseconds; 15 seconds unless given. */
+  readonly joinTimeoutMs?: number | undefined;
+}
+
+/** Options after their check. */
+export interface CheckedOptions {
+  readonly network: string;
+  readonly addresses: readonly string[];
+  readonly bootstraps: readonly string[];
+  readonly owner: Uint8Array | ReadonlyMap<string, Uint8Array> | undefined;
+  readonly ownerSeed: Uint8Array | undefined;
+  readonly seed: Uint8Array | undefined;
+  readonly allowPrivate: boolean;
+  readonly trustOnFirstUse: boolean;
+  readonly domain: string;
+  readonly idle_ms: number | undefined;
+}
+
+/** Longest name of a network or service, as in DNS. */
+const MAX_NAME = 63;
+/** Most addresses of a node record. */
+const MAX_ADDRESSES = 8;
+/** Most bootstraps of a configuration. */
+const MAX_BOOTSTRAPS = 64;
+/** Longest URL that the core takes. */
+const MAX_URL = 512;
+/** Maintenance more often than this costs more than it repairs; less often than this loses its neighbours. */
+const MIN_IDLE_MS = 1_000;
+const MAX_IDLE_MS = 600_000;
+
+const SCHEMES: ReadonlySet<string> = /* @__PURE__ */ new Set([
+  "ws",
+  "wss",
+  "http",
+  "https",
+  "tcp",
+  "udp",
+  "webrtc",
+]);
+
+const KNOWN: ReadonlySet<string> = /* @__PURE__ */ new Set([
+  "network",
+  "bootstrap",
+  "address",
+  "owner",
+  "ownerSeed",
+  "seed",
+  "allowPrivate",
+  "trustOnFirstUse",
+  "domain",
+  "idleMs",
+  "log",
+  "logLevel",
+  "onEvent",
+]);
+
+function bad(text: string): MeshError {
+  return new MeshError("BadConfig", text);
+}
+
+/** Checks options; the first that is wrong is named in one line. `more` are the platform's own. */
+export function checkOptions(options: NodeOptions, more: readonly string[]): CheckedOptions {
+  if (typeof options !== "object" || options === null) throw bad("options are an object");
+  for (const name of Object.keys(options)) {
+    if (!KNOWN.has(name) && !more.includes(name)) {
+      throw bad(`there is no option ${name}; the options are ${[...KNOWN, ...more].join(", ")}`);
+    }
+  }
+  const { network, domain = "", idleMs: idle_ms } = options;
+  if (typeof network !== "string" || network.length === 0 || network.length > MAX_NAME) {
+    throw bad(`network is a name of 1 to ${MAX_NAME} characters`);
+  }
+  if (typeof domain !== "string" || domain.length > MAX_NAME) {
+    throw bad(`domain is a label of at most ${MAX_NAME} characters`);
+  }
+  if (idle_ms !== undefined && !(idle_ms >= MIN_IDLE_MS && idle_ms <= MAX_IDLE_MS)) {
+    throw bad(`idleMs is a number from ${MIN_IDLE_MS} to ${MAX_IDLE_MS}`);
+  }
+  const trustOnFirstUse = flag("trustOnFirstUse", options.trustOnFirstUse);
+  return {
+    network,
+    addresses: list("address", options.address, MAX_ADDRESSES).map((url) => checkUrl("address", url)),
+    bootstraps: list("bootstrap", options.bootstrap, MAX_BOOTSTRAPS).map((url) =>
+      checkBootstrap(url, trustOnFirstUse),
+    ),
+    owner: checkOwner(options.owner),
+    ownerSeed: secret("ownerSeed", options.ownerSeed),
+    seed: secret("seed", options.seed),
+    allowPrivate: flag("allowPrivate", options.allowPrivate),
+    trustOnFirstUse,
+    domain,
+    idle_ms,
+  };
+}
+
+/** Checks the name of a service. */
+export function checkName(name: string): string {
+  if (typeof name === "string" && name.length <= MAX_NAME && /^[a-z0-9.-]+$/.test(name)) return name;
+  throw new MeshError("BadName");
+}
+
+/** The service that a URL of the form `https://NAME.mesh/path` names. */
+export function nameOfUrl(url: URL): string {
+  const suffix = ".mesh";
+  if (url.protocol !== "https:" || !url.hostname.endsWith(suffix) || url.port !== "") {
+    throw bad(`a mesh URL is https://NAME.mesh/path, not ${url.origin}`);
+  }
+  return checkName(url.hostname.slice(0, -suffix.length));
+}
+
+function flag(name: string, value: boolean | undefined): boolean {
+  if (value !== undefined && typeof value !== "boolean") throw bad(`${name} is true or false`);
+  return value ?? false;
+}
+
+function secret(name: string, value: string | undefined): Uint8Array | undefined {
+  if (value === undefined) return undefined;
+  if (typeof value !== "string") throw bad(`${name} has 64 hex digits`);
+  return fromHex(value, 32, name);
+}
+
+function list(name: string, value: string | readonly string[] | undefined, most: number): readonly string[] {
+  const values = value === undefined || value === "" ? [] : typeof value === "string" ? [value] : value;
+  if (!Array.isArray(values) || !values.every((item) => typeof item === "string")) {
+    throw bad(`${name} is a URL or a list of URLs`);
+  }
+  if (values.length > most) throw bad(`${name} has at most ${most} entries`);
+  return values;
+}
+
+function checkUrl(name: string, text: string): string {
+  const scheme = URL.canParse(text) ? new URL(text).protocol.slice(0, -1) : "";
+  if (text.length > MAX_URL || !SCHEMES.has(scheme)) {
+    throw bad(`${name} ${text} is no URL such as wss://host/.mesh`);
+  }
+  return text;
+}
+
+function checkBootstrap(text: string, trustOnFirstUse: boolean): string {
+  checkUrl("bootstrap", text);
+  const id = new URL(text).hash.slice(1);
+  if (id === "" && trustOnFirstUse) return text;
+  if (id === "") {
+    throw new MeshError(
+      "UnpinnedBootstrap",
+      `bootstrap ${text} has no #peer-id: append it, or set trustOnFirstUse`,
+    );
+  }
+  if (!/^[0-9a-f]{64}$/.test(id))
+    throw bad(`bootstrap ${text} does not end with # and 64 lower-case hex digits`);
+  return text;
+}
+
+function checkOwner(owner: NodeOptions["owner"]): CheckedOptions["owner"] {
+  if (owner === undefined) return undefined;
+  if (typeof owner === "string") return fromHex(owner, 32, "owner");
+  if (typeof owner !== "object" || owner === null) throw bad("owner is a public key, or one for each name");
+  return new Map(
+    Object.entries(owner).map(([name, key]) => [checkName(name), fromHex(key, 32, `owner of ${name}`)]),
+  );
+}

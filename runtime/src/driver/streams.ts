@@ -1,0 +1,194 @@
+import { codeNumber, MeshError } from "../codec/code.ts";
+import type { Input } from "../codec/input.ts";
+
+/** Most bytes of one `StreamData`: one frame of the channel. */
+const MAX_CHUNK = 16 * 1024;
+/** Consumed bytes are granted again in steps of this size, a quarter of the window of 256 KiB, to save messages. */
+const GRANT_STEP = 64 * 1024;
+/** Bytes of a body that nobody reads are taken up to here, then the stream is reset. */
+const MAX_DRAIN = 1024 * 1024;
+
+/** A stream to a peer: bytes both ways, each with its own end and its own credit. */
+export class MeshStream {
+  /** Number on the boundary. */
+  readonly number: number;
+  /** The peer's id. */
+  readonly peer: Uint8Array;
+  /** The name that was called. */
+  readonly service: string;
+  /** What the caller sent with the opening. */
+  readonly head: Uint8Array;
+  readonly #push: (input: Input) => void;
+  readonly #gone: (stream: MeshStream) => void;
+  readonly #chunks: Uint8Array[] = [];
+  readonly #abort: AbortController = new AbortController();
+  #wakeReader: (() => void) | undefined;
+  #wakeWriter: (() => void) | undefined;
+  #credit = 0;
+  #ungranted = 0;
+  #remoteEnded = false;
+  #localEnded = false;
+  #error: MeshError | undefined;
+
+  constructor(
+    opened: { stream: number; peer: Uint8Array; service: string; head: Uint8Array },
+    push: (input: Input) => void,
+    gone: (stream: MeshStream) => void,
+  ) {
+    this.number = opened.stream;
+    this.peer = opened.peer;
+    this.service = opened.service;
+    this.head = opened.head;
+    this.#push = push;
+    this.#gone = gone;
+  }
+
+  /** Aborted when the stream is reset, with the error as its reason. */
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  /** Why the stream was reset, if it was. */
+  get error(): MeshError | undefined {
+    return this.#error;
+  }
+
+  /** Whether the peer has sent its last byte. */
+  get remoteEnded(): boolean {
+    return this.#remoteEnded;
+  }
+
+  /** The next bytes from the peer, or `undefined` after the last. Rejects when the stream was reset. */
+  async read(): Promise<Uint8Array | undefined> {
+    for (;;) {
+      const chunk = this.#chunks.shift();
+      if (chunk !== undefined) {
+        this.#grant(chunk.length);
+        return chunk;
+      }
+      if (this.#remoteEnded) return undefined;
+      if (this.#error !== undefined) throw this.#error;
+      await new Promise<void>((resolve) => {
+        this.#wakeReader = resolve;
+      });
+    }
+  }
+
+  /** What the peer sends, after `first`, as a body; `cancel` is called when nobody wants it any more. */
+  readable(cancel: () => void, first?: Uint8Array): ReadableStream<Uint8Array<ArrayBuffer>> {
+    let pending = first !== undefined && first.length > 0 ? first : undefined;
+    return new ReadableStream(
+      {
+        pull: async (controller) => {
+          const chunk = pending ?? (await this.read());
+          pending = undefined;
+          if (chunk === undefined) controller.close();
+          else controller.enqueue(chunk as Uint8Array<ArrayBuffer>);
+        },
+        cancel,
+      },
+      // Nothing is read ahead: credit follows what the application consumes.
+      { highWaterMark: 0 },
+    );
+  }
+
+  /** Reads and drops what the peer still sends, up to a bound. */
+  async drain(): Promise<void> {
+    let dropped = 0;
+    try {
+      for (let chunk = await this.read(); chunk !== undefined; chunk = await this.read()) {
+        dropped += chunk.length;
+        if (dropped > MAX_DRAIN) return this.reset(codeNumber("StreamRefused"));
+      }
+    } catch {
+      // The stream is gone, and with it what was to be dropped.
+    }
+  }
+
+  /** Sends bytes as the peer's credit allows. Rejects when the stream was reset. */
+  async write(bytes: Uint8Array): Promise<void> {
+    let rest = bytes;
+    while (rest.length > 0) {
+      if (this.#error !== undefined) throw this.#error;
+      if (this.#credit === 0) {
+        await new Promise<void>((resolve) => {
+          this.#wakeWriter = resolve;
+        });
+        continue;
+      }
+      const length = Math.min(rest.length, this.#credit, MAX_CHUNK);
+      this.#credit -= length;
+      this.#push({ type: "StreamData", stream: this.number, data: rest.subarray(0, length) });
+      rest = rest.subarray(length);
+    }
+  }
+
+  /** Sends a whole body and ends this direction. A body that fails resets the stream. */
+  async pipe(body: ReadableStream<Uint8Array> | null): Promise<void> {
+    if (body === null) return this.end();
+    const reader = body.getReader();
+    const stop = (): void => void reader.cancel(this.#error).catch(() => undefined);
+    this.signal.addEventListener("abort", stop, { once: true });
+    try {
+      for (let next = await reader.read(); !next.done; next = await reader.read())
+        await this.write(next.value);
+      this.end();
+    } catch (error) {
+      this.reset(codeNumber("StreamRefused"));
+      throw this.#error ?? error;
+    } finally {
+      this.signal.removeEventListener("abort", stop);
+    }
+  }
+
+  /** Ends this direction. */
+  end(): void {
+    if (this.#localEnded || this.#error !== undefined) return;
+    this.#localEnded = true;
+    this.#push({ type: "StreamEnd", stream: this.number });
+    if (this.#remoteEnded) this.#gone(this);
+  }
+
+  /** Gives the stream up, both ways. Nothing happens when it has ended already. */
+  reset(code: number): void {
+    if (this.#error !== undefined || (this.#localEnded && this.#remoteEnded)) return;
+    this.#push({ type: "StreamReset", stream: this.number, code });
+    this.fail(new MeshError(code));
+  }
+
+  /** The driver brings bytes. */
+  onData(data: Uint8Array): void {
+    if (data.length > 0) this.#chunks.push(data);
+    this.#wakeReader?.();
+  }
+
+  /** The driver brings the peer's end. */
+  onEnd(): void {
+    this.#remoteEnded = true;
+    this.#wakeReader?.();
+    if (this.#localEnded) this.#gone(this);
+  }
+
+  /** The driver brings credit. */
+  onCredit(bytes: number): void {
+    this.#credit += bytes;
+    this.#wakeWriter?.();
+  }
+
+  /** The stream is gone: what waits on it fails. */
+  fail(error: MeshError): void {
+    if (this.#error !== undefined) return;
+    this.#error = error;
+    this.#gone(this);
+    this.#abort.abort(error);
+    this.#wakeReader?.();
+    this.#wakeWriter?.();
+  }
+
+  #grant(bytes: number): void {
+    this.#ungranted += bytes;
+    if (this.#ungranted < GRANT_STEP || this.#remoteEnded || this.#error !== undefined) return;
+    this.#push({ type: "StreamCredit", stream: this.number, bytes: this.#ungranted });
+    this.#ungranted = 0;
+  }
+}

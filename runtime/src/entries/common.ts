@@ -1,0 +1,37 @@
+import type { CallContext } from "../driver/serve.ts";
+
+export {
+  type CodeName,
+  type CoreStatus,
+  type ErrorClass,
+  MeshError,
+  type NodeInfo,
+  type Provider,
+  type Role,
+  type ServiceInfo,
+} from "../codec/index.ts";
+export type { MeshEvent } from "../driver/event.ts";
+export type { LogLevel, LogRecord, LogSink } from "../driver/log.ts";
+export {
+  type CallOptions,
+  type FetchInit,
+  Mesh,
+  type MeshStatus,
+  type NameOptions,
+  type PublishOptions,
+} from "../driver/mesh.ts";
+export type { JoinOptions, NodeOptions } from "../driver/options.ts";
+export { type Assurance, type CallContext, contextOf, type Handler } from "../driver/serve.ts";
+export { memory } from "../stores/memory.ts";
+export type { Entry, MaybePromise, Operation, Store, StoreFactory } from "../stores/store.ts";
+
+/** How often a node in a process or page does its maintenance. */
+export const IDLE_MS = 15_000;
+
+/** The environment of handlers in a process or page: nothing but promises that outlive their answer. */
+export const processContext: Pick<CallContext, "env" | "waitUntil"> = {
+  env: {},
+  waitUntil: (promise) => {
+    promise.catch((error: unknown) => console.error("selfsame: a promise given to waitUntil failed", error));
+  },
+};

@@ -1,0 +1,37 @@
+import { Mesh, type Platform } from "../driver/mesh.ts";
+import type { JoinOptions } from "../driver/options.ts";
+import { timeoutTimer } from "../driver/timer.ts";
+import { ExchangeDialler } from "../transports/exchange-dial.ts";
+import { SchemeDialler, WebSocketDialler } from "../transports/websocket.ts";
+import { IDLE_MS, processContext } from "./common.ts";
+import { joinAs } from "./join.ts";
+
+export { indexedDb } from "../stores/indexed-db.ts";
+export * from "./common.ts";
+
+/** What `join` of `selfsame/slim` takes. */
+export interface SlimJoinOptions extends JoinOptions {
+  /** The compiled `selfsame/core.wasm`. */
+  readonly module: WebAssembly.Module;
+}
+
+/** A node that dials by WebSocket and HTTPS and accepts nothing; `module` compiles the core. */
+export function leafPlatform(module: Platform["module"]): Platform {
+  return {
+    module,
+    dialler: new SchemeDialler([new WebSocketDialler(), new ExchangeDialler()]),
+    idle_ms: IDLE_MS,
+    timer: timeoutTimer,
+    context: processContext,
+  };
+}
+
+/** Starts a node from a module that the caller has compiled, and joins the ring. */
+export function join(options: SlimJoinOptions): Promise<Mesh> {
+  return joinAs(
+    Mesh,
+    options,
+    leafPlatform(() => options.module),
+    ["module"],
+  );
+}

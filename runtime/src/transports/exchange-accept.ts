@@ -1,0 +1,159 @@
+import type { Link, Path, PathHost } from "../driver/paths.ts";
+import { FRAMES_TYPE, FrameSplitter, joinFrames, MAX_BODY, PATH_HEADER, readBody } from "./frames.ts";
+
+/** An answer is held open for at most so long: below the 30 s after which proxies cut. */
+const HOLD_MS = 20_000;
+/** A path without a POST for so long is closed. */
+const SILENCE_MS = 60_000;
+/** Paths at a time; each costs little, but anybody can open one. */
+const MAX_PATHS = 4096;
+/** Frames that wait for the next POST, in bytes; beyond it the peer does not fetch them and the path closes. */
+const MAX_QUEUED = 4 * MAX_BODY;
+
+// Frames are sealed and say who sent them; a page of any origin may carry them.
+const CORS = {
+  "access-control-allow-origin": "*",
+  "access-control-allow-methods": "POST",
+  "access-control-allow-headers": `content-type, ${PATH_HEADER}`,
+  "access-control-max-age": "86400",
+};
+
+function refuse(status: number, text: string): Response {
+  return new Response(`${text}\n`, { status, headers: CORS });
+}
+
+/** Answers the POSTs of peers that dial over HTTP. */
+export class ExchangeAcceptor {
+  readonly #host: PathHost;
+  readonly #links: Map<string, AcceptedLink> = new Map();
+
+  constructor(host: PathHost) {
+    this.#host = host;
+  }
+
+  /** How many answers are held open. */
+  get held(): number {
+    let held = 0;
+    for (const link of this.#links.values()) if (link.isHeld) held++;
+    return held;
+  }
+
+  /** Answers one request. `remote` is the peer's address as the host sees it. */
+  async handle(request: Request, remote: string): Promise<Response> {
+    if (request.method === "OPTIONS") return new Response(null, { status: 204, headers: CORS });
+    if (request.method !== "POST") return refuse(405, "frames come by POST or WebSocket");
+    if (request.headers.get("content-type") !== FRAMES_TYPE) return refuse(415, `send ${FRAMES_TYPE}`);
+    const token = request.headers.get(PATH_HEADER) ?? "";
+    if (!/^[0-9a-f]{32}$/.test(token)) return refuse(400, `${PATH_HEADER} has 32 hex digits`);
+    const body = await readBody(request.body, MAX_BODY);
+    if (body === undefined) return refuse(413, `a body has at most ${MAX_BODY} bytes`);
+    const frames = split(body);
+    if (frames === undefined) return refuse(400, "the body holds no whole frames");
+    const link = this.#links.get(token) ?? this.#accept(token, remote);
+    if (link === undefined) return refuse(503, "too many paths are open");
+    const { response, answer } = link.answer();
+    for (const frame of frames) link.path?.received(frame);
+    await this.#host.settled();
+    link.finishUnlessBusy(answer);
+    return response;
+  }
+
+  /** Closes the paths that were silent for too long; called now and then. */
+  sweep(): void {
+    const oldest = Date.now() - SILENCE_MS;
+    for (const link of this.#links.values()) if (link.heard < oldest) link.path?.close(1001, "silent");
+  }
+
+  #accept(token: string, remote: string): AcceptedLink | undefined {
+    if (this.#links.size >= MAX_PATHS) this.sweep();
+    if (this.#links.size >= MAX_PATHS) return undefined;
+    const link = new AcceptedLink(() => this.#links.delete(token));
+    this.#links.set(token, link);
+    link.path = this.#host.open(link, { dial: 0, kind: "Exchange", remote });
+    return link;
+  }
+}
+
+type Answer = ReadableStreamDefaultController<Uint8Array>;
+
+class AcceptedLink implements Link {
+  path: Path | undefined;
+  heard: number = Date.now();
+  readonly #gone: () => void;
+  #answer: Answer | undefined;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #queue: Uint8Array[] = [];
+  #queued = 0;
+  #isBusy = false;
+
+  constructor(gone: () => void) {
+    this.#gone = gone;
+  }
+
+  get isHeld(): boolean {
+    return this.#answer !== undefined;
+  }
+
+  /** Begins an answer. The one before it ends: the newest carries what comes. */
+  answer(): { response: Response; answer: Answer | undefined } {
+    this.heard = Date.now();
+    this.#finish();
+    const body = new ReadableStream<Uint8Array>({
+      start: (controller) => {
+        this.#answer = controller;
+      },
+      cancel: () => {
+        this.#answer = undefined;
+        clearTimeout(this.#timer);
+      },
+    });
+    this.#timer = setTimeout(() => this.#finish(), HOLD_MS);
+    for (const frame of this.#queue) this.#answer?.enqueue(joinFrames([frame]));
+    this.#queue = [];
+    this.#queued = 0;
+    const headers = { "content-type": FRAMES_TYPE, "cache-control": "no-store", ...CORS };
+    const response = new Response(body as ReadableStream<Uint8Array<ArrayBuffer>>, { headers });
+    return { response, answer: this.#answer };
+  }
+
+  /** Ends the answer when the core awaits nothing that could come on it. */
+  finishUnlessBusy(answer: Answer | undefined): void {
+    if (!this.#isBusy && answer === this.#answer) this.#finish();
+  }
+
+  send(frame: Uint8Array): void {
+    if (this.#answer !== undefined) return this.#answer.enqueue(joinFrames([frame]));
+    this.#queue.push(frame);
+    this.#queued += frame.length;
+    if (this.#queued > MAX_QUEUED) throw new Error("the peer does not fetch its frames");
+  }
+
+  busy(busy: boolean): void {
+    this.#isBusy = busy;
+    // The frames of the same batch may follow.
+    if (!busy) queueMicrotask(() => this.finishUnlessBusy(this.#answer));
+  }
+
+  close(): void {
+    this.#gone();
+    this.#finish();
+  }
+
+  #finish(): void {
+    clearTimeout(this.#timer);
+    const answer = this.#answer;
+    this.#answer = undefined;
+    answer?.close();
+  }
+}
+
+/** The frames of a whole body, or `undefined` when it holds anything else. */
+function split(body: Uint8Array): Uint8Array[] | undefined {
+  const splitter = new FrameSplitter();
+  try {
+    const frames = splitter.push(body);
+    return splitter.isComplete ? frames : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,179 @@
+import { toHex } from "../codec/hex.ts";
+import { randomBytes } from "../driver/driver.ts";
+import type { Dialler, Link, Path, PathHost } from "../driver/paths.ts";
+import { FRAMES_TYPE, FrameSplitter, joinFrames, MAX_BODY, PATH_HEADER } from "./frames.ts";
+import { dialUrl } from "./websocket.ts";
+
+/** POSTs of one path at a time: workerd allows six connections, and one stays free for lookups. */
+const MAX_POSTS = 5;
+/** An answer that takes longer is lost: the other side holds it for at most 20 s. */
+const ANSWER_TIMEOUT_MS = 30_000;
+/** A poll that was answered at once with nothing is repeated after a pause that doubles up to the longest. */
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 5_000;
+/** The POST with the last frames of a path is given up after so long. */
+const LAST_TIMEOUT_MS = 5_000;
+/** Frames that wait for a POST, in bytes; beyond it the peer is too slow and the path closes. */
+const MAX_QUEUED = 4 * MAX_BODY;
+
+/** Sends a request, like the platform's `fetch` or that of a stub. */
+export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
+
+/** Dials `https` and `http`: frames go as bodies of POSTs and come back as bodies of their answers. */
+export class ExchangeDialler implements Dialler {
+  readonly schemes: readonly string[] = ["https", "http"];
+  readonly #fetch: (address: string) => Fetch;
+
+  /** `choose` picks how an address is reached, by default with the platform's `fetch`. */
+  constructor(choose?: (address: string) => Fetch | undefined) {
+    this.#fetch = (address) => choose?.(address) ?? ((url, init) => fetch(url, init));
+  }
+
+  dial(dial: number, address: string, host: PathHost): void {
+    const url = dialUrl(address);
+    const link = new ExchangeLink(url.href, this.#fetch(address));
+    link.path = host.open(link, { dial, kind: "Exchange", remote: url.host });
+  }
+}
+
+class ExchangeLink implements Link {
+  path: Path | undefined;
+  readonly #url: string;
+  readonly #fetch: Fetch;
+  readonly #token: string = toHex(randomBytes(16));
+  readonly #abort: AbortController = new AbortController();
+  #queue: Uint8Array[] = [];
+  #queued = 0;
+  #posts = 0;
+  #isBusy = false;
+  #isScheduled = false;
+  #pause_ms = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(url: string, fetch: Fetch) {
+    this.#url = url;
+    this.#fetch = fetch;
+  }
+
+  send(frame: Uint8Array): void {
+    this.#queue.push(frame);
+    this.#queued += frame.length;
+    if (this.#queued > MAX_QUEUED) throw new Error("the peer takes its frames too slowly");
+    this.#schedule();
+  }
+
+  busy(busy: boolean): void {
+    this.#isBusy = busy;
+    this.#pause_ms = 0;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#schedule();
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#abort.abort();
+    // The last frames tell the peer that the session ends; nobody waits for an answer to them.
+    if (this.#queue.length > 0) {
+      const last = AbortSignal.timeout(LAST_TIMEOUT_MS);
+      this.#send(this.#take(), last).then(
+        (response) => response.body?.cancel(),
+        () => undefined,
+      );
+    }
+    this.#queue = [];
+  }
+
+  /** One POST for all frames of the same turn. */
+  #schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    queueMicrotask(() => {
+      this.#isScheduled = false;
+      this.#pump();
+    });
+  }
+
+  #pump(): void {
+    if (this.#abort.signal.aborted) return;
+    while (this.#queue.length > 0 && this.#posts < MAX_POSTS) this.#start(this.#take());
+    if (this.#posts > 0 || !this.#isBusy || this.#timer !== undefined) return;
+    if (this.#pause_ms === 0) return this.#start([]);
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      if (this.#isBusy && this.#posts === 0) this.#start([]);
+    }, this.#pause_ms);
+  }
+
+  /** As many frames as fit in one body. */
+  #take(): Uint8Array[] {
+    let size = 0;
+    let count = 0;
+    for (const frame of this.#queue) {
+      size += 4 + frame.length;
+      if (size > MAX_BODY) break;
+      this.#queued -= frame.length;
+      count++;
+    }
+    return this.#queue.splice(0, count);
+  }
+
+  #start(frames: readonly Uint8Array[]): void {
+    this.#posts++;
+    this.#post(frames).then(
+      (received) => {
+        this.#posts--;
+        // An answer with nothing in it, to nothing that was asked, must not be asked for again at once.
+        const isIdle = frames.length === 0 && received === 0;
+        this.#pause_ms = isIdle
+          ? Math.min(Math.max(this.#pause_ms * 2, FIRST_PAUSE_MS), LONGEST_PAUSE_MS)
+          : 0;
+        this.#schedule();
+      },
+      () => {
+        this.#posts--;
+        this.path?.close(1006, "a POST failed");
+      },
+    );
+  }
+
+  /** Sends one POST and hands on the frames of its answer as they arrive; resolves with their number. */
+  async #post(frames: readonly Uint8Array[]): Promise<number> {
+    const expired = setTimeout(() => this.#abort.abort(), ANSWER_TIMEOUT_MS);
+    try {
+      const response = await this.#send(frames, this.#abort.signal);
+      if (response.status !== 200) {
+        await response.body?.cancel();
+        throw new Error(`the answer to a POST has status ${response.status}`);
+      }
+      return await this.#receive(response.body);
+    } finally {
+      clearTimeout(expired);
+    }
+  }
+
+  #send(frames: readonly Uint8Array[], signal: AbortSignal): Promise<Response> {
+    return this.#fetch(this.#url, {
+      method: "POST",
+      headers: { "content-type": FRAMES_TYPE, [PATH_HEADER]: this.#token },
+      body: joinFrames(frames),
+      signal,
+      redirect: "manual",
+    });
+  }
+
+  async #receive(body: ReadableStream<Uint8Array> | null): Promise<number> {
+    if (body === null) return 0;
+    const splitter = new FrameSplitter();
+    const reader = body.getReader();
+    let count = 0;
+    for (let next = await reader.read(); !next.done; next = await reader.read()) {
+      for (const frame of splitter.push(next.value)) {
+        this.path?.received(frame);
+        count++;
+      }
+    }
+    if (!splitter.isComplete) throw new Error("an answer ends within a frame");
+    return count;
+  }
+}

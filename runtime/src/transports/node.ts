@@ -1,0 +1,126 @@
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import { createServer } from "node:http";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import type { ReadableStream as NodeReadableStream } from "node:stream/web";
+import { type WebSocket, WebSocketServer } from "ws";
+import { MAX_FRAME, type PathHost } from "../driver/paths.ts";
+import { carry, MESH_PATH, type Socket, SUBPROTOCOL } from "./websocket.ts";
+
+/** What a fetch handler is told of a request's connection, as `@hono/node-server` tells it too. */
+export interface NodeInfo {
+  /** The request as Node knows it. */
+  readonly incoming?: IncomingMessage;
+  /** The answer as Node knows it. */
+  readonly outgoing?: ServerResponse;
+}
+
+/** Answers HTTP requests. */
+export type NodeFetch = (request: Request, info?: NodeInfo) => Response | Promise<Response>;
+
+/** How `serve` listens. */
+export interface ServeOptions {
+  /** Answers requests; one that `mesh.handler` made accepts peers as well. */
+  readonly fetch: NodeFetch & { attach?: (server: Server) => void };
+  /** Port; any free one unless given. */
+  readonly port?: number;
+  /** Address to listen at; all unless given. */
+  readonly hostname?: string;
+}
+
+/** Accepts the WebSockets of peers at `/.mesh` of a server; other upgrades are left to other listeners. */
+export function acceptSockets(server: Server, host: PathHost): () => void {
+  const sockets = new WebSocketServer({
+    noServer: true,
+    maxPayload: MAX_FRAME,
+    perMessageDeflate: false,
+    handleProtocols: (offered) => (offered.has(SUBPROTOCOL) ? SUBPROTOCOL : false),
+  });
+  const upgrade = (request: IncomingMessage, socket: import("node:stream").Duplex, head: Buffer): void => {
+    const { pathname } = new URL(request.url ?? "/", "http://host");
+    if (pathname !== MESH_PATH) {
+      // Without another listener nobody would ever answer.
+      if (server.listenerCount("upgrade") === 1) refuse(socket, "404 Not Found");
+      return;
+    }
+    const offered = request.headers["sec-websocket-protocol"]?.split(",").map((name) => name.trim());
+    if (offered?.includes(SUBPROTOCOL) !== true) return refuse(socket, "400 Bad Request");
+    sockets.handleUpgrade(request, socket, head, (accepted: WebSocket) => {
+      const remote = request.socket.remoteAddress ?? "";
+      carry(accepted as unknown as Socket, host, { dial: 0, kind: "Ordered", remote });
+    });
+  };
+  server.on("upgrade", upgrade);
+  return () => {
+    server.off("upgrade", upgrade);
+    sockets.close();
+  };
+}
+
+function refuse(socket: import("node:stream").Duplex, status: string): void {
+  socket.on("error", () => socket.destroy());
+  socket.end(`HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`);
+}
+
+/** Listens for HTTP and, when `fetch` is a handler of a mesh, for peers. Resolves when it listens. */
+export function serve({ fetch, port = 0, hostname }: ServeOptions): Promise<Server> {
+  const server = createServer((incoming, outgoing) => {
+    answer(fetch, incoming, outgoing).catch((error: unknown) => {
+      console.error("selfsame: a request failed", error);
+      if (outgoing.headersSent) outgoing.destroy();
+      else outgoing.writeHead(500).end();
+    });
+  });
+  fetch.attach?.(server);
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(port, hostname, () => {
+      server.off("error", reject);
+      resolve(server);
+    });
+  });
+}
+
+async function answer(fetch: NodeFetch, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+  const request = requestOf(incoming, outgoing);
+  if (request === undefined) {
+    outgoing.writeHead(400).end();
+    return;
+  }
+  const response = await fetch(request, { incoming, outgoing });
+  outgoing.statusCode = response.status;
+  outgoing.setHeaders(response.headers);
+  if (response.body === null || incoming.method === "HEAD") {
+    await response.body?.cancel();
+    outgoing.end();
+    return;
+  }
+  outgoing.flushHeaders();
+  try {
+    await pipeline(Readable.fromWeb(response.body as NodeReadableStream), outgoing);
+  } catch {
+    // The client went away, or the body failed after its head was sent: the connection is cut off.
+    outgoing.destroy();
+  }
+}
+
+/** The request as Fetch knows it; `undefined` when its target is no URL or it is none that Fetch takes. */
+function requestOf(incoming: IncomingMessage, outgoing: ServerResponse): Request | undefined {
+  try {
+    const url = new URL(incoming.url ?? "/", `http://${incoming.headers.host ?? "localhost"}`);
+    const headers = new Headers();
+    for (const [name, values] of Object.entries(incoming.headersDistinct)) {
+      for (const value of values ?? []) headers.append(name, value);
+    }
+    const method = incoming.method ?? "GET";
+    const abort = new AbortController();
+    outgoing.once("close", () => {
+      if (!outgoing.writableFinished) abort.abort();
+    });
+    const init = { method, headers, signal: abort.signal };
+    if (method === "GET" || method === "HEAD") return new Request(url, init);
+    return new Request(url, { ...init, body: Readable.toWeb(incoming), duplex: "half" } as RequestInit);
+  } catch {
+    return undefined;
+  }
+}

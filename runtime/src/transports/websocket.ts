@@ -1,0 +1,138 @@
+import type { Dialler, Link, Opened, Path, PathHost } from "../driver/paths.ts";
+
+/** The subprotocol that both sides name. */
+export const SUBPROTOCOL = "selfsame.1";
+/** Where servers accept paths unless configured otherwise. */
+export const MESH_PATH = "/.mesh";
+/** The text that the dialling side sends on an idle socket, and the answer. */
+export const PING = "ping";
+/** The answer to a ping. */
+export const PONG = "pong";
+
+/** The dialling side pings a socket that was silent for so long: below the 30 s after which proxies cut. */
+const PING_MS = 20_000;
+/** Pings without an answer after which a socket is taken for dead. */
+const MAX_MISSES = 2;
+/** The accepting side takes a socket for dead after so long: four pings that did not arrive. */
+const SILENCE_MS = 80_000;
+/** A connection that takes longer to open counts as failed. */
+const DIAL_TIMEOUT_MS = 10_000;
+/** A peer that takes its frames more slowly than they are made is cut off here, so that memory stays bounded. */
+const MAX_BUFFERED = 16 * 1024 * 1024;
+
+/** What the platforms' sockets have in common: browsers, Deno, Node and the package `ws`. */
+export interface Socket {
+  binaryType: string;
+  readonly bufferedAmount: number;
+  send(data: string | Uint8Array<ArrayBuffer>): void;
+  close(code?: number, reason?: string): void;
+  addEventListener(type: "message", listener: (event: { data: unknown }) => void): void;
+  addEventListener(type: "open" | "close" | "error", listener: () => void): void;
+}
+
+/** Carries the frames of a path over an open socket. */
+export function carry(socket: Socket, host: PathHost, opened: Opened): Path {
+  const dialled = opened.dial !== 0;
+  let heard = Date.now();
+  let misses = 0;
+  const timer = setInterval(() => {
+    const silent = Date.now() - heard;
+    if (dialled ? misses >= MAX_MISSES : silent >= SILENCE_MS) path.close(1001, "no answer");
+    else if (dialled && silent >= PING_MS) {
+      misses++;
+      socket.send(PING);
+    }
+  }, PING_MS);
+  unref(timer);
+  const link: Link = {
+    send: (frame) => {
+      if (socket.bufferedAmount > MAX_BUFFERED) throw new Error("the peer takes its frames too slowly");
+      socket.send(frame as Uint8Array<ArrayBuffer>);
+    },
+    close: (code, reason) => {
+      clearInterval(timer);
+      socket.close(code, reason);
+    },
+  };
+  const path = host.open(link, opened);
+  socket.binaryType = "arraybuffer";
+  socket.addEventListener("message", ({ data }) => {
+    heard = Date.now();
+    misses = 0;
+    if (data instanceof ArrayBuffer) path.received(new Uint8Array(data));
+    else if (data === PING) socket.send(PONG);
+    else if (data !== PONG) path.close(1003, "frames are binary");
+  });
+  const closed = (): void => {
+    clearInterval(timer);
+    path.closed();
+  };
+  socket.addEventListener("close", closed);
+  socket.addEventListener("error", closed);
+  return path;
+}
+
+/** Lets a timer not keep the process alive, where there is a process. */
+export function unref(timer: unknown): void {
+  if (typeof timer === "object" && timer !== null && "unref" in timer && typeof timer.unref === "function") {
+    timer.unref();
+  }
+}
+
+/** The URL to connect to: without the peer id, and with the usual path where the address names none. */
+export function dialUrl(address: string): URL {
+  const url = new URL(address);
+  url.hash = "";
+  if (url.pathname === "/") url.pathname = MESH_PATH;
+  return url;
+}
+
+/** Dials `ws` and `wss` with the platform's own `WebSocket`. */
+export class WebSocketDialler implements Dialler {
+  readonly schemes: readonly string[] = ["ws", "wss"];
+
+  dial(dial: number, address: string, host: PathHost): void {
+    const socket: Socket = new WebSocket(dialUrl(address), SUBPROTOCOL) as Socket;
+    let isPending = true;
+    const settle = (act: () => void): void => {
+      if (!isPending) return;
+      isPending = false;
+      clearTimeout(timer);
+      act();
+    };
+    const fail = (reason: string) => (): void => settle(() => host.dialFailed(dial, `${address}: ${reason}`));
+    const timer = setTimeout(() => {
+      fail("no answer in time")();
+      socket.close();
+    }, DIAL_TIMEOUT_MS);
+    socket.addEventListener("open", () =>
+      settle(() => carry(socket, host, { dial, kind: "Ordered", remote: new URL(address).host })),
+    );
+    socket.addEventListener("error", fail("refused"));
+    socket.addEventListener("close", fail("closed"));
+  }
+}
+
+/** Dials each address with the dialler of its scheme. */
+export class SchemeDialler implements Dialler {
+  readonly schemes: readonly string[];
+  readonly #byScheme: ReadonlyMap<string, Dialler>;
+
+  constructor(diallers: readonly Dialler[]) {
+    this.#byScheme = new Map(
+      diallers.flatMap((dialler) => dialler.schemes.map((scheme) => [scheme, dialler])),
+    );
+    this.schemes = [...this.#byScheme.keys()];
+  }
+
+  dial(dial: number, address: string, host: PathHost): void {
+    try {
+      const scheme = new URL(address).protocol.slice(0, -1);
+      const dialler = this.#byScheme.get(scheme);
+      if (dialler === undefined) host.dialFailed(dial, `${scheme} cannot be dialled from here`);
+      else dialler.dial(dial, address, host);
+    } catch (error) {
+      host.dialFailed(dial, `${address}: ${error instanceof Error ? error.message : error}`);
+    }
+  }
+}
