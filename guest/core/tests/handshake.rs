@@ -2,7 +2,10 @@
 
 mod support;
 
-use selfsame_codec::{Code, EventKind, Input, PathKind, Role};
+use selfsame_codec::{Code, EventKind, Input, Role};
+use selfsame_core::handshake::{CookieJar, INITIATION_BYTES, Initiation, Initiator, Responder};
+use selfsame_core::identity::{Identity, NetworkId, PeerId};
+use selfsame_core::random::Random;
 use support::{Net, Seen, config, id_of};
 
 fn pair() -> Net {
@@ -20,8 +23,17 @@ fn two_nodes_agree_and_know_each_other() {
     assert_eq!(net.reply(0, 1), Some(b.0.to_vec()));
     assert!(net.connected(0, b));
     assert!(net.connected(1, a));
-    let lengths: Vec<usize> = net.recorded.iter().take(3).map(|(.., frame)| frame.len()).collect();
-    assert_eq!(lengths, [1328, 1282, 130], "m1, m2 and an empty m3 have these sizes");
+    let lengths: Vec<usize> = net
+        .recorded
+        .iter()
+        .take(3)
+        .map(|(.., frame)| frame.len())
+        .collect();
+    assert_eq!(
+        lengths,
+        [1328, 1282, 130],
+        "m1, m2 and an empty m3 have these sizes"
+    );
 }
 
 #[test]
@@ -41,23 +53,53 @@ fn a_bootstrap_that_lies_about_its_id_is_refused() {
     let mut net = pair();
     let address = net.hosts[1].address.clone();
     let wrong = id_of(9, "twiitr");
-    net.step(0, &[Input::Connect { tag: 1, peer: wrong.0, address: &address }]);
+    net.step(
+        0,
+        &[Input::Connect {
+            tag: 1,
+            peer: wrong.0,
+            address: &address,
+        }],
+    );
     net.deliver();
     assert_eq!(net.failed(0, 1), Some(Code::WrongPeer));
     assert!(!net.connected(1, net.hosts[0].id));
 }
 
 #[test]
-fn an_answer_from_another_peer_than_the_target_is_refused_by_the_initiator_itself() {
-    let mut net = Net::new();
-    net.member(1, &[]);
-    net.member(2, &[]);
-    net.member(3, &[]);
-    let wrong = net.hosts[2].id;
-    let (path, peer_path) = net.link(0, 1, None);
-    net.step(0, &[Input::Connect { tag: 1, peer: wrong.0, address: "ws://nowhere/" }]);
-    let _ = (path, peer_path);
-    assert_eq!(net.failed(0, 1), Some(Code::DialFailed));
+fn an_answer_for_another_initiator_is_refused() {
+    // Misbinding: the attacker passes m1 on to a third node, which answers as itself.
+    let network = NetworkId::open("twiitr");
+    let identities = [1, 2, 3].map(|seed| Identity::of_peer(&[seed; 32], network));
+    let [alice, bob, mallory] = &identities;
+    let mut random = Random::new(&[5; 32]);
+    let initiator = Initiator::new(alice, &mut random, Some(mallory.id()), 1);
+    let frame: [u8; INITIATION_BYTES] = initiator.initiation().try_into().unwrap();
+    let responder = Responder::new(bob, &mut random, &frame, 2).unwrap();
+    assert_eq!(
+        initiator.finish(alice, responder.response()).err(),
+        Some(Code::WrongPeer)
+    );
+}
+
+#[test]
+fn a_confirmation_for_another_responder_is_refused() {
+    let network = NetworkId::open("twiitr");
+    let identities = [1, 2, 3].map(|seed| Identity::of_peer(&[seed; 32], network));
+    let [alice, bob, carol] = &identities;
+    let mut random = Random::new(&[5; 32]);
+    let initiator = Initiator::new(alice, &mut random, None, 1);
+    let frame: [u8; INITIATION_BYTES] = initiator.initiation().try_into().unwrap();
+    let bobs = Responder::new(bob, &mut random, &frame, 2).unwrap();
+    let carols = Responder::new(carol, &mut random, &frame, 2).unwrap();
+    let (_, confirmation) = initiator.finish(alice, bobs.response()).unwrap();
+    let confirmation = confirmation.seal(alice, b"hello");
+    assert!(carols.finish(carol, &confirmation).is_err());
+    let confirmed = bobs.finish(bob, &confirmation).unwrap();
+    assert_eq!(
+        (confirmed.secrets.peer, &confirmed.payload[..]),
+        (alice.id(), &b"hello"[..])
+    );
 }
 
 #[test]
@@ -65,7 +107,14 @@ fn an_unknown_version_and_an_unknown_suite_are_named() {
     for (at, code) in [(1, Code::WrongVersion), (2, Code::WrongSuite)] {
         let mut net = pair();
         let (peer, address) = (net.hosts[1].id.0, net.hosts[1].address.clone());
-        net.step(0, &[Input::Connect { tag: 1, peer, address: &address }]);
+        net.step(
+            0,
+            &[Input::Connect {
+                tag: 1,
+                peer,
+                address: &address,
+            }],
+        );
         net.flights[0].frame[at] = 9;
         net.deliver();
         assert_eq!(net.failed(0, 1), Some(code));
@@ -79,13 +128,28 @@ fn a_flipped_bit_anywhere_ends_no_handshake_in_a_session() {
         for at in (0..len).step_by(41) {
             let mut net = pair();
             let (peer, address) = (net.hosts[1].id.0, net.hosts[1].address.clone());
-            net.step(0, &[Input::Connect { tag: 1, peer, address: &address }]);
+            net.step(
+                0,
+                &[Input::Connect {
+                    tag: 1,
+                    peer,
+                    address: &address,
+                }],
+            );
             for number in 0.. {
-                let Some(mut flight) = net.flights.pop_front() else { break };
+                let Some(mut flight) = net.flights.pop_front() else {
+                    break;
+                };
                 if number == message {
                     flight.frame[at] ^= 1;
                 }
-                net.step(flight.to, &[Input::Received { path: flight.path, frame: &flight.frame }]);
+                net.step(
+                    flight.to,
+                    &[Input::Received {
+                        path: flight.path,
+                        frame: &flight.frame,
+                    }],
+                );
             }
             // Message 3 completes the initiator's side before the responder has seen it.
             assert!(!net.connected(1, net.hosts[0].id), "message {message}, byte {at}");
@@ -125,65 +189,162 @@ fn messages_sent_back_to_their_sender_are_refused() {
         net.step(from, &[Input::Received { path, frame: &frame }]);
     }
     net.deliver();
-    assert!(!net.hosts.iter().any(|host| host.seen.iter().any(|seen| matches!(seen, Seen::Event { event: EventKind::PeerConnected, .. }))));
+    assert!(!net.hosts.iter().any(|host| host.seen.iter().any(|seen| matches!(
+        seen,
+        Seen::Event {
+            event: EventKind::PeerConnected,
+            ..
+        }
+    ))));
 }
 
 #[test]
 fn a_flood_of_half_open_handshakes_is_bounded_and_met_with_cookies() {
-    let mut net = Net::new();
-    net.member(1, &[]);
+    let mut net = pair();
+    let attacker = net.leaf(100, &[]);
     let target = net.hosts[0].id;
-    let mut cookies = 0;
-    let attackers: Vec<usize> = (0..40).map(|seed| net.leaf(100 + seed, &[])).collect();
-    for attacker in &attackers {
-        let address = net.hosts[0].address.clone();
-        for tag in 0..4 {
-            net.step(*attacker, &[Input::Connect { tag, peer: target.0, address: &address }]);
+    let mut answers = [0; 17];
+    for round in 0..300 {
+        let (_, path) = net.link(attacker, 0, None);
+        let frame = fresh_initiation(round, target);
+        net.step(0, &[Input::Received { path, frame: &frame }]);
+        while let Some(flight) = net.flights.pop_front() {
+            answers[usize::from(flight.frame[0])] += 1;
         }
     }
-    // Only first messages arrive; what the victim answers is looked at and dropped.
-    while let Some(flight) = net.flights.pop_front() {
-        if flight.to == 0 {
-            net.step(0, &[Input::Received { path: flight.path, frame: &flight.frame }]);
-        } else if flight.frame[0] == 4 {
-            cookies += 1;
-        }
-    }
-    assert_eq!(cookies, 0, "forty attackers with one path each stay below the threshold");
-    for round in 0_u32..200 {
-        let (path, frame) = (10_000 + round, fresh_initiation(round, target));
-        net.step(0, &[Input::PathOpened { path, dial: 0, kind: PathKind::Ordered, remote: "192.0.2.1:1" }]);
+    assert_eq!(
+        (answers[2], answers[4]),
+        (64, 236),
+        "64 are answered, the others asked for a cookie"
+    );
+    net.connect(1, 0);
+    assert!(
+        net.connected(1, target),
+        "an initiator that returns its cookie gets through"
+    );
+    assert!(
+        net.recorded
+            .iter()
+            .any(|(_, to, _, frame)| *to == 1 && frame[0] == 4)
+    );
+}
+
+#[test]
+fn one_path_holds_few_half_open_handshakes() {
+    let mut net = pair();
+    let attacker = net.leaf(100, &[]);
+    let target = net.hosts[0].id;
+    let (_, path) = net.link(attacker, 0, None);
+    for round in 0..10 {
+        let frame = fresh_initiation(round, target);
         net.step(0, &[Input::Received { path, frame: &frame }]);
     }
-    let honest = net.member(2, &[]);
-    net.connect(honest, 0);
-    assert!(net.connected(honest, target), "an initiator that returns its cookie gets through");
+    assert_eq!(net.logged(0, Code::TooManyHandshakes), 6);
 }
 
 /// m1 with a key of its own, as an attacker makes it.
-fn fresh_initiation(round: u32, target: selfsame_core::identity::PeerId) -> Vec<u8> {
-    let mut net = Net::new();
-    net.leaf(200, &[]);
-    net.hosts[0].config.entropy = [0; 32];
-    let mut entropy = [7; 32];
-    entropy[..4].copy_from_slice(&round.to_le_bytes());
-    net.step(0, &[Input::Entropy { bytes: entropy }]);
-    net.step(0, &[Input::Connect { tag: 1, peer: target.0, address: "ws://x/" }]);
-    net.step(0, &[Input::PathOpened { path: 5, dial: 1, kind: PathKind::Ordered, remote: "x" }]);
-    let _ = &net;
-    net.recorded.first().map(|(.., frame)| frame.clone()).unwrap_or_default()
+fn fresh_initiation(round: u32, target: PeerId) -> Vec<u8> {
+    let mut random = Random::new(&[7; 32]);
+    random.reseed(
+        &[
+            round.to_le_bytes(),
+            [1; 4],
+            [2; 4],
+            [3; 4],
+            [4; 4],
+            [5; 4],
+            [6; 4],
+            [7; 4],
+        ]
+        .concat()
+        .try_into()
+        .unwrap(),
+    );
+    let identity = Identity::of_peer(&[9; 32], NetworkId::open("twiitr"));
+    Initiator::new(&identity, &mut random, Some(target), round + 1)
+        .initiation()
+        .to_vec()
+}
+
+#[test]
+fn a_cookie_of_another_address_or_message_does_not_help() {
+    let mut random = Random::new(&[7; 32]);
+    let mut jar = CookieJar::new(&mut random, 0);
+    let target = id_of(1, "twiitr");
+    let mut one = fresh_initiation(1, target);
+    let cookie = jar.cookie(&mut random, 0, "192.0.2.1:1", &Initiation::parse(&one).unwrap());
+    let at = one.len() - cookie.len();
+    one[at..].copy_from_slice(&cookie);
+    let mut other = fresh_initiation(2, target);
+    other[at..].copy_from_slice(&cookie);
+    assert!(jar.accepts("192.0.2.1:1", &Initiation::parse(&one).unwrap()));
+    assert!(!jar.accepts("192.0.2.2:1", &Initiation::parse(&one).unwrap()));
+    assert!(!jar.accepts("192.0.2.1:1", &Initiation::parse(&other).unwrap()));
+    let again = jar.cookie(
+        &mut random,
+        60_000,
+        "192.0.2.1:1",
+        &Initiation::parse(&one).unwrap(),
+    );
+    assert_ne!(again, cookie);
+    assert!(
+        jar.accepts("192.0.2.1:1", &Initiation::parse(&one).unwrap()),
+        "one change of secret is survived"
+    );
+    jar.cookie(
+        &mut random,
+        120_000,
+        "192.0.2.1:1",
+        &Initiation::parse(&one).unwrap(),
+    );
+    assert!(
+        !jar.accepts("192.0.2.1:1", &Initiation::parse(&one).unwrap()),
+        "two are not"
+    );
+}
+
+#[test]
+fn a_key_that_leads_to_a_zero_secret_is_refused() {
+    let mut net = pair();
+    let attacker = net.leaf(100, &[]);
+    let mut frame = fresh_initiation(1, net.hosts[0].id);
+    let x25519 = 16 + 1184;
+    frame[x25519..x25519 + 32].fill(0);
+    let (_, path) = net.link(attacker, 0, None);
+    net.step(0, &[Input::Received { path, frame: &frame }]);
+    assert_eq!(net.logged(0, Code::BadHandshake), 1);
+    assert!(net.flights.is_empty(), "nothing is answered");
 }
 
 #[test]
 fn a_half_open_handshake_is_forgotten_in_time() {
     let mut net = pair();
     let (peer, address) = (net.hosts[1].id.0, net.hosts[1].address.clone());
-    net.step(0, &[Input::Connect { tag: 1, peer, address: &address }]);
+    net.step(
+        0,
+        &[Input::Connect {
+            tag: 1,
+            peer,
+            address: &address,
+        }],
+    );
     let first = net.flights.pop_front().expect("m1");
-    net.step(1, &[Input::Received { path: first.path, frame: &first.frame }]);
+    net.step(
+        1,
+        &[Input::Received {
+            path: first.path,
+            frame: &first.frame,
+        }],
+    );
     let second = net.flights.pop_front().expect("m2");
     net.run_ms(20_000);
-    net.step(0, &[Input::Received { path: second.path, frame: &second.frame }]);
+    net.step(
+        0,
+        &[Input::Received {
+            path: second.path,
+            frame: &second.frame,
+        }],
+    );
     net.deliver();
     assert!(!net.connected(1, net.hosts[0].id));
     assert_eq!(net.failed(0, 1), Some(Code::TimedOut));
@@ -205,7 +366,13 @@ fn random_truncated_and_oversized_frames_disturb_nobody() {
             if let Some(first) = frame.first_mut() {
                 *first = kind;
             }
-            net.step(1, &[Input::Received { path: 2, frame: &frame }]);
+            net.step(
+                1,
+                &[Input::Received {
+                    path: 2,
+                    frame: &frame,
+                }],
+            );
         }
     }
     net.deliver();

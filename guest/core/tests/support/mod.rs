@@ -1,11 +1,15 @@
 //! Nodes in one thread with a virtual clock, joined by paths that the test controls. Everything goes through the
 //! boundary, as a host would do it.
-#![allow(dead_code, reason = "each test uses another part")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test is a crate of its own and uses another part"
+)]
 
 use std::collections::{BTreeMap, VecDeque};
 
 use selfsame_codec::{
-    BatchReader, BatchWriter, Code, Config, Entries, EntryWriter, EventKind, Input, Operation, Operations, Output,
+    BatchReader, BatchWriter, Code, Config, EntryWriter, EventKind, Input, Operation, Operations, Output,
     PathKind, Role,
 };
 use selfsame_core::Node;
@@ -16,16 +20,47 @@ pub const START_MS: u64 = 1_800_000_000_000;
 /// An output with its own memory
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
-    StreamOpened { stream: u32, tag: u32, peer: [u8; 32], service: String, head: Vec<u8> },
-    StreamData { stream: u32, data: Vec<u8> },
-    StreamEnd { stream: u32 },
-    StreamReset { stream: u32, code: u16 },
-    StreamCredit { stream: u32, bytes: u32 },
-    Reply { tag: u32, body: Vec<u8> },
-    Failed { tag: u32, code: Code },
-    Refused { input: u32, code: Code },
-    Event { event: EventKind, body: Vec<u8> },
-    Log { code: Code },
+    StreamOpened {
+        stream: u32,
+        tag: u32,
+        peer: [u8; 32],
+        service: String,
+        head: Vec<u8>,
+    },
+    StreamData {
+        stream: u32,
+        data: Vec<u8>,
+    },
+    StreamEnd {
+        stream: u32,
+    },
+    StreamReset {
+        stream: u32,
+        code: u16,
+    },
+    StreamCredit {
+        stream: u32,
+        bytes: u32,
+    },
+    Reply {
+        tag: u32,
+        body: Vec<u8>,
+    },
+    Failed {
+        tag: u32,
+        code: Code,
+    },
+    Refused {
+        input: u32,
+        code: Code,
+    },
+    Event {
+        event: EventKind,
+        body: Vec<u8>,
+    },
+    Log {
+        code: Code,
+    },
 }
 
 pub struct Host {
@@ -69,7 +104,11 @@ pub fn config(seed: u8, role: Role, bootstraps: &[String]) -> Config {
         entropy: [0; 32],
         network: "twiitr".into(),
         role,
-        addresses: if role == Role::Member { vec![format!("ws://127.0.0.1:{}/.mesh", 7000 + u32::from(seed))] } else { vec![] },
+        addresses: if role == Role::Member {
+            vec![format!("ws://127.0.0.1:{}/.mesh", 7000 + u32::from(seed))]
+        } else {
+            vec![]
+        },
         bootstraps: bootstraps.to_vec(),
         dials: vec!["ws".into()],
         allow_private: true,
@@ -144,7 +183,8 @@ impl Net {
     /// kill -9: the memory is gone, the store stays; peers see their paths close.
     pub fn kill(&mut self, index: usize) {
         self.hosts[index].up = false;
-        self.flights.retain(|flight| flight.from != index && flight.to != index);
+        self.flights
+            .retain(|flight| flight.from != index && flight.to != index);
         for (_, (peer, path)) in std::mem::take(&mut self.hosts[index].paths) {
             self.hosts[peer].paths.remove(&path);
             self.step(peer, &[Input::PathClosed { path }]);
@@ -182,9 +222,16 @@ impl Net {
     fn take(&mut self, index: usize, output: Output<'_>) {
         let seen = match output {
             Output::Transmit { path, frame } => {
-                let Some((to, peer_path)) = self.hosts[index].paths.get(&path).copied() else { return };
+                let Some((to, peer_path)) = self.hosts[index].paths.get(&path).copied() else {
+                    return;
+                };
                 self.recorded.push((index, to, peer_path, frame.to_vec()));
-                self.flights.push_back(Flight { from: index, to, path: peer_path, frame: frame.to_vec() });
+                self.flights.push_back(Flight {
+                    from: index,
+                    to,
+                    path: peer_path,
+                    frame: frame.to_vec(),
+                });
                 return;
             }
             Output::Dial { dial, address } => return self.dial(index, dial, address),
@@ -205,13 +252,34 @@ impl Net {
                 if let Some(value) = self.hosts[index].store.get(key) {
                     entries.push(key, value);
                 }
-                return self.step(index, &[Input::StoreRead { tag, ok: true, entries: entries.as_bytes() }]);
+                return self.step(
+                    index,
+                    &[Input::StoreRead {
+                        tag,
+                        ok: true,
+                        entries: entries.as_bytes(),
+                    }],
+                );
             }
-            Output::StoreScan { tag, start, end, limit } => {
+            Output::StoreScan {
+                tag,
+                start,
+                end,
+                limit,
+            } => {
                 let mut entries = EntryWriter::new();
                 let range = self.hosts[index].store.range(start.to_vec()..end.to_vec());
-                range.take(limit as usize).for_each(|(key, value)| entries.push(key, value));
-                return self.step(index, &[Input::StoreRead { tag, ok: true, entries: entries.as_bytes() }]);
+                range
+                    .take(limit as usize)
+                    .for_each(|(key, value)| entries.push(key, value));
+                return self.step(
+                    index,
+                    &[Input::StoreRead {
+                        tag,
+                        ok: true,
+                        entries: entries.as_bytes(),
+                    }],
+                );
             }
             Output::StoreCommit { tag, operations, .. } => {
                 let host = &mut self.hosts[index];
@@ -226,39 +294,80 @@ impl Net {
             }
             Output::NeedEntropy {} => {
                 self.entropy = self.entropy.wrapping_add(1);
-                return self.step(index, &[Input::Entropy { bytes: [self.entropy; 32] }]);
+                return self.step(
+                    index,
+                    &[Input::Entropy {
+                        bytes: [self.entropy; 32],
+                    }],
+                );
             }
             Output::Wake { at_ms } => {
                 self.hosts[index].wake_ms = at_ms;
                 return;
             }
-            Output::StreamOpened { stream, tag, peer, service, head } => {
-                Seen::StreamOpened { stream, tag, peer, service: service.into(), head: head.to_vec() }
-            }
-            Output::StreamData { stream, data } => Seen::StreamData { stream, data: data.to_vec() },
+            Output::StreamOpened {
+                stream,
+                tag,
+                peer,
+                service,
+                head,
+            } => Seen::StreamOpened {
+                stream,
+                tag,
+                peer,
+                service: service.into(),
+                head: head.to_vec(),
+            },
+            Output::StreamData { stream, data } => Seen::StreamData {
+                stream,
+                data: data.to_vec(),
+            },
             Output::StreamEnd { stream } => Seen::StreamEnd { stream },
             Output::StreamReset { stream, code } => Seen::StreamReset { stream, code },
             Output::StreamCredit { stream, bytes } => Seen::StreamCredit { stream, bytes },
-            Output::Reply { tag, body } => Seen::Reply { tag, body: body.to_vec() },
-            Output::Failed { tag, code, .. } => Seen::Failed { tag, code: Code::from_u16(code).expect("a known code") },
-            Output::Refused { input, code } => {
-                Seen::Refused { input, code: Code::from_u16(code).expect("a known code") }
-            }
-            Output::Event { event, body } => Seen::Event { event, body: body.to_vec() },
-            Output::Log { code, .. } => Seen::Log { code: Code::from_u16(code).expect("a known code") },
+            Output::Reply { tag, body } => Seen::Reply {
+                tag,
+                body: body.to_vec(),
+            },
+            Output::Failed { tag, code, .. } => Seen::Failed {
+                tag,
+                code: Code::from_u16(code).expect("a known code"),
+            },
+            Output::Refused { input, code } => Seen::Refused {
+                input,
+                code: Code::from_u16(code).expect("a known code"),
+            },
+            Output::Event { event, body } => Seen::Event {
+                event,
+                body: body.to_vec(),
+            },
+            Output::Log { code, .. } => Seen::Log {
+                code: Code::from_u16(code).expect("a known code"),
+            },
             _ => return,
         };
         self.hosts[index].seen.push(seen);
     }
 
     fn dial(&mut self, index: usize, dial: u32, address: &str) {
-        let found = self.hosts.iter().position(|host| host.up && !address.is_empty() && host.address == address);
+        let found = self
+            .hosts
+            .iter()
+            .position(|host| host.up && !address.is_empty() && host.address == address);
         match found.filter(|to| *to != index) {
             Some(to) => {
                 let kind = self.kind;
                 let (path, _) = self.link(index, to, Some(dial));
                 let remote = self.hosts[to].address.clone();
-                self.step(index, &[Input::PathOpened { path, dial, kind, remote: &remote }]);
+                self.step(
+                    index,
+                    &[Input::PathOpened {
+                        path,
+                        dial,
+                        kind,
+                        remote: &remote,
+                    }],
+                );
             }
             None => self.step(index, &[Input::DialFailed { dial }]),
         }
@@ -272,7 +381,15 @@ impl Net {
         self.hosts[from].paths.insert(path, (to, peer_path));
         self.hosts[to].paths.insert(peer_path, (from, path));
         let remote = format!("127.0.0.1:{}", 40_000 + path);
-        self.step(to, &[Input::PathOpened { path: peer_path, dial: 0, kind, remote: &remote }]);
+        self.step(
+            to,
+            &[Input::PathOpened {
+                path: peer_path,
+                dial: 0,
+                kind,
+                remote: &remote,
+            }],
+        );
         (path, peer_path)
     }
 
@@ -285,8 +402,16 @@ impl Net {
     /// Delivers what is under way, in order, until nothing is.
     pub fn deliver(&mut self) {
         for _ in 0..1_000_000 {
-            let Some(flight) = self.flights.pop_front() else { return };
-            self.step(flight.to, &[Input::Received { path: flight.path, frame: &flight.frame }]);
+            let Some(flight) = self.flights.pop_front() else {
+                return;
+            };
+            self.step(
+                flight.to,
+                &[Input::Received {
+                    path: flight.path,
+                    frame: &flight.frame,
+                }],
+            );
         }
         panic!("the nodes never come to rest");
     }
@@ -304,7 +429,11 @@ impl Net {
     }
 
     fn next_awake(&self, end_ms: u64) -> Option<usize> {
-        let awake = self.hosts.iter().enumerate().filter(|(_, host)| host.up && host.wake_ms <= end_ms);
+        let awake = self
+            .hosts
+            .iter()
+            .enumerate()
+            .filter(|(_, host)| host.up && host.wake_ms <= end_ms);
         awake.min_by_key(|(_, host)| host.wake_ms).map(|(index, _)| index)
     }
 
@@ -313,7 +442,11 @@ impl Net {
     }
 
     pub fn logged(&self, index: usize, code: Code) -> usize {
-        self.hosts[index].seen.iter().filter(|seen| **seen == Seen::Log { code }).count()
+        self.hosts[index]
+            .seen
+            .iter()
+            .filter(|seen| **seen == Seen::Log { code })
+            .count()
     }
 
     pub fn failed(&self, index: usize, tag: u32) -> Option<Code> {
@@ -332,14 +465,27 @@ impl Net {
 
     pub fn connected(&self, index: usize, peer: PeerId) -> bool {
         let of_peer = |seen: &Seen, kind| matches!(seen, Seen::Event { event, body } if *event == kind && body[..] == peer.0);
-        let count = |kind| self.hosts[index].seen.iter().filter(|seen| of_peer(seen, kind)).count();
+        let count = |kind| {
+            self.hosts[index]
+                .seen
+                .iter()
+                .filter(|seen| of_peer(seen, kind))
+                .count()
+        };
         count(EventKind::PeerConnected) > count(EventKind::PeerDisconnected)
     }
 
     /// Connects two nodes by address and id; gives the frames that were exchanged.
     pub fn connect(&mut self, from: usize, to: usize) {
         let (peer, address) = (self.hosts[to].id.0, self.hosts[to].address.clone());
-        self.step(from, &[Input::Connect { tag: 1, peer, address: &address }]);
+        self.step(
+            from,
+            &[Input::Connect {
+                tag: 1,
+                peer,
+                address: &address,
+            }],
+        );
         self.deliver();
     }
 }
