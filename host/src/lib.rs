@@ -1,1 +1,71 @@
 //! Embed a selfsame node in a Rust program.
+//!
+//! A node finds services by name, calls them and serves them, in a network without a central registry and without a
+//! certificate authority. All protocol logic is in one WebAssembly core, which runs in [wasmtime]; this crate gives it
+//! sockets, storage, a clock and randomness.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn core::error::Error>> {
+//! use core::convert::Infallible;
+//! use http::{Request, Response};
+//! use selfsame_host::{Body, Node};
+//!
+//! let node = Node::builder("twiitr")
+//!     .storage("./data")
+//!     .listen("ws://127.0.0.1:7000")
+//!     .unowned()
+//!     .start()
+//!     .await?;
+//! let hello = tower::service_fn(async |_request| Ok::<_, Infallible>(Response::new(Body::from("hello"))));
+//! node.serve("hello", hello).await?;
+//! let request = Request::get("https://hello.mesh/").body(Body::empty())?;
+//! let response = node.fetch(request).await?;
+//! assert_eq!(response.status(), 200);
+//! node.leave().await?;
+//! # Ok(())
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod body;
+pub use body::Body;
+
+mod builder;
+pub use builder::{Builder, IDENTITY_FILE, STORE_FILE};
+
+mod core;
+pub use crate::core::{CORE_WASM, Core, CoreError, CoreModule, Limits};
+
+mod driver;
+
+mod error;
+pub use error::{BoxError, Error};
+
+mod event;
+pub use event::Event;
+
+mod fetch;
+mod file;
+
+mod keys;
+pub use keys::{Grant, Granted, OwnerKey, PeerId, Seed};
+
+mod link;
+mod message;
+
+mod node;
+pub use node::{Node, Owner, Publication};
+
+mod serve;
+pub use serve::{Assurance, Caller};
+
+mod store;
+pub use store::{DiskStore, Entry, MemoryStore, SCHEMA, Storage, StoreError};
+
+mod stream;
+mod transport;
+
+pub use selfsame_codec::Code;
+pub use selfsame_codec::reply::{Provider, Status};

@@ -1,0 +1,372 @@
+use alloc::sync::Arc;
+use core::time::Duration;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use bytes::Bytes;
+use selfsame_codec::{Config, Input, Role};
+use tokio::runtime::Handle as Runtime;
+use tokio::sync::{broadcast, oneshot};
+
+use crate::core::CoreModule;
+use crate::driver::{self, Control, Effect, Handle, Item, Parts, Waiter};
+use crate::error::Error;
+use crate::keys::{Grant, OwnerKey, PeerId, Seed, check_network};
+use crate::node::{Grants, Inner, Node, Owner};
+use crate::serve::Services;
+use crate::store::{DiskStore, MemoryStore, Storage, StoreError};
+use crate::transport::{Address, Connector, DIALS, Dialler, Exchanges, Listener, Server};
+
+/// Name of the file that holds a node's seed, in its folder.
+pub const IDENTITY_FILE: &str = "identity.key";
+/// Name of the file that holds a node's state, in its folder.
+pub const STORE_FILE: &str = "store.redb";
+/// How long a node sleeps at most when nothing happens.
+const IDLE: Duration = Duration::from_secs(15);
+/// Events that wait for a slow listener.
+const EVENTS: usize = 256;
+/// Most addresses of a node, as many as a record holds.
+const MAX_ADDRESSES: usize = 8;
+
+/// Settings of a node that is not started yet
+#[derive(Debug)]
+#[must_use = "a node runs once `start` is called"]
+pub struct Builder {
+    network: String,
+    storage: Place,
+    seed: Option<Seed>,
+    listen: Vec<String>,
+    addresses: Vec<String>,
+    bootstraps: Vec<String>,
+    owner: Option<Owner>,
+    grants: Vec<Grant>,
+    allow_private: bool,
+    trust_on_first_use: bool,
+    keep_trying: bool,
+    domain: String,
+    core: Option<CoreModule>,
+}
+
+#[derive(Debug)]
+enum Place {
+    Unset,
+    Folder(PathBuf),
+    Memory,
+}
+
+impl Builder {
+    pub(crate) fn new(network: &str) -> Self {
+        Self {
+            network: network.into(),
+            storage: Place::Unset,
+            seed: None,
+            listen: Vec::new(),
+            addresses: Vec::new(),
+            bootstraps: Vec::new(),
+            owner: None,
+            grants: Vec::new(),
+            allow_private: false,
+            trust_on_first_use: false,
+            keep_trying: false,
+            domain: String::new(),
+            core: None,
+        }
+    }
+
+    /// Keeps identity and state in this folder, which is made when it does not exist.
+    pub fn storage(mut self, folder: impl AsRef<Path>) -> Self {
+        self.storage = Place::Folder(folder.as_ref().into());
+        self
+    }
+
+    /// Keeps nothing: the node forgets its state, and its identity unless [`Self::seed`] gives one, when it ends.
+    pub fn in_memory(mut self) -> Self {
+        self.storage = Place::Memory;
+        self
+    }
+
+    /// Uses this seed instead of the one in the folder.
+    pub fn seed(mut self, seed: Seed) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Listens on a URL such as `ws://0.0.0.0:7000`; WebSockets and HTTPS POST share the port. Port 0 is any free one.
+    pub fn listen(mut self, url: impl Into<String>) -> Self {
+        self.listen.push(url.into());
+        self
+    }
+
+    /// Tells others a URL at which they can dial this node, such as `wss://node.example`. Without one, the URLs that
+    /// are listened on count, unless they mean every interface.
+    pub fn address(mut self, url: impl Into<String>) -> Self {
+        self.addresses.push(url.into());
+        self
+    }
+
+    /// Joins through these nodes, each `url#peer-id`. A node without any begins a ring of its own.
+    pub fn bootstrap<I>(mut self, peers: I) -> Self
+    where
+        I: IntoIterator<Item: Into<String>>,
+    {
+        self.bootstraps.extend(peers.into_iter().map(Into::into));
+        self
+    }
+
+    /// Means the names of this owner, unless a call says otherwise.
+    pub fn owner(mut self, owner: OwnerKey) -> Self {
+        self.owner = Some(Owner::Key(owner));
+        self
+    }
+
+    /// Means names without an owner, which anybody may serve, unless a call says otherwise.
+    pub fn unowned(mut self) -> Self {
+        self.owner = Some(Owner::Unowned);
+        self
+    }
+
+    /// Adds an owner's permission to serve a name.
+    pub fn grant(mut self, grant: Grant) -> Self {
+        self.grants.push(grant);
+        self
+    }
+
+    /// Dials private, loopback and link-local addresses that other nodes name: for tests and closed networks.
+    pub fn allow_private(mut self, allow: bool) -> Self {
+        self.allow_private = allow;
+        self
+    }
+
+    /// Accepts bootstraps without a peer id, and whoever answers there.
+    pub fn trust_on_first_use(mut self, trust: bool) -> Self {
+        self.trust_on_first_use = trust;
+        self
+    }
+
+    /// Starts although no bootstrap answers, and tries again until one does.
+    pub fn keep_trying(mut self, keep_trying: bool) -> Self {
+        self.keep_trying = keep_trying;
+        self
+    }
+
+    /// Names what fails together with this node, such as a region: replicas are spread over such domains.
+    pub fn domain(mut self, label: impl Into<String>) -> Self {
+        self.domain = label.into();
+        self
+    }
+
+    /// Runs this core instead of the embedded one.
+    pub fn core(mut self, core: CoreModule) -> Self {
+        self.core = Some(core);
+        self
+    }
+
+    /// Starts the node and joins the ring. Must be called within a tokio runtime, which the node's tasks run on.
+    ///
+    /// # Errors
+    /// [`Error`] says which setting is not usable, or why the node cannot join.
+    pub async fn start(self) -> Result<Node, Error> {
+        self.check()?;
+        let module = match &self.core {
+            Some(core) => core.clone(),
+            None => blocking(CoreModule::embedded).await?.map_err(Error::from)?,
+        };
+        let (seed, store) = self.open().await?;
+        let (id, grants) = self.identify(&seed)?;
+        let mut listeners = Vec::new();
+        for url in &self.listen {
+            listeners.push(Listener::bind(url).await?);
+        }
+        let config = self.config(&seed, &listeners);
+        let connector = Connector::new(self.allow_private, &self.bootstraps)?;
+        let services = Services::new();
+        let (events, _) = broadcast::channel(EVENTS);
+        let (handle, queues) = Handle::new();
+        let parts = Parts {
+            module,
+            config: config.clone(),
+            store,
+            dialler: Arc::new(Dialler::new(connector)),
+            services: Arc::clone(&services),
+            events: events.clone(),
+            runtime: Runtime::current(),
+        };
+        let (started, ready) = oneshot::channel();
+        let thread = driver::start(parts, handle.clone(), queues, started)?;
+        ready.await.unwrap_or(Err(Error::Stopped))?;
+        let listening = listeners.iter().map(|listener| listener.local).collect();
+        let servers = serve(listeners, &handle, &health(id, &self.network));
+        let owner = self.owner;
+        let network = self.network;
+        let inner = Inner {
+            handle,
+            id,
+            network,
+            owner,
+            grants,
+            addresses: config.addresses,
+            listening,
+            services,
+            events,
+            servers: Mutex::new(servers),
+            thread: Mutex::new(Some(thread)),
+        };
+        let node = Node::new(inner);
+        join(&node, self.keep_trying).await?;
+        Ok(node)
+    }
+
+    /// Names every mistake in the settings before anything is started.
+    fn check(&self) -> Result<(), Error> {
+        check_network(&self.network)?;
+        if matches!(self.storage, Place::Unset) {
+            return Err(Error::Input(
+                "say where the node keeps its state: a folder, or memory in so many words".into(),
+            ));
+        }
+        if self.addresses.len() > MAX_ADDRESSES {
+            return Err(Error::Input(format!(
+                "a node has at most {MAX_ADDRESSES} addresses"
+            )));
+        }
+        for url in self.listen.iter().chain(&self.addresses).chain(&self.bootstraps) {
+            Address::parse(url)?;
+        }
+        for url in &self.bootstraps {
+            match url.split_once('#') {
+                Some((_, id)) => _ = id.parse::<PeerId>()?,
+                None if self.trust_on_first_use => {}
+                None => {
+                    return Err(Error::Input(format!(
+                        "\"{url}\" has no peer id: append #ID (`selfsame id show` prints it), or trust whoever answers \
+                         in so many words"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn open(&self) -> Result<(Seed, Box<dyn Storage>), Error> {
+        let given = self.seed.clone();
+        let Place::Folder(folder) = &self.storage else {
+            let seed = given.map_or_else(Seed::generate, Ok)?;
+            return Ok((seed, Box::new(MemoryStore::new())));
+        };
+        let folder = folder.clone();
+        blocking(move || {
+            std::fs::create_dir_all(&folder).map_err(|error| StoreError::io(&folder, error))?;
+            let seed = given.map_or_else(|| Seed::load_or_create(&folder.join(IDENTITY_FILE)), Ok)?;
+            let store = DiskStore::open(&folder.join(STORE_FILE))?;
+            Ok((seed, Box::new(store) as Box<dyn Storage>))
+        })
+        .await?
+    }
+
+    /// The node's id, and its grants by name; a grant that is not for this node is a mistake.
+    fn identify(&self, seed: &Seed) -> Result<(PeerId, Grants), Error> {
+        let id = seed.peer_id(&self.network)?;
+        let mut grants = Grants::new();
+        for grant in &self.grants {
+            let granted = grant.verify(&self.network)?;
+            if granted.peer != id {
+                let (name, peer) = (granted.name, granted.peer);
+                return Err(Error::Input(format!(
+                    "the grant for \"{name}\" is for peer {peer}, and this node is {id}"
+                )));
+            }
+            grants.insert(granted.name, (granted.owner, grant.clone()));
+        }
+        Ok((id, grants))
+    }
+
+    fn config(&self, seed: &Seed, listeners: &[Listener]) -> Config {
+        let mut addresses = self.addresses.clone();
+        if addresses.is_empty() {
+            let own = self
+                .listen
+                .iter()
+                .zip(listeners)
+                .filter(|(_, listener)| !listener.local.ip().is_unspecified());
+            addresses.extend(own.filter_map(|(url, listener)| dialable(url, listener.local.port())));
+            addresses.truncate(MAX_ADDRESSES);
+        }
+        if addresses.is_empty() && !listeners.is_empty() {
+            tracing::warn!("no address says where others can dial this node, so it is a leaf: set one");
+        }
+        Config {
+            seed: *seed.bytes(),
+            entropy: [0; 32],
+            network: self.network.clone(),
+            role: if addresses.is_empty() {
+                Role::Leaf
+            } else {
+                Role::Member
+            },
+            addresses,
+            bootstraps: self.bootstraps.clone(),
+            dials: DIALS.map(String::from).into(),
+            allow_private: self.allow_private,
+            trust_on_first_use: self.trust_on_first_use,
+            idle_ms: u64::try_from(IDLE.as_millis()).unwrap_or(u64::MAX),
+            domain: self.domain.clone(),
+        }
+    }
+}
+
+/// The URL at which a listener can be dialled: as given, with the port that it got.
+fn dialable(url: &str, port: u16) -> Option<String> {
+    let mut address = Address::parse(url).ok()?;
+    address.port = port;
+    let scheme = if url.starts_with("http") { "http" } else { "ws" };
+    Some(format!(
+        "{scheme}://{}{}",
+        address.authority(),
+        address.path_or_default()
+    ))
+}
+
+fn health(id: PeerId, network: &str) -> Bytes {
+    // A network's name may hold any character, so it is escaped like any text in JSON.
+    let network: String = network
+        .chars()
+        .flat_map(|c| match c {
+            '"' | '\\' | '\0'..='\x1f' => format!("\\u{:04x}", u32::from(c)).chars().collect(),
+            _ => vec![c],
+        })
+        .collect();
+    let version = env!("CARGO_PKG_VERSION");
+    format!("{{\"selfsame\":\"{version}\",\"network\":\"{network}\",\"id\":\"{id}\"}}\n").into()
+}
+
+fn serve(listeners: Vec<Listener>, handle: &Handle, health: &Bytes) -> Vec<Server> {
+    let exchanges = Exchanges::new(handle.clone());
+    listeners
+        .into_iter()
+        .map(|listener| Server::start(listener, handle, &exchanges, health))
+        .collect()
+}
+
+async fn join(node: &Node, keep_trying: bool) -> Result<(), Error> {
+    let item = |tag| Item::new(&Input::Join { tag });
+    let handle = node.handle();
+    match handle.command(Effect::Joins, item).await {
+        Err(error) if keep_trying && error.is_unreachable() => {
+            tracing::warn!(%error, "cannot join yet");
+            let tag = handle.next_tag();
+            handle.control(Control::Command {
+                tag,
+                item: item(tag),
+                effect: Effect::Joins,
+                waiter: Waiter::Driver,
+            });
+            Ok(())
+        }
+        other => other.map(drop),
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Error::io("a thread for the node", std::io::Error::other(error)))
+}

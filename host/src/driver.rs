@@ -1,0 +1,335 @@
+//! The driver: one thread that owns one core and feeds it.
+//!
+//! Everything that happens becomes an input; inputs that wait together go into one batch. What the core asks for is
+//! done by others (sockets by tasks, the store by its thread), so nothing here ever waits.
+
+use alloc::sync::Arc;
+use core::time::Duration;
+use std::collections::HashMap;
+use std::thread::{self, JoinHandle};
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use selfsame_codec::{BatchWriter, Code, Config};
+use tokio::runtime::{Builder, Handle as Runtime};
+use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::time::Instant;
+use zeroize::Zeroize as _;
+
+use crate::core::{Core, CoreError, CoreModule};
+use crate::error::Error;
+use crate::event::Event;
+use crate::keys::{milliseconds, random_bytes};
+use crate::link::Link;
+use crate::serve::Services;
+use crate::store::{Completion, Storage, Worker};
+use crate::stream::{Cause, StreamEntry, StreamKey};
+use crate::transport::Dialler;
+
+mod handle;
+pub(crate) use handle::{Control, DialKey, Effect, Handle, Inbound, Item, Waiter};
+
+mod inputs;
+mod outputs;
+use handle::Queues;
+
+/// Most messages of one batch: bounds how long a command waits behind a flood.
+const BATCH: usize = 64;
+/// Memory of the batch that is kept between steps.
+const KEPT_BATCH: usize = 1024 * 1024;
+/// Longest sleep: a machine that was suspended is noticed within this time.
+const LONGEST_SLEEP: Duration = Duration::from_secs(30);
+/// Pause before a core that trapped is started anew, doubled for each trap in a row.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// Longest such pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// A core that lived this long begins with the first pause again.
+const HEALTHY: Duration = Duration::from_secs(60);
+
+/// What a driver is started with
+pub(crate) struct Parts {
+    pub(crate) module: CoreModule,
+    pub(crate) config: Config,
+    pub(crate) store: Box<dyn Storage>,
+    pub(crate) dialler: Arc<Dialler>,
+    pub(crate) services: Arc<Services>,
+    pub(crate) events: broadcast::Sender<Event>,
+    /// Where tasks run.
+    pub(crate) runtime: Runtime,
+}
+
+/// Starts the thread. `started` is told once when the core has loaded its state, or why it cannot.
+pub(crate) fn start(
+    parts: Parts,
+    handle: Handle,
+    queues: Queues,
+    started: oneshot::Sender<Result<(), Error>>,
+) -> Result<JoinHandle<()>, Error> {
+    let run = move || {
+        let clock = Builder::new_current_thread().enable_time().build();
+        let driver = clock
+            .map_err(|error| Error::io("timers for the node", error))
+            .and_then(|clock| Ok((clock, Driver::new(parts, handle)?)));
+        match driver {
+            Ok((clock, (driver, completions))) => clock.block_on(driver.run(queues, completions, started)),
+            // Whoever started the node may have gone away meanwhile.
+            Err(error) => _ = started.send(Err(error)),
+        }
+    };
+    let spawned = thread::Builder::new().name("selfsame-node".into()).spawn(run);
+    spawned.map_err(|error| Error::io("a thread for the node", error))
+}
+
+struct Driver {
+    module: CoreModule,
+    config: Config,
+    dialler: Arc<Dialler>,
+    services: Arc<Services>,
+    events: broadcast::Sender<Event>,
+    runtime: Runtime,
+    handle: Handle,
+    store: Worker,
+    core: Core,
+    /// Counts the cores: what an earlier one asked for means nothing to this one.
+    life: u32,
+    /// Whether the core has loaded its state and takes more than what loads it.
+    ready: bool,
+    batch: BatchWriter,
+    /// For each item of the batch the tag of its command, or 0.
+    tags: Vec<u32>,
+    /// Who waits until the core has seen this batch.
+    settled: Vec<oneshot::Sender<()>>,
+    /// When the core is called at the latest.
+    wake: Instant,
+    pending: HashMap<u32, Pending>,
+    /// `None` while a path is closing.
+    paths: HashMap<u32, Option<Link>>,
+    streams: HashMap<u32, StreamEntry>,
+    /// Streams opened so far.
+    serial: u64,
+    /// What has to be repeated when the core is started anew.
+    lasting: Vec<(Effect, Item)>,
+    stopped: bool,
+}
+
+/// A command that is under way
+struct Pending {
+    waiter: Waiter,
+    effect: Effect,
+    item: Item,
+}
+
+impl Driver {
+    fn new(parts: Parts, handle: Handle) -> Result<(Self, mpsc::UnboundedReceiver<Completion>), Error> {
+        let Parts {
+            module,
+            mut config,
+            store,
+            dialler,
+            services,
+            events,
+            runtime,
+        } = parts;
+        let core = new_core(&module, &mut config)?;
+        let (completed, completions) = mpsc::unbounded_channel();
+        let failed = |error| Error::io("a thread for the store", error);
+        let driver = Self {
+            module,
+            config,
+            dialler,
+            services,
+            events,
+            runtime,
+            handle,
+            store: Worker::start(store, completed).map_err(failed)?,
+            core,
+            life: 1,
+            ready: false,
+            batch: BatchWriter::new(),
+            tags: Vec::new(),
+            settled: Vec::new(),
+            wake: Instant::now(),
+            pending: HashMap::new(),
+            paths: HashMap::new(),
+            streams: HashMap::new(),
+            serial: 0,
+            lasting: Vec::new(),
+            stopped: false,
+        };
+        Ok((driver, completions))
+    }
+
+    async fn run(
+        mut self,
+        mut queues: Queues,
+        mut completions: mpsc::UnboundedReceiver<Completion>,
+        started: oneshot::Sender<Result<(), Error>>,
+    ) {
+        let mut started = Some(started);
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let began = Instant::now();
+            let Err(error) = self.live(&mut queues, &mut completions, &mut started).await else {
+                return self.fail_everything(&Cause::Stopped);
+            };
+            tracing::error!(%error, "the core is started anew");
+            self.fail_everything(&Cause::Poisoned(error.clone()));
+            if let Some(started) = started.take() {
+                // Whoever started the node may have gone away meanwhile.
+                _ = started.send(Err(Error::Poisoned(error)));
+                return;
+            }
+            // Nobody needs to listen to events.
+            _ = self.events.send(Event::Restarted(error.clone()));
+            if began.elapsed() > HEALTHY {
+                pause = FIRST_PAUSE;
+            }
+            loop {
+                self.reject(&mut queues, &error, pause).await;
+                if self.stopped {
+                    return;
+                }
+                pause = (pause * 2).min(LONGEST_PAUSE);
+                match new_core(&self.module, &mut self.config) {
+                    Ok(core) => break self.begin(core),
+                    Err(error) => tracing::error!(%error, "the core cannot be started anew"),
+                }
+            }
+        }
+    }
+
+    /// Drives one core until the node is stopped or the core traps.
+    async fn live(
+        &mut self,
+        queues: &mut Queues,
+        completions: &mut mpsc::UnboundedReceiver<Completion>,
+        started: &mut Option<oneshot::Sender<Result<(), Error>>>,
+    ) -> Result<(), CoreError> {
+        self.step()?;
+        let mut arrived = Vec::with_capacity(BATCH);
+        loop {
+            if self.ready
+                && let Some(started) = started.take()
+            {
+                _ = started.send(Ok(()));
+            }
+            tokio::select! {
+                Some(completion) = completions.recv() => self.complete(completion),
+                Some(control) = queues.control.recv(), if self.ready => self.control(control),
+                _ = queues.inbound.recv_many(&mut arrived, BATCH), if self.ready => {}
+                () = tokio::time::sleep_until(self.wake) => {}
+            }
+            self.gather(queues, completions, &mut arrived);
+            if self.stopped {
+                return Ok(());
+            }
+            self.step()?;
+        }
+    }
+
+    /// Adds what waits already to the batch.
+    fn gather(
+        &mut self,
+        queues: &mut Queues,
+        completions: &mut mpsc::UnboundedReceiver<Completion>,
+        arrived: &mut Vec<Inbound>,
+    ) {
+        for completion in core::iter::from_fn(|| completions.try_recv().ok()).take(BATCH) {
+            self.complete(completion);
+        }
+        if !self.ready {
+            return;
+        }
+        for control in core::iter::from_fn(|| queues.control.try_recv().ok()).take(BATCH) {
+            self.control(control);
+        }
+        let room = BATCH - arrived.len();
+        arrived.extend(core::iter::from_fn(|| queues.inbound.try_recv().ok()).take(room));
+        for message in arrived.drain(..) {
+            self.inbound(message);
+        }
+    }
+
+    /// Calls the core with the batch, does what it asks, and again while that makes new inputs.
+    fn step(&mut self) -> Result<(), CoreError> {
+        loop {
+            let now_ms = milliseconds(SystemTime::now());
+            let answer = self.core.step(now_ms, self.batch.as_bytes())?;
+            self.batch.clear(KEPT_BATCH);
+            let tags = core::mem::take(&mut self.tags);
+            self.dispatch(Bytes::from(answer), &tags, now_ms);
+            for settled in self.settled.drain(..) {
+                // A request that was given up awaits nothing.
+                _ = settled.send(());
+            }
+            if self.batch.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Refuses commands for a while, after a trap.
+    async fn reject(&mut self, queues: &mut Queues, error: &CoreError, pause: Duration) {
+        let until = Instant::now() + pause;
+        while !self.stopped {
+            tokio::select! {
+                Some(control) = queues.control.recv() => match control {
+                    Control::Command { waiter, .. } => waiter.fail(Error::Poisoned(error.clone())),
+                    Control::Stop => self.stopped = true,
+                    // The streams and commands that these name are gone.
+                    Control::Cancel { .. } | Control::Credit { .. } | Control::Reset { .. } | Control::Discard { .. } => {}
+                },
+                () = tokio::time::sleep_until(until) => return,
+            }
+        }
+    }
+
+    /// Puts a new core in the place of one that trapped, and repeats what has to last.
+    fn begin(&mut self, core: Core) {
+        self.core = core;
+        self.life += 1;
+        self.ready = false;
+        self.wake = Instant::now();
+    }
+
+    /// Ends everything that the core knew of.
+    fn fail_everything(&mut self, cause: &Cause) {
+        self.batch.clear(KEPT_BATCH);
+        self.tags.clear();
+        self.settled.clear();
+        self.paths.clear();
+        for (_, entry) in self.streams.drain() {
+            entry.fail(cause.clone());
+        }
+        for (_, Pending { waiter, effect, item }) in self.pending.drain() {
+            if matches!(waiter, Waiter::Driver) {
+                // What is being repeated is repeated again.
+                self.lasting.push((effect, item));
+            }
+            waiter.fail(cause.clone().into());
+        }
+    }
+
+    fn set_wake(&mut self, at_ms: u64, now_ms: u64) {
+        let pause = Duration::from_millis(at_ms.saturating_sub(now_ms).max(1));
+        self.wake = Instant::now() + pause.min(LONGEST_SLEEP);
+    }
+
+    /// The stream of a key, unless it is gone.
+    fn stream(&mut self, key: StreamKey) -> Option<&mut StreamEntry> {
+        self.streams.get_mut(&key.stream).filter(|entry| entry.key == key)
+    }
+}
+
+/// Makes a core with fresh entropy.
+fn new_core(module: &CoreModule, config: &mut Config) -> Result<Core, Error> {
+    config.entropy = random_bytes()?;
+    let mut core = module.instantiate()?;
+    let created = core.create(config);
+    config.entropy.zeroize();
+    match created {
+        Ok(()) => Ok(core),
+        Err(CoreError::Refused) => Err(Error::code_only(Code::BadConfig)),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,206 @@
+//! What becomes an input.
+
+use core::time::Duration;
+
+use selfsame_codec::Input;
+
+use super::{Control, Driver, Effect, Inbound, Item, Pending, Waiter};
+use crate::store::{Answer, Completion};
+use crate::stream::StreamKey;
+
+/// Pause before a command that has to last is given again.
+const REPEAT_PAUSE: Duration = Duration::from_secs(2);
+
+impl Driver {
+    /// Adds an input to the batch.
+    pub(super) fn input(&mut self, input: &Input<'_>) {
+        input.encode(&mut self.batch);
+        self.tags.push(0);
+    }
+
+    pub(super) fn complete(&mut self, completion: Completion) {
+        if completion.life != self.life {
+            return;
+        }
+        let tag = completion.tag;
+        match &completion.answer {
+            Answer::Read(entries) => self.input(&Input::StoreRead {
+                tag,
+                ok: entries.is_some(),
+                entries: entries.as_deref().unwrap_or_default(),
+            }),
+            Answer::Committed(ok) => self.input(&Input::StoreCommitted { tag, ok: *ok }),
+        }
+    }
+
+    pub(super) fn inbound(&mut self, message: Inbound) {
+        match message {
+            Inbound::Frame { path, frame } => self.frame(path, &frame),
+            Inbound::Exchange {
+                path,
+                frames,
+                settled,
+            } => {
+                frames.iter().for_each(|frame| self.frame(path, frame));
+                self.settled.push(settled);
+            }
+            Inbound::Opened {
+                path,
+                dial,
+                kind,
+                remote,
+                link,
+            } => {
+                // A path that an earlier core dialled closes as its link is dropped.
+                if dial.is_none_or(|dial| dial.life == self.life) {
+                    self.paths.insert(path, Some(link));
+                    let dial = dial.map_or(0, |dial| dial.dial);
+                    self.input(&Input::PathOpened {
+                        path,
+                        dial,
+                        kind,
+                        remote: &remote,
+                    });
+                }
+            }
+            Inbound::Closed { path } => {
+                if self.paths.remove(&path).is_some() {
+                    self.input(&Input::PathClosed { path });
+                }
+            }
+            Inbound::DialFailed { dial } => {
+                if dial.life == self.life {
+                    self.input(&Input::DialFailed { dial: dial.dial });
+                }
+            }
+            Inbound::Data { key, data } => {
+                if self.stream(key).is_some() {
+                    self.input(&Input::StreamData {
+                        stream: key.stream,
+                        data: &data,
+                    });
+                }
+            }
+            Inbound::End { key } => self.end(key),
+        }
+    }
+
+    fn frame(&mut self, path: u32, frame: &[u8]) {
+        if let Some(Some(_)) = self.paths.get(&path) {
+            self.input(&Input::Received { path, frame });
+        }
+    }
+
+    fn end(&mut self, key: StreamKey) {
+        let Some(entry) = self.stream(key) else {
+            return;
+        };
+        entry.sent_end = true;
+        let is_over = entry.received_end;
+        if is_over {
+            self.streams.remove(&key.stream);
+        }
+        self.input(&Input::StreamEnd { stream: key.stream });
+    }
+
+    pub(super) fn control(&mut self, message: Control) {
+        match message {
+            Control::Command {
+                tag,
+                item,
+                effect,
+                waiter,
+            } => self.command(tag, item, effect, waiter),
+            Control::Cancel { tag } => {
+                if self.pending.remove(&tag).is_some() {
+                    self.input(&Input::Cancel { tag });
+                }
+            }
+            Control::Credit { key, bytes } => {
+                if self.stream(key).is_some() {
+                    self.input(&Input::StreamCredit {
+                        stream: key.stream,
+                        bytes,
+                    });
+                }
+            }
+            Control::Reset { key, code } => {
+                if self.stream(key).is_some() {
+                    self.streams.remove(&key.stream);
+                    self.input(&Input::StreamReset {
+                        stream: key.stream,
+                        code: code.as_u16(),
+                    });
+                }
+            }
+            Control::Discard { key, bytes } => self.discard(key, bytes),
+            Control::Stop => self.stopped = true,
+        }
+    }
+
+    fn command(&mut self, tag: u32, item: Item, effect: Effect, waiter: Waiter) {
+        self.batch
+            .item(item.kind, |out| out.extend_from_slice(&item.payload));
+        self.tags.push(tag);
+        self.pending.insert(tag, Pending { waiter, effect, item });
+    }
+
+    fn discard(&mut self, key: StreamKey, bytes: u32) {
+        let Some(entry) = self.stream(key) else {
+            return;
+        };
+        entry.inbox = None;
+        if !entry.received_end && bytes > 0 {
+            self.input(&Input::StreamCredit {
+                stream: key.stream,
+                bytes,
+            });
+        }
+    }
+
+    /// Repeats for a new core what an earlier one had been told for good.
+    pub(super) fn repeat(&mut self) {
+        for (effect, item) in core::mem::take(&mut self.lasting) {
+            let command = repeated(self.handle.next_tag(), effect, item);
+            self.control(command);
+        }
+    }
+
+    /// Notes what a command that succeeded changes for good.
+    pub(super) fn remember(&mut self, effect: Effect, item: Item) {
+        let undone = match &effect {
+            Effect::None => return,
+            Effect::Joins | Effect::Leaves => Effect::Joins,
+            Effect::Publishes(owner, name) | Effect::Withdraws(owner, name) => {
+                Effect::Publishes(owner.clone(), name.clone())
+            }
+        };
+        self.lasting.retain(|(effect, _)| *effect != undone);
+        if effect == undone {
+            self.lasting.push((effect, item));
+        }
+    }
+
+    /// Repeats a command after a while: what has to last is not given up because nobody answered.
+    pub(super) fn repeat_later(&self, effect: Effect, item: Item) {
+        let handle = self.handle.clone();
+        self.runtime.spawn(async move {
+            tokio::time::sleep(REPEAT_PAUSE).await;
+            handle.control(repeated(handle.next_tag(), effect, item));
+        });
+    }
+}
+
+/// A command with a new tag for which only the driver waits.
+fn repeated(tag: u32, effect: Effect, mut item: Item) -> Control {
+    // Every command begins with its tag.
+    if let Some(place) = item.payload.first_chunk_mut() {
+        *place = tag.to_le_bytes();
+    }
+    Control::Command {
+        tag,
+        item,
+        effect,
+        waiter: Waiter::Driver,
+    }
+}

@@ -1,0 +1,243 @@
+//! What the core asks for, done at once or handed to whoever does it.
+
+use bytes::Bytes;
+use selfsame_codec::{BatchReader, Code, EventKind, Input, LogLevel, Output};
+
+use super::{DialKey, Driver, Pending, Waiter};
+use crate::error::Error;
+use crate::event::Event;
+use crate::keys::{PeerId, random_bytes};
+use crate::serve::Incoming;
+use crate::store::{Operation, Request};
+use crate::stream::{Cause, Delivery, StreamKey, stream};
+
+impl Driver {
+    /// Does what a batch of outputs asks. `tags` are those of the batch that it answers.
+    pub(super) fn dispatch(&mut self, answer: Bytes, tags: &[u32], now_ms: u64) {
+        let Ok(items) = BatchReader::new(&answer) else {
+            return tracing::error!(
+                "an answer of the core does not decode: host and core.wasm differ in version"
+            );
+        };
+        for item in items {
+            match Output::decode(item) {
+                Ok(output) => self.output(output, &answer, tags, now_ms),
+                Err(_) => tracing::error!(kind = item.kind, "an output of the core does not decode"),
+            }
+        }
+    }
+
+    fn output(&mut self, output: Output<'_>, answer: &Bytes, tags: &[u32], now_ms: u64) {
+        match output {
+            Output::Transmit { path, frame } => {
+                if let Some(Some(link)) = self.paths.get_mut(&path) {
+                    link.transmit(answer.slice_ref(frame));
+                }
+            }
+            Output::Dial { dial, address } => {
+                let key = DialKey {
+                    dial,
+                    life: self.life,
+                };
+                self.dialler.dial(&self.runtime, &self.handle, key, address);
+            }
+            Output::ClosePath { path } => {
+                if let Some(link) = self.paths.get_mut(&path) {
+                    *link = None;
+                }
+            }
+            // Paths of a host live as long as its memory.
+            Output::Snapshot { .. } => {}
+            Output::NeedEntropy {} => self.entropy(),
+            Output::StoreGet { tag, key } => self.ask_store(
+                tag,
+                Operation::Get {
+                    key: answer.slice_ref(key),
+                },
+            ),
+            Output::StoreScan {
+                tag,
+                start,
+                end,
+                limit,
+            } => {
+                let (start, end) = (answer.slice_ref(start), answer.slice_ref(end));
+                self.ask_store(tag, Operation::Scan { start, end, limit });
+            }
+            Output::StoreCommit {
+                tag,
+                durable,
+                operations,
+            } => {
+                let operations = answer.slice_ref(operations);
+                self.ask_store(tag, Operation::Commit { durable, operations });
+            }
+            Output::Busy { path, busy } => {
+                if let Some(Some(link)) = self.paths.get(&path) {
+                    link.busy(busy);
+                }
+            }
+            Output::StreamOpened {
+                stream,
+                tag,
+                peer,
+                service,
+                head,
+            } => {
+                self.stream_opened(stream, tag, PeerId(peer), service, answer.slice_ref(head));
+            }
+            Output::StreamData { stream, data } => self.stream_data(stream, answer.slice_ref(data)),
+            Output::StreamEnd { stream } => self.stream_end(stream),
+            Output::StreamReset { stream, code } => {
+                if let Some(entry) = self.streams.remove(&stream) {
+                    entry.fail(Cause::Reset(code));
+                }
+            }
+            Output::StreamCredit { stream, bytes } => {
+                if let Some(entry) = self.streams.get(&stream) {
+                    entry.credit.add_permits(bytes as usize);
+                }
+            }
+            Output::Reply { tag, body } => self.reply(tag, answer.slice_ref(body)),
+            Output::Failed { tag, code, detail } => self.fail(tag, Error::core(code, detail)),
+            Output::Refused { input, code } => self.refused(input, code, tags),
+            Output::Event { event, body } => self.event(event, body),
+            Output::Log {
+                level,
+                code,
+                path,
+                text,
+            } => log(level, code, path, text),
+            Output::Wake { at_ms } => self.set_wake(at_ms, now_ms),
+            _ => tracing::error!(
+                ?output,
+                "the core asks for something that this host does not know"
+            ),
+        }
+    }
+
+    fn entropy(&mut self) {
+        match random_bytes() {
+            Ok(bytes) => self.input(&Input::Entropy { bytes }),
+            // The core says by itself what it cannot do without.
+            Err(error) => tracing::error!(%error, "no random bytes"),
+        }
+    }
+
+    fn ask_store(&mut self, tag: u32, operation: Operation) {
+        self.store.send(Request {
+            life: self.life,
+            tag,
+            operation,
+        });
+    }
+
+    fn stream_opened(&mut self, number: u32, tag: u32, peer: PeerId, service: &str, head: Bytes) {
+        self.serial += 1;
+        let key = StreamKey {
+            stream: number,
+            serial: self.serial,
+        };
+        let (entry, opened) = stream(key, &self.handle);
+        self.streams.insert(number, entry);
+        if tag == 0 {
+            let incoming = Incoming {
+                stream: opened,
+                peer,
+                service: service.into(),
+                head,
+            };
+            return self.services.accept(&self.runtime, incoming);
+        }
+        match self.pending.remove(&tag).map(|pending| pending.waiter) {
+            // If the caller has just gone away, dropping the stream resets it.
+            Some(Waiter::Stream(waiter)) => _ = waiter.send(Ok(opened)),
+            _ => drop(opened),
+        }
+    }
+
+    fn stream_data(&mut self, stream: u32, data: Bytes) {
+        let Some(entry) = self.streams.get(&stream) else {
+            return;
+        };
+        let bytes = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        if !entry.deliver(Delivery::Data(data)) {
+            self.input(&Input::StreamCredit { stream, bytes });
+        }
+    }
+
+    fn stream_end(&mut self, stream: u32) {
+        let Some(entry) = self.streams.get_mut(&stream) else {
+            return;
+        };
+        entry.received_end = true;
+        // Nobody needs to hear of the end of what nobody takes.
+        _ = entry.deliver(Delivery::End);
+        if entry.sent_end {
+            self.streams.remove(&stream);
+        }
+    }
+
+    fn reply(&mut self, tag: u32, body: Bytes) {
+        let Some(Pending { waiter, effect, item }) = self.pending.remove(&tag) else {
+            return;
+        };
+        self.remember(effect, item);
+        match waiter {
+            // A caller that has just gone away wants no reply.
+            Waiter::Reply(waiter) => _ = waiter.send(Ok(body)),
+            Waiter::Stream(waiter) => _ = waiter.send(Err(Error::version_skew())),
+            Waiter::Driver => {}
+        }
+    }
+
+    fn fail(&mut self, tag: u32, error: Error) {
+        if let Some(Pending { waiter, effect, item }) = self.pending.remove(&tag) {
+            if matches!(waiter, Waiter::Driver) && error.is_unreachable() {
+                self.repeat_later(effect, item);
+            }
+            waiter.fail(error);
+        }
+    }
+
+    fn refused(&mut self, input: u32, code: u16, tags: &[u32]) {
+        let tag = usize::try_from(input)
+            .ok()
+            .and_then(|input| tags.get(input))
+            .copied()
+            .unwrap_or(0);
+        let error = Error::core(code, "");
+        tracing::debug!(input, %error, "the core refused an input");
+        self.fail(tag, error);
+    }
+
+    fn event(&mut self, event: EventKind, body: &[u8]) {
+        let peer = || body.try_into().map(PeerId).ok();
+        let event = match event {
+            EventKind::Ready => {
+                self.ready = true;
+                return self.repeat();
+            }
+            EventKind::PeerConnected => peer().map(Event::PeerConnected),
+            EventKind::PeerDisconnected => peer().map(Event::PeerDisconnected),
+            EventKind::RingChanged => Some(Event::RingChanged),
+            EventKind::Published => core::str::from_utf8(body)
+                .ok()
+                .map(|name| Event::Published(name.into())),
+        };
+        if let Some(event) = event {
+            // Nobody needs to listen to events.
+            _ = self.events.send(event);
+        }
+    }
+}
+
+fn log(level: LogLevel, code: u16, path: u32, text: &str) {
+    let code = Code::from_u16(code).map_or("", Code::name);
+    match level {
+        LogLevel::Debug => tracing::debug!(target: "selfsame::core", code, path, "{text}"),
+        LogLevel::Info => tracing::info!(target: "selfsame::core", code, path, "{text}"),
+        LogLevel::Warn => tracing::warn!(target: "selfsame::core", code, path, "{text}"),
+        LogLevel::Error => tracing::error!(target: "selfsame::core", code, path, "{text}"),
+    }
+}

@@ -1,0 +1,125 @@
+use core::fmt;
+use std::io;
+
+use selfsame_codec::{Class, Code};
+
+use crate::core::CoreError;
+use crate::store::StoreError;
+
+/// An error of a type that the library does not know: a body's or a service's
+pub type BoxError = Box<dyn core::error::Error + Send + Sync>;
+
+/// What went wrong, by whose fault it is
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// A value that was given is not usable; the text says which and what would be right.
+    Input(String),
+    /// The core answered with a code of its table.
+    Core {
+        /// The code.
+        code: Code,
+        /// More about this case, for people; may be empty.
+        detail: String,
+    },
+    /// The core failed. A running node starts it anew from its store; what was under way is lost.
+    Poisoned(CoreError),
+    /// The store cannot be used.
+    Store(StoreError),
+    /// A file, socket or other part of the system failed.
+    Io {
+        /// What was used.
+        what: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The body of a request or an answer failed.
+    Body(BoxError),
+    /// The node was stopped.
+    Stopped,
+}
+
+impl Error {
+    /// The code, when the core gave one.
+    #[must_use]
+    pub fn code(&self) -> Option<Code> {
+        match self {
+            Self::Core { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
+    /// Whether nobody answered, so that trying again later may help.
+    #[must_use]
+    pub fn is_unreachable(&self) -> bool {
+        self.code().is_some_and(|code| code.class() == Class::Unreachable)
+    }
+
+    pub(crate) fn core(code: u16, detail: &str) -> Self {
+        match Code::from_u16(code) {
+            Some(code) => Self::Core {
+                code,
+                detail: detail.into(),
+            },
+            None => Self::version_skew(),
+        }
+    }
+
+    pub(crate) fn code_only(code: Code) -> Self {
+        Self::Core {
+            code,
+            detail: String::new(),
+        }
+    }
+
+    pub(crate) fn io(what: impl fmt::Display, source: io::Error) -> Self {
+        Self::Io {
+            what: what.to_string(),
+            source,
+        }
+    }
+
+    /// The core answered in a way that this host does not know.
+    pub(crate) fn version_skew() -> Self {
+        Self::code_only(Code::BadInput)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Input(what) => f.write_str(what),
+            Self::Core { code, detail } if detail.is_empty() => code.fmt(f),
+            Self::Core { code, detail } => write!(f, "{code}: {detail}"),
+            Self::Poisoned(error) => error.fmt(f),
+            Self::Store(error) => error.fmt(f),
+            Self::Io { what, source } => write!(f, "{what}: {source}"),
+            Self::Body(error) => write!(f, "the body failed: {error}"),
+            Self::Stopped => f.write_str("the node was stopped"),
+        }
+    }
+}
+
+impl core::error::Error for Error {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Poisoned(error) => Some(error),
+            Self::Store(error) => Some(error),
+            Self::Io { source, .. } => Some(source),
+            Self::Body(error) => Some(&**error),
+            Self::Input(_) | Self::Core { .. } | Self::Stopped => None,
+        }
+    }
+}
+
+impl From<CoreError> for Error {
+    fn from(error: CoreError) -> Self {
+        Self::Poisoned(error)
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}

@@ -1,0 +1,336 @@
+//! Seeds, ids, owner keys and grants, as values, text and files.
+//!
+//! All cryptography is in the core; this file only asks it.
+
+use core::fmt;
+use core::str::FromStr;
+use core::time::Duration;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use data_encoding::{BASE64URL_NOPAD, HEXLOWER, HEXLOWER_PERMISSIVE};
+use selfsame_codec::{Code, Field, Reader};
+use zeroize::Zeroize as _;
+
+use crate::core::CoreModule;
+use crate::error::Error;
+
+/// Longest name of a network.
+const MAX_NETWORK: usize = 63;
+
+macro_rules! hex_key {
+    ($(#[$meta:meta])* $name:ident, $what:literal) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub [u8; 32]);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&HEXLOWER.encode(&self.0))
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}({self})", stringify!($name))
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Error;
+
+            fn from_str(text: &str) -> Result<Self, Error> {
+                decode_hex(text).map(Self).ok_or_else(|| {
+                    Error::Input(format!(concat!("\"{}\" is no ", $what, ": it has 64 hexadecimal digits"), text))
+                })
+            }
+        }
+    };
+}
+
+hex_key! {
+    /// Who a node is in one network
+    PeerId, "peer id"
+}
+
+hex_key! {
+    /// Public key of whoever owns names in one network and grants others to serve them
+    OwnerKey, "owner key"
+}
+
+fn decode_hex(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = HEXLOWER_PERMISSIVE.decode(text.trim().as_bytes()).ok()?;
+    let key = bytes.as_slice().try_into().ok();
+    bytes.zeroize();
+    key
+}
+
+/// A secret from which the keys of every network are derived: a node's or an owner's
+#[derive(Clone)]
+pub struct Seed([u8; 32]);
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl Seed {
+    /// A new seed from the system's random source.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the system has no random bytes.
+    pub fn generate() -> Result<Self, Error> {
+        random_bytes().map(Self)
+    }
+
+    /// The seed with these bytes.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// Reads the seed in a file.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when it cannot be read, [`Error::Input`] when it holds no seed.
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        let mut text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
+            ErrorKind::InvalidData => damaged(path),
+            _ => Error::io(path.display(), error),
+        })?;
+        let seed = decode_hex(&text).map(Self);
+        text.zeroize();
+        warn_when_readable_by_others(path);
+        seed.ok_or_else(|| damaged(path))
+    }
+
+    /// Writes the seed into a new file that only its user may read.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when it cannot be written, [`Error::Input`] when there is a file already.
+    pub fn save(&self, path: &Path) -> Result<(), Error> {
+        let mut text = HEXLOWER.encode(&self.0) + "\n";
+        let saved = crate::file::create_secret(path, text.as_bytes());
+        text.zeroize();
+        saved.map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => Error::Input(format!(
+                "{} exists already and holds a secret: it is not replaced",
+                path.display()
+            )),
+            _ => Error::io(path.display(), error),
+        })
+    }
+
+    /// Reads the seed in a file, or makes a new one when there is none.
+    ///
+    /// # Errors
+    /// As [`Self::load`] and [`Self::save`].
+    pub fn load_or_create(path: &Path) -> Result<Self, Error> {
+        match Self::load(path) {
+            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                let seed = Self::generate()?;
+                seed.save(path)?;
+                Ok(seed)
+            }
+            other => other,
+        }
+    }
+
+    /// The peer id that a node with this seed has in a network.
+    ///
+    /// # Errors
+    /// [`Error::Input`] when the network's name is not usable.
+    pub fn peer_id(&self, network: &str) -> Result<PeerId, Error> {
+        check_network(network)?;
+        let answer = derive(1, |request| {
+            self.0.write(request);
+            network.write(request);
+        })?;
+        Reader::new(&answer)
+            .array()
+            .map(PeerId)
+            .map_err(|_| Error::version_skew())
+    }
+
+    /// The key of an owner with this seed in a network.
+    ///
+    /// # Errors
+    /// [`Error::Input`] when the network's name is not usable.
+    pub fn owner_key(&self, network: &str) -> Result<OwnerKey, Error> {
+        check_network(network)?;
+        let answer = derive(2, |request| {
+            self.0.write(request);
+            network.write(request);
+        })?;
+        Reader::new(&answer)
+            .array()
+            .map(OwnerKey)
+            .map_err(|_| Error::version_skew())
+    }
+
+    /// Grants a peer to serve a name of the owner with this seed until `expires`.
+    ///
+    /// # Errors
+    /// [`Error::Input`] when the network's name is not usable, [`Error::Core`] when the service's is not.
+    pub fn grant(
+        &self,
+        network: &str,
+        name: &str,
+        peer: PeerId,
+        expires: SystemTime,
+    ) -> Result<Grant, Error> {
+        check_network(network)?;
+        derive(3, |request| {
+            self.0.write(request);
+            network.write(request);
+            name.write(request);
+            peer.0.write(request);
+            milliseconds(expires).write(request);
+        })
+        .map(Grant)
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Seed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Seed(secret)")
+    }
+}
+
+fn damaged(path: &Path) -> Error {
+    Error::Input(format!(
+        "{} does not hold a secret of 64 hexadecimal digits: restore a copy of it (a new one has another id)",
+        path.display()
+    ))
+}
+
+fn warn_when_readable_by_others(path: &Path) {
+    #[cfg(unix)]
+    if let Ok(file) = std::fs::metadata(path)
+        && std::os::unix::fs::PermissionsExt::mode(&file.permissions()) & 0o077 != 0
+    {
+        tracing::warn!(path = %path.display(), "others may read this secret: run chmod 600 on it");
+    }
+}
+
+/// An owner's permission for one peer to serve one name until it expires
+#[derive(Clone, PartialEq, Eq)]
+pub struct Grant(Vec<u8>);
+
+/// What a grant says, once its signature is verified
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// Whose name it is.
+    pub owner: OwnerKey,
+    /// Who may serve it.
+    pub peer: PeerId,
+    /// The name.
+    pub name: String,
+    /// Until when.
+    pub expires: SystemTime,
+}
+
+impl Grant {
+    /// Verifies the grant.
+    ///
+    /// # Errors
+    /// [`Error::Core`] when it is of another network, has expired, or is not signed by its owner.
+    pub fn verify(&self, network: &str) -> Result<Granted, Error> {
+        check_network(network)?;
+        let mut request = vec![1];
+        self.0.as_slice().write(&mut request);
+        network.write(&mut request);
+        milliseconds(SystemTime::now()).write(&mut request);
+        let answer = answer_of(&CoreModule::embedded()?.instantiate()?.verify(&request)?)?;
+        let mut reader = Reader::new(&answer);
+        let mut read = || {
+            Ok(Granted {
+                owner: OwnerKey(reader.array()?),
+                peer: PeerId(reader.array()?),
+                expires: UNIX_EPOCH + Duration::from_millis(reader.field()?),
+                name: reader.field::<&str>()?.into(),
+            })
+        };
+        read().map_err(|_: selfsame_codec::Malformed| Error::version_skew())
+    }
+
+    /// The signed bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&BASE64URL_NOPAD.encode(&self.0))
+    }
+}
+
+impl fmt::Debug for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Grant({self})")
+    }
+}
+
+impl FromStr for Grant {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        match BASE64URL_NOPAD.decode(text.trim().as_bytes()) {
+            Ok(bytes) if !bytes.is_empty() => Ok(Self(bytes)),
+            _ => Err(Error::Input(
+                "a grant is the line of base64url text that `selfsame grant` prints".into(),
+            )),
+        }
+    }
+}
+
+/// Checks the name of a network, so that the mistake is named before anything starts.
+pub(crate) fn check_network(network: &str) -> Result<(), Error> {
+    if (1..=MAX_NETWORK).contains(&network.chars().count()) {
+        Ok(())
+    } else {
+        Err(Error::Input(format!(
+            "\"{network}\" is no name of a network: it has 1 to {MAX_NETWORK} characters"
+        )))
+    }
+}
+
+/// Fresh random bytes of the system.
+pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N], Error> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Error::io("the system's random source", std::io::Error::other(error)))?;
+    Ok(bytes)
+}
+
+/// Milliseconds since 1970, as the core counts time.
+pub(crate) fn milliseconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn derive(kind: u8, write: impl FnOnce(&mut Vec<u8>)) -> Result<Vec<u8>, Error> {
+    let mut request = vec![kind];
+    write(&mut request);
+    let answer = CoreModule::embedded()?.instantiate()?.derive(&request);
+    request.zeroize();
+    answer_of(&answer?)
+}
+
+/// Splits an answer of `derive` or `verify` into its status and its body.
+fn answer_of(answer: &[u8]) -> Result<Vec<u8>, Error> {
+    let mut reader = Reader::new(answer);
+    match reader.field::<u16>() {
+        Ok(0) => Ok(reader.rest().to_vec()),
+        Ok(code) => Err(Error::core(code, "")),
+        Err(_) => Err(Error::core(Code::BadInput.as_u16(), "")),
+    }
+}

@@ -1,0 +1,240 @@
+//! HTTP messages to heads and back.
+
+use http::header::{
+    CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
+    TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+use http::{Method, StatusCode, Uri, request, response};
+use selfsame_codec::http::{Headers, MAX_HEAD, MAX_HEADERS, RequestHead, ResponseHead};
+use selfsame_codec::{Code, Malformed};
+
+use crate::error::Error;
+
+/// What names a service in a URL.
+const SUFFIX: &str = ".mesh";
+/// Fields that mean the connection or its place, not the message (RFC 9110, section 7.6.1).
+const HOP_BY_HOP: [HeaderName; 8] = [
+    CONNECTION,
+    HOST,
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
+
+/// The name in a URL such as `https://NAME.mesh/path`.
+pub(crate) fn name_of(url: &Uri) -> Result<&str, Error> {
+    let host = url.host().unwrap_or_default();
+    let name = host
+        .strip_suffix(SUFFIX)
+        .filter(|name| !name.is_empty() && url.port().is_none());
+    name.ok_or_else(|| {
+        Error::Input(format!(
+            "\"{url}\" is no address of a service: it is https://NAME.mesh/path"
+        ))
+    })
+}
+
+/// Encodes the head of a request.
+pub(crate) fn encode_request(head: &request::Parts, length: Option<u64>) -> Result<Vec<u8>, Error> {
+    let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+    let encoded = RequestHead {
+        method: head.method.as_str().into(),
+        path: if path.is_empty() { "/" } else { path }.into(),
+        headers: headers_of(&head.headers, length)?,
+    }
+    .encode();
+    check_length(encoded.len())?;
+    Ok(encoded)
+}
+
+/// Decodes the head of a request for a service.
+pub(crate) fn decode_request(service: &str, bytes: &[u8]) -> Result<http::Request<()>, Malformed> {
+    let head = RequestHead::decode(bytes)?;
+    let method = Method::from_bytes(head.method.as_bytes()).map_err(|_| Malformed)?;
+    let url = format!("https://{service}{SUFFIX}{}", head.path);
+    let mut request = http::Request::builder()
+        .method(method)
+        .uri(url)
+        .body(())
+        .map_err(|_| Malformed)?;
+    *request.headers_mut() = header_map(&head.headers)?;
+    Ok(request)
+}
+
+/// Encodes the head of an answer with its length before it.
+pub(crate) fn encode_response(head: &response::Parts, length: Option<u64>) -> Result<Vec<u8>, Error> {
+    let headers = headers_of(&head.headers, length)?;
+    let encoded = ResponseHead {
+        status: head.status.as_u16(),
+        headers,
+    }
+    .encode();
+    check_length(encoded.len() - 4)?;
+    Ok(encoded)
+}
+
+/// Turns the head of an answer into one without a body.
+pub(crate) fn response_of(head: &ResponseHead) -> Result<http::Response<()>, Malformed> {
+    let mut response = http::Response::new(());
+    *response.status_mut() = StatusCode::from_u16(head.status).map_err(|_| Malformed)?;
+    *response.headers_mut() = header_map(&head.headers)?;
+    Ok(response)
+}
+
+fn headers_of(map: &HeaderMap, length: Option<u64>) -> Result<Headers, Error> {
+    let dropped = |name: &HeaderName| {
+        HOP_BY_HOP.contains(name) || names_in_connection(map, name) || name.as_str() == "keep-alive"
+    };
+    let mut headers = Headers::new();
+    for (name, value) in map.iter().filter(|(name, _)| !dropped(name)) {
+        let text = core::str::from_utf8(value.as_bytes())
+            .map_err(|_| Error::Input(format!("the value of the header {name} is not UTF-8")))?;
+        headers.push((name.as_str().into(), text.into()));
+    }
+    if let Some(length) = length
+        && !map.contains_key(http::header::CONTENT_LENGTH)
+    {
+        headers.push(("content-length".into(), length.to_string()));
+    }
+    if headers.len() > MAX_HEADERS {
+        return Err(too_large(format!("a message has at most {MAX_HEADERS} headers")));
+    }
+    Ok(headers)
+}
+
+fn names_in_connection(map: &HeaderMap, name: &HeaderName) -> bool {
+    let values = map
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    values
+        .flat_map(|value| value.split(','))
+        .any(|token| token.trim().eq_ignore_ascii_case(name.as_str()))
+}
+
+fn header_map(headers: &Headers) -> Result<HeaderMap, Malformed> {
+    let mut map = HeaderMap::with_capacity(headers.len());
+    for (name, value) in headers {
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| Malformed)?;
+        map.append(
+            name,
+            HeaderValue::from_bytes(value.as_bytes()).map_err(|_| Malformed)?,
+        );
+    }
+    Ok(map)
+}
+
+fn check_length(len: usize) -> Result<(), Error> {
+    if len <= MAX_HEAD {
+        Ok(())
+    } else {
+        Err(too_large(format!("a head has at most {MAX_HEAD} bytes")))
+    }
+}
+
+fn too_large(detail: String) -> Error {
+    Error::Core {
+        code: Code::TooLarge,
+        detail,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(request: http::Request<()>) -> request::Parts {
+        request.into_parts().0
+    }
+
+    #[test]
+    fn a_request_comes_back_without_what_means_the_connection() {
+        let request = http::Request::post("https://check.mesh/a?b")
+            .header("host", "check.mesh")
+            .header("connection", "close, x-private")
+            .header("x-private", "1")
+            .header("keep-alive", "5")
+            .header("x-kept", "\u{fc}".to_owned())
+            .body(())
+            .expect("a request");
+        let encoded = encode_request(&parts(request), Some(3)).expect("a head");
+        let decoded = decode_request("check", &encoded).expect("a request");
+        assert_eq!(decoded.uri(), "https://check.mesh/a?b");
+        assert_eq!(decoded.method(), Method::POST);
+        assert_eq!(decoded.headers().len(), 2);
+        assert_eq!(decoded.headers()["content-length"], "3");
+        assert_eq!(decoded.headers()["x-kept"].as_bytes(), "\u{fc}".as_bytes());
+    }
+
+    #[test]
+    fn names_of_services() {
+        let name = |url: &str| {
+            name_of(&url.parse().expect("a URL"))
+                .map(str::to_owned)
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(name("https://check.mesh/x"), Ok("check".into()));
+        assert_eq!(name("https://a.b.mesh"), Ok("a.b".into()));
+        for url in [
+            "https://check.org/",
+            "https://.mesh/",
+            "https://check.mesh:80/",
+            "/x",
+        ] {
+            assert!(
+                name(url).is_err_and(|error| error.contains("https://NAME.mesh/path")),
+                "{url}"
+            );
+        }
+    }
+
+    #[test]
+    fn heads_beyond_the_limits_are_refused() {
+        let long = http::Request::get("https://a.mesh/")
+            .header("x", "y".repeat(MAX_HEAD))
+            .body(())
+            .expect("a request");
+        assert_eq!(
+            encode_request(&parts(long), None)
+                .err()
+                .and_then(|error| error.code()),
+            Some(Code::TooLarge)
+        );
+        let mut many = http::Request::get("https://a.mesh/").body(()).expect("a request");
+        for number in 0..=MAX_HEADERS {
+            many.headers_mut().append("x", number.into());
+        }
+        assert_eq!(
+            encode_request(&parts(many), None)
+                .err()
+                .and_then(|error| error.code()),
+            Some(Code::TooLarge)
+        );
+    }
+
+    #[test]
+    fn a_head_that_smuggles_is_refused() {
+        for (name, value) in [("bad name", "x"), ("x", "a\r\nb: c"), ("", "x")] {
+            let headers = vec![(name.into(), value.into())];
+            let head = RequestHead {
+                method: "GET".into(),
+                path: "/".into(),
+                headers,
+            }
+            .encode();
+            assert!(decode_request("check", &head).is_err(), "{name:?}: {value:?}");
+        }
+        for path in ["/\u{20}x", "/a\r\nb"] {
+            let head = RequestHead {
+                method: "GET".into(),
+                path: path.into(),
+                headers: vec![],
+            }
+            .encode();
+            assert!(decode_request("check", &head).is_err(), "{path:?}");
+        }
+    }
+}

@@ -1,0 +1,342 @@
+use alloc::sync::Arc;
+use core::fmt;
+use core::net::SocketAddr;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use http::{Request, Response};
+use selfsame_codec::reply::{self, Provider, Status};
+use selfsame_codec::{Code, Input};
+use tokio::sync::broadcast;
+use tower_service::Service;
+
+use crate::body::Body;
+use crate::builder::Builder;
+use crate::driver::{Control, Effect, Handle, Item};
+use crate::error::{BoxError, Error};
+use crate::event::Event;
+use crate::keys::{Grant, OwnerKey, PeerId};
+use crate::serve::{Services, any_body};
+use crate::transport::Server;
+
+/// Objects of a name beside the first one: the name survives the loss of a node and its mirrors.
+const REPLICAS: u8 = 1;
+/// Share of the requests that an ordinary provider gets; a canary takes a smaller number.
+const WEIGHT: u16 = 100;
+
+/// Whose name is meant; as an extension of a request it stands over the node's setting
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// Only holders of a grant of this owner serve the name.
+    Key(OwnerKey),
+    /// Anybody serves the name.
+    Unowned,
+}
+
+impl Owner {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Key(owner) => &owner.0,
+            Self::Unowned => &[],
+        }
+    }
+}
+
+/// How a service is published
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Publication {
+    /// Objects of the name beside the first one.
+    pub replicas: u8,
+    /// Version of the service; may be empty.
+    pub version: String,
+    /// Its share of the requests relative to other providers.
+    pub weight: u16,
+}
+
+impl Default for Publication {
+    fn default() -> Self {
+        Self {
+            replicas: REPLICAS,
+            version: String::new(),
+            weight: WEIGHT,
+        }
+    }
+}
+
+/// A node of a mesh; cheap to clone
+///
+/// The node ends when its last clone is dropped, or with [`Self::leave`], which also tells its neighbours.
+#[derive(Clone, Debug)]
+pub struct Node {
+    inner: Arc<Inner>,
+}
+
+/// Grants by the names that they are for, with their owners
+pub(crate) type Grants = HashMap<String, (OwnerKey, Grant)>;
+
+pub(crate) struct Inner {
+    pub(crate) handle: Handle,
+    pub(crate) id: PeerId,
+    pub(crate) network: String,
+    pub(crate) owner: Option<Owner>,
+    pub(crate) grants: Grants,
+    pub(crate) addresses: Vec<String>,
+    pub(crate) listening: Vec<SocketAddr>,
+    pub(crate) services: Arc<Services>,
+    pub(crate) events: broadcast::Sender<Event>,
+    pub(crate) servers: Mutex<Vec<Server>>,
+    pub(crate) thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node")
+            .field("id", &self.id)
+            .field("network", &self.network)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.handle.control(Control::Stop);
+    }
+}
+
+impl Node {
+    /// Settings of a node in a network.
+    pub fn builder(network: &str) -> Builder {
+        Builder::new(network)
+    }
+
+    pub(crate) fn new(inner: Inner) -> Self {
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.inner.handle
+    }
+
+    /// The node's id.
+    #[must_use]
+    pub fn id(&self) -> PeerId {
+        self.inner.id
+    }
+
+    /// Name of the node's network.
+    #[must_use]
+    pub fn network(&self) -> &str {
+        &self.inner.network
+    }
+
+    /// URLs at which others can dial the node; none for a leaf.
+    #[must_use]
+    pub fn addresses(&self) -> &[String] {
+        &self.inner.addresses
+    }
+
+    /// Where the node listens, in the order of the settings.
+    #[must_use]
+    pub fn listening(&self) -> &[SocketAddr] {
+        &self.inner.listening
+    }
+
+    /// What happens in the node from now on.
+    #[must_use]
+    pub fn events(&self) -> broadcast::Receiver<Event> {
+        self.inner.events.subscribe()
+    }
+
+    /// Serves a name with a tower service and publishes it. The grant for an owned name is among the settings.
+    ///
+    /// # Errors
+    /// [`Error::Input`] when the node has no grant for the name and it is not unowned either.
+    pub async fn serve<S, B>(&self, name: &str, service: S) -> Result<(), Error>
+    where
+        S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>, Future: Send>,
+        S: Clone + Send + 'static,
+        B: http_body::Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
+    {
+        self.serve_as(name, &Publication::default(), service).await
+    }
+
+    /// Serves a name with a tower service and publishes it with a version and a weight.
+    ///
+    /// # Errors
+    /// As [`Self::serve`].
+    pub async fn serve_as<S, B>(&self, name: &str, publication: &Publication, service: S) -> Result<(), Error>
+    where
+        S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>, Future: Send>,
+        S: Clone + Send + 'static,
+        B: http_body::Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
+    {
+        // First the handler, then the name: whoever finds the name is answered.
+        self.inner.services.insert(name, service);
+        let published = self.publish(name, publication).await;
+        if published.is_err() {
+            self.inner.services.remove(name);
+        }
+        published
+    }
+
+    /// Publishes this node as a provider of a name.
+    ///
+    /// # Errors
+    /// As [`Self::serve`].
+    pub async fn publish(&self, name: &str, publication: &Publication) -> Result<(), Error> {
+        let (owner, grant) = self.provided(name)?;
+        let Publication {
+            replicas,
+            version,
+            weight,
+        } = publication;
+        let (replicas, weight) = (*replicas, *weight);
+        let item = |tag| {
+            Item::new(&Input::Publish {
+                tag,
+                grant,
+                name,
+                replicas,
+                version,
+                weight,
+            })
+        };
+        let effect = Effect::Publishes(owner.to_vec(), name.into());
+        self.inner.handle.command(effect, item).await.map(drop)
+    }
+
+    /// Stops serving and publishing a name.
+    ///
+    /// # Errors
+    /// [`Error`] when the name is not published.
+    pub async fn withdraw(&self, name: &str) -> Result<(), Error> {
+        let (owner, _) = self.provided(name)?;
+        let effect = Effect::Withdraws(owner.to_vec(), name.into());
+        let withdrawn = self
+            .inner
+            .handle
+            .command(effect, |tag| Item::new(&Input::Withdraw { tag, owner, name }))
+            .await;
+        self.inner.services.remove(name);
+        withdrawn.map(drop)
+    }
+
+    /// Sends a request to a provider of the name in its URL, `https://NAME.mesh/path`. The answer is returned as soon
+    /// as its head is here. An [`Owner`] among the request's extensions stands over the node's setting.
+    ///
+    /// # Errors
+    /// [`Error::Core`] says whether nobody serves the name, nobody answers, or the service failed.
+    pub async fn fetch<B>(&self, request: Request<B>) -> Result<Response<Body>, Error>
+    where
+        B: http_body::Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
+    {
+        let owner = request.extensions().get::<Owner>().copied();
+        let owner = owner.map_or_else(|| self.owner(), Ok)?;
+        crate::fetch::fetch(&self.inner.handle, owner.bytes(), request.map(any_body)).await
+    }
+
+    /// Finds who serves a name.
+    ///
+    /// # Errors
+    /// [`Error::Core`] when nobody does, or nobody answers.
+    pub async fn find(&self, name: &str) -> Result<Vec<Provider>, Error> {
+        let owner = self.owner()?;
+        let item = |tag| {
+            Item::new(&Input::Find {
+                tag,
+                owner: owner.bytes(),
+                name,
+            })
+        };
+        let body = self.inner.handle.command(Effect::None, item).await?;
+        reply::decode_providers(&body).map_err(|_| Error::version_skew())
+    }
+
+    /// Finds the member that is responsible for an id.
+    ///
+    /// # Errors
+    /// [`Error::Core`] when nobody answers.
+    pub async fn find_node(&self, id: [u8; 32]) -> Result<reply::Node, Error> {
+        let body = self
+            .inner
+            .handle
+            .command(Effect::None, |tag| Item::new(&Input::FindNode { tag, id }))
+            .await?;
+        let mut decoder = selfsame_codec::cbor::Decoder::new(&body);
+        reply::Node::decode_from(&mut decoder).map_err(|_| Error::version_skew())
+    }
+
+    /// What the node knows of itself and the ring.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] when the node is.
+    pub async fn status(&self) -> Result<Status, Error> {
+        let body = self
+            .inner
+            .handle
+            .command(Effect::None, |tag| Item::new(&Input::Status { tag }))
+            .await?;
+        Status::decode(&body).map_err(|_| Error::version_skew())
+    }
+
+    /// Hands over what the node is responsible for, leaves the ring and ends the node, also for its other clones.
+    ///
+    /// # Errors
+    /// [`Error`] when the neighbours could not be told; the node has ended all the same.
+    pub async fn leave(self) -> Result<(), Error> {
+        let left = self
+            .inner
+            .handle
+            .command(Effect::Leaves, |tag| Item::new(&Input::Leave { tag }))
+            .await;
+        self.stop().await;
+        match left {
+            // Nobody misses a node that is in no ring.
+            Err(error) if error.code() == Some(Code::NotJoined) => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// Ends the node without telling anybody, as a crash would; everything that was written stays.
+    pub async fn stop(self) {
+        let servers =
+            core::mem::take(&mut *self.inner.servers.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(servers);
+        self.inner.handle.control(Control::Stop);
+        let thread = self
+            .inner
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(thread) = thread {
+            // The thread closes the store as its last act; a panic in it was printed already.
+            _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        }
+    }
+
+    fn owner(&self) -> Result<Owner, Error> {
+        self.inner.owner.ok_or_else(|| {
+            Error::Input("say whose names are meant: set the owner's key, or ask for unowned names".into())
+        })
+    }
+
+    /// The owner of a name that this node may provide, and the grant.
+    fn provided(&self, name: &str) -> Result<(&[u8], &[u8]), Error> {
+        if let Some((owner, grant)) = self.inner.grants.get(name) {
+            return Ok((&owner.0, grant.as_bytes()));
+        }
+        match self.inner.owner {
+            Some(Owner::Unowned) => Ok((&[], &[])),
+            Some(Owner::Key(_)) | None => Err(Error::Input(format!(
+                "this node has no grant to serve \"{name}\": its owner makes one with `selfsame grant --name {name} --to \
+                 {}`, or ask for unowned names",
+                self.inner.id
+            ))),
+        }
+    }
+}

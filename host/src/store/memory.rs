@@ -1,0 +1,46 @@
+use alloc::collections::BTreeMap;
+
+use selfsame_codec::Operation;
+
+use super::{Entry, Storage, StoreError};
+
+/// A store that forgets everything with the process: for nodes that live as long as one command
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    entries: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl Storage for MemoryStore {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.entries.get(key).cloned())
+    }
+
+    fn scan(&self, start: &[u8], end: &[u8], limit: usize) -> Result<Vec<Entry>, StoreError> {
+        if start >= end {
+            return Ok(Vec::new());
+        }
+        let range = self.entries.range(start.to_vec()..end.to_vec());
+        Ok(range
+            .take(limit)
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect())
+    }
+
+    fn commit(&mut self, operations: &[Operation<'_>], _durable: bool) -> Result<(), StoreError> {
+        for operation in operations {
+            match operation {
+                Operation::Put { key, value } => _ = self.entries.insert(key.to_vec(), value.to_vec()),
+                Operation::Delete { key } => _ = self.entries.remove(*key),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,322 @@
+//! The application's ends of a stream: an outlet that heeds credit and an inlet that grants it.
+
+use alloc::sync::Arc;
+
+use bytes::Bytes;
+use selfsame_codec::Code;
+use tokio::sync::{Semaphore, mpsc, watch};
+
+use crate::core::CoreError;
+use crate::driver::{Control, Handle, Inbound};
+use crate::error::Error;
+
+/// Most bytes of one `StreamData`.
+const MAX_CHUNK: usize = 16 * 1024;
+/// Consumed bytes are reported in parts of this size; the window is 16 times as large, so nobody waits for one.
+const CREDIT_STEP: u32 = 16 * 1024;
+
+/// Names a stream beyond the life of its number: the core may use the number again
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct StreamKey {
+    /// The core's number.
+    pub(crate) stream: u32,
+    /// Counts the streams of this node.
+    pub(crate) serial: u64,
+}
+
+/// Why a stream is gone before its end
+#[derive(Clone, Debug)]
+pub(crate) enum Cause {
+    /// The peer or the core reset it.
+    Reset(u16),
+    /// The core failed.
+    Poisoned(CoreError),
+    /// The node was stopped.
+    Stopped,
+}
+
+impl From<Cause> for Error {
+    fn from(cause: Cause) -> Self {
+        match cause {
+            Cause::Reset(code) => Self::core(code, ""),
+            Cause::Poisoned(error) => Self::Poisoned(error),
+            Cause::Stopped => Self::Stopped,
+        }
+    }
+}
+
+/// What a stream delivers
+#[derive(Debug)]
+pub(crate) enum Delivery {
+    /// Bytes.
+    Data(Bytes),
+    /// The peer has sent its last byte.
+    End,
+    /// The stream is gone.
+    Gone(Cause),
+}
+
+/// An open stream
+#[derive(Debug)]
+pub(crate) struct Stream {
+    /// For sending.
+    pub(crate) outlet: Outlet,
+    /// For receiving.
+    pub(crate) inlet: Inlet,
+}
+
+/// The driver's end of a stream
+#[derive(Debug)]
+pub(crate) struct StreamEntry {
+    pub(crate) key: StreamKey,
+    /// `None` when the application takes no more: what arrives is granted and forgotten.
+    pub(crate) inbox: Option<mpsc::UnboundedSender<Delivery>>,
+    pub(crate) credit: Arc<Semaphore>,
+    pub(crate) gone: watch::Sender<Option<Cause>>,
+    pub(crate) sent_end: bool,
+    pub(crate) received_end: bool,
+}
+
+/// Makes both ends of a stream.
+pub(crate) fn stream(key: StreamKey, driver: &Handle) -> (StreamEntry, Stream) {
+    let (sender, inbox) = mpsc::unbounded_channel();
+    let (gone, was_gone) = watch::channel(None);
+    let credit = Arc::new(Semaphore::new(0));
+    let entry = StreamEntry {
+        key,
+        inbox: Some(sender),
+        credit: Arc::clone(&credit),
+        gone,
+        sent_end: false,
+        received_end: false,
+    };
+    let outlet = Outlet {
+        key,
+        driver: driver.clone(),
+        credit,
+        gone: was_gone,
+        done: false,
+        on_drop: Code::StreamRefused,
+    };
+    let inlet = Inlet {
+        key,
+        driver: driver.clone(),
+        inbox,
+        consumed: 0,
+        done: false,
+        on_drop: OnDrop::Discard,
+    };
+    (entry, Stream { outlet, inlet })
+}
+
+impl StreamEntry {
+    /// Gives the application what arrived; whether it still takes any.
+    pub(crate) fn deliver(&self, delivery: Delivery) -> bool {
+        self.inbox
+            .as_ref()
+            .is_some_and(|inbox| inbox.send(delivery).is_ok())
+    }
+
+    /// Tells both ends of the application that the stream is gone.
+    pub(crate) fn fail(self, cause: Cause) {
+        if let Some(inbox) = &self.inbox {
+            _ = inbox.send(Delivery::Gone(cause.clone()));
+        }
+        self.gone.send_replace(Some(cause));
+        self.credit.close();
+    }
+}
+
+/// Sends bytes as the peer grants credit; dropped before its end it resets the stream
+#[derive(Debug)]
+pub(crate) struct Outlet {
+    key: StreamKey,
+    driver: Handle,
+    credit: Arc<Semaphore>,
+    gone: watch::Receiver<Option<Cause>>,
+    done: bool,
+    on_drop: Code,
+}
+
+impl Outlet {
+    /// Sends bytes, waiting for credit.
+    ///
+    /// # Errors
+    /// Why the stream is gone.
+    pub(crate) async fn send(&mut self, mut bytes: Bytes) -> Result<(), Error> {
+        while !bytes.is_empty() {
+            let len = self.acquire(bytes.len().min(MAX_CHUNK)).await?;
+            let data = bytes.split_to(len);
+            self.driver.send(Inbound::Data { key: self.key, data }).await?;
+        }
+        Ok(())
+    }
+
+    /// Says that everything was sent.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] when the node is.
+    pub(crate) async fn end(mut self) -> Result<(), Error> {
+        self.done = true;
+        self.driver.send(Inbound::End { key: self.key }).await
+    }
+
+    /// Sets what the peer is told when the outlet is dropped before its end.
+    pub(crate) fn reset_with(&mut self, code: Code) {
+        self.on_drop = code;
+    }
+
+    /// Completes when the stream is gone.
+    pub(crate) fn gone(&self) -> impl Future<Output = Cause> + Send + use<> {
+        let mut gone = self.gone.clone();
+        async move {
+            match gone.wait_for(Option::is_some).await.map(|cause| (*cause).clone()) {
+                Ok(Some(cause)) => cause,
+                // The driver forgets a stream in order only when both directions have ended.
+                Ok(None) | Err(_) => core::future::pending().await,
+            }
+        }
+    }
+
+    /// Waits for credit and takes as much as there is, up to `most` bytes.
+    async fn acquire(&mut self, most: usize) -> Result<usize, Error> {
+        let Ok(first) = self.credit.acquire().await else {
+            let cause = self.gone.borrow().clone();
+            self.done = true;
+            return Err(cause.map_or(Error::Stopped, Error::from));
+        };
+        first.forget();
+        let more = self.credit.available_permits().min(most - 1);
+        match u32::try_from(more).map(|more| self.credit.try_acquire_many(more)) {
+            Ok(Ok(permits)) => {
+                permits.forget();
+                Ok(1 + more)
+            }
+            _ => Ok(1),
+        }
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        if !self.done {
+            self.driver.control(Control::Reset {
+                key: self.key,
+                code: self.on_drop,
+            });
+        }
+    }
+}
+
+/// What dropping an inlet before the end of its bytes means
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnDrop {
+    /// The rest is received and forgotten: a handler need not read a request's body to answer it.
+    Discard,
+    /// The stream is reset: nobody waits for the answer any more.
+    Reset,
+}
+
+/// Receives bytes and grants credit for what was taken
+#[derive(Debug)]
+pub(crate) struct Inlet {
+    key: StreamKey,
+    driver: Handle,
+    inbox: mpsc::UnboundedReceiver<Delivery>,
+    consumed: u32,
+    done: bool,
+    on_drop: OnDrop,
+}
+
+impl Inlet {
+    /// The next bytes; `None` at the end.
+    pub(crate) fn poll_next(
+        &mut self,
+        context: &mut core::task::Context<'_>,
+    ) -> core::task::Poll<Option<Result<Bytes, Error>>> {
+        if self.done {
+            return core::task::Poll::Ready(None);
+        }
+        self.inbox.poll_recv(context).map(|delivery| self.take(delivery))
+    }
+
+    /// The next bytes; `None` at the end.
+    pub(crate) async fn next(&mut self) -> Option<Result<Bytes, Error>> {
+        core::future::poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// Sets what dropping the inlet before the end means.
+    pub(crate) fn on_drop(&mut self, on_drop: OnDrop) {
+        self.on_drop = on_drop;
+    }
+
+    /// Whether the end was received.
+    pub(crate) fn is_done(&self) -> bool {
+        self.done
+    }
+
+    fn take(&mut self, delivery: Option<Delivery>) -> Option<Result<Bytes, Error>> {
+        match delivery {
+            Some(Delivery::Data(data)) => {
+                self.consume(&data);
+                Some(Ok(data))
+            }
+            Some(Delivery::End) => {
+                self.done = true;
+                None
+            }
+            Some(Delivery::Gone(cause)) => {
+                self.done = true;
+                Some(Err(cause.into()))
+            }
+            None => {
+                self.done = true;
+                Some(Err(Error::Stopped))
+            }
+        }
+    }
+
+    fn consume(&mut self, data: &Bytes) {
+        // A chunk is at most MAX_CHUNK bytes, so this fits.
+        self.consumed = self
+            .consumed
+            .saturating_add(u32::try_from(data.len()).unwrap_or(u32::MAX));
+        if self.consumed >= CREDIT_STEP {
+            let bytes = core::mem::take(&mut self.consumed);
+            self.driver.control(Control::Credit { key: self.key, bytes });
+        }
+    }
+}
+
+impl Drop for Inlet {
+    fn drop(&mut self) {
+        if self.done {
+            return;
+        }
+        let message = match self.on_drop {
+            OnDrop::Discard => Control::Discard {
+                key: self.key,
+                bytes: self.unread(),
+            },
+            OnDrop::Reset => Control::Reset {
+                key: self.key,
+                code: Code::Cancelled,
+            },
+        };
+        self.driver.control(message);
+    }
+}
+
+impl Inlet {
+    /// Bytes that arrived and will not be read; after this the driver cannot deliver more.
+    fn unread(&mut self) -> u32 {
+        self.inbox.close();
+        let mut bytes = self.consumed;
+        while let Ok(delivery) = self.inbox.try_recv() {
+            if let Delivery::Data(data) = delivery {
+                bytes = bytes.saturating_add(u32::try_from(data.len()).unwrap_or(u32::MAX));
+            }
+        }
+        bytes
+    }
+}

@@ -1,0 +1,27 @@
+//! Sockets: what is listened on and what is dialled.
+
+mod address;
+pub(crate) use address::Address;
+
+mod connect;
+pub(crate) use connect::Connector;
+
+mod dial;
+pub(crate) use dial::Dialler;
+
+mod exchange;
+pub(crate) use exchange::Exchanges;
+
+mod frames;
+mod poll;
+mod server;
+pub(crate) use server::{Listener, Server};
+
+mod websocket;
+
+/// URL schemes that a host can dial.
+pub(crate) const DIALS: [&str; 4] = ["ws", "wss", "http", "https"];
+/// Largest frame of any path.
+pub(crate) const MAX_FRAME: usize = 65_536;
+/// Path of the URL at which nodes answer.
+pub(crate) const MESH_PATH: &str = "/.mesh";

@@ -1,0 +1,105 @@
+use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
+use core::time::Duration;
+use std::io;
+
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use super::address::{Address, is_public};
+use crate::error::Error;
+
+/// Time for one IP address to answer.
+const TCP_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time for name, connection and TLS together.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Most IP addresses of one name that are tried.
+const MAX_TRIED: usize = 4;
+
+/// A connection to a peer, with or without TLS
+pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+/// Opens connections, and refuses those that a peer must not talk us into
+#[derive(Clone)]
+pub(crate) struct Connector {
+    tls: Arc<ClientConfig>,
+    allow_private: bool,
+    /// `host:port` of the bootstraps: whoever configured them means them, wherever they lead.
+    trusted: Arc<BTreeSet<String>>,
+}
+
+impl Connector {
+    pub(crate) fn new(allow_private: bool, bootstraps: &[String]) -> Result<Self, Error> {
+        let trusted = bootstraps
+            .iter()
+            .map(|url| Address::parse(url).map(|address| place(&address)));
+        Ok(Self {
+            tls: Arc::new(tls_config()?),
+            allow_private,
+            trusted: Arc::new(trusted.collect::<Result<_, _>>()?),
+        })
+    }
+
+    /// Connects to an address.
+    pub(crate) async fn connect(&self, address: &Address) -> io::Result<Box<dyn Io>> {
+        let connected = timeout(TIMEOUT, self.connect_unbounded(address)).await;
+        connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    async fn connect_unbounded(&self, address: &Address) -> io::Result<Box<dyn Io>> {
+        let tcp = self.tcp(address).await?;
+        if !address.scheme.is_tls() {
+            return Ok(Box::new(tcp));
+        }
+        let name = ServerName::try_from(address.host.clone()).map_err(io::Error::other)?;
+        let tls = TlsConnector::from(Arc::clone(&self.tls))
+            .connect(name, tcp)
+            .await?;
+        Ok(Box::new(tls))
+    }
+
+    async fn tcp(&self, address: &Address) -> io::Result<TcpStream> {
+        let any = self.allow_private || self.trusted.contains(&place(address));
+        let mut failure = io::Error::other("the name has no address");
+        for place in lookup_host((address.host.as_str(), address.port))
+            .await?
+            .take(MAX_TRIED)
+        {
+            // A public name may lead inside: what counts is where the connection would go.
+            if !any && !is_public(place.ip()) {
+                failure = io::Error::other("a private address: allow private addresses if that is meant");
+                continue;
+            }
+            match timeout(TCP_TIMEOUT, TcpStream::connect(place)).await {
+                Ok(Ok(stream)) => {
+                    stream.set_nodelay(true)?;
+                    return Ok(stream);
+                }
+                Ok(Err(error)) => failure = error,
+                Err(_) => failure = io::ErrorKind::TimedOut.into(),
+            }
+        }
+        Err(failure)
+    }
+}
+
+fn place(address: &Address) -> String {
+    format!("{}:{}", address.host, address.port)
+}
+
+fn tls_config() -> Result<ClientConfig, Error> {
+    let roots = rustls::RootCertStore {
+        roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
+    };
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::io("TLS", io::Error::other(error)))?;
+    Ok(config.with_root_certificates(roots).with_no_client_auth())
+}

@@ -1,0 +1,300 @@
+//! The listening side: one port takes WebSockets and exchanges, and says that it lives.
+
+use alloc::sync::Arc;
+use core::convert::Infallible;
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use bytes::Bytes;
+use http::header::{
+    ALLOW, CONNECTION, CONTENT_TYPE, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
+    SEC_WEBSOCKET_VERSION, UPGRADE,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use selfsame_codec::PathKind;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::Role;
+
+use super::address::{Address, Scheme};
+use super::exchange::{Answer, Exchanges, Refused};
+use super::websocket;
+use crate::driver::{Handle, Inbound};
+use crate::error::Error;
+use crate::link::link;
+
+/// Time for the head of a request, and for the opening of a WebSocket.
+pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Most connections of one listener; each may hold up to a frame of memory.
+const MAX_CONNECTIONS: usize = 2048;
+/// Longest head of an HTTP request.
+const MAX_REQUEST_HEAD: usize = 16 * 1024;
+/// Pause after the system refuses to accept, as it does when files run out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A port that is bound and not served yet
+#[derive(Debug)]
+pub(crate) struct Listener {
+    tcp: TcpListener,
+    /// Where it listens; the port is the one the system gave when 0 was asked for.
+    pub(crate) local: SocketAddr,
+    /// Path at which the mesh is answered.
+    path: String,
+}
+
+impl Listener {
+    /// Binds the port of a URL such as `ws://0.0.0.0:7000`.
+    pub(crate) async fn bind(url: &str) -> Result<Self, Error> {
+        let address = Address::parse(url)?;
+        if !matches!(address.scheme, Scheme::Ws | Scheme::Http) {
+            return Err(Error::Input(format!(
+                "cannot listen on \"{url}\": listen on ws:// and let a proxy in front of it speak TLS"
+            )));
+        }
+        let failed = |error| Error::io(format_args!("cannot listen on {url}"), error);
+        let tcp = TcpListener::bind((address.host.as_str(), address.port))
+            .await
+            .map_err(failed)?;
+        let local = tcp.local_addr().map_err(failed)?;
+        let path = address.path_or_default().to_owned();
+        Ok(Self { tcp, local, path })
+    }
+}
+
+/// Serves one port until it is dropped
+#[derive(Debug)]
+pub(crate) struct Server {
+    task: JoinHandle<()>,
+}
+
+impl Server {
+    /// Begins to accept connections.
+    pub(crate) fn start(
+        listener: Listener,
+        driver: &Handle,
+        exchanges: &Arc<Exchanges>,
+        health: &Bytes,
+    ) -> Self {
+        let Listener { tcp, path, .. } = listener;
+        let site = Arc::new(Site {
+            driver: driver.clone(),
+            exchanges: Arc::clone(exchanges),
+            path,
+            health: health.clone(),
+        });
+        Self {
+            task: tokio::spawn(accept(tcp, site)),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn accept(tcp: TcpListener, site: Arc<Site>) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    // Dropped with the server, which ends every connection that is not a path yet.
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = tcp.accept() => match accepted {
+                Ok((stream, remote)) => {
+                    let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                        tracing::debug!(%remote, "too many connections: refused");
+                        continue;
+                    };
+                    let site = Arc::clone(&site);
+                    connections.spawn(async move {
+                        serve(stream, remote, site, place).await;
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+type Place = tokio::sync::OwnedSemaphorePermit;
+
+async fn serve(stream: TcpStream, remote: SocketAddr, site: Arc<Site>, place: Place) {
+    // A connection that cannot be told to send at once is only slower.
+    _ = stream.set_nodelay(true);
+    let place = Arc::new(place);
+    let service = service_fn(|request| {
+        let (site, place) = (Arc::clone(&site), Arc::clone(&place));
+        async move { Ok::<_, Infallible>(site.answer(request, remote, place).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HANDSHAKE_TIMEOUT)
+        .max_buf_size(MAX_REQUEST_HEAD)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    if let Err(error) = connection.await {
+        tracing::debug!(%remote, %error, "connection failed");
+    }
+}
+
+/// What answers requests
+struct Site {
+    driver: Handle,
+    exchanges: Arc<Exchanges>,
+    path: String,
+    health: Bytes,
+}
+
+impl Site {
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        remote: SocketAddr,
+        place: Arc<Place>,
+    ) -> Response<Answer> {
+        let is_mesh = request.uri().path() == self.path;
+        match (request.method(), is_mesh) {
+            (&Method::GET, true) => self.upgrade(request, remote, place),
+            (&Method::POST, true) => {
+                let (head, body) = request.into_parts();
+                let remote = remote.ip().to_string();
+                match self.exchanges.post(&head.headers, &remote, body).await {
+                    Ok(answer) => with_type(answer, super::exchange::CONTENT),
+                    Err(refused) => refuse(refused),
+                }
+            }
+            (_, true) => {
+                let mut response = refuse(Refused(StatusCode::METHOD_NOT_ALLOWED, "GET or POST"));
+                response
+                    .headers_mut()
+                    .insert(ALLOW, HeaderValue::from_static("GET, POST"));
+                response
+            }
+            (&Method::GET | &Method::HEAD, false) if request.uri().path() == "/" => {
+                with_type(Answer::Text(self.health.clone()), "application/json")
+            }
+            _ => refuse(Refused(StatusCode::NOT_FOUND, "there is nothing at this path")),
+        }
+    }
+
+    /// Answers the opening handshake of a WebSocket (RFC 6455, section 4.2).
+    fn upgrade(
+        &self,
+        mut request: Request<Incoming>,
+        remote: SocketAddr,
+        place: Arc<Place>,
+    ) -> Response<Answer> {
+        let accept = match accept_key(request.headers()) {
+            Ok(accept) => accept,
+            Err(refused) => return refuse(refused),
+        };
+        let upgrade = hyper::upgrade::on(&mut request);
+        let driver = self.driver.clone();
+        tokio::spawn(async move {
+            // The path holds its place among the connections until it closes.
+            let _place = place;
+            match timeout(HANDSHAKE_TIMEOUT, upgrade).await {
+                Ok(Ok(upgraded)) => carry(TokioIo::new(upgraded), remote, &driver).await,
+                Ok(Err(error)) => tracing::debug!(%remote, %error, "upgrade failed"),
+                Err(_) => tracing::debug!(%remote, "upgrade took too long"),
+            }
+        });
+        let mut response = Response::new(Answer::Text(Bytes::new()));
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        let headers = response.headers_mut();
+        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
+        headers.insert(
+            SEC_WEBSOCKET_PROTOCOL,
+            HeaderValue::from_static(websocket::PROTOCOL),
+        );
+        response
+    }
+}
+
+async fn carry(io: TokioIo<hyper::upgrade::Upgraded>, remote: SocketAddr, driver: &Handle) {
+    let Some(path) = driver.next_path() else {
+        return tracing::error!("all path numbers are used up: start the node again");
+    };
+    let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(websocket::config())).await;
+    let (link, end) = link();
+    let remote = remote.ip().to_string();
+    let opened = Inbound::Opened {
+        path,
+        dial: None,
+        kind: PathKind::Ordered,
+        remote,
+        link,
+    };
+    if driver.send(opened).await.is_ok() {
+        websocket::run(socket, Role::Server, path, driver, end).await;
+        // A node that was stopped has closed its paths.
+        _ = driver.send(Inbound::Closed { path }).await;
+    }
+}
+
+/// Checks the handshake and returns what proves that it was read.
+fn accept_key(headers: &HeaderMap) -> Result<HeaderValue, Refused> {
+    let wrong = |why| Refused(StatusCode::BAD_REQUEST, why);
+    if !has_token(headers, &CONNECTION, "upgrade") || !has_token(headers, &UPGRADE, "websocket") {
+        return Err(Refused(
+            StatusCode::UPGRADE_REQUIRED,
+            "this is the address of a selfsame node: use a WebSocket",
+        ));
+    }
+    if headers
+        .get(SEC_WEBSOCKET_VERSION)
+        .is_none_or(|version| version != "13")
+    {
+        return Err(wrong("the version of the WebSocket has to be 13"));
+    }
+    if !has_token(headers, &SEC_WEBSOCKET_PROTOCOL, websocket::PROTOCOL) {
+        return Err(wrong("the subprotocol of the WebSocket has to be selfsame.1"));
+    }
+    let key = headers
+        .get(SEC_WEBSOCKET_KEY)
+        .ok_or_else(|| wrong("the WebSocket has no key"))?;
+    let accept = derive_accept_key(key.as_bytes());
+    HeaderValue::from_str(&accept).map_err(|_| wrong("the key of the WebSocket is not usable"))
+}
+
+fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
+    let values = headers
+        .get_all(name)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    values
+        .flat_map(|value| value.split(','))
+        .any(|value| value.trim().eq_ignore_ascii_case(token))
+}
+
+fn with_type(answer: Answer, content: &'static str) -> Response<Answer> {
+    let mut response = Response::new(answer);
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(content));
+    response
+}
+
+fn refuse(Refused(status, why): Refused) -> Response<Answer> {
+    let mut response = with_type(
+        Answer::Text(Bytes::from_static(why.as_bytes())),
+        "text/plain; charset=utf-8",
+    );
+    *response.status_mut() = status;
+    response
+}

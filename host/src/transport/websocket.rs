@@ -1,0 +1,203 @@
+//! A path over a WebSocket: one binary message is one frame.
+
+use core::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt as _, StreamExt as _};
+use http::HeaderValue;
+use http::header::SEC_WEBSOCKET_PROTOCOL;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Error as WsError, Message};
+use tokio_tungstenite::{WebSocketStream, client_async_with_config};
+
+use super::MAX_FRAME;
+use super::address::Address;
+use crate::driver::{Handle, Inbound};
+use crate::link::{LinkEnd, Outgoing};
+
+/// The subprotocol that both sides name.
+pub(crate) const PROTOCOL: &str = "selfsame.1";
+/// The side that dialled asks for a sign of life after this long without one.
+const PING_AFTER: Duration = Duration::from_secs(20);
+/// It does so this often before it gives the path up.
+const MISSES: u32 = 2;
+/// The other side gives up later: it hears at least one ping in this time.
+const SILENCE: Duration = Duration::from_secs(75);
+/// A peer that takes no bytes for this long is gone.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time for what is queued, and for the closing handshake, when a path is closed.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Memory of each connection for reading; a frame that is larger gets more.
+const BUFFER: usize = 16 * 1024;
+
+type Socket<S> = WebSocketStream<S>;
+
+/// Limits of every WebSocket.
+pub(crate) fn config() -> WebSocketConfig {
+    WebSocketConfig::default()
+        .read_buffer_size(BUFFER)
+        .write_buffer_size(BUFFER)
+        .max_message_size(Some(MAX_FRAME))
+        .max_frame_size(Some(MAX_FRAME))
+}
+
+/// Speaks the opening handshake on a connection to a node.
+pub(crate) async fn open<S>(io: S, address: &Address) -> Result<Socket<S>, WsError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let scheme = if address.scheme.is_tls() { "wss" } else { "ws" };
+    let url = format!("{scheme}://{}{}", address.authority(), address.path_or_default());
+    let mut request = url.into_client_request()?;
+    request
+        .headers_mut()
+        .insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(PROTOCOL));
+    // Tungstenite refuses an answer that does not name the protocol.
+    let (socket, _) = client_async_with_config(request, io, Some(config())).await?;
+    Ok(socket)
+}
+
+/// A signal between the two directions
+#[derive(Clone, Copy, Debug)]
+enum Signal {
+    /// Ask whether the peer lives.
+    Ping,
+    /// Answer that we do.
+    Pong,
+    /// Close because the peer broke a rule.
+    Refuse(CloseCode),
+}
+
+/// Carries frames until either side closes. `role` says who dialled.
+pub(crate) async fn run<S>(socket: Socket<S>, role: Role, path: u32, driver: &Handle, mut link: LinkEnd)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    let (sink, stream) = socket.split();
+    let (signals, signalled) = mpsc::channel(4);
+    let killed = link.take_killed();
+    let mut sending = core::pin::pin!(send(sink, link, signalled));
+    let mut receiving = core::pin::pin!(receive(stream, role, path, driver, signals));
+    tokio::select! {
+        // What is still to be sent, such as why the peer is refused, gets a moment, and so does the answer to our
+        // farewell: closing a socket with unread bytes would destroy what is under way to the peer.
+        () = &mut receiving => drop(timeout(CLOSE_TIMEOUT, sending).await),
+        () = &mut sending => drop(timeout(CLOSE_TIMEOUT, receiving).await),
+        () = killed => {}
+    }
+}
+
+async fn send<S>(
+    mut sink: SplitSink<Socket<S>, Message>,
+    mut link: LinkEnd,
+    mut signals: mpsc::Receiver<Signal>,
+) where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut close = None;
+    loop {
+        let message = tokio::select! {
+            item = link.recv() => match item {
+                Some(Outgoing::Frame(frame)) => Message::Binary(frame),
+                Some(Outgoing::Busy(_)) => continue,
+                None => break,
+            },
+            signal = signals.recv() => match signal {
+                Some(Signal::Ping) => Message::text("ping"),
+                Some(Signal::Pong) => Message::text("pong"),
+                Some(Signal::Refuse(code)) => {
+                    close = Some(CloseFrame { code, reason: "".into() });
+                    break;
+                }
+                None => break,
+            },
+        };
+        match timeout(WRITE_TIMEOUT, write(&mut sink, message, &mut link)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) | Err(_) => return,
+        }
+    }
+    // Nothing can be done for a peer that does not take the farewell.
+    _ = timeout(CLOSE_TIMEOUT, sink.send(Message::Close(close))).await;
+}
+
+/// Writes a message and all frames that wait behind it, then flushes once.
+async fn write<S>(
+    sink: &mut SplitSink<Socket<S>, Message>,
+    message: Message,
+    link: &mut LinkEnd,
+) -> Result<(), WsError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    sink.feed(message).await?;
+    while let Ok(item) = link.try_recv() {
+        if let Outgoing::Frame(frame) = item {
+            sink.feed(Message::Binary(frame)).await?;
+        }
+    }
+    sink.flush().await
+}
+
+async fn receive<S>(
+    mut stream: SplitStream<Socket<S>>,
+    role: Role,
+    path: u32,
+    driver: &Handle,
+    signals: mpsc::Sender<Signal>,
+) where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let patience = if role == Role::Client { PING_AFTER } else { SILENCE };
+    let mut misses = 0;
+    let mut deadline = Instant::now() + patience;
+    loop {
+        let message = tokio::select! {
+            message = stream.next() => message,
+            () = sleep_until(deadline) => {
+                if role == Role::Server || misses == MISSES {
+                    return tracing::debug!(path, "peer is silent: path closed");
+                }
+                misses += 1;
+                deadline = Instant::now() + patience;
+                // A full queue of signals has one like this in it.
+                _ = signals.try_send(Signal::Ping);
+                continue;
+            }
+        };
+        misses = 0;
+        deadline = Instant::now() + patience;
+        match message {
+            Some(Ok(Message::Binary(frame))) => {
+                if deliver(driver, path, frame).await.is_err() {
+                    return;
+                }
+            }
+            Some(Ok(Message::Text(text))) => match text.as_str() {
+                "ping" => _ = signals.try_send(Signal::Pong),
+                "pong" => {}
+                _ => return refuse(&signals, path, CloseCode::Unsupported).await,
+            },
+            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
+            Some(Ok(Message::Close(_))) | None => return,
+            Some(Err(WsError::Capacity(_))) => return refuse(&signals, path, CloseCode::Size).await,
+            Some(Err(error)) => return tracing::debug!(path, %error, "path failed"),
+        }
+    }
+}
+
+async fn deliver(driver: &Handle, path: u32, frame: Bytes) -> Result<(), crate::error::Error> {
+    driver.send(Inbound::Frame { path, frame }).await
+}
+
+async fn refuse(signals: &mpsc::Sender<Signal>, path: u32, code: CloseCode) {
+    tracing::debug!(path, %code, "peer breaks a rule: path closed");
+    // The sender may have ended meanwhile.
+    _ = signals.send(Signal::Refuse(code)).await;
+}
