@@ -1,0 +1,30 @@
+import { createRequire } from "node:module";
+import process from "node:process";
+
+import { CORE, source } from "./build.ts";
+import { TaskProcess } from "./process.ts";
+
+/** The package finds or links its binary for this system. */
+const denoPackage = createRequire(import.meta.url)("deno/install_api.cjs") as { runInstall(): string };
+
+/** A process of Node, of the version that runs the harness. */
+export function nodeProcess(primitives = ""): TaskProcess {
+  const flags = ["--disable-warning=ExperimentalWarning"];
+  return new TaskProcess("Node", process.execPath, [...flags, source("runners/node.ts"), CORE, primitives]);
+}
+
+/** A process of Deno. */
+export function denoProcess(): TaskProcess {
+  const flags = ["run", "--quiet", "--no-config", "--no-lock", "--allow-read"];
+  return new TaskProcess("Deno", denoPackage.runInstall(), [...flags, source("runners/deno.ts"), CORE]);
+}
+
+/** A process of the wasmtime embedding. */
+export function wasmtimeProcess(binary: string): TaskProcess {
+  return new TaskProcess("wasmtime", binary, [CORE]);
+}
+
+/** A process of the native peers. */
+export function nativeProcess(binary: string): TaskProcess {
+  return new TaskProcess("native", binary, []);
+}

@@ -1,0 +1,32 @@
+/** Median and quartiles of samples. */
+export interface Figure {
+  readonly median: number;
+  readonly lower: number;
+  readonly upper: number;
+}
+
+/** The value below which the fraction `q` of the sorted samples lies, interpolated. */
+function quantile(sorted: readonly number[], q: number): number {
+  const position = (sorted.length - 1) * q;
+  const below = sorted[Math.floor(position)] ?? Number.NaN;
+  const above = sorted[Math.ceil(position)] ?? Number.NaN;
+  return below + (above - below) * (position - Math.floor(position));
+}
+
+/** Summarises samples. */
+export function summarise(samples: readonly number[]): Figure {
+  if (samples.length === 0) throw new Error("no samples to summarise");
+  const sorted = [...samples].sort((a, b) => a - b);
+  return { median: quantile(sorted, 0.5), lower: quantile(sorted, 0.25), upper: quantile(sorted, 0.75) };
+}
+
+/** A figure that was not sampled but read off. */
+export function exactly(value: number): Figure {
+  return { median: value, lower: value, upper: value };
+}
+
+/** Median of the ratios of samples taken in the same round, so that a slow spell of the machine hits both. */
+export function pairedRatio(ours: readonly number[], peer: readonly number[]): number {
+  const ratios = ours.map((value, round) => value / (peer[round] ?? Number.NaN));
+  return summarise(ratios).median;
+}

@@ -1,0 +1,131 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import os from "node:os";
+import path from "node:path";
+
+import { bundle } from "./bundle.ts";
+import { cpuTime, spent } from "./cpu.ts";
+import type { Work } from "./measure.ts";
+import { Problem } from "./problem.ts";
+
+/** The package has no types; it exports the path of its binary. */
+const { default: binary } = createRequire(import.meta.url)("workerd") as { readonly default: string };
+/** The newest date that the pinned workerd knows. */
+const COMPATIBILITY_DATE = "2026-11-02";
+/** How long a process may take to listen. */
+const START_MS = 20_000;
+
+/** A Worker written to disk with a configuration that workerd can serve. */
+export class WorkerFiles implements AsyncDisposable {
+  readonly #folder: string;
+
+  private constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  /** Writes the Worker whose entry is `entry`; `core` is what it imports as `./core.wasm`, if it does. */
+  static async write(entry: string, core?: Uint8Array): Promise<WorkerFiles> {
+    const folder = await mkdtemp(path.join(os.tmpdir(), "selfsame-bench-"));
+    await writeFile(path.join(folder, "worker.js"), await bundle(entry));
+    let modules = '(name = "worker.js", esModule = embed "worker.js")';
+    if (core !== undefined) {
+      await writeFile(path.join(folder, "core.wasm"), core);
+      modules += ', (name = "core.wasm", wasm = embed "core.wasm")';
+    }
+    const config = `using Workerd = import "/workerd/workerd.capnp";
+const config :Workerd.Config = (
+  services = [ (name = "main", worker = (
+    compatibilityDate = "${COMPATIBILITY_DATE}",
+    modules = [ ${modules} ]
+  )) ],
+  sockets = [ (name = "http", address = "127.0.0.1:0", http = (), service = "main") ]
+);
+`;
+    await writeFile(path.join(folder, "config.capnp"), config);
+    return new WorkerFiles(folder);
+  }
+
+  /** The configuration. */
+  get config(): string {
+    return path.join(this.#folder, "config.capnp");
+  }
+
+  /** Removes the files. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await rm(this.#folder, { recursive: true });
+  }
+}
+
+/** A running workerd. */
+export class Workerd implements AsyncDisposable {
+  readonly #child: ChildProcess;
+  readonly #port: number;
+
+  private constructor(child: ChildProcess, port: number) {
+    this.#child = child;
+    this.#port = port;
+  }
+
+  /** Starts workerd and returns when it listens. */
+  static async start(files: WorkerFiles): Promise<Workerd> {
+    const args = ["serve", files.config, "--control-fd=3"];
+    const child = spawn(binary, args, { stdio: ["ignore", "inherit", "inherit", "pipe"] });
+    const control = child.stdio[3];
+    if (control === null || control === undefined) throw new Problem("workerd has no control channel");
+    const signal = AbortSignal.timeout(START_MS);
+    let said = "";
+    try {
+      for await (const chunk of Object.assign(control, { signal }) as AsyncIterable<Buffer>) {
+        said += chunk.toString();
+        const port = /"event":"listen".*?"port":(\d+)/.exec(said)?.[1];
+        if (port !== undefined) return new Workerd(child, Number(port));
+        signal.throwIfAborted();
+      }
+    } catch (error) {
+      child.kill("SIGKILL");
+      throw error;
+    }
+    throw new Problem("workerd ended before it listened; what it said stands above");
+  }
+
+  /** Asks the Worker. */
+  async ask(query: string): Promise<string> {
+    const response = await fetch(`http://127.0.0.1:${this.#port}/${query}`);
+    const text = await response.text();
+    if (!response.ok) throw new Problem(`workerd, ${query}: ${response.status} ${text}`);
+    return text;
+  }
+
+  /** Nanoseconds of processor since the process started. */
+  cpuTime(): number {
+    const used = cpuTime(this.#pid);
+    if (used === undefined) throw new Problem("this system does not tell a process's processor time");
+    return used;
+  }
+
+  /** A task as work to be measured. */
+  work(task: string): Work {
+    const run = (count: number) => spent(this.#pid, () => this.ask(`?task=${task}&count=${count}`));
+    return { name: `workerd ${task}`, run };
+  }
+
+  get #pid(): number {
+    return this.#child.pid ?? 0;
+  }
+
+  /** Ends the process. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    const exit = once(this.#child, "exit");
+    this.#child.kill("SIGKILL");
+    await exit;
+  }
+}
+
+/** Nanoseconds of processor that a fresh workerd needs up to its first answer. */
+export async function firstAnswer(files: WorkerFiles): Promise<number> {
+  await using workerd = await Workerd.start(files);
+  await workerd.ask("");
+  return workerd.cpuTime();
+}

@@ -1,0 +1,86 @@
+import process from "node:process";
+import { parseArgs } from "node:util";
+
+import { channel } from "./experiments/channel.ts";
+import { core } from "./experiments/core.ts";
+import { handshake } from "./experiments/handshake.ts";
+import type { Experiment } from "./harness/experiment.ts";
+import { describeMachine, pinToOneCore } from "./harness/machine.ts";
+import { FULL, QUICK } from "./harness/measure.ts";
+import { Problem } from "./harness/problem.ts";
+import { endProgress, progress } from "./harness/progress.ts";
+import { missed, type Result, toJson, toTable } from "./harness/report.ts";
+
+/** Exit codes: a bar was missed, the experiment could not run, the command line is wrong. */
+const MISSED = 1;
+const BAD_USAGE = 2;
+
+const EXPERIMENTS: readonly Experiment[] = [core, handshake, channel];
+
+const USAGE = `usage: npm run bench -- NAME [--quick] [--json]
+
+  --quick  a few short rounds: shows that all works, the figures are rough
+  --json   one JSON object on standard output in place of the table
+
+names:
+${EXPERIMENTS.map(({ name, summary }) => `  ${name.padEnd(10)} ${summary}`).join("\n")}`;
+
+interface Options {
+  readonly experiment: Experiment;
+  readonly quick: boolean;
+  readonly json: boolean;
+}
+
+function parseOptions(args: string[]): Options | "help" {
+  const { values, positionals } = parseArgs({
+    args,
+    allowPositionals: true,
+    options: {
+      quick: { type: "boolean", default: false },
+      json: { type: "boolean", default: false },
+      help: { type: "boolean", short: "h", default: false },
+    },
+  });
+  if (values.help) return "help";
+  const names = EXPERIMENTS.map(({ name }) => name).join(", ");
+  if (positionals.length !== 1) throw new Problem(`expected one name of: ${names}`);
+  const experiment = EXPERIMENTS.find(({ name }) => name === positionals[0]);
+  if (experiment === undefined) throw new Problem(`no experiment ${positionals[0]}; the names are: ${names}`);
+  return { experiment, quick: values.quick, json: values.json };
+}
+
+async function run({ experiment, quick }: Options): Promise<Result> {
+  const measure = await experiment.prepare();
+  const machine = describeMachine(pinToOneCore());
+  const rows = await measure({ effort: quick ? QUICK : FULL, quick, progress });
+  return { experiment: experiment.name, machine: { ...machine, effort: quick ? "quick" : "full" }, rows };
+}
+
+async function main(): Promise<number> {
+  let options: Options | "help";
+  try {
+    options = parseOptions(process.argv.slice(2));
+  } catch (error) {
+    process.stderr.write(`${error instanceof Error ? error.message.split("\n")[0] : error}\n`);
+    return BAD_USAGE;
+  }
+  if (options === "help") {
+    process.stdout.write(`${USAGE}\n`);
+    return 0;
+  }
+  try {
+    const result = await run(options);
+    endProgress();
+    process.stdout.write(`${options.json ? toJson(result) : toTable(result)}\n`);
+    const misses = missed(result.rows);
+    for (const miss of misses) process.stderr.write(`missed: ${miss}\n`);
+    return misses.length > 0 ? MISSED : 0;
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    endProgress();
+    process.stderr.write(`${error.message}\n`);
+    return BAD_USAGE;
+  }
+}
+
+process.exitCode = await main();

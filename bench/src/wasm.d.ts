@@ -1,0 +1,5 @@
+/** What workerd makes of a module of type `wasm`. */
+declare module "*.wasm" {
+  const module: WebAssembly.Module;
+  export default module;
+}
