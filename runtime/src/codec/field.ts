@@ -130,31 +130,37 @@ export class Writer {
 
   /** Appends one byte. */
   u8(value: number): this {
-    this.#view.setUint8(this.#reserve(1), value);
+    const at = this.#reserve(1);
+    this.#view.setUint8(at, value);
     return this;
   }
 
   /** Appends a little-endian `u16`. */
   u16(value: number): this {
-    this.#view.setUint16(this.#reserve(2), value, true);
+    const at = this.#reserve(2);
+    this.#view.setUint16(at, value, true);
     return this;
   }
 
   /** Appends a little-endian `u32`. */
   u32(value: number): this {
-    this.#view.setUint32(this.#reserve(4), value, true);
+    const at = this.#reserve(4);
+    this.#view.setUint32(at, value, true);
     return this;
   }
 
   /** Appends a little-endian `u64`. */
   u64(value: bigint): this {
-    this.#view.setBigUint64(this.#reserve(8), value, true);
+    const at = this.#reserve(8);
+    this.#view.setBigUint64(at, value, true);
     return this;
   }
 
   /** Appends bytes as they are. */
   raw(value: Uint8Array): this {
-    this.#bytes.set(value, this.#reserve(value.length));
+    // The buffer may be another one after it was made larger.
+    const at = this.#reserve(value.length);
+    this.#bytes.set(value, at);
     return this;
   }
 

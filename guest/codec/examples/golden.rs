@@ -1,0 +1,347 @@
+//! Prints the golden vectors that keep the two codecs of the boundary equal:
+//! `cargo run -p selfsame-codec --example golden > runtime/test/golden.json`
+
+use selfsame_codec::cbor::Encoder;
+use selfsame_codec::http::{RequestHead, ResponseHead};
+use selfsame_codec::reply::{Node, Provider, Service, Status, encode_providers};
+use selfsame_codec::{
+    BatchWriter, Code, Config, EntryWriter, EventKind, Input, LogLevel, Operation, OperationWriter, Output,
+    PathKind, Role,
+};
+
+/// Prints the vectors.
+pub(crate) fn main() {
+    print!("{}", golden());
+}
+
+/// The vectors as JSON: items with their fields as JSON values (bytes as hex, times as text) and every encoding as hex.
+pub(crate) fn golden() -> String {
+    let sections = [
+        (
+            "inputs",
+            list(
+                inputs()
+                    .iter()
+                    .map(|(fields, input)| vector(fields, &input_bytes(input))),
+            ),
+        ),
+        (
+            "outputs",
+            list(
+                outputs()
+                    .iter()
+                    .map(|(fields, output)| vector(fields, &output_bytes(output))),
+            ),
+        ),
+        (
+            "cbor",
+            list(cbor().iter().map(|(value, bytes)| vector(value, bytes))),
+        ),
+        ("codes", list(Code::ALL.iter().map(|code| code_row(*code)))),
+        ("operations", quoted(&hex(&operations()))),
+        ("entries", quoted(&hex(&entries()))),
+        ("config", quoted(&hex(&config().encode()))),
+        ("request", quoted(&hex(&request().encode()))),
+        ("response", quoted(&hex(&response().encode()))),
+        ("providers", quoted(&hex(&encode_providers(&providers())))),
+        ("node", quoted(&hex(&node_bytes()))),
+        ("status", quoted(&hex(&status().encode()))),
+    ];
+    let members: Vec<String> = sections
+        .iter()
+        .map(|(name, value)| format!("  {}: {value}", quoted(name)))
+        .collect();
+    format!("{{\n{}\n}}\n", members.join(",\n"))
+}
+
+fn list(items: impl Iterator<Item = String>) -> String {
+    let items: Vec<String> = items.map(|item| format!("    {item}")).collect();
+    format!("[\n{}\n  ]", items.join(",\n"))
+}
+
+fn vector(value: &str, bytes: &[u8]) -> String {
+    format!("{{ \"value\": {value}, \"hex\": {} }}", quoted(&hex(bytes)))
+}
+
+fn code_row(code: Code) -> String {
+    let class = format!("{:?}", code.class());
+    format!(
+        "[{}, {}, {}, {}]",
+        code.as_u16(),
+        quoted(code.name()),
+        quoted(&class),
+        quoted(code.text())
+    )
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn input_bytes(input: &Input<'_>) -> Vec<u8> {
+    let mut batch = BatchWriter::new();
+    input.encode(&mut batch);
+    batch.as_bytes().to_vec()
+}
+
+fn output_bytes(output: &Output<'_>) -> Vec<u8> {
+    let mut batch = BatchWriter::new();
+    output.encode(&mut batch);
+    batch.as_bytes().to_vec()
+}
+
+const ID: [u8; 32] = [0xab; 32];
+const ID_HEX: &str = "abababababababababababababababababababababababababababababababab";
+
+/// Builds a vector of an item: its fields as JSON beside the item itself.
+macro_rules! item {
+    ($kind:ident :: $variant:ident, $json:expr, { $($field:ident : $value:expr),* $(,)? }) => {
+        (
+            format!("{{ \"type\": \"{}\"{} }}", stringify!($variant), $json.replace("ID", ID_HEX)),
+            $kind::$variant { $($field: $value),* },
+        )
+    };
+}
+
+fn inputs() -> Vec<(String, Input<'static>)> {
+    let mut inputs = path_inputs();
+    inputs.extend(command_inputs());
+    inputs
+}
+
+fn path_inputs() -> Vec<(String, Input<'static>)> {
+    vec![
+        item!(Input::Received, ", \"path\": 1, \"frame\": \"0102ff\"", { path: 1, frame: &[1, 2, 255] }),
+        item!(Input::PathOpened, ", \"path\": 4294967295, \"dial\": 7, \"kind\": \"Ordered\", \"remote\": \"::1\"",
+            { path: u32::MAX, dial: 7, kind: PathKind::Ordered, remote: "::1" }),
+        item!(Input::PathOpened, ", \"path\": 2, \"dial\": 0, \"kind\": \"Exchange\", \"remote\": \"\"",
+            { path: 2, dial: 0, kind: PathKind::Exchange, remote: "" }),
+        item!(Input::PathOpened, ", \"path\": 3, \"dial\": 0, \"kind\": \"Hibernating\", \"remote\": \"ü\"",
+            { path: 3, dial: 0, kind: PathKind::Hibernating, remote: "ü" }),
+        item!(Input::PathClosed, ", \"path\": 258", { path: 258 }),
+        item!(Input::PathResumed, ", \"path\": 4, \"remote\": \"10.0.0.1\", \"snapshot\": \"00\"",
+            { path: 4, remote: "10.0.0.1", snapshot: &[0] }),
+        item!(Input::DialFailed, ", \"dial\": 9", { dial: 9 }),
+        item!(Input::Entropy, ", \"bytes\": \"ID\"", { bytes: ID }),
+        item!(Input::StoreRead, ", \"tag\": 5, \"ok\": true, \"entries\": \"\"", { tag: 5, ok: true, entries: &[] }),
+        item!(Input::StoreCommitted, ", \"tag\": 6, \"ok\": false", { tag: 6, ok: false }),
+        item!(Input::StreamData, ", \"stream\": 1, \"data\": \"6869\"", { stream: 1, data: b"hi" }),
+        item!(Input::StreamEnd, ", \"stream\": 1", { stream: 1 }),
+        item!(Input::StreamReset, ", \"stream\": 1, \"code\": 2052", { stream: 1, code: 0x0804 }),
+        item!(Input::StreamCredit, ", \"stream\": 1, \"bytes\": 65536", { stream: 1, bytes: 65_536 }),
+    ]
+}
+
+fn command_inputs() -> Vec<(String, Input<'static>)> {
+    vec![
+        item!(Input::Join, ", \"tag\": 1", { tag: 1 }),
+        item!(Input::Leave, ", \"tag\": 2", { tag: 2 }),
+        item!(Input::Find, ", \"tag\": 3, \"owner\": \"ID\", \"name\": \"check\"",
+            { tag: 3, owner: &ID, name: "check" }),
+        item!(Input::Publish, ", \"tag\": 4, \"grant\": \"00ff\", \"name\": \"check\", \"replicas\": 1, \
+            \"version\": \"1.2\", \"weight\": 513",
+            { tag: 4, grant: &[0, 255], name: "check", replicas: 1, version: "1.2", weight: 513 }),
+        item!(Input::Withdraw, ", \"tag\": 5, \"owner\": \"\", \"name\": \"check\"",
+            { tag: 5, owner: &[], name: "check" }),
+        item!(Input::Call, ", \"tag\": 6, \"owner\": \"\", \"name\": \"check\", \"head\": \"80\"",
+            { tag: 6, owner: &[], name: "check", head: &[0x80] }),
+        item!(Input::CallPeer, ", \"tag\": 7, \"peer\": \"ID\", \"owner\": \"\", \"name\": \"check\", \"head\": \"\"",
+            { tag: 7, peer: ID, owner: &[], name: "check", head: &[] }),
+        item!(Input::FindNode, ", \"tag\": 8, \"id\": \"ID\"", { tag: 8, id: ID }),
+        item!(Input::Status, ", \"tag\": 9", { tag: 9 }),
+        item!(Input::Connect, ", \"tag\": 10, \"peer\": \"ID\", \"address\": \"wss://a/\"",
+            { tag: 10, peer: ID, address: "wss://a/" }),
+        item!(Input::Cancel, ", \"tag\": 11", { tag: 11 }),
+    ]
+}
+
+fn outputs() -> Vec<(String, Output<'static>)> {
+    let mut outputs = path_outputs();
+    outputs.extend(application_outputs());
+    for (name, event) in [
+        ("Ready", EventKind::Ready),
+        ("PeerConnected", EventKind::PeerConnected),
+        ("PeerDisconnected", EventKind::PeerDisconnected),
+        ("RingChanged", EventKind::RingChanged),
+        ("Published", EventKind::Published),
+    ] {
+        let json = format!(", \"event\": {}, \"body\": \"61\"", quoted(name));
+        outputs.push(item!(Output::Event, json, { event: event, body: b"a" }));
+    }
+    for (name, level) in [
+        ("debug", LogLevel::Debug),
+        ("info", LogLevel::Info),
+        ("warn", LogLevel::Warn),
+        ("error", LogLevel::Error),
+    ] {
+        let json = format!(
+            ", \"level\": {}, \"code\": 513, \"path\": 3, \"text\": \"dropped\"",
+            quoted(name)
+        );
+        outputs.push(item!(Output::Log, json, { level: level, code: 0x0201, path: 3, text: "dropped" }));
+    }
+    outputs
+}
+
+fn path_outputs() -> Vec<(String, Output<'static>)> {
+    vec![
+        item!(Output::Transmit, ", \"path\": 1, \"frame\": \"00\"", { path: 1, frame: &[0] }),
+        item!(Output::Dial, ", \"dial\": 2, \"address\": \"wss://a/.mesh\"", { dial: 2, address: "wss://a/.mesh" }),
+        item!(Output::ClosePath, ", \"path\": 3", { path: 3 }),
+        item!(Output::Snapshot, ", \"path\": 4, \"snapshot\": \"0a0b\"", { path: 4, snapshot: &[10, 11] }),
+        item!(Output::NeedEntropy, "", {}),
+        item!(Output::StoreGet, ", \"tag\": 5, \"key\": \"6b\"", { tag: 5, key: b"k" }),
+        item!(Output::StoreScan, ", \"tag\": 6, \"start\": \"61\", \"end\": \"62\", \"limit\": 500",
+            { tag: 6, start: b"a", end: b"b", limit: 500 }),
+        item!(Output::StoreCommit, ", \"tag\": 7, \"durable\": true, \"operations\": \"02016b\"",
+            { tag: 7, durable: true, operations: &[2, 1, b'k'] }),
+        item!(Output::Busy, ", \"path\": 8, \"busy\": true", { path: 8, busy: true }),
+        item!(Output::Wake, ", \"at_ms\": \"1790000000000\"", { at_ms: 1_790_000_000_000 }),
+        item!(Output::Wake, ", \"at_ms\": \"never\"", { at_ms: u64::MAX }),
+    ]
+}
+
+fn application_outputs() -> Vec<(String, Output<'static>)> {
+    vec![
+        item!(Output::StreamOpened,
+            ", \"stream\": 1, \"tag\": 0, \"peer\": \"ID\", \"service\": \"check\", \"head\": \"01\"",
+            { stream: 1, tag: 0, peer: ID, service: "check", head: &[1] }),
+        item!(Output::StreamData, ", \"stream\": 1, \"data\": \"00\"", { stream: 1, data: &[0] }),
+        item!(Output::StreamEnd, ", \"stream\": 1", { stream: 1 }),
+        item!(Output::StreamReset, ", \"stream\": 1, \"code\": 1283", { stream: 1, code: 0x0503 }),
+        item!(Output::StreamCredit, ", \"stream\": 1, \"bytes\": 262144", { stream: 1, bytes: 262_144 }),
+        item!(Output::Reply, ", \"tag\": 1, \"body\": \"\"", { tag: 1, body: &[] }),
+        item!(Output::Failed, ", \"tag\": 1, \"code\": 2049, \"detail\": \"nobody\"",
+            { tag: 1, code: 0x0801, detail: "nobody" }),
+        item!(Output::Refused, ", \"input\": 4294967295, \"code\": 257", { input: u32::MAX, code: 0x0101 }),
+    ]
+}
+
+fn cbor() -> Vec<(String, Vec<u8>)> {
+    let numbers = [
+        0,
+        23,
+        24,
+        255,
+        256,
+        65_535,
+        65_536,
+        u64::from(u32::MAX),
+        1 << 32,
+        u64::MAX,
+    ];
+    numbers
+        .into_iter()
+        .map(|number| {
+            let mut bytes = Vec::new();
+            Encoder::new(&mut bytes).uint(number);
+            (quoted(&number.to_string()), bytes)
+        })
+        .collect()
+}
+
+fn operations() -> Vec<u8> {
+    let mut writer = OperationWriter::new();
+    writer.push(Operation::Put {
+        key: b"a",
+        value: b"1",
+    });
+    writer.push(Operation::Delete { key: b"b" });
+    writer.push(Operation::Put {
+        key: b"c",
+        value: b"",
+    });
+    writer.as_bytes().to_vec()
+}
+
+fn entries() -> Vec<u8> {
+    let mut writer = EntryWriter::new();
+    writer.push(b"a", b"1");
+    writer.push(b"b", b"");
+    writer.as_bytes().to_vec()
+}
+
+fn config() -> Config {
+    Config {
+        seed: [1; 32],
+        entropy: [2; 32],
+        network: "twiitr".into(),
+        role: Role::Member,
+        addresses: vec!["wss://a/.mesh".into()],
+        bootstraps: vec![format!("wss://b/.mesh#{ID_HEX}"), "https://c/".into()],
+        dials: vec!["wss".into(), "https".into()],
+        allow_private: true,
+        trust_on_first_use: false,
+        idle_ms: 60_000,
+        domain: "fra".into(),
+    }
+}
+
+fn request() -> RequestHead {
+    RequestHead {
+        method: "POST".into(),
+        path: "/x?y=ü".into(),
+        headers: vec![("accept".into(), "*/*".into()), ("cookie".into(), "a=b".into())],
+    }
+}
+
+fn response() -> ResponseHead {
+    ResponseHead {
+        status: 404,
+        headers: vec![
+            ("set-cookie".into(), "a".into()),
+            ("set-cookie".into(), "b".into()),
+        ],
+    }
+}
+
+fn node(role: Role) -> Node {
+    Node {
+        id: ID,
+        role,
+        addresses: vec!["wss://a/.mesh".into()],
+        domain: "fra".into(),
+    }
+}
+
+fn node_bytes() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    node(Role::Member).encode_into(&mut Encoder::new(&mut bytes));
+    bytes
+}
+
+fn providers() -> Vec<Provider> {
+    let provider = |version: &str, node| Provider {
+        peer: ID,
+        version: version.into(),
+        weight: 65_535,
+        node,
+    };
+    vec![provider("", None), provider("2", Some(node(Role::Leaf)))]
+}
+
+fn status() -> Status {
+    Status {
+        id: ID,
+        network: "twiitr".into(),
+        role: Role::Member,
+        joined: true,
+        addresses: vec!["wss://a/.mesh".into()],
+        predecessor: Some(node(Role::Member)),
+        successors: vec![node(Role::Member)],
+        fingers: vec![],
+        relays: vec![node(Role::Member)],
+        peers: vec![ID],
+        services: vec![Service {
+            name: "check".into(),
+            version: "1".into(),
+            weight: 100,
+        }],
+        objects: 300,
+        counters: vec![("frames".into(), 70_000), ("dropped".into(), 0)],
+    }
+}

@@ -1,0 +1,226 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { describe, test } from "node:test";
+import { InputBatch, type ItemCodec, readItems } from "../src/codec/batch.ts";
+import {
+  CborDecoder,
+  CborEncoder,
+  codeClass,
+  codeNames,
+  codeNumber,
+  codeText,
+  decodeConfig,
+  decodeNode,
+  decodeProviders,
+  decodeRequestHead,
+  decodeResponseHead,
+  decodeStatus,
+  encodeConfig,
+  encodeNode,
+  encodeProviders,
+  encodeRequestHead,
+  encodeResponseHead,
+  encodeStatus,
+  type Input,
+  inputCodec,
+  MeshError,
+  outputCodec,
+  readEntries,
+  readOperations,
+  toHex,
+  Writer,
+  writeEntries,
+  writeOperations,
+} from "../src/codec/index.ts";
+
+interface Vector {
+  value: Record<string, unknown>;
+  hex: string;
+}
+interface Golden {
+  inputs: Vector[];
+  outputs: Vector[];
+  cbor: { value: string; hex: string }[];
+  codes: [number, string, string, string][];
+  operations: string;
+  entries: string;
+  config: string;
+  request: string;
+  response: string;
+  providers: string;
+  node: string;
+  status: string;
+}
+
+const golden = JSON.parse(readFileSync(new URL("golden.json", import.meta.url), "utf8")) as Golden;
+const unhex = (text: string): Uint8Array => Uint8Array.from(Buffer.from(text, "hex"));
+const isMalformed = { name: "BadInput" };
+
+/** A decoded item as the vectors write it: bytes as hex, times as text. */
+function plain(item: object): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(item).map(([name, value]) => {
+      if (value instanceof Uint8Array) return [name, toHex(value)];
+      if (name === "at_ms") return [name, value === Number.POSITIVE_INFINITY ? "never" : String(value)];
+      return [name, value];
+    }),
+  );
+}
+
+function itemsAgree<T extends { type: string }>(codec: ItemCodec<T>, vectors: Vector[]): void {
+  for (const { value, hex } of vectors) {
+    const items = readItems(unhex(hex));
+    assert.equal(items.length, 1);
+    const [item] = items;
+    assert.ok(item);
+    const decoded = codec.decode(item);
+    assert.deepEqual(plain(decoded), value);
+    const writer = new Writer();
+    codec.encode(writer, decoded);
+    assert.equal(toHex(writer.written()), hex, String(value["type"]));
+  }
+}
+
+describe("golden vectors of the boundary", () => {
+  test("every input decodes to its fields and encodes to its bytes", () =>
+    itemsAgree(inputCodec, golden.inputs));
+  test("every output decodes to its fields and encodes to its bytes", () =>
+    itemsAgree(outputCodec, golden.outputs));
+
+  test("integers have their one encoding", () => {
+    for (const { value, hex } of golden.cbor) {
+      assert.equal(toHex(new CborEncoder().uint(BigInt(value)).finish()), hex);
+      assert.equal(new CborDecoder(unhex(hex)).uint64(), BigInt(value));
+    }
+  });
+
+  test("the table of errors is the same", () => {
+    const mirrored = codeNames.map((name) => [
+      codeNumber(name),
+      name,
+      codeClass(codeNumber(name)),
+      codeText(name),
+    ]);
+    assert.deepEqual(mirrored, golden.codes);
+  });
+
+  test("operations and entries", () => {
+    assert.equal(toHex(writeOperations(readOperations(unhex(golden.operations)))), golden.operations);
+    assert.equal(toHex(writeEntries(readEntries(unhex(golden.entries)))), golden.entries);
+    assert.deepEqual(
+      readOperations(unhex(golden.operations)).map(({ value }) => value === null),
+      [false, true, false],
+    );
+  });
+
+  test("configuration, heads and replies", () => {
+    assert.equal(toHex(encodeConfig(decodeConfig(unhex(golden.config)))), golden.config);
+    assert.equal(toHex(encodeRequestHead(decodeRequestHead(unhex(golden.request)))), golden.request);
+    assert.equal(toHex(encodeProviders(decodeProviders(unhex(golden.providers)))), golden.providers);
+    assert.equal(toHex(encodeNode(decodeNode(unhex(golden.node)))), golden.node);
+    assert.equal(toHex(encodeStatus(decodeStatus(unhex(golden.status)))), golden.status);
+    const response = decodeResponseHead(unhex(golden.response));
+    assert.ok(response);
+    assert.equal(toHex(encodeResponseHead(response.head)), golden.response);
+    assert.equal(decodeStatus(unhex(golden.status)).counters["frames"], 70_000);
+  });
+});
+
+describe("bytes that do not follow the layout are refused", () => {
+  test("every truncation of every vector", () => {
+    for (const { hex } of [...golden.inputs, ...golden.outputs]) {
+      const bytes = unhex(hex);
+      for (let length = 1; length < bytes.length; length++) {
+        assert.throws(() => readItems(bytes.subarray(0, length)), isMalformed);
+      }
+    }
+  });
+
+  test("an item with a byte too many or too few", () => {
+    for (const [codec, vectors] of [
+      [inputCodec, golden.inputs],
+      [outputCodec, golden.outputs],
+    ] as const) {
+      for (const { hex } of vectors) {
+        const [item] = readItems(unhex(hex));
+        assert.ok(item);
+        const longer = Uint8Array.from([...item.payload, 0]);
+        assert.throws(() => codec.decode({ kind: item.kind, payload: longer }), isMalformed);
+        if (item.payload.length === 0) continue;
+        const shorter = item.payload.subarray(0, -1);
+        assert.throws(() => codec.decode({ kind: item.kind, payload: shorter }), isMalformed);
+      }
+    }
+  });
+
+  test("an unknown kind, a flag that is neither 0 nor 1, text that is not UTF-8", () => {
+    assert.throws(() => outputCodec.decode({ kind: 99, payload: new Uint8Array() }), isMalformed);
+    assert.throws(() => outputCodec.decode({ kind: 9, payload: Uint8Array.of(1, 0, 0, 0, 2) }), isMalformed);
+    assert.throws(
+      () => outputCodec.decode({ kind: 2, payload: Uint8Array.of(1, 0, 0, 0, 1, 0, 0, 0, 0xff) }),
+      isMalformed,
+    );
+  });
+
+  test("longer forms, indefinite lengths and lengths beyond the input in CBOR", () => {
+    for (const hex of ["1817", "1900ff", "1a0000ffff", "1b00000000ffffffff", "1f", "ff"]) {
+      assert.throws(() => new CborDecoder(unhex(hex)).uint64(), isMalformed, hex);
+    }
+    assert.throws(
+      () => new CborDecoder(unhex("5bffffffffffffffff")).bytes(Number.MAX_SAFE_INTEGER),
+      isMalformed,
+    );
+    assert.throws(() => new CborDecoder(unhex("430102")).bytes(3), isMalformed);
+    assert.throws(() => new CborDecoder(unhex("5f4100ff")).bytes(10), isMalformed);
+    assert.throws(() => new CborDecoder(unhex("9fff")).array(10), isMalformed);
+  });
+
+  test("heads beyond their limits", () => {
+    const huge = encodeRequestHead({ method: "GET", path: `/${"x".repeat(17_000)}`, headers: [] });
+    assert.throws(() => decodeRequestHead(huge), isMalformed);
+    assert.throws(
+      () => decodeRequestHead(encodeRequestHead({ method: "GET", path: "x", headers: [] })),
+      isMalformed,
+    );
+    assert.throws(() => decodeResponseHead(encodeResponseHead({ status: 101, headers: [] })), isMalformed);
+    assert.throws(() => decodeResponseHead(Uint8Array.of(0xff, 0xff, 0xff, 0xff)), isMalformed);
+    const many = Array.from({ length: 129 }, () => ["a", "b"] as const);
+    assert.throws(() => decodeResponseHead(encodeResponseHead({ status: 200, headers: many })), isMalformed);
+  });
+
+  test("the head of an answer that is still incomplete is awaited", () => {
+    const bytes = unhex(golden.response);
+    for (let length = 0; length < bytes.length; length++) {
+      assert.equal(decodeResponseHead(bytes.subarray(0, length)), undefined);
+    }
+  });
+});
+
+describe("batches", () => {
+  test("carry the time and count their items", () => {
+    const batch = new InputBatch<Input>(inputCodec);
+    assert.equal(batch.push({ type: "Join", tag: 1 }), 0);
+    assert.equal(batch.push({ type: "Received", path: 1, frame: new Uint8Array(100_000) }), 1);
+    const bytes = batch.finish(1_790_000_000_000).slice();
+    assert.equal(new DataView(bytes.buffer).getBigUint64(0, true), 1_790_000_000_000n);
+    assert.equal(readItems(bytes.subarray(8)).length, 2);
+    batch.clear();
+    assert.equal(batch.finish(0).length, 8);
+  });
+
+  test("stay as they were when an item cannot be encoded", () => {
+    const batch = new InputBatch<Input>(inputCodec);
+    batch.push({ type: "Join", tag: 1 });
+    const before = toHex(batch.finish(0));
+    assert.throws(() => batch.push({ type: "Entropy", bytes: new Uint8Array(31) }), MeshError);
+    assert.equal(toHex(batch.finish(0)), before);
+    assert.equal(batch.count, 1);
+  });
+});
+
+test("an error of a newer version keeps its number and class", () => {
+  const error = new MeshError(0x05fe);
+  assert.equal(error.name, "Unknown");
+  assert.equal(error.class, "Unreachable");
+  assert.equal(error.code, 0x05fe);
+});
