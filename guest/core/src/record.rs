@@ -133,6 +133,16 @@ impl NodeRecord {
         Ok(record)
     }
 
+    /// The id of the node that a record claims to be of, nothing verified.
+    pub(crate) fn claimed_id(bytes: &[u8], network: &NetworkId) -> Option<PeerId> {
+        let (statement, _) = unsigned(bytes, MAX_RECORD_BYTES).ok()?;
+        let mut decoder = Decoder::new(statement);
+        decoder.array_of(8).ok()?;
+        decoder.uint_max(VERSION).ok()?;
+        decoder.fixed::<32>().ok()?;
+        Some(PeerId::of(&PublicKey(decoder.fixed().ok()?), network))
+    }
+
     fn read_statement(statement: &[u8]) -> Result<(NetworkId, Self), Malformed> {
         let mut decoder = Decoder::new(statement);
         decoder.array_of(8)?;

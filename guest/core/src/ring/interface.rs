@@ -5,9 +5,10 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{Code, LogLevel, Role};
 
+use super::attach::RELAYS;
 use crate::identity::{Identity, NetworkId, PeerId, PublicKey};
 use crate::random::Random;
-use crate::record::NodeRecord;
+use crate::record::{MAX_ADDRESSES, MAX_DOMAIN_BYTES, NodeRecord, addresses_allowed};
 
 /// What a ring is created with
 #[derive(Clone, Debug)]
@@ -26,6 +27,21 @@ pub struct Settings {
     pub allow_private: bool,
     /// Longest time between two updates when nothing changes.
     pub idle_ms: u64,
+}
+
+impl Settings {
+    /// Checks that others will accept a record with these settings.
+    ///
+    /// # Errors
+    /// [`Code::BadAddress`], [`Code::ForbiddenAddress`] or [`Code::BadConfig`].
+    pub fn check(&self) -> Result<(), Code> {
+        addresses_allowed(&self.addresses, self.allow_private)?;
+        let relays = if self.role == Role::Leaf { RELAYS } else { 0 };
+        if self.addresses.len() + relays > MAX_ADDRESSES || self.domain.len() > MAX_DOMAIN_BYTES {
+            return Err(Code::BadConfig);
+        }
+        Ok(())
+    }
 }
 
 /// What every call brings along

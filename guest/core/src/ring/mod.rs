@@ -1,150 +1,357 @@
 //! The ring: who is responsible for which id, and what is stored there (Themis, section 6).
+//!
+//! Chord with Zave's corrections (arXiv 1502.06461): a successor list, a liveness check before a member is adopted,
+//! and defined behaviour from one member up. Lookups are iterative. A [`Ring`] is driven with requests, responses
+//! and the time, and asks for what it needs through [`Action`]s.
 
+mod attach;
+mod find;
 mod interface;
-pub use interface::{Action, Context, Provider, Service, Settings};
+mod leave;
+mod lookup;
+mod maintenance;
+mod message;
+mod mirror;
+mod objects;
+mod persist;
+mod position;
+mod publish;
+mod respond;
+mod routing;
+mod serve;
+mod walk;
 
-use alloc::collections::VecDeque;
+pub use interface::{Action, Context, Provider, Service, Settings};
+pub use message::MAX_MESSAGE_BYTES;
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::String;
 use alloc::vec::Vec;
 
-use selfsame_codec::Code;
+use selfsame_codec::{Code, LogLevel, Role};
 
-use crate::identity::{PeerId, PublicKey};
-use crate::record::NodeRecord;
+use crate::identity::PeerId;
+use crate::record::{MAX_RECORD_LIFE_MS, NodeRecord, addresses_allowed, relay_address};
+
+/// How long before its expiry the own record is signed anew: others always hold one that outlives what they store.
+const RENEW_RECORD_MS: u64 = MAX_RECORD_LIFE_MS / 2;
+
+/// Whether this node takes part
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Out,
+    Joining,
+    In,
+}
+
+/// What a call was made for
+#[derive(Debug)]
+enum Call {
+    /// A step of a walk.
+    Walk {
+        walk: u64,
+    },
+    /// A check whether a neighbour lives.
+    Probe,
+    /// A check whether the predecessor of one that left lives.
+    ProbePredecessor,
+    /// Members told to somebody who may not know them.
+    Hint,
+    Join,
+    Update {
+        via: Option<PeerId>,
+    },
+    /// The mirrors of an object are asked because the responsible member has nothing.
+    Held {
+        command: u32,
+    },
+    Store {
+        object: crate::association::ObjectId,
+    },
+    Mirror,
+    Leave,
+    Attach,
+    /// Nobody waits for the answer.
+    Farewell,
+}
 
 /// One node's part in the ring, as a state machine without sockets, clock or storage
+///
+/// After each call, [`Ring::poll`] is to be called until it gives nothing, and then [`Ring::next_wake_ms`].
 pub struct Ring {
     settings: Settings,
+    phase: Phase,
+    own: Option<NodeRecord>,
     actions: VecDeque<Action>,
+    calls: BTreeMap<u64, (PeerId, Call)>,
+    last_call: u64,
+    book: routing::Book,
+    routing: routing::Routing,
+    objects: objects::Objects,
+    walks: walk::Walks,
+    finds: BTreeMap<u32, find::Find>,
+    maintenance: maintenance::Maintenance,
+    mirrors: mirror::Mirrors,
+    publisher: publish::Publisher,
+    attach: attach::Attach,
+    leaving: Option<leave::Leaving>,
+    persisted: persist::Persisted,
+}
+
+impl core::fmt::Debug for Ring {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Ring")
+            .field("id", &self.settings.id)
+            .field("phase", &self.phase)
+            .field("routing", &self.routing)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Ring {
-    /// A node that is in no ring yet.
-    #[must_use]
-    pub fn new(settings: Settings) -> Self {
-        Self {
-            settings,
-            actions: VecDeque::new(),
-        }
-    }
-
-    /// Takes what was stored under a key that begins with [`Ring::STORE_PREFIX`]; before anything else.
-    ///
-    /// # Errors
-    /// [`Code::StoreCorrupt`] when it does not decode.
-    pub fn load(&mut self, _cx: &mut Context<'_>, _key: &[u8], _value: &[u8]) -> Result<(), Code> {
-        Ok(())
-    }
-
     /// What the keys of [`Action::Put`] and [`Action::Delete`] begin with.
     pub const STORE_PREFIX: &'static [u8] = b"ring/";
 
-    /// Takes a request of the authenticated peer `from`; answered by [`Action::Respond`] with this token.
-    pub fn request(&mut self, _cx: &mut Context<'_>, _from: PeerId, _token: u64, _body: &[u8]) {}
-
-    /// Takes the answer to [`Action::Request`], or why there is none.
-    pub fn response(&mut self, _cx: &mut Context<'_>, _call: u64, _result: Result<&[u8], Code>) {}
-
-    /// A session with a peer is established.
-    pub fn peer_connected(&mut self, _cx: &mut Context<'_>, _peer: PeerId) {}
-
-    /// The last session with a peer ended.
-    pub fn peer_gone(&mut self, _cx: &mut Context<'_>, _peer: PeerId) {}
-
-    /// Does what is due.
-    pub fn tick(&mut self, _cx: &mut Context<'_>) {}
-
-    /// When to call [`Ring::tick`] again at the latest; `u64::MAX` is never.
+    /// A node that is in no ring yet. [`Settings::check`] says beforehand whether others will accept its record.
     #[must_use]
-    pub fn next_wake_ms(&self) -> u64 {
-        u64::MAX
-    }
-
-    /// Joins the ring through bootstraps with which sessions exist; without any, as a ring of one.
-    pub fn join(&mut self, _cx: &mut Context<'_>, _command: u32, _bootstraps: Vec<PeerId>) {}
-
-    /// Hands over what this node is responsible for and leaves.
-    pub fn leave(&mut self, _cx: &mut Context<'_>, _command: u32) {}
-
-    /// Finds the member responsible for an id; answered by [`Action::FoundNode`].
-    pub fn find_node(&mut self, _cx: &mut Context<'_>, _command: u32, _id: [u8; 32]) {}
-
-    /// Finds who serves a name; answered by [`Action::Found`] with at least one provider.
-    pub fn find(&mut self, _cx: &mut Context<'_>, _command: u32, _owner: Option<PublicKey>, _name: &str) {}
-
-    /// Publishes this node as a provider of a name until [`Ring::withdraw`].
-    pub fn publish(&mut self, _cx: &mut Context<'_>, _command: u32, _service: Service) {}
-
-    /// Stops publishing a name.
-    pub fn withdraw(&mut self, _cx: &mut Context<'_>, _command: u32, _owner: Option<PublicKey>, _name: &str) {
-    }
-
-    /// Gives up a command that was not answered yet, without an answer.
-    pub fn cancel(&mut self, _command: u32) {}
-
-    /// The newest record of a peer that was seen, verified and unexpired.
-    #[must_use]
-    pub fn record_of(&self, _peer: &PeerId) -> Option<&NodeRecord> {
-        None
-    }
-
-    /// Takes a verified record, such as the one of a handshake.
-    pub fn learn(&mut self, _cx: &mut Context<'_>, _record: NodeRecord) {}
-
-    /// This node's own record, signed anew when that is due.
-    pub fn own_record(&mut self, _cx: &mut Context<'_>) -> NodeRecord {
-        unreachable!("replaced before use")
-    }
-
-    /// Whether this member relays for that leaf.
-    #[must_use]
-    pub fn relays_for(&self, _peer: &PeerId) -> bool {
-        false
-    }
-
-    /// The member before this one.
-    #[must_use]
-    pub fn predecessor(&self) -> Option<&NodeRecord> {
-        None
-    }
-
-    /// The members after this one, nearest first.
-    #[must_use]
-    pub fn successors(&self) -> Vec<&NodeRecord> {
-        Vec::new()
-    }
-
-    /// Members further away, each once.
-    #[must_use]
-    pub fn fingers(&self) -> Vec<&NodeRecord> {
-        Vec::new()
-    }
-
-    /// Members that relay for this leaf.
-    #[must_use]
-    pub fn relays(&self) -> Vec<&NodeRecord> {
-        Vec::new()
-    }
-
-    /// How many associations this node stores.
-    #[must_use]
-    pub fn objects_len(&self) -> usize {
-        0
-    }
-
-    /// What this node publishes.
-    #[must_use]
-    pub fn services(&self) -> Vec<&Service> {
-        Vec::new()
-    }
-
-    /// Whether this node is in a ring.
-    #[must_use]
-    pub fn is_joined(&self) -> bool {
-        false
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            phase: Phase::Out,
+            own: None,
+            actions: VecDeque::new(),
+            calls: BTreeMap::new(),
+            last_call: 0,
+            book: routing::Book::default(),
+            routing: routing::Routing::new(settings.id),
+            objects: objects::Objects::default(),
+            walks: walk::Walks::default(),
+            finds: BTreeMap::new(),
+            maintenance: maintenance::Maintenance::new(),
+            mirrors: mirror::Mirrors::new(settings.id),
+            publisher: publish::Publisher::default(),
+            attach: attach::Attach::default(),
+            leaving: None,
+            persisted: persist::Persisted::default(),
+            settings,
+        }
     }
 
     /// The next thing to do for the ring; to be called until there is none after each other call.
     pub fn poll(&mut self) -> Option<Action> {
         self.actions.pop_front()
+    }
+
+    /// Does what is due.
+    pub fn tick(&mut self, cx: &mut Context<'_>) {
+        self.tick_walks(cx);
+        if cx.now_ms >= self.maintenance.next_round_ms {
+            self.round(cx);
+        }
+        self.tick_publisher(cx);
+        self.tick_leave(cx);
+    }
+
+    /// When to call [`Ring::tick`] again at the latest; `u64::MAX` is never.
+    #[must_use]
+    pub fn next_wake_ms(&self) -> u64 {
+        self.maintenance
+            .next_round_ms
+            .min(self.walks.next_wake_ms())
+            .min(self.publisher.next_wake_ms())
+            .min(
+                self.leaving
+                    .as_ref()
+                    .map_or(u64::MAX, leave::Leaving::deadline_ms),
+            )
+    }
+
+    /// Gives up a command that was not answered yet, without an answer.
+    pub fn cancel(&mut self, command: u32) {
+        self.finds.remove(&command);
+        self.walks.cancel(command);
+        self.publisher.cancel(command);
+        self.attach.cancel(command);
+        self.maintenance.cancel(command);
+    }
+
+    /// The newest record of a peer that was seen and verified.
+    #[must_use]
+    pub fn record_of(&self, peer: &PeerId) -> Option<&NodeRecord> {
+        self.book.get(peer)
+    }
+
+    /// Takes a verified record, such as the one of a handshake.
+    pub fn learn(&mut self, cx: &mut Context<'_>, record: NodeRecord) {
+        let allowed = addresses_allowed(record.addresses(), self.settings.allow_private);
+        if record.is_current(cx.now_ms) && allowed.is_ok() {
+            self.meet_stranger(cx, record);
+        }
+    }
+
+    /// This node's own record, signed anew when that is due.
+    pub fn own_record(&mut self, cx: &mut Context<'_>) -> &NodeRecord {
+        let due = |record: &NodeRecord| record.expiry_ms() <= cx.now_ms.saturating_add(RENEW_RECORD_MS);
+        if self.own.as_ref().is_none_or(due) {
+            self.renew_record(cx);
+        }
+        self.own.as_ref().expect("it was signed just now")
+    }
+
+    /// Signs a record of what is true now.
+    fn renew_record(&mut self, cx: &mut Context<'_>) {
+        let last_ms = self.own.as_ref().map_or(0, NodeRecord::sequence_ms);
+        let sequence_ms = cx.now_ms.max(last_ms.saturating_add(1));
+        let mut addresses = self.settings.addresses.clone();
+        addresses.extend(self.attach.relays().iter().map(relay_address));
+        let expiry_ms = sequence_ms.saturating_add(MAX_RECORD_LIFE_MS);
+        let (role, domain) = (self.settings.role, &self.settings.domain);
+        // Settings outside the limits are left out rather than letting the node fail: nobody would accept them.
+        let record = NodeRecord::sign(cx.identity, role, &addresses, domain, sequence_ms, expiry_ms)
+            .or_else(|_| NodeRecord::sign(cx.identity, role, &[], "", sequence_ms, expiry_ms));
+        self.own = Some(record.expect("a record without addresses is within all limits"));
+    }
+
+    /// The own record as it is sent.
+    fn own_bytes(&mut self, cx: &mut Context<'_>) -> Vec<u8> {
+        self.own_record(cx).encoded().to_vec()
+    }
+
+    /// The member before this one.
+    #[must_use]
+    pub fn predecessor(&self) -> Option<&NodeRecord> {
+        self.book.get(&self.routing.predecessor()?)
+    }
+
+    /// The members after this one, nearest first.
+    #[must_use]
+    pub fn successors(&self) -> Vec<&NodeRecord> {
+        self.records(self.routing.successors())
+    }
+
+    /// Members further away, each once.
+    #[must_use]
+    pub fn fingers(&self) -> Vec<&NodeRecord> {
+        let mut fingers: Vec<PeerId> = self.routing.fingers().copied().collect();
+        fingers.sort_unstable();
+        fingers.dedup();
+        self.records(&fingers)
+    }
+
+    /// Members that relay for this leaf.
+    #[must_use]
+    pub fn relays(&self) -> Vec<&NodeRecord> {
+        self.records(self.attach.relays())
+    }
+
+    fn records(&self, peers: &[PeerId]) -> Vec<&NodeRecord> {
+        peers.iter().filter_map(|peer| self.book.get(peer)).collect()
+    }
+
+    /// Whether this member relays for that leaf.
+    #[must_use]
+    pub fn relays_for(&self, peer: &PeerId) -> bool {
+        self.attach.has_leaf(peer)
+    }
+
+    /// How many associations this node stores.
+    #[must_use]
+    pub fn objects_len(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// What this node publishes.
+    #[must_use]
+    pub fn services(&self) -> Vec<&Service> {
+        self.publisher.services()
+    }
+
+    /// Whether this node is in a ring.
+    #[must_use]
+    pub fn is_joined(&self) -> bool {
+        self.phase == Phase::In
+    }
+
+    fn me(&self) -> PeerId {
+        self.settings.id
+    }
+
+    fn is_member(&self) -> bool {
+        self.settings.role == Role::Member
+    }
+
+    /// Whether this member answers for its part of the circle. While it joins it does: members that start at the same
+    /// time through each other would otherwise wait for ever.
+    fn serves(&self) -> bool {
+        self.is_member() && self.phase != Phase::Out
+    }
+
+    /// Sends a request.
+    fn call(&mut self, to: PeerId, call: Call, request: &message::Request<'_>, timeout_ms: u32) {
+        self.call_encoded(to, call, request.encode(), timeout_ms);
+    }
+
+    fn call_encoded(&mut self, to: PeerId, call: Call, body: Vec<u8>, timeout_ms: u32) {
+        self.last_call += 1;
+        self.calls.insert(self.last_call, (to, call));
+        self.actions.push_back(Action::Request {
+            call: self.last_call,
+            to,
+            body,
+            timeout_ms,
+        });
+    }
+
+    fn done(&mut self, command: u32) {
+        self.actions.push_back(Action::Done { command });
+    }
+
+    fn fail(&mut self, command: u32, code: Code) {
+        self.actions.push_back(Action::Failed { command, code });
+    }
+
+    fn log(&mut self, level: LogLevel, code: Code, text: String) {
+        self.actions.push_back(Action::Log { level, code, text });
+    }
+
+    /// Reads a record that a peer sent, verifies it, and keeps it.
+    fn meet_bytes(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Result<NodeRecord, Code> {
+        let record = self.verify_record(bytes, cx.now_ms)?;
+        self.meet(record.clone());
+        Ok(record)
+    }
+
+    /// Reads a record that a peer sent, and verifies it unless exactly this one is known.
+    fn verify_record(&self, bytes: &[u8], now_ms: u64) -> Result<NodeRecord, Code> {
+        let network = &self.settings.network;
+        let known = NodeRecord::claimed_id(bytes, network).and_then(|id| self.book.get(&id));
+        if let Some(known) = known.filter(|known| known.encoded() == bytes && known.is_current(now_ms)) {
+            return Ok(known.clone());
+        }
+        let record = NodeRecord::decode_verified(bytes, network, now_ms)?;
+        addresses_allowed(record.addresses(), self.settings.allow_private)?;
+        Ok(record)
+    }
+
+    /// Keeps a verified record; says whether its node was unknown.
+    fn meet(&mut self, record: NodeRecord) -> bool {
+        if record.id() == self.me() {
+            return false;
+        }
+        let (routing, attach) = (&self.routing, &self.attach);
+        self.book
+            .insert(record, |peer| routing.contains(peer) || attach.needs(peer))
+    }
+
+    /// Reads a list of members; what does not verify is left out.
+    fn meet_members(&mut self, cx: &mut Context<'_>, list: &[&[u8]]) -> Vec<PeerId> {
+        let mut members = Vec::with_capacity(list.len());
+        for bytes in list {
+            match self.meet_bytes(cx, bytes) {
+                Ok(record) if record.role() == Role::Member => members.push(record.id()),
+                Ok(_) => {}
+                Err(code) => self.log(LogLevel::Debug, code, "a record in a list was left out".into()),
+            }
+        }
+        members
     }
 }

@@ -1,0 +1,194 @@
+//! Leaves: nodes that nobody can dial attach to two members, which relay to them.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use selfsame_codec::Code;
+
+use super::lookup::Owner;
+use super::message::Request;
+use super::position::distance;
+use super::walk::Purpose;
+use super::{Action, Call, Context, Phase, Ring};
+use crate::identity::PeerId;
+
+/// Members that a leaf attaches to: one may die.
+pub(super) const RELAYS: usize = 2;
+/// Most leaves of one member: each costs a session.
+pub(super) const MAX_LEAVES: usize = 1024;
+/// How long an attachment may take, dialling included.
+const ATTACH_TIMEOUT_MS: u32 = 5_000;
+
+/// What a leaf knows of its members, and a member of its leaves
+#[derive(Debug, Default)]
+pub(super) struct Attach {
+    relays: Vec<PeerId>,
+    asking: BTreeSet<PeerId>,
+    tried: BTreeSet<PeerId>,
+    bootstraps: Vec<PeerId>,
+    command: Option<u32>,
+    leaves: BTreeSet<PeerId>,
+}
+
+impl Attach {
+    pub(super) fn relays(&self) -> &[PeerId] {
+        &self.relays
+    }
+
+    pub(super) fn is_relay(&self, peer: &PeerId) -> bool {
+        self.relays.contains(peer)
+    }
+
+    pub(super) fn has_leaf(&self, peer: &PeerId) -> bool {
+        self.leaves.contains(peer)
+    }
+
+    /// Whether the record of a peer is needed.
+    pub(super) fn needs(&self, peer: &PeerId) -> bool {
+        self.is_relay(peer) || self.has_leaf(peer) || self.bootstraps.contains(peer)
+    }
+
+    pub(super) fn cancel(&mut self, command: u32) {
+        if self.command == Some(command) {
+            self.command = None;
+        }
+    }
+
+    pub(super) fn take_leaf(&mut self, peer: PeerId) -> Result<bool, Code> {
+        if self.leaves.len() >= MAX_LEAVES && !self.leaves.contains(&peer) {
+            return Err(Code::TooManySessions);
+        }
+        Ok(self.leaves.insert(peer))
+    }
+
+    /// Says whether it was attached.
+    pub(super) fn drop_leaf(&mut self, peer: &PeerId) -> bool {
+        self.leaves.remove(peer)
+    }
+}
+
+impl Ring {
+    pub(super) fn join_as_leaf(&mut self, cx: &mut Context<'_>, command: u32, bootstraps: Vec<PeerId>) {
+        self.attach.command = Some(command);
+        self.attach.bootstraps = bootstraps;
+        self.attach.tried.clear();
+        self.look_for_members(cx);
+    }
+
+    /// Looks the own position up, which shows members near it: leaves spread over the ring.
+    fn look_for_members(&mut self, cx: &mut Context<'_>) {
+        let mut start = self.attach.bootstraps.clone();
+        start.extend(self.known_members());
+        let me = self.me().0;
+        self.walk_from(cx, me, &start, Purpose::Attach);
+    }
+
+    pub(super) fn members_found(&mut self, cx: &mut Context<'_>, result: Result<Owner, Code>) {
+        match result {
+            Ok(_) => self.fill_relays(cx),
+            Err(_) => self.no_more_members(cx),
+        }
+    }
+
+    /// Attaches to the nearest known members until there are enough.
+    fn fill_relays(&mut self, cx: &mut Context<'_>) {
+        let me = self.me();
+        let mut members = self.known_members();
+        members.extend(&self.attach.bootstraps);
+        members.retain(|peer| {
+            let attach = &self.attach;
+            !attach.is_relay(peer) && !attach.asking.contains(peer) && !attach.tried.contains(peer)
+        });
+        members.sort_unstable_by_key(|peer| distance(&me.0, &peer.0));
+        members.dedup();
+        let missing = RELAYS.saturating_sub(self.attach.relays.len() + self.attach.asking.len());
+        let record = self.own_bytes(cx);
+        for peer in members.into_iter().take(missing) {
+            self.attach.asking.insert(peer);
+            let request = Request::Attach { record: &record };
+            self.call(peer, Call::Attach, &request, ATTACH_TIMEOUT_MS);
+        }
+        if self.attach.asking.is_empty() {
+            self.no_more_members(cx);
+        }
+    }
+
+    /// Nobody is left to ask: what there is must do, until the next round.
+    fn no_more_members(&mut self, cx: &mut Context<'_>) {
+        if !self.attach.relays.is_empty() {
+            self.leaf_joined(cx);
+        } else if self.phase == Phase::Joining && self.attach.asking.is_empty() {
+            self.phase = Phase::Out;
+            if let Some(command) = self.attach.command.take() {
+                self.fail(command, Code::NoBootstrap);
+            }
+        }
+    }
+
+    pub(super) fn attached(&mut self, cx: &mut Context<'_>, peer: PeerId) {
+        self.attach.asking.remove(&peer);
+        if self.phase == Phase::Out || self.attach.is_relay(&peer) {
+            return;
+        }
+        self.attach.relays.push(peer);
+        self.relays_changed(cx);
+        if self.attach.relays.len() >= RELAYS {
+            self.leaf_joined(cx);
+        } else if self.attach.asking.is_empty() {
+            self.fill_relays(cx);
+        }
+    }
+
+    pub(super) fn attach_failed(&mut self, cx: &mut Context<'_>, peer: PeerId) {
+        self.attach.asking.remove(&peer);
+        self.attach.tried.insert(peer);
+        if self.phase != Phase::Out {
+            self.fill_relays(cx);
+        }
+    }
+
+    fn leaf_joined(&mut self, cx: &mut Context<'_>) {
+        if self.phase == Phase::Joining {
+            self.phase = Phase::In;
+            self.maintenance.next_round_ms = cx.now_ms.saturating_add(self.settings.idle_ms);
+            self.actions.push_back(Action::Changed);
+            self.publisher_may_start(cx);
+        }
+        if let Some(command) = self.attach.command.take() {
+            self.done(command);
+        }
+    }
+
+    /// The record names the relays, so it and all that holds it are signed anew.
+    fn relays_changed(&mut self, cx: &mut Context<'_>) {
+        self.renew_record(cx);
+        if self.phase == Phase::In {
+            self.actions.push_back(Action::Changed);
+            self.refresh_publications(cx);
+        }
+    }
+
+    /// A relay's session ended: another one takes its place.
+    pub(super) fn relay_gone(&mut self, cx: &mut Context<'_>, peer: PeerId) {
+        self.attach.relays.retain(|relay| *relay != peer);
+        self.attach.tried = [peer].into();
+        self.relays_changed(cx);
+        self.fill_relays(cx);
+    }
+
+    /// Part of each round of a leaf.
+    pub(super) fn keep_relays(&mut self, cx: &mut Context<'_>) {
+        if self.attach.relays.len() < RELAYS {
+            self.attach.tried.clear();
+            self.look_for_members(cx);
+        }
+    }
+
+    /// Tells the relays good-bye.
+    pub(super) fn detach_all(&mut self) {
+        for peer in core::mem::take(&mut self.attach.relays) {
+            self.call(peer, Call::Farewell, &Request::Detach, ATTACH_TIMEOUT_MS);
+        }
+        self.attach.asking.clear();
+    }
+}

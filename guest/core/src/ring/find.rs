@@ -1,0 +1,195 @@
+//! Finding who serves a name: the name's objects one after the other until a publisher is found.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use selfsame_codec::{Code, LogLevel};
+
+use super::lookup::Owner;
+use super::message::{EntryBytes, Hop, Request};
+use super::walk::{Purpose, STEP_TIMEOUT_MS};
+use super::{Action, Call, Context, Phase, Provider, Ring};
+use crate::association::{Association, MAX_REPLICAS, ObjectId};
+use crate::grant::check_name;
+use crate::identity::{PeerId, PublicKey};
+use crate::record::NodeRecord;
+
+/// Mirrors asked when the responsible member has nothing: it may have come a moment ago.
+const MIRRORS_ASKED: usize = 2;
+/// Most finds at a time.
+const MAX_FINDS: usize = 1024;
+
+/// State of one find
+#[derive(Debug)]
+pub(super) struct Find {
+    owner: Option<PublicKey>,
+    name: String,
+    r: u8,
+    /// Who was asked on the way to earlier siblings: a member that lies or drops is not to stand in every way.
+    avoided: Vec<PeerId>,
+    mirrors: Vec<PeerId>,
+    /// The newest sequence of each publisher, and the provider it stands for unless it withdrew.
+    found: BTreeMap<PeerId, (u64, Option<Provider>)>,
+    error: Option<Code>,
+    was_answered: bool,
+}
+
+impl Ring {
+    /// Finds the member responsible for an id; answered by [`Action::FoundNode`].
+    pub fn find_node(&mut self, cx: &mut Context<'_>, command: u32, id: [u8; 32]) {
+        if self.phase != Phase::In {
+            self.fail(command, Code::NotJoined);
+            return;
+        }
+        self.walk(cx, id, false, Purpose::FindNode { command }, Vec::new());
+    }
+
+    /// Finds who serves a name; answered by [`Action::Found`] with at least one provider.
+    pub fn find(&mut self, cx: &mut Context<'_>, command: u32, owner: Option<PublicKey>, name: &str) {
+        let refusal = match check_name(name) {
+            Err(code) => Some(code),
+            Ok(()) if self.phase != Phase::In => Some(Code::NotJoined),
+            Ok(()) if self.finds.len() >= MAX_FINDS => Some(Code::TooManyRequests),
+            Ok(()) => None,
+        };
+        if let Some(code) = refusal {
+            self.fail(command, code);
+            return;
+        }
+        self.finds.insert(
+            command,
+            Find {
+                owner,
+                name: name.into(),
+                r: 0,
+                avoided: Vec::new(),
+                mirrors: Vec::new(),
+                found: BTreeMap::new(),
+                error: None,
+                was_answered: false,
+            },
+        );
+        self.look(cx, command);
+    }
+
+    fn look(&mut self, cx: &mut Context<'_>, command: u32) {
+        if let Some(find) = self.finds.get(&command) {
+            let object = ObjectId::of(&self.settings.network, find.owner.as_ref(), &find.name, find.r);
+            let avoided = find.avoided.clone();
+            self.walk(cx, object.0, true, Purpose::Find { command }, avoided);
+        }
+    }
+
+    /// The responsible member answered, or there is none that can be reached: then those next to it may have copies.
+    pub(super) fn object_found(
+        &mut self,
+        cx: &mut Context<'_>,
+        command: u32,
+        result: Result<Owner, Code>,
+        asked: Vec<PeerId>,
+    ) {
+        let me = self.me();
+        let Some(find) = self.finds.get_mut(&command) else {
+            return;
+        };
+        let (entries, mut mirrors) = match result {
+            Ok(owner) => {
+                find.was_answered = true;
+                (owner.entries, owner.successors)
+            }
+            Err(code) => {
+                find.error = Some(code);
+                (Vec::new(), asked.iter().take(MIRRORS_ASKED).copied().collect())
+            }
+        };
+        find.avoided.extend(asked);
+        mirrors.retain(|peer| *peer != me);
+        mirrors.truncate(MIRRORS_ASKED);
+        mirrors.reverse();
+        find.mirrors = if entries.is_empty() { mirrors } else { Vec::new() };
+        let entries: Vec<EntryBytes<'_>> = entries
+            .iter()
+            .map(|(association, record)| EntryBytes { association, record })
+            .collect();
+        self.take_found(cx, command, &entries);
+    }
+
+    pub(super) fn mirror_answered(&mut self, cx: &mut Context<'_>, command: u32, hop: &Hop<'_>) {
+        self.take_found(cx, command, &hop.entries);
+    }
+
+    /// Keeps what verifies, and ends the find if a provider is among it.
+    fn take_found(&mut self, cx: &mut Context<'_>, command: u32, entries: &[EntryBytes<'_>]) {
+        for entry in entries {
+            match self.verify_entry(cx, entry) {
+                Ok((association, record)) => self.keep_found(command, &association, record),
+                Err(code) => self.log(LogLevel::Debug, code, "an association was left out".into()),
+            }
+        }
+        let providers: Vec<Provider> = match self.finds.get(&command) {
+            Some(find) => find
+                .found
+                .values()
+                .filter_map(|(_, found)| found.clone())
+                .collect(),
+            None => return,
+        };
+        if providers.is_empty() {
+            self.next_mirror(cx, command);
+            return;
+        }
+        self.finds.remove(&command);
+        self.actions.push_back(Action::Found { command, providers });
+    }
+
+    fn keep_found(&mut self, command: u32, association: &Association, record: NodeRecord) {
+        let network = self.settings.network;
+        let Some(find) = self.finds.get_mut(&command) else {
+            return;
+        };
+        let (leaf, publisher) = (association.leaf(), association.publisher());
+        let object = ObjectId::of(&network, find.owner.as_ref(), &find.name, find.r);
+        let sequence_ms = association.validity().sequence_ms;
+        let is_older = |known: &(u64, Option<Provider>)| known.0 >= sequence_ms;
+        if association.object() != object || find.found.get(&publisher).is_some_and(is_older) {
+            return;
+        }
+        let provider = (!leaf.withdrawn).then(|| Provider {
+            peer: publisher,
+            public: association.public(),
+            version: leaf.version.clone(),
+            weight: leaf.weight,
+            owner: leaf.owner,
+            record: Some(record.clone()),
+        });
+        find.found.insert(publisher, (sequence_ms, provider));
+        self.meet(record);
+    }
+
+    /// Asks the next mirror for what it holds, or goes on to the next sibling object.
+    pub(super) fn next_mirror(&mut self, cx: &mut Context<'_>, command: u32) {
+        let Some(find) = self.finds.get_mut(&command) else {
+            return;
+        };
+        let object = ObjectId::of(&self.settings.network, find.owner.as_ref(), &find.name, find.r);
+        if let Some(peer) = find.mirrors.pop() {
+            let request = Request::Find {
+                object: object.0,
+                held: true,
+            };
+            self.call(peer, Call::Held { command }, &request, STEP_TIMEOUT_MS);
+        } else if find.r < MAX_REPLICAS {
+            find.r += 1;
+            find.found.clear();
+            self.look(cx, command);
+        } else {
+            let code = match find.error {
+                Some(code) if !find.was_answered => code,
+                _ => Code::NoProvider,
+            };
+            self.finds.remove(&command);
+            self.fail(command, code);
+        }
+    }
+}

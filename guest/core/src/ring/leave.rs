@@ -1,0 +1,120 @@
+//! Leaving in good order: what this node publishes is withdrawn, what it stores goes to its successor.
+
+use alloc::vec::Vec;
+
+use super::message::Request;
+use super::objects::Key;
+use super::{Action, Call, Context, Phase, Ring};
+use crate::identity::PeerId;
+use crate::record::NodeRecord;
+
+/// How long leaving may take altogether.
+const LEAVE_TIMEOUT_MS: u64 = 8_000;
+/// How long the successor may take to store one message of entries.
+const HAND_OVER_TIMEOUT_MS: u32 = 3_000;
+
+/// State of a leave
+#[derive(Debug)]
+pub(super) struct Leaving {
+    command: u32,
+    keys: Vec<Key>,
+    /// Successors that may take the objects, the nearest last.
+    heirs: Vec<PeerId>,
+    deadline_ms: u64,
+}
+
+impl Leaving {
+    pub(super) fn deadline_ms(&self) -> u64 {
+        self.deadline_ms
+    }
+}
+
+impl Ring {
+    /// Hands over what this node is responsible for and leaves.
+    pub fn leave(&mut self, cx: &mut Context<'_>, command: u32) {
+        if self.phase == Phase::Out {
+            self.done(command);
+            return;
+        }
+        self.bid_farewell_to_holders(cx);
+        if !self.is_member() {
+            self.detach_all();
+            self.depart(cx, command);
+            return;
+        }
+        let heirs: Vec<PeerId> = self.routing.successors().iter().rev().copied().collect();
+        let start = self.routing.range_start();
+        let keys = self.objects.keys_in(&start, &self.me().0);
+        if let Some(predecessor) = self.routing.predecessor()
+            && heirs.last() != Some(&predecessor)
+        {
+            let body = self.leave_message(cx, &mut Vec::new());
+            self.call_encoded(predecessor, Call::Farewell, body, HAND_OVER_TIMEOUT_MS);
+        }
+        self.leaving = Some(Leaving {
+            command,
+            keys,
+            heirs,
+            deadline_ms: cx.now_ms.saturating_add(LEAVE_TIMEOUT_MS),
+        });
+        self.hand_over(cx);
+    }
+
+    /// Sends the next message of entries, or ends.
+    fn hand_over(&mut self, cx: &mut Context<'_>) {
+        let Some(mut leaving) = self.leaving.take() else {
+            return;
+        };
+        let Some(heir) = leaving.heirs.last().copied() else {
+            self.depart(cx, leaving.command);
+            return;
+        };
+        let body = self.leave_message(cx, &mut leaving.keys);
+        self.call_encoded(heir, Call::Leave, body, HAND_OVER_TIMEOUT_MS);
+        self.leaving = Some(leaving);
+    }
+
+    fn leave_message(&mut self, cx: &mut Context<'_>, keys: &mut Vec<Key>) -> Vec<u8> {
+        let record = self.own_bytes(cx);
+        let request = Request::Leave {
+            record: &record,
+            predecessor: self.predecessor().map(NodeRecord::encoded),
+            successors: self.book.encoded(self.routing.successors()),
+            entries: self.objects.take_chunk(keys),
+        };
+        request.encode()
+    }
+
+    /// An heir answered, or did not: then the next one gets what is left, and the mirrors have the rest.
+    pub(super) fn left_one(&mut self, cx: &mut Context<'_>, answered: bool) {
+        let Some(leaving) = &mut self.leaving else {
+            return;
+        };
+        if !answered {
+            leaving.heirs.pop();
+        } else if leaving.keys.is_empty() {
+            leaving.heirs.clear();
+        }
+        self.hand_over(cx);
+    }
+
+    pub(super) fn tick_leave(&mut self, cx: &mut Context<'_>) {
+        if let Some(leaving) = self.leaving.take_if(|leaving| leaving.deadline_ms <= cx.now_ms) {
+            self.depart(cx, leaving.command);
+        }
+    }
+
+    fn depart(&mut self, cx: &mut Context<'_>, command: u32) {
+        self.phase = Phase::Out;
+        self.routing.clear();
+        self.maintenance.stop();
+        self.walks.clear();
+        self.drop_objects(cx);
+        self.forget_neighbours();
+        for find in core::mem::take(&mut self.finds).into_keys() {
+            self.fail(find, selfsame_codec::Code::NotJoined);
+        }
+        self.actions.push_back(Action::Changed);
+        self.done(command);
+    }
+}

@@ -1,0 +1,548 @@
+//! Joining, and keeping neighbours right while others come and go.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use selfsame_codec::{Code, LogLevel, Role};
+
+use super::lookup::Owner;
+use super::message::{Request, Updated, encode_joined};
+use super::position::{distance, in_open, plus_power};
+use super::walk::Purpose;
+use super::{Action, Call, Context, Phase, Ring};
+use crate::identity::PeerId;
+use crate::record::NodeRecord;
+
+/// First interval between updates after a change; it doubles with each quiet round.
+const FAST_MS: u64 = 500;
+/// How long a neighbour may take to answer, dialling included.
+const ANSWER_TIMEOUT_MS: u32 = 3_000;
+/// How long a neighbour that was late once may take to answer at all.
+const PROBE_TIMEOUT_MS: u32 = 1_500;
+/// Silence after which the predecessor is asked whether it lives when somebody else claims its place.
+const DOUBT_MS: u64 = 3_000;
+/// Most updates in flight: one to the successor, the rest to members that may be closer.
+const MAX_UPDATING: usize = 16;
+/// Most newcomers whose place is looked up at a time.
+const MAX_NEWCOMERS: usize = 256;
+/// Most remembered members that a joining node asks beside its bootstraps.
+const MAX_REMEMBERED: usize = 8;
+/// Most members after its successor that a newcomer is told of.
+const MAX_FALLBACKS: usize = 3;
+/// Rounds between two looks into what may be another ring.
+const MERGE_EVERY: u64 = 4;
+/// Most merges at a time.
+const MAX_MERGES: usize = 4;
+
+#[derive(Debug, Default)]
+struct Joining {
+    command: Option<u32>,
+    /// Who was asked and has not answered.
+    outstanding: BTreeSet<PeerId>,
+    /// Members to begin with if the nearest one does not answer, the nearest last.
+    candidates: Vec<PeerId>,
+}
+
+/// Timers and calls of the upkeep
+#[derive(Debug)]
+pub(super) struct Maintenance {
+    pub(super) next_round_ms: u64,
+    interval_ms: u64,
+    rounds: u64,
+    joining: Joining,
+    newcomers: BTreeMap<u64, PeerId>,
+    updating: BTreeSet<PeerId>,
+    probing: BTreeSet<PeerId>,
+    predecessor_heard_ms: u64,
+    finger: u8,
+}
+
+impl Maintenance {
+    pub(super) fn new() -> Self {
+        Self {
+            next_round_ms: u64::MAX,
+            interval_ms: FAST_MS,
+            rounds: 0,
+            joining: Joining::default(),
+            newcomers: BTreeMap::new(),
+            updating: BTreeSet::new(),
+            probing: BTreeSet::new(),
+            predecessor_heard_ms: 0,
+            finger: u8::MAX,
+        }
+    }
+
+    pub(super) fn newcomer(&self, token: u64) -> Option<PeerId> {
+        self.newcomers.get(&token).copied()
+    }
+
+    pub(super) fn probed(&mut self, peer: &PeerId) {
+        self.probing.remove(peer);
+    }
+
+    pub(super) fn cancel(&mut self, command: u32) {
+        if self.joining.command == Some(command) {
+            self.joining.command = None;
+        }
+    }
+
+    /// Makes the next rounds follow quickly.
+    fn hurry(&mut self, now_ms: u64) {
+        self.interval_ms = FAST_MS;
+        self.next_round_ms = self.next_round_ms.min(now_ms.saturating_add(FAST_MS));
+    }
+}
+
+impl Ring {
+    /// Joins the ring through bootstraps with which sessions exist; without any, as a ring of one.
+    pub fn join(&mut self, cx: &mut Context<'_>, command: u32, bootstraps: Vec<PeerId>) {
+        if self.phase == Phase::In {
+            self.done(command);
+            return;
+        }
+        self.phase = Phase::Joining;
+        self.forget_neighbours_without_record();
+        if !self.is_member() {
+            self.join_as_leaf(cx, command, bootstraps);
+            return;
+        }
+        if bootstraps.is_empty() && self.routing.successor().is_none() {
+            self.maintenance.joining.command = Some(command);
+            self.joined(cx);
+            self.look_for_others(cx);
+            return;
+        }
+        let mut asked: BTreeSet<PeerId> = bootstraps.into_iter().collect();
+        let remembered = self.known_members();
+        asked.extend(remembered.into_iter().take(MAX_REMEMBERED));
+        asked.remove(&self.me());
+        self.maintenance.joining = Joining {
+            command: Some(command),
+            outstanding: asked.clone(),
+            candidates: Vec::new(),
+        };
+        let record = self.own_bytes(cx);
+        for peer in &asked {
+            let request = Request::Join { record: &record };
+            // The bootstrap looks the place up before it answers.
+            self.call(*peer, Call::Join, &request, 3 * ANSWER_TIMEOUT_MS);
+        }
+        // One that was here before takes up its place: its neighbours may still be there.
+        if self.routing.successor().is_some() {
+            self.stabilise(cx);
+        }
+        self.go_on_joining(cx);
+    }
+
+    /// Members of which a record is known and nothing bad.
+    pub(super) fn known_members(&self) -> Vec<PeerId> {
+        let members = self.book.iter();
+        members
+            .filter(|record| record.role() == Role::Member && !self.routing.is_dead(&record.id()))
+            .map(NodeRecord::id)
+            .collect()
+    }
+
+    /// A bootstrap looks up who follows a newcomer.
+    pub(super) fn serve_join(
+        &mut self,
+        cx: &mut Context<'_>,
+        token: u64,
+        newcomer: PeerId,
+    ) -> Result<(), Code> {
+        if self.maintenance.newcomers.len() >= MAX_NEWCOMERS {
+            return Err(Code::TooManyRequests);
+        }
+        self.maintenance.newcomers.insert(token, newcomer);
+        // The position after its own: a node that comes back would otherwise find itself.
+        let target = plus_power(&newcomer.0, 0);
+        self.walk(cx, target, false, Purpose::JoinFor { token }, Vec::new());
+        Ok(())
+    }
+
+    pub(super) fn place_for_newcomer_found(
+        &mut self,
+        cx: &mut Context<'_>,
+        token: u64,
+        result: Result<Owner, Code>,
+    ) {
+        let newcomer = self.maintenance.newcomers.remove(&token);
+        // Should the lookup have failed, the newcomer begins here and is led back by one predecessor after the other.
+        let mut peers = Vec::new();
+        if let Ok(owner) = result {
+            peers.push(owner.peer);
+            peers.extend(owner.successors.into_iter().take(MAX_FALLBACKS));
+        }
+        peers.retain(|peer| Some(*peer) != newcomer && *peer != self.me());
+        let own = self.own_bytes(cx);
+        let mut nodes = self.book.encoded(&peers);
+        nodes.push(&own);
+        let body = encode_joined(&nodes);
+        self.respond(token, body);
+    }
+
+    /// A bootstrap named the newcomer's successor: it counts once it has answered an update itself.
+    pub(super) fn join_answered(&mut self, cx: &mut Context<'_>, peer: PeerId, members: &[PeerId]) {
+        let me = self.me().0;
+        let candidates = &mut self.maintenance.joining.candidates;
+        candidates.extend(members);
+        candidates.sort_unstable_by(|a, b| distance(&me, &b.0).cmp(&distance(&me, &a.0)));
+        candidates.dedup();
+        self.join_failed(cx, peer);
+    }
+
+    pub(super) fn join_failed(&mut self, cx: &mut Context<'_>, peer: PeerId) {
+        self.maintenance.joining.outstanding.remove(&peer);
+        self.go_on_joining(cx);
+    }
+
+    /// Goes on with the next member that may be the successor, or gives up when nobody is left who could answer.
+    fn go_on_joining(&mut self, cx: &mut Context<'_>) {
+        while self.phase == Phase::Joining && self.maintenance.updating.is_empty() {
+            match self.maintenance.joining.candidates.pop() {
+                Some(peer) => self.consider(cx, peer, None),
+                None => break,
+            }
+        }
+        let is_waiting =
+            !self.maintenance.joining.outstanding.is_empty() || !self.maintenance.updating.is_empty();
+        if self.phase != Phase::Joining || is_waiting {
+            return;
+        }
+        // Somebody else joined through this node in the meantime: then there is a ring.
+        if self.routing.predecessor().is_some() {
+            self.joined(cx);
+            return;
+        }
+        self.phase = Phase::Out;
+        self.routing.clear();
+        if let Some(command) = self.maintenance.joining.command.take() {
+            self.fail(command, Code::NoBootstrap);
+        }
+    }
+
+    /// This node is in the ring from now on.
+    fn joined(&mut self, cx: &mut Context<'_>) {
+        self.phase = Phase::In;
+        self.maintenance.joining.candidates.clear();
+        if let Some(command) = self.maintenance.joining.command.take() {
+            self.done(command);
+        }
+        self.ring_changed(cx);
+        self.publisher_may_start(cx);
+    }
+
+    /// Something about the neighbours changed.
+    pub(super) fn ring_changed(&mut self, cx: &mut Context<'_>) {
+        self.actions.push_back(Action::Changed);
+        self.maintenance.hurry(cx.now_ms);
+        self.sync_mirrors();
+        self.check_publications_soon(cx);
+    }
+
+    /// Does the upkeep that is due, and says when the next one is.
+    pub(super) fn round(&mut self, cx: &mut Context<'_>) {
+        self.routing.forget_dead(cx.now_ms);
+        self.book.expire(cx.now_ms);
+        self.expire_objects(cx.now_ms);
+        let interval_ms = self.maintenance.interval_ms;
+        self.maintenance.next_round_ms = cx.now_ms.saturating_add(interval_ms);
+        self.maintenance.interval_ms = interval_ms.saturating_mul(2).min(self.settings.idle_ms.max(1));
+        self.maintenance.rounds += 1;
+        if self.phase != Phase::In {
+            self.maintenance.next_round_ms = u64::MAX;
+            return;
+        }
+        if self.is_member() {
+            self.stabilise(cx);
+            self.doubt_predecessor(cx, self.settings.idle_ms.saturating_mul(3) / 2);
+            self.fix_finger(cx);
+            if self.maintenance.rounds % MERGE_EVERY == 0 {
+                self.look_for_others(cx);
+            }
+            self.sync_mirrors();
+        } else {
+            self.keep_relays(cx);
+        }
+        self.keep_publications(cx);
+        self.persist_routes(cx);
+    }
+
+    /// Asks the successor whether it still is the successor (Themis: update).
+    pub(super) fn stabilise(&mut self, cx: &mut Context<'_>) {
+        match self.routing.successor().or_else(|| self.routing.predecessor()) {
+            Some(peer) => self.update(cx, peer, None),
+            None => self.look_for_others(cx),
+        }
+    }
+
+    fn update(&mut self, cx: &mut Context<'_>, peer: PeerId, via: Option<PeerId>) {
+        if self.maintenance.updating.len() >= MAX_UPDATING || !self.maintenance.updating.insert(peer) {
+            return;
+        }
+        let record = self.own_bytes(cx);
+        let request = Request::Update {
+            record: &record,
+            wants_objects: self.routing.successor() != Some(peer),
+        };
+        self.call(peer, Call::Update { via }, &request, ANSWER_TIMEOUT_MS);
+    }
+
+    /// Asks a member that may be a closer successor; it is adopted when it answers.
+    fn consider(&mut self, cx: &mut Context<'_>, peer: PeerId, via: Option<PeerId>) {
+        if self.serves() && self.routing.succeeds_better(&peer) && !self.routing.is_dead(&peer) {
+            self.update(cx, peer, via);
+        }
+    }
+
+    pub(super) fn update_answered(
+        &mut self,
+        cx: &mut Context<'_>,
+        peer: PeerId,
+        via: Option<PeerId>,
+        updated: &Updated<'_>,
+    ) {
+        self.maintenance.updating.remove(&peer);
+        if !self.serves() {
+            return;
+        }
+        let named = self.meet_members(cx, updated.predecessor.as_slice());
+        let list = self.meet_members(cx, &updated.successors);
+        let old = self.routing.successor();
+        if old == Some(peer) || self.routing.succeeds_better(&peer) {
+            let changed = self.routing.adopt_successor(peer, &list);
+            self.take_entries(cx, &updated.entries);
+            if let Some(old) = old
+                && old != peer
+                && via != Some(old)
+            {
+                self.hint(old, peer);
+            }
+            if self.phase == Phase::Joining {
+                self.joined(cx);
+            } else if changed {
+                self.ring_changed(cx);
+            }
+        }
+        for closer in named {
+            self.consider(cx, closer, Some(peer));
+        }
+    }
+
+    pub(super) fn update_failed(&mut self, cx: &mut Context<'_>, peer: PeerId) {
+        self.maintenance.updating.remove(&peer);
+        if self.phase == Phase::In {
+            self.maintenance.hurry(cx.now_ms);
+        }
+        self.go_on_joining(cx);
+    }
+
+    /// A member says that this one is its successor. Says whether it is a new predecessor.
+    pub(super) fn notified(&mut self, cx: &mut Context<'_>, peer: PeerId) -> bool {
+        let is_new = self.routing.precedes_better(&peer);
+        if is_new {
+            self.routing.set_predecessor(Some(peer));
+            self.maintenance.predecessor_heard_ms = cx.now_ms;
+            self.ring_changed(cx);
+        } else if self.routing.predecessor() != Some(peer) {
+            self.doubt_predecessor(cx, DOUBT_MS);
+        }
+        if self.routing.successor().is_none() && self.phase == Phase::In {
+            self.update(cx, peer, None);
+        }
+        is_new
+    }
+
+    /// Asks the predecessor whether it lives if it was silent for long.
+    fn doubt_predecessor(&mut self, cx: &mut Context<'_>, silence_ms: u64) {
+        let heard_ms = self.maintenance.predecessor_heard_ms;
+        if let Some(predecessor) = self.routing.predecessor()
+            && cx.now_ms.saturating_sub(heard_ms) >= silence_ms
+        {
+            self.probe(predecessor, Call::Probe, ANSWER_TIMEOUT_MS);
+        }
+    }
+
+    fn probe(&mut self, peer: PeerId, call: Call, timeout_ms: u32) {
+        if self.maintenance.probing.insert(peer) {
+            self.call(peer, call, &Request::Ping { hint: Vec::new() }, timeout_ms);
+        }
+    }
+
+    /// A peer gave a sign of life.
+    pub(super) fn heard(&mut self, cx: &mut Context<'_>, peer: PeerId) {
+        self.routing.revive(&peer);
+        if self.routing.predecessor() == Some(peer) {
+            self.maintenance.predecessor_heard_ms = cx.now_ms;
+        }
+    }
+
+    /// A request to a peer came back without an answer.
+    pub(super) fn not_answered(&mut self, cx: &mut Context<'_>, peer: PeerId, call: &Call, code: Code) {
+        let was_last_chance = matches!(call, Call::Probe | Call::ProbePredecessor);
+        let may_be_late = matches!(code, Code::TimedOut | Code::Disconnected);
+        if may_be_late && !was_last_chance && self.routing.contains(&peer) {
+            self.probe(peer, Call::Probe, PROBE_TIMEOUT_MS);
+            return;
+        }
+        self.maintenance.updating.remove(&peer);
+        self.part_with(cx, peer, code);
+    }
+
+    /// A member lives but takes no part in this ring.
+    pub(super) fn update_refused(&mut self, cx: &mut Context<'_>, peer: PeerId, code: Code) {
+        self.part_with(cx, peer, code);
+    }
+
+    /// Takes a peer out of all tables; if it was a neighbour, the next one takes its place at once.
+    fn part_with(&mut self, cx: &mut Context<'_>, peer: PeerId, code: Code) {
+        if self.routing.bury(&peer, cx.now_ms) && self.serves() {
+            self.log(LogLevel::Info, code, alloc::format!("neighbour {peer:?} is gone"));
+            self.ring_changed(cx);
+            self.stabilise(cx);
+        }
+    }
+
+    /// A session with a peer is established.
+    pub fn peer_connected(&mut self, cx: &mut Context<'_>, peer: PeerId) {
+        self.heard(cx, peer);
+    }
+
+    /// The last session with a peer ended.
+    pub fn peer_gone(&mut self, cx: &mut Context<'_>, peer: PeerId) {
+        if self.attach.drop_leaf(&peer) {
+            self.delete_leaf(&peer);
+        }
+        if self.phase != Phase::In {
+            return;
+        }
+        if self.attach.is_relay(&peer) {
+            self.relay_gone(cx, peer);
+        }
+        if self.routing.is_neighbour(&peer) {
+            self.maintenance.hurry(cx.now_ms);
+            self.probe(peer, Call::Probe, ANSWER_TIMEOUT_MS);
+        }
+    }
+
+    /// A neighbour left and named its own predecessor, which takes its place once it has answered.
+    pub(super) fn neighbour_left(
+        &mut self,
+        cx: &mut Context<'_>,
+        peer: PeerId,
+        predecessor: Option<NodeRecord>,
+    ) {
+        let was_predecessor = self.routing.predecessor() == Some(peer);
+        let was_neighbour = self.routing.bury(&peer, cx.now_ms);
+        if was_predecessor
+            && let Some(record) = predecessor
+            && record.id() != self.me()
+        {
+            self.probe(record.id(), Call::ProbePredecessor, ANSWER_TIMEOUT_MS);
+        }
+        if was_neighbour && self.phase == Phase::In {
+            self.ring_changed(cx);
+            self.stabilise(cx);
+        }
+    }
+
+    pub(super) fn predecessor_lives(&mut self, cx: &mut Context<'_>, peer: PeerId) {
+        if self.serves() && self.routing.precedes_better(&peer) {
+            self.routing.set_predecessor(Some(peer));
+            self.maintenance.predecessor_heard_ms = cx.now_ms;
+            self.ring_changed(cx);
+        }
+    }
+
+    /// Looks one finger up, from the furthest down to where the successor list ends.
+    fn fix_finger(&mut self, cx: &mut Context<'_>) {
+        let Some(last) = self.routing.successors().last().copied() else {
+            return;
+        };
+        let me = self.me();
+        let bit = self.maintenance.finger;
+        let target = plus_power(&me.0, bit);
+        if bit == 0 || !in_open(&last.0, &target, &me.0) {
+            self.routing.drop_fingers_up_to(bit);
+            self.maintenance.finger = u8::MAX;
+            return;
+        }
+        self.maintenance.finger = bit - 1;
+        self.walk(cx, target, false, Purpose::Finger { bit }, Vec::new());
+    }
+
+    /// Looks for this member's place through somebody it remembers but does not meet in its own ring: if that one is in
+    /// another ring, the two merge.
+    fn look_for_others(&mut self, cx: &mut Context<'_>) {
+        let mut strangers = self.known_members();
+        strangers.retain(|peer| !self.routing.contains(peer));
+        if !strangers.is_empty() {
+            let stranger = strangers[cx.random.below(strangers.len())];
+            self.merge_through(cx, stranger);
+        }
+    }
+
+    fn merge_through(&mut self, cx: &mut Context<'_>, stranger: PeerId) {
+        let merging = self
+            .walks
+            .count(|purpose| matches!(purpose, Purpose::Merge { .. }));
+        if self.serves() && merging < MAX_MERGES {
+            let target = plus_power(&self.me().0, 0);
+            self.walk_from(cx, target, &[stranger], Purpose::Merge { stranger });
+        }
+    }
+
+    pub(super) fn place_in_other_ring_found(
+        &mut self,
+        cx: &mut Context<'_>,
+        stranger: PeerId,
+        result: Result<Owner, Code>,
+    ) {
+        let Ok(owner) = result else { return };
+        if self.routing.successor() == Some(owner.peer) {
+            return;
+        }
+        self.consider(cx, owner.peer, None);
+        // The next member has its place to find as well.
+        if let Some(successor) = self.routing.successor()
+            && successor != stranger
+        {
+            self.hint(successor, stranger);
+        }
+    }
+
+    /// Keeps a record; an unknown member may belong to another ring.
+    pub(super) fn meet_stranger(&mut self, cx: &mut Context<'_>, record: NodeRecord) {
+        let (peer, role) = (record.id(), record.role());
+        if self.meet(record) && role == Role::Member && self.phase == Phase::In && self.is_member() {
+            self.consider(cx, peer, None);
+            self.merge_through(cx, peer);
+        }
+    }
+
+    pub(super) fn take_hint(&mut self, cx: &mut Context<'_>, hint: &[&[u8]]) {
+        for bytes in hint {
+            if let Ok(record) = self.verify_record(bytes, cx.now_ms) {
+                self.meet_stranger(cx, record);
+            }
+        }
+    }
+
+    /// Tells a member of another one.
+    fn hint(&mut self, to: PeerId, about: PeerId) {
+        if let Some(record) = self.book.get(&about) {
+            let bytes = record.encoded().to_vec();
+            let request = Request::Ping {
+                hint: [bytes.as_slice()].into(),
+            };
+            self.call(to, Call::Hint, &request, ANSWER_TIMEOUT_MS);
+        }
+    }
+}
+
+impl Maintenance {
+    /// No rounds any more, and nothing of the ring that was.
+    pub(super) fn stop(&mut self) {
+        *self = Self::new();
+    }
+}

@@ -1,0 +1,489 @@
+//! Requests and responses between members.
+//!
+//! ```cddl
+//! request = ping / find-node / find / store / mirror / join / update / leave / attach / detach
+//! ping      = [0, hint: [0*4 record]]            ; members that the receiver may not know
+//! find-node = [1, target: id]
+//! find      = [2, object: id, held: bool]        ; held: answer from the table, whoever is responsible
+//! store     = [3, entry]
+//! mirror    = [4, entries]
+//! join      = [5, record]
+//! update    = [6, record, wants-objects: bool]
+//! leave     = [7, record, predecessor: record / null, successors: nodes, entries]
+//! attach    = [8, record]
+//! detach    = [9]
+//!
+//! response = [0, result] / [1, class: uint]      ; class of the error, never its cause
+//! result   = null                                ; ping, store, mirror, leave, attach, detach
+//!          / [responsible: bool, closer: nodes, successors: nodes, predecessor: record / null, entries]
+//!                                                ; find-node, find
+//!          / [nodes]                             ; join
+//!          / [predecessor: record / null, successors: nodes, entries]         ; update
+//!
+//! id = bytes .size 32
+//! record = bytes .cbor node-record
+//! nodes = [0*16 record]
+//! entry = [association: bytes .cbor association, publisher: record]
+//! entries = [* entry]                            ; together at most 32 KiB
+//! ```
+
+use alloc::vec::Vec;
+
+use selfsame_codec::cbor::{Decoder, Encoder};
+use selfsame_codec::{Class, Code, Malformed};
+
+use super::position::Position;
+use crate::association::MAX_ASSOCIATION_BYTES;
+use crate::record::MAX_RECORD_BYTES;
+
+/// Most records in one list: a whole successor list.
+pub(crate) const MAX_NODES: usize = 16;
+/// Bytes of entries in one message: what a stream carries without filling its window, and two of them stay below the
+/// 60 KiB that every store takes as one value.
+pub(crate) const MAX_ENTRIES_BYTES: usize = 32 * 1024;
+/// Bytes of records in one list; ordinary lists of 16 have 4 KiB, only records of the largest size meet this.
+const MAX_NODES_BYTES: usize = 12 * 1024;
+/// Smallest encoding of an entry, which bounds how many can be in a message.
+const MIN_ENTRY_BYTES: usize = 256;
+/// Longest request or response: more is refused before it is read.
+pub const MAX_MESSAGE_BYTES: usize =
+    MAX_ENTRIES_BYTES + MAX_ASSOCIATION_BYTES + 2 * (MAX_NODES_BYTES + MAX_RECORD_BYTES) + 1024;
+
+/// An association and its publisher's record, as they travel
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EntryBytes<'a> {
+    pub(crate) association: &'a [u8],
+    pub(crate) record: &'a [u8],
+}
+
+/// A request, nothing of it verified
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Request<'a> {
+    Ping {
+        hint: Vec<&'a [u8]>,
+    },
+    FindNode {
+        target: Position,
+    },
+    Find {
+        object: Position,
+        held: bool,
+    },
+    Store {
+        entry: EntryBytes<'a>,
+    },
+    Mirror {
+        entries: Vec<EntryBytes<'a>>,
+    },
+    Join {
+        record: &'a [u8],
+    },
+    Update {
+        record: &'a [u8],
+        wants_objects: bool,
+    },
+    Leave {
+        record: &'a [u8],
+        predecessor: Option<&'a [u8]>,
+        successors: Vec<&'a [u8]>,
+        entries: Vec<EntryBytes<'a>>,
+    },
+    Attach {
+        record: &'a [u8],
+    },
+    Detach,
+}
+
+/// A response to a lookup
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Hop<'a> {
+    pub(crate) responsible: bool,
+    pub(crate) closer: Vec<&'a [u8]>,
+    pub(crate) successors: Vec<&'a [u8]>,
+    pub(crate) predecessor: Option<&'a [u8]>,
+    pub(crate) entries: Vec<EntryBytes<'a>>,
+}
+
+/// A response to an update
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Updated<'a> {
+    pub(crate) predecessor: Option<&'a [u8]>,
+    pub(crate) successors: Vec<&'a [u8]>,
+    pub(crate) entries: Vec<EntryBytes<'a>>,
+}
+
+impl<'a> Request<'a> {
+    /// The encoding.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut encoder = Encoder::new(&mut out);
+        match self {
+            Self::Ping { hint } => encode_nodes(encoder.array(2).uint(0), hint),
+            Self::FindNode { target } => _ = encoder.array(2).uint(1).bytes(target),
+            Self::Find { object, held } => _ = encoder.array(3).uint(2).bytes(object).bool(*held),
+            Self::Store { entry } => encode_entry(encoder.array(2).uint(3), entry),
+            Self::Mirror { entries } => encode_entries(encoder.array(2).uint(4), entries),
+            Self::Join { record } => _ = encoder.array(2).uint(5).bytes(record),
+            Self::Update {
+                record,
+                wants_objects,
+            } => _ = encoder.array(3).uint(6).bytes(record).bool(*wants_objects),
+            Self::Leave {
+                record,
+                predecessor,
+                successors,
+                entries,
+            } => {
+                encoder.array(5).uint(7).bytes(record);
+                encode_option(&mut encoder, *predecessor);
+                encode_nodes(&mut encoder, successors);
+                encode_entries(&mut encoder, entries);
+            }
+            Self::Attach { record } => _ = encoder.array(2).uint(8).bytes(record),
+            Self::Detach => _ = encoder.array(1).uint(9),
+        }
+        out
+    }
+
+    /// Reads a request.
+    pub(crate) fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        if bytes.len() > MAX_MESSAGE_BYTES {
+            return Err(Malformed);
+        }
+        let mut decoder = Decoder::new(bytes);
+        let len = decoder.array(5)?;
+        let kind = decoder.uint()?;
+        let request = match (kind, len) {
+            (0, 2) => Self::Ping {
+                hint: decode_nodes(&mut decoder)?,
+            },
+            (1, 2) => Self::FindNode {
+                target: decoder.fixed()?,
+            },
+            (2, 3) => Self::Find {
+                object: decoder.fixed()?,
+                held: decoder.bool()?,
+            },
+            (3, 2) => Self::Store {
+                entry: decode_entry(&mut decoder)?,
+            },
+            (4, 2) => Self::Mirror {
+                entries: decode_entries(&mut decoder)?,
+            },
+            (5, 2) => Self::Join {
+                record: decoder.bytes(MAX_RECORD_BYTES)?,
+            },
+            (6, 3) => Self::Update {
+                record: decoder.bytes(MAX_RECORD_BYTES)?,
+                wants_objects: decoder.bool()?,
+            },
+            (7, 5) => Self::Leave {
+                record: decoder.bytes(MAX_RECORD_BYTES)?,
+                predecessor: decode_option(&mut decoder)?,
+                successors: decode_nodes(&mut decoder)?,
+                entries: decode_entries(&mut decoder)?,
+            },
+            (8, 2) => Self::Attach {
+                record: decoder.bytes(MAX_RECORD_BYTES)?,
+            },
+            (9, 1) => Self::Detach,
+            _ => return Err(Malformed),
+        };
+        decoder.finish()?;
+        Ok(request)
+    }
+}
+
+/// The response that says no more than that the request was accepted.
+pub(crate) fn encode_ack() -> Vec<u8> {
+    response(|encoder| _ = encoder.null())
+}
+
+/// The response that says whose fault it is that the request was refused.
+pub(crate) fn encode_error(code: Code) -> Vec<u8> {
+    let mut out = Vec::new();
+    Encoder::new(&mut out).array(2).uint(1).uint(code.class() as u64);
+    out
+}
+
+/// The response to `join`.
+pub(crate) fn encode_joined(nodes: &[&[u8]]) -> Vec<u8> {
+    response(|encoder| encode_nodes(encoder.array(1), nodes))
+}
+
+impl<'a> Hop<'a> {
+    /// The encoding.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        response(|encoder| {
+            encoder.array(5).bool(self.responsible);
+            encode_nodes(encoder, &self.closer);
+            encode_nodes(encoder, &self.successors);
+            encode_option(encoder, self.predecessor);
+            encode_entries(encoder, &self.entries);
+        })
+    }
+
+    /// Reads a response to a lookup.
+    pub(crate) fn decode(bytes: &'a [u8]) -> Result<Self, Refusal> {
+        read_response(bytes, |decoder| {
+            decoder.array_of(5)?;
+            Ok(Self {
+                responsible: decoder.bool()?,
+                closer: decode_nodes(decoder)?,
+                successors: decode_nodes(decoder)?,
+                predecessor: decode_option(decoder)?,
+                entries: decode_entries(decoder)?,
+            })
+        })
+    }
+}
+
+impl<'a> Updated<'a> {
+    /// The encoding.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        response(|encoder| {
+            encoder.array(3);
+            encode_option(encoder, self.predecessor);
+            encode_nodes(encoder, &self.successors);
+            encode_entries(encoder, &self.entries);
+        })
+    }
+
+    /// Reads a response to `update`.
+    pub(crate) fn decode(bytes: &'a [u8]) -> Result<Self, Refusal> {
+        read_response(bytes, |decoder| {
+            decoder.array_of(3)?;
+            Ok(Self {
+                predecessor: decode_option(decoder)?,
+                successors: decode_nodes(decoder)?,
+                entries: decode_entries(decoder)?,
+            })
+        })
+    }
+}
+
+/// Why a response holds no result
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It does not decode.
+    Malformed,
+    /// The peer refused, for a reason of this class.
+    Refused(Class),
+}
+
+impl From<Malformed> for Refusal {
+    fn from(_: Malformed) -> Self {
+        Self::Malformed
+    }
+}
+
+/// Reads a response without content.
+pub(crate) fn decode_ack(bytes: &[u8]) -> Result<(), Refusal> {
+    read_response(
+        bytes,
+        |decoder| if decoder.null() { Ok(()) } else { Err(Malformed) },
+    )
+}
+
+/// Reads the response to `join`.
+pub(crate) fn decode_joined(bytes: &[u8]) -> Result<Vec<&[u8]>, Refusal> {
+    read_response(bytes, |decoder| {
+        decoder.array_of(1)?;
+        decode_nodes(decoder)
+    })
+}
+
+fn response(write: impl FnOnce(&mut Encoder<'_>)) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut encoder = Encoder::new(&mut out);
+    encoder.array(2).uint(0);
+    write(&mut encoder);
+    out
+}
+
+fn read_response<'a, T>(
+    bytes: &'a [u8],
+    read: impl FnOnce(&mut Decoder<'a>) -> Result<T, Malformed>,
+) -> Result<T, Refusal> {
+    if bytes.len() > MAX_MESSAGE_BYTES {
+        return Err(Refusal::Malformed);
+    }
+    let mut decoder = Decoder::new(bytes);
+    decoder.array_of(2)?;
+    if decoder.uint_max(1)? == 1 {
+        let class = class_of(decoder.uint()?).ok_or(Malformed)?;
+        decoder.finish()?;
+        return Err(Refusal::Refused(class));
+    }
+    let result = read(&mut decoder)?;
+    decoder.finish()?;
+    Ok(result)
+}
+
+fn class_of(value: u64) -> Option<Class> {
+    [
+        Class::Usage,
+        Class::Malformed,
+        Class::Misbehaved,
+        Class::Incompatible,
+        Class::Unreachable,
+        Class::Limit,
+        Class::Store,
+        Class::Service,
+    ]
+    .into_iter()
+    .find(|class| *class as u64 == value)
+}
+
+/// As many of the first records as the limits allow.
+fn encode_nodes(encoder: &mut Encoder<'_>, nodes: &[&[u8]]) {
+    let mut bytes = 0;
+    let fitting = nodes.iter().take(MAX_NODES).take_while(|node| {
+        bytes += node.len();
+        bytes <= MAX_NODES_BYTES
+    });
+    let count = fitting.count();
+    encoder.array(count);
+    for node in &nodes[..count] {
+        encoder.bytes(node);
+    }
+}
+
+fn decode_nodes<'a>(decoder: &mut Decoder<'a>) -> Result<Vec<&'a [u8]>, Malformed> {
+    let count = decoder.array(MAX_NODES)?;
+    (0..count).map(|_| decoder.bytes(MAX_RECORD_BYTES)).collect()
+}
+
+fn encode_option(encoder: &mut Encoder<'_>, record: Option<&[u8]>) {
+    match record {
+        Some(record) => encoder.bytes(record),
+        None => encoder.null(),
+    };
+}
+
+fn decode_option<'a>(decoder: &mut Decoder<'a>) -> Result<Option<&'a [u8]>, Malformed> {
+    if decoder.null() {
+        Ok(None)
+    } else {
+        decoder.bytes(MAX_RECORD_BYTES).map(Some)
+    }
+}
+
+fn encode_entry(encoder: &mut Encoder<'_>, entry: &EntryBytes<'_>) {
+    encoder.array(2).bytes(entry.association).bytes(entry.record);
+}
+
+fn decode_entry<'a>(decoder: &mut Decoder<'a>) -> Result<EntryBytes<'a>, Malformed> {
+    decoder.array_of(2)?;
+    Ok(EntryBytes {
+        association: decoder.bytes(MAX_ASSOCIATION_BYTES)?,
+        record: decoder.bytes(MAX_RECORD_BYTES)?,
+    })
+}
+
+fn encode_entries(encoder: &mut Encoder<'_>, entries: &[EntryBytes<'_>]) {
+    encoder.array(entries.len());
+    for entry in entries {
+        encode_entry(encoder, entry);
+    }
+}
+
+fn decode_entries<'a>(decoder: &mut Decoder<'a>) -> Result<Vec<EntryBytes<'a>>, Malformed> {
+    let count = decoder.array(MAX_MESSAGE_BYTES / MIN_ENTRY_BYTES)?;
+    (0..count).map(|_| decode_entry(decoder)).collect()
+}
+
+/// The encoding of one entry, as it is stored.
+pub(crate) fn entry_to_bytes(entry: &EntryBytes<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode_entry(&mut Encoder::new(&mut out), entry);
+    out
+}
+
+/// Reads one stored entry.
+pub(crate) fn entry_from_bytes(bytes: &[u8]) -> Result<EntryBytes<'_>, Malformed> {
+    let mut decoder = Decoder::new(bytes);
+    let entry = decode_entry(&mut decoder)?;
+    decoder.finish()?;
+    Ok(entry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_come_back() {
+        let entry = EntryBytes {
+            association: b"association",
+            record: b"record",
+        };
+        let requests = [
+            Request::Ping {
+                hint: [&b"r"[..]].into(),
+            },
+            Request::FindNode { target: [1; 32] },
+            Request::Find {
+                object: [2; 32],
+                held: true,
+            },
+            Request::Store { entry },
+            Request::Mirror {
+                entries: [entry, entry].into(),
+            },
+            Request::Join { record: b"r" },
+            Request::Update {
+                record: b"r",
+                wants_objects: true,
+            },
+            Request::Leave {
+                record: b"r",
+                predecessor: None,
+                successors: [&b"s"[..]].into(),
+                entries: [entry].into(),
+            },
+            Request::Attach { record: b"r" },
+            Request::Detach,
+        ];
+        for request in requests {
+            let mut bytes = request.encode();
+            assert_eq!(Request::decode(&bytes), Ok(request));
+            bytes.push(0);
+            assert_eq!(Request::decode(&bytes), Err(Malformed));
+            assert!((0..bytes.len() - 1).all(|len| Request::decode(&bytes[..len]).is_err()));
+        }
+    }
+
+    #[test]
+    fn responses_come_back() {
+        let hop = Hop {
+            responsible: true,
+            closer: [&b"c"[..]].into(),
+            ..Hop::default()
+        };
+        assert_eq!(Hop::decode(&hop.encode()), Ok(hop));
+        let updated = Updated {
+            predecessor: Some(b"p"),
+            ..Updated::default()
+        };
+        assert_eq!(Updated::decode(&updated.encode()), Ok(updated));
+        assert_eq!(decode_ack(&encode_ack()), Ok(()));
+        assert_eq!(decode_joined(&encode_joined(&[b"n"])), Ok([&b"n"[..]].into()));
+        assert_eq!(
+            decode_ack(&encode_error(Code::NotResponsible)),
+            Err(Refusal::Refused(Class::Misbehaved))
+        );
+    }
+
+    #[test]
+    fn oversized_lists_are_refused() {
+        let mut bytes = Vec::new();
+        let mut encoder = Encoder::new(&mut bytes);
+        encoder.array(2).uint(0).array(MAX_NODES + 1);
+        for _ in 0..=MAX_NODES {
+            encoder.bytes(b"r");
+        }
+        assert_eq!(Request::decode(&bytes), Err(Malformed));
+        assert_eq!(Request::decode(&[0; MAX_MESSAGE_BYTES + 1]), Err(Malformed));
+    }
+}

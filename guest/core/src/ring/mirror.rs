@@ -1,0 +1,138 @@
+//! Copies: each member gives what it is responsible for to the members that would follow it.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use super::message::Request;
+use super::objects::Key;
+use super::position::{Position, in_open};
+use super::{Call, Context, Ring};
+use crate::identity::PeerId;
+
+/// Members that keep copies: an association survives three neighbours that die at once.
+pub(super) const MIRRORS: usize = 3;
+/// How long a mirror may take to store a message of entries.
+const MIRROR_TIMEOUT_MS: u32 = 10_000;
+
+#[derive(Debug, Default)]
+struct Queue {
+    keys: Vec<Key>,
+    in_flight: bool,
+}
+
+/// What is still to be copied, and what was
+#[derive(Debug)]
+pub(super) struct Mirrors {
+    queues: BTreeMap<PeerId, Queue>,
+    /// Where the range begins that the mirrors have copies of.
+    start: Position,
+    targets: Vec<PeerId>,
+}
+
+impl Mirrors {
+    pub(super) fn new(me: PeerId) -> Self {
+        Self {
+            queues: BTreeMap::new(),
+            start: me.0,
+            targets: Vec::new(),
+        }
+    }
+}
+
+impl Ring {
+    /// Copies one association to all mirrors.
+    pub(super) fn mirror(&mut self, key: Key) {
+        for peer in self.mirror_peers() {
+            self.send_entries(peer, [key].into());
+        }
+    }
+
+    fn mirror_peers(&self) -> Vec<PeerId> {
+        self.routing.successors().iter().take(MIRRORS).copied().collect()
+    }
+
+    /// After a change of neighbours: copies the whole range to new mirrors, and what was added to the range to all.
+    pub(super) fn sync_mirrors(&mut self) {
+        let me = self.me().0;
+        let start = self.routing.range_start();
+        let targets = self.mirror_peers();
+        let added_until = in_open(&start, &self.mirrors.start, &me).then_some(self.mirrors.start);
+        for peer in &targets {
+            let keys = if !self.mirrors.targets.contains(peer) {
+                self.objects.keys_in(&start, &me)
+            } else if let Some(until) = &added_until {
+                self.objects.keys_in(&start, until)
+            } else {
+                Vec::new()
+            };
+            self.send_entries(*peer, keys);
+        }
+        self.mirrors.start = start;
+        self.mirrors.targets = targets;
+    }
+
+    /// What a new predecessor, or one that asks, is responsible for from now on: all that is outside the own range.
+    pub(super) fn keys_for_predecessor(&self, predecessor: PeerId) -> Vec<Key> {
+        self.objects.keys_in(&self.me().0, &predecessor.0)
+    }
+
+    /// Sends entries to a member, one message after the other.
+    pub(super) fn send_entries(&mut self, peer: PeerId, keys: Vec<Key>) {
+        if keys.is_empty() || peer == self.me() {
+            return;
+        }
+        let queue = self.mirrors.queues.entry(peer).or_default();
+        let known: alloc::collections::BTreeSet<Key> = queue.keys.iter().copied().collect();
+        queue
+            .keys
+            .extend(keys.into_iter().filter(|key| !known.contains(key)));
+        self.pump(peer);
+    }
+
+    fn pump(&mut self, peer: PeerId) {
+        let Some(queue) = self.mirrors.queues.get_mut(&peer) else {
+            return;
+        };
+        if queue.in_flight {
+            return;
+        }
+        let entries = self.objects.take_chunk(&mut queue.keys);
+        if entries.is_empty() {
+            self.mirrors.queues.remove(&peer);
+            return;
+        }
+        queue.in_flight = true;
+        let request = Request::Mirror { entries };
+        let body = request.encode();
+        self.call_encoded(peer, Call::Mirror, body, MIRROR_TIMEOUT_MS);
+    }
+
+    pub(super) fn mirrored(&mut self, peer: PeerId) {
+        if let Some(queue) = self.mirrors.queues.get_mut(&peer) {
+            queue.in_flight = false;
+            self.pump(peer);
+        }
+    }
+
+    /// A mirror that does not answer gets nothing more now; if it stays a neighbour, the next change syncs it.
+    pub(super) fn mirror_failed(&mut self, peer: &PeerId) {
+        self.mirrors.queues.remove(peer);
+        self.mirrors.targets.retain(|target| target != peer);
+    }
+
+    /// Drops what has expired.
+    pub(super) fn expire_objects(&mut self, now_ms: u64) {
+        for key in self.objects.expire(now_ms) {
+            self.delete_object(&key);
+        }
+    }
+
+    /// Forgets all objects: others have them now.
+    pub(super) fn drop_objects(&mut self, _cx: &mut Context<'_>) {
+        for key in self.objects.keys() {
+            self.delete_object(&key);
+        }
+        self.objects.clear();
+        self.mirrors = Mirrors::new(self.me());
+    }
+}

@@ -1,0 +1,236 @@
+//! What survives a restart: neighbours, remembered members, attached leaves and the object table.
+//!
+//! ```cddl
+//! ; ring/route/ + id               node-record
+//! ; ring/leaf/ + id                node-record
+//! ; ring/object/ + object + publisher   entry
+//! ; ring/neighbours                neighbours
+//! neighbours = [predecessor: id / null, successors: [0*16 id]]
+//! ```
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use selfsame_codec::cbor::{Decoder, Encoder};
+use selfsame_codec::{Code, Malformed};
+
+use super::message::{MAX_NODES, entry_from_bytes, entry_to_bytes};
+use super::objects::Key;
+use super::{Action, Context, Ring};
+use crate::identity::PeerId;
+use crate::record::NodeRecord;
+
+const ROUTE: &[u8] = b"ring/route/";
+const LEAF: &[u8] = b"ring/leaf/";
+const OBJECT: &[u8] = b"ring/object/";
+const NEIGHBOURS: &[u8] = b"ring/neighbours";
+
+/// Most members remembered over a restart: the neighbourhood, the fingers, and some for a bad day.
+const MAX_ROUTES: usize = 64;
+/// Least time between two writes of routes: each costs a row where rows cost money.
+const WRITE_EVERY_MS: u64 = 60_000;
+
+/// What the store holds of the routes
+#[derive(Debug, Default)]
+pub(super) struct Persisted {
+    written_ms: u64,
+    routes: BTreeMap<PeerId, u64>,
+    neighbours: Vec<u8>,
+}
+
+impl Ring {
+    /// Takes what was stored under a key that begins with [`Ring::STORE_PREFIX`]; before anything else. What has
+    /// expired in the meantime is deleted.
+    ///
+    /// # Errors
+    /// [`Code::StoreCorrupt`] when it does not decode.
+    pub fn load(&mut self, cx: &mut Context<'_>, key: &[u8], value: &[u8]) -> Result<(), Code> {
+        let loaded = if key == NEIGHBOURS {
+            self.load_neighbours(value).map_err(|_| Code::StoreCorrupt)
+        } else if key.starts_with(ROUTE) {
+            self.load_route(cx, key, value)
+        } else if key.starts_with(LEAF) {
+            self.load_leaf(cx, key, value)
+        } else if key.starts_with(OBJECT) {
+            self.load_object(cx, key, value)
+        } else {
+            Err(Code::StoreCorrupt)
+        };
+        match loaded {
+            Ok(()) => Ok(()),
+            // Time has passed, or the settings are stricter now: neither is the store's fault.
+            Err(
+                Code::StaleRecord | Code::NotGranted | Code::ForbiddenAddress | Code::TooManyAssociations,
+            ) => {
+                self.actions.push_back(Action::Delete { key: key.to_vec() });
+                Ok(())
+            }
+            Err(_) => Err(Code::StoreCorrupt),
+        }
+    }
+
+    fn load_record(&self, cx: &Context<'_>, id: &[u8], value: &[u8]) -> Result<NodeRecord, Code> {
+        let record = self.verify_record(value, cx.now_ms)?;
+        if record.id().0 == *id {
+            Ok(record)
+        } else {
+            Err(Code::StoreCorrupt)
+        }
+    }
+
+    fn load_route(&mut self, cx: &Context<'_>, key: &[u8], value: &[u8]) -> Result<(), Code> {
+        let record = self.load_record(cx, &key[ROUTE.len()..], value)?;
+        self.persisted.routes.insert(record.id(), record.sequence_ms());
+        self.meet(record);
+        Ok(())
+    }
+
+    fn load_leaf(&mut self, cx: &Context<'_>, key: &[u8], value: &[u8]) -> Result<(), Code> {
+        let record = self.load_record(cx, &key[LEAF.len()..], value)?;
+        self.attach.take_leaf(record.id())?;
+        self.meet(record);
+        Ok(())
+    }
+
+    fn load_object(&mut self, cx: &mut Context<'_>, key: &[u8], value: &[u8]) -> Result<(), Code> {
+        let entry = entry_from_bytes(value).map_err(|_| Code::StoreCorrupt)?;
+        let (association, record) = self.verify_entry(cx, &entry)?;
+        if object_key(&(association.object(), association.publisher())) != key {
+            return Err(Code::StoreCorrupt);
+        }
+        self.objects.insert(&association, &record).map(|_| ())
+    }
+
+    fn load_neighbours(&mut self, value: &[u8]) -> Result<(), Malformed> {
+        let mut decoder = Decoder::new(value);
+        decoder.array_of(2)?;
+        let predecessor = if decoder.null() {
+            None
+        } else {
+            Some(PeerId(decoder.fixed()?))
+        };
+        let count = decoder.array(MAX_NODES)?;
+        let successors = (0..count)
+            .map(|_| decoder.fixed().map(PeerId))
+            .collect::<Result<Vec<PeerId>, _>>()?;
+        decoder.finish()?;
+        self.routing.set_predecessor(predecessor);
+        if let Some((first, rest)) = successors.split_first() {
+            self.routing.adopt_successor(*first, rest);
+        }
+        self.persisted.neighbours = value.to_vec();
+        Ok(())
+    }
+
+    /// Takes loaded neighbours out again whose records have expired.
+    pub(super) fn forget_neighbours_without_record(&mut self) {
+        for peer in self.routing.all() {
+            if self.book.get(&peer).is_none() {
+                self.routing.remove(&peer);
+            }
+        }
+    }
+
+    pub(super) fn put_object(&mut self, key: &Key) {
+        if let Some(entry) = self.objects.get(key) {
+            let value = entry_to_bytes(&entry);
+            self.put(object_key(key), value);
+        }
+    }
+
+    pub(super) fn delete_object(&mut self, key: &Key) {
+        let key = object_key(key);
+        self.actions.push_back(Action::Delete { key });
+    }
+
+    pub(super) fn put_leaf(&mut self, peer: &PeerId) {
+        if let Some(record) = self.book.get(peer) {
+            let value = record.encoded().to_vec();
+            self.put([LEAF, &peer.0].concat(), value);
+        }
+    }
+
+    pub(super) fn delete_leaf(&mut self, peer: &PeerId) {
+        let key = [LEAF, &peer.0].concat();
+        self.actions.push_back(Action::Delete { key });
+    }
+
+    /// Associations are published anew and routes found anew, so nothing here has to survive a power loss.
+    fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
+        self.actions.push_back(Action::Put {
+            key,
+            value,
+            durable: false,
+        });
+    }
+
+    /// Writes what changed of the routes, at most once a minute.
+    pub(super) fn persist_routes(&mut self, cx: &mut Context<'_>) {
+        let next_ms = self.persisted.written_ms.saturating_add(WRITE_EVERY_MS);
+        if self.persisted.written_ms != 0 && cx.now_ms < next_ms {
+            return;
+        }
+        self.persisted.written_ms = cx.now_ms;
+        let mut current = self.routing.all();
+        current.extend(self.attach.relays());
+        for peer in &current {
+            let Some(record) = self.book.get(peer) else {
+                continue;
+            };
+            let sequence_ms = record.sequence_ms();
+            if self.persisted.routes.get(peer) != Some(&sequence_ms) {
+                let value = record.encoded().to_vec();
+                self.persisted.routes.insert(*peer, sequence_ms);
+                self.put([ROUTE, &peer.0].concat(), value);
+            }
+        }
+        self.drop_old_routes(&current);
+        let neighbours = self.encode_neighbours();
+        if neighbours != self.persisted.neighbours {
+            self.persisted.neighbours.clone_from(&neighbours);
+            self.put(NEIGHBOURS.to_vec(), neighbours);
+        }
+    }
+
+    fn drop_old_routes(&mut self, current: &[PeerId]) {
+        while self.persisted.routes.len() > MAX_ROUTES {
+            let old = self.persisted.routes.iter();
+            let old = old
+                .filter(|(peer, _)| !current.contains(peer))
+                .min_by_key(|(_, sequence_ms)| **sequence_ms);
+            let Some(peer) = old.map(|(peer, _)| *peer) else {
+                return;
+            };
+            self.persisted.routes.remove(&peer);
+            let key = [ROUTE, &peer.0].concat();
+            self.actions.push_back(Action::Delete { key });
+        }
+    }
+
+    fn encode_neighbours(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut encoder = Encoder::new(&mut out);
+        encoder.array(2);
+        match self.routing.predecessor() {
+            Some(peer) => encoder.bytes(&peer.0),
+            None => encoder.null(),
+        };
+        encoder.array(self.routing.successors().len());
+        for peer in self.routing.successors() {
+            encoder.bytes(&peer.0);
+        }
+        out
+    }
+
+    /// One that left does not take up its old place at the next start.
+    pub(super) fn forget_neighbours(&mut self) {
+        self.persisted.neighbours.clear();
+        self.actions.push_back(Action::Delete {
+            key: NEIGHBOURS.to_vec(),
+        });
+    }
+}
+
+fn object_key(key: &Key) -> Vec<u8> {
+    [OBJECT, &key.0.0, &key.1.0].concat()
+}

@@ -1,0 +1,472 @@
+//! Publishing: this node's associations are signed, stored where they belong, checked and renewed.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use selfsame_codec::Code;
+
+use super::lookup::Owner;
+use super::message::{EntryBytes, Request};
+use super::walk::Purpose;
+use super::{Action, Call, Context, Phase, Ring, Service};
+use crate::association::{
+    Association, Leaf, MAX_LEAVES, MAX_REPLICAS, MAX_VERSION_BYTES, ObjectId, Validity,
+};
+use crate::grant::{Grant, check_name};
+use crate::identity::{PeerId, PublicKey};
+
+/// Life of an association: a publisher that is gone is forgotten after an hour.
+const LIFE_MS: u64 = 60 * 60 * 1000;
+/// Age at which associations are signed and stored anew: two attempts may fail.
+const REFRESH_MS: u64 = LIFE_MS / 3;
+/// Time between two checks that everything is still stored (Themis, section 6.2).
+const CHECK_MS: u64 = LIFE_MS / 12;
+/// Time from a change of neighbours to a check, and as much again at random: changes come in bursts.
+const CHECK_SOON_MS: u64 = 2_000;
+/// Places looked up or stored at a time: a platform allows six connections at once.
+const MAX_ACTIVE: usize = 3;
+/// Attempts at each place after which a command counts as answered.
+const TRIES: u32 = 3;
+/// First and longest time until the next attempt.
+const RETRY_MS: u64 = 1_000;
+const MAX_RETRY_MS: u64 = 60_000;
+/// How long storing may take, dialling included.
+const STORE_TIMEOUT_MS: u32 = 5_000;
+
+type NameKey = (Option<PublicKey>, String);
+
+#[derive(Debug)]
+struct Name {
+    service: Service,
+    /// Set on withdrawal: until then the last published associations could still count.
+    withdrawn_until_ms: Option<u64>,
+    commands: Vec<u32>,
+    is_announced: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Due { at_ms: u64 },
+    Looking,
+    Storing,
+    Stored,
+}
+
+/// One object under which this node is to be found
+#[derive(Debug)]
+struct Place {
+    name: NameKey,
+    association: Association,
+    state: State,
+    /// Whether the association was stored there before, so that a lookup may show that it still is.
+    was_stored: bool,
+    holder: Option<PeerId>,
+    tries: u32,
+    error: Code,
+}
+
+/// What this node publishes
+#[derive(Debug, Default)]
+pub(super) struct Publisher {
+    names: BTreeMap<NameKey, Name>,
+    places: BTreeMap<ObjectId, Place>,
+    last_sequence_ms: u64,
+    refresh_at_ms: u64,
+    check_at_ms: u64,
+    check_soon_at_ms: Option<u64>,
+    is_ready: bool,
+}
+
+impl Publisher {
+    pub(super) fn services(&self) -> Vec<&Service> {
+        let served = self
+            .names
+            .values()
+            .filter(|name| name.withdrawn_until_ms.is_none());
+        served.map(|name| &name.service).collect()
+    }
+
+    /// Retries and checks after a change have their own wake-up; all that is periodic rides on the rounds.
+    pub(super) fn next_wake_ms(&self) -> u64 {
+        if !self.is_ready {
+            return u64::MAX;
+        }
+        let due = self.places.values().filter_map(|place| match place.state {
+            State::Due { at_ms } => Some(at_ms),
+            _ => None,
+        });
+        let next = if self.active() < MAX_ACTIVE {
+            due.min()
+        } else {
+            None
+        };
+        let soon = self.check_soon_at_ms.filter(|_| !self.places.is_empty());
+        next.into_iter().chain(soon).min().unwrap_or(u64::MAX)
+    }
+
+    fn active(&self) -> usize {
+        let active = |place: &&Place| matches!(place.state, State::Looking | State::Storing);
+        self.places.values().filter(active).count()
+    }
+
+    pub(super) fn cancel(&mut self, command: u32) {
+        for name in self.names.values_mut() {
+            name.commands.retain(|other| *other != command);
+        }
+    }
+
+    fn leaves(&self) -> usize {
+        let names = self.names.values();
+        names.map(|name| usize::from(name.service.replicas) + 1).sum()
+    }
+
+    /// Makes places due at a time that were stored.
+    fn check_all(&mut self, at_ms: u64) {
+        for place in self.places.values_mut() {
+            if place.state == State::Stored {
+                place.state = State::Due { at_ms };
+            }
+        }
+    }
+}
+
+impl Ring {
+    /// Publishes this node as a provider of a name until [`Ring::withdraw`]. Before the join is done it waits.
+    pub fn publish(&mut self, cx: &mut Context<'_>, command: u32, service: Service) {
+        if let Err(code) = self.check_service(cx, &service) {
+            self.fail(command, code);
+            return;
+        }
+        let key = (service.owner, service.name.clone());
+        let mut commands = match self.publisher.names.remove(&key) {
+            Some(old) => old.commands,
+            None => Vec::new(),
+        };
+        commands.push(command);
+        self.publisher.names.insert(
+            key.clone(),
+            Name {
+                service,
+                withdrawn_until_ms: None,
+                commands,
+                is_announced: false,
+            },
+        );
+        self.sign(cx, Some(&key));
+        self.tick_publisher(cx);
+    }
+
+    fn check_service(&self, cx: &Context<'_>, service: &Service) -> Result<(), Code> {
+        check_name(&service.name)?;
+        if service.replicas > MAX_REPLICAS || service.version.len() > MAX_VERSION_BYTES {
+            return Err(Code::BadConfig);
+        }
+        let key = (service.owner, service.name.clone());
+        let is_known = self.publisher.names.contains_key(&key);
+        if !is_known && self.publisher.leaves() + usize::from(service.replicas) >= MAX_LEAVES {
+            return Err(Code::TooManyAssociations);
+        }
+        let Some(owner) = &service.owner else {
+            return if service.grant.is_empty() {
+                Ok(())
+            } else {
+                Err(Code::BadGrant)
+            };
+        };
+        let grant = Grant::decode_verified(&service.grant, &self.settings.network, cx.now_ms);
+        match grant {
+            Ok(grant) if grant.permits(owner, &service.name, &self.me()) => Ok(()),
+            _ => Err(Code::BadGrant),
+        }
+    }
+
+    /// Stops publishing a name: a withdrawal takes the place of what was stored.
+    pub fn withdraw(&mut self, cx: &mut Context<'_>, command: u32, owner: Option<PublicKey>, name: &str) {
+        let key = (owner, name.into());
+        let Some(name) = self.publisher.names.get_mut(&key) else {
+            self.fail(command, Code::NoService);
+            return;
+        };
+        let commands = core::mem::replace(&mut name.commands, [command].into());
+        name.withdrawn_until_ms = Some(cx.now_ms.saturating_add(LIFE_MS));
+        for cancelled in commands {
+            self.fail(cancelled, Code::Cancelled);
+        }
+        self.sign(cx, Some(&key));
+        self.tick_publisher(cx);
+    }
+
+    /// Signs the root over everything anew. The associations of `only` one name are stored next, or all.
+    fn sign(&mut self, cx: &mut Context<'_>, only: Option<&NameKey>) {
+        let mut leaves = Vec::new();
+        let mut keys = Vec::new();
+        for (key, name) in &self.publisher.names {
+            let withdrawn = name.withdrawn_until_ms.is_some();
+            for r in 0..=name.service.replicas {
+                keys.push(key.clone());
+                leaves.push(Leaf {
+                    salt: cx.random.bytes(),
+                    owner: name.service.owner,
+                    name: name.service.name.clone(),
+                    r,
+                    withdrawn,
+                    version: name.service.version.clone(),
+                    weight: name.service.weight,
+                    grant: if withdrawn {
+                        Vec::new()
+                    } else {
+                        name.service.grant.clone()
+                    },
+                });
+            }
+        }
+        let sequence_ms = cx.now_ms.max(self.publisher.last_sequence_ms.saturating_add(1));
+        self.publisher.last_sequence_ms = sequence_ms;
+        let validity = Validity {
+            sequence_ms,
+            not_before_ms: cx.now_ms,
+            expiry_ms: cx.now_ms.saturating_add(LIFE_MS),
+        };
+        let associations = Association::publish(cx.identity, &leaves, validity)
+            .expect("every service was checked when it was published");
+        for (key, association) in keys.into_iter().zip(associations) {
+            if only.is_none_or(|only| *only == key) {
+                self.place(cx.now_ms, key, association);
+            }
+        }
+        if only.is_none() {
+            self.publisher.refresh_at_ms = cx.now_ms.saturating_add(REFRESH_MS);
+            self.publisher.check_at_ms = cx.now_ms.saturating_add(CHECK_MS);
+        }
+    }
+
+    fn place(&mut self, now_ms: u64, name: NameKey, association: Association) {
+        let object = association.object();
+        let holder = self.publisher.places.get(&object).and_then(|place| place.holder);
+        self.publisher.places.insert(
+            object,
+            Place {
+                name,
+                association,
+                state: State::Due { at_ms: now_ms },
+                was_stored: false,
+                holder,
+                tries: 0,
+                error: Code::NoRoute,
+            },
+        );
+    }
+
+    /// The join is done.
+    pub(super) fn publisher_may_start(&mut self, cx: &mut Context<'_>) {
+        self.publisher.is_ready = true;
+        self.refresh_publications(cx);
+    }
+
+    /// Signs and stores everything anew: the own record changed, or time has passed.
+    pub(super) fn refresh_publications(&mut self, cx: &mut Context<'_>) {
+        if !self.publisher.names.is_empty() {
+            self.sign(cx, None);
+            self.tick_publisher(cx);
+        }
+    }
+
+    /// Part of each round: renewal, checks, and the end of withdrawals.
+    pub(super) fn keep_publications(&mut self, cx: &mut Context<'_>) {
+        let is_over = |name: &Name| {
+            name.withdrawn_until_ms
+                .is_some_and(|until_ms| until_ms <= cx.now_ms)
+        };
+        if self.publisher.names.values().any(is_over) {
+            self.publisher.names.retain(|_, name| !is_over(name));
+            let names = &self.publisher.names;
+            self.publisher
+                .places
+                .retain(|_, place| names.contains_key(&place.name));
+        }
+        if cx.now_ms >= self.publisher.refresh_at_ms {
+            self.refresh_publications(cx);
+        } else if cx.now_ms >= self.publisher.check_at_ms {
+            self.publisher.check_at_ms = cx.now_ms.saturating_add(CHECK_MS);
+            self.publisher.check_all(cx.now_ms);
+        }
+        self.tick_publisher(cx);
+    }
+
+    /// Neighbours changed: what is stored may have lost its holder.
+    pub(super) fn check_publications_soon(&mut self, cx: &mut Context<'_>) {
+        if self.publisher.check_soon_at_ms.is_none() && !self.publisher.places.is_empty() {
+            let jitter = cx.random.below(CHECK_SOON_MS as usize) as u64;
+            self.publisher.check_soon_at_ms = Some(cx.now_ms.saturating_add(CHECK_SOON_MS + jitter));
+        }
+    }
+
+    /// Begins what is due, a few places at a time.
+    pub(super) fn tick_publisher(&mut self, cx: &mut Context<'_>) {
+        if self.phase != Phase::In {
+            return;
+        }
+        if self
+            .publisher
+            .check_soon_at_ms
+            .is_some_and(|at_ms| at_ms <= cx.now_ms)
+        {
+            self.publisher.check_soon_at_ms = None;
+            self.publisher.check_all(cx.now_ms);
+        }
+        while self.publisher.active() < MAX_ACTIVE {
+            let is_due = |state: State| matches!(state, State::Due { at_ms } if at_ms <= cx.now_ms);
+            let next = self
+                .publisher
+                .places
+                .iter_mut()
+                .find(|(_, place)| is_due(place.state));
+            let Some((object, place)) = next else { return };
+            place.state = State::Looking;
+            let (object, wants_entries) = (*object, place.was_stored);
+            self.walk(
+                cx,
+                object.0,
+                wants_entries,
+                Purpose::Publish { object },
+                Vec::new(),
+            );
+        }
+    }
+
+    /// The member responsible for a place is known: what it does not hold yet is sent to it.
+    pub(super) fn place_found(
+        &mut self,
+        cx: &mut Context<'_>,
+        object: ObjectId,
+        result: Result<Owner, Code>,
+    ) {
+        let own = self.own_record(cx).clone();
+        let me = self.me();
+        let Some(place) = self.publisher.places.get_mut(&object) else {
+            return;
+        };
+        if place.state != State::Looking {
+            return;
+        }
+        let owner = match result {
+            Ok(owner) => owner,
+            Err(code) => {
+                self.store_failed(cx, object, code);
+                return;
+            }
+        };
+        place.state = State::Storing;
+        let is_there = |(association, _): &(Vec<u8>, Vec<u8>)| association == place.association.encoded();
+        if owner.entries.iter().any(is_there) {
+            self.stored(cx, object, owner.peer);
+        } else if owner.peer == me {
+            let association = place.association.clone();
+            match self.store_and_mirror(&association, &own) {
+                Ok(()) => self.stored(cx, object, me),
+                Err(code) => self.store_failed(cx, object, code),
+            }
+        } else {
+            let body = store_message(&place.association, own.encoded());
+            self.call_encoded(owner.peer, Call::Store { object }, body, STORE_TIMEOUT_MS);
+        }
+    }
+
+    pub(super) fn stored(&mut self, cx: &mut Context<'_>, object: ObjectId, holder: PeerId) {
+        let Some(place) = self.publisher.places.get_mut(&object) else {
+            return;
+        };
+        if place.state != State::Storing {
+            return;
+        }
+        place.state = State::Stored;
+        place.was_stored = true;
+        place.holder = Some(holder);
+        place.tries = 0;
+        let name = place.name.clone();
+        self.settle(&name);
+        self.tick_publisher(cx);
+    }
+
+    pub(super) fn store_failed(&mut self, cx: &mut Context<'_>, object: ObjectId, code: Code) {
+        let Some(place) = self.publisher.places.get_mut(&object) else {
+            return;
+        };
+        if !matches!(place.state, State::Looking | State::Storing) {
+            return;
+        }
+        let wait_ms = (RETRY_MS << place.tries.min(10)).min(MAX_RETRY_MS);
+        place.state = State::Due {
+            at_ms: cx.now_ms.saturating_add(wait_ms),
+        };
+        place.tries = place.tries.saturating_add(1);
+        place.was_stored = false;
+        place.error = code;
+        let name = place.name.clone();
+        self.settle(&name);
+        self.tick_publisher(cx);
+    }
+
+    /// Answers the commands about a name once each of its places was stored or tried often enough.
+    fn settle(&mut self, key: &NameKey) {
+        let places = || self.publisher.places.values().filter(|place| place.name == *key);
+        let is_settled = |place: &Place| place.was_stored || place.tries >= TRIES;
+        if !places().all(is_settled) {
+            return;
+        }
+        let is_stored = places().any(|place| place.was_stored);
+        let error = places().map(|place| place.error).next().unwrap_or(Code::NoRoute);
+        let Some(name) = self.publisher.names.get_mut(key) else {
+            return;
+        };
+        let commands = core::mem::take(&mut name.commands);
+        if is_stored && !name.is_announced && name.withdrawn_until_ms.is_none() {
+            name.is_announced = true;
+            let name = key.1.clone();
+            self.actions.push_back(Action::Published { name });
+        }
+        for command in commands {
+            if is_stored {
+                self.done(command);
+            } else {
+                self.fail(command, error);
+            }
+        }
+    }
+
+    /// Withdraws everything straight at those who hold it, without waiting for answers.
+    pub(super) fn bid_farewell_to_holders(&mut self, cx: &mut Context<'_>) {
+        for name in self.publisher.names.values_mut() {
+            name.withdrawn_until_ms = Some(cx.now_ms.saturating_add(LIFE_MS));
+        }
+        self.sign(cx, None);
+        let record = self.own_record(cx).clone();
+        let publisher = core::mem::take(&mut self.publisher);
+        let me = self.me();
+        for place in publisher.places.values() {
+            match place.holder {
+                Some(holder) if holder == me => {
+                    // It goes to the successor with everything else.
+                    _ = self.store_and_mirror(&place.association, &record);
+                }
+                Some(holder) => {
+                    let body = store_message(&place.association, record.encoded());
+                    self.call_encoded(holder, Call::Farewell, body, STORE_TIMEOUT_MS);
+                }
+                None => {}
+            }
+        }
+        let commands = publisher.names.into_values().flat_map(|name| name.commands);
+        commands.for_each(|command| self.fail(command, Code::Cancelled));
+        self.publisher.last_sequence_ms = publisher.last_sequence_ms;
+    }
+}
+
+fn store_message(association: &Association, record: &[u8]) -> Vec<u8> {
+    let entry = EntryBytes {
+        association: association.encoded(),
+        record,
+    };
+    Request::Store { entry }.encode()
+}

@@ -1,0 +1,109 @@
+//! Answers of other peers to what this node asked.
+
+use alloc::vec::Vec;
+
+use selfsame_codec::{Class, Code, LogLevel};
+
+use super::message::{Hop, Refusal, Updated, decode_ack, decode_joined};
+use super::{Call, Context, Ring};
+use crate::identity::PeerId;
+
+impl Ring {
+    /// Takes the answer to [`Action::Request`](super::Action::Request), or why there is none.
+    pub fn response(&mut self, cx: &mut Context<'_>, call: u64, result: Result<&[u8], Code>) {
+        let Some((peer, call)) = self.calls.remove(&call) else {
+            return;
+        };
+        match result {
+            Ok(body) => {
+                self.heard(cx, peer);
+                self.answered(cx, peer, call, body);
+            }
+            Err(code) => {
+                self.not_answered(cx, peer, &call, code);
+                self.call_failed(cx, peer, call, code);
+            }
+        }
+    }
+
+    fn answered(&mut self, cx: &mut Context<'_>, peer: PeerId, call: Call, body: &[u8]) {
+        let refusal = match &call {
+            Call::Walk { walk } => match Hop::decode(body) {
+                Ok(hop) => return self.step_answered(cx, *walk, peer, &hop),
+                Err(refusal) => refusal,
+            },
+            Call::Held { command } => match Hop::decode(body) {
+                Ok(hop) => return self.mirror_answered(cx, *command, &hop),
+                Err(refusal) => refusal,
+            },
+            Call::Update { via } => match Updated::decode(body) {
+                Ok(updated) => return self.update_answered(cx, peer, *via, &updated),
+                Err(refusal) => refusal,
+            },
+            Call::Join => match decode_joined(body) {
+                Ok(nodes) => {
+                    let members: Vec<PeerId> = self.meet_members(cx, &nodes);
+                    return self.join_answered(cx, peer, &members);
+                }
+                Err(refusal) => refusal,
+            },
+            _ => match decode_ack(body) {
+                Ok(()) => return self.acknowledged(cx, peer, &call),
+                Err(refusal) => refusal,
+            },
+        };
+        let code = match refusal {
+            Refusal::Malformed => Code::BadMessage,
+            Refusal::Refused(class) => code_of(class),
+        };
+        self.log(LogLevel::Debug, code, alloc::format!("{peer:?} gave no result"));
+        if matches!(call, Call::Update { .. }) {
+            self.update_refused(cx, peer, code);
+        }
+        self.call_failed(cx, peer, call, code);
+    }
+
+    fn acknowledged(&mut self, cx: &mut Context<'_>, peer: PeerId, call: &Call) {
+        match call {
+            Call::Probe => self.maintenance.probed(&peer),
+            Call::ProbePredecessor => {
+                self.maintenance.probed(&peer);
+                self.predecessor_lives(cx, peer);
+            }
+            Call::Store { object } => self.stored(cx, *object, peer),
+            Call::Mirror => self.mirrored(peer),
+            Call::Leave => self.left_one(cx, true),
+            Call::Attach => self.attached(cx, peer),
+            _ => {}
+        }
+    }
+
+    fn call_failed(&mut self, cx: &mut Context<'_>, peer: PeerId, call: Call, code: Code) {
+        match call {
+            Call::Walk { walk } => self.step_failed(cx, walk, peer, code),
+            Call::Held { command } => self.next_mirror(cx, command),
+            Call::Update { .. } => self.update_failed(cx, peer),
+            Call::Join => self.join_failed(cx, peer),
+            Call::Store { object } => self.store_failed(cx, object, code),
+            Call::Mirror => self.mirror_failed(&peer),
+            Call::Leave => self.left_one(cx, false),
+            Call::Attach => self.attach_failed(cx, peer),
+            Call::Probe | Call::ProbePredecessor => self.maintenance.probed(&peer),
+            Call::Hint | Call::Farewell => {}
+        }
+    }
+}
+
+/// A code that stands for a class: the peer does not tell more.
+fn code_of(class: Class) -> Code {
+    match class {
+        Class::Usage => Code::NotJoined,
+        Class::Malformed => Code::BadMessage,
+        Class::Misbehaved => Code::NotResponsible,
+        Class::Incompatible => Code::WrongNetwork,
+        Class::Unreachable => Code::NoRoute,
+        Class::Limit => Code::TooManyRequests,
+        Class::Store => Code::StoreFailed,
+        Class::Service => Code::NoService,
+    }
+}

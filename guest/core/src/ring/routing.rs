@@ -1,0 +1,317 @@
+//! What a member knows of its neighbours on the ring and of members further away.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use super::position::{Position, distance, in_half_open, in_open};
+use crate::identity::PeerId;
+use crate::record::NodeRecord;
+
+/// Length of the successor list: the ring survives as long as not all 16 die within one update interval.
+pub(crate) const MAX_SUCCESSORS: usize = 16;
+/// How long a member that did not answer is not taken from others' lists.
+pub(crate) const DEAD_MS: u64 = 30_000;
+/// Most peers presumed dead that are remembered at a time.
+const MAX_DEAD: usize = 1024;
+/// Most records kept: the neighbourhood, the fingers, and what lookups of some minutes met.
+const MAX_BOOK: usize = 1024;
+/// Most closer members named in one answer: two may be dead.
+const MAX_CLOSER: usize = 3;
+
+/// Verified records of peers, the newest of each
+#[derive(Debug, Default)]
+pub(crate) struct Book {
+    records: BTreeMap<PeerId, NodeRecord>,
+}
+
+impl Book {
+    pub(crate) fn get(&self, peer: &PeerId) -> Option<&NodeRecord> {
+        self.records.get(peer)
+    }
+
+    /// Keeps a record unless a newer one of its node is known; says whether the node was unknown before.
+    pub(crate) fn insert(&mut self, record: NodeRecord, keep: impl Fn(&PeerId) -> bool) -> bool {
+        if let Some(known) = self.records.get_mut(&record.id()) {
+            if known.sequence_ms() < record.sequence_ms() {
+                *known = record;
+            }
+            return false;
+        }
+        if self.records.len() >= MAX_BOOK {
+            self.evict(keep);
+        }
+        if self.records.len() < MAX_BOOK {
+            self.records.insert(record.id(), record);
+            return true;
+        }
+        false
+    }
+
+    /// Drops the oldest record that nothing needs.
+    fn evict(&mut self, keep: impl Fn(&PeerId) -> bool) {
+        let candidates = self.records.values().filter(|record| !keep(&record.id()));
+        let oldest = candidates.min_by_key(|record| record.sequence_ms());
+        if let Some(id) = oldest.map(NodeRecord::id) {
+            self.records.remove(&id);
+        }
+    }
+
+    pub(crate) fn expire(&mut self, now_ms: u64) {
+        self.records.retain(|_, record| now_ms < record.expiry_ms());
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &NodeRecord> {
+        self.records.values()
+    }
+
+    /// The records of those peers that are known, as they are sent.
+    pub(crate) fn encoded(&self, peers: &[PeerId]) -> Vec<&[u8]> {
+        peers
+            .iter()
+            .filter_map(|peer| self.get(peer))
+            .map(NodeRecord::encoded)
+            .collect()
+    }
+}
+
+/// Neighbours and fingers of one member
+#[derive(Debug)]
+pub(crate) struct Routing {
+    me: PeerId,
+    predecessor: Option<PeerId>,
+    successors: Vec<PeerId>,
+    fingers: BTreeMap<u8, PeerId>,
+    dead: BTreeMap<PeerId, u64>,
+}
+
+impl Routing {
+    pub(crate) fn new(me: PeerId) -> Self {
+        Self {
+            me,
+            predecessor: None,
+            successors: Vec::new(),
+            fingers: BTreeMap::new(),
+            dead: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn predecessor(&self) -> Option<PeerId> {
+        self.predecessor
+    }
+
+    pub(crate) fn successors(&self) -> &[PeerId] {
+        &self.successors
+    }
+
+    pub(crate) fn successor(&self) -> Option<PeerId> {
+        self.successors.first().copied()
+    }
+
+    pub(crate) fn fingers(&self) -> impl Iterator<Item = &PeerId> {
+        self.fingers.values()
+    }
+
+    /// Everybody who is in some table, each once.
+    pub(crate) fn all(&self) -> Vec<PeerId> {
+        let neighbours = self.predecessor.iter().chain(&self.successors);
+        let mut all: Vec<PeerId> = neighbours.chain(self.fingers.values()).copied().collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    pub(crate) fn contains(&self, peer: &PeerId) -> bool {
+        self.is_neighbour(peer) || self.fingers.values().any(|finger| finger == peer)
+    }
+
+    /// Whether a peer is the predecessor or in the successor list.
+    pub(crate) fn is_neighbour(&self, peer: &PeerId) -> bool {
+        self.predecessor == Some(*peer) || self.successors.contains(peer)
+    }
+
+    pub(crate) fn set_predecessor(&mut self, peer: Option<PeerId>) {
+        self.predecessor = peer;
+    }
+
+    /// Whether a peer would be a closer predecessor than the one there is.
+    pub(crate) fn precedes_better(&self, peer: &PeerId) -> bool {
+        *peer != self.me
+            && self
+                .predecessor
+                .is_none_or(|known| in_open(&known.0, &peer.0, &self.me.0))
+    }
+
+    /// Whether a peer would be a closer successor than the one there is.
+    pub(crate) fn succeeds_better(&self, peer: &PeerId) -> bool {
+        *peer != self.me
+            && self
+                .successor()
+                .is_none_or(|known| in_open(&self.me.0, &peer.0, &known.0))
+    }
+
+    /// Takes a live successor and its own list, of which only what goes on clockwise and is not presumed dead counts.
+    /// Says whether anything changed.
+    pub(crate) fn adopt_successor(&mut self, peer: PeerId, list: &[PeerId]) -> bool {
+        let mut successors = Vec::with_capacity(MAX_SUCCESSORS);
+        successors.push(peer);
+        let mut last = distance(&self.me.0, &peer.0);
+        for next in list {
+            let way = distance(&self.me.0, &next.0);
+            if *next == self.me || way <= last || successors.len() == MAX_SUCCESSORS {
+                break;
+            }
+            if !self.dead.contains_key(next) {
+                successors.push(*next);
+                last = way;
+            }
+        }
+        let changed = self.successors != successors;
+        self.successors = successors;
+        changed
+    }
+
+    /// Presumes a peer dead and takes it out of all tables; says whether it was a neighbour.
+    pub(crate) fn bury(&mut self, peer: &PeerId, now_ms: u64) -> bool {
+        if self.dead.len() < MAX_DEAD {
+            self.dead.insert(*peer, now_ms.saturating_add(DEAD_MS));
+        }
+        self.remove(peer)
+    }
+
+    /// Takes a peer out of all tables; says whether it was a neighbour.
+    pub(crate) fn remove(&mut self, peer: &PeerId) -> bool {
+        let was_neighbour = self.is_neighbour(peer);
+        self.fingers.retain(|_, finger| finger != peer);
+        self.successors.retain(|successor| successor != peer);
+        if self.predecessor == Some(*peer) {
+            self.predecessor = None;
+        }
+        was_neighbour
+    }
+
+    /// Takes note that a peer is alive.
+    pub(crate) fn revive(&mut self, peer: &PeerId) {
+        self.dead.remove(peer);
+    }
+
+    pub(crate) fn is_dead(&self, peer: &PeerId) -> bool {
+        self.dead.contains_key(peer)
+    }
+
+    pub(crate) fn forget_dead(&mut self, now_ms: u64) {
+        self.dead.retain(|_, until_ms| now_ms < *until_ms);
+    }
+
+    pub(crate) fn set_finger(&mut self, bit: u8, peer: PeerId) {
+        if self.successors.contains(&peer) || peer == self.me {
+            self.fingers.remove(&bit);
+        } else {
+            self.fingers.insert(bit, peer);
+        }
+    }
+
+    /// Forgets the fingers that the successor list covers.
+    pub(crate) fn drop_fingers_up_to(&mut self, bit: u8) {
+        self.fingers.retain(|finger, _| *finger > bit);
+    }
+
+    /// Where this member's own range begins. Without a predecessor, the nearest member before it that is known stands
+    /// in; a member that knows nobody has the whole circle.
+    pub(crate) fn range_start(&self) -> Position {
+        let nearest = |peers: Vec<PeerId>| peers.into_iter().min_by_key(|peer| distance(&peer.0, &self.me.0));
+        self.predecessor
+            .or_else(|| nearest(self.all()))
+            .map_or(self.me.0, |peer| peer.0)
+    }
+
+    /// Whether this member is responsible for a position.
+    pub(crate) fn is_responsible(&self, target: &Position) -> bool {
+        in_half_open(&self.range_start(), target, &self.me.0)
+    }
+
+    /// The members nearest before a position and after this one, nearest first.
+    pub(crate) fn closer(&self, target: &Position) -> Vec<PeerId> {
+        let mut all = self.all();
+        all.retain(|peer| in_open(&self.me.0, &peer.0, target));
+        all.sort_unstable_by_key(|peer| distance(&peer.0, target));
+        all.truncate(MAX_CLOSER);
+        all
+    }
+
+    /// The member known to follow a peer most closely, up to this one.
+    pub(crate) fn follower_of(&self, peer: &PeerId) -> Option<PeerId> {
+        let mut all = self.all();
+        all.retain(|other| in_open(&peer.0, &other.0, &self.me.0));
+        all.into_iter().min_by_key(|other| distance(&peer.0, &other.0))
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Self::new(self.me);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(high: u8) -> PeerId {
+        let mut id = [0; 32];
+        id[0] = high;
+        PeerId(id)
+    }
+
+    #[test]
+    fn a_member_alone_has_the_whole_circle() {
+        let routing = Routing::new(peer(5));
+        assert!(routing.is_responsible(&peer(4).0));
+        assert!(routing.is_responsible(&peer(6).0));
+        assert!(routing.closer(&peer(9).0).is_empty());
+    }
+
+    #[test]
+    fn successor_lists_are_cut_where_they_stop_going_on() {
+        let mut routing = Routing::new(peer(5));
+        assert!(routing.adopt_successor(peer(7), &[peer(8), peer(5), peer(6)]));
+        assert_eq!(routing.successors(), [peer(7), peer(8)]);
+        assert!(routing.adopt_successor(peer(7), &[peer(9), peer(8)]));
+        assert_eq!(routing.successors(), [peer(7), peer(9)]);
+        let many: Vec<PeerId> = (8..100).map(peer).collect();
+        assert!(routing.adopt_successor(peer(7), &many));
+        assert_eq!(routing.successors().len(), MAX_SUCCESSORS);
+        assert!(!routing.adopt_successor(peer(7), &many));
+    }
+
+    #[test]
+    fn the_dead_are_not_taken_back_from_lists_for_a_while() {
+        let mut routing = Routing::new(peer(5));
+        routing.adopt_successor(peer(7), &[peer(8), peer(9)]);
+        assert!(routing.bury(&peer(8), 1000));
+        routing.adopt_successor(peer(7), &[peer(8), peer(9)]);
+        assert_eq!(routing.successors(), [peer(7), peer(9)]);
+        routing.forget_dead(1000 + DEAD_MS);
+        routing.adopt_successor(peer(7), &[peer(8), peer(9)]);
+        assert_eq!(routing.successors(), [peer(7), peer(8), peer(9)]);
+    }
+
+    #[test]
+    fn without_a_predecessor_the_nearest_known_member_bounds_the_range() {
+        let mut routing = Routing::new(peer(5));
+        routing.adopt_successor(peer(7), &[peer(2)]);
+        assert!(routing.is_responsible(&peer(3).0));
+        assert!(!routing.is_responsible(&peer(2).0));
+        routing.set_predecessor(Some(peer(3)));
+        assert!(!routing.is_responsible(&peer(3).0));
+        assert!(routing.is_responsible(&peer(5).0));
+    }
+
+    #[test]
+    fn closer_members_lie_between_and_come_nearest_first() {
+        let mut routing = Routing::new(peer(5));
+        routing.adopt_successor(peer(7), &[peer(8), peer(20)]);
+        routing.set_finger(254, peer(90));
+        assert_eq!(routing.closer(&peer(50).0), [peer(20), peer(8), peer(7)]);
+        assert_eq!(routing.closer(&peer(91).0), [peer(90), peer(20), peer(8)]);
+        assert!(routing.closer(&peer(6).0).is_empty());
+        assert_eq!(routing.follower_of(&peer(8)), Some(peer(20)));
+    }
+}

@@ -1,0 +1,259 @@
+//! Requests of other peers.
+
+use alloc::vec::Vec;
+
+use selfsame_codec::{Code, LogLevel, Role};
+
+use super::message::{EntryBytes, Hop, Request, Updated, encode_ack, encode_error};
+use super::objects::Inserted;
+use super::position::Position;
+use super::{Action, Context, Ring};
+use crate::association::{Association, ObjectId};
+use crate::identity::PeerId;
+use crate::record::NodeRecord;
+
+/// Most successors named in an answer to a lookup: the one that counts and three to fall back to.
+const MAX_NAMED_SUCCESSORS: usize = 4;
+
+impl Ring {
+    /// Takes a request of the authenticated peer `from`; answered by [`Action::Respond`] with this token.
+    pub fn request(&mut self, cx: &mut Context<'_>, from: PeerId, token: u64, body: &[u8]) {
+        let answer = match Request::decode(body) {
+            Ok(request) => self.serve(cx, from, token, request),
+            Err(_) => Err(Code::BadMessage),
+        };
+        match answer {
+            Ok(Some(body)) => self.respond(token, body),
+            Ok(None) => {}
+            Err(code) => {
+                self.log(
+                    LogLevel::Debug,
+                    code,
+                    alloc::format!("refused a request of {from:?}"),
+                );
+                self.respond(token, encode_error(code));
+            }
+        }
+    }
+
+    pub(super) fn respond(&mut self, token: u64, body: Vec<u8>) {
+        self.actions.push_back(Action::Respond { token, body });
+    }
+
+    /// Answers, or begins what will answer later (`None`).
+    fn serve(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: PeerId,
+        token: u64,
+        request: Request<'_>,
+    ) -> Result<Option<Vec<u8>>, Code> {
+        self.heard(cx, from);
+        if let Request::Ping { hint } = &request {
+            self.take_hint(cx, hint);
+            return Ok(Some(encode_ack()));
+        }
+        if self.phase == super::Phase::Out {
+            return Err(Code::NotJoined);
+        }
+        if !self.is_member() {
+            return Err(Code::NotMember);
+        }
+        match request {
+            Request::Ping { .. } => {}
+            Request::FindNode { target } => return Ok(Some(self.hop(cx, &target, None))),
+            Request::Find { object, held } => return Ok(Some(self.hop(cx, &object, Some(held)))),
+            Request::Store { entry } => self.serve_store(cx, from, &entry)?,
+            Request::Mirror { entries } => self.serve_mirror(cx, from, &entries)?,
+            Request::Join { record } => {
+                let record = self.record_of_sender(cx, from, record, Role::Member)?;
+                self.serve_join(cx, token, record.id())?;
+                return Ok(None);
+            }
+            Request::Update {
+                record,
+                wants_objects,
+            } => {
+                self.record_of_sender(cx, from, record, Role::Member)?;
+                return Ok(Some(self.serve_update(cx, from, wants_objects)));
+            }
+            Request::Leave {
+                record,
+                predecessor,
+                successors,
+                entries,
+            } => {
+                self.record_of_sender(cx, from, record, Role::Member)?;
+                self.take_entries(cx, &entries);
+                let predecessor = predecessor.map(|bytes| self.meet_bytes(cx, bytes)).transpose()?;
+                self.meet_members(cx, &successors);
+                self.neighbour_left(cx, from, predecessor);
+            }
+            Request::Attach { record } => {
+                self.record_of_sender(cx, from, record, Role::Leaf)?;
+                if self.attach.take_leaf(from)? {
+                    self.put_leaf(&from);
+                }
+            }
+            Request::Detach => {
+                if self.attach.drop_leaf(&from) {
+                    self.delete_leaf(&from);
+                }
+            }
+        }
+        Ok(Some(encode_ack()))
+    }
+
+    /// Reads the record that a sender sends of itself: it must be its own, and not older than what is known.
+    fn record_of_sender(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: PeerId,
+        bytes: &[u8],
+        role: Role,
+    ) -> Result<NodeRecord, Code> {
+        let record = self.verify_record(bytes, cx.now_ms)?;
+        if record.id() != from {
+            return Err(Code::BadSignature);
+        }
+        let newer = |known: &NodeRecord| known.sequence_ms() > record.sequence_ms();
+        if self.book.get(&from).is_some_and(newer) {
+            return Err(Code::StaleRecord);
+        }
+        if record.role() != role {
+            return Err(Code::NotMember);
+        }
+        self.meet(record.clone());
+        Ok(record)
+    }
+
+    /// The next step towards a position; with the entries there if the asker wants them (`Some`), whoever is
+    /// responsible if it asks for what is held.
+    fn hop(&mut self, cx: &mut Context<'_>, target: &Position, held: Option<bool>) -> Vec<u8> {
+        let responsible = held == Some(true) || self.routing.is_responsible(target);
+        let object = ObjectId(*target);
+        let start = self.turn(cx, &object);
+        let entries = if held.is_some() && responsible {
+            self.objects.find(&object, start, cx.now_ms)
+        } else {
+            Vec::new()
+        };
+        let closer = if responsible {
+            Vec::new()
+        } else {
+            self.routing.closer(target)
+        };
+        let mut successors = self.routing.successors().to_vec();
+        successors.truncate(MAX_NAMED_SUCCESSORS);
+        let hop = Hop {
+            responsible,
+            closer: self.book.encoded(&closer),
+            successors: self.book.encoded(&successors),
+            predecessor: self.predecessor().map(NodeRecord::encoded),
+            entries,
+        };
+        hop.encode()
+    }
+
+    fn serve_update(&mut self, cx: &mut Context<'_>, from: PeerId, wants_objects: bool) -> Vec<u8> {
+        let is_new = self.notified(cx, from);
+        let mut keys = if is_new || wants_objects {
+            self.keys_for_predecessor(from)
+        } else {
+            Vec::new()
+        };
+        let follower = self.routing.follower_of(&from);
+        let named = follower.or_else(|| self.routing.predecessor());
+        let updated = Updated {
+            predecessor: named
+                .and_then(|peer| self.book.get(&peer))
+                .map(NodeRecord::encoded),
+            successors: self.book.encoded(self.routing.successors()),
+            entries: self.objects.take_chunk(&mut keys),
+        };
+        let body = updated.encode();
+        if self.routing.predecessor() == Some(from) {
+            self.send_entries(from, keys);
+        }
+        body
+    }
+
+    fn serve_store(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: PeerId,
+        entry: &EntryBytes<'_>,
+    ) -> Result<(), Code> {
+        let (association, record) = self.verify_entry(cx, entry)?;
+        if association.publisher() != from {
+            return Err(Code::BadSignature);
+        }
+        if !self.routing.is_responsible(&association.object().0) {
+            return Err(Code::NotResponsible);
+        }
+        self.store_and_mirror(&association, &record)
+    }
+
+    /// Stores what this member is responsible for and hands copies to its mirrors.
+    pub(super) fn store_and_mirror(
+        &mut self,
+        association: &Association,
+        record: &NodeRecord,
+    ) -> Result<(), Code> {
+        if self.store(association, record)? == Inserted::Stored {
+            let key = (association.object(), association.publisher());
+            self.mirror(key);
+        }
+        Ok(())
+    }
+
+    fn serve_mirror(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: PeerId,
+        entries: &[EntryBytes<'_>],
+    ) -> Result<(), Code> {
+        // Only members mirror; the one who sends is known from its updates or from lists.
+        let is_member = |record: &NodeRecord| record.role() == Role::Member;
+        if !self.book.get(&from).is_some_and(is_member) {
+            return Err(Code::NotMember);
+        }
+        self.take_entries(cx, entries);
+        Ok(())
+    }
+
+    /// Stores entries that another member hands over; each proves itself, and what does not is left out.
+    pub(super) fn take_entries(&mut self, cx: &mut Context<'_>, entries: &[EntryBytes<'_>]) {
+        for entry in entries {
+            let stored = self
+                .verify_entry(cx, entry)
+                .and_then(|(association, record)| self.store(&association, &record));
+            if let Err(code) = stored {
+                self.log(LogLevel::Debug, code, "an entry handed over was left out".into());
+            }
+        }
+    }
+
+    fn store(&mut self, association: &Association, record: &NodeRecord) -> Result<Inserted, Code> {
+        let inserted = self.objects.insert(association, record)?;
+        if inserted == Inserted::Stored {
+            self.put_object(&(association.object(), association.publisher()));
+        }
+        Ok(inserted)
+    }
+
+    /// Verifies an association and that the record beside it is its publisher's.
+    pub(super) fn verify_entry(
+        &mut self,
+        cx: &mut Context<'_>,
+        entry: &EntryBytes<'_>,
+    ) -> Result<(Association, NodeRecord), Code> {
+        let network = &self.settings.network;
+        let association = Association::decode_verified(entry.association, network, cx.now_ms)?;
+        let record = self.verify_record(entry.record, cx.now_ms)?;
+        if record.id() != association.publisher() {
+            return Err(Code::BadSignature);
+        }
+        Ok((association, record))
+    }
+}

@@ -1,0 +1,277 @@
+//! Lookups under way: sends their requests, feeds them the answers, and hands on who is responsible.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use selfsame_codec::{Code, LogLevel};
+
+use super::lookup::{Answer, Lookup, Owner, Step};
+use super::message::{EntryBytes, Hop, Request};
+use super::position::Position;
+use super::{Action, Call, Context, Ring};
+use crate::association::ObjectId;
+use crate::identity::PeerId;
+
+/// How long a step may take, dialling and a handshake included.
+pub(super) const STEP_TIMEOUT_MS: u32 = 3_000;
+
+/// What a walk is for
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    FindNode {
+        command: u32,
+    },
+    Find {
+        command: u32,
+    },
+    Publish {
+        object: ObjectId,
+    },
+    JoinFor {
+        token: u64,
+    },
+    Finger {
+        bit: u8,
+    },
+    /// This member's place in what may be another ring, reached through a stranger.
+    Merge {
+        stranger: PeerId,
+    },
+    /// Members to which a leaf may attach.
+    Attach,
+}
+
+#[derive(Debug)]
+struct Walk {
+    lookup: Lookup,
+    purpose: Purpose,
+    wants_entries: bool,
+}
+
+/// All lookups under way
+#[derive(Debug, Default)]
+pub(super) struct Walks {
+    walks: BTreeMap<u64, Walk>,
+    last: u64,
+}
+
+impl Walks {
+    pub(super) fn next_wake_ms(&self) -> u64 {
+        let hedges = self.walks.values().map(|walk| walk.lookup.hedge_at_ms());
+        hedges.min().unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn cancel(&mut self, command: u32) {
+        let of_command = |purpose: &Purpose| match purpose {
+            Purpose::FindNode { command: other } | Purpose::Find { command: other } => *other == command,
+            _ => false,
+        };
+        self.walks.retain(|_, walk| !of_command(&walk.purpose));
+    }
+
+    /// How many walks there are for purposes like this.
+    pub(super) fn count(&self, like: impl Fn(&Purpose) -> bool) -> usize {
+        self.walks.values().filter(|walk| like(&walk.purpose)).count()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.walks.clear();
+    }
+}
+
+impl Ring {
+    /// Looks a position up from what this node knows.
+    pub(super) fn walk(
+        &mut self,
+        cx: &mut Context<'_>,
+        target: Position,
+        wants_entries: bool,
+        purpose: Purpose,
+        avoided: Vec<PeerId>,
+    ) {
+        if self.serves() && self.routing.is_responsible(&target) {
+            let owner = self.own_answer(cx, &target, wants_entries);
+            self.walk_done(cx, purpose, Ok(owner), Vec::new());
+            return;
+        }
+        let (before, after) = if self.serves() {
+            (self.routing.all(), self.routing.successors().to_vec())
+        } else {
+            (self.known_members(), Vec::new())
+        };
+        // Only successors beyond the position may be responsible; all members may lead there.
+        let me = self.me();
+        let beyond = |peer: &PeerId| super::position::in_half_open(&me.0, &target, &peer.0);
+        let after: Vec<PeerId> = after.into_iter().filter(beyond).collect();
+        self.start(
+            cx,
+            Lookup::new(target, &before, &after, avoided),
+            wants_entries,
+            purpose,
+        );
+    }
+
+    /// Looks a position up from the members given.
+    pub(super) fn walk_from(
+        &mut self,
+        cx: &mut Context<'_>,
+        target: Position,
+        start: &[PeerId],
+        purpose: Purpose,
+    ) {
+        self.start(cx, Lookup::new(target, start, &[], Vec::new()), false, purpose);
+    }
+
+    fn start(&mut self, cx: &mut Context<'_>, mut lookup: Lookup, wants_entries: bool, purpose: Purpose) {
+        lookup.exclude(self.me());
+        if let Purpose::JoinFor { token } = &purpose
+            && let Some(newcomer) = self.maintenance.newcomer(*token)
+        {
+            lookup.exclude(newcomer);
+        }
+        self.walks.last += 1;
+        let id = self.walks.last;
+        self.walks.walks.insert(
+            id,
+            Walk {
+                lookup,
+                purpose,
+                wants_entries,
+            },
+        );
+        self.advance(cx, id);
+    }
+
+    /// This member's own answer for a position it is responsible for.
+    fn own_answer(&self, cx: &mut Context<'_>, target: &Position, wants_entries: bool) -> Owner {
+        let object = ObjectId(*target);
+        let entries = if wants_entries {
+            let start = self.turn(cx, &object);
+            self.objects.find(&object, start, cx.now_ms)
+        } else {
+            Vec::new()
+        };
+        Owner {
+            peer: self.me(),
+            successors: self.routing.successors().to_vec(),
+            entries: own_entries(&entries),
+        }
+    }
+
+    /// Where in a long list of publishers an answer begins, so that each gets its turn.
+    pub(super) fn turn(&self, cx: &mut Context<'_>, object: &ObjectId) -> usize {
+        match self.objects.publishers(object) {
+            0 | 1 => 0,
+            count => cx.random.below(count),
+        }
+    }
+
+    fn advance(&mut self, cx: &mut Context<'_>, id: u64) {
+        while let Some(walk) = self.walks.walks.get_mut(&id) {
+            let target = *walk.lookup.target();
+            match walk.lookup.next(cx.now_ms) {
+                Step::Wait => return,
+                Step::Ask(peer) => {
+                    let request = if walk.wants_entries {
+                        Request::Find {
+                            object: target,
+                            held: false,
+                        }
+                    } else {
+                        Request::FindNode { target }
+                    };
+                    self.call(peer, Call::Walk { walk: id }, &request, STEP_TIMEOUT_MS);
+                }
+                Step::Finished(result) => {
+                    let walk = self.walks.walks.remove(&id).expect("it is under way");
+                    let asked = walk.lookup.asked().copied().collect();
+                    self.walk_done(cx, walk.purpose, result, asked);
+                }
+            }
+        }
+    }
+
+    pub(super) fn tick_walks(&mut self, cx: &mut Context<'_>) {
+        let late: Vec<u64> = self
+            .walks
+            .walks
+            .iter_mut()
+            .filter(|(_, walk)| walk.lookup.hedge_at_ms() <= cx.now_ms)
+            .map(|(id, walk)| {
+                walk.lookup.tick(cx.now_ms);
+                *id
+            })
+            .collect();
+        late.into_iter().for_each(|id| self.advance(cx, id));
+    }
+
+    pub(super) fn step_failed(&mut self, cx: &mut Context<'_>, id: u64, peer: PeerId, code: Code) {
+        if let Some(walk) = self.walks.walks.get_mut(&id) {
+            walk.lookup.failed(&peer, code);
+            self.advance(cx, id);
+        }
+    }
+
+    pub(super) fn step_answered(&mut self, cx: &mut Context<'_>, id: u64, peer: PeerId, hop: &Hop<'_>) {
+        if !self.walks.walks.contains_key(&id) {
+            return;
+        }
+        let predecessor = hop.predecessor.as_slice();
+        let answer = Answer {
+            responsible: hop.responsible,
+            predecessor: self.meet_members(cx, predecessor).first().copied(),
+            closer: self.meet_members(cx, &hop.closer),
+            successors: self.meet_members(cx, &hop.successors),
+            entries: own_entries(&hop.entries),
+        };
+        let Some(walk) = self.walks.walks.get_mut(&id) else {
+            return;
+        };
+        if let Err(code) = walk.lookup.answered(&peer, answer) {
+            self.log(LogLevel::Debug, code, alloc::format!("{peer:?} led no closer"));
+        }
+        self.advance(cx, id);
+    }
+
+    fn walk_done(
+        &mut self,
+        cx: &mut Context<'_>,
+        purpose: Purpose,
+        result: Result<Owner, Code>,
+        asked: Vec<PeerId>,
+    ) {
+        match purpose {
+            Purpose::FindNode { command } => self.node_found(cx, command, result),
+            Purpose::Find { command } => self.object_found(cx, command, result, asked),
+            Purpose::Publish { object } => self.place_found(cx, object, result),
+            Purpose::JoinFor { token } => self.place_for_newcomer_found(cx, token, result),
+            Purpose::Finger { bit } => {
+                if let Ok(owner) = result {
+                    self.routing.set_finger(bit, owner.peer);
+                }
+            }
+            Purpose::Merge { stranger } => self.place_in_other_ring_found(cx, stranger, result),
+            Purpose::Attach => self.members_found(cx, result),
+        }
+    }
+
+    fn node_found(&mut self, cx: &mut Context<'_>, command: u32, result: Result<Owner, Code>) {
+        let record = result.and_then(|owner| {
+            if owner.peer == self.me() {
+                return Ok(self.own_record(cx).clone());
+            }
+            self.book.get(&owner.peer).cloned().ok_or(Code::NoRoute)
+        });
+        match record {
+            Ok(record) => self.actions.push_back(Action::FoundNode { command, record }),
+            Err(code) => self.fail(command, code),
+        }
+    }
+}
+
+fn own_entries(entries: &[EntryBytes<'_>]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    entries
+        .iter()
+        .map(|entry| (entry.association.to_vec(), entry.record.to_vec()))
+        .collect()
+}

@@ -1,0 +1,552 @@
+//! A deterministic network of rings: virtual clock, seeded delays and losses, crashes and restarts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use selfsame_codec::{Code, Role};
+use selfsame_core::identity::{Identity, NetworkId, PeerId};
+use selfsame_core::random::Random;
+use selfsame_core::record::NodeRecord;
+use selfsame_core::ring::{Action, Context, Provider, Ring, Service, Settings};
+
+/// When every test begins.
+pub(crate) const START_MS: u64 = 1_800_000_000_000;
+/// Longest time between updates of ordinary nodes in these tests.
+pub(crate) const IDLE_MS: u64 = 10_000;
+
+/// A small generator for what the network does; the nodes have their own.
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        ((self.0 >> 11) % bound as u64) as usize
+    }
+}
+
+/// What a command came to
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Done,
+    Found(Vec<Provider>),
+    Node(PeerId),
+    Failed(Code),
+}
+
+pub(crate) struct Node {
+    pub(crate) identity: Identity,
+    pub(crate) ring: Ring,
+    random: Random,
+    settings: Settings,
+    pub(crate) is_alive: bool,
+    sessions: BTreeSet<usize>,
+    pub(crate) store: BTreeMap<Vec<u8>, Vec<u8>>,
+    pub(crate) writes: usize,
+    pub(crate) wakes: usize,
+    pub(crate) outcomes: BTreeMap<u32, Outcome>,
+    pub(crate) published: Vec<String>,
+    pub(crate) refusals: Vec<Code>,
+}
+
+enum Event {
+    Request {
+        from: usize,
+        to: usize,
+        call: u64,
+        body: Vec<u8>,
+    },
+    Response {
+        to: usize,
+        call: u64,
+        result: Result<Vec<u8>, Code>,
+    },
+    Gone {
+        at: usize,
+        peer: usize,
+    },
+}
+
+pub(crate) struct Network {
+    pub(crate) seed: u64,
+    pub(crate) now_ms: u64,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) dice: Dice,
+    /// Of a thousand messages, how many are lost.
+    pub(crate) loss: usize,
+    /// Requests that were delivered.
+    pub(crate) requests: usize,
+    index: BTreeMap<PeerId, usize>,
+    events: BTreeMap<(u64, u64), Event>,
+    last_event: u64,
+    open_calls: BTreeSet<(usize, u64)>,
+    tokens: BTreeMap<(usize, u64), (usize, u64)>,
+    last_token: u64,
+    last_command: u32,
+    /// Pairs that cannot reach each other.
+    walls: BTreeSet<(usize, usize)>,
+    /// Answers forged in place of those of a node.
+    pub(crate) forge: Option<Box<dyn FnMut(usize, &[u8]) -> Option<Vec<u8>>>>,
+}
+
+impl Network {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            now_ms: START_MS,
+            nodes: Vec::new(),
+            dice: Dice::new(seed),
+            loss: 0,
+            requests: 0,
+            index: BTreeMap::new(),
+            events: BTreeMap::new(),
+            last_event: 0,
+            open_calls: BTreeSet::new(),
+            tokens: BTreeMap::new(),
+            last_token: 0,
+            last_command: 0,
+            walls: BTreeSet::new(),
+            forge: None,
+        }
+    }
+
+    pub(crate) fn network_id() -> NetworkId {
+        NetworkId::open("ring-tests")
+    }
+
+    /// A new node; nothing is joined yet.
+    pub(crate) fn add(&mut self, role: Role) -> usize {
+        self.add_with(role, |_| {})
+    }
+
+    pub(crate) fn add_with(&mut self, role: Role, change: impl FnOnce(&mut Settings)) -> usize {
+        let index = self.nodes.len();
+        let mut seed = [0; 32];
+        seed[..8].copy_from_slice(&self.seed.to_le_bytes());
+        seed[8..16].copy_from_slice(&(index as u64).to_le_bytes());
+        let identity = Identity::of_peer(&seed, Self::network_id());
+        let addresses = match role {
+            Role::Member => vec![format!("wss://n{index}.example/mesh")],
+            Role::Leaf => Vec::new(),
+        };
+        let mut settings = Settings {
+            id: identity.id(),
+            network: Self::network_id(),
+            role,
+            addresses,
+            domain: String::new(),
+            allow_private: false,
+            idle_ms: IDLE_MS,
+        };
+        change(&mut settings);
+        self.index.insert(identity.id(), index);
+        self.nodes.push(Node {
+            identity,
+            ring: Ring::new(settings.clone()),
+            random: Random::new(&seed),
+            settings,
+            is_alive: true,
+            sessions: BTreeSet::new(),
+            store: BTreeMap::new(),
+            writes: 0,
+            wakes: 0,
+            outcomes: BTreeMap::new(),
+            published: Vec::new(),
+            refusals: Vec::new(),
+        });
+        index
+    }
+
+    pub(crate) fn add_members(&mut self, count: usize) -> Vec<usize> {
+        (0..count).map(|_| self.add(Role::Member)).collect()
+    }
+
+    pub(crate) fn id(&self, node: usize) -> PeerId {
+        self.nodes[node].identity.id()
+    }
+
+    /// Lets a node do something, and does what it asks for.
+    pub(crate) fn with<T>(&mut self, node: usize, act: impl FnOnce(&mut Ring, &mut Context<'_>) -> T) -> T {
+        let now_ms = self.now_ms;
+        let Node {
+            identity,
+            ring,
+            random,
+            ..
+        } = &mut self.nodes[node];
+        let mut cx = Context {
+            now_ms,
+            identity,
+            random,
+        };
+        let result = act(ring, &mut cx);
+        self.drain(node);
+        result
+    }
+
+    fn drain(&mut self, node: usize) {
+        while let Some(action) = self.nodes[node].ring.poll() {
+            let this = &mut self.nodes[node];
+            match action {
+                Action::Request {
+                    call,
+                    to,
+                    body,
+                    timeout_ms,
+                } => self.send(node, to, call, body, timeout_ms),
+                Action::Respond { token, body } => {
+                    let (to, call) = self
+                        .tokens
+                        .remove(&(node, token))
+                        .expect("one answer to each request");
+                    let body = match &mut self.forge {
+                        Some(forge) => forge(node, &body).unwrap_or(body),
+                        None => body,
+                    };
+                    self.after_delay(Event::Response {
+                        to,
+                        call,
+                        result: Ok(body),
+                    });
+                }
+                Action::Found { command, providers } => {
+                    this.outcomes.insert(command, Outcome::Found(providers));
+                }
+                Action::FoundNode { command, record } => {
+                    this.outcomes.insert(command, Outcome::Node(record.id()));
+                }
+                Action::Done { command } => _ = this.outcomes.insert(command, Outcome::Done),
+                Action::Failed { command, code } => _ = this.outcomes.insert(command, Outcome::Failed(code)),
+                Action::Put { key, value, .. } => {
+                    this.writes += 1;
+                    this.store.insert(key, value);
+                }
+                Action::Delete { key } => {
+                    this.writes += 1;
+                    this.store.remove(&key);
+                }
+                Action::Published { name } => this.published.push(name),
+                Action::Log { code, .. } => this.refusals.push(code),
+                Action::Changed => {}
+            }
+        }
+    }
+
+    fn send(&mut self, from: usize, to: PeerId, call: u64, body: Vec<u8>, timeout_ms: u32) {
+        self.open_calls.insert((from, call));
+        let fail = |code| Event::Response {
+            to: from,
+            call,
+            result: Err(code),
+        };
+        self.at(self.now_ms + u64::from(timeout_ms), fail(Code::TimedOut));
+        let target = self.index.get(&to).copied();
+        let has_session = target.is_some_and(|to| self.nodes[from].sessions.contains(&to));
+        let is_member = target.is_some_and(|to| self.nodes[to].settings.role == Role::Member);
+        let has_record = self.nodes[from].ring.record_of(&to).is_some();
+        match target {
+            _ if !has_session && !has_record => self.after_delay(fail(Code::NoRoute)),
+            None => self.after_delay(fail(Code::DialFailed)),
+            Some(_) if !has_session && !is_member => self.after_delay(fail(Code::NoRoute)),
+            Some(to) if !self.nodes[to].is_alive && !has_session => self.after_delay(fail(Code::DialFailed)),
+            Some(to) if self.walls.contains(&(from, to)) => {}
+            Some(_) if self.dice.below(1000) < self.loss => {}
+            Some(to) => self.after_delay(Event::Request { from, to, call, body }),
+        }
+    }
+
+    fn at(&mut self, at_ms: u64, event: Event) {
+        self.last_event += 1;
+        self.events.insert((at_ms, self.last_event), event);
+    }
+
+    fn after_delay(&mut self, event: Event) {
+        let delay = 1 + self.dice.below(40) as u64;
+        self.at(self.now_ms + delay, event);
+    }
+
+    /// Connects two nodes, as a dialled bootstrap is.
+    pub(crate) fn connect(&mut self, one: usize, two: usize) {
+        for (at, peer) in [(one, two), (two, one)] {
+            if self.nodes[at].is_alive && self.nodes[at].sessions.insert(peer) {
+                let id = self.id(peer);
+                self.with(at, |ring, cx| ring.peer_connected(cx, id));
+            }
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Request { from, to, call, body } => {
+                if !self.nodes[to].is_alive || !self.nodes[from].is_alive {
+                    return;
+                }
+                self.connect(from, to);
+                self.requests += 1;
+                self.last_token += 1;
+                let token = self.last_token;
+                self.tokens.insert((to, token), (from, call));
+                let id = self.id(from);
+                self.with(to, |ring, cx| ring.request(cx, id, token, &body));
+            }
+            Event::Response { to, call, result } => {
+                if self.nodes[to].is_alive && self.open_calls.remove(&(to, call)) {
+                    self.with(to, |ring, cx| {
+                        ring.response(cx, call, result.as_deref().map_err(|code| *code))
+                    });
+                }
+            }
+            Event::Gone { at, peer } => {
+                if self.nodes[at].is_alive && self.nodes[at].sessions.remove(&peer) {
+                    let id = self.id(peer);
+                    self.with(at, |ring, cx| ring.peer_gone(cx, id));
+                }
+            }
+        }
+    }
+
+    /// Lets time pass until a moment.
+    pub(crate) fn run_to(&mut self, until_ms: u64) {
+        while self.step(until_ms) {}
+        self.now_ms = until_ms;
+    }
+
+    pub(crate) fn run_for(&mut self, ms: u64) {
+        self.run_to(self.now_ms + ms);
+    }
+
+    /// Does what comes next, if it comes until then.
+    fn step(&mut self, until_ms: u64) -> bool {
+        let alive = self.nodes.iter().enumerate().filter(|(_, node)| node.is_alive);
+        let wake = alive.map(|(index, node)| (node.ring.next_wake_ms(), index)).min();
+        let event_ms = self.events.first_key_value().map(|(key, _)| key.0);
+        let wake = wake.filter(|(at_ms, _)| event_ms.is_none_or(|event_ms| *at_ms < event_ms));
+        if let Some((at_ms, node)) = wake {
+            if at_ms > until_ms {
+                return false;
+            }
+            self.now_ms = self.now_ms.max(at_ms);
+            self.nodes[node].wakes += 1;
+            self.with(node, |ring, cx| ring.tick(cx));
+            let next_ms = self.nodes[node].ring.next_wake_ms();
+            assert!(
+                next_ms > self.now_ms,
+                "a tick does what is due (seed {})",
+                self.seed
+            );
+            return true;
+        }
+        match self.events.first_key_value() {
+            Some(((at_ms, _), _)) if *at_ms <= until_ms => {
+                let ((at_ms, _), event) = self.events.pop_first().expect("there is one");
+                self.now_ms = self.now_ms.max(at_ms);
+                self.handle(event);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Lets time pass until something holds; says how long it took.
+    pub(crate) fn run_until(
+        &mut self,
+        limit_ms: u64,
+        what: &str,
+        mut holds: impl FnMut(&Self) -> bool,
+    ) -> u64 {
+        let start_ms = self.now_ms;
+        while !holds(self) {
+            let more = self.step(start_ms + limit_ms);
+            assert!(more, "within {limit_ms} ms: {what} (seed {})", self.seed);
+        }
+        self.now_ms - start_ms
+    }
+
+    pub(crate) fn command(&mut self, node: usize, act: impl FnOnce(&mut Ring, &mut Context<'_>, u32)) -> u32 {
+        self.last_command += 1;
+        let command = self.last_command;
+        self.with(node, |ring, cx| act(ring, cx, command));
+        command
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn outcome(
+        &mut self,
+        node: usize,
+        act: impl FnOnce(&mut Ring, &mut Context<'_>, u32),
+    ) -> Outcome {
+        let command = self.command(node, act);
+        self.run_until(120_000, "a command is answered", |net| {
+            net.nodes[node].outcomes.contains_key(&command)
+        });
+        self.nodes[node].outcomes[&command].clone()
+    }
+
+    /// Begins to join through other nodes.
+    pub(crate) fn start_join(&mut self, node: usize, bootstraps: &[usize]) -> u32 {
+        bootstraps.iter().for_each(|peer| self.connect(node, *peer));
+        let ids: Vec<PeerId> = bootstraps.iter().map(|peer| self.id(*peer)).collect();
+        self.command(node, |ring, cx, command| ring.join(cx, command, ids))
+    }
+
+    pub(crate) fn join(&mut self, node: usize, bootstraps: &[usize]) -> Outcome {
+        let command = self.start_join(node, bootstraps);
+        self.run_until(60_000, "a join is answered", |net| {
+            net.nodes[node].outcomes.contains_key(&command)
+        });
+        self.nodes[node].outcomes[&command].clone()
+    }
+
+    /// A ring of so many members, in its final shape.
+    pub(crate) fn ring_of(seed: u64, count: usize) -> Self {
+        let mut net = Self::new(seed);
+        let members = net.add_members(count);
+        for node in &members {
+            let bootstraps: Vec<usize> = if *node == 0 { Vec::new() } else { vec![0] };
+            net.start_join(*node, &bootstraps);
+        }
+        net.converge();
+        net
+    }
+
+    /// A node stops at once. Loud: its connections close. Otherwise its peers have to find out.
+    pub(crate) fn crash(&mut self, node: usize, loud: bool) {
+        self.nodes[node].is_alive = false;
+        self.open_calls.retain(|(of, _)| *of != node);
+        for peer in std::mem::take(&mut self.nodes[node].sessions) {
+            if loud {
+                self.after_delay(Event::Gone { at: peer, peer: node });
+            }
+        }
+    }
+
+    /// Starts a node that crashed, from its store or without it.
+    pub(crate) fn restart(&mut self, node: usize, keep_store: bool) {
+        let this = &mut self.nodes[node];
+        this.ring = Ring::new(this.settings.clone());
+        this.is_alive = true;
+        if !keep_store {
+            this.store.clear();
+        }
+        for peer in 0..self.nodes.len() {
+            self.nodes[peer].sessions.remove(&node);
+        }
+        let store = self.nodes[node].store.clone();
+        self.with(node, |ring, cx| {
+            for (key, value) in &store {
+                ring.load(cx, key, value).expect("a node reads what it wrote");
+            }
+        });
+    }
+
+    /// Makes two groups unable to reach each other, or able again.
+    pub(crate) fn wall(&mut self, one: &[usize], two: &[usize], stands: bool) {
+        for a in one {
+            for b in two {
+                for pair in [(*a, *b), (*b, *a)] {
+                    if stands {
+                        self.walls.insert(pair);
+                    } else {
+                        self.walls.remove(&pair);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Members of the ring in the order of their ids.
+    pub(crate) fn members(&self) -> Vec<usize> {
+        let mut members: Vec<usize> = (0..self.nodes.len())
+            .filter(|index| {
+                let node = &self.nodes[*index];
+                node.is_alive && node.settings.role == Role::Member && node.ring.is_joined()
+            })
+            .collect();
+        members.sort_by_key(|index| self.id(*index));
+        members
+    }
+
+    /// What is wrong with the ring formed by these members, if anything. The ends of successor lists come last: each
+    /// member learns them from the next one, once in an interval.
+    pub(crate) fn fault_among(&self, members: &[usize], length: usize) -> Option<String> {
+        let ids: Vec<PeerId> = members.iter().map(|index| self.id(*index)).collect();
+        for (place, index) in members.iter().enumerate() {
+            let ring = &self.nodes[*index].ring;
+            let after = |step: usize| ids[(place + step) % ids.len()];
+            let expected: Vec<PeerId> = (1..ids.len().min(length + 1)).map(after).collect();
+            let successors: Vec<PeerId> = ring
+                .successors()
+                .iter()
+                .take(length)
+                .map(|record| record.id())
+                .collect();
+            if successors != expected {
+                return Some(format!(
+                    "successors of {index} are {successors:?}, not {expected:?}"
+                ));
+            }
+            let predecessor = ring.predecessor().map(NodeRecord::id);
+            let expected = (ids.len() > 1).then(|| after(ids.len() - 1));
+            if predecessor != expected {
+                return Some(format!(
+                    "predecessor of {index} is {predecessor:?}, not {expected:?}"
+                ));
+            }
+        }
+        None
+    }
+
+    /// What is wrong with the ring of all living members, looking so far along their successor lists.
+    pub(crate) fn fault(&self, length: usize) -> Option<String> {
+        let alive = self.nodes.iter().filter(|node| node.is_alive);
+        let expected = alive.filter(|node| node.settings.role == Role::Member).count();
+        let members = self.members();
+        if members.len() == expected {
+            self.fault_among(&members, length)
+        } else {
+            Some(format!("{} of {expected} have joined", members.len()))
+        }
+    }
+
+    /// Lets time pass until every living member knows its neighbours; says how long it took.
+    pub(crate) fn settle(&mut self, limit_ms: u64) -> u64 {
+        self.shape(limit_ms, 1)
+    }
+
+    /// Lets time pass until every living member knows all its successors; says how long it took.
+    pub(crate) fn converge(&mut self) -> u64 {
+        self.shape(20 * IDLE_MS, 16)
+    }
+
+    fn shape(&mut self, limit_ms: u64, length: usize) -> u64 {
+        let start_ms = self.now_ms;
+        while let Some(fault) = self.fault(length) {
+            let more = self.step(start_ms + limit_ms);
+            assert!(more, "no ring within {limit_ms} ms: {fault} (seed {})", self.seed);
+        }
+        self.now_ms - start_ms
+    }
+
+    /// The member that is responsible for an id.
+    pub(crate) fn responsible(&self, id: &[u8; 32]) -> usize {
+        let members = self.members();
+        let next = members.iter().find(|index| self.id(**index).0 >= *id);
+        *next.unwrap_or(&members[0])
+    }
+}
+
+/// A name that anyone may serve.
+pub(crate) fn service(name: &str, replicas: u8) -> Service {
+    Service {
+        name: name.into(),
+        owner: None,
+        grant: Vec::new(),
+        replicas,
+        version: "1".into(),
+        weight: 100,
+    }
+}
