@@ -8,6 +8,8 @@
 
 extern crate alloc;
 
+mod map;
+
 pub mod random;
 
 pub mod identity;

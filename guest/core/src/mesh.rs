@@ -1,10 +1,10 @@
 //! Which provider of a service a call goes to.
 
-use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::identity::{PeerId, PublicKey};
+use crate::map::Map;
 use crate::random::Random;
 use crate::ring::Provider;
 
@@ -28,8 +28,8 @@ struct Known {
 /// What is known of providers: where they are, and which did not answer lately
 #[derive(Default)]
 pub struct Mesh {
-    known: BTreeMap<Name, Known>,
-    suspects: BTreeMap<PeerId, u64>,
+    known: Map<Name, Known>,
+    suspects: Map<PeerId, u64>,
 }
 
 impl Mesh {

@@ -1,10 +1,10 @@
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use selfsame_codec::{Class, Code};
 
 use super::frame::{Data, Frame};
 use super::session::Side;
+use crate::map::Map;
 
 /// Bytes that a receiver takes before its application has consumed any: what fills a path of 20 Mbit/s and 100 ms.
 pub const STREAM_WINDOW: u64 = 256 * 1024;
@@ -38,7 +38,7 @@ struct Stream {
     delivered: u64,
     consumed: u64,
     announced: u64,
-    held: BTreeMap<u64, Vec<u8>>,
+    held: Map<u64, Vec<u8>>,
     length: Option<u64>,
     receive_ended: bool,
 }
@@ -57,7 +57,7 @@ enum Early {
 
 /// The streams of one session
 pub struct Streams {
-    table: BTreeMap<u32, Stream>,
+    table: Map<u32, Stream>,
     next: u32,
     opened: usize,
     accepted: usize,
@@ -71,7 +71,7 @@ impl Streams {
     pub fn new(side: Side, ordered: bool) -> Self {
         let next = if side == Side::Initiator { 0 } else { 1 };
         Self {
-            table: BTreeMap::new(),
+            table: Map::new(),
             next,
             opened: 0,
             accepted: 0,
@@ -267,12 +267,14 @@ impl Streams {
             return stream.hold(data);
         }
         stream.deliver(data.offset, data.bytes, sink);
-        while let Some(entry) = stream
+        while stream
             .held
-            .first_entry()
-            .filter(|entry| *entry.key() <= stream.delivered)
+            .first()
+            .is_some_and(|(offset, _)| *offset <= stream.delivered)
         {
-            let (offset, bytes) = entry.remove_entry();
+            let Some((offset, bytes)) = stream.held.pop_first() else {
+                break;
+            };
             stream.deliver(offset, &bytes, sink);
         }
         self.finish_receiving(data.stream, sink);
@@ -384,7 +386,7 @@ impl Stream {
             delivered: 0,
             consumed: 0,
             announced: STREAM_WINDOW,
-            held: BTreeMap::new(),
+            held: Map::new(),
             length: None,
             receive_ended: false,
         }
@@ -394,9 +396,7 @@ impl Stream {
         if self.held.len() >= MAX_HELD_PIECES {
             return Err(Code::BadStream);
         }
-        self.held
-            .entry(data.offset)
-            .or_insert_with(|| data.bytes.to_vec());
+        self.held.get_or_insert_with(data.offset, || data.bytes.to_vec());
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! Calls of services: discovery, choice of a provider, connection, stream.
 
-use alloc::collections::BTreeMap;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Output, reply};
@@ -11,6 +11,7 @@ use super::ring_driver::Purpose;
 use super::streams::INITIAL_CREDIT;
 use crate::channel::{Frame, MAX_DATA, Open, Service};
 use crate::identity::PeerId;
+use crate::map::Map;
 use crate::mesh::Name;
 use crate::ring::Provider;
 
@@ -39,7 +40,7 @@ struct Call {
 /// Calls that have no stream yet, by the tag of their command
 #[derive(Default)]
 pub(super) struct Calls {
-    table: BTreeMap<u32, Call>,
+    table: Map<u32, Box<Call>>,
 }
 
 impl Node {
@@ -66,7 +67,7 @@ impl Node {
             discovered: false,
             last: Code::NoProvider,
         };
-        self.calls.table.insert(tag, call);
+        self.calls.table.insert(tag, Box::new(call));
         self.advance_call(tag);
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Ways to a peer: a connection that is up, an address that can be dialled, a member that relays.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -9,6 +10,7 @@ use selfsame_codec::{Code, LogLevel, Output};
 use super::Node;
 use super::timers::Timer;
 use crate::identity::PeerId;
+use crate::map::Map;
 use crate::record::{addresses_allowed, relay_of};
 
 /// How long an address may take until a session is up over it.
@@ -49,7 +51,7 @@ struct Attempt {
 /// Connections that are being made
 #[derive(Default)]
 pub(super) struct Attempts {
-    table: BTreeMap<u32, Attempt>,
+    table: Map<u32, Box<Attempt>>,
     next: u32,
 }
 
@@ -157,7 +159,7 @@ impl Node {
             last: Code::NoRoute,
             path: None,
         };
-        self.attempts.table.insert(number, attempt);
+        self.attempts.table.insert(number, Box::new(attempt));
         self.try_next(number);
     }
 

@@ -1,9 +1,10 @@
-use alloc::collections::BTreeMap;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::channel::{Session, Side, Streams};
 use crate::handshake::Confirmation;
 use crate::identity::PeerId;
+use crate::map::Map;
 
 /// A session in use: its streams, its requests, and the path it runs over
 pub(super) struct Connection {
@@ -15,7 +16,7 @@ pub(super) struct Connection {
     /// Frames of this step, to be sealed as one packet at its end.
     pub(super) payload: Vec<u8>,
     /// Requests that the peer has not answered: our number, and the ring's.
-    pub(super) requests: BTreeMap<u32, u64>,
+    pub(super) requests: Map<u32, u64>,
     pub(super) next_request: u32,
     /// The peer's requests that we have not answered.
     pub(super) unanswered: usize,
@@ -42,7 +43,7 @@ impl Connection {
             path,
             confirmation,
             payload: Vec::new(),
-            requests: BTreeMap::new(),
+            requests: Map::new(),
             next_request: 0,
             unanswered: 0,
             established_ms: now_ms,
@@ -77,7 +78,7 @@ const SIMULTANEOUS_MS: u64 = 10_000;
 #[derive(Default)]
 pub(super) struct Peers {
     /// The preferred connection first.
-    table: BTreeMap<PeerId, Vec<u32>>,
+    table: Map<PeerId, Vec<u32>>,
 }
 
 impl Peers {
@@ -94,11 +95,11 @@ impl Peers {
     ///
     /// The newest is preferred, since a peer that opens another has lost the old one; but when both sides opened
     /// one at the same time, that of the side with the lower id is, so that both choose the same.
-    pub(super) fn add(&mut self, me: PeerId, index: u32, connections: &BTreeMap<u32, Connection>) -> bool {
+    pub(super) fn add(&mut self, me: PeerId, index: u32, connections: &Map<u32, Box<Connection>>) -> bool {
         let Some(new) = connections.get(&index) else {
             return false;
         };
-        let indexes = self.table.entry(new.session.peer()).or_default();
+        let indexes = self.table.get_or_insert_with(new.session.peer(), Vec::new);
         let first = indexes.is_empty();
         let keep_old = indexes
             .first()

@@ -1,5 +1,5 @@
-use alloc::collections::BTreeMap;
-
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 use selfsame_codec::{Code, EventKind, LogLevel};
 
 use super::Node;
@@ -11,6 +11,7 @@ use crate::handshake::{
     parse_cookie, parse_reject, reject_frame,
 };
 use crate::identity::PeerId;
+use crate::map::Map;
 use crate::random::Random;
 
 /// Most half-open handshakes; each holds about 1.5 kB.
@@ -37,8 +38,8 @@ struct HalfOpen {
 
 /// Handshakes that are not finished
 pub(super) struct Handshakes {
-    initiated: BTreeMap<u32, Initiated>,
-    half_open: BTreeMap<u32, HalfOpen>,
+    initiated: Map<u32, Box<Initiated>>,
+    half_open: Map<u32, Box<HalfOpen>>,
     cookies: CookieJar,
     next_index: u32,
 }
@@ -48,11 +49,20 @@ impl Handshakes {
         // Numbers start anywhere, so that frames for sessions of an earlier start meet no session.
         let next_index = u32::from_le_bytes(random.bytes());
         Self {
-            initiated: BTreeMap::new(),
-            half_open: BTreeMap::new(),
+            initiated: Map::new(),
+            half_open: Map::new(),
             cookies: CookieJar::new(random, 0),
             next_index,
         }
+    }
+}
+
+impl Handshakes {
+    /// m2 to an m1 that arrived before.
+    fn repeated_response(&self, path: u32, frame: &[u8]) -> Option<Vec<u8>> {
+        let mut on_path = self.half_open.values().filter(|half_open| half_open.path == path);
+        let known = on_path.find(|half_open| half_open.responder.answers(frame))?;
+        Some(known.responder.response().to_vec())
     }
 }
 
@@ -62,14 +72,12 @@ impl Node {
         let index = self.new_index();
         let initiator = Initiator::new(&self.identity, &mut self.random, target, index);
         self.transmit(path, initiator.initiation());
-        self.handshakes.initiated.insert(
-            index,
-            Initiated {
-                initiator,
-                path,
-                attempt,
-            },
-        );
+        let initiated = Initiated {
+            initiator,
+            path,
+            attempt,
+        };
+        self.handshakes.initiated.insert(index, Box::new(initiated));
         self.update_busy(path);
     }
 
@@ -104,13 +112,7 @@ impl Node {
             self.transmit(path, &reject_frame(&header, &network, Code::WrongPeer));
             return Err(Code::WrongPeer);
         }
-        if let Some(known) = self
-            .handshakes
-            .half_open
-            .values()
-            .find(|open| open.path == path && open.responder.answers(frame))
-        {
-            let response = known.responder.response().to_vec();
+        if let Some(response) = self.handshakes.repeated_response(path, frame) {
             self.transmit(path, &response);
             return Ok(());
         }
@@ -122,7 +124,7 @@ impl Node {
         self.transmit(path, responder.response());
         self.handshakes
             .half_open
-            .insert(index, HalfOpen { responder, path });
+            .insert(index, Box::new(HalfOpen { responder, path }));
         self.timers
             .set(self.now_ms + HALF_OPEN_MS, Timer::HalfOpen(index));
         if let Some(path) = self.paths.table.get_mut(&path) {
@@ -236,10 +238,10 @@ impl Node {
         let peer = connection.session.peer();
         let is_confirming = connection.confirmation.is_some();
         if let Some(path) = self.paths.table.get_mut(&connection.path) {
-            path.connections.insert(index);
+            path.connections.push(index);
         }
         self.mark_unsaved(connection.path);
-        self.connections.insert(index, connection);
+        self.connections.insert(index, Box::new(connection));
         if is_confirming {
             self.unsent.push(index);
         }

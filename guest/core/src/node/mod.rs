@@ -21,12 +21,13 @@ mod store;
 mod streams;
 mod timers;
 
-use alloc::collections::BTreeMap;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use selfsame_codec::{BatchReader, Code, Config, EventKind, Input, Output, Reader, Role};
 
 use crate::identity::{Identity, NetworkId, PeerId};
+use crate::map::Map;
 use crate::mesh::Mesh;
 use crate::random::Random;
 use crate::ring::{Context, Ring, Settings as RingSettings};
@@ -67,7 +68,7 @@ pub struct Node {
     timers: Timers,
     paths: Paths,
     handshakes: Handshakes,
-    connections: BTreeMap<u32, Connection>,
+    connections: Map<u32, Box<Connection>>,
     /// Connections with frames to be sealed at the end of the step.
     unsent: Vec<u32>,
     peers: Peers,
@@ -128,7 +129,7 @@ impl Node {
             timers: Timers::default(),
             paths: Paths::default(),
             handshakes,
-            connections: BTreeMap::new(),
+            connections: Map::new(),
             unsent: Vec::new(),
             peers: Peers::default(),
             attempts: Attempts::default(),

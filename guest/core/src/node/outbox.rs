@@ -1,6 +1,6 @@
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use crate::map::Map;
 use selfsame_codec::{BatchWriter, Code, LogLevel, Output};
 
 /// Log records of one code in one second; a flood of bad frames must not become a flood of records.
@@ -22,7 +22,7 @@ pub(super) struct Outbox {
     /// Snapshots stand before everything else.
     snapshots: BatchWriter,
     now_ms: u64,
-    logged: BTreeMap<Code, Logged>,
+    logged: Map<Code, Logged>,
 }
 
 impl Outbox {
@@ -59,7 +59,7 @@ impl Outbox {
 
     /// Counts an event of this kind, and writes it to the log unless it is too frequent.
     pub(super) fn log(&mut self, level: LogLevel, code: Code, path: u32, text: &str) {
-        let entry = self.logged.entry(code).or_default();
+        let entry = self.logged.get_or_insert_with(code, Logged::default);
         entry.total += 1;
         let second = self.now_ms / 1000;
         if entry.second != second {

@@ -1,4 +1,4 @@
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -7,6 +7,7 @@ use selfsame_codec::{Code, Output, PathKind};
 use super::Node;
 use super::timers::Timer;
 use crate::identity::PeerId;
+use crate::map::Map;
 
 /// Most paths at once; a host with more sockets than that runs several nodes.
 const MAX_PATHS: usize = 4096;
@@ -33,23 +34,24 @@ pub(super) struct Path {
     pub(super) attempt: Option<u32>,
     /// Handshakes that the peer began here and did not finish.
     pub(super) half_open: usize,
-    pub(super) connections: BTreeSet<u32>,
+    /// Oldest first.
+    pub(super) connections: Vec<u32>,
     pub(super) busy: bool,
     /// Whether its snapshot is out of date.
     pub(super) unsaved: bool,
 }
 
 impl Path {
-    pub(super) fn new(way: Way, remote: &str, attempt: Option<u32>) -> Self {
-        Self {
+    pub(super) fn new(way: Way, remote: &str, attempt: Option<u32>) -> Box<Self> {
+        Box::new(Self {
             way,
             remote: remote.into(),
             attempt,
             half_open: 0,
-            connections: BTreeSet::new(),
+            connections: Vec::new(),
             busy: false,
             unsaved: false,
-        }
+        })
     }
 
     /// Whether frames arrive in the order in which they were sent.
@@ -60,7 +62,7 @@ impl Path {
 
 #[derive(Default)]
 pub(super) struct Paths {
-    pub(super) table: BTreeMap<u32, Path>,
+    pub(super) table: Map<u32, Box<Path>>,
     pub(super) next_relay: u32,
     /// Hibernating paths whose snapshot is out of date.
     pub(super) unsaved: Vec<u32>,

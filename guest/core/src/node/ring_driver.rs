@@ -1,4 +1,3 @@
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use selfsame_codec::{Code, EventKind};
@@ -8,6 +7,7 @@ use super::connect::{Waiter, parse_bootstrap};
 use super::timers::Timer;
 use crate::channel::Frame;
 use crate::identity::PeerId;
+use crate::map::Map;
 use crate::mesh::Name;
 use crate::ring::Action;
 
@@ -39,8 +39,8 @@ struct Joining {
 /// Carries the ring's requests and answers
 #[derive(Default)]
 pub(super) struct RingDriver {
-    requests: BTreeMap<u64, Request>,
-    purposes: BTreeMap<u32, Purpose>,
+    requests: Map<u64, Request>,
+    purposes: Map<u32, Purpose>,
     next_command: u32,
     joining: Option<Joining>,
     retry_ms: u64,
@@ -116,10 +116,8 @@ impl Node {
         loop {
             self.ring_driver.next_command = self.ring_driver.next_command.wrapping_add(1);
             let command = self.ring_driver.next_command;
-            if let alloc::collections::btree_map::Entry::Vacant(entry) =
-                self.ring_driver.purposes.entry(command)
-            {
-                entry.insert(purpose);
+            if !self.ring_driver.purposes.contains_key(&command) {
+                self.ring_driver.purposes.insert(command, purpose);
                 return command;
             }
         }

@@ -154,7 +154,7 @@ impl Node {
         self.flush();
         self.drop_connection(index, why);
         if let Some(path) = self.paths.table.get_mut(&path) {
-            path.connections.remove(&index);
+            path.connections.retain(|other| *other != index);
         }
         self.close_if_unused(path);
     }
@@ -166,7 +166,7 @@ impl Node {
         };
         let peer = connection.session.peer();
         if let Some(path) = self.paths.table.get_mut(&connection.path) {
-            path.connections.remove(&index);
+            path.connections.retain(|other| *other != index);
         }
         let was_last = self.peers.remove(&peer, index);
         for handle in connection.streams.handles() {

@@ -1,12 +1,11 @@
 //! Streams as the application sees them.
 
-use alloc::collections::BTreeMap;
-
 use selfsame_codec::{Class, Code, Output};
 
 use super::Node;
 use super::outbox::Outbox;
 use crate::channel::{Frame, MAX_DATA, STREAM_WINDOW, StreamEvent};
+use crate::map::Map;
 
 /// What an application may send before the peer's application has consumed anything.
 pub(super) const INITIAL_CREDIT: u32 = STREAM_WINDOW as u32;
@@ -31,7 +30,7 @@ struct LocalEnd {
 /// All streams of the node, by the number that the application knows
 #[derive(Default)]
 pub(super) struct StreamTable {
-    table: BTreeMap<u32, End>,
+    table: Map<u32, End>,
     next: u32,
 }
 

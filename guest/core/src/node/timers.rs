@@ -1,6 +1,5 @@
-use alloc::collections::BTreeSet;
-
 use super::Node;
+use crate::map::Map;
 
 /// What is due at some time
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,12 +21,12 @@ pub(super) enum Timer {
 /// Timers in the order in which they are due
 #[derive(Default)]
 pub(super) struct Timers {
-    due: BTreeSet<(u64, Timer)>,
+    due: Map<(u64, Timer), ()>,
 }
 
 impl Timers {
     pub(super) fn set(&mut self, at_ms: u64, timer: Timer) {
-        self.due.insert((at_ms, timer));
+        self.due.insert((at_ms, timer), ());
     }
 
     pub(super) fn clear(&mut self, at_ms: u64, timer: Timer) {
@@ -35,12 +34,12 @@ impl Timers {
     }
 
     pub(super) fn next_ms(&self) -> u64 {
-        self.due.first().map_or(u64::MAX, |(at_ms, _)| *at_ms)
+        self.due.first().map_or(u64::MAX, |((at_ms, _), ())| *at_ms)
     }
 
     fn pop_due(&mut self, now_ms: u64) -> Option<(u64, Timer)> {
         if self.next_ms() <= now_ms {
-            self.due.pop_first()
+            self.due.pop_first().map(|(due, ())| due)
         } else {
             None
         }
