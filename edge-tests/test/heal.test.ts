@@ -1,0 +1,77 @@
+/**
+ * Each of the three platforms is killed, started again, and stopped in its tracks, while the others go on. What is
+ * measured is what a user sees: whether a login is answered.
+ */
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { PLATFORMS, type Platform } from "selfsame-twiitr/plan";
+import { untilCorrect } from "selfsame-twiitr/ring";
+
+import { logins, startCluster, type TestCluster, within } from "../lib/cluster.ts";
+
+/** After a crash and a start the login works again within this time. */
+const CRASH_MS = 10_000;
+/** The same for a node that answers nothing but whose connections stay. */
+const FREEZE_MS = 30_000;
+/** How long the others are asked while a node is down. */
+const DOWN_MS = 3000;
+
+let test: TestCluster;
+
+before(async () => {
+  test = await startCluster("heal");
+});
+
+after(() => test?.stop());
+
+/** An entrance on another platform than the one that is down. */
+function otherEntrance(down: Platform): string {
+  return test.cluster.urlOf(down === "workerd" ? "deno" : "workerd");
+}
+
+async function assertLogin(url: string): Promise<void> {
+  assert.deepEqual(await logins(url), [200, 401]);
+}
+
+for (const platform of PLATFORMS) {
+  describe(`${platform} is killed`, () => {
+    it("and what another also serves keeps answering", async () => {
+      await test.cluster.kill(platform);
+      const end = Date.now() + DOWN_MS;
+      let answered = 0;
+      while (Date.now() < end) {
+        await assertLogin(otherEntrance(platform));
+        answered += 1;
+      }
+      assert.ok(answered > 0);
+    });
+
+    it("and started again, and the login works within ten seconds", async (context) => {
+      const started = performance.now();
+      await test.cluster.start(platform);
+      await within(CRASH_MS, () => assertLogin(test.cluster.urlOf("workerd")));
+      await untilCorrect(test.cluster, CRASH_MS);
+      const seconds = (performance.now() - started) / 1000;
+      context.diagnostic(`${platform}: healed ${seconds.toFixed(1)} s after the start`);
+      assert.ok(seconds * 1000 <= CRASH_MS, `healing took ${seconds.toFixed(1)} s`);
+    });
+  });
+
+  describe(`${platform} freezes`, () => {
+    it("and the login works within thirty seconds where it is not frozen itself", async (context) => {
+      test.cluster.pause(platform, true);
+      const seconds = await within(FREEZE_MS, () => assertLogin(otherEntrance(platform)));
+      context.diagnostic(`${platform}: answered ${seconds.toFixed(1)} s after the freeze`);
+    });
+
+    it("and thaws, and the ring is whole within thirty seconds", async (context) => {
+      test.cluster.pause(platform, false);
+      const started = performance.now();
+      await untilCorrect(test.cluster, FREEZE_MS);
+      await within(FREEZE_MS, () => assertLogin(test.cluster.urlOf("workerd")));
+      const seconds = (performance.now() - started) / 1000;
+      context.diagnostic(`${platform}: whole ${seconds.toFixed(1)} s after the thaw`);
+      assert.ok(seconds * 1000 <= FREEZE_MS, `healing took ${seconds.toFixed(1)} s`);
+    });
+  });
+}

@@ -1,0 +1,181 @@
+/** The live page in a real browser: it joins, draws the ring, and serves a function that `curl` reaches. */
+import assert from "node:assert/strict";
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import type { Browser, BrowserContext, Page } from "playwright-core";
+
+import { HOW_TO_GET_A_BROWSER, launchChromium } from "../lib/chromium.ts";
+import { DATA, PASSWORD, startCluster, type TestCluster, within } from "../lib/cluster.ts";
+import { run } from "../lib/run.ts";
+
+const screenshots = join(DATA, "screenshots");
+const DESKTOP = { viewport: { width: 1440, height: 900 } };
+const PHONE = { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, isMobile: true, hasTouch: true };
+
+let browser: Browser | undefined = await launchChromium();
+const skip = browser === undefined ? HOW_TO_GET_A_BROWSER : false;
+let test: TestCluster;
+let context: BrowserContext;
+let page: Page;
+const problems: string[] = [];
+
+before(async () => {
+  if (browser === undefined) return;
+  mkdirSync(screenshots, { recursive: true });
+  test = await startCluster("page");
+  context = await browser.newContext({ ...DESKTOP, colorScheme: "light" });
+  page = await open(context);
+});
+
+after(async () => {
+  await browser?.close();
+  browser = undefined;
+  await test?.stop();
+});
+
+async function open(where: BrowserContext): Promise<Page> {
+  const opened = await where.newPage();
+  opened.on("console", (message) => {
+    if (message.type() === "error" || message.type() === "warning") problems.push(message.text());
+  });
+  opened.on("pageerror", (error) => problems.push(error.message));
+  await opened.goto(`${test.cluster.urlOf("deno")}/`);
+  await opened.locator('#state[data-state="joined"]').waitFor({ timeout: 20_000 });
+  return opened;
+}
+
+async function curl(url: string, ...args: string[]): Promise<{ status: number; body: string }> {
+  const printed = await run("curl", [
+    "--silent",
+    "--show-error",
+    "--max-time",
+    "10",
+    ...args,
+    "-w",
+    "\n%{http_code}",
+    url,
+  ]);
+  const at = printed.lastIndexOf("\n");
+  return { status: Number(printed.slice(at + 1)), body: printed.slice(0, at) };
+}
+
+const captions = (where: Page): Promise<string[]> => where.locator("#ring .member .name").allTextContents();
+
+describe("the live page", { skip }, () => {
+  it("joins as a leaf and draws every member, with what it serves", async () => {
+    await within(10_000, async () => {
+      assert.deepEqual((await captions(page)).sort(), ["deno", "wasmtime", "workerd"]);
+      const services = await page.locator("#ring .member .service").allTextContents();
+      assert.deepEqual(services.sort(), ["check", "check", "handler", "handler"]);
+      assert.equal(await page.locator("#ring .arc").count(), 3);
+      assert.equal(await page.locator("#ring .link.relay").count(), 2);
+    });
+    const own = page.locator("#nodes tr.self");
+    assert.match((await own.textContent()) ?? "", /this page.*leaf, 2 relays/);
+  });
+
+  it("serves a function that curl reaches through every gateway", async () => {
+    await page.locator("#serve-answer").fill("Hello from the test");
+    await page.locator("#serve-button").click();
+    await page.locator("#serve-button", { hasText: "Stop" }).waitFor();
+    for (const platform of ["deno", "workerd"] as const) {
+      const url = `${test.cluster.urlOf(platform)}/mesh/hello-page/some/path?x=1`;
+      await within(10_000, async () => {
+        const { status, body } = await curl(url, "--json", '{"from":"curl"}');
+        assert.equal(status, 200, body);
+        const { answer, path, body: sent, caller } = JSON.parse(body) as Record<string, string>;
+        const expected = [
+          "Hello from the test",
+          "/some/path?x=1",
+          '{"from":"curl"}',
+          test.cluster.plan.ids[platform],
+        ];
+        assert.deepEqual([answer, path, sent, caller], expected);
+      });
+    }
+  });
+
+  it("shows the command that works, and the calls as they arrive", async () => {
+    const command = (await page.locator("#curl").textContent()) ?? "";
+    assert.equal(command, `curl ${test.cluster.urlOf("deno")}/mesh/hello-page/`);
+    const before = await page.locator("#calls .call").count();
+    const [program = "", ...args] = command.split(" ");
+    assert.match(await run(program, ["--silent", ...args]), /Hello from the test/);
+    await within(5000, async () => assert.ok((await page.locator("#calls .call").count()) > before));
+    const latest = await page.locator("#calls .call").first().textContent();
+    assert.match(latest ?? "", /GET \/ from [0-9a-f]{6} \(session\)200 in \d+ ms/);
+  });
+
+  it("calls services of others: those of the owner, its own, and none", async () => {
+    const call = async (name: string): Promise<string> => {
+      await page.locator("#call-name").fill(name);
+      await page.locator("#call-form button").click();
+      await page.locator("#call-result[data-ok]").waitFor({ timeout: 15_000 });
+      return (await page.locator("#call-result").textContent()) ?? "";
+    };
+    assert.match(await call("check"), /^405 /);
+    assert.match(await call("hello-page"), /^200 .*Hello from the test/s);
+    assert.match(await call("nobody-serves-this"), /nobody serves this name/);
+  });
+
+  it("looks right on a desktop, dark and light, and on a phone", async () => {
+    assert.ok(browser);
+    await page.screenshot({ path: join(screenshots, "desktop-light.png") });
+    await page.emulateMedia({ colorScheme: "dark" });
+    await page.screenshot({ path: join(screenshots, "desktop-dark.png") });
+    const phone = await browser.newContext({ ...PHONE, colorScheme: "light" });
+    const small = await open(phone);
+    await within(10_000, async () => assert.equal((await captions(small)).length, 3));
+    await small.screenshot({ path: join(screenshots, "phone.png"), fullPage: true });
+    for (const shown of [page, small]) {
+      const overflow = await shown.evaluate("document.documentElement.scrollWidth - innerWidth");
+      assert.ok(Number(overflow) <= 0, `the page is ${overflow} pixels too wide`);
+    }
+    await phone.close();
+  });
+
+  it("has a name for every control and works by keyboard alone", async () => {
+    const names = await page
+      .locator("input, button")
+      .evaluateAll((elements) =>
+        elements.map(
+          (element) => (element as HTMLInputElement).labels?.[0]?.textContent || element.textContent || "",
+        ),
+      );
+    assert.ok(
+      names.every((name) => name.trim() !== ""),
+      names.join("|"),
+    );
+    await page.locator("#call-path").fill("/login");
+    await page.locator("#call-name").fill("handler");
+    await page.keyboard.press("Enter");
+    await page.locator("#call-result", { hasText: "200 in" }).waitFor({ timeout: 15_000 });
+  });
+
+  it("keeps its identity over a reload and is drawn again", async () => {
+    const id = await page.locator("#nodes tr.self td.id").getAttribute("title");
+    await page.reload();
+    await page.locator('#state[data-state="joined"]').waitFor({ timeout: 20_000 });
+    await within(10_000, async () => {
+      assert.equal(await page.locator("#nodes tr.self td.id").getAttribute("title"), id);
+    });
+  });
+
+  it("draws a member's end and return", async () => {
+    await test.cluster.kill("wasmtime");
+    await within(30_000, async () => assert.deepEqual((await captions(page)).sort(), ["deno", "workerd"]));
+    await test.cluster.start("wasmtime");
+    await within(30_000, async () => assert.equal((await captions(page)).length, 3));
+    const login = await curl(
+      `${test.cluster.urlOf("workerd")}/login`,
+      "--json",
+      JSON.stringify({ user: "ada", password: PASSWORD }),
+    );
+    assert.equal(login.status, 200);
+  });
+
+  it("had nothing to complain about", () => {
+    assert.deepEqual(problems, []);
+  });
+});

@@ -1,0 +1,57 @@
+import { Hono } from "hono";
+
+import { handler } from "./appauth/index.ts";
+import { gateway } from "./gateway/index.ts";
+
+/** What the app asks of a mesh: a node, or the binding of one. */
+export type EdgeMesh = {
+  fetch(input: Request | string, init?: RequestInit & { unowned?: boolean }): Promise<Response>;
+  status(): Promise<unknown>;
+};
+
+/** How the app runs on a platform. */
+export type EdgeOptions = {
+  mesh: EdgeMesh;
+  /** What is told in the header `served-by`, such as `deno`. */
+  platform: string;
+  /** Names that only holders of the owner's grants serve. */
+  owned: readonly string[];
+  /** Names that the gateway passes on, or `*` for all. */
+  gateway: readonly string[];
+};
+
+/** The public app of a node: AppAuth's entrance, the gateway into the mesh, and what the node knows of the ring. */
+export function edge({ mesh, platform, owned, gateway: open }: EdgeOptions): Hono {
+  const app = new Hono();
+  app.get("/status", async (c) => c.json(await mesh.status(), 200, { "cache-control": "no-store" }));
+  const through = gateway({
+    fetch: (request) => {
+      const name = new URL(request.url).hostname.slice(0, -".mesh".length);
+      return mesh.fetch(request, owned.includes(name) ? {} : { unowned: true });
+    },
+    allows: (name) => open.includes("*") || open.includes(name),
+  });
+  app.route("/", through);
+  app.route("/", handler({ fetch: (url, init) => mesh.fetch(url, init), servedBy: platform }));
+  return app;
+}
+
+/** The words of a setting, separated by spaces or commas. */
+export function words(setting: string | undefined): string[] {
+  return (setting ?? "").split(/[\s,]+/).filter(Boolean);
+}
+
+/** The same owner for each of some names. */
+export function ownerOf(names: readonly string[], owner: string): Record<string, string> {
+  return Object.fromEntries(names.map((name) => [name, owner]));
+}
+
+/** Grants by name, from a setting of `name=grant` words. */
+export function grantsOf(setting: string | undefined): Record<string, string> {
+  const pairs = words(setting).map((word) => {
+    const [name = "", grant = ""] = word.split("=", 2);
+    if (!name || !grant) throw new TypeError(`GRANTS: expected name=grant, found ${word.slice(0, 40)}`);
+    return [name, grant] as const;
+  });
+  return Object.fromEntries(pairs);
+}

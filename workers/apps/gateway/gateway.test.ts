@@ -1,0 +1,58 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+
+import { gateway } from "./index.ts";
+
+let seen: Request | undefined;
+const app = gateway({
+  fetch: async (request) => {
+    seen = request;
+    if (request.url.startsWith("https://gone.mesh/")) throw new Error("nobody serves this name");
+    const headers = { "set-cookie": "a=b", "content-type": "text/html", "x-own": "kept" };
+    return new Response(`got ${await request.text()}`, { status: 418, headers });
+  },
+  allows: (name) => name !== "hidden",
+});
+const ask = (path: string, init?: RequestInit) => app.fetch(new Request(`http://front${path}`, init));
+
+describe("the gateway", () => {
+  it("passes method, path, query, headers and body on", async () => {
+    const headers = { "x-own": "kept", cookie: "session=1", connection: "close" };
+    const response = await ask("/mesh/hello.page-1/a%20b/c?x=1&y", { method: "PUT", body: "body", headers });
+    assert.equal(seen?.url, "https://hello.page-1.mesh/a%20b/c?x=1&y");
+    assert.equal(seen?.method, "PUT");
+    assert.equal(seen?.headers.get("x-own"), "kept");
+    assert.equal(seen?.headers.get("cookie"), null);
+    assert.equal(response.status, 418);
+    assert.equal(await response.text(), "got body");
+  });
+
+  it("takes the root of a service with and without its slash", async () => {
+    await ask("/mesh/hello/");
+    assert.equal(seen?.url, "https://hello.mesh/");
+    await ask("/mesh/hello?q=1");
+    assert.equal(seen?.url, "https://hello.mesh/?q=1");
+  });
+
+  it("keeps strangers' pages and cookies away from its own origin", async () => {
+    const response = await ask("/mesh/hello/");
+    assert.equal(response.headers.get("set-cookie"), null);
+    assert.match(response.headers.get("content-security-policy") ?? "", /^sandbox;/);
+    assert.equal(response.headers.get("x-content-type-options"), "nosniff");
+    assert.equal(response.headers.get("x-own"), "kept");
+  });
+
+  it("hides what may not be reached and what is no name", async () => {
+    for (const path of ["/mesh/hidden/", "/mesh/UPPER/", "/mesh/a%2fb/", `/mesh/${"a".repeat(64)}/`]) {
+      seen = undefined;
+      assert.equal((await ask(path)).status, 404, path);
+      assert.equal(seen, undefined);
+    }
+  });
+
+  it("says when nobody answers", async () => {
+    const response = await ask("/mesh/gone/");
+    assert.equal(response.status, 503);
+    assert.match(await response.text(), /nobody serves this name/);
+  });
+});

@@ -1,0 +1,79 @@
+import { type Context, Hono } from "hono";
+
+/** What the gateway needs of its platform. */
+export type GatewayOptions = {
+  /** Sends a request through the mesh. */
+  fetch: (request: Request) => Promise<Response>;
+  /** Whether a name may be reached from outside. */
+  allows: (name: string) => boolean;
+};
+
+const NAME = /^[a-z0-9.-]{1,63}$/;
+
+/** Headers that belong to one connection, and what a browser keeps for this origin: neither goes into the mesh. */
+const NOT_FORWARDED = [
+  "connection",
+  "cookie",
+  "host",
+  "keep-alive",
+  "proxy-authorization",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+];
+
+/** What a service may not tell a browser about the gateway's own origin. */
+const NOT_RETURNED = ["clear-site-data", "service-worker-allowed", "set-cookie", "strict-transport-security"];
+
+/**
+ * Makes services of the mesh reachable as `/mesh/NAME/path`.
+ *
+ * Whoever serves a name is a stranger to this origin: answers are sandboxed, so that their scripts cannot act as
+ * a page of this origin, and cookies travel in neither direction. 404 for a name that may not be reached, 503 when
+ * nobody answers.
+ */
+export function gateway({ fetch, allows }: GatewayOptions): Hono {
+  const app = new Hono();
+  app.all("/mesh/:name/*", async (c) => {
+    const name = c.req.param("name");
+    if (!NAME.test(name) || !allows(name)) return c.json({ error: `there is no service ${name} here` }, 404);
+    try {
+      return answer(await fetch(requestFor(c, name)));
+    } catch (error) {
+      const text = error instanceof Error ? error.message : String(error);
+      console.warn(`gateway: ${name} did not answer: ${text}`);
+      return c.json({ error: `${name} does not answer: ${text}` }, 503, { "retry-after": "1" });
+    }
+  });
+  return app;
+}
+
+function requestFor(c: Context, name: string): Request {
+  const { pathname, search } = new URL(c.req.url);
+  const path = pathname.slice("/mesh/".length + name.length) || "/";
+  const headers = new Headers(c.req.raw.headers);
+  for (const header of NOT_FORWARDED) headers.delete(header);
+  const { method, body, signal } = c.req.raw;
+  return new Request(`https://${name}.mesh${path}${search}`, {
+    method,
+    headers,
+    body,
+    signal,
+    redirect: "manual",
+    // Required by the standard for a body that streams.
+    ...(body ? { duplex: "half" } : {}),
+  });
+}
+
+function answer(response: Response): Response {
+  const headers = new Headers(response.headers);
+  for (const header of NOT_RETURNED) headers.delete(header);
+  headers.set(
+    "content-security-policy",
+    "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:",
+  );
+  headers.set("x-content-type-options", "nosniff");
+  headers.set("cross-origin-resource-policy", "same-origin");
+  return new Response(response.body, { status: response.status, statusText: response.statusText, headers });
+}

@@ -1,0 +1,28 @@
+// Builds the page into `dist`: one script, the core beside it, and the files that need no work.
+import { copyFileSync, mkdirSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+
+const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
+
+/** Builds the page and returns its folder. */
+export async function buildPage(): Promise<string> {
+  const dist = here("dist");
+  mkdirSync(dist, { recursive: true });
+  await build({
+    entryPoints: [here("src/main.ts")],
+    outfile: `${dist}/main.js`,
+    bundle: true,
+    format: "esm",
+    target: "es2022",
+    minify: true,
+    sourcemap: true,
+    conditions: ["browser"],
+    logLevel: "warning",
+  });
+  for (const file of ["index.html", "style.css", "icon.svg"]) copyFileSync(here(file), `${dist}/${file}`);
+  copyFileSync(fileURLToPath(import.meta.resolve("selfsame/core.wasm")), `${dist}/core.wasm`);
+  return dist;
+}
+
+if (import.meta.main) process.stdout.write(`${await buildPage()}\n`);

@@ -1,0 +1,45 @@
+import { indexedDb, join, type Mesh } from "selfsame/slim";
+
+import { loadConfig, type PageConfig } from "./config.ts";
+import { messageOf, Page, type PageMesh, showState } from "./page.ts";
+
+/** The name of the database that keeps the page's identity. */
+const DATABASE = "selfsame-page";
+
+try {
+  const config = await loadConfig();
+  const module = await WebAssembly.compileStreaming(fetch("core.wasm"));
+  showState("starting", "Joining the ring");
+  const { owner, owned } = config;
+  const mesh = await join({
+    module,
+    network: config.network,
+    bootstrap: config.bootstrap,
+    storage: indexedDb(DATABASE),
+    owner: owner === undefined ? undefined : Object.fromEntries(owned.map((name) => [name, owner])),
+    allowPrivate: config.allowPrivate,
+    domain: "browser",
+  });
+  // A page that is kept for the back button would hold its sockets open and answer nobody.
+  addEventListener("pagehide", () => void mesh.close());
+  new Page(meshOf(mesh, config), config).start();
+} catch (error) {
+  console.error(error);
+  showState("failed", messageOf(error));
+}
+
+function meshOf(mesh: Mesh, { owner, owned }: PageConfig): PageMesh {
+  const ask = (name: string): { unowned?: true } =>
+    owner !== undefined && owned.includes(name) ? {} : { unowned: true };
+  return {
+    id: mesh.id,
+    status: () => mesh.status(),
+    findNode: (id) => mesh.findNode(id),
+    find: (name) => mesh.find(name, ask(name)),
+    fetch: (name, path) => mesh.fetch(`https://${name}.mesh${path}`, ask(name)),
+    serve: async (name, answer) => {
+      await mesh.serve(name, answer, { unowned: true });
+      return () => mesh.withdraw(name);
+    },
+  };
+}

@@ -1,0 +1,128 @@
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+
+import { Child, type Ready } from "./child.ts";
+import { PLATFORMS, type Plan, type Platform, savePlan } from "./plan.ts";
+import { type Built, programOf } from "./programs.ts";
+
+/** Who owns the names of the main job, and what each node may serve. */
+export type Deployment = { owner: string; grants: Record<Platform, Record<string, string>> };
+
+/** Where the plan of a cluster is kept. */
+export const PLAN_FILE = "plan.json";
+
+/** A node that ended without having been asked to. */
+export type Ended = { platform: Platform };
+
+/** The three nodes of the main job, each a program of its own. */
+export class Cluster {
+  readonly plan: Plan;
+  readonly #built: Built;
+  readonly #folder: string;
+  readonly #children: Map<Platform, Child> = new Map();
+  readonly #onEnded: (ended: Ended) => void;
+  #deployment: Deployment | undefined;
+
+  constructor(plan: Plan, built: Built, folder: string, onEnded: (ended: Ended) => void) {
+    this.plan = plan;
+    this.#built = built;
+    this.#folder = folder;
+    this.#onEnded = onEnded;
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+  }
+
+  /** What nodes that start from now on serve. */
+  deploy(deployment: Deployment): void {
+    this.#deployment = deployment;
+  }
+
+  /** Where a node answers HTTP. */
+  urlOf(platform: Platform): string {
+    return `http://127.0.0.1:${this.plan.ports[platform]}`;
+  }
+
+  /** The process group of a node that runs. */
+  pidOf(platform: Platform): number | undefined {
+    return this.#children.get(platform)?.pid;
+  }
+
+  /** Whether a node runs. */
+  isRunning(platform: Platform): boolean {
+    return this.#children.get(platform)?.isRunning ?? false;
+  }
+
+  /** The file with all that a node prints. */
+  logOf(platform: Platform): string {
+    return join(this.#folder, `${platform}.log`);
+  }
+
+  /** Starts a node, which joins through those of the others that run; resolves when it can be reached. */
+  async start(platform: Platform): Promise<Ready> {
+    const others = PLATFORMS.filter((other) => other !== platform && this.isRunning(other));
+    const program = programOf(platform, {
+      built: this.#built,
+      plan: this.plan,
+      bootstrap: others.flatMap((other) => this.#bootstrapOf(other, platform)),
+      data: join(this.#folder, platform),
+      log: this.logOf(platform),
+      owner: this.#deployment?.owner ?? "",
+      grants: this.#deployment?.grants[platform] ?? {},
+    });
+    const child = Child.start(program);
+    this.#children.set(platform, child);
+    void child.ended.then(() => {
+      if (this.#children.get(platform) !== child) return;
+      this.#children.delete(platform);
+      this.#onEnded({ platform });
+    });
+    const ready = await child.ready;
+    this.#remember(platform, ready.id);
+    return ready;
+  }
+
+  /** Ends a node as a crash would. */
+  async kill(platform: Platform): Promise<void> {
+    await this.#forget(platform)?.kill();
+  }
+
+  /** Asks a node to end. */
+  async stop(platform: Platform): Promise<void> {
+    await this.#forget(platform)?.stop();
+  }
+
+  /** Asks all nodes to end. */
+  async stopAll(): Promise<void> {
+    await Promise.all(PLATFORMS.map((platform) => this.stop(platform)));
+  }
+
+  /** Stops the clock of a node, or lets it go on. */
+  pause(platform: Platform, isPaused: boolean): void {
+    this.#children.get(platform)?.signal(isPaused ? "SIGSTOP" : "SIGCONT");
+  }
+
+  #remember(platform: Platform, id: string): void {
+    const known = this.plan.ids[platform];
+    if (known === id) return;
+    if (known !== undefined) {
+      throw new Error(
+        `${platform} has another identity than before: remove ${this.#folder} to begin with a new ring`,
+      );
+    }
+    this.plan.ids[platform] = id;
+    savePlan(join(this.#folder, PLAN_FILE), this.plan);
+  }
+
+  /** Nobody is told of the end of a node that was asked to end. */
+  #forget(platform: Platform): Child | undefined {
+    const child = this.#children.get(platform);
+    this.#children.delete(platform);
+    return child;
+  }
+
+  #bootstrapOf(platform: Platform, by: Platform): string[] {
+    const id = this.plan.ids[platform];
+    // A Durable Object dials by HTTP only: an outgoing WebSocket would keep it awake.
+    const scheme = by === "workerd" ? "http" : "ws";
+    return id === undefined ? [] : [`${scheme}://127.0.0.1:${this.plan.ports[platform]}/.mesh#${id}`];
+  }
+}

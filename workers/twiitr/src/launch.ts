@@ -1,0 +1,59 @@
+import type { Cluster } from "./cluster.ts";
+import { makeDeployment } from "./owner.ts";
+import { PLATFORMS, SERVICES } from "./plan.ts";
+import type { Built } from "./programs.ts";
+import { untilCorrect } from "./ring.ts";
+
+/** A ring of three settles within a second or two; a busy machine may take longer. */
+const RING_TIMEOUT_MS = 30_000;
+/** Until a first login is answered. */
+const SERVICE_TIMEOUT_MS = 20_000;
+
+/** Starts the nodes, joins them into one ring and deploys AppAuth on it. */
+export async function startRing(cluster: Cluster, built: Built, say: (what: string) => void): Promise<void> {
+  const strangers = PLATFORMS.filter((platform) => cluster.plan.ids[platform] === undefined);
+  if (strangers.length > 0) {
+    say(`making identities for ${strangers.join(", ")}`);
+    await Promise.all(
+      strangers.map(async (platform) => {
+        await cluster.start(platform);
+        await cluster.stop(platform);
+      }),
+    );
+  }
+  say("granting the names to those who serve them");
+  cluster.deploy(await makeDeployment(built, cluster.plan));
+  say("starting wasmtime, which begins the ring");
+  await cluster.start("wasmtime");
+  say("starting Deno and workerd, which join it");
+  await Promise.all([cluster.start("deno"), cluster.start("workerd")]);
+  say("waiting until every node knows its neighbours");
+  await untilCorrect(cluster, RING_TIMEOUT_MS);
+  const names = Object.entries(SERVICES).map(([name, platforms]) => `${name} on ${platforms.join(" and ")}`);
+  say(`AppAuth is deployed: ${names.join(", ")}`);
+  await untilAnswered(cluster);
+  say("a first login went through");
+}
+
+async function untilAnswered(cluster: Cluster): Promise<void> {
+  const deadline = Date.now() + SERVICE_TIMEOUT_MS;
+  for (;;) {
+    const status = await loginStatus(cluster.urlOf("workerd"), "ada", "wrong").catch(() => 0);
+    if (status === 401) return;
+    if (Date.now() > deadline)
+      throw new Error(`a login is answered with ${status || "nothing"}: see ${cluster.logOf("workerd")}`);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
+/** The status that a login is answered with. */
+export async function loginStatus(url: string, user: string, password: string): Promise<number> {
+  const response = await fetch(`${url}/login`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ user, password }),
+    signal: AbortSignal.timeout(5000),
+  });
+  await response.body?.cancel();
+  return response.status;
+}

@@ -1,0 +1,49 @@
+import type { Cluster } from "./cluster.ts";
+import { PLATFORMS, SERVICES } from "./plan.ts";
+
+const { NO_COLOR } = process.env;
+const isColoured = process.stdout.isTTY === true && NO_COLOR === undefined;
+const style = (code: string, text: string): string => (isColoured ? `\u001b[${code}m${text}\u001b[0m` : text);
+const started = performance.now();
+
+/** Says what is being done, and when. */
+export function say(what: string): void {
+  const seconds = ((performance.now() - started) / 1000).toFixed(1).padStart(6);
+  process.stdout.write(`${style("2", `${seconds} s`)}  ${what}\n`);
+}
+
+/** Says what went wrong. */
+export function sayError(what: string): void {
+  process.stderr.write(`${style("31", "error")}  ${what}\n`);
+}
+
+/** Shows the ring and what can be done with it. */
+export function printRing(cluster: Cluster): void {
+  const members = PLATFORMS.map((platform) => ({ platform, id: cluster.plan.ids[platform] ?? "" }));
+  members.sort((a, b) => (a.id < b.id ? -1 : 1));
+  const lines = members.map(({ platform, id }) => {
+    const names = Object.keys(SERVICES).filter((name) => SERVICES[name]?.includes(platform));
+    return `  ${id.slice(0, 12)}  ${platform.padEnd(9)}  ${cluster.urlOf(platform)}  ${names.join(", ")}`;
+  });
+  const login = `${cluster.urlOf("workerd")}/login`;
+  const curl = (password: string): string =>
+    `  curl -i ${login} --json '{"user":"ada","password":"${password}"}'`;
+  const text = [
+    "",
+    style("1", `The ring ${cluster.plan.network}, clockwise:`),
+    ...lines,
+    "",
+    style("1", "Sign in: the handler answers on workerd and asks check, wherever it is"),
+    `${curl("correct horse battery staple")}     # 200`,
+    `${curl("wrong")}                            # 401`,
+    "",
+    `${style("1", "The live page:")} ${cluster.urlOf("deno")}/`,
+    `${style("1", "The form:")}      ${login}`,
+    "",
+    "Kill a node and watch the ring heal: " +
+      PLATFORMS.map((platform) => `kill -9 -${cluster.pidOf(platform)}  # ${platform}`).join("   "),
+    "Ctrl-C stops everything.",
+    "",
+  ];
+  process.stdout.write(text.join("\n"));
+}

@@ -1,0 +1,119 @@
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+
+import type { Program } from "./child.ts";
+import { ROOT } from "./folders.ts";
+import type { Plan, Platform } from "./plan.ts";
+
+/** What the build made. */
+export type Built = {
+  /** The command line of the host. */
+  selfsame: string;
+  /** The host's example that serves `check`. */
+  appauth: string;
+  /** Folder with the Worker's script and the core. */
+  worker: string;
+  /** Folder of the page. */
+  page: string;
+  deno: string;
+};
+
+/** How one node is started. */
+export type Start = {
+  built: Built;
+  plan: Plan;
+  bootstrap: string[];
+  data: string;
+  log: string;
+  owner: string;
+  grants: Record<string, string>;
+};
+
+/** Names of the main job that have an owner. */
+const OWNED = "handler check";
+
+/** The program that runs a node on a platform. */
+export function programOf(platform: Platform, start: Start): Program {
+  mkdirSync(start.data, { recursive: true, mode: 0o700 });
+  const { command, args, env } = PROGRAMS[platform](start);
+  return { name: platform, command, args, cwd: ROOT, env: { ...inherited(), ...env }, log: start.log };
+}
+
+type Command = { command: string; args: string[]; env: Record<string, string> };
+
+const PROGRAMS: Record<Platform, (start: Start) => Command> = {
+  wasmtime: ({ built, plan, bootstrap, data, owner, grants }) => ({
+    command: built.appauth,
+    args: [
+      ...["--network", plan.network, "--listen", `ws://127.0.0.1:${plan.ports.wasmtime}`, "--data", data],
+      ...bootstrap.flatMap((address) => ["--join", address]),
+      ...["--users", join(ROOT, "workers/apps/appauth/users.json"), "--allow-private", "--end-with-input"],
+      ...(owner ? ["--owner", owner] : []),
+      ...Object.entries(grants).flatMap(([, grant]) => ["--grant", grant]),
+    ],
+    env: {},
+  }),
+  deno: ({ built, plan, bootstrap, data, owner, grants }) => ({
+    command: built.deno,
+    args: [
+      ...[
+        "run",
+        "--quiet",
+        "--no-prompt",
+        "--cached-only",
+        "--allow-net=127.0.0.1",
+        "--allow-read",
+        "--allow-env",
+      ],
+      ...[`--allow-write=${data}`, join(ROOT, "workers/deno/src/main.ts")],
+    ],
+    env: {
+      ...settings(plan, bootstrap, owner, grants),
+      PORT: String(plan.ports.deno),
+      DATA: join(data, "node.sqlite"),
+      PAGE: built.page,
+      END_WITH_INPUT: "1",
+    },
+  }),
+  workerd: ({ built, plan, bootstrap, data, owner, grants }) => {
+    const url = `http://127.0.0.1:${plan.ports.workerd}`;
+    const bindings = { ...settings(plan, bootstrap, owner, grants), URL: url };
+    const script = join(ROOT, "workers/twiitr/src/workerd.ts");
+    const args = [script, built.worker, data, String(plan.ports.workerd), JSON.stringify(bindings)];
+    return { command: process.execPath, args, env: {} };
+  },
+};
+
+function settings(
+  plan: Plan,
+  bootstrap: string[],
+  owner: string,
+  grants: Record<string, string>,
+): Record<string, string> {
+  const pairs = Object.entries(grants).map(([name, grant]) => `${name}=${grant}`);
+  return {
+    NETWORK: plan.network,
+    BOOTSTRAP: bootstrap.join(" "),
+    OWNER: owner,
+    OWNED,
+    GRANTS: pairs.join(" "),
+    GATEWAY: "*",
+    ALLOW_PRIVATE: "1",
+  };
+}
+
+/** Programs get what they need of the environment and no secret that is in it by chance. */
+function inherited(): Record<string, string> {
+  const names = [
+    "PATH",
+    "HOME",
+    "TMPDIR",
+    "TEMP",
+    "SystemRoot",
+    "LANG",
+    "DENO_DIR",
+    "XDG_CACHE_HOME",
+    "RUST_LOG",
+  ];
+  return Object.fromEntries(names.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : [])));
+}

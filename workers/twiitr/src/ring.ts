@@ -1,0 +1,63 @@
+import type { Cluster } from "./cluster.ts";
+import { PLATFORMS, type Platform } from "./plan.ts";
+
+/** What a node answers at `/status`, as far as it is needed here. */
+export type NodeStatus = {
+  id: string;
+  joined: boolean;
+  bootId: string;
+  predecessor: { id: string } | null;
+  successors: { id: string }[];
+};
+
+/** How long a node may take to tell of itself. */
+const STATUS_TIMEOUT_MS = 2000;
+/** Between two looks. */
+const LOOK_MS = 100;
+
+/** Asks a node what it knows of itself and the ring. */
+export async function statusOf(cluster: Cluster, platform: Platform): Promise<NodeStatus> {
+  const response = await fetch(`${cluster.statusUrlOf(platform)}/status`, {
+    signal: AbortSignal.timeout(STATUS_TIMEOUT_MS),
+  });
+  if (!response.ok) throw new Error(`${platform} answers ${response.status}`);
+  return (await response.json()) as NodeStatus;
+}
+
+/**
+ * What is wrong with the ring as its members see it, or nothing: each must have the member before it as predecessor
+ * and the one after it as first successor.
+ */
+export function faultsOf(statuses: readonly NodeStatus[]): string[] {
+  const ids = statuses.map((status) => status.id).sort();
+  return statuses.flatMap((status) => {
+    const at = ids.indexOf(status.id);
+    const [before, after] = [ids.at(at - 1), ids[(at + 1) % ids.length]];
+    const name = status.id.slice(0, 6);
+    if (!status.joined) return [`${name} has not joined`];
+    if (ids.length === 1) return [];
+    const faults = [];
+    if (status.predecessor?.id !== before) faults.push(`${name} has the wrong predecessor`);
+    if (status.successors[0]?.id !== after) faults.push(`${name} has the wrong successor`);
+    return faults;
+  });
+}
+
+/** Waits until the nodes that run form one correct ring. */
+export async function untilCorrect(cluster: Cluster, timeoutMs: number): Promise<NodeStatus[]> {
+  const deadline = Date.now() + timeoutMs;
+  for (;;) {
+    const running = PLATFORMS.filter((platform) => cluster.isRunning(platform));
+    const faults: string[] = [];
+    const statuses: NodeStatus[] = [];
+    for (const asked of await Promise.allSettled(running.map((platform) => statusOf(cluster, platform)))) {
+      if (asked.status === "fulfilled") statuses.push(asked.value);
+      else faults.push(asked.reason instanceof Error ? asked.reason.message : String(asked.reason));
+    }
+    if (faults.length === 0) faults.push(...faultsOf(statuses));
+    if (faults.length === 0) return statuses;
+    if (Date.now() > deadline)
+      throw new Error(`the ring is not correct after ${timeoutMs / 1000} s: ${faults.join(", ")}`);
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+  }
+}

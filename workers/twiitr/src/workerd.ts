@@ -1,0 +1,48 @@
+/**
+ * Runs the Worker and its Durable Object in a local workerd, as a program of its own. It prints its id and address as
+ * one line of JSON when it can be reached, and ends with its standard input.
+ *
+ *     node workerd.ts BUNDLE-FOLDER DATA-FOLDER PORT BINDINGS-JSON
+ */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Miniflare } from "miniflare";
+
+const [bundle, data, port, bindings] = process.argv.slice(2);
+if (!bundle || !data || !port || !bindings) {
+  process.stderr.write("usage: workerd.ts BUNDLE-FOLDER DATA-FOLDER PORT BINDINGS-JSON\n");
+  process.exit(2);
+}
+
+const miniflare = new Miniflare({
+  host: "127.0.0.1",
+  port: Number(port),
+  modules: [
+    { type: "ESModule", path: "index.js", contents: readFileSync(join(bundle, "index.js"), "utf8") },
+    { type: "CompiledWasm", path: "core.wasm", contents: readFileSync(join(bundle, "core.wasm")) },
+  ],
+  compatibilityDate: "2026-10-01",
+  bindings: JSON.parse(bindings) as Record<string, string>,
+  durableObjects: { NODE: { className: "Node", useSQLite: true } },
+  durableObjectsPersist: data,
+});
+
+const url = await miniflare.ready;
+const address = url.href.replace(/\/$/, "");
+// The Durable Object starts with the first request, and joins the ring.
+const response = await fetch(`${address}/status`);
+if (!response.ok) throw new Error(`the Worker answers ${response.status}: ${await response.text()}`);
+const { id } = (await response.json()) as { id: string };
+process.stdout.write(`${JSON.stringify({ id, url: address })}\n`);
+
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => void stop());
+process.stdin.on("end", () => void stop()).resume();
+
+let isStopping = false;
+
+async function stop(): Promise<void> {
+  if (isStopping) return;
+  isStopping = true;
+  await miniflare.dispose();
+  process.exit(0);
+}
