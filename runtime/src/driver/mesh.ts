@@ -333,7 +333,7 @@ export class Mesh implements AsyncDisposable {
     if (this.#closing === undefined && this.#isJoined) {
       await Promise.race([this.leave().catch(() => undefined), timeout]);
     }
-    clearTimeout(timer);
+    if (timer !== undefined) clearTimeout(timer);
     await this.close();
   }
 

@@ -2,7 +2,7 @@ import { Mesh, type MeshParts } from "../driver/mesh.ts";
 import type { JoinOptions } from "../driver/options.ts";
 import { acceptSocket, type DenoFetch, type DenoServer, deno } from "../transports/deno.ts";
 import { ExchangeAcceptor } from "../transports/exchange-accept.ts";
-import { MESH_PATH } from "../transports/websocket.ts";
+import { MESH_PATH } from "../transports/protocol.ts";
 import { joinAs } from "./join.ts";
 import { leafPlatform } from "./slim.ts";
 

@@ -4,7 +4,8 @@ import { Mesh, type MeshParts } from "../driver/mesh.ts";
 import type { JoinOptions } from "../driver/options.ts";
 import { ExchangeAcceptor } from "../transports/exchange-accept.ts";
 import { acceptSockets, type NodeFetch, serve } from "../transports/node.ts";
-import { MESH_PATH, unref } from "../transports/websocket.ts";
+import { MESH_PATH } from "../transports/protocol.ts";
+import { unref } from "../transports/websocket.ts";
 import { joinAs } from "./join.ts";
 import { leafPlatform } from "./slim.ts";
 

@@ -1,4 +1,3 @@
-import type { DurableObjectStorage } from "@cloudflare/workers-types";
 import { MeshError } from "../codec/code.ts";
 import {
   checkCommit,

@@ -1,5 +1,6 @@
 import type { PathHost } from "../driver/paths.ts";
-import { carry, type Socket, SUBPROTOCOL } from "./websocket.ts";
+import { offersSubprotocol, SUBPROTOCOL } from "./protocol.ts";
+import { carry, type Socket } from "./websocket.ts";
 
 /** What Deno tells a fetch handler of a request's connection. */
 export interface DenoInfo {
@@ -41,11 +42,7 @@ export function deno(): DenoNamespace {
 
 /** Accepts the WebSocket of a peer. */
 export function acceptSocket(request: Request, host: PathHost, remote: string): Response {
-  const offered = request.headers
-    .get("sec-websocket-protocol")
-    ?.split(",")
-    .map((name) => name.trim());
-  if (offered?.includes(SUBPROTOCOL) !== true) {
+  if (!offersSubprotocol(request.headers.get("sec-websocket-protocol"))) {
     return new Response(`the subprotocol is ${SUBPROTOCOL}\n`, { status: 400 });
   }
   // The mesh has a keep-alive of its own.

@@ -1,5 +1,6 @@
 import type { Link, Path, PathHost } from "../driver/paths.ts";
 import { FRAMES_TYPE, FrameSplitter, joinFrames, MAX_BODY, PATH_HEADER, readBody } from "./frames.ts";
+import { Activity } from "./protocol.ts";
 
 /** An answer is held open for at most so long: below the 30 s after which proxies cut. */
 const HOLD_MS = 20_000;
@@ -25,17 +26,13 @@ function refuse(status: number, text: string): Response {
 /** Answers the POSTs of peers that dial over HTTP. */
 export class ExchangeAcceptor {
   readonly #host: PathHost;
+  readonly #activity: Activity;
   readonly #links: Map<string, AcceptedLink> = new Map();
 
-  constructor(host: PathHost) {
+  /** `activity` counts the answers that are held open. */
+  constructor(host: PathHost, activity: Activity = new Activity()) {
     this.#host = host;
-  }
-
-  /** How many answers are held open. */
-  get held(): number {
-    let held = 0;
-    for (const link of this.#links.values()) if (link.isHeld) held++;
-    return held;
+    this.#activity = activity;
   }
 
   /** Answers one request. `remote` is the peer's address as the host sees it. */
@@ -67,7 +64,7 @@ export class ExchangeAcceptor {
   #accept(token: string, remote: string): AcceptedLink | undefined {
     if (this.#links.size >= MAX_PATHS) this.sweep();
     if (this.#links.size >= MAX_PATHS) return undefined;
-    const link = new AcceptedLink(() => this.#links.delete(token));
+    const link = new AcceptedLink(() => this.#links.delete(token), this.#activity);
     this.#links.set(token, link);
     link.path = this.#host.open(link, { dial: 0, kind: "Exchange", remote });
     return link;
@@ -80,33 +77,37 @@ class AcceptedLink implements Link {
   path: Path | undefined;
   heard: number = Date.now();
   readonly #gone: () => void;
+  readonly #activity: Activity;
+  #done: (() => void) | undefined;
   #answer: Answer | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #queue: Uint8Array[] = [];
   #queued = 0;
   #isBusy = false;
 
-  constructor(gone: () => void) {
+  constructor(gone: () => void, activity: Activity) {
     this.#gone = gone;
-  }
-
-  get isHeld(): boolean {
-    return this.#answer !== undefined;
+    this.#activity = activity;
   }
 
   /** Begins an answer. The one before it ends: the newest carries what comes. */
   answer(): { response: Response; answer: Answer | undefined } {
     this.heard = Date.now();
     this.#finish();
+    let controller: Answer | undefined;
     const body = new ReadableStream<Uint8Array>({
-      start: (controller) => {
-        this.#answer = controller;
+      start: (opened) => {
+        controller = opened;
+        this.#answer = opened;
       },
       cancel: () => {
+        // Only this answer: a newer one may be open by now.
+        if (this.#answer !== controller) return;
         this.#answer = undefined;
-        clearTimeout(this.#timer);
+        this.#finish();
       },
     });
+    this.#done = this.#activity.begin();
     this.#timer = setTimeout(() => this.#finish(), HOLD_MS);
     for (const frame of this.#queue) this.#answer?.enqueue(joinFrames([frame]));
     this.#queue = [];
@@ -140,10 +141,11 @@ class AcceptedLink implements Link {
   }
 
   #finish(): void {
-    clearTimeout(this.#timer);
+    if (this.#timer !== undefined) clearTimeout(this.#timer);
     const answer = this.#answer;
     this.#answer = undefined;
     answer?.close();
+    this.#done?.();
   }
 }
 

@@ -2,7 +2,7 @@ import { toHex } from "../codec/hex.ts";
 import { randomBytes } from "../driver/driver.ts";
 import type { Dialler, Link, Path, PathHost } from "../driver/paths.ts";
 import { FRAMES_TYPE, FrameSplitter, joinFrames, MAX_BODY, PATH_HEADER } from "./frames.ts";
-import { dialUrl } from "./websocket.ts";
+import { Activity, dialUrl } from "./protocol.ts";
 
 /** POSTs of one path at a time: workerd allows six connections, and one stays free for lookups. */
 const MAX_POSTS = 5;
@@ -23,15 +23,17 @@ export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 export class ExchangeDialler implements Dialler {
   readonly schemes: readonly string[] = ["https", "http"];
   readonly #fetch: (address: string) => Fetch;
+  readonly #activity: Activity;
 
-  /** `choose` picks how an address is reached, by default with the platform's `fetch`. */
-  constructor(choose?: (address: string) => Fetch | undefined) {
+  /** `choose` picks how an address is reached, by default with the platform's `fetch`; `activity` counts the POSTs. */
+  constructor(choose?: (address: string) => Fetch | undefined, activity: Activity = new Activity()) {
+    this.#activity = activity;
     this.#fetch = (address) => choose?.(address) ?? ((url, init) => fetch(url, init));
   }
 
   dial(dial: number, address: string, host: PathHost): void {
     const url = dialUrl(address);
-    const link = new ExchangeLink(url.href, this.#fetch(address));
+    const link = new ExchangeLink(url.href, this.#fetch(address), this.#activity);
     link.path = host.open(link, { dial, kind: "Exchange", remote: url.host });
   }
 }
@@ -40,6 +42,7 @@ class ExchangeLink implements Link {
   path: Path | undefined;
   readonly #url: string;
   readonly #fetch: Fetch;
+  readonly #activity: Activity;
   readonly #token: string = toHex(randomBytes(16));
   readonly #abort: AbortController = new AbortController();
   #queue: Uint8Array[] = [];
@@ -50,9 +53,10 @@ class ExchangeLink implements Link {
   #pause_ms = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(url: string, fetch: Fetch) {
+  constructor(url: string, fetch: Fetch, activity: Activity) {
     this.#url = url;
     this.#fetch = fetch;
+    this.#activity = activity;
   }
 
   send(frame: Uint8Array): void {
@@ -65,13 +69,13 @@ class ExchangeLink implements Link {
   busy(busy: boolean): void {
     this.#isBusy = busy;
     this.#pause_ms = 0;
-    clearTimeout(this.#timer);
+    if (this.#timer !== undefined) clearTimeout(this.#timer);
     this.#timer = undefined;
     this.#schedule();
   }
 
   close(): void {
-    clearTimeout(this.#timer);
+    if (this.#timer !== undefined) clearTimeout(this.#timer);
     this.#abort.abort();
     // The last frames tell the peer that the session ends; nobody waits for an answer to them.
     if (this.#queue.length > 0) {
@@ -139,6 +143,7 @@ class ExchangeLink implements Link {
 
   /** Sends one POST and hands on the frames of its answer as they arrive; resolves with their number. */
   async #post(frames: readonly Uint8Array[]): Promise<number> {
+    const done = this.#activity.begin();
     const expired = setTimeout(() => this.#abort.abort(), ANSWER_TIMEOUT_MS);
     try {
       const response = await this.#send(frames, this.#abort.signal);
@@ -149,6 +154,7 @@ class ExchangeLink implements Link {
       return await this.#receive(response.body);
     } finally {
       clearTimeout(expired);
+      done();
     }
   }
 

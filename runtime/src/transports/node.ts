@@ -5,7 +5,8 @@ import { pipeline } from "node:stream/promises";
 import type { ReadableStream as NodeReadableStream } from "node:stream/web";
 import { type WebSocket, WebSocketServer } from "ws";
 import { MAX_FRAME, type PathHost } from "../driver/paths.ts";
-import { carry, MESH_PATH, type Socket, SUBPROTOCOL } from "./websocket.ts";
+import { MESH_PATH, offersSubprotocol, SUBPROTOCOL } from "./protocol.ts";
+import { carry, type Socket } from "./websocket.ts";
 
 /** What a fetch handler is told of a request's connection, as `@hono/node-server` tells it too. */
 export interface NodeInfo {
@@ -43,8 +44,8 @@ export function acceptSockets(server: Server, host: PathHost): () => void {
       if (server.listenerCount("upgrade") === 1) refuse(socket, "404 Not Found");
       return;
     }
-    const offered = request.headers["sec-websocket-protocol"]?.split(",").map((name) => name.trim());
-    if (offered?.includes(SUBPROTOCOL) !== true) return refuse(socket, "400 Bad Request");
+    if (!offersSubprotocol(request.headers["sec-websocket-protocol"]))
+      return refuse(socket, "400 Bad Request");
     sockets.handleUpgrade(request, socket, head, (accepted: WebSocket) => {
       const remote = request.socket.remoteAddress ?? "";
       carry(accepted as unknown as Socket, host, { dial: 0, kind: "Ordered", remote });

@@ -1,13 +1,5 @@
 import type { Dialler, Link, Opened, Path, PathHost } from "../driver/paths.ts";
-
-/** The subprotocol that both sides name. */
-export const SUBPROTOCOL = "selfsame.1";
-/** Where servers accept paths unless configured otherwise. */
-export const MESH_PATH = "/.mesh";
-/** The text that the dialling side sends on an idle socket, and the answer. */
-export const PING = "ping";
-/** The answer to a ping. */
-export const PONG = "pong";
+import { dialUrl, PING, PONG, SUBPROTOCOL } from "./protocol.ts";
 
 /** The dialling side pings a socket that was silent for so long: below the 30 s after which proxies cut. */
 const PING_MS = 20_000;
@@ -51,7 +43,7 @@ export function carry(socket: Socket, host: PathHost, opened: Opened): Path {
     },
     close: (code, reason) => {
       clearInterval(timer);
-      socket.close(code, reason);
+      closeSocket(socket, code, reason);
     },
   };
   const path = host.open(link, opened);
@@ -72,6 +64,15 @@ export function carry(socket: Socket, host: PathHost, opened: Opened): Path {
   return path;
 }
 
+/** Closes a socket with its reason where the platform allows the code, which browsers do for few. */
+export function closeSocket(socket: Pick<Socket, "close">, code: number, reason: string): void {
+  try {
+    socket.close(code, reason);
+  } catch {
+    socket.close();
+  }
+}
+
 /** Lets a timer not keep the process alive, where there is a process. */
 export function unref(timer: unknown): void {
   if (typeof timer === "object" && timer !== null && "unref" in timer && typeof timer.unref === "function") {
@@ -79,20 +80,12 @@ export function unref(timer: unknown): void {
   }
 }
 
-/** The URL to connect to: without the peer id, and with the usual path where the address names none. */
-export function dialUrl(address: string): URL {
-  const url = new URL(address);
-  url.hash = "";
-  if (url.pathname === "/") url.pathname = MESH_PATH;
-  return url;
-}
-
 /** Dials `ws` and `wss` with the platform's own `WebSocket`. */
 export class WebSocketDialler implements Dialler {
   readonly schemes: readonly string[] = ["ws", "wss"];
 
   dial(dial: number, address: string, host: PathHost): void {
-    const socket: Socket = new WebSocket(dialUrl(address), SUBPROTOCOL) as Socket;
+    const socket = new WebSocket(dialUrl(address).href, SUBPROTOCOL) as unknown as Socket;
     let isPending = true;
     const settle = (act: () => void): void => {
       if (!isPending) return;

@@ -1,0 +1,147 @@
+import type { Context, MiddlewareHandler } from "hono";
+import { MeshError } from "../codec/code.ts";
+import type { Provider } from "../codec/reply.ts";
+import type { CallOptions, FetchInit, MeshStatus, NameOptions } from "../driver/mesh.ts";
+import { contextOf } from "../driver/serve.ts";
+import { MESH_PATH } from "../transports/protocol.ts";
+
+/** The mesh as an app uses it, whichever platform it runs on. */
+export interface MeshClient {
+  /** Sends a request to `https://NAME.mesh/path`, like `fetch`. */
+  fetch(input: Request | string | URL, init?: FetchInit): Promise<Response>;
+  /** A service by its name, shaped like a service binding. */
+  service(name: string, options?: CallOptions): { fetch: MeshClient["fetch"] };
+  /** Finds who serves a name. */
+  find(name: string, options?: NameOptions): Promise<Provider[]>;
+  /** What the node knows of itself and the ring. */
+  status(): Promise<MeshStatus>;
+}
+
+/** A joined node of Deno or Node: a client that accepts peers as well. */
+export interface ServingMesh extends MeshClient {
+  /** A fetch handler that accepts peers at `/.mesh`. */
+  handler(app: () => Response): (request: Request, info?: never) => Response | Promise<Response>;
+}
+
+/** The stub of a `MeshNode`, as far as the middleware uses it. */
+export interface MeshStub {
+  fetch(request: Request): Promise<Response>;
+  call(request: Request, options: CallOptions): Promise<unknown>;
+  find(name: string, options: NameOptions): Promise<Provider[]>;
+  status(): Promise<MeshStatus>;
+}
+
+/** The binding of a namespace of `MeshNode` objects, as far as the middleware uses it. */
+export interface MeshNamespace<Id = unknown> {
+  idFromName(name: string): Id;
+  get(id: Id): unknown;
+}
+
+/** How the middleware finds nodes. */
+export interface MeshOptions {
+  /** Names of the nodes in the namespace: the first answers at `/.mesh` and for the app, each at `/.mesh/NAME`. */
+  readonly nodes?: readonly string[];
+}
+
+declare module "hono" {
+  interface ContextVariableMap {
+    /** The mesh. */
+    mesh: MeshClient;
+    /** The peer id of the caller when the request came over the mesh. */
+    caller: string | undefined;
+  }
+}
+
+/** The name of the node when a Worker has one. */
+const DEFAULT_NODE = "mesh";
+
+/**
+ * Connects a Hono app with the mesh: peers reach the node at `/.mesh`, handlers find it as `c.var.mesh` and the peer
+ * that called as `c.var.caller`. `source` gives the binding of a `MeshNode`, or a joined node.
+ */
+export function mesh<C extends Context>(
+  source: (c: C) => MeshNamespace<never> | ServingMesh,
+  options: MeshOptions = {},
+): MiddlewareHandler {
+  const nodes = options.nodes ?? [DEFAULT_NODE];
+  const [first] = nodes;
+  if (first === undefined) throw new MeshError("BadConfig", "nodes names at least one node");
+  return async (c, next) => {
+    const given = source(c as C);
+    const { path } = c.req;
+    const isMeshPath = path === MESH_PATH || path.startsWith(`${MESH_PATH}/`);
+    if ("handler" in given) {
+      if (path === MESH_PATH) return given.handler(() => c.notFound() as Response)(c.req.raw, c.env as never);
+      c.set("mesh", given);
+    } else if (isMeshPath) {
+      // Only nodes that are configured: anybody could make objects by asking for names.
+      const name = path === MESH_PATH ? first : path.slice(MESH_PATH.length + 1);
+      if (!nodes.includes(name)) return c.notFound();
+      return stubOf(given, name).fetch(c.req.raw);
+    } else {
+      c.set("mesh", new BoundMesh(() => stubOf(given, first)));
+    }
+    c.set("caller", callerOf(c));
+    await next();
+    return undefined;
+  };
+}
+
+function stubOf(namespace: MeshNamespace<never>, name: string): MeshStub {
+  return namespace.get(namespace.idFromName(name)) as MeshStub;
+}
+
+/** The caller as the driver knows it, or as the node put it into the props of the entrypoint; never a header. */
+function callerOf(c: Context): string | undefined {
+  const context = contextOf(c.req.raw);
+  if (context !== undefined) return context.caller;
+  try {
+    const { props } = c.executionCtx as { props?: { caller?: unknown } };
+    return typeof props?.caller === "string" ? props.caller : undefined;
+  } catch {
+    // Hono throws where the platform has no execution context.
+    return undefined;
+  }
+}
+
+/** The mesh through the binding of its node: an isolate itself holds no sockets. */
+class BoundMesh implements MeshClient {
+  readonly #stub: () => MeshStub;
+
+  constructor(stub: () => MeshStub) {
+    this.#stub = stub;
+  }
+
+  async fetch(input: Request | string | URL, init: FetchInit = {}): Promise<Response> {
+    const { unowned, owner, peer, ...rest } = init;
+    const isStream = rest.body instanceof ReadableStream;
+    const request = new Request(input, (isStream ? { duplex: "half", ...rest } : rest) as RequestInit);
+    const result = (await this.#stub().call(request, { unowned, owner, peer })) as
+      | { response: Response }
+      | { error: { code: number; message: string } };
+    if ("error" in result) throw new MeshError(result.error.code, result.error.message);
+    return result.response;
+  }
+
+  service(name: string, options: CallOptions = {}): { fetch: MeshClient["fetch"] } {
+    const host = `${name}.mesh`;
+    return {
+      fetch: (input, init = {}) => {
+        const url = new URL(input instanceof Request ? input.url : input, `https://${host}/`);
+        const target = new URL(url.pathname + url.search, `https://${host}/`);
+        return this.fetch(input instanceof Request ? new Request(target, input) : target, {
+          ...options,
+          ...init,
+        });
+      },
+    };
+  }
+
+  find(name: string, options: NameOptions = {}): Promise<Provider[]> {
+    return this.#stub().find(name, options);
+  }
+
+  status(): Promise<MeshStatus> {
+    return this.#stub().status();
+  }
+}

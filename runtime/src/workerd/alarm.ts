@@ -1,0 +1,80 @@
+import type { WakeTimer } from "../driver/driver.ts";
+import type { Activity } from "../transports/protocol.ts";
+
+/** Sooner wake-ups use a timer while work goes on: an alarm is a row written and a request billed. */
+const LEAST_ALARM_MS = 10_000;
+/** An alarm in the past fires at once and again; this keeps a clock that stands still from making it spin. */
+const LEAST_AHEAD_MS = 50;
+
+/** The part of a Durable Object's storage that holds its one alarm. */
+export type AlarmStorage = Pick<DurableObjectStorage, "setAlarm" | "getAlarm">;
+
+/**
+ * Wakes a Durable Object without keeping it awake. Ten seconds or more ahead: the alarm. Sooner: a timer, but only
+ * while something goes on anyway, since a pending timer pins the object in memory; else the alarm.
+ */
+export class AlarmTimer implements WakeTimer {
+  readonly #storage: AlarmStorage;
+  readonly #activity: Activity;
+  readonly #wake: () => void;
+  readonly #onError: (error: unknown) => void;
+  #due_ms = Number.POSITIVE_INFINITY;
+  #alarm_ms = Number.POSITIVE_INFINITY;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(
+    storage: AlarmStorage,
+    activity: Activity,
+    wake: () => void,
+    onError: (error: unknown) => void,
+  ) {
+    this.#storage = storage;
+    this.#activity = activity;
+    this.#wake = wake;
+    this.#onError = onError;
+  }
+
+  /** Takes note of the alarm that was set before the object slept. */
+  adopt(alarm_ms: number | null): void {
+    this.#alarm_ms = alarm_ms ?? Number.POSITIVE_INFINITY;
+  }
+
+  /** The alarm has fired. */
+  fired(): void {
+    this.#alarm_ms = Number.POSITIVE_INFINITY;
+  }
+
+  schedule(at_ms: number): void {
+    this.#due_ms = at_ms;
+    this.arrange();
+  }
+
+  cancel(): void {
+    this.#due_ms = Number.POSITIVE_INFINITY;
+    if (this.#timer !== undefined) clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  /** Chooses anew between timer and alarm: called when the due time or the activity changes. */
+  arrange(): void {
+    if (this.#timer !== undefined) clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (this.#due_ms === Number.POSITIVE_INFINITY) return;
+    const ahead_ms = Math.max(this.#due_ms - Date.now(), 0);
+    if (ahead_ms < LEAST_ALARM_MS && !this.#activity.isIdle) {
+      this.#timer = setTimeout(() => {
+        this.#timer = undefined;
+        this.#wake();
+      }, ahead_ms);
+      return;
+    }
+    // An earlier alarm comes to the same: the core then says when it wants the next one.
+    if (this.#alarm_ms <= this.#due_ms) return;
+    this.#alarm_ms = this.#due_ms;
+    const at_ms = Math.max(Math.ceil(this.#due_ms), Date.now() + LEAST_AHEAD_MS);
+    this.#storage.setAlarm(at_ms).catch((error: unknown) => {
+      this.#alarm_ms = Number.POSITIVE_INFINITY;
+      this.#onError(error);
+    });
+  }
+}

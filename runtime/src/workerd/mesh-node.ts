@@ -1,0 +1,252 @@
+import { DurableObject } from "cloudflare:workers";
+import core from "../../core/core.wasm";
+import { MeshError } from "../codec/code.ts";
+import type { Provider } from "../codec/reply.ts";
+import type {
+  CallOptions,
+  FetchInit,
+  MeshStatus,
+  NameOptions,
+  Platform,
+  PublishOptions,
+} from "../driver/mesh.ts";
+import { Mesh } from "../driver/mesh.ts";
+import type { NodeOptions } from "../driver/options.ts";
+import type { Handler } from "../driver/serve.ts";
+import { durableObject } from "../stores/durable-object.ts";
+import { ExchangeAcceptor } from "../transports/exchange-accept.ts";
+import { ExchangeDialler } from "../transports/exchange-dial.ts";
+import { Activity } from "../transports/protocol.ts";
+import { AlarmTimer } from "./alarm.ts";
+import { remoteOf, Sockets } from "./sockets.ts";
+
+/** Maintenance of an idle object; each costs a request and an alarm. */
+const IDLE_MS = 60_000;
+/** A node that could not join tries again after so long. */
+const REJOIN_MS = 30_000;
+
+/** What a Durable Object's node is configured with, from its environment. */
+export interface MeshNodeOptions extends NodeOptions {
+  /** The owner's grant for each name that is served, as base64url. */
+  readonly grants?: Readonly<Record<string, string>> | undefined;
+  /** How an address in one's own namespace is reached: its stub. Others are reached with `fetch`. */
+  readonly dial?: ((address: string) => Pick<Fetcher, "fetch"> | undefined) | undefined;
+}
+
+/** A service of a node: the name of the `WorkerEntrypoint` class that answers, and how the name is published. */
+export interface ServiceOptions extends PublishOptions {
+  /** Name of the exported class. */
+  readonly entrypoint: string;
+}
+
+/** What an entrypoint finds in `this.ctx.props` when a peer calls it. */
+export interface MeshProps {
+  /** The caller's peer id, 64 hex digits. */
+  readonly caller: string;
+  /** How sure that is. */
+  readonly assurance: "session" | "ticket";
+}
+
+/** An answer, or why there is none: an error keeps its code this way over the binding. */
+export type CallResult =
+  | { readonly response: Response }
+  | { readonly error: { readonly code: number; readonly message: string } };
+
+/** The props that give an entrypoint by its name, from `ctx.exports`. */
+type Exports = Readonly<Record<string, (options: { props: MeshProps }) => Pick<Fetcher, "fetch">>>;
+
+/**
+ * A node of the mesh in a Durable Object with SQLite storage. It sleeps when nothing happens: peers reach it by
+ * hibernating WebSockets and POSTs, it dials by POST, and its timers are alarms.
+ */
+export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
+  /** The node's configuration. */
+  abstract options: (env: Env) => MeshNodeOptions;
+  /** The services, by the name under which they are published. */
+  services: Readonly<Record<string, string | ServiceOptions>> = {};
+
+  readonly #activity: Activity = new Activity(() => this.#timer?.arrange());
+  #timer: AlarmTimer | undefined;
+  #node: Promise<RunningNode> | undefined;
+  #joining: Promise<void> | undefined;
+
+  /** Accepts peers: WebSockets and POSTs at `/.mesh`. */
+  override async fetch(request: Request): Promise<Response> {
+    return this.#during(async ({ sockets, exchange }) => {
+      this.#joined().catch(() => undefined);
+      const isUpgrade = request.headers.get("upgrade")?.toLowerCase() === "websocket";
+      return isUpgrade ? sockets.accept(request) : exchange.handle(request, remoteOf(request));
+    });
+  }
+
+  /** A frame on a hibernating socket. */
+  override async webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
+    await this.#during(async ({ sockets }) => sockets.message(socket, message));
+  }
+
+  /** A hibernating socket closed. */
+  override async webSocketClose(socket: WebSocket): Promise<void> {
+    await this.#during(async ({ sockets }) => sockets.closed(socket));
+  }
+
+  /** A hibernating socket failed. */
+  override async webSocketError(socket: WebSocket): Promise<void> {
+    await this.#during(async ({ sockets }) => sockets.closed(socket));
+  }
+
+  /** The core's wake-up time has come. */
+  override async alarm(): Promise<void> {
+    this.#timer?.fired();
+    await this.#during(async ({ mesh, exchange }) => {
+      exchange.sweep();
+      mesh.flush();
+      await this.#joined().catch(() => undefined);
+    });
+  }
+
+  /** Sends a request into the mesh. For the Worker that holds the binding; nothing public leads here. */
+  async call(request: Request, options: CallOptions = {}): Promise<CallResult> {
+    try {
+      return await this.#during(async ({ mesh }) => {
+        await this.#joined();
+        const { unowned, owner, peer } = options;
+        return { response: await mesh.fetch(request, { unowned, owner, peer } satisfies FetchInit) };
+      });
+    } catch (error) {
+      const { code, message } =
+        error instanceof MeshError ? error : new MeshError("HandlerFailed", String(error));
+      return { error: { code, message } };
+    }
+  }
+
+  /** Finds who serves a name. */
+  async find(name: string, options: NameOptions = {}): Promise<Provider[]> {
+    return this.#during(async ({ mesh }) => {
+      await this.#joined();
+      return mesh.find(name, options);
+    });
+  }
+
+  /** What the node knows of itself and the ring. */
+  async status(): Promise<MeshStatus> {
+    return this.#during(async ({ mesh }) => {
+      await this.#joined().catch(() => undefined);
+      return mesh.status();
+    });
+  }
+
+  /** The public key under which the node grants itself names, if it has an `ownerSeed`. */
+  async ownerKey(): Promise<string | undefined> {
+    return this.#during(async ({ mesh }) => mesh.ownerKey);
+  }
+
+  /** Leaves the ring; the next event makes the node join again. */
+  async leave(): Promise<void> {
+    await this.#during(async ({ mesh }) => {
+      await mesh.leave();
+      this.#node = undefined;
+      this.#joining = undefined;
+    });
+  }
+
+  /** Does something with the running node; while it lasts, near wake-ups use a timer. */
+  async #during<T>(work: (node: RunningNode) => Promise<T>): Promise<T> {
+    const done = this.#activity.begin();
+    try {
+      const node = await this.#running();
+      const result = await work(node);
+      await node.mesh.paths.settled();
+      return result;
+    } finally {
+      done();
+    }
+  }
+
+  #running(): Promise<RunningNode> {
+    this.#node ??= this.#open().catch((error: unknown) => {
+      this.#node = undefined;
+      throw error;
+    });
+    return this.#node;
+  }
+
+  async #open(): Promise<RunningNode> {
+    const { grants: _, dial, ...options } = this.options(this.env);
+    const alarm_ms = await this.ctx.storage.getAlarm();
+    const platform: Platform = {
+      module: () => core,
+      dialler: new ExchangeDialler((address) => viaStub(dial?.(address)), this.#activity),
+      idle_ms: IDLE_MS,
+      timer: (wake) => {
+        this.#timer = new AlarmTimer(this.ctx.storage, this.#activity, wake, (error) => {
+          console.error("selfsame: an alarm could not be set", error);
+        });
+        this.#timer.adopt(alarm_ms);
+        return this.#timer;
+      },
+      context: { env: this.env, waitUntil: (promise) => this.ctx.waitUntil(promise) },
+    };
+    const mesh = await Mesh.open(options, durableObject(this.ctx.storage), platform, []);
+    const sockets = new Sockets(this.ctx, mesh.paths);
+    sockets.resume();
+    return { mesh, sockets, exchange: new ExchangeAcceptor(mesh.paths, this.#activity) };
+  }
+
+  /** Resolves when the node has joined and published its services. A failure is tried again with a later event. */
+  #joined(): Promise<void> {
+    this.#joining ??= this.#join().catch(async (error: unknown) => {
+      this.#joining = undefined;
+      console.warn(`selfsame: the node could not join: ${error instanceof Error ? error.message : error}`);
+      const alarm_ms = await this.ctx.storage.getAlarm();
+      if (alarm_ms === null) await this.ctx.storage.setAlarm(Date.now() + REJOIN_MS);
+      throw error;
+    });
+    return this.#joining;
+  }
+
+  async #join(): Promise<void> {
+    const { mesh } = await this.#running();
+    await mesh.join(0);
+    const { grants = {} } = this.options(this.env);
+    for (const [name, service] of Object.entries(this.services)) {
+      const { entrypoint, ...options } = typeof service === "string" ? { entrypoint: service } : service;
+      const grant = grants[name];
+      await mesh.serve(
+        name,
+        this.#entrypoint(entrypoint),
+        grant === undefined ? options : { grant, ...options },
+      );
+    }
+  }
+
+  /** A handler that hands requests to an entrypoint of this Worker, with the caller where no header can forge it. */
+  #entrypoint(name: string): Handler {
+    const exported = (this.ctx as unknown as { exports?: Exports }).exports?.[name];
+    if (exported === undefined) {
+      throw new MeshError(
+        "BadConfig",
+        `the Worker exports no WorkerEntrypoint ${name}, or its compatibility flag enable_ctx_exports is off`,
+      );
+    }
+    return async (request, { caller, assurance }) => {
+      const done = this.#activity.begin();
+      try {
+        return await exported({ props: { caller, assurance } }).fetch(request);
+      } finally {
+        done();
+      }
+    };
+  }
+}
+
+interface RunningNode {
+  readonly mesh: Mesh;
+  readonly sockets: Sockets;
+  readonly exchange: ExchangeAcceptor;
+}
+
+function viaStub(
+  stub: Pick<Fetcher, "fetch"> | undefined,
+): ReturnType<NonNullable<ConstructorParameters<typeof ExchangeDialler>[0]>> {
+  return stub && ((url, init) => stub.fetch(url, init));
+}
