@@ -42,6 +42,7 @@ export class RecordedNetwork {
   readonly transcript: Uint8Array[] = [];
   readonly #instance: Instance;
   readonly #nodes: Map<number, Node> = new Map();
+  readonly #stores: Map<number, Node["store"]> = new Map();
   #due: Due[] = [];
   #now = START_MS;
   #order = 0;
@@ -69,7 +70,8 @@ export class RecordedNetwork {
 
   /** Starts a node and loads its state. */
   create(slot: number, address: string, config: Omit<Config, "entropy">): void {
-    const store = this.#nodes.get(slot)?.store ?? new Map();
+    const store = this.#stores.get(slot) ?? new Map();
+    this.#stores.set(slot, store);
     const node = { slot, address, store, paths: new Map(), wakeAt: Infinity, outputs: [] };
     this.#nodes.set(slot, node);
     const answer = this.#call(OPERATION.create, slot, encodeConfig({ ...config, entropy: this.#entropy() }));
@@ -77,14 +79,13 @@ export class RecordedNetwork {
     this.feed(slot, []);
   }
 
-  /** Ends a node; its paths close. */
+  /** Ends a node; its paths close and its store stays. */
   destroy(slot: number): void {
     this.#call(OPERATION.destroy, slot, new Uint8Array());
     const node = this.#node(slot);
     for (const end of node.paths.values()) this.#close(end.slot, end.path);
     this.#due = this.#due.filter((due) => due.slot !== slot);
-    node.paths.clear();
-    node.wakeAt = Infinity;
+    this.#nodes.delete(slot);
   }
 
   /** Gives a node inputs at once and carries out what it asks for. */
@@ -235,7 +236,7 @@ export class RecordedNetwork {
   }
 
   #close(slot: number, path: number): void {
-    if (this.#node(slot).paths.delete(path)) this.#later(slot, { type: "PathClosed", path });
+    if (this.#nodes.get(slot)?.paths.delete(path)) this.#later(slot, { type: "PathClosed", path });
   }
 
   #later(slot: number, input: Input): void {

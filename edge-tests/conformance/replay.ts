@@ -54,6 +54,7 @@ export class Instance {
           return this.#read(exports.step(this.#handle(slot), pointer, payload.length));
         case OPERATION.destroy:
           exports.destroy(this.#handle(slot));
+          this.#handles.delete(slot);
           return new Uint8Array();
         case OPERATION.derive:
           return this.#read(exports.derive(pointer, payload.length));
