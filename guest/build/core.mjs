@@ -62,7 +62,7 @@ async function inputsHash(sodiumKey) {
   files.push(...(await listFiles(path.join(root, 'guest/build'), (name) => name.endsWith('.mjs'))));
   const optimiser = await readIfPresent(path.join(root, 'node_modules/binaryen/package.json'));
   if (optimiser === undefined) {
-    throw new Problem('the WebAssembly optimiser is not installed; run: npm ci');
+    throw new Problem('the WebAssembly optimiser is not installed; run: npm install');
   }
   const { version } = JSON.parse(optimiser.toString('utf8'));
   const parts = [await hashFiles(files), sodiumKey, version, await rustVersion(), OPTIMISER_FLAGS];
@@ -103,8 +103,9 @@ async function recall(inputs) {
 async function optimise(file) {
   const output = `${file}.optimised`;
   const tool = path.join(root, 'node_modules/binaryen/bin/wasm-opt');
-  const removed = LINKER_EXPORTS.flatMap((name) => ['--pass-arg', `remove-exports@${name}`, '--remove-exports']);
-  const args = [tool, file, ...OPTIMISER_FLAGS, ...removed, '-o', output];
+  // First the exports, so that what only they kept alive goes too.
+  const removed = LINKER_EXPORTS.map((name) => `--remove-exports=${name}`);
+  const args = [tool, file, ...removed, ...OPTIMISER_FLAGS, '-o', output];
   const result = await attempt(process.execPath, args);
   if (result === undefined || result.code !== 0) {
     throw new Problem(`wasm-opt failed\n${result?.stderr ?? ''}${result?.stdout ?? ''}`.trimEnd());

@@ -46,7 +46,7 @@ async function packagedCompiler() {
   try {
     found = JSON.parse(await readFile(manifest, 'utf8'));
   } catch {
-    throw new Problem('the C compiler for WebAssembly is not installed; run: npm ci');
+    throw new Problem('the C compiler for WebAssembly is not installed; run: npm install');
   }
   return { name: `@yowasp/clang ${found.version}`, official: true, archive: archiveInWorkers };
 }

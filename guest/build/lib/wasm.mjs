@@ -1,7 +1,7 @@
 /** Compiles a crate of the workspace to WebAssembly and looks at what came out. */
 
 import { spawn } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import process from 'node:process';
@@ -25,13 +25,15 @@ export async function rustVersion() {
  */
 async function rustFlags() {
   const sysroot = (await must('rustc', ['--print', 'sysroot'], { cwd: root })).trim();
-  const cargoHome = process.env.CARGO_HOME ?? path.join(homedir(), '.cargo');
-  return [
-    '-Ctarget-feature=+simd128',
-    `--remap-path-prefix=${root}=selfsame`,
-    `--remap-path-prefix=${cargoHome}=cargo`,
-    `--remap-path-prefix=${sysroot}=rust`,
+  const registry = path.join(process.env.CARGO_HOME ?? path.join(homedir(), '.cargo'), 'registry/src');
+  // The folder below it is named after the registry's address, which may be a mirror's.
+  const mirrors = await readdir(registry).catch(() => []);
+  const renamed = [
+    [root, 'selfsame'],
+    [sysroot, 'rust'],
+    ...mirrors.map((name) => [path.join(registry, name), 'crates']),
   ];
+  return ['-Ctarget-feature=+simd128', ...renamed.map(([from, to]) => `--remap-path-prefix=${from}=${to}`)];
 }
 
 /**
@@ -42,6 +44,8 @@ async function rustFlags() {
  */
 export async function cargoWasm(selection) {
   const args = ['build', '--release', '--locked', '--target', TARGET, ...selection];
+  // Downloaded before the flags are made, since they name the folder that the download creates.
+  await must('cargo', ['fetch', '--locked', '--target', TARGET], { cwd: root, visible: true });
   const flags = await rustFlags();
   // Of all the ways to pass flags this is the strongest: nothing in the person's environment changes the result.
   const env = { ...process.env, CARGO_ENCODED_RUSTFLAGS: flags.join('\u001f') };
