@@ -4,16 +4,16 @@
  * `core.json` with its hash and sizes. Nothing is done when no input changed.
  */
 
-import path from 'node:path';
-import process from 'node:process';
-import { fileURLToPath } from 'node:url';
-import { gzipSync } from 'node:zlib';
+import path from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
 
-import { attempt } from './lib/command.mjs';
-import { hashFiles, listFiles, readIfPresent, root, sha256, writeWhole } from './lib/files.mjs';
-import { during, note, Problem, run } from './lib/report.mjs';
-import { boundary, cargoWasm, readModule, rustVersion, TARGET } from './lib/wasm.mjs';
-import { buildSodium } from './sodium.mjs';
+import { attempt } from "./lib/command.mjs";
+import { hashFiles, listFiles, readIfPresent, root, sha256, writeWhole } from "./lib/files.mjs";
+import { during, note, Problem, run } from "./lib/report.mjs";
+import { boundary, cargoWasm, readModule, rustVersion, TARGET } from "./lib/wasm.mjs";
+import { buildSodium } from "./sodium.mjs";
 
 /**
  * @typedef {object} CoreBuild
@@ -24,30 +24,30 @@ import { buildSodium } from './sodium.mjs';
  * @property {string} inputs the hash of everything it was made from
  */
 
-const PLACE = path.join(root, 'runtime/core/core.wasm');
-const RECORD = path.join(root, 'runtime/core/core.json');
+const PLACE = path.join(root, "runtime/core/core.wasm");
+const RECORD = path.join(root, "runtime/core/core.json");
 
 /** All that a host may call; anything else stays inside. */
-const EXPORTS = ['abi_version', 'alloc', 'create', 'derive', 'destroy', 'free', 'memory', 'step', 'verify'];
+const EXPORTS = ["abi_version", "alloc", "create", "derive", "destroy", "free", "memory", "step", "verify"];
 /** What the linker exports unasked and no host needs. */
-const LINKER_EXPORTS = ['__data_end', '__heap_base'];
+const LINKER_EXPORTS = ["__data_end", "__heap_base"];
 
 /** Crates that end up in the core. */
-const CRATES = ['codec', 'core', 'pairing', 'sodium', 'wasm'];
+const CRATES = ["codec", "core", "pairing", "sodium", "wasm"];
 
 /** The features that Rust 1.95 and the C compiler use; the optimiser may use no other. */
 const OPTIMISER_FLAGS = [
-  '--enable-bulk-memory',
-  '--enable-multivalue',
-  '--enable-mutable-globals',
-  '--enable-nontrapping-float-to-int',
-  '--enable-reference-types',
-  '--enable-sign-ext',
-  '--enable-simd',
-  '-O3',
-  '--strip-debug',
-  '--strip-producers',
-  '--strip-target-features',
+  "--enable-bulk-memory",
+  "--enable-multivalue",
+  "--enable-mutable-globals",
+  "--enable-nontrapping-float-to-int",
+  "--enable-reference-types",
+  "--enable-sign-ext",
+  "--enable-simd",
+  "-O3",
+  "--strip-debug",
+  "--strip-producers",
+  "--strip-target-features",
 ];
 
 /**
@@ -55,16 +55,16 @@ const OPTIMISER_FLAGS = [
  * @returns {Promise<string>} one hash over everything that decides the bytes of the core
  */
 async function inputsHash(sodiumKey) {
-  const files = ['Cargo.toml', 'Cargo.lock', 'rust-toolchain.toml'].map((name) => path.join(root, name));
+  const files = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml"].map((name) => path.join(root, name));
   for (const crate of CRATES) {
-    files.push(...(await listFilesIfPresent(path.join(root, 'guest', crate))));
+    files.push(...(await listFilesIfPresent(path.join(root, "guest", crate))));
   }
-  files.push(...(await listFiles(path.join(root, 'guest/build'), (name) => name.endsWith('.mjs'))));
-  const optimiser = await readIfPresent(path.join(root, 'node_modules/binaryen/package.json'));
+  files.push(...(await listFiles(path.join(root, "guest/build"), (name) => name.endsWith(".mjs"))));
+  const optimiser = await readIfPresent(path.join(root, "node_modules/binaryen/package.json"));
   if (optimiser === undefined) {
-    throw new Problem('the WebAssembly optimiser is not installed; run: npm install');
+    throw new Problem("the WebAssembly optimiser is not installed; run: npm install");
   }
-  const { version } = JSON.parse(optimiser.toString('utf8'));
+  const { version } = JSON.parse(optimiser.toString("utf8"));
   const parts = [await hashFiles(files), sodiumKey, version, await rustVersion(), OPTIMISER_FLAGS];
   return sha256(JSON.stringify(parts));
 }
@@ -72,9 +72,9 @@ async function inputsHash(sodiumKey) {
 /** @param {string} folder */
 async function listFilesIfPresent(folder) {
   try {
-    return await listFiles(folder, (name) => /\.(rs|toml|c)$/.test(name), ['tests', 'target', 'benches']);
+    return await listFiles(folder, (name) => /\.(rs|toml|c)$/.test(name), ["tests", "target", "benches"]);
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") {
       return [];
     }
     throw error;
@@ -92,7 +92,7 @@ async function recall(inputs) {
     return undefined;
   }
   /** @type {CoreBuild} */
-  const known = JSON.parse(record.toString('utf8'));
+  const known = JSON.parse(record.toString("utf8"));
   return known.inputs === inputs && known.sha256 === sha256(module) ? known : undefined;
 }
 
@@ -102,13 +102,13 @@ async function recall(inputs) {
  */
 async function optimise(file) {
   const output = `${file}.optimised`;
-  const tool = path.join(root, 'node_modules/binaryen/bin/wasm-opt');
+  const tool = path.join(root, "node_modules/binaryen/bin/wasm-opt");
   // First the exports, so that what only they kept alive goes too.
   const removed = LINKER_EXPORTS.map((name) => `--remove-exports=${name}`);
-  const args = [tool, file, ...removed, ...OPTIMISER_FLAGS, '-o', output];
+  const args = [tool, file, ...removed, ...OPTIMISER_FLAGS, "-o", output];
   const result = await attempt(process.execPath, args);
   if (result === undefined || result.code !== 0) {
-    throw new Problem(`wasm-opt failed\n${result?.stderr ?? ''}${result?.stdout ?? ''}`.trimEnd());
+    throw new Problem(`wasm-opt failed\n${result?.stderr ?? ""}${result?.stdout ?? ""}`.trimEnd());
   }
   return readModule(output);
 }
@@ -121,16 +121,16 @@ async function optimise(file) {
 function checkBoundary(bytes) {
   const found = boundary(bytes);
   if (found.imports.length > 0) {
-    throw new Problem(`the core must import nothing, but it imports ${found.imports.join(', ')}`);
+    throw new Problem(`the core must import nothing, but it imports ${found.imports.join(", ")}`);
   }
   const extra = found.exports.filter((name) => !EXPORTS.includes(name));
   const missing = EXPORTS.filter((name) => !found.exports.includes(name));
   if (extra.length > 0 || missing.length > 0) {
     const parts = [
-      ...(missing.length > 0 ? [`does not export ${missing.join(', ')}`] : []),
-      ...(extra.length > 0 ? [`exports ${extra.join(', ')}, which is not in the boundary`] : []),
+      ...(missing.length > 0 ? [`does not export ${missing.join(", ")}`] : []),
+      ...(extra.length > 0 ? [`exports ${extra.join(", ")}, which is not in the boundary`] : []),
     ];
-    throw new Problem(`the core ${parts.join(' and ')}`);
+    throw new Problem(`the core ${parts.join(" and ")}`);
   }
 }
 
@@ -147,10 +147,10 @@ export async function buildCore() {
     return known;
   }
   // Cargo shows its own progress.
-  note('> compile the core');
-  const file = await cargoWasm(['--package', 'selfsame-wasm']);
+  note("> compile the core");
+  const file = await cargoWasm(["--package", "selfsame-wasm"]);
   return during(
-    'optimise the core',
+    "optimise the core",
     async () => {
       const bytes = await optimise(file);
       checkBoundary(bytes);
@@ -172,7 +172,7 @@ export async function buildCore() {
 /** @param {CoreBuild} build */
 function describe(build) {
   const sizes = `${build.bytes} bytes, ${build.gzipBytes} gzipped`;
-  return `${sizes}, sha256 ${build.sha256}${build.official ? '' : ', unofficial'}`;
+  return `${sizes}, sha256 ${build.sha256}${build.official ? "" : ", unofficial"}`;
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

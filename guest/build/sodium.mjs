@@ -4,32 +4,32 @@
  * The result is kept by the hash of the sources, the flags and the compiler.
  */
 
-import { readFile } from 'node:fs/promises';
-import path from 'node:path';
-import process from 'node:process';
-import { fileURLToPath } from 'node:url';
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
 
-import { findCompiler } from './lib/clang.mjs';
-import { cache, readIfPresent, root, sha256, writeWhole } from './lib/files.mjs';
-import { during, note, run } from './lib/report.mjs';
-import { sodiumSource, TARBALL_SHA256 } from './lib/source.mjs';
+import { findCompiler } from "./lib/clang.mjs";
+import { cache, readIfPresent, root, sha256, writeWhole } from "./lib/files.mjs";
+import { during, note, run } from "./lib/report.mjs";
+import { sodiumSource, TARBALL_SHA256 } from "./lib/source.mjs";
 
 /** @typedef {{ archive: string, key: string, compiler: string, official: boolean }} SodiumBuild */
 
 const DEFINES = [
-  '_GNU_SOURCE',
-  'CONFIGURED',
-  'DEV_MODE',
-  'HAVE_ATOMIC_OPS',
-  'HAVE_C11_MEMORY_FENCES',
-  'HAVE_GCC_MEMORY_FENCES',
-  'HAVE_INLINE_ASM',
-  'HAVE_INTTYPES_H',
-  'HAVE_STDINT_H',
-  'NATIVE_LITTLE_ENDIAN',
+  "_GNU_SOURCE",
+  "CONFIGURED",
+  "DEV_MODE",
+  "HAVE_ATOMIC_OPS",
+  "HAVE_C11_MEMORY_FENCES",
+  "HAVE_GCC_MEMORY_FENCES",
+  "HAVE_INLINE_ASM",
+  "HAVE_INTTYPES_H",
+  "HAVE_STDINT_H",
+  "NATIVE_LITTLE_ENDIAN",
   // Lets sodium_memzero use memset behind a compiler barrier, as upstream does on Linux, in place of a volatile store for
   // each byte: sealing 64 bytes takes half the time.
-  'HAVE_WEAK_SYMBOLS',
+  "HAVE_WEAK_SYMBOLS",
 ];
 
 /**
@@ -37,29 +37,29 @@ const DEFINES = [
  * then a call, and `HAVE_TI_MODE` makes the curves 2.5 times slower, because WebAssembly has no 128-bit product.
  */
 const FLAGS = [
-  '--target=wasm32-unknown-unknown',
-  '-O3',
-  '-fvisibility=hidden',
-  '-fno-strict-aliasing',
-  '-fno-strict-overflow',
-  '-fwrapv',
-  '-flax-vector-conversions',
-  '-fno-builtin-malloc',
-  '-isystem',
-  'builds/wasm32-freestanding/include',
-  '-Isrc/libsodium',
-  '-Isrc/libsodium/include/sodium',
+  "--target=wasm32-unknown-unknown",
+  "-O3",
+  "-fvisibility=hidden",
+  "-fno-strict-aliasing",
+  "-fno-strict-overflow",
+  "-fwrapv",
+  "-flax-vector-conversions",
+  "-fno-builtin-malloc",
+  "-isystem",
+  "builds/wasm32-freestanding/include",
+  "-Isrc/libsodium",
+  "-Isrc/libsodium/include/sodium",
   ...DEFINES.map((name) => `-D${name}=1`),
 ];
 
 /** Vector instructions pay here only; everywhere they would make the rest slower. */
 const SIMD_FILES = /ed25519|curve25519|crypto_sign/;
 
-const HEADERS = 'src/libsodium/include/sodium';
-const VERSION_HEADER = 'builds/msvc/version.h';
-const RUNTIME = 'builds/wasm32-freestanding';
+const HEADERS = "src/libsodium/include/sodium";
+const VERSION_HEADER = "builds/msvc/version.h";
+const RUNTIME = "builds/wasm32-freestanding";
 /** Our one file: what stands in for the random source. */
-const RANDOM_SOURCE = 'guest/sodium/wasm/arc4random.c';
+const RANDOM_SOURCE = "guest/sodium/wasm/arc4random.c";
 
 /**
  * Chooses what to compile, adds the version header that upstream's configure script would write, and rewrites
@@ -73,11 +73,11 @@ function prepare(release, randomSource) {
   /** @type {Map<string, Uint8Array>} */
   const sources = new Map();
   for (const [name, data] of release) {
-    const wanted = name.startsWith('src/libsodium/') || name.startsWith(`${RUNTIME}/`);
+    const wanted = name.startsWith("src/libsodium/") || name.startsWith(`${RUNTIME}/`);
     if (wanted && /\.[ch]$/.test(name)) {
-      const folder = path.posix.dirname(path.posix.dirname(name)).replace(/^src\/libsodium\//, '');
-      const text = Buffer.from(data).toString('latin1');
-      sources.set(name, Buffer.from(text.replaceAll('#include "../', `#include "${folder}/`), 'latin1'));
+      const folder = path.posix.dirname(path.posix.dirname(name)).replace(/^src\/libsodium\//, "");
+      const text = Buffer.from(data).toString("latin1");
+      sources.set(name, Buffer.from(text.replaceAll('#include "../', `#include "${folder}/`), "latin1"));
     }
   }
   const version = release.get(VERSION_HEADER);
@@ -94,12 +94,12 @@ function prepare(release, randomSource) {
  * @returns {Promise<{ archive: Buffer, record: SodiumBuild } | undefined>} an earlier result, if it is whole
  */
 async function recall(key) {
-  const archive = await readIfPresent(path.join(cache, 'sodium', key, 'libsodium.a'));
-  const record = await readIfPresent(path.join(cache, 'sodium', key, 'libsodium.json'));
+  const archive = await readIfPresent(path.join(cache, "sodium", key, "libsodium.a"));
+  const record = await readIfPresent(path.join(cache, "sodium", key, "libsodium.json"));
   if (archive === undefined || record === undefined) {
     return undefined;
   }
-  const known = JSON.parse(record.toString('utf8'));
+  const known = JSON.parse(record.toString("utf8"));
   return known.sha256 === sha256(archive) ? { archive, record: known } : undefined;
 }
 
@@ -111,30 +111,41 @@ async function recall(key) {
 export async function buildSodium() {
   const compiler = await findCompiler();
   const randomSource = await readFile(path.join(root, RANDOM_SOURCE));
-  const recipe = JSON.stringify([TARBALL_SHA256, sha256(randomSource), compiler.name, FLAGS, SIMD_FILES.source]);
+  const recipe = JSON.stringify([
+    TARBALL_SHA256,
+    sha256(randomSource),
+    compiler.name,
+    FLAGS,
+    SIMD_FILES.source,
+  ]);
   const key = sha256(recipe).slice(0, 32);
-  const place = path.join(cache, 'sodium/wasm32/libsodium.a');
+  const place = path.join(cache, "sodium/wasm32/libsodium.a");
   const known = await recall(key);
   let archive = known?.archive;
   if (archive === undefined) {
-    const title = 'compile libsodium for WebAssembly (once, about a minute)';
+    const title = "compile libsodium for WebAssembly (once, about a minute)";
     const fresh = await during(
       title,
       async (progress) => {
         const sources = prepare(await sodiumSource(), randomSource);
-        const files = [...sources.keys()].filter((name) => name.endsWith('.c')).sort();
+        const files = [...sources.keys()].filter((name) => name.endsWith(".c")).sort();
         const units = files.map((file) => ({
           file,
-          flags: SIMD_FILES.test(file) ? [...FLAGS, '-msimd128'] : FLAGS,
+          flags: SIMD_FILES.test(file) ? [...FLAGS, "-msimd128"] : FLAGS,
         }));
-        return compiler.archive(sources, units, (count) => progress.update(`${count} of ${units.length} files`));
+        return compiler.archive(sources, units, (count) =>
+          progress.update(`${count} of ${units.length} files`),
+        );
       },
       (built) => `${Math.round(built.length / 1024)} KiB, ${compiler.name}`,
     );
     archive = Buffer.from(fresh);
     const record = { key, compiler: compiler.name, official: compiler.official, sha256: sha256(archive) };
-    await writeWhole(path.join(cache, 'sodium', key, 'libsodium.a'), archive);
-    await writeWhole(path.join(cache, 'sodium', key, 'libsodium.json'), `${JSON.stringify(record, null, 2)}\n`);
+    await writeWhole(path.join(cache, "sodium", key, "libsodium.a"), archive);
+    await writeWhole(
+      path.join(cache, "sodium", key, "libsodium.json"),
+      `${JSON.stringify(record, null, 2)}\n`,
+    );
   }
   // Written only when it differs: cargo relinks whatever depends on a file that looks newer.
   const current = await readIfPresent(place);
@@ -147,6 +158,6 @@ export async function buildSodium() {
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   await run(async () => {
     const built = await buildSodium();
-    note(`${built.archive} (${built.compiler}${built.official ? '' : ', unofficial'})`);
+    note(`${built.archive} (${built.compiler}${built.official ? "" : ", unofficial"})`);
   });
 }

@@ -1,14 +1,14 @@
 #!/usr/bin/env node
 /** Runs a command with the pinned Node and the checkout's tools first on PATH: `node guest/build/with-node.mjs vitest`. */
 
-import { spawn } from 'node:child_process';
-import { constants } from 'node:os';
-import path from 'node:path';
-import process from 'node:process';
+import { spawn } from "node:child_process";
+import { constants } from "node:os";
+import path from "node:path";
+import process from "node:process";
 
-import { root } from './lib/files.mjs';
-import { nodeFolder } from './lib/node.mjs';
-import { Problem, run } from './lib/report.mjs';
+import { root } from "./lib/files.mjs";
+import { nodeFolder } from "./lib/node.mjs";
+import { Problem, run } from "./lib/report.mjs";
 
 /** What a shell answers when a command does not exist. */
 const NOT_FOUND = 127;
@@ -19,27 +19,27 @@ const NOT_FOUND = 127;
  * @returns {Promise<number>} the exit code
  */
 function launch(command, args) {
-  const windows = process.platform === 'win32';
+  const windows = process.platform === "win32";
   // On Windows the variable is called Path, and the tools are .cmd files that only a shell runs.
-  const name = Object.keys(process.env).find((key) => key.toUpperCase() === 'PATH') ?? 'PATH';
-  const folders = [nodeFolder(), path.join(root, 'node_modules/.bin'), process.env[name] ?? ''];
+  const name = Object.keys(process.env).find((key) => key.toUpperCase() === "PATH") ?? "PATH";
+  const folders = [nodeFolder(), path.join(root, "node_modules/.bin"), process.env[name] ?? ""];
   const env = { ...process.env, [name]: folders.join(path.delimiter) };
   // The program is looked up on the new PATH, as a shell would.
-  const child = spawn(command, args, { env, stdio: 'inherit', shell: windows });
+  const child = spawn(command, args, { env, stdio: "inherit", shell: windows });
   // A terminal sends Ctrl-C to both processes: this one waits for the command's own answer to it.
-  for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
+  for (const signal of /** @type {const} */ (["SIGINT", "SIGTERM", "SIGHUP"])) {
     process.on(signal, () => child.kill(signal));
   }
   return new Promise((resolve, reject) => {
-    child.on('error', (error) => {
-      if ('code' in error && error.code === 'ENOENT') {
+    child.on("error", (error) => {
+      if ("code" in error && error.code === "ENOENT") {
         process.stderr.write(`error: ${command} is neither installed in this checkout nor on PATH\n`);
         resolve(NOT_FOUND);
       } else {
         reject(error);
       }
     });
-    child.on('close', (code, signal) => {
+    child.on("close", (code, signal) => {
       resolve(code ?? 128 + (signal === null ? 0 : constants.signals[signal]));
     });
   });
@@ -48,7 +48,7 @@ function launch(command, args) {
 await run(async () => {
   const [command, ...args] = process.argv.slice(2);
   if (command === undefined) {
-    throw new Problem('name a command to run, as in: node guest/build/with-node.mjs vitest run');
+    throw new Problem("name a command to run, as in: node guest/build/with-node.mjs vitest run");
   }
   process.exitCode = await launch(command, args);
 });

@@ -1,6 +1,6 @@
 /** One thread with its own copy of the packaged C compiler. */
 
-import { parentPort, workerData } from 'node:worker_threads';
+import { parentPort, workerData } from "node:worker_threads";
 
 /** @typedef {{ file: string, flags: readonly string[], object: string }} Task */
 /** @typedef {{ job: readonly Task[] } | { archive: Map<string, Uint8Array> }} Request */
@@ -12,11 +12,11 @@ function toTree(files) {
   /** @type {Tree} */
   const tree = {};
   for (const [name, data] of files) {
-    const parts = name.split('/');
-    const base = parts.pop() ?? '';
+    const parts = name.split("/");
+    const base = parts.pop() ?? "";
     let folder = tree;
     for (const part of parts) {
-      folder = /** @type {Tree} */ (folder[part] ??= {});
+      folder = /** @type {Tree} */ ((folder[part] ??= {}));
     }
     folder[base] = data;
   }
@@ -32,12 +32,12 @@ function toTree(files) {
  * @returns {Promise<Tree>} the files afterwards
  */
 async function llvm(program, args, files) {
-  const { commands, Exit } = await import('@yowasp/clang');
-  let messages = '';
+  const { commands, Exit } = await import("@yowasp/clang");
+  let messages = "";
   const decoder = new TextDecoder();
   /** @param {Uint8Array | null} bytes */
   const collect = (bytes) => {
-    messages += bytes === null ? '' : decoder.decode(bytes, { stream: true });
+    messages += bytes === null ? "" : decoder.decode(bytes, { stream: true });
   };
   try {
     const after = await commands[program]([...args], files, { stdout: collect, stderr: collect });
@@ -56,8 +56,8 @@ async function llvm(program, args, files) {
  */
 async function archive(objects) {
   const names = [...objects.keys()].sort();
-  const files = await llvm('ar', ['rcsD', 'library.a', ...names], Object.fromEntries(objects));
-  return { archive: /** @type {Uint8Array} */ (files['library.a']) };
+  const files = await llvm("ar", ["rcsD", "library.a", ...names], Object.fromEntries(objects));
+  return { archive: /** @type {Uint8Array} */ (files["library.a"]) };
 }
 
 /**
@@ -70,7 +70,7 @@ async function compile(job, tree) {
   const objects = new Map();
   for (const { file, flags, object } of job) {
     try {
-      const files = await llvm('clang', [...flags, '-c', file, '-o', object], tree);
+      const files = await llvm("clang", [...flags, "-c", file, "-o", object], tree);
       objects.set(object, /** @type {Uint8Array} */ (files[object]));
     } catch (error) {
       return { error: `${file} does not compile: ${error instanceof Error ? error.message : String(error)}` };
@@ -80,12 +80,12 @@ async function compile(job, tree) {
 }
 
 if (parentPort === null) {
-  throw new Error('this module only runs as a worker thread');
+  throw new Error("this module only runs as a worker thread");
 }
 const port = parentPort;
 const tree = toTree(workerData.sources);
 // The package prints how far its own loading is, in this thread's console; the main thread shows the real progress.
 console.log = () => {};
-port.on('message', async (/** @type {Request} */ request) => {
-  port.postMessage(await ('job' in request ? compile(request.job, tree) : archive(request.archive)));
+port.on("message", async (/** @type {Request} */ request) => {
+  port.postMessage(await ("job" in request ? compile(request.job, tree) : archive(request.archive)));
 });

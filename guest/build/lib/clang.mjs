@@ -3,15 +3,15 @@
  * files in memory; `WASI_SDK_PATH` names another one on disk.
  */
 
-import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { availableParallelism } from 'node:os';
-import path from 'node:path';
-import process from 'node:process';
-import { Worker } from 'node:worker_threads';
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { availableParallelism } from "node:os";
+import path from "node:path";
+import process from "node:process";
+import { Worker } from "node:worker_threads";
 
-import { must } from './command.mjs';
-import { cache, root } from './files.mjs';
-import { Problem } from './report.mjs';
+import { must } from "./command.mjs";
+import { cache, root } from "./files.mjs";
+import { Problem } from "./report.mjs";
 
 /**
  * @typedef {object} Unit one C file and how to compile it
@@ -35,18 +35,18 @@ const FILES_PER_JOB = 6;
 /** @returns {Promise<Compiler>} */
 export async function findCompiler() {
   const sdk = process.env.WASI_SDK_PATH;
-  return sdk === undefined || sdk === '' ? packagedCompiler() : systemCompiler(sdk);
+  return sdk === undefined || sdk === "" ? packagedCompiler() : systemCompiler(sdk);
 }
 
 /** @returns {Promise<Compiler>} */
 async function packagedCompiler() {
-  const manifest = path.join(root, 'node_modules/@yowasp/clang/package.json');
+  const manifest = path.join(root, "node_modules/@yowasp/clang/package.json");
   /** @type {{ version: string }} */
   let found;
   try {
-    found = JSON.parse(await readFile(manifest, 'utf8'));
+    found = JSON.parse(await readFile(manifest, "utf8"));
   } catch {
-    throw new Problem('the C compiler for WebAssembly is not installed; run: npm install');
+    throw new Problem("the C compiler for WebAssembly is not installed; run: npm install");
   }
   return { name: `@yowasp/clang ${found.version}`, official: true, archive: archiveInWorkers };
 }
@@ -56,8 +56,8 @@ async function packagedCompiler() {
  * @returns {Promise<Compiler>}
  */
 async function systemCompiler(sdk) {
-  const clang = path.join(sdk, 'bin/clang');
-  const version = (await must(clang, ['--version'])).split('\n')[0] ?? 'unknown';
+  const clang = path.join(sdk, "bin/clang");
+  const version = (await must(clang, ["--version"])).split("\n")[0] ?? "unknown";
   return {
     name: version,
     official: false,
@@ -71,7 +71,7 @@ async function systemCompiler(sdk) {
  * @param {number} index
  */
 function objectName(index) {
-  return `${String(index).padStart(3, '0')}.o`;
+  return `${String(index).padStart(3, "0")}.o`;
 }
 
 /**
@@ -81,10 +81,10 @@ function objectName(index) {
  */
 function ask(worker, request) {
   return new Promise((resolve, reject) => {
-    worker.once('error', reject);
-    worker.once('message', (reply) => {
-      worker.off('error', reject);
-      if ('error' in reply) {
+    worker.once("error", reject);
+    worker.once("message", (reply) => {
+      worker.off("error", reject);
+      if ("error" in reply) {
         reject(new Problem(reply.error));
       } else {
         resolve(reply);
@@ -97,7 +97,7 @@ function ask(worker, request) {
 /** @type {Compiler['archive']} */
 async function archiveInWorkers(sources, units, onDone) {
   const threads = Math.min(MAX_THREADS, availableParallelism(), Math.ceil(units.length / FILES_PER_JOB));
-  const script = new URL('./clang-worker.mjs', import.meta.url);
+  const script = new URL("./clang-worker.mjs", import.meta.url);
   const workers = Array.from({ length: threads }, () => new Worker(script, { workerData: { sources } }));
   /** @type {Map<string, Uint8Array>} */
   const objects = new Map();
@@ -107,9 +107,11 @@ async function archiveInWorkers(sources, units, onDone) {
     while (next < units.length) {
       const from = next;
       next = Math.min(units.length, from + FILES_PER_JOB);
-      const job = units.slice(from, next).map((unit, index) => ({ ...unit, object: objectName(from + index) }));
+      const job = units
+        .slice(from, next)
+        .map((unit, index) => ({ ...unit, object: objectName(from + index) }));
       const reply = await ask(worker, { job });
-      for (const [name, object] of 'objects' in reply ? reply.objects : []) {
+      for (const [name, object] of "objects" in reply ? reply.objects : []) {
         objects.set(name, object);
       }
       onDone(objects.size);
@@ -119,8 +121,8 @@ async function archiveInWorkers(sources, units, onDone) {
     await Promise.all(workers.map(drive));
     const [first] = workers;
     const reply = first === undefined ? undefined : await ask(first, { archive: objects });
-    if (reply === undefined || !('archive' in reply)) {
-      throw new Error('the compiler made no archive');
+    if (reply === undefined || !("archive" in reply)) {
+      throw new Error("the compiler made no archive");
     }
     return reply.archive;
   } finally {
@@ -148,16 +150,16 @@ async function archiveOnDisk(sdk, sources, units, onDone) {
         const index = next++;
         const unit = units[index];
         if (unit !== undefined) {
-          const args = [...unit.flags, '-c', unit.file, '-o', objectName(index)];
-          await must(path.join(sdk, 'bin/clang'), args, { cwd: folder });
+          const args = [...unit.flags, "-c", unit.file, "-o", objectName(index)];
+          await must(path.join(sdk, "bin/clang"), args, { cwd: folder });
           onDone(index + 1);
         }
       }
     };
     await Promise.all(Array.from({ length: availableParallelism() }, work));
     const names = units.map((_, index) => objectName(index));
-    await must(path.join(sdk, 'bin/llvm-ar'), ['rcsD', 'libsodium.a', ...names], { cwd: folder });
-    return await readFile(path.join(folder, 'libsodium.a'));
+    await must(path.join(sdk, "bin/llvm-ar"), ["rcsD", "libsodium.a", ...names], { cwd: folder });
+    return await readFile(path.join(folder, "libsodium.a"));
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

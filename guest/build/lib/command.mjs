@@ -1,9 +1,9 @@
 /** Running other programs. */
 
-import { spawn } from 'node:child_process';
-import process from 'node:process';
+import { spawn } from "node:child_process";
+import process from "node:process";
 
-import { Problem } from './report.mjs';
+import { Problem } from "./report.mjs";
 
 /**
  * @typedef {object} Options
@@ -28,24 +28,24 @@ export function attempt(command, args, options = {}) {
       cwd: options.cwd,
       env: { ...process.env, ...options.env },
       shell: options.shell ?? false,
-      stdio: ['ignore', 'pipe', options.visible ? 'inherit' : 'pipe'],
+      stdio: ["ignore", "pipe", options.visible ? "inherit" : "pipe"],
     });
-    let stdout = '';
-    let stderr = '';
-    child.stdout?.setEncoding('utf8').on('data', (text) => {
+    let stdout = "";
+    let stderr = "";
+    child.stdout?.setEncoding("utf8").on("data", (text) => {
       stdout += text;
     });
-    child.stderr?.setEncoding('utf8').on('data', (text) => {
+    child.stderr?.setEncoding("utf8").on("data", (text) => {
       stderr += text;
     });
-    child.on('error', (error) => {
-      if ('code' in error && error.code === 'ENOENT') {
+    child.on("error", (error) => {
+      if ("code" in error && error.code === "ENOENT") {
         resolve(undefined);
       } else {
         reject(error);
       }
     });
-    child.on('close', (code, signal) => {
+    child.on("close", (code, signal) => {
       resolve({ code: code ?? (signal === null ? 1 : 128), stdout, stderr });
     });
   });
@@ -61,7 +61,7 @@ export function attempt(command, args, options = {}) {
  */
 export async function must(command, args, options = {}) {
   const result = await attempt(command, args, options);
-  const line = [command, ...args].join(' ');
+  const line = [command, ...args].join(" ");
   if (result === undefined) {
     throw new Problem(`${command} is not installed, cannot run: ${line}`);
   }

@@ -1,23 +1,23 @@
 /** Paths of the checkout, content hashes, and writing files so that readers never see half of one. */
 
-import { createHash } from 'node:crypto';
-import { mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
-import path from 'node:path';
-import process from 'node:process';
-import { fileURLToPath } from 'node:url';
+import { createHash } from "node:crypto";
+import { mkdir, readdir, readFile, rename, writeFile } from "node:fs/promises";
+import path from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
 
 /** The root of the checkout. */
-export const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../../..');
+export const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../../..");
 
 /** Where built things are kept that are expensive to make again; git ignores it. */
-export const cache = path.join(root, '.cache');
+export const cache = path.join(root, ".cache");
 
 /**
  * @param {string | Uint8Array} data
  * @returns {string} the SHA-256 in hexadecimal
  */
 export function sha256(data) {
-  return createHash('sha256').update(data).digest('hex');
+  return createHash("sha256").update(data).digest("hex");
 }
 
 /**
@@ -28,7 +28,7 @@ export async function readIfPresent(file) {
   try {
     return await readFile(file);
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") {
       return undefined;
     }
     throw error;
@@ -77,10 +77,10 @@ export async function listFiles(folder, keep, skip = []) {
  * @returns {Promise<string>}
  */
 export async function hashFiles(files) {
-  const hash = createHash('sha256');
+  const hash = createHash("sha256");
   for (const file of files) {
-    const name = path.relative(root, file).split(path.sep).join('/');
+    const name = path.relative(root, file).split(path.sep).join("/");
     hash.update(`${name}\0${sha256(await readFile(file))}\n`);
   }
-  return hash.digest('hex');
+  return hash.digest("hex");
 }

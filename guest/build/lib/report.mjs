@@ -2,7 +2,7 @@
  * What the person at the terminal sees: one line for each step, with its time, and errors without a stack.
  */
 
-import process from 'node:process';
+import process from "node:process";
 
 const interactive = process.stderr.isTTY === true && process.env.CI === undefined;
 const coloured = interactive && process.env.NO_COLOR === undefined;
@@ -14,7 +14,7 @@ const REDRAW_INTERVAL_MS = 200;
 
 /** An error that a person can act upon; its message is the whole explanation. */
 export class Problem extends Error {
-  name = 'Problem';
+  name = "Problem";
 }
 
 /**
@@ -42,9 +42,10 @@ function elapsed(startedAt) {
  */
 export function step(title) {
   const startedAt = performance.now();
-  let detail = '';
+  let detail = "";
   let lastPrinted = startedAt;
-  const draw = () => process.stderr.write(`\r\u001b[K${paint(36, '>')} ${title}${detail} ${elapsed(startedAt)}`);
+  const draw = () =>
+    process.stderr.write(`\r\u001b[K${paint(36, ">")} ${title}${detail} ${elapsed(startedAt)}`);
   const timer = interactive ? setInterval(draw, REDRAW_INTERVAL_MS) : undefined;
   timer?.unref();
   if (interactive) {
@@ -55,7 +56,7 @@ export function step(title) {
   /** @param {string} line */
   const finish = (line) => {
     clearInterval(timer);
-    process.stderr.write(`${interactive ? '\r\u001b[K' : ''}${line}\n`);
+    process.stderr.write(`${interactive ? "\r\u001b[K" : ""}${line}\n`);
   };
   return {
     /** @param {string} text how far the step is */
@@ -69,12 +70,12 @@ export function step(title) {
     },
     /** @param {string} [outcome] what came out of it */
     done(outcome) {
-      const result = outcome === undefined ? '' : `: ${outcome}`;
-      finish(`${paint(32, interactive ? '\u2713' : 'ok')} ${title}${result} (${elapsed(startedAt)})`);
+      const result = outcome === undefined ? "" : `: ${outcome}`;
+      finish(`${paint(32, interactive ? "\u2713" : "ok")} ${title}${result} (${elapsed(startedAt)})`);
     },
     /** Ends the line of a step whose error is reported elsewhere. */
     failed() {
-      finish(`${paint(31, interactive ? '\u2717' : 'failed')} ${title} (${elapsed(startedAt)})`);
+      finish(`${paint(31, interactive ? "\u2717" : "failed")} ${title} (${elapsed(startedAt)})`);
     },
   };
 }
@@ -114,8 +115,9 @@ export async function run(main) {
   try {
     await main();
   } catch (error) {
-    const text = error instanceof Problem ? error.message : error instanceof Error ? error.stack : String(error);
-    process.stderr.write(`${paint(31, 'error')}: ${text}\n`);
+    const text =
+      error instanceof Problem ? error.message : error instanceof Error ? error.stack : String(error);
+    process.stderr.write(`${paint(31, "error")}: ${text}\n`);
     process.exitCode = 1;
   }
 }

@@ -34,22 +34,22 @@ export function untar(archive) {
   for (let at = 0; at + 512 <= archive.length; ) {
     const header = archive.subarray(at, at + 512);
     const name = text(header, 0, 100);
-    if (name === '') {
+    if (name === "") {
       break;
     }
     const size = Number.parseInt(text(header, 124, 12), 8);
     const type = String.fromCharCode(header[156] ?? 0);
     const prefix = text(header, 345, 155);
-    const path = longPath ?? (prefix === '' ? name : `${prefix}/${name}`);
+    const path = longPath ?? (prefix === "" ? name : `${prefix}/${name}`);
     at += 512;
     if (!Number.isSafeInteger(size) || at + size > archive.length) {
       throw new Error(`the archive is damaged at ${name}`);
     }
     const data = archive.subarray(at, at + size);
-    longPath = type === 'x' ? paxPath(data) : undefined;
-    if (type === '0' || type === '\0') {
+    longPath = type === "x" ? paxPath(data) : undefined;
+    if (type === "0" || type === "\0") {
       files.set(path, data);
-    } else if (!'5gx'.includes(type)) {
+    } else if (!"5gx".includes(type)) {
       throw new Error(`the archive holds ${name} of unknown type ${JSON.stringify(type)}`);
     }
     at += Math.ceil(size / 512) * 512;

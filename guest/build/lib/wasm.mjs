@@ -1,21 +1,21 @@
 /** Compiles a crate of the workspace to WebAssembly and looks at what came out. */
 
-import { spawn } from 'node:child_process';
-import { readdir, readFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
-import path from 'node:path';
-import process from 'node:process';
-import { createInterface } from 'node:readline';
+import { spawn } from "node:child_process";
+import { readdir, readFile } from "node:fs/promises";
+import { homedir } from "node:os";
+import path from "node:path";
+import process from "node:process";
+import { createInterface } from "node:readline";
 
-import { must } from './command.mjs';
-import { root } from './files.mjs';
-import { Problem } from './report.mjs';
+import { must } from "./command.mjs";
+import { root } from "./files.mjs";
+import { Problem } from "./report.mjs";
 
-export const TARGET = 'wasm32-unknown-unknown';
+export const TARGET = "wasm32-unknown-unknown";
 
 /** @returns {Promise<string>} the Rust compiler's version, as `rust-toolchain.toml` chooses it */
 export async function rustVersion() {
-  return (await must('rustc', ['--version', '--verbose'], { cwd: root })).trim();
+  return (await must("rustc", ["--version", "--verbose"], { cwd: root })).trim();
 }
 
 /**
@@ -24,16 +24,16 @@ export async function rustVersion() {
  * @returns {Promise<string[]>}
  */
 async function rustFlags() {
-  const sysroot = (await must('rustc', ['--print', 'sysroot'], { cwd: root })).trim();
-  const registry = path.join(process.env.CARGO_HOME ?? path.join(homedir(), '.cargo'), 'registry/src');
+  const sysroot = (await must("rustc", ["--print", "sysroot"], { cwd: root })).trim();
+  const registry = path.join(process.env.CARGO_HOME ?? path.join(homedir(), ".cargo"), "registry/src");
   // The folder below it is named after the registry's address, which may be a mirror's.
   const mirrors = await readdir(registry).catch(() => []);
   const renamed = [
-    [root, 'selfsame'],
-    [sysroot, 'rust'],
-    ...mirrors.map((name) => [path.join(registry, name), 'crates']),
+    [root, "selfsame"],
+    [sysroot, "rust"],
+    ...mirrors.map((name) => [path.join(registry, name), "crates"]),
   ];
-  return ['-Ctarget-feature=+simd128', ...renamed.map(([from, to]) => `--remap-path-prefix=${from}=${to}`)];
+  return ["-Ctarget-feature=+simd128", ...renamed.map(([from, to]) => `--remap-path-prefix=${from}=${to}`)];
 }
 
 /**
@@ -43,35 +43,35 @@ async function rustFlags() {
  * @returns {Promise<string>} the path of the `.wasm` file
  */
 export async function cargoWasm(selection) {
-  const args = ['build', '--release', '--locked', '--target', TARGET, ...selection];
+  const args = ["build", "--release", "--locked", "--target", TARGET, ...selection];
   // Downloaded before the flags are made, since they name the folder that the download creates.
-  await must('cargo', ['fetch', '--locked', '--target', TARGET], { cwd: root, visible: true });
+  await must("cargo", ["fetch", "--locked", "--target", TARGET], { cwd: root, visible: true });
   const flags = await rustFlags();
   // Of all the ways to pass flags this is the strongest: nothing in the person's environment changes the result.
-  const env = { ...process.env, CARGO_ENCODED_RUSTFLAGS: flags.join('\u001f') };
-  const child = spawn('cargo', [...args, '--message-format=json-render-diagnostics'], {
+  const env = { ...process.env, CARGO_ENCODED_RUSTFLAGS: flags.join("\u001f") };
+  const child = spawn("cargo", [...args, "--message-format=json-render-diagnostics"], {
     cwd: root,
     env,
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ["ignore", "pipe", "inherit"],
   });
   const ended = new Promise((resolve, reject) => {
-    child.on('error', reject);
-    child.on('close', resolve);
+    child.on("error", reject);
+    child.on("close", resolve);
   });
   /** @type {string | undefined} */
   let file;
   for await (const line of createInterface({ input: child.stdout })) {
     const message = JSON.parse(line);
-    if (message.reason === 'compiler-artifact') {
-      file = message.filenames.find((/** @type {string} */ name) => name.endsWith('.wasm')) ?? file;
+    if (message.reason === "compiler-artifact") {
+      file = message.filenames.find((/** @type {string} */ name) => name.endsWith(".wasm")) ?? file;
     }
   }
   const code = await ended;
   if (code !== 0) {
-    throw new Problem(`cargo ${args.join(' ')} ended with code ${code}; what it said stands above`);
+    throw new Problem(`cargo ${args.join(" ")} ended with code ${code}; what it said stands above`);
   }
   if (file === undefined) {
-    throw new Problem(`cargo ${args.join(' ')} made no .wasm file`);
+    throw new Problem(`cargo ${args.join(" ")} made no .wasm file`);
   }
   return file;
 }

@@ -1,7 +1,7 @@
 /** Builds the test module and calls it. */
 
-import { buildSodium } from '../../../build/sodium.mjs';
-import { cargoWasm, readModule } from '../../../build/lib/wasm.mjs';
+import { cargoWasm, readModule } from "../../../build/lib/wasm.mjs";
+import { buildSodium } from "../../../build/sodium.mjs";
 
 /**
  * @typedef {object} Exports
@@ -20,7 +20,7 @@ const UNREADABLE = 0xffff_ffff;
 /** @returns {Promise<WebAssembly.Module>} */
 export async function compileTestModule() {
   await buildSodium();
-  const file = await cargoWasm(['--package', 'selfsame-sodium', '--example', 'vectors']);
+  const file = await cargoWasm(["--package", "selfsame-sodium", "--example", "vectors"]);
   return new WebAssembly.Module(await readModule(file));
 }
 
@@ -52,5 +52,5 @@ export function runFile(wasm, path, contents) {
   if (passed === UNREADABLE) {
     throw new Error(text);
   }
-  return { passed, failures: text === '' ? [] : text.split('\n') };
+  return { passed, failures: text === "" ? [] : text.split("\n") };
 }
