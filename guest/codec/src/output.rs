@@ -107,13 +107,14 @@ items! {
 
         /// A command succeeded.
         32 Reply { tag: u32, body: &'a [u8] }
-        /// A command failed. `detail` is for people.
+        /// A command failed. `detail` is for people; empty when the code says it all. Tag 0 is the node as a whole.
         33 Failed { tag: u32, code: u16, detail: &'a str }
         /// An input of this batch was refused; `input` is its position, from 0.
         34 Refused { input: u32, code: u16 }
         /// Something happened that nobody asked for.
         35 Event { event: EventKind, body: &'a [u8] }
-        /// A record for the log. `path` is 0 where none is concerned; `text` never holds a secret.
+        /// A record for the log. `path` is 0 where none is concerned; `text` never holds a
+        /// secret and is empty when the code says it all.
         36 Log { level: LogLevel, code: u16, path: u32, text: &'a str }
 
         /// Call `step` again at this time at the latest, in milliseconds since 1970; `u64::MAX` is never.

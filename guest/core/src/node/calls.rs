@@ -182,7 +182,7 @@ impl Node {
         let stream = match connection.streams.open(handle) {
             Ok(stream) => stream,
             Err(code) => {
-                self.fail(tag, code, code.text());
+                self.fail(tag, code);
                 return;
             }
         };
@@ -227,7 +227,7 @@ impl Node {
             return;
         };
         if !self.serves(call.name.0.as_ref(), &call.name.1) {
-            self.fail(tag, Code::NoService, Code::NoService.text());
+            self.fail(tag, Code::NoService);
             return;
         }
         let (caller, callee) = self.streams.add_local();
@@ -257,8 +257,7 @@ impl Node {
 
     fn end_call(&mut self, tag: u32) {
         if let Some(call) = self.calls.table.remove(&tag) {
-            let detail = alloc::format!("{}; providers tried: {}", call.last.text(), call.tried.len());
-            self.fail(tag, call.last, &detail);
+            self.fail(tag, call.last);
         }
     }
 

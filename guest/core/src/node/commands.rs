@@ -26,7 +26,7 @@ impl Node {
             return Err(Code::BadInput);
         };
         if let Err(code) = self.run_command(input) {
-            self.fail(tag, code, code.text());
+            self.fail(tag, code);
         }
         Ok(())
     }
@@ -92,7 +92,7 @@ impl Node {
             Input::Connect { tag, peer, address } => self.connect_command(tag, peer, address)?,
             Input::Cancel { tag } => {
                 if self.cancel_call(tag) {
-                    self.fail(tag, Code::Cancelled, Code::Cancelled.text());
+                    self.fail(tag, Code::Cancelled);
                 } else {
                     self.cancel_ring_command(tag);
                 }

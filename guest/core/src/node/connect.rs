@@ -199,7 +199,7 @@ impl Node {
             self.mesh.suspect(peer, self.now_ms);
         }
         self.out
-            .log(LogLevel::Debug, attempt.last, 0, attempt.last.text());
+            .log(LogLevel::Debug, attempt.last, 0, "");
         for waiter in attempt.waiters {
             self.not_reached(waiter, attempt.last);
         }
@@ -334,7 +334,7 @@ impl Node {
         match waiter {
             Waiter::RingRequest(call) => self.ring_request_failed(call, why),
             Waiter::Call(call) => self.call_failed(call, why),
-            Waiter::Command(tag) => self.fail(tag, why, why.text()),
+            Waiter::Command(tag) => self.fail(tag, why),
             Waiter::Bootstrap => self.bootstrap_failed(why),
             Waiter::Relay { attempt, .. } => self.attempt_failed(attempt, why),
         }

@@ -285,7 +285,7 @@ impl Node {
         };
         let attempt = initiated.attempt;
         self.handshakes.initiated.remove(&header.receiver);
-        self.out.log(LogLevel::Warn, code, path, code.text());
+        self.out.log(LogLevel::Warn, code, path, "");
         self.attempt_failed(attempt, code);
         Ok(())
     }

@@ -57,7 +57,8 @@ impl Outbox {
         written
     }
 
-    /// Counts an event of this kind, and writes it to the log unless it is too frequent.
+    /// Counts an event of this kind, and writes it to the log unless it is too frequent. An empty text stands for the
+    /// code's own, which the host knows.
     pub(super) fn log(&mut self, level: LogLevel, code: Code, path: u32, text: &str) {
         let entry = self.logged.get_or_insert_with(code, Logged::default);
         entry.total += 1;
@@ -79,7 +80,7 @@ impl Outbox {
 
     /// A frame or message from outside was dropped.
     pub(super) fn dropped(&mut self, code: Code, path: u32) {
-        self.log(LogLevel::Debug, code, path, code.text());
+        self.log(LogLevel::Debug, code, path, "");
     }
 
     pub(super) fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {

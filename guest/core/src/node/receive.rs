@@ -1,4 +1,4 @@
-use selfsame_codec::{Code, LogLevel, Output};
+use selfsame_codec::{Code, Output};
 
 use super::Node;
 use crate::channel::{Data, Frame, FrameReader, MAX_FRAME, Open, packet_receiver};
@@ -123,9 +123,9 @@ impl Node {
             }
             // That a packet came is all that a pong says; see `packet_received`.
             Frame::Pong { .. } => Ok(()),
-            Frame::Close { class } => {
-                let text = alloc::format!("the peer closed the session: {class:?}");
-                self.out.log(LogLevel::Debug, Code::PeerClosed, 0, &text);
+            // The peer is told whose fault it was, and so are we; what went wrong stands in its own log.
+            Frame::Close { .. } => {
+                self.out.dropped(Code::PeerClosed, 0);
                 let path = self.connections.get(&index).map(|connection| connection.path);
                 self.drop_connection(index, Code::PeerClosed);
                 path.into_iter().for_each(|path| self.close_if_unused(path));

@@ -99,7 +99,7 @@ impl Node {
                 }
             }
             Action::Failed { command, code } => match self.ring_driver.purposes.remove(&command) {
-                Some(Purpose::Command(tag)) => self.fail(tag, code, code.text()),
+                Some(Purpose::Command(tag)) => self.fail(tag, code),
                 Some(Purpose::Discover(name)) => self.discovery_failed(&name, code),
                 None => {}
             },
@@ -135,7 +135,7 @@ impl Node {
         if let Some(command) = found {
             self.ring_driver.purposes.remove(&command);
             self.ring.cancel(command);
-            self.fail(tag, Code::Cancelled, Code::Cancelled.text());
+            self.fail(tag, Code::Cancelled);
         }
     }
 
@@ -244,7 +244,7 @@ impl Node {
         let last = joining.last;
         self.ring_driver.joining = None;
         if let Some(tag) = tag {
-            self.fail(tag, last, last.text());
+            self.fail(tag, last);
         }
         self.retry_bootstraps_later();
     }

@@ -72,8 +72,8 @@ impl Node {
 
     /// The node cannot go on with this store; tag 0 is the node as a whole.
     fn store_broken(&mut self, code: Code) {
-        self.out.log(LogLevel::Error, code, 0, code.text());
-        self.fail(0, code, code.text());
+        self.out.log(LogLevel::Error, code, 0, "");
+        self.fail(0, code);
     }
 
     pub(super) fn store_put(&mut self, key: &[u8], value: &[u8], durable: bool) {
