@@ -1,6 +1,5 @@
 import { MeshError } from "../codec/code.ts";
 import { fromBase64Url, fromHex, toHex } from "../codec/hex.ts";
-import type { Command } from "../codec/input.ts";
 import {
   type CoreStatus,
   decodeNode,

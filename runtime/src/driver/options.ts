@@ -117,12 +117,17 @@ export function checkOptions(options: NodeOptions, more: readonly string[]): Che
     throw bad(`idleMs is a number from ${MIN_IDLE_MS} to ${MAX_IDLE_MS}`);
   }
   const trustOnFirstUse = flag("trustOnFirstUse", options.trustOnFirstUse);
+  const addresses = list("address", options.address, MAX_ADDRESSES).map((url) => checkUrl("address", url));
+  const bootstraps = list("bootstrap", options.bootstrap, MAX_BOOTSTRAPS).map((url) =>
+    checkBootstrap(url, trustOnFirstUse),
+  );
+  if (addresses.length === 0 && bootstraps.length === 0) {
+    throw bad("a node without an address is a leaf and joins through others: give bootstrap, or address");
+  }
   return {
     network,
-    addresses: list("address", options.address, MAX_ADDRESSES).map((url) => checkUrl("address", url)),
-    bootstraps: list("bootstrap", options.bootstrap, MAX_BOOTSTRAPS).map((url) =>
-      checkBootstrap(url, trustOnFirstUse),
-    ),
+    addresses,
+    bootstraps,
     owner: checkOwner(options.owner),
     ownerSeed: secret("ownerSeed", options.ownerSeed),
     seed: secret("seed", options.seed),

@@ -2,7 +2,6 @@ import { fromUtf8, utf8 } from "../codec/field.ts";
 import {
   compareKeys,
   type Entry,
-  isPromise,
   MAX_KEY,
   MAX_OPERATIONS,
   MAX_VALUE,

@@ -1,0 +1,157 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import type { Input } from "../src/codec/input.ts";
+import { type Link, type Opened, type Path, type PathHost, PathTable } from "../src/driver/paths.ts";
+import { ExchangeAcceptor } from "../src/transports/exchange-accept.ts";
+import { ExchangeDialler } from "../src/transports/exchange-dial.ts";
+import { FrameSplitter, joinFrames } from "../src/transports/frames.ts";
+import { until } from "./support.ts";
+
+/** A host that keeps what it is told and whose links the test uses as the core would. */
+class Host implements PathHost {
+  readonly inputs: Input[] = [];
+  readonly links: Link[] = [];
+  readonly table: PathTable = new PathTable((input) => this.inputs.push(input));
+  onFrame: ((link: Link, frame: Uint8Array) => void) | undefined;
+  #done = 0;
+
+  open(link: Link, opened: Opened): Path {
+    this.links.push(link);
+    return this.table.open(link, opened);
+  }
+
+  resume(): Path {
+    throw new Error("not in this test");
+  }
+
+  dialFailed(dial: number): void {
+    this.inputs.push({ type: "DialFailed", dial });
+  }
+
+  async settled(): Promise<void> {
+    for (; this.#done < this.inputs.length; this.#done++) {
+      const input = this.inputs[this.#done];
+      if (input?.type === "Received") this.onFrame?.(this.links[0] as Link, input.frame);
+    }
+  }
+
+  frames(): string[] {
+    return this.inputs.flatMap((input) =>
+      input.type === "Received" ? [Buffer.from(input.frame).toString()] : [],
+    );
+  }
+}
+
+const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
+
+/** A dialler and an acceptor, joined by the real Request and Response. */
+function pair(): { dialling: Host; accepting: Host; posts: () => number; link: Link } {
+  const dialling = new Host();
+  const accepting = new Host();
+  const acceptor = new ExchangeAcceptor(accepting);
+  let posts = 0;
+  const dialler = new ExchangeDialler(() => (url, init) => {
+    posts++;
+    return acceptor.handle(new Request(url, init), "peer");
+  });
+  dialler.dial(7, "https://host/#id", dialling);
+  return { dialling, accepting, posts: () => posts, link: dialling.links[0] as Link };
+}
+
+describe("HTTPS POST", () => {
+  test("a dialled path is open before anything is sent", () => {
+    const { dialling, posts } = pair();
+    assert.deepEqual(dialling.inputs, [
+      { type: "PathOpened", path: 1, dial: 7, kind: "Exchange", remote: "host" },
+    ]);
+    assert.equal(posts(), 0);
+  });
+
+  test("frames of one turn go in one POST, and the answer ends when nothing is awaited", async () => {
+    const { dialling, accepting, posts, link } = pair();
+    accepting.onFrame = (answer, frame) => answer.send(bytes(`re:${Buffer.from(frame)}`));
+    link.send(bytes("a"));
+    link.send(bytes("b"));
+    await until("both answers are here", () => dialling.frames().length === 2);
+    assert.deepEqual(dialling.frames(), ["re:a", "re:b"]);
+    assert.equal(posts(), 1);
+    assert.deepEqual(accepting.inputs[0], {
+      type: "PathOpened",
+      path: 1,
+      dial: 0,
+      kind: "Exchange",
+      remote: "peer",
+    });
+  });
+
+  test("a busy answer is held until it is not, and a later frame need not wait for it", async () => {
+    const { dialling, accepting, link } = pair();
+    accepting.onFrame = (answer) => answer.busy?.(true);
+    link.send(bytes("first"));
+    await until("the first frame is there", () => accepting.frames().length === 1);
+    link.send(bytes("second"));
+    await until("the second frame is there", () => accepting.frames().length === 2);
+    const [answer] = accepting.links;
+    answer?.send(bytes("late"));
+    answer?.busy?.(false);
+    await until("the late answer is here", () => dialling.frames().length === 1);
+    assert.equal(accepting.links.length, 1, "one token is one path");
+  });
+
+  test("a frame without a waiting POST goes with the next poll", async () => {
+    const { dialling, accepting, posts, link } = pair();
+    link.send(bytes("hello"));
+    await until("the frame is there", () => accepting.frames().length === 1);
+    accepting.links[0]?.send(bytes("news"));
+    assert.deepEqual(dialling.frames(), []);
+    link.busy?.(true);
+    await until("the news is here", () => dialling.frames().length === 1);
+    link.busy?.(false);
+    assert.ok(posts() >= 2);
+  });
+
+  test("a POST that fails closes the path", async () => {
+    for (const fetch of [
+      async () => new Response("no", { status: 502 }),
+      async () => Promise.reject(new TypeError("refused")),
+      async () => new Response(joinFrames([bytes("whole")]).subarray(0, 6)),
+    ]) {
+      const host = new Host();
+      new ExchangeDialler(() => fetch).dial(1, "https://host/", host);
+      host.links[0]?.send(bytes("x"));
+      await until("the path is closed", () => host.inputs.some(({ type }) => type === "PathClosed"));
+    }
+  });
+
+  test("a silent path is closed", (t) => {
+    t.mock.timers.enable({ apis: ["Date"], now: 1_000_000 });
+    const host = new Host();
+    const acceptor = new ExchangeAcceptor(host);
+    const headers = { "content-type": "application/selfsame", "selfsame-path": "0".repeat(32) };
+    return acceptor.handle(new Request("https://host/", { method: "POST", headers }), "").then(() => {
+      acceptor.sweep();
+      assert.equal(host.table.size, 1);
+      t.mock.timers.setTime(1_061_000);
+      acceptor.sweep();
+      assert.equal(host.table.size, 0);
+    });
+  });
+});
+
+describe("frames in a body", () => {
+  test("come apart wherever the bytes are cut", () => {
+    const frames = [bytes("one"), new Uint8Array(), bytes("three".repeat(100))];
+    const body = joinFrames(frames);
+    for (const size of [1, 2, 3, 5, 7, 64, body.length]) {
+      const splitter = new FrameSplitter();
+      const seen: Uint8Array[] = [];
+      for (let at = 0; at < body.length; at += size) seen.push(...splitter.push(body.slice(at, at + size)));
+      assert.deepEqual(seen.map(String), frames.map(String));
+      assert.ok(splitter.isComplete);
+    }
+  });
+
+  test("that announce more than a frame may have are refused", () => {
+    assert.throws(() => new FrameSplitter().push(Uint8Array.of(1, 0, 1, 0)), RangeError);
+  });
+});

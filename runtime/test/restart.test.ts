@@ -1,0 +1,76 @@
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import type { LogRecord, MeshEvent } from "../src/entries/node.ts";
+import { leaf, member, type TestNode, until } from "./support.ts";
+
+const UNOWNED = { unowned: true } as const;
+
+// Every instance that the package makes, so that a test can damage the memory of one: a real trap follows.
+const instances: WebAssembly.Instance[] = [];
+const instantiate = WebAssembly.instantiate;
+
+function damage(instance: WebAssembly.Instance): void {
+  const { memory } = instance.exports as { memory: WebAssembly.Memory };
+  // Past the input buffer, whose place is not known, nothing that the allocator or the core trusts is left.
+  new Uint8Array(memory.buffer).fill(0xff);
+}
+
+describe("a core that traps", () => {
+  let node: TestNode;
+  let core: WebAssembly.Instance;
+  const events: MeshEvent[] = [];
+  const log: LogRecord[] = [];
+
+  before(async () => {
+    Object.assign(WebAssembly, {
+      instantiate: async (module: WebAssembly.Module, imports: WebAssembly.Imports) => {
+        const instance = await instantiate(module, imports);
+        instances.push(instance);
+        return instance;
+      },
+    });
+    node = await member({ onEvent: (event) => events.push(event), log: (record) => log.push(record) });
+    // The first instance derives the identity, the second is the node.
+    core = instances[1] as WebAssembly.Instance;
+    await node.mesh.serve("alive", () => new Response("yes"), UNOWNED);
+  });
+  after(async () => {
+    Object.assign(WebAssembly, { instantiate });
+    await node.mesh.close();
+  });
+
+  test("fails what is pending with one typed error and serves again from its store", async () => {
+    const { id } = node.mesh;
+    const before = instances.length;
+    damage(core);
+    await assert.rejects(node.mesh.status(), { name: "Disconnected", message: /started again/ });
+    await until("the node has restarted", () => events.some(({ type }) => type === "restarted"));
+    assert.equal(instances.length, before + 1);
+    assert.ok(log.some(({ level, text }) => level === "error" && text.startsWith("the core trapped")));
+    const status = await node.mesh.status();
+    assert.equal(status.id, id);
+    const caller = await leaf(node.bootstrap);
+    await until(
+      "the service is published again",
+      async () => (await caller.find("alive", UNOWNED)).length === 1,
+    );
+    assert.equal(await (await caller.fetch("https://alive.mesh/", UNOWNED)).text(), "yes");
+    await caller.close();
+    instances.splice(before + 1);
+  });
+
+  test("again and again gives up, with the reason", async () => {
+    for (let round = 0; round < 3; round++) {
+      damage(instances.at(-1) as WebAssembly.Instance);
+      await node.mesh.status().catch(() => undefined);
+    }
+    await until("the node has given up", async () => {
+      damage(instances.at(-1) as WebAssembly.Instance);
+      const error: Error = await node.mesh.status().then(
+        () => new Error("alive"),
+        (failure: Error) => failure,
+      );
+      return /stopped 3 times in a minute/.test(error.message);
+    });
+  });
+});
