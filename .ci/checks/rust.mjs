@@ -1,0 +1,66 @@
+/** Checks of Rust. */
+
+import { attempt } from "../../guest/build/lib/command.mjs";
+import { root } from "../../guest/build/lib/files.mjs";
+import { buildSodium } from "../../guest/build/sodium.mjs";
+import { program, runProgram } from "../lib/check.mjs";
+
+/** @typedef {import("../lib/check.mjs").Check} Check */
+/** @typedef {import("../lib/check.mjs").Finding} Finding */
+
+/** As WebAssembly as the core's target, but without a standard library: what builds for it needs none. */
+const NO_STD_TARGET = "wasm32v1-none";
+const WASM_TARGET = "wasm32-unknown-unknown";
+
+/** Warnings are errors, and functions are short (see clippy.toml for how long). */
+const LINTS = ["--", "-D", "warnings", "-D", "clippy::too_many_lines"];
+
+/** @param {string} target */
+async function needTarget(target) {
+  const result = await attempt("rustup", ["target", "add", target], { cwd: root });
+  return result === undefined || result.code === 0 ? [] : [`${result.stderr}\n$ rustup target add ${target}`];
+}
+
+/** @returns {Promise<Finding>} */
+async function clippyWasm() {
+  await buildSodium();
+  const problems = await needTarget(WASM_TARGET);
+  const command = [
+    "cargo",
+    "clippy",
+    "--locked",
+    "--package",
+    "selfsame-wasm",
+    "--target",
+    WASM_TARGET,
+    ...LINTS,
+  ];
+  return problems.length > 0 ? { problems } : runProgram(command);
+}
+
+/** @returns {Promise<Finding>} */
+async function noStd() {
+  await buildSodium();
+  const problems = await needTarget(NO_STD_TARGET);
+  const crates = ["--package", "selfsame-codec", "--package", "selfsame-core"];
+  const command = ["cargo", "check", "--locked", ...crates, "--target", NO_STD_TARGET];
+  return problems.length > 0 ? { problems } : runProgram(command);
+}
+
+/** @type {readonly Check[]} */
+export const rust = [
+  program("rust-format", "format of Rust", ["cargo", "fmt", "--all", "--check"]),
+  { name: "no-std", what: `the core builds for ${NO_STD_TARGET}, which has no std`, run: noStd },
+  { name: "clippy-wasm", what: "lint of the core for WebAssembly", run: clippyWasm },
+  program("clippy", "lint of all Rust", [
+    "cargo",
+    "clippy",
+    "--workspace",
+    "--all-targets",
+    "--locked",
+    ...LINTS,
+  ]),
+  program("rustdoc", "documentation of Rust", ["cargo", "doc", "--workspace", "--no-deps", "--locked"], {
+    RUSTDOCFLAGS: "-D warnings",
+  }),
+];

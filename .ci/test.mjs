@@ -1,0 +1,87 @@
+#!/usr/bin/env node
+/**
+ * Builds what the tests need and runs every suite, or those that are named: `npm test -- [NAME...]`. The last line adds
+ * up what all runners counted.
+ */
+
+import process from "node:process";
+
+import { note, Problem, run } from "../guest/build/lib/report.mjs";
+import { buildAll } from "./build.mjs";
+import { add, none, summary } from "./lib/counts.mjs";
+import { readJson } from "./lib/sources.mjs";
+import { runSuite } from "./lib/suite.mjs";
+import { workspaces } from "./lib/workspaces.mjs";
+
+/** @typedef {import("./lib/suite.mjs").Suite} Suite */
+
+/** Enough to see why a suite failed; the rest stands in its log. */
+const LAST_LINES = 80;
+/** Suites that need nothing built. */
+const NEEDS_NO_BUILD = ["ci"];
+
+/** @returns {Promise<Suite[]>} the quick ones first */
+async function allSuites() {
+  const packages = (await workspaces()).filter(({ scripts }) => scripts.test !== undefined);
+  const scripts = Object.keys(readJson("package.json").scripts).filter((name) => name.startsWith("test:"));
+  return [
+    { name: "ci", command: [process.execPath, "--test", ".ci/test/*.test.mjs"] },
+    { name: "guest", command: [process.execPath, "--test", "guest/**/*.test.mjs"] },
+    { name: "rust", command: ["cargo", "test", "--workspace", "--locked", "--no-fail-fast"] },
+    { name: "fuzz", command: ["npm", "run", "--silent", "fuzz", "--", "--runs", "200000", "--seed", "1"] },
+    ...packages.map(({ name }) => ({
+      name,
+      command: ["npm", "run", "--silent", "test", "--workspace", name],
+    })),
+    ...scripts.map((name) => ({ name: name.replace(":", "-"), command: ["npm", "run", "--silent", name] })),
+  ];
+}
+
+/**
+ * @param {readonly Suite[]} suites
+ * @param {readonly string[]} names
+ * @returns {readonly Suite[]}
+ */
+function choose(suites, names) {
+  const unknown = names.filter((name) => !suites.some((suite) => suite.name === name));
+  if (unknown.length > 0) {
+    throw new Problem(
+      `there is no suite ${unknown.join(", ")}; there are: ${suites.map((suite) => suite.name).join(", ")}`,
+    );
+  }
+  return names.length === 0 ? suites : suites.filter(({ name }) => names.includes(name));
+}
+
+/**
+ * @param {Suite} suite
+ * @returns {Promise<import("./lib/counts.mjs").Counts>}
+ */
+async function perform(suite) {
+  note(`> ${suite.name}`);
+  const startedAt = performance.now();
+  const { counts, complaint, output, log } = await runSuite(suite);
+  const seconds = `${((performance.now() - startedAt) / 1000).toFixed(1)} s`;
+  const label = complaint === undefined ? "ok" : "FAILED";
+  process.stdout.write(
+    `${label.padEnd(8)}${suite.name.padEnd(22)}${seconds.padStart(8)}  ${summary(counts)}\n`,
+  );
+  if (complaint !== undefined) {
+    const last = output.trimEnd().split("\n").slice(-LAST_LINES).join("\n");
+    process.stdout.write(`${last.replaceAll(/^/gm, "    ")}\n    ${complaint}; all of it: ${log}\n`);
+    process.stdout.write(`    repeat: npm test -- ${suite.name}\n`);
+  }
+  return counts;
+}
+
+await run(async () => {
+  const suites = choose(await allSuites(), process.argv.slice(2));
+  if (suites.some(({ name }) => !NEEDS_NO_BUILD.includes(name))) {
+    await buildAll();
+  }
+  const total = none();
+  for (const suite of suites) {
+    add(total, await perform(suite));
+  }
+  process.stdout.write(`${summary(total)}\n`);
+  process.exitCode = total.failed > 0 ? 1 : 0;
+});
