@@ -16,6 +16,8 @@
 //! The tree has the shape of RFC 6962, section 2.1. Leaf and inner hashes carry different labels, so neither stands
 //! for the other. A withdrawal is a leaf too: with a higher sequence it takes the place of what it withdraws.
 
+mod tree;
+
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -25,6 +27,7 @@ use selfsame_codec::{Code, Malformed};
 use crate::grant::{Grant, MAX_GRANT_BYTES, MAX_NAME_BYTES, check_name};
 use crate::identity::{Identity, NetworkId, PeerId, PublicKey, Signature, labelled_hash};
 use crate::record::{CLOCK_SKEW_MS, signed, unsigned};
+use tree::{leaf_hash, path_of, root_from_path, tree_hash};
 
 /// Most sibling objects of a name beyond the first (Themis: k): with three mirrors each that makes 16 copies.
 pub const MAX_REPLICAS: u8 = 3;
@@ -45,8 +48,6 @@ const VERSION: u64 = 1;
 
 const OBJECT: &str = "selfsame/1 object id";
 const ROOT: &str = "selfsame/1 association root";
-const LEAF: &str = "selfsame/1 association leaf";
-const NODE: &str = "selfsame/1 association node";
 
 /// An object on the ring: hash of network, owner, name and sibling number
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -422,62 +423,6 @@ fn encode_association(root: &[u8], leaf: &[u8], index: usize, path: &[[u8; 32]])
     out
 }
 
-fn leaf_hash(leaf: &[u8]) -> [u8; 32] {
-    labelled_hash(LEAF, &[leaf])
-}
-
-fn node_hash(left: &[u8; 32], right: &[u8; 32]) -> [u8; 32] {
-    labelled_hash(NODE, &[left, right])
-}
-
-/// The largest power of two below `count`, which is at least 2: where RFC 6962 splits a tree.
-fn split(count: usize) -> usize {
-    count.next_power_of_two() / 2
-}
-
-/// Root of a tree that is not empty.
-fn tree_hash(hashes: &[[u8; 32]]) -> [u8; 32] {
-    match hashes {
-        [only] => *only,
-        _ => {
-            let (left, right) = hashes.split_at(split(hashes.len()));
-            node_hash(&tree_hash(left), &tree_hash(right))
-        }
-    }
-}
-
-/// Siblings on the way from a leaf to the root, lowest first.
-fn path_of(hashes: &[[u8; 32]], index: usize) -> Vec<[u8; 32]> {
-    if hashes.len() < 2 {
-        return Vec::new();
-    }
-    let (left, right) = hashes.split_at(split(hashes.len()));
-    let (mut path, sibling) = if index < left.len() {
-        (path_of(left, index), tree_hash(right))
-    } else {
-        (path_of(right, index - left.len()), tree_hash(left))
-    };
-    path.push(sibling);
-    path
-}
-
-/// The root that a path claims, if it has the length that the leaf's place in the tree asks for.
-fn root_from_path(leaf: [u8; 32], index: usize, count: usize, path: &[[u8; 32]]) -> Option<[u8; 32]> {
-    if index >= count {
-        return None;
-    }
-    if count == 1 {
-        return path.is_empty().then_some(leaf);
-    }
-    let (sibling, rest) = path.split_last()?;
-    let left = split(count);
-    if index < left {
-        root_from_path(leaf, index, left, rest).map(|hash| node_hash(&hash, sibling))
-    } else {
-        root_from_path(leaf, index - left, count - left, rest).map(|hash| node_hash(sibling, &hash))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -610,21 +555,6 @@ mod tests {
             Association::decode_verified(association.encoded(), &other, NOW),
             Err(Code::WrongNetwork)
         );
-    }
-
-    #[test]
-    fn a_leaf_cannot_stand_for_an_inner_node_nor_take_another_place() {
-        let leaves = [leaf("a", 0), leaf("b", 0), leaf("c", 0)];
-        let hashes: Vec<[u8; 32]> = leaves
-            .iter()
-            .map(|one| leaf_hash(&one.encode(&network())))
-            .collect();
-        let root = tree_hash(&hashes);
-        assert_eq!(root_from_path(hashes[2], 2, 3, &path_of(&hashes, 2)), Some(root));
-        assert_ne!(root_from_path(hashes[2], 0, 3, &path_of(&hashes, 2)), Some(root));
-        assert_eq!(root_from_path(hashes[2], 3, 3, &path_of(&hashes, 2)), None);
-        let inner = node_hash(&hashes[0], &hashes[1]);
-        assert_ne!(leaf_hash(&[hashes[0], hashes[1]].concat()), inner);
     }
 
     #[test]

@@ -359,7 +359,7 @@ fn is_private_host(host: &str) -> Result<bool, Code> {
         host.strip_suffix(*name)
             .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
     };
-    Ok(!host.contains('.') || INSIDE_NAMES.iter().any(|name| inside(name)))
+    Ok(!host.contains('.') || INSIDE_NAMES.iter().any(inside))
 }
 
 /// Reads an IPv4 address as the URL standard does: one to four decimal, octal or hexadecimal numbers, the last of

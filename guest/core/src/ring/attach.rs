@@ -54,6 +54,12 @@ impl Attach {
         }
     }
 
+    /// Asks nobody any more. Gives the command of a join that is not done.
+    pub(super) fn stop(&mut self) -> Option<u32> {
+        self.asking.clear();
+        self.command.take()
+    }
+
     pub(super) fn take_leaf(&mut self, peer: PeerId) -> Result<bool, Code> {
         if self.leaves.len() >= MAX_LEAVES && !self.leaves.contains(&peer) {
             return Err(Code::TooManySessions);
@@ -184,11 +190,12 @@ impl Ring {
         }
     }
 
-    /// Tells the relays good-bye.
-    pub(super) fn detach_all(&mut self) {
-        for peer in core::mem::take(&mut self.attach.relays) {
-            self.call(peer, Call::Farewell, &Request::Detach, ATTACH_TIMEOUT_MS);
+    /// Detaches from all relays; says how many were told.
+    pub(super) fn detach_all(&mut self) -> usize {
+        let relays = core::mem::take(&mut self.attach.relays);
+        for peer in &relays {
+            self.call(*peer, Call::Farewell, &Request::Detach, ATTACH_TIMEOUT_MS);
         }
-        self.attach.asking.clear();
+        relays.len()
     }
 }

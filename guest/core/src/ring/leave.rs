@@ -2,6 +2,8 @@
 
 use alloc::vec::Vec;
 
+use selfsame_codec::Code;
+
 use super::message::Request;
 use super::objects::Key;
 use super::{Action, Call, Context, Phase, Ring};
@@ -18,6 +20,8 @@ const HAND_OVER_TIMEOUT_MS: u32 = 3_000;
 pub(super) struct Leaving {
     command: u32,
     keys: Vec<Key>,
+    /// Peers that were told and have not answered.
+    farewells: usize,
     /// Successors that may take the objects, the nearest last.
     heirs: Vec<PeerId>,
     deadline_ms: u64,
@@ -36,12 +40,20 @@ impl Ring {
             self.done(command);
             return;
         }
-        self.bid_farewell_to_holders(cx);
-        if !self.is_member() {
-            self.detach_all();
-            self.depart(cx, command);
-            return;
+        self.phase = Phase::Out;
+        let joins = [self.maintenance.stop(), self.attach.stop()];
+        joins
+            .into_iter()
+            .flatten()
+            .for_each(|join| self.fail(join, Code::Cancelled));
+        for find in core::mem::take(&mut self.finds).into_keys() {
+            self.fail(find, Code::NotJoined);
         }
+        for lookup in self.walks.clear() {
+            self.fail(lookup, Code::NotJoined);
+        }
+        let mut farewells = self.bid_farewell_to_holders(cx);
+        farewells += self.detach_all();
         let heirs: Vec<PeerId> = self.routing.successors().iter().rev().copied().collect();
         let start = self.routing.range_start();
         let keys = self.objects.keys_in(&start, &self.me().0);
@@ -50,10 +62,12 @@ impl Ring {
         {
             let body = self.leave_message(cx, &mut Vec::new());
             self.call_encoded(predecessor, Call::Farewell, body, HAND_OVER_TIMEOUT_MS);
+            farewells += 1;
         }
         self.leaving = Some(Leaving {
             command,
             keys,
+            farewells,
             heirs,
             deadline_ms: cx.now_ms.saturating_add(LEAVE_TIMEOUT_MS),
         });
@@ -66,7 +80,11 @@ impl Ring {
             return;
         };
         let Some(heir) = leaving.heirs.last().copied() else {
-            self.depart(cx, leaving.command);
+            if leaving.farewells == 0 {
+                self.depart(cx, leaving.command);
+            } else {
+                self.leaving = Some(leaving);
+            }
             return;
         };
         let body = self.leave_message(cx, &mut leaving.keys);
@@ -98,22 +116,33 @@ impl Ring {
         self.hand_over(cx);
     }
 
+    /// Somebody who was told answered, or did not.
+    pub(super) fn farewell_over(&mut self, cx: &mut Context<'_>) {
+        if let Some(leaving) = &mut self.leaving {
+            leaving.farewells = leaving.farewells.saturating_sub(1);
+            if leaving.heirs.is_empty() {
+                self.hand_over(cx);
+            }
+        }
+    }
+
     pub(super) fn tick_leave(&mut self, cx: &mut Context<'_>) {
         if let Some(leaving) = self.leaving.take_if(|leaving| leaving.deadline_ms <= cx.now_ms) {
             self.depart(cx, leaving.command);
         }
     }
 
+    /// Ends a leave that goes on: whoever joins again does not wait for it.
+    pub(super) fn depart_now(&mut self, cx: &mut Context<'_>) {
+        if let Some(leaving) = self.leaving.take() {
+            self.depart(cx, leaving.command);
+        }
+    }
+
     fn depart(&mut self, cx: &mut Context<'_>, command: u32) {
-        self.phase = Phase::Out;
         self.routing.clear();
-        self.maintenance.stop();
-        self.walks.clear();
         self.drop_objects(cx);
         self.forget_neighbours();
-        for find in core::mem::take(&mut self.finds).into_keys() {
-            self.fail(find, selfsame_codec::Code::NotJoined);
-        }
         self.actions.push_back(Action::Changed);
         self.done(command);
     }

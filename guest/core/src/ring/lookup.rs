@@ -149,6 +149,10 @@ impl Lookup {
         }
         let allowed = if self.hedge { MAX_PARALLEL } else { 1 };
         if self.in_flight >= allowed {
+            if self.hedge {
+                self.hedge = false;
+                self.hedge_at_ms = u64::MAX;
+            }
             return Step::Wait;
         }
         let next = if self.asked < MAX_ASKED { self.best() } else { None };

@@ -2,6 +2,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use selfsame_codec::{Code, LogLevel, Role};
 
@@ -39,6 +40,8 @@ struct Joining {
     command: Option<u32>,
     /// Who was asked and has not answered.
     outstanding: BTreeSet<PeerId>,
+    /// Whether this node is a ring of one if nobody answers.
+    may_be_alone: bool,
     /// Members to begin with if the nearest one does not answer, the nearest last.
     candidates: Vec<PeerId>,
 }
@@ -100,6 +103,11 @@ impl Ring {
             self.done(command);
             return;
         }
+        if self.phase == Phase::Joining {
+            self.fail(command, Code::TooManyRequests);
+            return;
+        }
+        self.depart_now(cx);
         self.phase = Phase::Joining;
         self.forget_neighbours_without_record();
         if !self.is_member() {
@@ -112,6 +120,7 @@ impl Ring {
             self.look_for_others(cx);
             return;
         }
+        let may_be_alone = bootstraps.is_empty();
         let mut asked: BTreeSet<PeerId> = bootstraps.into_iter().collect();
         let remembered = self.known_members();
         asked.extend(remembered.into_iter().take(MAX_REMEMBERED));
@@ -119,6 +128,7 @@ impl Ring {
         self.maintenance.joining = Joining {
             command: Some(command),
             outstanding: asked.clone(),
+            may_be_alone,
             candidates: Vec::new(),
         };
         let record = self.own_bytes(cx);
@@ -186,7 +196,7 @@ impl Ring {
         let me = self.me().0;
         let candidates = &mut self.maintenance.joining.candidates;
         candidates.extend(members);
-        candidates.sort_unstable_by(|a, b| distance(&me, &b.0).cmp(&distance(&me, &a.0)));
+        candidates.sort_unstable_by_key(|peer| Reverse(distance(&me, &peer.0)));
         candidates.dedup();
         self.join_failed(cx, peer);
     }
@@ -210,7 +220,7 @@ impl Ring {
             return;
         }
         // Somebody else joined through this node in the meantime: then there is a ring.
-        if self.routing.predecessor().is_some() {
+        if self.routing.predecessor().is_some() || self.maintenance.joining.may_be_alone {
             self.joined(cx);
             return;
         }
@@ -257,7 +267,7 @@ impl Ring {
             self.stabilise(cx);
             self.doubt_predecessor(cx, self.settings.idle_ms.saturating_mul(3) / 2);
             self.fix_finger(cx);
-            if self.maintenance.rounds % MERGE_EVERY == 0 {
+            if self.maintenance.rounds.is_multiple_of(MERGE_EVERY) {
                 self.look_for_others(cx);
             }
             self.sync_mirrors();
@@ -288,9 +298,10 @@ impl Ring {
         self.call(peer, Call::Update { via }, &request, ANSWER_TIMEOUT_MS);
     }
 
-    /// Asks a member that may be a closer successor; it is adopted when it answers.
+    /// Asks a member that may be a closer successor; it is adopted when it answers. One that did not answer a moment
+    /// ago gets some rest first.
     fn consider(&mut self, cx: &mut Context<'_>, peer: PeerId, via: Option<PeerId>) {
-        if self.serves() && self.routing.succeeds_better(&peer) && !self.routing.is_dead(&peer) {
+        if self.serves() && self.routing.succeeds_better(&peer) && self.routing.may_ask(&peer, cx.now_ms) {
             self.update(cx, peer, via);
         }
     }
@@ -389,13 +400,9 @@ impl Ring {
         self.part_with(cx, peer, code);
     }
 
-    /// A member lives but takes no part in this ring.
-    pub(super) fn update_refused(&mut self, cx: &mut Context<'_>, peer: PeerId, code: Code) {
-        self.part_with(cx, peer, code);
-    }
-
-    /// Takes a peer out of all tables; if it was a neighbour, the next one takes its place at once.
-    fn part_with(&mut self, cx: &mut Context<'_>, peer: PeerId, code: Code) {
+    /// Takes a peer out of all tables that is gone, or lives but takes no part in this ring; if it was a neighbour, the
+    /// next one takes its place at once.
+    pub(super) fn part_with(&mut self, cx: &mut Context<'_>, peer: PeerId, code: Code) {
         if self.routing.bury(&peer, cx.now_ms) && self.serves() {
             self.log(LogLevel::Info, code, alloc::format!("neighbour {peer:?} is gone"));
             self.ring_changed(cx);
@@ -541,8 +548,8 @@ impl Ring {
 }
 
 impl Maintenance {
-    /// No rounds any more, and nothing of the ring that was.
-    pub(super) fn stop(&mut self) {
-        *self = Self::new();
+    /// No rounds any more, and nothing of the ring that was. Gives the command of a join that is not done.
+    pub(super) fn stop(&mut self) -> Option<u32> {
+        core::mem::replace(self, Self::new()).joining.command
     }
 }

@@ -15,8 +15,8 @@
 //!
 //! response = [0, result] / [1, class: uint]      ; class of the error, never its cause
 //! result   = null                                ; ping, store, mirror, leave, attach, detach
-//!          / [responsible: bool, closer: nodes, successors: nodes, predecessor: record / null, entries]
-//!                                                ; find-node, find
+//!          / [responsible: record / null, closer: nodes, successors: nodes, predecessor: record / null,
+//!             entries]                           ; find-node, find; responsible: the one who answers, if it is
 //!          / [nodes]                             ; join
 //!          / [predecessor: record / null, successors: nodes, entries]         ; update
 //!
@@ -97,7 +97,8 @@ pub(crate) enum Request<'a> {
 /// A response to a lookup
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hop<'a> {
-    pub(crate) responsible: bool,
+    /// Record of the one who answers, if it is responsible.
+    pub(crate) responsible: Option<&'a [u8]>,
     pub(crate) closer: Vec<&'a [u8]>,
     pub(crate) successors: Vec<&'a [u8]>,
     pub(crate) predecessor: Option<&'a [u8]>,
@@ -215,7 +216,8 @@ impl<'a> Hop<'a> {
     /// The encoding.
     pub(crate) fn encode(&self) -> Vec<u8> {
         response(|encoder| {
-            encoder.array(5).bool(self.responsible);
+            encoder.array(5);
+            encode_option(encoder, self.responsible);
             encode_nodes(encoder, &self.closer);
             encode_nodes(encoder, &self.successors);
             encode_option(encoder, self.predecessor);
@@ -228,7 +230,7 @@ impl<'a> Hop<'a> {
         read_response(bytes, |decoder| {
             decoder.array_of(5)?;
             Ok(Self {
-                responsible: decoder.bool()?,
+                responsible: decode_option(decoder)?,
                 closer: decode_nodes(decoder)?,
                 successors: decode_nodes(decoder)?,
                 predecessor: decode_option(decoder)?,
@@ -457,7 +459,7 @@ mod tests {
     #[test]
     fn responses_come_back() {
         let hop = Hop {
-            responsible: true,
+            responsible: Some(b"r"),
             closer: [&b"c"[..]].into(),
             ..Hop::default()
         };

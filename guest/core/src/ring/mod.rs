@@ -71,7 +71,7 @@ enum Call {
     Mirror,
     Leave,
     Attach,
-    /// Nobody waits for the answer.
+    /// The last message to a peer before this node leaves.
     Farewell,
 }
 
@@ -336,6 +336,11 @@ impl Ring {
     fn meet(&mut self, record: NodeRecord) -> bool {
         if record.id() == self.me() {
             return false;
+        }
+        // A newer record shows that its node has started again.
+        let is_older = |known: &NodeRecord| known.sequence_ms() < record.sequence_ms();
+        if self.book.get(&record.id()).is_some_and(is_older) {
+            self.routing.revive(&record.id());
         }
         let (routing, attach) = (&self.routing, &self.attach);
         self.book

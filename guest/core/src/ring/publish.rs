@@ -435,8 +435,8 @@ impl Ring {
         }
     }
 
-    /// Withdraws everything straight at those who hold it, without waiting for answers.
-    pub(super) fn bid_farewell_to_holders(&mut self, cx: &mut Context<'_>) {
+    /// Withdraws everything straight at those who hold it; says how many were told.
+    pub(super) fn bid_farewell_to_holders(&mut self, cx: &mut Context<'_>) -> usize {
         for name in self.publisher.names.values_mut() {
             name.withdrawn_until_ms = Some(cx.now_ms.saturating_add(LIFE_MS));
         }
@@ -444,6 +444,7 @@ impl Ring {
         let record = self.own_record(cx).clone();
         let publisher = core::mem::take(&mut self.publisher);
         let me = self.me();
+        let mut told = 0;
         for place in publisher.places.values() {
             match place.holder {
                 Some(holder) if holder == me => {
@@ -453,6 +454,7 @@ impl Ring {
                 Some(holder) => {
                     let body = store_message(&place.association, record.encoded());
                     self.call_encoded(holder, Call::Farewell, body, STORE_TIMEOUT_MS);
+                    told += 1;
                 }
                 None => {}
             }
@@ -460,6 +462,7 @@ impl Ring {
         let commands = publisher.names.into_values().flat_map(|name| name.commands);
         commands.for_each(|command| self.fail(command, Code::Cancelled));
         self.publisher.last_sequence_ms = publisher.last_sequence_ms;
+        told
     }
 }
 

@@ -57,8 +57,8 @@ impl Ring {
             Refusal::Refused(class) => code_of(class),
         };
         self.log(LogLevel::Debug, code, alloc::format!("{peer:?} gave no result"));
-        if matches!(call, Call::Update { .. }) {
-            self.update_refused(cx, peer, code);
+        if matches!(call, Call::Update { .. } | Call::Probe | Call::ProbePredecessor) {
+            self.part_with(cx, peer, code);
         }
         self.call_failed(cx, peer, call, code);
     }
@@ -74,6 +74,7 @@ impl Ring {
             Call::Mirror => self.mirrored(peer),
             Call::Leave => self.left_one(cx, true),
             Call::Attach => self.attached(cx, peer),
+            Call::Farewell => self.farewell_over(cx),
             _ => {}
         }
     }
@@ -89,7 +90,8 @@ impl Ring {
             Call::Leave => self.left_one(cx, false),
             Call::Attach => self.attach_failed(cx, peer),
             Call::Probe | Call::ProbePredecessor => self.maintenance.probed(&peer),
-            Call::Hint | Call::Farewell => {}
+            Call::Farewell => self.farewell_over(cx),
+            Call::Hint => {}
         }
     }
 }

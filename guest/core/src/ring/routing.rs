@@ -11,6 +11,8 @@ use crate::record::NodeRecord;
 pub(crate) const MAX_SUCCESSORS: usize = 16;
 /// How long a member that did not answer is not taken from others' lists.
 pub(crate) const DEAD_MS: u64 = 30_000;
+/// How long a member that did not answer is not asked again even if its successor vouches for it.
+const REST_MS: u64 = 5_000;
 /// Most peers presumed dead that are remembered at a time.
 const MAX_DEAD: usize = 1024;
 /// Most records kept: the neighbourhood, the fingers, and what lookups of some minutes met.
@@ -196,6 +198,12 @@ impl Routing {
 
     pub(crate) fn is_dead(&self, peer: &PeerId) -> bool {
         self.dead.contains_key(peer)
+    }
+
+    /// Whether a peer is not presumed dead, or was long enough that it is worth a question.
+    pub(crate) fn may_ask(&self, peer: &PeerId, now_ms: u64) -> bool {
+        let until_ms = self.dead.get(peer);
+        until_ms.is_none_or(|until_ms| *until_ms <= now_ms.saturating_add(DEAD_MS - REST_MS))
     }
 
     pub(crate) fn forget_dead(&mut self, now_ms: u64) {

@@ -49,10 +49,6 @@ impl Ring {
         request: Request<'_>,
     ) -> Result<Option<Vec<u8>>, Code> {
         self.heard(cx, from);
-        if let Request::Ping { hint } = &request {
-            self.take_hint(cx, hint);
-            return Ok(Some(encode_ack()));
-        }
         if self.phase == super::Phase::Out {
             return Err(Code::NotJoined);
         }
@@ -60,7 +56,7 @@ impl Ring {
             return Err(Code::NotMember);
         }
         match request {
-            Request::Ping { .. } => {}
+            Request::Ping { hint } => self.take_hint(cx, &hint),
             Request::FindNode { target } => return Ok(Some(self.hop(cx, &target, None))),
             Request::Find { object, held } => return Ok(Some(self.hop(cx, &object, Some(held)))),
             Request::Store { entry } => self.serve_store(cx, from, &entry)?,
@@ -132,6 +128,7 @@ impl Ring {
     fn hop(&mut self, cx: &mut Context<'_>, target: &Position, held: Option<bool>) -> Vec<u8> {
         let responsible = held == Some(true) || self.routing.is_responsible(target);
         let object = ObjectId(*target);
+        let own = responsible.then(|| self.own_bytes(cx));
         let start = self.turn(cx, &object);
         let entries = if held.is_some() && responsible {
             self.objects.find(&object, start, cx.now_ms)
@@ -146,7 +143,7 @@ impl Ring {
         let mut successors = self.routing.successors().to_vec();
         successors.truncate(MAX_NAMED_SUCCESSORS);
         let hop = Hop {
-            responsible,
+            responsible: own.as_deref(),
             closer: self.book.encoded(&closer),
             successors: self.book.encoded(&successors),
             predecessor: self.predecessor().map(NodeRecord::encoded),

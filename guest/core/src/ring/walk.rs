@@ -74,8 +74,15 @@ impl Walks {
         self.walks.values().filter(|walk| like(&walk.purpose)).count()
     }
 
-    pub(super) fn clear(&mut self) {
-        self.walks.clear();
+    /// Ends all walks; gives the commands that looked for a node.
+    pub(super) fn clear(&mut self) -> Vec<u32> {
+        let walks = core::mem::take(&mut self.walks).into_values();
+        walks
+            .filter_map(|walk| match walk.purpose {
+                Purpose::FindNode { command } => Some(command),
+                _ => None,
+            })
+            .collect()
     }
 }
 
@@ -218,7 +225,9 @@ impl Ring {
         }
         let predecessor = hop.predecessor.as_slice();
         let answer = Answer {
-            responsible: hop.responsible,
+            responsible: hop
+                .responsible
+                .is_some_and(|bytes| self.is_record_of(cx, peer, bytes)),
             predecessor: self.meet_members(cx, predecessor).first().copied(),
             closer: self.meet_members(cx, &hop.closer),
             successors: self.meet_members(cx, &hop.successors),
@@ -231,6 +240,11 @@ impl Ring {
             self.log(LogLevel::Debug, code, alloc::format!("{peer:?} led no closer"));
         }
         self.advance(cx, id);
+    }
+
+    /// Whether a record is that of the member that sent it; if so, it is kept.
+    fn is_record_of(&mut self, cx: &mut Context<'_>, peer: PeerId, bytes: &[u8]) -> bool {
+        self.meet_members(cx, &[bytes]).first() == Some(&peer)
     }
 
     fn walk_done(

@@ -1,6 +1,6 @@
 //! A deterministic network of rings: virtual clock, seeded delays and losses, crashes and restarts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet};
 
 use selfsame_codec::{Code, Role};
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
@@ -89,11 +89,15 @@ pub(crate) struct Network {
     last_command: u32,
     /// Pairs that cannot reach each other.
     walls: BTreeSet<(usize, usize)>,
+    outside: Option<Vec<u8>>,
     /// Answers forged in place of those of a node.
     pub(crate) forge: Option<Box<dyn FnMut(usize, &[u8]) -> Option<Vec<u8>>>>,
 }
 
 impl Network {
+    /// Token of requests from outside.
+    const OUTSIDE: u64 = u64::MAX;
+
     pub(crate) fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -110,6 +114,7 @@ impl Network {
             last_token: 0,
             last_command: 0,
             walls: BTreeSet::new(),
+            outside: None,
             forge: None,
         }
     }
@@ -188,6 +193,12 @@ impl Network {
         result
     }
 
+    /// Sends bytes to a node as a peer that is not part of this network would, and gives the answer.
+    pub(crate) fn request(&mut self, node: usize, from: PeerId, body: &[u8]) -> Vec<u8> {
+        self.with(node, |ring, cx| ring.request(cx, from, Self::OUTSIDE, body));
+        self.outside.take().expect("an answer at once")
+    }
+
     fn drain(&mut self, node: usize) {
         while let Some(action) = self.nodes[node].ring.poll() {
             let this = &mut self.nodes[node];
@@ -198,6 +209,7 @@ impl Network {
                     body,
                     timeout_ms,
                 } => self.send(node, to, call, body, timeout_ms),
+                Action::Respond { token, body } if token == Self::OUTSIDE => self.outside = Some(body),
                 Action::Respond { token, body } => {
                     let (to, call) = self
                         .tokens
@@ -417,7 +429,7 @@ impl Network {
     pub(crate) fn crash(&mut self, node: usize, loud: bool) {
         self.nodes[node].is_alive = false;
         self.open_calls.retain(|(of, _)| *of != node);
-        for peer in std::mem::take(&mut self.nodes[node].sessions) {
+        for peer in core::mem::take(&mut self.nodes[node].sessions) {
             if loud {
                 self.after_delay(Event::Gone { at: peer, peer: node });
             }

@@ -1,0 +1,97 @@
+//! The Merkle tree over what a publisher publishes, in the shape of RFC 6962, section 2.1.
+
+use alloc::vec::Vec;
+
+use crate::identity::labelled_hash;
+
+const LEAF: &str = "selfsame/1 association leaf";
+const NODE: &str = "selfsame/1 association node";
+
+/// Hash of a leaf's encoding.
+pub(super) fn leaf_hash(leaf: &[u8]) -> [u8; 32] {
+    labelled_hash(LEAF, &[leaf])
+}
+
+fn node_hash(left: &[u8; 32], right: &[u8; 32]) -> [u8; 32] {
+    labelled_hash(NODE, &[left, right])
+}
+
+/// The largest power of two below `count`, which is at least 2: where RFC 6962 splits a tree.
+fn split(count: usize) -> usize {
+    count.next_power_of_two() / 2
+}
+
+/// Root of a tree that is not empty.
+pub(super) fn tree_hash(hashes: &[[u8; 32]]) -> [u8; 32] {
+    match hashes {
+        [only] => *only,
+        _ => {
+            let (left, right) = hashes.split_at(split(hashes.len()));
+            node_hash(&tree_hash(left), &tree_hash(right))
+        }
+    }
+}
+
+/// Siblings on the way from a leaf to the root, lowest first.
+pub(super) fn path_of(hashes: &[[u8; 32]], index: usize) -> Vec<[u8; 32]> {
+    if hashes.len() < 2 {
+        return Vec::new();
+    }
+    let (left, right) = hashes.split_at(split(hashes.len()));
+    let (mut path, sibling) = if index < left.len() {
+        (path_of(left, index), tree_hash(right))
+    } else {
+        (path_of(right, index - left.len()), tree_hash(left))
+    };
+    path.push(sibling);
+    path
+}
+
+/// The root that a path claims, if it has the length that the leaf's place in the tree asks for.
+pub(super) fn root_from_path(
+    leaf: [u8; 32],
+    index: usize,
+    count: usize,
+    path: &[[u8; 32]],
+) -> Option<[u8; 32]> {
+    if index >= count {
+        return None;
+    }
+    if count == 1 {
+        return path.is_empty().then_some(leaf);
+    }
+    let (sibling, rest) = path.split_last()?;
+    let left = split(count);
+    if index < left {
+        root_from_path(leaf, index, left, rest).map(|hash| node_hash(&hash, sibling))
+    } else {
+        root_from_path(leaf, index - left, count - left, rest).map(|hash| node_hash(sibling, &hash))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leaf_cannot_stand_for_an_inner_node_nor_take_another_place() {
+        let hashes = [leaf_hash(b"a"), leaf_hash(b"b"), leaf_hash(b"c")];
+        let root = tree_hash(&hashes);
+        assert_eq!(root_from_path(hashes[2], 2, 3, &path_of(&hashes, 2)), Some(root));
+        assert_ne!(root_from_path(hashes[2], 0, 3, &path_of(&hashes, 2)), Some(root));
+        assert_eq!(root_from_path(hashes[2], 3, 3, &path_of(&hashes, 2)), None);
+        let inner = node_hash(&hashes[0], &hashes[1]);
+        assert_ne!(leaf_hash(&[hashes[0], hashes[1]].concat()), inner);
+    }
+
+    #[test]
+    fn the_shape_is_that_of_rfc_6962() {
+        let hashes: Vec<[u8; 32]> = (0..5).map(|n| leaf_hash(&[n])).collect();
+        let left = node_hash(
+            &node_hash(&hashes[0], &hashes[1]),
+            &node_hash(&hashes[2], &hashes[3]),
+        );
+        assert_eq!(tree_hash(&hashes), node_hash(&left, &hashes[4]));
+        assert_eq!(path_of(&hashes, 4), [left]);
+    }
+}

@@ -1,0 +1,477 @@
+//! What others must not be able to do: each test plays it against a real ring.
+
+use selfsame_codec::cbor::{Decoder, Encoder};
+use selfsame_codec::{Class, Code, Role};
+use selfsame_core::association::{Association, Leaf, ObjectId, Validity};
+use selfsame_core::grant::Grant;
+use selfsame_core::identity::{Identity, PeerId};
+use selfsame_core::record::NodeRecord;
+
+use crate::network::{Network, Outcome, service};
+
+const HOUR_MS: u64 = 3_600_000;
+
+/// Sends raw bytes to a node and gives its answer: the class of the refusal, or none.
+fn ask(net: &mut Network, node: usize, from: PeerId, body: &[u8]) -> Option<Class> {
+    let body = net.request(node, from, body);
+    let mut decoder = Decoder::new(&body);
+    decoder.array_of(2).expect("a response");
+    (decoder.uint() == Ok(1)).then(|| match decoder.uint().expect("a class") {
+        1 => Class::Usage,
+        2 => Class::Malformed,
+        3 => Class::Misbehaved,
+        4 => Class::Incompatible,
+        6 => Class::Limit,
+        8 => Class::Service,
+        other => panic!("a class that is expected, not {other}"),
+    })
+}
+
+fn encoded(write: impl FnOnce(&mut Encoder<'_>)) -> Vec<u8> {
+    let mut out = Vec::new();
+    write(&mut Encoder::new(&mut out));
+    out
+}
+
+fn update(record: &[u8]) -> Vec<u8> {
+    encoded(|encoder| _ = encoder.array(3).uint(6).bytes(record).bool(true))
+}
+
+fn store(association: &[u8], record: &[u8]) -> Vec<u8> {
+    encoded(|encoder| _ = encoder.array(2).uint(3).array(2).bytes(association).bytes(record))
+}
+
+fn stranger(seed: u8) -> Identity {
+    Identity::of_peer(&[seed; 32], Network::network_id())
+}
+
+fn record_at(identity: &Identity, sequence_ms: u64) -> NodeRecord {
+    let addresses = [String::from("wss://stranger.example/")];
+    let expiry_ms = sequence_ms + 20 * HOUR_MS;
+    NodeRecord::sign(identity, Role::Member, &addresses, "", sequence_ms, expiry_ms).expect("a record")
+}
+
+fn leaf(name: &str) -> Leaf {
+    Leaf {
+        salt: [1; 16],
+        owner: None,
+        name: name.into(),
+        r: 0,
+        withdrawn: false,
+        version: String::new(),
+        weight: 1,
+        grant: Vec::new(),
+    }
+}
+
+fn association(identity: &Identity, leaf: Leaf, sequence_ms: u64) -> Association {
+    let validity = Validity {
+        sequence_ms,
+        not_before_ms: sequence_ms,
+        expiry_ms: sequence_ms + HOUR_MS,
+    };
+    Association::publish(identity, &[leaf], validity)
+        .expect("an association")
+        .remove(0)
+}
+
+#[test]
+fn an_update_must_be_about_its_sender() {
+    let mut net = Network::ring_of(1, 3);
+    let (honest, other) = (stranger(1), stranger(2));
+    let record = record_at(&honest, net.now_ms);
+    assert_eq!(
+        ask(&mut net, 0, other.id(), &update(record.encoded())),
+        Some(Class::Misbehaved)
+    );
+    assert_eq!(net.fault(16), None);
+    assert_eq!(ask(&mut net, 0, honest.id(), &update(record.encoded())), None);
+}
+
+#[test]
+fn nobody_can_make_another_leave_or_join_in_its_name() {
+    let mut net = Network::ring_of(2, 4);
+    let members = net.members();
+    let victim = net.with(members[1], |ring, cx| ring.own_record(cx).clone());
+    let leave = encoded(|encoder| {
+        encoder
+            .array(5)
+            .uint(7)
+            .bytes(victim.encoded())
+            .null()
+            .array(0)
+            .array(0);
+    });
+    let join = encoded(|encoder| _ = encoder.array(2).uint(5).bytes(victim.encoded()));
+    for body in [leave, join] {
+        assert_eq!(
+            ask(&mut net, members[0], stranger(1).id(), &body),
+            Some(Class::Misbehaved)
+        );
+    }
+    assert_eq!(net.fault(16), None);
+}
+
+#[test]
+fn records_that_are_expired_from_the_future_old_or_of_another_network_are_refused() {
+    let mut net = Network::ring_of(3, 2);
+    let peer = stranger(1);
+    let now_ms = net.now_ms;
+    let future = record_at(&peer, now_ms + 61_000);
+    let expired = record_at(&peer, now_ms - 20 * HOUR_MS);
+    for record in [&future, &expired] {
+        assert_eq!(
+            ask(&mut net, 0, peer.id(), &update(record.encoded())),
+            Some(Class::Misbehaved)
+        );
+    }
+    assert_eq!(
+        ask(
+            &mut net,
+            0,
+            peer.id(),
+            &update(record_at(&peer, now_ms).encoded())
+        ),
+        None
+    );
+    let old = record_at(&peer, now_ms - 1);
+    assert_eq!(
+        ask(&mut net, 0, peer.id(), &update(old.encoded())),
+        Some(Class::Misbehaved)
+    );
+
+    let elsewhere = Identity::of_peer(&[1; 32], selfsame_core::identity::NetworkId::open("other"));
+    let foreign = record_at(&elsewhere, now_ms);
+    assert_eq!(
+        ask(&mut net, 0, elsewhere.id(), &update(foreign.encoded())),
+        Some(Class::Incompatible)
+    );
+}
+
+#[test]
+fn records_with_private_addresses_are_refused() {
+    let mut net = Network::ring_of(4, 2);
+    let peer = stranger(1);
+    let inside = [String::from("http://169.254.169.254/latest/meta-data")];
+    let record = NodeRecord::sign(&peer, Role::Member, &inside, "", net.now_ms, net.now_ms + HOUR_MS);
+    let record = record.expect("a record");
+    assert_eq!(
+        ask(&mut net, 0, peer.id(), &update(record.encoded())),
+        Some(Class::Misbehaved)
+    );
+    net.with(0, |ring, cx| ring.learn(cx, record));
+    assert!(net.nodes[0].ring.record_of(&peer.id()).is_none());
+}
+
+#[test]
+fn a_leaf_gets_no_place_on_the_ring() {
+    let mut net = Network::ring_of(5, 2);
+    let peer = stranger(1);
+    let record = NodeRecord::sign(&peer, Role::Leaf, &[], "", net.now_ms, net.now_ms + HOUR_MS);
+    let record = record.expect("a record");
+    assert_eq!(
+        ask(&mut net, 0, peer.id(), &update(record.encoded())),
+        Some(Class::Usage)
+    );
+    assert_eq!(net.fault(16), None);
+}
+
+#[test]
+fn a_store_must_be_its_publishers_own_current_and_granted() {
+    let mut net = Network::ring_of(6, 1);
+    let (publisher, thief) = (stranger(1), stranger(2));
+    let now_ms = net.now_ms;
+    let record = record_at(&publisher, now_ms);
+    let good = association(&publisher, leaf("check"), now_ms);
+    let body = store(good.encoded(), record.encoded());
+    assert_eq!(
+        ask(&mut net, 0, thief.id(), &body),
+        Some(Class::Misbehaved),
+        "stored by another"
+    );
+    let other_record = record_at(&thief, now_ms);
+    let mixed = store(good.encoded(), other_record.encoded());
+    assert_eq!(
+        ask(&mut net, 0, publisher.id(), &mixed),
+        Some(Class::Misbehaved),
+        "another's record"
+    );
+
+    let expired = association(&publisher, leaf("check"), now_ms - HOUR_MS);
+    let future = association(&publisher, leaf("check"), now_ms + 61_000);
+    for bad in [expired, future] {
+        let body = store(bad.encoded(), record.encoded());
+        assert_eq!(ask(&mut net, 0, publisher.id(), &body), Some(Class::Misbehaved));
+    }
+
+    let owner = Identity::of_owner(&[9; 32], Network::network_id());
+    let forger = Identity::of_owner(&[8; 32], Network::network_id());
+    let forged = Grant::sign(&forger, "check", publisher.id(), None, now_ms + HOUR_MS).expect("a grant");
+    let expired = Grant::sign(&owner, "check", publisher.id(), None, now_ms).expect("a grant");
+    let of_another = Grant::sign(&owner, "check", thief.id(), None, now_ms + HOUR_MS).expect("a grant");
+    for grant in [forged, expired, of_another] {
+        let owned = Leaf {
+            owner: Some(owner.public()),
+            grant: grant.encoded().to_vec(),
+            ..leaf("check")
+        };
+        let bad = association(&publisher, owned, now_ms);
+        let body = store(bad.encoded(), record.encoded());
+        assert_eq!(ask(&mut net, 0, publisher.id(), &body), Some(Class::Service));
+    }
+    assert_eq!(net.nodes[0].ring.objects_len(), 0);
+    assert_eq!(
+        ask(
+            &mut net,
+            0,
+            publisher.id(),
+            &store(good.encoded(), record.encoded())
+        ),
+        None
+    );
+    assert_eq!(net.nodes[0].ring.objects_len(), 1);
+}
+
+#[test]
+fn an_old_association_does_not_take_the_place_of_a_newer_one() {
+    let mut net = Network::ring_of(7, 1);
+    let publisher = stranger(1);
+    let now_ms = net.now_ms;
+    let record = record_at(&publisher, now_ms);
+    let serving = association(&publisher, leaf("check"), now_ms - 1);
+    let withdrawal = Leaf {
+        withdrawn: true,
+        ..leaf("check")
+    };
+    let withdrawn = association(&publisher, withdrawal, now_ms);
+    let put = |net: &mut Network, one: &Association| {
+        let body = store(one.encoded(), record.encoded());
+        ask(net, 0, publisher.id(), &body)
+    };
+    assert_eq!(put(&mut net, &serving), None);
+    assert_eq!(put(&mut net, &withdrawn), None);
+    assert_eq!(put(&mut net, &withdrawn), None, "a retry is no offence");
+    assert_eq!(put(&mut net, &serving), Some(Class::Misbehaved));
+    let found = net.outcome(0, |ring, cx, command| ring.find(cx, command, None, "check"));
+    assert_eq!(found, Outcome::Failed(Code::NoProvider));
+}
+
+#[test]
+fn a_store_at_a_member_that_is_not_responsible_is_refused() {
+    let mut net = Network::ring_of(8, 5);
+    let publisher = stranger(1);
+    let record = record_at(&publisher, net.now_ms);
+    let association = association(&publisher, leaf("check"), net.now_ms);
+    let responsible = net.responsible(&association.object().0);
+    for node in 0..5 {
+        let answer = ask(
+            &mut net,
+            node,
+            publisher.id(),
+            &store(association.encoded(), record.encoded()),
+        );
+        let expected = (node != responsible).then_some(Class::Misbehaved);
+        assert_eq!(answer, expected);
+    }
+}
+
+#[test]
+fn only_members_hand_entries_over() {
+    let mut net = Network::ring_of(9, 2);
+    let publisher = stranger(1);
+    let record = record_at(&publisher, net.now_ms);
+    let association = association(&publisher, leaf("check"), net.now_ms);
+    let mirror = encoded(|encoder| {
+        let encoder = encoder.array(2).uint(4).array(1);
+        encoder
+            .array(2)
+            .bytes(association.encoded())
+            .bytes(record.encoded());
+    });
+    assert_eq!(ask(&mut net, 0, stranger(2).id(), &mirror), Some(Class::Usage));
+    let member = net.id(1);
+    assert_eq!(ask(&mut net, 0, member, &mirror), None);
+    assert_eq!(net.nodes[0].ring.objects_len(), 1);
+}
+
+#[test]
+fn oversized_truncated_and_random_requests_are_refused() {
+    let mut net = Network::ring_of(10, 2);
+    let peer = stranger(1).id();
+    let record = record_at(&stranger(1), net.now_ms);
+    let good = update(record.encoded());
+    for len in 0..good.len() {
+        assert_eq!(ask(&mut net, 0, peer, &good[..len]), Some(Class::Malformed));
+    }
+    let nodes = encoded(|encoder| {
+        encoder.array(2).uint(0).array(17);
+        (0..17).for_each(|_| _ = encoder.bytes(record.encoded()));
+    });
+    assert_eq!(
+        ask(&mut net, 0, peer, &nodes),
+        Some(Class::Malformed),
+        "a list that is too long"
+    );
+    let huge = vec![0; selfsame_core::ring::MAX_MESSAGE_BYTES + 1];
+    assert_eq!(ask(&mut net, 0, peer, &huge), Some(Class::Malformed));
+    for _ in 0..5_000 {
+        let len = net.dice.below(200);
+        let body: Vec<u8> = (0..len).map(|_| net.dice.below(256) as u8).collect();
+        ask(&mut net, 0, peer, &body);
+    }
+    assert_eq!(net.fault(16), None);
+    net.run_for(30_000);
+    assert_eq!(net.fault(16), None);
+}
+
+#[test]
+fn a_named_successor_counts_only_when_it_answers_itself() {
+    let mut net = Network::ring_of(11, 4);
+    // Somebody names members that do not exist, in every gap of the ring.
+    for seed in 10..40 {
+        let ghost = record_at(&stranger(seed), net.now_ms);
+        let hint = encoded(|encoder| _ = encoder.array(2).uint(0).array(1).bytes(ghost.encoded()));
+        for node in 0..4 {
+            let peer = stranger(1).id();
+            assert_eq!(ask(&mut net, node, peer, &hint), None);
+        }
+    }
+    assert_eq!(net.fault(16), None);
+    net.run_for(60_000);
+    assert_eq!(net.fault(16), None);
+}
+
+/// A response to a lookup: not responsible, these members closer and these after.
+fn hop(closer: &[&NodeRecord], successors: &[&NodeRecord]) -> Vec<u8> {
+    encoded(|encoder| {
+        encoder.array(2).uint(0).array(5).null();
+        for list in [closer, successors] {
+            encoder.array(list.len());
+            list.iter().for_each(|record| _ = encoder.bytes(record.encoded()));
+        }
+        encoder.null().array(0);
+    })
+}
+
+/// Whether a response is one to a lookup.
+fn is_hop(body: &[u8]) -> bool {
+    let mut decoder = Decoder::new(body);
+    decoder.array_of(2).is_ok() && decoder.uint() == Ok(0) && decoder.array_of(5).is_ok()
+}
+
+#[test]
+fn answers_without_progress_end_and_others_are_asked() {
+    let mut net = Network::ring_of(12, 40);
+    net.run_for(60_000);
+    let own: Vec<NodeRecord> = (0..40)
+        .map(|node| net.with(node, |ring, cx| ring.own_record(cx).clone()))
+        .collect();
+    // A quarter of the members answers every lookup with itself as the closer one.
+    net.forge = Some(Box::new(move |node, body| {
+        (node % 4 == 1 && is_hop(body)).then(|| hop(&[&own[node]], &[]))
+    }));
+    let (mut honest, mut found) = (0, 0);
+    for n in 0..40 {
+        let mut id: [u8; 32] = [n * 6; 32];
+        id[0] = id[0].wrapping_add(3);
+        let responsible = net.responsible(&id);
+        let start_ms = net.now_ms;
+        let outcome = net.outcome(0, |ring, cx, command| ring.find_node(cx, command, id));
+        assert!(
+            net.now_ms - start_ms < 2_000,
+            "a liar costs one answer, not a time-out"
+        );
+        // A liar is not found, since it does not say that it is responsible.
+        if responsible % 4 != 1 {
+            honest += 1;
+            found += usize::from(outcome == Outcome::Node(net.id(responsible)));
+        }
+    }
+    assert_eq!(found, honest);
+    assert!(honest > 20);
+    assert!(net.nodes[0].refusals.contains(&Code::NoProgress));
+}
+
+#[test]
+fn ghosts_in_answers_cost_time_but_not_the_result() {
+    let mut net = Network::ring_of(13, 12);
+    let publish = net.outcome(3, |ring, cx, command| {
+        ring.publish(cx, command, service("check", 2))
+    });
+    assert_eq!(publish, Outcome::Done);
+    let now_ms = net.now_ms;
+    let ghosts: Vec<NodeRecord> = (50..60).map(|seed| record_at(&stranger(seed), now_ms)).collect();
+    // One member names only nodes that do not exist.
+    net.forge = Some(Box::new(move |node, body| {
+        let ghosts: Vec<&NodeRecord> = ghosts.iter().collect();
+        (node == 5 && is_hop(body)).then(|| hop(&[], &ghosts))
+    }));
+    for node in (0..12).filter(|node| *node != 5) {
+        let outcome = net.outcome(node, |ring, cx, command| ring.find(cx, command, None, "check"));
+        assert!(matches!(outcome, Outcome::Found(_)), "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_responsible_member_can_drop_a_provider_but_not_invent_one() {
+    let mut net = Network::ring_of(14, 8);
+    let publish = net.outcome(3, |ring, cx, command| {
+        ring.publish(cx, command, service("check", 0))
+    });
+    assert_eq!(publish, Outcome::Done);
+    let liar = net.responsible(&ObjectId::of(&Network::network_id(), None, "check", 0).0);
+    let own = net.with(liar, |ring, cx| ring.own_record(cx).clone());
+    let thief = stranger(7);
+    let expired = association(&thief, leaf("check"), net.now_ms - HOUR_MS);
+    let other_name = association(&thief, leaf("other"), net.now_ms);
+    let mut broken = association(&thief, leaf("check"), net.now_ms).encoded().to_vec();
+    let last = broken.len() - 60;
+    broken[last] ^= 1;
+    let record = record_at(&thief, net.now_ms);
+    let victim_record = net.with(0, |ring, cx| ring.own_record(cx).clone());
+    let good = association(&thief, leaf("check"), net.now_ms);
+    net.forge = Some(Box::new(move |node, body| {
+        let entries: [(&[u8], &NodeRecord); 4] = [
+            (expired.encoded(), &record),
+            (other_name.encoded(), &record),
+            (&broken, &record),
+            (good.encoded(), &victim_record),
+        ];
+        (node == liar && is_hop(body)).then(|| {
+            encoded(|encoder| {
+                encoder.array(2).uint(0).array(5).bytes(own.encoded());
+                encoder.array(0).array(0).null().array(entries.len());
+                for (association, record) in entries {
+                    encoder.array(2).bytes(association).bytes(record.encoded());
+                }
+            })
+        })
+    }));
+    let asker = (0..8).find(|node| *node != liar).expect("others are there");
+    let outcome = net.outcome(asker, |ring, cx, command| ring.find(cx, command, None, "check"));
+    assert_eq!(outcome, Outcome::Failed(Code::NoProvider));
+    let refusals = &net.nodes[asker].refusals;
+    for code in [Code::StaleRecord, Code::BadSignature] {
+        assert!(refusals.contains(&code), "{code:?} in {refusals:?}");
+    }
+}
+
+#[test]
+fn a_dead_publisher_is_named_until_its_association_expires() {
+    let mut net = Network::ring_of(15, 6);
+    let publish = net.outcome(3, |ring, cx, command| {
+        ring.publish(cx, command, service("check", 1))
+    });
+    assert_eq!(publish, Outcome::Done);
+    net.run_for(1_000);
+    net.crash(3, true);
+    net.settle(60_000);
+    let outcome = net.outcome(0, |ring, cx, command| ring.find(cx, command, None, "check"));
+    let Outcome::Found(providers) = outcome else {
+        panic!("the association counts for an hour, not {outcome:?}")
+    };
+    assert_eq!(providers[0].peer, net.id(3));
+    net.run_for(HOUR_MS);
+    let outcome = net.outcome(0, |ring, cx, command| ring.find(cx, command, None, "check"));
+    assert_eq!(outcome, Outcome::Failed(Code::NoProvider));
+}
