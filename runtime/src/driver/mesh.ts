@@ -183,7 +183,6 @@ export class Mesh implements AsyncDisposable {
       const seed = await state.open(checked.seed, randomBytes);
       const { id } = tools.deriveIdentity(seed, checked.network);
       state.separate(id);
-      // biome-ignore lint/complexity/noThisInStatic: a subclass opens itself.
       const mesh = new this({ options, checked, state, tools, seed, id, module, platform });
       await mesh.#driver.start();
       return mesh;

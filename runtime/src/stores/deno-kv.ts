@@ -12,7 +12,7 @@ import {
 export interface Kv {
   get(key: KvKey): Promise<{ value: unknown }>;
   list(
-    selector: { prefix: KvKey; start?: KvKey; end?: KvKey },
+    selector: { start: KvKey; end: KvKey },
     options: { limit: number; batchSize: number },
   ): AsyncIterable<{ key: KvKey; value: unknown }>;
   atomic(): KvAtomic;
@@ -71,7 +71,6 @@ export class DenoKvStore implements Store {
   scan(start: Uint8Array, end: Uint8Array, limit: number): Promise<Entry[]> {
     if (limit === 0 || compareKeys(start, end) >= 0) return Promise.resolve([]);
     const selector = {
-      prefix: [this.#prefix],
       start: [this.#prefix, start.slice()],
       end: [this.#prefix, end.slice()],
     };
