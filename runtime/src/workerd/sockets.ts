@@ -42,7 +42,8 @@ export class Sockets {
     const { 0: client, 1: server } = new WebSocketPair();
     const remote = remoteOf(request);
     this.#ctx.acceptWebSocket(server);
-    const held: { path: number; remote: string } = { path: 0, remote };
+    // The number is known only when the path is open.
+    const held = { path: 0, remote };
     const path = this.#host.open(this.#link(server, held), { dial: 0, kind: "Hibernating", remote });
     held.path = path.number;
     this.#paths.set(path.number, path);
@@ -76,15 +77,14 @@ export class Sockets {
     return attachment && this.#paths.get(attachment.path);
   }
 
-  #link(socket: WebSocket, { path, remote }: { path: number; remote: string }): Link {
-    const held = { path, remote };
+  #link(socket: WebSocket, held: Pick<Attachment, "path" | "remote">): Link {
     return {
       send: (frame) => socket.send(frame),
       close: (code, reason) => {
         this.#paths.delete(held.path);
         closeSocket(socket, code, reason);
       },
-      snapshot: (snapshot) => write(socket, { ...held, snapshot }),
+      snapshot: (snapshot) => write(socket, { path: held.path, remote: held.remote, snapshot }),
     };
   }
 }
