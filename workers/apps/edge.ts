@@ -1,4 +1,4 @@
-import { Hono } from "hono";
+import { type Context, Hono } from "hono";
 
 import { handler } from "./appauth/index.ts";
 import { gateway } from "./gateway/index.ts";
@@ -11,7 +11,8 @@ export type EdgeMesh = {
 
 /** How the app runs on a platform. */
 export type EdgeOptions = {
-  mesh: EdgeMesh;
+  /** The mesh that belongs to a request. */
+  mesh: (c: Context) => EdgeMesh;
   /** What is told in the header `served-by`, such as `deno`. */
   platform: string;
   /** Names that only holders of the owner's grants serve. */
@@ -23,16 +24,16 @@ export type EdgeOptions = {
 /** The public app of a node: AppAuth's entrance, the gateway into the mesh, and what the node knows of the ring. */
 export function edge({ mesh, platform, owned, gateway: open }: EdgeOptions): Hono {
   const app = new Hono();
-  app.get("/status", async (c) => c.json(await mesh.status(), 200, { "cache-control": "no-store" }));
+  app.get("/status", async (c) => c.json(await mesh(c).status(), 200, { "cache-control": "no-store" }));
   const through = gateway({
-    fetch: (request) => {
+    fetch: (request, c) => {
       const name = new URL(request.url).hostname.slice(0, -".mesh".length);
-      return mesh.fetch(request, owned.includes(name) ? {} : { unowned: true });
+      return mesh(c).fetch(request, owned.includes(name) ? {} : { unowned: true });
     },
     allows: (name) => open.includes("*") || open.includes(name),
   });
   app.route("/", through);
-  app.route("/", handler({ fetch: (url, init) => mesh.fetch(url, init), servedBy: platform }));
+  app.route("/", handler({ fetch: (url, init, c) => mesh(c).fetch(url, init), servedBy: platform }));
   return app;
 }
 

@@ -12,8 +12,8 @@ const CHECK = "https://check.mesh/";
 
 /** What the handler needs of its platform. */
 export type HandlerOptions = {
-  /** Sends a request through the mesh. */
-  fetch: (url: string, init: RequestInit) => Promise<Response>;
+  /** Sends a request through the mesh, on behalf of the one in the context. */
+  fetch: (url: string, init: RequestInit, c: Context) => Promise<Response>;
   /** What is told in the header `served-by`, such as `workerd`. */
   servedBy: string;
 };
@@ -29,7 +29,7 @@ type Outcome = { status: 200 | 400 | 401 | 413 | 415 | 503; text: string; user?:
  */
 export function handler({ fetch, servedBy }: HandlerOptions): Hono {
   const app = new Hono();
-  app.use(async (c, next) => {
+  app.use("/login", async (c, next) => {
     await next();
     c.header("served-by", servedBy);
     c.header("cache-control", "no-store");
@@ -53,7 +53,7 @@ async function login(c: Context, fetch: HandlerOptions["fetch"]): Promise<Outcom
   if (read === undefined) return { status: 415, text: "Send a form or application/json." };
   const credentials = parseCredentials(await read(c).catch(() => undefined));
   if (credentials === undefined) return { status: 400, text: "Send user and password." };
-  return askCheck(credentials, fetch);
+  return askCheck(credentials, (url, init) => fetch(url, init, c));
 }
 
 const READERS: Readonly<Record<string, (c: Context) => Promise<unknown>>> = {
@@ -62,7 +62,10 @@ const READERS: Readonly<Record<string, (c: Context) => Promise<unknown>>> = {
     Object.fromEntries(new URLSearchParams(await c.req.text())),
 };
 
-async function askCheck(credentials: Credentials, fetch: HandlerOptions["fetch"]): Promise<Outcome> {
+async function askCheck(
+  credentials: Credentials,
+  fetch: (url: string, init: RequestInit) => Promise<Response>,
+): Promise<Outcome> {
   let response: Response;
   try {
     response = await fetch(CHECK, {

@@ -2,8 +2,8 @@ import { type Context, Hono } from "hono";
 
 /** What the gateway needs of its platform. */
 export type GatewayOptions = {
-  /** Sends a request through the mesh. */
-  fetch: (request: Request) => Promise<Response>;
+  /** Sends a request through the mesh, on behalf of the one in the context. */
+  fetch: (request: Request, c: Context) => Promise<Response>;
   /** Whether a name may be reached from outside. */
   allows: (name: string) => boolean;
 };
@@ -39,7 +39,7 @@ export function gateway({ fetch, allows }: GatewayOptions): Hono {
     const name = c.req.param("name");
     if (!NAME.test(name) || !allows(name)) return c.json({ error: `there is no service ${name} here` }, 404);
     try {
-      return answer(await fetch(requestFor(c, name)));
+      return answer(await fetch(requestFor(c, name), c));
     } catch (error) {
       const text = error instanceof Error ? error.message : String(error);
       console.warn(`gateway: ${name} did not answer: ${text}`);

@@ -29,7 +29,7 @@ const mesh = await join({
 });
 
 const app = new Hono();
-app.route("/", edge({ mesh, platform: "deno", owned, gateway: settings.gateway }));
+app.route("/", edge({ mesh: () => mesh, platform: "deno", owned, gateway: settings.gateway }));
 app.route("/", page({ read: (name) => Deno.readFile(`${settings.page}/${name}`), config: pageConfig }));
 const server = Deno.serve({ hostname: host, port, onListen: () => undefined }, mesh.handler(app.fetch));
 

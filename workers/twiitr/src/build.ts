@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { copyFileSync, existsSync, mkdirSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { build as bundle } from "esbuild";
@@ -43,15 +43,16 @@ export async function buildWorker(): Promise<string> {
   mkdirSync(outdir, { recursive: true });
   await bundle({
     entryPoints: [join(ROOT, "workers/cloudflare/src/index.ts")],
-    outfile: join(outdir, "index.js"),
+    outdir,
     bundle: true,
     format: "esm",
     target: "es2024",
     conditions: ["workerd"],
-    external: ["cloudflare:*", "node:*", "*.wasm"],
+    external: ["cloudflare:*", "node:*"],
+    loader: { ".wasm": "copy" },
+    assetNames: "[name]",
     logLevel: "warning",
   });
-  copyFileSync(createRequire(import.meta.url).resolve("selfsame/core.wasm"), join(outdir, "core.wasm"));
   return outdir;
 }
 

@@ -3,8 +3,8 @@ import { createWriteStream, mkdirSync, type WriteStream } from "node:fs";
 import { dirname } from "node:path";
 import { createInterface } from "node:readline";
 
-/** What a node says on its standard output, as one line of JSON, when it can be reached. */
-export type Ready = { id: string; url: string };
+/** A line of JSON that a program prints. */
+export type Message = Readonly<Record<string, unknown>>;
 
 /** How to start a program. */
 export type Program = {
@@ -15,6 +15,8 @@ export type Program = {
   env: Record<string, string>;
   /** File for all that it prints. */
   log: string;
+  /** Whether a message says that the program can be reached. */
+  isReady: (message: Message) => boolean;
 };
 
 /** A cold start on a busy machine takes some seconds. */
@@ -27,14 +29,15 @@ const LAST_LINES = 15;
 /** A program that runs in a process group of its own, so that nothing of it is left when it is stopped. */
 export class Child {
   /** Settles when it can be reached; rejects with its last words when it ends before. */
-  readonly ready: Promise<Ready>;
+  readonly ready: Promise<void>;
   /** Resolves when the program has ended. */
   readonly ended: Promise<void>;
   readonly #process: ChildProcess;
   readonly #lines: string[] = [];
+  readonly #said: Map<string, unknown> = new Map();
   #hasEnded = false;
 
-  private constructor({ name, command, args, cwd, env, log }: Program) {
+  private constructor({ name, command, args, cwd, env, log, isReady }: Program) {
     mkdirSync(dirname(log), { recursive: true });
     const file = createWriteStream(log, { flags: "a" });
     // Standard input stays open as long as this program lives: a child that reads its end knows that it is alone.
@@ -52,7 +55,7 @@ export class Child {
         end();
       });
     });
-    this.ready = this.#untilReady(name, file);
+    this.ready = this.#untilReady(name, file, isReady);
     // Whoever asks for it hears of it.
     this.ready.catch(() => undefined);
   }
@@ -70,6 +73,11 @@ export class Child {
   /** Whether it runs, perhaps stopped by a signal. */
   get isRunning(): boolean {
     return !this.#hasEnded;
+  }
+
+  /** The last value that its messages had under a name. */
+  said(name: string): unknown {
+    return this.#said.get(name);
   }
 
   /** Sends a signal to all of its processes. */
@@ -98,7 +106,7 @@ export class Child {
     await this.ended;
   }
 
-  #untilReady(name: string, file: WriteStream): Promise<Ready> {
+  #untilReady(name: string, file: WriteStream, isReady: Program["isReady"]): Promise<void> {
     return new Promise((resolve, reject) => {
       const fail = (what: string): void => {
         const last = this.#lines.slice(-LAST_LINES).join("\n  ");
@@ -112,10 +120,11 @@ export class Child {
         file.write(`${new Date().toISOString()} ${line}\n`);
         this.#lines.push(line);
         if (this.#lines.length > LAST_LINES) this.#lines.shift();
-        const ready = parseReady(line);
-        if (ready === undefined) return;
+        const message = parseMessage(line);
+        for (const [key, value] of Object.entries(message)) this.#said.set(key, value);
+        if (!isReady(message)) return;
         clearTimeout(timer);
-        resolve(ready);
+        resolve();
       };
       for (const stream of [this.#process.stdout, this.#process.stderr]) {
         if (stream) createInterface({ input: stream }).on("line", onLine);
@@ -128,12 +137,11 @@ export class Child {
   }
 }
 
-function parseReady(line: string): Ready | undefined {
-  if (!line.startsWith("{")) return undefined;
+function parseMessage(line: string): Message {
+  if (!line.startsWith("{")) return {};
   try {
-    const { id, url } = JSON.parse(line) as Partial<Ready>;
-    return typeof id === "string" && typeof url === "string" ? { id, url } : undefined;
+    return JSON.parse(line) as Message;
   } catch {
-    return undefined;
+    return {};
   }
 }

@@ -1,15 +1,19 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 
-import { Child, type Ready } from "./child.ts";
+import { Child } from "./child.ts";
 import { PLATFORMS, type Plan, type Platform, savePlan } from "./plan.ts";
 import { type Built, programOf } from "./programs.ts";
+import type { NodeStatus } from "./ring.ts";
 
 /** Who owns the names of the main job, and what each node may serve. */
 export type Deployment = { owner: string; grants: Record<Platform, Record<string, string>> };
 
 /** Where the plan of a cluster is kept. */
 export const PLAN_FILE = "plan.json";
+
+/** How long a node may take to tell of itself. */
+const STATUS_TIMEOUT_MS = 2000;
 
 /** A node that ended without having been asked to. */
 export type Ended = { platform: Platform };
@@ -18,7 +22,8 @@ export type Ended = { platform: Platform };
 export class Cluster {
   readonly plan: Plan;
   readonly #built: Built;
-  readonly #folder: string;
+  /** Where its nodes keep their stores, keys and logs. */
+  readonly folder: string;
   readonly #children: Map<Platform, Child> = new Map();
   readonly #onEnded: (ended: Ended) => void;
   #deployment: Deployment | undefined;
@@ -26,7 +31,7 @@ export class Cluster {
   constructor(plan: Plan, built: Built, folder: string, onEnded: (ended: Ended) => void) {
     this.plan = plan;
     this.#built = built;
-    this.#folder = folder;
+    this.folder = folder;
     this.#onEnded = onEnded;
     mkdirSync(folder, { recursive: true, mode: 0o700 });
   }
@@ -51,19 +56,30 @@ export class Cluster {
     return this.#children.get(platform)?.isRunning ?? false;
   }
 
+  /** What a node that runs knows of itself and the ring. */
+  async statusOf(platform: Platform): Promise<NodeStatus> {
+    // The host prints its status whenever it changes.
+    if (platform === "wasmtime") return this.#children.get(platform)?.said("status") as NodeStatus;
+    const response = await fetch(`${this.urlOf(platform)}/status`, {
+      signal: AbortSignal.timeout(STATUS_TIMEOUT_MS),
+    });
+    if (!response.ok) throw new Error(`${platform} answers ${response.status}`);
+    return (await response.json()) as NodeStatus;
+  }
+
   /** The file with all that a node prints. */
   logOf(platform: Platform): string {
-    return join(this.#folder, `${platform}.log`);
+    return join(this.folder, `${platform}.log`);
   }
 
   /** Starts a node, which joins through those of the others that run; resolves when it can be reached. */
-  async start(platform: Platform): Promise<Ready> {
+  async start(platform: Platform): Promise<void> {
     const others = PLATFORMS.filter((other) => other !== platform && this.isRunning(other));
     const program = programOf(platform, {
       built: this.#built,
       plan: this.plan,
       bootstrap: others.flatMap((other) => this.#bootstrapOf(other, platform)),
-      data: join(this.#folder, platform),
+      data: join(this.folder, platform),
       log: this.logOf(platform),
       owner: this.#deployment?.owner ?? "",
       grants: this.#deployment?.grants[platform] ?? {},
@@ -75,9 +91,8 @@ export class Cluster {
       this.#children.delete(platform);
       this.#onEnded({ platform });
     });
-    const ready = await child.ready;
-    this.#remember(platform, ready.id);
-    return ready;
+    await child.ready;
+    this.#remember(platform, String(child.said("id")));
   }
 
   /** Ends a node as a crash would. */
@@ -105,11 +120,11 @@ export class Cluster {
     if (known === id) return;
     if (known !== undefined) {
       throw new Error(
-        `${platform} has another identity than before: remove ${this.#folder} to begin with a new ring`,
+        `${platform} has another identity than before: remove ${this.folder} to begin with a new ring`,
       );
     }
     this.plan.ids[platform] = id;
-    savePlan(join(this.#folder, PLAN_FILE), this.plan);
+    savePlan(join(this.folder, PLAN_FILE), this.plan);
   }
 
   /** Nobody is told of the end of a node that was asked to end. */

@@ -22,7 +22,7 @@ export async function startRing(cluster: Cluster, built: Built, say: (what: stri
     );
   }
   say("granting the names to those who serve them");
-  cluster.deploy(await makeDeployment(built, cluster.plan));
+  cluster.deploy(await makeDeployment(built.selfsame, cluster.plan, cluster.folder));
   say("starting wasmtime, which begins the ring");
   await cluster.start("wasmtime");
   say("starting Deno and workerd, which join it");

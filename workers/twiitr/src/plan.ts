@@ -1,5 +1,4 @@
-import { randomBytes } from "node:crypto";
-import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 
 import { freePort } from "./ports.ts";
@@ -10,11 +9,9 @@ export const PLATFORMS = ["wasmtime", "deno", "workerd"] as const;
 /** One of them. */
 export type Platform = (typeof PLATFORMS)[number];
 
-/** What is kept from one start to the next: where each node listens, who it is, and the owner of the names. */
+/** What is kept from one start to the next: where each node listens and who it is. */
 export type Plan = {
   network: string;
-  /** Secret seed of the owner of `handler` and `check`, made for this ring. */
-  ownerSeed: string;
   ports: Record<Platform, number>;
   /** Peer ids, once each node has made its identity. */
   ids: Partial<Record<Platform, string>>;
@@ -32,17 +29,15 @@ const WANTED_PORTS: Record<Platform, number> = { workerd: 8787, deno: 8788, wasm
 export async function loadPlan(file: string, network: string): Promise<Plan> {
   const kept = existsSync(file) ? readPlan(file) : undefined;
   const ports = await choosePorts(kept?.ports ?? WANTED_PORTS);
-  const ownerSeed = kept?.ownerSeed ?? randomBytes(32).toString("hex");
-  const plan = { network, ownerSeed, ports, ids: kept?.ids ?? {} };
+  const plan = { network, ports, ids: kept?.ids ?? {} };
   savePlan(file, plan);
   return plan;
 }
 
-/** Writes the plan; it holds a secret. */
+/** Writes the plan as a whole: a reader never sees half of it. */
 export function savePlan(file: string, plan: Plan): void {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-  writeFileSync(`${file}.new`, `${JSON.stringify(plan, undefined, 2)}\n`, { mode: 0o600 });
-  chmodSync(`${file}.new`, 0o600);
+  writeFileSync(`${file}.new`, `${JSON.stringify(plan, undefined, 2)}\n`);
   renameSync(`${file}.new`, file);
 }
 
@@ -56,7 +51,7 @@ async function choosePorts(wanted: Record<Platform, number>): Promise<Record<Pla
 function readPlan(file: string): Plan {
   try {
     const plan = JSON.parse(readFileSync(file, "utf8")) as Plan;
-    if (/^[0-9a-f]{64}$/.test(plan.ownerSeed) && plan.ports && plan.ids) return plan;
+    if (plan.ports && plan.ids) return plan;
   } catch {
     // Told below with the remedy.
   }

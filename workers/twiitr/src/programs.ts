@@ -36,7 +36,18 @@ const OWNED = "handler check";
 export function programOf(platform: Platform, start: Start): Program {
   mkdirSync(start.data, { recursive: true, mode: 0o700 });
   const { command, args, env } = PROGRAMS[platform](start);
-  return { name: platform, command, args, cwd: ROOT, env: { ...inherited(), ...env }, log: start.log };
+  // The host tells of each step; the others say one thing, when they are reached.
+  const isReady: Program["isReady"] = ({ event, url }) =>
+    platform === "wasmtime" ? event === "joined" : typeof url === "string";
+  return {
+    name: platform,
+    command,
+    args,
+    cwd: ROOT,
+    env: { ...inherited(), ...env },
+    log: start.log,
+    isReady,
+  };
 }
 
 type Command = { command: string; args: string[]; env: Record<string, string> };

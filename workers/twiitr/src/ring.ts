@@ -1,5 +1,5 @@
 import type { Cluster } from "./cluster.ts";
-import { PLATFORMS, type Platform } from "./plan.ts";
+import { PLATFORMS } from "./plan.ts";
 
 /** What a node answers at `/status`, as far as it is needed here. */
 export type NodeStatus = {
@@ -10,19 +10,8 @@ export type NodeStatus = {
   successors: { id: string }[];
 };
 
-/** How long a node may take to tell of itself. */
-const STATUS_TIMEOUT_MS = 2000;
 /** Between two looks. */
 const LOOK_MS = 100;
-
-/** Asks a node what it knows of itself and the ring. */
-export async function statusOf(cluster: Cluster, platform: Platform): Promise<NodeStatus> {
-  const response = await fetch(`${cluster.statusUrlOf(platform)}/status`, {
-    signal: AbortSignal.timeout(STATUS_TIMEOUT_MS),
-  });
-  if (!response.ok) throw new Error(`${platform} answers ${response.status}`);
-  return (await response.json()) as NodeStatus;
-}
 
 /**
  * What is wrong with the ring as its members see it, or nothing: each must have the member before it as predecessor
@@ -50,7 +39,7 @@ export async function untilCorrect(cluster: Cluster, timeoutMs: number): Promise
     const running = PLATFORMS.filter((platform) => cluster.isRunning(platform));
     const faults: string[] = [];
     const statuses: NodeStatus[] = [];
-    for (const asked of await Promise.allSettled(running.map((platform) => statusOf(cluster, platform)))) {
+    for (const asked of await Promise.allSettled(running.map((platform) => cluster.statusOf(platform)))) {
       if (asked.status === "fulfilled") statuses.push(asked.value);
       else faults.push(asked.reason instanceof Error ? asked.reason.message : String(asked.reason));
     }

@@ -8,24 +8,26 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Miniflare } from "miniflare";
 
+import { localWorker } from "./local-worker.ts";
+
 const [bundle, data, port, bindings] = process.argv.slice(2);
 if (!bundle || !data || !port || !bindings) {
   process.stderr.write("usage: workerd.ts BUNDLE-FOLDER DATA-FOLDER PORT BINDINGS-JSON\n");
   process.exit(2);
 }
 
-const miniflare = new Miniflare({
-  host: "127.0.0.1",
-  port: Number(port),
-  modules: [
-    { type: "ESModule", path: "index.js", contents: readFileSync(join(bundle, "index.js"), "utf8") },
-    { type: "CompiledWasm", path: "core.wasm", contents: readFileSync(join(bundle, "core.wasm")) },
-  ],
-  compatibilityDate: "2026-10-01",
-  bindings: JSON.parse(bindings) as Record<string, string>,
-  durableObjects: { NODE: { className: "Node", useSQLite: true } },
-  durableObjectsPersist: data,
-});
+const miniflare = new Miniflare(
+  localWorker({
+    modules: {
+      "index.js": readFileSync(join(bundle, "index.js"), "utf8"),
+      "core.wasm": new Uint8Array(readFileSync(join(bundle, "core.wasm"))),
+    },
+    port: Number(port),
+    bindings: JSON.parse(bindings) as Record<string, string>,
+    durableObjects: { NODE: "Node" },
+    data,
+  }),
+);
 
 const url = await miniflare.ready;
 const address = url.href.replace(/\/$/, "");

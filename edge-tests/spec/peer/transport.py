@@ -1,0 +1,124 @@
+"""docs/specification/transports.md: WebSocket and HTTPS POST, the side that dials."""
+
+import http.client
+import os
+import time
+from urllib.parse import urlsplit
+
+import websockets.sync.client
+from websockets.exceptions import ConnectionClosed
+
+from .codec import Malformed, Reader, field
+
+MAX_FRAME = 65_536
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
+
+
+class Closed(Exception):
+    """The path is closed."""
+
+
+def dial(address):
+    """Opens a path to an address without its fragment."""
+    scheme = urlsplit(address).scheme
+    if scheme in ("ws", "wss"):
+        return WebSocketPath(address)
+    if scheme in ("http", "https"):
+        return ExchangePath(address)
+    raise Closed(f"{scheme} cannot be dialled from here")
+
+
+def _with_path(address):
+    parts = urlsplit(address)
+    return parts._replace(fragment="", path="/.mesh" if parts.path in ("", "/") else parts.path)
+
+
+class WebSocketPath:
+    """One frame is one binary message."""
+
+    def __init__(self, address):
+        try:
+            self._socket = websockets.sync.client.connect(
+                _with_path(address).geturl(),
+                subprotocols=["selfsame.1"],
+                compression=None,
+                max_size=MAX_FRAME,
+                # The protocol has a keep-alive of its own, in text.
+                ping_interval=None,
+                proxy=None,
+            )
+        except Exception as error:
+            raise Closed(str(error)) from None
+        if self._socket.subprotocol != "selfsame.1":
+            self._socket.close()
+            raise Closed("the server does not speak selfsame.1")
+
+    def send(self, *frames):
+        try:
+            for frame in frames:
+                self._socket.send(frame)
+        except ConnectionClosed as error:
+            raise Closed(str(error)) from None
+
+    def receive(self, timeout_s):
+        """Frames that have come, at least one unless the time is over."""
+        try:
+            message = self._socket.recv(timeout=timeout_s)
+        except TimeoutError:
+            return []
+        except ConnectionClosed as error:
+            raise Closed(str(error)) from None
+        return [message] if isinstance(message, bytes) else []
+
+    def keep_alive(self, timeout_s):
+        """Sends the text of the keep-alive and gives the answer."""
+        self._socket.send("ping")
+        return self._socket.recv(timeout=timeout_s)
+
+    def close(self):
+        self._socket.close()
+
+
+class ExchangePath:
+    """Frames go as bodies of POSTs and come back as bodies of their answers, one POST at a time."""
+
+    def __init__(self, address):
+        url = _with_path(address)
+        self._target = url.path + (f"?{url.query}" if url.query else "")
+        make = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
+        self._connect = lambda: make(url.hostname, url.port, timeout=30)
+        self._token = os.urandom(16).hex()
+        self._received = []
+        self._pause_s = 0.0
+
+    def send(self, *frames):
+        self._pause_s = 0.0
+        self._post(b"".join(field(frame) for frame in frames))
+
+    def receive(self, timeout_s):
+        until = time.monotonic() + timeout_s
+        while not self._received and time.monotonic() < until:
+            time.sleep(min(self._pause_s, max(0.0, until - time.monotonic())))
+            self._post(b"")
+            self._pause_s = min(max(2 * self._pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
+        frames, self._received = self._received, []
+        return frames
+
+    def _post(self, body):
+        connection = self._connect()
+        headers = {"content-type": "application/selfsame", "selfsame-path": self._token}
+        try:
+            connection.request("POST", self._target, body, headers)
+            response = connection.getresponse()
+            if response.status != 200:
+                raise Closed(f"status {response.status}")
+            reader = Reader(response.read())
+            while reader.left:
+                self._received.append(reader.bytes())
+        except (OSError, http.client.HTTPException, Malformed) as error:
+            raise Closed(str(error)) from None
+        finally:
+            connection.close()
+
+    def close(self):
+        """There is no message for it: the other side closes the path after a while."""
