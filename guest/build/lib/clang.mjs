@@ -3,6 +3,7 @@
  * files in memory; `WASI_SDK_PATH` names another one on disk.
  */
 
+import { existsSync } from "node:fs";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import path from "node:path";
@@ -57,6 +58,11 @@ async function packagedCompiler() {
  */
 async function systemCompiler(sdk) {
   const clang = path.join(sdk, "bin/clang");
+  if (!existsSync(clang)) {
+    throw new Problem(
+      `WASI_SDK_PATH is ${sdk}, which holds no bin/clang: correct it, or unset it to use the pinned one`,
+    );
+  }
   const version = (await must(clang, ["--version"])).split("\n")[0] ?? "unknown";
   return {
     name: version,

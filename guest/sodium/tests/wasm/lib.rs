@@ -6,6 +6,8 @@ mod common;
 mod operation;
 #[path = "../common/random_source.rs"]
 mod random_source;
+#[path = "../refusals.rs"]
+mod refusals;
 
 use std::sync::Mutex;
 
@@ -55,6 +57,17 @@ pub extern "C" fn report() -> *const u8 {
 #[unsafe(no_mangle)]
 pub extern "C" fn report_len() -> u32 {
     REPORT.lock().expect("one thread").len() as u32
+}
+
+/// Runs one of the tests of refusals, which traps when it fails, and leaves its name as the report. Returns how many
+/// there are.
+// SAFETY: see `input`.
+#[unsafe(no_mangle)]
+pub extern "C" fn refuse(index: u32) -> u32 {
+    let (name, test) = refusals::ALL[index as usize];
+    *REPORT.lock().expect("one thread") = name.into();
+    test();
+    refusals::ALL.len() as u32
 }
 
 /// Repeats an operation, to be timed from outside; returns how many operations there are.

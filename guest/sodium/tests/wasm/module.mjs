@@ -10,6 +10,7 @@ import { buildSodium } from "../../../build/sodium.mjs";
  * @property {(pathLength: number) => number} run
  * @property {() => number} report
  * @property {() => number} report_len
+ * @property {(index: number) => number} refuse
  * @property {(operation: number, count: number) => number} repeat
  * @property {() => void} ask_for_randomness
  */
@@ -47,10 +48,17 @@ export function runFile(wasm, path, contents) {
   buffer.set(name);
   buffer.set(data, name.length);
   const passed = wasm.run(name.length) >>> 0;
-  const report = new Uint8Array(wasm.memory.buffer, wasm.report() >>> 0, wasm.report_len());
-  const text = new TextDecoder().decode(report);
+  const text = readReport(wasm);
   if (passed === UNREADABLE) {
     throw new Error(text);
   }
   return { passed, failures: text === "" ? [] : text.split("\n") };
+}
+
+/**
+ * @param {Exports} wasm
+ * @returns {string}
+ */
+export function readReport(wasm) {
+  return new TextDecoder().decode(new Uint8Array(wasm.memory.buffer, wasm.report() >>> 0, wasm.report_len()));
 }

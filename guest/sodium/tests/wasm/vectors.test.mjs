@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { before, describe, it } from "node:test";
 
-import { compileTestModule, instantiate, runFile } from "./module.mjs";
+import { compileTestModule, instantiate, readReport, runFile } from "./module.mjs";
 
 const folder = new URL("../vectors/", import.meta.url);
 
@@ -38,6 +38,24 @@ describe("test vectors in WebAssembly", () => {
       assert.deepEqual(failures, []);
       assert.equal(passed, CASES.get(file) ?? JSON.parse(contents).numberOfTests);
     });
+  }
+});
+
+it("what must be refused is refused", async (test) => {
+  const refuse = (/** @type {number} */ index) => {
+    const wasm = instantiate(module);
+    try {
+      const count = wasm.refuse(index);
+      return { name: readReport(wasm), count, error: undefined };
+    } catch (error) {
+      return { name: readReport(wasm), count: 0, error };
+    }
+  };
+  const { count } = refuse(0);
+  assert.equal(count, 11);
+  for (let index = 0; index < count; index++) {
+    const { name, error } = refuse(index);
+    await test.test(name, () => assert.equal(error, undefined));
   }
 });
 
