@@ -81,7 +81,11 @@ test("works take turns, and the order of the turns changes", async () => {
       return Promise.resolve(count * ns);
     },
   });
-  const samples = await interleave([work("a", 1e5), work("b", 2e5)], { rounds: 4, roundMs: 1 }, () => {});
+  const samples = await interleave(
+    [work("a", 1e5), work("b", 2e5)],
+    { rounds: 4, roundMs: 1, warmTurns: 1 },
+    () => {},
+  );
   assert.deepEqual(samples, [
     [1e5, 1e5, 1e5, 1e5],
     [2e5, 2e5, 2e5, 2e5],

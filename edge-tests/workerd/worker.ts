@@ -18,7 +18,7 @@ export class Node extends MeshNode<Env> {
     return {
       network: "edge-tests",
       seed: seedOf(name ?? ""),
-      address: `http://${name}.test/.mesh`,
+      address: [`ws://${name}.test/.mesh`, `http://${name}.test/.mesh`],
       bootstrap: BOOTSTRAPS[name ?? ""],
       ownerSeed: OWNER_SEED,
       allowPrivate: true,

@@ -8,8 +8,10 @@
 //! ```
 //! Every runtime replays the same script; a transcript that differs in one byte is a bug.
 
-use std::collections::BTreeMap;
-use std::error::Error;
+extern crate alloc;
+
+use alloc::collections::BTreeMap;
+use core::error::Error;
 use std::process::ExitCode;
 use std::{env, fs};
 
@@ -67,7 +69,12 @@ impl Player {
         let memory = instance
             .get_memory(&mut store, "memory")
             .ok_or("the core exports no memory")?;
-        Ok(Self { store, instance, memory, handles: BTreeMap::new() })
+        Ok(Self {
+            store,
+            instance,
+            memory,
+            handles: BTreeMap::new(),
+        })
     }
 
     fn run(&mut self, operation: u8, slot: u8, payload: &[u8]) -> Result<Vec<u8>, Box<dyn Error>> {
@@ -93,8 +100,7 @@ impl Player {
             }
             3 => {
                 let handle = self.handle(slot)?;
-                self.export::<u32, ()>("destroy")?
-                    .call(&mut self.store, handle)?;
+                self.export::<u32, ()>("destroy")?.call(&mut self.store, handle)?;
                 Vec::new()
             }
             4 | 5 => {
@@ -126,10 +132,16 @@ impl Player {
     /// Copies what a header `{pointer u32, length u32}` names.
     fn read(&self, header: u32) -> Result<Vec<u8>, Box<dyn Error>> {
         let memory = self.memory.data(&self.store);
-        let mut reader = Reader::new(memory.get(header as usize..).ok_or("a header outside of memory")?);
+        let mut reader = Reader::new(
+            memory
+                .get(header as usize..)
+                .ok_or("a header outside of memory")?,
+        );
         let (ptr, len): (u32, u32) = (reader.field()?, reader.field()?);
         let end = ptr as usize + len as usize;
-        let bytes = memory.get(ptr as usize..end).ok_or("an answer outside of memory")?;
+        let bytes = memory
+            .get(ptr as usize..end)
+            .ok_or("an answer outside of memory")?;
         Ok(bytes.to_vec())
     }
 }

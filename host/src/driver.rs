@@ -110,6 +110,8 @@ struct Driver {
     /// What has to be repeated when the core is started anew.
     lasting: Vec<(Effect, Item)>,
     stopped: bool,
+    /// Why the node as a whole cannot go on.
+    broken: Option<Error>,
 }
 
 /// A command that is under way
@@ -155,6 +157,7 @@ impl Driver {
             serial: 0,
             lasting: Vec::new(),
             stopped: false,
+            broken: None,
         };
         Ok((driver, completions))
     }
@@ -208,10 +211,14 @@ impl Driver {
         self.step()?;
         let mut arrived = Vec::with_capacity(BATCH);
         loop {
-            if self.ready
-                && let Some(started) = started.take()
-            {
-                _ = started.send(Ok(()));
+            if let Some(error) = self.broken.take() {
+                tracing::error!(%error, "the node cannot go on");
+                // Whoever started the node may have gone away meanwhile.
+                _ = started.take().map(|started| started.send(Err(error)));
+                return Ok(());
+            }
+            if self.ready {
+                _ = started.take().map(|started| started.send(Ok(())));
             }
             tokio::select! {
                 Some(completion) = completions.recv() => self.complete(completion),
@@ -329,7 +336,7 @@ fn new_core(module: &CoreModule, config: &mut Config) -> Result<Core, Error> {
     config.entropy.zeroize();
     match created {
         Ok(()) => Ok(core),
-        Err(CoreError::Refused) => Err(Error::code_only(Code::BadConfig)),
+        Err(CoreError::Refused) => Err(Error::from_code(Code::BadConfig)),
         Err(error) => Err(error.into()),
     }
 }

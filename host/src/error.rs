@@ -57,6 +57,8 @@ impl Error {
 
     pub(crate) fn core(code: u16, detail: &str) -> Self {
         match Code::from_u16(code) {
+            // A detail that repeats the text of the code adds nothing.
+            Some(code) if detail == code.text() => Self::from_code(code),
             Some(code) => Self::Core {
                 code,
                 detail: detail.into(),
@@ -65,7 +67,9 @@ impl Error {
         }
     }
 
-    pub(crate) fn code_only(code: Code) -> Self {
+    /// The error of a code, without a detail.
+    #[must_use]
+    pub fn from_code(code: Code) -> Self {
         Self::Core {
             code,
             detail: String::new(),
@@ -81,7 +85,7 @@ impl Error {
 
     /// The core answered in a way that this host does not know.
     pub(crate) fn version_skew() -> Self {
-        Self::code_only(Code::BadInput)
+        Self::from_code(Code::BadInput)
     }
 }
 

@@ -120,7 +120,7 @@ async fn try_fetch(
         may_have_arrived: true,
     })?;
     let malformed = |_| Failure {
-        error: Error::code_only(Code::BadMessage),
+        error: Error::from_code(Code::BadMessage),
         may_have_arrived: true,
     };
     let response = response_of(&head).map_err(malformed)?;
@@ -139,14 +139,14 @@ async fn send(mut outlet: Outlet, body: AnyBody) {
 
 /// Reads the head of an answer; returns the bytes of the body that came with it.
 async fn receive_head(inlet: &mut Inlet) -> Result<(ResponseHead, Bytes), Error> {
-    let malformed = |_| Error::code_only(Code::BadMessage);
+    let malformed = |_| Error::from_code(Code::BadMessage);
     let mut bytes = BytesMut::new();
     loop {
         match inlet.next().await {
             Some(Ok(data)) => bytes.extend_from_slice(&data),
             // Bytes of an answer were seen, so the request is not sent again, whatever the cause.
             Some(Err(error)) if bytes.is_empty() => return Err(error),
-            Some(Err(_)) | None => return Err(Error::code_only(Code::BadMessage)),
+            Some(Err(_)) | None => return Err(Error::from_code(Code::BadMessage)),
         }
         if let Some((head, len)) = ResponseHead::decode(&bytes).map_err(malformed)? {
             debug_assert!(len <= MAX_HEAD + 4, "the codec bounds a head");

@@ -49,6 +49,9 @@ pub use event::Event;
 mod fetch;
 mod file;
 
+#[cfg(feature = "json")]
+pub mod json;
+
 mod keys;
 pub use keys::{Grant, Granted, OwnerKey, PeerId, Seed};
 

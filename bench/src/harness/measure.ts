@@ -10,25 +10,29 @@ export interface Effort {
   readonly rounds: number;
   /** About how long one turn lasts. */
   readonly roundMs: number;
+  /** Turns before the first round: engines that compile while they run get faster for about a second. */
+  readonly warmTurns: number;
 }
 
 /** The effort of a full run and of `--quick`. */
-export const FULL: Effort = { rounds: 21, roundMs: 250 };
-export const QUICK: Effort = { rounds: 5, roundMs: 60 };
+export const FULL: Effort = { rounds: 21, roundMs: 250, warmTurns: 6 };
+export const QUICK: Effort = { rounds: 5, roundMs: 60, warmTurns: 2 };
 
 /** Repetitions grow by at most this factor while they are calibrated, because the first ones are still cold. */
 const GROWTH = 8;
 
 /** How many repetitions fill a turn; the first one also pays for the preparation and does not count. */
-async function calibrate(work: Work, roundMs: number): Promise<number> {
+async function calibrate(work: Work, { roundMs, warmTurns }: Effort): Promise<number> {
   const target = roundMs * 1e6;
   await work.run(1);
   let count = 1;
-  for (;;) {
+  for (let turns = 0; turns < warmTurns; ) {
     const took = await work.run(count);
-    if (took >= target / 2) return Math.max(1, Math.round((count * target) / took));
-    count = Math.max(count + 1, Math.round(count * Math.min(GROWTH, target / took)));
+    if (took >= target / 2) turns += 1;
+    const scaled = count * Math.min(GROWTH, target / Math.max(1, took));
+    count = Math.max(1, Math.round(took >= target / 2 ? scaled : Math.max(count + 1, scaled)));
   }
+  return count;
 }
 
 /**
@@ -43,7 +47,7 @@ export async function interleave(
   const counts: number[] = [];
   for (const work of works) {
     progress(`warming up: ${work.name}`);
-    counts.push(await calibrate(work, effort.roundMs));
+    counts.push(await calibrate(work, effort));
   }
   const samples: number[][] = works.map(() => []);
   for (let round = 0; round < effort.rounds; round += 1) {

@@ -1,8 +1,8 @@
 import { generateKeyPair } from "@libp2p/crypto/keys";
-import type { Logger, PeerId, StreamMessageEvent, Upgrader } from "@libp2p/interface";
+import type { Logger, MultiaddrConnection, PeerId, StreamMessageEvent, Upgrader } from "@libp2p/interface";
 import { noise } from "@libp2p/noise";
 import { peerIdFromPrivateKey } from "@libp2p/peer-id";
-import { AbstractMultiaddrConnection } from "@libp2p/utils";
+import { AbstractMultiaddrConnection, multiaddrConnectionPair } from "@libp2p/utils";
 import { multiaddr } from "@multiformats/multiaddr";
 
 import type { Task } from "../boundary/tasks.ts";
@@ -39,6 +39,9 @@ class Wire extends AbstractMultiaddrConnection {
   async sendClose(): Promise<void> {}
 }
 
+/** Both ends of a connection. */
+type Ends = readonly [outbound: MultiaddrConnection, inbound: MultiaddrConnection];
+
 interface Peer {
   readonly id: PeerId;
   readonly noise: ReturnType<ReturnType<typeof noise>>;
@@ -53,8 +56,7 @@ async function peer(): Promise<Peer> {
   return { id, noise: noise()(components) };
 }
 
-async function connect(initiator: Peer, responder: Peer) {
-  const [left, right] = Wire.pair();
+async function connect(initiator: Peer, responder: Peer, [left, right]: Ends) {
   const skip = { skipStreamMuxerNegotiation: true };
   const [outbound, inbound] = await Promise.all([
     initiator.noise.secureOutbound(left, { ...skip, remotePeer: responder.id }),
@@ -68,13 +70,38 @@ export async function handshakes(): Promise<Task> {
   const initiator = await peer();
   const responder = await peer();
   return async (count) => {
-    for (let done = 0; done < count; done += 1) await connect(initiator, responder);
+    for (let done = 0; done < count; done += 1) await connect(initiator, responder, Wire.pair());
   };
 }
 
-/** Messages of js-libp2p noise, each sealed by one side and opened by the other before the next one. */
-export async function messages(length: number): Promise<Task> {
-  const { outbound, inbound } = await connect(await peer(), await peer());
+/**
+ * Messages over the connection pair that js-libp2p itself offers for use in memory. Like its transports it delivers
+ * later, so each message is awaited before the next one is sent.
+ */
+export async function awaitedMessages(length: number): Promise<Task> {
+  const { outbound, inbound } = await connect(await peer(), await peer(), multiaddrConnectionPair());
+  const payload = new Uint8Array(length).fill(7);
+  let missing = 0;
+  let arrived = () => {};
+  inbound.addEventListener("message", (event: StreamMessageEvent) => {
+    missing -= event.data.byteLength;
+    if (missing === 0) arrived();
+  });
+  return async (count) => {
+    for (let done = 0; done < count; done += 1) {
+      missing = length;
+      const arrival = new Promise<void>((resolve) => {
+        arrived = resolve;
+      });
+      outbound.send(payload);
+      await arrival;
+    }
+  };
+}
+
+/** Messages over a wire that delivers before `send` returns, as no transport of js-libp2p does: the most it can do. */
+export async function synchronousMessages(length: number): Promise<Task> {
+  const { outbound, inbound } = await connect(await peer(), await peer(), Wire.pair());
   const payload = new Uint8Array(length).fill(7);
   let received = 0;
   inbound.addEventListener("message", (event: StreamMessageEvent) => {

@@ -5,7 +5,7 @@ import process from "node:process";
 import { memoryOfNodes } from "../boundary/memory.ts";
 import { Pair } from "../boundary/pair.ts";
 import { boundaryTask, compileTask, repeat, type Task } from "../boundary/tasks.ts";
-import { handshakes, messages } from "./libp2p.ts";
+import { awaitedMessages, handshakes, synchronousMessages } from "./libp2p.ts";
 import { type Answering, serveLines } from "./lines.ts";
 import { primitive } from "./primitives.ts";
 
@@ -34,9 +34,10 @@ async function make(name: string): Promise<Task | Answering> {
       return repeat(() => pair.message(length));
     }
     case "primitive":
-      return primitive(primitivesPath, detail);
+      return primitive(primitivesPath, detail, Number(size));
     case "libp2p":
-      return detail === "handshake" ? handshakes() : messages(Number(size));
+      if (detail === "handshake") return handshakes();
+      return detail === "channel" ? awaitedMessages(Number(size)) : synchronousMessages(Number(size));
     default:
       throw new Error(`no task ${name}`);
   }

@@ -20,11 +20,11 @@ fn sessions(entropy: u8) -> (Session, Session) {
     );
     let mut random = Random::new(&[entropy; 32]);
     let initiator = Initiator::new(&alice, &mut random, Some(bob.id()), 11);
-    let frame: [u8; INITIATION_BYTES] = initiator.initiation().try_into().unwrap();
-    let responder = Responder::new(&bob, &mut random, &frame, 22).unwrap();
-    let (secrets, confirmation) = initiator.finish(&alice, responder.response()).unwrap();
+    let frame: [u8; INITIATION_BYTES] = initiator.initiation().try_into().expect("the length of m1");
+    let responder = Responder::new(&bob, &mut random, &frame, 22).expect("a sound m1");
+    let (secrets, confirmation) = initiator.finish(&alice, responder.response()).expect("a sound m2");
     let a = Session::new(secrets, Side::Initiator, confirmation.peer_index(), NOW);
-    let confirmed = responder.finish(&bob, &confirmation.seal(&alice, &[])).unwrap();
+    let confirmed = responder.finish(&bob, &confirmation.seal(&alice, &[])).expect("a sound m3");
     (
         a,
         Session::new(confirmed.secrets, Side::Responder, responder.peer_index(), NOW),
@@ -35,7 +35,7 @@ fn seal(session: &mut Session, now_ms: u64, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     session
         .seal(now_ms, &mut out, |out| out.extend_from_slice(payload))
-        .unwrap();
+        .expect("a small payload");
     out
 }
 

@@ -244,22 +244,9 @@ fn one_path_holds_few_half_open_handshakes() {
 
 /// m1 with a key of its own, as an attacker makes it.
 fn fresh_initiation(round: u32, target: PeerId) -> Vec<u8> {
-    let mut random = Random::new(&[7; 32]);
-    random.reseed(
-        &[
-            round.to_le_bytes(),
-            [1; 4],
-            [2; 4],
-            [3; 4],
-            [4; 4],
-            [5; 4],
-            [6; 4],
-            [7; 4],
-        ]
-        .concat()
-        .try_into()
-        .unwrap(),
-    );
+    let mut entropy = [7; 32];
+    entropy[..4].copy_from_slice(&round.to_le_bytes());
+    let mut random = Random::new(&entropy);
     let identity = Identity::of_peer(&[9; 32], NetworkId::open("twiitr"));
     Initiator::new(&identity, &mut random, Some(target), round + 1)
         .initiation()

@@ -192,6 +192,10 @@ impl Driver {
     }
 
     fn fail(&mut self, tag: u32, error: Error) {
+        if tag == 0 {
+            self.broken = Some(error);
+            return;
+        }
         if let Some(Pending { waiter, effect, item }) = self.pending.remove(&tag) {
             if matches!(waiter, Waiter::Driver) && error.is_unreachable() {
                 self.repeat_later(effect, item);
@@ -208,7 +212,9 @@ impl Driver {
             .unwrap_or(0);
         let error = Error::core(code, "");
         tracing::debug!(input, %error, "the core refused an input");
-        self.fail(tag, error);
+        if tag != 0 {
+            self.fail(tag, error);
+        }
     }
 
     fn event(&mut self, event: EventKind, body: &[u8]) {
@@ -233,7 +239,13 @@ impl Driver {
 }
 
 fn log(level: LogLevel, code: u16, path: u32, text: &str) {
-    let code = Code::from_u16(code).map_or("", Code::name);
+    let code = Code::from_u16(code);
+    let text = if text.is_empty() {
+        code.map_or("", Code::text)
+    } else {
+        text
+    };
+    let code = code.map_or("", Code::name);
     match level {
         LogLevel::Debug => tracing::debug!(target: "selfsame::core", code, path, "{text}"),
         LogLevel::Info => tracing::info!(target: "selfsame::core", code, path, "{text}"),

@@ -1,9 +1,10 @@
-//! The cryptographic primitives of one handshake, callable one by one in WebAssembly.
+//! The cryptographic primitives of a handshake and of a message, callable one by one in WebAssembly.
 //!
 //! Each export does its work `count` times with a seed that changes every time, and returns a byte that depends on
-//! all of it, so that nothing can be left out. Their sum is the floor under the time of a handshake in WebAssembly.
+//! all of it, so that nothing can be left out. Their sum is the floor under what the core needs in WebAssembly.
 #![expect(unsafe_code, reason = "exports have names that the linker must keep")]
 
+use selfsame_sodium::aead;
 use selfsame_sodium::sign::{SigningKey, verify};
 use selfsame_sodium::xwing;
 
@@ -61,4 +62,17 @@ pub extern "C" fn sign_verify(count: u32) -> u32 {
     let signature = key.sign(&STATEMENT);
     let public = key.public();
     fold(count, |_| u8::from(verify(&signature, &STATEMENT, &public)))
+}
+
+/// Messages of `len` bytes, sealed and opened again with ChaCha20-Poly1305.
+#[unsafe(no_mangle)]
+pub extern "C" fn aead_messages(count: u32, len: usize) -> u32 {
+    let key = aead::Key::new([7; 32]);
+    let mut message = vec![7; len];
+    fold(count, |number| {
+        let nonce = seed(number);
+        let tag = aead::seal_in_place(&key, &nonce, &STATEMENT, &mut message);
+        aead::open_in_place(&key, &nonce, &STATEMENT, &mut message, &tag).expect("an honest message");
+        message[0]
+    })
 }

@@ -9,8 +9,9 @@ use super::lookup::Owner;
 use super::message::Request;
 use super::position::distance;
 use super::walk::Purpose;
-use super::{Action, Call, Context, Phase, Ring};
+use super::{Action, Call, Context, Phase, RENEW_RECORD_MS, Ring};
 use crate::identity::PeerId;
+use crate::record::NodeRecord;
 
 /// Members that a leaf attaches to: one may die.
 pub(super) const RELAYS: usize = 2;
@@ -60,11 +61,12 @@ impl Attach {
         self.command.take()
     }
 
-    pub(super) fn take_leaf(&mut self, peer: PeerId) -> Result<bool, Code> {
+    pub(super) fn take_leaf(&mut self, peer: PeerId) -> Result<(), Code> {
         if self.leaves.len() >= MAX_LEAVES && !self.leaves.contains(&peer) {
             return Err(Code::TooManySessions);
         }
-        Ok(self.leaves.insert(peer))
+        self.leaves.insert(peer);
+        Ok(())
     }
 
     /// Says whether it was attached.
@@ -148,7 +150,9 @@ impl Ring {
     pub(super) fn attach_failed(&mut self, cx: &mut Context<'_>, peer: PeerId) {
         self.attach.asking.remove(&peer);
         self.attach.tried.insert(peer);
-        if self.phase != Phase::Out {
+        if self.attach.is_relay(&peer) && self.phase == Phase::In {
+            self.relay_gone(cx, peer);
+        } else if self.phase != Phase::Out {
             self.fill_relays(cx);
         }
     }
@@ -177,16 +181,32 @@ impl Ring {
     /// A relay's session ended: another one takes its place.
     pub(super) fn relay_gone(&mut self, cx: &mut Context<'_>, peer: PeerId) {
         self.attach.relays.retain(|relay| *relay != peer);
-        self.attach.tried = [peer].into();
+        self.attach.tried.insert(peer);
         self.relays_changed(cx);
         self.fill_relays(cx);
     }
 
-    /// Part of each round of a leaf.
+    /// Part of each round of a leaf: enough relays, and records on both sides that do not expire.
     pub(super) fn keep_relays(&mut self, cx: &mut Context<'_>) {
-        if self.attach.relays.len() < RELAYS {
+        let soon_ms = cx.now_ms.saturating_add(RENEW_RECORD_MS / 2);
+        let is_fresh = |peer: &PeerId| {
+            self.book
+                .get(peer)
+                .is_some_and(|record| record.expiry_ms() > soon_ms)
+        };
+        if self.attach.relays.len() < RELAYS || !self.attach.relays.iter().all(is_fresh) {
             self.attach.tried.clear();
             self.look_for_members(cx);
+        }
+        let before_ms = self.own.as_ref().map(NodeRecord::sequence_ms);
+        let own = self.own_record(cx).clone();
+        if before_ms != Some(own.sequence_ms()) {
+            for peer in self.attach.relays.clone() {
+                let request = Request::Attach {
+                    record: own.encoded(),
+                };
+                self.call(peer, Call::Attach, &request, ATTACH_TIMEOUT_MS);
+            }
         }
     }
 

@@ -30,8 +30,8 @@ const MAX_NEWCOMERS: usize = 256;
 const MAX_REMEMBERED: usize = 8;
 /// Most members after its successor that a newcomer is told of.
 const MAX_FALLBACKS: usize = 3;
-/// Rounds between two looks into what may be another ring.
-const MERGE_EVERY: u64 = 4;
+/// Rounds, on average, between two looks into what may be another ring.
+const MERGE_EVERY: usize = 4;
 /// Most merges at a time.
 const MAX_MERGES: usize = 4;
 
@@ -40,8 +40,6 @@ struct Joining {
     command: Option<u32>,
     /// Who was asked and has not answered.
     outstanding: BTreeSet<PeerId>,
-    /// Whether this node is a ring of one if nobody answers.
-    may_be_alone: bool,
     /// Members to begin with if the nearest one does not answer, the nearest last.
     candidates: Vec<PeerId>,
 }
@@ -51,7 +49,6 @@ struct Joining {
 pub(super) struct Maintenance {
     pub(super) next_round_ms: u64,
     interval_ms: u64,
-    rounds: u64,
     joining: Joining,
     newcomers: BTreeMap<u64, PeerId>,
     updating: BTreeSet<PeerId>,
@@ -65,7 +62,6 @@ impl Maintenance {
         Self {
             next_round_ms: u64::MAX,
             interval_ms: FAST_MS,
-            rounds: 0,
             joining: Joining::default(),
             newcomers: BTreeMap::new(),
             updating: BTreeSet::new(),
@@ -99,7 +95,7 @@ impl Maintenance {
 impl Ring {
     /// Joins the ring through bootstraps with which sessions exist; without any, as a ring of one.
     pub fn join(&mut self, cx: &mut Context<'_>, command: u32, bootstraps: Vec<PeerId>) {
-        if self.phase == Phase::In {
+        if self.phase == Phase::In && (bootstraps.is_empty() || !self.is_alone()) {
             self.done(command);
             return;
         }
@@ -109,18 +105,16 @@ impl Ring {
         }
         self.depart_now(cx);
         self.phase = Phase::Joining;
-        self.forget_neighbours_without_record();
         if !self.is_member() {
             self.join_as_leaf(cx, command, bootstraps);
             return;
         }
-        if bootstraps.is_empty() && self.routing.successor().is_none() {
+        if bootstraps.is_empty() {
             self.maintenance.joining.command = Some(command);
             self.joined(cx);
             self.look_for_others(cx);
             return;
         }
-        let may_be_alone = bootstraps.is_empty();
         let mut asked: BTreeSet<PeerId> = bootstraps.into_iter().collect();
         let remembered = self.known_members();
         asked.extend(remembered.into_iter().take(MAX_REMEMBERED));
@@ -128,7 +122,6 @@ impl Ring {
         self.maintenance.joining = Joining {
             command: Some(command),
             outstanding: asked.clone(),
-            may_be_alone,
             candidates: Vec::new(),
         };
         let record = self.own_bytes(cx);
@@ -137,11 +130,26 @@ impl Ring {
             // The bootstrap looks the place up before it answers.
             self.call(*peer, Call::Join, &request, 3 * ANSWER_TIMEOUT_MS);
         }
-        // One that was here before takes up its place: its neighbours may still be there.
-        if self.routing.successor().is_some() {
-            self.stabilise(cx);
-        }
         self.go_on_joining(cx);
+    }
+
+    /// Whether this member knows no other one in its ring, or this leaf no member.
+    fn is_alone(&self) -> bool {
+        self.routing.successor().is_none()
+            && self.routing.predecessor().is_none()
+            && self.attach.relays().is_empty()
+    }
+
+    /// Takes up the place on the ring that the store tells of, as if no time had passed: a node that sleeps between two
+    /// requests must not answer as if it were alone. Whoever is gone is found out by the round that follows at once.
+    pub(super) fn resume(&mut self, now_ms: u64) {
+        self.phase = Phase::In;
+        self.maintenance.next_round_ms = now_ms;
+        self.maintenance.interval_ms = self.settings.idle_ms;
+        self.maintenance.predecessor_heard_ms = now_ms;
+        self.assume_mirrored();
+        self.publisher.resume();
+        self.actions.push_back(Action::Changed);
     }
 
     /// Members of which a record is known and nothing bad.
@@ -220,7 +228,7 @@ impl Ring {
             return;
         }
         // Somebody else joined through this node in the meantime: then there is a ring.
-        if self.routing.predecessor().is_some() || self.maintenance.joining.may_be_alone {
+        if self.routing.predecessor().is_some() {
             self.joined(cx);
             return;
         }
@@ -254,11 +262,11 @@ impl Ring {
     pub(super) fn round(&mut self, cx: &mut Context<'_>) {
         self.routing.forget_dead(cx.now_ms);
         self.book.expire(cx.now_ms);
+        self.forget_neighbours_without_record();
         self.expire_objects(cx.now_ms);
         let interval_ms = self.maintenance.interval_ms;
         self.maintenance.next_round_ms = cx.now_ms.saturating_add(interval_ms);
         self.maintenance.interval_ms = interval_ms.saturating_mul(2).min(self.settings.idle_ms.max(1));
-        self.maintenance.rounds += 1;
         if self.phase != Phase::In {
             self.maintenance.next_round_ms = u64::MAX;
             return;
@@ -267,7 +275,8 @@ impl Ring {
             self.stabilise(cx);
             self.doubt_predecessor(cx, self.settings.idle_ms.saturating_mul(3) / 2);
             self.fix_finger(cx);
-            if self.maintenance.rounds.is_multiple_of(MERGE_EVERY) {
+            // At random, so that a node that starts anew for each round does it too.
+            if cx.random.below(MERGE_EVERY) == 0 {
                 self.look_for_others(cx);
             }
             self.sync_mirrors();
@@ -317,6 +326,7 @@ impl Ring {
         if !self.serves() {
             return;
         }
+        self.meet_members(cx, &[updated.record]);
         let named = self.meet_members(cx, updated.predecessor.as_slice());
         let list = self.meet_members(cx, &updated.successors);
         let old = self.routing.successor();
@@ -413,6 +423,9 @@ impl Ring {
     /// A session with a peer is established.
     pub fn peer_connected(&mut self, cx: &mut Context<'_>, peer: PeerId) {
         self.heard(cx, peer);
+        if self.phase == Phase::In && self.is_member() && self.is_alone() {
+            self.merge_through(cx, peer);
+        }
     }
 
     /// The last session with a peer ended.
@@ -527,7 +540,9 @@ impl Ring {
         }
     }
 
-    pub(super) fn take_hint(&mut self, cx: &mut Context<'_>, hint: &[&[u8]]) {
+    /// Takes members that a neighbour tells of; from anybody else, they would be a way to make this node dial.
+    pub(super) fn take_hint(&mut self, cx: &mut Context<'_>, from: &PeerId, hint: &[&[u8]]) {
+        let hint = if self.routing.contains(from) { hint } else { &[] };
         for bytes in hint {
             if let Ok(record) = self.verify_record(bytes, cx.now_ms) {
                 self.meet_stranger(cx, record);

@@ -18,7 +18,7 @@
 //!          / [responsible: record / null, closer: nodes, successors: nodes, predecessor: record / null,
 //!             entries]                           ; find-node, find; responsible: the one who answers, if it is
 //!          / [nodes]                             ; join
-//!          / [predecessor: record / null, successors: nodes, entries]         ; update
+//!          / [record, predecessor: record / null, successors: nodes, entries] ; update; the answerer's record first
 //!
 //! id = bytes .size 32
 //! record = bytes .cbor node-record
@@ -108,6 +108,8 @@ pub(crate) struct Hop<'a> {
 /// A response to an update
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Updated<'a> {
+    /// Record of the one who answers: those before it learn its newest only from itself.
+    pub(crate) record: &'a [u8],
     pub(crate) predecessor: Option<&'a [u8]>,
     pub(crate) successors: Vec<&'a [u8]>,
     pub(crate) entries: Vec<EntryBytes<'a>>,
@@ -244,7 +246,7 @@ impl<'a> Updated<'a> {
     /// The encoding.
     pub(crate) fn encode(&self) -> Vec<u8> {
         response(|encoder| {
-            encoder.array(3);
+            encoder.array(4).bytes(self.record);
             encode_option(encoder, self.predecessor);
             encode_nodes(encoder, &self.successors);
             encode_entries(encoder, &self.entries);
@@ -254,8 +256,9 @@ impl<'a> Updated<'a> {
     /// Reads a response to `update`.
     pub(crate) fn decode(bytes: &'a [u8]) -> Result<Self, Refusal> {
         read_response(bytes, |decoder| {
-            decoder.array_of(3)?;
+            decoder.array_of(4)?;
             Ok(Self {
+                record: decoder.bytes(MAX_RECORD_BYTES)?,
                 predecessor: decode_option(decoder)?,
                 successors: decode_nodes(decoder)?,
                 entries: decode_entries(decoder)?,

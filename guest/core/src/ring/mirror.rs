@@ -71,6 +71,12 @@ impl Ring {
         self.mirrors.targets = targets;
     }
 
+    /// After a restart the mirrors have what they had.
+    pub(super) fn assume_mirrored(&mut self) {
+        self.mirrors.start = self.routing.range_start();
+        self.mirrors.targets = self.mirror_peers();
+    }
+
     /// What a new predecessor, or one that asks, is responsible for from now on: all that is outside the own range.
     pub(super) fn keys_for_predecessor(&self, predecessor: PeerId) -> Vec<Key> {
         self.objects.keys_in(&self.me().0, &predecessor.0)

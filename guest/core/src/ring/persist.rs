@@ -1,10 +1,12 @@
-//! What survives a restart: neighbours, remembered members, attached leaves and the object table.
+//! What survives a restart: neighbours, remembered members, attached leaves, the object table, and what is published.
 //!
 //! ```cddl
 //! ; ring/route/ + id               node-record
 //! ; ring/leaf/ + id                node-record
 //! ; ring/object/ + object + publisher   entry
+//! ; ring/published/ + object       published
 //! ; ring/neighbours                neighbours
+//! published = [association: bytes .cbor association, holder: id]
 //! neighbours = [predecessor: id / null, successors: [0*16 id]]
 //! ```
 
@@ -17,12 +19,14 @@ use selfsame_codec::{Code, Malformed};
 use super::message::{MAX_NODES, entry_from_bytes, entry_to_bytes};
 use super::objects::Key;
 use super::{Action, Context, Ring};
+use crate::association::{Association, MAX_ASSOCIATION_BYTES, ObjectId};
 use crate::identity::PeerId;
 use crate::record::NodeRecord;
 
 const ROUTE: &[u8] = b"ring/route/";
 const LEAF: &[u8] = b"ring/leaf/";
 const OBJECT: &[u8] = b"ring/object/";
+const PUBLISHED: &[u8] = b"ring/published/";
 const NEIGHBOURS: &[u8] = b"ring/neighbours";
 
 /// Most members remembered over a restart: the neighbourhood, the fingers, and some for a bad day.
@@ -46,13 +50,15 @@ impl Ring {
     /// [`Code::StoreCorrupt`] when it does not decode.
     pub fn load(&mut self, cx: &mut Context<'_>, key: &[u8], value: &[u8]) -> Result<(), Code> {
         let loaded = if key == NEIGHBOURS {
-            self.load_neighbours(value).map_err(|_| Code::StoreCorrupt)
+            self.load_neighbours(cx, value).map_err(|_| Code::StoreCorrupt)
         } else if key.starts_with(ROUTE) {
             self.load_route(cx, key, value)
         } else if key.starts_with(LEAF) {
             self.load_leaf(cx, key, value)
         } else if key.starts_with(OBJECT) {
             self.load_object(cx, key, value)
+        } else if key.starts_with(PUBLISHED) {
+            self.load_published(cx, key, value)
         } else {
             Err(Code::StoreCorrupt)
         };
@@ -101,7 +107,7 @@ impl Ring {
         self.objects.insert(&association, &record).map(|_| ())
     }
 
-    fn load_neighbours(&mut self, value: &[u8]) -> Result<(), Malformed> {
+    fn load_neighbours(&mut self, cx: &Context<'_>, value: &[u8]) -> Result<(), Malformed> {
         let mut decoder = Decoder::new(value);
         decoder.array_of(2)?;
         let predecessor = if decoder.null() {
@@ -119,10 +125,38 @@ impl Ring {
             self.routing.adopt_successor(*first, rest);
         }
         self.persisted.neighbours = value.to_vec();
+        if self.is_member() {
+            self.resume(cx.now_ms);
+        }
         Ok(())
     }
 
-    /// Takes loaded neighbours out again whose records have expired.
+    fn load_published(&mut self, cx: &Context<'_>, key: &[u8], value: &[u8]) -> Result<(), Code> {
+        let (bytes, holder) = read_published(value).map_err(|_| Code::StoreCorrupt)?;
+        let association = Association::decode_verified(bytes, &self.settings.network, cx.now_ms)?;
+        if association.publisher() != self.me() || published_key(&association.object()) != key {
+            return Err(Code::StoreCorrupt);
+        }
+        self.publisher.restore(association, holder);
+        Ok(())
+    }
+
+    /// Keeps what was stored at a holder, so that a restart does not have to store it anew.
+    pub(super) fn put_published(&mut self, association: &Association, holder: &PeerId) {
+        let mut value = Vec::new();
+        Encoder::new(&mut value)
+            .array(2)
+            .bytes(association.encoded())
+            .bytes(&holder.0);
+        self.put(published_key(&association.object()), value);
+    }
+
+    pub(super) fn delete_published(&mut self, object: &ObjectId) {
+        let key = published_key(object);
+        self.actions.push_back(Action::Delete { key });
+    }
+
+    /// Takes neighbours out whose records have expired: nobody could dial them.
     pub(super) fn forget_neighbours_without_record(&mut self) {
         for peer in self.routing.all() {
             if self.book.get(&peer).is_none() {
@@ -229,6 +263,18 @@ impl Ring {
             key: NEIGHBOURS.to_vec(),
         });
     }
+}
+
+fn read_published(value: &[u8]) -> Result<(&[u8], PeerId), Malformed> {
+    let mut decoder = Decoder::new(value);
+    decoder.array_of(2)?;
+    let published = (decoder.bytes(MAX_ASSOCIATION_BYTES)?, PeerId(decoder.fixed()?));
+    decoder.finish()?;
+    Ok(published)
+}
+
+fn published_key(object: &ObjectId) -> Vec<u8> {
+    [PUBLISHED, &object.0].concat()
 }
 
 fn object_key(key: &Key) -> Vec<u8> {

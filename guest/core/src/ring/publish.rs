@@ -64,6 +64,8 @@ struct Place {
     holder: Option<PeerId>,
     tries: u32,
     error: Code,
+    /// Sequence of the association that the store has.
+    kept_sequence_ms: Option<u64>,
 }
 
 /// What this node publishes
@@ -76,6 +78,8 @@ pub(super) struct Publisher {
     check_at_ms: u64,
     check_soon_at_ms: Option<u64>,
     is_ready: bool,
+    /// What an earlier start published and where it was stored, until the application publishes it again.
+    restored: BTreeMap<ObjectId, (Association, PeerId)>,
 }
 
 impl Publisher {
@@ -103,6 +107,17 @@ impl Publisher {
         };
         let soon = self.check_soon_at_ms.filter(|_| !self.places.is_empty());
         next.into_iter().chain(soon).min().unwrap_or(u64::MAX)
+    }
+
+    /// The node is in the ring as it was before.
+    pub(super) fn resume(&mut self) {
+        self.is_ready = true;
+    }
+
+    /// Takes what an earlier start published.
+    pub(super) fn restore(&mut self, association: Association, holder: PeerId) {
+        self.last_sequence_ms = self.last_sequence_ms.max(association.validity().sequence_ms);
+        self.restored.insert(association.object(), (association, holder));
     }
 
     fn active(&self) -> usize {
@@ -144,6 +159,7 @@ impl Ring {
             None => Vec::new(),
         };
         commands.push(command);
+        let is_stored = self.take_restored(cx, &key, &service);
         self.publisher.names.insert(
             key.clone(),
             Name {
@@ -153,8 +169,47 @@ impl Ring {
                 is_announced: false,
             },
         );
-        self.sign(cx, Some(&key));
-        self.tick_publisher(cx);
+        if is_stored {
+            self.settle(&key);
+        } else {
+            self.sign(cx, Some(&key));
+            self.tick_publisher(cx);
+        }
+    }
+
+    /// Whether an earlier start published exactly this not long ago; then its places are taken as they are.
+    fn take_restored(&mut self, cx: &Context<'_>, key: &NameKey, service: &Service) -> bool {
+        let objects = (0..=service.replicas)
+            .map(|r| ObjectId::of(&self.settings.network, key.0.as_ref(), &key.1, r))
+            .collect::<Vec<ObjectId>>();
+        let refresh_at_ms = |association: &Association| association.validity().not_before_ms + REFRESH_MS;
+        let is_current = |object: &ObjectId| {
+            let restored = self.publisher.restored.get(object);
+            restored.is_some_and(|(association, _)| {
+                is_leaf_of(association.leaf(), service) && cx.now_ms < refresh_at_ms(association)
+            })
+        };
+        if !objects.iter().all(is_current) {
+            return false;
+        }
+        if self.publisher.names.is_empty() {
+            self.publisher.refresh_at_ms = u64::MAX;
+            self.publisher.check_at_ms = cx.now_ms.saturating_add(CHECK_MS);
+        }
+        for object in &objects {
+            if let Some((association, holder)) = self.publisher.restored.remove(object) {
+                let due_ms = refresh_at_ms(&association);
+                self.publisher.refresh_at_ms = self.publisher.refresh_at_ms.min(due_ms);
+                self.place(cx.now_ms, key.clone(), association);
+                if let Some(place) = self.publisher.places.get_mut(object) {
+                    place.kept_sequence_ms = Some(place.association.validity().sequence_ms);
+                    place.state = State::Stored;
+                    place.was_stored = true;
+                    place.holder = Some(holder);
+                }
+            }
+        }
+        true
     }
 
     fn check_service(&self, cx: &Context<'_>, service: &Service) -> Result<(), Code> {
@@ -254,6 +309,7 @@ impl Ring {
                 holder,
                 tries: 0,
                 error: Code::NoRoute,
+                kept_sequence_ms: None,
             },
         );
     }
@@ -380,11 +436,18 @@ impl Ring {
         if place.state != State::Storing {
             return;
         }
+        let is_known = place.kept_sequence_ms == Some(place.association.validity().sequence_ms);
         place.state = State::Stored;
         place.was_stored = true;
         place.holder = Some(holder);
         place.tries = 0;
-        let name = place.name.clone();
+        place.kept_sequence_ms = Some(place.association.validity().sequence_ms);
+        let (name, association) = (place.name.clone(), place.association.clone());
+        if association.leaf().withdrawn {
+            self.delete_published(&object);
+        } else if !is_known {
+            self.put_published(&association, &holder);
+        }
         self.settle(&name);
         self.tick_publisher(cx);
     }
@@ -459,11 +522,24 @@ impl Ring {
                 None => {}
             }
         }
+        publisher
+            .places
+            .keys()
+            .for_each(|object| self.delete_published(object));
         let commands = publisher.names.into_values().flat_map(|name| name.commands);
         commands.for_each(|command| self.fail(command, Code::Cancelled));
         self.publisher.last_sequence_ms = publisher.last_sequence_ms;
         told
     }
+}
+
+/// Whether a leaf says what the service says.
+fn is_leaf_of(leaf: &Leaf, service: &Service) -> bool {
+    !leaf.withdrawn
+        && leaf.owner == service.owner
+        && leaf.grant == service.grant
+        && leaf.version == service.version
+        && leaf.weight == service.weight
 }
 
 fn store_message(association: &Association, record: &[u8]) -> Vec<u8> {

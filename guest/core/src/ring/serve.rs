@@ -56,7 +56,7 @@ impl Ring {
             return Err(Code::NotMember);
         }
         match request {
-            Request::Ping { hint } => self.take_hint(cx, &hint),
+            Request::Ping { hint } => self.take_hint(cx, &from, &hint),
             Request::FindNode { target } => return Ok(Some(self.hop(cx, &target, None))),
             Request::Find { object, held } => return Ok(Some(self.hop(cx, &object, Some(held)))),
             Request::Store { entry } => self.serve_store(cx, from, &entry)?,
@@ -87,9 +87,8 @@ impl Ring {
             }
             Request::Attach { record } => {
                 self.record_of_sender(cx, from, record, Role::Leaf)?;
-                if self.attach.take_leaf(from)? {
-                    self.put_leaf(&from);
-                }
+                self.attach.take_leaf(from)?;
+                self.put_leaf(&from);
             }
             Request::Detach => {
                 if self.attach.drop_leaf(&from) {
@@ -159,9 +158,11 @@ impl Ring {
         } else {
             Vec::new()
         };
+        let own = self.own_bytes(cx);
         let follower = self.routing.follower_of(&from);
         let named = follower.or_else(|| self.routing.predecessor());
         let updated = Updated {
+            record: &own,
             predecessor: named
                 .and_then(|peer| self.book.get(&peer))
                 .map(NodeRecord::encoded),

@@ -1,6 +1,8 @@
 //! The ring after members crash, leave, come back, or are cut off.
 
-use crate::network::{Network, Outcome, START_MS};
+use selfsame_codec::Role;
+
+use crate::network::{Network, Outcome, START_MS, service};
 
 #[test]
 fn the_ring_closes_after_any_one_member_crashes() {
@@ -177,7 +179,7 @@ fn joins_and_crashes_at_random_end_in_one_ring() {
 fn an_idle_member_wakes_once_an_interval_and_writes_nothing() {
     let mut net = Network::new(900);
     for node in 0..3 {
-        net.add_with(selfsame_codec::Role::Member, |settings| settings.idle_ms = 60_000);
+        net.add_with(Role::Member, |settings| settings.idle_ms = 60_000);
         let bootstraps: Vec<usize> = if node == 0 { Vec::new() } else { vec![0] };
         assert_eq!(net.join(node, &bootstraps), Outcome::Done);
     }
@@ -194,4 +196,60 @@ fn an_idle_member_wakes_once_an_interval_and_writes_nothing() {
         "{} requests",
         net.requests - requests
     );
+}
+
+#[test]
+fn a_member_that_sleeps_between_rounds_costs_one_round_and_no_writes() {
+    let mut net = Network::new(1000);
+    for node in 0..3 {
+        net.add_with(Role::Member, |settings| settings.idle_ms = 60_000);
+        let bootstraps: Vec<usize> = if node == 0 { Vec::new() } else { vec![0] };
+        assert_eq!(net.join(node, &bootstraps), Outcome::Done);
+    }
+    let publish = |net: &mut Network| {
+        let outcome = net.outcome(1, |ring, cx, command| {
+            ring.publish(cx, command, service("check", 1))
+        });
+        assert_eq!(outcome, Outcome::Done);
+    };
+    publish(&mut net);
+    net.run_for(200_000);
+    let writes = |net: &Network| -> usize { net.nodes.iter().map(|node| node.writes).sum() };
+    let before = (writes(&net), net.requests);
+    for _ in 0..10 {
+        // Its memory is gone, and the application does at each start what it did at the first.
+        net.forget(1);
+        assert!(net.nodes[1].ring.is_joined());
+        assert_eq!(net.join(1, &[0]), Outcome::Done);
+        publish(&mut net);
+        net.run_for(60_000);
+        assert_eq!(net.fault(16), None);
+    }
+    assert_eq!(writes(&net), before.0);
+    let requests = net.requests - before.1;
+    assert!(requests <= 3 * 10 * 3, "{requests} requests in ten minutes");
+}
+
+#[test]
+fn records_are_renewed_before_they_expire() {
+    let mut net = Network::new(1100);
+    for node in 0..20 {
+        net.add_with(Role::Member, |settings| settings.idle_ms = 600_000);
+        let bootstraps: Vec<usize> = if node == 0 { Vec::new() } else { vec![0] };
+        assert_eq!(net.join(node, &bootstraps), Outcome::Done);
+    }
+    let leaf = net.add_with(Role::Leaf, |settings| settings.idle_ms = 600_000);
+    assert_eq!(net.join(leaf, &[0]), Outcome::Done);
+    let id = net.id(leaf);
+    net.run_for(72 * 3_600_000);
+    assert_eq!(net.fault(16), None);
+    assert_eq!(net.nodes[leaf].ring.relays().len(), 2);
+    let relays = net.members();
+    let relays = relays
+        .iter()
+        .filter(|node| net.nodes[**node].ring.relays_for(&id));
+    for relay in relays.copied().collect::<Vec<usize>>() {
+        let record = net.nodes[relay].ring.record_of(&id).expect("the leaf's record");
+        assert!(record.is_current(net.now_ms));
+    }
 }

@@ -327,18 +327,30 @@ fn oversized_truncated_and_random_requests_are_refused() {
 #[test]
 fn a_named_successor_counts_only_when_it_answers_itself() {
     let mut net = Network::ring_of(11, 4);
-    // Somebody names members that do not exist, in every gap of the ring.
+    // A member names others that do not exist, in every gap of the ring.
     for seed in 10..40 {
         let ghost = record_at(&stranger(seed), net.now_ms);
         let hint = encoded(|encoder| _ = encoder.array(2).uint(0).array(1).bytes(ghost.encoded()));
         for node in 0..4 {
-            let peer = stranger(1).id();
-            assert_eq!(ask(&mut net, node, peer, &hint), None);
+            let member = net.id((node + 1) % 4);
+            assert_eq!(ask(&mut net, node, member, &hint), None);
         }
     }
     assert_eq!(net.fault(16), None);
     net.run_for(60_000);
     assert_eq!(net.fault(16), None);
+}
+
+#[test]
+fn nobody_but_a_neighbour_makes_a_member_dial() {
+    let mut net = Network::ring_of(16, 4);
+    let ghost = record_at(&stranger(1), net.now_ms);
+    let hint = encoded(|encoder| _ = encoder.array(2).uint(0).array(1).bytes(ghost.encoded()));
+    assert_eq!(ask(&mut net, 0, stranger(2).id(), &hint), None);
+    assert!(net.nodes[0].ring.record_of(&ghost.id()).is_none());
+    let member = net.id(1);
+    assert_eq!(ask(&mut net, 0, member, &hint), None);
+    assert!(net.nodes[0].ring.record_of(&ghost.id()).is_some());
 }
 
 /// A response to a lookup: not responsible, these members closer and these after.

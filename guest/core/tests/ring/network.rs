@@ -71,6 +71,9 @@ enum Event {
     },
 }
 
+/// What a node answers in place of its real answer, if anything
+type Forge = Box<dyn FnMut(usize, &[u8]) -> Option<Vec<u8>>>;
+
 pub(crate) struct Network {
     pub(crate) seed: u64,
     pub(crate) now_ms: u64,
@@ -91,7 +94,7 @@ pub(crate) struct Network {
     walls: BTreeSet<(usize, usize)>,
     outside: Option<Vec<u8>>,
     /// Answers forged in place of those of a node.
-    pub(crate) forge: Option<Box<dyn FnMut(usize, &[u8]) -> Option<Vec<u8>>>>,
+    pub(crate) forge: Option<Forge>,
 }
 
 impl Network {
@@ -438,15 +441,21 @@ impl Network {
 
     /// Starts a node that crashed, from its store or without it.
     pub(crate) fn restart(&mut self, node: usize, keep_store: bool) {
-        let this = &mut self.nodes[node];
-        this.ring = Ring::new(this.settings.clone());
-        this.is_alive = true;
+        self.nodes[node].is_alive = true;
         if !keep_store {
-            this.store.clear();
+            self.nodes[node].store.clear();
         }
         for peer in 0..self.nodes.len() {
             self.nodes[peer].sessions.remove(&node);
         }
+        self.forget(node);
+    }
+
+    /// Takes a node's memory away; its store and sessions stay, as when it sleeps.
+    pub(crate) fn forget(&mut self, node: usize) {
+        let this = &mut self.nodes[node];
+        this.ring = Ring::new(this.settings.clone());
+        self.open_calls.retain(|(of, _)| *of != node);
         let store = self.nodes[node].store.clone();
         self.with(node, |ring, cx| {
             for (key, value) in &store {

@@ -185,7 +185,7 @@ impl Net {
         self.hosts[index].up = false;
         self.flights
             .retain(|flight| flight.from != index && flight.to != index);
-        for (_, (peer, path)) in std::mem::take(&mut self.hosts[index].paths) {
+        for (_, (peer, path)) in core::mem::take(&mut self.hosts[index].paths) {
             self.hosts[peer].paths.remove(&path);
             self.step(peer, &[Input::PathClosed { path }]);
         }
@@ -193,7 +193,7 @@ impl Net {
 
     pub fn restart(&mut self, index: usize) {
         let config = self.hosts[index].config.clone();
-        let store = std::mem::take(&mut self.hosts[index].store);
+        let store = core::mem::take(&mut self.hosts[index].store);
         self.hosts[index] = self.host(config, store);
         self.step(index, &[]);
     }
@@ -438,7 +438,7 @@ impl Net {
     }
 
     pub fn take_seen(&mut self, index: usize) -> Vec<Seen> {
-        std::mem::take(&mut self.hosts[index].seen)
+        core::mem::take(&mut self.hosts[index].seen)
     }
 
     pub fn logged(&self, index: usize, code: Code) -> usize {
