@@ -159,19 +159,21 @@ def read_response(body):
 class Hop:
     """An answer to find-node or find, records verified; what does not verify is left out."""
 
-    def __init__(self, result, net, now_ms, allow_private):
-        expect(is_list(result, 5) and type(result[0]) is bool)
-        expect(is_list(result[1], 0, 16) and is_list(result[2], 0, 16) and type(result[4]) is list)
-        self.responsible = result[0]
+    def __init__(self, peer, result, net, now_ms, allow_private):
+        expect(is_list(result, 5) and is_list(result[1], 0, 16) and is_list(result[2], 0, 16))
+        expect(type(result[4]) is list)
         read = lambda items: _members(items, net, now_ms, allow_private)
-        self.closer, self.successors = read(result[1]), read(result[2])
-        self.predecessor = next(iter(read([] if result[3] is None else [result[3]])), None)
+        one = lambda item: next(iter(read([] if item is None else [item])), None)
+        own = one(result[0])
+        self.responsible = own is not None and own.id == peer
+        self.closer, self.successors, self.predecessor = read(result[1]), read(result[2]), one(result[3])
         self.entries = result[4]
 
 
 def _members(items, net, now_ms, allow_private):
     members = []
     for item in items:
+        expect(type(item) is bytes)
         try:
             record = NodeRecord(item, net, now_ms)
         except Refused:
@@ -220,7 +222,7 @@ class Seeker:
         now_ms = time.time_ns() // 1_000_000
         try:
             body = self._ask(peer, record, encode([2, target, held]))
-            return Hop(read_response(body), self.net, now_ms, self._allow_private)
+            return Hop(peer, read_response(body), self.net, now_ms, self._allow_private)
         except Exception as error:
             if isinstance(error, (AssertionError, NameError, TypeError)):
                 raise

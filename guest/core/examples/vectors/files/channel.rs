@@ -120,7 +120,9 @@ fn refused_packets() -> Json {
     let second = seal(&mut alice, NOW, &ping);
     let mut mirror = pair().1;
     seal(&mut mirror, NOW, &ping);
-    let reflected = seal(&mut mirror, NOW, &ping);
+    let mut reflected = seal(&mut mirror, NOW, &ping);
+    // So that it finds the session at all.
+    reflected[4..8].copy_from_slice(&INDEXES.1.to_le_bytes());
     let change = |at: usize, value: u8| {
         let mut packet = second.clone();
         packet[at] = value;
