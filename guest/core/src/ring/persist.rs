@@ -1,6 +1,7 @@
 //! What survives a restart: neighbours, remembered members, attached leaves, the object table, and what is published.
 //!
 //! ```cddl
+//! ; ring/own                       node-record
 //! ; ring/route/ + id               node-record
 //! ; ring/leaf/ + id                node-record
 //! ; ring/object/ + object + publisher   entry
@@ -23,6 +24,7 @@ use crate::association::{Association, MAX_ASSOCIATION_BYTES, ObjectId};
 use crate::identity::PeerId;
 use crate::record::NodeRecord;
 
+const OWN: &[u8] = b"ring/own";
 const ROUTE: &[u8] = b"ring/route/";
 const LEAF: &[u8] = b"ring/leaf/";
 const OBJECT: &[u8] = b"ring/object/";
@@ -51,6 +53,8 @@ impl Ring {
     pub fn load(&mut self, cx: &mut Context<'_>, key: &[u8], value: &[u8]) -> Result<(), Code> {
         let loaded = if key == NEIGHBOURS {
             self.load_neighbours(cx, value).map_err(|_| Code::StoreCorrupt)
+        } else if key == OWN {
+            self.load_own(cx, value)
         } else if key.starts_with(ROUTE) {
             self.load_route(cx, key, value)
         } else if key.starts_with(LEAF) {
@@ -82,6 +86,23 @@ impl Ring {
         } else {
             Err(Code::StoreCorrupt)
         }
+    }
+
+    /// Takes the own record up again if it still says what is true: others would have to write down a new one.
+    fn load_own(&mut self, cx: &Context<'_>, value: &[u8]) -> Result<(), Code> {
+        let record = self.load_record(cx, &self.me().0, value)?;
+        let settings = &self.settings;
+        let is_same = record.role() == settings.role
+            && record.addresses() == settings.addresses
+            && record.domain() == settings.domain;
+        if is_same {
+            self.own = Some(record);
+        }
+        Ok(())
+    }
+
+    pub(super) fn put_own(&mut self, record: &NodeRecord) {
+        self.put(OWN.to_vec(), record.encoded().to_vec());
     }
 
     fn load_route(&mut self, cx: &Context<'_>, key: &[u8], value: &[u8]) -> Result<(), Code> {
