@@ -187,7 +187,8 @@ export class Driver implements PathHost {
     signal: AbortSignal | null | undefined,
   ): Promise<Uint8Array | MeshStream> {
     signal?.throwIfAborted();
-    await this.#ready.promise;
+    // A core that is ready gets the command at once: the order of calls is the order of commands.
+    if (!this.#isReady) await this.#ready.promise;
     signal?.throwIfAborted();
     const tag = this.#nextTag;
     this.#nextTag = tag === MAX_TAG ? 1 : tag + 1;

@@ -81,6 +81,16 @@ export interface PublishOptions {
   readonly replicas?: number | undefined;
 }
 
+/** A name, who answers to it, and how it is published. */
+export interface Service {
+  /** The name. */
+  readonly name: string;
+  /** Answers its requests. */
+  readonly handler: Handler;
+  /** How it is published. */
+  readonly options?: PublishOptions;
+}
+
 /** What `status()` tells. */
 export interface MeshStatus extends CoreStatus {
   /** Random for each start of the node: another one means that its memory was lost in between. */
@@ -231,27 +241,42 @@ export class Mesh implements AsyncDisposable {
 
   /** Answers the requests to a name and publishes it. */
   async serve(name: string, handler: Handler, options: PublishOptions = {}): Promise<void> {
-    checkName(name);
-    if (typeof handler !== "function") throw new MeshError("BadConfig", "a handler is a function");
-    const before = this.#handlers.get(name);
-    this.#handlers.set(name, handler);
-    try {
-      await this.publish(name, options);
-    } catch (error) {
-      if (before === undefined) this.#handlers.delete(name);
-      else this.#handlers.set(name, before);
-      throw error;
-    }
+    const { published } = await this.announce([{ name, handler, options }]);
+    await published;
   }
 
   /** Publishes this node as a provider of a name. */
   async publish(name: string, options: PublishOptions = {}): Promise<void> {
     const grant = await this.#grantOf(checkName(name), options);
-    const { replicas = DEFAULT_REPLICAS, weight = DEFAULT_WEIGHT, version = "" } = options;
-    checkInteger("replicas", replicas, MAX_REPLICAS);
-    checkInteger("weight", weight, MAX_WEIGHT);
-    await this.#driver.command((tag) => ({ type: "Publish", tag, grant, name, replicas, version, weight }));
-    this.#published.set(name, options);
+    await this.#publishGranted(name, options, grant);
+  }
+
+  /**
+   * Serves several names. Resolves when the core takes calls to them, which it does before they are published; the
+   * promise in the result resolves when they are.
+   */
+  async announce(services: readonly Service[]): Promise<{ published: Promise<void> }> {
+    const granted = await Promise.all(
+      services.map(async ({ name, handler, options = {} }) => {
+        if (typeof handler !== "function") throw new MeshError("BadConfig", "a handler is a function");
+        return { name, handler, options, grant: await this.#grantOf(checkName(name), options) };
+      }),
+    );
+    const commands = granted.map(async ({ name, handler, options, grant }) => {
+      const before = this.#handlers.get(name);
+      this.#handlers.set(name, handler);
+      try {
+        await this.#publishGranted(name, options, grant);
+      } catch (error) {
+        if (before === undefined) this.#handlers.delete(name);
+        else this.#handlers.set(name, before);
+        throw error;
+      }
+    });
+    const published = Promise.all(commands).then(() => undefined);
+    // Whoever waits hears of a failure; nobody may be waiting.
+    published.catch(() => undefined);
+    return { published };
   }
 
   /** Stops publishing and serving a name. */
@@ -347,6 +372,21 @@ export class Mesh implements AsyncDisposable {
     return call(this.#driver, target, request);
   }
 
+  async #publishGranted(name: string, options: PublishOptions, grant: Uint8Array): Promise<void> {
+    const { replicas = DEFAULT_REPLICAS, weight = DEFAULT_WEIGHT, version = "" } = options;
+    checkInteger("replicas", replicas, MAX_REPLICAS);
+    checkInteger("weight", weight, MAX_WEIGHT);
+    const before = this.#published.get(name);
+    this.#published.set(name, options);
+    try {
+      await this.#driver.command((tag) => ({ type: "Publish", tag, grant, name, replicas, version, weight }));
+    } catch (error) {
+      if (before === undefined) this.#published.delete(name);
+      else this.#published.set(name, before);
+      throw error;
+    }
+  }
+
   #serve(stream: MeshStream): void {
     const handler = this.#handlers.get(stream.service);
     if (handler === undefined) return stream.reset(new MeshError("NoService").code);
@@ -414,8 +454,11 @@ export class Mesh implements AsyncDisposable {
   async #restore(): Promise<void> {
     if (!this.#isJoined) return;
     try {
+      const names = [...this.#published].map(([name, options]) => this.publish(name, options));
+      const published = Promise.all(names);
+      published.catch(() => undefined);
       await this.join(Number.POSITIVE_INFINITY);
-      for (const [name, options] of this.#published) await this.publish(name, options);
+      await published;
     } catch (error) {
       this.#logger.log(
         "error",

@@ -19,6 +19,7 @@ export class AlarmTimer implements WakeTimer {
   readonly #wake: () => void;
   readonly #onError: (error: unknown) => void;
   #due_ms = Number.POSITIVE_INFINITY;
+  #retry_ms = Number.POSITIVE_INFINITY;
   #alarm_ms = Number.POSITIVE_INFINITY;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -39,8 +40,15 @@ export class AlarmTimer implements WakeTimer {
     this.#alarm_ms = alarm_ms ?? Number.POSITIVE_INFINITY;
   }
 
+  /** Asks for an alarm at this time beside what the core wants. */
+  retry(at_ms: number): void {
+    this.#retry_ms = at_ms;
+    this.arrange();
+  }
+
   /** The alarm has fired. */
   fired(): void {
+    this.#retry_ms = Number.POSITIVE_INFINITY;
     this.#alarm_ms = Number.POSITIVE_INFINITY;
   }
 
@@ -59,8 +67,9 @@ export class AlarmTimer implements WakeTimer {
   arrange(): void {
     if (this.#timer !== undefined) clearTimeout(this.#timer);
     this.#timer = undefined;
-    if (this.#due_ms === Number.POSITIVE_INFINITY) return;
-    const ahead_ms = Math.max(this.#due_ms - Date.now(), 0);
+    const due_ms = Math.min(this.#due_ms, this.#retry_ms);
+    if (due_ms === Number.POSITIVE_INFINITY) return;
+    const ahead_ms = Math.max(due_ms - Date.now(), 0);
     if (ahead_ms < LEAST_ALARM_MS && !this.#activity.isIdle) {
       this.#timer = setTimeout(() => {
         this.#timer = undefined;
@@ -69,9 +78,9 @@ export class AlarmTimer implements WakeTimer {
       return;
     }
     // An earlier alarm comes to the same: the core then says when it wants the next one.
-    if (this.#alarm_ms <= this.#due_ms) return;
-    this.#alarm_ms = this.#due_ms;
-    const at_ms = Math.max(Math.ceil(this.#due_ms), Date.now() + LEAST_AHEAD_MS);
+    if (this.#alarm_ms <= due_ms) return;
+    this.#alarm_ms = due_ms;
+    const at_ms = Math.max(Math.ceil(due_ms), Date.now() + LEAST_AHEAD_MS);
     this.#storage.setAlarm(at_ms).catch((error: unknown) => {
       this.#alarm_ms = Number.POSITIVE_INFINITY;
       this.#onError(error);

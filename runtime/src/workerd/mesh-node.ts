@@ -9,6 +9,7 @@ import type {
   NameOptions,
   Platform,
   PublishOptions,
+  Service,
 } from "../driver/mesh.ts";
 import { Mesh } from "../driver/mesh.ts";
 import type { NodeOptions } from "../driver/options.ts";
@@ -73,7 +74,6 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
   /** Accepts peers: WebSockets and POSTs at `/.mesh`. */
   override async fetch(request: Request): Promise<Response> {
     return this.#during(async ({ sockets, exchange }) => {
-      this.#joined().catch(() => undefined);
       const isUpgrade = request.headers.get("upgrade")?.toLowerCase() === "websocket";
       return isUpgrade ? sockets.accept(request) : exchange.handle(request, remoteOf(request));
     });
@@ -97,20 +97,20 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
   /** The core's wake-up time has come. */
   override async alarm(): Promise<void> {
     this.#timer?.fired();
-    await this.#during(async ({ mesh, exchange }) => {
-      exchange.sweep();
-      mesh.flush();
-      await this.#joined().catch(() => undefined);
+    await this.#during(async (node) => {
+      node.exchange.sweep();
+      node.mesh.flush();
+      await this.#joined(node).catch(() => undefined);
     });
   }
 
   /** Sends a request into the mesh. For the Worker that holds the binding; nothing public leads here. */
   async call(request: Request, options: CallOptions = {}): Promise<CallResult> {
     try {
-      return await this.#during(async ({ mesh }) => {
-        await this.#joined();
+      return await this.#during(async (node) => {
+        await this.#joined(node);
         const { unowned, owner, peer } = options;
-        return { response: await mesh.fetch(request, { unowned, owner, peer } satisfies FetchInit) };
+        return { response: await node.mesh.fetch(request, { unowned, owner, peer } satisfies FetchInit) };
       });
     } catch (error) {
       const { code, message } =
@@ -121,17 +121,17 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
 
   /** Finds who serves a name. */
   async find(name: string, options: NameOptions = {}): Promise<Provider[]> {
-    return this.#during(async ({ mesh }) => {
-      await this.#joined();
-      return mesh.find(name, options);
+    return this.#during(async (node) => {
+      await this.#joined(node);
+      return node.mesh.find(name, options);
     });
   }
 
   /** What the node knows of itself and the ring. */
   async status(): Promise<MeshStatus> {
-    return this.#during(async ({ mesh }) => {
-      await this.#joined().catch(() => undefined);
-      return mesh.status();
+    return this.#during(async (node) => {
+      await this.#joined(node).catch(() => undefined);
+      return node.mesh.status();
     });
   }
 
@@ -171,7 +171,7 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
   }
 
   async #open(): Promise<RunningNode> {
-    const { grants: _, dial, ...options } = this.options(this.env);
+    const { grants = {}, dial, ...options } = this.options(this.env);
     const alarm_ms = await this.ctx.storage.getAlarm();
     const platform: Platform = {
       module: () => core,
@@ -187,36 +187,51 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
       context: { env: this.env, waitUntil: (promise) => this.ctx.waitUntil(promise) },
     };
     const mesh = await Mesh.open(options, durableObject(this.ctx.storage), platform, []);
+    // The frame that woke the object may call a service: the core must know them all before it sees the frame.
+    const { published } = await mesh.announce(this.#announced(grants));
     const sockets = new Sockets(this.ctx, mesh.paths);
     sockets.resume();
-    return { mesh, sockets, exchange: new ExchangeAcceptor(mesh.paths, this.#activity) };
+    this.#join(mesh, published);
+    return { mesh, published, sockets, exchange: new ExchangeAcceptor(mesh.paths, this.#activity) };
   }
 
-  /** Resolves when the node has joined and published its services. A failure is tried again with a later event. */
-  #joined(): Promise<void> {
-    this.#joining ??= this.#join().catch(async (error: unknown) => {
-      this.#joining = undefined;
-      console.warn(`selfsame: the node could not join: ${error instanceof Error ? error.message : error}`);
-      const alarm_ms = await this.ctx.storage.getAlarm();
-      if (alarm_ms === null) await this.ctx.storage.setAlarm(Date.now() + REJOIN_MS);
-      throw error;
-    });
-    return this.#joining;
+  /** Joins the ring; a failure is tried again by the next alarm. */
+  #join(mesh: Mesh, published: Promise<void>): void {
+    const done = this.#activity.begin();
+    this.#joining = (async () => {
+      try {
+        await mesh.join(0);
+        await published.catch((error: unknown) => {
+          console.error(
+            `selfsame: a service could not be published: ${error instanceof Error ? error.message : error}`,
+          );
+        });
+      } catch (error) {
+        this.#joining = undefined;
+        console.warn(`selfsame: the node could not join: ${error instanceof Error ? error.message : error}`);
+        this.#timer?.retry(Date.now() + REJOIN_MS);
+        throw error;
+      } finally {
+        done();
+      }
+    })();
+    // Whoever needs the ring hears of a failure; nobody may be waiting.
+    this.#joining.catch(() => undefined);
   }
 
-  async #join(): Promise<void> {
-    const { mesh } = await this.#running();
-    await mesh.join(0);
-    const { grants = {} } = this.options(this.env);
-    for (const [name, service] of Object.entries(this.services)) {
+  /** Resolves when the node has joined and published its services; begins again after a failure. */
+  async #joined({ mesh, published }: RunningNode): Promise<void> {
+    if (this.#joining === undefined) this.#join(mesh, published);
+    await this.#joining;
+  }
+
+  #announced(grants: NonNullable<MeshNodeOptions["grants"]>): Service[] {
+    return Object.entries(this.services).map(([name, service]) => {
       const { entrypoint, ...options } = typeof service === "string" ? { entrypoint: service } : service;
       const grant = grants[name];
-      await mesh.serve(
-        name,
-        this.#entrypoint(entrypoint),
-        grant === undefined ? options : { grant, ...options },
-      );
-    }
+      const granted = grant === undefined ? options : { grant, ...options };
+      return { name, handler: this.#entrypoint(entrypoint), options: granted };
+    });
   }
 
   /** A handler that hands requests to an entrypoint of this Worker, with the caller where no header can forge it. */
@@ -241,6 +256,8 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
 
 interface RunningNode {
   readonly mesh: Mesh;
+  /** Resolves when its services are published. */
+  readonly published: Promise<void>;
   readonly sockets: Sockets;
   readonly exchange: ExchangeAcceptor;
 }
