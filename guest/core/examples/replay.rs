@@ -42,7 +42,8 @@ fn replay(script: &[u8]) -> Result<Vec<u8>, String> {
     let mut nodes = BTreeMap::new();
     let mut transcript = Vec::new();
     while !reader.is_empty() {
-        let (operation, slot, payload) = record(&mut reader).map_err(|_| "the script ends within a record")?;
+        let (operation, slot, payload) =
+            record(&mut reader).map_err(|_| "the script ends within a record")?;
         answer(&mut nodes, operation, slot, payload)?
             .as_slice()
             .write(&mut transcript);
@@ -54,7 +55,12 @@ fn record<'a>(reader: &mut Reader<'a>) -> Result<(u8, u8, &'a [u8]), Malformed> 
     Ok((reader.field()?, reader.field()?, reader.field()?))
 }
 
-fn answer(nodes: &mut BTreeMap<u8, Node>, operation: u8, slot: u8, payload: &[u8]) -> Result<Vec<u8>, String> {
+fn answer(
+    nodes: &mut BTreeMap<u8, Node>,
+    operation: u8,
+    slot: u8,
+    payload: &[u8],
+) -> Result<Vec<u8>, String> {
     match operation {
         1 => {
             let node = Node::new(payload);

@@ -149,9 +149,105 @@ impl<K: Ord, V> Map<K, V> {
         self.entries.into_iter().map(|(_, value)| value)
     }
 
+    /// Entries in order of their keys, their values to be changed.
+    pub(crate) fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (&K, &mut V)> {
+        self.entries.iter_mut().map(|(key, value)| (&*key, value))
+    }
+
+    /// Keys in order, taken out.
+    pub(crate) fn into_keys(self) -> impl DoubleEndedIterator<Item = K> {
+        self.entries.into_iter().map(|(key, _)| key)
+    }
+
+    /// Removes all entries.
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+    }
+
     /// Keeps the entries for which `keep` holds.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&K, &mut V) -> bool) {
         self.entries.retain_mut(|(key, value)| keep(key, value));
+    }
+}
+
+impl<K: Ord, V> FromIterator<(K, V)> for Map<K, V> {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
+        let mut map = Self::new();
+        for (key, value) in entries {
+            map.insert(key, value);
+        }
+        map
+    }
+}
+
+/// Values in order, each once
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Set<K> {
+    values: Map<K, ()>,
+}
+
+impl<K> Default for Set<K> {
+    fn default() -> Self {
+        Self {
+            values: Map::default(),
+        }
+    }
+}
+
+impl<K: Ord> Set<K> {
+    /// An empty set.
+    pub(crate) const fn new() -> Self {
+        Self { values: Map::new() }
+    }
+
+    /// How many values there are.
+    pub(crate) fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// Whether a value is there.
+    pub(crate) fn contains(&self, value: &K) -> bool {
+        self.values.contains_key(value)
+    }
+
+    /// Adds a value; says whether it is new.
+    pub(crate) fn insert(&mut self, value: K) -> bool {
+        self.values.insert(value, ()).is_none()
+    }
+
+    /// Adds values.
+    pub(crate) fn extend(&mut self, values: impl IntoIterator<Item = K>) {
+        for value in values {
+            self.insert(value);
+        }
+    }
+
+    /// Removes a value; says whether it was there.
+    pub(crate) fn remove(&mut self, value: &K) -> bool {
+        self.values.remove(value).is_some()
+    }
+
+    /// Values in order.
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &K> {
+        self.values.keys()
+    }
+
+    /// Removes all values.
+    pub(crate) fn clear(&mut self) {
+        self.values = Map::new();
+    }
+}
+
+impl<K: Ord> FromIterator<K> for Set<K> {
+    fn from_iter<I: IntoIterator<Item = K>>(values: I) -> Self {
+        Self {
+            values: values.into_iter().map(|value| (value, ())).collect(),
+        }
     }
 }
 

@@ -96,7 +96,7 @@ mod tests {
     fn entropy_is_asked_for_after_many_draws() {
         let mut random = Random::new(&[1; 32]);
         while !random.wants_entropy() {
-            random.bytes::<1>();
+            let _ = random.bytes::<1>();
         }
         random.reseed(&[2; 32]);
         assert!(!random.wants_entropy());

@@ -198,8 +198,7 @@ impl Node {
         if let Some(peer) = attempt.target {
             self.mesh.suspect(peer, self.now_ms);
         }
-        self.out
-            .log(LogLevel::Debug, attempt.last, 0, "");
+        self.out.log(LogLevel::Debug, attempt.last, 0, "");
         for waiter in attempt.waiters {
             self.not_reached(waiter, attempt.last);
         }

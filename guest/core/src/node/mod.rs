@@ -257,7 +257,11 @@ impl Node {
 
     /// The host has the table of codes and puts the words to it.
     fn fail(&mut self, tag: u32, code: Code) {
-        self.out.push(&Output::Failed { tag, code: code.as_u16(), detail: "" });
+        self.out.push(&Output::Failed {
+            tag,
+            code: code.as_u16(),
+            detail: "",
+        });
     }
 
     fn reply(&mut self, tag: u32, body: &[u8]) {

@@ -1,6 +1,5 @@
 //! Leaves: nodes that nobody can dial attach to two members, which relay to them.
 
-use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use selfsame_codec::Code;
@@ -11,6 +10,7 @@ use super::position::distance;
 use super::walk::Purpose;
 use super::{Action, Call, Context, Phase, RENEW_RECORD_MS, Ring};
 use crate::identity::PeerId;
+use crate::map::{Map, Set};
 use crate::record::NodeRecord;
 
 /// Members that a leaf attaches to: one may die.
@@ -24,11 +24,11 @@ const ATTACH_TIMEOUT_MS: u32 = 5_000;
 #[derive(Debug, Default)]
 pub(super) struct Attach {
     relays: Vec<PeerId>,
-    asking: BTreeSet<PeerId>,
-    tried: BTreeSet<PeerId>,
+    asking: Set<PeerId>,
+    tried: Set<PeerId>,
     bootstraps: Vec<PeerId>,
     command: Option<u32>,
-    leaves: BTreeSet<PeerId>,
+    leaves: Set<PeerId>,
 }
 
 impl Attach {
@@ -107,11 +107,13 @@ impl Ring {
             let attach = &self.attach;
             !attach.is_relay(peer) && !attach.asking.contains(peer) && !attach.tried.contains(peer)
         });
-        members.sort_unstable_by_key(|peer| distance(&me.0, &peer.0));
-        members.dedup();
+        let nearest: Map<_, _> = members
+            .into_iter()
+            .map(|peer| (distance(&me.0, &peer.0), peer))
+            .collect();
         let missing = RELAYS.saturating_sub(self.attach.relays.len() + self.attach.asking.len());
         let record = self.own_bytes(cx);
-        for peer in members.into_iter().take(missing) {
+        for peer in nearest.into_values().take(missing) {
             self.attach.asking.insert(peer);
             let request = Request::Attach { record: &record };
             self.call(peer, Call::Attach, &request, ATTACH_TIMEOUT_MS);

@@ -1,6 +1,5 @@
 //! Finding who serves a name: the name's objects one after the other until a publisher is found.
 
-use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -13,6 +12,7 @@ use super::{Action, Call, Context, Phase, Provider, Ring};
 use crate::association::{Association, MAX_REPLICAS, ObjectId};
 use crate::grant::check_name;
 use crate::identity::{PeerId, PublicKey};
+use crate::map::Map;
 use crate::record::NodeRecord;
 
 /// Mirrors asked when the responsible member has nothing: it may have come a moment ago.
@@ -30,7 +30,7 @@ pub(super) struct Find {
     avoided: Vec<PeerId>,
     mirrors: Vec<PeerId>,
     /// The newest sequence of each publisher, and the provider it stands for unless it withdrew.
-    found: BTreeMap<PeerId, (u64, Option<Provider>)>,
+    found: Map<PeerId, (u64, Option<Provider>)>,
     error: Option<Code>,
     was_answered: bool,
 }
@@ -65,7 +65,7 @@ impl Ring {
                 r: 0,
                 avoided: Vec::new(),
                 mirrors: Vec::new(),
-                found: BTreeMap::new(),
+                found: Map::new(),
                 error: None,
                 was_answered: false,
             },

@@ -4,13 +4,13 @@
 //! A member before the position leads there through members that lie closer to it, a member after it through its own
 //! predecessors. The member that is responsible says so itself, which proves that it is alive.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use selfsame_codec::Code;
 
 use super::position::{Position, distance, in_half_open, in_open};
 use crate::identity::PeerId;
+use crate::map::Map;
 
 /// Most requests of one lookup in flight: a platform allows six connections at once, and there are other lookups.
 const MAX_PARALLEL: usize = 3;
@@ -66,7 +66,7 @@ pub(crate) enum Step {
 #[derive(Debug)]
 pub(crate) struct Lookup {
     target: Position,
-    candidates: BTreeMap<PeerId, Candidate>,
+    candidates: Map<PeerId, Candidate>,
     in_flight: usize,
     asked: usize,
     owner: Option<Owner>,
@@ -82,7 +82,7 @@ impl Lookup {
     pub(crate) fn new(target: Position, before: &[PeerId], after: &[PeerId], avoided: Vec<PeerId>) -> Self {
         let mut lookup = Self {
             target,
-            candidates: BTreeMap::new(),
+            candidates: Map::new(),
             in_flight: 0,
             asked: 0,
             owner: None,
@@ -102,13 +102,11 @@ impl Lookup {
 
     /// Never asks this peer.
     pub(crate) fn exclude(&mut self, peer: PeerId) {
-        let candidate = self.candidates.entry(peer);
-        candidate
-            .or_insert(Candidate {
-                state: State::Done,
-                after: false,
-            })
-            .state = State::Done;
+        let candidate = Candidate {
+            state: State::Done,
+            after: false,
+        };
+        self.candidates.get_or_insert_with(peer, || candidate).state = State::Done;
     }
 
     /// Whom this lookup has asked.

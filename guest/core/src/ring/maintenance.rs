@@ -1,8 +1,6 @@
 //! Joining, and keeping neighbours right while others come and go.
 
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 
 use selfsame_codec::{Code, LogLevel, Role};
 
@@ -12,6 +10,7 @@ use super::position::{distance, in_open, plus_power};
 use super::walk::Purpose;
 use super::{Action, Call, Context, Phase, Ring};
 use crate::identity::PeerId;
+use crate::map::{Map, Set};
 use crate::record::NodeRecord;
 
 /// First interval between updates after a change; it doubles with each quiet round.
@@ -39,7 +38,7 @@ const MAX_MERGES: usize = 4;
 struct Joining {
     command: Option<u32>,
     /// Who was asked and has not answered.
-    outstanding: BTreeSet<PeerId>,
+    outstanding: Set<PeerId>,
     /// Members to begin with if the nearest one does not answer, the nearest last.
     candidates: Vec<PeerId>,
 }
@@ -50,9 +49,9 @@ pub(super) struct Maintenance {
     pub(super) next_round_ms: u64,
     interval_ms: u64,
     joining: Joining,
-    newcomers: BTreeMap<u64, PeerId>,
-    updating: BTreeSet<PeerId>,
-    probing: BTreeSet<PeerId>,
+    newcomers: Map<u64, PeerId>,
+    updating: Set<PeerId>,
+    probing: Set<PeerId>,
     predecessor_heard_ms: u64,
     finger: u8,
 }
@@ -63,9 +62,9 @@ impl Maintenance {
             next_round_ms: u64::MAX,
             interval_ms: FAST_MS,
             joining: Joining::default(),
-            newcomers: BTreeMap::new(),
-            updating: BTreeSet::new(),
-            probing: BTreeSet::new(),
+            newcomers: Map::new(),
+            updating: Set::new(),
+            probing: Set::new(),
             predecessor_heard_ms: 0,
             finger: u8::MAX,
         }
@@ -115,7 +114,7 @@ impl Ring {
             self.look_for_others(cx);
             return;
         }
-        let mut asked: BTreeSet<PeerId> = bootstraps.into_iter().collect();
+        let mut asked: Set<PeerId> = bootstraps.into_iter().collect();
         let remembered = self.known_members();
         asked.extend(remembered.into_iter().take(MAX_REMEMBERED));
         asked.remove(&self.me());
@@ -125,7 +124,7 @@ impl Ring {
             candidates: Vec::new(),
         };
         let record = self.own_bytes(cx);
-        for peer in &asked {
+        for peer in asked.iter() {
             let request = Request::Join { record: &record };
             // The bootstrap looks the place up before it answers.
             self.call(*peer, Call::Join, &request, 3 * ANSWER_TIMEOUT_MS);
@@ -204,8 +203,11 @@ impl Ring {
         let me = self.me().0;
         let candidates = &mut self.maintenance.joining.candidates;
         candidates.extend(members);
-        candidates.sort_unstable_by_key(|peer| Reverse(distance(&me, &peer.0)));
-        candidates.dedup();
+        let nearest: Map<_, _> = candidates
+            .drain(..)
+            .map(|peer| (distance(&me, &peer.0), peer))
+            .collect();
+        candidates.extend(nearest.into_values().rev());
         self.join_failed(cx, peer);
     }
 

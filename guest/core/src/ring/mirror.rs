@@ -1,6 +1,5 @@
 //! Copies: each member gives what it is responsible for to the members that would follow it.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::message::Request;
@@ -8,6 +7,7 @@ use super::objects::Key;
 use super::position::{Position, in_open};
 use super::{Call, Context, Ring};
 use crate::identity::PeerId;
+use crate::map::{Map, Set};
 
 /// Members that keep copies: an association survives three neighbours that die at once.
 pub(super) const MIRRORS: usize = 3;
@@ -23,7 +23,7 @@ struct Queue {
 /// What is still to be copied, and what was
 #[derive(Debug)]
 pub(super) struct Mirrors {
-    queues: BTreeMap<PeerId, Queue>,
+    queues: Map<PeerId, Queue>,
     /// Where the range begins that the mirrors have copies of.
     start: Position,
     targets: Vec<PeerId>,
@@ -32,7 +32,7 @@ pub(super) struct Mirrors {
 impl Mirrors {
     pub(super) fn new(me: PeerId) -> Self {
         Self {
-            queues: BTreeMap::new(),
+            queues: Map::new(),
             start: me.0,
             targets: Vec::new(),
         }
@@ -87,8 +87,8 @@ impl Ring {
         if keys.is_empty() || peer == self.me() {
             return;
         }
-        let queue = self.mirrors.queues.entry(peer).or_default();
-        let known: alloc::collections::BTreeSet<Key> = queue.keys.iter().copied().collect();
+        let queue = self.mirrors.queues.get_or_insert_with(peer, Queue::default);
+        let known: Set<Key> = queue.keys.iter().copied().collect();
         queue
             .keys
             .extend(keys.into_iter().filter(|key| !known.contains(key)));

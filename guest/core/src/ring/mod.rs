@@ -24,13 +24,14 @@ mod walk;
 pub use interface::{Action, Context, Provider, Service, Settings};
 pub use message::MAX_MESSAGE_BYTES;
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use selfsame_codec::{Code, LogLevel, Role};
 
 use crate::identity::PeerId;
+use crate::map::{Map, Set};
 use crate::record::{MAX_RECORD_LIFE_MS, NodeRecord, addresses_allowed, relay_address};
 
 /// How long before its expiry the own record is signed anew: others always hold one that outlives what they store.
@@ -83,13 +84,13 @@ pub struct Ring {
     phase: Phase,
     own: Option<NodeRecord>,
     actions: VecDeque<Action>,
-    calls: BTreeMap<u64, (PeerId, Call)>,
+    calls: Map<u64, (PeerId, Call)>,
     last_call: u64,
     book: routing::Book,
     routing: routing::Routing,
     objects: objects::Objects,
     walks: walk::Walks,
-    finds: BTreeMap<u32, find::Find>,
+    finds: Map<u32, find::Find>,
     maintenance: maintenance::Maintenance,
     mirrors: mirror::Mirrors,
     publisher: publish::Publisher,
@@ -119,13 +120,13 @@ impl Ring {
             phase: Phase::Out,
             own: None,
             actions: VecDeque::new(),
-            calls: BTreeMap::new(),
+            calls: Map::new(),
             last_call: 0,
             book: routing::Book::default(),
             routing: routing::Routing::new(settings.id),
             objects: objects::Objects::default(),
             walks: walk::Walks::default(),
-            finds: BTreeMap::new(),
+            finds: Map::new(),
             maintenance: maintenance::Maintenance::new(),
             mirrors: mirror::Mirrors::new(settings.id),
             publisher: publish::Publisher::default(),
@@ -233,10 +234,8 @@ impl Ring {
     /// Members further away, each once.
     #[must_use]
     pub fn fingers(&self) -> Vec<&NodeRecord> {
-        let mut fingers: Vec<PeerId> = self.routing.fingers().copied().collect();
-        fingers.sort_unstable();
-        fingers.dedup();
-        self.records(&fingers)
+        let fingers: Set<PeerId> = self.routing.fingers().copied().collect();
+        fingers.iter().filter_map(|peer| self.book.get(peer)).collect()
     }
 
     /// Members that relay for this leaf.

@@ -11,7 +11,6 @@
 //! neighbours = [predecessor: id / null, successors: [0*16 id]]
 //! ```
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use selfsame_codec::cbor::{Decoder, Encoder};
@@ -22,6 +21,7 @@ use super::objects::Key;
 use super::{Action, Context, Ring};
 use crate::association::{Association, MAX_ASSOCIATION_BYTES, ObjectId};
 use crate::identity::PeerId;
+use crate::map::Map;
 use crate::record::NodeRecord;
 
 const OWN: &[u8] = b"ring/own";
@@ -40,7 +40,7 @@ const WRITE_EVERY_MS: u64 = 60_000;
 #[derive(Debug, Default)]
 pub(super) struct Persisted {
     written_ms: u64,
-    routes: BTreeMap<PeerId, u64>,
+    routes: Map<PeerId, u64>,
     neighbours: Vec<u8>,
 }
 

@@ -1,6 +1,5 @@
 //! Publishing: this node's associations are signed, stored where they belong, checked and renewed.
 
-use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -15,6 +14,7 @@ use crate::association::{
 };
 use crate::grant::{Grant, check_name};
 use crate::identity::{PeerId, PublicKey};
+use crate::map::Map;
 
 /// Life of an association: a publisher that is gone is forgotten after an hour.
 const LIFE_MS: u64 = 60 * 60 * 1000;
@@ -71,15 +71,15 @@ struct Place {
 /// What this node publishes
 #[derive(Debug, Default)]
 pub(super) struct Publisher {
-    names: BTreeMap<NameKey, Name>,
-    places: BTreeMap<ObjectId, Place>,
+    names: Map<NameKey, Name>,
+    places: Map<ObjectId, Place>,
     last_sequence_ms: u64,
     refresh_at_ms: u64,
     check_at_ms: u64,
     check_soon_at_ms: Option<u64>,
     is_ready: bool,
     /// What an earlier start published and where it was stored, until the application publishes it again.
-    restored: BTreeMap<ObjectId, (Association, PeerId)>,
+    restored: Map<ObjectId, (Association, PeerId)>,
 }
 
 impl Publisher {
@@ -256,7 +256,7 @@ impl Ring {
     fn sign(&mut self, cx: &mut Context<'_>, only: Option<&NameKey>) {
         let mut leaves = Vec::new();
         let mut keys = Vec::new();
-        for (key, name) in &self.publisher.names {
+        for (key, name) in self.publisher.names.iter() {
             let withdrawn = name.withdrawn_until_ms.is_some();
             for r in 0..=name.service.replicas {
                 keys.push(key.clone());

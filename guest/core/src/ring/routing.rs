@@ -1,10 +1,10 @@
 //! What a member knows of its neighbours on the ring and of members further away.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::position::{Position, distance, in_half_open, in_open};
 use crate::identity::PeerId;
+use crate::map::{Map, Set};
 use crate::record::NodeRecord;
 
 /// Length of the successor list: the ring survives as long as not all 16 die within one update interval.
@@ -23,7 +23,7 @@ const MAX_CLOSER: usize = 3;
 /// Verified records of peers, the newest of each
 #[derive(Debug, Default)]
 pub(crate) struct Book {
-    records: BTreeMap<PeerId, NodeRecord>,
+    records: Map<PeerId, NodeRecord>,
 }
 
 impl Book {
@@ -82,8 +82,8 @@ pub(crate) struct Routing {
     me: PeerId,
     predecessor: Option<PeerId>,
     successors: Vec<PeerId>,
-    fingers: BTreeMap<u8, PeerId>,
-    dead: BTreeMap<PeerId, u64>,
+    fingers: Map<u8, PeerId>,
+    dead: Map<PeerId, u64>,
 }
 
 impl Routing {
@@ -92,8 +92,8 @@ impl Routing {
             me,
             predecessor: None,
             successors: Vec::new(),
-            fingers: BTreeMap::new(),
-            dead: BTreeMap::new(),
+            fingers: Map::new(),
+            dead: Map::new(),
         }
     }
 
@@ -116,10 +116,13 @@ impl Routing {
     /// Everybody who is in some table, each once.
     pub(crate) fn all(&self) -> Vec<PeerId> {
         let neighbours = self.predecessor.iter().chain(&self.successors);
-        let mut all: Vec<PeerId> = neighbours.chain(self.fingers.values()).copied().collect();
-        all.sort_unstable();
-        all.dedup();
-        all
+        neighbours
+            .chain(self.fingers.values())
+            .copied()
+            .collect::<Set<PeerId>>()
+            .iter()
+            .copied()
+            .collect()
     }
 
     pub(crate) fn contains(&self, peer: &PeerId) -> bool {
@@ -241,9 +244,11 @@ impl Routing {
     pub(crate) fn closer(&self, target: &Position) -> Vec<PeerId> {
         let mut all = self.all();
         all.retain(|peer| in_open(&self.me.0, &peer.0, target));
-        all.sort_unstable_by_key(|peer| distance(&peer.0, target));
-        all.truncate(MAX_CLOSER);
-        all
+        let nearest: Map<_, _> = all
+            .into_iter()
+            .map(|peer| (distance(&peer.0, target), peer))
+            .collect();
+        nearest.into_values().take(MAX_CLOSER).collect()
     }
 
     /// The member known to follow a peer most closely, up to this one.

@@ -1,6 +1,5 @@
 //! Lookups under way: sends their requests, feeds them the answers, and hands on who is responsible.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use selfsame_codec::{Code, LogLevel};
@@ -11,6 +10,7 @@ use super::position::Position;
 use super::{Action, Call, Context, Ring};
 use crate::association::ObjectId;
 use crate::identity::PeerId;
+use crate::map::Map;
 
 /// How long a step may take, dialling and a handshake included.
 pub(super) const STEP_TIMEOUT_MS: u32 = 3_000;
@@ -51,7 +51,7 @@ struct Walk {
 /// All lookups under way
 #[derive(Debug, Default)]
 pub(super) struct Walks {
-    walks: BTreeMap<u64, Walk>,
+    walks: Map<u64, Walk>,
     last: u64,
 }
 
