@@ -364,9 +364,14 @@ impl Ring {
     pub(super) fn notified(&mut self, cx: &mut Context<'_>, peer: PeerId) -> bool {
         let is_new = self.routing.precedes_better(&peer);
         if is_new {
+            let old = self.routing.predecessor();
             self.routing.set_predecessor(Some(peer));
             self.maintenance.predecessor_heard_ms = cx.now_ms;
             self.ring_changed(cx);
+            // The old one need not wait for its next update to learn of its new successor.
+            if let Some(old) = old {
+                self.hint(old, peer);
+            }
         } else if self.routing.predecessor() != Some(peer) {
             self.doubt_predecessor(cx, DOUBT_MS);
         }
@@ -536,9 +541,12 @@ impl Ring {
     /// Keeps a record; an unknown member may belong to another ring.
     pub(super) fn meet_stranger(&mut self, cx: &mut Context<'_>, record: NodeRecord) {
         let (peer, role) = (record.id(), record.role());
-        if self.meet(record) && role == Role::Member && self.phase == Phase::In && self.is_member() {
+        let is_unknown = self.meet(record);
+        if role == Role::Member && self.phase == Phase::In && self.is_member() {
             self.consider(cx, peer, None);
-            self.merge_through(cx, peer);
+            if is_unknown {
+                self.merge_through(cx, peer);
+            }
         }
     }
 
