@@ -4,6 +4,7 @@
  * few minutes: nothing is taken from a cache.
  */
 
+import { existsSync } from "node:fs";
 import { copyFile, mkdir, mkdtemp, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -17,10 +18,12 @@ import { during, note, Problem, run } from "./lib/report.mjs";
 const PARTS = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml", "guest", "host", "bench"];
 
 /**
- * @param {string} folder
- * @returns {Promise<string>} the hash of the core built there
+ * Copies the sources as they are now, edits included.
+ *
+ * @param {string} from
+ * @param {string} to
  */
-async function buildIn(folder) {
+async function copySources(from, to) {
   const listed = await must(
     "git",
     ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", ...PARTS],
@@ -28,17 +31,22 @@ async function buildIn(folder) {
       cwd: root,
     },
   );
-  for (const name of listed.split("\0").filter((entry) => entry !== "")) {
-    const to = path.join(folder, name);
-    await mkdir(path.dirname(to), { recursive: true });
-    await copyFile(path.join(root, name), to).catch((error) => {
-      // A file that git knows and somebody has just removed.
-      if (error.code !== "ENOENT") {
-        throw error;
-      }
-    });
+  for (const name of listed.split("\0")) {
+    const file = path.join(from, name);
+    // Git also lists files that have just been removed.
+    if (name !== "" && existsSync(file)) {
+      await mkdir(path.dirname(path.join(to, name)), { recursive: true });
+      await copyFile(file, path.join(to, name));
+    }
   }
-  await symlink(path.join(root, "node_modules"), path.join(folder, "node_modules"), "junction");
+  await symlink(path.join(root, "node_modules"), path.join(to, "node_modules"), "junction");
+}
+
+/**
+ * @param {string} folder
+ * @returns {Promise<string>} the hash of the core built there
+ */
+async function buildIn(folder) {
   const env = { CARGO_TARGET_DIR: path.join(folder, "target") };
   await must(process.execPath, [path.join(folder, "guest/build/core.mjs")], { cwd: folder, env });
   const record = await readIfPresent(path.join(folder, "runtime/core/core.json"));
@@ -48,14 +56,18 @@ async function buildIn(folder) {
 await run(async () => {
   const base = await mkdtemp(path.join(tmpdir(), "selfsame-"));
   try {
+    const folders = ["a", "a-folder-with-a-longer-name"].map((name) => path.join(base, name));
+    const [first = base, second = base] = folders;
+    // The second copies the first, so that an edit in between cannot look like a difference of the builds.
+    await copySources(root, first);
+    await copySources(first, second);
     /** @type {string[]} */
     const hashes = [];
-    for (const name of ["a", "a-folder-with-a-longer-name"]) {
-      const folder = path.join(base, name);
-      await mkdir(folder);
+    for (const folder of folders) {
+      const title = `build in ${path.basename(folder)}`;
       hashes.push(
         await during(
-          `build in ${name}`,
+          title,
           () => buildIn(folder),
           (hash) => hash,
         ),

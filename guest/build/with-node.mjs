@@ -26,8 +26,9 @@ function launch(command, args) {
   const env = { ...process.env, [name]: folders.join(path.delimiter) };
   // The program is looked up on the new PATH, as a shell would.
   const child = spawn(command, args, { env, stdio: "inherit", shell: windows });
-  // A terminal sends Ctrl-C to both processes: this one waits for the command's own answer to it.
-  for (const signal of /** @type {const} */ (["SIGINT", "SIGTERM", "SIGHUP"])) {
+  // Ctrl-C reaches the whole group, and programs take a second one as "at once": pass it on only where there is no terminal.
+  process.on("SIGINT", () => process.stdin.isTTY || child.kill("SIGINT"));
+  for (const signal of /** @type {const} */ (["SIGTERM", "SIGHUP"])) {
     process.on(signal, () => child.kill(signal));
   }
   return new Promise((resolve, reject) => {

@@ -1,4 +1,4 @@
-//! Compiles the pinned libsodium for the machine that builds, or links the archive that `npm run build:core` made
+//! Compiles the pinned libsodium for the machine that builds, or links the archive that `guest/build/sodium.mjs` made
 //! for WebAssembly.
 
 use core::error::Error;

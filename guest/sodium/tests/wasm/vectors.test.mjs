@@ -1,4 +1,4 @@
-/** Every test vector that passes natively passes in WebAssembly too. Run: `node --test guest/sodium/tests/wasm`. */
+/** Every test vector that passes natively passes in WebAssembly too. Run: `node --test guest/sodium/tests/wasm/vectors.test.mjs`. */
 
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
