@@ -1,29 +1,72 @@
-// Builds dist/: both halves of the sources (Workers have types of their own), and the core inline for browsers.
+// Builds dist/: both halves of the sources (Workers have types of their own), and the core inline for browsers. It does
+// nothing when no input has changed, and puts the result in place whole: others may be reading dist/ meanwhile.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const core = join(root, "core", "core.wasm");
+const dist = join(root, "dist");
+const STAMP = "inputs.sha256";
+
 if (!existsSync(core)) {
   console.error(
     "runtime/core/core.wasm is missing: run `npm run build` at the root, which builds the core first",
   );
   process.exit(1);
 }
-
-const tsc = createRequire(import.meta.url).resolve("typescript/bin/tsc");
-rmSync(join(root, "dist"), { recursive: true, force: true });
-for (const project of ["tsconfig.workerd.json", "tsconfig.json"]) {
-  execFileSync(process.execPath, [tsc, "-p", project, "--noEmit", "false"], { cwd: root, stdio: "inherit" });
+const inputs = hashOf([
+  core,
+  ...filesIn(join(root, "src")),
+  ...["package.json", "tsconfig.json", "tsconfig.workerd.json", "../tsconfig.json", "build/build.mjs"].map(
+    (file) => join(root, file),
+  ),
+]);
+const stamp = join(dist, STAMP);
+if (existsSync(stamp) && readFileSync(stamp, "utf8") === inputs) {
+  console.log("selfsame: dist/ is up to date");
+  process.exit(0);
 }
 
-const wasm = readFileSync(core);
-const base64 = wasm.toString("base64");
-writeFileSync(join(root, "dist", "core-base64.js"), `export const coreBase64 = "${base64}";\n`);
-writeFileSync(join(root, "dist", "core-base64.d.ts"), readFileSync(join(root, "src", "core-base64.d.ts")));
-const sha256 = createHash("sha256").update(Buffer.from(base64, "base64")).digest("hex");
-console.log(`selfsame: dist/ built, core.wasm sha256 ${sha256}`);
+const fresh = join(root, `dist.${process.pid}`);
+const stale = join(root, `dist.${process.pid}.old`);
+try {
+  const tsc = createRequire(import.meta.url).resolve("typescript/bin/tsc");
+  for (const project of ["tsconfig.workerd.json", "tsconfig.json"]) {
+    const flags = ["-p", project, "--noEmit", "false", "--outDir", fresh];
+    execFileSync(process.execPath, [tsc, ...flags], { cwd: root, stdio: "inherit" });
+  }
+  const base64 = readFileSync(core).toString("base64");
+  writeFileSync(join(fresh, "core-base64.js"), `export const coreBase64 = "${base64}";\n`);
+  writeFileSync(join(fresh, "core-base64.d.ts"), readFileSync(join(root, "src", "core-base64.d.ts")));
+  writeFileSync(join(fresh, STAMP), inputs);
+  if (existsSync(dist)) renameSync(dist, stale);
+  renameSync(fresh, dist);
+  console.log(`selfsame: dist/ built around core.wasm ${hashOf([core]).slice(0, 16)}`);
+} catch (error) {
+  // The compiler has said what is wrong.
+  if (error?.status === undefined) throw error;
+  process.exitCode = 1;
+} finally {
+  rmSync(fresh, { recursive: true, force: true });
+  rmSync(stale, { recursive: true, force: true });
+}
+
+function filesIn(folder) {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name))
+    .sort();
+}
+
+function hashOf(files) {
+  const hash = createHash("sha256");
+  for (const file of files) {
+    const content = readFileSync(file);
+    hash.update(`${file.slice(root.length)} ${content.length}\n`).update(content);
+  }
+  return hash.digest("hex");
+}
