@@ -17,7 +17,7 @@ from peer.identity import (
     sign_record,
     verify,
 )
-from peer.ring import Association, object_id, read_response
+from peer.ring import Association, Hop, object_id, read_response
 
 FOLDER = Path(__file__).parents[2] / "docs/specification/vectors"
 
@@ -287,6 +287,20 @@ class Messages(Vectors):
             for part in ("request", "response"):
                 self.assertEqual(encode(decode(h(case[part]))), h(case[part]))
             read_response(h(case["response"]))
+
+    def test_answers_to_find_hold_what_verifies(self):
+        vectors = load("ring.json")
+        net, member = network_id(vectors["network"]), h(vectors["member"])
+        answers = {case["what"]: case for case in vectors["answered_in_this_order"]}
+        for what, count in (("find", 1), ("find of what is held", 1), ("find of what nobody serves", 0)):
+            result = read_response(h(answers[what]["response"]))
+            hop = Hop(member, result, net, vectors["now_ms"], False)
+            self.assertTrue(hop.responsible)
+            self.assertFalse(Hop(bytes(32), result, net, vectors["now_ms"], False).responsible)
+            self.assertEqual(len(hop.entries), count)
+            for association, record in hop.entries:
+                publisher = Association(association, net, vectors["now_ms"]).publisher
+                self.assertEqual(NodeRecord(record, net, vectors["now_ms"]).id, publisher)
 
     def test_refusals_carry_their_class(self):
         for case in load("ring.json")["then_refused"]:

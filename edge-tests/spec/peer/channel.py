@@ -26,7 +26,7 @@ class Session:
         self.is_initiator = is_initiator
         self.index, self.peer_index = index, peer_index
         self._clock = clock
-        self._send, self._phase, self._counter = keys.send, 0, 0
+        self._send, self.phase, self._counter = keys.send, 0, 0
         self._rekey_at, self._since = PACKETS_PER_KEY, clock()
         self._receive, self._receive_phase = keys.receive, 0
         self._previous, self._previous_until = None, 0.0
@@ -38,12 +38,16 @@ class Session:
     def _data(self, head, by_initiator):
         return head + self.id + (b"\x00" if by_initiator else b"\x01")
 
+    def rekey(self):
+        """Changes the key for what is sent from now on."""
+        self._send, self.phase = self._next_key(self._send), (self.phase + 1) % 256
+        self._rekey_at, self._since = self._counter + PACKETS_PER_KEY, self._clock()
+
     def seal(self, payload):
         now = self._clock()
         if self._counter >= self._rekey_at or now - self._since >= KEY_LIFETIME_S:
-            self._send, self._phase = self._next_key(self._send), (self._phase + 1) % 256
-            self._rekey_at, self._since = self._counter + PACKETS_PER_KEY, now
-        head = bytes([16, self._phase, 0, 0]) + u(self.peer_index, 4) + u(self._counter, 8)
+            self.rekey()
+        head = bytes([16, self.phase, 0, 0]) + u(self.peer_index, 4) + u(self._counter, 8)
         nonce = bytes(4) + u(self._counter, 8)
         self._counter += 1
         ad = self._data(head, self.is_initiator)

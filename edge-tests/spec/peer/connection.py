@@ -157,7 +157,14 @@ class Connection:
         """Asks whether the peer is there and waits for a packet of it."""
         self._pongs.discard(token)
         self.send(ch.write_frame(ch.PING, token))
+        self.await_pong(token)
+
+    def await_pong(self, token):
         self._until(lambda: token in self._pongs)
+
+    def await_end(self):
+        """Takes what comes until the peer ends the session."""
+        self._until(lambda: False)
 
     def call(self, owner, name, head, body=b""):
         """Opens a stream, sends a head and a body, and gives all that comes back."""

@@ -2,13 +2,15 @@
 
 import http.client
 import os
+import queue
+import threading
 import time
 from urllib.parse import urlsplit
 
 import websockets.sync.client
 from websockets.exceptions import ConnectionClosed
 
-from .codec import Malformed, Reader, field
+from .codec import field
 
 MAX_FRAME = 65_536
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
@@ -46,6 +48,7 @@ class WebSocketPath:
                 # The protocol has a keep-alive of its own, in text.
                 ping_interval=None,
                 proxy=None,
+                legacy=True,
             )
         except Exception as error:
             raise Closed(str(error)) from None
@@ -80,7 +83,7 @@ class WebSocketPath:
 
 
 class ExchangePath:
-    """Frames go as bodies of POSTs and come back as bodies of their answers, one POST at a time."""
+    """Frames go as bodies of POSTs and come back as bodies of their answers, as they arrive."""
 
     def __init__(self, address):
         url = _with_path(address)
@@ -88,8 +91,10 @@ class ExchangePath:
         make = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
         self._connect = lambda: make(url.hostname, url.port, timeout=30)
         self._token = os.urandom(16).hex()
-        self._received = []
+        self._came = queue.Queue()
+        self._open = 0
         self._pause_s = 0.0
+        self._lock = threading.Lock()
 
     def send(self, *frames):
         self._pause_s = 0.0
@@ -97,28 +102,58 @@ class ExchangePath:
 
     def receive(self, timeout_s):
         until = time.monotonic() + timeout_s
-        while not self._received and time.monotonic() < until:
-            time.sleep(min(self._pause_s, max(0.0, until - time.monotonic())))
-            self._post(b"")
-            self._pause_s = min(max(2 * self._pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
-        frames, self._received = self._received, []
-        return frames
+        while True:
+            if self._open == 0 and self._came.empty():
+                time.sleep(min(self._pause_s, max(0.0, until - time.monotonic())))
+                self._pause_s = min(max(2 * self._pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
+                self._post(b"")
+            try:
+                frames = [self._came.get(timeout=max(0.0, min(0.05, until - time.monotonic())))]
+            except queue.Empty:
+                if time.monotonic() >= until:
+                    return []
+                continue
+            while not self._came.empty():
+                frames.append(self._came.get())
+            for frame in frames:
+                if isinstance(frame, Closed):
+                    raise frame
+            return frames
 
     def _post(self, body):
+        """Begins a POST; returns with the head of its answer, so that what follows cannot overtake it."""
         connection = self._connect()
         headers = {"content-type": "application/selfsame", "selfsame-path": self._token}
         try:
             connection.request("POST", self._target, body, headers)
             response = connection.getresponse()
-            if response.status != 200:
-                raise Closed(f"status {response.status}")
-            reader = Reader(response.read())
-            while reader.left:
-                self._received.append(reader.bytes())
-        except (OSError, http.client.HTTPException, Malformed) as error:
+        except (OSError, http.client.HTTPException) as error:
             raise Closed(str(error)) from None
+        if response.status != 200:
+            connection.close()
+            raise Closed(f"status {response.status}")
+        with self._lock:
+            self._open += 1
+        threading.Thread(target=self._take, args=(connection, response), daemon=True).start()
+
+    def _take(self, connection, response):
+        """Hands on the frames of an answer as they arrive."""
+        rest = b""
+        try:
+            while piece := response.read1(MAX_FRAME):
+                rest += piece
+                while len(rest) >= 4 and len(rest) - 4 >= int.from_bytes(rest[:4], "little"):
+                    end = 4 + int.from_bytes(rest[:4], "little")
+                    self._came.put(rest[4:end])
+                    rest = rest[end:]
+            if rest:
+                self._came.put(Closed("an answer ends within a frame"))
+        except (OSError, http.client.HTTPException) as error:
+            self._came.put(Closed(str(error)))
         finally:
             connection.close()
+            with self._lock:
+                self._open -= 1
 
     def close(self):
         """There is no message for it: the other side closes the path after a while."""
