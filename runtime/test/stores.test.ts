@@ -1,9 +1,13 @@
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { DatabaseSync } from "node:sqlite";
 import { after, before, describe, test } from "node:test";
+import { fileURLToPath } from "node:url";
 import { IDBFactory, IDBKeyRange } from "fake-indexeddb";
 import { type StoreSubject, storeContract } from "../src/stores/contract.ts";
 import { indexedDb } from "../src/stores/indexed-db.ts";
@@ -92,6 +96,29 @@ describe("node:sqlite", () => {
     first.close();
     new SqliteStore(file).close();
   });
+});
+
+test("what node:sqlite has answered is there after kill -9, and no commit is there in part", async () => {
+  for (let round = 0; round < 3; round++) {
+    const file = freshFile();
+    const child = spawn(process.execPath, [fileURLToPath(new URL("writer.ts", import.meta.url)), file], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    let answered = 0;
+    const lines = createInterface({ input: child.stdout });
+    lines.on("line", (line) => {
+      answered = Number(line);
+      if (answered >= 20 + round) child.kill("SIGKILL");
+    });
+    await once(child, "exit");
+    const store = new SqliteStore(file);
+    const [first, second] = [store.get(Uint8Array.of(1)), store.get(Uint8Array.of(2))];
+    assert.ok(first);
+    assert.deepEqual(first, second);
+    const number = new DataView(first.buffer, first.byteOffset).getUint32(0);
+    assert.ok(number >= answered, `${answered} was answered, ${number} is there`);
+    store.close();
+  }
 });
 
 describe("IndexedDB", () => {

@@ -1,4 +1,4 @@
-import { type CodeName, codeName } from "../codec/code.ts";
+import { type CodeName, codeName, codeText } from "../codec/code.ts";
 import type { LogLevel } from "../codec/output.ts";
 
 export type { LogLevel } from "../codec/output.ts";
@@ -33,8 +33,10 @@ export class Logger {
   /** Hands a record on if its level is wanted. A sink that throws disturbs nobody. */
   log(level: LogLevel, text: string, code = 0, path = 0): void {
     if (order.indexOf(level) < this.#least) return;
+    const name = codeName(code);
+    const words = text === "" && name !== undefined ? codeText(name) : text;
     try {
-      this.#sink({ level, code: codeName(code), path, text });
+      this.#sink({ level, code: name, path, text: words });
     } catch (error) {
       console.error("selfsame: the log hook failed", error);
     }

@@ -6,8 +6,10 @@ const LEAST_ALARM_MS = 10_000;
 /** An alarm in the past fires at once and again; this keeps a clock that stands still from making it spin. */
 const LEAST_AHEAD_MS = 50;
 
-/** The part of a Durable Object's storage that holds its one alarm. */
-export type AlarmStorage = Pick<DurableObjectStorage, "setAlarm" | "getAlarm">;
+/** The part of a Durable Object's storage that sets its one alarm. */
+export interface AlarmStorage {
+  setAlarm(at_ms: number): Promise<void>;
+}
 
 /**
  * Wakes a Durable Object without keeping it awake. Ten seconds or more ahead: the alarm. Sooner: a timer, but only

@@ -1,0 +1,220 @@
+import assert from "node:assert/strict";
+import { describe, type TestContext, test } from "node:test";
+import type { Input } from "../src/codec/input.ts";
+import { type Link, type Opened, type Path, type PathHost, PathTable } from "../src/driver/paths.ts";
+import { timeoutTimer } from "../src/driver/timer.ts";
+import { Activity } from "../src/transports/protocol.ts";
+import { carry, type Socket } from "../src/transports/websocket.ts";
+import { AlarmTimer } from "../src/workerd/alarm.ts";
+
+const NOW = 1_790_000_000_000;
+
+function clock(t: TestContext): void {
+  t.mock.timers.enable({ apis: ["Date", "setTimeout", "setInterval"], now: NOW });
+}
+
+describe("the wake-up of a Durable Object", () => {
+  function make(): { timer: AlarmTimer; alarms: number[]; woken: () => number; activity: Activity } {
+    const alarms: number[] = [];
+    let woken = 0;
+    const activity = new Activity(() => timer.arrange());
+    const storage = { setAlarm: async (at_ms: number) => void alarms.push(at_ms - NOW) };
+    const timer: AlarmTimer = new AlarmTimer(
+      storage,
+      activity,
+      () => woken++,
+      (error) => assert.fail(String(error)),
+    );
+    return { timer, alarms, woken: () => woken, activity };
+  }
+
+  test("ten seconds or more ahead is an alarm, even while work goes on", (t) => {
+    clock(t);
+    const { timer, alarms, activity } = make();
+    activity.begin();
+    timer.schedule(NOW + 10_000);
+    assert.deepEqual(alarms, [10_000]);
+  });
+
+  test("sooner is a timer while work goes on, and no row is written", (t) => {
+    clock(t);
+    const { timer, alarms, woken, activity } = make();
+    const done = activity.begin();
+    timer.schedule(NOW + 9_999);
+    t.mock.timers.tick(9_998);
+    assert.equal(woken(), 0);
+    t.mock.timers.tick(1);
+    assert.equal(woken(), 1);
+    timer.schedule(Number.POSITIVE_INFINITY);
+    done();
+    assert.deepEqual(alarms, []);
+  });
+
+  test("sooner becomes an alarm when the work ends, and no timer stays to pin the object", (t) => {
+    clock(t);
+    const { timer, alarms, woken, activity } = make();
+    const done = activity.begin();
+    timer.schedule(NOW + 2_000);
+    assert.deepEqual(alarms, []);
+    done();
+    assert.deepEqual(alarms, [2_000]);
+    t.mock.timers.tick(60_000);
+    assert.equal(woken(), 0);
+  });
+
+  test("an alarm is set only when it is earlier than the one that is set", (t) => {
+    clock(t);
+    const { timer, alarms } = make();
+    timer.adopt(NOW + 30_000);
+    timer.schedule(NOW + 60_000);
+    timer.schedule(NOW + 40_000);
+    assert.deepEqual(alarms, []);
+    timer.schedule(NOW + 20_000);
+    assert.deepEqual(alarms, [20_000]);
+    timer.fired();
+    timer.schedule(NOW + 60_000);
+    assert.deepEqual(alarms, [20_000, 60_000]);
+  });
+
+  test("a retry counts beside what the core wants", (t) => {
+    clock(t);
+    const { timer, alarms } = make();
+    timer.schedule(NOW + 60_000);
+    timer.retry(NOW + 30_000);
+    assert.deepEqual(alarms, [60_000, 30_000]);
+    timer.fired();
+    timer.schedule(NOW + 60_000);
+    assert.deepEqual(alarms, [60_000, 30_000, 60_000]);
+  });
+});
+
+test("the wake-up of a process fires once, at the time that was asked for last", (t) => {
+  clock(t);
+  let woken = 0;
+  const timer = timeoutTimer(() => woken++);
+  timer.schedule(NOW + 1_000);
+  timer.schedule(NOW + 5_000);
+  t.mock.timers.tick(4_999);
+  assert.equal(woken, 0);
+  t.mock.timers.tick(1);
+  assert.equal(woken, 1);
+  timer.schedule(NOW + 9_000);
+  timer.cancel();
+  timer.schedule(Number.POSITIVE_INFINITY);
+  t.mock.timers.tick(60_000);
+  assert.equal(woken, 1);
+});
+
+/** A socket whose other side is the test. */
+class TestSocket implements Socket {
+  readonly #events: EventTarget = new EventTarget();
+  binaryType = "blob";
+  bufferedAmount = 0;
+  readonly sent: (string | Uint8Array)[] = [];
+  readonly closes: (number | undefined)[] = [];
+
+  send(data: string | Uint8Array): void {
+    this.sent.push(data);
+  }
+
+  close(code?: number): void {
+    // As in browsers.
+    if (code !== undefined && code !== 1000 && code < 3000) throw new Error("InvalidAccessError");
+    this.closes.push(code);
+  }
+
+  hear(data: unknown): void {
+    this.#events.dispatchEvent(new MessageEvent("message", { data }));
+  }
+
+  happen(type: "close" | "error"): void {
+    this.#events.dispatchEvent(new Event(type));
+  }
+
+  addEventListener(type: string, listener: (event: never) => void): void {
+    this.#events.addEventListener(type, listener as EventListener);
+  }
+}
+
+class Host implements PathHost {
+  readonly inputs: Input[] = [];
+  readonly table: PathTable = new PathTable((input) => this.inputs.push(input));
+  link: Link | undefined;
+
+  open(link: Link, opened: Opened): Path {
+    this.link = link;
+    return this.table.open(link, opened);
+  }
+
+  resume(): Path {
+    throw new Error("not in this test");
+  }
+
+  dialFailed(): void {
+    throw new Error("not in this test");
+  }
+
+  async settled(): Promise<void> {}
+}
+
+function carried(dial: number): { socket: TestSocket; host: Host } {
+  const socket = new TestSocket();
+  const host = new Host();
+  carry(socket, host, { dial, kind: "Ordered", remote: "peer" });
+  return { socket, host };
+}
+
+describe("a WebSocket", () => {
+  test("is pinged when it is silent, and closed after two pings without an answer", (t) => {
+    clock(t);
+    const { socket, host } = carried(1);
+    t.mock.timers.tick(20_000);
+    assert.deepEqual(socket.sent, ["ping"]);
+    socket.hear("pong");
+    t.mock.timers.tick(20_000);
+    t.mock.timers.tick(20_000);
+    assert.deepEqual(socket.sent, ["ping", "ping", "ping"]);
+    assert.equal(host.table.size, 1);
+    t.mock.timers.tick(20_000);
+    assert.equal(host.table.size, 0);
+    assert.deepEqual(socket.closes, [undefined]);
+    assert.deepEqual(host.inputs.at(-1), { type: "PathClosed", path: 1 });
+  });
+
+  test("that carries frames is not pinged", (t) => {
+    clock(t);
+    const { socket } = carried(1);
+    for (let second = 0; second < 60; second += 10) {
+      t.mock.timers.tick(10_000);
+      socket.hear(new ArrayBuffer(1));
+    }
+    assert.deepEqual(socket.sent, []);
+  });
+
+  test("that was accepted is closed when the other side is silent for 80 seconds", (t) => {
+    clock(t);
+    const { socket, host } = carried(0);
+    t.mock.timers.tick(60_000);
+    assert.equal(host.table.size, 1);
+    t.mock.timers.tick(20_000);
+    assert.equal(host.table.size, 0);
+    assert.deepEqual(socket.sent, []);
+  });
+
+  test("whose peer takes nothing is given up, and its memory with it", (t) => {
+    clock(t);
+    const { socket, host } = carried(0);
+    socket.bufferedAmount = 17 * 1024 * 1024;
+    assert.throws(() => host.link?.send(new Uint8Array(1)), /too slowly/);
+  });
+
+  test("closes once, whoever closes it", (t) => {
+    clock(t);
+    const { socket, host } = carried(0);
+    socket.happen("error");
+    socket.happen("close");
+    assert.equal(host.inputs.filter(({ type }) => type === "PathClosed").length, 1);
+    socket.hear(new ArrayBuffer(1));
+    assert.equal(host.inputs.filter(({ type }) => type === "Received").length, 0);
+  });
+});
