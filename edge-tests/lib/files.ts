@@ -7,7 +7,8 @@ export async function serveFiles(
   files: Readonly<Record<string, { type: string; body: string | Uint8Array }>>,
 ): Promise<{ url: string; close: () => void }> {
   const server = createServer((request, response) => {
-    const file = files[(request.url ?? "/").slice(1) || "index.html"];
+    const { pathname } = new URL(request.url ?? "/", "http://files");
+    const file = files[pathname.slice(1) || "index.html"];
     if (file === undefined) response.writeHead(404).end();
     else response.writeHead(200, { "content-type": file.type }).end(file.body);
   });

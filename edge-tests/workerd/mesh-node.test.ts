@@ -1,8 +1,8 @@
 /** A node in a Durable Object: its identity, its sleep, its sockets, and who is told to have called. */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { join, type Mesh, memory } from "selfsame/slim";
 import core from "selfsame/core.wasm";
+import { join, type Mesh, memory } from "selfsame/slim";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import { opened, StubSocket, upgrade } from "./socket.ts";
@@ -56,7 +56,13 @@ async function joinAsLeaf(name: string): Promise<Mesh> {
   });
 }
 
-type Echoed = { caller: string; assurance: string; path: string; headers: Record<string, string>; body: string };
+type Echoed = {
+  caller: string;
+  assurance: string;
+  path: string;
+  headers: Record<string, string>;
+  body: string;
+};
 
 describe("a node in a Durable Object", () => {
   it("begins a ring of one and is the same peer after its memory is lost", async () => {
@@ -81,7 +87,12 @@ describe("a node in a Durable Object", () => {
     const result = await stubOf(second).call(request, { peer: firstId });
     if ("error" in result) throw new Error(result.error.message);
     const echoed = (await result.response.json()) as Echoed;
-    expect(echoed).toMatchObject({ caller: secondId, assurance: "session", path: "/deep/path?q=1", body: "body" });
+    expect(echoed).toMatchObject({
+      caller: secondId,
+      assurance: "session",
+      path: "/deep/path?q=1",
+      body: "body",
+    });
     expect(echoed.headers["x-own"]).toBe("kept");
   });
 
@@ -118,9 +129,13 @@ describe("a hibernating socket", () => {
     const { id } = await stubOf(first).status();
     const echoed = (await (await leaf.fetch("https://echo.mesh/", { peer: id })).json()) as Echoed;
     expect(echoed.caller).toBe(leaf.id);
-    await leaf.serve("leaf", async (request, { caller }) => new Response(`${caller} ${await request.text()}`), {
-      unowned: true,
-    });
+    await leaf.serve(
+      "leaf",
+      async (request, { caller }) => new Response(`${caller} ${await request.text()}`),
+      {
+        unowned: true,
+      },
+    );
     const request = new Request("https://leaf.mesh/", { method: "POST", body: "hello" });
     const result = await stubOf(first).call(request, { unowned: true });
     if ("error" in result) throw new Error(result.error.message);
@@ -184,7 +199,8 @@ describe("what does not follow the specification", () => {
   it("is refused before a socket is opened: no subprotocol, another method or type", async () => {
     expect((await upgrade(first, undefined)).status).toBe(400);
     expect((await upgrade(first, "other")).status).toBe(400);
-    const post = (init: RequestInit): Promise<Response> => stubOf(first).fetch(`http://${first}.test/.mesh`, init);
+    const post = (init: RequestInit): Promise<Response> =>
+      stubOf(first).fetch(`http://${first}.test/.mesh`, init);
     expect((await post({ method: "GET" })).status).toBe(405);
     expect((await post({ method: "POST", body: "x" })).status).toBe(415);
     const headers = { "content-type": "application/selfsame", "selfsame-path": "00".repeat(16) };

@@ -32,7 +32,9 @@ export class StubSocket extends EventTarget {
     if (socket === null) return void this.dispatchEvent(new Event("error"));
     this.#socket = socket;
     socket.binaryType = "arraybuffer";
-    socket.addEventListener("message", ({ data }) => this.dispatchEvent(new MessageEvent("message", { data })));
+    socket.addEventListener("message", ({ data }) =>
+      this.dispatchEvent(new MessageEvent("message", { data })),
+    );
     socket.addEventListener("close", ({ code, reason }) =>
       this.dispatchEvent(new CloseEvent("close", { code, reason })),
     );

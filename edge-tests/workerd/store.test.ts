@@ -1,7 +1,7 @@
 /** The store in a Durable Object keeps the contract that every store keeps. */
 import { env, runInDurableObject } from "cloudflare:test";
-import { durableObject } from "selfsame/workerd";
 import { storeContract } from "selfsame/store-contract";
+import { durableObject } from "selfsame/workerd";
 import { describe, it } from "vitest";
 
 describe("the SQLite storage of a Durable Object", () => {

@@ -37,12 +37,18 @@ export async function buildAll(say: Say): Promise<Built> {
   };
 }
 
-/** The Worker as workerd takes it: one script, and the core beside it as a module of its own. */
-export async function buildWorker(): Promise<string> {
+/** The Worker of `workers/cloudflare`, built. */
+async function buildWorker(): Promise<string> {
   const outdir = join(DATA, "worker");
+  await bundleWorker(join(ROOT, "workers/cloudflare/src/index.ts"), outdir);
+  return outdir;
+}
+
+/** A Worker as workerd takes it: one script, named after its source, and `core.wasm` beside it as a module. */
+export async function bundleWorker(entry: string, outdir: string): Promise<void> {
   mkdirSync(outdir, { recursive: true });
   await bundle({
-    entryPoints: [join(ROOT, "workers/cloudflare/src/index.ts")],
+    entryPoints: [entry],
     outdir,
     bundle: true,
     format: "esm",
@@ -53,7 +59,6 @@ export async function buildWorker(): Promise<string> {
     assetNames: "[name]",
     logLevel: "warning",
   });
-  return outdir;
 }
 
 function run(command: string, args: string[]): Promise<void> {
