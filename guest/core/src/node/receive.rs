@@ -116,7 +116,10 @@ impl Node {
                     .credit_received(stream, limit, &mut |event| table.tell(out, event));
                 Ok(())
             }
-            Frame::Relay { peer, frame } => self.relay_received(index, peer, frame),
+            Frame::Relay { peer, frame } => {
+                self.relay_received(index, peer, frame);
+                Ok(())
+            }
             Frame::Ping { token } => {
                 self.queue(index, &Frame::Pong { token });
                 Ok(())

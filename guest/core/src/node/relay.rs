@@ -39,31 +39,32 @@ impl Node {
         Ok(number)
     }
 
-    /// A peer of ours sent a frame for, or from, a peer behind it.
-    pub(super) fn relay_received(&mut self, index: u32, other: PeerId, frame: &[u8]) -> Result<(), Code> {
-        let Some(from) = self
-            .connections
-            .get(&index)
-            .map(|connection| connection.session.peer())
-        else {
-            return Ok(());
+    /// A peer of ours sent a frame for, or from, a peer behind it. What nobody asked for is dropped, not punished: the
+    /// peer may only have passed on what another one made.
+    pub(super) fn relay_received(&mut self, index: u32, other: PeerId, frame: &[u8]) {
+        let Some(connection) = self.connections.get(&index) else {
+            return;
         };
+        let (from, path) = (connection.session.peer(), connection.path);
+        if self.is_relayed(index) {
+            // A relay within a relay leads nowhere but down the stack.
+            self.out.dropped(Code::NoRoute, path);
+            return;
+        }
         if self.ring.relays_for(&other) || (self.ring.relays_for(&from) && other != self.identity.id()) {
             self.pass_on(index, from, other, frame);
-            return Ok(());
+            return;
         }
-        if !self.ring.relays().iter().any(|relay| relay.id() == from)
-            && self.find_relay_path(from, other).is_none()
-        {
-            return Err(Code::NoRoute);
+        let is_ours = self.ring.relays().iter().any(|relay| relay.id() == from);
+        if !is_ours && self.find_relay_path(from, other).is_none() {
+            self.out.dropped(Code::NoRoute, path);
+            return;
         }
-        let path = self.relay_path(from, other)?;
-        if frame.is_empty() {
-            self.close_path(path, Code::NoRoute);
-        } else {
-            self.frame_received(path, frame);
+        match self.relay_path(from, other) {
+            Ok(path) if frame.is_empty() => self.close_path(path, Code::NoRoute),
+            Ok(path) => self.frame_received(path, frame),
+            Err(code) => self.out.dropped(code, path),
         }
-        Ok(())
     }
 
     fn pass_on(&mut self, index: u32, from: PeerId, to: PeerId, frame: &[u8]) {

@@ -55,7 +55,8 @@ impl Node {
         }
     }
 
-    fn is_relayed(&self, index: u32) -> bool {
+    /// Whether a connection leads through a member.
+    pub(super) fn is_relayed(&self, index: u32) -> bool {
         let path = self
             .connections
             .get(&index)
