@@ -32,9 +32,9 @@ export interface MeshStub {
 }
 
 /** The binding of a namespace of `MeshNode` objects, as far as the middleware uses it. */
-export interface MeshNamespace<Id = unknown> {
-  idFromName(name: string): Id;
-  get(id: Id): unknown;
+export interface MeshNamespace {
+  idFromName(name: string): object;
+  get(id: never): unknown;
 }
 
 /** How the middleware finds nodes. */
@@ -59,15 +59,15 @@ const DEFAULT_NODE = "mesh";
  * Connects a Hono app with the mesh: peers reach the node at `/.mesh`, handlers find it as `c.var.mesh` and the peer
  * that called as `c.var.caller`. `source` gives the binding of a `MeshNode`, or a joined node.
  */
-export function mesh<C extends Context>(
-  source: (c: C) => MeshNamespace<never> | ServingMesh,
+export function mesh(
+  source: (c: Context) => MeshNamespace | ServingMesh,
   options: MeshOptions = {},
 ): MiddlewareHandler {
   const nodes = options.nodes ?? [DEFAULT_NODE];
   const [first] = nodes;
   if (first === undefined) throw new MeshError("BadConfig", "nodes names at least one node");
   return async (c, next) => {
-    const given = source(c as C);
+    const given = source(c);
     const { path } = c.req;
     const isMeshPath = path === MESH_PATH || path.startsWith(`${MESH_PATH}/`);
     if ("handler" in given) {
@@ -87,8 +87,8 @@ export function mesh<C extends Context>(
   };
 }
 
-function stubOf(namespace: MeshNamespace<never>, name: string): MeshStub {
-  return namespace.get(namespace.idFromName(name)) as MeshStub;
+function stubOf(namespace: MeshNamespace, name: string): MeshStub {
+  return namespace.get(namespace.idFromName(name) as never) as MeshStub;
 }
 
 /** The caller as the driver knows it, or as the node put it into the props of the entrypoint; never a header. */

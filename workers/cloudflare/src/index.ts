@@ -1,7 +1,7 @@
 import { WorkerEntrypoint } from "cloudflare:workers";
 import { type Context, Hono } from "hono";
 import { MeshNode, type MeshNodeOptions } from "selfsame";
-import { type MeshNamespace, mesh } from "selfsame/hono";
+import { mesh } from "selfsame/hono";
 import { check, handler, parseDictionary } from "selfsame-apps/appauth";
 import users from "selfsame-apps/appauth/users.json" with { type: "json" };
 import { edge, grantsOf, ownerOf, words } from "selfsame-apps/edge";
@@ -53,7 +53,7 @@ export class Check extends WorkerEntrypoint<Env> {
 /** The entrypoints by the names that they serve. */
 const ENTRYPOINTS: Readonly<Record<string, string>> = { handler: "Handler", check: "Check" };
 
-const connected = mesh((c: Context<{ Bindings: Env }>) => c.env.NODE as unknown as MeshNamespace<never>);
+const connected = mesh((c: Context<{ Bindings: Env }>) => c.env.NODE);
 
 const entrance = new Hono<{ Bindings: Env }>();
 entrance.use(connected);
