@@ -312,7 +312,13 @@ impl Ring {
     /// Asks a member that may be a closer successor; it is adopted when it answers. One that did not answer a moment
     /// ago gets some rest first.
     fn consider(&mut self, cx: &mut Context<'_>, peer: PeerId, via: Option<PeerId>) {
-        if self.serves() && self.routing.succeeds_better(&peer) && self.routing.may_ask(&peer, cx.now_ms) {
+        if self.routing.may_ask(&peer, cx.now_ms) {
+            self.consider_now(cx, peer, via);
+        }
+    }
+
+    fn consider_now(&mut self, cx: &mut Context<'_>, peer: PeerId, via: Option<PeerId>) {
+        if self.serves() && self.routing.succeeds_better(&peer) {
             self.update(cx, peer, via);
         }
     }
@@ -543,7 +549,8 @@ impl Ring {
         let (peer, role) = (record.id(), record.role());
         let is_unknown = self.meet(record);
         if role == Role::Member && self.phase == Phase::In && self.is_member() {
-            self.consider(cx, peer, None);
+            // Whoever tells of it has just heard of it, so that one presumed dead may be back.
+            self.consider_now(cx, peer, None);
             if is_unknown {
                 self.merge_through(cx, peer);
             }

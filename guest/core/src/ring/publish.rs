@@ -290,7 +290,8 @@ impl Ring {
                 self.place(cx.now_ms, key, association);
             }
         }
-        if only.is_none() {
+        // The first name starts the clock for all.
+        if only.is_none() || self.publisher.refresh_at_ms == 0 {
             self.publisher.refresh_at_ms = cx.now_ms.saturating_add(REFRESH_MS);
             self.publisher.check_at_ms = cx.now_ms.saturating_add(CHECK_MS);
         }

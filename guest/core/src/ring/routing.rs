@@ -12,7 +12,7 @@ pub(crate) const MAX_SUCCESSORS: usize = 16;
 /// How long a member that did not answer is not taken from others' lists.
 pub(crate) const DEAD_MS: u64 = 30_000;
 /// How long a member that did not answer is not asked again even if its successor vouches for it.
-const REST_MS: u64 = 5_000;
+const REST_MS: u64 = 2_000;
 /// Most peers presumed dead that are remembered at a time.
 const MAX_DEAD: usize = 1024;
 /// Most records kept: the neighbourhood, the fingers, and what lookups of some minutes met.

@@ -222,6 +222,20 @@ fn names_live_as_long_as_their_publisher_and_no_longer() {
 }
 
 #[test]
+fn a_publication_is_renewed_three_times_an_hour_and_not_more_often() {
+    let mut net = Network::ring_of(750, 1);
+    let leaf = net.add(Role::Leaf);
+    assert_eq!(net.join(leaf, &[0]), Outcome::Done);
+    publish(&mut net, leaf, service("check", 0));
+    net.run_for(2 * 60_000);
+    let before = net.nodes[0].writes;
+    net.run_for(17 * 60_000);
+    assert_eq!(net.nodes[0].writes, before);
+    net.run_for(41 * 60_000 + 30_000);
+    assert_eq!(net.nodes[0].writes, before + 3);
+}
+
+#[test]
 fn a_publisher_stores_again_what_its_holders_lost() {
     let mut net = Network::ring_of(800, 6);
     publish(&mut net, 0, service("check", 0));
