@@ -2,7 +2,7 @@
 import { WorkerEntrypoint } from "cloudflare:workers";
 import { Hono } from "hono";
 import { MeshNode, type MeshNodeOptions } from "selfsame";
-import { type MeshNamespace, mesh } from "selfsame/hono";
+import { mesh } from "selfsame/hono";
 
 /** Bindings of the Worker. */
 export type Env = { NODE: DurableObjectNamespace<Node>; URL: string };
@@ -67,7 +67,7 @@ export class Boot extends WorkerEntrypoint<Env> {
 }
 
 const app = new Hono<{ Bindings: Env }>();
-app.use(mesh((c) => (c.env as Env).NODE as unknown as MeshNamespace<never>));
+app.use(mesh((c) => (c.env as Env).NODE));
 app.get("/status", async (c) => c.json(await c.var.mesh.status()));
 
 export default app;
