@@ -1,7 +1,8 @@
-//! The files of vectors and what is in them.
+//! The files that are made from the core: test vectors and the table of errors.
 
 mod cbor;
 mod channel;
+mod errors;
 mod handshake;
 mod http;
 mod identity;
@@ -10,17 +11,24 @@ mod objects;
 mod records;
 mod ring;
 
-/// Every file: its name and its text.
+/// Every file: its path in `docs` and its text.
 pub(crate) fn all() -> Vec<(&'static str, String)> {
     vec![
-        ("cbor.json", cbor::vectors().to_text()),
-        ("identity.json", identity::vectors().to_text()),
-        ("records.json", records::vectors().to_text()),
-        ("handshake.json", handshake::vectors().to_text()),
-        ("channel.json", channel::vectors().to_text()),
-        ("objects.json", objects::vectors().to_text()),
-        ("ring.json", ring::vectors().to_text()),
-        ("http.json", http::vectors().to_text()),
+        ("errors.md", errors::page()),
+        ("specification/vectors/cbor.json", cbor::vectors().to_text()),
+        (
+            "specification/vectors/identity.json",
+            identity::vectors().to_text(),
+        ),
+        ("specification/vectors/records.json", records::vectors().to_text()),
+        (
+            "specification/vectors/handshake.json",
+            handshake::vectors().to_text(),
+        ),
+        ("specification/vectors/channel.json", channel::vectors().to_text()),
+        ("specification/vectors/objects.json", objects::vectors().to_text()),
+        ("specification/vectors/ring.json", ring::vectors().to_text()),
+        ("specification/vectors/http.json", http::vectors().to_text()),
     ]
 }
 
