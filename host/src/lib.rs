@@ -71,4 +71,4 @@ mod stream;
 mod transport;
 
 pub use selfsame_codec::Code;
-pub use selfsame_codec::reply::{Provider, Status};
+pub use selfsame_codec::reply::{Node as NodeInfo, Provider, Status};

@@ -157,8 +157,10 @@ impl Outlet {
     /// # Errors
     /// [`Error::Stopped`] when the node is.
     pub(crate) async fn end(mut self) -> Result<(), Error> {
+        // In this order: dropped while it waits for a place, the outlet still resets the stream.
+        self.driver.send(Inbound::End { key: self.key }).await?;
         self.done = true;
-        self.driver.send(Inbound::End { key: self.key }).await
+        Ok(())
     }
 
     /// Sets what the peer is told when the outlet is dropped before its end.

@@ -77,6 +77,13 @@ impl Driver {
                     link.busy(busy);
                 }
             }
+            output => self.application_output(output, answer, tags, now_ms),
+        }
+    }
+
+    /// The outputs that concern the application.
+    fn application_output(&mut self, output: Output<'_>, answer: &Bytes, tags: &[u32], now_ms: u64) {
+        match output {
             Output::StreamOpened {
                 stream,
                 tag,

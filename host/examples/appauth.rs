@@ -1,0 +1,336 @@
+//! The service `check` of AppAuth, in a node of its own: takes a user and a password as JSON and compares them with a
+//! dictionary of salted hashes.
+//!
+//! ```text
+//! appauth --network twiitr --listen ws://127.0.0.1:7000 --data ./data --users users.json --grant GRANT
+//! ```
+//! It prints one JSON value a line, as `selfsame node --json` does.
+
+extern crate alloc;
+
+use alloc::sync::Arc;
+use core::error::Error;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use bytes::Bytes;
+use clap::Parser;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full, Limited};
+use selfsame_host::{Body, BoxError, Event, Grant, Node, OwnerKey, json};
+use serde::Deserialize;
+use serde_json::{Value, json as value};
+use subtle::ConstantTimeEq as _;
+use tokio::io::AsyncReadExt as _;
+use tokio::sync::Semaphore;
+use tokio::sync::broadcast::error::RecvError;
+use unicode_normalization::UnicodeNormalization as _;
+
+/// A login is two short texts.
+const MAX_BODY: usize = 8 * 1024;
+/// Characters of a user's name.
+const MAX_USER: usize = 128;
+/// Characters of a password: longer than any that a person or a generator makes.
+const MAX_PASSWORD: usize = 1024;
+/// Each check takes 16 MiB and some tens of milliseconds while it runs.
+const MAX_RUNNING: usize = 4;
+/// Told to whoever asks who checked.
+const SERVED_BY: &str = "wasmtime";
+
+/// The service `check` of AppAuth
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Name of the network
+    #[arg(long)]
+    network: String,
+    /// URL to listen on
+    #[arg(long)]
+    listen: String,
+    /// Folder of the node's identity and state
+    #[arg(long)]
+    data: PathBuf,
+    /// Node to join through, as URL#PEER-ID
+    #[arg(long)]
+    join: Vec<String>,
+    /// File with the dictionary: { "user": { "salt": hex, "hash": hex } }
+    #[arg(long)]
+    users: PathBuf,
+    /// Owner of the names
+    #[arg(long)]
+    owner: Option<OwnerKey>,
+    /// Grant to serve `check`; without one the node serves nothing
+    #[arg(long)]
+    grant: Vec<Grant>,
+    /// Dials private and loopback addresses that other nodes name
+    #[arg(long)]
+    allow_private: bool,
+    /// Ends when the standard input does
+    #[arg(long)]
+    end_with_input: bool,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(tracing::Level::WARN)
+        .init();
+    match run(Arguments::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("appauth: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+    let check = Check::new(read_users(&arguments.users)?);
+    let mut builder = Node::builder(&arguments.network)
+        .storage(&arguments.data)
+        .listen(&arguments.listen)
+        .bootstrap(arguments.join)
+        .allow_private(arguments.allow_private)
+        .keep_trying(true);
+    if let Some(owner) = arguments.owner {
+        builder = builder.owner(owner);
+    }
+    let serves = !arguments.grant.is_empty();
+    for grant in arguments.grant {
+        builder = builder.grant(grant);
+    }
+    let node = builder.start().await?;
+    println!(
+        "{}",
+        value!({ "event": "started", "id": node.id().to_string(), "addresses": node.addresses() })
+    );
+    let work = async {
+        joined(&node).await?;
+        if serves {
+            let service = tower::service_fn(move |request| check.clone().answer(request));
+            node.serve("check", service).await?;
+            println!("{}", value!({ "event": "serving", "name": "check" }));
+        }
+        watch(&node).await
+    };
+    tokio::select! {
+        ended = work => ended,
+        () = asked_to_end(arguments.end_with_input) => {
+            node.leave().await?;
+            println!("{}", value!({ "event": "left" }));
+            Ok(())
+        }
+    }
+}
+
+async fn joined(node: &Node) -> Result<(), Box<dyn Error>> {
+    loop {
+        let status = node.status().await?;
+        if status.joined {
+            println!(
+                "{}",
+                value!({ "event": "joined", "status": json::status(&status) })
+            );
+            return Ok(());
+        }
+        tokio::time::sleep(core::time::Duration::from_millis(100)).await;
+    }
+}
+
+/// Prints the status whenever the ring changes.
+async fn watch(node: &Node) -> Result<(), Box<dyn Error>> {
+    let mut events = node.events();
+    loop {
+        match events.recv().await {
+            Ok(Event::RingChanged) | Err(RecvError::Lagged(_)) => {
+                let status = node.status().await?;
+                println!("{}", value!({ "event": "ring", "status": json::status(&status) }));
+            }
+            Ok(Event::Published(name)) => println!("{}", value!({ "event": "published", "name": name })),
+            Ok(_) => {}
+            Err(RecvError::Closed) => return Ok(()),
+        }
+    }
+}
+
+async fn asked_to_end(with_input: bool) {
+    let input_ended = async {
+        let mut bytes = [0; 256];
+        let mut input = tokio::io::stdin();
+        while matches!(input.read(&mut bytes).await, Ok(1..)) {}
+    };
+    #[cfg(unix)]
+    let terminated = async {
+        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+            Ok(mut signal) => _ = signal.recv().await,
+            Err(_) => core::future::pending().await,
+        }
+    };
+    #[cfg(not(unix))]
+    let terminated = core::future::pending::<()>();
+    tokio::select! {
+        () = input_ended, if with_input => {}
+        () = terminated => {}
+        Ok(()) = tokio::signal::ctrl_c() => {}
+    }
+}
+
+/// A password as it is kept
+#[derive(Clone, Copy, Debug)]
+struct Stored {
+    salt: [u8; 16],
+    hash: [u8; 32],
+}
+
+/// Stands for users that do not exist, so that their answer takes as long.
+const NOBODY: Stored = Stored {
+    salt: [0; 16],
+    hash: [0; 32],
+};
+
+fn read_users(path: &Path) -> Result<HashMap<String, Stored>, Box<dyn Error>> {
+    #[derive(Deserialize)]
+    struct Entry {
+        salt: String,
+        hash: String,
+    }
+    let failed = |error: &dyn core::fmt::Display| format!("{}: {error}", path.display());
+    let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
+    let entries: HashMap<String, Entry> = serde_json::from_str(&text).map_err(|error| failed(&error))?;
+    let decode = |(user, entry): (String, Entry)| {
+        let salt = data_encoding::HEXLOWER
+            .decode(entry.salt.as_bytes())
+            .ok()
+            .and_then(|salt| salt.try_into().ok());
+        let hash = data_encoding::HEXLOWER
+            .decode(entry.hash.as_bytes())
+            .ok()
+            .and_then(|hash| hash.try_into().ok());
+        match (salt, hash) {
+            (Some(salt), Some(hash)) => Ok((user, Stored { salt, hash })),
+            _ => Err(failed(&format!(
+                "\"{user}\" needs a salt of 16 and a hash of 32 bytes in hexadecimal"
+            ))
+            .into()),
+        }
+    };
+    entries.into_iter().map(decode).collect()
+}
+
+/// What a caller sends
+#[derive(Debug, Deserialize)]
+struct Credentials {
+    user: String,
+    password: String,
+}
+
+#[derive(Clone)]
+struct Check {
+    users: Arc<HashMap<String, Stored>>,
+    places: Arc<Semaphore>,
+}
+
+impl Check {
+    fn new(users: HashMap<String, Stored>) -> Self {
+        Self {
+            users: Arc::new(users),
+            places: Arc::new(Semaphore::new(MAX_RUNNING)),
+        }
+    }
+
+    async fn answer(self, request: Request<Body>) -> Result<Response<Full<Bytes>>, BoxError> {
+        let mut response = self.outcome(request).await?;
+        response
+            .headers_mut()
+            .insert("served-by", HeaderValue::from_static(SERVED_BY));
+        response
+            .headers_mut()
+            .insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        Ok(response)
+    }
+
+    async fn outcome(&self, request: Request<Body>) -> Result<Response<Full<Bytes>>, BoxError> {
+        if request.uri().path() != "/" {
+            return Ok(refuse(StatusCode::NOT_FOUND, "there is nothing at this path"));
+        }
+        if request.method() != Method::POST {
+            let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, "send a POST");
+            response
+                .headers_mut()
+                .insert(ALLOW, HeaderValue::from_static("POST"));
+            return Ok(response);
+        }
+        let media_type = request
+            .headers()
+            .get(CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok());
+        let media_type = media_type
+            .and_then(|value| value.split(';').next())
+            .unwrap_or_default()
+            .trim();
+        if !media_type.eq_ignore_ascii_case("application/json") {
+            return Ok(refuse(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "send application/json",
+            ));
+        }
+        let Ok(body) = Limited::new(request.into_body(), MAX_BODY).collect().await else {
+            return Ok(refuse(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large"));
+        };
+        let credentials = serde_json::from_slice(&body.to_bytes()).ok().filter(is_login);
+        let Some(Credentials { user, password }) = credentials else {
+            let text = r#"send { "user": text, "password": text }"#;
+            return Ok(refuse(StatusCode::BAD_REQUEST, text));
+        };
+        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+            let mut response = refuse(StatusCode::SERVICE_UNAVAILABLE, "too many checks run: try again");
+            response
+                .headers_mut()
+                .insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            return Ok(response);
+        };
+        let stored = self.users.get(&user).copied();
+        let is_right = tokio::task::spawn_blocking(move || {
+            let _place = place;
+            is_password(&password, stored.as_ref().unwrap_or(&NOBODY))
+        });
+        // An unknown user is checked like any other, so that the answer takes as long.
+        if is_right.await?? && stored.is_some() {
+            Ok(answer(StatusCode::OK, &value!({ "ok": true, "user": user })))
+        } else {
+            Ok(refuse(StatusCode::UNAUTHORIZED, "wrong user or password"))
+        }
+    }
+}
+
+fn is_login(Credentials { user, password }: &Credentials) -> bool {
+    let is_text = |text: &str, most| (1..=most).contains(&text.chars().count());
+    is_text(user, MAX_USER) && is_text(password, MAX_PASSWORD)
+}
+
+fn is_password(password: &str, stored: &Stored) -> Result<bool, BoxError> {
+    let password: String = password.nfc().collect();
+    let mut hash = [0; 32];
+    scrypt::scrypt(
+        password.as_bytes(),
+        &stored.salt,
+        &scrypt::Params::new(14, 8, 1)?,
+        &mut hash,
+    )?;
+    Ok(hash.ct_eq(&stored.hash).into())
+}
+
+fn refuse(status: StatusCode, why: &str) -> Response<Full<Bytes>> {
+    answer(status, &value!({ "ok": false, "error": why }))
+}
+
+fn answer(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
+    *response.status_mut() = status;
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}

@@ -1,0 +1,48 @@
+//! What the command line asks, done with the library.
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+mod args;
+use args::{Arguments, Command};
+
+mod client;
+mod keys;
+mod node;
+mod output;
+mod proxy;
+
+use output::{Failure, Output};
+
+/// Reads the command line, does what it says, and tells how it ended.
+pub(crate) fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return output::report_usage(&error),
+    };
+    let output = Output { json: arguments.json };
+    output::start_log(arguments.log);
+    match run(arguments.command, output) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => output.report(&failure),
+    }
+}
+
+fn run(command: Command, output: Output) -> Result<(), Failure> {
+    match command {
+        Command::Id(command) => keys::id(command, output),
+        Command::Owner(command) => keys::owner(command, output),
+        Command::Grant(command) => keys::grant(&command, output),
+        Command::Node(command) => wait(node::run(command, output)),
+        Command::Find(command) => wait(client::find(command, output)),
+        Command::Store(command) => wait(client::store(command, output)),
+        Command::Call(command) => wait(client::call(command, output)),
+    }
+}
+
+fn wait(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::other(format!("no threads: {error}")))?;
+    runtime.block_on(work)
+}

@@ -1,0 +1,345 @@
+use core::str::FromStr;
+use core::time::Duration;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use selfsame_host::{OwnerKey, PeerId};
+
+const EXIT_CODES: &str = "Exit codes:
+  0  done
+  1  failed
+  2  a flag, file or address is not usable
+  3  nobody answered: no bootstrap, or no provider
+  4  nobody serves the name
+  5  the store cannot be used";
+
+const EXAMPLES: &str = "Examples:
+  selfsame node --network twiitr --listen ws://0.0.0.0:7000 --address wss://node.example --data ./data
+  selfsame node --network twiitr --listen ws://127.0.0.1:7001 --join wss://node.example#ID --data ./data2
+  selfsame find check --network twiitr --join wss://node.example#ID --owner KEY
+  selfsame call https://check.mesh/ --network twiitr --join wss://node.example#ID --owner KEY -d '{\"user\":\"ada\"}'";
+
+/// Edge functions that find, call and trust each other, without a registry and without a certificate authority
+#[derive(Debug, Parser)]
+#[command(name = "selfsame", version, after_help = EXIT_CODES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
+pub(crate) struct Arguments {
+    /// Prints JSON, one value a line
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    /// What is logged to the standard error
+    #[arg(
+        long,
+        global = true,
+        value_name = "LEVEL",
+        default_value = "warn",
+        env = "SELFSAME_LOG"
+    )]
+    pub(crate) log: Level,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Level {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Makes or shows the identity of a node
+    #[command(subcommand)]
+    Id(IdCommand),
+
+    /// Makes or shows the key of an owner of names
+    #[command(subcommand)]
+    Owner(OwnerCommand),
+
+    /// Grants a peer to serve a name of an owner
+    #[command(
+        after_help = "Example:\n  selfsame grant --network twiitr --name check --to PEER-ID --expires 30d > check.grant"
+    )]
+    Grant(GrantCommand),
+
+    /// Runs a node until it is interrupted
+    #[command(after_help = "Examples:
+  selfsame node --network twiitr --listen ws://0.0.0.0:7000 --address wss://node.example --data ./data
+  selfsame node --network twiitr --listen ws://127.0.0.1:7001 --join ws://127.0.0.1:7000#ID --data ./data2 --allow-private
+  selfsame node --network twiitr --join wss://node.example#ID --data ./data --serve check=http://127.0.0.1:8080 --grant check.grant")]
+    Node(NodeCommand),
+
+    /// Finds who serves a name
+    #[command(
+        after_help = "Example:\n  selfsame find check --network twiitr --join wss://node.example#ID --owner KEY"
+    )]
+    Find(FindCommand),
+
+    /// Stores in the ring that this identity serves a name
+    #[command(
+        after_help = "Example:\n  selfsame store check --network twiitr --join wss://node.example#ID --data ./data --grant check.grant"
+    )]
+    Store(StoreCommand),
+
+    /// Sends a request to a service
+    #[command(after_help = "Examples:
+  selfsame call https://hello.mesh/ --network twiitr --join wss://node.example#ID --unowned
+  selfsame call https://check.mesh/ --network twiitr --join wss://node.example#ID --owner KEY -H 'content-type: application/json' -d '{\"user\":\"ada\"}'")]
+    Call(CallCommand),
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Data {
+    /// Folder of the node's identity and state
+    #[arg(
+        long = "data",
+        value_name = "DIR",
+        default_value = "selfsame-data",
+        env = "SELFSAME_DATA"
+    )]
+    pub(crate) folder: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum IdCommand {
+    /// Makes a new identity; an old one is never replaced
+    #[command(after_help = "Example:\n  selfsame id new --network twiitr --data ./data")]
+    New(IdArguments),
+    /// Shows the peer id that the identity has in a network
+    #[command(after_help = "Example:\n  selfsame id show --network twiitr --data ./data")]
+    Show(IdArguments),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct IdArguments {
+    #[command(flatten)]
+    pub(crate) data: Data,
+    /// Name of the network: an identity has another id in each
+    #[arg(long, value_name = "NAME")]
+    pub(crate) network: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum OwnerCommand {
+    /// Makes a new owner's key; an old one is never replaced
+    #[command(after_help = "Example:\n  selfsame owner new --network twiitr --key ./owner.key")]
+    New(OwnerArguments),
+    /// Shows the public key that callers name with --owner
+    #[command(after_help = "Example:\n  selfsame owner show --network twiitr --key ./owner.key")]
+    Show(OwnerArguments),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct OwnerArguments {
+    /// File of the owner's secret
+    #[arg(long, value_name = "FILE", default_value = "owner.key")]
+    pub(crate) key: PathBuf,
+    /// Name of the network: an owner has another key in each
+    #[arg(long, value_name = "NAME")]
+    pub(crate) network: String,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct GrantCommand {
+    /// Name of the network
+    #[arg(long, value_name = "NAME")]
+    pub(crate) network: String,
+    /// The name that may be served
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: String,
+    /// Id of the peer that may serve it
+    #[arg(long, value_name = "PEER-ID")]
+    pub(crate) to: PeerId,
+    /// How long, such as 30d, 12h or 90m
+    #[arg(long, value_name = "TIME", default_value = "30d")]
+    pub(crate) expires: Span,
+    /// File of the owner's secret
+    #[arg(long, value_name = "FILE", default_value = "owner.key")]
+    pub(crate) key: PathBuf,
+}
+
+/// What every command needs that takes part in a network
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Network {
+    /// Name of the network
+    #[arg(long, value_name = "NAME")]
+    pub(crate) network: String,
+    /// Node to join through, as URL#PEER-ID; may be given more than once
+    #[arg(long, value_name = "URL#PEER-ID")]
+    pub(crate) join: Vec<String>,
+    /// Dials private and loopback addresses that other nodes name
+    #[arg(long)]
+    pub(crate) allow_private: bool,
+    /// Accepts a --join without a peer id, and whoever answers there
+    #[arg(long)]
+    pub(crate) trust_on_first_use: bool,
+    /// Owner of the names that are meant
+    #[arg(long, value_name = "KEY", conflicts_with = "unowned")]
+    pub(crate) owner: Option<OwnerKey>,
+    /// Means names without an owner, which anybody may serve
+    #[arg(long)]
+    pub(crate) unowned: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct NodeCommand {
+    #[command(flatten)]
+    pub(crate) network: Network,
+    #[command(flatten)]
+    pub(crate) data: Data,
+    /// URL to listen on, such as ws://0.0.0.0:7000; may be given more than once
+    #[arg(long, value_name = "URL")]
+    pub(crate) listen: Vec<String>,
+    /// URL at which others can dial this node; without one the --listen URLs count
+    #[arg(long, value_name = "URL")]
+    pub(crate) address: Vec<String>,
+    /// Serves a name by passing its requests on, as NAME=http://127.0.0.1:PORT; may be given more than once
+    #[arg(long, value_name = "NAME=URL")]
+    pub(crate) serve: Vec<Forward>,
+    /// File with a grant for a name that is served; may be given more than once
+    #[arg(long, value_name = "FILE")]
+    pub(crate) grant: Vec<PathBuf>,
+    /// Ends when the standard input does, so that the node does not outlive the program that started it
+    #[arg(long)]
+    pub(crate) end_with_input: bool,
+    /// Label of what fails together with this node, such as a region
+    #[arg(long, value_name = "LABEL", default_value = "")]
+    pub(crate) domain: String,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct FindCommand {
+    /// The name
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) network: Network,
+    #[command(flatten)]
+    pub(crate) timeout: Timeout,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StoreCommand {
+    /// The name
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) network: Network,
+    #[command(flatten)]
+    pub(crate) data: Data,
+    /// File with the owner's grant
+    #[arg(long, value_name = "FILE")]
+    pub(crate) grant: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) timeout: Timeout,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CallCommand {
+    /// Address of the service, https://NAME.mesh/path
+    pub(crate) url: http::Uri,
+    #[command(flatten)]
+    pub(crate) network: Network,
+    /// Folder of the identity that calls; without one the caller is nobody in particular
+    #[arg(long = "data", value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
+    /// Method; GET, or POST with --body
+    #[arg(short = 'X', long = "request", value_name = "METHOD")]
+    pub(crate) method: Option<http::Method>,
+    /// Body, @FILE for that of a file, @- for the standard input
+    #[arg(short = 'd', long = "body", value_name = "BODY")]
+    pub(crate) body: Option<String>,
+    /// Header, as 'name: value'; may be given more than once
+    #[arg(short = 'H', long = "header", value_name = "HEADER")]
+    pub(crate) header: Vec<Header>,
+    /// Prints the status and the headers of the answer, too
+    #[arg(short, long)]
+    pub(crate) include: bool,
+    /// Ends with exit code 1 when the status is 400 or more
+    #[arg(short, long)]
+    pub(crate) fail: bool,
+    #[command(flatten)]
+    pub(crate) timeout: Timeout,
+}
+
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Timeout {
+    /// Longest time for the whole command
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    pub(crate) timeout: Span,
+}
+
+/// A time such as 30d, 12h, 90m or 45s
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span(pub(crate) Duration);
+
+impl FromStr for Span {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = "a time is a number and one of d, h, m and s, such as 30d";
+        let unit = match text.chars().last() {
+            Some('d') => 24 * 60 * 60,
+            Some('h') => 60 * 60,
+            Some('m') => 60,
+            Some('s') => 1,
+            _ => return Err(wrong),
+        };
+        let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong)?;
+        // A century is enough for anything and keeps every sum within its type.
+        let seconds = number
+            .checked_mul(unit)
+            .filter(|seconds| (1..=100 * 365 * 24 * 60 * 60).contains(seconds));
+        seconds
+            .map(|seconds| Self(Duration::from_secs(seconds)))
+            .ok_or(wrong)
+    }
+}
+
+/// A name that is served by passing its requests on
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Forward {
+    pub(crate) name: String,
+    pub(crate) to: http::uri::Authority,
+}
+
+impl FromStr for Forward {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = "it is NAME=http://HOST:PORT, such as check=http://127.0.0.1:8080";
+        let (name, url) = text.split_once('=').ok_or(wrong)?;
+        let authority = url.strip_prefix("http://").ok_or(wrong)?.trim_end_matches('/');
+        let to = authority.parse().map_err(|_| wrong)?;
+        if name.is_empty() {
+            Err(wrong)
+        } else {
+            Ok(Self {
+                name: name.into(),
+                to,
+            })
+        }
+    }
+}
+
+/// A header of a request
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) name: http::HeaderName,
+    pub(crate) value: http::HeaderValue,
+}
+
+impl FromStr for Header {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = "a header is 'name: value'";
+        let (name, value) = text.split_once(':').ok_or(wrong)?;
+        Ok(Self {
+            name: name.trim().parse().map_err(|_| wrong)?,
+            value: value.trim().parse().map_err(|_| wrong)?,
+        })
+    }
+}

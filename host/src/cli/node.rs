@@ -1,0 +1,209 @@
+//! The command that runs a node.
+
+use core::time::Duration;
+
+use selfsame_host::{Builder, Error, Event, Node, PeerId, Publication, json};
+use serde_json::json as value;
+use tokio::io::AsyncReadExt as _;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::timeout;
+
+use super::args::{Network, NodeCommand};
+use super::keys::read_grants;
+use super::output::{Failure, Output};
+use super::proxy::Proxy;
+
+/// Time for the neighbours to take over when the node is interrupted.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a node that waits for its ring looks whether it is in.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Settings that all commands of a network share.
+pub(crate) fn builder(network: &Network) -> Builder {
+    let builder = Node::builder(&network.network)
+        .bootstrap(network.join.iter().cloned())
+        .allow_private(network.allow_private)
+        .trust_on_first_use(network.trust_on_first_use);
+    match (network.owner, network.unowned) {
+        (Some(owner), _) => builder.owner(owner),
+        (None, true) => builder.unowned(),
+        (None, false) => builder,
+    }
+}
+
+pub(crate) async fn run(command: NodeCommand, output: Output) -> Result<(), Failure> {
+    let mut builder = builder(&command.network)
+        .storage(&command.data.folder)
+        .domain(command.domain)
+        .keep_trying(true);
+    for url in command.listen {
+        builder = builder.listen(url);
+    }
+    for url in command.address {
+        builder = builder.address(url);
+    }
+    for grant in read_grants(&command.grant)? {
+        builder = builder.grant(grant);
+    }
+    let interrupted = interrupted(command.end_with_input)?;
+    let network = command.network.network;
+    let node = output
+        .progress(&format!("joining {network}"), builder.start())
+        .await?;
+    let events = node.events();
+    announce(&node, output);
+    let work = async {
+        joined(&node, output).await?;
+        for forward in &command.serve {
+            let proxy = Proxy::new(forward.to.clone());
+            node.serve_as(&forward.name, &Publication::default(), proxy)
+                .await?;
+            output.print(
+                format_args!("serving {} from {}", forward.name, forward.to),
+                &value!({
+                    "event": "serving", "name": forward.name, "from": forward.to.as_str(),
+                }),
+            );
+        }
+        watch(&node, events, output).await
+    };
+    tokio::select! {
+        ended = work => ended,
+        () = interrupted => leave(node, output).await,
+    }
+}
+
+fn announce(node: &Node, output: Output) {
+    let listening: Vec<_> = node.listening().iter().map(ToString::to_string).collect();
+    let value = value!({
+        "event": "started",
+        "id": node.id().to_string(),
+        "network": node.network(),
+        "listening": listening,
+        "addresses": node.addresses(),
+    });
+    let place = if node.addresses().is_empty() {
+        "a leaf".into()
+    } else {
+        node.addresses().join(" ")
+    };
+    output.print(
+        format_args!("node {} of {}: {place}", node.id(), node.network()),
+        &value,
+    );
+}
+
+/// Waits until the node is in the ring.
+async fn joined(node: &Node, output: Output) -> Result<(), Failure> {
+    let wait = async {
+        loop {
+            match node.status().await {
+                Ok(status) if status.joined => return Ok(status),
+                Ok(_) | Err(Error::Poisoned(_)) => tokio::time::sleep(LOOK).await,
+                Err(error) => return Err(error),
+            }
+        }
+    };
+    let status = output
+        .progress("no bootstrap answers yet, trying again", wait)
+        .await?;
+    output.print(
+        "joined",
+        &value!({ "event": "joined", "status": json::status(&status) }),
+    );
+    Ok(())
+}
+
+/// Tells what happens until the node ends.
+async fn watch(node: &Node, mut events: Receiver<Event>, output: Output) -> Result<(), Failure> {
+    loop {
+        match events.recv().await {
+            Ok(Event::PeerConnected(peer)) => {
+                let value = value!({ "event": "connected", "peer": peer.to_string() });
+                output.print(format_args!("connected to {peer}"), &value);
+            }
+            Ok(Event::PeerDisconnected(peer)) => {
+                let value = value!({ "event": "disconnected", "peer": peer.to_string() });
+                output.print(format_args!("disconnected from {peer}"), &value);
+            }
+            Ok(Event::RingChanged) => ring(node, output).await?,
+            Ok(Event::Published(name)) => {
+                output.print(
+                    format_args!("published {name}"),
+                    &value!({ "event": "published", "name": name }),
+                );
+            }
+            Ok(Event::Restarted(error)) => {
+                let value = value!({ "event": "restarted", "error": error.to_string() });
+                output.print(&error, &value);
+            }
+            // Events that were missed are told by the next status.
+            Ok(_) | Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return Ok(()),
+        }
+    }
+}
+
+async fn ring(node: &Node, output: Output) -> Result<(), Failure> {
+    let status = match node.status().await {
+        Ok(status) => status,
+        Err(Error::Poisoned(_)) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let successors: Vec<_> = status
+        .successors
+        .iter()
+        .map(|node| PeerId(node.id).to_string()[..8].to_owned())
+        .collect();
+    let text = format!("ring: {} successors {}", successors.len(), successors.join(" "));
+    output.print(
+        text.trim_end(),
+        &value!({ "event": "ring", "status": json::status(&status) }),
+    );
+    Ok(())
+}
+
+async fn leave(node: Node, output: Output) -> Result<(), Failure> {
+    let stopped = node.clone();
+    match output
+        .progress("leaving", timeout(LEAVE_TIMEOUT, node.leave()))
+        .await
+    {
+        Ok(Ok(())) => output.print("left", &value!({ "event": "left" })),
+        Ok(Err(error)) => {
+            let value = value!({ "event": "stopped", "error": error.to_string() });
+            output.print(format_args!("stopped without a farewell: {error}"), &value);
+        }
+        Err(_) => {
+            stopped.stop().await;
+            output.print("stopped without a farewell", &value!({ "event": "stopped" }));
+        }
+    }
+    Ok(())
+}
+
+/// Completes when the process is asked to end.
+fn interrupted(end_with_input: bool) -> Result<impl Future<Output = ()>, Failure> {
+    let failed = |error| Failure::other(format!("no signals: {error}"));
+    #[cfg(unix)]
+    let mut terminated =
+        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).map_err(failed)?;
+    #[cfg(not(unix))]
+    let mut terminated = tokio::signal::windows::ctrl_close().map_err(failed)?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminated.recv() => {}
+            Ok(()) = tokio::signal::ctrl_c() => {}
+            () = input_ended(), if end_with_input => {}
+        }
+    })
+}
+
+/// Completes when the standard input ends.
+async fn input_ended() {
+    let mut input = tokio::io::stdin();
+    let mut bytes = [0; 256];
+    // What is written to the node means nothing to it.
+    while matches!(input.read(&mut bytes).await, Ok(1..)) {}
+}

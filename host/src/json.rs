@@ -1,0 +1,69 @@
+//! Answers as JSON: the form in which the command line prints them.
+
+use selfsame_codec::Role;
+use selfsame_codec::reply::{Node, Provider, Status};
+use serde_json::{Map, Value, json};
+
+use crate::keys::PeerId;
+
+/// A provider as JSON.
+#[must_use]
+pub fn provider(provider: &Provider) -> Value {
+    json!({
+        "peer": id(&provider.peer),
+        "version": provider.version,
+        "weight": provider.weight,
+        "addresses": provider.node.as_ref().map(|node| &node.addresses),
+    })
+}
+
+/// A status as JSON.
+#[must_use]
+pub fn status(status: &Status) -> Value {
+    let nodes = |nodes: &[Node]| nodes.iter().map(node).collect::<Vec<_>>();
+    let services: Vec<_> = status
+        .services
+        .iter()
+        .map(|service| json!({ "name": service.name, "version": service.version, "weight": service.weight }))
+        .collect();
+    let counters: Map<_, _> = status
+        .counters
+        .iter()
+        .map(|(name, value)| (name.clone(), json!(value)))
+        .collect();
+    json!({
+        "id": id(&status.id),
+        "network": status.network,
+        "role": role(status.role),
+        "joined": status.joined,
+        "addresses": status.addresses,
+        "predecessor": status.predecessor.as_ref().map(node),
+        "successors": nodes(&status.successors),
+        "fingers": nodes(&status.fingers),
+        "relays": nodes(&status.relays),
+        "peers": status.peers.iter().map(id).collect::<Vec<_>>(),
+        "services": services,
+        "objects": status.objects,
+        "counters": counters,
+    })
+}
+
+fn node(node: &Node) -> Value {
+    json!({
+        "id": id(&node.id),
+        "role": role(node.role),
+        "addresses": node.addresses,
+        "domain": node.domain,
+    })
+}
+
+fn id(id: &[u8; 32]) -> String {
+    PeerId(*id).to_string()
+}
+
+fn role(role: Role) -> &'static str {
+    match role {
+        Role::Leaf => "leaf",
+        Role::Member => "member",
+    }
+}
