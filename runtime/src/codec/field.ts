@@ -96,8 +96,8 @@ export class Reader {
   }
 }
 
-/** Grows in powers of two from this size: one batch with one handshake message. */
-const FIRST_CAPACITY = 4096;
+/** A buffer grows in powers of two from this size: a small message. */
+const FIRST_CAPACITY = 256;
 
 /** Appends fields to a buffer that grows. */
 export class Writer {

@@ -1,9 +1,13 @@
 import { MeshError } from "./code.ts";
 
+const digits: readonly string[] = /* @__PURE__ */ Array.from({ length: 256 }, (_, byte) =>
+  byte.toString(16).padStart(2, "0"),
+);
+
 /** Bytes as lower-case hex. */
 export function toHex(bytes: Uint8Array): string {
   let text = "";
-  for (const byte of bytes) text += byte.toString(16).padStart(2, "0");
+  for (const byte of bytes) text += digits[byte];
   return text;
 }
 
