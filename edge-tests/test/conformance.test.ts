@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { before, describe, it } from "node:test";
 import { build } from "esbuild";
 import { Miniflare } from "miniflare";
+import { localWorker } from "selfsame-twiitr/local-worker";
 
 import { type Recording, record } from "../conformance/record.ts";
 import { replay } from "../conformance/replay.ts";
@@ -100,13 +101,7 @@ describe("the same bytes come out of", () => {
 
   it("workerd", async () => {
     const worker = await bundle("replay-worker", { external: ["*.wasm"] });
-    const miniflare = new Miniflare({
-      compatibilityDate: "2026-10-01",
-      modules: [
-        { type: "ESModule", path: "index.js", contents: worker },
-        { type: "CompiledWasm", path: "core.wasm", contents: core },
-      ],
-    });
+    const miniflare = new Miniflare(localWorker({ modules: { "index.js": worker, "core.wasm": core } }));
     try {
       const response = await fetch(await miniflare.ready, {
         method: "POST",

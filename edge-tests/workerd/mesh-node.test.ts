@@ -6,9 +6,9 @@ import { join, type Mesh, memory } from "selfsame/slim";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import { opened, StubSocket, upgrade } from "./socket.ts";
-import { BOOTSTRAPS, type Env, type Node, OWNER_SEED } from "./worker.ts";
+import { BOOTSTRAPS, type Node, OWNER_SEED } from "./worker.ts";
 
-const { NODE } = env as unknown as Env;
+const { NODE } = env;
 
 /** Names are new for each test, so that no test sees another's ring. */
 let round = 0;

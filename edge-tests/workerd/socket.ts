@@ -1,8 +1,6 @@
 /** A WebSocket to the stub of a Durable Object, in the shape of the platforms' own: what a dialler needs. */
 import { env } from "cloudflare:workers";
 
-import type { Env } from "./worker.ts";
-
 /** Every socket that was opened, in order. */
 export const opened: StubSocket[] = [];
 
@@ -45,7 +43,7 @@ export class StubSocket extends EventTarget {
 
 /** Asks a node for a WebSocket. */
 export function upgrade(name: string, protocol: string | undefined): Promise<Response> {
-  const { NODE } = env as unknown as Env;
+  const { NODE } = env;
   const headers = new Headers({ upgrade: "websocket" });
   if (protocol !== undefined) headers.set("sec-websocket-protocol", protocol);
   return NODE.get(NODE.idFromName(name)).fetch(`http://${name}.test/.mesh`, { headers });

@@ -1,5 +1,6 @@
 /** The store in a Durable Object keeps the contract that every store keeps. */
-import { env, runInDurableObject } from "cloudflare:test";
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
 import { storeContract } from "selfsame/store-contract";
 import { durableObject } from "selfsame/workerd";
 import { describe, it } from "vitest";

@@ -1,5 +1,5 @@
 import { WorkerEntrypoint } from "cloudflare:workers";
-import { type Context, Hono } from "hono";
+import { Hono } from "hono";
 import { MeshNode, type MeshNodeOptions } from "selfsame";
 import { mesh } from "selfsame/hono";
 import { check, handler, parseDictionary } from "selfsame-apps/appauth";
@@ -53,7 +53,7 @@ export class Check extends WorkerEntrypoint<Env> {
 /** The entrypoints by the names that they serve. */
 const ENTRYPOINTS: Readonly<Record<string, string>> = { handler: "Handler", check: "Check" };
 
-const connected = mesh((c: Context<{ Bindings: Env }>) => c.env.NODE);
+const connected = mesh((c) => c.env.NODE);
 
 const entrance = new Hono<{ Bindings: Env }>();
 entrance.use(connected);

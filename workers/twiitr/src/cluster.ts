@@ -41,9 +41,20 @@ export class Cluster {
     this.#deployment = deployment;
   }
 
+  /** Public key of the owner of the names, once they are deployed. */
+  get owner(): string | undefined {
+    return this.#deployment?.owner;
+  }
+
   /** Where a node answers HTTP. */
   urlOf(platform: Platform): string {
     return `http://127.0.0.1:${this.plan.ports[platform]}`;
+  }
+
+  /** The address at which others join through a node, if its id is known. */
+  bootstrapOf(platform: Platform, scheme: "http" | "ws"): string[] {
+    const id = this.plan.ids[platform];
+    return id === undefined ? [] : [`${scheme}://127.0.0.1:${this.plan.ports[platform]}/.mesh#${id}`];
   }
 
   /** The process group of a node that runs. */
@@ -78,7 +89,8 @@ export class Cluster {
     const program = programOf(platform, {
       built: this.#built,
       plan: this.plan,
-      bootstrap: others.flatMap((other) => this.#bootstrapOf(other, platform)),
+      // A Durable Object dials by HTTP only: an outgoing WebSocket would keep it awake.
+      bootstrap: others.flatMap((other) => this.bootstrapOf(other, platform === "workerd" ? "http" : "ws")),
       data: join(this.folder, platform),
       log: this.logOf(platform),
       owner: this.#deployment?.owner ?? "",
@@ -132,12 +144,5 @@ export class Cluster {
     const child = this.#children.get(platform);
     this.#children.delete(platform);
     return child;
-  }
-
-  #bootstrapOf(platform: Platform, by: Platform): string[] {
-    const id = this.plan.ids[platform];
-    // A Durable Object dials by HTTP only: an outgoing WebSocket would keep it awake.
-    const scheme = by === "workerd" ? "http" : "ws";
-    return id === undefined ? [] : [`${scheme}://127.0.0.1:${this.plan.ports[platform]}/.mesh#${id}`];
   }
 }

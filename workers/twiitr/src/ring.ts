@@ -7,7 +7,7 @@ export type NodeStatus = {
   joined: boolean;
   bootId: string;
   predecessor: { id: string } | null;
-  successors: { id: string }[];
+  successors: readonly { id: string }[];
 };
 
 /** Between two looks. */

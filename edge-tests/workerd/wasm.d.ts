@@ -1,0 +1,5 @@
+declare module "*.wasm" {
+  /** The compiled module. */
+  const module: WebAssembly.Module;
+  export default module;
+}
