@@ -21,8 +21,8 @@ import { Activity } from "../transports/protocol.ts";
 import { AlarmTimer } from "./alarm.ts";
 import { remoteOf, Sockets } from "./sockets.ts";
 
-/** Maintenance of an idle object; each costs a request and an alarm. */
-const IDLE_MS = 60_000;
+/** Time between maintenance of an idle object: each costs a request and an alarm, and ten in ten minutes are the most. */
+const IDLE_MS = 75_000;
 /** A node that could not join tries again after so long. */
 const REJOIN_MS = 30_000;
 
