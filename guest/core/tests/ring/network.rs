@@ -48,6 +48,8 @@ pub(crate) struct Node {
     pub(crate) store: BTreeMap<Vec<u8>, Vec<u8>>,
     pub(crate) writes: usize,
     pub(crate) wakes: usize,
+    /// How often neighbours changed.
+    pub(crate) changes: usize,
     pub(crate) outcomes: BTreeMap<u32, Outcome>,
     pub(crate) published: Vec<String>,
     pub(crate) refusals: Vec<Code>,
@@ -162,6 +164,7 @@ impl Network {
             store: BTreeMap::new(),
             writes: 0,
             wakes: 0,
+            changes: 0,
             outcomes: BTreeMap::new(),
             published: Vec::new(),
             refusals: Vec::new(),
@@ -246,7 +249,7 @@ impl Network {
                 }
                 Action::Published { name } => this.published.push(name),
                 Action::Log { code, .. } => this.refusals.push(code),
-                Action::Changed => {}
+                Action::Changed => this.changes += 1,
             }
         }
     }
