@@ -6,7 +6,7 @@
 
 import { spawn, spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -204,12 +204,36 @@ function test(python, ring) {
   });
 }
 
+/** @returns {{ passed: number, failed: number }} whether the lines at the top of the README do what they say */
+function tryReadme() {
+  const readme = readFileSync(path.join(folder, "../../README.md"), "utf8");
+  const example = /```js\n(.*?)```/s.exec(readme)?.[1] ?? "";
+  const file = path.join(folder, "readme.generated.mjs");
+  writeFileSync(file, example);
+  try {
+    const { stdout, stderr } = spawnSync(process.execPath, [file], {
+      cwd: folder,
+      encoding: "utf8",
+      timeout: START_MS,
+    });
+    const isRight = /^200 hello [0-9a-f]{64}\n$/.test(stdout);
+    process.stdout.write(
+      `${isRight ? "ok" : "FAILED"} the example of the README\n${isRight ? "" : stdout + stderr}`,
+    );
+    return isRight ? { passed: 1, failed: 0 } : { passed: 0, failed: 1 };
+  } finally {
+    rmSync(file);
+  }
+}
+
 await run(async () => {
   const python = await environment();
   const data = mkdtempSync(path.join(tmpdir(), "selfsame-spec-"));
   try {
     const ring = await startRing(data);
-    const { passed, failed } = await test(python, ring);
+    const readme = tryReadme();
+    const tests = await test(python, ring);
+    const [passed, failed] = [tests.passed + readme.passed, tests.failed + readme.failed];
     process.stdout.write(`${passed} passed, ${failed} failed\n`);
     process.exitCode = failed > 0 ? 1 : 0;
   } finally {
