@@ -22,9 +22,13 @@ fn sessions(entropy: u8) -> (Session, Session) {
     let initiator = Initiator::new(&alice, &mut random, Some(bob.id()), 11);
     let frame: [u8; INITIATION_BYTES] = initiator.initiation().try_into().expect("the length of m1");
     let responder = Responder::new(&bob, &mut random, &frame, 22).expect("a sound m1");
-    let (secrets, confirmation) = initiator.finish(&alice, responder.response()).expect("a sound m2");
+    let (secrets, confirmation) = initiator
+        .finish(&alice, responder.response())
+        .expect("a sound m2");
     let a = Session::new(secrets, Side::Initiator, confirmation.peer_index(), NOW);
-    let confirmed = responder.finish(&bob, &confirmation.seal(&alice, &[])).expect("a sound m3");
+    let confirmed = responder
+        .finish(&bob, &confirmation.seal(&alice, &[]))
+        .expect("a sound m3");
     (
         a,
         Session::new(confirmed.secrets, Side::Responder, responder.peer_index(), NOW),

@@ -11,7 +11,12 @@ use support::{Net, Seen};
 fn join(net: &mut Net, index: usize) {
     net.step(index, &[Input::Join { tag: 100 }]);
     net.run_ms(3_000);
-    assert_eq!(net.reply(index, 100), Some(vec![]), "node {index} joins: {:?}", net.failed(index, 100));
+    assert_eq!(
+        net.reply(index, 100),
+        Some(vec![]),
+        "node {index} joins: {:?}",
+        net.failed(index, 100)
+    );
 }
 
 /// Members that have joined one after the other, each through the first.
@@ -29,7 +34,9 @@ fn ring(size: u8) -> Net {
 fn status(net: &mut Net, index: usize) -> Status {
     net.step(index, &[Input::Status { tag: 200 }]);
     let body = net.reply(index, 200).expect("a status");
-    net.hosts[index].seen.retain(|seen| !matches!(seen, Seen::Reply { tag: 200, .. }));
+    net.hosts[index]
+        .seen
+        .retain(|seen| !matches!(seen, Seen::Reply { tag: 200, .. }));
     Status::decode(&body).expect("a sound status")
 }
 
@@ -42,31 +49,75 @@ fn assert_one_ring(net: &mut Net, members: &[usize]) {
         let next = ids[(at + 1) % ids.len()];
         let previous = ids[(at + ids.len() - 1) % ids.len()];
         if ids.len() > 1 {
-            assert_eq!(status.successors.first().map(|node| node.id), Some(next), "successor of node {index}");
-            assert_eq!(status.predecessor.map(|node| node.id), Some(previous), "predecessor of node {index}");
+            assert_eq!(
+                status.successors.first().map(|node| node.id),
+                Some(next),
+                "successor of node {index}"
+            );
+            assert_eq!(
+                status.predecessor.map(|node| node.id),
+                Some(previous),
+                "predecessor of node {index}"
+            );
         }
     }
 }
 
 fn publish(net: &mut Net, index: usize, name: &str) {
-    net.step(index, &[Input::Publish { tag: 300, grant: &[], name, replicas: 2, version: "1", weight: 100 }]);
+    net.step(
+        index,
+        &[Input::Publish {
+            tag: 300,
+            grant: &[],
+            name,
+            replicas: 2,
+            version: "1",
+            weight: 100,
+        }],
+    );
     net.run_ms(5_000);
-    assert_eq!(net.reply(index, 300), Some(vec![]), "{:?}", net.failed(index, 300));
-    net.hosts[index].seen.retain(|seen| !matches!(seen, Seen::Reply { tag: 300, .. }));
+    assert_eq!(
+        net.reply(index, 300),
+        Some(vec![]),
+        "{:?}",
+        net.failed(index, 300)
+    );
+    net.hosts[index]
+        .seen
+        .retain(|seen| !matches!(seen, Seen::Reply { tag: 300, .. }));
 }
 
 /// Calls a name; gives the caller's stream, the callee's index and its stream.
 fn call(net: &mut Net, index: usize, name: &str, tag: u32) -> Option<(u32, usize, u32)> {
     net.hosts.iter_mut().for_each(|host| host.seen.clear());
-    net.step(index, &[Input::Call { tag, owner: &[], name, head: b"head" }]);
+    net.step(
+        index,
+        &[Input::Call {
+            tag,
+            owner: &[],
+            name,
+            head: b"head",
+        }],
+    );
     net.run_ms(10_000);
     let mine = net.hosts[index].seen.iter().find_map(|seen| match seen {
-        Seen::StreamOpened { stream, tag: other, peer, .. } if *other == tag => Some((*stream, *peer)),
+        Seen::StreamOpened {
+            stream,
+            tag: other,
+            peer,
+            ..
+        } if *other == tag => Some((*stream, *peer)),
         _ => None,
     })?;
     let callee = net.hosts.iter().position(|host| host.id.0 == mine.1)?;
     let theirs = net.hosts[callee].seen.iter().find_map(|seen| match seen {
-        Seen::StreamOpened { stream, tag: 0, service, head, .. } if service == name && head == b"head" => Some(*stream),
+        Seen::StreamOpened {
+            stream,
+            tag: 0,
+            service,
+            head,
+            ..
+        } if service == name && head == b"head" => Some(*stream),
         _ => None,
     })?;
     Some((mine.0, callee, theirs))
@@ -123,18 +174,46 @@ fn two_nodes_that_name_each_other_as_bootstrap_meet() {
 fn a_service_is_found_and_called_and_its_stream_carries_bytes_both_ways() {
     let mut net = ring(4);
     publish(&mut net, 1, "check");
-    net.step(3, &[Input::Find { tag: 5, owner: &[], name: "check" }]);
+    net.step(
+        3,
+        &[Input::Find {
+            tag: 5,
+            owner: &[],
+            name: "check",
+        }],
+    );
     net.run_ms(2_000);
     let providers = decode_providers(&net.reply(3, 5).expect("providers")).expect("sound providers");
-    assert_eq!(providers.iter().map(|provider| provider.peer).collect::<Vec<_>>(), [net.hosts[1].id.0]);
+    assert_eq!(
+        providers.iter().map(|provider| provider.peer).collect::<Vec<_>>(),
+        [net.hosts[1].id.0]
+    );
 
     let (mine, callee, theirs) = call(&mut net, 3, "check", 6).expect("the call reaches its provider");
     assert_eq!(callee, 1);
-    net.step(3, &[Input::StreamData { stream: mine, data: b"ping" }, Input::StreamEnd { stream: mine }]);
+    net.step(
+        3,
+        &[
+            Input::StreamData {
+                stream: mine,
+                data: b"ping",
+            },
+            Input::StreamEnd { stream: mine },
+        ],
+    );
     net.deliver();
     assert_eq!(data(&net, 1, theirs), b"ping");
     assert!(net.hosts[1].seen.contains(&Seen::StreamEnd { stream: theirs }));
-    net.step(1, &[Input::StreamData { stream: theirs, data: b"pong" }, Input::StreamEnd { stream: theirs }]);
+    net.step(
+        1,
+        &[
+            Input::StreamData {
+                stream: theirs,
+                data: b"pong",
+            },
+            Input::StreamEnd { stream: theirs },
+        ],
+    );
     net.deliver();
     assert_eq!(data(&net, 3, mine), b"pong");
     assert!(net.hosts[3].seen.contains(&Seen::StreamEnd { stream: mine }));
@@ -146,16 +225,42 @@ fn a_node_calls_the_service_that_it_serves_itself() {
     publish(&mut net, 0, "check");
     let (mine, callee, theirs) = call(&mut net, 0, "check", 6).expect("the call reaches the node itself");
     assert_eq!(callee, 0);
-    net.step(0, &[Input::StreamData { stream: mine, data: b"ping" }, Input::StreamEnd { stream: mine }]);
+    net.step(
+        0,
+        &[
+            Input::StreamData {
+                stream: mine,
+                data: b"ping",
+            },
+            Input::StreamEnd { stream: mine },
+        ],
+    );
     assert_eq!(data(&net, 0, theirs), b"ping");
-    net.step(0, &[Input::StreamData { stream: theirs, data: b"pong" }, Input::StreamEnd { stream: theirs }]);
+    net.step(
+        0,
+        &[
+            Input::StreamData {
+                stream: theirs,
+                data: b"pong",
+            },
+            Input::StreamEnd { stream: theirs },
+        ],
+    );
     assert_eq!(data(&net, 0, mine), b"pong");
 }
 
 #[test]
 fn a_name_that_nobody_serves_has_no_provider() {
     let mut net = ring(3);
-    net.step(2, &[Input::Call { tag: 5, owner: &[], name: "nobody", head: b"" }]);
+    net.step(
+        2,
+        &[Input::Call {
+            tag: 5,
+            owner: &[],
+            name: "nobody",
+            head: b"",
+        }],
+    );
     net.run_ms(10_000);
     assert_eq!(net.failed(2, 5), Some(Code::NoProvider));
 }
@@ -168,16 +273,37 @@ fn an_owned_name_takes_the_grant_of_its_owner_for_this_peer() {
     let grant = Grant::sign(&owner, "check", net.hosts[1].id, None, net.now_ms + 3_600_000).unwrap();
     let grant = grant.encoded().to_vec();
     for (index, expected) in [(0, Some(Code::BadGrant)), (1, None)] {
-        net.step(index, &[Input::Publish { tag: 9, grant: &grant, name: "check", replicas: 2, version: "", weight: 1 }]);
+        net.step(
+            index,
+            &[Input::Publish {
+                tag: 9,
+                grant: &grant,
+                name: "check",
+                replicas: 2,
+                version: "",
+                weight: 1,
+            }],
+        );
         net.run_ms(5_000);
         assert_eq!(net.failed(index, 9), expected);
     }
     publish(&mut net, 2, "check");
-    net.step(0, &[Input::Find { tag: 10, owner: &owner.public().0, name: "check" }]);
+    net.step(
+        0,
+        &[Input::Find {
+            tag: 10,
+            owner: &owner.public().0,
+            name: "check",
+        }],
+    );
     net.run_ms(2_000);
     let providers = decode_providers(&net.reply(0, 10).expect("providers")).expect("sound providers");
     let peers: Vec<PeerId> = providers.iter().map(|provider| PeerId(provider.peer)).collect();
-    assert_eq!(peers, [net.hosts[1].id], "who published the name without a grant does not serve the owned one");
+    assert_eq!(
+        peers,
+        [net.hosts[1].id],
+        "who published the name without a grant does not serve the owned one"
+    );
 }
 
 #[test]
@@ -193,7 +319,13 @@ fn a_leaf_serves_and_calls_through_its_members() {
     for (caller, tag) in [(2, 7), (other, 8)] {
         let (mine, callee, theirs) = call(&mut net, caller, "page", tag).expect("the leaf is reached");
         assert_eq!(callee, leaf);
-        net.step(leaf, &[Input::StreamData { stream: theirs, data: b"hello" }]);
+        net.step(
+            leaf,
+            &[Input::StreamData {
+                stream: theirs,
+                data: b"hello",
+            }],
+        );
         net.deliver();
         assert_eq!(data(&net, caller, mine), b"hello");
     }
@@ -222,15 +354,39 @@ fn what_a_service_streams_waits_for_its_reader() {
     let (mine, callee, theirs) = call(&mut net, 1, "big", 6).expect("the provider answers");
     let chunk = vec![1; 16 * 1024];
     for _ in 0..16 {
-        net.step(callee, &[Input::StreamData { stream: theirs, data: &chunk }]);
+        net.step(
+            callee,
+            &[Input::StreamData {
+                stream: theirs,
+                data: &chunk,
+            }],
+        );
     }
     net.deliver();
     assert_eq!(data(&net, 1, mine).len(), 256 * 1024);
-    net.step(callee, &[Input::StreamData { stream: theirs, data: &chunk }]);
-    assert!(net.hosts[callee].seen.contains(&Seen::Refused { input: 0, code: Code::OverCredit }));
-    net.step(1, &[Input::StreamCredit { stream: mine, bytes: 128 * 1024 }]);
+    net.step(
+        callee,
+        &[Input::StreamData {
+            stream: theirs,
+            data: &chunk,
+        }],
+    );
+    assert!(net.hosts[callee].seen.contains(&Seen::Refused {
+        input: 0,
+        code: Code::OverCredit
+    }));
+    net.step(
+        1,
+        &[Input::StreamCredit {
+            stream: mine,
+            bytes: 128 * 1024,
+        }],
+    );
     net.deliver();
-    assert!(net.hosts[callee].seen.contains(&Seen::StreamCredit { stream: theirs, bytes: 128 * 1024 }));
+    assert!(net.hosts[callee].seen.contains(&Seen::StreamCredit {
+        stream: theirs,
+        bytes: 128 * 1024
+    }));
 }
 
 #[test]

@@ -102,7 +102,7 @@ impl Node {
         for bootstrap in &config.bootstraps {
             connect::parse_bootstrap(bootstrap, config.trust_on_first_use)?;
         }
-        let ring = Ring::new(RingSettings {
+        let ring_settings = RingSettings {
             role: config.role,
             addresses: config.addresses,
             domain: config.domain,
@@ -110,7 +110,9 @@ impl Node {
             idle_ms: config.idle_ms.max(MIN_IDLE_MS),
             network,
             id: identity.id(),
-        });
+        };
+        ring_settings.check()?;
+        let ring = Ring::new(ring_settings);
         let settings = Settings {
             network_name: config.network,
             role: config.role,

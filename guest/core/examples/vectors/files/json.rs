@@ -7,8 +7,8 @@ pub(super) enum Json {
     /// At most 2^53, so that every reader keeps it.
     Number(u64),
     Text(String),
-    List(Vec<Json>),
-    Object(Vec<(&'static str, Json)>),
+    List(Vec<Self>),
+    Object(Vec<(&'static str, Self)>),
 }
 
 pub(super) fn hex(bytes: &[u8]) -> Json {
