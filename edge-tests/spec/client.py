@@ -32,25 +32,25 @@ class Client:
         self._bootstrap = bytes.fromhex(target)
         self._connections = {self._bootstrap: Connection(dial(address), self.identity, self._bootstrap)}
 
-    @property
-    def bootstrap(self):
-        """The connection with the bootstrap."""
-        return self._connections[self._bootstrap]
-
     def connect(self, peer, record):
         """A connection with a peer, the one there is or a new one by an address of its record."""
-        if peer in self._connections:
-            return self._connections[peer]
-        for address in record.addresses if record else []:
-            if address_problem(address, self._allow_private) or address.startswith("relay:"):
+        for address in record.addresses if record and peer not in self._connections else []:
+            if address_problem(address, self._allow_private):
                 continue
             try:
-                connection = Connection(dial(address), self.identity, peer)
-            except (Closed, Refused, TimedOut):
+                self._connections[peer] = Connection(self._path(address, peer), self.identity, peer)
+                break
+            except (Closed, Ended, Refused, TimedOut):
                 continue
-            self._connections[peer] = connection
-            return connection
-        raise Closed("none of its addresses can be dialled")
+        if peer not in self._connections:
+            raise Closed("none of its addresses can be dialled")
+        return self._connections[peer]
+
+    def _path(self, address, peer):
+        if not address.startswith("relay:"):
+            return dial(address)
+        member = bytes.fromhex(address.removeprefix("relay:"))
+        return self.connect(member, self.seeker().find_node(member)).relay(peer)
 
     def seeker(self):
         """What finds names, beginning with the bootstrap."""

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * Runs the client that was written from the specification: against the test vectors, and against a live ring of a
- * wasmtime node and two Node nodes. `npm run test:spec`. The last line counts.
+ * wasmtime node and two Node nodes with a leaf behind them. `npm run test:spec`. The last line counts.
  */
 
 import { spawn, spawnSync } from "node:child_process";
@@ -147,14 +147,14 @@ async function startRing(data) {
   const { id } = await lineOf(host, (line) => line.event === "started");
   const bootstrap = `${listen}#${id}`;
   const ownerSeed = randomBytes(32).toString("hex");
-  const service = await startService([bootstrap], ownerSeed, ["check", "free-echo"]);
-  const third = await startService([bootstrap], ownerSeed, []);
-  return { network: NETWORK, host: bootstrap, service, third };
+  const service = await startService(await freePort(), [bootstrap], ownerSeed, ["check", "free-echo"]);
+  const third = await startService(await freePort(), [bootstrap], ownerSeed, []);
+  const leaf = await startService(0, [bootstrap], ownerSeed, ["leaf"]);
+  return { network: NETWORK, host: bootstrap, service, third, leaf: leaf.id };
 }
 
-/** @param {string[]} bootstrap @param {string} ownerSeed @param {string[]} names */
-async function startService(bootstrap, ownerSeed, names) {
-  const port = await freePort();
+/** @param {number} port @param {string[]} bootstrap @param {string} ownerSeed @param {string[]} names */
+async function startService(port, bootstrap, ownerSeed, names) {
   const node = start("a Node node", process.execPath, [path.join(folder, "service.mjs")]);
   node.child.stdin?.write(`${JSON.stringify({ network: NETWORK, port, bootstrap, ownerSeed, names })}\n`);
   const { id, owner } = await lineOf(node, () => true);

@@ -1,5 +1,5 @@
 /**
- * A node of the test in Node: a member of the ring that serves names. It is told what to do by the one line that its
+ * A node of the test in Node that serves names: a member of the ring, or a leaf without a port. It is told what to do by the one line that its
  * parent writes, prints its id, address and owner as one line, and ends with its standard input.
  */
 
@@ -35,15 +35,16 @@ const input = createInterface(process.stdin)[Symbol.asyncIterator]();
 const { value = "" } = await input.next();
 /** @type {Task} */
 const task = JSON.parse(value);
-const address = `127.0.0.1:${task.port}`;
+const hostname = "127.0.0.1";
+const at = (/** @type {string} */ scheme) => `${scheme}://${hostname}:${task.port}/.mesh`;
+const member = { address: [at("ws"), at("http")], listen: { port: task.port, hostname } };
 const mesh = await join({
   network: task.network,
   storage: memory(),
   bootstrap: task.bootstrap,
-  address: [`ws://${address}/.mesh`, `http://${address}/.mesh`],
-  listen: { port: task.port, hostname: "127.0.0.1" },
   allowPrivate: true,
   ownerSeed: task.ownerSeed,
+  ...(task.port === 0 ? {} : member),
 });
 for (const name of task.names) {
   await mesh.serve(name, answer, { unowned: name.startsWith("free") });

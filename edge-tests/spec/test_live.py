@@ -17,7 +17,7 @@ from peer.connection import Connection, Ended
 from peer.handshake import CONFIRMATION, REJECT, RESPONSE, Initiator
 from peer.identity import Identity, NodeRecord, network_id, sign_record
 from peer.ring import read_response
-from peer.transport import dial
+from peer.transport import Closed, dial
 
 RING = json.loads(os.environ["SPEC_RING"])
 NET = network_id(RING["network"])
@@ -278,7 +278,12 @@ class Transports(Live):
         for bootstrap in (RING["host"], RING["service"]["ws"]):
             for message, code in (("hello", 1003), (bytes(65_537), 1009)):
                 with self.subTest(bootstrap=bootstrap, code=code):
-                    options = {"subprotocols": ["selfsame.1"], "compression": None, "proxy": None, "legacy": True}
+                    options = {
+                        "subprotocols": ["selfsame.1"],
+                        "compression": None,
+                        "proxy": None,
+                        "legacy": True,
+                    }
                     socket = websockets.sync.client.connect(parts(bootstrap)[0], **options)
                     socket.send(message)
                     with self.assertRaises(ConnectionClosed) as caught:
@@ -320,14 +325,27 @@ class Ring(Live):
     def test_answers_carry_the_records_of_members(self):
         result = read_response(self.connection.request(FIND_NODE))
         own, closer, successors, predecessor, entries = result
-        records = [NodeRecord(data, NET, now_ms()) for data in [own, *closer, *successors, predecessor] if data]
-        members = {parts(RING["host"])[1], bytes.fromhex(RING["service"]["id"]), bytes.fromhex(RING["third"]["id"])}
+        records = [
+            NodeRecord(data, NET, now_ms()) for data in [own, *closer, *successors, predecessor] if data
+        ]
+        members = {
+            parts(RING["host"])[1],
+            bytes.fromhex(RING["service"]["id"]),
+            bytes.fromhex(RING["third"]["id"]),
+        }
         self.assertTrue({record.id for record in records} <= members)
         self.assertGreaterEqual(len({record.id for record in records}), 2)
         self.assertEqual(entries, [])
 
     def test_what_is_no_request_is_malformed(self):
-        for body in (b"", b"\xff", encode([99]), encode([1, b"short"]), FIND_NODE + b"\x00", encode([0, [b""] * 17])):
+        for body in (
+            b"",
+            b"\xff",
+            encode([99]),
+            encode([1, b"short"]),
+            FIND_NODE + b"\x00",
+            encode([0, [b""] * 17]),
+        ):
             with self.subTest(body=body.hex()[:20]):
                 self.assert_refused("Malformed", lambda: read_response(self.connection.request(body)))
 
@@ -382,6 +400,30 @@ class Calls(Live):
         self.assertEqual((status, body), (201, b"/a:"))
         self.assert_refused("NoProvider", lambda: client.find("free-echo", OWNER))
         self.assert_refused("NoProvider", lambda: client.find("check"))
+
+    def test_a_leaf_is_called_through_its_member(self):
+        def check(bootstrap):
+            client = self.client(bootstrap)
+            (provider,) = client.find("leaf", OWNER)
+            self.assertEqual(provider.id.hex(), RING["leaf"])
+            self.assertFalse(provider.record.is_member)
+            self.assertTrue(all(address.startswith("relay:") for address in provider.record.addresses))
+            sent = b"x" * 300_000
+            status, headers, body = client.fetch("https://leaf.mesh/y", OWNER, "POST", body=sent)
+            self.assertEqual((status, body), (201, b"/y:" + sent))
+            self.assertEqual(dict(map(tuple, headers))["x-caller"], client.identity.id.hex())
+
+        self.everywhere(check)
+
+    def test_a_member_says_that_it_has_no_session_with_a_peer(self):
+        mine, (address, target) = identity(), parts(RING["host"])
+        connection = Connection(dial(address), mine, target)
+        record = sign_record(mine, False, [], "", now_ms(), now_ms() + 60_000)
+        self.assertIsNone(read_response(connection.request(encode([8, record]))))
+        nobody = identity().id
+        with self.assertRaises(Closed):
+            Connection(connection.relay(nobody), mine, nobody)
+        self.assert_answers(connection)
 
     def test_a_name_of_another_owner_and_of_nobody_are_not_found(self):
         client = self.client(RING["host"])

@@ -250,7 +250,19 @@ class Channels(Vectors):
 
 
 def channel_name(kind):
-    names = ("REQUEST", "RESPONSE", "OPEN", "DATA", "END", "RESET", "CREDIT", "RELAY", "PING", "PONG", "CLOSE")
+    names = (
+        "REQUEST",
+        "RESPONSE",
+        "OPEN",
+        "DATA",
+        "END",
+        "RESET",
+        "CREDIT",
+        "RELAY",
+        "PING",
+        "PONG",
+        "CLOSE",
+    )
     return names[kind - 1]
 
 

@@ -5,6 +5,7 @@ import time
 from . import channel as ch
 from .codec import CLASSES, Refused
 from .handshake import COOKIE, PACKET, REJECT, RESPONSE, Initiator
+from .transport import Closed
 
 ANSWER_S = 10.0
 
@@ -46,6 +47,7 @@ class Connection:
         self._requests, self._next_request = {}, 0
         self._streams, self._next_stream = {}, 0
         self._pongs, self._closed = set(), None
+        self._relayed = {}
         initiator = Initiator(identity, target)
         path.send(initiator.m1)
         self._await_m2(initiator)
@@ -95,6 +97,8 @@ class Connection:
     def _take(self, kind, *fields):
         if kind == ch.PING:
             self.send(ch.write_frame(ch.PONG, fields[0]))
+        elif kind == ch.RELAY and fields[0] in self._relayed:
+            self._relayed[fields[0]].append(fields[1])
         elif kind == ch.PONG:
             self._pongs.add(fields[0])
         elif kind == ch.RESPONSE and fields[0] in self._requests:
@@ -193,7 +197,34 @@ class Connection:
         if stream.reset is None:
             self.send(ch.write_frame(ch.END, stream.number, stream.sent))
 
+    def relay(self, peer):
+        """The path to a leaf that is attached to this member."""
+        self._relayed.setdefault(peer, [])
+        return RelayPath(self, peer, self._relayed[peer])
+
     def close(self):
         """Ends the session: nobody's fault."""
         self.send(ch.write_frame(ch.CLOSE, 8))
         self.path.close()
+
+
+class RelayPath:
+    """A path through a member, which passes frames on that it cannot open."""
+
+    def __init__(self, member, peer, came):
+        self._member, self._peer, self._came = member, peer, came
+
+    def send(self, *frames):
+        self._member.send(*(ch.write_frame(ch.RELAY, self._peer, frame) for frame in frames))
+
+    def receive(self, timeout_s):
+        if not self._came:
+            self._member.pump(timeout_s)
+        frames = list(self._came)
+        self._came.clear()
+        if b"" in frames:
+            raise Closed("the member has no session with the leaf")
+        return frames
+
+    def close(self):
+        """The path ends with the session that it runs through."""

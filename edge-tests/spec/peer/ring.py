@@ -165,6 +165,7 @@ class Hop:
         read = lambda items: _members(items, net, now_ms, allow_private)
         one = lambda item: next(iter(read([] if item is None else [item])), None)
         own = one(result[0])
+        self.own = own
         self.responsible = own is not None and own.id == peer
         self.closer, self.successors, self.predecessor = read(result[1]), read(result[2]), one(result[3])
         self.entries = result[4]
@@ -199,7 +200,6 @@ class Seeker:
     def __init__(self, net, ask, start, allow_private=False):
         self.net, self._ask, self._start = net, ask, start
         self._allow_private = allow_private
-        self.asked = []
 
     def find(self, owner, name):
         """All providers of a name, by sibling objects."""
@@ -211,24 +211,30 @@ class Seeker:
             providers = self._providers(hop.entries, target) if hop else []
             mirrors = hop.successors[:2] if hop else []
             for mirror in [] if providers else mirrors:
-                held = self._hop(mirror.id, mirror, target, True)
+                held = self._hop(mirror.id, mirror, [2, target, True])
                 providers = providers or (self._providers(held.entries, target) if held else [])
             if providers:
                 return providers
         raise Refused("NoProvider")
 
-    def _hop(self, peer, record, target, held):
-        self.asked.append(peer)
+    def find_node(self, peer):
+        """The record of a member."""
+        hop, _ = self._look_up(peer, set(), lambda target: [1, target])
+        if hop is None or hop.own.id != peer:
+            raise Refused("NoRoute", "the member is not on the ring")
+        return hop.own
+
+    def _hop(self, peer, record, request):
         now_ms = time.time_ns() // 1_000_000
         try:
-            body = self._ask(peer, record, encode([2, target, held]))
+            body = self._ask(peer, record, encode(request))
             return Hop(peer, read_response(body), self.net, now_ms, self._allow_private)
         except Exception as error:
             if isinstance(error, (AssertionError, NameError, TypeError)):
                 raise
             return None
 
-    def _look_up(self, target, avoided):
+    def _look_up(self, target, avoided, request=lambda target: [2, target, False]):
         """The answer of the member that is responsible, and whom the lookup asked."""
         candidates = {peer: (record, False) for peer, record in self._start.items()}
         asked, owner = set(), None
@@ -238,7 +244,7 @@ class Seeker:
                 break
             asked.add(peer)
             record, is_after = candidates[peer]
-            hop = self._hop(peer, record, target, False)
+            hop = self._hop(peer, record, request(target))
             if hop is None or not all(in_open(peer, other.id, target) for other in hop.closer):
                 continue
             _learn(candidates, peer, hop, target, is_after)
