@@ -167,11 +167,11 @@ impl Builder {
     /// [`Error`] says which setting is not usable, or why the node cannot join.
     pub async fn start(self) -> Result<Node, Error> {
         self.check()?;
+        let (seed, store) = self.open().await?;
         let module = match &self.core {
             Some(core) => core.clone(),
             None => blocking(CoreModule::embedded).await?.map_err(Error::from)?,
         };
-        let (seed, store) = self.open().await?;
         let (id, grants) = self.identify(&seed)?;
         let mut listeners = Vec::new();
         for url in &self.listen {
@@ -229,8 +229,11 @@ impl Builder {
                 "a node has at most {MAX_ADDRESSES} addresses"
             )));
         }
-        for url in self.listen.iter().chain(&self.addresses).chain(&self.bootstraps) {
+        for url in self.addresses.iter().chain(&self.bootstraps) {
             Address::parse(url)?;
+        }
+        for url in &self.listen {
+            Listener::check(url)?;
         }
         for url in &self.bootstraps {
             match url.split_once('#') {

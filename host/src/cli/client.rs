@@ -74,7 +74,8 @@ pub(crate) async fn store(command: StoreCommand, output: Output) -> Result<(), F
     let what = format!("storing {name}");
     let stored = output.progress(&what, timeout_at(deadline, publish)).await;
     let id = node.id();
-    leave(node, deadline).await;
+    // A node that leaves takes back what it published: this one just goes away.
+    node.stop().await;
     stored.map_err(|_| Failure::timed_out(&what))??;
     let value = value!({ "name": name, "peer": id.to_string(), "network": network.network });
     output.print(format_args!("stored: {id} serves {name}"), &value);

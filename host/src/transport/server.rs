@@ -51,14 +51,20 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
+    /// Checks that a URL can be listened on.
+    pub(crate) fn check(url: &str) -> Result<Address, Error> {
+        let address = Address::parse(url)?;
+        if matches!(address.scheme, Scheme::Ws | Scheme::Http) {
+            return Ok(address);
+        }
+        Err(Error::Input(format!(
+            "cannot listen on \"{url}\": listen on ws:// and let a proxy in front of it speak TLS"
+        )))
+    }
+
     /// Binds the port of a URL such as `ws://0.0.0.0:7000`.
     pub(crate) async fn bind(url: &str) -> Result<Self, Error> {
-        let address = Address::parse(url)?;
-        if !matches!(address.scheme, Scheme::Ws | Scheme::Http) {
-            return Err(Error::Input(format!(
-                "cannot listen on \"{url}\": listen on ws:// and let a proxy in front of it speak TLS"
-            )));
-        }
+        let address = Self::check(url)?;
         let failed = |error| Error::io(format_args!("cannot listen on {url}"), error);
         let tcp = TcpListener::bind((address.host.as_str(), address.port))
             .await
