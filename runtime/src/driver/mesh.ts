@@ -167,7 +167,10 @@ export class Mesh implements AsyncDisposable {
     });
   }
 
-  /** Opens the store and starts the core; `more` are the platform's own options. Use `join` instead. */
+  /**
+   * Opens the store and starts the core; `more` are the platform's own options, `prepare` gets the node before its core
+   * starts. Use `join` instead.
+   */
   static async open<T extends Mesh>(
     this: new (
       parts: MeshParts,
@@ -176,6 +179,7 @@ export class Mesh implements AsyncDisposable {
     storage: StoreFactory,
     platform: Platform,
     more: readonly string[],
+    prepare?: (mesh: T) => void,
   ): Promise<T> {
     const checked = checkOptions(options, more);
     if (typeof storage !== "function") {
@@ -194,6 +198,7 @@ export class Mesh implements AsyncDisposable {
       const { id } = tools.deriveIdentity(seed, checked.network);
       state.separate(id);
       const mesh = new this({ options, checked, state, tools, seed, id, module, platform });
+      prepare?.(mesh);
       await mesh.#driver.start();
       return mesh;
     } catch (error) {

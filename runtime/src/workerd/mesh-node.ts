@@ -186,13 +186,17 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
       },
       context: { env: this.env, waitUntil: (promise) => this.ctx.waitUntil(promise) },
     };
-    const mesh = await Mesh.open(options, durableObject(this.ctx.storage), platform, []);
+    // The paths that survived come first: the core begins to dial as soon as it has loaded its state.
+    let sockets: Sockets | undefined;
+    const mesh = await Mesh.open(options, durableObject(this.ctx.storage), platform, [], ({ paths }) => {
+      sockets = new Sockets(this.ctx, paths);
+      sockets.resume();
+    });
     // The frame that woke the object may call a service: the core must know them all before it sees the frame.
     const { published } = await mesh.announce(this.#announced(grants));
-    const sockets = new Sockets(this.ctx, mesh.paths);
-    sockets.resume();
     this.#join(mesh, published);
-    return { mesh, published, sockets, exchange: new ExchangeAcceptor(mesh.paths, this.#activity) };
+    const exchange = new ExchangeAcceptor(mesh.paths, this.#activity);
+    return { mesh, published, sockets: sockets as Sockets, exchange };
   }
 
   /** Joins the ring; a failure is tried again by the next alarm. */
