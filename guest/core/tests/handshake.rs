@@ -2,7 +2,7 @@
 
 mod support;
 
-use selfsame_codec::{Code, EventKind, Input, Role};
+use selfsame_codec::{Code, EventKind, Input, PathKind, Role};
 use selfsame_core::handshake::{CookieJar, INITIATION_BYTES, Initiation, Initiator, Responder};
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
 use selfsame_core::random::Random;
@@ -365,4 +365,43 @@ fn random_truncated_and_oversized_frames_disturb_nobody() {
     net.deliver();
     assert!(net.connected(0, net.hosts[1].id) && net.connected(1, net.hosts[0].id));
     assert!(net.logged(1, Code::BadFrame) > 0);
+}
+
+#[test]
+fn packets_that_overtake_message_3_are_kept_for_it_on_paths_without_order() {
+    for (kind, arrives) in [(PathKind::Exchange, true), (PathKind::Ordered, false)] {
+        let mut net = pair();
+        net.kind = kind;
+        let (peer, address) = (net.hosts[1].id.0, net.hosts[1].address.clone());
+        net.step(
+            0,
+            &[Input::Connect {
+                tag: 1,
+                peer,
+                address: &address,
+            }],
+        );
+        for _ in 0..2 {
+            let flight = net.flights.pop_front().expect("m1, then m2");
+            net.step(
+                flight.to,
+                &[Input::Received {
+                    path: flight.path,
+                    frame: &flight.frame,
+                }],
+            );
+        }
+        let call = Input::CallPeer {
+            tag: 2,
+            peer,
+            owner: &[],
+            name: "nobody",
+            head: b"",
+        };
+        net.step(0, &[call]);
+        net.flights.swap(0, 1);
+        net.deliver();
+        assert!(net.connected(1, net.hosts[0].id));
+        assert_eq!(net.logged(1, Code::NoService), usize::from(arrives), "{kind:?}");
+    }
 }

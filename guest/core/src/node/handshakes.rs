@@ -20,6 +20,8 @@ const MAX_HALF_OPEN: usize = 1024;
 const COOKIES_FROM: usize = 64;
 /// Most half-open handshakes on one path: a peer needs one, and one more when it starts again.
 const MAX_HALF_OPEN_ON_PATH: usize = 4;
+/// Most packets that wait for the m3 they overtook, of all half-open handshakes together: one MiB.
+const MAX_EARLY: usize = 16;
 /// How long a handshake may stay half open.
 const HALF_OPEN_MS: u64 = 10_000;
 /// Most sessions at once: with 64 KiB in use for each, half of the memory that an isolate has.
@@ -34,6 +36,8 @@ struct Initiated {
 struct HalfOpen {
     responder: Responder,
     path: u32,
+    /// Packets of the session that overtook m3.
+    early: Vec<Vec<u8>>,
 }
 
 /// Handshakes that are not finished
@@ -122,9 +126,14 @@ impl Node {
         let index = self.new_index();
         let responder = Responder::new(&self.identity, &mut self.random, frame, index)?;
         self.transmit(path, responder.response());
-        self.handshakes
-            .half_open
-            .insert(index, Box::new(HalfOpen { responder, path }));
+        self.handshakes.half_open.insert(
+            index,
+            Box::new(HalfOpen {
+                responder,
+                path,
+                early: Vec::new(),
+            }),
+        );
         self.timers
             .set(self.now_ms + HALF_OPEN_MS, Timer::HalfOpen(index));
         if let Some(path) = self.paths.table.get_mut(&path) {
@@ -221,10 +230,35 @@ impl Node {
         let confirmed = half_open.responder.finish(&self.identity, frame)?;
         let peer_index = half_open.responder.peer_index();
         let index = header.receiver;
-        self.handshakes.half_open.remove(&index);
+        let half_open = self.handshakes.half_open.remove(&index);
         self.half_open_gone(path);
         self.accept_session(index, path, confirmed.secrets, peer_index);
-        self.payload_received(index, &confirmed.payload)
+        let taken = self.payload_received(index, &confirmed.payload);
+        for packet in half_open.into_iter().flat_map(|half_open| half_open.early) {
+            self.frame_received(path, &packet);
+        }
+        taken
+    }
+
+    /// Keeps a packet whose session waits for m3, on paths where it can be overtaken; says whether it did.
+    pub(super) fn keep_early(&mut self, path: u32, index: u32, packet: &[u8]) -> bool {
+        let kept: usize = self
+            .handshakes
+            .half_open
+            .values()
+            .map(|half_open| half_open.early.len())
+            .sum();
+        if kept >= MAX_EARLY || self.is_ordered(path) {
+            return false;
+        }
+        let half_open = self
+            .handshakes
+            .half_open
+            .get_mut(&index)
+            .filter(|one| one.path == path);
+        half_open
+            .map(|half_open| half_open.early.push(packet.to_vec()))
+            .is_some()
     }
 
     fn accept_session(&mut self, index: u32, path: u32, secrets: SessionSecrets, peer_index: u32) {

@@ -44,6 +44,9 @@ impl Node {
             .get_mut(&index)
             .filter(|connection| connection.path == path)
         else {
+            if self.keep_early(path, index, frame) {
+                return Ok(());
+            }
             // The peer believes in a session that we have lost: without the path it will begin another.
             self.close_if_unused(path);
             return Err(Code::UnknownSession);
