@@ -32,7 +32,7 @@ const SELF_GRANT_MS: number = 30 * 24 * 3_600_000;
 const SELF_GRANT_RENEW_MS: number = 10 * 24 * 3_600_000;
 /** Siblings of a name beside the first, so that the loss of one responsible node and its successors is survived. */
 const DEFAULT_REPLICAS = 1;
-const MAX_REPLICAS = 15;
+const MAX_REPLICAS = 3;
 const DEFAULT_WEIGHT = 100;
 const MAX_WEIGHT = 0xffff;
 
