@@ -21,7 +21,7 @@ const MAY_USE = new Map([
   ["selfsame-core", ["selfsame-codec", "selfsame-sodium", "selfsame-pairing"]],
   ["selfsame-wasm", ["selfsame-codec", "selfsame-core"]],
   ["selfsame-sim", ["selfsame-codec", "selfsame-core"]],
-  ["selfsame-fuzz", ["selfsame-codec", "selfsame-core"]],
+  ["selfsame-fuzz", ["selfsame-codec", "selfsame-core", "selfsame-sodium"]],
   ["selfsame-host", ["selfsame-codec"]],
 ]);
 
