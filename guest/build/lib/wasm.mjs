@@ -37,13 +37,13 @@ async function rustFlags() {
 }
 
 /**
- * Builds one target of one package with the release profile. Cargo reports its progress itself.
+ * Builds one target of one package with the profile `core`. Cargo reports its progress itself.
  *
  * @param {readonly string[]} selection cargo's arguments that choose what to build
  * @returns {Promise<string>} the path of the `.wasm` file
  */
 export async function cargoWasm(selection) {
-  const args = ["build", "--release", "--locked", "--target", TARGET, ...selection];
+  const args = ["build", "--profile", "core", "--locked", "--target", TARGET, ...selection];
   // Downloaded before the flags are made, since they name the folder that the download creates.
   await must("cargo", ["fetch", "--locked", "--target", TARGET], { cwd: root, visible: true });
   const flags = await rustFlags();
