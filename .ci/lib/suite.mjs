@@ -21,12 +21,13 @@ const GRACE_MS = 10_000;
  * one failed test.
  *
  * @param {Suite} suite
+ * @param {NodeJS.ProcessEnv} [env]
  * @returns {Promise<Result>}
  */
-export async function runSuite({ name, command }) {
+export async function runSuite({ name, command }, env = {}) {
   const log = path.join(cache, "test", `${name}.log`);
   mkdirSync(path.dirname(log), { recursive: true });
-  const { code, output } = await capture(command, log);
+  const { code, output } = await capture(command, log, env);
   const counts = parseCounts(output);
   const complaint = judge(code, counts);
   if (complaint !== undefined && counts.failed === 0) {
@@ -53,14 +54,15 @@ function judge(code, counts) {
 /**
  * @param {readonly string[]} command
  * @param {string} log
+ * @param {NodeJS.ProcessEnv} env
  * @returns {Promise<{ code: number | string, output: string }>}
  */
-function capture([file = "", ...args], log) {
+function capture([file = "", ...args], log, env) {
   return new Promise((resolve) => {
     const copy = createWriteStream(log);
     const child = spawn(file, args, {
       cwd: root,
-      env: { ...process.env, NO_COLOR: "1", FORCE_COLOR: undefined },
+      env: { ...process.env, NO_COLOR: "1", FORCE_COLOR: undefined, ...env },
       // A group of its own, so that a suite that hangs ends with all that it started.
       detached: true,
       stdio: ["ignore", "pipe", "pipe"],
