@@ -48,6 +48,9 @@ struct Arguments {
     /// URL to listen on
     #[arg(long)]
     listen: String,
+    /// URL at which others can dial this node; without one the --listen URL counts
+    #[arg(long)]
+    address: Vec<String>,
     /// Folder of the node's identity and state
     #[arg(long)]
     data: PathBuf,
@@ -93,7 +96,11 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
         .listen(&arguments.listen)
         .bootstrap(arguments.join)
         .allow_private(arguments.allow_private)
+        .domain(SERVED_BY)
         .keep_trying(true);
+    for address in arguments.address {
+        builder = builder.address(address);
+    }
     if let Some(owner) = arguments.owner {
         builder = builder.owner(owner);
     }

@@ -21,7 +21,7 @@ const authority = `${host}:${port}`;
 const mesh = await join({
   network: settings.network,
   bootstrap: settings.bootstrap,
-  address: [`ws://${authority}/.mesh`, `http://${authority}/.mesh`],
+  address: settings.address,
   storage: sqlite(settings.data),
   owner: owner ? ownerOf(owned, owner) : undefined,
   allowPrivate: settings.allowPrivate,
@@ -50,11 +50,11 @@ if (settings.endsWithInput) void untilInputEnds().then(stop);
 console.log(JSON.stringify({ id: mesh.id, url: `http://${authority}` }));
 
 function pageConfig(): PageConfig {
-  const own = `ws://${authority}/.mesh#${mesh.id}`;
-  const known = settings.bootstrap.filter((address) => /^wss?:/.test(address));
+  const own = settings.address.map((address) => `${address}#${mesh.id}`);
+  const known = [...own, ...settings.bootstrap].filter((address) => /^wss?:/.test(address));
   return {
     network: settings.network,
-    bootstrap: [own, ...known],
+    bootstrap: known,
     ...(owner ? { owner } : {}),
     owned,
     allowPrivate: settings.allowPrivate,

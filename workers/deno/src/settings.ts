@@ -5,6 +5,8 @@ export type Settings = {
   network: string;
   host: string;
   port: number;
+  /** Addresses at which others dial this node. */
+  address: string[];
   /** File of the store, which also keeps the identity. */
   data: string;
   bootstrap: string[];
@@ -26,12 +28,15 @@ export function readSettings(variable: (name: string) => string | undefined): Se
   const text = (name: string, usual: string): string => variable(name) ?? usual;
   const port = Number(text("PORT", "8788"));
   if (!Number.isInteger(port) || port < 1 || port > 65_535) throw new TypeError("PORT: expected 1 to 65535");
+  const host = text("HOST", "127.0.0.1");
+  const address = words(text("ADDRESS", `ws://${host}:${port}/.mesh http://${host}:${port}/.mesh`));
   const owner = text("OWNER", "");
   if (!/^([0-9a-f]{64})?$/.test(owner)) throw new TypeError("OWNER: expected a public key of 64 hex digits");
   return {
     network: text("NETWORK", "twiitr"),
-    host: text("HOST", "127.0.0.1"),
+    host,
     port,
+    address,
     data: text("DATA", "./data/node.sqlite"),
     bootstrap: words(variable("BOOTSTRAP")),
     owner,
