@@ -108,6 +108,10 @@ async fn requests_that_are_not_for_a_node() {
     let upgrade = "GET /.mesh HTTP/1.1\r\nhost: x\r\nconnection: upgrade, close\r\nupgrade: websocket\r\n";
     let cases = [
         (
+            "OPTIONS /.mesh HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".into(),
+            "204",
+        ),
+        (
             "GET /nothing HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".into(),
             "404",
         ),

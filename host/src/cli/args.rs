@@ -238,7 +238,7 @@ pub(crate) struct StoreCommand {
 
 #[derive(Args, Debug)]
 pub(crate) struct CallCommand {
-    /// Address of the service, https://NAME.mesh/path
+    #[arg(help = "Address of the service, https://NAME.mesh/path")]
     pub(crate) url: http::Uri,
     #[command(flatten)]
     pub(crate) network: Network,

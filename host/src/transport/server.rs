@@ -7,8 +7,9 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
-    ALLOW, CONNECTION, CONTENT_TYPE, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
-    SEC_WEBSOCKET_VERSION, UPGRADE,
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_MAX_AGE, ALLOW, CONNECTION, CONTENT_TYPE, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
+    SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -25,7 +26,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
 use super::address::{Address, Scheme};
-use super::exchange::{Answer, Exchanges, Refused};
+use super::exchange::{Answer, CONTENT, Exchanges, Refused};
 use super::websocket;
 use crate::driver::{Handle, Inbound};
 use crate::error::Error;
@@ -174,19 +175,22 @@ impl Site {
         let is_mesh = request.uri().path() == self.path;
         match (request.method(), is_mesh) {
             (&Method::GET, true) => self.upgrade(request, remote, place),
+            (&Method::OPTIONS, true) => {
+                let mut response = Response::new(Answer::Text(Bytes::new()));
+                *response.status_mut() = StatusCode::NO_CONTENT;
+                with_any_origin(response)
+            }
             (&Method::POST, true) => {
                 let (head, body) = request.into_parts();
                 let remote = remote.ip().to_string();
-                match self.exchanges.post(&head.headers, &remote, body).await {
-                    Ok(answer) => with_type(answer, super::exchange::CONTENT),
-                    Err(refused) => refuse(refused),
-                }
+                let answered = self.exchanges.post(&head.headers, &remote, body).await;
+                with_any_origin(answered.map_or_else(refuse, |answer| with_type(answer, CONTENT)))
             }
             (_, true) => {
                 let mut response = refuse(Refused(StatusCode::METHOD_NOT_ALLOWED, "GET or POST"));
                 response
                     .headers_mut()
-                    .insert(ALLOW, HeaderValue::from_static("GET, POST"));
+                    .insert(ALLOW, HeaderValue::from_static("GET, OPTIONS, POST"));
                 response
             }
             (&Method::GET | &Method::HEAD, false) if request.uri().path() == "/" => {
@@ -293,6 +297,19 @@ fn with_type(answer: Answer, content: &'static str) -> Response<Answer> {
     response
         .headers_mut()
         .insert(CONTENT_TYPE, HeaderValue::from_static(content));
+    response
+}
+
+/// Lets pages of any site read the answer: frames are sealed, and no cookie or address gives a right to anything.
+fn with_any_origin(mut response: Response<Answer>) -> Response<Answer> {
+    let headers = response.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("POST"));
+    headers.insert(
+        ACCESS_CONTROL_ALLOW_HEADERS,
+        HeaderValue::from_static("content-type, selfsame-path"),
+    );
+    headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
     response
 }
 
