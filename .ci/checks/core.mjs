@@ -3,11 +3,12 @@
 import { buildCore } from "../../guest/build/core.mjs";
 import { root } from "../../guest/build/lib/files.mjs";
 import { boundary, readModule } from "../../guest/build/lib/wasm.mjs";
+import { readJson } from "../lib/sources.mjs";
 
 /** @typedef {import("../lib/check.mjs").Check} Check */
 /** @typedef {import("../lib/check.mjs").Finding} Finding */
 
-/** What a page downloads, compressed with gzip. */
+/** The bar for what a page downloads, compressed with gzip. */
 const MAX_GZIP_BYTES = 110_000;
 /** The whole boundary. */
 const EXPORTS = ["abi_version", "alloc", "create", "derive", "destroy", "free", "memory", "step", "verify"];
@@ -26,15 +27,23 @@ async function exact() {
   return { problems, note: `imports [], ${exports.length} exports` };
 }
 
-/** @returns {Promise<Finding>} */
+/**
+ * While the core is over the bar, `.ci/limits.json` holds the size that it must not exceed; the exception goes when the
+ * bar is met.
+ *
+ * @returns {Promise<Finding>}
+ */
 async function size() {
   const { gzipBytes } = await buildCore();
-  const note = `${gzipBytes} of ${MAX_GZIP_BYTES} bytes`;
-  return {
-    problems:
-      gzipBytes > MAX_GZIP_BYTES ? [`the core has ${gzipBytes} bytes gzipped, over ${MAX_GZIP_BYTES}`] : [],
-    note,
-  };
+  const { coreGzipBytes } = readJson(".ci/limits.json");
+  const limit = coreGzipBytes ?? MAX_GZIP_BYTES;
+  const problems = [];
+  if (gzipBytes > limit) problems.push(`the core has ${gzipBytes} bytes gzipped, over ${limit}`);
+  if (coreGzipBytes !== undefined && gzipBytes <= MAX_GZIP_BYTES) {
+    problems.push("the core meets its bar: take coreGzipBytes out of .ci/limits.json");
+  }
+  const exception = limit === MAX_GZIP_BYTES ? "" : `, MISSED: an exception allows ${limit}`;
+  return { problems, note: `${gzipBytes} bytes; the bar is ${MAX_GZIP_BYTES}${exception}` };
 }
 
 /** @type {readonly Check[]} */
