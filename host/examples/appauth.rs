@@ -10,6 +10,7 @@ extern crate alloc;
 
 use alloc::sync::Arc;
 use core::error::Error;
+use core::time::Duration;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -25,6 +26,7 @@ use serde_json::{Value, json as value};
 use subtle::ConstantTimeEq as _;
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::Semaphore;
+use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use unicode_normalization::UnicodeNormalization as _;
 
@@ -36,6 +38,8 @@ const MAX_USER: usize = 128;
 const MAX_PASSWORD: usize = 1024;
 /// Each check takes 16 MiB and some tens of milliseconds while it runs.
 const MAX_RUNNING: usize = 4;
+/// Time for the neighbours to take over.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Told to whoever asks who checked.
 const SERVED_BY: &str = "wasmtime";
 
@@ -113,6 +117,8 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
         "{}",
         value!({ "event": "started", "id": node.id().to_string(), "addresses": node.addresses() })
     );
+    // From here on no change of the ring is missed.
+    let events = node.events();
     let work = async {
         joined(&node).await?;
         if serves {
@@ -120,13 +126,14 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
             node.serve("check", service).await?;
             println!("{}", value!({ "event": "serving", "name": "check" }));
         }
-        watch(&node).await
+        watch(&node, events).await
     };
     tokio::select! {
         ended = work => ended,
         () = asked_to_end(arguments.end_with_input) => {
-            node.leave().await?;
-            println!("{}", value!({ "event": "left" }));
+            // Neighbours that do not hear of it find out by themselves.
+            let left = tokio::time::timeout(LEAVE_TIMEOUT, node.leave()).await.is_ok_and(|left| left.is_ok());
+            println!("{}", value!({ "event": if left { "left" } else { "stopped" } }));
             Ok(())
         }
     }
@@ -142,13 +149,12 @@ async fn joined(node: &Node) -> Result<(), Box<dyn Error>> {
             );
             return Ok(());
         }
-        tokio::time::sleep(core::time::Duration::from_millis(100)).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
 /// Prints the status whenever the ring changes.
-async fn watch(node: &Node) -> Result<(), Box<dyn Error>> {
-    let mut events = node.events();
+async fn watch(node: &Node, mut events: Receiver<Event>) -> Result<(), Box<dyn Error>> {
     loop {
         match events.recv().await {
             Ok(Event::RingChanged) | Err(RecvError::Lagged(_)) => {

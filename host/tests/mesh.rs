@@ -183,6 +183,27 @@ async fn a_large_body_arrives_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn many_requests_at_once_are_all_answered() {
+    let nodes = ring(2).await;
+    within(nodes[0].serve("echo", echo())).await.expect("a service");
+    let mut requests = tokio::task::JoinSet::new();
+    for number in 0..100_u32 {
+        let node = nodes[1].clone();
+        requests.spawn(async move {
+            let body = number.to_string().repeat(5000);
+            let request = Request::put("https://echo.mesh/")
+                .body(Body::from(body.clone()))
+                .expect("a request");
+            let response = node.fetch(request).await.expect("an answer");
+            assert_eq!(text(response).await, body);
+        });
+    }
+    while let Some(done) = within(requests.join_next()).await {
+        done.expect("no panic");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_stands_still_stops_the_sender() {
     let nodes = ring(2).await;
     let produced = Arc::new(AtomicUsize::new(0));

@@ -15,7 +15,7 @@ use super::output::{Failure, Output};
 use super::proxy::Proxy;
 
 /// Time for the neighbours to take over when the node is interrupted.
-const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(4);
 /// How often a node that waits for its ring looks whether it is in.
 const LOOK: Duration = Duration::from_millis(250);
 
