@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::hex;
 
 /// Longest input that is worth a line in the repository.
-pub(crate) const MAX_KEPT_BYTES: usize = 8 * 1024;
+pub(crate) const MAX_KEPT_BYTES: usize = 2 * 1024;
 
 fn file(folder: &Path, target: &str) -> PathBuf {
     folder.join(format!("{target}.hex"))

@@ -1,5 +1,6 @@
 //! What is fuzzed. Each target checks what must hold for every input; a check that fails is a panic like any other.
 
+mod answer;
 mod decode;
 mod family;
 mod handshake;
@@ -54,6 +55,7 @@ pub(crate) fn all() -> Vec<Box<dyn Target>> {
     all.push(Box::new(ring::Rings::new()));
     all.push(Box::new(step::Step));
     all.push(Box::new(peer::Attacker::new()));
+    all.push(Box::new(answer::Answer));
     all.push(Box::new(pair::Pair));
     all.push(Box::new(pair::Soak::new()));
     all

@@ -185,7 +185,8 @@ impl Member {
     }
 }
 
-fn key_and_value(payload: &[u8]) -> (&[u8], &[u8]) {
+/// Length of the key, key, value.
+pub(super) fn key_and_value(payload: &[u8]) -> (&[u8], &[u8]) {
     let Some((len, rest)) = payload.split_first() else {
         return (&[], &[]);
     };
@@ -262,6 +263,15 @@ impl Target for Rings {
 /// One sound request of each kind, as members really send them.
 pub(super) fn sample_requests() -> Vec<Vec<u8>> {
     Samples::make().requests
+}
+
+/// What a member of a real ring has stored: length of the key, key, value.
+pub(super) fn sample_store() -> Vec<Vec<u8>> {
+    Samples::make()
+        .stored
+        .into_iter()
+        .map(|item| item.payload)
+        .collect()
 }
 
 /// What members of a real ring said to each other

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use selfsame_codec::{BatchWriter, Input, PathKind, Role};
+use selfsame_codec::{BatchWriter, Code, Input, PathKind, Role};
 
 use super::Target;
 use super::lab::{Lab, address, config, identity, owner, owner_grant};
+use super::ring::{key_and_value, sample_store};
 use crate::items::{self, Item};
 use crate::mutate::Shape;
 
@@ -13,6 +14,8 @@ use crate::mutate::Shape;
 const STEP: u8 = 250;
 /// Kind of the operation whose payload is a whole batch, framing and all.
 const RAW: u8 = 251;
+/// Kind of a first operation that fills the store: length of the key, key, value.
+const STORE: u8 = 252;
 /// Most operations of one input.
 const MAX_OPERATIONS: usize = 64;
 
@@ -33,14 +36,31 @@ impl Target for Step {
     }
 
     fn seeds(&mut self) -> Vec<Vec<u8>> {
-        vec![member_seed(), call_seed(), store_seed()]
+        let mut seeds = vec![member_seed(), call_seed(), store_seed()];
+        // What a member stored, loaded by its next life.
+        let stored = sample_store();
+        let loaded = stored.into_iter().map(|payload| Item::new(STORE, payload));
+        let list: Vec<Item> = loaded
+            .chain([operation(&Input::Join { tag: 1 }), pass(1_000)])
+            .collect();
+        seeds.push(items::encode(&list));
+        seeds
     }
 
     fn run(&mut self, input: &[u8]) {
-        let mut lab = Lab::new(&config(1, Role::Member), BTreeMap::new());
+        let list = items::parse(input);
+        let stored = list.iter().take_while(|item| item.kind == STORE);
+        let store: BTreeMap<Vec<u8>, Vec<u8>> = stored
+            .map(|item| {
+                let (key, value) = key_and_value(&item.payload);
+                (key.to_vec(), value.to_vec())
+            })
+            .collect();
+        let mut lab = Lab::new(&config(1, Role::Member), store);
         let mut batch: Vec<Item> = Vec::new();
-        for item in items::parse(input).into_iter().take(MAX_OPERATIONS) {
+        for item in list.into_iter().take(MAX_OPERATIONS) {
             match item.kind {
+                STORE => {}
                 STEP => {
                     lab.now_ms += milliseconds(&item.payload);
                     lab.step_items(&items::encode(&batch), batch.len());
@@ -74,6 +94,13 @@ fn pass(ms: u32) -> Item {
     Item::new(STEP, (ms << 7).to_le_bytes())
 }
 
+fn data(stream: u32) -> Item {
+    operation(&Input::StreamData {
+        stream,
+        data: b"data",
+    })
+}
+
 fn member_seed() -> Vec<u8> {
     items::encode(&[
         operation(&Input::Join { tag: 1 }),
@@ -100,11 +127,15 @@ fn member_seed() -> Vec<u8> {
             head: b"head",
         }),
         pass(100),
-        operation(&Input::StreamData {
-            stream: 1,
-            data: b"data",
-        }),
+        data(1),
+        data(2),
+        operation(&Input::StreamCredit { stream: 1, bytes: 4 }),
+        operation(&Input::StreamCredit { stream: 2, bytes: 4 }),
         operation(&Input::StreamEnd { stream: 1 }),
+        operation(&Input::StreamReset {
+            stream: 2,
+            code: Code::StreamRefused.as_u16(),
+        }),
         operation(&Input::Withdraw {
             tag: 6,
             owner: &owner().public().0,
