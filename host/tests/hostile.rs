@@ -18,7 +18,11 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::{WebSocketStream, client_async};
 
 mod common;
-use common::{get, ring, says, text, within};
+use common::{get, text, within};
+
+#[path = "common/nodes.rs"]
+mod nodes;
+use nodes::{ring, says};
 
 /// Numbers that look random and are the same each time (xorshift64).
 struct Noise(u64);

@@ -16,7 +16,11 @@ use selfsame_host::{Body, BoxError, Caller, Code, Error, Event, Node, Owner, See
 use tokio::sync::{mpsc, oneshot};
 
 mod common;
-use common::{bootstrap, get, member, ring, says, text, within};
+use common::{get, text, within};
+
+#[path = "common/nodes.rs"]
+mod nodes;
+use nodes::{bootstrap, member, ring, says};
 
 /// A body whose pieces come from a channel.
 fn channel_body() -> (
