@@ -16,7 +16,7 @@ console.log(answer);
 process.exit(0);
 `;
 
-/** A Deno program. */
+/** A Deno program, which Deno also checks against the types. */
 export const deno: string = `
 import { join, memory } from "selfsame";
 ${call("Deno.args[0]", "storage: memory()")}

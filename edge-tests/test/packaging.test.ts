@@ -103,8 +103,17 @@ describe("the packed package", () => {
   });
 
   it("runs in Deno without an unstable flag", async () => {
-    const project = await projectOf({ "call.js": sources.deno });
-    const args = ["run", "--quiet", "--no-prompt", "--allow-net", "--allow-read", "call.js", bootstrap];
+    const project = await projectOf({ "call.ts": sources.deno });
+    const args = [
+      "run",
+      "--check",
+      "--quiet",
+      "--no-prompt",
+      "--allow-net",
+      "--allow-read",
+      "call.ts",
+      bootstrap,
+    ];
     assert.equal((await project.run(DENO, args)).trim(), ANSWER);
   });
 

@@ -108,6 +108,24 @@ describe("a handler that nobody answers", () => {
   });
 });
 
+describe("a handler whose check is lost on the way", () => {
+  it("asks another, three in all", async () => {
+    for (const [lost, status] of [
+      [2, 401],
+      [3, 503],
+    ] as const) {
+      let asked = 0;
+      const fetch = async (url: string, init: RequestInit): Promise<Response> => {
+        asked += 1;
+        if (asked <= lost) throw new Error("the connection to the peer ended");
+        return service.fetch(new Request(url, init));
+      };
+      assert.equal((await handler({ fetch, servedBy: "front" }).fetch(login("ada", "x"))).status, status);
+      assert.equal(asked, 3);
+    }
+  });
+});
+
 describe("check", () => {
   const ask = (body: string, headers: Record<string, string>) =>
     service.fetch(new Request("https://check.mesh/", { method: "POST", body, headers }));

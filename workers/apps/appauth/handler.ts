@@ -7,6 +7,8 @@ import { CONTENT_SECURITY_POLICY, loginPage } from "./page.ts";
 
 /** A login is two short texts. */
 const MAX_BODY_BYTES = 8 * 1024;
+/** Providers that may be lost while they check. */
+const MAX_ATTEMPTS = 3;
 /** Where the mesh finds who checks passwords. */
 const CHECK = "https://check.mesh/";
 
@@ -68,12 +70,14 @@ async function askCheck(
 ): Promise<Outcome> {
   let response: Response;
   try {
-    response = await fetch(CHECK, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      // Keyboards compose accents differently; whoever checks compares bytes.
-      body: JSON.stringify({ ...credentials, password: credentials.password.normalize("NFC") }),
-    });
+    response = await persist(() =>
+      fetch(CHECK, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        // Keyboards compose accents differently; whoever checks compares bytes.
+        body: JSON.stringify({ ...credentials, password: credentials.password.normalize("NFC") }),
+      }),
+    );
     await response.body?.cancel();
   } catch (error) {
     console.warn(`appauth: check did not answer: ${error instanceof Error ? error.message : String(error)}`);
@@ -90,6 +94,18 @@ async function askCheck(
     text: "Nobody can check the password right now. Try again in a moment.",
     ...checkedBy,
   };
+}
+
+/** A check changes nothing, so one whose provider is lost on the way is sent to another. */
+async function persist<T>(attempt: () => Promise<T>): Promise<T> {
+  for (let left = MAX_ATTEMPTS - 1; left > 0; left--) {
+    try {
+      return await attempt();
+    } catch {
+      // The last attempt tells why.
+    }
+  }
+  return attempt();
 }
 
 function answer(c: Context, outcome: Outcome): Response | Promise<Response> {

@@ -1,0 +1,35 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+
+import { readSettings } from "./settings.ts";
+
+const read = (variables: Record<string, string>) => readSettings((name) => variables[name]);
+
+describe("the settings of the Deno node", () => {
+  it("have usual values for a first start", () => {
+    const { network, address, bootstrap, owned, grants, gateway } = read({});
+    assert.deepEqual(
+      [network, bootstrap, owned, grants, gateway],
+      ["twiitr", [], ["handler", "check"], {}, []],
+    );
+    assert.deepEqual(address, ["ws://127.0.0.1:8788/.mesh", "http://127.0.0.1:8788/.mesh"]);
+  });
+
+  it("take lists of words and grants by name", () => {
+    const { bootstrap, grants, gateway } = read({
+      BOOTSTRAP: "ws://a/.mesh#1, ws://b/.mesh#2",
+      GRANTS: "check=abc handler=def",
+      GATEWAY: "*",
+    });
+    assert.deepEqual(bootstrap, ["ws://a/.mesh#1", "ws://b/.mesh#2"]);
+    assert.deepEqual(grants, { check: "abc", handler: "def" });
+    assert.deepEqual(gateway, ["*"]);
+  });
+
+  it("that are wrong are named", () => {
+    assert.throws(() => read({ PORT: "none" }), /PORT: expected 1 to 65535/);
+    assert.throws(() => read({ PORT: "70000" }), /PORT/);
+    assert.throws(() => read({ OWNER: "key" }), /OWNER: expected a public key/);
+    assert.throws(() => read({ GRANTS: "check" }), /GRANTS: expected name=grant, found check/);
+  });
+});
