@@ -3,7 +3,7 @@
     reason = "pointers from the host become slices here and nowhere else"
 )]
 
-use std::alloc::Layout;
+use core::alloc::Layout;
 
 use crate::family;
 use crate::table::{self, Header};
