@@ -60,13 +60,13 @@ pub(super) fn targets() -> Vec<Box<dyn Target>> {
         })
     };
     vec![
-        target("batch", 120, Shape::Items, batch_seeds, run_batch),
-        target("cbor", 80, Shape::Cbor, cbor_seeds, run_cbor),
-        target("reply", 60, Shape::Cbor, reply_seeds, run_reply),
-        target("config", 40, Shape::Cbor, config_seeds, run_config),
-        target("http-request", 40, Shape::Cbor, request_seeds, run_request),
-        target("http-response", 40, Shape::Bytes, response_seeds, run_response),
-        target("frames", 160, Shape::Bytes, frame_seeds, run_frames),
+        target("batch", 200, Shape::Items, batch_seeds, run_batch),
+        target("cbor", 100, Shape::Cbor, cbor_seeds, run_cbor),
+        target("reply", 80, Shape::Cbor, reply_seeds, run_reply),
+        target("config", 50, Shape::Cbor, config_seeds, run_config),
+        target("http-request", 50, Shape::Cbor, request_seeds, run_request),
+        target("http-response", 50, Shape::Bytes, response_seeds, run_response),
+        target("frames", 300, Shape::Bytes, frame_seeds, run_frames),
         target("address", 60, Shape::Bytes, address_seeds, run_address),
     ]
 }

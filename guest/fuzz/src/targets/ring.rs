@@ -228,7 +228,7 @@ impl Target for Rings {
     }
 
     fn weight(&self) -> usize {
-        60
+        35
     }
 
     fn shape(&self) -> Shape {

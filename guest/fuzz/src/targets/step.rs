@@ -28,7 +28,7 @@ impl Target for Step {
     }
 
     fn weight(&self) -> usize {
-        50
+        40
     }
 
     fn shape(&self) -> Shape {
