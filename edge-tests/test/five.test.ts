@@ -9,7 +9,8 @@ import type { Browser, Page } from "playwright-core";
 import { join, memory, type NodeMesh } from "selfsame/node";
 import { PLATFORMS } from "selfsame-twiitr/plan";
 import { freePort } from "selfsame-twiitr/ports";
-import { faultsOf, type NodeStatus } from "selfsame-twiitr/ring";
+import { faultsOf } from "selfsame-twiitr/ring";
+import type { NodeStatus } from "selfsame-twiitr/status";
 
 import { HOW_TO_GET_A_BROWSER, launchChromium } from "../lib/chromium.ts";
 import { PASSWORD, startCluster, type TestCluster, within } from "../lib/cluster.ts";

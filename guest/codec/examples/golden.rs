@@ -120,8 +120,8 @@ fn path_inputs() -> Vec<(String, Input<'static>)> {
             { path: u32::MAX, dial: 7, kind: PathKind::Ordered, remote: "::1" }),
         item!(Input::PathOpened, ", \"path\": 2, \"dial\": 0, \"kind\": \"Exchange\", \"remote\": \"\"",
             { path: 2, dial: 0, kind: PathKind::Exchange, remote: "" }),
-        item!(Input::PathOpened, ", \"path\": 3, \"dial\": 0, \"kind\": \"Hibernating\", \"remote\": \"ü\"",
-            { path: 3, dial: 0, kind: PathKind::Hibernating, remote: "ü" }),
+        item!(Input::PathOpened, ", \"path\": 3, \"dial\": 0, \"kind\": \"Hibernating\", \"remote\": \"\u{fc}\"",
+            { path: 3, dial: 0, kind: PathKind::Hibernating, remote: "\u{fc}" }),
         item!(Input::PathClosed, ", \"path\": 258", { path: 258 }),
         item!(Input::PathResumed, ", \"path\": 4, \"remote\": \"10.0.0.1\", \"snapshot\": \"00\"",
             { path: 4, remote: "10.0.0.1", snapshot: &[0] }),
@@ -284,7 +284,7 @@ fn config() -> Config {
 fn request() -> RequestHead {
     RequestHead {
         method: "POST".into(),
-        path: "/x?y=ü".into(),
+        path: "/x?y=\u{fc}".into(),
         headers: vec![("accept".into(), "*/*".into()), ("cookie".into(), "a=b".into())],
     }
 }

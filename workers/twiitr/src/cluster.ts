@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { Child } from "./child.ts";
 import { PLATFORMS, type Plan, type Platform, savePlan } from "./plan.ts";
 import { type Built, programOf } from "./programs.ts";
-import type { NodeStatus } from "./ring.ts";
+import type { NodeStatus } from "./status.ts";
 
 /** Who owns the names of the main job, and what each node may serve. */
 export type Deployment = { owner: string; grants: Record<Platform, Record<string, string>> };

@@ -58,7 +58,10 @@ const PROGRAMS: Record<Platform, (start: Start) => Command> = {
     args: [
       ...["--network", plan.network, "--listen", `ws://127.0.0.1:${plan.ports.wasmtime}`, "--data", data],
       // The Durable Object dials by HTTP, everybody else by WebSocket; both are accepted at the same port.
-      ...["ws", "http"].flatMap((scheme) => ["--address", `${scheme}://127.0.0.1:${plan.ports.wasmtime}/.mesh`]),
+      ...["ws", "http"].flatMap((scheme) => [
+        "--address",
+        `${scheme}://127.0.0.1:${plan.ports.wasmtime}/.mesh`,
+      ]),
       ...bootstrap.flatMap((address) => ["--join", address]),
       ...["--users", join(ROOT, "workers/apps/appauth/users.json"), "--allow-private", "--end-with-input"],
       ...(owner ? ["--owner", owner] : []),

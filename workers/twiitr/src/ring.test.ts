@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 
-import { faultsOf, type NodeStatus } from "./ring.ts";
+import { faultsOf } from "./ring.ts";
+import type { NodeStatus } from "./status.ts";
 
 const node = (id: string, before: string, after: string, joined = true): NodeStatus => ({
   id,

@@ -1,14 +1,6 @@
 import type { Cluster } from "./cluster.ts";
 import { PLATFORMS } from "./plan.ts";
-
-/** What a node answers at `/status`, as far as it is needed here. */
-export type NodeStatus = {
-  id: string;
-  joined: boolean;
-  bootId: string;
-  predecessor: { id: string } | null;
-  successors: readonly { id: string }[];
-};
+import type { NodeStatus } from "./status.ts";
 
 /** Between two looks. */
 const LOOK_MS = 100;
