@@ -118,7 +118,9 @@ function memberCaption(node: RingNode, angle: number): Caption {
   // The block grows away from the ring: upwards at the top, downwards at the bottom, both ways at the sides.
   const height = (lines.length - 1) * LINE_HEIGHT;
   const shift = (1 + Math.cos(angle)) / 2;
-  return { at: { x: at.x, y: at.y - height * shift + LINE_HEIGHT * 0.3 }, anchor, lines };
+  // Text stands on its baseline: above the ring it needs more room than below.
+  const baseline = LINE_HEIGHT * (0.3 - 0.5 * Math.max(0, Math.cos(angle)));
+  return { at: { x: at.x, y: at.y - height * shift + baseline }, anchor, lines };
 }
 
 function linesOf(node: RingNode, name: string | undefined): string[] {
