@@ -4,6 +4,8 @@ import path from "node:path";
 
 import ts from "typescript";
 
+import { buildCore } from "../../guest/build/core.mjs";
+import { must } from "../../guest/build/lib/command.mjs";
 import { root } from "../../guest/build/lib/files.mjs";
 import { program, runProgram } from "../lib/check.mjs";
 import { sources } from "../lib/sources.mjs";
@@ -14,7 +16,8 @@ import { sources } from "../lib/sources.mjs";
 const COMPILER = path.join("node_modules", "typescript", "bin", "tsc");
 
 /**
- * Every tsconfig that names files is a program of its own; one that names none is a base that others extend.
+ * Every tsconfig that names files is a program of its own; one that names none is a base that others extend. They use
+ * the package as others do, by the types it ships, so it is built first.
  *
  * @returns {Promise<Finding>}
  */
@@ -27,6 +30,8 @@ async function types() {
   /** @param {string} file */
   const compile = (file) =>
     runProgram([process.execPath, COMPILER, "--noEmit", "--pretty", "false", "-p", file]);
+  await buildCore();
+  await must("npm", ["run", "--silent", "build", "--workspace", "selfsame"], { cwd: root });
   const problems = [];
   // Two at once: one alone leaves most of the machine idle, all of them take too much memory.
   for (let at = 0; at < programs.length; at += 2) {
