@@ -199,6 +199,12 @@ fn cookie_and_reject() -> Json {
     ])
 }
 
+fn flip(frame: &[u8], at: usize) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    frame[at] ^= 1;
+    frame
+}
+
 /// Messages of the first handshake, changed. Each is given to a side that awaits it.
 fn refused() -> Json {
     let mut list = Vec::new();
@@ -212,11 +218,6 @@ fn refused() -> Json {
             ("frame", hex(frame)),
             ("code", text(code.name())),
         ]));
-    };
-    let flip = |frame: &[u8], at: usize| {
-        let mut frame = frame.to_vec();
-        frame[at] ^= 1;
-        frame
     };
     let heads = [
         ("another version", 1, Code::WrongVersion),

@@ -88,6 +88,61 @@ impl Statement {
     }
 }
 
+/// What it is, the bytes, when they are read, and what is wrong with them.
+type Case = (&'static str, Vec<u8>, u64, Option<Code>);
+
+fn with(change: impl Fn(&mut Statement)) -> Vec<u8> {
+    let mut statement = statement();
+    change(&mut statement);
+    statement.sign()
+}
+
+/// Soundly signed, but no records.
+fn malformed_records() -> Vec<Case> {
+    let good = statement().sign();
+    let trailing = [&good[..], &[0]].concat();
+    vec![
+        ("of no role", with(|s| s.role = 2), NOW, Some(Code::BadRecord)),
+        (
+            "that lives too long",
+            with(|s| s.expiry_ms += 1),
+            NOW,
+            Some(Code::BadRecord),
+        ),
+        (
+            "that ends before it begins",
+            with(|s| s.expiry_ms = NOW),
+            NOW,
+            Some(Code::BadRecord),
+        ),
+        (
+            "with nine addresses",
+            with(|s| s.addresses = vec!["ws://a.example".into(); 9]),
+            NOW,
+            Some(Code::BadRecord),
+        ),
+        (
+            "with an address that is none",
+            with(|s| s.addresses = vec!["a.example".into()]),
+            NOW,
+            Some(Code::BadRecord),
+        ),
+        (
+            "with too long a domain",
+            with(|s| s.domain = "d".repeat(65)),
+            NOW,
+            Some(Code::BadRecord),
+        ),
+        ("with a byte after it", trailing, NOW, Some(Code::BadRecord)),
+        (
+            "cut short",
+            good[..good.len() - 1].to_vec(),
+            NOW,
+            Some(Code::BadRecord),
+        ),
+    ]
+}
+
 fn records() -> Json {
     let good = statement().sign();
     let role = Role::Member;
@@ -101,14 +156,8 @@ fn records() -> Json {
         ..statement()
     };
     let stranger = Identity::of_peer(&[8; 32], net());
-    let with = |change: &dyn Fn(&mut Statement)| {
-        let mut statement = statement();
-        change(&mut statement);
-        statement.sign()
-    };
-    let trailing = [&good[..], &[0]].concat();
     let other = NetworkId::open("other");
-    let cases: Vec<(&str, Vec<u8>, u64, Option<Code>)> = vec![
+    let mut cases: Vec<Case> = vec![
         ("a member", good.clone(), NOW, None),
         ("a leaf", leaf.sign(), NOW, None),
         ("in its last millisecond", good.clone(), NOW + DAY - 1, None),
@@ -133,55 +182,18 @@ fn records() -> Json {
         ),
         (
             "of another network",
-            with(&|s| s.net = other),
+            with(|s| s.net = other),
             NOW,
             Some(Code::WrongNetwork),
         ),
         (
             "of another version",
-            with(&|s| s.version = 2),
-            NOW,
-            Some(Code::BadRecord),
-        ),
-        ("of no role", with(&|s| s.role = 2), NOW, Some(Code::BadRecord)),
-        (
-            "that lives too long",
-            with(&|s| s.expiry_ms += 1),
-            NOW,
-            Some(Code::BadRecord),
-        ),
-        (
-            "that ends before it begins",
-            with(&|s| s.expiry_ms = NOW),
-            NOW,
-            Some(Code::BadRecord),
-        ),
-        (
-            "with nine addresses",
-            with(&|s| s.addresses = vec!["ws://a.example".into(); 9]),
-            NOW,
-            Some(Code::BadRecord),
-        ),
-        (
-            "with an address that is none",
-            with(&|s| s.addresses = vec!["a.example".into()]),
-            NOW,
-            Some(Code::BadRecord),
-        ),
-        (
-            "with too long a domain",
-            with(&|s| s.domain = "d".repeat(65)),
-            NOW,
-            Some(Code::BadRecord),
-        ),
-        ("with a byte after it", trailing, NOW, Some(Code::BadRecord)),
-        (
-            "cut short",
-            good[..good.len() - 1].to_vec(),
+            with(|s| s.version = 2),
             NOW,
             Some(Code::BadRecord),
         ),
     ];
+    cases.extend(malformed_records());
     let check = |bytes: &[u8], now| NodeRecord::decode_verified(bytes, &net(), now).map(|record| record.id());
     Json::List(cases.into_iter().map(|case| one("record", case, check)).collect())
 }
