@@ -98,6 +98,64 @@ pub struct Net {
     entropy: u8,
 }
 
+impl Seen {
+    fn of(output: Output<'_>) -> Option<Self> {
+        let known = |code| Code::from_u16(code).expect("a known code");
+        Some(match output {
+            Output::StreamOpened {
+                stream,
+                tag,
+                peer,
+                service,
+                head,
+            } => Self::StreamOpened {
+                stream,
+                tag,
+                peer,
+                service: service.into(),
+                head: head.to_vec(),
+            },
+            Output::StreamData { stream, data } => Self::StreamData {
+                stream,
+                data: data.to_vec(),
+            },
+            Output::StreamEnd { stream } => Self::StreamEnd { stream },
+            Output::StreamReset { stream, code } => Self::StreamReset { stream, code },
+            Output::StreamCredit { stream, bytes } => Self::StreamCredit { stream, bytes },
+            Output::Reply { tag, body } => Self::Reply {
+                tag,
+                body: body.to_vec(),
+            },
+            Output::Failed { tag, code, .. } => Self::Failed {
+                tag,
+                code: known(code),
+            },
+            Output::Refused { input, code } => Self::Refused {
+                input,
+                code: known(code),
+            },
+            Output::Event { event, body } => Self::Event {
+                event,
+                body: body.to_vec(),
+            },
+            Output::Log { code, .. } => Self::Log { code: known(code) },
+            _ => return None,
+        })
+    }
+}
+
+impl Host {
+    fn commit(&mut self, operations: &[u8]) {
+        self.commits += 1;
+        for operation in Operations::new(operations) {
+            match operation.expect("a sound operation") {
+                Operation::Put { key, value } => _ = self.store.insert(key.to_vec(), value.to_vec()),
+                Operation::Delete { key } => _ = self.store.remove(key),
+            }
+        }
+    }
+}
+
 pub fn config(seed: u8, role: Role, bootstraps: &[String]) -> Config {
     Config {
         seed: [seed; 32],
@@ -220,46 +278,57 @@ impl Net {
     }
 
     fn take(&mut self, index: usize, output: Output<'_>) {
-        let seen = match output {
-            Output::Transmit { path, frame } => {
-                let Some((to, peer_path)) = self.hosts[index].paths.get(&path).copied() else {
-                    return;
-                };
-                self.recorded.push((index, to, peer_path, frame.to_vec()));
-                self.flights.push_back(Flight {
-                    from: index,
-                    to,
-                    path: peer_path,
-                    frame: frame.to_vec(),
-                });
-                return;
-            }
-            Output::Dial { dial, address } => return self.dial(index, dial, address),
-            Output::ClosePath { path } => {
-                if let Some((peer, peer_path)) = self.hosts[index].paths.remove(&path) {
-                    self.hosts[peer].paths.remove(&peer_path);
-                    self.step(index, &[Input::PathClosed { path }]);
-                    self.step(peer, &[Input::PathClosed { path: peer_path }]);
-                }
-                return;
-            }
+        match output {
+            Output::Transmit { path, frame } => self.transmit(index, path, frame),
+            Output::Dial { dial, address } => self.dial(index, dial, address),
+            Output::ClosePath { path } => self.close_path(index, path),
             Output::Snapshot { path, snapshot } => {
                 self.hosts[index].snapshots.insert(path, snapshot.to_vec());
-                return;
             }
+            Output::NeedEntropy {} => {
+                self.entropy = self.entropy.wrapping_add(1);
+                let bytes = [self.entropy; 32];
+                self.step(index, &[Input::Entropy { bytes }]);
+            }
+            Output::Wake { at_ms } => self.hosts[index].wake_ms = at_ms,
+            Output::StoreGet { .. } | Output::StoreScan { .. } | Output::StoreCommit { .. } => {
+                self.serve_store(index, output);
+            }
+            told => self.hosts[index].seen.extend(Seen::of(told)),
+        }
+    }
+
+    fn transmit(&mut self, index: usize, path: u32, frame: &[u8]) {
+        let Some((to, peer_path)) = self.hosts[index].paths.get(&path).copied() else {
+            return;
+        };
+        let frame = frame.to_vec();
+        self.recorded.push((index, to, peer_path, frame.clone()));
+        self.flights.push_back(Flight {
+            from: index,
+            to,
+            path: peer_path,
+            frame,
+        });
+    }
+
+    fn close_path(&mut self, index: usize, path: u32) {
+        if let Some((peer, peer_path)) = self.hosts[index].paths.remove(&path) {
+            self.hosts[peer].paths.remove(&peer_path);
+            self.step(index, &[Input::PathClosed { path }]);
+            self.step(peer, &[Input::PathClosed { path: peer_path }]);
+        }
+    }
+
+    fn serve_store(&mut self, index: usize, output: Output<'_>) {
+        let host = &mut self.hosts[index];
+        let mut entries = EntryWriter::new();
+        let tag = match output {
             Output::StoreGet { tag, key } => {
-                let mut entries = EntryWriter::new();
-                if let Some(value) = self.hosts[index].store.get(key) {
+                if let Some(value) = host.store.get(key) {
                     entries.push(key, value);
                 }
-                return self.step(
-                    index,
-                    &[Input::StoreRead {
-                        tag,
-                        ok: true,
-                        entries: entries.as_bytes(),
-                    }],
-                );
+                tag
             }
             Output::StoreScan {
                 tag,
@@ -267,86 +336,26 @@ impl Net {
                 end,
                 limit,
             } => {
-                let mut entries = EntryWriter::new();
-                let range = self.hosts[index].store.range(start.to_vec()..end.to_vec());
+                let range = host.store.range(start.to_vec()..end.to_vec());
                 range
                     .take(limit as usize)
                     .for_each(|(key, value)| entries.push(key, value));
-                return self.step(
-                    index,
-                    &[Input::StoreRead {
-                        tag,
-                        ok: true,
-                        entries: entries.as_bytes(),
-                    }],
-                );
+                tag
             }
             Output::StoreCommit { tag, operations, .. } => {
-                let host = &mut self.hosts[index];
-                host.commits += 1;
-                for operation in Operations::new(operations) {
-                    match operation.expect("a sound operation") {
-                        Operation::Put { key, value } => _ = host.store.insert(key.to_vec(), value.to_vec()),
-                        Operation::Delete { key } => _ = host.store.remove(key),
-                    }
-                }
+                host.commit(operations);
                 return self.step(index, &[Input::StoreCommitted { tag, ok: true }]);
             }
-            Output::NeedEntropy {} => {
-                self.entropy = self.entropy.wrapping_add(1);
-                return self.step(
-                    index,
-                    &[Input::Entropy {
-                        bytes: [self.entropy; 32],
-                    }],
-                );
-            }
-            Output::Wake { at_ms } => {
-                self.hosts[index].wake_ms = at_ms;
-                return;
-            }
-            Output::StreamOpened {
-                stream,
-                tag,
-                peer,
-                service,
-                head,
-            } => Seen::StreamOpened {
-                stream,
-                tag,
-                peer,
-                service: service.into(),
-                head: head.to_vec(),
-            },
-            Output::StreamData { stream, data } => Seen::StreamData {
-                stream,
-                data: data.to_vec(),
-            },
-            Output::StreamEnd { stream } => Seen::StreamEnd { stream },
-            Output::StreamReset { stream, code } => Seen::StreamReset { stream, code },
-            Output::StreamCredit { stream, bytes } => Seen::StreamCredit { stream, bytes },
-            Output::Reply { tag, body } => Seen::Reply {
-                tag,
-                body: body.to_vec(),
-            },
-            Output::Failed { tag, code, .. } => Seen::Failed {
-                tag,
-                code: Code::from_u16(code).expect("a known code"),
-            },
-            Output::Refused { input, code } => Seen::Refused {
-                input,
-                code: Code::from_u16(code).expect("a known code"),
-            },
-            Output::Event { event, body } => Seen::Event {
-                event,
-                body: body.to_vec(),
-            },
-            Output::Log { code, .. } => Seen::Log {
-                code: Code::from_u16(code).expect("a known code"),
-            },
             _ => return,
         };
-        self.hosts[index].seen.push(seen);
+        self.step(
+            index,
+            &[Input::StoreRead {
+                tag,
+                ok: true,
+                entries: entries.as_bytes(),
+            }],
+        );
     }
 
     fn dial(&mut self, index: usize, dial: u32, address: &str) {
