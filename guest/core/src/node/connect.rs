@@ -9,6 +9,7 @@ use selfsame_codec::{Code, LogLevel, Output};
 
 use super::Node;
 use super::timers::Timer;
+use crate::channel::Side;
 use crate::identity::PeerId;
 use crate::map::Map;
 use crate::record::{addresses_allowed, relay_of};
@@ -81,7 +82,7 @@ fn parse_peer_id(text: &str) -> Option<PeerId> {
 impl Node {
     /// Reaches a peer by what is known of it, then tells the waiter.
     pub(super) fn connect(&mut self, peer: PeerId, waiter: Waiter) {
-        if let Some(index) = self.peers.preferred(&peer) {
+        if let Some(index) = self.live_connection(&peer) {
             self.reached(waiter, index);
             return;
         }
@@ -110,6 +111,24 @@ impl Node {
             VecDeque::from([Candidate::Address(address.into())]),
             waiter,
         );
+    }
+
+    /// A connection on which something can be asked of a peer now.
+    ///
+    /// What is asked on an exchange path that the peer dialled would lie there until the peer sends something itself: it
+    /// serves only where the peer cannot be dialled.
+    fn live_connection(&self, peer: &PeerId) -> Option<u32> {
+        let can_begin = |index: &u32| {
+            self.connections.get(index).is_some_and(|connection| {
+                let path = self.paths.table.get(&connection.path);
+                path.is_some_and(|path| path.is_ordered() || connection.session.side() == Side::Initiator)
+            })
+        };
+        let usable = self.peers.connections(peer).iter().copied().find(can_begin);
+        usable.or_else(|| {
+            let preferred = self.peers.preferred(peer)?;
+            self.candidates(peer, true).is_empty().then_some(preferred)
+        })
     }
 
     fn candidates(&self, peer: &PeerId, through_relay: bool) -> VecDeque<Candidate> {
@@ -195,6 +214,13 @@ impl Node {
         let Some(attempt) = self.attempts.table.remove(&number) else {
             return;
         };
+        // It cannot be dialled, but it has dialled us.
+        if let Some(index) = attempt.target.and_then(|peer| self.peers.preferred(&peer)) {
+            for waiter in attempt.waiters {
+                self.reached(waiter, index);
+            }
+            return;
+        }
         if let Some(peer) = attempt.target {
             self.mesh.suspect(peer, self.now_ms);
         }

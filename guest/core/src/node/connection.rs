@@ -87,6 +87,11 @@ impl Peers {
         self.table.get(peer).and_then(|indexes| indexes.first().copied())
     }
 
+    /// All connections with a peer, the preferred one first.
+    pub(super) fn connections(&self, peer: &PeerId) -> &[u32] {
+        self.table.get(peer).map_or(&[], Vec::as_slice)
+    }
+
     pub(super) fn ids(&self) -> impl Iterator<Item = &PeerId> {
         self.table.keys()
     }
