@@ -13,6 +13,8 @@ import { logins, startCluster, type TestCluster, within } from "../lib/cluster.t
 const CRASH_MS = 10_000;
 /** The same for a node that answers nothing but whose connections stay. */
 const FREEZE_MS = 30_000;
+/** How long a node stays frozen: until the others have found out and the ring has closed around it. */
+const FROZEN_MS = 15_000;
 /** How long the others are asked while a node is down. */
 const DOWN_MS = 3000;
 
@@ -60,8 +62,15 @@ for (const platform of PLATFORMS) {
   describe(`${platform} freezes`, () => {
     it("and the login works within thirty seconds where it is not frozen itself", async (context) => {
       test.cluster.pause(platform, true);
-      const seconds = await within(FREEZE_MS, () => assertLogin(otherEntrance(platform)));
-      context.diagnostic(`${platform}: answered ${seconds.toFixed(1)} s after the freeze`);
+      const started = performance.now();
+      let answered = 0;
+      while (performance.now() - started < FROZEN_MS) {
+        await within(FREEZE_MS, () => assertLogin(otherEntrance(platform)));
+        answered += 1;
+      }
+      const seconds = (performance.now() - started) / 1000;
+      context.diagnostic(`${platform}: ${answered} times answered right in ${seconds.toFixed(1)} s of frost`);
+      assert.ok(seconds * 1000 <= FREEZE_MS, `the last answer came after ${seconds.toFixed(1)} s`);
     });
 
     it("and thaws, and the ring is whole within thirty seconds", async (context) => {

@@ -34,7 +34,8 @@ const mesh = {
   findNode: async (target: string) => members.find((node) => node.id >= target) ?? member("10", "workerd"),
   find: async (name: string) => {
     if (name === "check") return members.map(provider);
-    if (name === "other") return [provider(leaf), { ...provider(leaf), peer: id("ee"), node: null }];
+    const gone = provider(member("20", "node"));
+    if (name === "other") return [provider(leaf), { ...provider(leaf), peer: id("ee"), node: null }, gone];
     throw new Error("nobody serves this name");
   },
 };

@@ -28,7 +28,8 @@ export async function look(mesh: Asked, names: Iterable<string>): Promise<Ring> 
   nodes.set(own.id, ownNode(own));
   for (const { name, found } of providers) {
     for (const { peer, node } of found) {
-      const known = nodes.get(peer) ?? (node ? ringNode(node) : undefined);
+      // What a member published outlives it: a member that the walk did not meet is gone.
+      const known = nodes.get(peer) ?? (node?.role === "leaf" ? ringNode(node) : undefined);
       if (known === undefined) continue;
       nodes.set(peer, known);
       if (!known.services.includes(name)) known.services.push(name);
