@@ -12,7 +12,7 @@ use crate::targets::Target;
 
 /// Most that one execution may hold at once beyond what was there before: a few of the largest frames on their way
 /// through a few nodes.
-const MAX_EXECUTION_BYTES: usize = 16 * 1024 * 1024;
+const MAX_EXECUTION_BYTES: isize = 16 * 1024 * 1024;
 /// Most inputs kept of a target; beyond it new ones take the place of old ones.
 const MAX_KEPT: usize = 4096;
 /// A run that found so many failures has told enough.
@@ -21,7 +21,7 @@ const MAX_FAILURES: usize = 20;
 /// Executions after which what lasts from one to the next has filled all tables that hostile frames can fill.
 const WARM_UP: u64 = 1_000;
 /// What it may still grow by after that: tables are bounded, but their last entries come late.
-const MAX_GROWTH: isize = 512 * 1024;
+const MAX_GROWTH: isize = 64 * 1024;
 
 /// What is wrong with the core, and the input that shows it
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub(crate) struct Engine {
     pub(crate) seen: Seen,
     pub(crate) failures: Vec<Failure>,
     /// Most that one execution held at once.
-    pub(crate) largest_execution: usize,
+    pub(crate) largest_execution: isize,
     rng: Rng,
 }
 
@@ -203,7 +203,7 @@ impl Lane {
 /// What one execution did to the heap, and what went wrong
 struct Outcome {
     kept: isize,
-    held: usize,
+    held: isize,
     message: Option<String>,
 }
 
@@ -213,7 +213,7 @@ fn observe(target: &mut dyn Target, input: &[u8]) -> Outcome {
     let held = heap::peak() - before;
     let message = result.err().map(|cause| reason(cause.as_ref()));
     Outcome {
-        kept: heap::live().wrapping_sub(before).cast_signed(),
+        kept: heap::live() - before,
         held,
         message,
     }
@@ -257,7 +257,7 @@ mod tests {
             match input {
                 [1] => panic!("one"),
                 [2] => self.0.extend_from_slice(&[0; 5000]),
-                [3] => _ = core::hint::black_box(vec![0_u8; MAX_EXECUTION_BYTES + 1]),
+                [3] => _ = core::hint::black_box(vec![0_u8; MAX_EXECUTION_BYTES.unsigned_abs() + 1]),
                 _ => {}
             }
         }

@@ -1,11 +1,14 @@
 //! Counts what the heap holds, so that a leak of one byte is seen.
 
 use core::alloc::{GlobalAlloc, Layout};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::cell::Cell;
 use std::alloc::System;
 
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
+// Each thread counts for itself: the fuzzer has one, and its tests do not count for each other.
+thread_local! {
+    static LIVE: Cell<isize> = const { Cell::new(0) };
+    static PEAK: Cell<isize> = const { Cell::new(0) };
+}
 
 /// The system's allocator, counted
 pub(crate) struct Counting;
@@ -19,13 +22,13 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
+        shrink(layout.size());
         // SAFETY: `ptr` came from `alloc` above, so from the system's allocator, with the same layout.
         unsafe { System.dealloc(ptr, layout) }
     }
 
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
+        shrink(layout.size());
         grow(new_size);
         // SAFETY: as for `dealloc`; the caller promises that `new_size` is usable.
         unsafe { System.realloc(ptr, layout, new_size) }
@@ -33,25 +36,30 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 fn grow(bytes: usize) {
-    let live = LIVE.fetch_add(bytes, Ordering::Relaxed) + bytes;
-    PEAK.fetch_max(live, Ordering::Relaxed);
+    let live = LIVE.get() + bytes.cast_signed();
+    LIVE.set(live);
+    PEAK.set(PEAK.get().max(live));
 }
 
-/// Bytes that the heap holds now.
-pub(crate) fn live() -> usize {
-    LIVE.load(Ordering::Relaxed)
+fn shrink(bytes: usize) {
+    // What another thread allocated may be freed here.
+    LIVE.set(LIVE.get() - bytes.cast_signed());
 }
 
-/// Forgets the highest point so far, and gives what the heap holds now.
-pub(crate) fn mark() -> usize {
-    let live = live();
-    PEAK.store(live, Ordering::Relaxed);
-    live
+/// Bytes that this thread has allocated and nobody has freed.
+pub(crate) fn live() -> isize {
+    LIVE.get()
 }
 
-/// The most that the heap held since [`mark`].
-pub(crate) fn peak() -> usize {
-    PEAK.load(Ordering::Relaxed)
+/// Forgets the highest point so far, and gives [`live`].
+pub(crate) fn mark() -> isize {
+    PEAK.set(LIVE.get());
+    LIVE.get()
+}
+
+/// The highest point since [`mark`].
+pub(crate) fn peak() -> isize {
+    PEAK.get()
 }
 
 #[cfg(test)]
@@ -60,6 +68,6 @@ mod tests {
     fn what_is_allocated_is_counted() {
         let before = super::mark();
         let block = core::hint::black_box(vec![0_u8; 1 << 20]);
-        assert!(super::peak() >= before + block.len());
+        assert!(super::peak() >= before + block.len().cast_signed());
     }
 }

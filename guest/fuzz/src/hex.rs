@@ -7,7 +7,7 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
 
 /// Reads what [`encode`] wrote.
 pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
-    if !text.len().is_multiple_of(2) || !text.is_ascii() {
+    if !text.len().is_multiple_of(2) || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
     (0..text.len() / 2)

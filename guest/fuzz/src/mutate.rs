@@ -130,12 +130,15 @@ fn special_value(rng: &mut Rng) -> Value {
     match rng.below(7) {
         0 => Value::Uint(special_number(rng)),
         1 => Value::Simple(20 + (rng.byte() & 3)),
-        2 => Value::Bytes(rng.bytes(32)),
+        2 => {
+            let len = special_length(rng);
+            Value::Bytes(rng.bytes(len))
+        }
         3 => Value::Bytes(vec![]),
         4 => Value::Text(vec![]),
         5 => Value::Array(vec![]),
         _ => {
-            let len = rng.below(80);
+            let len = special_length(rng);
             Value::Text(rng.bytes(len).iter().map(|byte| b'a' + byte % 26).collect())
         }
     }
@@ -167,6 +170,12 @@ fn change_value(rng: &mut Rng, value: &mut Value, replacement: Value) {
             }
         }
     }
+}
+
+/// A length around the limits of keys, names, labels and addresses.
+fn special_length(rng: &mut Rng) -> usize {
+    let limit = rng.pick(&[1, 16, 32, 64, 256, 384, 512]).copied().unwrap_or(1);
+    limit - 1 + rng.below(3)
 }
 
 fn special_number(rng: &mut Rng) -> u64 {

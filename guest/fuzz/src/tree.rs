@@ -187,10 +187,10 @@ mod tests {
     #[test]
     fn every_value_has_a_place() {
         let mut tree = sample();
-        assert_eq!(tree.count(), 7);
+        assert_eq!(tree.count(), 8);
         assert_eq!(tree.at(1), Some(&mut Value::Uint(300)));
-        assert_eq!(tree.at(4), Some(&mut Value::Text(b"t".to_vec())));
-        assert_eq!(tree.at(6), Some(&mut Value::Simple(22)));
-        assert_eq!(tree.at(7), None);
+        assert_eq!(tree.at(5), Some(&mut Value::Text(b"t".to_vec())));
+        assert_eq!(tree.at(7), Some(&mut Value::Simple(22)));
+        assert_eq!(tree.at(8), None);
     }
 }

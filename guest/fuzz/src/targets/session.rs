@@ -236,14 +236,21 @@ impl Target for Snapshots {
     }
 
     fn seeds(&mut self) -> Vec<Vec<u8>> {
-        let counters = [0_u64, 5, 3, 2047, 2048, 4096, 1 << 40];
-        vec![
-            self.saved.clone(),
-            counters
-                .iter()
-                .flat_map(|counter| counter.to_le_bytes())
-                .collect(),
-        ]
+        let steps: [(u8, u16); 8] = [
+            (2, 0),
+            (2, 5),
+            (0, 2),
+            (2, 2047),
+            (0, 2047),
+            (0, 2048),
+            (2, 4096),
+            (0, 1),
+        ];
+        let steps = steps.iter().flat_map(|(way, distance)| {
+            let [low, high] = distance.to_le_bytes();
+            [*way, low, high]
+        });
+        vec![self.saved.clone(), steps.collect()]
     }
 
     fn run(&mut self, input: &[u8]) {
@@ -264,23 +271,28 @@ impl Target for Snapshots {
     }
 }
 
+/// Each three bytes are a step from the highest counter so far: forward or back, and how far.
 fn run_window(input: &[u8]) {
     let mut window = ReplayWindow::default();
-    let mut marked = BTreeSet::new();
-    for counter in input.chunks_exact(8) {
-        let mut bytes = [0; 8];
-        bytes.copy_from_slice(counter);
-        let counter = u64::from_le_bytes(bytes);
-        let is_new = window.is_new(counter);
+    let mut marked: BTreeSet<u64> = BTreeSet::new();
+    for step in input.chunks_exact(3) {
+        let distance = u64::from(u16::from_le_bytes([step[1], step[2]]));
         let highest = marked.last().copied();
-        let in_window = highest.is_none_or(|highest: u64| counter > highest || highest - counter < 2048);
+        let from = highest.unwrap_or(0);
+        let counter = match step[0] % 4 {
+            0 => from.saturating_sub(distance),
+            // Some start far up, near the end of what a session counts to.
+            1 if marked.is_empty() => u64::MAX - 2 - distance,
+            _ => from.saturating_add(distance),
+        };
+        let is_in_window = highest.is_none_or(|highest| counter > highest || highest - counter < 2048);
         assert_eq!(
-            is_new,
-            in_window && !marked.contains(&counter),
+            window.is_new(counter),
+            is_in_window && !marked.contains(&counter),
             "counter {counter} after {highest:?}"
         );
         // The core never marks the last number: a session ends before its counters do.
-        if is_new && counter < u64::MAX - 1 {
+        if window.is_new(counter) && counter < u64::MAX - 1 {
             window.mark(counter);
             marked.insert(counter);
         }

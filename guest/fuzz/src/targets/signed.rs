@@ -4,9 +4,9 @@
 use selfsame_codec::Role;
 use selfsame_codec::cbor::{Decoder, Encoder};
 use selfsame_core::association::{Association, Leaf, Validity};
-use selfsame_core::grant::Grant;
-use selfsame_core::identity::{Identity, PublicKey};
-use selfsame_core::record::NodeRecord;
+use selfsame_core::grant::{Grant, check_name};
+use selfsame_core::identity::{Identity, PeerId, PublicKey};
+use selfsame_core::record::{MAX_ADDRESSES, MAX_DOMAIN_BYTES, NodeRecord, addresses_allowed};
 
 use super::Target;
 use super::lab::{START_MS, identity, network, owner, owner_grant, record};
@@ -39,6 +39,9 @@ pub(super) fn targets() -> Vec<Box<dyn Target>> {
         },
         read: |bytes| {
             let record = NodeRecord::decode_verified(bytes, &network(), START_MS).ok()?;
+            assert_eq!(addresses_allowed(record.addresses(), true), Ok(()));
+            assert!(record.addresses().len() <= MAX_ADDRESSES && record.domain().len() <= MAX_DOMAIN_BYTES);
+            assert_eq!(record.id(), PeerId::of(&record.public(), &network()));
             Some(record.encoded().to_vec())
         },
     };
@@ -49,6 +52,9 @@ pub(super) fn targets() -> Vec<Box<dyn Target>> {
         seeds: || vec![owner_grant().encoded().to_vec()],
         read: |bytes| {
             let grant = Grant::decode_verified(bytes, &network(), START_MS).ok()?;
+            assert_eq!(check_name(grant.name()), Ok(()));
+            assert!(grant.permits(&grant.owner(), grant.name(), &grant.peer()));
+            assert!(grant.expiry_ms() > START_MS);
             Some(grant.encoded().to_vec())
         },
     };
@@ -152,6 +158,8 @@ impl Target for Associations {
         if let Ok(found) = Association::decode_verified(input, &network(), START_MS) {
             assert_eq!(found.encoded(), input);
             assert_eq!(found.object(), found.leaf().object(&network()));
+            assert_eq!(check_name(&found.leaf().name), Ok(()));
+            assert!(found.is_current(START_MS));
         }
         let Some((count, leaf)) = described(input) else {
             return;

@@ -29,12 +29,26 @@ const RESET: u8 = 8;
 /// Most operations of one input.
 const MAX_OPERATIONS: usize = 700;
 
-/// What was delivered of a stream
-#[derive(Default)]
+/// The peer sends bytes where the last ones ended: number, length.
+const NEXT_DATA: u8 = 9;
+
+/// What was delivered of a stream, and up to where the peer may send
 struct Delivered {
     bytes: u64,
     consumed: u64,
+    limit: u64,
     has_ended: bool,
+}
+
+impl Default for Delivered {
+    fn default() -> Self {
+        Self {
+            bytes: 0,
+            consumed: 0,
+            limit: STREAM_WINDOW,
+            has_ended: false,
+        }
+    }
 }
 
 /// One end of a session; the first byte of an input says whether its path keeps the order
@@ -69,8 +83,9 @@ impl Target for StreamPair {
             Item::new(DATA, numbers(&[1, 8_000, 16_000])),
             Item::new(DATA, numbers(&[1, 20_000, 16_000])),
             Item::new(CONSUME, numbers(&[1, 20_000])),
+            Item::new(NEXT_DATA, numbers(&[1, 16_000])),
             Item::new(CREDIT, numbers(&[0, 1 << 20])),
-            Item::new(PEER_END, numbers(&[1, 48_000])),
+            Item::new(PEER_END, numbers(&[1, 64_000])),
             Item::new(END, numbers(&[1])),
             Item::new(DATA, numbers(&[0, 0, 5])),
             Item::new(PEER_END, numbers(&[0, 5])),
@@ -135,14 +150,10 @@ impl End {
             }
             END => _ = self.streams.end(id),
             CONSUME => self.consume(id, second),
-            DATA => {
-                let bytes = vec![2; (third % 20_000) as usize];
-                let data = Data {
-                    stream: id,
-                    offset: wide(second),
-                    bytes: &bytes,
-                };
-                _ = self.streams.data(data, &mut sink);
+            DATA => self.receive(id, wide(second), third),
+            NEXT_DATA => {
+                let offset = self.delivered.get(&id).map_or(0, |stream| stream.bytes);
+                self.receive(id, offset, second);
             }
             PEER_END => _ = self.streams.end_received(id, wide(second), &mut sink),
             CREDIT => self.streams.credit_received(id, wide(second), &mut sink),
@@ -153,6 +164,25 @@ impl End {
             self.streams.handles().count() <= 2 * MAX_STREAMS,
             "the number of streams is bounded"
         );
+    }
+
+    fn receive(&mut self, id: u32, offset: u64, len: u32) {
+        let bytes = vec![2; (len % 20_000) as usize];
+        let data = Data {
+            stream: id,
+            offset,
+            bytes: &bytes,
+        };
+        let is_open = self.streams.contains(id);
+        let delivered = &mut self.delivered;
+        let taken = self.streams.data(data, &mut |event| deliver(delivered, event));
+        if taken.is_ok() && is_open {
+            let limit = self.delivered.get(&id).map_or(0, |stream| stream.limit);
+            assert!(
+                offset + u64::from(len % 20_000) <= limit,
+                "more than the credit is taken"
+            );
+        }
     }
 
     fn consume(&mut self, id: u32, bytes: u32) {
@@ -168,6 +198,7 @@ impl End {
             );
             if let Some(Frame::Credit { limit, .. }) = announced {
                 assert_eq!(limit, delivered.consumed + STREAM_WINDOW);
+                delivered.limit = limit;
             }
         }
     }
