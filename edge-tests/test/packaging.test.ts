@@ -15,7 +15,7 @@ import { HOW_TO_GET_A_BROWSER, launchChromium } from "../lib/chromium.ts";
 import { DATA } from "../lib/cluster.ts";
 import { readCore, serveFiles } from "../lib/files.ts";
 import { Project, pack } from "../lib/project.ts";
-import { DENO } from "../lib/run.ts";
+import { DENO, run } from "../lib/run.ts";
 import * as sources from "../packaging/sources.ts";
 
 const ANSWER = "200 hello /from?who";
@@ -156,6 +156,18 @@ describe("the packed package", () => {
       project.write("tsconfig.json", JSON.stringify({ compilerOptions: options, files: ["use.ts"] }));
       await project.run(process.execPath, [joinPath(bin("typescript"), "bin/tsc"), "-p", "."]);
     }
+  });
+});
+
+describe("workers/cloudflare", () => {
+  it("is deployed with one .wasm module and no copy of it in the script", async (context) => {
+    const out = joinPath(DATA, "packaging/cloudflare");
+    const args = ["deploy", "--dry-run", "--outdir", out, "--config", "workers/cloudflare/wrangler.jsonc"];
+    const printed = await run(process.execPath, [joinPath(bin("wrangler"), "bin/wrangler.js"), ...args]);
+    const built = filesOf(out);
+    assert.equal(built.filter((file) => file.endsWith(".wasm")).length, 1, built.join(", "));
+    assert.ok(!readFileSync(joinPath(out, "index.js"), "utf8").includes(base64.slice(0, 200)));
+    context.diagnostic(/Total Upload: .*/.exec(printed)?.[0] ?? "");
   });
 });
 
