@@ -9,11 +9,13 @@ import path from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 
+import { baseTable } from "../sodium/wasm/base-table.mjs";
 import { findCompiler } from "./lib/clang.mjs";
 import { cache, readIfPresent, root, sha256, writeWhole } from "./lib/files.mjs";
 import { during, note, run } from "./lib/report.mjs";
 import { sodiumSource, TARBALL_SHA256 } from "./lib/source.mjs";
 
+/** @typedef {{ randomSource: Uint8Array, multiplication: Uint8Array, table: Uint8Array }} Ours the files that are ours */
 /** @typedef {{ archive: string, key: string, compiler: string, official: boolean }} SodiumBuild */
 
 const DEFINES = [
@@ -58,18 +60,54 @@ const SIMD_FILES = /ed25519|curve25519|crypto_sign/;
 const HEADERS = "src/libsodium/include/sodium";
 const VERSION_HEADER = "builds/msvc/version.h";
 const RUNTIME = "builds/wasm32-freestanding";
-/** Our one file: what stands in for the random source. */
+/** What stands in for the random source. */
 const RANDOM_SOURCE = "guest/sodium/wasm/arc4random.c";
+/** What takes the place of upstream's multiplication of Ed25519's base point, and of its table of 30 KB. */
+const BASE_MULTIPLICATION = "guest/sodium/wasm/scalarmult_base.c";
+const BASE_TABLE = "guest/sodium/wasm/base-table.mjs";
+
+const CURVE = "src/libsodium/crypto_core/ed25519/ref10";
+
+/**
+ * @param {string} text
+ * @param {string} mark
+ * @returns {[string, string]} what stands before and after the only place that reads like the mark
+ */
+function splitOnce(text, mark) {
+  const [before, after, ...more] = text.split(mark);
+  if (before === undefined || after === undefined || more.length > 0) {
+    throw new Error(`libsodium's source must hold this exactly once: ${mark}`);
+  }
+  return [before, after];
+}
+
+/**
+ * Replaces the multiplication of Ed25519's base point: the one change to how something is computed.
+ *
+ * @param {Map<string, Uint8Array>} sources
+ * @param {Uint8Array} multiplication
+ */
+function replaceBaseMultiplication(sources, multiplication) {
+  const file = `${CURVE}/ed25519_ref10.c`;
+  const text = Buffer.from(sources.get(file) ?? []).toString("latin1");
+  const following = "/* multiply by the order of the main subgroup ";
+  const [before, rest] = splitOnce(text, "/*\n h = a * B (with precomputation)\n");
+  const [, after] = splitOnce(rest, following);
+  const [head, tail] = splitOnce(before, "base[32][8] = { /* base[i][j] = (j+1)*256^i*B */");
+  const changed = `${head}base[4][8] = {${tail}${Buffer.from(multiplication).toString("latin1")}${following}${after}`;
+  sources.set(file, Buffer.from(changed, "latin1"));
+  sources.set(`${CURVE}/fe_25_5/base.h`, Buffer.from(baseTable()));
+}
 
 /**
  * Chooses what to compile, adds the version header that upstream's configure script would write, and rewrites
  * `#include "../x.h"`, which the packaged compiler's file system cannot resolve, to a path from the source root.
  *
  * @param {Map<string, Uint8Array>} release
- * @param {Uint8Array} randomSource
+ * @param {Ours} ours
  * @returns {Map<string, Uint8Array>}
  */
-function prepare(release, randomSource) {
+function prepare(release, ours) {
   /** @type {Map<string, Uint8Array>} */
   const sources = new Map();
   for (const [name, data] of release) {
@@ -85,7 +123,8 @@ function prepare(release, randomSource) {
     throw new Error(`libsodium's release holds no ${VERSION_HEADER}`);
   }
   sources.set(`${HEADERS}/version.h`, version);
-  sources.set(RANDOM_SOURCE, randomSource);
+  sources.set(RANDOM_SOURCE, ours.randomSource);
+  replaceBaseMultiplication(sources, ours.multiplication);
   return sources;
 }
 
@@ -110,10 +149,14 @@ async function recall(key) {
  */
 export async function buildSodium() {
   const compiler = await findCompiler();
-  const randomSource = await readFile(path.join(root, RANDOM_SOURCE));
+  const ours = {
+    randomSource: await readFile(path.join(root, RANDOM_SOURCE)),
+    multiplication: await readFile(path.join(root, BASE_MULTIPLICATION)),
+    table: await readFile(path.join(root, BASE_TABLE)),
+  };
   const recipe = JSON.stringify([
     TARBALL_SHA256,
-    sha256(randomSource),
+    Object.values(ours).map(sha256),
     compiler.name,
     FLAGS,
     SIMD_FILES.source,
@@ -127,7 +170,7 @@ export async function buildSodium() {
     const fresh = await during(
       title,
       async (progress) => {
-        const sources = prepare(await sodiumSource(), randomSource);
+        const sources = prepare(await sodiumSource(), ours);
         const files = [...sources.keys()].filter((name) => name.endsWith(".c")).sort();
         const units = files.map((file) => ({
           file,

@@ -1,5 +1,7 @@
 //! The vector tests as a WebAssembly module: the same cases, through the library that the core links.
 
+#[path = "../base_multiplication.rs"]
+mod base_multiplication;
 #[path = "../common/mod.rs"]
 mod common;
 #[path = "../speed/operation.rs"]
@@ -68,6 +70,13 @@ pub extern "C" fn refuse(index: u32) -> u32 {
     *REPORT.lock().expect("one thread") = name.into();
     test();
     refusals::ALL.len() as u32
+}
+
+/// Compares two ways to multiply Ed25519's base point; traps when they differ.
+// SAFETY: see `input`.
+#[unsafe(no_mangle)]
+pub extern "C" fn multiply_base_point() {
+    base_multiplication::base_point_is_multiplied_like_any_other();
 }
 
 /// Repeats an operation, to be timed from outside; returns how many operations there are.

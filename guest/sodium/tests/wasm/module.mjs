@@ -11,6 +11,7 @@ import { buildSodium } from "../../../build/sodium.mjs";
  * @property {() => number} report
  * @property {() => number} report_len
  * @property {(index: number) => number} refuse
+ * @property {() => void} multiply_base_point
  * @property {(operation: number, count: number) => number} repeat
  * @property {() => void} ask_for_randomness
  */

@@ -59,6 +59,10 @@ it("what must be refused is refused", async (test) => {
   }
 });
 
+it("the base point is multiplied like any other, and as in native code", () => {
+  instantiate(module).multiply_base_point();
+});
+
 it("a changed expected output is noticed", () => {
   const file = "xwing/test-vectors.json";
   const contents = readFileSync(new URL(file, folder), "utf8").replace('"ss": "d', '"ss": "e');
