@@ -7,6 +7,8 @@
 //! ```
 //! Every runtime replays the same script; a transcript that differs in one byte is a bug.
 
+extern crate alloc;
+
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::{env, fs};

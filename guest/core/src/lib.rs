@@ -8,6 +8,7 @@
 
 extern crate alloc;
 
+mod hex;
 mod map;
 
 pub mod random;

@@ -21,7 +21,7 @@ pub(crate) extern "C" fn abi_version() -> u32 {
 pub(crate) extern "C" fn alloc(len: usize) -> *mut u8 {
     match layout(len) {
         // SAFETY: the layout's size is not zero.
-        Some(layout) => unsafe { std::alloc::alloc_zeroed(layout) },
+        Some(layout) => unsafe { alloc::alloc::alloc_zeroed(layout) },
         None => core::ptr::null_mut(),
     }
 }
@@ -31,7 +31,7 @@ pub(crate) extern "C" fn alloc(len: usize) -> *mut u8 {
 pub(crate) extern "C" fn free(ptr: *mut u8, len: usize) {
     if let Some(layout) = layout(len).filter(|_| !ptr.is_null()) {
         // SAFETY: the host gives back a block of `alloc` with the length it asked for, once.
-        unsafe { std::alloc::dealloc(ptr, layout) }
+        unsafe { alloc::alloc::dealloc(ptr, layout) }
     }
 }
 

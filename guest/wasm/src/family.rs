@@ -1,5 +1,7 @@
 //! `derive` and `verify`: answers that need no node.
 
+use alloc::vec::Vec;
+
 use selfsame_codec::{Code, Field, Reader};
 use selfsame_core::grant::Grant;
 use selfsame_core::identity::{Identity, NetworkId, PeerId};

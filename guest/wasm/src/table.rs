@@ -1,6 +1,9 @@
-use core::cell::RefCell;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use selfsame_core::Node;
+
+use crate::single::Single;
 
 /// Where an output lies: what the host reads after a call
 #[repr(C)]
@@ -24,16 +27,17 @@ struct Slot {
     header: Box<Header>,
 }
 
-#[derive(Default)]
 struct Table {
     slots: Vec<Option<Slot>>,
     answer: Vec<u8>,
     answer_header: Option<Box<Header>>,
 }
 
-thread_local! {
-    static TABLE: RefCell<Table> = RefCell::new(Table::default());
-}
+static TABLE: Single<Table> = Single::new(Table {
+    slots: Vec::new(),
+    answer: Vec::new(),
+    answer_header: None,
+});
 
 /// Adds a node; its handle is 0 when the configuration is not usable.
 pub(crate) fn create(config: &[u8]) -> u32 {
@@ -42,7 +46,7 @@ pub(crate) fn create(config: &[u8]) -> u32 {
         node,
         header: Box::new(Header::of(&[])),
     };
-    TABLE.with_borrow_mut(|table| {
+    TABLE.with(|table| {
         let free = table
             .slots
             .iter()
@@ -58,7 +62,7 @@ pub(crate) fn create(config: &[u8]) -> u32 {
 
 /// Steps a node; null when there is none with this handle.
 pub(crate) fn step(handle: u32, batch: &[u8]) -> *const Header {
-    TABLE.with_borrow_mut(|table| match slot(table, handle) {
+    TABLE.with(|table| match slot(table, handle) {
         Some(Slot { node, header }) => {
             **header = Header::of(node.step(batch));
             &raw const **header
@@ -69,7 +73,7 @@ pub(crate) fn step(handle: u32, batch: &[u8]) -> *const Header {
 
 /// Forgets a node and wipes its secrets.
 pub(crate) fn destroy(handle: u32) {
-    TABLE.with_borrow_mut(|table| {
+    TABLE.with(|table| {
         if let Some(place) = handle
             .checked_sub(1)
             .and_then(|at| table.slots.get_mut(at as usize))
@@ -81,7 +85,7 @@ pub(crate) fn destroy(handle: u32) {
 
 /// Keeps an answer that belongs to no node.
 pub(crate) fn keep(answer: Vec<u8>) -> *const Header {
-    TABLE.with_borrow_mut(|table| {
+    TABLE.with(|table| {
         table.answer = answer;
         let header = Header::of(&table.answer);
         &raw const **table.answer_header.insert(Box::new(header))

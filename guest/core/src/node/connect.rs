@@ -10,9 +10,10 @@ use selfsame_codec::{Code, LogLevel, Output};
 use super::Node;
 use super::timers::Timer;
 use crate::channel::Side;
+use crate::hex;
 use crate::identity::PeerId;
 use crate::map::Map;
-use crate::record::{addresses_allowed, relay_of};
+use crate::record::{addresses_allowed, relay_of, scheme_of};
 
 /// How long an address may take until a session is up over it.
 const ATTEMPT_MS: u64 = 5_000;
@@ -61,22 +62,18 @@ pub(super) struct Attempts {
 /// # Errors
 /// [`Code::BadAddress`], or [`Code::UnpinnedBootstrap`] when there is no id and none may be missing.
 pub(super) fn parse_bootstrap(text: &str, trust_on_first_use: bool) -> Result<(&str, Option<PeerId>), Code> {
-    match text.split_once('#') {
-        Some((address, id)) => Ok((address, Some(parse_peer_id(id).ok_or(Code::BadAddress)?))),
-        None if trust_on_first_use => Ok((text, None)),
-        None => Err(Code::UnpinnedBootstrap),
+    let Some(at) = text.bytes().position(|byte| byte == b'#') else {
+        return if trust_on_first_use {
+            Ok((text, None))
+        } else {
+            Err(Code::UnpinnedBootstrap)
+        };
+    };
+    let (address, id) = (text.get(..at), text.get(at + 1..).and_then(hex::parse));
+    match (address, id) {
+        (Some(address), Some(id)) => Ok((address, Some(PeerId(id)))),
+        _ => Err(Code::BadAddress),
     }
-}
-
-fn parse_peer_id(text: &str) -> Option<PeerId> {
-    if text.len() != 64 || !text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
-        return None;
-    }
-    let mut id = [0; 32];
-    for (byte, digits) in id.iter_mut().zip(text.as_bytes().chunks(2)) {
-        *byte = u8::from_str_radix(core::str::from_utf8(digits).ok()?, 16).ok()?;
-    }
-    Some(PeerId(id))
 }
 
 impl Node {
@@ -155,8 +152,7 @@ impl Node {
     }
 
     fn can_dial(&self, address: &str) -> bool {
-        let scheme = address.split_once("://").map(|(scheme, _)| scheme);
-        scheme.is_some_and(|scheme| self.settings.dials.iter().any(|known| known == scheme))
+        scheme_of(address).is_some_and(|scheme| self.settings.dials.iter().any(|known| known == scheme))
     }
 
     fn begin(&mut self, target: Option<PeerId>, candidates: VecDeque<Candidate>, waiter: Waiter) {

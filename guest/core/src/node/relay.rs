@@ -7,7 +7,9 @@ use selfsame_codec::Code;
 use super::Node;
 use super::paths::{Path, RELAY_PATHS, Way};
 use crate::channel::Frame;
+use crate::hex;
 use crate::identity::PeerId;
+use crate::record::relay_address;
 
 /// Most peers that a leaf may have behind one member.
 const MAX_RELAY_PATHS: usize = 1024;
@@ -34,7 +36,9 @@ impl Node {
                 break number;
             }
         };
-        let remote = alloc::format!("relay:{member}:{peer}");
+        let mut remote = relay_address(&member);
+        remote.push(':');
+        hex::push(&mut remote, &peer.0);
         self.paths.table.insert(number, Path::new(way, &remote, None));
         Ok(number)
     }

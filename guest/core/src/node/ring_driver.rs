@@ -1,11 +1,13 @@
+use alloc::string::String;
 use alloc::vec::Vec;
 
-use selfsame_codec::{Code, EventKind};
+use selfsame_codec::{Code, EventKind, LogLevel};
 
 use super::Node;
 use super::connect::{Waiter, parse_bootstrap};
 use super::timers::Timer;
 use crate::channel::Frame;
+use crate::hex;
 use crate::identity::PeerId;
 use crate::map::Map;
 use crate::mesh::Name;
@@ -107,8 +109,22 @@ impl Node {
             Action::Delete { key } => self.store_delete(&key),
             Action::Changed => self.event(EventKind::RingChanged, &[]),
             Action::Published { name } => self.event(EventKind::Published, name.as_bytes()),
-            Action::Log { level, code, text } => self.out.log(level, code, 0, &text),
+            Action::Log {
+                level,
+                code,
+                text,
+                peer,
+            } => self.log_ring(level, code, text, peer),
         }
+    }
+
+    fn log_ring(&mut self, level: LogLevel, code: Code, text: &str, peer: Option<PeerId>) {
+        let mut line = String::from(text);
+        if let Some(peer) = peer {
+            line.push_str(": ");
+            hex::push(&mut line, &peer.0);
+        }
+        self.out.log(level, code, 0, &line);
     }
 
     /// A number for a command of the ring that answers for `purpose`.

@@ -124,7 +124,7 @@ impl Ring {
         for entry in entries {
             match self.verify_entry(cx, entry) {
                 Ok((association, record)) => self.keep_found(command, &association, record),
-                Err(code) => self.log(LogLevel::Debug, code, "an association was left out".into()),
+                Err(code) => self.log(LogLevel::Debug, code, "an association was left out", None),
             }
         }
         let providers: Vec<Provider> = match self.finds.get(&command) {

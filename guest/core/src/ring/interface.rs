@@ -172,6 +172,8 @@ pub enum Action {
         /// What happened.
         code: Code,
         /// Details for people; no secret.
-        text: String,
+        text: &'static str,
+        /// Which peer it was about.
+        peer: Option<PeerId>,
     },
 }

@@ -427,7 +427,7 @@ impl Ring {
     /// next one takes its place at once.
     pub(super) fn part_with(&mut self, cx: &mut Context<'_>, peer: PeerId, code: Code) {
         if self.routing.bury(&peer, cx.now_ms) && self.serves() {
-            self.log(LogLevel::Info, code, alloc::format!("neighbour {peer:?} is gone"));
+            self.log(LogLevel::Info, code, "a neighbour is gone", Some(peer));
             self.ring_changed(cx);
             self.stabilise(cx);
         }

@@ -25,7 +25,6 @@ pub use interface::{Action, Context, Provider, Service, Settings};
 pub use message::MAX_MESSAGE_BYTES;
 
 use alloc::collections::VecDeque;
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use selfsame_codec::{Code, LogLevel, Role};
@@ -310,8 +309,13 @@ impl Ring {
         self.actions.push_back(Action::Failed { command, code });
     }
 
-    fn log(&mut self, level: LogLevel, code: Code, text: String) {
-        self.actions.push_back(Action::Log { level, code, text });
+    fn log(&mut self, level: LogLevel, code: Code, text: &'static str, peer: Option<PeerId>) {
+        self.actions.push_back(Action::Log {
+            level,
+            code,
+            text,
+            peer,
+        });
     }
 
     /// Reads a record that a peer sent, verifies it, and keeps it.
@@ -355,7 +359,7 @@ impl Ring {
             match self.meet_bytes(cx, bytes) {
                 Ok(record) if record.role() == Role::Member => members.push(record.id()),
                 Ok(_) => {}
-                Err(code) => self.log(LogLevel::Debug, code, "a record in a list was left out".into()),
+                Err(code) => self.log(LogLevel::Debug, code, "a record in a list was left out", None),
             }
         }
         members

@@ -1,6 +1,6 @@
 //! The object table: associations that this member stores, as the responsible one or as a mirror.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use selfsame_codec::Code;
@@ -9,6 +9,7 @@ use super::message::{EntryBytes, MAX_ENTRIES_BYTES};
 use super::position::{Position, in_half_open};
 use crate::association::{Association, ObjectId};
 use crate::identity::PeerId;
+use crate::map::Map;
 use crate::record::NodeRecord;
 
 /// Most publishers of one object: more replicas of a service than one answer can name.
@@ -19,6 +20,8 @@ pub(crate) const MAX_ASSOCIATIONS: usize = 65_536;
 pub(crate) const MAX_OF_PUBLISHER: usize = 1024;
 /// Most bytes altogether: a quarter of the memory of the smallest platform (128 MB).
 pub(crate) const MAX_TABLE_BYTES: usize = 32 * 1024 * 1024;
+/// As many as a byte has values.
+const TABLES: usize = 256;
 
 /// Which association: its object and publisher
 pub(crate) type Key = (ObjectId, PeerId);
@@ -56,15 +59,30 @@ impl Held {
 /// Associations by object and publisher
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
-    table: BTreeMap<Key, Held>,
-    by_expiry: BTreeSet<(u64, Key)>,
-    of_publisher: BTreeMap<PeerId, usize>,
+    /// One map for each first byte of an object id, so that an insertion into a full table moves little.
+    tables: Vec<Map<Key, Box<Held>>>,
+    of_publisher: Map<PeerId, usize>,
+    len: usize,
     bytes: usize,
+    /// Nothing expires before this.
+    next_expiry_ms: u64,
 }
 
 impl Objects {
     pub(crate) fn len(&self) -> usize {
-        self.table.len()
+        self.len
+    }
+
+    fn table(&self, object: &ObjectId) -> Option<&Map<Key, Box<Held>>> {
+        self.tables.get(usize::from(object.0[0]))
+    }
+
+    fn held(&self, key: &Key) -> Option<&Held> {
+        Some(self.table(&key.0)?.get(key)?)
+    }
+
+    fn all_keys(&self) -> impl Iterator<Item = &Key> {
+        self.tables.iter().flat_map(Map::keys)
     }
 
     /// Stores a verified association with its publisher's verified record.
@@ -79,7 +97,7 @@ impl Objects {
     ) -> Result<Inserted, Code> {
         let key = (association.object(), association.publisher());
         let validity = association.validity();
-        if let Some(held) = self.table.get(&key) {
+        if let Some(held) = self.held(&key) {
             if held.association == association.encoded() {
                 return Ok(Inserted::Same);
             }
@@ -100,15 +118,17 @@ impl Objects {
         }
         self.remove(&key);
         self.bytes += held.bytes();
-        self.by_expiry.insert((held.expiry_ms, key));
-        *self.of_publisher.entry(key.1).or_default() += 1;
-        self.table.insert(key, held);
+        self.len += 1;
+        self.next_expiry_ms = self.next_expiry_ms.min(held.expiry_ms);
+        *self.of_publisher.get_or_insert_with(key.1, || 0) += 1;
+        self.tables.resize_with(TABLES, Map::new);
+        self.tables[usize::from(key.0.0[0])].insert(key, Box::new(held));
         Ok(Inserted::Stored)
     }
 
     fn check_limits(&self, key: &Key) -> Result<(), Code> {
         let of_publisher = self.of_publisher.get(&key.1).copied().unwrap_or_default();
-        if self.table.len() >= MAX_ASSOCIATIONS
+        if self.len >= MAX_ASSOCIATIONS
             || of_publisher >= MAX_OF_PUBLISHER
             || self.of_object(&key.0).count() >= MAX_PUBLISHERS
         {
@@ -118,10 +138,11 @@ impl Objects {
     }
 
     fn remove(&mut self, key: &Key) {
-        let Some(held) = self.table.remove(key) else {
+        let table = self.tables.get_mut(usize::from(key.0.0[0]));
+        let Some(held) = table.and_then(|table| table.remove(key)) else {
             return;
         };
-        self.by_expiry.remove(&(held.expiry_ms, *key));
+        self.len -= 1;
         self.bytes -= held.bytes();
         if let Some(count) = self.of_publisher.get_mut(&key.1) {
             *count -= 1;
@@ -134,22 +155,31 @@ impl Objects {
     /// Drops what has expired and says which that was.
     pub(crate) fn expire(&mut self, now_ms: u64) -> Vec<Key> {
         let mut expired = Vec::new();
-        while let Some((expiry_ms, key)) = self.by_expiry.first().copied()
-            && expiry_ms <= now_ms
-        {
-            self.remove(&key);
-            expired.push(key);
+        if now_ms < self.next_expiry_ms {
+            return expired;
+        }
+        self.next_expiry_ms = u64::MAX;
+        for (key, held) in self.tables.iter().flat_map(Map::iter) {
+            if held.expiry_ms <= now_ms {
+                expired.push(*key);
+            } else {
+                self.next_expiry_ms = self.next_expiry_ms.min(held.expiry_ms);
+            }
+        }
+        for key in &expired {
+            self.remove(key);
         }
         expired
     }
 
     pub(crate) fn get(&self, key: &Key) -> Option<EntryBytes<'_>> {
-        self.table.get(key).map(Held::entry)
+        self.held(key).map(Held::entry)
     }
 
     fn of_object(&self, object: &ObjectId) -> impl Iterator<Item = &Held> {
         let range = (*object, PeerId([0; 32]))..=(*object, PeerId([0xff; 32]));
-        self.table.range(range).map(|(_, held)| held)
+        let tables = self.table(object).into_iter();
+        tables.flat_map(move |table| table.range(range.clone()).map(|(_, held)| &**held))
     }
 
     /// How many publishers an object has.
@@ -176,8 +206,8 @@ impl Objects {
 
     /// Keys of all objects after `from` up to `to` on the circle.
     pub(crate) fn keys_in(&self, from: &Position, to: &Position) -> Vec<Key> {
-        let keys = self.table.keys();
-        keys.filter(|(object, _)| in_half_open(from, &object.0, to))
+        self.all_keys()
+            .filter(|(object, _)| in_half_open(from, &object.0, to))
             .copied()
             .collect()
     }
@@ -188,7 +218,7 @@ impl Objects {
         let mut taken = 0;
         let mut chunk = Vec::new();
         for key in keys.iter() {
-            if let Some(held) = self.table.get(key) {
+            if let Some(held) = self.held(key) {
                 bytes += held.bytes();
                 if bytes > MAX_ENTRIES_BYTES {
                     break;
@@ -202,7 +232,7 @@ impl Objects {
     }
 
     pub(crate) fn keys(&self) -> Vec<Key> {
-        self.table.keys().copied().collect()
+        self.all_keys().copied().collect()
     }
 
     pub(crate) fn clear(&mut self) {
@@ -277,7 +307,7 @@ mod tests {
         assert_eq!(objects.expire(NOW + 1000).len(), 2);
         assert_eq!(objects.len(), 0);
         assert_eq!(objects.bytes, 0);
-        assert!(objects.of_publisher.is_empty() && objects.by_expiry.is_empty());
+        assert!(objects.of_publisher.is_empty());
     }
 
     #[test]

@@ -56,7 +56,7 @@ impl Ring {
             Refusal::Malformed => Code::BadMessage,
             Refusal::Refused(class) => code_of(class),
         };
-        self.log(LogLevel::Debug, code, alloc::format!("{peer:?} gave no result"));
+        self.log(LogLevel::Debug, code, "a peer gave no result", Some(peer));
         if matches!(call, Call::Update { .. } | Call::Probe | Call::ProbePredecessor) {
             self.part_with(cx, peer, code);
         }

@@ -26,11 +26,7 @@ impl Ring {
             Ok(Some(body)) => self.respond(token, body),
             Ok(None) => {}
             Err(code) => {
-                self.log(
-                    LogLevel::Debug,
-                    code,
-                    alloc::format!("refused a request of {from:?}"),
-                );
+                self.log(LogLevel::Debug, code, "refused a request of a peer", Some(from));
                 self.respond(token, encode_error(code));
             }
         }
@@ -227,7 +223,7 @@ impl Ring {
                 .verify_entry(cx, entry)
                 .and_then(|(association, record)| self.store(&association, &record));
             if let Err(code) = stored {
-                self.log(LogLevel::Debug, code, "an entry handed over was left out".into());
+                self.log(LogLevel::Debug, code, "an entry handed over was left out", None);
             }
         }
     }

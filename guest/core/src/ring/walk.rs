@@ -237,7 +237,7 @@ impl Ring {
             return;
         };
         if let Err(code) = walk.lookup.answered(&peer, answer) {
-            self.log(LogLevel::Debug, code, alloc::format!("{peer:?} led no closer"));
+            self.log(LogLevel::Debug, code, "a peer led no closer", Some(peer));
         }
         self.advance(cx, id);
     }

@@ -1,0 +1,17 @@
+//! What a program without the standard library has to bring along.
+//!
+//! The standard library's panic message would have nobody to read it, since the core imports nothing, and costs a
+//! twentieth of the download.
+
+use core::panic::PanicInfo;
+
+use dlmalloc::GlobalDlmalloc;
+
+#[global_allocator]
+static ALLOCATOR: GlobalDlmalloc = GlobalDlmalloc;
+
+/// A trap, which hosts see as the end of this instance.
+#[panic_handler]
+fn panic(_: &PanicInfo<'_>) -> ! {
+    core::arch::wasm32::unreachable()
+}
