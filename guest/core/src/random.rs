@@ -72,8 +72,7 @@ impl Random {
     #[must_use]
     pub fn below(&mut self, bound: usize) -> usize {
         let wide = u64::from_le_bytes(self.bytes());
-        let bound = u64::try_from(bound).expect("a bound fits 64 bits");
-        usize::try_from(wide % bound).expect("a value below a usize")
+        (wide % bound as u64) as usize
     }
 }
 

@@ -125,7 +125,7 @@ const fn accepted(code: c_int) -> Result<(), Rejected> {
 }
 
 pub(crate) fn memcmp(a: &[u8], b: &[u8]) -> bool {
-    assert_eq!(a.len(), b.len());
+    assert!(a.len() == b.len(), "only what is of one length can be compared");
     // SAFETY: both slices are readable for `a.len()` bytes, which the assertion makes equal to `b.len()`.
     unsafe { sodium_memcmp(a.as_ptr().cast(), b.as_ptr().cast(), a.len()) == 0 }
 }

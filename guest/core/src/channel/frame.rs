@@ -320,7 +320,7 @@ fn write_open(out: &mut Vec<u8>, open: &Open<'_>) {
             owner.0.write(out);
         }
     }
-    out.push(u8::try_from(open.service.name.len()).expect("a name was checked to be short"));
+    out.push(u8::try_from(open.service.name.len()).unwrap_or(u8::MAX));
     out.extend_from_slice(open.service.name.as_bytes());
     open.head.write(out);
 }

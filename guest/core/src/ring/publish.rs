@@ -283,8 +283,9 @@ impl Ring {
             not_before_ms: cx.now_ms,
             expiry_ms: cx.now_ms.saturating_add(LIFE_MS),
         };
-        let associations = Association::publish(cx.identity, &leaves, validity)
-            .expect("every service was checked when it was published");
+        let Ok(associations) = Association::publish(cx.identity, &leaves, validity) else {
+            unreachable!("every service was checked when it was published");
+        };
         for (key, association) in keys.into_iter().zip(associations) {
             if only.is_none_or(|only| *only == key) {
                 self.place(cx.now_ms, key, association);
