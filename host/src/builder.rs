@@ -9,8 +9,9 @@ use tokio::runtime::Handle as Runtime;
 use tokio::sync::{broadcast, oneshot};
 
 use crate::core::CoreModule;
-use crate::driver::{self, Control, Effect, Handle, Item, Parts, Waiter};
+use crate::driver::{self, Parts};
 use crate::error::Error;
+use crate::handle::{Control, Effect, Handle, Item, Waiter};
 use crate::keys::{Grant, OwnerKey, PeerId, Seed, check_network};
 use crate::node::{Grants, Inner, Node, Owner};
 use crate::serve::Services;
@@ -54,8 +55,15 @@ enum Place {
     Memory,
 }
 
+impl Node {
+    /// Settings of a node in a network.
+    pub fn builder(network: &str) -> Builder {
+        Builder::new(network)
+    }
+}
+
 impl Builder {
-    pub(crate) fn new(network: &str) -> Self {
+    fn new(network: &str) -> Self {
         Self {
             network: network.into(),
             storage: Place::Unset,

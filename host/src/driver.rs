@@ -19,19 +19,16 @@ use zeroize::Zeroize as _;
 use crate::core::{Core, CoreError, CoreModule};
 use crate::error::Error;
 use crate::event::Event;
+use crate::handle::{Control, Effect, Handle, Inbound, Item, Queues, Waiter};
 use crate::keys::{milliseconds, random_bytes};
 use crate::link::Link;
 use crate::serve::Services;
 use crate::store::{Completion, Storage, Worker};
-use crate::stream::{Cause, StreamEntry, StreamKey};
+use crate::stream::{self, Cause, StreamEntry, StreamKey, StreamQueues, StreamSender};
 use crate::transport::Dialler;
-
-mod handle;
-pub(crate) use handle::{Control, DialKey, Effect, Handle, Inbound, Item, Waiter};
 
 mod inputs;
 mod outputs;
-use handle::Queues;
 
 /// Most messages of one batch: bounds how long a command waits behind a flood.
 const BATCH: usize = 64;
@@ -69,9 +66,9 @@ pub(crate) fn start(
         let clock = Builder::new_current_thread().enable_time().build();
         let driver = clock
             .map_err(|error| Error::io("timers for the node", error))
-            .and_then(|clock| Ok((clock, Driver::new(parts, handle)?)));
+            .and_then(|clock| Ok((clock, Driver::new(parts, handle, queues)?)));
         match driver {
-            Ok((clock, (driver, completions))) => clock.block_on(driver.run(queues, completions, started)),
+            Ok((clock, (driver, sources))) => clock.block_on(driver.run(sources, started)),
             // Whoever started the node may have gone away meanwhile.
             Err(error) => _ = started.send(Err(error)),
         }
@@ -88,6 +85,8 @@ struct Driver {
     events: broadcast::Sender<Event>,
     runtime: Runtime,
     handle: Handle,
+    /// For the streams that are opened.
+    sender: StreamSender,
     store: Worker,
     core: Core,
     /// Counts the cores: what an earlier one asked for means nothing to this one.
@@ -114,6 +113,16 @@ struct Driver {
     broken: Option<Error>,
 }
 
+/// Where inputs come from
+struct Sources {
+    /// Sockets, and whoever gives commands.
+    queues: Queues,
+    /// The application's ends of streams.
+    streams: StreamQueues,
+    /// The store.
+    completions: mpsc::UnboundedReceiver<Completion>,
+}
+
 /// A command that is under way
 struct Pending {
     waiter: Waiter,
@@ -122,7 +131,7 @@ struct Pending {
 }
 
 impl Driver {
-    fn new(parts: Parts, handle: Handle) -> Result<(Self, mpsc::UnboundedReceiver<Completion>), Error> {
+    fn new(parts: Parts, handle: Handle, queues: Queues) -> Result<(Self, Sources), Error> {
         let Parts {
             module,
             mut config,
@@ -134,6 +143,7 @@ impl Driver {
         } = parts;
         let core = new_core(&module, &mut config)?;
         let (completed, completions) = mpsc::unbounded_channel();
+        let (sender, streams) = stream::queues();
         let failed = |error| Error::io("a thread for the store", error);
         let driver = Self {
             module,
@@ -143,6 +153,7 @@ impl Driver {
             events,
             runtime,
             handle,
+            sender,
             store: Worker::start(store, completed).map_err(failed)?,
             core,
             life: 1,
@@ -159,20 +170,20 @@ impl Driver {
             stopped: false,
             broken: None,
         };
-        Ok((driver, completions))
+        let sources = Sources {
+            queues,
+            streams,
+            completions,
+        };
+        Ok((driver, sources))
     }
 
-    async fn run(
-        mut self,
-        mut queues: Queues,
-        mut completions: mpsc::UnboundedReceiver<Completion>,
-        started: oneshot::Sender<Result<(), Error>>,
-    ) {
+    async fn run(mut self, mut sources: Sources, started: oneshot::Sender<Result<(), Error>>) {
         let mut started = Some(started);
         let mut pause = FIRST_PAUSE;
         loop {
             let began = Instant::now();
-            let Err(error) = self.live(&mut queues, &mut completions, &mut started).await else {
+            let Err(error) = self.live(&mut sources, &mut started).await else {
                 return self.fail_everything(&Cause::Stopped);
             };
             tracing::error!(%error, "the core is started anew");
@@ -188,7 +199,7 @@ impl Driver {
                 pause = FIRST_PAUSE;
             }
             loop {
-                self.reject(&mut queues, &error, pause).await;
+                self.reject(&mut sources.queues, &error, pause).await;
                 if self.stopped {
                     return;
                 }
@@ -204,8 +215,7 @@ impl Driver {
     /// Drives one core until the node is stopped or the core traps.
     async fn live(
         &mut self,
-        queues: &mut Queues,
-        completions: &mut mpsc::UnboundedReceiver<Completion>,
+        sources: &mut Sources,
         started: &mut Option<oneshot::Sender<Result<(), Error>>>,
     ) -> Result<(), CoreError> {
         self.step()?;
@@ -221,12 +231,14 @@ impl Driver {
                 _ = started.take().map(|started| started.send(Ok(())));
             }
             tokio::select! {
-                Some(completion) = completions.recv() => self.complete(completion),
-                Some(control) = queues.control.recv(), if self.ready => self.control(control),
-                _ = queues.inbound.recv_many(&mut arrived, BATCH), if self.ready => {}
+                Some(completion) = sources.completions.recv() => self.complete(completion),
+                Some(control) = sources.queues.control.recv(), if self.ready => self.control(control),
+                Some(signal) = sources.streams.signals.recv(), if self.ready => self.stream_signal(signal),
+                Some(input) = sources.streams.inputs.recv(), if self.ready => self.stream_input(input),
+                _ = sources.queues.inbound.recv_many(&mut arrived, BATCH), if self.ready => {}
                 () = tokio::time::sleep_until(self.wake) => {}
             }
-            self.gather(queues, completions, &mut arrived);
+            self.gather(sources, &mut arrived);
             if self.stopped {
                 return Ok(());
             }
@@ -235,12 +247,12 @@ impl Driver {
     }
 
     /// Adds what waits already to the batch.
-    fn gather(
-        &mut self,
-        queues: &mut Queues,
-        completions: &mut mpsc::UnboundedReceiver<Completion>,
-        arrived: &mut Vec<Inbound>,
-    ) {
+    fn gather(&mut self, sources: &mut Sources, arrived: &mut Vec<Inbound>) {
+        let Sources {
+            queues,
+            streams,
+            completions,
+        } = sources;
         for completion in core::iter::from_fn(|| completions.try_recv().ok()).take(BATCH) {
             self.complete(completion);
         }
@@ -249,6 +261,12 @@ impl Driver {
         }
         for control in core::iter::from_fn(|| queues.control.try_recv().ok()).take(BATCH) {
             self.control(control);
+        }
+        for signal in core::iter::from_fn(|| streams.signals.try_recv().ok()).take(BATCH) {
+            self.stream_signal(signal);
+        }
+        for input in core::iter::from_fn(|| streams.inputs.try_recv().ok()).take(BATCH) {
+            self.stream_input(input);
         }
         let room = BATCH - arrived.len();
         arrived.extend(core::iter::from_fn(|| queues.inbound.try_recv().ok()).take(room));
@@ -283,8 +301,8 @@ impl Driver {
                 Some(control) = queues.control.recv() => match control {
                     Control::Command { waiter, .. } => waiter.fail(Error::Poisoned(error.clone())),
                     Control::Stop => self.stopped = true,
-                    // The streams and commands that these name are gone.
-                    Control::Cancel { .. } | Control::Credit { .. } | Control::Reset { .. } | Control::Discard { .. } => {}
+                    // The command is gone already.
+                    Control::Cancel { .. } => {}
                 },
                 () = tokio::time::sleep_until(until) => return,
             }

@@ -9,8 +9,8 @@ use selfsame_codec::{Code, Input};
 use tokio::task::AbortHandle;
 
 use crate::body::Body;
-use crate::driver::{Handle, Item};
 use crate::error::Error;
+use crate::handle::{Handle, Item};
 use crate::message::{encode_request, name_of, response_of};
 use crate::serve::{AnyBody, any_body, send_body};
 use crate::stream::{Inlet, OnDrop, Outlet, Stream};

@@ -48,6 +48,7 @@ pub use event::Event;
 
 mod fetch;
 mod file;
+mod handle;
 
 #[cfg(feature = "json")]
 pub mod json;

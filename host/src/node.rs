@@ -12,10 +12,9 @@ use tokio::sync::broadcast;
 use tower_service::Service;
 
 use crate::body::Body;
-use crate::builder::Builder;
-use crate::driver::{Control, Effect, Handle, Item};
 use crate::error::{BoxError, Error};
 use crate::event::Event;
+use crate::handle::{Control, Effect, Handle, Item};
 use crate::keys::{Grant, OwnerKey, PeerId};
 use crate::serve::{Services, any_body};
 use crate::transport::Server;
@@ -106,11 +105,6 @@ impl Drop for Inner {
 }
 
 impl Node {
-    /// Settings of a node in a network.
-    pub fn builder(network: &str) -> Builder {
-        Builder::new(network)
-    }
-
     pub(crate) fn new(inner: Inner) -> Self {
         Self {
             inner: Arc::new(inner),

@@ -1,4 +1,5 @@
-//! The application's ends of a stream: an outlet that heeds credit and an inlet that grants it.
+//! A stream between the driver and the application, whose ends are an outlet that heeds credit and an inlet that grants
+//! it.
 
 use alloc::sync::Arc;
 
@@ -7,11 +8,12 @@ use selfsame_codec::Code;
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::core::CoreError;
-use crate::driver::{Control, Handle, Inbound};
 use crate::error::Error;
 
 /// Most bytes of one `StreamData`.
 const MAX_CHUNK: usize = 16 * 1024;
+/// Messages with bytes of the application that wait for the driver: who sends faster than it takes them waits.
+const QUEUE: usize = 256;
 /// Consumed bytes are reported in parts of this size; the window is 16 times as large, so nobody waits for one.
 const CREDIT_STEP: u32 = 16 * 1024;
 
@@ -22,6 +24,64 @@ pub(crate) struct StreamKey {
     pub(crate) stream: u32,
     /// Counts the streams of this node.
     pub(crate) serial: u64,
+}
+
+/// What the application sends: bounded
+#[derive(Debug)]
+pub(crate) enum StreamInput {
+    /// Bytes.
+    Data { key: StreamKey, data: Bytes },
+    /// That there are no more.
+    End { key: StreamKey },
+}
+
+/// What the application says about a stream: a few for each, also while they are dropped, so nobody waits
+#[derive(Debug)]
+pub(crate) enum StreamSignal {
+    /// Bytes were consumed.
+    Credit { key: StreamKey, bytes: u32 },
+    /// The stream is given up.
+    Reset { key: StreamKey, code: Code },
+    /// What the stream still delivers is not wanted; `bytes` were delivered and not consumed.
+    Discard { key: StreamKey, bytes: u32 },
+}
+
+/// The way of all streams to their driver; cheap to clone
+#[derive(Clone, Debug)]
+pub(crate) struct StreamSender {
+    inputs: mpsc::Sender<StreamInput>,
+    signals: mpsc::UnboundedSender<StreamSignal>,
+}
+
+/// The driver's ends of the queues of all streams
+#[derive(Debug)]
+pub(crate) struct StreamQueues {
+    pub(crate) inputs: mpsc::Receiver<StreamInput>,
+    pub(crate) signals: mpsc::UnboundedReceiver<StreamSignal>,
+}
+
+/// Makes the queues of all streams of a driver.
+pub(crate) fn queues() -> (StreamSender, StreamQueues) {
+    let (inputs, inputs_end) = mpsc::channel(QUEUE);
+    let (signals, signals_end) = mpsc::unbounded_channel();
+    let queues = StreamQueues {
+        inputs: inputs_end,
+        signals: signals_end,
+    };
+    (StreamSender { inputs, signals }, queues)
+}
+
+impl StreamSender {
+    /// Queues what the application sends, waiting for a place.
+    async fn send(&self, input: StreamInput) -> Result<(), Error> {
+        self.inputs.send(input).await.map_err(|_| Error::Stopped)
+    }
+
+    /// Queues a signal.
+    fn signal(&self, signal: StreamSignal) {
+        // A node that was stopped has failed all streams.
+        _ = self.signals.send(signal);
+    }
 }
 
 /// Why a stream is gone before its end
@@ -78,7 +138,7 @@ pub(crate) struct StreamEntry {
 }
 
 /// Makes both ends of a stream.
-pub(crate) fn stream(key: StreamKey, driver: &Handle) -> (StreamEntry, Stream) {
+pub(crate) fn stream(key: StreamKey, driver: &StreamSender) -> (StreamEntry, Stream) {
     let (sender, inbox) = mpsc::unbounded_channel();
     let (gone, was_gone) = watch::channel(None);
     let credit = Arc::new(Semaphore::new(0));
@@ -131,7 +191,7 @@ impl StreamEntry {
 #[derive(Debug)]
 pub(crate) struct Outlet {
     key: StreamKey,
-    driver: Handle,
+    driver: StreamSender,
     credit: Arc<Semaphore>,
     gone: watch::Receiver<Option<Cause>>,
     done: bool,
@@ -147,7 +207,9 @@ impl Outlet {
         while !bytes.is_empty() {
             let len = self.acquire(bytes.len().min(MAX_CHUNK)).await?;
             let data = bytes.split_to(len);
-            self.driver.send(Inbound::Data { key: self.key, data }).await?;
+            self.driver
+                .send(StreamInput::Data { key: self.key, data })
+                .await?;
         }
         Ok(())
     }
@@ -158,7 +220,7 @@ impl Outlet {
     /// [`Error::Stopped`] when the node is.
     pub(crate) async fn end(mut self) -> Result<(), Error> {
         // In this order: dropped while it waits for a place, the outlet still resets the stream.
-        self.driver.send(Inbound::End { key: self.key }).await?;
+        self.driver.send(StreamInput::End { key: self.key }).await?;
         self.done = true;
         Ok(())
     }
@@ -202,7 +264,7 @@ impl Outlet {
 impl Drop for Outlet {
     fn drop(&mut self) {
         if !self.done {
-            self.driver.control(Control::Reset {
+            self.driver.signal(StreamSignal::Reset {
                 key: self.key,
                 code: self.on_drop,
             });
@@ -223,7 +285,7 @@ pub(crate) enum OnDrop {
 #[derive(Debug)]
 pub(crate) struct Inlet {
     key: StreamKey,
-    driver: Handle,
+    driver: StreamSender,
     inbox: mpsc::UnboundedReceiver<Delivery>,
     consumed: u32,
     done: bool,
@@ -285,7 +347,7 @@ impl Inlet {
             .saturating_add(u32::try_from(data.len()).unwrap_or(u32::MAX));
         if self.consumed >= CREDIT_STEP {
             let bytes = core::mem::take(&mut self.consumed);
-            self.driver.control(Control::Credit { key: self.key, bytes });
+            self.driver.signal(StreamSignal::Credit { key: self.key, bytes });
         }
     }
 }
@@ -295,17 +357,17 @@ impl Drop for Inlet {
         if self.done {
             return;
         }
-        let message = match self.on_drop {
-            OnDrop::Discard => Control::Discard {
+        let signal = match self.on_drop {
+            OnDrop::Discard => StreamSignal::Discard {
                 key: self.key,
                 bytes: self.unread(),
             },
-            OnDrop::Reset => Control::Reset {
+            OnDrop::Reset => StreamSignal::Reset {
                 key: self.key,
                 code: Code::Cancelled,
             },
         };
-        self.driver.control(message);
+        self.driver.signal(signal);
     }
 }
 

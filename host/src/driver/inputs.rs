@@ -4,9 +4,10 @@ use core::time::Duration;
 
 use selfsame_codec::Input;
 
-use super::{Control, Driver, Effect, Inbound, Item, Pending, Waiter};
+use super::{Driver, Pending};
+use crate::handle::{Control, Effect, Inbound, Item, Waiter};
 use crate::store::{Answer, Completion};
-use crate::stream::StreamKey;
+use crate::stream::{StreamInput, StreamKey, StreamSignal};
 
 /// Pause before a command that has to last is given again.
 const REPEAT_PAUSE: Duration = Duration::from_secs(2);
@@ -73,7 +74,12 @@ impl Driver {
                     self.input(&Input::DialFailed { dial: dial.dial });
                 }
             }
-            Inbound::Data { key, data } => {
+        }
+    }
+
+    pub(super) fn stream_input(&mut self, input: StreamInput) {
+        match input {
+            StreamInput::Data { key, data } => {
                 if self.stream(key).is_some() {
                     self.input(&Input::StreamData {
                         stream: key.stream,
@@ -81,7 +87,30 @@ impl Driver {
                     });
                 }
             }
-            Inbound::End { key } => self.end(key),
+            StreamInput::End { key } => self.end(key),
+        }
+    }
+
+    pub(super) fn stream_signal(&mut self, signal: StreamSignal) {
+        match signal {
+            StreamSignal::Credit { key, bytes } => {
+                if self.stream(key).is_some() {
+                    self.input(&Input::StreamCredit {
+                        stream: key.stream,
+                        bytes,
+                    });
+                }
+            }
+            StreamSignal::Reset { key, code } => {
+                if self.stream(key).is_some() {
+                    self.streams.remove(&key.stream);
+                    self.input(&Input::StreamReset {
+                        stream: key.stream,
+                        code: code.as_u16(),
+                    });
+                }
+            }
+            StreamSignal::Discard { key, bytes } => self.discard(key, bytes),
         }
     }
 
@@ -116,24 +145,6 @@ impl Driver {
                     self.input(&Input::Cancel { tag });
                 }
             }
-            Control::Credit { key, bytes } => {
-                if self.stream(key).is_some() {
-                    self.input(&Input::StreamCredit {
-                        stream: key.stream,
-                        bytes,
-                    });
-                }
-            }
-            Control::Reset { key, code } => {
-                if self.stream(key).is_some() {
-                    self.streams.remove(&key.stream);
-                    self.input(&Input::StreamReset {
-                        stream: key.stream,
-                        code: code.as_u16(),
-                    });
-                }
-            }
-            Control::Discard { key, bytes } => self.discard(key, bytes),
             Control::Stop => self.stopped = true,
         }
     }

@@ -3,9 +3,10 @@
 use bytes::Bytes;
 use selfsame_codec::{BatchReader, Code, EventKind, Input, LogLevel, Output};
 
-use super::{DialKey, Driver, Pending, Waiter};
+use super::{Driver, Pending};
 use crate::error::Error;
 use crate::event::Event;
+use crate::handle::{DialKey, Waiter};
 use crate::keys::{PeerId, random_bytes};
 use crate::serve::Incoming;
 use crate::store::{Operation, Request};
@@ -145,7 +146,7 @@ impl Driver {
             stream: number,
             serial: self.serial,
         };
-        let (entry, opened) = stream(key, &self.handle);
+        let (entry, opened) = stream(key, &self.sender);
         self.streams.insert(number, entry);
         if tag == 0 {
             let incoming = Incoming {

@@ -8,8 +8,8 @@ use super::address::{Address, Scheme};
 use super::connect::Connector;
 use super::poll::{self, PostClient};
 use super::websocket;
-use crate::driver::{DialKey, Handle, Inbound};
 use crate::error::Error;
+use crate::handle::{DialKey, Handle, Inbound};
 use crate::link::link;
 
 /// Opens paths to addresses

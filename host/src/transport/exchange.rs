@@ -19,8 +19,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::frames::{FrameReader, write_frame};
-use crate::driver::{Handle, Inbound};
 use crate::error::BoxError;
+use crate::handle::{Handle, Inbound};
 use crate::link::{Link, LinkEnd, Outgoing, link};
 
 /// Names the path of a POST.

@@ -20,7 +20,7 @@ use super::address::Address;
 use super::connect::{Connector, Io};
 use super::exchange::{CONTENT, MAX_BODY, PATH_HEADER};
 use super::frames::{FrameReader, write_frame};
-use crate::driver::{Handle, Inbound};
+use crate::handle::{Handle, Inbound};
 use crate::keys::random_bytes;
 use crate::link::{LinkEnd, Outgoing};
 

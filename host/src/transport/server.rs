@@ -28,8 +28,8 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 use super::address::{Address, Scheme};
 use super::exchange::{Answer, CONTENT, Exchanges, Refused};
 use super::websocket;
-use crate::driver::{Handle, Inbound};
 use crate::error::Error;
+use crate::handle::{Handle, Inbound};
 use crate::link::link;
 
 /// Time for the head of a request, and for the opening of a WebSocket.

@@ -18,7 +18,7 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use super::MAX_FRAME;
 use super::address::Address;
-use crate::driver::{Handle, Inbound};
+use crate::handle::{Handle, Inbound};
 use crate::link::{LinkEnd, Outgoing};
 
 /// The subprotocol that both sides name.

@@ -1,20 +1,22 @@
+//! The way to a driver: what sockets tell it, and the commands that it is given.
+
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
-use selfsame_codec::{BatchReader, BatchWriter, Code, Input, PathKind};
+use selfsame_codec::{BatchReader, BatchWriter, Input, PathKind};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::Error;
 use crate::link::Link;
-use crate::stream::{Stream, StreamKey};
+use crate::stream::Stream;
 
-/// Messages of the network and bytes of the application that wait for the driver. A socket that finds the queue full
+/// Messages of the network that wait for the driver. A socket that finds the queue full
 /// reads no more, so a flood waits in the sender's memory; tokio serves waiting senders in turn, so each path gets its
 /// share.
 const QUEUE: usize = 256;
 
-/// From sockets, and bytes from the application: bounded
+/// From sockets: bounded
 #[derive(Debug)]
 pub(crate) enum Inbound {
     /// A frame arrived.
@@ -37,10 +39,6 @@ pub(crate) enum Inbound {
     Closed { path: u32 },
     /// A dial came to nothing.
     DialFailed { dial: DialKey },
-    /// The application sends bytes on a stream.
-    Data { key: StreamKey, data: Bytes },
-    /// The application has sent its last byte on a stream.
-    End { key: StreamKey },
 }
 
 /// From the application: as many as it asks for
@@ -55,12 +53,6 @@ pub(crate) enum Control {
     },
     /// Nobody waits for a command's answer any more.
     Cancel { tag: u32 },
-    /// Bytes were consumed.
-    Credit { key: StreamKey, bytes: u32 },
-    /// A stream is given up.
-    Reset { key: StreamKey, code: Code },
-    /// What a stream still delivers is not wanted; `bytes` were delivered and not consumed.
-    Discard { key: StreamKey, bytes: u32 },
     /// End the node.
     Stop,
 }
