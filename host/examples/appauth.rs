@@ -4,7 +4,10 @@
 //! ```text
 //! appauth --network twiitr --listen ws://127.0.0.1:7000 --data ./data --users users.json --grant GRANT
 //! ```
-//! It prints one JSON value a line, as `selfsame node --json` does.
+//! It prints one JSON value a line, as `selfsame node --json` does, and leaves the ring when it is interrupted or nobody
+//! reads that any more.
+
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 extern crate alloc;
 
@@ -12,6 +15,7 @@ use alloc::sync::Arc;
 use core::error::Error;
 use core::time::Duration;
 use std::collections::HashMap;
+use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -81,13 +85,16 @@ struct Arguments {
 #[tokio::main]
 async fn main() -> ExitCode {
     tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
+        .with_writer(io::stderr)
+        // It would tell the standard error that the standard error is closed, and panic.
+        .log_internal_errors(false)
         .with_max_level(tracing::Level::WARN)
         .init();
     match run(Arguments::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("appauth: {error}");
+            // When the standard error is closed, nobody is left to hear of it.
+            _ = writeln!(io::stderr(), "appauth: {error}");
             ExitCode::FAILURE
         }
     }
@@ -113,41 +120,60 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
         builder = builder.grant(grant);
     }
     let node = builder.start().await?;
-    println!(
-        "{}",
-        value!({ "event": "started", "id": node.id().to_string(), "addresses": node.addresses() })
-    );
     // From here on no change of the ring is missed.
     let events = node.events();
     let work = async {
+        print(&value!({ "event": "started", "id": node.id().to_string(), "addresses": node.addresses() }))?;
         joined(&node).await?;
         if serves {
             let service = tower::service_fn(move |request| check.clone().answer(request));
             node.serve("check", service).await?;
-            println!("{}", value!({ "event": "serving", "name": "check" }));
+            print(&value!({ "event": "serving", "name": "check" }))?;
         }
         watch(&node, events).await
     };
-    tokio::select! {
+    let ended = tokio::select! {
         ended = work => ended,
-        () = asked_to_end(arguments.end_with_input) => {
-            // Neighbours that do not hear of it find out by themselves.
-            let left = tokio::time::timeout(LEAVE_TIMEOUT, node.leave()).await.is_ok_and(|left| left.is_ok());
-            println!("{}", value!({ "event": if left { "left" } else { "stopped" } }));
-            Ok(())
-        }
+        () = asked_to_end(arguments.end_with_input) => Ok(()),
+    };
+    if ended.as_ref().is_err_and(|error| !is_closed_output(error)) {
+        return ended;
     }
+    // Neighbours that do not hear of it find out by themselves.
+    let left = tokio::time::timeout(LEAVE_TIMEOUT, node.leave()).await;
+    let event = if left.is_ok_and(|left| left.is_ok()) {
+        "left"
+    } else {
+        "stopped"
+    };
+    print(&value!({ "event": event })).or_else(|error| {
+        if is_closed_output(&error) {
+            Ok(())
+        } else {
+            Err(error)
+        }
+    })
+}
+
+/// Prints a line.
+fn print(value: &Value) -> Result<(), Box<dyn Error>> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{value}")?;
+    Ok(out.flush()?)
+}
+
+/// Whether whoever reads the output wants no more of it.
+fn is_closed_output(error: &Box<dyn Error>) -> bool {
+    error
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }
 
 async fn joined(node: &Node) -> Result<(), Box<dyn Error>> {
     loop {
         let status = node.status().await?;
         if status.joined {
-            println!(
-                "{}",
-                value!({ "event": "joined", "status": json::status(&status) })
-            );
-            return Ok(());
+            return print(&value!({ "event": "joined", "status": json::status(&status) }));
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -159,9 +185,9 @@ async fn watch(node: &Node, mut events: Receiver<Event>) -> Result<(), Box<dyn E
         match events.recv().await {
             Ok(Event::RingChanged) | Err(RecvError::Lagged(_)) => {
                 let status = node.status().await?;
-                println!("{}", value!({ "event": "ring", "status": json::status(&status) }));
+                print(&value!({ "event": "ring", "status": json::status(&status) }))?;
             }
-            Ok(Event::Published(name)) => println!("{}", value!({ "event": "published", "name": name })),
+            Ok(Event::Published(name)) => print(&value!({ "event": "published", "name": name }))?,
             Ok(_) => {}
             Err(RecvError::Closed) => return Ok(()),
         }

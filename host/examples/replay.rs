@@ -8,10 +8,13 @@
 //! ```
 //! Every runtime replays the same script; a transcript that differs in one byte is a bug.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 extern crate alloc;
 
 use alloc::collections::BTreeMap;
 use core::error::Error;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::{env, fs};
 
@@ -22,13 +25,14 @@ use wasmtime::{Config, Engine, Instance, Memory, Module, Store, TypedFunc};
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let [script, transcript, core] = arguments.as_slice() else {
-        eprintln!("usage: replay SCRIPT TRANSCRIPT CORE");
+        // When the standard error is closed, nobody is left to hear of it.
+        _ = writeln!(io::stderr(), "usage: replay SCRIPT TRANSCRIPT CORE");
         return ExitCode::from(2);
     };
     match replay(script, transcript, core) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error}");
+            _ = writeln!(io::stderr(), "{error}");
             ExitCode::FAILURE
         }
     }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::SystemTime;
 
 use http::{Request, StatusCode};
@@ -32,6 +32,8 @@ fn program() -> PathBuf {
 struct Service {
     child: Child,
     bootstrap: String,
+    /// Held open: a service whose output is closed ends.
+    _output: ChildStdout,
 }
 
 impl Service {
@@ -64,7 +66,8 @@ impl Service {
             .spawn()
             .expect("the program runs");
         let mut bootstrap = String::new();
-        for line in BufReader::new(child.stdout.take().expect("its output")).lines() {
+        let mut output = child.stdout.take().expect("its output");
+        for line in BufReader::new(&mut output).lines() {
             let message: Value = serde_json::from_str(&line.expect("a line")).expect("JSON");
             match message["event"].as_str() {
                 Some("started") => {
@@ -76,7 +79,11 @@ impl Service {
             }
         }
         assert!(!bootstrap.is_empty(), "it ended before it served");
-        Self { child, bootstrap }
+        Self {
+            child,
+            bootstrap,
+            _output: output,
+        }
     }
 }
 

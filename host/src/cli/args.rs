@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use selfsame_host::{OwnerKey, PeerId};
 
 const EXIT_CODES: &str = "Exit codes:
-  0  done
+  0  done, or whoever read the output has closed it
   1  failed
   2  a flag, file or address is not usable
   3  nobody answered: no bootstrap, or no provider

@@ -41,7 +41,7 @@ pub(crate) async fn find(command: FindCommand, output: Output) -> Result<(), Fai
             .unwrap_or_default();
         let (peer, version) = (PeerId(provider.peer), &provider.version);
         let text = format!("{peer} {version} {addresses}");
-        output.print(text.trim_end(), &json::provider(&provider));
+        output.print(text.trim_end(), &json::provider(&provider))?;
     }
     Ok(())
 }
@@ -78,8 +78,7 @@ pub(crate) async fn store(command: StoreCommand, output: Output) -> Result<(), F
     node.stop().await;
     stored.map_err(|_| Failure::timed_out(&what))??;
     let value = value!({ "name": name, "peer": id.to_string(), "network": network.network });
-    output.print(format_args!("stored: {id} serves {name}"), &value);
-    Ok(())
+    output.print(format_args!("stored: {id} serves {name}"), &value)
 }
 
 pub(crate) async fn call(command: CallCommand, output: Output) -> Result<(), Failure> {
@@ -195,10 +194,9 @@ async fn print_response(response: Response<Body>, include: bool, output: Output)
             "body": whole.ok(),
             "base64": whole.is_err().then(|| data_encoding::BASE64.encode(&bytes)),
         });
-        output.print("", &value);
-        return Ok(());
+        return output.print("", &value);
     }
-    let failed = |error: std::io::Error| Failure::other(format!("the standard output: {error}"));
+    let failed = |error: std::io::Error| Failure::output(&error);
     let mut out = std::io::stdout();
     if include {
         writeln!(out, "{}", head.status).map_err(failed)?;

@@ -23,8 +23,7 @@ pub(crate) fn id(command: IdCommand, output: Output) -> Result<(), Failure> {
     output.print(
         id,
         &json!({ "id": id.to_string(), "network": arguments.network, "file": path }),
-    );
-    Ok(())
+    )
 }
 
 pub(crate) fn owner(command: OwnerCommand, output: Output) -> Result<(), Failure> {
@@ -40,8 +39,7 @@ pub(crate) fn owner(command: OwnerCommand, output: Output) -> Result<(), Failure
     output.print(
         owner,
         &json!({ "owner": owner.to_string(), "network": arguments.network, "file": arguments.key }),
-    );
-    Ok(())
+    )
 }
 
 pub(crate) fn grant(command: &GrantCommand, output: Output) -> Result<(), Failure> {
@@ -63,8 +61,7 @@ pub(crate) fn grant(command: &GrantCommand, output: Output) -> Result<(), Failur
         "network": command.network,
         "expires": u64::try_from(expires_ms).ok(),
     });
-    output.print(&grant, &value);
-    Ok(())
+    output.print(&grant, &value)
 }
 
 /// A new seed, or the one in a file that has to exist.

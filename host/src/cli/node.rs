@@ -52,8 +52,8 @@ pub(crate) async fn run(command: NodeCommand, output: Output) -> Result<(), Fail
         .progress(&format!("joining {network}"), builder.start())
         .await?;
     let events = node.events();
-    announce(&node, output);
     let work = async {
+        announce(&node, output)?;
         joined(&node, output).await?;
         for forward in &command.serve {
             let proxy = Proxy::new(forward.to.clone());
@@ -64,17 +64,22 @@ pub(crate) async fn run(command: NodeCommand, output: Output) -> Result<(), Fail
                 &value!({
                     "event": "serving", "name": forward.name, "from": forward.to.as_str(),
                 }),
-            );
+            )?;
         }
         watch(&node, events, output).await
     };
-    tokio::select! {
+    let ended = tokio::select! {
         ended = work => ended,
-        () = interrupted => leave(node, output).await,
+        () = interrupted => Ok(()),
+    };
+    match ended {
+        // A node whose output is closed is interrupted by that.
+        Ok(()) | Err(Failure::OutputClosed) => leave(node, output).await,
+        failed => failed,
     }
 }
 
-fn announce(node: &Node, output: Output) {
+fn announce(node: &Node, output: Output) -> Result<(), Failure> {
     let listening: Vec<_> = node.listening().iter().map(ToString::to_string).collect();
     let value = value!({
         "event": "started",
@@ -91,7 +96,7 @@ fn announce(node: &Node, output: Output) {
     output.print(
         format_args!("node {} of {}: {place}", node.id(), node.network()),
         &value,
-    );
+    )
 }
 
 /// Waits until the node is in the ring.
@@ -111,8 +116,7 @@ async fn joined(node: &Node, output: Output) -> Result<(), Failure> {
     output.print(
         "joined",
         &value!({ "event": "joined", "status": json::status(&status) }),
-    );
-    Ok(())
+    )
 }
 
 /// Tells what happens until the node ends.
@@ -121,22 +125,22 @@ async fn watch(node: &Node, mut events: Receiver<Event>, output: Output) -> Resu
         match events.recv().await {
             Ok(Event::PeerConnected(peer)) => {
                 let value = value!({ "event": "connected", "peer": peer.to_string() });
-                output.print(format_args!("connected to {peer}"), &value);
+                output.print(format_args!("connected to {peer}"), &value)?;
             }
             Ok(Event::PeerDisconnected(peer)) => {
                 let value = value!({ "event": "disconnected", "peer": peer.to_string() });
-                output.print(format_args!("disconnected from {peer}"), &value);
+                output.print(format_args!("disconnected from {peer}"), &value)?;
             }
             Ok(Event::RingChanged) => ring(node, output).await?,
             Ok(Event::Published(name)) => {
                 output.print(
                     format_args!("published {name}"),
                     &value!({ "event": "published", "name": name }),
-                );
+                )?;
             }
             Ok(Event::Restarted(error)) => {
                 let value = value!({ "event": "restarted", "error": error.to_string() });
-                output.print(&error, &value);
+                output.print(&error, &value)?;
             }
             // Events that were missed are told by the next status.
             Ok(_) | Err(RecvError::Lagged(_)) => {}
@@ -160,8 +164,7 @@ async fn ring(node: &Node, output: Output) -> Result<(), Failure> {
     output.print(
         text.trim_end(),
         &value!({ "event": "ring", "status": json::status(&status) }),
-    );
-    Ok(())
+    )
 }
 
 async fn leave(node: Node, output: Output) -> Result<(), Failure> {
@@ -173,14 +176,13 @@ async fn leave(node: Node, output: Output) -> Result<(), Failure> {
         Ok(Ok(())) => output.print("left", &value!({ "event": "left" })),
         Ok(Err(error)) => {
             let value = value!({ "event": "stopped", "error": error.to_string() });
-            output.print(format_args!("stopped without a farewell: {error}"), &value);
+            output.print(format_args!("stopped without a farewell: {error}"), &value)
         }
         Err(_) => {
             stopped.stop().await;
-            output.print("stopped without a farewell", &value!({ "event": "stopped" }));
+            output.print("stopped without a farewell", &value!({ "event": "stopped" }))
         }
     }
-    Ok(())
 }
 
 /// Completes when the process is asked to end.

@@ -2,7 +2,7 @@
 
 use core::fmt::Display;
 use core::time::Duration;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use selfsame_host::{Code, Error};
@@ -19,18 +19,23 @@ use super::args::Level;
 /// Work that takes longer says so.
 const PROGRESS_AFTER: Duration = Duration::from_secs(2);
 
-/// How a command ends badly
+/// How a command ends before it is done
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Failure {
-    exit: u8,
-    code: Option<&'static str>,
-    text: String,
+pub(crate) enum Failure {
+    /// Badly, which is told in one line.
+    Told {
+        exit: u8,
+        code: Option<&'static str>,
+        text: String,
+    },
+    /// Whoever reads the standard output wants no more of it, as `head` does: there is nothing to tell.
+    OutputClosed,
 }
 
 impl Failure {
     /// A flag, file or address is not usable.
     pub(crate) fn usage(text: impl Into<String>) -> Self {
-        Self {
+        Self::Told {
             exit: 2,
             code: None,
             text: text.into(),
@@ -39,7 +44,7 @@ impl Failure {
 
     /// Anything without an exit code of its own.
     pub(crate) fn other(text: impl Into<String>) -> Self {
-        Self {
+        Self::Told {
             exit: 1,
             code: None,
             text: text.into(),
@@ -49,10 +54,19 @@ impl Failure {
     /// Nobody answered in time.
     pub(crate) fn timed_out(what: &str) -> Self {
         let code = Some(Code::TimedOut.name());
-        Self {
+        Self::Told {
             exit: 3,
             code,
             text: format!("{what}: nobody answered in time (--timeout sets how long to wait)"),
+        }
+    }
+
+    /// The standard output cannot be written.
+    pub(crate) fn output(error: &io::Error) -> Self {
+        if error.kind() == ErrorKind::BrokenPipe {
+            Self::OutputClosed
+        } else {
+            Self::other(format!("the standard output: {error}"))
         }
     }
 }
@@ -74,7 +88,7 @@ impl From<Error> for Failure {
             },
             _ => 1,
         };
-        Self {
+        Self::Told {
             exit,
             code: error.code().map(Code::name),
             text: error.to_string(),
@@ -90,25 +104,32 @@ pub(crate) struct Output {
 
 impl Output {
     /// Prints a result, as text or as one line of JSON.
-    pub(crate) fn print(self, text: impl Display, value: &Value) {
+    ///
+    /// # Errors
+    /// [`Failure`] when it cannot be written: a command ends there, as it would by a signal if it were written in C.
+    pub(crate) fn print(self, text: impl Display, value: &Value) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
         let printed = if self.json {
             writeln!(out, "{value}")
         } else {
             writeln!(out, "{text}")
         };
-        // Whoever closed the other end of the pipe has read enough.
-        _ = printed.and_then(|()| out.flush());
+        printed
+            .and_then(|()| out.flush())
+            .map_err(|error| Failure::output(&error))
     }
 
     /// Tells of a failure in one line.
     pub(crate) fn report(self, failure: &Failure) -> ExitCode {
-        let Failure { exit, code, text } = failure;
+        let Failure::Told { exit, code, text } = failure else {
+            return ExitCode::SUCCESS;
+        };
         let text = text.replace('\n', " ");
         if self.json {
-            eprintln!("{}", json!({ "error": text, "code": code, "exit": exit }));
+            let value = json!({ "error": text, "code": code, "exit": exit });
+            tell(format_args!("{value}\n"));
         } else {
-            eprintln!("selfsame: {text}");
+            tell(format_args!("selfsame: {text}\n"));
         }
         ExitCode::from(*exit)
     }
@@ -124,7 +145,7 @@ impl Output {
             tokio::select! {
                 done = &mut work => {
                     if told && terminal {
-                        eprint!("\r\x1b[K");
+                        tell("\r\x1b[K");
                     }
                     return done;
                 }
@@ -133,16 +154,22 @@ impl Output {
                     let seconds = began.elapsed().as_secs();
                     // A terminal shows the seconds in one line; a log gets a line now and then.
                     if terminal {
-                        eprint!("\r\x1b[K{what} ({seconds} s)");
+                        tell(format_args!("\r\x1b[K{what} ({seconds} s)"));
                         next += Duration::from_secs(1);
                     } else {
-                        eprintln!("{what} ({seconds} s)");
+                        tell(format_args!("{what} ({seconds} s)\n"));
                         next += Duration::from_secs(10);
                     }
                 }
             }
         }
     }
+}
+
+/// Writes to the standard error.
+fn tell(text: impl Display) {
+    // When that is closed, nobody is left to hear of it.
+    _ = write!(io::stderr(), "{text}");
 }
 
 /// Tells of a mistake on the command line in one line; shows help and version as they are.
@@ -168,9 +195,11 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
         let help = ["selfsame", &words.join(" "), "--help"]
             .join(" ")
             .replace("  ", " ");
-        eprintln!("selfsame: say what to do, such as node, find or call ({help} shows what there is)");
+        tell(format_args!(
+            "selfsame: say what to do, such as node, find or call ({help} shows what there is)\n"
+        ));
     } else {
-        eprintln!("selfsame: {text} (--help shows what is right)");
+        tell(format_args!("selfsame: {text} (--help shows what is right)\n"));
     }
     ExitCode::from(2)
 }
@@ -190,7 +219,9 @@ pub(crate) fn start_log(level: Level) {
     let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let layer = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)
-        .with_ansi(colour);
+        .with_ansi(colour)
+        // It would tell the standard error that the standard error is closed, and panic.
+        .log_internal_errors(false);
     tracing_subscriber::registry()
         .with(layer.with_filter(ours.with_default(level.min(LevelFilter::WARN))))
         .init();
