@@ -136,7 +136,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
         ended = work => ended,
         () = asked_to_end(arguments.end_with_input) => Ok(()),
     };
-    if ended.as_ref().is_err_and(|error| !is_closed_output(error)) {
+    if ended.as_ref().is_err_and(|error| !is_closed_output(&**error)) {
         return ended;
     }
     // Neighbours that do not hear of it find out by themselves.
@@ -147,7 +147,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
         "stopped"
     };
     print(&value!({ "event": event })).or_else(|error| {
-        if is_closed_output(&error) {
+        if is_closed_output(&*error) {
             Ok(())
         } else {
             Err(error)
@@ -163,7 +163,7 @@ fn print(value: &Value) -> Result<(), Box<dyn Error>> {
 }
 
 /// Whether whoever reads the output wants no more of it.
-fn is_closed_output(error: &Box<dyn Error>) -> bool {
+fn is_closed_output(error: &(dyn Error + 'static)) -> bool {
     error
         .downcast_ref::<io::Error>()
         .is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
