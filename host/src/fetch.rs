@@ -11,7 +11,7 @@ use tokio::task::AbortHandle;
 use crate::body::Body;
 use crate::error::Error;
 use crate::handle::{Handle, Item};
-use crate::message::{encode_request, name_of, response_of};
+use crate::message::{encode_request, has_no_body, name_of, response_of};
 use crate::serve::{AnyBody, any_body, send_body};
 use crate::stream::{Inlet, OnDrop, Outlet, Stream};
 
@@ -19,6 +19,14 @@ use crate::stream::{Inlet, OnDrop, Outlet, Stream};
 const ATTEMPTS: u32 = 3;
 /// A body of at most this length is kept so that it can be sent again.
 const MAX_KEPT: u64 = 64 * 1024;
+
+/// A request without its body
+struct Call<'a> {
+    owner: &'a [u8],
+    name: &'a str,
+    method: &'a Method,
+    head: &'a [u8],
+}
 
 /// The body of a request
 enum Upload {
@@ -44,6 +52,12 @@ pub(crate) async fn fetch(
 ) -> Result<Response<Body>, Error> {
     let (head, body) = request.into_parts();
     let name = name_of(&head.uri)?.to_owned();
+    if matches!(head.method, Method::GET | Method::HEAD) && !body.is_end_stream() {
+        return Err(Error::Input(format!(
+            "a {} has no body: use POST or PUT",
+            head.method
+        )));
+    }
     let length = body.size_hint().exact().filter(|length| *length > 0);
     let encoded = encode_request(&head, length)?;
     let repeatable = matches!(
@@ -52,11 +66,17 @@ pub(crate) async fn fetch(
     );
     let mut upload = Some(keep(body).await?);
     let mut attempt = 1;
+    let call = Call {
+        owner,
+        name: &name,
+        method: &head.method,
+        head: &encoded,
+    };
     loop {
         let Failure {
             error,
             may_have_arrived,
-        } = match try_fetch(driver, owner, &name, &encoded, &mut upload).await {
+        } = match try_fetch(driver, &call, &mut upload).await {
             Ok(response) => return Ok(response),
             Err(failure) => failure,
         };
@@ -80,11 +100,15 @@ async fn keep(body: AnyBody) -> Result<Upload, Error> {
 
 async fn try_fetch(
     driver: &Handle,
-    owner: &[u8],
-    name: &str,
-    head: &[u8],
+    call: &Call<'_>,
     upload: &mut Option<Upload>,
 ) -> Result<Response<Body>, Failure> {
+    let Call {
+        owner,
+        name,
+        method,
+        head,
+    } = *call;
     let opened = driver
         .open(|tag| {
             Item::new(&Input::Call {
@@ -124,6 +148,9 @@ async fn try_fetch(
         may_have_arrived: true,
     };
     let response = response_of(&head).map_err(malformed)?;
+    if has_no_body(method, response.status()) {
+        return Ok(response.map(|()| Body::empty()));
+    }
     Ok(response.map(|()| Body::new(first, inlet, sending.keep())))
 }
 

@@ -1,8 +1,8 @@
 //! HTTP messages to heads and back.
 
 use http::header::{
-    CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
-    TRAILER, TRANSFER_ENCODING, UPGRADE,
+    ACCEPT_ENCODING, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{Method, StatusCode, Uri, request, response};
 use selfsame_codec::http::{Headers, MAX_HEAD, MAX_HEADERS, RequestHead, ResponseHead};
@@ -12,10 +12,14 @@ use crate::error::Error;
 
 /// What names a service in a URL.
 const SUFFIX: &str = ".mesh";
-/// Fields that mean the connection or its place, not the message (RFC 9110, section 7.6.1).
-const HOP_BY_HOP: [HeaderName; 8] = [
+/// Fields that mean one hop, not the message (RFC 9110, section 7.6.1); the host, which the service's name stands for;
+/// and what a body may be compressed with, since bodies travel as they are.
+const HOP_BY_HOP: [HeaderName; 11] = [
+    ACCEPT_ENCODING,
     CONNECTION,
     HOST,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
     PROXY_AUTHENTICATE,
     PROXY_AUTHORIZATION,
     TE,
@@ -84,12 +88,18 @@ pub(crate) fn response_of(head: &ResponseHead) -> Result<http::Response<()>, Mal
     Ok(response)
 }
 
+/// Whether an answer of this status to this method has no body, whatever its sender says.
+pub(crate) fn has_no_body(method: &Method, status: StatusCode) -> bool {
+    method == Method::HEAD
+        || matches!(
+            status,
+            StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED
+        )
+}
+
 fn headers_of(map: &HeaderMap, length: Option<u64>) -> Result<Headers, Error> {
-    let dropped = |name: &HeaderName| {
-        HOP_BY_HOP.contains(name) || names_in_connection(map, name) || name.as_str() == "keep-alive"
-    };
     let mut headers = Headers::new();
-    for (name, value) in map.iter().filter(|(name, _)| !dropped(name)) {
+    for (name, value) in map.iter().filter(|(name, _)| !is_of_one_hop(map, name)) {
         let text = core::str::from_utf8(value.as_bytes())
             .map_err(|_| Error::Input(format!("the value of the header {name} is not UTF-8")))?;
         headers.push((name.as_str().into(), text.into()));
@@ -103,6 +113,10 @@ fn headers_of(map: &HeaderMap, length: Option<u64>) -> Result<Headers, Error> {
         return Err(too_large(format!("a message has at most {MAX_HEADERS} headers")));
     }
     Ok(headers)
+}
+
+fn is_of_one_hop(map: &HeaderMap, name: &HeaderName) -> bool {
+    HOP_BY_HOP.contains(name) || names_in_connection(map, name)
 }
 
 fn names_in_connection(map: &HeaderMap, name: &HeaderName) -> bool {
@@ -123,6 +137,16 @@ fn header_map(headers: &Headers) -> Result<HeaderMap, Malformed> {
             name,
             HeaderValue::from_bytes(value.as_bytes()).map_err(|_| Malformed)?,
         );
+    }
+    // A peer that keeps to the rules sends none of these; from another one they must not reach a server behind the
+    // service, which would take them for its own.
+    let dropped: Vec<_> = map
+        .keys()
+        .filter(|name| is_of_one_hop(&map, name))
+        .cloned()
+        .collect();
+    for name in dropped {
+        map.remove(name);
     }
     Ok(map)
 }
@@ -167,6 +191,41 @@ mod tests {
         assert_eq!(decoded.headers().len(), 2);
         assert_eq!(decoded.headers()["content-length"], "3");
         assert_eq!(decoded.headers()["x-kept"].as_bytes(), "\u{fc}".as_bytes());
+    }
+
+    #[test]
+    fn headers_of_one_hop_are_dropped_on_arrival() {
+        let names = [
+            "host",
+            "connection",
+            "x-private",
+            "transfer-encoding",
+            "upgrade",
+            "keep-alive",
+            "proxy-connection",
+            "te",
+            "trailer",
+            "accept-encoding",
+            "x-kept",
+        ];
+        let value = |name| {
+            if name == "connection" {
+                "close, X-Private"
+            } else {
+                "1"
+            }
+        };
+        let headers: Headers = names.map(|name| (name.into(), value(name).into())).into();
+        let head = RequestHead {
+            method: "POST".into(),
+            path: "/".into(),
+            headers: headers.clone(),
+        };
+        let request = decode_request("check", &head.encode()).expect("a request");
+        let response = response_of(&ResponseHead { status: 200, headers }).expect("an answer");
+        for map in [request.headers(), response.headers()] {
+            assert_eq!(map.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["x-kept"]);
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use bytes::{Buf as _, Bytes};
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -18,7 +18,7 @@ use tower_service::Service;
 use crate::body::Body;
 use crate::error::{BoxError, Error};
 use crate::keys::PeerId;
-use crate::message::{decode_request, encode_response};
+use crate::message::{decode_request, encode_response, has_no_body};
 use crate::stream::{Outlet, Stream};
 
 /// Requests that are served at once; more are refused, and their callers try another provider.
@@ -143,6 +143,7 @@ async fn serve(handler: Handler, incoming: Incoming) {
         tracing::debug!(%peer, service, "the head of a request does not decode");
         return outlet.reset_with(Code::BadMessage);
     };
+    let method = request.method().clone();
     let mut request = request.map(|()| Body::new(Bytes::new(), inlet, None));
     request.extensions_mut().insert(Caller {
         peer,
@@ -156,7 +157,7 @@ async fn serve(handler: Handler, incoming: Incoming) {
         _ = gone => return,
     };
     let answered = match response {
-        Ok(response) => answer(outlet, response).await,
+        Ok(response) => answer(outlet, &method, response).await,
         Err(error) => Err(Error::Body(error)),
     };
     match answered {
@@ -168,8 +169,12 @@ async fn serve(handler: Handler, incoming: Incoming) {
     }
 }
 
-async fn answer(mut outlet: Outlet, response: Response<AnyBody>) -> Result<(), Error> {
+async fn answer(mut outlet: Outlet, method: &Method, response: Response<AnyBody>) -> Result<(), Error> {
     let (head, body) = response.into_parts();
+    if has_no_body(method, head.status) {
+        outlet.send(encode_response(&head, None)?.into()).await?;
+        return outlet.end().await;
+    }
     outlet
         .send(encode_response(&head, body.size_hint().exact())?.into())
         .await?;

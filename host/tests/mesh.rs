@@ -9,7 +9,7 @@ use core::time::Duration;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
 use selfsame_host::{Body, BoxError, Caller, Code, Error, Event, Node, Owner, Seed};
@@ -489,4 +489,26 @@ async fn a_node_that_is_stopped_fails_what_waits_for_it() {
         }
     };
     within(gone).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_has_no_body_has_none_whatever_its_handler_says() {
+    let node = within(member().start()).await.expect("a node");
+    let service = tower::service_fn(async |request: Request<Body>| {
+        let status = if request.method() == Method::DELETE {
+            204
+        } else {
+            200
+        };
+        let response = Response::builder().status(status).header("x", "kept");
+        response.body(Body::from("a body"))
+    });
+    within(node.serve("bare", service)).await.expect("a service");
+    for (method, body) in [(Method::HEAD, ""), (Method::DELETE, ""), (Method::GET, "a body")] {
+        let mut request = get("https://bare.mesh/");
+        *request.method_mut() = method.clone();
+        let response = within(node.fetch(request)).await.expect("an answer");
+        assert_eq!(response.headers()["x"], "kept");
+        assert_eq!(text(response).await, body, "{method}");
+    }
 }
