@@ -8,7 +8,7 @@ use selfsame_codec::{BatchReader, BatchWriter, Input, PathKind};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::Error;
-use crate::link::Link;
+use crate::link::{Budget, Link, LinkEnd};
 use crate::stream::Stream;
 
 /// Messages of the network that wait for the driver. A socket that finds the queue full
@@ -131,6 +131,7 @@ pub(crate) struct Handle {
     inbound: mpsc::Sender<Inbound>,
     control: mpsc::UnboundedSender<Control>,
     numbers: Arc<Numbers>,
+    budget: Budget,
 }
 
 #[derive(Debug)]
@@ -164,6 +165,7 @@ impl Handle {
                 inbound,
                 control,
                 numbers,
+                budget: Budget::default(),
             },
             queues,
         )
@@ -176,6 +178,11 @@ impl Handle {
             .path
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
             .ok()
+    }
+
+    /// Both ends of the queue of a new path.
+    pub(crate) fn link(&self) -> (Link, LinkEnd) {
+        crate::link::link(&self.budget)
     }
 
     /// A tag for a command, never 0.

@@ -6,9 +6,49 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
-/// Most bytes that wait for one peer to read them; streams are bounded by their credit, so only a peer that reads
-/// nothing at all gets here.
+/// Most bytes that wait for one peer to read them.
 const MAX_QUEUED: usize = 8 * 1024 * 1024;
+/// Bytes that wait for all peers together; when there are more, those with more than their share lose their paths.
+const MAX_QUEUED_BY_ALL: usize = 32 * MAX_QUEUED;
+/// What each may have waiting whatever the others do: the window of one stream.
+const SHARE: usize = 256 * 1024;
+
+/// Counts the bytes that wait on all paths of a node
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Budget(Arc<AtomicUsize>);
+
+/// Counts the bytes that wait on one path
+#[derive(Debug)]
+struct Queued {
+    own: AtomicUsize,
+    all: Budget,
+}
+
+impl Queued {
+    /// Adds bytes, unless the path may not have so many.
+    fn add(&self, len: usize) -> bool {
+        let own = self.own.fetch_add(len, Ordering::Relaxed) + len;
+        let all = self.all.0.fetch_add(len, Ordering::Relaxed) + len;
+        let fits = own <= MAX_QUEUED && (all <= MAX_QUEUED_BY_ALL || own <= SHARE);
+        if !fits {
+            self.remove(len);
+        }
+        fits
+    }
+
+    fn remove(&self, len: usize) {
+        self.own.fetch_sub(len, Ordering::Relaxed);
+        self.all.0.fetch_sub(len, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Queued {
+    /// What was queued is gone with both ends.
+    fn drop(&mut self) {
+        let left = *self.own.get_mut();
+        self.all.0.fetch_sub(left, Ordering::Relaxed);
+    }
+}
 
 /// What the driver asks of a socket
 #[derive(Debug)]
@@ -23,7 +63,7 @@ pub(crate) enum Outgoing {
 #[derive(Debug)]
 pub(crate) struct Link {
     queue: mpsc::UnboundedSender<Outgoing>,
-    queued: Arc<AtomicUsize>,
+    queued: Arc<Queued>,
     kill: Option<oneshot::Sender<()>>,
 }
 
@@ -31,15 +71,18 @@ pub(crate) struct Link {
 #[derive(Debug)]
 pub(crate) struct LinkEnd {
     queue: mpsc::UnboundedReceiver<Outgoing>,
-    queued: Arc<AtomicUsize>,
+    queued: Arc<Queued>,
     killed: oneshot::Receiver<()>,
 }
 
 /// Makes both ends.
-pub(crate) fn link() -> (Link, LinkEnd) {
+pub(crate) fn link(budget: &Budget) -> (Link, LinkEnd) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let (kill, killed) = oneshot::channel();
-    let queued = Arc::new(AtomicUsize::new(0));
+    let queued = Arc::new(Queued {
+        own: AtomicUsize::new(0),
+        all: budget.clone(),
+    });
     let link = Link {
         queue: sender,
         queued: Arc::clone(&queued),
@@ -58,10 +101,13 @@ pub(crate) fn link() -> (Link, LinkEnd) {
 impl Link {
     /// Queues a frame. A peer that does not read its frames loses the path.
     pub(crate) fn transmit(&mut self, frame: Bytes) {
-        let queued = self.queued.fetch_add(frame.len(), Ordering::Relaxed) + frame.len();
-        if queued > MAX_QUEUED {
+        // After the first frame that is lost no other may follow.
+        if self.kill.is_none() {
+            return;
+        }
+        if !self.queued.add(frame.len()) {
             if let Some(kill) = self.kill.take() {
-                tracing::debug!(queued, "peer reads too slowly: path closed");
+                tracing::debug!(queued = ?self.queued, "peer reads too slowly: path closed");
                 _ = kill.send(());
             }
             return;
@@ -113,7 +159,7 @@ impl LinkEnd {
 
     fn count(&self, item: Option<&Outgoing>) {
         if let Some(Outgoing::Frame(frame)) = item {
-            self.queued.fetch_sub(frame.len(), Ordering::Relaxed);
+            self.queued.remove(frame.len());
         }
     }
 }
@@ -121,6 +167,10 @@ impl LinkEnd {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn link() -> (Link, LinkEnd) {
+        super::link(&Budget::default())
+    }
 
     #[tokio::test]
     async fn what_is_queued_is_received_after_the_driver_closes() {
@@ -144,6 +194,30 @@ mod tests {
             bytes += frame.len();
         }
         assert!(bytes <= MAX_QUEUED, "{bytes}");
+    }
+
+    #[tokio::test]
+    async fn many_peers_that_read_nothing_leave_memory_to_the_others() {
+        let budget = Budget::default();
+        let queued = || budget.0.load(Ordering::Relaxed);
+        let frame = Bytes::from(vec![0; 65_536]);
+        let mut idle = Vec::new();
+        for _ in 0..64 {
+            let (mut link, end) = super::link(&budget);
+            for _ in 0..120 {
+                link.transmit(frame.clone());
+            }
+            idle.push((link, end));
+        }
+        let shares = idle.len() * SHARE;
+        assert!(queued() > MAX_QUEUED_BY_ALL - MAX_QUEUED && queued() <= MAX_QUEUED_BY_ALL + shares);
+        let (mut link, mut end) = super::link(&budget);
+        for _ in 0..SHARE / frame.len() {
+            link.transmit(frame.clone());
+        }
+        assert!(end.killed.try_recv().is_err(), "an honest peer keeps its path");
+        drop((link, end, idle));
+        assert_eq!(queued(), 0);
     }
 
     #[tokio::test]

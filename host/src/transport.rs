@@ -6,6 +6,7 @@ pub(crate) use address::Address;
 mod connect;
 pub(crate) use connect::Connector;
 
+mod deadline;
 mod dial;
 pub(crate) use dial::Dialler;
 
@@ -17,6 +18,7 @@ mod poll;
 mod server;
 pub(crate) use server::{Listener, Server};
 
+mod shares;
 mod websocket;
 
 /// URL schemes that a host can dial.

@@ -308,17 +308,52 @@ async fn posts_that_are_no_exchange() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_never_ends_loses_its_connection() {
+async fn a_client_that_keeps_a_node_waiting_loses_its_connection() {
     let (nodes, address) = victim().await;
-    let mut tcp = within(TcpStream::connect(address)).await.expect("a connection");
-    tcp.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n")
-        .await
-        .expect("a write");
-    let began = tokio::time::Instant::now();
-    read_to_end(&mut tcp).await;
-    assert!(
-        began.elapsed() > Duration::from_secs(5),
-        "slow clients get some time"
-    );
+    let post = "POST /.mesh HTTP/1.1\r\nhost: x\r\ncontent-type: application/selfsame\r\n\
+                selfsame-path: 00112233445566778899aabbccddeeff\r\n";
+    let cases = [
+        (String::new(), ""),
+        ("GET / HTTP/1.1\r\nhost: x\r\n".into(), ""),
+        ("GET / HTTP/1.1\r\nhost: x\r\n\r\n".into(), "HTTP/1.1 200 "),
+        (format!("{post}content-length: 9\r\n\r\n1"), "HTTP/1.1 408 "),
+        (
+            format!("{post}transfer-encoding: chunked\r\n\r\n1\r\n1\r\n"),
+            "HTTP/1.1 408 ",
+        ),
+    ];
+    let mut clients = tokio::task::JoinSet::new();
+    for (request, answer) in cases {
+        clients.spawn(async move {
+            let mut tcp = within(TcpStream::connect(address)).await.expect("a connection");
+            tcp.write_all(request.as_bytes()).await.expect("a write");
+            let began = tokio::time::Instant::now();
+            let text = read_to_end(&mut tcp).await;
+            assert!(text.starts_with(answer), "{request}: {text}");
+            let elapsed = began.elapsed();
+            assert!(
+                elapsed > Duration::from_secs(5),
+                "{request}: slow clients get some time"
+            );
+        });
+    }
+    clients.join_all().await;
+    is_undisturbed(&nodes).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_websocket_without_a_session_is_closed_also_when_it_keeps_alive() {
+    let (nodes, address) = victim().await;
+    let mut silent = websocket(address).await;
+    let mut alive = websocket(address).await;
+    let keep_alive = async {
+        while alive.send(Message::text("ping")).await.is_ok() {
+            match within(alive.next()).await {
+                Some(Ok(Message::Text(_))) => tokio::time::sleep(Duration::from_millis(100)).await,
+                _ => break,
+            }
+        }
+    };
+    tokio::join!(close_code(&mut silent), within(keep_alive));
     is_undisturbed(&nodes).await;
 }

@@ -10,7 +10,6 @@ use super::poll::{self, PostClient};
 use super::websocket;
 use crate::error::Error;
 use crate::handle::{DialKey, Handle, Inbound};
-use crate::link::link;
 
 /// Opens paths to addresses
 pub(crate) struct Dialler {
@@ -55,7 +54,7 @@ impl Dialler {
             link,
         };
         if kind == PathKind::Exchange {
-            let (link, end) = link();
+            let (link, end) = driver.link();
             driver.send(opened(link)).await?;
             poll::run(&self.posts, &address, path, driver, end).await;
         } else {
@@ -66,7 +65,7 @@ impl Dialler {
                     .await
                     .map_err(|_| failed(std::io::ErrorKind::TimedOut.into()))?
                     .map_err(|error| failed(std::io::Error::other(error)))?;
-            let (link, end) = link();
+            let (link, end) = driver.link();
             driver.send(opened(link)).await?;
             websocket::run(socket, Role::Client, path, driver, end).await;
         }

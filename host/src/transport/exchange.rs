@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 use core::convert::Infallible;
+use core::net::IpAddr;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
@@ -19,9 +20,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::frames::{FrameReader, write_frame};
+use super::shares::{Share, Shares};
 use crate::error::BoxError;
 use crate::handle::{Handle, Inbound};
-use crate::link::{Link, LinkEnd, Outgoing, link};
+use crate::link::{Link, LinkEnd, Outgoing};
 
 /// Names the path of a POST.
 pub(crate) const PATH_HEADER: &str = "selfsame-path";
@@ -39,6 +41,10 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 const MAX_PATHS: usize = 1024;
 /// Most bytes of bodies that are held before the core has seen them, over all paths.
 const MAX_HELD: usize = 32 * MAX_BODY;
+/// Most paths and bytes of one source.
+const SOURCE_PATHS: usize = MAX_PATHS / 4;
+/// As above.
+const SOURCE_HELD: usize = MAX_HELD / 4;
 /// POSTs of one path that wait for their turn.
 const ARRIVALS: usize = 8;
 /// Pieces of an answer that wait for the socket.
@@ -61,13 +67,21 @@ pub(crate) struct Exchanges {
     paths: Mutex<HashMap<Token, mpsc::Sender<Arrival>>>,
     /// One permit for each byte that may be held.
     memory: Arc<Semaphore>,
+    paths_by_source: Arc<Shares>,
+    memory_by_source: Arc<Shares>,
+}
+
+/// Bytes that are held, counted among all and among those of their source
+struct Memory {
+    permit: OwnedSemaphorePermit,
+    share: Share,
 }
 
 /// A POST
 struct Arrival {
     frames: Vec<Bytes>,
     /// Keeps count of the frames' memory.
-    memory: Option<OwnedSemaphorePermit>,
+    memory: Option<Memory>,
     answer: oneshot::Sender<Result<Answer, Refused>>,
 }
 
@@ -77,6 +91,8 @@ impl Exchanges {
             driver,
             paths: Mutex::default(),
             memory: Arc::new(Semaphore::new(MAX_HELD)),
+            paths_by_source: Shares::new(SOURCE_PATHS),
+            memory_by_source: Shares::new(SOURCE_HELD),
         })
     }
 
@@ -84,14 +100,14 @@ impl Exchanges {
     pub(crate) async fn post<B>(
         self: &Arc<Self>,
         headers: &HeaderMap,
-        remote: &str,
+        remote: IpAddr,
         body: B,
     ) -> Result<Answer, Refused>
     where
         B: Body<Data = Bytes, Error: Into<BoxError>>,
     {
         let token = token_of(headers)?;
-        let collected = timeout(BODY_TIMEOUT, self.collect(body)).await;
+        let collected = timeout(BODY_TIMEOUT, self.collect(remote, body)).await;
         let (body, memory) = collected.unwrap_or(Err(Refused(
             StatusCode::REQUEST_TIMEOUT,
             "the body did not arrive in time",
@@ -110,28 +126,22 @@ impl Exchanges {
     }
 
     /// Reads a body as far as the memory for all bodies goes.
-    async fn collect<B>(&self, body: B) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), Refused>
+    async fn collect<B>(&self, remote: IpAddr, body: B) -> Result<(Vec<u8>, Option<Memory>), Refused>
     where
         B: Body<Data = Bytes, Error: Into<BoxError>>,
     {
         let mut body = core::pin::pin!(body);
         let mut bytes = Vec::new();
-        let mut memory: Option<OwnedSemaphorePermit> = None;
+        let mut memory = None;
         while let Some(piece) = body.frame().await {
             let piece = piece.map_err(|_| Refused(StatusCode::BAD_REQUEST, "the body broke off"))?;
             let Ok(data) = piece.into_data() else {
                 continue;
             };
-            let held = u32::try_from(data.len()).ok();
-            let more = held.and_then(|held| Arc::clone(&self.memory).try_acquire_many_owned(held).ok());
-            let more = more.ok_or(Refused(
+            memory = Some(self.hold(memory, remote, data.len()).ok_or(Refused(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "too many bodies are under way",
-            ))?;
-            match &mut memory {
-                Some(memory) => memory.merge(more),
-                None => memory = Some(more),
-            }
+            ))?);
             bytes.extend_from_slice(&data);
             if bytes.len() > MAX_BODY {
                 return Err(Refused(
@@ -143,8 +153,20 @@ impl Exchanges {
         Ok((bytes, memory))
     }
 
+    /// Counts more bytes; `None` when there are too many.
+    fn hold(&self, held: Option<Memory>, remote: IpAddr, more: usize) -> Option<Memory> {
+        let permits = u32::try_from(more).ok()?;
+        let permit = Arc::clone(&self.memory).try_acquire_many_owned(permits).ok()?;
+        let Some(mut held) = held else {
+            let share = self.memory_by_source.take(remote, more)?;
+            return Some(Memory { permit, share });
+        };
+        held.permit.merge(permit);
+        held.share.grow(more).then_some(held)
+    }
+
     /// The path of a token, opened when it is new.
-    fn path(self: &Arc<Self>, token: Token, remote: &str) -> Result<mpsc::Sender<Arrival>, Refused> {
+    fn path(self: &Arc<Self>, token: Token, remote: IpAddr) -> Result<mpsc::Sender<Arrival>, Refused> {
         let mut paths = self.lock();
         if let Some(path) = paths.get(&token) {
             return Ok(path.clone());
@@ -152,10 +174,15 @@ impl Exchanges {
         if paths.len() >= MAX_PATHS {
             return Err(FULL);
         }
+        let share = self.paths_by_source.take(remote, 1).ok_or(FULL)?;
         let number = self.driver.next_path().ok_or(FULL)?;
         let (sender, arrivals) = mpsc::channel(ARRIVALS);
         paths.insert(token, sender.clone());
-        tokio::spawn(Arc::clone(self).carry(token, number, remote.to_owned(), arrivals));
+        let carried = Arc::clone(self).carry(token, number, remote.to_string(), arrivals);
+        tokio::spawn(async move {
+            carried.await;
+            drop(share);
+        });
         Ok(sender)
     }
 
@@ -167,7 +194,7 @@ impl Exchanges {
         remote: String,
         mut arrivals: mpsc::Receiver<Arrival>,
     ) {
-        let (link, end) = link();
+        let (link, end) = self.driver.link();
         let mut path = ExchangePath {
             number,
             driver: self.driver.clone(),

@@ -18,7 +18,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use selfsame_codec::PathKind;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
@@ -26,16 +26,21 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
 use super::address::{Address, Scheme};
+use super::deadline::WriteDeadline;
 use super::exchange::{Answer, CONTENT, Exchanges, Refused};
+use super::shares::{Share, Shares};
 use super::websocket;
 use crate::error::Error;
 use crate::handle::{Handle, Inbound};
-use crate::link::link;
 
 /// Time for the head of a request, and for the opening of a WebSocket.
 pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Most connections of one listener; each may hold up to a frame of memory.
 const MAX_CONNECTIONS: usize = 2048;
+/// Most of them from one source.
+const MAX_FROM_SOURCE: usize = MAX_CONNECTIONS / 4;
+/// A client that takes no byte of an answer for this long is gone.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest head of an HTTP request.
 const MAX_REQUEST_HEAD: usize = 16 * 1024;
 /// Pause after the system refuses to accept, as it does when files run out.
@@ -111,13 +116,15 @@ impl Drop for Server {
 
 async fn accept(tcp: TcpListener, site: Arc<Site>) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let shares = Shares::new(MAX_FROM_SOURCE);
     // Dropped with the server, which ends every connection that is not a path yet.
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = tcp.accept() => match accepted {
                 Ok((stream, remote)) => {
-                    let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                    let place = Arc::clone(&places).try_acquire_owned().ok();
+                    let Some(place) = place.zip(shares.take(remote.ip(), 1)) else {
                         tracing::debug!(%remote, "too many connections: refused");
                         continue;
                     };
@@ -136,7 +143,8 @@ async fn accept(tcp: TcpListener, site: Arc<Site>) {
     }
 }
 
-type Place = tokio::sync::OwnedSemaphorePermit;
+/// Among all connections, and among those of its source
+type Place = (OwnedSemaphorePermit, Share);
 
 async fn serve(stream: TcpStream, remote: SocketAddr, site: Arc<Site>, place: Place) {
     // A connection that cannot be told to send at once is only slower.
@@ -150,7 +158,7 @@ async fn serve(stream: TcpStream, remote: SocketAddr, site: Arc<Site>, place: Pl
         .timer(TokioTimer::new())
         .header_read_timeout(HANDSHAKE_TIMEOUT)
         .max_buf_size(MAX_REQUEST_HEAD)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(WriteDeadline::new(stream, WRITE_TIMEOUT)), service)
         .with_upgrades();
     if let Err(error) = connection.await {
         tracing::debug!(%remote, %error, "connection failed");
@@ -182,8 +190,7 @@ impl Site {
             }
             (&Method::POST, true) => {
                 let (head, body) = request.into_parts();
-                let remote = remote.ip().to_string();
-                let answered = self.exchanges.post(&head.headers, &remote, body).await;
+                let answered = self.exchanges.post(&head.headers, remote.ip(), body).await;
                 with_any_origin(answered.map_or_else(refuse, |answer| with_type(answer, CONTENT)))
             }
             (_, true) => {
@@ -241,7 +248,7 @@ async fn carry(io: TokioIo<hyper::upgrade::Upgraded>, remote: SocketAddr, driver
         return tracing::error!("all path numbers are used up: start the node again");
     };
     let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(websocket::config())).await;
-    let (link, end) = link();
+    let (link, end) = driver.link();
     let remote = remote.ip().to_string();
     let opened = Inbound::Opened {
         path,

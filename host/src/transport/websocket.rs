@@ -29,8 +29,10 @@ const PING_AFTER: Duration = Duration::from_secs(20);
 const MISSES: u32 = 2;
 /// The other side gives up later: it hears at least one ping in this time.
 const SILENCE: Duration = Duration::from_secs(75);
-/// A peer that takes no bytes for this long is gone.
+/// A peer that does not take a frame in this time is gone.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Most frames that are written before the keep-alive has its turn.
+const BURST: usize = 16;
 /// Time for what is queued, and for the closing handshake, when a path is closed.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Memory of each connection for reading; a frame that is larger gets more.
@@ -118,16 +120,15 @@ async fn send<S>(
                 None => break,
             },
         };
-        match timeout(WRITE_TIMEOUT, write(&mut sink, message, &mut link)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(_)) | Err(_) => return,
+        if let Err(error) = write(&mut sink, message, &mut link).await {
+            return tracing::debug!(%error, "peer takes no frames: path closed");
         }
     }
     // Nothing can be done for a peer that does not take the farewell.
     _ = timeout(CLOSE_TIMEOUT, sink.send(Message::Close(close))).await;
 }
 
-/// Writes a message and all frames that wait behind it, then flushes once.
+/// Writes a message and frames that wait behind it, then flushes once.
 async fn write<S>(
     sink: &mut SplitSink<Socket<S>, Message>,
     message: Message,
@@ -136,13 +137,19 @@ async fn write<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    sink.feed(message).await?;
-    while let Ok(item) = link.try_recv() {
+    in_time(sink.feed(message)).await?;
+    for item in core::iter::from_fn(|| link.try_recv().ok()).take(BURST) {
         if let Outgoing::Frame(frame) = item {
-            sink.feed(Message::Binary(frame)).await?;
+            in_time(sink.feed(Message::Binary(frame))).await?;
         }
     }
-    sink.flush().await
+    in_time(sink.flush()).await
+}
+
+/// Gives one frame its time: a slow peer needs longer for all that waits, and more may come meanwhile.
+async fn in_time(written: impl Future<Output = Result<(), WsError>>) -> Result<(), WsError> {
+    let timed_out = |_| Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
+    timeout(WRITE_TIMEOUT, written).await.unwrap_or_else(timed_out)
 }
 
 async fn receive<S>(
@@ -200,4 +207,28 @@ async fn refuse(signals: &mpsc::Sender<Signal>, path: u32, code: CloseCode) {
     tracing::debug!(path, %code, "peer breaks a rule: path closed");
     // The sender may have ended meanwhile.
     _ = signals.send(Signal::Refuse(code)).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::duplex;
+
+    use super::*;
+    use crate::link::{Budget, link};
+
+    #[tokio::test]
+    async fn a_write_ends_however_much_waits_behind_it() {
+        let (near, _far) = duplex(1024 * 1024);
+        let socket = WebSocketStream::from_raw_socket(near, Role::Server, Some(config())).await;
+        let (mut sink, _stream) = socket.split();
+        let (mut driver, mut socket_end) = link(&Budget::default());
+        for _ in 0..3 * BURST {
+            driver.transmit(Bytes::from_static(b"frame"));
+        }
+        write(&mut sink, Message::text("pong"), &mut socket_end)
+            .await
+            .expect("the peer takes it");
+        let left = core::iter::from_fn(|| socket_end.try_recv().ok()).count();
+        assert_eq!(left, 2 * BURST);
+    }
 }
