@@ -5,10 +5,10 @@
 
 use core::panic::PanicInfo;
 
-use dlmalloc::GlobalDlmalloc;
+use rlsf::SmallGlobalTlsf;
 
 #[global_allocator]
-static ALLOCATOR: GlobalDlmalloc = GlobalDlmalloc;
+static ALLOCATOR: SmallGlobalTlsf = SmallGlobalTlsf::new();
 
 /// A trap, which hosts see as the end of this instance.
 #[panic_handler]
