@@ -5,7 +5,7 @@ use core::hint::black_box;
 use selfsame_sodium::{aead, hash, sign, x25519, xwing};
 
 /// What can be timed.
-pub(crate) const NAMES: [&str; 11] = [
+pub(crate) const NAMES: [&str; 14] = [
     "sign 64 B",
     "verify 64 B",
     "x25519 base",
@@ -17,6 +17,9 @@ pub(crate) const NAMES: [&str; 11] = [
     "seal 16 KiB",
     "seal + open 16 KiB",
     "blake3 16 KiB",
+    "blake3 1 KiB",
+    "blake3 200 B",
+    "blake3 64 B",
 ];
 
 /// Repeats the operation at a place in [`NAMES`].
@@ -61,7 +64,10 @@ pub(crate) fn repeat(operation: usize, count: u32) {
                 black_box(aead::open_in_place(&key, &nonce, &[0; 16], &mut large, &tag))
                     .expect("our own tag");
             }
-            _ => drop(black_box(hash::hash(black_box(&large)))),
+            10 => drop(black_box(hash::hash(black_box(&large)))),
+            11 => drop(black_box(hash::hash(black_box(&large[..1024])))),
+            12 => drop(black_box(hash::hash(black_box(&large[..200])))),
+            _ => drop(black_box(hash::hash(black_box(&large[..64])))),
         }
     }
 }
