@@ -1,5 +1,6 @@
 //! Answers as JSON: the form in which the command line prints them.
 
+use selfsame_codec::Code;
 use selfsame_codec::Role;
 use selfsame_codec::reply::{Node, Provider, Status};
 use serde_json::{Map, Value, json};
@@ -29,7 +30,7 @@ pub fn status(status: &Status) -> Value {
     let counters: Map<_, _> = status
         .counters
         .iter()
-        .map(|(name, value)| (name.clone(), json!(value)))
+        .map(|(code, total)| (code_name(*code), json!(total)))
         .collect();
     json!({
         "id": id(&status.id),
@@ -46,6 +47,11 @@ pub fn status(status: &Status) -> Value {
         "objects": status.objects,
         "counters": counters,
     })
+}
+
+/// The name of a code, or the number of one that a newer core counts.
+fn code_name(code: u16) -> String {
+    Code::from_u16(code).map_or_else(|| format!("{code:#06x}"), |code| code.name().into())
 }
 
 fn node(node: &Node) -> Value {

@@ -3,7 +3,7 @@
 
 use selfsame_codec::cbor::Encoder;
 use selfsame_codec::http::{RequestHead, ResponseHead};
-use selfsame_codec::reply::{Node, Provider, Service, Status, encode_providers};
+use selfsame_codec::reply::{NodeView, ProviderView, ServiceView, StatusView, encode_providers};
 use selfsame_codec::{
     BatchWriter, Code, Config, EntryWriter, EventKind, Input, LogLevel, Operation, OperationWriter, Output,
     PathKind, Role,
@@ -43,9 +43,9 @@ pub(crate) fn golden() -> String {
         ("config", quoted(&hex(&config().encode()))),
         ("request", quoted(&hex(&request().encode()))),
         ("response", quoted(&hex(&response().encode()))),
-        ("providers", quoted(&hex(&encode_providers(&providers())))),
+        ("providers", quoted(&hex(&providers()))),
         ("node", quoted(&hex(&node_bytes()))),
-        ("status", quoted(&hex(&status().encode()))),
+        ("status", quoted(&hex(&status()))),
     ];
     let members: Vec<String> = sections
         .iter()
@@ -299,49 +299,60 @@ fn response() -> ResponseHead {
     }
 }
 
-fn node(role: Role) -> Node {
-    Node {
+/// Lends a node to `use_it`.
+fn with_node<R>(role: Role, use_it: impl FnOnce(NodeView<'_>) -> R) -> R {
+    let addresses = ["wss://a/.mesh".into()];
+    use_it(NodeView {
         id: ID,
         role,
-        addresses: vec!["wss://a/.mesh".into()],
-        domain: "fra".into(),
-    }
+        addresses: &addresses,
+        domain: "fra",
+    })
 }
 
 fn node_bytes() -> Vec<u8> {
     let mut bytes = Vec::new();
-    node(Role::Member).encode_into(&mut Encoder::new(&mut bytes));
+    with_node(Role::Member, |node| {
+        node.encode_into(&mut Encoder::new(&mut bytes))
+    });
     bytes
 }
 
-fn providers() -> Vec<Provider> {
-    let provider = |version: &str, node| Provider {
-        peer: ID,
-        version: version.into(),
-        weight: 65_535,
-        node,
-    };
-    vec![provider("", None), provider("2", Some(node(Role::Leaf)))]
+fn providers() -> Vec<u8> {
+    fn provider<'a>(version: &'a str, node: Option<NodeView<'a>>) -> ProviderView<'a> {
+        ProviderView {
+            peer: ID,
+            version,
+            weight: 65_535,
+            node,
+        }
+    }
+    with_node(Role::Leaf, |node| {
+        encode_providers(&[provider("", None), provider("2", Some(node))])
+    })
 }
 
-fn status() -> Status {
-    Status {
-        id: ID,
-        network: "twiitr".into(),
-        role: Role::Member,
-        joined: true,
-        addresses: vec!["wss://a/.mesh".into()],
-        predecessor: Some(node(Role::Member)),
-        successors: vec![node(Role::Member)],
-        fingers: vec![],
-        relays: vec![node(Role::Member)],
-        peers: vec![ID],
-        services: vec![Service {
-            name: "check".into(),
-            version: "1".into(),
-            weight: 100,
-        }],
-        objects: 300,
-        counters: vec![("frames".into(), 70_000), ("dropped".into(), 0)],
-    }
+fn status() -> Vec<u8> {
+    let service = ServiceView {
+        name: "check",
+        version: "1",
+        weight: 100,
+    };
+    with_node(Role::Member, |node| {
+        StatusView {
+            own: node,
+            network: "twiitr",
+            joined: true,
+            predecessor: Some(node),
+            nodes: [vec![node], vec![], vec![node]],
+            peers: vec![ID],
+            services: vec![service],
+            objects: 300,
+            counters: vec![
+                (Code::BadFrame.as_u16(), 70_000),
+                (Code::TooManyStreams.as_u16(), 0),
+            ],
+        }
+        .encode()
+    })
 }

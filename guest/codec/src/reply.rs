@@ -6,7 +6,7 @@
 //! status    = [id: bytes .size 32, network: text, role: 0 / 1, joined: bool, addresses: [* text],
 //!              predecessor: node / null, successors: [* node], fingers: [* node], relays: [* node],
 //!              peers: [* bytes .size 32], services: [* [name: text, version: text, weight: uint]],
-//!              objects: uint, counters: [* [name: text, uint]]]
+//!              objects: uint, counters: [* [code: uint, uint]]]
 //! ```
 
 use alloc::string::String;
@@ -85,21 +85,80 @@ pub struct Status {
     pub services: Vec<Service>,
     /// Associations that it stores for others.
     pub objects: u64,
-    /// What was counted since the start: name and value.
-    pub counters: Vec<(String, u64)>,
+    /// How often each [`Code`](crate::Code) occurred since the start.
+    pub counters: Vec<(u16, u64)>,
+}
+
+/// A [`Node`] to be encoded
+#[derive(Clone, Copy, Debug)]
+pub struct NodeView<'a> {
+    /// Peer id.
+    pub id: [u8; 32],
+    /// Member or leaf.
+    pub role: Role,
+    /// URLs at which it can be dialled.
+    pub addresses: &'a [String],
+    /// Label of what fails together with it.
+    pub domain: &'a str,
+}
+
+/// A [`Provider`] to be encoded
+#[derive(Clone, Copy, Debug)]
+pub struct ProviderView<'a> {
+    /// Peer id.
+    pub peer: [u8; 32],
+    /// Version it serves; may be empty.
+    pub version: &'a str,
+    /// Its share of the requests relative to others.
+    pub weight: u16,
+    /// Where it is, if the association said so.
+    pub node: Option<NodeView<'a>>,
+}
+
+/// A [`Service`] to be encoded
+#[derive(Clone, Copy, Debug)]
+pub struct ServiceView<'a> {
+    /// The name.
+    pub name: &'a str,
+    /// Version; may be empty.
+    pub version: &'a str,
+    /// Weight.
+    pub weight: u16,
+}
+
+/// A [`Status`] to be encoded
+#[derive(Clone, Debug)]
+pub struct StatusView<'a> {
+    /// Its own record.
+    pub own: NodeView<'a>,
+    /// Name of the network.
+    pub network: &'a str,
+    /// Whether it has joined.
+    pub joined: bool,
+    /// The member before it on the ring.
+    pub predecessor: Option<NodeView<'a>>,
+    /// Successors, fingers and relays.
+    pub nodes: [Vec<NodeView<'a>>; 3],
+    /// Peers with a live session.
+    pub peers: Vec<[u8; 32]>,
+    /// Names it publishes.
+    pub services: Vec<ServiceView<'a>>,
+    /// Associations that it stores for others.
+    pub objects: u64,
+    /// How often each code occurred.
+    pub counters: Vec<(u16, u64)>,
+}
+
+impl NodeView<'_> {
+    /// Appends the node.
+    pub fn encode_into(&self, encoder: &mut Encoder<'_>) {
+        encoder.array(4).bytes(&self.id).uint(encode_role(self.role));
+        encode_texts(encoder, self.addresses);
+        encoder.text(self.domain);
+    }
 }
 
 impl Node {
-    /// Appends the node.
-    pub fn encode_into(&self, encoder: &mut Encoder<'_>) {
-        encoder
-            .array(4)
-            .bytes(&self.id)
-            .uint(u64::from(self.role == Role::Member));
-        encode_texts(encoder, &self.addresses);
-        encoder.text(&self.domain);
-    }
-
     /// Reads a node.
     ///
     /// # Errors
@@ -117,7 +176,7 @@ impl Node {
 
 /// Encodes the reply to `Find`.
 #[must_use]
-pub fn encode_providers(providers: &[Provider]) -> Vec<u8> {
+pub fn encode_providers(providers: &[ProviderView<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut encoder = Encoder::new(&mut out);
     encoder.array(providers.len());
@@ -125,7 +184,7 @@ pub fn encode_providers(providers: &[Provider]) -> Vec<u8> {
         encoder
             .array(4)
             .bytes(&provider.peer)
-            .text(&provider.version)
+            .text(provider.version)
             .uint(u64::from(provider.weight));
         encode_option(&mut encoder, provider.node.as_ref());
     }
@@ -151,7 +210,7 @@ pub fn decode_providers(bytes: &[u8]) -> Result<Vec<Provider>, Malformed> {
     Ok(providers)
 }
 
-impl Status {
+impl StatusView<'_> {
     /// Encodes the reply to `Status`.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
@@ -159,13 +218,13 @@ impl Status {
         let mut encoder = Encoder::new(&mut out);
         encoder
             .array(13)
-            .bytes(&self.id)
-            .text(&self.network)
-            .uint(u64::from(self.role == Role::Member));
-        encoder.bool(self.joined);
-        encode_texts(&mut encoder, &self.addresses);
+            .bytes(&self.own.id)
+            .text(self.network)
+            .uint(encode_role(self.own.role))
+            .bool(self.joined);
+        encode_texts(&mut encoder, self.own.addresses);
         encode_option(&mut encoder, self.predecessor.as_ref());
-        for nodes in [&self.successors, &self.fingers, &self.relays] {
+        for nodes in &self.nodes {
             encoder.array(nodes.len());
             nodes.iter().for_each(|node| node.encode_into(&mut encoder));
         }
@@ -177,17 +236,19 @@ impl Status {
         for service in &self.services {
             encoder
                 .array(3)
-                .text(&service.name)
-                .text(&service.version)
+                .text(service.name)
+                .text(service.version)
                 .uint(u64::from(service.weight));
         }
         encoder.uint(self.objects).array(self.counters.len());
-        for (name, value) in &self.counters {
-            encoder.array(2).text(name).uint(*value);
+        for (code, total) in &self.counters {
+            encoder.array(2).uint(u64::from(*code)).uint(*total);
         }
         out
     }
+}
 
+impl Status {
     /// Decodes the reply to `Status`.
     ///
     /// # Errors
@@ -217,7 +278,8 @@ impl Status {
             objects: decoder.uint()?,
             counters: decode_list(&mut decoder, |decoder| {
                 decoder.array_of(2)?;
-                Ok((decoder.text(MAX_TEXT)?.into(), decoder.uint()?))
+                let code = u16::try_from(decoder.uint()?).map_err(|_| Malformed)?;
+                Ok((code, decoder.uint()?))
             })?,
         };
         decoder.finish()?;
@@ -232,7 +294,11 @@ fn encode_texts(encoder: &mut Encoder<'_>, texts: &[String]) {
     }
 }
 
-fn encode_option(encoder: &mut Encoder<'_>, node: Option<&Node>) {
+fn encode_role(role: Role) -> u64 {
+    u64::from(role == Role::Member)
+}
+
+fn encode_option(encoder: &mut Encoder<'_>, node: Option<&NodeView<'_>>) {
     match node {
         Some(node) => node.encode_into(encoder),
         None => _ = encoder.null(),

@@ -1,4 +1,5 @@
 import { CborDecoder, CborEncoder } from "./cbor.ts";
+import { type CodeName, codeName, codeNumber } from "./code.ts";
 import type { Role } from "./config.ts";
 import { fromHex, toHex } from "./hex.ts";
 
@@ -62,7 +63,7 @@ export interface CoreStatus {
   readonly services: readonly ServiceInfo[];
   /** Associations that it stores for others. */
   readonly objects: number;
-  /** What was counted since the start. */
+  /** How often each error code occurred since the start. */
   readonly counters: Readonly<Record<string, number>>;
 }
 
@@ -140,7 +141,8 @@ export function decodeStatus(bytes: Uint8Array): CoreStatus {
     counters: Object.fromEntries(
       decoder.list(MAX_ITEMS, () => {
         decoder.arrayOf(2);
-        return [decoder.text(MAX_TEXT), decoder.uint()] as const;
+        const code = decoder.uint(0xffff);
+        return [codeName(code) ?? `0x${code.toString(16).padStart(4, "0")}`, decoder.uint()] as const;
       }),
     ),
   };
@@ -170,7 +172,11 @@ export function encodeStatus(status: CoreStatus): Uint8Array {
   }
   const counters = Object.entries(status.counters);
   encoder.uint(status.objects).array(counters.length);
-  for (const [name, value] of counters) encoder.array(2).text(name).uint(value);
+  for (const [name, total] of counters)
+    encoder
+      .array(2)
+      .uint(codeNumber(name as CodeName))
+      .uint(total);
   return encoder.finish();
 }
 

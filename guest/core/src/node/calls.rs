@@ -3,7 +3,8 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use selfsame_codec::{Code, Output, reply};
+use selfsame_codec::reply::{ProviderView, encode_providers};
+use selfsame_codec::{Code, Output};
 
 use super::Node;
 use super::connect::Waiter;
@@ -131,7 +132,7 @@ impl Node {
     pub(super) fn found(&mut self, command: u32, providers: Vec<Provider>) {
         match self.ring_driver.take_purpose(command) {
             Some(Purpose::Command(tag)) => {
-                let body = reply::encode_providers(&providers.iter().map(describe).collect::<Vec<_>>());
+                let body = encode_providers(&providers.iter().map(view).collect::<Vec<_>>());
                 self.reply(tag, &body);
             }
             Some(Purpose::Discover(name)) => {
@@ -274,11 +275,11 @@ impl Node {
     }
 }
 
-fn describe(provider: &Provider) -> reply::Provider {
-    reply::Provider {
+fn view(provider: &Provider) -> ProviderView<'_> {
+    ProviderView {
         peer: provider.peer.0,
-        version: provider.version.clone(),
+        version: &provider.version,
         weight: provider.weight,
-        node: provider.record.as_ref().map(super::status::describe),
+        node: provider.record.as_ref().map(super::status::view),
     }
 }

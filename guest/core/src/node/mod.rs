@@ -24,7 +24,7 @@ mod timers;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use selfsame_codec::{BatchReader, Code, Config, EventKind, Input, Output, Reader, Role};
+use selfsame_codec::{BatchReader, Code, Config, EventKind, Input, Output, Reader};
 
 use crate::identity::{Identity, NetworkId, PeerId};
 use crate::map::Map;
@@ -51,7 +51,6 @@ const KEPT_BUFFER: usize = 256 * 1024;
 /// What of the configuration is needed after the start
 struct Settings {
     network_name: alloc::string::String,
-    role: Role,
     bootstraps: Vec<alloc::string::String>,
     dials: Vec<alloc::string::String>,
     allow_private: bool,
@@ -115,7 +114,6 @@ impl Node {
         let ring = Ring::new(ring_settings);
         let settings = Settings {
             network_name: config.network,
-            role: config.role,
             bootstraps: config.bootstraps,
             dials: config.dials,
             allow_private: config.allow_private,

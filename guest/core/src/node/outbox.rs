@@ -83,10 +83,11 @@ impl Outbox {
         self.log(LogLevel::Debug, code, path, "");
     }
 
-    pub(super) fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+    /// How often each code was logged.
+    pub(super) fn counters(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         self.logged
             .iter()
-            .map(|(code, logged)| (code.name(), logged.total))
+            .map(|(code, logged)| (code.as_u16(), logged.total))
     }
 
     /// Ends the batch.
