@@ -7,6 +7,7 @@ use clap::Parser as _;
 mod args;
 use args::{Arguments, Command};
 
+mod cache;
 mod client;
 mod keys;
 mod node;
@@ -23,6 +24,7 @@ pub(crate) fn main() -> ExitCode {
     };
     let output = Output { json: arguments.json };
     output::start_log(arguments.log);
+    cache::keep_compiled_core();
     match run(arguments.command, output) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => output.report(&failure),

@@ -13,6 +13,9 @@ use wasmtime::{
     Engine, Instance, Memory, Module, OptLevel, Store, StoreLimits, StoreLimitsBuilder, TypedFunc,
 };
 
+#[cfg(feature = "cache")]
+mod cache;
+
 /// The core that this crate ships.
 pub const CORE_WASM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/core.wasm"));
 
@@ -97,9 +100,21 @@ impl CoreModule {
     /// [`CoreError::NotACore`] when the build embedded something else.
     pub fn embedded() -> Result<Self, CoreError> {
         static EMBEDDED: OnceLock<Result<CoreModule, CoreError>> = OnceLock::new();
-        EMBEDDED
-            .get_or_init(|| Self::compile(CORE_WASM, Limits::default()))
-            .clone()
+        let compile = || {
+            let config = engine_config();
+            #[cfg(feature = "cache")]
+            let config = cache::with_cache(config);
+            Self::compile_with(&config, CORE_WASM, Limits::default())
+        };
+        EMBEDDED.get_or_init(compile).clone()
+    }
+
+    /// Has [`Self::embedded`] keep what it compiles in a folder, and take it from there when another process has
+    /// compiled it already, which needs a hundredth of the time. Must be called before anything uses the core, and the
+    /// first call counts. A folder that cannot be used, or that others may write to, is not used.
+    #[cfg(feature = "cache")]
+    pub fn keep_compiled_in(folder: impl Into<std::path::PathBuf>) {
+        cache::keep_in(folder.into());
     }
 
     /// Compiles a core.
@@ -107,13 +122,11 @@ impl CoreModule {
     /// # Errors
     /// [`CoreError::NotACore`] when the bytes are no WebAssembly or import something.
     pub fn compile(wasm: &[u8], limits: Limits) -> Result<Self, CoreError> {
-        let mut config = wasmtime::Config::new();
-        // Relaxed SIMD may differ between machines, and a core is the same everywhere.
-        config
-            .wasm_relaxed_simd(false)
-            .epoch_interruption(true)
-            .cranelift_opt_level(OptLevel::Speed);
-        let engine = Engine::new(&config).map_err(not_a_core)?;
+        Self::compile_with(&engine_config(), wasm, limits)
+    }
+
+    fn compile_with(config: &wasmtime::Config, wasm: &[u8], limits: Limits) -> Result<Self, CoreError> {
+        let engine = Engine::new(config).map_err(not_a_core)?;
         let module = Module::new(&engine, wasm).map_err(not_a_core)?;
         if let Some(import) = module.imports().next() {
             let name = format!("it imports {}.{}", import.module(), import.name());
@@ -144,6 +157,17 @@ impl fmt::Debug for CoreModule {
             .field("limits", &self.shared.limits)
             .finish_non_exhaustive()
     }
+}
+
+/// Settings of every engine.
+fn engine_config() -> wasmtime::Config {
+    let mut config = wasmtime::Config::new();
+    // Relaxed SIMD may differ between machines, and a core is the same everywhere.
+    config
+        .wasm_relaxed_simd(false)
+        .epoch_interruption(true)
+        .cranelift_opt_level(OptLevel::Speed);
+    config
 }
 
 /// Advances the epoch until the engine is gone, so that a runaway call is interrupted.

@@ -16,6 +16,7 @@ fn selfsame(arguments: &[&str]) -> Command {
     command
         .args(arguments)
         .stdin(Stdio::null())
+        .env("SELFSAME_CACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"))
         .env_remove("SELFSAME_LOG")
         .env_remove("SELFSAME_DATA");
     command

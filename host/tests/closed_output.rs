@@ -14,6 +14,7 @@ fn selfsame(folder: &Path, line: &str) -> Command {
         .args(line.split(' '))
         .current_dir(folder)
         .stdin(Stdio::null())
+        .env("SELFSAME_CACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"))
         .env_remove("SELFSAME_LOG")
         .env_remove("SELFSAME_DATA");
     command
