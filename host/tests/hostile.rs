@@ -279,6 +279,33 @@ async fn a_flood_takes_no_memory_and_others_are_served() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn others_are_served_while_large_posts_pour_in() {
+    let (nodes, address) = victim().await;
+    let mut floods = tokio::task::JoinSet::new();
+    for number in 0..8 {
+        let frame = [&65_536_u32.to_le_bytes()[..], &Noise(number + 1).bytes(65_536)].concat();
+        let body = Bytes::from(frame.repeat(15));
+        let client: Client<HttpConnector, Full<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
+        floods.spawn(async move {
+            loop {
+                let request = http::Request::post(format!("http://{address}/.mesh"))
+                    .header("content-type", "application/selfsame")
+                    .header("selfsame-path", format!("{number:032x}"))
+                    .body(Full::new(body.clone()))
+                    .expect("a request");
+                // Refused or not: the next one follows.
+                _ = client.request(request).await;
+            }
+        });
+    }
+    for _ in 0..20 {
+        is_undisturbed(&nodes).await;
+    }
+    floods.shutdown().await;
+    is_undisturbed(&nodes).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn posts_that_are_no_exchange() {
     let (nodes, address) = victim().await;
     let client: Client<HttpConnector, Full<Bytes>> = Client::builder(TokioExecutor::new()).build_http();

@@ -103,3 +103,38 @@ fn tls_config() -> Result<ClientConfig, Error> {
         .map_err(|error| Error::io("TLS", io::Error::other(error)))?;
     Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// What comes of connecting to a port of this machine under a name.
+    async fn connect(
+        host: &str,
+        port: u16,
+        allow_private: bool,
+        bootstraps: &[String],
+    ) -> Result<(), String> {
+        let connector = Connector::new(allow_private, bootstraps).expect("a connector");
+        let address = Address::parse(&format!("ws://{host}:{port}")).expect("an address");
+        let connected = connector.connect(&address).await;
+        connected.map(drop).map_err(|error| error.to_string())
+    }
+
+    #[tokio::test]
+    async fn nobody_is_talked_into_a_private_address() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("its number").port();
+        // An address, other ways to write it, and a name that leads to it.
+        for host in ["127.0.0.1", "[::ffff:127.0.0.1]", "0.0.0.0", "localhost"] {
+            let bootstraps = [format!("ws://{host}:1")];
+            let refused = connect(host, port, false, &bootstraps).await;
+            assert!(refused.is_err_and(|error| error.contains("private")), "{host}");
+        }
+        assert_eq!(connect("127.0.0.1", port, true, &[]).await, Ok(()));
+        let bootstrap = format!("ws://127.0.0.1:{port}/path");
+        assert_eq!(connect("127.0.0.1", port, false, &[bootstrap]).await, Ok(()));
+    }
+}
