@@ -17,14 +17,11 @@ fn main() {
     );
     println!("cargo::rerun-if-changed={}", path.display());
     let Ok(wasm) = fs::read(&path) else {
-        return fail(&format!(
-            "{} is missing: run `npm run build:core`",
-            path.display()
-        ));
+        return fail(&format!("{} is missing: run `npm run build`", path.display()));
     };
     if !wasm.starts_with(MAGIC) {
         return fail(&format!(
-            "{} is not WebAssembly: run `npm run build:core`",
+            "{} is not WebAssembly: run `npm run build`",
             path.display()
         ));
     }
