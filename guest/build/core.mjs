@@ -12,7 +12,7 @@ import { gzipSync } from "node:zlib";
 import { attempt } from "./lib/command.mjs";
 import { hashFiles, listFiles, readIfPresent, root, sha256, writeWhole } from "./lib/files.mjs";
 import { during, note, Problem, run } from "./lib/report.mjs";
-import { boundary, cargoWasm, readModule, rustVersion, TARGET } from "./lib/wasm.mjs";
+import { boundary, cargoWasm, readModule, rustVersion, SMALLEST, TARGET } from "./lib/wasm.mjs";
 import { buildSodium } from "./sodium.mjs";
 
 /**
@@ -35,7 +35,11 @@ const LINKER_EXPORTS = ["__data_end", "__heap_base"];
 /** Crates that end up in the core. */
 const CRATES = ["codec", "core", "pairing", "sodium", "wasm"];
 
-/** The features that Rust 1.95 and the C compiler use; the optimiser may use no other. */
+/**
+ * The features that Rust 1.95 and the C compiler use, since the optimiser may use no other; then what makes the module
+ * smallest when it is compressed. Functions stay as they are, since LLVM has inlined what is hot, and no access to memory
+ * promises an alignment, which no engine uses.
+ */
 const OPTIMISER_FLAGS = [
   "--enable-bulk-memory",
   "--enable-multivalue",
@@ -44,7 +48,12 @@ const OPTIMISER_FLAGS = [
   "--enable-reference-types",
   "--enable-sign-ext",
   "--enable-simd",
-  "-O3",
+  "--one-caller-inline-max-function-size=0",
+  "--flatten",
+  "--rereloop",
+  "-Oz",
+  "-Oz",
+  "--dealign",
   "--strip-debug",
   "--strip-producers",
   "--strip-target-features",
@@ -148,7 +157,7 @@ export async function buildCore() {
   }
   // Cargo shows its own progress.
   note("> compile the core");
-  const file = await cargoWasm(["--package", "selfsame-wasm"]);
+  const file = await cargoWasm(["--package", "selfsame-wasm"], SMALLEST);
   return during(
     "optimise the core",
     async () => {

@@ -82,12 +82,13 @@ async function ensureRust() {
     await checkFixedRust(channel);
     return;
   }
-  const targets = await answer("rustup", ["target", "list", "--installed", "--toolchain", channel]);
-  if (targets?.split(/\s+/).includes(TARGET)) {
+  const installed = await answer("rustup", ["component", "list", "--installed", "--toolchain", channel]);
+  const components = installed?.split(/\s+/) ?? [];
+  if (["rust-src", `rust-std-${TARGET}`].every((name) => components.includes(name))) {
     return;
   }
   const args = ["toolchain", "install", channel, "--profile", "minimal", "--target", TARGET];
-  args.push("--component", "clippy", "--component", "rustfmt");
+  args.push("--component", "clippy", "--component", "rust-src", "--component", "rustfmt");
   note(`> rustup ${args.join(" ")}`);
   await must("rustup", args, { visible: true });
 }
@@ -100,11 +101,12 @@ async function ensureRust() {
 async function checkFixedRust(channel) {
   const version = /rustc (\S+)/.exec((await answer("rustc", ["--version"])) ?? "")?.[1] ?? "none";
   const libraries = await answer("rustc", ["--print", "target-libdir", "--target", TARGET]);
-  const present = libraries !== undefined && existsSync(libraries);
-  if (version !== channel || !present) {
-    const found = version === channel ? `Rust ${version} without ${TARGET}` : `Rust ${version}`;
+  const sysroot = (await answer("rustc", ["--print", "sysroot"])) ?? "";
+  const parts = [libraries ?? "", path.join(sysroot, "lib/rustlib/src/rust/library")];
+  if (version !== channel || !parts.every(existsSync)) {
+    const found = version === channel ? `Rust ${version} without one of these` : `Rust ${version}`;
     throw new Problem(
-      `Rust ${channel} with ${TARGET} is needed and rustup is not installed (found ${found}); run: ${RUSTUP}`,
+      `Rust ${channel} with ${TARGET} and rust-src is needed and rustup is not installed (found ${found}); run: ${RUSTUP}`,
     );
   }
 }

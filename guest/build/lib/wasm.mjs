@@ -13,6 +13,29 @@ import { Problem } from "./report.mjs";
 
 export const TARGET = "wasm32-unknown-unknown";
 
+/**
+ * @typedef {object} Recipe
+ * @property {readonly string[]} args more arguments for cargo
+ * @property {readonly string[]} flags more flags for the compiler
+ * @property {Readonly<Record<string, string>>} env
+ */
+
+/** @type {Recipe} With the standard library as rustup brings it. */
+export const ORDINARY = { args: [], flags: [], env: {} };
+
+/**
+ * @type {Recipe}
+ *
+ * Without `std`, and with `core` and `alloc` compiled like the program: a panic is one instruction, and nothing keeps
+ * the words for it. This is a 25th of the download. Rust calls these options unstable because later compilers may
+ * change them; `rust-toolchain.toml` names the one compiler that is used, so they cannot change here.
+ */
+export const SMALLEST = {
+  args: ["-Zbuild-std=core,alloc"],
+  flags: ["-Zunstable-options", "-Cpanic=immediate-abort", "-Zlocation-detail=none", "-Zfmt-debug=none"],
+  env: { RUSTC_BOOTSTRAP: "1" },
+};
+
 /** @returns {Promise<string>} the Rust compiler's version, as `rust-toolchain.toml` chooses it */
 export async function rustVersion() {
   return (await must("rustc", ["--version", "--verbose"], { cwd: root })).trim();
@@ -40,15 +63,16 @@ async function rustFlags() {
  * Builds one target of one package with the profile `core`. Cargo reports its progress itself.
  *
  * @param {readonly string[]} selection cargo's arguments that choose what to build
+ * @param {Recipe} [recipe]
  * @returns {Promise<string>} the path of the `.wasm` file
  */
-export async function cargoWasm(selection) {
-  const args = ["build", "--profile", "core", "--locked", "--target", TARGET, ...selection];
+export async function cargoWasm(selection, recipe = ORDINARY) {
+  const args = ["build", "--profile", "core", "--locked", "--target", TARGET, ...recipe.args, ...selection];
   // Downloaded before the flags are made, since they name the folder that the download creates.
   await must("cargo", ["fetch", "--locked", "--target", TARGET], { cwd: root, visible: true });
-  const flags = await rustFlags();
+  const flags = [...(await rustFlags()), ...recipe.flags];
   // Of all the ways to pass flags this is the strongest: nothing in the person's environment changes the result.
-  const env = { ...process.env, CARGO_ENCODED_RUSTFLAGS: flags.join("\u001f") };
+  const env = { ...process.env, ...recipe.env, CARGO_ENCODED_RUSTFLAGS: flags.join("\u001f") };
   const child = spawn("cargo", [...args, "--message-format=json-render-diagnostics"], {
     cwd: root,
     env,
