@@ -277,7 +277,7 @@ impl Node {
         self.mark_unsaved(connection.path);
         self.connections.insert(index, Box::new(connection));
         if is_confirming {
-            self.unsent.push(index);
+            self.mark_unsent(index);
         }
         if self.peers.add(self.identity.id(), index, &self.connections) {
             self.event(EventKind::PeerConnected, &peer.0);

@@ -68,8 +68,9 @@ pub struct Node {
     paths: Paths,
     handshakes: Handshakes,
     connections: Map<u32, Box<Connection>>,
-    /// Connections with frames to be sealed at the end of the step.
-    unsent: Vec<u32>,
+    /// Connections with frames to be sealed at the end of the step: those that lead to a peer itself, and those that
+    /// lead through a member.
+    unsent: [Vec<u32>; 2],
     peers: Peers,
     attempts: Attempts,
     streams: StreamTable,
@@ -130,7 +131,7 @@ impl Node {
             paths: Paths::default(),
             handshakes,
             connections: Map::new(),
-            unsent: Vec::new(),
+            unsent: [Vec::new(), Vec::new()],
             peers: Peers::default(),
             attempts: Attempts::default(),
             streams: StreamTable::default(),

@@ -30,28 +30,23 @@ impl Node {
         let Some(connection) = self.connections.get_mut(&index) else {
             return;
         };
-        if connection.payload.is_empty() && connection.confirmation.is_none() {
-            self.unsent.push(index);
-        }
+        let is_first = connection.payload.is_empty() && connection.confirmation.is_none();
         FrameWriter::new(&mut connection.payload).frame(frame);
+        if is_first {
+            self.mark_unsent(index);
+        }
+    }
+
+    /// Has a connection's frames sealed at the end of the step.
+    pub(super) fn mark_unsent(&mut self, index: u32) {
+        let is_relayed = self.is_relayed(index);
+        self.unsent[usize::from(is_relayed)].push(index);
     }
 
     /// Seals and sends what was queued. Sessions that run inside another one come first, since they queue frames there.
     pub(super) fn flush(&mut self) {
-        while !self.unsent.is_empty() {
-            let unsent = core::mem::take(&mut self.unsent);
-            let (relayed, direct): (Vec<u32>, Vec<u32>) =
-                unsent.into_iter().partition(|index| self.is_relayed(*index));
-            self.unsent = direct;
-            if relayed.is_empty() {
-                for index in core::mem::take(&mut self.unsent) {
-                    self.flush_connection(index);
-                }
-            } else {
-                for index in relayed {
-                    self.flush_connection(index);
-                }
-            }
+        while let Some(index) = self.unsent[1].pop().or_else(|| self.unsent[0].pop()) {
+            self.flush_connection(index);
         }
     }
 
