@@ -3,7 +3,7 @@
 
 use selfsame_codec::cbor::Encoder;
 use selfsame_codec::http::{RequestHead, ResponseHead};
-use selfsame_codec::reply::{NodeView, ProviderView, ServiceView, StatusView, encode_providers};
+use selfsame_codec::reply::{Node, Provider, Service, Status, encode_providers};
 use selfsame_codec::{
     BatchWriter, Code, Config, EntryWriter, EventKind, Input, LogLevel, Operation, OperationWriter, Output,
     PathKind, Role,
@@ -45,7 +45,7 @@ pub(crate) fn golden() -> String {
         ("response", quoted(&hex(&response().encode()))),
         ("providers", quoted(&hex(&providers()))),
         ("node", quoted(&hex(&node_bytes()))),
-        ("status", quoted(&hex(&status()))),
+        ("status", quoted(&hex(&status().view().encode()))),
     ];
     let members: Vec<String> = sections
         .iter()
@@ -299,60 +299,55 @@ fn response() -> ResponseHead {
     }
 }
 
-/// Lends a node to `use_it`.
-fn with_node<R>(role: Role, use_it: impl FnOnce(NodeView<'_>) -> R) -> R {
-    let addresses = ["wss://a/.mesh".into()];
-    use_it(NodeView {
+fn node(role: Role) -> Node {
+    Node {
         id: ID,
         role,
-        addresses: &addresses,
-        domain: "fra",
-    })
+        addresses: vec!["wss://a/.mesh".into()],
+        domain: "fra".into(),
+    }
 }
 
 fn node_bytes() -> Vec<u8> {
     let mut bytes = Vec::new();
-    with_node(Role::Member, |node| {
-        node.encode_into(&mut Encoder::new(&mut bytes))
-    });
+    node(Role::Member)
+        .view()
+        .encode_into(&mut Encoder::new(&mut bytes));
     bytes
 }
 
 fn providers() -> Vec<u8> {
-    fn provider<'a>(version: &'a str, node: Option<NodeView<'a>>) -> ProviderView<'a> {
-        ProviderView {
-            peer: ID,
-            version,
-            weight: 65_535,
-            node,
-        }
-    }
-    with_node(Role::Leaf, |node| {
-        encode_providers(&[provider("", None), provider("2", Some(node))])
-    })
+    let provider = |version: &str, node| Provider {
+        peer: ID,
+        version: version.into(),
+        weight: 65_535,
+        node,
+    };
+    let providers = [provider("", None), provider("2", Some(node(Role::Leaf)))];
+    encode_providers(&providers.each_ref().map(Provider::view))
 }
 
-fn status() -> Vec<u8> {
-    let service = ServiceView {
-        name: "check",
-        version: "1",
-        weight: 100,
-    };
-    with_node(Role::Member, |node| {
-        StatusView {
-            own: node,
-            network: "twiitr",
-            joined: true,
-            predecessor: Some(node),
-            nodes: [vec![node], vec![], vec![node]],
-            peers: vec![ID],
-            services: vec![service],
-            objects: 300,
-            counters: vec![
-                (Code::BadFrame.as_u16(), 70_000),
-                (Code::TooManyStreams.as_u16(), 0),
-            ],
-        }
-        .encode()
-    })
+fn status() -> Status {
+    Status {
+        id: ID,
+        network: "twiitr".into(),
+        role: Role::Member,
+        joined: true,
+        addresses: vec!["wss://a/.mesh".into()],
+        predecessor: Some(node(Role::Member)),
+        successors: vec![node(Role::Member)],
+        fingers: vec![],
+        relays: vec![node(Role::Member)],
+        peers: vec![ID],
+        services: vec![Service {
+            name: "check".into(),
+            version: "1".into(),
+            weight: 100,
+        }],
+        objects: 300,
+        counters: vec![
+            (Code::BadFrame.as_u16(), 70_000),
+            (Code::TooManyStreams.as_u16(), 0),
+        ],
+    }
 }

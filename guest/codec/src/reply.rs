@@ -129,7 +129,7 @@ pub struct ServiceView<'a> {
 /// A [`Status`] to be encoded
 #[derive(Clone, Debug)]
 pub struct StatusView<'a> {
-    /// Its own record.
+    /// This node; its label is not part of the status.
     pub own: NodeView<'a>,
     /// Name of the network.
     pub network: &'a str,
@@ -159,6 +159,17 @@ impl NodeView<'_> {
 }
 
 impl Node {
+    /// The node, lent to be encoded.
+    #[must_use]
+    pub fn view(&self) -> NodeView<'_> {
+        NodeView {
+            id: self.id,
+            role: self.role,
+            addresses: &self.addresses,
+            domain: &self.domain,
+        }
+    }
+
     /// Reads a node.
     ///
     /// # Errors
@@ -171,6 +182,31 @@ impl Node {
             addresses: decode_texts(decoder)?,
             domain: decoder.text(MAX_TEXT)?.into(),
         })
+    }
+}
+
+impl Provider {
+    /// The provider, lent to be encoded.
+    #[must_use]
+    pub fn view(&self) -> ProviderView<'_> {
+        ProviderView {
+            peer: self.peer,
+            version: &self.version,
+            weight: self.weight,
+            node: self.node.as_ref().map(Node::view),
+        }
+    }
+}
+
+impl Service {
+    /// The service, lent to be encoded.
+    #[must_use]
+    pub fn view(&self) -> ServiceView<'_> {
+        ServiceView {
+            name: &self.name,
+            version: &self.version,
+            weight: self.weight,
+        }
     }
 }
 
@@ -249,6 +285,29 @@ impl StatusView<'_> {
 }
 
 impl Status {
+    /// The status, lent to be encoded.
+    #[must_use]
+    pub fn view(&self) -> StatusView<'_> {
+        let own = NodeView {
+            id: self.id,
+            role: self.role,
+            addresses: &self.addresses,
+            domain: "",
+        };
+        let nodes = [&self.successors, &self.fingers, &self.relays];
+        StatusView {
+            own,
+            network: &self.network,
+            joined: self.joined,
+            predecessor: self.predecessor.as_ref().map(Node::view),
+            nodes: nodes.map(|nodes| nodes.iter().map(Node::view).collect()),
+            peers: self.peers.clone(),
+            services: self.services.iter().map(Service::view).collect(),
+            objects: self.objects,
+            counters: self.counters.clone(),
+        }
+    }
+
     /// Decodes the reply to `Status`.
     ///
     /// # Errors

@@ -1,6 +1,8 @@
 //! Fuzzes the core as native code: deterministic for a seed, along the structure of what the core takes, guided by
 //! coverage. `npm run fuzz` builds it with the coverage pass and runs several of it side by side.
 
+extern crate alloc;
+
 mod corpus;
 mod coverage;
 mod engine;

@@ -270,7 +270,7 @@ fn reply_seeds() -> Vec<Vec<u8>> {
             weight: 100,
         }],
         objects: 3,
-        counters: vec![("dropped".into(), 4)],
+        counters: vec![(0x0201, 4)],
     };
     let provider = Provider {
         peer: [3; 32],
@@ -282,20 +282,26 @@ fn reply_seeds() -> Vec<Vec<u8>> {
         node: None,
         ..provider.clone()
     };
-    vec![status.encode(), reply::encode_providers(&[provider, absent])]
+    vec![
+        status.view().encode(),
+        reply::encode_providers(&[provider.view(), absent.view()]),
+    ]
 }
 
 fn run_reply(bytes: &[u8]) {
     if let Ok(status) = Status::decode(bytes) {
-        assert_eq!(status.encode(), bytes);
+        assert_eq!(status.view().encode(), bytes);
     }
     if let Ok(providers) = reply::decode_providers(bytes) {
-        assert_eq!(reply::encode_providers(&providers), bytes);
+        assert_eq!(
+            reply::encode_providers(&providers.iter().map(Provider::view).collect::<Vec<_>>()),
+            bytes
+        );
     }
     let mut decoder = Decoder::new(bytes);
     if let Ok(node) = Node::decode_from(&mut decoder) {
         let mut out = Vec::new();
-        node.encode_into(&mut Encoder::new(&mut out));
+        node.view().encode_into(&mut Encoder::new(&mut out));
         assert_eq!(out[..], bytes[..bytes.len() - decoder.rest().len()]);
     }
 }
