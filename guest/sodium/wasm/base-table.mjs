@@ -14,8 +14,6 @@ const ROWS = 4;
 const DIGITS_IN_ROW = 4;
 /** How many doublings lie between two digits of a row. */
 const SPACING = 16;
-/** How many bits the limbs of a field element have in turn. */
-const LIMB_BITS = [26, 25, 26, 25, 26, 25, 26, 25, 26, 25];
 
 /** @param {bigint} value */
 function modulo(value) {
@@ -61,30 +59,14 @@ function negate({ x, y }) {
 
 /**
  * @param {bigint} value
- * @returns {string} the field element as libsodium's `fe25519` without 128-bit integers: ten signed limbs
+ * @returns {string} the field element as libsodium's `fe25519_frombytes` takes it
  */
-function limbs(value) {
-  let rest = modulo(value);
-  if (rest > PRIME / 2n) {
-    rest -= PRIME;
-  }
-  const found = LIMB_BITS.map((bits) => {
-    const limb = BigInt.asIntN(bits, rest);
-    rest = (rest - limb) >> BigInt(bits);
-    return limb;
-  });
+function bytes(value) {
+  const found = Array.from({ length: 32 }, (_, at) => (value >> BigInt(8 * at)) & 255n);
   return `{ ${found.join(", ")} }`;
 }
 
-/**
- * @param {Point} point
- * @returns {string} the point as libsodium's `ge25519_precomp`
- */
-function precomputed({ x, y }) {
-  return `{ ${limbs(y + x)}, ${limbs(y - x)}, ${limbs(2n * D * x * y)} }`;
-}
-
-/** @returns {string} the table as the initialiser of a `ge25519_precomp[4][8]`; `scalarmult_base.c` says what it holds */
+/** @returns {string} what initialises `base_bytes` in `scalarmult_base.c`, which says what it holds */
 export function baseTable() {
   const rows = [];
   let power = BASE;
@@ -101,7 +83,7 @@ export function baseTable() {
     const signs = Array.from({ length: 2 ** digits.length }, (_, n) =>
       digits.reduce((sum, point, bit) => add(sum, (n >> bit) & 1 ? point : negate(point)), top),
     );
-    rows.push(`{ ${signs.map(precomputed).join(",\n")} }`);
+    rows.push(`{ ${signs.map(({ x, y }) => `{ ${bytes(x)}, ${bytes(y)} }`).join(",\n")} }`);
   }
   return rows.join(",\n");
 }

@@ -10,6 +10,8 @@ mod operation;
 mod random_source;
 #[path = "../refusals.rs"]
 mod refusals;
+#[path = "../scalar_product.rs"]
+mod scalar_product;
 
 use std::sync::Mutex;
 
@@ -72,11 +74,12 @@ pub extern "C" fn refuse(index: u32) -> u32 {
     refusals::ALL.len() as u32
 }
 
-/// Compares two ways to multiply Ed25519's base point; traps when they differ.
+/// Compares two ways to compute what our own C functions compute; traps when they differ.
 // SAFETY: see `input`.
 #[unsafe(no_mangle)]
-pub extern "C" fn multiply_base_point() {
+pub extern "C" fn compare_arithmetic() {
     base_multiplication::base_point_is_multiplied_like_any_other();
+    scalar_product::product_and_sum_are_the_same_at_once();
 }
 
 /// Repeats an operation, to be timed from outside; returns how many operations there are.

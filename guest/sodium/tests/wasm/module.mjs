@@ -11,7 +11,7 @@ import { buildSodium } from "../../../build/sodium.mjs";
  * @property {() => number} report
  * @property {() => number} report_len
  * @property {(index: number) => number} refuse
- * @property {() => void} multiply_base_point
+ * @property {() => void} compare_arithmetic
  * @property {(operation: number, count: number) => number} repeat
  * @property {() => void} ask_for_randomness
  */
