@@ -195,6 +195,8 @@ impl Node {
         }
     }
 
+    // Engines compile a function when it is first called: what the first step does not need stays out of it.
+    #[inline(never)]
     fn take(&mut self, input: Input<'_>) -> Result<(), Code> {
         match input {
             Input::Received { path, frame } => self.received(path, frame),
