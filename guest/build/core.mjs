@@ -36,9 +36,9 @@ const LINKER_EXPORTS = ["__data_end", "__heap_base"];
 const CRATES = ["codec", "core", "pairing", "sodium", "wasm"];
 
 /**
- * The features that Rust 1.95 and the C compiler use, since the optimiser may use no other; then what makes the module
- * smallest when it is compressed. Functions stay as they are, since LLVM has inlined what is hot, and no access to memory
- * promises an alignment, which no engine uses.
+ * The features that Rust 1.95 and the C compiler use, since the optimiser may use no other; then what makes the module fast
+ * and small when it is compressed. A large function with one caller stays out of it, so that engines compile it when it
+ * is needed. No access to memory promises an alignment, which no engine uses.
  */
 const OPTIMISER_FLAGS = [
   "--enable-bulk-memory",
@@ -48,11 +48,8 @@ const OPTIMISER_FLAGS = [
   "--enable-reference-types",
   "--enable-sign-ext",
   "--enable-simd",
-  "--one-caller-inline-max-function-size=0",
-  "--flatten",
-  "--rereloop",
-  "-Oz",
-  "-Oz",
+  "--one-caller-inline-max-function-size=200",
+  "-O3",
   "--dealign",
   "--strip-debug",
   "--strip-producers",

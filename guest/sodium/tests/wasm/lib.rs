@@ -12,6 +12,8 @@ mod random_source;
 mod refusals;
 #[path = "../scalar_product.rs"]
 mod scalar_product;
+#[path = "../stream_cipher.rs"]
+mod stream_cipher;
 
 use std::sync::Mutex;
 
@@ -80,6 +82,7 @@ pub extern "C" fn refuse(index: u32) -> u32 {
 pub extern "C" fn compare_arithmetic() {
     base_multiplication::base_point_is_multiplied_like_any_other();
     scalar_product::product_and_sum_are_the_same_at_once();
+    stream_cipher::every_length_is_encrypted_with_the_stream_of_the_standard();
 }
 
 /// Repeats an operation, to be timed from outside; returns how many operations there are.
