@@ -47,7 +47,7 @@ fn block(key: &[u8; 32], counter: u32, nonce: &[u8; 12]) -> Vec<u8> {
 
 /// Compares with a ChaCha20 written out as the standard has it.
 #[cfg_attr(test, test)]
-pub fn every_length_is_encrypted_with_the_stream_of_the_standard() {
+pub(crate) fn every_length_is_encrypted_with_the_stream_of_the_standard() {
     let key: [u8; 32] = core::array::from_fn(|at| at as u8 * 7 + 1);
     let nonce: [u8; 12] = core::array::from_fn(|at| at as u8 * 5 + 3);
     let stream: Vec<u8> = (1..=10)
