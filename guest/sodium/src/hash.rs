@@ -66,6 +66,12 @@ impl Hasher {
 
     /// Fills `output`, of any length; its first 32 bytes are [`Self::finish`].
     pub fn finish_into(&self, output: &mut [u8]) {
+        if output.len() <= HASH_BYTES {
+            let mut hash = self.finish();
+            output.copy_from_slice(&hash[..output.len()]);
+            hash.zeroize();
+            return;
+        }
         let mut reader = self.state.finalize_xof();
         reader.fill(output);
         if self.secret {

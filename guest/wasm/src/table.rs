@@ -24,11 +24,11 @@ impl Header {
 
 struct Slot {
     node: Node,
-    header: Box<Header>,
+    header: Header,
 }
 
 struct Table {
-    slots: Vec<Option<Slot>>,
+    slots: Vec<Option<Box<Slot>>>,
     answer: Vec<u8>,
     answer_header: Option<Box<Header>>,
 }
@@ -42,21 +42,19 @@ static TABLE: Single<Table> = Single::new(Table {
 /// Adds a node; its handle is 0 when the configuration is not usable.
 pub(crate) fn create(config: &[u8]) -> u32 {
     let Ok(node) = Node::new(config) else { return 0 };
-    let slot = Slot {
+    let slot = Box::new(Slot {
         node,
-        header: Box::new(Header::of(&[])),
-    };
-    TABLE.with(|table| {
-        let free = table
-            .slots
-            .iter()
-            .position(Option::is_none)
-            .unwrap_or(table.slots.len());
-        if free == table.slots.len() {
-            table.slots.push(None);
+        header: Header::of(&[]),
+    });
+    TABLE.with(|table| match table.slots.iter().position(Option::is_none) {
+        Some(free) => {
+            table.slots[free] = Some(slot);
+            (free + 1) as u32
         }
-        table.slots[free] = Some(slot);
-        (free + 1) as u32
+        None => {
+            table.slots.push(Some(slot));
+            table.slots.len() as u32
+        }
     })
 }
 
@@ -64,8 +62,8 @@ pub(crate) fn create(config: &[u8]) -> u32 {
 pub(crate) fn step(handle: u32, batch: &[u8]) -> *const Header {
     TABLE.with(|table| match slot(table, handle) {
         Some(Slot { node, header }) => {
-            **header = Header::of(node.step(batch));
-            &raw const **header
+            *header = Header::of(node.step(batch));
+            &raw const *header
         }
         None => core::ptr::null(),
     })
@@ -93,5 +91,8 @@ pub(crate) fn keep(answer: Vec<u8>) -> *const Header {
 }
 
 fn slot(table: &mut Table, handle: u32) -> Option<&mut Slot> {
-    table.slots.get_mut(handle.checked_sub(1)? as usize)?.as_mut()
+    table
+        .slots
+        .get_mut(handle.checked_sub(1)? as usize)?
+        .as_deref_mut()
 }

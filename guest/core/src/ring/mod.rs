@@ -142,6 +142,8 @@ impl Ring {
     }
 
     /// Does what is due.
+    // Never inlined, so that engines need not compile it for a node's first step.
+    #[inline(never)]
     pub fn tick(&mut self, cx: &mut Context<'_>) {
         self.tick_walks(cx);
         if cx.now_ms >= self.maintenance.next_round_ms {
