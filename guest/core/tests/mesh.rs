@@ -3,7 +3,7 @@
 mod support;
 
 use selfsame_codec::reply::{Status, decode_providers};
-use selfsame_codec::{Code, Input};
+use selfsame_codec::{Code, EventKind, Input, PathKind};
 use selfsame_core::grant::Grant;
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
 use support::{Net, Seen};
@@ -21,7 +21,12 @@ fn join(net: &mut Net, index: usize) {
 
 /// Members that have joined one after the other, each through the first.
 fn ring(size: u8) -> Net {
+    ring_over(PathKind::Ordered, size)
+}
+
+fn ring_over(kind: PathKind, size: u8) -> Net {
     let mut net = Net::new();
+    net.kind = kind;
     for seed in 0..size {
         let bootstraps: &[usize] = if seed == 0 { &[] } else { &[0] };
         let index = net.member(seed + 1, bootstraps);
@@ -399,4 +404,25 @@ fn an_idle_ring_wakes_rarely_and_writes_nothing() {
         println!("{} steps, {} commits", host.steps - steps, host.commits - commits);
         assert_eq!(host.commits, commits);
     }
+}
+
+#[test]
+fn a_node_that_wakes_talks_on_where_it_was_and_dials_nobody() {
+    let mut net = ring_over(PathKind::Hibernating, 3);
+    net.run_ms(120_000);
+    net.now_ms += 60_000;
+    net.wake(0);
+    net.run_ms(2_000);
+    assert_eq!(net.hosts[0].dials, 0);
+    let lost = |seen: &Seen| {
+        matches!(
+            seen,
+            Seen::Event {
+                event: EventKind::PeerDisconnected,
+                ..
+            }
+        )
+    };
+    assert!(net.hosts.iter().all(|host| !host.seen.iter().any(lost)));
+    assert_one_ring(&mut net, &[0, 1, 2]);
 }

@@ -234,6 +234,7 @@ impl Node {
         self.drive_ring();
         self.flush();
         self.commit_store();
+        self.store.end_step();
         self.save_paths();
         if self.random.wants_entropy() && !self.entropy_asked {
             self.entropy_asked = true;

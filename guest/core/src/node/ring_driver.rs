@@ -65,7 +65,7 @@ impl RingDriver {
 impl Node {
     /// Lets the ring do what is due and carries out what it wants.
     pub(super) fn drive_ring(&mut self) {
-        if self.ring.next_wake_ms() <= self.now_ms {
+        if self.store.lets_ring_act() && self.ring.next_wake_ms() <= self.now_ms {
             self.ring_with(|ring, cx| ring.tick(cx));
         }
         while let Some(action) = self.ring.poll() {

@@ -20,6 +20,20 @@ pub(super) struct StoreState {
     durable: bool,
     next_tag: u32,
     loaded: bool,
+    /// Whether it was loaded in an earlier step.
+    loaded_before: bool,
+}
+
+impl StoreState {
+    /// Whether the ring may act. In the step that loads the last of the store it may not: a host that wakes up tells
+    /// only in the next one which paths it still has, and until then the ring would dial peers that are connected.
+    pub(super) fn lets_ring_act(&self) -> bool {
+        self.loaded_before
+    }
+
+    pub(super) fn end_step(&mut self) {
+        self.loaded_before = self.loaded;
+    }
 }
 
 impl Node {

@@ -78,6 +78,7 @@ pub struct Host {
     next_path: u32,
     pub steps: u64,
     pub commits: u64,
+    pub dials: u64,
 }
 
 /// A frame under way
@@ -235,6 +236,7 @@ impl Net {
             next_path: 1,
             steps: 0,
             commits: 0,
+            dials: 0,
         }
     }
 
@@ -254,6 +256,30 @@ impl Net {
         let store = core::mem::take(&mut self.hosts[index].store);
         self.hosts[index] = self.host(config, store);
         self.step(index, &[]);
+    }
+
+    /// The memory is gone; the store and the paths stay, with what was saved of them. So wakes what hibernated.
+    pub fn wake(&mut self, index: usize) {
+        let config = self.hosts[index].config.clone();
+        let store = core::mem::take(&mut self.hosts[index].store);
+        let fresh = self.host(config, store);
+        let old = core::mem::replace(&mut self.hosts[index], fresh);
+        self.hosts[index].paths = old.paths;
+        self.hosts[index].next_path = old.next_path;
+        self.step(index, &[]);
+        let paths: Vec<u32> = self.hosts[index].paths.keys().copied().collect();
+        for path in paths {
+            let snapshot = &old.snapshots[&path];
+            let remote = "127.0.0.1:1";
+            self.step(
+                index,
+                &[Input::PathResumed {
+                    path,
+                    remote,
+                    snapshot,
+                }],
+            );
+        }
     }
 
     /// One step of one node, with the batch encoded and decoded as on the boundary.
@@ -359,6 +385,7 @@ impl Net {
     }
 
     fn dial(&mut self, index: usize, dial: u32, address: &str) {
+        self.hosts[index].dials += 1;
         let found = self
             .hosts
             .iter()
