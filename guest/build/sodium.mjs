@@ -102,6 +102,18 @@ const REPLACEMENTS = [
     by: "sc25519_muladd.c",
   },
   {
+    file: `${CURVE}/ed25519_ref10.c`,
+    from: "void\nsc25519_reduce(",
+    until: "int\nsc25519_is_canonical(",
+    by: "sc25519_reduce.c",
+  },
+  {
+    file: "src/libsodium/crypto_hash/sha512/cp/hash_sha512_cp.c",
+    from: "static void\nSHA512_Transform(",
+    until: "static const uint8_t PAD[128] ",
+    by: "sha512_transform.c",
+  },
+  {
     file: `${KECCAK}/keccak1600_ref.c`,
     from: "static void\nkeccakf_24_rounds(",
     until: "static void\nkeccakf_12_rounds(",

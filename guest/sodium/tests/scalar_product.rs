@@ -22,10 +22,17 @@ const ORDER: Bytes = [
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10,
 ];
 const RANDOM_SCALARS: usize = 16;
+/// The hash of every pair of [`scalars`], reduced as one number of 64 bytes, in their order.
+const REDUCED_PAIRS: &str = "ebffd1e7784e6044e796d832947ceed8f381fb379ca22e2ced2aafc82d7d10d0";
 
 fn reduced(scalar: &Bytes) -> Bytes {
+    reduced_pair(scalar, &[0; 32])
+}
+
+fn reduced_pair(low: &Bytes, high: &Bytes) -> Bytes {
     let mut wide = [0; 64];
-    wide[..32].copy_from_slice(scalar);
+    wide[..32].copy_from_slice(low);
+    wide[32..].copy_from_slice(high);
     let mut result = [0; 32];
     // SAFETY: the C function reads 64 bytes and writes 32.
     unsafe { crypto_core_ed25519_scalar_reduce(result.as_mut_ptr(), wide.as_ptr()) };
@@ -94,4 +101,22 @@ pub(crate) fn product_and_sum_are_the_same_at_once() {
             }
         }
     }
+}
+
+/// Compares the reduction with native code's.
+#[cfg_attr(test, test)]
+pub(crate) fn numbers_of_64_bytes_are_reduced_the_same_everywhere() {
+    let scalars = scalars();
+    let mut results = hash::Hasher::new();
+    for low in &scalars {
+        for high in &scalars {
+            results.update(&reduced_pair(low, high));
+        }
+    }
+    let digest: String = results
+        .finish()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    assert_eq!(digest, REDUCED_PAIRS);
 }

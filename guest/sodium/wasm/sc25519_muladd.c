@@ -1,6 +1,6 @@
 /* The product by the rule of school in limbs of 32 bits, then the reduction that hashes need anyway, in place of both at
  once written out: only signing does this, and only once. */
-void
+__attribute__((minsize)) void
 sc25519_muladd(unsigned char s[32], const unsigned char a[32],
                const unsigned char b[32], const unsigned char c[32])
 {

@@ -31,7 +31,7 @@ static const unsigned char base_bytes[4][8][2][32] = {
 static base_point base_table[4][8];
 static int        base_unpacked;
 
-static void
+__attribute__((minsize, noinline)) static void
 base_unpack(void)
 {
     ge25519_precomp *p;

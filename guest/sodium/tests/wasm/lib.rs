@@ -82,6 +82,7 @@ pub extern "C" fn refuse(index: u32) -> u32 {
 pub extern "C" fn compare_arithmetic() {
     base_multiplication::base_point_is_multiplied_like_any_other();
     scalar_product::product_and_sum_are_the_same_at_once();
+    scalar_product::numbers_of_64_bytes_are_reduced_the_same_everywhere();
     stream_cipher::every_length_is_encrypted_with_the_stream_of_the_standard();
 }
 
