@@ -3,7 +3,6 @@
 import { buildCore } from "../../guest/build/core.mjs";
 import { root } from "../../guest/build/lib/files.mjs";
 import { boundary, readModule } from "../../guest/build/lib/wasm.mjs";
-import { readJson } from "../lib/sources.mjs";
 
 /** @typedef {import("../lib/check.mjs").Check} Check */
 /** @typedef {import("../lib/check.mjs").Finding} Finding */
@@ -27,23 +26,12 @@ async function exact() {
   return { problems, note: `imports [], ${exports.length} exports` };
 }
 
-/**
- * While the core is over the bar, `.ci/limits.json` holds the size that it must not exceed; the exception goes when the
- * bar is met.
- *
- * @returns {Promise<Finding>}
- */
+/** @returns {Promise<Finding>} */
 async function size() {
   const { gzipBytes } = await buildCore();
-  const { coreGzipBytes } = readJson(".ci/limits.json");
-  const limit = coreGzipBytes ?? MAX_GZIP_BYTES;
-  const problems = [];
-  if (gzipBytes > limit) problems.push(`the core has ${gzipBytes} bytes gzipped, over ${limit}`);
-  if (coreGzipBytes !== undefined && gzipBytes <= MAX_GZIP_BYTES) {
-    problems.push("the core meets its bar: take coreGzipBytes out of .ci/limits.json");
-  }
-  const exception = limit === MAX_GZIP_BYTES ? "" : `, MISSED: an exception allows ${limit}`;
-  return { problems, note: `${gzipBytes} bytes; the bar is ${MAX_GZIP_BYTES}${exception}` };
+  const problems =
+    gzipBytes > MAX_GZIP_BYTES ? [`the core has ${gzipBytes} bytes gzipped, over ${MAX_GZIP_BYTES}`] : [];
+  return { problems, note: `${gzipBytes} bytes; the bar is ${MAX_GZIP_BYTES}` };
 }
 
 /** @type {readonly Check[]} */
