@@ -1,7 +1,7 @@
 //! The vector tests as a WebAssembly module: the same cases, through the library that the core links.
 
-#[path = "../base_multiplication.rs"]
-mod base_multiplication;
+#[path = "../arithmetic/main.rs"]
+mod arithmetic;
 #[path = "../common/mod.rs"]
 mod common;
 #[path = "../speed/operation.rs"]
@@ -10,10 +10,6 @@ mod operation;
 mod random_source;
 #[path = "../refusals.rs"]
 mod refusals;
-#[path = "../scalar_product.rs"]
-mod scalar_product;
-#[path = "../stream_cipher.rs"]
-mod stream_cipher;
 
 use std::sync::Mutex;
 
@@ -80,6 +76,8 @@ pub extern "C" fn refuse(index: u32) -> u32 {
 // SAFETY: see `input`.
 #[unsafe(no_mangle)]
 pub extern "C" fn compare_arithmetic() {
+    use arithmetic::{base_multiplication, scalar_product, stream_cipher};
+
     base_multiplication::base_point_is_multiplied_like_any_other();
     scalar_product::product_and_sum_are_the_same_at_once();
     scalar_product::numbers_of_64_bytes_are_reduced_the_same_everywhere();

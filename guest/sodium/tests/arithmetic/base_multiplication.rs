@@ -1,18 +1,16 @@
 //! The multiplication of Ed25519's base point, which WebAssembly has in another form than native code: it must give
 //! what the multiplication of any point gives, and the same bytes everywhere.
-//!
-//! It runs natively as a test, and in WebAssembly through `wasm/lib.rs`.
 
 use core::ffi::{c_int, c_uchar};
 
 use selfsame_sodium::hash;
 
+use super::scalars::{Bytes, ORDER, digest, random};
+
 unsafe extern "C" {
     fn crypto_scalarmult_ed25519_base_noclamp(q: *mut c_uchar, n: *const c_uchar) -> c_int;
     fn crypto_scalarmult_ed25519_noclamp(q: *mut c_uchar, n: *const c_uchar, p: *const c_uchar) -> c_int;
 }
-
-type Bytes = [u8; 32];
 
 /// The base point B: y is 4/5, x is even.
 const BASE: Bytes = {
@@ -20,11 +18,6 @@ const BASE: Bytes = {
     point[0] = 0x58;
     point
 };
-/// The order of B: 2^252 + 27742317777372353535851937790883648493.
-const ORDER: Bytes = [
-    0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde, 0xf9, 0xde, 0x14, 0, 0, 0,
-    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10,
-];
 const RANDOM_SCALARS: usize = 1000;
 /// The hash of every product of [`scalars`], in their order.
 const PRODUCTS: &str = "b63eaf71dfa8e79a3eba9307503fc9a360ea43660a5397a64829c31dca1c75ad";
@@ -73,13 +66,7 @@ fn scalars() -> Vec<Bytes> {
     for factor in 1..8 {
         found.extend((-9..=9).map(|offset| near_order(factor, offset)));
     }
-    let mut random = vec![0; 32 * RANDOM_SCALARS];
-    hash::Hasher::new().finish_into(&mut random);
-    found.extend(
-        random
-            .chunks_exact(32)
-            .map(|chunk| Bytes::try_from(chunk).expect("32 bytes")),
-    );
+    found.extend(random(RANDOM_SCALARS));
     for scalar in &mut found {
         scalar[31] &= 0x7f;
     }
@@ -99,10 +86,5 @@ pub(crate) fn base_point_is_multiplied_like_any_other() {
     }
     // 0 as a byte that repeats and as a small number, and seven multiples of the order.
     assert_eq!(refused, 9);
-    let digest: String = products
-        .finish()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    assert_eq!(digest, PRODUCTS);
+    assert_eq!(digest(&products), PRODUCTS);
 }

@@ -1,11 +1,11 @@
 //! What signing does with scalars, a * b + c modulo the order of the curve: WebAssembly has it in another form than native
 //! code. It must give what libsodium's multiplication and addition give one after the other.
-//!
-//! It runs natively as a test, and in WebAssembly through `wasm/lib.rs`.
 
 use core::ffi::c_uchar;
 
 use selfsame_sodium::hash;
+
+use super::scalars::{Bytes, ORDER, digest, random};
 
 unsafe extern "C" {
     fn sc25519_muladd(s: *mut c_uchar, a: *const c_uchar, b: *const c_uchar, c: *const c_uchar);
@@ -14,13 +14,6 @@ unsafe extern "C" {
     fn crypto_core_ed25519_scalar_reduce(r: *mut c_uchar, s: *const c_uchar);
 }
 
-type Bytes = [u8; 32];
-
-/// The order: 2^252 + 27742317777372353535851937790883648493.
-const ORDER: Bytes = [
-    0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde, 0xf9, 0xde, 0x14, 0, 0, 0,
-    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10,
-];
 const RANDOM_SCALARS: usize = 16;
 /// The hash of every pair of [`scalars`], reduced as one number of 64 bytes, in their order.
 const REDUCED_PAIRS: &str = "ebffd1e7784e6044e796d832947ceed8f381fb379ca22e2ced2aafc82d7d10d0";
@@ -74,13 +67,7 @@ fn scalars() -> Vec<Bytes> {
         neighbour[0] = last;
         found.push(neighbour);
     }
-    let mut random = vec![0; 32 * RANDOM_SCALARS];
-    hash::Hasher::new().finish_into(&mut random);
-    found.extend(
-        random
-            .chunks_exact(32)
-            .map(|chunk| Bytes::try_from(chunk).expect("32 bytes")),
-    );
+    found.extend(random(RANDOM_SCALARS));
     found
 }
 
@@ -113,10 +100,5 @@ pub(crate) fn numbers_of_64_bytes_are_reduced_the_same_everywhere() {
             results.update(&reduced_pair(low, high));
         }
     }
-    let digest: String = results
-        .finish()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    assert_eq!(digest, REDUCED_PAIRS);
+    assert_eq!(digest(&results), REDUCED_PAIRS);
 }

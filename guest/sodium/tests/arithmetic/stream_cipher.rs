@@ -1,6 +1,4 @@
 //! ChaCha20, which WebAssembly computes with a function of ours: every length must give what RFC 8439 says.
-//!
-//! It runs natively as a test, and in WebAssembly through `wasm/lib.rs`.
 
 use selfsame_sodium::aead::{self, Key};
 

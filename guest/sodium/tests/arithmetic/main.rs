@@ -1,0 +1,8 @@
+//! What functions of ours compute in WebAssembly in place of libsodium's: the same as theirs.
+//!
+//! It runs natively as a test, and in WebAssembly through `wasm/lib.rs`.
+
+pub(crate) mod base_multiplication;
+pub(crate) mod scalar_product;
+mod scalars;
+pub(crate) mod stream_cipher;
