@@ -1,8 +1,7 @@
 //! Answers as JSON: the form in which the command line prints them.
 
-use selfsame_codec::Code;
-use selfsame_codec::Role;
 use selfsame_codec::reply::{Node, Provider, Status};
+use selfsame_codec::{Code, Role};
 use serde_json::{Map, Value, json};
 
 use crate::keys::PeerId;

@@ -1,20 +1,19 @@
 //! The compiled core that the command keeps: used when it is there, and never a reason to fail.
 
+#[path = "common/command.rs"]
+mod command;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
 use selfsame_host::Seed;
 
 /// Shows the id of the seed in `folder/data`, with a cache.
 fn id(folder: &Path, cache: &Path) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_selfsame"))
+    let output = command::selfsame(folder)
         .args(["id", "show", "--network", "t", "--data", "data"])
-        .current_dir(folder)
-        .stdin(Stdio::null())
         .env("SELFSAME_CACHE", cache)
-        .env_remove("SELFSAME_LOG")
         .output()
         .expect("the program runs");
     let error = String::from_utf8_lossy(&output.stderr);

@@ -1,30 +1,22 @@
 //! The command line: what it prints, and how it ends.
 
+#[path = "common/command.rs"]
+mod command;
+
 use core::time::Duration;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Output, Stdio};
 use std::thread;
 
 use serde_json::Value;
 
 const NO_ID: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-fn selfsame(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_selfsame"));
-    command
-        .args(arguments)
-        .stdin(Stdio::null())
-        .env("SELFSAME_CACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"))
-        .env_remove("SELFSAME_LOG")
-        .env_remove("SELFSAME_DATA");
-    command
-}
-
 fn run(folder: &Path, arguments: &[&str]) -> Output {
-    selfsame(arguments)
-        .current_dir(folder)
+    command::selfsame(folder)
+        .args(arguments)
         .output()
         .expect("the program runs")
 }
@@ -249,9 +241,9 @@ struct Running {
 
 impl Running {
     fn start(folder: &Path, arguments: &[&str]) -> Self {
-        let mut child = selfsame(arguments)
+        let mut child = command::selfsame(folder)
+            .args(arguments)
             .args(["--json", "--end-with-input"])
-            .current_dir(folder)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -1,6 +1,9 @@
 //! Whoever reads the output may close it at any moment, as `head` does: a command ends there, quietly and in order.
 #![cfg(unix)]
 
+#[path = "common/command.rs"]
+mod command;
+
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, Read as _, pipe};
 use std::path::Path;
@@ -9,14 +12,8 @@ use std::process::{Child, Command, Output, Stdio};
 const NO_ID: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 fn selfsame(folder: &Path, line: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_selfsame"));
-    command
-        .args(line.split(' '))
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .env("SELFSAME_CACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"))
-        .env_remove("SELFSAME_LOG")
-        .env_remove("SELFSAME_DATA");
+    let mut command = command::selfsame(folder);
+    command.args(line.split(' '));
     command
 }
 
