@@ -94,6 +94,26 @@ describe("golden vectors of the boundary", () => {
     }
   });
 
+  test("an integer that has no encoding is refused", () => {
+    for (const value of [-1, -1n, 0.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53, 2n ** 64n]) {
+      assert.throws(() => new CborEncoder().uint(value), isMalformed, String(value));
+    }
+  });
+
+  test("a text larger than the buffer starts with keeps what stood before it", () => {
+    for (const length of [23, 24, 247, 255, 256, 65_535, 65_536]) {
+      const text = "x".repeat(length);
+      const decoder = new CborDecoder(
+        new CborEncoder().array(3).text("before").text(text).bool(true).finish(),
+      );
+      decoder.arrayOf(3);
+      assert.equal(decoder.text(6), "before");
+      assert.equal(decoder.text(length), text);
+      assert.equal(decoder.bool(), true);
+      decoder.finish();
+    }
+  });
+
   test("the table of errors is the same", () => {
     const mirrored = codeNames.map((name) => [
       codeNumber(name),

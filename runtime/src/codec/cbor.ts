@@ -1,4 +1,4 @@
-import { fromUtf8, malformed, Reader, utf8, Writer } from "./field.ts";
+import { fromUtf8, malformed, Reader, utf8 } from "./field.ts";
 
 // Deterministic CBOR (RFC 8949, section 4.2.1): unsigned integers, byte strings, text, arrays, maps, booleans and
 // null, of definite length and in their shortest form. Every other encoding is refused: a value has exactly one.
@@ -8,42 +8,50 @@ const BYTES = 2;
 const TEXT = 3;
 const ARRAY = 4;
 const MAP = 5;
+const SIMPLE = 7;
 const FALSE = 0xf4;
 const TRUE = 0xf5;
 const NULL = 0xf6;
+/** The bits of a first byte that hold a value below 24, or how long the value is that follows. */
+const SMALL = 0x1f;
+const FIRST_LONG = 24;
+const END_OF_64_BITS = 2n ** 64n;
+
+/** The buffer grows in powers of two from this size: a small message. */
+const FIRST_CAPACITY = 256;
+/** Longest head: the first byte and an integer of 64 bits. */
+const MAX_HEAD = 9;
 
 /** Appends values to a buffer. */
 export class CborEncoder {
-  readonly #writer: Writer = new Writer();
+  #bytes: Uint8Array<ArrayBuffer> = new Uint8Array(FIRST_CAPACITY);
+  #length = 0;
 
-  /** Appends an unsigned integer. */
+  /** Appends an unsigned integer; beyond 2^53 - 1 it has to be a `bigint`. */
   uint(value: number | bigint): this {
-    return this.#head(UINT, BigInt(value));
+    const isWhole = typeof value === "bigint" || Number.isSafeInteger(value);
+    if (!isWhole || value < 0 || value >= END_OF_64_BITS) throw malformed("an integer outside 64 bits");
+    return this.#head(UINT, value);
   }
 
   /** Appends a byte string. */
   bytes(value: Uint8Array): this {
-    this.#head(BYTES, BigInt(value.length));
-    this.#writer.raw(value);
-    return this;
+    return this.#string(BYTES, value);
   }
 
   /** Appends a text string. */
   text(value: string): this {
-    const encoded = utf8(value);
-    this.#head(TEXT, BigInt(encoded.length));
-    this.#writer.raw(encoded);
-    return this;
+    return this.#string(TEXT, utf8(value));
   }
 
   /** Appends the head of an array; `length` values follow. */
   array(length: number): this {
-    return this.#head(ARRAY, BigInt(length));
+    return this.#head(ARRAY, length);
   }
 
   /** Appends the head of a map; `length` pairs follow, in the order of their encoded keys. */
   map(length: number): this {
-    return this.#head(MAP, BigInt(length));
+    return this.#head(MAP, length);
   }
 
   /** Appends an array of texts. */
@@ -55,32 +63,53 @@ export class CborEncoder {
 
   /** Appends a boolean. */
   bool(value: boolean): this {
-    this.#writer.u8(value ? TRUE : FALSE);
-    return this;
+    return this.#head(SIMPLE, value ? TRUE & SMALL : FALSE & SMALL);
   }
 
   /** Appends null. */
   null(): this {
-    this.#writer.u8(NULL);
-    return this;
+    return this.#head(SIMPLE, NULL & SMALL);
   }
 
   /** What was encoded, as bytes of their own. */
   finish(): Uint8Array<ArrayBuffer> {
-    return this.#writer.copy();
+    return this.#bytes.slice(0, this.#length);
   }
 
-  #head(major: number, value: bigint): this {
-    const writer = this.#writer;
-    const top = major << 5;
-    const small = Number(value);
-    if (value < 0n || value >= 2n ** 64n) throw malformed("an integer outside 64 bits");
-    if (value < 24n) writer.u8(top | small);
-    else if (value < 2n ** 8n) writer.u8(top | 24).u8(small);
-    else if (value < 2n ** 16n) writer.u8(top | 25).u16(((small & 0xff) << 8) | (small >> 8));
-    else if (value < 2n ** 32n) writer.u8(top | 26).raw(bigEndian(value, 4));
-    else writer.u8(top | 27).raw(bigEndian(value, 8));
+  #string(major: number, value: Uint8Array): this {
+    this.#head(major, value.length);
+    this.#reserve(value.length);
+    this.#bytes.set(value, this.#length);
+    this.#length += value.length;
     return this;
+  }
+
+  #head(major: number, value: number | bigint): this {
+    this.#reserve(MAX_HEAD);
+    const bytes = this.#bytes;
+    const top = major << 5;
+    if (value < FIRST_LONG) {
+      bytes[this.#length++] = top | Number(value);
+      return this;
+    }
+    const log = value < 2 ** 8 ? 0 : value < 2 ** 16 ? 1 : value < 2 ** 32 ? 2 : 3;
+    const width = 1 << log;
+    bytes[this.#length] = top | (FIRST_LONG + log);
+    let rest = BigInt(value);
+    for (let at = this.#length + width; at > this.#length; at--) {
+      bytes[at] = Number(rest & 0xffn);
+      rest >>= 8n;
+    }
+    this.#length += 1 + width;
+    return this;
+  }
+
+  #reserve(length: number): void {
+    const needed = this.#length + length;
+    if (needed <= this.#bytes.length) return;
+    const grown = new Uint8Array(2 ** Math.ceil(Math.log2(needed)));
+    grown.set(this.#bytes);
+    this.#bytes = grown;
   }
 }
 
@@ -172,20 +201,14 @@ export class CborDecoder {
   #head(major: number): bigint {
     const first = this.#reader.u8();
     if (first >> 5 !== major) throw malformed("a value of another type");
-    const info = first & 0x1f;
-    if (info < 24) return BigInt(info);
-    if (info > 27) throw malformed("an indefinite length");
-    const width = 1 << (info - 24);
+    const info = first & SMALL;
+    if (info < FIRST_LONG) return BigInt(info);
+    if (info > FIRST_LONG + 3) throw malformed("an indefinite length");
+    const width = 1 << (info - FIRST_LONG);
     let value = 0n;
     for (const byte of this.#reader.take(width)) value = (value << 8n) | BigInt(byte);
-    const least = width === 1 ? 24n : 1n << BigInt(width * 4);
+    const least = width === 1 ? BigInt(FIRST_LONG) : 1n << BigInt(width * 4);
     if (value < least) throw malformed("an integer in a longer form");
     return value;
   }
-}
-
-function bigEndian(value: bigint, width: 4 | 8): Uint8Array {
-  const bytes = new Uint8Array(8);
-  new DataView(bytes.buffer).setBigUint64(0, value);
-  return bytes.subarray(8 - width);
 }

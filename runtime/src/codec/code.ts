@@ -155,12 +155,11 @@ export type CodeName =
   | "HandlerFailed"
   | "Deadline";
 
-const names: ReadonlyMap<number, CodeName> = /* @__PURE__ */ new Map(
-  (Object.keys(table) as (keyof typeof table)[]).map((name) => [table[name][0], name]),
-);
-
 /** Every name of the table, in the order of the codes. */
-export const codeNames: readonly CodeName[] = /* @__PURE__ */ [...names.values()];
+export const codeNames: readonly CodeName[] = /* @__PURE__ */ Object.keys(table) as CodeName[];
+
+// Made for the first error: a start that goes well does not wait for it.
+let names: ReadonlyMap<number, CodeName> | undefined;
 
 /** The number of a code. */
 export function codeNumber(name: CodeName): number {
@@ -174,6 +173,7 @@ export function codeText(name: CodeName): string {
 
 /** The name of a code, if this version knows it. */
 export function codeName(code: number): CodeName | undefined {
+  names ??= new Map(codeNames.map((name) => [codeNumber(name), name]));
   return names.get(code);
 }
 
