@@ -1,6 +1,8 @@
 //! Who a node is: the network it belongs to, its key in that network, and the id that both give it.
 
-use selfsame_sodium::hash::Hasher;
+use alloc::vec::Vec;
+
+use selfsame_sodium::hash::derive_key;
 use selfsame_sodium::sign::{SigningKey, verify};
 use zeroize::{Zeroize, Zeroizing};
 
@@ -36,12 +38,14 @@ pub struct Signature(pub [u8; 64]);
 /// Hashes `parts`, each after its length, under the label of their purpose.
 #[must_use]
 pub fn labelled_hash(label: &'static str, parts: &[&[u8]]) -> [u8; 32] {
-    let mut hasher = Hasher::new_derive_key(label);
+    let len = parts.iter().map(|part| size_of::<u64>() + part.len()).sum();
+    // One of the parts may be a seed.
+    let mut material = Zeroizing::new(Vec::with_capacity(len));
     for part in parts {
-        hasher.update(&(part.len() as u64).to_le_bytes());
-        hasher.update(part);
+        material.extend_from_slice(&(part.len() as u64).to_le_bytes());
+        material.extend_from_slice(part);
     }
-    hasher.finish()
+    derive_key(label, &material)
 }
 
 impl NetworkId {

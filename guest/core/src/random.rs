@@ -1,6 +1,6 @@
 //! Random bytes out of the entropy that the host gives.
 
-use selfsame_sodium::hash::Hasher;
+use selfsame_sodium::hash::derive_key;
 use zeroize::Zeroizing;
 
 const NEXT_KEY: &str = "selfsame/1 random next key";
@@ -28,10 +28,10 @@ impl Random {
 
     /// Mixes in fresh entropy.
     pub fn reseed(&mut self, entropy: &[u8; 32]) {
-        let mut hasher = Hasher::new_derive_key(NEXT_KEY);
-        hasher.update(&self.key[..]);
-        hasher.update(entropy);
-        self.key = Zeroizing::new(hasher.finish());
+        let mut material = Zeroizing::new([0; 64]);
+        material[..32].copy_from_slice(&self.key[..]);
+        material[32..].copy_from_slice(entropy);
+        self.key = Zeroizing::new(derive_key(NEXT_KEY, &material[..]));
         self.draws = 0;
     }
 
@@ -41,15 +41,19 @@ impl Random {
         self.draws >= DRAWS_BEFORE_RESEED
     }
 
+    /// Draws 32 bytes.
+    fn draw(&mut self) -> Zeroizing<[u8; 32]> {
+        let drawn = Zeroizing::new(derive_key(OUTPUT, &self.key[..]));
+        self.key = Zeroizing::new(derive_key(NEXT_KEY, &self.key[..]));
+        self.draws = self.draws.saturating_add(1);
+        drawn
+    }
+
     /// Fills `out`.
     pub fn fill(&mut self, out: &mut [u8]) {
-        let mut hasher = Hasher::new_derive_key(OUTPUT);
-        hasher.update(&self.key[..]);
-        hasher.finish_into(out);
-        let mut next = Hasher::new_derive_key(NEXT_KEY);
-        next.update(&self.key[..]);
-        self.key = Zeroizing::new(next.finish());
-        self.draws = self.draws.saturating_add(1);
+        for chunk in out.chunks_mut(32) {
+            chunk.copy_from_slice(&self.draw()[..chunk.len()]);
+        }
     }
 
     /// Draws `N` bytes that are wiped when dropped.

@@ -4,6 +4,8 @@ use core::fmt;
 
 use zeroize::Zeroize;
 
+use crate::memory::wipe;
+
 /// Length of a hash, of a key and of a derived key.
 pub const HASH_BYTES: usize = 32;
 
@@ -19,7 +21,18 @@ pub fn keyed(key: &[u8; HASH_BYTES], data: &[u8]) -> [u8; HASH_BYTES] {
 
 /// A key derived from secret `material` for the one purpose that `context` names.
 pub fn derive_key(context: &'static str, material: &[u8]) -> [u8; HASH_BYTES] {
-    blake3::derive_key(context, material)
+    let key = blake3::derive_key(context, material);
+    wipe_stack();
+    key
+}
+
+/// More than what hashing one chunk leaves on the stack.
+const STACK_BYTES: usize = 1024;
+
+/// Wipes what the last call left below this function's caller.
+#[inline(never)]
+fn wipe_stack() {
+    wipe(&mut [0; STACK_BYTES]);
 }
 
 /// A hash computed piece by piece; wiped when dropped if it holds a secret.
@@ -72,6 +85,12 @@ impl Hasher {
             hash.zeroize();
             return;
         }
+        self.extend_into(output);
+    }
+
+    // Engines compile a function when it is first called, and few hashes are longer than others.
+    #[inline(never)]
+    fn extend_into(&self, output: &mut [u8]) {
         let mut reader = self.state.finalize_xof();
         reader.fill(output);
         if self.secret {
