@@ -75,6 +75,7 @@ impl<'a> Encoder<'a> {
         self
     }
 
+    #[inline(never)]
     fn head(&mut self, major: u8, value: u64) -> &mut Self {
         let major = major << 5;
         if value < 24 {
@@ -96,6 +97,8 @@ impl<'a> Encoder<'a> {
 }
 
 /// Reads values; every length is checked against the bytes that are there before anything is done with it
+// The reads are called and not inlined: a configuration and a record make dozens of them, and an engine compiles a
+// function before it runs it for the first time.
 #[derive(Clone, Debug)]
 pub struct Decoder<'a> {
     reader: Reader<'a>,
@@ -131,6 +134,7 @@ impl<'a> Decoder<'a> {
     ///
     /// # Errors
     /// [`Malformed`] when the next value is none or longer.
+    #[inline(never)]
     pub fn bytes(&mut self, max: usize) -> Result<&'a [u8], Malformed> {
         let len = self.length(BYTES, max)?;
         self.reader.take(len)
@@ -148,6 +152,7 @@ impl<'a> Decoder<'a> {
     ///
     /// # Errors
     /// [`Malformed`] when the next value is none, longer, or not UTF-8.
+    #[inline(never)]
     pub fn text(&mut self, max: usize) -> Result<&'a str, Malformed> {
         let len = self.length(TEXT, max)?;
         core::str::from_utf8(self.reader.take(len)?).map_err(|_| Malformed)
@@ -221,6 +226,7 @@ impl<'a> Decoder<'a> {
         if len <= max { Ok(len) } else { Err(Malformed) }
     }
 
+    #[inline(never)]
     fn head(&mut self, major: u8) -> Result<u64, Malformed> {
         let first: u8 = self.reader.field()?;
         if first >> 5 != major {

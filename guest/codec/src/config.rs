@@ -88,33 +88,43 @@ impl Config {
         if decoder.uint()? != 1 {
             return Err(Malformed);
         }
-        let config = Self {
+        // Empty first and filled then: what ends the reading early has one value to drop, not each its own.
+        let mut config = Self {
             seed: decoder.fixed()?,
             entropy: decoder.fixed()?,
-            network: decoder.text(MAX_URL)?.into(),
-            role: if decoder.uint_max(1)? == 1 {
-                Role::Member
-            } else {
-                Role::Leaf
-            },
-            addresses: decode_list(&mut decoder)?,
-            bootstraps: decode_list(&mut decoder)?,
-            dials: decode_list(&mut decoder)?,
-            allow_private: decoder.bool()?,
-            trust_on_first_use: decoder.bool()?,
-            idle_ms: decoder.uint()?,
-            domain: decoder.text(MAX_URL)?.into(),
+            network: String::new(),
+            role: Role::Leaf,
+            addresses: Vec::new(),
+            bootstraps: Vec::new(),
+            dials: Vec::new(),
+            allow_private: false,
+            trust_on_first_use: false,
+            idle_ms: 0,
+            domain: String::new(),
         };
+        config.network.push_str(decoder.text(MAX_URL)?);
+        if decoder.uint_max(1)? == 1 {
+            config.role = Role::Member;
+        }
+        for list in [&mut config.addresses, &mut config.bootstraps, &mut config.dials] {
+            decode_list(&mut decoder, list)?;
+        }
+        config.allow_private = decoder.bool()?;
+        config.trust_on_first_use = decoder.bool()?;
+        config.idle_ms = decoder.uint()?;
+        config.domain.push_str(decoder.text(MAX_URL)?);
         decoder.finish()?;
         Ok(config)
     }
 }
 
-fn decode_list(decoder: &mut Decoder<'_>) -> Result<Vec<String>, Malformed> {
-    let len = decoder.array(MAX_LIST)?;
-    (0..len)
-        .map(|_| decoder.text(MAX_URL).map(String::from))
-        .collect()
+// Not inlined three times.
+#[inline(never)]
+fn decode_list(decoder: &mut Decoder<'_>, list: &mut Vec<String>) -> Result<(), Malformed> {
+    for _ in 0..decoder.array(MAX_LIST)? {
+        list.push(decoder.text(MAX_URL)?.into());
+    }
+    Ok(())
 }
 
 /// Says nothing of the secrets

@@ -98,7 +98,7 @@ macro_rules! integer_fields {
             }
 
             fn write(&self, out: &mut Vec<u8>) {
-                out.extend_from_slice(&self.to_le_bytes());
+                append(out, &self.to_le_bytes());
             }
         }
     )*};
@@ -112,7 +112,7 @@ impl<'a, const N: usize> Field<'a> for [u8; N] {
     }
 
     fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self);
+        append(out, self);
     }
 }
 
@@ -124,7 +124,7 @@ impl<'a> Field<'a> for &'a [u8] {
 
     fn write(&self, out: &mut Vec<u8>) {
         write_len(self.len(), out);
-        out.extend_from_slice(self);
+        append(out, self);
     }
 }
 
@@ -156,5 +156,11 @@ impl<'a> Field<'a> for bool {
 /// Appends a length as `u32`.
 pub(crate) fn write_len(len: usize, out: &mut Vec<u8>) {
     let len = u32::try_from(len).expect("a field is shorter than 4 GiB");
-    out.extend_from_slice(&len.to_le_bytes());
+    append(out, &len.to_le_bytes());
+}
+
+// Called and not inlined: there are some hundred calls of it, and each would bring its own way to grow the buffer.
+#[inline(never)]
+fn append(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend_from_slice(bytes);
 }

@@ -24,7 +24,7 @@ mod timers;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use selfsame_codec::{BatchReader, Code, Config, EventKind, Input, Output, Reader};
+use selfsame_codec::{BatchReader, Code, Config, EventKind, Input, Item, Output, Reader};
 
 use crate::identity::{Identity, NetworkId, PeerId};
 use crate::map::Map;
@@ -160,10 +160,7 @@ impl Node {
                 self.advance(now_ms);
                 self.take_items(items);
             }
-            Err(code) => self.out.push(&Output::Refused {
-                input: WHOLE_BATCH,
-                code: code.as_u16(),
-            }),
+            Err(code) => self.refuse(WHOLE_BATCH, code),
         }
         self.settle();
         let at_ms = self.next_wake_ms();
@@ -182,21 +179,27 @@ impl Node {
 
     fn take_items(&mut self, items: BatchReader<'_>) {
         for (position, item) in items.enumerate() {
-            let taken = Input::decode(item)
-                .map_err(|_| Code::BadInput)
-                .and_then(|input| self.take(input));
-            if let Err(code) = taken {
+            if let Err(code) = self.take_item(item) {
                 let input = u32::try_from(position).unwrap_or(WHOLE_BATCH);
-                self.out.push(&Output::Refused {
-                    input,
-                    code: code.as_u16(),
-                });
+                self.refuse(input, code);
             }
         }
     }
 
     // Engines compile a function when it is first called: what the first step does not need stays out of it.
     #[inline(never)]
+    fn take_item(&mut self, item: Item<'_>) -> Result<(), Code> {
+        self.take(Input::decode(item).map_err(|_| Code::BadInput)?)
+    }
+
+    #[inline(never)]
+    fn refuse(&mut self, input: u32, code: Code) {
+        self.out.push(&Output::Refused {
+            input,
+            code: code.as_u16(),
+        });
+    }
+
     fn take(&mut self, input: Input<'_>) -> Result<(), Code> {
         match input {
             Input::Received { path, frame } => self.received(path, frame),

@@ -16,24 +16,29 @@ impl Node {
     /// Gives the host a snapshot of each hibernating path whose keys or counters have changed.
     pub(super) fn save_paths(&mut self) {
         for number in core::mem::take(&mut self.paths.unsaved) {
-            let Some(path) = self.paths.table.get_mut(&number) else {
-                continue;
-            };
-            path.unsaved = false;
-            let mut snapshot = Vec::new();
-            // The newest sessions are those in use; a path carries more than one only while they change.
-            for index in path.connections.iter().rev() {
-                let before = snapshot.len();
-                if let Some(connection) = self.connections.get(index) {
-                    index.write(&mut snapshot);
-                    connection.save(&mut snapshot);
-                }
-                if snapshot.len() > MAX_SNAPSHOT {
-                    snapshot.truncate(before);
-                }
-            }
-            self.out.push_snapshot(number, &snapshot);
+            self.save_path(number);
         }
+    }
+
+    #[inline(never)]
+    fn save_path(&mut self, number: u32) {
+        let Some(path) = self.paths.table.get_mut(&number) else {
+            return;
+        };
+        path.unsaved = false;
+        let mut snapshot = Vec::new();
+        // The newest sessions are those in use; a path carries more than one only while they change.
+        for index in path.connections.iter().rev() {
+            let before = snapshot.len();
+            if let Some(connection) = self.connections.get(index) {
+                index.write(&mut snapshot);
+                connection.save(&mut snapshot);
+            }
+            if snapshot.len() > MAX_SNAPSHOT {
+                snapshot.truncate(before);
+            }
+        }
+        self.out.push_snapshot(number, &snapshot);
     }
 
     /// A path is back with what was saved of it.

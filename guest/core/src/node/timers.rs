@@ -49,14 +49,20 @@ impl Timers {
 impl Node {
     pub(super) fn run_timers(&mut self) {
         while let Some((at_ms, timer)) = self.timers.pop_due(self.now_ms) {
-            match timer {
-                Timer::RingRequest(call) => self.ring_request_timed_out(call),
-                Timer::Attempt(attempt) => self.attempt_timed_out(attempt, at_ms),
-                Timer::HalfOpen(index) => self.half_open_timed_out(index),
-                Timer::Liveness(index) => self.check_liveness(index),
-                Timer::Path(path) => self.path_timed_out(path),
-                Timer::Bootstrap => self.retry_bootstraps(),
-            }
+            self.run_timer(at_ms, timer);
+        }
+    }
+
+    // Engines compile a function when it is first called: a start needs none of this.
+    #[inline(never)]
+    fn run_timer(&mut self, at_ms: u64, timer: Timer) {
+        match timer {
+            Timer::RingRequest(call) => self.ring_request_timed_out(call),
+            Timer::Attempt(attempt) => self.attempt_timed_out(attempt, at_ms),
+            Timer::HalfOpen(index) => self.half_open_timed_out(index),
+            Timer::Liveness(index) => self.check_liveness(index),
+            Timer::Path(path) => self.path_timed_out(path),
+            Timer::Bootstrap => self.retry_bootstraps(),
         }
     }
 }

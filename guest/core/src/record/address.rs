@@ -54,11 +54,12 @@ pub fn addresses_allowed(addresses: &[String], allow_private: bool) -> Result<()
 
 /// The scheme of a URL.
 pub(crate) fn scheme_of(address: &str) -> Option<&'static str> {
-    let is_its = |scheme: &&&str| {
-        let rest = address.strip_prefix(**scheme);
-        rest.is_some_and(|rest| rest.starts_with("://"))
+    let is_its = |scheme: &&str| {
+        address
+            .strip_prefix(*scheme)
+            .is_some_and(|rest| rest.starts_with("://"))
     };
-    SCHEMES.iter().find(is_its).copied()
+    SCHEMES.into_iter().find(is_its)
 }
 
 /// Whether a URL leads inside; `None` when it is none.
@@ -120,11 +121,14 @@ fn is_private_host(host: &[u8]) -> Option<bool> {
         host.strip_suffix(*name)
             .is_some_and(|rest| rest.is_empty() || rest.ends_with(b"."))
     };
-    Some(!host.contains(&b'.') || INSIDE_NAMES.iter().any(inside))
+    let is_one_label = last.len() == host.len();
+    Some(is_one_label || INSIDE_NAMES.iter().any(inside))
 }
 
 /// Reads an IPv4 address as the URL standard does: one to four decimal, octal or hexadecimal numbers, the last of
 /// which fills the bytes that are left.
+// This and what reads IPv6 is not inlined: engines compile a function when it is first called, and most hosts are names.
+#[inline(never)]
 fn read_v4(host: &[u8]) -> Option<u32> {
     let count = host.split(|byte| *byte == b'.').count();
     if count > 4 {
@@ -149,6 +153,7 @@ fn read_v4(host: &[u8]) -> Option<u32> {
 }
 
 /// Reads an IPv6 address (RFC 4291, section 2.2), without a zone.
+#[inline(never)]
 fn read_v6(text: &[u8]) -> Option<[u16; 8]> {
     let mut groups = [0; 8];
     let mut count = 0;
@@ -221,6 +226,7 @@ fn is_private_v4(address: u32) -> bool {
     }
 }
 
+#[inline(never)]
 fn is_private_v6(address: &[u16; 8]) -> bool {
     let [a, b, c, d, e, f, g, h] = *address;
     let v4 = |high: u16, low: u16| is_private_v4(u32::from(high) << 16 | u32::from(low));
