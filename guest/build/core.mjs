@@ -37,8 +37,10 @@ const CRATES = ["codec", "core", "pairing", "sodium", "wasm"];
 
 /**
  * The features that Rust 1.95 and the C compiler use, since the optimiser may use no other; then what makes the module fast
- * and small when it is compressed. A large function with one caller stays out of it, so that engines compile it when it
- * is needed. No access to memory promises an alignment, which no engine uses.
+ * and small. A large function with one caller stays out of it, so that engines compile it when it is needed. The lowest
+ * kilobyte of the memory is the end of the stack: a stack that reaches it traps there and not a little later, so offsets may
+ * be folded into accesses; that happens in the second pass, over the code of the first. No access promises an alignment,
+ * which no engine uses.
  */
 const OPTIMISER_FLAGS = [
   "--enable-bulk-memory",
@@ -48,8 +50,10 @@ const OPTIMISER_FLAGS = [
   "--enable-reference-types",
   "--enable-sign-ext",
   "--enable-simd",
-  "--one-caller-inline-max-function-size=200",
-  "-O3",
+  "--one-caller-inline-max-function-size=20",
+  "--low-memory-unused",
+  "-Oz",
+  "-Oz",
   "--dealign",
   "--strip-debug",
   "--strip-producers",
