@@ -1,9 +1,10 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import os from "node:os";
 import path from "node:path";
+import { promisify } from "node:util";
 
 import { bundle } from "./bundle.ts";
 import { cpuTime, spent } from "./cpu.ts";
@@ -12,8 +13,11 @@ import { Problem } from "./problem.ts";
 
 /** The package has no types; it exports the path of its binary. */
 const { default: binary } = createRequire(import.meta.url)("workerd") as { readonly default: string };
+const COMPILED_CONFIG = "config.bin";
 /** The newest date that the pinned workerd knows. */
 const COMPATIBILITY_DATE = "2026-11-02";
+/** Longest configuration with the modules in it: a Worker of the largest size that Cloudflare takes. */
+const MAX_CONFIG = 10 * 1024 * 1024;
 /** How long a process may take to listen. */
 const START_MS = 20_000;
 
@@ -43,13 +47,18 @@ const config :Workerd.Config = (
   sockets = [ (name = "http", address = "127.0.0.1:0", http = (), service = "main") ]
 );
 `;
-    await writeFile(path.join(folder, "config.capnp"), config);
+    const text = path.join(folder, "config.capnp");
+    await writeFile(text, config);
+    // As wrangler and miniflare hand it over, so that workerd's start is that of the Worker and not of a compiler.
+    const options = { encoding: "buffer", maxBuffer: MAX_CONFIG } as const;
+    const compiled = await promisify(execFile)(binary, ["compile", "--config-only", text], options);
+    await writeFile(path.join(folder, COMPILED_CONFIG), compiled.stdout);
     return new WorkerFiles(folder);
   }
 
-  /** The configuration. */
+  /** The configuration, in the encoding that workerd needs not compile. */
   get config(): string {
-    return path.join(this.#folder, "config.capnp");
+    return path.join(this.#folder, COMPILED_CONFIG);
   }
 
   /** Removes the files. */
@@ -70,7 +79,7 @@ export class Workerd implements AsyncDisposable {
 
   /** Starts workerd and returns when it listens. */
   static async start(files: WorkerFiles): Promise<Workerd> {
-    const args = ["serve", files.config, "--control-fd=3"];
+    const args = ["serve", "--binary", files.config, "--control-fd=3"];
     const child = spawn(binary, args, { stdio: ["ignore", "inherit", "inherit", "pipe"] });
     const control = child.stdio[3];
     if (control === null || control === undefined) throw new Problem("workerd has no control channel");
