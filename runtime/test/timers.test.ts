@@ -50,16 +50,39 @@ describe("the wake-up of a Durable Object", () => {
     assert.deepEqual(alarms, []);
   });
 
-  test("sooner becomes an alarm when the work ends, and no timer stays to pin the object", (t) => {
+  test("sooner becomes an alarm a second after the work ended, and no timer stays to pin the object", (t) => {
     clock(t);
     const { timer, alarms, woken, activity } = make();
     const done = activity.begin();
     timer.schedule(NOW + 2_000);
-    assert.deepEqual(alarms, []);
     done();
+    t.mock.timers.tick(999);
+    assert.deepEqual(alarms, []);
+    t.mock.timers.tick(1);
     assert.deepEqual(alarms, [2_000]);
     t.mock.timers.tick(60_000);
     assert.equal(woken(), 0);
+  });
+
+  test("an answer within that second saves the alarm", (t) => {
+    clock(t);
+    const { timer, alarms, activity } = make();
+    const done = activity.begin();
+    timer.schedule(NOW + 3_000);
+    done();
+    t.mock.timers.tick(20);
+    timer.schedule(NOW + 75_000);
+    t.mock.timers.tick(60_000);
+    assert.deepEqual(alarms, [75_000]);
+  });
+
+  test("less than a second ahead is a timer, even when nothing goes on", (t) => {
+    clock(t);
+    const { timer, alarms, woken } = make();
+    timer.schedule(NOW + 1_000);
+    t.mock.timers.tick(1_000);
+    assert.equal(woken(), 1);
+    assert.deepEqual(alarms, []);
   });
 
   test("an alarm is set only when it is earlier than the one that is set", (t) => {

@@ -3,6 +3,11 @@ import type { Activity } from "../transports/protocol.ts";
 
 /** Sooner wake-ups use a timer while work goes on: an alarm is a row written and a request billed. */
 const LEAST_ALARM_MS = 10_000;
+/**
+ * When work ends with such a wake-up ahead, it is mostly the deadline of a request whose answer is under way: a timer
+ * waits for it that long before the alarm is set.
+ */
+const GRACE_MS = 1_000;
 /** An alarm in the past fires at once and again; this keeps a clock that stands still from making it spin. */
 const LEAST_AHEAD_MS = 50;
 
@@ -13,7 +18,7 @@ export interface AlarmStorage {
 
 /**
  * Wakes a Durable Object without keeping it awake. Ten seconds or more ahead: the alarm. Sooner: a timer, but only
- * while something goes on anyway, since a pending timer pins the object in memory; else the alarm.
+ * while something goes on anyway and a moment longer, since a pending timer pins the object in memory; else the alarm.
  */
 export class AlarmTimer implements WakeTimer {
   readonly #storage: AlarmStorage;
@@ -72,13 +77,19 @@ export class AlarmTimer implements WakeTimer {
     const due_ms = Math.min(this.#due_ms, this.#retry_ms);
     if (due_ms === Number.POSITIVE_INFINITY) return;
     const ahead_ms = Math.max(due_ms - Date.now(), 0);
-    if (ahead_ms < LEAST_ALARM_MS && !this.#activity.isIdle) {
-      this.#timer = setTimeout(() => {
-        this.#timer = undefined;
-        this.#wake();
-      }, ahead_ms);
-      return;
-    }
+    if (ahead_ms >= LEAST_ALARM_MS) this.#setAlarm(due_ms);
+    else if (ahead_ms <= GRACE_MS || !this.#activity.isIdle) this.#after(ahead_ms, this.#wake);
+    else this.#after(GRACE_MS, () => this.#setAlarm(due_ms));
+  }
+
+  #after(delay_ms: number, act: () => void): void {
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      act();
+    }, delay_ms);
+  }
+
+  #setAlarm(due_ms: number): void {
     // An earlier alarm comes to the same: the core then says when it wants the next one.
     if (this.#alarm_ms <= due_ms) return;
     this.#alarm_ms = due_ms;
