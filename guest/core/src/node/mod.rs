@@ -37,6 +37,7 @@ use handshakes::Handshakes;
 use outbox::Outbox;
 use paths::Paths;
 use ring_driver::RingDriver;
+use send::Unsent;
 use store::StoreState;
 use streams::StreamTable;
 use timers::Timers;
@@ -68,9 +69,7 @@ pub struct Node {
     paths: Paths,
     handshakes: Handshakes,
     connections: Map<u32, Box<Connection>>,
-    /// Connections with frames to be sealed at the end of the step: those that lead to a peer itself, and those that
-    /// lead through a member.
-    unsent: [Vec<u32>; 2],
+    unsent: Unsent,
     peers: Peers,
     attempts: Attempts,
     streams: StreamTable,
@@ -131,7 +130,7 @@ impl Node {
             paths: Paths::default(),
             handshakes,
             connections: Map::new(),
-            unsent: [Vec::new(), Vec::new()],
+            unsent: Unsent::default(),
             peers: Peers::default(),
             attempts: Attempts::default(),
             streams: StreamTable::default(),

@@ -11,6 +11,22 @@ const MAX_CONFIRMATION_PAYLOAD: usize = 16 * 1024;
 /// What one frame adds to its body at the most.
 const FRAME_OVERHEAD: usize = 128;
 
+/// Connections with frames to be sealed at the end of the step
+#[derive(Default)]
+pub(super) struct Unsent {
+    /// Those that lead through a member.
+    relayed: Vec<u32>,
+    /// Those that lead to the peer itself.
+    direct: Vec<u32>,
+}
+
+impl Unsent {
+    /// Sessions that run inside another one come first, since they queue frames there.
+    fn pop(&mut self) -> Option<u32> {
+        self.relayed.pop().or_else(|| self.direct.pop())
+    }
+}
+
 impl Node {
     /// Queues a frame of a connection; all of a step travel in as few packets as they fit in.
     pub(super) fn queue(&mut self, index: u32, frame: &Frame<'_>) {
@@ -39,13 +55,16 @@ impl Node {
 
     /// Has a connection's frames sealed at the end of the step.
     pub(super) fn mark_unsent(&mut self, index: u32) {
-        let is_relayed = self.is_relayed(index);
-        self.unsent[usize::from(is_relayed)].push(index);
+        if self.is_relayed(index) {
+            self.unsent.relayed.push(index);
+        } else {
+            self.unsent.direct.push(index);
+        }
     }
 
-    /// Seals and sends what was queued. Sessions that run inside another one come first, since they queue frames there.
+    /// Seals and sends what was queued.
     pub(super) fn flush(&mut self) {
-        while let Some(index) = self.unsent[1].pop().or_else(|| self.unsent[0].pop()) {
+        while let Some(index) = self.unsent.pop() {
             self.flush_connection(index);
         }
     }

@@ -74,7 +74,7 @@ impl Objects {
     }
 
     fn table(&self, object: &ObjectId) -> Option<&Map<Key, Box<Held>>> {
-        self.tables.get(usize::from(object.0[0]))
+        self.tables.get(table_of(object))
     }
 
     fn held(&self, key: &Key) -> Option<&Held> {
@@ -122,7 +122,7 @@ impl Objects {
         self.next_expiry_ms = self.next_expiry_ms.min(held.expiry_ms);
         *self.of_publisher.get_or_insert_with(key.1, || 0) += 1;
         self.tables.resize_with(TABLES, Map::new);
-        self.tables[usize::from(key.0.0[0])].insert(key, Box::new(held));
+        self.tables[table_of(&key.0)].insert(key, Box::new(held));
         Ok(Inserted::Stored)
     }
 
@@ -138,7 +138,7 @@ impl Objects {
     }
 
     fn remove(&mut self, key: &Key) {
-        let table = self.tables.get_mut(usize::from(key.0.0[0]));
+        let table = self.tables.get_mut(table_of(&key.0));
         let Some(held) = table.and_then(|table| table.remove(key)) else {
             return;
         };
@@ -238,6 +238,11 @@ impl Objects {
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
+}
+
+/// The table of an object: ids are spread evenly, so their first byte is as good as any.
+fn table_of(object: &ObjectId) -> usize {
+    usize::from(object.0[0])
 }
 
 #[cfg(test)]
