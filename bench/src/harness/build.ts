@@ -5,6 +5,7 @@ import path from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 
+import { optimise } from "../../../guest/build/core.mjs";
 import { boundary, cargoWasm } from "../../../guest/build/lib/wasm.mjs";
 import { Problem } from "./problem.ts";
 import { progress } from "./progress.ts";
@@ -53,12 +54,12 @@ export function buildEmbedded(): Promise<string> {
   return cargo("bench-embedded", "embedding");
 }
 
-/** The primitives as a module of their own, built with the flags of the core. */
+/** The primitives as a module of their own, from the same archive and with the same flags and optimiser as the core. */
 export async function buildPrimitives(): Promise<string> {
   progress("building the primitives");
   const built = await cargoWasm(["--manifest-path", manifest, "-p", "bench-primitives"]);
-  const wasm = new Uint8Array(await readFile(built));
-  const { imports } = boundary(wasm);
+  const optimised = `${built}.optimised`;
+  const { imports } = boundary(await optimise(built, optimised));
   if (imports.length > 0) throw new Problem(`the primitives import ${imports.join(", ")}`);
-  return built;
+  return optimised;
 }

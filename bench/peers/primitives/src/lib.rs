@@ -5,6 +5,7 @@
 #![expect(unsafe_code, reason = "exports have names that the linker must keep")]
 
 use selfsame_sodium::aead;
+use selfsame_sodium::hash::Hasher;
 use selfsame_sodium::sign::{SigningKey, verify};
 use selfsame_sodium::xwing;
 
@@ -62,6 +63,73 @@ pub extern "C" fn sign_verify(count: u32) -> u32 {
     let signature = key.sign(&STATEMENT);
     let public = key.public();
     fold(count, |_| u8::from(verify(&signature, &STATEMENT, &public)))
+}
+
+/// One hash or derivation of BLAKE3 in a handshake: how many bytes go in and come out, and how often both sides do it.
+struct Hashed {
+    input: usize,
+    output: usize,
+    times: usize,
+}
+
+/// All that a handshake hashes, in the terms of the specification; a part that is hashed has its length before it.
+const HASHED: [Hashed; 9] = [
+    // The transcript: m1 (1328 bytes) and the clear part of m2 (1168), then that and the sealed part of m2 (114).
+    Hashed::new(8 + 1328 + 8 + 1168, 32, 2),
+    Hashed::new(8 + 32 + 8 + 114, 32, 2),
+    // The keys that seal m2 and m3, and those of the session with its id.
+    Hashed::new(32 + 32 + 32, 64, 2),
+    Hashed::new(4 * 32, 80, 2),
+    // What the responder and what the initiator signs, each hashed by both; the peers' ids.
+    Hashed::new(8 + 98, 32, 2),
+    Hashed::new(8 + 130, 32, 2),
+    Hashed::new(8 + 32 + 8 + 32, 32, 2),
+    // Randomness: two seeds and two nonces, each with the generator's next key; the longest is X-Wing's seed.
+    Hashed::new(32, 32, 7),
+    Hashed::new(32, 64, 1),
+];
+
+impl Hashed {
+    const fn new(input: usize, output: usize, times: usize) -> Self {
+        Self { input, output, times }
+    }
+}
+
+/// What the two sides of a handshake hash and derive with BLAKE3.
+#[unsafe(no_mangle)]
+pub extern "C" fn hashes(count: u32) -> u32 {
+    let input: [u8; HASHED[0].input] = [7; _];
+    let mut output = [0; 80];
+    fold(count, |number| {
+        for hashed in &HASHED {
+            for _ in 0..hashed.times {
+                let mut hasher = Hasher::new_derive_key("selfsame/1 handshake transcript answer");
+                hasher
+                    .update(&number.to_le_bytes())
+                    .update(&input[..hashed.input - 4]);
+                hasher.finish_into(&mut output[..hashed.output]);
+            }
+        }
+        output[0]
+    })
+}
+
+/// What a proof of identity is: a public key, a signature and an empty evidence.
+const PROOF_BYTES: usize = 32 + 64 + 2;
+
+/// The proofs of both sides, sealed and opened again: m2's under a hash, m3's under a hash and a header.
+#[unsafe(no_mangle)]
+pub extern "C" fn proofs(count: u32) -> u32 {
+    let key = aead::Key::new([7; 32]);
+    let mut proof = [7; PROOF_BYTES];
+    fold(count, |number| {
+        let nonce = seed(number);
+        for ad in [&[5; 32][..], &[5; 48]] {
+            let tag = aead::seal_in_place(&key, &nonce, ad, &mut proof);
+            aead::open_in_place(&key, &nonce, ad, &mut proof, &tag).expect("an honest proof");
+        }
+        proof[0]
+    })
 }
 
 /// Messages of `len` bytes, sealed and opened again with ChaCha20-Poly1305.
