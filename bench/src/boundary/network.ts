@@ -133,8 +133,8 @@ export class Network {
       } else if (kind === WAKE) {
         member.wake_ms = view.getUint32(payload, true) + view.getUint32(payload + 4, true) * 2 ** 32;
       } else {
-        const copy = instance.bytes.slice(payload, payload + length);
-        this.#handle(member, outputCodec.decode({ kind, payload: copy }));
+        const view = instance.bytes.subarray(payload, payload + length);
+        this.#handle(member, outputCodec.decode({ kind, payload: view }));
       }
       at = payload + length;
     }
@@ -188,7 +188,8 @@ function note(member: Member, output: Output): void {
       member.credit += output.bytes;
       break;
     case "Reply":
-      member.replies.set(output.tag, output.body);
+      // The bytes are a view of the core's memory, which the next step uses again.
+      member.replies.set(output.tag, output.body.slice());
       break;
     case "Failed":
       member.failures.push(`${codeName(output.code)} ${output.detail}`);
