@@ -120,6 +120,12 @@ const REPLACEMENTS = [
     by: "keccakf_24_rounds.c",
   },
   {
+    file: "src/libsodium/crypto_kem/mlkem768/ref/kem_mlkem768_ref.c",
+    from: "static void\npoly_basemul(",
+    until: "static void\npoly_tomont(",
+    by: "poly_basemul.c",
+  },
+  {
     file: "src/libsodium/crypto_stream/chacha20/ref/chacha20_ref.c",
     from: "static void\nchacha20_encrypt_bytes(",
     until: "static int\nstream_ref(",
