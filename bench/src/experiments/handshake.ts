@@ -11,7 +11,7 @@ const PRIMITIVES = [
   { name: "xwing_decapsulate", label: "X-Wing decapsulation", times: 1 },
   { name: "sign", label: "Ed25519 signature", times: 2 },
   { name: "sign_verify", label: "Ed25519 verification", times: 2 },
-  { name: "hashes", label: "BLAKE3, 22 hashes and derivations", times: 1 },
+  { name: "hashes", label: "BLAKE3, 24 hashes and derivations", times: 1 },
   { name: "proofs", label: "ChaCha20-Poly1305, two proofs sealed and opened", times: 1 },
 ] as const;
 

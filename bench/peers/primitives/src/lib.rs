@@ -5,7 +5,7 @@
 #![expect(unsafe_code, reason = "exports have names that the linker must keep")]
 
 use selfsame_sodium::aead;
-use selfsame_sodium::hash::Hasher;
+use selfsame_sodium::hash::{self, Hasher};
 use selfsame_sodium::sign::{SigningKey, verify};
 use selfsame_sodium::xwing;
 
@@ -65,6 +65,9 @@ pub extern "C" fn sign_verify(count: u32) -> u32 {
     fold(count, |_| u8::from(verify(&signature, &STATEMENT, &public)))
 }
 
+/// A context as long as those of a handshake.
+const CONTEXT: &str = "selfsame/1 handshake transcript answer";
+
 /// One hash or derivation of BLAKE3 in a handshake: how many bytes go in and come out, and how often both sides do it.
 struct Hashed {
     input: usize,
@@ -73,7 +76,7 @@ struct Hashed {
 }
 
 /// All that a handshake hashes, in the terms of the specification; a part that is hashed has its length before it.
-const HASHED: [Hashed; 9] = [
+const HASHED: [Hashed; 8] = [
     // The transcript: m1 (1328 bytes) and the clear part of m2 (1168), then that and the sealed part of m2 (114).
     Hashed::new(8 + 1328 + 8 + 1168, 32, 2),
     Hashed::new(8 + 32 + 8 + 114, 32, 2),
@@ -84,30 +87,38 @@ const HASHED: [Hashed; 9] = [
     Hashed::new(8 + 98, 32, 2),
     Hashed::new(8 + 130, 32, 2),
     Hashed::new(8 + 32 + 8 + 32, 32, 2),
-    // Randomness: two seeds and two nonces, each with the generator's next key; the longest is X-Wing's seed.
-    Hashed::new(32, 32, 7),
-    Hashed::new(32, 64, 1),
+    // Randomness in pieces of 32 bytes: two seeds, of which X-Wing's is two pieces, and two nonces; each piece is
+    // followed by the generator's next key.
+    Hashed::new(32, 32, 10),
 ];
 
 impl Hashed {
     const fn new(input: usize, output: usize, times: usize) -> Self {
         Self { input, output, times }
     }
+
+    fn compute(&self, input: &[u8], output: &mut [u8]) {
+        let input = &input[..self.input];
+        if self.output == hash::HASH_BYTES {
+            output[..hash::HASH_BYTES].copy_from_slice(&hash::derive_key(CONTEXT, input));
+        } else {
+            let mut hasher = Hasher::new_derive_key(CONTEXT);
+            hasher.update(input);
+            hasher.finish_into(&mut output[..self.output]);
+        }
+    }
 }
 
 /// What the two sides of a handshake hash and derive with BLAKE3.
 #[unsafe(no_mangle)]
 pub extern "C" fn hashes(count: u32) -> u32 {
-    let input: [u8; HASHED[0].input] = [7; _];
+    let mut input: [u8; HASHED[0].input] = [7; _];
     let mut output = [0; 80];
     fold(count, |number| {
+        input[..4].copy_from_slice(&number.to_le_bytes());
         for hashed in &HASHED {
             for _ in 0..hashed.times {
-                let mut hasher = Hasher::new_derive_key("selfsame/1 handshake transcript answer");
-                hasher
-                    .update(&number.to_le_bytes())
-                    .update(&input[..hashed.input - 4]);
-                hasher.finish_into(&mut output[..hashed.output]);
+                hashed.compute(&input, &mut output);
             }
         }
         output[0]
