@@ -143,6 +143,22 @@ pub extern "C" fn proofs(count: u32) -> u32 {
     })
 }
 
+/// All the primitives of handshakes, as often as both sides need them.
+#[unsafe(no_mangle)]
+pub extern "C" fn handshake(count: u32) -> u32 {
+    [
+        xwing_keypair(count),
+        xwing_encapsulate(count),
+        xwing_decapsulate(count),
+        sign(2 * count),
+        sign_verify(2 * count),
+        hashes(count),
+        proofs(count),
+    ]
+    .into_iter()
+    .fold(0, u32::wrapping_add)
+}
+
 /// Messages of `len` bytes, sealed and opened again with ChaCha20-Poly1305.
 #[unsafe(no_mangle)]
 pub extern "C" fn aead_messages(count: u32, len: usize) -> u32 {
