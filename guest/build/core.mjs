@@ -110,10 +110,10 @@ async function recall(inputs) {
  * What the linker made as it is shipped; the benchmarks treat what they compare the core with alike.
  *
  * @param {string} file
- * @param {string} [output] where the result is put
- * @returns {Promise<Uint8Array<ArrayBuffer>>}
+ * @returns {Promise<string>} the file with the result
  */
-export async function optimise(file, output = `${file}.optimised`) {
+export async function optimise(file) {
+  const output = `${file}.optimised`;
   const tool = path.join(root, "node_modules/binaryen/bin/wasm-opt");
   // First the exports, so that what only they kept alive goes too.
   const removed = LINKER_EXPORTS.map((name) => `--remove-exports=${name}`);
@@ -122,7 +122,7 @@ export async function optimise(file, output = `${file}.optimised`) {
   if (result === undefined || result.code !== 0) {
     throw new Problem(`wasm-opt failed\n${result?.stderr ?? ""}${result?.stdout ?? ""}`.trimEnd());
   }
-  return readModule(output);
+  return output;
 }
 
 /**
@@ -164,7 +164,7 @@ export async function buildCore() {
   return during(
     "optimise the core",
     async () => {
-      const bytes = await optimise(file);
+      const bytes = await readModule(await optimise(file));
       checkBoundary(bytes);
       const build = {
         sha256: sha256(bytes),

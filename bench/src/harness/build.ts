@@ -58,8 +58,8 @@ export function buildEmbedded(): Promise<string> {
 export async function buildPrimitives(): Promise<string> {
   progress("building the primitives");
   const built = await cargoWasm(["--manifest-path", manifest, "-p", "bench-primitives"]);
-  const optimised = `${built}.optimised`;
-  const { imports } = boundary(await optimise(built, optimised));
+  const optimised = await optimise(built);
+  const { imports } = boundary(new Uint8Array(await readFile(optimised)));
   if (imports.length > 0) throw new Problem(`the primitives import ${imports.join(", ")}`);
   return optimised;
 }
