@@ -133,8 +133,8 @@ export class Network {
       } else if (kind === WAKE) {
         member.wake_ms = view.getUint32(payload, true) + view.getUint32(payload + 4, true) * 2 ** 32;
       } else {
-        const view = instance.bytes.subarray(payload, payload + length);
-        this.#handle(member, outputCodec.decode({ kind, payload: view }));
+        const bytes = instance.bytes.subarray(payload, payload + length);
+        this.#handle(member, outputCodec.decode({ kind, payload: bytes }));
       }
       at = payload + length;
     }

@@ -1,4 +1,4 @@
-import { fromUtf8, malformed, Reader, utf8 } from "./field.ts";
+import { FIRST_CAPACITY, fromUtf8, grown, malformed, Reader, utf8 } from "./field.ts";
 
 // Deterministic CBOR (RFC 8949, section 4.2.1): unsigned integers, byte strings, text, arrays, maps, booleans and
 // null, of definite length and in their shortest form. Every other encoding is refused: a value has exactly one.
@@ -17,8 +17,6 @@ const SMALL = 0x1f;
 const FIRST_LONG = 24;
 const END_OF_64_BITS = 2n ** 64n;
 
-/** The buffer grows in powers of two from this size: a small message. */
-const FIRST_CAPACITY = 256;
 /** Longest head: the first byte and an integer of 64 bits. */
 const MAX_HEAD = 9;
 
@@ -106,10 +104,7 @@ export class CborEncoder {
 
   #reserve(length: number): void {
     const needed = this.#length + length;
-    if (needed <= this.#bytes.length) return;
-    const grown = new Uint8Array(2 ** Math.ceil(Math.log2(needed)));
-    grown.set(this.#bytes);
-    this.#bytes = grown;
+    if (needed > this.#bytes.length) this.#bytes = grown(this.#bytes, needed);
   }
 }
 

@@ -97,7 +97,14 @@ export class Reader {
 }
 
 /** A buffer grows in powers of two from this size: a small message. */
-const FIRST_CAPACITY = 256;
+export const FIRST_CAPACITY = 256;
+
+/** A buffer that holds `needed` bytes and begins like this one. */
+export function grown(bytes: Uint8Array, needed: number): Uint8Array<ArrayBuffer> {
+  const larger = new Uint8Array(2 ** Math.ceil(Math.log2(needed)));
+  larger.set(bytes);
+  return larger;
+}
 
 /** Appends fields to a buffer that grows. */
 export class Writer {
@@ -183,10 +190,8 @@ export class Writer {
     const at = this.#length;
     const needed = at + length;
     if (needed > this.#bytes.length) {
-      const grown = new Uint8Array(2 ** Math.ceil(Math.log2(needed)));
-      grown.set(this.#bytes.subarray(0, at));
-      this.#bytes = grown;
-      this.#view = new DataView(grown.buffer);
+      this.#bytes = grown(this.#bytes, needed);
+      this.#view = new DataView(this.#bytes.buffer);
     }
     this.#length = needed;
     return at;
