@@ -78,6 +78,7 @@ function seedOf(slot: number): Uint8Array {
 function configOf(slot: number, role: "member" | "leaf", bootstraps: string[]): Omit<Config, "entropy"> {
   return {
     seed: seedOf(slot),
+    knownKey: new Uint8Array(),
     network: NETWORK,
     role,
     addresses: role === "member" ? [`ws://10.0.0.${slot}/.mesh`] : [],

@@ -308,6 +308,8 @@ impl Builder {
         Config {
             seed: *seed.bytes(),
             entropy: [0; 32],
+            // A process starts seldom: it computes its public key.
+            known_key: Vec::new(),
             network: self.network.clone(),
             role: if addresses.is_empty() {
                 Role::Leaf

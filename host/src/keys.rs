@@ -144,9 +144,11 @@ impl Seed {
     /// [`Error::Input`] when the network's name is not usable.
     pub fn peer_id(&self, network: &str) -> Result<PeerId, Error> {
         check_network(network)?;
+        let known_key: &[u8] = &[];
         let answer = derive(1, |request| {
             self.0.write(request);
             network.write(request);
+            known_key.write(request);
         })?;
         Reader::new(&answer)
             .array()

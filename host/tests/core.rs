@@ -10,6 +10,7 @@ fn config() -> Config {
     Config {
         seed: [1; 32],
         entropy: [2; 32],
+        known_key: vec![],
         network: "test".into(),
         role: Role::Leaf,
         addresses: vec![],

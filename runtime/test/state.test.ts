@@ -32,6 +32,31 @@ describe("a store that survives", () => {
     await elsewhere.close();
   });
 
+  test("keeps the public key, and computes it again when what is stored is not ours", async () => {
+    const file = joinPath(folder, "key.db");
+    const options = { network: "n", storage: sqlite(file), address: "wss://example.com/.mesh" };
+    const first = await join(options);
+    await first.close();
+    const place = Uint8Array.from([0, ...utf8("known key")]);
+    const stored = (): Uint8Array => {
+      const store = new SqliteStore(file);
+      const value = store.get(place);
+      store.close();
+      return value ?? new Uint8Array();
+    };
+    const known = stored();
+    assert.equal(known.length, 64);
+    for (const hostile of [known.map((byte, at) => (at === 0 ? byte ^ 1 : byte)), known.subarray(1)]) {
+      const store = new SqliteStore(file);
+      store.commit([{ key: place, value: hostile }], true);
+      store.close();
+      const again = await join(options);
+      assert.equal(again.id, first.id);
+      await again.close();
+      assert.deepEqual(stored(), known);
+    }
+  });
+
   test("is refused when a newer version wrote it, and left as it was", async () => {
     const file = joinPath(folder, "newer.db");
     const store = new SqliteStore(file);

@@ -210,6 +210,7 @@ export function configuration(number: number, overrides: Partial<Config> = {}): 
   return {
     seed: new Uint8Array(32).fill(number),
     entropy: crypto.getRandomValues(new Uint8Array(32)),
+    knownKey: new Uint8Array(),
     network: "bench",
     role: "member",
     addresses: [`ws://127.0.0.1:${7000 + number}/.mesh`],

@@ -1,11 +1,11 @@
 import { build } from "esbuild";
 
-/** A source and all that it imports as one module of JavaScript, as users deploy it; `.wasm` stays an import. */
+/** A source and all that it imports as one module of JavaScript, as users deploy it; what is no JavaScript stays an import. */
 export async function bundle(entry: string): Promise<string> {
   const { outputFiles } = await build({
     entryPoints: [entry],
     bundle: true,
-    external: ["*.wasm"],
+    external: ["*.wasm", "*.bin"],
     format: "esm",
     logLevel: "warning",
     minify: true,

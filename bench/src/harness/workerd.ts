@@ -29,20 +29,20 @@ export class WorkerFiles implements AsyncDisposable {
     this.#folder = folder;
   }
 
-  /** Writes the Worker whose entry is `entry`; `core` is what it imports as `./core.wasm`, if it does. */
-  static async write(entry: string, core?: Uint8Array): Promise<WorkerFiles> {
+  /** Writes the Worker whose entry is `entry`; `more` are the modules beside it, data unless they end in `.wasm`. */
+  static async write(entry: string, more: Readonly<Record<string, Uint8Array>> = {}): Promise<WorkerFiles> {
     const folder = await mkdtemp(path.join(os.tmpdir(), "selfsame-bench-"));
     await writeFile(path.join(folder, "worker.js"), await bundle(entry));
-    let modules = '(name = "worker.js", esModule = embed "worker.js")';
-    if (core !== undefined) {
-      await writeFile(path.join(folder, "core.wasm"), core);
-      modules += ', (name = "core.wasm", wasm = embed "core.wasm")';
+    const modules = ['(name = "worker.js", esModule = embed "worker.js")'];
+    for (const [name, bytes] of Object.entries(more)) {
+      await writeFile(path.join(folder, name), bytes);
+      modules.push(`(name = "${name}", ${name.endsWith(".wasm") ? "wasm" : "data"} = embed "${name}")`);
     }
     const config = `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
   services = [ (name = "main", worker = (
     compatibilityDate = "${COMPATIBILITY_DATE}",
-    modules = [ ${modules} ]
+    modules = [ ${modules.join(", ")} ]
   )) ],
   sockets = [ (name = "http", address = "127.0.0.1:0", http = (), service = "main") ]
 );

@@ -1,6 +1,8 @@
 // A Worker whose first answer comes from a node of the core, with no more glue than that takes.
 import { encodeConfig } from "../../../runtime/src/codec/config.ts";
 import core from "./core.wasm";
+import { NETWORK, seed } from "./first-node.ts";
+import knownKey from "./known-key.bin";
 
 interface Exports {
   readonly memory: WebAssembly.Memory;
@@ -13,9 +15,10 @@ interface Exports {
 function firstStep(): number {
   const { memory, alloc, create, step } = new WebAssembly.Instance(core, {}).exports as unknown as Exports;
   const config = encodeConfig({
-    seed: new Uint8Array(32).fill(1),
+    seed: seed(),
     entropy: crypto.getRandomValues(new Uint8Array(32)),
-    network: "bench",
+    knownKey: new Uint8Array(knownKey),
+    network: NETWORK,
     role: "member",
     addresses: ["wss://node.bench.test/.mesh"],
     bootstraps: [],

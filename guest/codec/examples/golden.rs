@@ -269,6 +269,7 @@ fn config() -> Config {
     Config {
         seed: [1; 32],
         entropy: [2; 32],
+        known_key: vec![4; 64],
         network: "twiitr".into(),
         role: Role::Member,
         addresses: vec!["wss://a/.mesh".into()],

@@ -16,8 +16,8 @@ pub enum Role {
 /// What a core is created with
 ///
 /// ```cddl
-/// config = [version: 1, seed: bytes .size 32, entropy: bytes .size 32, network: text, role: 0 / 1,
-///           addresses: [* text], bootstraps: [* text], dials: [* text], private: bool,
+/// config = [version: 1, seed: bytes .size 32, entropy: bytes .size 32, known-key: bytes .size (0..64),
+///           network: text, role: 0 / 1, addresses: [* text], bootstraps: [* text], dials: [* text], private: bool,
 ///           trust-on-first-use: bool, idle-ms: uint, domain: text]
 /// ```
 #[derive(Clone, PartialEq, Eq)]
@@ -26,6 +26,9 @@ pub struct Config {
     pub seed: [u8; 32],
     /// Fresh random bytes of this start, never used before. Secret.
     pub entropy: [u8; 32],
+    /// Public key that belongs to the seed in this network and its proof, as `derive` gave them; when it is empty or not
+    /// proven the node computes the key.
+    pub known_key: Vec<u8>,
     /// Name of the network, 1 to 63 characters.
     pub network: String,
     /// Member or leaf.
@@ -48,6 +51,8 @@ pub struct Config {
 
 /// Longest list of addresses or bootstraps: a record holds 8 addresses, a configuration may name some more bootstraps.
 const MAX_LIST: usize = 64;
+/// Longest known key: a public key and its proof.
+const MAX_KNOWN_KEY: usize = 64;
 /// Longest URL.
 const MAX_URL: usize = 512;
 
@@ -58,10 +63,11 @@ impl Config {
         let mut out = Vec::new();
         let mut encoder = Encoder::new(&mut out);
         encoder
-            .array(12)
+            .array(13)
             .uint(1)
             .bytes(&self.seed)
             .bytes(&self.entropy)
+            .bytes(&self.known_key)
             .text(&self.network);
         encoder.uint(u64::from(self.role == Role::Member));
         for list in [&self.addresses, &self.bootstraps, &self.dials] {
@@ -84,7 +90,7 @@ impl Config {
     /// [`Malformed`] when the bytes are no configuration of this version.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(bytes);
-        decoder.array_of(12)?;
+        decoder.array_of(13)?;
         if decoder.uint()? != 1 {
             return Err(Malformed);
         }
@@ -92,6 +98,7 @@ impl Config {
         let mut config = Self {
             seed: decoder.fixed()?,
             entropy: decoder.fixed()?,
+            known_key: Vec::new(),
             network: String::new(),
             role: Role::Leaf,
             addresses: Vec::new(),
@@ -102,6 +109,7 @@ impl Config {
             idle_ms: 0,
             domain: String::new(),
         };
+        config.known_key.extend_from_slice(decoder.bytes(MAX_KNOWN_KEY)?);
         config.network.push_str(decoder.text(MAX_URL)?);
         if decoder.uint_max(1)? == 1 {
             config.role = Role::Member;

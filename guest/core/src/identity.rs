@@ -3,8 +3,9 @@
 use alloc::vec::Vec;
 
 use selfsame_sodium::hash::derive_key;
+use selfsame_sodium::memory;
 use selfsame_sodium::sign::{SigningKey, verify};
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 /// Longest name of a network: one label of a domain name.
 pub const MAX_NETWORK_NAME: usize = 63;
@@ -12,7 +13,11 @@ pub const MAX_NETWORK_NAME: usize = 63;
 const NETWORK: &str = "selfsame/1 network id";
 const PEER: &str = "selfsame/1 peer id";
 const PEER_SEED: &str = "selfsame/1 peer signing seed";
+const KNOWN_KEY: &str = "selfsame/1 known public key";
 const OWNER_SEED: &str = "selfsame/1 owner signing seed";
+
+/// Length of [`Identity::known_key`]: a public key and its proof.
+const KNOWN_KEY_BYTES: usize = 64;
 
 /// Admission mode of a network whose members need no permission.
 const OPEN: &[u8] = b"open";
@@ -86,19 +91,42 @@ impl Identity {
     /// The identity of a node in a network.
     #[must_use]
     pub fn of_peer(seed: &[u8; 32], network: NetworkId) -> Self {
-        Self::derive(PEER_SEED, seed, network)
+        Self::recall(seed, network, &[])
+    }
+
+    /// The identity of a node in a network, whose public key is not computed again when `known` is what
+    /// [`Self::known_key`] gave at an earlier start; anything else counts as nothing.
+    #[must_use]
+    pub fn recall(seed: &[u8; 32], network: NetworkId, known: &[u8]) -> Self {
+        let signing_seed = Zeroizing::new(labelled_hash(PEER_SEED, &[seed, &network.0]));
+        let key = match proven_key(&signing_seed, known) {
+            Some(public) => SigningKey::from_parts(&signing_seed, public),
+            None => SigningKey::from_seed(&signing_seed),
+        };
+        Self::new(key, network)
+    }
+
+    /// This node's public key and its proof, for the next start with the same seed.
+    ///
+    /// The proof is a hash under the seed. Who can write where a host keeps this cannot make one, and so cannot have the
+    /// node sign under a public key that is not its own, which would give the private key away.
+    #[must_use]
+    pub fn known_key(&self, seed: &[u8; 32]) -> [u8; KNOWN_KEY_BYTES] {
+        let signing_seed = Zeroizing::new(labelled_hash(PEER_SEED, &[seed, &self.network.0]));
+        let mut known = [0; KNOWN_KEY_BYTES];
+        known[..32].copy_from_slice(&self.public.0);
+        known[32..].copy_from_slice(&key_proof(&signing_seed, &self.public.0));
+        known
     }
 
     /// The identity of an owner of names in a network.
     #[must_use]
     pub fn of_owner(seed: &[u8; 32], network: NetworkId) -> Self {
-        Self::derive(OWNER_SEED, seed, network)
+        let signing_seed = Zeroizing::new(labelled_hash(OWNER_SEED, &[seed, &network.0]));
+        Self::new(SigningKey::from_seed(&signing_seed), network)
     }
 
-    fn derive(label: &'static str, seed: &[u8; 32], network: NetworkId) -> Self {
-        let mut signing_seed = Zeroizing::new(labelled_hash(label, &[seed, &network.0]));
-        let key = SigningKey::from_seed(&signing_seed);
-        signing_seed.zeroize();
+    fn new(key: SigningKey, network: NetworkId) -> Self {
         let public = PublicKey(key.public());
         Self {
             key,
@@ -131,6 +159,16 @@ impl Identity {
     pub fn sign(&self, label: &'static str, statement: &[u8]) -> Signature {
         Signature(self.key.sign(&labelled_hash(label, &[statement])))
     }
+}
+
+/// The public key in `known`, if it comes with its proof.
+fn proven_key<'a>(signing_seed: &[u8; 32], known: &'a [u8]) -> Option<&'a [u8; 32]> {
+    let (public, proof) = known.split_first_chunk()?;
+    memory::equal(&key_proof(signing_seed, public), proof).then_some(public)
+}
+
+fn key_proof(signing_seed: &[u8; 32], public: &[u8; 32]) -> [u8; 32] {
+    labelled_hash(KNOWN_KEY, &[signing_seed, public])
 }
 
 macro_rules! show_as_hex {
@@ -168,6 +206,39 @@ mod tests {
             one.public(),
             Identity::of_owner(&seed, NetworkId::open("one")).public()
         );
+    }
+
+    #[test]
+    fn a_known_key_is_taken_with_its_proof_and_else_computed() {
+        let (seed, network) = ([7; 32], NetworkId::open("one"));
+        let identity = Identity::of_peer(&seed, network);
+        let known = identity.known_key(&seed);
+        let is_right = |known: &[u8]| {
+            let recalled = Identity::recall(&seed, network, known);
+            let signature = recalled.sign(PEER, b"statement");
+            recalled.id() == identity.id() && identity.public().verifies(PEER, b"statement", &signature)
+        };
+        assert!(is_right(&known));
+        for bit in 0..known.len() * 8 {
+            let mut hostile = known;
+            hostile[bit / 8] ^= 1 << (bit % 8);
+            assert!(is_right(&hostile), "bit {bit}");
+        }
+        for len in 0..known.len() {
+            assert!(is_right(&known[..len]), "{len} bytes");
+        }
+        assert!(is_right(&[known, known].concat()));
+        assert!(is_right(&[]));
+        // What is proven is not computed: only who knows the seed can lead a node to another key.
+        let signing_seed = labelled_hash(PEER_SEED, &[&seed, &network.0]);
+        let led = [[9; 32], key_proof(&signing_seed, &[9; 32])].concat();
+        assert_eq!(
+            Identity::recall(&seed, network, &led).public(),
+            PublicKey([9; 32])
+        );
+        let of_other_seed = Identity::of_peer(&[8; 32], network).known_key(&[8; 32]);
+        let of_other_network = Identity::of_peer(&seed, NetworkId::open("two")).known_key(&seed);
+        assert!(is_right(&of_other_seed) && is_right(&of_other_network));
     }
 
     #[test]

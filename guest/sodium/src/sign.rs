@@ -24,6 +24,17 @@ impl SigningKey {
         key
     }
 
+    /// The key pair of a seed whose public key is known already.
+    ///
+    /// `public` must be the one that belongs to the seed: two signatures of one message under different public keys give
+    /// the private key away, so a key that anybody else could have written is to be proven first.
+    pub fn from_parts(seed: &[u8; SEED_BYTES], public: &[u8; PUBLIC_KEY_BYTES]) -> Self {
+        let mut key = Self([0; 64]);
+        key.0[..SEED_BYTES].copy_from_slice(seed);
+        key.0[SEED_BYTES..].copy_from_slice(public);
+        key
+    }
+
     /// The public key that verifies this key's signatures.
     pub fn public(&self) -> [u8; PUBLIC_KEY_BYTES] {
         let mut public = [0; PUBLIC_KEY_BYTES];

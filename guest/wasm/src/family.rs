@@ -5,11 +5,12 @@ use alloc::vec::Vec;
 use selfsame_codec::{Code, Field, Reader};
 use selfsame_core::grant::Grant;
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
+use zeroize::Zeroizing;
 
 /// Makes identities and what is signed with them.
 ///
 /// ```text
-/// 1 identity: seed 32 | network text                                            -> id 32 | public key 32
+/// 1 identity: seed 32 | network text | known key bytes                          -> id 32 | known key 64
 /// 2 owner:    seed 32 | network text                                            -> public key 32
 /// 3 grant:    owner seed 32 | network text | name text | peer 32 | expiry ms u64 -> grant
 /// 4 network:  network text                                                      -> network id 32
@@ -18,15 +19,21 @@ pub(crate) fn derive(input: &[u8]) -> Result<Vec<u8>, Code> {
     let mut reader = Reader::new(input);
     match field::<u8>(&mut reader)? {
         1 => {
-            let identity = Identity::of_peer(&field(&mut reader)?, network(&mut reader)?);
-            finish(reader, [identity.id().0, identity.public().0].concat())
+            let seed = seed(&mut reader)?;
+            let network = network(&mut reader)?;
+            let identity = Identity::recall(&seed, network, field(&mut reader)?);
+            let mut out = identity.id().0.to_vec();
+            out.extend_from_slice(&identity.known_key(&seed));
+            finish(reader, out)
         }
         2 => {
-            let identity = Identity::of_owner(&field(&mut reader)?, network(&mut reader)?);
+            let seed = seed(&mut reader)?;
+            let identity = Identity::of_owner(&seed, network(&mut reader)?);
             finish(reader, identity.public().0.to_vec())
         }
         3 => {
-            let owner = Identity::of_owner(&field(&mut reader)?, network(&mut reader)?);
+            let seed = seed(&mut reader)?;
+            let owner = Identity::of_owner(&seed, network(&mut reader)?);
             let name: &str = field(&mut reader)?;
             let peer = PeerId(field(&mut reader)?);
             let expiry_ms = field(&mut reader)?;
@@ -80,6 +87,11 @@ pub(crate) fn answer(result: Result<Vec<u8>, Code>) -> Vec<u8> {
 
 fn field<'a, T: Field<'a>>(reader: &mut Reader<'a>) -> Result<T, Code> {
     reader.field().map_err(|_| Code::BadInput)
+}
+
+/// A seed, which is wiped after use.
+fn seed(reader: &mut Reader<'_>) -> Result<Zeroizing<[u8; 32]>, Code> {
+    field(reader).map(Zeroizing::new)
 }
 
 fn network(reader: &mut Reader<'_>) -> Result<NetworkId, Code> {

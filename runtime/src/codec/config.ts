@@ -10,6 +10,8 @@ export interface Config {
   readonly seed: Uint8Array;
   /** 32 fresh random bytes of this start. Secret. */
   readonly entropy: Uint8Array;
+  /** Public key and its proof, as `derive` gave them, 64 bytes, or empty: then the node computes the key. */
+  readonly knownKey: Uint8Array;
   /** Name of the network, 1 to 63 characters. */
   readonly network: string;
   /** Member or leaf. */
@@ -31,16 +33,18 @@ export interface Config {
 }
 
 const VERSION = 1;
+const MAX_KNOWN_KEY = 64;
 const MAX_LIST = 64;
 const MAX_URL = 512;
 
 /** Encodes what `create` takes. */
 export function encodeConfig(config: Config): Uint8Array {
   return new CborEncoder()
-    .array(12)
+    .array(13)
     .uint(VERSION)
     .bytes(config.seed)
     .bytes(config.entropy)
+    .bytes(config.knownKey)
     .text(config.network)
     .uint(config.role === "member" ? 1 : 0)
     .texts(config.addresses)
@@ -56,12 +60,13 @@ export function encodeConfig(config: Config): Uint8Array {
 /** Decodes what `create` takes. */
 export function decodeConfig(bytes: Uint8Array): Config {
   const decoder = new CborDecoder(bytes);
-  decoder.arrayOf(12);
+  decoder.arrayOf(13);
   if (decoder.uint() !== VERSION) throw malformed("a configuration of another version");
   const texts = (): string[] => decoder.list(MAX_LIST, () => decoder.text(MAX_URL));
   const config: Config = {
     seed: decoder.fixed(32),
     entropy: decoder.fixed(32),
+    knownKey: decoder.bytes(MAX_KNOWN_KEY),
     network: decoder.text(MAX_URL),
     role: decoder.uint(1) === 1 ? "member" : "leaf",
     addresses: texts(),

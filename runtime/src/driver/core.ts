@@ -26,6 +26,14 @@ const DERIVE_GRANT = 3;
 const DERIVE_NETWORK = 4;
 const VERIFY_GRANT = 1;
 
+/** Who a seed is in a network. */
+export interface Identity {
+  /** The peer id. */
+  readonly id: Uint8Array;
+  /** The public key with a proof that only the seed makes, 64 bytes. */
+  readonly knownKey: Uint8Array;
+}
+
 /** What a grant says. */
 export interface GrantInfo {
   /** Public key of the owner who signed it. */
@@ -91,10 +99,11 @@ export class Core {
     return this.#exports.memory.buffer.byteLength;
   }
 
-  /** The peer id and public key that a seed has in a network. */
-  deriveIdentity(seed: Uint8Array, network: string): { id: Uint8Array; publicKey: Uint8Array } {
-    const reader = this.#ask("derive", new Writer().u8(DERIVE_IDENTITY).raw(seed).text(network));
-    return { id: reader.take(32), publicKey: reader.take(32) };
+  /** The peer id that a seed has in a network, and what spares the next call and `create` to compute its public key. */
+  deriveIdentity(seed: Uint8Array, network: string, knownKey: Uint8Array): Identity {
+    const input = new Writer().u8(DERIVE_IDENTITY).raw(seed).text(network).bytes(knownKey);
+    const reader = this.#ask("derive", input);
+    return { id: reader.take(32), knownKey: reader.take(64) };
   }
 
   /** The public key of the owner whose secret seed this is. */

@@ -10,7 +10,7 @@ import {
 } from "../codec/reply.ts";
 import { isPromise, type StoreFactory } from "../stores/store.ts";
 import { call } from "./call.ts";
-import { Core } from "./core.ts";
+import { Core, type Identity } from "./core.ts";
 import { Driver, randomBytes, type WakeTimer } from "./driver.ts";
 import type { MeshEvent } from "./event.ts";
 import { Logger } from "./log.ts";
@@ -106,7 +106,7 @@ export interface MeshParts {
   readonly state: State;
   readonly tools: Core;
   readonly seed: Uint8Array;
-  readonly id: Uint8Array;
+  readonly identity: Identity;
   readonly module: WebAssembly.Module;
   readonly platform: Platform;
 }
@@ -134,7 +134,7 @@ export class Mesh implements AsyncDisposable {
   /** For `open` alone: the parts of a node must fit each other. */
   constructor(parts: MeshParts) {
     const { options, checked, state, tools, platform } = parts;
-    this.id = toHex(parts.id);
+    this.id = toHex(parts.identity.id);
     this.#options = checked;
     this.#state = state;
     this.#tools = tools;
@@ -151,6 +151,7 @@ export class Mesh implements AsyncDisposable {
       logger: this.#logger,
       config: {
         seed: parts.seed,
+        knownKey: parts.identity.knownKey,
         network: checked.network,
         role: checked.addresses.length > 0 ? "member" : "leaf",
         addresses: checked.addresses,
@@ -195,9 +196,9 @@ export class Mesh implements AsyncDisposable {
     const state = new State(store);
     try {
       const seed = await state.open(checked.seed, randomBytes);
-      const { id } = tools.deriveIdentity(seed, checked.network);
-      state.separate(id);
-      const mesh = new this({ options, checked, state, tools, seed, id, module, platform });
+      const identity = await state.identify(seed, checked.network, tools);
+      state.separate(identity.id);
+      const mesh = new this({ options, checked, state, tools, seed, identity, module, platform });
       prepare?.(mesh);
       await mesh.#driver.start();
       return mesh;

@@ -1,6 +1,7 @@
 import { MeshError } from "../codec/code.ts";
 import { utf8 } from "../codec/field.ts";
-import type { Entry, MaybePromise, Operation, Store } from "../stores/store.ts";
+import { type Entry, type MaybePromise, type Operation, type Store, sameBytes } from "../stores/store.ts";
+import type { Core, Identity } from "./core.ts";
 
 /** What the entries of a store mean: a store with a higher number was written by a newer version. */
 const SCHEMA = 1;
@@ -11,6 +12,7 @@ const CORE = 1;
 
 const SCHEMA_KEY = "schema";
 const SEED_KEY = "seed";
+const KNOWN_KEY = "known key";
 
 /** A store that is checked, with the driver's values and the core's key space apart from each other. */
 export class State {
@@ -49,6 +51,18 @@ export class State {
       throw new MeshError("BadConfig", `${this.location} was made with the option seed: give it again`);
     }
     return seed;
+  }
+
+  /**
+   * Tells who the seed is in a network. The public key is computed at a node's first start and then kept, except in a
+   * shared store, where it would cost more to read.
+   */
+  async identify(seed: Uint8Array, network: string, core: Core): Promise<Identity> {
+    if (this.#store.shared) return core.deriveIdentity(seed, network, new Uint8Array());
+    const known = (await this.own(KNOWN_KEY)) ?? new Uint8Array();
+    const identity = core.deriveIdentity(seed, network, known);
+    if (!sameBytes(identity.knownKey, known)) await this.setOwn({ [KNOWN_KEY]: identity.knownKey });
+    return identity;
   }
 
   /** Gives each node in a shared store a key space of its own. */

@@ -63,6 +63,7 @@ pub fn configuration(number: u8) -> Outcome<Config> {
     Ok(Config {
         seed: [number; 32],
         entropy: fresh_entropy()?,
+        known_key: Vec::new(),
         network: "bench".into(),
         role: Role::Member,
         addresses: vec![format!("ws://127.0.0.1:{}/.mesh", 7000 + u16::from(number))],

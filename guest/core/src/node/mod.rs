@@ -94,7 +94,7 @@ impl Node {
             return Err(Code::BadConfig);
         }
         let network = NetworkId::open(&config.network);
-        let identity = Identity::of_peer(&config.seed, network);
+        let identity = Identity::recall(&config.seed, network, &config.known_key);
         let mut random = Random::new(&config.entropy);
         zeroize::Zeroize::zeroize(&mut config.seed);
         zeroize::Zeroize::zeroize(&mut config.entropy);

@@ -161,6 +161,7 @@ pub fn config(seed: u8, role: Role, bootstraps: &[String]) -> Config {
     Config {
         seed: [seed; 32],
         entropy: [0; 32],
+        known_key: vec![],
         network: "twiitr".into(),
         role,
         addresses: if role == Role::Member {

@@ -85,6 +85,7 @@ pub(super) fn config(seed: u8, role: Role) -> Config {
     Config {
         seed: [seed; 32],
         entropy: [seed ^ 0xff; 32],
+        known_key: vec![],
         network: NETWORK.into(),
         role,
         addresses: if role == Role::Member {
