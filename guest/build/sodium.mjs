@@ -12,6 +12,7 @@ import { fileURLToPath } from "node:url";
 import { baseTable } from "../sodium/wasm/base-table.mjs";
 import { findCompiler } from "./lib/clang.mjs";
 import { cache, readIfPresent, root, sha256, writeWhole } from "./lib/files.mjs";
+import { replace } from "./lib/replace.mjs";
 import { during, note, run } from "./lib/report.mjs";
 import { sodiumSource, TARBALL_SHA256 } from "./lib/source.mjs";
 
@@ -87,6 +88,8 @@ const KECCAK = "src/libsodium/crypto_core/keccak1600/ref";
 /**
  * Functions that compute the same as upstream's from fewer bytes or in less time, and the text that stands around those.
  * Native builds keep upstream's.
+ *
+ * @type {readonly import("./lib/replace.mjs").Replacement[]}
  */
 const REPLACEMENTS = [
   {
@@ -132,19 +135,6 @@ const REPLACEMENTS = [
     by: "chacha20_encrypt_bytes.c",
   },
 ];
-
-/**
- * @param {string} text
- * @param {string} mark
- * @returns {[string, string]} what stands before and after the only place that reads like the mark
- */
-function splitOnce(text, mark) {
-  const [before, after, ...more] = text.split(mark);
-  if (before === undefined || after === undefined || more.length > 0) {
-    throw new Error(`libsodium's source must hold this exactly once: ${mark}`);
-  }
-  return [before, after];
-}
 
 /**
  * @param {Map<string, Uint8Array>} files
@@ -194,10 +184,9 @@ function prepare(release, ours) {
     throw new Error(`libsodium's release holds no ${VERSION_HEADER}`);
   }
   sources.set(`${HEADERS}/version.h`, version);
-  for (const { file, from, until, by } of REPLACEMENTS) {
-    const [before, rest] = splitOnce(textOf(sources, file), from);
-    const [, after] = splitOnce(rest, until);
-    sources.set(file, Buffer.from(before + textOf(ours, by) + until + after, "latin1"));
+  for (const replacement of REPLACEMENTS) {
+    const { file, by } = replacement;
+    sources.set(file, Buffer.from(replace(textOf(sources, file), replacement, textOf(ours, by)), "latin1"));
   }
   sources.set(`${CURVE}/base-table.h`, Buffer.from(baseTable()));
   sources.set(`${OURS}/${RANDOM_SOURCE}`, Buffer.from(textOf(ours, RANDOM_SOURCE), "latin1"));

@@ -16,7 +16,7 @@ export interface Effort {
 
 /** The effort of a full run and of `--quick`. */
 export const FULL: Effort = { rounds: 21, roundMs: 250, warmTurns: 6 };
-export const QUICK: Effort = { rounds: 5, roundMs: 60, warmTurns: 2 };
+export const QUICK: Effort = { rounds: 5, roundMs: 60, warmTurns: 18 };
 
 /** Repetitions grow by at most this factor while they are calibrated, because the first ones are still cold. */
 const GROWTH = 8;

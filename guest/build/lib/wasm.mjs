@@ -7,6 +7,7 @@ import path from "node:path";
 import process from "node:process";
 import { createInterface } from "node:readline";
 
+import { blake3Source } from "./blake3.mjs";
 import { must } from "./command.mjs";
 import { root } from "./files.mjs";
 import { Problem } from "./report.mjs";
@@ -67,9 +68,20 @@ async function rustFlags() {
  * @returns {Promise<string>} the path of the `.wasm` file
  */
 export async function cargoWasm(selection, recipe = ORDINARY) {
-  const args = ["build", "--profile", "core", "--locked", "--target", TARGET, ...recipe.args, ...selection];
   // Downloaded before the flags are made, since they name the folder that the download creates.
   await must("cargo", ["fetch", "--locked", "--target", TARGET], { cwd: root, visible: true });
+  const changed = ["--config", `paths = [${JSON.stringify(await blake3Source())}]`];
+  const args = [
+    "build",
+    "--profile",
+    "core",
+    "--locked",
+    "--target",
+    TARGET,
+    ...changed,
+    ...recipe.args,
+    ...selection,
+  ];
   const flags = [...(await rustFlags()), ...recipe.flags];
   // Of all the ways to pass flags this is the strongest: nothing in the person's environment changes the result.
   const env = { ...process.env, ...recipe.env, CARGO_ENCODED_RUSTFLAGS: flags.join("\u001f") };
