@@ -109,6 +109,7 @@ impl Drop for Hasher {
     fn drop(&mut self) {
         if self.secret {
             self.state.zeroize();
+            wipe_stack();
         }
     }
 }

@@ -1,5 +1,8 @@
+use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::hex;
+use crate::identity::PeerId;
 use crate::map::Map;
 use selfsame_codec::{BatchWriter, Code, LogLevel, Output};
 
@@ -60,6 +63,33 @@ impl Outbox {
     /// Counts an event of this kind, and writes it to the log unless it is too frequent. An empty text stands for the
     /// code's own, which the host knows.
     pub(super) fn log(&mut self, level: LogLevel, code: Code, path: u32, text: &str) {
+        if self.count(code) {
+            self.push(&Output::Log {
+                level,
+                code: code.as_u16(),
+                path,
+                text,
+            });
+        }
+    }
+
+    /// [`Self::log`] of what a peer did.
+    pub(super) fn log_peer(&mut self, level: LogLevel, code: Code, text: &str, peer: &PeerId) {
+        if self.count(code) {
+            let mut line = String::from(text);
+            line.push_str(": ");
+            hex::push(&mut line, &peer.0);
+            self.push(&Output::Log {
+                level,
+                code: code.as_u16(),
+                path: 0,
+                text: &line,
+            });
+        }
+    }
+
+    /// Counts an event and tells whether it may be written to the log.
+    fn count(&mut self, code: Code) -> bool {
         let entry = self.logged.get_or_insert_with(code, Logged::default);
         entry.total += 1;
         let second = self.now_ms / 1000;
@@ -68,14 +98,7 @@ impl Outbox {
             entry.in_second = 0;
         }
         entry.in_second += 1;
-        if entry.in_second <= RECORDS_PER_SECOND {
-            self.push(&Output::Log {
-                level,
-                code: code.as_u16(),
-                path,
-                text,
-            });
-        }
+        entry.in_second <= RECORDS_PER_SECOND
     }
 
     /// A frame or message from outside was dropped.

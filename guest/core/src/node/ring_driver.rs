@@ -1,13 +1,11 @@
-use alloc::string::String;
 use alloc::vec::Vec;
 
-use selfsame_codec::{Code, EventKind, LogLevel};
+use selfsame_codec::{Code, EventKind};
 
 use super::Node;
 use super::connect::{Waiter, parse_bootstrap};
 use super::timers::Timer;
 use crate::channel::Frame;
-use crate::hex;
 use crate::identity::PeerId;
 use crate::map::Map;
 use crate::mesh::Name;
@@ -116,17 +114,11 @@ impl Node {
                 code,
                 text,
                 peer,
-            } => self.log_ring(level, code, text, peer),
+            } => match peer {
+                Some(peer) => self.out.log_peer(level, code, text, &peer),
+                None => self.out.log(level, code, 0, text),
+            },
         }
-    }
-
-    fn log_ring(&mut self, level: LogLevel, code: Code, text: &str, peer: Option<PeerId>) {
-        let mut line = String::from(text);
-        if let Some(peer) = peer {
-            line.push_str(": ");
-            hex::push(&mut line, &peer.0);
-        }
-        self.out.log(level, code, 0, &line);
     }
 
     /// A number for a command of the ring that answers for `purpose`.
