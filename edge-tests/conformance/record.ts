@@ -168,9 +168,16 @@ function wrongBytes(network: RecordedNetwork, story: string[]): void {
   if (network.take(FIRST, "Refused").length >= 2) story.push("refused");
 }
 
+/** Asks for a node's identity as at its first start, and then with the public key that this told. */
 function identity(network: RecordedNetwork, seed: Uint8Array): Uint8Array {
-  const input = new Writer().u8(DERIVE.identity).raw(seed).text(NETWORK).copy();
-  return answerOf(network.ask("derive", input)).take(32).slice();
+  const ask = (knownKey: Uint8Array): Uint8Array => {
+    const input = new Writer().u8(DERIVE.identity).raw(seed).text(NETWORK).bytes(knownKey).copy();
+    return answerOf(network.ask("derive", input)).rest().slice();
+  };
+  const first = ask(new Uint8Array());
+  const again = ask(first.subarray(32));
+  if (hex(again) !== hex(first)) throw new Error("the known key leads to another identity");
+  return again.subarray(0, 32);
 }
 
 function ownerKey(network: RecordedNetwork): Uint8Array {
