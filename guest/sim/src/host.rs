@@ -1,0 +1,91 @@
+//! One host: what a core has of sockets, disk and time.
+
+use std::collections::BTreeMap;
+
+use selfsame_codec::Config;
+use selfsame_core::identity::PeerId;
+
+use crate::disk::Disk;
+use crate::machine::Handle;
+use crate::network::Place;
+
+/// What a command came to
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It succeeded, with the body of its reply.
+    Reply(Vec<u8>),
+    /// It failed with this code.
+    Failed(u16),
+}
+
+/// An answer to a command, and when it came
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The time.
+    pub at_ms: u64,
+    /// What it came to.
+    pub outcome: Outcome,
+}
+
+/// One end of a link
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct End {
+    pub(crate) link: u64,
+    pub(crate) side: usize,
+}
+
+/// A host and the node on it
+pub struct Host {
+    pub(crate) config: Config,
+    pub(crate) id: PeerId,
+    /// The running core; none while the host is down.
+    pub(crate) core: Option<Handle>,
+    /// How often it started.
+    pub(crate) incarnation: u32,
+    pub(crate) disk: Disk,
+    pub(crate) place: Place,
+    /// Hosts of different groups may be walled off from each other.
+    pub group: u8,
+    /// Whether others can dial it; not so behind an address translator.
+    pub is_reachable: bool,
+    pub(crate) paths: BTreeMap<u32, End>,
+    pub(crate) last_path: u32,
+    pub(crate) wake_ms: u64,
+    pub(crate) is_ready: bool,
+    pub(crate) last_tag: u32,
+    pub(crate) answers: BTreeMap<u32, Answer>,
+    /// How often each code was logged since the host started.
+    pub(crate) logged: BTreeMap<u16, u64>,
+}
+
+impl Host {
+    /// The node's id.
+    #[must_use]
+    pub fn id(&self) -> PeerId {
+        self.id
+    }
+
+    /// Whether its process runs.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.core.is_some()
+    }
+
+    /// `url#id`, as others name it among their bootstraps.
+    #[must_use]
+    pub fn pinned(&self) -> String {
+        let address = self.config.addresses.first().map_or("", String::as_str);
+        format!("{address}#{}", self.id)
+    }
+
+    /// What a command came to, if it was answered.
+    #[must_use]
+    pub fn answer(&self, tag: u32) -> Option<&Answer> {
+        self.answers.get(&tag)
+    }
+
+    /// Takes an answer away.
+    pub fn take_answer(&mut self, tag: u32) -> Option<Answer> {
+        self.answers.remove(&tag)
+    }
+}

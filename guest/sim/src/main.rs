@@ -1,0 +1,84 @@
+//! Plays a scenario and prints what came of it.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::{Parser, ValueEnum};
+use selfsame_sim::scenario::{Scenario, play};
+
+const EXIT_CODES: &str = "Exit codes:
+  0  every bar is met
+  1  a bar is missed
+  2  an option is not usable";
+
+/// Many selfsame nodes in one thread, on a virtual clock; the same seed gives the same run
+#[derive(Debug, Parser)]
+#[command(name = "selfsame-sim", version, after_help = EXIT_CODES)]
+struct Arguments {
+    /// What is played
+    #[arg(default_value = "settle")]
+    scenario: Name,
+
+    /// How many nodes take part
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    nodes: u32,
+
+    /// What everything follows from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// Prints JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Name {
+    /// All join, the ring settles, members look positions up
+    Settle,
+    /// The members are split in two for an hour
+    Split,
+    /// Three of ten die at once, without a word
+    Loss,
+}
+
+impl Name {
+    fn scenario(self) -> Scenario {
+        match self {
+            Self::Settle => Scenario::Settle,
+            Self::Split => Scenario::Split,
+            Self::Loss => Scenario::Loss,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let start = Instant::now();
+    let is_terminal = std::io::stderr().is_terminal();
+    let mut progress = |text: &str| {
+        let seconds = start.elapsed().as_secs();
+        if is_terminal {
+            // Nobody can be told when this fails.
+            _ = writeln!(std::io::stderr(), "{seconds:5} s  {text}");
+        }
+    };
+    let nodes = arguments.nodes as usize;
+    let report = play(
+        arguments.scenario.scenario(),
+        nodes,
+        arguments.seed,
+        &mut progress,
+    );
+    if arguments.json {
+        println!("{}", report.json());
+    } else {
+        print!("{}", report.table());
+    }
+    if report.is_met() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

@@ -1,0 +1,188 @@
+//! What a scenario measured, for people and for programs.
+
+use serde_json::{Value, json};
+
+/// What a figure must be
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bar {
+    /// At most this.
+    AtMost(f64),
+    /// At least this.
+    AtLeast(f64),
+    /// Not further from this than the second, as a share of it.
+    Within(f64, f64),
+}
+
+impl Bar {
+    fn is_met(self, value: f64) -> bool {
+        match self {
+            Self::AtMost(most) => value <= most,
+            Self::AtLeast(least) => value >= least,
+            Self::Within(expected, share) => (value - expected).abs() <= expected * share,
+        }
+    }
+
+    fn text(self) -> String {
+        match self {
+            Self::AtMost(most) => format!("<= {most}"),
+            Self::AtLeast(least) => format!(">= {least}"),
+            Self::Within(expected, share) => format!("{expected} within {} %", share * 100.0),
+        }
+    }
+}
+
+/// One figure
+#[derive(Clone, Debug)]
+pub struct Row {
+    what: String,
+    unit: &'static str,
+    value: f64,
+    bar: Option<Bar>,
+}
+
+impl Row {
+    /// A figure without a bar.
+    pub fn new(what: impl Into<String>, unit: &'static str, value: f64) -> Self {
+        Self {
+            what: what.into(),
+            unit,
+            value,
+            bar: None,
+        }
+    }
+
+    /// The same figure with a bar.
+    #[must_use]
+    pub fn bar(mut self, bar: Bar) -> Self {
+        self.bar = Some(bar);
+        self
+    }
+
+    fn is_met(&self) -> bool {
+        self.bar.is_none_or(|bar| bar.is_met(self.value))
+    }
+
+    fn value_text(&self) -> String {
+        if self.value.fract() == 0.0 {
+            format!("{}", self.value)
+        } else {
+            format!("{:.4}", self.value)
+        }
+    }
+}
+
+/// What one run gave
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The scenario.
+    pub scenario: &'static str,
+    /// How many nodes took part.
+    pub nodes: usize,
+    /// The seed that replays it.
+    pub seed: u64,
+    /// What was measured.
+    pub rows: Vec<Row>,
+    /// Hash of everything that the cores said.
+    pub trace: [u8; 32],
+}
+
+impl Report {
+    /// Whether every bar is met.
+    #[must_use]
+    pub fn is_met(&self) -> bool {
+        self.rows.iter().all(Row::is_met)
+    }
+
+    /// As a table.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let width = |text: fn(&Row) -> usize| self.rows.iter().map(text).max().unwrap_or(0);
+        let what = width(|row| row.what.chars().count());
+        let value = width(|row| row.value_text().len());
+        let unit = width(|row| row.unit.len());
+        let mut out = format!(
+            "{}, {} nodes, seed {}, trace {}\n",
+            self.scenario,
+            self.nodes,
+            self.seed,
+            self.trace_hex()
+        );
+        for row in &self.rows {
+            let bar = row.bar.map_or_else(String::new, |bar| {
+                let verdict = if row.is_met() { "met" } else { "MISSED" };
+                format!("  {}: {verdict}", bar.text())
+            });
+            let line = format!(
+                "{:what$}  {:>value$} {:unit$}{bar}",
+                row.what,
+                row.value_text(),
+                row.unit
+            );
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+        if !self.is_met() {
+            out.push_str(&format!(
+                "replay: selfsame-sim {} --nodes {} --seed {}\n",
+                self.scenario, self.nodes, self.seed
+            ));
+        }
+        out
+    }
+
+    /// As JSON: `{scenario, nodes, seed, trace, rows: [{what, unit, value, bar, met}]}`.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let rows: Vec<Value> = self
+            .rows
+            .iter()
+            .map(|row| {
+                json!({
+                    "what": row.what,
+                    "unit": row.unit,
+                    "value": row.value,
+                    "bar": row.bar.map(Bar::text),
+                    "met": row.is_met(),
+                })
+            })
+            .collect();
+        json!({
+            "scenario": self.scenario,
+            "nodes": self.nodes,
+            "seed": self.seed,
+            "trace": self.trace_hex(),
+            "rows": rows,
+        })
+    }
+
+    fn trace_hex(&self) -> String {
+        self.trace.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missed_bar_is_shown_with_the_seed_that_replays_it() {
+        let mut report = Report {
+            scenario: "settle",
+            nodes: 3,
+            seed: 9,
+            rows: vec![Row::new("hops", "hops", 3.0).bar(Bar::Within(2.0, 0.05))],
+            trace: [0; 32],
+        };
+        assert!(!report.is_met());
+        assert!(report.table().contains("MISSED"));
+        assert!(
+            report
+                .table()
+                .contains("replay: selfsame-sim settle --nodes 3 --seed 9")
+        );
+        report.rows = vec![Row::new("hops", "hops", 2.05).bar(Bar::Within(2.0, 0.05))];
+        assert!(report.is_met());
+        assert!(!report.table().contains("replay"));
+        assert_eq!(report.json()["rows"][0]["met"], true);
+    }
+}

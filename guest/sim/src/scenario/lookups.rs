@@ -1,0 +1,112 @@
+//! Random members look up random positions.
+
+use selfsame_codec::cbor::Decoder;
+use selfsame_codec::reply::Node;
+use selfsame_codec::{Code, Input};
+
+use crate::host::Outcome;
+use crate::machine::Machine;
+use crate::report::Row;
+use crate::ring::RingState;
+use crate::world::World;
+
+/// Time between two lookups.
+const PAUSE_MS: u64 = 20;
+/// Longest that an answer may take: what a walk may ask one after the other, with all of them dead.
+const PATIENCE_MS: u64 = 30_000;
+
+/// What became of lookups
+#[derive(Debug, Default)]
+pub struct Lookups {
+    /// How many were asked.
+    pub asked: usize,
+    /// Those that named the responsible member.
+    pub right: usize,
+    /// Those that named another.
+    pub wrong: usize,
+    /// Why others failed; 0 for one that was not answered.
+    pub failed: Vec<u16>,
+    /// Milliseconds until each right answer.
+    pub took_ms: Vec<u64>,
+}
+
+impl Lookups {
+    /// Share of right answers.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        self.right as f64 / self.asked.max(1) as f64
+    }
+
+    /// The median time until an answer, in milliseconds.
+    pub fn median_ms(&mut self) -> f64 {
+        self.took_ms.sort_unstable();
+        self.took_ms.get(self.took_ms.len() / 2).copied().unwrap_or(0) as f64
+    }
+
+    /// As figures.
+    pub fn rows(&mut self) -> Vec<Row> {
+        let mut rows = vec![
+            Row::new("lookups", "", self.asked as f64),
+            Row::new("right answers", "share", self.share()),
+            Row::new("wrong answers", "", self.wrong as f64),
+            Row::new("median time of a lookup", "ms", self.median_ms()),
+        ];
+        rows.extend(failures(&self.failed));
+        rows
+    }
+}
+
+/// How often each code was the reason.
+pub(super) fn failures(codes: &[u16]) -> Vec<Row> {
+    let mut codes = codes.to_vec();
+    codes.sort_unstable();
+    let kinds = codes.chunk_by(|one, other| one == other);
+    kinds
+        .map(|kind| {
+            let name = Code::from_u16(kind[0]).map_or_else(|| "no answer".into(), |code| format!("{code:?}"));
+            Row::new(format!("failed, {name}"), "", kind.len() as f64)
+        })
+        .collect()
+}
+
+/// Lets members that run look up positions, and compares the answers with who is responsible by `state`.
+pub fn lookups<M: Machine>(world: &mut World<M>, state: &RingState, count: usize) -> Lookups {
+    let askers: Vec<usize> = (0..world.hosts().len())
+        .filter(|host| {
+            let host = &world.hosts()[*host];
+            host.is_up() && state.members().contains_key(&host.id().0)
+        })
+        .collect();
+    let mut result = Lookups::default();
+    let mut open = Vec::with_capacity(count);
+    for _ in 0..count {
+        let asker = askers[world.dice().usize(..askers.len())];
+        let mut id = [0; 32];
+        world.dice().fill(&mut id);
+        let asked_ms = world.now_ms();
+        let tag = world.command(asker, |tag| Input::FindNode { tag, id });
+        open.push((asker, tag, id, asked_ms));
+        world.run_ms(PAUSE_MS);
+    }
+    world.run_ms(PATIENCE_MS);
+    for (asker, tag, id, asked_ms) in open {
+        result.asked += 1;
+        let Some(answer) = world.host_mut(asker).take_answer(tag) else {
+            result.failed.push(0);
+            continue;
+        };
+        match answer.outcome {
+            Outcome::Reply(body) => {
+                let node = Node::decode_from(&mut Decoder::new(&body)).expect("a core encodes its replies");
+                if state.owner(&id) == Some(node.id) {
+                    result.right += 1;
+                    result.took_ms.push(answer.at_ms - asked_ms);
+                } else {
+                    result.wrong += 1;
+                }
+            }
+            Outcome::Failed(code) => result.failed.push(code),
+        }
+    }
+    result
+}

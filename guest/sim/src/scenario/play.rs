@@ -1,0 +1,119 @@
+//! The scenarios that the command line offers.
+
+use super::{find, join, lookups, publish, settle};
+use crate::machine::Native;
+use crate::report::{Bar, Report, Row};
+use crate::ring::RingState;
+use crate::world::{End, World};
+
+/// Longest that a ring may take to settle after the last change.
+const SETTLE_MS: u64 = 10 * 60_000;
+/// The longest of all intervals at which a member looks after its neighbours.
+const MAINTENANCE_MS: u64 = 15_000;
+const HOUR_MS: u64 = 60 * 60_000;
+
+/// What can be played
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scenario {
+    /// All join, the ring settles, members look positions up.
+    Settle,
+    /// The members are split in two for an hour.
+    Split,
+    /// Three of ten die at once, without a word.
+    Loss,
+}
+
+impl Scenario {
+    /// Its name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Settle => "settle",
+            Self::Split => "split",
+            Self::Loss => "loss",
+        }
+    }
+}
+
+/// Plays a scenario with so many nodes; `progress` hears what happens.
+pub fn play(scenario: Scenario, nodes: usize, seed: u64, progress: &mut dyn FnMut(&str)) -> Report {
+    let mut world = World::new(Native::default(), seed);
+    world.network.jitter_ms = 5;
+    world.network.loss = 1;
+    let mut rows = Vec::new();
+    progress("members join");
+    join(&mut world, nodes, (nodes as u64 / 20).clamp(2, 50));
+    progress("the ring settles");
+    rows.push(settled("the ring settled after the last join in", &mut world));
+    match scenario {
+        Scenario::Settle => after_settling(&mut world, &mut rows, progress),
+        Scenario::Split => split(&mut world, &mut rows, progress),
+        Scenario::Loss => loss(&mut world, &mut rows, progress),
+    }
+    rows.push(Row::new("frames", "", world.frames as f64));
+    rows.push(Row::new("steps", "", world.steps as f64));
+    Report {
+        scenario: scenario.name(),
+        nodes,
+        seed,
+        rows,
+        trace: world.trace(),
+    }
+}
+
+/// Lets the ring settle; one that does not within the time is shown with what is wrong.
+fn settled(what: &str, world: &mut World<Native>) -> Row {
+    match settle(world, SETTLE_MS) {
+        Ok(took_ms) => {
+            Row::new(what, "s", took_ms as f64 / 1000.0).bar(Bar::AtMost(SETTLE_MS as f64 / 1000.0))
+        }
+        Err(faults) => {
+            let wrong = faults.outside + faults.successors + faults.predecessors;
+            Row::new(format!("{what}: still wrong {faults:?}"), "", wrong as f64).bar(Bar::AtMost(0.0))
+        }
+    }
+}
+
+fn after_settling(world: &mut World<Native>, rows: &mut Vec<Row>, progress: &mut dyn FnMut(&str)) {
+    progress("members look positions up");
+    let state = RingState::of(world);
+    let mut result = lookups(world, &state, 1000);
+    rows.push(Row::new("right of all lookups", "share", result.share()).bar(Bar::AtLeast(1.0)));
+    rows.extend(result.rows());
+}
+
+fn split(world: &mut World<Native>, rows: &mut Vec<Row>, progress: &mut dyn FnMut(&str)) {
+    progress("the network is split for an hour");
+    for host in 0..world.hosts().len() {
+        world.host_mut(host).group = (host % 2) as u8;
+    }
+    world.network.wall(0, 1);
+    world.network.wall(1, 0);
+    world.run_ms(HOUR_MS);
+    progress("the network is whole again");
+    world.network.heal();
+    rows.push(settled("one ring again after", world));
+    let state = RingState::of(world);
+    let mut result = lookups(world, &state, 1000);
+    rows.push(Row::new("right of all lookups", "share", result.share()).bar(Bar::AtLeast(1.0)));
+    rows.extend(result.rows());
+}
+
+fn loss(world: &mut World<Native>, rows: &mut Vec<Row>, progress: &mut dyn FnMut(&str)) {
+    progress("every tenth member publishes a name");
+    let names = publish(world, 10, 2);
+    let mut hosts: Vec<usize> = (0..world.hosts().len()).collect();
+    world.dice().shuffle(&mut hosts);
+    let dead = hosts.len() * 3 / 10;
+    for host in &hosts[..dead] {
+        world.end(*host, End::PowerLost);
+    }
+    progress("three of ten members are dead; others find names meanwhile");
+    let during = find(world, &names, 1000);
+    rows.push(Row::new("found while the ring heals", "share", during.share()).bar(Bar::AtLeast(0.999)));
+    rows.extend(during.failures());
+    world.run_ms(MAINTENANCE_MS);
+    let after = find(world, &names, 1000);
+    rows.push(Row::new("found afterwards", "share", after.share()).bar(Bar::AtLeast(1.0)));
+    rows.push(settled("the ring settled after", world));
+}

@@ -1,0 +1,252 @@
+//! Hosts, the network between them and the time, all of which follow from one seed.
+
+mod links;
+mod outputs;
+
+use std::collections::{BTreeMap, HashMap};
+
+use fastrand::Rng;
+use selfsame_codec::{Config, Input, Role};
+use selfsame_core::identity::{Identity, NetworkId, labelled_hash};
+
+use crate::disk::Disk;
+use crate::host::{Answer, Host};
+use crate::machine::Machine;
+use crate::network::{Network, Place};
+use crate::queue::{Event, Queue};
+use links::Link;
+
+/// When every simulation begins, in milliseconds since 1970.
+pub const START_MS: u64 = 1_800_000_000_000;
+/// The network that is simulated.
+const NETWORK: &str = "simulated";
+/// Purpose of the hashes that make the trace.
+const TRACE: &str = "selfsame/1 simulation trace";
+/// Longest time between two updates of a host's ring: that of a process; what sleeps waits longer.
+const IDLE_MS: u64 = 15_000;
+
+/// How a process ends
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The process is killed: its system closes the sockets, and keeps what was written.
+    Killed,
+    /// The power fails: nobody is told, and what was not synced is lost.
+    PowerLost,
+}
+
+/// A simulation
+pub struct World<M> {
+    machine: M,
+    now_ms: u64,
+    queue: Queue,
+    dice: Rng,
+    seed: u64,
+    /// What lies between the hosts.
+    pub network: Network,
+    hosts: Vec<Host>,
+    at_address: HashMap<String, usize>,
+    links: HashMap<u64, Link>,
+    last_link: u64,
+    trace: [u8; 32],
+    /// Frames that arrived.
+    pub frames: u64,
+    /// Steps of all cores.
+    pub steps: u64,
+}
+
+impl<M: Machine> World<M> {
+    /// An empty world; everything in it follows from the seed and from what is done to it.
+    pub fn new(machine: M, seed: u64) -> Self {
+        Self {
+            machine,
+            now_ms: START_MS,
+            queue: Queue::default(),
+            dice: Rng::with_seed(seed),
+            seed,
+            network: Network::default(),
+            hosts: Vec::new(),
+            at_address: HashMap::new(),
+            links: HashMap::new(),
+            last_link: 0,
+            trace: [0; 32],
+            frames: 0,
+            steps: 0,
+        }
+    }
+
+    /// The time, in milliseconds since 1970.
+    pub fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    /// The dice of what is done to this world.
+    pub fn dice(&mut self) -> &mut Rng {
+        &mut self.dice
+    }
+
+    /// All hosts, by their numbers.
+    pub fn hosts(&self) -> &[Host] {
+        &self.hosts
+    }
+
+    /// One host.
+    pub fn host_mut(&mut self, host: usize) -> &mut Host {
+        &mut self.hosts[host]
+    }
+
+    /// A hash of everything that the cores have said so far: equal for equal simulations.
+    pub fn trace(&self) -> [u8; 32] {
+        self.trace
+    }
+
+    /// A new host that is not started yet; returns its number.
+    pub fn add(&mut self, role: Role, bootstraps: &[usize]) -> usize {
+        let host = self.hosts.len();
+        let mut seed = [0; 32];
+        seed[..8].copy_from_slice(&self.seed.to_le_bytes());
+        seed[8..16].copy_from_slice(&(host as u64).to_le_bytes());
+        let addresses = match role {
+            Role::Member => vec![format!("ws://n{host}.sim.example/")],
+            Role::Leaf => vec![],
+        };
+        if let Some(address) = addresses.first() {
+            self.at_address.insert(address.clone(), host);
+        }
+        let network = NetworkId::open(NETWORK);
+        let config = Config {
+            seed,
+            entropy: [0; 32],
+            known_key: vec![],
+            network: NETWORK.into(),
+            role,
+            addresses,
+            bootstraps: bootstraps
+                .iter()
+                .map(|other| self.hosts[*other].pinned())
+                .collect(),
+            dials: vec!["ws".into()],
+            allow_private: false,
+            trust_on_first_use: false,
+            idle_ms: IDLE_MS,
+            domain: String::new(),
+        };
+        let place = Place::random(&mut self.dice);
+        self.hosts.push(Host {
+            id: Identity::of_peer(&seed, network).id(),
+            config,
+            core: None,
+            incarnation: 0,
+            disk: Disk::default(),
+            place,
+            group: 0,
+            is_reachable: true,
+            paths: BTreeMap::new(),
+            last_path: 0,
+            wake_ms: u64::MAX,
+            is_ready: false,
+            last_tag: 0,
+            answers: BTreeMap::new(),
+            logged: BTreeMap::new(),
+        });
+        host
+    }
+
+    /// Starts the process of a host, with what its disk holds.
+    pub fn start(&mut self, host: usize) {
+        let mut config = self.hosts[host].config.clone();
+        config.entropy = self.entropy();
+        let core = self.machine.create(&config);
+        let started = &mut self.hosts[host];
+        started.core = Some(core);
+        started.incarnation += 1;
+        started.is_ready = false;
+        started.logged.clear();
+        self.step(host, &[]);
+    }
+
+    /// Ends the process of a host.
+    pub fn end(&mut self, host: usize, how: End) {
+        let Some(core) = self.hosts[host].core.take() else {
+            return;
+        };
+        self.machine.destroy(core);
+        self.hosts[host].wake_ms = u64::MAX;
+        self.hosts[host].answers.clear();
+        if how == End::PowerLost {
+            self.hosts[host].disk.lose_power();
+        }
+        for (_, end) in core::mem::take(&mut self.hosts[host].paths) {
+            self.abandon(end, how == End::Killed);
+        }
+    }
+
+    /// Gives a core a command; returns its tag, under which the answer will be.
+    pub fn command<'a>(&mut self, host: usize, command: impl FnOnce(u32) -> Input<'a>) -> u32 {
+        let commanded = &mut self.hosts[host];
+        commanded.last_tag += 1;
+        let tag = commanded.last_tag;
+        self.step(host, &[command(tag)]);
+        tag
+    }
+
+    /// Gives a core a command whose answer comes at once, such as `Status`.
+    pub fn ask<'a>(&mut self, host: usize, command: impl FnOnce(u32) -> Input<'a>) -> Option<Answer> {
+        let tag = self.command(host, command);
+        self.hosts[host].take_answer(tag)
+    }
+
+    /// Lets time pass.
+    pub fn run_ms(&mut self, ms: u64) {
+        let until_ms = self.now_ms + ms;
+        while let Some((at_ms, event)) = self.queue.next(until_ms) {
+            self.now_ms = at_ms;
+            self.happen(event);
+        }
+        self.now_ms = until_ms;
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Wake { host } => {
+                if self.hosts[host].wake_ms <= self.now_ms {
+                    self.step(host, &[]);
+                }
+            }
+            Event::Frame { host, path, frame } => {
+                if self.hosts[host].paths.contains_key(&path) {
+                    self.frames += 1;
+                    self.step(host, &[Input::Received { path, frame: &frame }]);
+                }
+            }
+            Event::Accept { link } => self.accept(link),
+            Event::Established { link } => self.established(link),
+            Event::DialFailed {
+                host,
+                incarnation,
+                dial,
+            } => {
+                if self.hosts[host].incarnation == incarnation {
+                    self.step(host, &[Input::DialFailed { dial }]);
+                }
+            }
+            Event::Closed { host, path } => {
+                if let Some(end) = self.hosts[host].paths.remove(&path) {
+                    self.release(end);
+                    self.step(host, &[Input::PathClosed { path }]);
+                }
+            }
+        }
+    }
+
+    /// Takes what a core said into the trace.
+    fn record(&mut self, host: usize, outputs: &[u8]) {
+        let (now_ms, host) = (self.now_ms.to_le_bytes(), (host as u64).to_le_bytes());
+        self.trace = labelled_hash(TRACE, &[&self.trace, &now_ms, &host, outputs]);
+    }
+
+    fn entropy(&mut self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        self.dice.fill(&mut bytes);
+        bytes
+    }
+}

@@ -1,0 +1,132 @@
+//! One step of a core, and what its host does about it.
+
+use selfsame_codec::{BatchReader, BatchWriter, EventKind, Input, Output};
+
+use super::World;
+use crate::host::{Answer, Outcome};
+use crate::machine::Machine;
+use crate::queue::Event;
+
+/// What a host has for its core at once
+enum Next {
+    Read { tag: u32, entries: Vec<u8> },
+    Committed { tag: u32 },
+    Entropy { bytes: [u8; 32] },
+    Closed { path: u32 },
+}
+
+impl Next {
+    fn input(&self) -> Input<'_> {
+        match self {
+            Self::Read { tag, entries } => Input::StoreRead {
+                tag: *tag,
+                ok: true,
+                entries,
+            },
+            Self::Committed { tag } => Input::StoreCommitted { tag: *tag, ok: true },
+            Self::Entropy { bytes } => Input::Entropy { bytes: *bytes },
+            Self::Closed { path } => Input::PathClosed { path: *path },
+        }
+    }
+}
+
+impl<M: Machine> World<M> {
+    /// Steps a core, and again with what its host answers at once.
+    pub(super) fn step(&mut self, host: usize, inputs: &[Input<'_>]) {
+        let mut next = self.step_once(host, inputs);
+        while !next.is_empty() {
+            let inputs: Vec<Input<'_>> = next.iter().map(Next::input).collect();
+            next = self.step_once(host, &inputs);
+        }
+    }
+
+    fn step_once(&mut self, host: usize, inputs: &[Input<'_>]) -> Vec<Next> {
+        let Some(core) = self.hosts[host].core else {
+            return Vec::new();
+        };
+        let mut items = BatchWriter::new();
+        inputs.iter().for_each(|input| input.encode(&mut items));
+        let mut batch = self.now_ms.to_le_bytes().to_vec();
+        batch.extend_from_slice(items.as_bytes());
+        let outputs = self.machine.step(core, &batch).to_vec();
+        self.steps += 1;
+        self.record(host, &outputs);
+        let mut next = Vec::new();
+        for item in BatchReader::new(&outputs).expect("a core encodes its outputs") {
+            let output = Output::decode(item).expect("a core encodes its outputs");
+            self.take(host, output, &mut next);
+        }
+        next
+    }
+
+    fn take(&mut self, host: usize, output: Output<'_>, next: &mut Vec<Next>) {
+        match output {
+            Output::Transmit { path, frame } => self.transmit(host, path, frame),
+            Output::Dial { dial, address } => self.dial(host, dial, address),
+            Output::ClosePath { path } => {
+                if let Some(end) = self.hosts[host].paths.remove(&path) {
+                    self.abandon(end, true);
+                    next.push(Next::Closed { path });
+                }
+            }
+            Output::NeedEntropy {} => {
+                let bytes = self.entropy();
+                next.push(Next::Entropy { bytes });
+            }
+            Output::StoreGet { tag, key } => {
+                let entries = self.hosts[host].disk.get(key);
+                next.push(Next::Read { tag, entries });
+            }
+            Output::StoreScan {
+                tag,
+                start,
+                end,
+                limit,
+            } => {
+                let entries = self.hosts[host].disk.scan(start, end, limit);
+                next.push(Next::Read { tag, entries });
+            }
+            Output::StoreCommit {
+                tag,
+                durable,
+                operations,
+            } => {
+                self.hosts[host].disk.commit(operations, durable);
+                next.push(Next::Committed { tag });
+            }
+            Output::Wake { at_ms } => self.wake_at(host, at_ms),
+            told => self.hear(host, told),
+        }
+    }
+
+    fn wake_at(&mut self, host: usize, at_ms: u64) {
+        // An event that stands for an earlier time than is wanted now is passed over when it comes.
+        let at_ms = at_ms.max(self.now_ms + 1);
+        if self.hosts[host].wake_ms != at_ms && at_ms != u64::MAX {
+            self.queue.add(at_ms, Event::Wake { host });
+        }
+        self.hosts[host].wake_ms = at_ms;
+    }
+
+    /// Takes note of what a core tells its application.
+    fn hear(&mut self, host: usize, output: Output<'_>) {
+        let at_ms = self.now_ms;
+        let told = &mut self.hosts[host];
+        match output {
+            Output::Reply { tag, body } => {
+                let outcome = Outcome::Reply(body.to_vec());
+                told.answers.insert(tag, Answer { at_ms, outcome });
+            }
+            Output::Failed { tag, code, .. } => {
+                let outcome = Outcome::Failed(code);
+                told.answers.insert(tag, Answer { at_ms, outcome });
+            }
+            Output::Event {
+                event: EventKind::Ready,
+                ..
+            } => told.is_ready = true,
+            Output::Log { code, .. } => *told.logged.entry(code).or_default() += 1,
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Rings form in a simulated network, and one seed always gives the same run.
+
+use selfsame_codec::{Input, Role};
+use selfsame_sim::scenario::{Scenario, join, play, settle};
+use selfsame_sim::{End, Faults, Native, RingState, World};
+
+fn ring_of(nodes: usize, seed: u64) -> World<Native> {
+    let mut world = World::new(Native::default(), seed);
+    world.network.jitter_ms = 5;
+    world.network.loss = 10;
+    join(&mut world, nodes, 5);
+    settle(&mut world, 120_000).expect("the ring settles");
+    world
+}
+
+#[test]
+fn members_that_join_form_one_ring_with_whole_lists() {
+    for nodes in [1, 2, 3, 30] {
+        let mut world = ring_of(nodes, 1);
+        world.run_ms(120_000);
+        assert_eq!(
+            RingState::of(&mut world).faults(),
+            Faults::default(),
+            "{nodes} nodes"
+        );
+    }
+}
+
+#[test]
+fn a_member_whose_power_failed_comes_back_with_what_it_had_synced() {
+    let mut world = ring_of(12, 2);
+    world.end(5, End::PowerLost);
+    settle(&mut world, 120_000).expect("the others close the gap");
+    world.start(5);
+    let tag = world.command(5, |tag| Input::Join { tag });
+    settle(&mut world, 120_000).expect("it is taken in again");
+    assert!(world.hosts()[5].answer(tag).is_some());
+    assert_eq!(RingState::of(&mut world).members().len(), 12);
+}
+
+#[test]
+fn a_wall_between_two_groups_makes_two_rings_and_its_fall_one() {
+    let mut world = ring_of(16, 3);
+    for host in 0..16 {
+        world.host_mut(host).group = (host % 2) as u8;
+    }
+    world.network.wall(0, 1);
+    world.network.wall(1, 0);
+    world.run_ms(300_000);
+    assert!(!RingState::of(&mut world).faults().is_settled());
+    world.network.heal();
+    settle(&mut world, 600_000).expect("the rings merge");
+}
+
+#[test]
+fn what_cannot_be_dialled_is_a_leaf() {
+    let mut world = ring_of(6, 4);
+    let leaf = world.add(Role::Leaf, &[0, 1]);
+    world.host_mut(leaf).is_reachable = false;
+    world.start(leaf);
+    let tag = world.command(leaf, |tag| Input::Join { tag });
+    world.run_ms(10_000);
+    assert!(world.hosts()[leaf].answer(tag).is_some());
+    assert_eq!(RingState::of(&mut world).members().len(), 6);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
+    let trace = |seed| play(Scenario::Settle, 12, seed, &mut |_| {}).trace;
+    assert_eq!(trace(7), trace(7));
+    assert_ne!(trace(7), trace(8));
+}
