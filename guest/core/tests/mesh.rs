@@ -426,3 +426,14 @@ fn a_node_that_wakes_talks_on_where_it_was_and_dials_nobody() {
     assert!(net.hosts.iter().all(|host| !host.seen.iter().any(lost)));
     assert_one_ring(&mut net, &[0, 1, 2]);
 }
+
+#[test]
+fn a_request_that_was_under_way_when_its_session_ended_is_sent_once_more() {
+    let mut net = ring(2);
+    let id = net.hosts[1].id.0;
+    net.step(0, &[Input::FindNode { tag: 300, id }]);
+    assert!(!net.flights.is_empty(), "the other member is asked");
+    net.cut(1);
+    net.run_ms(1_000);
+    assert!(net.reply(0, 300).is_some(), "{:?}", net.failed(0, 300));
+}

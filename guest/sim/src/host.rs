@@ -8,6 +8,7 @@ use selfsame_core::identity::PeerId;
 use crate::disk::Disk;
 use crate::machine::Handle;
 use crate::network::Place;
+use crate::queue::Event;
 
 /// What a command came to
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +54,8 @@ pub struct Host {
     pub(crate) wake_ms: u64,
     pub(crate) is_ready: bool,
     pub(crate) last_tag: u32,
+    /// What waits while the process is stopped.
+    pub(crate) frozen: Option<Vec<Event>>,
     pub(crate) answers: BTreeMap<u32, Answer>,
     /// How often each code was logged since the host started.
     pub(crate) logged: BTreeMap<u16, u64>,
@@ -71,11 +74,23 @@ impl Host {
         self.core.is_some()
     }
 
+    /// Whether its process runs and is not stopped.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.is_up() && self.frozen.is_none()
+    }
+
     /// `url#id`, as others name it among their bootstraps.
     #[must_use]
     pub fn pinned(&self) -> String {
         let address = self.config.addresses.first().map_or("", String::as_str);
         format!("{address}#{}", self.id)
+    }
+
+    /// What it has stored.
+    #[must_use]
+    pub fn disk(&self) -> &Disk {
+        &self.disk
     }
 
     /// What a command came to, if it was answered.

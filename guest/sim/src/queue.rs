@@ -16,6 +16,8 @@ pub(crate) enum Event {
     },
     /// Somebody dials this host.
     Accept { link: u64 },
+    /// A host hears of a connection that its system has accepted.
+    Opened { host: usize, path: u32, remote: String },
     /// The dialled host has accepted.
     Established { link: u64 },
     /// A dial comes to nothing.
@@ -57,6 +59,20 @@ impl PartialOrd for Entry {
 impl Ord for Entry {
     fn cmp(&self, other: &Self) -> core::cmp::Ordering {
         self.key().cmp(&other.key())
+    }
+}
+
+impl Event {
+    /// The host whose process takes part in it.
+    pub(crate) fn host(&self) -> Option<usize> {
+        match self {
+            Self::Wake { host }
+            | Self::Frame { host, .. }
+            | Self::Opened { host, .. }
+            | Self::DialFailed { host, .. }
+            | Self::Closed { host, .. } => Some(*host),
+            Self::Accept { .. } | Self::Established { .. } => None,
+        }
     }
 }
 

@@ -37,10 +37,10 @@ impl Faults {
 }
 
 impl RingState {
-    /// Asks every member whose process runs.
+    /// Asks every member whose process runs and is not stopped.
     pub fn of<M: Machine>(world: &mut World<M>) -> Self {
         let up: Vec<usize> = (0..world.hosts().len())
-            .filter(|host| world.hosts()[*host].is_up())
+            .filter(|host| world.hosts()[*host].is_running())
             .collect();
         let mut members = BTreeMap::new();
         for host in up {

@@ -5,7 +5,12 @@ use selfsame_sim::scenario::{Scenario, join, play, settle};
 use selfsame_sim::{End, Faults, Native, RingState, World};
 
 fn ring_of(nodes: usize, seed: u64) -> World<Native> {
+    ring_with(nodes, seed, 15_000)
+}
+
+fn ring_with(nodes: usize, seed: u64, idle_ms: u64) -> World<Native> {
     let mut world = World::new(Native::default(), seed);
+    world.idle_ms = idle_ms;
     world.network.jitter_ms = 5;
     world.network.loss = 10;
     join(&mut world, nodes, 5);
@@ -50,6 +55,29 @@ fn a_wall_between_two_groups_makes_two_rings_and_its_fall_one() {
     assert!(!RingState::of(&mut world).faults().is_settled());
     world.network.heal();
     settle(&mut world, 600_000).expect("the rings merge");
+}
+
+#[test]
+fn a_process_that_was_stopped_takes_its_place_again_when_it_goes_on() {
+    for seed in 10..20 {
+        // Updates as rare as where waking costs money: nobody finds out by chance.
+        let mut world = ring_with(8, seed, 60_000);
+        world.run_ms(300_000);
+        world.freeze(3);
+        world.run_ms(16_000);
+        let without = RingState::of(&mut world);
+        assert_eq!(without.members().len(), 7);
+        assert!(
+            without.faults().is_settled(),
+            "seed {seed}: {:?}",
+            without.faults()
+        );
+        world.thaw(3);
+        world.run_ms(2_000);
+        let whole = RingState::of(&mut world);
+        assert_eq!(whole.members().len(), 8);
+        assert!(whole.faults().is_settled(), "seed {seed}: {:?}", whole.faults());
+    }
 }
 
 #[test]

@@ -114,7 +114,7 @@ impl Node {
     ///
     /// What is asked on an exchange path that the peer dialled would lie there until the peer sends something itself: it
     /// serves only where the peer cannot be dialled.
-    fn live_connection(&self, peer: &PeerId) -> Option<u32> {
+    pub(super) fn live_connection(&self, peer: &PeerId) -> Option<u32> {
         let can_begin = |index: &u32| {
             self.connections.get(index).is_some_and(|connection| {
                 let path = self.paths.table.get(&connection.path);

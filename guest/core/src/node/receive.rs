@@ -221,16 +221,16 @@ impl Node {
     }
 
     fn response_to_request(&mut self, index: u32, id: u32, body: &[u8]) {
-        let Some(call) = self
-            .connections
-            .get_mut(&index)
-            .and_then(|connection| connection.requests.remove(&id))
-        else {
-            // Answered too late; the ring has gone on without it.
-            self.out.dropped(Code::TimedOut, 0);
+        let Some(connection) = self.connections.get_mut(&index) else {
             return;
         };
-        self.ring_request_answered(call, body);
+        if let Some(call) = connection.requests.remove(&id) {
+            self.ring_request_answered(call, body);
+        } else {
+            let peer = connection.session.peer();
+            self.out.dropped(Code::TimedOut, 0);
+            self.ring_with(|ring, cx| ring.answered_late(cx, peer));
+        }
     }
 }
 

@@ -16,8 +16,12 @@ const FIRST_RETRY_MS: u64 = 1_000;
 const LAST_RETRY_MS: u64 = 60_000;
 
 struct Request {
+    to: PeerId,
     body: Vec<u8>,
     deadline_ms: u64,
+    /// It goes out on a connection that was there already and may have ended without a word: then it is sent once more,
+    /// on a new one. Every request of the ring may be repeated.
+    may_repeat: bool,
 }
 
 /// Why the ring was asked
@@ -82,9 +86,16 @@ impl Node {
                 timeout_ms,
             } => {
                 let deadline_ms = self.now_ms + u64::from(timeout_ms);
-                self.ring_driver
-                    .requests
-                    .insert(call, Request { body, deadline_ms });
+                let may_repeat = self.live_connection(&to).is_some();
+                self.ring_driver.requests.insert(
+                    call,
+                    Request {
+                        to,
+                        body,
+                        deadline_ms,
+                        may_repeat,
+                    },
+                );
                 self.timers.set(deadline_ms, Timer::RingRequest(call));
                 self.connect(to, Waiter::RingRequest(call));
             }
@@ -153,7 +164,11 @@ impl Node {
         let Some(request) = self.ring_driver.requests.get_mut(&call) else {
             return;
         };
-        let body = core::mem::take(&mut request.body);
+        let body = if request.may_repeat {
+            request.body.clone()
+        } else {
+            core::mem::take(&mut request.body)
+        };
         let Some(connection) = self.connections.get_mut(&index) else {
             return;
         };
@@ -167,6 +182,22 @@ impl Node {
         if let Some(request) = self.ring_driver.requests.remove(&call) {
             self.timers.clear(request.deadline_ms, Timer::RingRequest(call));
             self.ring_with(|ring, cx| ring.response(cx, call, Ok(body)));
+        }
+    }
+
+    /// The connection ended on which a request went out.
+    pub(super) fn ring_request_lost(&mut self, call: u64, why: Code) {
+        let repeated = self.ring_driver.requests.get_mut(&call).filter(|request| {
+            // A peer that ended the connection in words had its reasons.
+            request.may_repeat && why == Code::Disconnected
+        });
+        match repeated {
+            Some(request) => {
+                request.may_repeat = false;
+                let to = request.to;
+                self.connect(to, Waiter::RingRequest(call));
+            }
+            None => self.ring_request_failed(call, why),
         }
     }
 

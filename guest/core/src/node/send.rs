@@ -188,7 +188,7 @@ impl Node {
             self.stream_lost(handle, why);
         }
         for call in connection.requests.into_values() {
-            self.ring_request_failed(call, why);
+            self.ring_request_lost(call, why);
         }
         if was_last {
             self.event(selfsame_codec::EventKind::PeerDisconnected, &peer.0);

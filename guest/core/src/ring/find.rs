@@ -5,8 +5,9 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{Code, LogLevel};
 
-use super::lookup::Owner;
+use super::lookup::{Owner, Trail};
 use super::message::{EntryBytes, Hop, Request};
+use super::mirror::MIRRORS;
 use super::walk::{Purpose, STEP_TIMEOUT_MS};
 use super::{Action, Call, Context, Phase, Provider, Ring};
 use crate::association::{Association, MAX_REPLICAS, ObjectId};
@@ -15,8 +16,8 @@ use crate::identity::{PeerId, PublicKey};
 use crate::map::Map;
 use crate::record::NodeRecord;
 
-/// Mirrors asked when the responsible member has nothing: it may have come a moment ago.
-const MIRRORS_ASKED: usize = 2;
+/// Members asked for copies when the responsible one has nothing, because it came a moment ago, or does not answer.
+const MIRRORS_ASKED: usize = MIRRORS;
 /// Most finds at a time.
 const MAX_FINDS: usize = 1024;
 
@@ -87,23 +88,24 @@ impl Ring {
         cx: &mut Context<'_>,
         command: u32,
         result: Result<Owner, Code>,
-        asked: Vec<PeerId>,
+        trail: &Trail,
     ) {
         let me = self.me();
         let Some(find) = self.finds.get_mut(&command) else {
             return;
         };
         let (entries, mut mirrors) = match result {
-            Ok(owner) => {
+            Ok(owner) if !owner.is_inferred => {
                 find.was_answered = true;
                 (owner.entries, owner.successors)
             }
+            Ok(_) => (Vec::new(), trail.answered.clone()),
             Err(code) => {
                 find.error = Some(code);
-                (Vec::new(), asked.iter().take(MIRRORS_ASKED).copied().collect())
+                (Vec::new(), trail.answered.clone())
             }
         };
-        find.avoided.extend(asked);
+        find.avoided.extend(&trail.asked);
         mirrors.retain(|peer| *peer != me);
         mirrors.truncate(MIRRORS_ASKED);
         mirrors.reverse();

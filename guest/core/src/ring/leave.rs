@@ -41,6 +41,8 @@ impl Ring {
             return;
         }
         self.phase = Phase::Out;
+        // Newer than in any update that is still under way: one that arrives later does not bring this member back.
+        self.renew_record(cx);
         let joins = [self.maintenance.stop(), self.attach.stop()];
         joins
             .into_iter()

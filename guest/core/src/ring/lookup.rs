@@ -33,6 +33,8 @@ struct Candidate {
     state: State,
     /// Whether it may be the responsible one rather than one before the position.
     after: bool,
+    /// Once it has answered: the member before it, if it knows one.
+    answered: Option<Option<PeerId>>,
 }
 
 /// What an answer named, records verified
@@ -50,8 +52,19 @@ pub(crate) struct Answer {
 #[derive(Clone, Debug)]
 pub(crate) struct Owner {
     pub(crate) peer: PeerId,
+    /// It did not say so itself.
+    pub(crate) is_inferred: bool,
     pub(crate) successors: Vec<PeerId>,
     pub(crate) entries: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// Whom a lookup has met
+#[derive(Debug, Default)]
+pub(crate) struct Trail {
+    /// All that were asked.
+    pub(crate) asked: Vec<PeerId>,
+    /// Those that answered, the nearest after the position first.
+    pub(crate) answered: Vec<PeerId>,
 }
 
 /// What a lookup needs next
@@ -105,16 +118,35 @@ impl Lookup {
         let candidate = Candidate {
             state: State::Done,
             after: false,
+            answered: None,
         };
         self.candidates.get_or_insert_with(peer, || candidate).state = State::Done;
     }
 
-    /// Whom this lookup has asked.
-    pub(crate) fn asked(&self) -> impl Iterator<Item = &PeerId> {
+    /// Never asks the asker itself. Whether it may turn out to be responsible depends on whether it knows who precedes it.
+    pub(crate) fn exclude_asker(&mut self, me: PeerId, predecessor: Option<PeerId>) {
+        self.exclude(me);
+        if let Some(candidate) = self.candidates.get_mut(&me) {
+            candidate.answered = Some(predecessor);
+        }
+    }
+
+    /// Whom this lookup has met.
+    pub(crate) fn trail(&self) -> Trail {
         let asked = self.candidates.iter();
-        asked
+        let asked = asked
             .filter(|(_, candidate)| candidate.state != State::New)
-            .map(|(peer, _)| peer)
+            .map(|(peer, _)| *peer)
+            .collect();
+        let answered = self.candidates.iter();
+        let by_distance: Map<_, _> = answered
+            .filter(|(_, candidate)| candidate.answered.is_some())
+            .map(|(peer, _)| (distance(&self.target, &peer.0), *peer))
+            .collect();
+        Trail {
+            asked,
+            answered: by_distance.into_values().collect(),
+        }
     }
 
     /// When to ask a further member beside those that have not answered.
@@ -134,7 +166,14 @@ impl Lookup {
             known.after |= after;
         } else if self.candidates.len() < MAX_CANDIDATES {
             let state = State::New;
-            self.candidates.insert(peer, Candidate { state, after });
+            self.candidates.insert(
+                peer,
+                Candidate {
+                    state,
+                    after,
+                    answered: None,
+                },
+            );
         }
     }
 
@@ -168,7 +207,7 @@ impl Lookup {
                 self.hedge_at_ms = u64::MAX;
                 Step::Wait
             }
-            None => Step::Finished(self.owner.take().ok_or(self.error)),
+            None => Step::Finished(self.owner.take().or_else(|| self.inferred()).ok_or(self.error)),
         }
     }
 
@@ -179,6 +218,26 @@ impl Lookup {
             && self.candidates.iter().any(|(peer, candidate)| {
                 candidate.state != State::Done && candidate.after && distance(&self.target, &peer.0) < limit
             })
+    }
+
+    /// Who must be responsible although nobody says so: the nearest after the position that lives, while the member before
+    /// it has died and its own new predecessor has not told it yet.
+    fn inferred(&self) -> Option<Owner> {
+        let alive = self.candidates.iter().filter_map(|(peer, candidate)| {
+            let predecessor = candidate.answered.filter(|_| candidate.after)?;
+            Some((distance(&self.target, &peer.0), peer, predecessor))
+        });
+        let (_, peer, predecessor) = alive.min()?;
+        let has_failed = |peer: PeerId| {
+            let known = self.candidates.get(&peer);
+            known.is_some_and(|known| known.state == State::Done && known.answered.is_none())
+        };
+        predecessor.is_none_or(has_failed).then(|| Owner {
+            peer: *peer,
+            is_inferred: true,
+            successors: Vec::new(),
+            entries: Vec::new(),
+        })
     }
 
     /// The nearest after the position, otherwise the nearest before it.
@@ -243,7 +302,10 @@ impl Lookup {
         if !self.returned(peer) {
             return Ok(());
         }
-        let was_after = self.candidates.get(peer).is_some_and(|known| known.after);
+        let was_after = self.candidates.get_mut(peer).is_some_and(|known| {
+            known.answered = Some(answer.predecessor);
+            known.after
+        });
         let target = self.target;
         let progress = |next: &PeerId| in_open(&peer.0, &next.0, &target);
         if !answer.closer.iter().all(progress) {
@@ -288,6 +350,7 @@ impl Lookup {
         if self.owner.as_ref().is_none_or(nearer) {
             self.owner = Some(Owner {
                 peer: *peer,
+                is_inferred: false,
                 successors: answer.successors,
                 entries: answer.entries,
             });

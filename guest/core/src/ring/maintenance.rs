@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use selfsame_codec::{Code, LogLevel, Role};
+use selfsame_codec::{Code, Role};
 
 use super::lookup::Owner;
 use super::message::{Request, Updated, encode_joined};
@@ -16,9 +16,7 @@ use crate::record::NodeRecord;
 /// First interval between updates after a change; it doubles with each quiet round.
 const FAST_MS: u64 = 500;
 /// How long a neighbour may take to answer, dialling included.
-const ANSWER_TIMEOUT_MS: u32 = 3_000;
-/// How long a neighbour that was late once may take to answer at all.
-const PROBE_TIMEOUT_MS: u32 = 1_500;
+pub(super) const ANSWER_TIMEOUT_MS: u32 = 3_000;
 /// Silence after which the predecessor is asked whether it lives when somebody else claims its place.
 const DOUBT_MS: u64 = 3_000;
 /// Most updates in flight: one to the successor, the rest to members that may be closer.
@@ -50,9 +48,9 @@ pub(super) struct Maintenance {
     interval_ms: u64,
     joining: Joining,
     newcomers: Map<u64, PeerId>,
-    updating: Set<PeerId>,
-    probing: Set<PeerId>,
-    predecessor_heard_ms: u64,
+    pub(super) updating: Set<PeerId>,
+    pub(super) probing: Set<PeerId>,
+    pub(super) predecessor_heard_ms: u64,
     finger: u8,
 }
 
@@ -85,7 +83,7 @@ impl Maintenance {
     }
 
     /// Makes the next rounds follow quickly.
-    fn hurry(&mut self, now_ms: u64) {
+    pub(super) fn hurry(&mut self, now_ms: u64) {
         self.interval_ms = FAST_MS;
         self.next_round_ms = self.next_round_ms.min(now_ms.saturating_add(FAST_MS));
     }
@@ -133,7 +131,7 @@ impl Ring {
     }
 
     /// Whether this member knows no other one in its ring, or this leaf no member.
-    fn is_alone(&self) -> bool {
+    pub(super) fn is_alone(&self) -> bool {
         self.routing.successor().is_none()
             && self.routing.predecessor().is_none()
             && self.attach.relays().is_empty()
@@ -311,7 +309,7 @@ impl Ring {
 
     /// Asks a member that may be a closer successor; it is adopted when it answers. One that did not answer a moment
     /// ago gets some rest first.
-    fn consider(&mut self, cx: &mut Context<'_>, peer: PeerId, via: Option<PeerId>) {
+    pub(super) fn consider(&mut self, cx: &mut Context<'_>, peer: PeerId, via: Option<PeerId>) {
         if self.routing.may_ask(&peer, cx.now_ms) {
             self.consider_now(cx, peer, via);
         }
@@ -335,6 +333,12 @@ impl Ring {
             return;
         }
         self.meet_members(cx, &[updated.record]);
+        // It has left since it answered, or started again.
+        let is_stale = |known: &NodeRecord| known.encoded() != updated.record;
+        if self.book.get(&peer).is_some_and(is_stale) {
+            self.go_on_joining(cx);
+            return;
+        }
         let named = self.meet_members(cx, updated.predecessor.as_slice());
         let list = self.meet_members(cx, &updated.successors);
         let old = self.routing.successor();
@@ -387,106 +391,6 @@ impl Ring {
         is_new
     }
 
-    /// Asks the predecessor whether it lives if it was silent for long.
-    fn doubt_predecessor(&mut self, cx: &mut Context<'_>, silence_ms: u64) {
-        let heard_ms = self.maintenance.predecessor_heard_ms;
-        if let Some(predecessor) = self.routing.predecessor()
-            && cx.now_ms.saturating_sub(heard_ms) >= silence_ms
-        {
-            self.probe(predecessor, Call::Probe, ANSWER_TIMEOUT_MS);
-        }
-    }
-
-    fn probe(&mut self, peer: PeerId, call: Call, timeout_ms: u32) {
-        if self.maintenance.probing.insert(peer) {
-            self.call(peer, call, &Request::Ping { hint: Vec::new() }, timeout_ms);
-        }
-    }
-
-    /// A peer gave a sign of life.
-    pub(super) fn heard(&mut self, cx: &mut Context<'_>, peer: PeerId) {
-        self.routing.revive(&peer);
-        if self.routing.predecessor() == Some(peer) {
-            self.maintenance.predecessor_heard_ms = cx.now_ms;
-        }
-    }
-
-    /// A request to a peer came back without an answer.
-    pub(super) fn not_answered(&mut self, cx: &mut Context<'_>, peer: PeerId, call: &Call, code: Code) {
-        let was_last_chance = matches!(call, Call::Probe | Call::ProbePredecessor);
-        let may_be_late = matches!(code, Code::TimedOut | Code::Disconnected);
-        if may_be_late && !was_last_chance && self.routing.contains(&peer) {
-            self.probe(peer, Call::Probe, PROBE_TIMEOUT_MS);
-            return;
-        }
-        self.maintenance.updating.remove(&peer);
-        self.part_with(cx, peer, code);
-    }
-
-    /// Takes a peer out of all tables that is gone, or lives but takes no part in this ring; if it was a neighbour, the
-    /// next one takes its place at once.
-    pub(super) fn part_with(&mut self, cx: &mut Context<'_>, peer: PeerId, code: Code) {
-        if self.routing.bury(&peer, cx.now_ms) && self.serves() {
-            self.log(LogLevel::Info, code, "a neighbour is gone", Some(peer));
-            self.ring_changed(cx);
-            self.stabilise(cx);
-        }
-    }
-
-    /// A session with a peer is established.
-    pub fn peer_connected(&mut self, cx: &mut Context<'_>, peer: PeerId) {
-        self.heard(cx, peer);
-        if self.phase == Phase::In && self.is_member() && self.is_alone() {
-            self.merge_through(cx, peer);
-        }
-    }
-
-    /// The last session with a peer ended.
-    pub fn peer_gone(&mut self, cx: &mut Context<'_>, peer: PeerId) {
-        if self.attach.drop_leaf(&peer) {
-            self.delete_leaf(&peer);
-        }
-        if self.phase != Phase::In {
-            return;
-        }
-        if self.attach.is_relay(&peer) {
-            self.relay_gone(cx, peer);
-        }
-        if self.routing.is_neighbour(&peer) {
-            self.maintenance.hurry(cx.now_ms);
-            self.probe(peer, Call::Probe, ANSWER_TIMEOUT_MS);
-        }
-    }
-
-    /// A neighbour left and named its own predecessor, which takes its place once it has answered.
-    pub(super) fn neighbour_left(
-        &mut self,
-        cx: &mut Context<'_>,
-        peer: PeerId,
-        predecessor: Option<NodeRecord>,
-    ) {
-        let was_predecessor = self.routing.predecessor() == Some(peer);
-        let was_neighbour = self.routing.bury(&peer, cx.now_ms);
-        if was_predecessor
-            && let Some(record) = predecessor
-            && record.id() != self.me()
-        {
-            self.probe(record.id(), Call::ProbePredecessor, ANSWER_TIMEOUT_MS);
-        }
-        if was_neighbour && self.phase == Phase::In {
-            self.ring_changed(cx);
-            self.stabilise(cx);
-        }
-    }
-
-    pub(super) fn predecessor_lives(&mut self, cx: &mut Context<'_>, peer: PeerId) {
-        if self.serves() && self.routing.precedes_better(&peer) {
-            self.routing.set_predecessor(Some(peer));
-            self.maintenance.predecessor_heard_ms = cx.now_ms;
-            self.ring_changed(cx);
-        }
-    }
-
     /// Looks one finger up, from the furthest down to where the successor list ends.
     fn fix_finger(&mut self, cx: &mut Context<'_>) {
         let Some(last) = self.routing.successors().last().copied() else {
@@ -515,7 +419,7 @@ impl Ring {
         }
     }
 
-    fn merge_through(&mut self, cx: &mut Context<'_>, stranger: PeerId) {
+    pub(super) fn merge_through(&mut self, cx: &mut Context<'_>, stranger: PeerId) {
         let merging = self
             .walks
             .count(|purpose| matches!(purpose, Purpose::Merge { .. }));

@@ -8,6 +8,7 @@ mod attach;
 mod find;
 mod interface;
 mod leave;
+mod liveness;
 mod lookup;
 mod maintenance;
 mod message;

@@ -26,6 +26,11 @@ impl Ring {
         }
     }
 
+    /// A peer answered a request too late for it to count.
+    pub fn answered_late(&mut self, cx: &mut Context<'_>, peer: PeerId) {
+        self.heard(cx, peer);
+    }
+
     fn answered(&mut self, cx: &mut Context<'_>, peer: PeerId, call: Call, body: &[u8]) {
         let refusal = match &call {
             Call::Walk { walk } => match Hop::decode(body) {

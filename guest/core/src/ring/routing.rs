@@ -194,9 +194,9 @@ impl Routing {
         was_neighbour
     }
 
-    /// Takes note that a peer is alive.
-    pub(crate) fn revive(&mut self, peer: &PeerId) {
-        self.dead.remove(peer);
+    /// Takes note that a peer is alive; says whether it was presumed dead.
+    pub(crate) fn revive(&mut self, peer: &PeerId) -> bool {
+        self.dead.remove(peer).is_some()
     }
 
     pub(crate) fn is_dead(&self, peer: &PeerId) -> bool {
@@ -226,7 +226,7 @@ impl Routing {
         self.fingers.retain(|finger, _| *finger > bit);
     }
 
-    /// Where this member's own range begins. Without a predecessor, the nearest member before it that is known stands
+    /// Where what this member may have to store begins. Without a predecessor, the nearest member before it that is known stands
     /// in; a member that knows nobody has the whole circle.
     pub(crate) fn range_start(&self) -> Position {
         let nearest = |peers: Vec<PeerId>| peers.into_iter().min_by_key(|peer| distance(&peer.0, &self.me.0));
@@ -235,8 +235,17 @@ impl Routing {
             .map_or(self.me.0, |peer| peer.0)
     }
 
-    /// Whether this member is responsible for a position.
+    /// Whether this member is responsible for a position: nobody it knows of may have it. One that has lost its
+    /// predecessor and knows others does not say so until another has come forward.
     pub(crate) fn is_responsible(&self, target: &Position) -> bool {
+        match self.predecessor {
+            Some(peer) => in_half_open(&peer.0, target, &self.me.0),
+            None => *target == self.me.0 || self.all().is_empty(),
+        }
+    }
+
+    /// Whether this member may be the responsible one.
+    pub(crate) fn may_be_responsible(&self, target: &Position) -> bool {
         in_half_open(&self.range_start(), target, &self.me.0)
     }
 
@@ -307,11 +316,13 @@ mod tests {
     }
 
     #[test]
-    fn without_a_predecessor_the_nearest_known_member_bounds_the_range() {
+    fn without_a_predecessor_the_nearest_known_member_bounds_what_may_be_stored() {
         let mut routing = Routing::new(peer(5));
         routing.adopt_successor(peer(7), &[peer(2)]);
-        assert!(routing.is_responsible(&peer(3).0));
-        assert!(!routing.is_responsible(&peer(2).0));
+        assert!(routing.may_be_responsible(&peer(3).0));
+        assert!(!routing.may_be_responsible(&peer(2).0));
+        assert!(!routing.is_responsible(&peer(3).0));
+        assert!(routing.is_responsible(&peer(5).0));
         routing.set_predecessor(Some(peer(3)));
         assert!(!routing.is_responsible(&peer(3).0));
         assert!(routing.is_responsible(&peer(5).0));

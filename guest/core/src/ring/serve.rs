@@ -182,7 +182,7 @@ impl Ring {
         if association.publisher() != from {
             return Err(Code::BadSignature);
         }
-        if !self.routing.is_responsible(&association.object().0) {
+        if !self.routing.may_be_responsible(&association.object().0) {
             return Err(Code::NotResponsible);
         }
         self.store_and_mirror(&association, &record)

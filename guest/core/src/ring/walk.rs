@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{Code, LogLevel};
 
-use super::lookup::{Answer, Lookup, Owner, Step};
+use super::lookup::{Answer, Lookup, Owner, Step, Trail};
 use super::message::{EntryBytes, Hop, Request};
 use super::position::Position;
 use super::{Action, Call, Context, Ring};
@@ -98,7 +98,7 @@ impl Ring {
     ) {
         if self.serves() && self.routing.is_responsible(&target) {
             let owner = self.own_answer(cx, &target, wants_entries);
-            self.walk_done(cx, purpose, Ok(owner), Vec::new());
+            self.walk_done(cx, purpose, Ok(owner), &Trail::default());
             return;
         }
         let (before, after) = if self.serves() {
@@ -130,7 +130,7 @@ impl Ring {
     }
 
     fn start(&mut self, cx: &mut Context<'_>, mut lookup: Lookup, wants_entries: bool, purpose: Purpose) {
-        lookup.exclude(self.me());
+        lookup.exclude_asker(self.me(), self.routing.predecessor());
         if let Purpose::JoinFor { token } = &purpose
             && let Some(newcomer) = self.maintenance.newcomer(*token)
         {
@@ -160,6 +160,7 @@ impl Ring {
         };
         Owner {
             peer: self.me(),
+            is_inferred: false,
             successors: self.routing.successors().to_vec(),
             entries: own_entries(&entries),
         }
@@ -191,8 +192,14 @@ impl Ring {
                 }
                 Step::Finished(result) => {
                     let walk = self.walks.walks.remove(&id).expect("it is under way");
-                    let asked = walk.lookup.asked().copied().collect();
-                    self.walk_done(cx, walk.purpose, result, asked);
+                    let me = self.me();
+                    let is_me = result.as_ref().is_ok_and(|owner| owner.peer == me);
+                    let result = if is_me {
+                        Ok(self.own_answer(cx, &target, walk.wants_entries))
+                    } else {
+                        result
+                    };
+                    self.walk_done(cx, walk.purpose, result, &walk.lookup.trail());
                 }
             }
         }
@@ -252,11 +259,11 @@ impl Ring {
         cx: &mut Context<'_>,
         purpose: Purpose,
         result: Result<Owner, Code>,
-        asked: Vec<PeerId>,
+        trail: &Trail,
     ) {
         match purpose {
             Purpose::FindNode { command } => self.node_found(cx, command, result),
-            Purpose::Find { command } => self.object_found(cx, command, result, asked),
+            Purpose::Find { command } => self.object_found(cx, command, result, trail),
             Purpose::Publish { object } => self.place_found(cx, object, result),
             Purpose::JoinFor { token } => self.place_for_newcomer_found(cx, token, result),
             Purpose::Finger { bit } => {

@@ -252,6 +252,16 @@ impl Net {
         }
     }
 
+    /// All paths of a node end, with what is under way on them.
+    pub fn cut(&mut self, index: usize) {
+        self.flights
+            .retain(|flight| flight.from != index && flight.to != index);
+        let paths: Vec<u32> = self.hosts[index].paths.keys().copied().collect();
+        for path in paths {
+            self.close_path(index, path);
+        }
+    }
+
     pub fn restart(&mut self, index: usize) {
         let config = self.hosts[index].config.clone();
         let store = core::mem::take(&mut self.hosts[index].store);

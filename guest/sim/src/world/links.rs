@@ -98,7 +98,11 @@ impl<M: Machine> World<M> {
         self.queue
             .add(established_ms, Event::Established { link: number });
         let remote = format!("10.0.{}.{}:{}", from / 250, from % 250, 40_000 + number % 20_000);
-        self.opened(to, path, 0, &remote);
+        self.happen(Event::Opened {
+            host: to,
+            path,
+            remote,
+        });
     }
 
     /// The host that dialled gets the connection.
@@ -115,6 +119,10 @@ impl<M: Machine> World<M> {
                 side: 0,
             };
             self.abandon(end, true);
+            return;
+        }
+        if let Some(frozen) = &mut self.hosts[from].frozen {
+            frozen.push(Event::Established { link: number });
             return;
         }
         let path = self.hold(from, number, 0);
@@ -138,7 +146,7 @@ impl<M: Machine> World<M> {
         path
     }
 
-    fn opened(&mut self, host: usize, path: u32, dial: u32, remote: &str) {
+    pub(super) fn opened(&mut self, host: usize, path: u32, dial: u32, remote: &str) {
         let opened = Input::PathOpened {
             path,
             dial,

@@ -43,6 +43,8 @@ pub struct World<M> {
     seed: u64,
     /// What lies between the hosts.
     pub network: Network,
+    /// Longest time between two updates of the ring, for hosts that are added from now on, in milliseconds.
+    pub idle_ms: u64,
     hosts: Vec<Host>,
     at_address: HashMap<String, usize>,
     links: HashMap<u64, Link>,
@@ -64,6 +66,7 @@ impl<M: Machine> World<M> {
             dice: Rng::with_seed(seed),
             seed,
             network: Network::default(),
+            idle_ms: IDLE_MS,
             hosts: Vec::new(),
             at_address: HashMap::new(),
             links: HashMap::new(),
@@ -127,7 +130,7 @@ impl<M: Machine> World<M> {
             dials: vec!["ws".into()],
             allow_private: false,
             trust_on_first_use: false,
-            idle_ms: IDLE_MS,
+            idle_ms: self.idle_ms,
             domain: String::new(),
         };
         let place = Place::random(&mut self.dice);
@@ -145,6 +148,7 @@ impl<M: Machine> World<M> {
             wake_ms: u64::MAX,
             is_ready: false,
             last_tag: 0,
+            frozen: None,
             answers: BTreeMap::new(),
             logged: BTreeMap::new(),
         });
@@ -170,6 +174,7 @@ impl<M: Machine> World<M> {
             return;
         };
         self.machine.destroy(core);
+        self.hosts[host].frozen = None;
         self.hosts[host].wake_ms = u64::MAX;
         self.hosts[host].answers.clear();
         if how == End::PowerLost {
@@ -177,6 +182,18 @@ impl<M: Machine> World<M> {
         }
         for (_, end) in core::mem::take(&mut self.hosts[host].paths) {
             self.abandon(end, how == End::Killed);
+        }
+    }
+
+    /// Stops the process of a host, as SIGSTOP does: its system goes on, and keeps for it what arrives.
+    pub fn freeze(&mut self, host: usize) {
+        self.hosts[host].frozen.get_or_insert_default();
+    }
+
+    /// Lets a stopped process go on.
+    pub fn thaw(&mut self, host: usize) {
+        for event in self.hosts[host].frozen.take().unwrap_or_default() {
+            self.happen(event);
         }
     }
 
@@ -206,6 +223,12 @@ impl<M: Machine> World<M> {
     }
 
     fn happen(&mut self, event: Event) {
+        if let Some(host) = event.host()
+            && let Some(frozen) = &mut self.hosts[host].frozen
+        {
+            frozen.push(event);
+            return;
+        }
         match event {
             Event::Wake { host } => {
                 if self.hosts[host].wake_ms <= self.now_ms {
@@ -216,6 +239,11 @@ impl<M: Machine> World<M> {
                 if self.hosts[host].paths.contains_key(&path) {
                     self.frames += 1;
                     self.step(host, &[Input::Received { path, frame: &frame }]);
+                }
+            }
+            Event::Opened { host, path, remote } => {
+                if self.hosts[host].paths.contains_key(&path) {
+                    self.opened(host, path, 0, &remote);
                 }
             }
             Event::Accept { link } => self.accept(link),

@@ -1,0 +1,130 @@
+//! Who lives: signs of life, doubts, and what happens when a neighbour is gone or comes back.
+
+use alloc::vec::Vec;
+
+use selfsame_codec::{Code, LogLevel, Role};
+
+use super::maintenance::ANSWER_TIMEOUT_MS;
+use super::message::Request;
+use super::{Call, Context, Phase, Ring};
+use crate::identity::PeerId;
+use crate::record::NodeRecord;
+
+/// How long a neighbour that was late once may take to answer at all.
+const PROBE_TIMEOUT_MS: u32 = 1_500;
+
+impl Ring {
+    /// Asks the predecessor whether it lives if it was silent for long.
+    pub(super) fn doubt_predecessor(&mut self, cx: &mut Context<'_>, silence_ms: u64) {
+        let heard_ms = self.maintenance.predecessor_heard_ms;
+        if let Some(predecessor) = self.routing.predecessor()
+            && cx.now_ms.saturating_sub(heard_ms) >= silence_ms
+        {
+            self.probe(predecessor, Call::Probe, ANSWER_TIMEOUT_MS);
+        }
+    }
+
+    fn probe(&mut self, peer: PeerId, call: Call, timeout_ms: u32) {
+        if self.maintenance.probing.insert(peer) {
+            self.call(peer, call, &Request::Ping { hint: Vec::new() }, timeout_ms);
+        }
+    }
+
+    /// A peer gave a sign of life.
+    pub(super) fn heard(&mut self, cx: &mut Context<'_>, peer: PeerId) {
+        if self.routing.revive(&peer) {
+            self.came_back(cx, peer);
+        }
+        if self.routing.predecessor() == Some(peer) {
+            self.maintenance.predecessor_heard_ms = cx.now_ms;
+        }
+    }
+
+    /// A member that was presumed dead lives: it gets its place beside this one back without waiting for its next update.
+    fn came_back(&mut self, cx: &mut Context<'_>, peer: PeerId) {
+        let is_member = |record: &NodeRecord| record.role() == Role::Member;
+        if self.phase != Phase::In || !self.book.get(&peer).is_some_and(is_member) {
+            return;
+        }
+        self.consider(cx, peer, None);
+        if self.is_member() && self.routing.precedes_better(&peer) {
+            self.probe(peer, Call::ProbePredecessor, ANSWER_TIMEOUT_MS);
+        }
+    }
+
+    /// A request to a peer came back without an answer.
+    pub(super) fn not_answered(&mut self, cx: &mut Context<'_>, peer: PeerId, call: &Call, code: Code) {
+        let was_last_chance = matches!(call, Call::Probe | Call::ProbePredecessor);
+        let may_be_late = matches!(code, Code::TimedOut | Code::Disconnected);
+        if may_be_late && !was_last_chance && self.routing.contains(&peer) {
+            self.probe(peer, Call::Probe, PROBE_TIMEOUT_MS);
+            return;
+        }
+        self.maintenance.updating.remove(&peer);
+        self.part_with(cx, peer, code);
+    }
+
+    /// Takes a peer out of all tables that is gone, or lives but takes no part in this ring; if it was a neighbour, the
+    /// next one takes its place at once.
+    pub(super) fn part_with(&mut self, cx: &mut Context<'_>, peer: PeerId, code: Code) {
+        if self.routing.bury(&peer, cx.now_ms) && self.serves() {
+            self.log(LogLevel::Info, code, "a neighbour is gone", Some(peer));
+            self.ring_changed(cx);
+            self.stabilise(cx);
+        }
+    }
+
+    /// A session with a peer is established.
+    pub fn peer_connected(&mut self, cx: &mut Context<'_>, peer: PeerId) {
+        self.heard(cx, peer);
+        if self.phase == Phase::In && self.is_member() && self.is_alone() {
+            self.merge_through(cx, peer);
+        }
+    }
+
+    /// The last session with a peer ended.
+    pub fn peer_gone(&mut self, cx: &mut Context<'_>, peer: PeerId) {
+        if self.attach.drop_leaf(&peer) {
+            self.delete_leaf(&peer);
+        }
+        if self.phase != Phase::In {
+            return;
+        }
+        if self.attach.is_relay(&peer) {
+            self.relay_gone(cx, peer);
+        }
+        if self.routing.is_neighbour(&peer) {
+            self.maintenance.hurry(cx.now_ms);
+            self.probe(peer, Call::Probe, ANSWER_TIMEOUT_MS);
+        }
+    }
+
+    /// A neighbour left and named its own predecessor, which takes its place once it has answered.
+    pub(super) fn neighbour_left(
+        &mut self,
+        cx: &mut Context<'_>,
+        peer: PeerId,
+        predecessor: Option<NodeRecord>,
+    ) {
+        let was_predecessor = self.routing.predecessor() == Some(peer);
+        let was_neighbour = self.routing.bury(&peer, cx.now_ms);
+        if was_predecessor
+            && let Some(record) = predecessor
+            && record.id() != self.me()
+        {
+            self.probe(record.id(), Call::ProbePredecessor, ANSWER_TIMEOUT_MS);
+        }
+        if was_neighbour && self.phase == Phase::In {
+            self.ring_changed(cx);
+            self.stabilise(cx);
+        }
+    }
+
+    pub(super) fn predecessor_lives(&mut self, cx: &mut Context<'_>, peer: PeerId) {
+        if self.serves() && self.routing.precedes_better(&peer) {
+            self.routing.set_predecessor(Some(peer));
+            self.maintenance.predecessor_heard_ms = cx.now_ms;
+            self.ring_changed(cx);
+        }
+    }
+}
