@@ -5,6 +5,7 @@
 
 mod disk;
 mod host;
+mod invariant;
 mod machine;
 mod network;
 mod queue;
@@ -15,6 +16,7 @@ mod world;
 
 pub use disk::Disk;
 pub use host::{Answer, Host, Outcome};
+pub use invariant::Broken;
 pub use machine::{Handle, Machine, Native};
 pub use network::Network;
 pub use report::{Bar, Report, Row};

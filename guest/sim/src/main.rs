@@ -20,9 +20,9 @@ struct Arguments {
     #[arg(default_value = "settle")]
     scenario: Name,
 
-    /// How many nodes take part
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    nodes: u32,
+    /// How many nodes take part; of faults, how many schedules are played
+    #[arg(long, visible_alias = "nodes", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    count: u32,
 
     /// What everything follows from
     #[arg(long, default_value_t = 1)]
@@ -41,6 +41,8 @@ enum Name {
     Split,
     /// Three of ten die at once, without a word
     Loss,
+    /// Random schedules of joins, leaves, crashes and returns
+    Faults,
 }
 
 impl Name {
@@ -49,6 +51,7 @@ impl Name {
             Self::Settle => Scenario::Settle,
             Self::Split => Scenario::Split,
             Self::Loss => Scenario::Loss,
+            Self::Faults => Scenario::Faults,
         }
     }
 }
@@ -64,10 +67,10 @@ fn main() -> ExitCode {
             _ = writeln!(std::io::stderr(), "{seconds:5} s  {text}");
         }
     };
-    let nodes = arguments.nodes as usize;
+    let count = arguments.count as usize;
     let report = play(
         arguments.scenario.scenario(),
-        nodes,
+        count,
         arguments.seed,
         &mut progress,
     );

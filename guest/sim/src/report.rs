@@ -76,8 +76,8 @@ impl Row {
 pub struct Report {
     /// The scenario.
     pub scenario: &'static str,
-    /// How many nodes took part.
-    pub nodes: usize,
+    /// How many nodes took part, or how many runs there were.
+    pub count: usize,
     /// The seed that replays it.
     pub seed: u64,
     /// What was measured.
@@ -101,9 +101,9 @@ impl Report {
         let value = width(|row| row.value_text().len());
         let unit = width(|row| row.unit.len());
         let mut out = format!(
-            "{}, {} nodes, seed {}, trace {}\n",
+            "{} {}, seed {}, trace {}\n",
             self.scenario,
-            self.nodes,
+            self.count,
             self.seed,
             self.trace_hex()
         );
@@ -123,14 +123,14 @@ impl Report {
         }
         if !self.is_met() {
             out.push_str(&format!(
-                "replay: selfsame-sim {} --nodes {} --seed {}\n",
-                self.scenario, self.nodes, self.seed
+                "replay: selfsame-sim {} --count {} --seed {}\n",
+                self.scenario, self.count, self.seed
             ));
         }
         out
     }
 
-    /// As JSON: `{scenario, nodes, seed, trace, rows: [{what, unit, value, bar, met}]}`.
+    /// As JSON: `{scenario, count, seed, trace, rows: [{what, unit, value, bar, met}]}`.
     #[must_use]
     pub fn json(&self) -> Value {
         let rows: Vec<Value> = self
@@ -148,7 +148,7 @@ impl Report {
             .collect();
         json!({
             "scenario": self.scenario,
-            "nodes": self.nodes,
+            "count": self.count,
             "seed": self.seed,
             "trace": self.trace_hex(),
             "rows": rows,
@@ -168,7 +168,7 @@ mod tests {
     fn a_missed_bar_is_shown_with_the_seed_that_replays_it() {
         let mut report = Report {
             scenario: "settle",
-            nodes: 3,
+            count: 3,
             seed: 9,
             rows: vec![Row::new("hops", "hops", 3.0).bar(Bar::Within(2.0, 0.05))],
             trace: [0; 32],
@@ -178,7 +178,7 @@ mod tests {
         assert!(
             report
                 .table()
-                .contains("replay: selfsame-sim settle --nodes 3 --seed 9")
+                .contains("replay: selfsame-sim settle --count 3 --seed 9")
         );
         report.rows = vec![Row::new("hops", "hops", 2.05).bar(Bar::Within(2.0, 0.05))];
         assert!(report.is_met());

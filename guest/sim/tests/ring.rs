@@ -1,7 +1,7 @@
 //! Rings form in a simulated network, and one seed always gives the same run.
 
 use selfsame_codec::{Input, Role};
-use selfsame_sim::scenario::{Scenario, join, play, settle};
+use selfsame_sim::scenario::{Scenario, join, play, schedule, settle};
 use selfsame_sim::{End, Faults, Native, RingState, World};
 
 fn ring_of(nodes: usize, seed: u64) -> World<Native> {
@@ -97,4 +97,11 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
     let trace = |seed| play(Scenario::Settle, 12, seed, &mut |_| {}).trace;
     assert_eq!(trace(7), trace(7));
     assert_ne!(trace(7), trace(8));
+}
+
+#[test]
+fn whatever_fails_there_is_one_ring() {
+    for seed in 1..=20 {
+        schedule(seed).unwrap_or_else(|failure| panic!("seed {seed}: {failure:?}"));
+    }
 }

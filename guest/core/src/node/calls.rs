@@ -144,7 +144,7 @@ impl Node {
                     self.advance_call(tag);
                 }
             }
-            None => {}
+            Some(Purpose::Join(_)) | None => {}
         }
     }
 

@@ -29,6 +29,8 @@ struct Request {
 pub(super) enum Purpose {
     /// A command of the application, which gets the answer as it is.
     Command(u32),
+    /// To join, for the command `Join` if that still waits; until it has worked it is tried again and again.
+    Join(Option<u32>),
     /// A call needs the providers of a name.
     Discover(Name),
 }
@@ -107,18 +109,28 @@ impl Node {
                 }
             }
             Action::Done { command } => {
-                if let Some(Purpose::Command(tag)) = self.ring_driver.purposes.remove(&command) {
+                let purpose = self.ring_driver.purposes.remove(&command);
+                if let Some(Purpose::Command(tag) | Purpose::Join(Some(tag))) = purpose {
                     self.reply(tag, &[]);
                 }
             }
             Action::Failed { command, code } => match self.ring_driver.purposes.remove(&command) {
                 Some(Purpose::Command(tag)) => self.fail(tag, code),
+                Some(Purpose::Join(tag)) => {
+                    if let Some(tag) = tag {
+                        self.fail(tag, code);
+                    }
+                    self.retry_bootstraps_later();
+                }
                 Some(Purpose::Discover(name)) => self.discovery_failed(&name, code),
                 None => {}
             },
             Action::Put { key, value, durable } => self.store_put(&key, &value, durable),
             Action::Delete { key } => self.store_delete(&key),
-            Action::Changed => self.event(EventKind::RingChanged, &[]),
+            Action::Changed => {
+                self.event(EventKind::RingChanged, &[]);
+                self.rejoin_if_lost();
+            }
             Action::Published { name } => self.event(EventKind::Published, name.as_bytes()),
             Action::Log {
                 level,
@@ -146,7 +158,7 @@ impl Node {
 
     /// Gives up the ring's command behind an application's.
     pub(super) fn cancel_ring_command(&mut self, tag: u32) {
-        let of_tag = |purpose: &Purpose| matches!(purpose, Purpose::Command(other) if *other == tag);
+        let of_tag = |purpose: &Purpose| matches!(purpose, Purpose::Command(other) | Purpose::Join(Some(other)) if *other == tag);
         let found = self
             .ring_driver
             .purposes
@@ -228,7 +240,7 @@ impl Node {
         self.ring_driver.wants_ring = true;
         self.ring_driver.retry_ms = FIRST_RETRY_MS;
         if self.settings.bootstraps.is_empty() {
-            let command = self.ring_command(Purpose::Command(tag));
+            let command = self.ring_command(Purpose::Join(Some(tag)));
             self.ring_with(|ring, cx| ring.join(cx, command, Vec::new()));
             return;
         }
@@ -262,12 +274,8 @@ impl Node {
             self.ring_driver.joining = None;
         }
         // Later bootstraps are told to the ring as connected peers; the first one is joined through.
-        if let Some(tag) = tag {
-            let command = self.ring_command(Purpose::Command(tag));
-            self.ring_with(|ring, cx| ring.join(cx, command, Vec::from([peer])));
-        } else if !self.ring.is_joined() {
-            let command = self.ring_command(Purpose::Command(0));
-            self.ring_driver.purposes.remove(&command);
+        if tag.is_some() || !self.ring.is_joined() {
+            let command = self.ring_command(Purpose::Join(tag));
             self.ring_with(|ring, cx| ring.join(cx, command, Vec::from([peer])));
         }
     }
@@ -294,6 +302,19 @@ impl Node {
         let wait_ms = self.ring_driver.retry_ms;
         self.ring_driver.retry_ms = (wait_ms * 2).min(LAST_RETRY_MS);
         self.timers.set(self.now_ms + wait_ms, Timer::Bootstrap);
+    }
+
+    /// The ring that this node was in has gone while it was away: it joins as it did at first.
+    fn rejoin_if_lost(&mut self) {
+        if !self.ring_driver.wants_ring || !self.ring.is_out() || self.ring_driver.joining.is_some() {
+            return;
+        }
+        if self.settings.bootstraps.is_empty() {
+            let command = self.ring_command(Purpose::Join(None));
+            self.ring_with(|ring, cx| ring.join(cx, command, Vec::new()));
+        } else {
+            self.reach_bootstraps(None);
+        }
     }
 
     /// A node that stands alone although it knows bootstraps goes on trying them.

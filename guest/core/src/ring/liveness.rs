@@ -6,7 +6,7 @@ use selfsame_codec::{Code, LogLevel, Role};
 
 use super::maintenance::ANSWER_TIMEOUT_MS;
 use super::message::Request;
-use super::{Call, Context, Phase, Ring};
+use super::{Action, Call, Context, Phase, Ring};
 use crate::identity::PeerId;
 use crate::record::NodeRecord;
 
@@ -38,6 +38,17 @@ impl Ring {
         if self.routing.predecessor() == Some(peer) {
             self.maintenance.predecessor_heard_ms = cx.now_ms;
         }
+        if self.routing.contains(&peer) {
+            self.maintenance.is_unconfirmed = false;
+        }
+    }
+
+    /// A node that came back long after everybody whom it knew had gone is in no ring, and must not think that it is one.
+    fn lost_all(&mut self) {
+        self.phase = Phase::Out;
+        self.maintenance.is_unconfirmed = false;
+        self.routing.clear();
+        self.actions.push_back(Action::Changed);
     }
 
     /// A member that was presumed dead lives: it gets its place beside this one back without waiting for its next update.
@@ -69,6 +80,10 @@ impl Ring {
     pub(super) fn part_with(&mut self, cx: &mut Context<'_>, peer: PeerId, code: Code) {
         if self.routing.bury(&peer, cx.now_ms) && self.serves() {
             self.log(LogLevel::Info, code, "a neighbour is gone", Some(peer));
+            if self.maintenance.is_unconfirmed && self.is_alone() {
+                self.lost_all();
+                return;
+            }
             self.ring_changed(cx);
             self.stabilise(cx);
         }

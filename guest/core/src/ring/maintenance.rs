@@ -52,6 +52,8 @@ pub(super) struct Maintenance {
     pub(super) probing: Set<PeerId>,
     pub(super) predecessor_heard_ms: u64,
     finger: u8,
+    /// The neighbours are those of an earlier start, and none of them has been heard yet.
+    pub(super) is_unconfirmed: bool,
 }
 
 impl Maintenance {
@@ -65,6 +67,7 @@ impl Maintenance {
             probing: Set::new(),
             predecessor_heard_ms: 0,
             finger: u8::MAX,
+            is_unconfirmed: false,
         }
     }
 
@@ -144,6 +147,7 @@ impl Ring {
         self.maintenance.next_round_ms = now_ms;
         self.maintenance.interval_ms = self.settings.idle_ms;
         self.maintenance.predecessor_heard_ms = now_ms;
+        self.maintenance.is_unconfirmed = !self.is_alone();
         self.assume_mirrored();
         self.publisher.resume();
         self.actions.push_back(Action::Changed);

@@ -276,6 +276,12 @@ impl Ring {
         self.phase == Phase::In
     }
 
+    /// Whether this node is in no ring and does not try to be.
+    #[must_use]
+    pub fn is_out(&self) -> bool {
+        self.phase == Phase::Out
+    }
+
     fn me(&self) -> PeerId {
         self.settings.id
     }

@@ -154,18 +154,22 @@ impl Routing {
                 .is_none_or(|known| in_open(&self.me.0, &peer.0, &known.0))
     }
 
-    /// Takes a live successor and its own list, of which only what goes on clockwise and is not presumed dead counts.
+    /// Takes a live successor and its own list, of which only what goes on clockwise and is not presumed dead counts. A
+    /// list that neither is full nor leads round to this member is that of a newcomer: what was known beyond it stays.
     /// Says whether anything changed.
     pub(crate) fn adopt_successor(&mut self, peer: PeerId, list: &[PeerId]) -> bool {
         let mut successors = Vec::with_capacity(MAX_SUCCESSORS);
         successors.push(peer);
         let mut last = distance(&self.me.0, &peer.0);
-        for next in list {
+        let is_whole = list.len() >= MAX_SUCCESSORS || list.contains(&self.me);
+        let known: &[PeerId] = if is_whole { &[] } else { &self.successors };
+        let own = list.iter().take_while(|next| **next != self.me);
+        for next in own.chain(known) {
             let way = distance(&self.me.0, &next.0);
-            if *next == self.me || way <= last || successors.len() == MAX_SUCCESSORS {
+            if successors.len() == MAX_SUCCESSORS {
                 break;
             }
-            if !self.dead.contains_key(next) {
+            if way > last && !self.dead.contains_key(next) {
                 successors.push(*next);
                 last = way;
             }
@@ -301,6 +305,16 @@ mod tests {
         assert!(routing.adopt_successor(peer(7), &many));
         assert_eq!(routing.successors().len(), MAX_SUCCESSORS);
         assert!(!routing.adopt_successor(peer(7), &many));
+    }
+
+    #[test]
+    fn what_was_known_beyond_a_newcomer_stays_until_it_has_a_whole_list() {
+        let mut routing = Routing::new(peer(5));
+        routing.adopt_successor(peer(8), &[peer(9), peer(2), peer(5)]);
+        routing.adopt_successor(peer(7), &[]);
+        assert_eq!(routing.successors(), [peer(7), peer(8), peer(9), peer(2)]);
+        routing.adopt_successor(peer(7), &[peer(9), peer(5)]);
+        assert_eq!(routing.successors(), [peer(7), peer(9)]);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The scenarios that the command line offers.
 
-use super::{find, join, lookups, publish, settle};
+use selfsame_core::identity::labelled_hash;
+
+use super::{find, join, lookups, publish, schedule, settle};
 use crate::machine::Native;
 use crate::report::{Bar, Report, Row};
 use crate::ring::RingState;
@@ -11,6 +13,8 @@ const SETTLE_MS: u64 = 10 * 60_000;
 /// The longest of all intervals at which a member looks after its neighbours.
 const MAINTENANCE_MS: u64 = 15_000;
 const HOUR_MS: u64 = 60 * 60_000;
+/// Purpose of the hash over the traces of many runs.
+const TRACE: &str = "selfsame/1 simulation traces";
 
 /// What can be played
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +25,8 @@ pub enum Scenario {
     Split,
     /// Three of ten die at once, without a word.
     Loss,
+    /// Random schedules of joins, leaves, crashes and returns.
+    Faults,
 }
 
 impl Scenario {
@@ -31,12 +37,51 @@ impl Scenario {
             Self::Settle => "settle",
             Self::Split => "split",
             Self::Loss => "loss",
+            Self::Faults => "faults",
         }
     }
 }
 
-/// Plays a scenario with so many nodes; `progress` hears what happens.
-pub fn play(scenario: Scenario, nodes: usize, seed: u64, progress: &mut dyn FnMut(&str)) -> Report {
+/// Plays a scenario with so many nodes, or for [`Scenario::Faults`] so many schedules; `progress` hears what happens.
+pub fn play(scenario: Scenario, count: usize, seed: u64, progress: &mut dyn FnMut(&str)) -> Report {
+    let (rows, trace) = match scenario {
+        Scenario::Faults => faults(count, seed, progress),
+        _ => one_ring(scenario, count, seed, progress),
+    };
+    Report {
+        scenario: scenario.name(),
+        count,
+        seed,
+        rows,
+        trace,
+    }
+}
+
+/// Plays the schedules of consecutive seeds.
+fn faults(count: usize, seed: u64, progress: &mut dyn FnMut(&str)) -> (Vec<Row>, [u8; 32]) {
+    let mut trace = [0; 32];
+    let mut failed = Vec::new();
+    for number in 0..count {
+        if number % 50 == 0 {
+            progress(&format!("schedule {number} of {count}"));
+        }
+        let own = seed + number as u64;
+        match schedule(own) {
+            Ok(own) => trace = labelled_hash(TRACE, &[&trace, &own]),
+            Err(failure) => failed.push(format!("schedule of seed {own}: {failure:?}")),
+        }
+    }
+    let broken = Row::new("schedules that broke the ring", "", failed.len() as f64).bar(Bar::AtMost(0.0));
+    let rows = failed.into_iter().map(|text| Row::new(text, "", 1.0));
+    ([broken].into_iter().chain(rows).collect(), trace)
+}
+
+fn one_ring(
+    scenario: Scenario,
+    nodes: usize,
+    seed: u64,
+    progress: &mut dyn FnMut(&str),
+) -> (Vec<Row>, [u8; 32]) {
     let mut world = World::new(Native::default(), seed);
     world.network.jitter_ms = 5;
     world.network.loss = 1;
@@ -46,19 +91,13 @@ pub fn play(scenario: Scenario, nodes: usize, seed: u64, progress: &mut dyn FnMu
     progress("the ring settles");
     rows.push(settled("the ring settled after the last join in", &mut world));
     match scenario {
-        Scenario::Settle => after_settling(&mut world, &mut rows, progress),
         Scenario::Split => split(&mut world, &mut rows, progress),
         Scenario::Loss => loss(&mut world, &mut rows, progress),
+        Scenario::Settle | Scenario::Faults => after_settling(&mut world, &mut rows, progress),
     }
     rows.push(Row::new("frames", "", world.frames as f64));
     rows.push(Row::new("steps", "", world.steps as f64));
-    Report {
-        scenario: scenario.name(),
-        nodes,
-        seed,
-        rows,
-        trace: world.trace(),
-    }
+    (rows, world.trace())
 }
 
 /// Lets the ring settle; one that does not within the time is shown with what is wrong.

@@ -123,10 +123,7 @@ impl<M: Machine> World<M> {
             network: NETWORK.into(),
             role,
             addresses,
-            bootstraps: bootstraps
-                .iter()
-                .map(|other| self.hosts[*other].pinned())
-                .collect(),
+            bootstraps: vec![],
             dials: vec!["ws".into()],
             allow_private: false,
             trust_on_first_use: false,
@@ -152,7 +149,14 @@ impl<M: Machine> World<M> {
             answers: BTreeMap::new(),
             logged: BTreeMap::new(),
         });
+        self.set_bootstraps(host, bootstraps);
         host
+    }
+
+    /// Names the bootstraps of a host, for its next start.
+    pub fn set_bootstraps(&mut self, host: usize, bootstraps: &[usize]) {
+        let pinned = bootstraps.iter().map(|other| self.hosts[*other].pinned());
+        self.hosts[host].config.bootstraps = pinned.collect();
     }
 
     /// Starts the process of a host, with what its disk holds.

@@ -1,0 +1,135 @@
+//! The invariant of a ring that repairs itself (Zave, arXiv 1502.06461, section 3): whatever fails, there is exactly one
+//! ring of members, it is in order, and every other member leads into it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use selfsame_codec::reply::Status;
+
+use crate::ring::RingState;
+
+type Id = [u8; 32];
+
+/// How the invariant is broken
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// A member whose whole successor list is dead.
+    NoSuccessor(Id),
+    /// Two rings; a member of each.
+    TwoRings(Id, Id),
+    /// The ring passes this member's place twice.
+    OutOfOrder(Id),
+}
+
+impl RingState {
+    /// Checks the invariant over the first living successor of every member that has joined. A way that ends at one that is
+    /// still joining leads where that one will be. `returning` are members that started again and may know nobody who still
+    /// lives: they join anew.
+    ///
+    /// # Errors
+    /// How it is broken.
+    pub fn invariant(&self, returning: &BTreeSet<Id>) -> Result<(), Broken> {
+        let is_in = |id: &Id| self.members()[id].joined && !returning.contains(id);
+        let next = self.first_living(is_in)?;
+        let mut ring: Option<Vec<Id>> = None;
+        for member in self.members().keys() {
+            let reached = cycle(&next, member);
+            if !is_in(member) || !reached.iter().all(is_in) {
+                continue;
+            }
+            check_order(&reached)?;
+            let ring = ring.get_or_insert_with(|| reached.clone());
+            if !reached.contains(&ring[0]) {
+                return Err(Broken::TwoRings(ring[0], reached[0]));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a member knows somebody who lives.
+    #[must_use]
+    pub fn has_living_successor(&self, member: &[u8; 32]) -> bool {
+        let successors = self.members().get(member).map(|status| &status.successors);
+        successors.is_some_and(|list| list.iter().any(|node| self.members().contains_key(&node.id)))
+    }
+
+    /// Whether some member knows this one as its last living successor: the premise of the proof is that such a one does
+    /// not fail.
+    #[must_use]
+    pub fn depends_on(&self, member: &[u8; 32]) -> bool {
+        let is_last = |status: &Status| {
+            let living = status.successors.iter().map(|node| &node.id);
+            let mut living = living.filter(|id| self.members().contains_key(*id));
+            living.next() == Some(member) && living.next().is_none()
+        };
+        self.members().values().any(is_last)
+    }
+
+    fn first_living(&self, is_in: impl Fn(&Id) -> bool) -> Result<BTreeMap<Id, Id>, Broken> {
+        let mut next = BTreeMap::new();
+        for (id, status) in self.members() {
+            let mut successors = status.successors.iter().map(|node| node.id);
+            let living = successors.find(|other| self.members().contains_key(other));
+            match living {
+                Some(living) => _ = next.insert(*id, living),
+                None if status.successors.is_empty() || !is_in(id) => {}
+                None => return Err(Broken::NoSuccessor(*id)),
+            }
+        }
+        Ok(next)
+    }
+}
+
+/// The members that are passed again and again from a start.
+fn cycle(next: &BTreeMap<Id, Id>, start: &Id) -> Vec<Id> {
+    let mut seen = BTreeMap::new();
+    let mut way = Vec::new();
+    let mut at = *start;
+    loop {
+        if let Some(first) = seen.insert(at, way.len()) {
+            return way.split_off(first);
+        }
+        way.push(at);
+        match next.get(&at) {
+            Some(following) => at = *following,
+            None => return vec![at],
+        }
+    }
+}
+
+fn check_order(ring: &[Id]) -> Result<(), Broken> {
+    let following = ring.iter().cycle().skip(1);
+    let mut wraps = ring.iter().zip(following).filter(|(one, other)| other <= one);
+    let _ = wraps.next();
+    match wraps.next() {
+        Some((id, _)) => Err(Broken::OutOfOrder(*id)),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(high: u8) -> Id {
+        let mut id = [0; 32];
+        id[0] = high;
+        id
+    }
+
+    fn links(pairs: &[(u8, u8)]) -> BTreeMap<Id, Id> {
+        pairs.iter().map(|(from, to)| (id(*from), id(*to))).collect()
+    }
+
+    #[test]
+    fn an_appendage_leads_into_the_ring() {
+        let next = links(&[(1, 2), (2, 3), (3, 1), (9, 2)]);
+        assert_eq!(cycle(&next, &id(9)).len(), 3);
+        assert_eq!(check_order(&cycle(&next, &id(9))), Ok(()));
+    }
+
+    #[test]
+    fn a_ring_that_goes_round_twice_is_out_of_order() {
+        let next = links(&[(1, 3), (3, 2), (2, 4), (4, 1)]);
+        assert!(check_order(&cycle(&next, &id(1))).is_err());
+    }
+}
