@@ -32,7 +32,9 @@ impl Ring {
 
     /// A peer gave a sign of life.
     pub(super) fn heard(&mut self, cx: &mut Context<'_>, peer: PeerId) {
-        if self.routing.revive(&peer) {
+        // Not at once after it was given up: one that lives and refuses would be asked again and again.
+        let has_rested = self.routing.may_ask(&peer, cx.now_ms);
+        if self.routing.revive(&peer) && has_rested {
             self.came_back(cx, peer);
         }
         if self.routing.predecessor() == Some(peer) {

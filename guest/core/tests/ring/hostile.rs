@@ -487,3 +487,19 @@ fn a_dead_publisher_is_named_until_its_association_expires() {
     let outcome = net.outcome(0, |ring, cx, command| ring.find(cx, command, None, "check"));
     assert_eq!(outcome, Outcome::Failed(Code::NoProvider));
 }
+
+#[test]
+fn a_member_that_refuses_everything_is_not_asked_without_end() {
+    for size in [2, 3, 5] {
+        let mut net = Network::ring_of(900, size);
+        net.forge = Some(Box::new(|node, _| (node == 1).then(|| vec![0x82, 1, 1])));
+        net.run_for(5_000);
+        let before = net.requests;
+        net.run_for(60_000);
+        let asked = net.requests - before;
+        assert!(
+            asked < 60 * size,
+            "{asked} requests among {size} members in a minute"
+        );
+    }
+}
