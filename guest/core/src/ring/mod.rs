@@ -160,12 +160,20 @@ impl Ring {
         self.maintenance
             .next_round_ms
             .min(self.walks.next_wake_ms())
-            .min(self.publisher.next_wake_ms())
+            .min(self.publisher_wake_ms())
             .min(
                 self.leaving
                     .as_ref()
                     .map_or(u64::MAX, leave::Leaving::deadline_ms),
             )
+    }
+
+    /// What is published waits until the node is in a ring: a host that were woken for it before would be at once again.
+    fn publisher_wake_ms(&self) -> u64 {
+        match self.phase {
+            Phase::In => self.publisher.next_wake_ms(),
+            Phase::Out | Phase::Joining => u64::MAX,
+        }
     }
 
     /// Gives up a command that was not answered yet, without an answer.
