@@ -52,13 +52,10 @@ pub struct Host {
     pub(crate) paths: BTreeMap<u32, End>,
     pub(crate) last_path: u32,
     pub(crate) wake_ms: u64,
-    pub(crate) is_ready: bool,
     pub(crate) last_tag: u32,
     /// What waits while the process is stopped.
     pub(crate) frozen: Option<Vec<Event>>,
     pub(crate) answers: BTreeMap<u32, Answer>,
-    /// How often each code was logged since the host started.
-    pub(crate) logged: BTreeMap<u16, u64>,
 }
 
 impl Host {
@@ -85,12 +82,6 @@ impl Host {
     pub fn pinned(&self) -> String {
         let address = self.config.addresses.first().map_or("", String::as_str);
         format!("{address}#{}", self.id)
-    }
-
-    /// What it has stored.
-    #[must_use]
-    pub fn disk(&self) -> &Disk {
-        &self.disk
     }
 
     /// What a command came to, if it was answered.

@@ -48,8 +48,8 @@ impl RingState {
     /// Whether a member knows somebody who lives.
     #[must_use]
     pub fn has_living_successor(&self, member: &[u8; 32]) -> bool {
-        let successors = self.members().get(member).map(|status| &status.successors);
-        successors.is_some_and(|list| list.iter().any(|node| self.members().contains_key(&node.id)))
+        let status = self.members().get(member);
+        status.is_some_and(|status| self.living_successors(status).next().is_some())
     }
 
     /// Whether some member knows this one as its last living successor: the premise of the proof is that such a one does
@@ -57,20 +57,23 @@ impl RingState {
     #[must_use]
     pub fn depends_on(&self, member: &[u8; 32]) -> bool {
         let is_last = |status: &Status| {
-            let living = status.successors.iter().map(|node| &node.id);
-            let mut living = living.filter(|id| self.members().contains_key(*id));
+            let mut living = self.living_successors(status);
             living.next() == Some(member) && living.next().is_none()
         };
         self.members().values().any(is_last)
     }
 
+    /// Those of a member's successors that live, in the order of its list.
+    fn living_successors<'a>(&'a self, status: &'a Status) -> impl Iterator<Item = &'a Id> {
+        let successors = status.successors.iter().map(|node| &node.id);
+        successors.filter(|id| self.members().contains_key(*id))
+    }
+
     fn first_living(&self, is_in: impl Fn(&Id) -> bool) -> Result<BTreeMap<Id, Id>, Broken> {
         let mut next = BTreeMap::new();
         for (id, status) in self.members() {
-            let mut successors = status.successors.iter().map(|node| node.id);
-            let living = successors.find(|other| self.members().contains_key(other));
-            match living {
-                Some(living) => _ = next.insert(*id, living),
+            match self.living_successors(status).next() {
+                Some(living) => _ = next.insert(*id, *living),
                 None if status.successors.is_empty() || !is_in(id) => {}
                 None => return Err(Broken::NoSuccessor(*id)),
             }
@@ -99,8 +102,7 @@ fn cycle(next: &BTreeMap<Id, Id>, start: &Id) -> Vec<Id> {
 fn check_order(ring: &[Id]) -> Result<(), Broken> {
     let following = ring.iter().cycle().skip(1);
     let mut wraps = ring.iter().zip(following).filter(|(one, other)| other <= one);
-    let _ = wraps.next();
-    match wraps.next() {
+    match wraps.nth(1) {
         Some((id, _)) => Err(Broken::OutOfOrder(*id)),
         None => Ok(()),
     }

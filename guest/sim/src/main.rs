@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 use selfsame_sim::scenario::{Scenario, play};
 
 const EXIT_CODES: &str = "Exit codes:
@@ -18,7 +18,7 @@ const EXIT_CODES: &str = "Exit codes:
 struct Arguments {
     /// What is played
     #[arg(default_value = "settle")]
-    scenario: Name,
+    scenario: Scenario,
 
     /// How many nodes take part; of faults, how many schedules are played
     #[arg(long, visible_alias = "nodes", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -33,29 +33,6 @@ struct Arguments {
     json: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Name {
-    /// All join, the ring settles, members look positions up
-    Settle,
-    /// The members are split in two for an hour
-    Split,
-    /// Three of ten die at once, without a word
-    Loss,
-    /// Random schedules of joins, leaves, crashes and returns
-    Faults,
-}
-
-impl Name {
-    fn scenario(self) -> Scenario {
-        match self {
-            Self::Settle => Scenario::Settle,
-            Self::Split => Scenario::Split,
-            Self::Loss => Scenario::Loss,
-            Self::Faults => Scenario::Faults,
-        }
-    }
-}
-
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let start = Instant::now();
@@ -68,12 +45,7 @@ fn main() -> ExitCode {
         }
     };
     let count = arguments.count as usize;
-    let report = play(
-        arguments.scenario.scenario(),
-        count,
-        arguments.seed,
-        &mut progress,
-    );
+    let report = play(arguments.scenario, count, arguments.seed, &mut progress);
     if arguments.json {
         println!("{}", report.json());
     } else {

@@ -75,7 +75,7 @@ impl Row {
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The scenario.
-    pub scenario: &'static str,
+    pub scenario: String,
     /// How many nodes took part, or how many runs there were.
     pub count: usize,
     /// The seed that replays it.
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn a_missed_bar_is_shown_with_the_seed_that_replays_it() {
         let mut report = Report {
-            scenario: "settle",
+            scenario: "settle".into(),
             count: 3,
             seed: 9,
             rows: vec![Row::new("hops", "hops", 3.0).bar(Bar::Within(2.0, 0.05))],

@@ -141,10 +141,11 @@ impl Ring {
     }
 
     /// Takes up the place on the ring that the store tells of, as if no time had passed: a node that sleeps between two
-    /// requests must not answer as if it were alone. Whoever is gone is found out by the round that follows at once.
+    /// requests must not answer as if it were alone. Whoever is gone is found out by the round that follows at once, in
+    /// a step of its own: a node must not ask to be woken for a time that has come.
     pub(super) fn resume(&mut self, now_ms: u64) {
         self.phase = Phase::In;
-        self.maintenance.next_round_ms = now_ms;
+        self.maintenance.next_round_ms = now_ms.saturating_add(1);
         self.maintenance.interval_ms = self.settings.idle_ms;
         self.maintenance.predecessor_heard_ms = now_ms;
         self.maintenance.is_unconfirmed = !self.is_alone();

@@ -1,5 +1,6 @@
 //! The scenarios that the command line offers.
 
+use clap::ValueEnum;
 use selfsame_core::identity::labelled_hash;
 
 use super::{find, join, lookups, publish, schedule, settle};
@@ -17,29 +18,16 @@ const HOUR_MS: u64 = 60 * 60_000;
 const TRACE: &str = "selfsame/1 simulation traces";
 
 /// What can be played
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Scenario {
-    /// All join, the ring settles, members look positions up.
+    /// All join, the ring settles, members look positions up
     Settle,
-    /// The members are split in two for an hour.
+    /// The members are split in two for an hour
     Split,
-    /// Three of ten die at once, without a word.
+    /// Three of ten die at once, without a word
     Loss,
-    /// Random schedules of joins, leaves, crashes and returns.
+    /// Random schedules of joins, leaves, crashes and returns
     Faults,
-}
-
-impl Scenario {
-    /// Its name on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Settle => "settle",
-            Self::Split => "split",
-            Self::Loss => "loss",
-            Self::Faults => "faults",
-        }
-    }
 }
 
 /// Plays a scenario with so many nodes, or for [`Scenario::Faults`] so many schedules; `progress` hears what happens.
@@ -49,12 +37,18 @@ pub fn play(scenario: Scenario, count: usize, seed: u64, progress: &mut dyn FnMu
         _ => one_ring(scenario, count, seed, progress),
     };
     Report {
-        scenario: scenario.name(),
+        scenario: name_of(scenario),
         count,
         seed,
         rows,
         trace,
     }
+}
+
+/// The name of a scenario on the command line.
+fn name_of(scenario: Scenario) -> String {
+    let value = scenario.to_possible_value();
+    value.expect("no scenario is hidden").get_name().into()
 }
 
 /// Plays the schedules of consecutive seeds.
@@ -93,7 +87,7 @@ fn one_ring(
     match scenario {
         Scenario::Split => split(&mut world, &mut rows, progress),
         Scenario::Loss => loss(&mut world, &mut rows, progress),
-        Scenario::Settle | Scenario::Faults => after_settling(&mut world, &mut rows, progress),
+        Scenario::Settle | Scenario::Faults => look_up(&mut world, &mut rows, progress),
     }
     rows.push(Row::new("frames", "", world.frames as f64));
     rows.push(Row::new("steps", "", world.steps as f64));
@@ -113,7 +107,8 @@ fn settled(what: &str, world: &mut World<Native>) -> Row {
     }
 }
 
-fn after_settling(world: &mut World<Native>, rows: &mut Vec<Row>, progress: &mut dyn FnMut(&str)) {
+/// Lets members look positions up in a ring that is whole: every answer must be right.
+fn look_up(world: &mut World<Native>, rows: &mut Vec<Row>, progress: &mut dyn FnMut(&str)) {
     progress("members look positions up");
     let state = RingState::of(world);
     let mut result = lookups(world, &state, 1000);
@@ -132,10 +127,7 @@ fn split(world: &mut World<Native>, rows: &mut Vec<Row>, progress: &mut dyn FnMu
     progress("the network is whole again");
     world.network.heal();
     rows.push(settled("one ring again after", world));
-    let state = RingState::of(world);
-    let mut result = lookups(world, &state, 1000);
-    rows.push(Row::new("right of all lookups", "share", result.share()).bar(Bar::AtLeast(1.0)));
-    rows.extend(result.rows());
+    look_up(world, rows, progress);
 }
 
 fn loss(world: &mut World<Native>, rows: &mut Vec<Row>, progress: &mut dyn FnMut(&str)) {

@@ -143,11 +143,9 @@ impl<M: Machine> World<M> {
             paths: BTreeMap::new(),
             last_path: 0,
             wake_ms: u64::MAX,
-            is_ready: false,
             last_tag: 0,
             frozen: None,
             answers: BTreeMap::new(),
-            logged: BTreeMap::new(),
         });
         self.set_bootstraps(host, bootstraps);
         host
@@ -167,8 +165,6 @@ impl<M: Machine> World<M> {
         let started = &mut self.hosts[host];
         started.core = Some(core);
         started.incarnation += 1;
-        started.is_ready = false;
-        started.logged.clear();
         self.step(host, &[]);
     }
 

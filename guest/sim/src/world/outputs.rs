@@ -1,6 +1,6 @@
 //! One step of a core, and what its host does about it.
 
-use selfsame_codec::{BatchReader, BatchWriter, EventKind, Input, Output};
+use selfsame_codec::{BatchReader, BatchWriter, Input, Output};
 
 use super::World;
 use crate::host::{Answer, Outcome};
@@ -99,9 +99,18 @@ impl<M: Machine> World<M> {
         }
     }
 
+    /// Sets when a core is stepped again though nothing happens to it.
+    ///
+    /// # Panics
+    /// When that is not later than now: a real host would step such a core without end.
     fn wake_at(&mut self, host: usize, at_ms: u64) {
+        assert!(
+            at_ms > self.now_ms,
+            "host {host} wants to be woken {} ms ago, which never ends (seed {})",
+            self.now_ms - at_ms,
+            self.seed
+        );
         // An event that stands for an earlier time than is wanted now is passed over when it comes.
-        let at_ms = at_ms.max(self.now_ms + 1);
         if self.hosts[host].wake_ms != at_ms && at_ms != u64::MAX {
             self.queue.add(at_ms, Event::Wake { host });
         }
@@ -121,12 +130,55 @@ impl<M: Machine> World<M> {
                 let outcome = Outcome::Failed(code);
                 told.answers.insert(tag, Answer { at_ms, outcome });
             }
-            Output::Event {
-                event: EventKind::Ready,
-                ..
-            } => told.is_ready = true,
-            Output::Log { code, .. } => *told.logged.entry(code).or_default() += 1,
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use selfsame_codec::{Config, Role};
+
+    use super::*;
+    use crate::machine::{Handle, Native};
+
+    /// Cores that always want to be stepped again at once
+    #[derive(Default)]
+    struct Restless {
+        native: Native,
+        outputs: Vec<u8>,
+    }
+
+    impl Machine for Restless {
+        fn create(&mut self, config: &Config) -> Handle {
+            self.native.create(config)
+        }
+
+        fn step(&mut self, core: Handle, batch: &[u8]) -> &[u8] {
+            let (now_ms, _) = batch.split_first_chunk().expect("a batch begins with the time");
+            let at_ms = u64::from_le_bytes(*now_ms);
+            let mut items = BatchWriter::new();
+            for item in BatchReader::new(self.native.step(core, batch)).expect("a core encodes its outputs") {
+                match Output::decode(item).expect("a core encodes its outputs") {
+                    Output::Wake { .. } => Output::Wake { at_ms }.encode(&mut items),
+                    output => output.encode(&mut items),
+                }
+            }
+            self.outputs = items.as_bytes().to_vec();
+            &self.outputs
+        }
+
+        fn destroy(&mut self, core: Handle) {
+            self.native.destroy(core);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "host 1 wants to be woken 0 ms ago, which never ends (seed 5)")]
+    fn a_core_that_would_be_stepped_without_end_is_refused() {
+        let mut world = World::new(Restless::default(), 5);
+        world.add(Role::Member, &[]);
+        let host = world.add(Role::Member, &[]);
+        world.start(host);
     }
 }
