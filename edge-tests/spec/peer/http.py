@@ -30,5 +30,6 @@ def decode_answer(data):
     if len(data) < 4 or length > MAX_HEAD or length > len(data) - 4:
         raise Malformed("the head of an answer")
     answer = decode(data[4 : 4 + length])
-    expect(is_list(answer, 2) and is_uint(answer[0], 599) and answer[0] >= 200 and _are_headers(answer[1]))
+    expect(is_list(answer, 2) and is_uint(answer[0], 599) and _are_headers(answer[1]))
+    expect(answer[0] >= 200 or answer[0] == 101)
     return answer[0], answer[1], data[4 + length :]

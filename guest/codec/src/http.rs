@@ -5,7 +5,7 @@
 //!
 //! ```cddl
 //! request-head  = [method: text, path: text, headers: [* [name: text, value: text]]]
-//! response-head = [status: uint, headers: [* [name: text, value: text]]]
+//! response-head = [status: 101 / 200..599, headers: [* [name: text, value: text]]]
 //! ```
 
 use alloc::string::String;
@@ -18,6 +18,8 @@ use crate::field::Malformed;
 pub const MAX_HEAD: usize = 16 * 1024;
 /// Most headers of one message, as in common servers.
 pub const MAX_HEADERS: usize = 128;
+/// The one informational status that ends a head: what follows is the protocol that was asked for.
+const SWITCHING_PROTOCOLS: u16 = 101;
 
 /// Headers in their order, names in lower case
 pub type Headers = Vec<(String, String)>;
@@ -36,7 +38,7 @@ pub struct RequestHead {
 /// Head of an answer
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResponseHead {
-    /// Status code, 200 to 599.
+    /// Status code: 200 to 599, or 101 where the request asked for an upgrade, which the host knows.
     pub status: u16,
     /// Headers.
     pub headers: Headers,
@@ -108,7 +110,7 @@ impl ResponseHead {
         let mut decoder = bounded(head)?;
         decoder.array_of(2)?;
         let status = u16::try_from(decoder.uint_max(599)?).map_err(|_| Malformed)?;
-        if status < 200 {
+        if status < 200 && status != SWITCHING_PROTOCOLS {
             return Err(Malformed);
         }
         let headers = decode_headers(&mut decoder)?;

@@ -23,7 +23,7 @@ export interface RequestHead {
 
 /** Head of an answer. */
 export interface ResponseHead {
-  /** Status code, 200 to 599. */
+  /** Status code: 200 to 599, or 101 where the request asked for an upgrade, which the host knows. */
   readonly status: number;
   /** Headers. */
   readonly headers: HeaderList;
@@ -65,7 +65,7 @@ export function decodeResponseHead(bytes: Uint8Array): { head: ResponseHead; tak
   const decoder = bounded(bytes.subarray(4, 4 + length));
   decoder.arrayOf(2);
   const status = decoder.uint(599);
-  if (status < 200) throw malformed("the status of an answer");
+  if (status < 200 && status !== 101) throw malformed("the status of an answer");
   const headers = decodeHeaders(decoder);
   decoder.finish();
   return { head: { status, headers }, taken: 4 + length };

@@ -131,6 +131,10 @@ function respond(
   first: Uint8Array,
   done: () => void,
 ): Response {
+  if (status === 101) {
+    stream.reset(codeNumber("BadMessage"));
+    throw new MeshError("BadMessage", "the service switches to a protocol that nobody asked for");
+  }
   const init = { status, headers: headersOf(headers) };
   if (hasNoBody(status, method)) {
     stream.drain().finally(done);

@@ -20,10 +20,23 @@ pub(super) fn vectors() -> Json {
             list(&[("content-type", "application/json"), ("accept", "*/*")]),
         ),
         ("GET", "/x", list(&[("cookie", "a=1"), ("cookie", "b=2")])),
+        (
+            "GET",
+            "/chat",
+            list(&[
+                ("upgrade", "websocket"),
+                ("sec-websocket-version", "13"),
+                ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+            ]),
+        ),
     ];
     let answers = [
         (200, list(&[("content-type", "text/plain")])),
         (204, list(&[])),
+        (
+            101,
+            list(&[("sec-websocket-accept", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=")]),
+        ),
         (599, list(&[("set-cookie", "a=1"), ("set-cookie", "b=2")])),
     ];
     Json::Object(vec![
@@ -119,6 +132,10 @@ fn refused_answers() -> Json {
         (
             "an informational status",
             with_length(encoded(|e| _ = e.array(2).uint(100).array(0))),
+        ),
+        (
+            "another informational status",
+            with_length(encoded(|e| _ = e.array(2).uint(103).array(0))),
         ),
         (
             "a status that is none",
