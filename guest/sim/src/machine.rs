@@ -2,6 +2,7 @@
 
 use selfsame_codec::Config;
 use selfsame_core::Node;
+use selfsame_core::ring::Parameters;
 
 /// Number of a core in its machine
 pub type Handle = usize;
@@ -22,15 +23,34 @@ pub trait Machine {
 }
 
 /// Cores that are linked into this program
-#[derive(Default)]
 pub struct Native {
+    parameters: &'static Parameters,
     nodes: Vec<Option<Box<Node>>>,
     free: Vec<Handle>,
 }
 
+impl Native {
+    /// Cores whose rings have these constants.
+    #[must_use]
+    pub fn with(parameters: &'static Parameters) -> Self {
+        Self {
+            parameters,
+            nodes: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+}
+
+impl Default for Native {
+    fn default() -> Self {
+        Self::with(&Parameters::DEFAULT)
+    }
+}
+
 impl Machine for Native {
     fn create(&mut self, config: &Config) -> Handle {
-        let node = Node::new(&config.encode()).expect("the configuration is usable");
+        let node =
+            Node::with_parameters(&config.encode(), self.parameters).expect("the configuration is usable");
         let node = Some(Box::new(node));
         if let Some(handle) = self.free.pop() {
             self.nodes[handle] = node;

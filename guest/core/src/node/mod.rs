@@ -30,7 +30,7 @@ use crate::identity::{Identity, NetworkId, PeerId};
 use crate::map::Map;
 use crate::mesh::Mesh;
 use crate::random::Random;
-use crate::ring::{Context, Ring, Settings as RingSettings};
+use crate::ring::{Context, Parameters, Ring, Settings as RingSettings};
 use connect::Attempts;
 use connection::{Connection, Peers};
 use handshakes::Handshakes;
@@ -89,6 +89,14 @@ impl Node {
     /// # Errors
     /// [`Code::BadConfig`] and the more telling codes of what is wrong with it.
     pub fn new(config: &[u8]) -> Result<Self, Code> {
+        Self::with_parameters(config, &Parameters::DEFAULT)
+    }
+
+    /// The same with other constants of the ring, for simulations: no host can choose them.
+    ///
+    /// # Errors
+    /// Those of [`Self::new`].
+    pub fn with_parameters(config: &[u8], parameters: &'static Parameters) -> Result<Self, Code> {
         let mut config = Config::decode(config).map_err(|_| Code::BadConfig)?;
         if config.network.is_empty() || config.network.len() > crate::identity::MAX_NETWORK_NAME {
             return Err(Code::BadConfig);
@@ -111,7 +119,7 @@ impl Node {
             id: identity.id(),
         };
         ring_settings.check()?;
-        let ring = Ring::new(ring_settings);
+        let ring = Ring::with_parameters(ring_settings, parameters);
         let settings = Settings {
             network_name: config.network,
             bootstraps: config.bootstraps,

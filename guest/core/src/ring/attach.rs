@@ -8,21 +8,15 @@ use super::lookup::Owner;
 use super::message::Request;
 use super::position::distance;
 use super::walk::Purpose;
-use super::{Action, Call, Context, Phase, RENEW_RECORD_MS, Ring};
+use super::{Action, Call, Context, Parameters, Phase, Ring};
 use crate::identity::PeerId;
 use crate::map::{Map, Set};
 use crate::record::NodeRecord;
 
-/// Members that a leaf attaches to: one may die.
-pub(super) const RELAYS: usize = 2;
-/// Most leaves of one member: each costs a session.
-pub(super) const MAX_LEAVES: usize = 1024;
-/// How long an attachment may take, dialling included.
-const ATTACH_TIMEOUT_MS: u32 = 5_000;
-
 /// What a leaf knows of its members, and a member of its leaves
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Attach {
+    parameters: &'static Parameters,
     relays: Vec<PeerId>,
     asking: Set<PeerId>,
     tried: Set<PeerId>,
@@ -32,6 +26,18 @@ pub(super) struct Attach {
 }
 
 impl Attach {
+    pub(super) fn new(parameters: &'static Parameters) -> Self {
+        Self {
+            parameters,
+            relays: Vec::new(),
+            asking: Set::new(),
+            tried: Set::new(),
+            bootstraps: Vec::new(),
+            command: None,
+            leaves: Set::new(),
+        }
+    }
+
     pub(super) fn relays(&self) -> &[PeerId] {
         &self.relays
     }
@@ -62,7 +68,7 @@ impl Attach {
     }
 
     pub(super) fn take_leaf(&mut self, peer: PeerId) -> Result<(), Code> {
-        if self.leaves.len() >= MAX_LEAVES && !self.leaves.contains(&peer) {
+        if self.leaves.len() >= self.parameters.max_leaves && !self.leaves.contains(&peer) {
             return Err(Code::TooManySessions);
         }
         self.leaves.insert(peer);
@@ -111,12 +117,15 @@ impl Ring {
             .into_iter()
             .map(|peer| (distance(&me.0, &peer.0), peer))
             .collect();
-        let missing = RELAYS.saturating_sub(self.attach.relays.len() + self.attach.asking.len());
+        let missing = self
+            .parameters
+            .relays
+            .saturating_sub(self.attach.relays.len() + self.attach.asking.len());
         let record = self.own_bytes(cx);
         for peer in nearest.into_values().take(missing) {
             self.attach.asking.insert(peer);
             let request = Request::Attach { record: &record };
-            self.call(peer, Call::Attach, &request, ATTACH_TIMEOUT_MS);
+            self.call(peer, Call::Attach, &request, self.parameters.attach_timeout_ms);
         }
         if self.attach.asking.is_empty() {
             self.no_more_members(cx);
@@ -142,7 +151,7 @@ impl Ring {
         }
         self.attach.relays.push(peer);
         self.relays_changed(cx);
-        if self.attach.relays.len() >= RELAYS {
+        if self.attach.relays.len() >= self.parameters.relays {
             self.leaf_joined(cx);
         } else if self.attach.asking.is_empty() {
             self.fill_relays(cx);
@@ -190,13 +199,13 @@ impl Ring {
 
     /// Part of each round of a leaf: enough relays, and records on both sides that do not expire.
     pub(super) fn keep_relays(&mut self, cx: &mut Context<'_>) {
-        let soon_ms = cx.now_ms.saturating_add(RENEW_RECORD_MS / 2);
+        let soon_ms = cx.now_ms.saturating_add(self.parameters.renew_record_ms / 2);
         let is_fresh = |peer: &PeerId| {
             self.book
                 .get(peer)
                 .is_some_and(|record| record.expiry_ms() > soon_ms)
         };
-        if self.attach.relays.len() < RELAYS || !self.attach.relays.iter().all(is_fresh) {
+        if self.attach.relays.len() < self.parameters.relays || !self.attach.relays.iter().all(is_fresh) {
             self.attach.tried.clear();
             self.look_for_members(cx);
         }
@@ -207,7 +216,7 @@ impl Ring {
                 let request = Request::Attach {
                     record: own.encoded(),
                 };
-                self.call(peer, Call::Attach, &request, ATTACH_TIMEOUT_MS);
+                self.call(peer, Call::Attach, &request, self.parameters.attach_timeout_ms);
             }
         }
     }
@@ -216,7 +225,12 @@ impl Ring {
     pub(super) fn detach_all(&mut self) -> usize {
         let relays = core::mem::take(&mut self.attach.relays);
         for peer in &relays {
-            self.call(*peer, Call::Farewell, &Request::Detach, ATTACH_TIMEOUT_MS);
+            self.call(
+                *peer,
+                Call::Farewell,
+                &Request::Detach,
+                self.parameters.attach_timeout_ms,
+            );
         }
         relays.len()
     }

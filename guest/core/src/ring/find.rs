@@ -7,19 +7,13 @@ use selfsame_codec::{Code, LogLevel};
 
 use super::lookup::{Owner, Trail};
 use super::message::{EntryBytes, Hop, Request};
-use super::mirror::MIRRORS;
-use super::walk::{Purpose, STEP_TIMEOUT_MS};
+use super::walk::Purpose;
 use super::{Action, Call, Context, Phase, Provider, Ring};
-use crate::association::{Association, MAX_REPLICAS, ObjectId};
+use crate::association::{Association, ObjectId};
 use crate::grant::check_name;
 use crate::identity::{PeerId, PublicKey};
 use crate::map::Map;
 use crate::record::NodeRecord;
-
-/// Members asked for copies when the responsible one has nothing, because it came a moment ago, or does not answer.
-const MIRRORS_ASKED: usize = MIRRORS;
-/// Most finds at a time.
-const MAX_FINDS: usize = 1024;
 
 /// State of one find
 #[derive(Debug)]
@@ -51,7 +45,7 @@ impl Ring {
         let refusal = match check_name(name) {
             Err(code) => Some(code),
             Ok(()) if self.phase != Phase::In => Some(Code::NotJoined),
-            Ok(()) if self.finds.len() >= MAX_FINDS => Some(Code::TooManyRequests),
+            Ok(()) if self.finds.len() >= self.parameters.max_finds => Some(Code::TooManyRequests),
             Ok(()) => None,
         };
         if let Some(code) = refusal {
@@ -107,7 +101,7 @@ impl Ring {
         };
         find.avoided.extend(&trail.asked);
         mirrors.retain(|peer| *peer != me);
-        mirrors.truncate(MIRRORS_ASKED);
+        mirrors.truncate(self.parameters.mirrors);
         mirrors.reverse();
         find.mirrors = if entries.is_empty() { mirrors } else { Vec::new() };
         let entries: Vec<EntryBytes<'_>> = entries
@@ -180,8 +174,13 @@ impl Ring {
                 object: object.0,
                 held: true,
             };
-            self.call(peer, Call::Held { command }, &request, STEP_TIMEOUT_MS);
-        } else if find.r < MAX_REPLICAS {
+            self.call(
+                peer,
+                Call::Held { command },
+                &request,
+                self.parameters.step_timeout_ms,
+            );
+        } else if find.r < self.parameters.siblings {
             find.r += 1;
             find.found.clear();
             self.look(cx, command);

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{Code, LogLevel, Role};
 
-use super::attach::RELAYS;
+use super::parameters::Parameters;
 use crate::identity::{Identity, NetworkId, PeerId, PublicKey};
 use crate::random::Random;
 use crate::record::{MAX_ADDRESSES, MAX_DOMAIN_BYTES, NodeRecord, addresses_allowed};
@@ -36,7 +36,11 @@ impl Settings {
     /// [`Code::BadAddress`], [`Code::ForbiddenAddress`] or [`Code::BadConfig`].
     pub fn check(&self) -> Result<(), Code> {
         addresses_allowed(&self.addresses, self.allow_private)?;
-        let relays = if self.role == Role::Leaf { RELAYS } else { 0 };
+        let relays = if self.role == Role::Leaf {
+            Parameters::DEFAULT.relays
+        } else {
+            0
+        };
         if self.addresses.len() + relays > MAX_ADDRESSES || self.domain.len() > MAX_DOMAIN_BYTES {
             return Err(Code::BadConfig);
         }

@@ -10,11 +10,6 @@ use super::{Action, Call, Context, Phase, Ring};
 use crate::identity::PeerId;
 use crate::record::NodeRecord;
 
-/// How long leaving may take altogether.
-const LEAVE_TIMEOUT_MS: u64 = 8_000;
-/// How long the successor may take to store one message of entries.
-const HAND_OVER_TIMEOUT_MS: u32 = 3_000;
-
 /// State of a leave
 #[derive(Debug)]
 pub(super) struct Leaving {
@@ -63,7 +58,12 @@ impl Ring {
             && heirs.last() != Some(&predecessor)
         {
             let body = self.leave_message(cx, &mut Vec::new());
-            self.call_encoded(predecessor, Call::Farewell, body, HAND_OVER_TIMEOUT_MS);
+            self.call_encoded(
+                predecessor,
+                Call::Farewell,
+                body,
+                self.parameters.hand_over_timeout_ms,
+            );
             farewells += 1;
         }
         self.leaving = Some(Leaving {
@@ -71,7 +71,7 @@ impl Ring {
             keys,
             farewells,
             heirs,
-            deadline_ms: cx.now_ms.saturating_add(LEAVE_TIMEOUT_MS),
+            deadline_ms: cx.now_ms.saturating_add(self.parameters.leave_timeout_ms),
         });
         self.hand_over(cx);
     }
@@ -90,7 +90,7 @@ impl Ring {
             return;
         };
         let body = self.leave_message(cx, &mut leaving.keys);
-        self.call_encoded(heir, Call::Leave, body, HAND_OVER_TIMEOUT_MS);
+        self.call_encoded(heir, Call::Leave, body, self.parameters.hand_over_timeout_ms);
         self.leaving = Some(leaving);
     }
 

@@ -4,14 +4,10 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{Code, LogLevel, Role};
 
-use super::maintenance::ANSWER_TIMEOUT_MS;
 use super::message::Request;
 use super::{Action, Call, Context, Phase, Ring};
 use crate::identity::PeerId;
 use crate::record::NodeRecord;
-
-/// How long a neighbour that was late once may take to answer at all.
-const PROBE_TIMEOUT_MS: u32 = 1_500;
 
 impl Ring {
     /// Asks the predecessor whether it lives if it was silent for long.
@@ -20,7 +16,7 @@ impl Ring {
         if let Some(predecessor) = self.routing.predecessor()
             && cx.now_ms.saturating_sub(heard_ms) >= silence_ms
         {
-            self.probe(predecessor, Call::Probe, ANSWER_TIMEOUT_MS);
+            self.probe(predecessor, Call::Probe, self.parameters.answer_timeout_ms);
         }
     }
 
@@ -61,7 +57,7 @@ impl Ring {
         }
         self.consider(cx, peer, None);
         if self.is_member() && self.routing.precedes_better(&peer) {
-            self.probe(peer, Call::ProbePredecessor, ANSWER_TIMEOUT_MS);
+            self.probe(peer, Call::ProbePredecessor, self.parameters.answer_timeout_ms);
         }
     }
 
@@ -70,7 +66,7 @@ impl Ring {
         let was_last_chance = matches!(call, Call::Probe | Call::ProbePredecessor);
         let may_be_late = matches!(code, Code::TimedOut | Code::Disconnected);
         if may_be_late && !was_last_chance && self.routing.contains(&peer) {
-            self.probe(peer, Call::Probe, PROBE_TIMEOUT_MS);
+            self.probe(peer, Call::Probe, self.parameters.probe_timeout_ms);
             return;
         }
         self.maintenance.updating.remove(&peer);
@@ -112,7 +108,7 @@ impl Ring {
         }
         if self.routing.is_neighbour(&peer) {
             self.maintenance.hurry(cx.now_ms);
-            self.probe(peer, Call::Probe, ANSWER_TIMEOUT_MS);
+            self.probe(peer, Call::Probe, self.parameters.answer_timeout_ms);
         }
     }
 
@@ -129,7 +125,11 @@ impl Ring {
             && let Some(record) = predecessor
             && record.id() != self.me()
         {
-            self.probe(record.id(), Call::ProbePredecessor, ANSWER_TIMEOUT_MS);
+            self.probe(
+                record.id(),
+                Call::ProbePredecessor,
+                self.parameters.answer_timeout_ms,
+            );
         }
         if was_neighbour && self.phase == Phase::In {
             self.ring_changed(cx);

@@ -8,18 +8,10 @@ use alloc::vec::Vec;
 
 use selfsame_codec::Code;
 
+use super::Parameters;
 use super::position::{Position, distance, in_half_open, in_open};
 use crate::identity::PeerId;
 use crate::map::Map;
-
-/// Most requests of one lookup in flight: a platform allows six connections at once, and there are other lookups.
-const MAX_PARALLEL: usize = 3;
-/// Most members that one lookup asks: enough to walk 1000 members by successor lists before fingers exist.
-const MAX_ASKED: usize = 64;
-/// Most members that one lookup keeps in mind; the nearest come first, so the rest is never needed.
-const MAX_CANDIDATES: usize = 256;
-/// How long an answer may take before the next member is asked beside it.
-pub(super) const HEDGE_MS: u64 = 700;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -78,6 +70,7 @@ pub(crate) enum Step {
 /// State of one lookup
 #[derive(Debug)]
 pub(crate) struct Lookup {
+    parameters: &'static Parameters,
     target: Position,
     candidates: Map<PeerId, Candidate>,
     in_flight: usize,
@@ -92,8 +85,15 @@ pub(crate) struct Lookup {
 
 impl Lookup {
     /// A lookup that starts at these members: some before the position, and some that may be the responsible one.
-    pub(crate) fn new(target: Position, before: &[PeerId], after: &[PeerId], avoided: Vec<PeerId>) -> Self {
+    pub(crate) fn new(
+        parameters: &'static Parameters,
+        target: Position,
+        before: &[PeerId],
+        after: &[PeerId],
+        avoided: Vec<PeerId>,
+    ) -> Self {
         let mut lookup = Self {
+            parameters,
             target,
             candidates: Map::new(),
             in_flight: 0,
@@ -164,7 +164,7 @@ impl Lookup {
     fn add(&mut self, peer: PeerId, after: bool) {
         if let Some(known) = self.candidates.get_mut(&peer) {
             known.after |= after;
-        } else if self.candidates.len() < MAX_CANDIDATES {
+        } else if self.candidates.len() < self.parameters.max_candidates {
             let state = State::New;
             self.candidates.insert(
                 peer,
@@ -184,7 +184,7 @@ impl Lookup {
         {
             return Step::Finished(Ok(owner.clone()));
         }
-        let allowed = if self.hedge { MAX_PARALLEL } else { 1 };
+        let allowed = if self.hedge { self.parameters.parallel } else { 1 };
         if self.in_flight >= allowed {
             if self.hedge {
                 self.hedge = false;
@@ -192,12 +192,16 @@ impl Lookup {
             }
             return Step::Wait;
         }
-        let next = if self.asked < MAX_ASKED { self.best() } else { None };
+        let next = if self.asked < self.parameters.max_asked {
+            self.best()
+        } else {
+            None
+        };
         match next {
             Some(peer) => {
                 // One more for each time that an answer is late, not all at once.
                 self.hedge = false;
-                self.hedge_at_ms = now_ms.saturating_add(HEDGE_MS);
+                self.hedge_at_ms = now_ms.saturating_add(self.parameters.hedge_ms);
                 self.in_flight += 1;
                 self.asked += 1;
                 self.set(&peer, State::Asked);
@@ -214,7 +218,7 @@ impl Lookup {
     /// Whether somebody who has not failed lies nearer after the position than one who says that it is responsible.
     fn has_better_than(&self, owner: &PeerId) -> bool {
         let limit = distance(&self.target, &owner.0);
-        self.asked < MAX_ASKED
+        self.asked < self.parameters.max_asked
             && self.candidates.iter().any(|(peer, candidate)| {
                 candidate.state != State::Done && candidate.after && distance(&self.target, &peer.0) < limit
             })
@@ -399,7 +403,13 @@ mod tests {
 
     #[test]
     fn goes_closer_step_by_step_until_one_is_responsible() {
-        let mut lookup = Lookup::new(peer(50).0, &[peer(10), peer(20)], &[], Vec::new());
+        let mut lookup = Lookup::new(
+            &Parameters::DEFAULT,
+            peer(50).0,
+            &[peer(10), peer(20)],
+            &[],
+            Vec::new(),
+        );
         assert_eq!(asks(&mut lookup), peer(20));
         assert!(matches!(lookup.next(0), Step::Wait));
         assert_eq!(lookup.answered(&peer(20), leads(&[40], &[21])), Ok(()));
@@ -412,7 +422,13 @@ mod tests {
 
     #[test]
     fn an_answer_that_comes_no_closer_is_noted_and_its_peer_not_asked_again() {
-        let mut lookup = Lookup::new(peer(50).0, &[peer(10), peer(20)], &[], Vec::new());
+        let mut lookup = Lookup::new(
+            &Parameters::DEFAULT,
+            peer(50).0,
+            &[peer(10), peer(20)],
+            &[],
+            Vec::new(),
+        );
         assert_eq!(asks(&mut lookup), peer(20));
         assert_eq!(
             lookup.answered(&peer(20), leads(&[15], &[])),
@@ -428,7 +444,7 @@ mod tests {
 
     #[test]
     fn a_dead_successor_is_passed_over() {
-        let mut lookup = Lookup::new(peer(50).0, &[peer(40)], &[], Vec::new());
+        let mut lookup = Lookup::new(&Parameters::DEFAULT, peer(50).0, &[peer(40)], &[], Vec::new());
         asks(&mut lookup);
         assert_eq!(lookup.answered(&peer(40), leads(&[], &[60, 70])), Ok(()));
         assert_eq!(asks(&mut lookup), peer(60));
@@ -440,7 +456,13 @@ mod tests {
 
     #[test]
     fn a_claim_is_checked_against_members_that_lie_nearer() {
-        let mut lookup = Lookup::new(peer(50).0, &[peer(40)], &[peer(60)], Vec::new());
+        let mut lookup = Lookup::new(
+            &Parameters::DEFAULT,
+            peer(50).0,
+            &[peer(40)],
+            &[peer(60)],
+            Vec::new(),
+        );
         assert_eq!(asks(&mut lookup), peer(60));
         let back = Answer {
             predecessor: Some(peer(55)),
@@ -455,26 +477,26 @@ mod tests {
     #[test]
     fn slow_answers_let_others_be_asked_but_never_more_than_three() {
         let before: Vec<PeerId> = (1..10).map(peer).collect();
-        let mut lookup = Lookup::new(peer(50).0, &before, &[], Vec::new());
+        let mut lookup = Lookup::new(&Parameters::DEFAULT, peer(50).0, &before, &[], Vec::new());
         let mut asked = 0;
         for round in 0..10 {
-            lookup.tick(round * HEDGE_MS);
-            while let Step::Ask(_) = lookup.next(round * HEDGE_MS) {
+            lookup.tick(round * Parameters::DEFAULT.hedge_ms);
+            while let Step::Ask(_) = lookup.next(round * Parameters::DEFAULT.hedge_ms) {
                 asked += 1;
             }
         }
-        assert_eq!(asked, MAX_PARALLEL);
+        assert_eq!(asked, Parameters::DEFAULT.parallel);
     }
 
     #[test]
     fn the_number_of_requests_is_bounded() {
-        let mut lookup = Lookup::new(peer(255).0, &[peer(1)], &[], Vec::new());
+        let mut lookup = Lookup::new(&Parameters::DEFAULT, peer(255).0, &[peer(1)], &[], Vec::new());
         let mut count = 0;
         while let Step::Ask(asked) = lookup.next(0) {
             count += 1;
             let next = asked.0[0] + 1;
             assert_eq!(lookup.answered(&asked, leads(&[next], &[])), Ok(()));
         }
-        assert_eq!(count, MAX_ASKED);
+        assert_eq!(count, Parameters::DEFAULT.max_asked);
     }
 }

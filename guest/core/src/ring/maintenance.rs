@@ -8,29 +8,10 @@ use super::lookup::Owner;
 use super::message::{Request, Updated, encode_joined};
 use super::position::{distance, in_open, plus_power};
 use super::walk::Purpose;
-use super::{Action, Call, Context, Phase, Ring};
+use super::{Action, Call, Context, Parameters, Phase, Ring};
 use crate::identity::PeerId;
 use crate::map::{Map, Set};
 use crate::record::NodeRecord;
-
-/// First interval between updates after a change; it doubles with each quiet round.
-const FAST_MS: u64 = 500;
-/// How long a neighbour may take to answer, dialling included.
-pub(super) const ANSWER_TIMEOUT_MS: u32 = 3_000;
-/// Silence after which the predecessor is asked whether it lives when somebody else claims its place.
-const DOUBT_MS: u64 = 3_000;
-/// Most updates in flight: one to the successor, the rest to members that may be closer.
-const MAX_UPDATING: usize = 16;
-/// Most newcomers whose place is looked up at a time.
-const MAX_NEWCOMERS: usize = 256;
-/// Most remembered members that a joining node asks beside its bootstraps.
-const MAX_REMEMBERED: usize = 8;
-/// Most members after its successor that a newcomer is told of.
-const MAX_FALLBACKS: usize = 3;
-/// Rounds, on average, between two looks into what may be another ring.
-const MERGE_EVERY: usize = 4;
-/// Most merges at a time.
-const MAX_MERGES: usize = 4;
 
 #[derive(Debug, Default)]
 struct Joining {
@@ -44,6 +25,7 @@ struct Joining {
 /// Timers and calls of the upkeep
 #[derive(Debug)]
 pub(super) struct Maintenance {
+    parameters: &'static Parameters,
     pub(super) next_round_ms: u64,
     interval_ms: u64,
     joining: Joining,
@@ -57,10 +39,11 @@ pub(super) struct Maintenance {
 }
 
 impl Maintenance {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(parameters: &'static Parameters) -> Self {
         Self {
+            parameters,
             next_round_ms: u64::MAX,
-            interval_ms: FAST_MS,
+            interval_ms: parameters.first_round_ms,
             joining: Joining::default(),
             newcomers: Map::new(),
             updating: Set::new(),
@@ -87,8 +70,10 @@ impl Maintenance {
 
     /// Makes the next rounds follow quickly.
     pub(super) fn hurry(&mut self, now_ms: u64) {
-        self.interval_ms = FAST_MS;
-        self.next_round_ms = self.next_round_ms.min(now_ms.saturating_add(FAST_MS));
+        self.interval_ms = self.parameters.first_round_ms;
+        self.next_round_ms = self
+            .next_round_ms
+            .min(now_ms.saturating_add(self.parameters.first_round_ms));
     }
 }
 
@@ -117,7 +102,7 @@ impl Ring {
         }
         let mut asked: Set<PeerId> = bootstraps.into_iter().collect();
         let remembered = self.known_members();
-        asked.extend(remembered.into_iter().take(MAX_REMEMBERED));
+        asked.extend(remembered.into_iter().take(self.parameters.max_remembered));
         asked.remove(&self.me());
         self.maintenance.joining = Joining {
             command: Some(command),
@@ -128,7 +113,7 @@ impl Ring {
         for peer in asked.iter() {
             let request = Request::Join { record: &record };
             // The bootstrap looks the place up before it answers.
-            self.call(*peer, Call::Join, &request, 3 * ANSWER_TIMEOUT_MS);
+            self.call(*peer, Call::Join, &request, 3 * self.parameters.answer_timeout_ms);
         }
         self.go_on_joining(cx);
     }
@@ -170,7 +155,7 @@ impl Ring {
         token: u64,
         newcomer: PeerId,
     ) -> Result<(), Code> {
-        if self.maintenance.newcomers.len() >= MAX_NEWCOMERS {
+        if self.maintenance.newcomers.len() >= self.parameters.max_newcomers {
             return Err(Code::TooManyRequests);
         }
         self.maintenance.newcomers.insert(token, newcomer);
@@ -191,7 +176,12 @@ impl Ring {
         let mut peers = Vec::new();
         if let Ok(owner) = result {
             peers.push(owner.peer);
-            peers.extend(owner.successors.into_iter().take(MAX_FALLBACKS));
+            peers.extend(
+                owner
+                    .successors
+                    .into_iter()
+                    .take(self.parameters.newcomer_fallbacks),
+            );
         }
         peers.retain(|peer| Some(*peer) != newcomer && *peer != self.me());
         let own = self.own_bytes(cx);
@@ -281,7 +271,7 @@ impl Ring {
             self.doubt_predecessor(cx, self.settings.idle_ms.saturating_mul(3) / 2);
             self.fix_finger(cx);
             // At random, so that a node that starts anew for each round does it too.
-            if cx.random.below(MERGE_EVERY) == 0 {
+            if cx.random.below(self.parameters.merge_every) == 0 {
                 self.look_for_others(cx);
             }
             self.sync_mirrors();
@@ -301,7 +291,9 @@ impl Ring {
     }
 
     fn update(&mut self, cx: &mut Context<'_>, peer: PeerId, via: Option<PeerId>) {
-        if self.maintenance.updating.len() >= MAX_UPDATING || !self.maintenance.updating.insert(peer) {
+        if self.maintenance.updating.len() >= self.parameters.max_updating
+            || !self.maintenance.updating.insert(peer)
+        {
             return;
         }
         let record = self.own_bytes(cx);
@@ -309,7 +301,12 @@ impl Ring {
             record: &record,
             wants_objects: self.routing.successor() != Some(peer),
         };
-        self.call(peer, Call::Update { via }, &request, ANSWER_TIMEOUT_MS);
+        self.call(
+            peer,
+            Call::Update { via },
+            &request,
+            self.parameters.answer_timeout_ms,
+        );
     }
 
     /// Asks a member that may be a closer successor; it is adopted when it answers. One that did not answer a moment
@@ -388,7 +385,7 @@ impl Ring {
                 self.hint(old, peer);
             }
         } else if self.routing.predecessor() != Some(peer) {
-            self.doubt_predecessor(cx, DOUBT_MS);
+            self.doubt_predecessor(cx, self.parameters.doubt_ms);
         }
         if self.routing.successor().is_none() && self.phase == Phase::In {
             self.update(cx, peer, None);
@@ -428,7 +425,7 @@ impl Ring {
         let merging = self
             .walks
             .count(|purpose| matches!(purpose, Purpose::Merge { .. }));
-        if self.serves() && merging < MAX_MERGES {
+        if self.serves() && merging < self.parameters.max_merges {
             let target = plus_power(&self.me().0, 0);
             self.walk_from(cx, target, &[stranger], Purpose::Merge { stranger });
         }
@@ -483,7 +480,7 @@ impl Ring {
             let request = Request::Ping {
                 hint: [bytes.as_slice()].into(),
             };
-            self.call(to, Call::Hint, &request, ANSWER_TIMEOUT_MS);
+            self.call(to, Call::Hint, &request, self.parameters.answer_timeout_ms);
         }
     }
 }
@@ -491,6 +488,8 @@ impl Ring {
 impl Maintenance {
     /// No rounds any more, and nothing of the ring that was. Gives the command of a join that is not done.
     pub(super) fn stop(&mut self) -> Option<u32> {
-        core::mem::replace(self, Self::new()).joining.command
+        core::mem::replace(self, Self::new(self.parameters))
+            .joining
+            .command
     }
 }

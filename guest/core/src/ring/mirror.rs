@@ -9,11 +9,6 @@ use super::{Call, Context, Ring};
 use crate::identity::PeerId;
 use crate::map::{Map, Set};
 
-/// Members that keep copies: an association survives three neighbours that die at once.
-pub(super) const MIRRORS: usize = 3;
-/// How long a mirror may take to store a message of entries.
-const MIRROR_TIMEOUT_MS: u32 = 10_000;
-
 #[derive(Debug, Default)]
 struct Queue {
     keys: Vec<Key>,
@@ -48,7 +43,12 @@ impl Ring {
     }
 
     fn mirror_peers(&self) -> Vec<PeerId> {
-        self.routing.successors().iter().take(MIRRORS).copied().collect()
+        self.routing
+            .successors()
+            .iter()
+            .take(self.parameters.mirrors)
+            .copied()
+            .collect()
     }
 
     /// After a change of neighbours: copies the whole range to new mirrors, and what was added to the range to all.
@@ -110,7 +110,7 @@ impl Ring {
         queue.in_flight = true;
         let request = Request::Mirror { entries };
         let body = request.encode();
-        self.call_encoded(peer, Call::Mirror, body, MIRROR_TIMEOUT_MS);
+        self.call_encoded(peer, Call::Mirror, body, self.parameters.mirror_timeout_ms);
     }
 
     pub(super) fn mirrored(&mut self, peer: PeerId) {

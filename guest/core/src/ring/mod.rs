@@ -14,6 +14,7 @@ mod maintenance;
 mod message;
 mod mirror;
 mod objects;
+mod parameters;
 mod persist;
 mod position;
 mod publish;
@@ -24,6 +25,7 @@ mod walk;
 
 pub use interface::{Action, Context, Provider, Service, Settings};
 pub use message::MAX_MESSAGE_BYTES;
+pub use parameters::Parameters;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -33,9 +35,6 @@ use selfsame_codec::{Code, LogLevel, Role};
 use crate::identity::PeerId;
 use crate::map::{Map, Set};
 use crate::record::{MAX_RECORD_LIFE_MS, NodeRecord, addresses_allowed, relay_address};
-
-/// How long before its expiry the own record is signed anew: others always hold one that outlives what they store.
-const RENEW_RECORD_MS: u64 = MAX_RECORD_LIFE_MS / 2;
 
 /// Whether this node takes part
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +80,7 @@ enum Call {
 /// After each call, [`Ring::poll`] is to be called until it gives nothing, and then [`Ring::next_wake_ms`].
 pub struct Ring {
     settings: Settings,
+    parameters: &'static Parameters,
     phase: Phase,
     own: Option<NodeRecord>,
     actions: VecDeque<Action>,
@@ -116,21 +116,28 @@ impl Ring {
     /// A node that is in no ring yet. [`Settings::check`] says beforehand whether others will accept its record.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
+        Self::with_parameters(settings, &Parameters::DEFAULT)
+    }
+
+    /// The same with constants of one's own, to learn what they are good for.
+    #[must_use]
+    pub fn with_parameters(settings: Settings, parameters: &'static Parameters) -> Self {
         Self {
+            parameters,
             phase: Phase::Out,
             own: None,
             actions: VecDeque::new(),
             calls: Map::new(),
             last_call: 0,
-            book: routing::Book::default(),
-            routing: routing::Routing::new(settings.id),
-            objects: objects::Objects::default(),
+            book: routing::Book::new(parameters),
+            routing: routing::Routing::new(settings.id, parameters),
+            objects: objects::Objects::new(parameters),
             walks: walk::Walks::default(),
             finds: Map::new(),
-            maintenance: maintenance::Maintenance::new(),
+            maintenance: maintenance::Maintenance::new(parameters),
             mirrors: mirror::Mirrors::new(settings.id),
-            publisher: publish::Publisher::default(),
-            attach: attach::Attach::default(),
+            publisher: publish::Publisher::new(parameters),
+            attach: attach::Attach::new(parameters),
             leaving: None,
             persisted: persist::Persisted::default(),
             settings,
@@ -201,7 +208,8 @@ impl Ring {
 
     /// This node's own record, signed anew when that is due.
     pub fn own_record(&mut self, cx: &mut Context<'_>) -> &NodeRecord {
-        let due = |record: &NodeRecord| record.expiry_ms() <= cx.now_ms.saturating_add(RENEW_RECORD_MS);
+        let renew_at_ms = cx.now_ms.saturating_add(self.parameters.renew_record_ms);
+        let due = |record: &NodeRecord| record.expiry_ms() <= renew_at_ms;
         if self.own.as_ref().is_none_or(due) {
             self.renew_record(cx);
         }

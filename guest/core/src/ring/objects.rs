@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use selfsame_codec::Code;
 
+use super::Parameters;
 use super::message::{EntryBytes, MAX_ENTRIES_BYTES};
 use super::position::{Position, in_half_open};
 use crate::association::{Association, ObjectId};
@@ -12,14 +13,6 @@ use crate::identity::PeerId;
 use crate::map::Map;
 use crate::record::NodeRecord;
 
-/// Most publishers of one object: more replicas of a service than one answer can name.
-pub(crate) const MAX_PUBLISHERS: usize = 256;
-/// Most associations altogether: the share of one member among few when thousands of services are published.
-pub(crate) const MAX_ASSOCIATIONS: usize = 65_536;
-/// Most associations of one publisher: as many as it can sign at once, so that none fills the table alone.
-pub(crate) const MAX_OF_PUBLISHER: usize = 1024;
-/// Most bytes altogether: a quarter of the memory of the smallest platform (128 MB).
-pub(crate) const MAX_TABLE_BYTES: usize = 32 * 1024 * 1024;
 /// As many as a byte has values.
 const TABLES: usize = 256;
 
@@ -57,8 +50,9 @@ impl Held {
 }
 
 /// Associations by object and publisher
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Objects {
+    parameters: &'static Parameters,
     /// One map for each first byte of an object id, so that an insertion into a full table moves little.
     tables: Vec<Map<Key, Box<Held>>>,
     of_publisher: Map<PeerId, usize>,
@@ -69,6 +63,17 @@ pub(crate) struct Objects {
 }
 
 impl Objects {
+    pub(crate) fn new(parameters: &'static Parameters) -> Self {
+        Self {
+            parameters,
+            tables: Vec::new(),
+            of_publisher: Map::new(),
+            len: 0,
+            bytes: 0,
+            next_expiry_ms: 0,
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -113,7 +118,7 @@ impl Objects {
             association: association.encoded().to_vec(),
             record: record.encoded().to_vec(),
         };
-        if self.bytes + held.bytes() > MAX_TABLE_BYTES {
+        if self.bytes + held.bytes() > self.parameters.max_table_bytes {
             return Err(Code::TooManyAssociations);
         }
         self.remove(&key);
@@ -128,9 +133,9 @@ impl Objects {
 
     fn check_limits(&self, key: &Key) -> Result<(), Code> {
         let of_publisher = self.of_publisher.get(&key.1).copied().unwrap_or_default();
-        if self.len >= MAX_ASSOCIATIONS
-            || of_publisher >= MAX_OF_PUBLISHER
-            || self.of_object(&key.0).count() >= MAX_PUBLISHERS
+        if self.len >= self.parameters.max_associations
+            || of_publisher >= self.parameters.max_of_publisher
+            || self.of_object(&key.0).count() >= self.parameters.max_publishers
         {
             return Err(Code::TooManyAssociations);
         }
@@ -236,7 +241,7 @@ impl Objects {
     }
 
     pub(crate) fn clear(&mut self) {
-        *self = Self::default();
+        *self = Self::new(self.parameters);
     }
 }
 
@@ -289,7 +294,7 @@ mod tests {
 
     #[test]
     fn the_highest_sequence_stays() {
-        let mut objects = Objects::default();
+        let mut objects = Objects::new(&Parameters::DEFAULT);
         let (identity, record) = publisher(1);
         let old = &associations(&identity, &["a"], NOW)[0];
         let new = &associations(&identity, &["a"], NOW + 1)[0];
@@ -303,7 +308,7 @@ mod tests {
 
     #[test]
     fn what_expires_goes_and_gives_its_room_back() {
-        let mut objects = Objects::default();
+        let mut objects = Objects::new(&Parameters::DEFAULT);
         let (identity, record) = publisher(1);
         for association in associations(&identity, &["a", "b"], NOW) {
             assert_eq!(objects.insert(&association, &record), Ok(Inserted::Stored));
@@ -317,17 +322,19 @@ mod tests {
 
     #[test]
     fn a_publisher_and_an_object_have_their_limits() {
-        let mut objects = Objects::default();
+        let mut objects = Objects::new(&Parameters::DEFAULT);
         let mut refused = 0;
-        for seed in 0..=MAX_PUBLISHERS as u16 {
+        for seed in 0..=Parameters::DEFAULT.max_publishers as u16 {
             let (identity, record) = publisher(seed);
             let association = &associations(&identity, &["a"], NOW)[0];
             refused += usize::from(objects.insert(association, &record) == Err(Code::TooManyAssociations));
         }
-        assert_eq!((objects.len(), refused), (MAX_PUBLISHERS, 1));
+        assert_eq!((objects.len(), refused), (Parameters::DEFAULT.max_publishers, 1));
 
         let (identity, record) = publisher(9999);
-        let names: Vec<_> = (0..MAX_OF_PUBLISHER).map(|n| format!("s{n}")).collect();
+        let names: Vec<_> = (0..Parameters::DEFAULT.max_of_publisher)
+            .map(|n| format!("s{n}"))
+            .collect();
         let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
         for association in associations(&identity, &names, NOW) {
             assert_eq!(objects.insert(&association, &record), Ok(Inserted::Stored));
@@ -338,7 +345,7 @@ mod tests {
 
     #[test]
     fn answers_and_chunks_keep_the_size_of_a_message() {
-        let mut objects = Objects::default();
+        let mut objects = Objects::new(&Parameters::DEFAULT);
         for seed in 0..200 {
             let (identity, record) = publisher(seed);
             let association = &associations(&identity, &["a"], NOW)[0];

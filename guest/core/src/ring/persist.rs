@@ -31,11 +31,6 @@ const OBJECT: &[u8] = b"ring/object/";
 const PUBLISHED: &[u8] = b"ring/published/";
 const NEIGHBOURS: &[u8] = b"ring/neighbours";
 
-/// Most members remembered over a restart: the neighbourhood, the fingers, and some for a bad day.
-const MAX_ROUTES: usize = 64;
-/// Least time between two writes of routes: each costs a row where rows cost money.
-const WRITE_EVERY_MS: u64 = 60_000;
-
 /// What the store holds of the routes
 #[derive(Debug, Default)]
 pub(super) struct Persisted {
@@ -221,7 +216,10 @@ impl Ring {
 
     /// Writes what changed of the routes, at most once a minute.
     pub(super) fn persist_routes(&mut self, cx: &mut Context<'_>) {
-        let next_ms = self.persisted.written_ms.saturating_add(WRITE_EVERY_MS);
+        let next_ms = self
+            .persisted
+            .written_ms
+            .saturating_add(self.parameters.write_routes_ms);
         if self.persisted.written_ms != 0 && cx.now_ms < next_ms {
             return;
         }
@@ -248,7 +246,7 @@ impl Ring {
     }
 
     fn drop_old_routes(&mut self, current: &[PeerId]) {
-        while self.persisted.routes.len() > MAX_ROUTES {
+        while self.persisted.routes.len() > self.parameters.max_stored_routes {
             let old = self.persisted.routes.iter();
             let old = old
                 .filter(|(peer, _)| !current.contains(peer))

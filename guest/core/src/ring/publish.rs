@@ -8,31 +8,13 @@ use selfsame_codec::Code;
 use super::lookup::Owner;
 use super::message::{EntryBytes, Request};
 use super::walk::Purpose;
-use super::{Action, Call, Context, Phase, Ring, Service};
+use super::{Action, Call, Context, Parameters, Phase, Ring, Service};
 use crate::association::{
     Association, Leaf, MAX_LEAVES, MAX_REPLICAS, MAX_VERSION_BYTES, ObjectId, Validity,
 };
 use crate::grant::{Grant, check_name};
 use crate::identity::{PeerId, PublicKey};
 use crate::map::Map;
-
-/// Life of an association: a publisher that is gone is forgotten after an hour.
-const LIFE_MS: u64 = 60 * 60 * 1000;
-/// Age at which associations are signed and stored anew: two attempts may fail.
-const REFRESH_MS: u64 = LIFE_MS / 3;
-/// Time between two checks that everything is still stored (Themis, section 6.2).
-const CHECK_MS: u64 = LIFE_MS / 12;
-/// Time from a change of neighbours to a check, and as much again at random: changes come in bursts.
-const CHECK_SOON_MS: u64 = 2_000;
-/// Places looked up or stored at a time: a platform allows six connections at once.
-const MAX_ACTIVE: usize = 3;
-/// Attempts at each place after which a command counts as answered.
-const TRIES: u32 = 3;
-/// First and longest time until the next attempt.
-const RETRY_MS: u64 = 1_000;
-const MAX_RETRY_MS: u64 = 60_000;
-/// How long storing may take, dialling included.
-const STORE_TIMEOUT_MS: u32 = 5_000;
 
 type NameKey = (Option<PublicKey>, String);
 
@@ -69,8 +51,9 @@ struct Place {
 }
 
 /// What this node publishes
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Publisher {
+    parameters: &'static Parameters,
     names: Map<NameKey, Name>,
     places: Map<ObjectId, Place>,
     last_sequence_ms: u64,
@@ -83,6 +66,20 @@ pub(super) struct Publisher {
 }
 
 impl Publisher {
+    pub(super) fn new(parameters: &'static Parameters) -> Self {
+        Self {
+            parameters,
+            names: Map::new(),
+            places: Map::new(),
+            last_sequence_ms: 0,
+            refresh_at_ms: 0,
+            check_at_ms: 0,
+            check_soon_at_ms: None,
+            is_ready: false,
+            restored: Map::new(),
+        }
+    }
+
     pub(super) fn services(&self) -> Vec<&Service> {
         let served = self
             .names
@@ -100,7 +97,7 @@ impl Publisher {
             State::Due { at_ms } => Some(at_ms),
             _ => None,
         });
-        let next = if self.active() < MAX_ACTIVE {
+        let next = if self.active() < self.parameters.max_storing {
             due.min()
         } else {
             None
@@ -182,7 +179,8 @@ impl Ring {
         let objects = (0..=service.replicas)
             .map(|r| ObjectId::of(&self.settings.network, key.0.as_ref(), &key.1, r))
             .collect::<Vec<ObjectId>>();
-        let refresh_at_ms = |association: &Association| association.validity().not_before_ms + REFRESH_MS;
+        let refresh_ms = self.parameters.refresh_ms;
+        let refresh_at_ms = |association: &Association| association.validity().not_before_ms + refresh_ms;
         let is_current = |object: &ObjectId| {
             let restored = self.publisher.restored.get(object);
             restored.is_some_and(|(association, _)| {
@@ -194,7 +192,7 @@ impl Ring {
         }
         if self.publisher.names.is_empty() {
             self.publisher.refresh_at_ms = u64::MAX;
-            self.publisher.check_at_ms = cx.now_ms.saturating_add(CHECK_MS);
+            self.publisher.check_at_ms = cx.now_ms.saturating_add(self.parameters.check_ms);
         }
         for object in &objects {
             if let Some((association, holder)) = self.publisher.restored.remove(object) {
@@ -244,7 +242,7 @@ impl Ring {
             return;
         };
         let commands = core::mem::replace(&mut name.commands, [command].into());
-        name.withdrawn_until_ms = Some(cx.now_ms.saturating_add(LIFE_MS));
+        name.withdrawn_until_ms = Some(cx.now_ms.saturating_add(self.parameters.life_ms));
         for cancelled in commands {
             self.fail(cancelled, Code::Cancelled);
         }
@@ -281,7 +279,7 @@ impl Ring {
         let validity = Validity {
             sequence_ms,
             not_before_ms: cx.now_ms,
-            expiry_ms: cx.now_ms.saturating_add(LIFE_MS),
+            expiry_ms: cx.now_ms.saturating_add(self.parameters.life_ms),
         };
         let Ok(associations) = Association::publish(cx.identity, &leaves, validity) else {
             unreachable!("every service was checked when it was published");
@@ -293,8 +291,8 @@ impl Ring {
         }
         // The first name starts the clock for all.
         if only.is_none() || self.publisher.refresh_at_ms == 0 {
-            self.publisher.refresh_at_ms = cx.now_ms.saturating_add(REFRESH_MS);
-            self.publisher.check_at_ms = cx.now_ms.saturating_add(CHECK_MS);
+            self.publisher.refresh_at_ms = cx.now_ms.saturating_add(self.parameters.refresh_ms);
+            self.publisher.check_at_ms = cx.now_ms.saturating_add(self.parameters.check_ms);
         }
     }
 
@@ -346,7 +344,7 @@ impl Ring {
         if cx.now_ms >= self.publisher.refresh_at_ms {
             self.refresh_publications(cx);
         } else if cx.now_ms >= self.publisher.check_at_ms {
-            self.publisher.check_at_ms = cx.now_ms.saturating_add(CHECK_MS);
+            self.publisher.check_at_ms = cx.now_ms.saturating_add(self.parameters.check_ms);
             self.publisher.check_all(cx.now_ms);
         }
         self.tick_publisher(cx);
@@ -355,8 +353,9 @@ impl Ring {
     /// Neighbours changed: what is stored may have lost its holder.
     pub(super) fn check_publications_soon(&mut self, cx: &mut Context<'_>) {
         if self.publisher.check_soon_at_ms.is_none() && !self.publisher.places.is_empty() {
-            let jitter = cx.random.below(CHECK_SOON_MS as usize) as u64;
-            self.publisher.check_soon_at_ms = Some(cx.now_ms.saturating_add(CHECK_SOON_MS + jitter));
+            let jitter = cx.random.below(self.parameters.check_soon_ms as usize) as u64;
+            self.publisher.check_soon_at_ms =
+                Some(cx.now_ms.saturating_add(self.parameters.check_soon_ms + jitter));
         }
     }
 
@@ -373,7 +372,7 @@ impl Ring {
             self.publisher.check_soon_at_ms = None;
             self.publisher.check_all(cx.now_ms);
         }
-        while self.publisher.active() < MAX_ACTIVE {
+        while self.publisher.active() < self.parameters.max_storing {
             let is_due = |state: State| matches!(state, State::Due { at_ms } if at_ms <= cx.now_ms);
             let next = self
                 .publisher
@@ -427,7 +426,12 @@ impl Ring {
             }
         } else {
             let body = store_message(&place.association, own.encoded());
-            self.call_encoded(owner.peer, Call::Store { object }, body, STORE_TIMEOUT_MS);
+            self.call_encoded(
+                owner.peer,
+                Call::Store { object },
+                body,
+                self.parameters.store_timeout_ms,
+            );
         }
     }
 
@@ -461,7 +465,7 @@ impl Ring {
         if !matches!(place.state, State::Looking | State::Storing) {
             return;
         }
-        let wait_ms = (RETRY_MS << place.tries.min(10)).min(MAX_RETRY_MS);
+        let wait_ms = (self.parameters.retry_ms << place.tries.min(10)).min(self.parameters.max_retry_ms);
         place.state = State::Due {
             at_ms: cx.now_ms.saturating_add(wait_ms),
         };
@@ -476,7 +480,7 @@ impl Ring {
     /// Answers the commands about a name once each of its places was stored or tried often enough.
     fn settle(&mut self, key: &NameKey) {
         let places = || self.publisher.places.values().filter(|place| place.name == *key);
-        let is_settled = |place: &Place| place.was_stored || place.tries >= TRIES;
+        let is_settled = |place: &Place| place.was_stored || place.tries >= self.parameters.tries;
         if !places().all(is_settled) {
             return;
         }
@@ -503,11 +507,11 @@ impl Ring {
     /// Withdraws everything straight at those who hold it; says how many were told.
     pub(super) fn bid_farewell_to_holders(&mut self, cx: &mut Context<'_>) -> usize {
         for name in self.publisher.names.values_mut() {
-            name.withdrawn_until_ms = Some(cx.now_ms.saturating_add(LIFE_MS));
+            name.withdrawn_until_ms = Some(cx.now_ms.saturating_add(self.parameters.life_ms));
         }
         self.sign(cx, None);
         let record = self.own_record(cx).clone();
-        let publisher = core::mem::take(&mut self.publisher);
+        let publisher = core::mem::replace(&mut self.publisher, Publisher::new(self.parameters));
         let me = self.me();
         let mut told = 0;
         for place in publisher.places.values() {
@@ -518,7 +522,7 @@ impl Ring {
                 }
                 Some(holder) => {
                     let body = store_message(&place.association, record.encoded());
-                    self.call_encoded(holder, Call::Farewell, body, STORE_TIMEOUT_MS);
+                    self.call_encoded(holder, Call::Farewell, body, self.parameters.store_timeout_ms);
                     told += 1;
                 }
                 None => {}

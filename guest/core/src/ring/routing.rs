@@ -2,31 +2,27 @@
 
 use alloc::vec::Vec;
 
+use super::Parameters;
 use super::position::{Position, distance, in_half_open, in_open};
 use crate::identity::PeerId;
 use crate::map::{Map, Set};
 use crate::record::NodeRecord;
 
-/// Length of the successor list: the ring survives as long as not all 16 die within one update interval.
-pub(crate) const MAX_SUCCESSORS: usize = 16;
-/// How long a member that did not answer is not taken from others' lists.
-pub(crate) const DEAD_MS: u64 = 30_000;
-/// How long a member that did not answer is not asked again even if its successor vouches for it.
-const REST_MS: u64 = 2_000;
-/// Most peers presumed dead that are remembered at a time.
-const MAX_DEAD: usize = 1024;
-/// Most records kept: the neighbourhood, the fingers, and what lookups of some minutes met.
-const MAX_BOOK: usize = 1024;
-/// Most closer members named in one answer: two may be dead.
-const MAX_CLOSER: usize = 3;
-
 /// Verified records of peers, the newest of each
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Book {
+    parameters: &'static Parameters,
     records: Map<PeerId, NodeRecord>,
 }
 
 impl Book {
+    pub(crate) fn new(parameters: &'static Parameters) -> Self {
+        Self {
+            parameters,
+            records: Map::new(),
+        }
+    }
+
     pub(crate) fn get(&self, peer: &PeerId) -> Option<&NodeRecord> {
         self.records.get(peer)
     }
@@ -39,10 +35,10 @@ impl Book {
             }
             return false;
         }
-        if self.records.len() >= MAX_BOOK {
+        if self.records.len() >= self.parameters.max_records {
             self.evict(keep);
         }
-        if self.records.len() < MAX_BOOK {
+        if self.records.len() < self.parameters.max_records {
             self.records.insert(record.id(), record);
             return true;
         }
@@ -79,6 +75,7 @@ impl Book {
 /// Neighbours and fingers of one member
 #[derive(Debug)]
 pub(crate) struct Routing {
+    parameters: &'static Parameters,
     me: PeerId,
     predecessor: Option<PeerId>,
     successors: Vec<PeerId>,
@@ -87,8 +84,9 @@ pub(crate) struct Routing {
 }
 
 impl Routing {
-    pub(crate) fn new(me: PeerId) -> Self {
+    pub(crate) fn new(me: PeerId, parameters: &'static Parameters) -> Self {
         Self {
+            parameters,
             me,
             predecessor: None,
             successors: Vec::new(),
@@ -158,15 +156,15 @@ impl Routing {
     /// list that neither is full nor leads round to this member is that of a newcomer: what was known beyond it stays.
     /// Says whether anything changed.
     pub(crate) fn adopt_successor(&mut self, peer: PeerId, list: &[PeerId]) -> bool {
-        let mut successors = Vec::with_capacity(MAX_SUCCESSORS);
+        let mut successors = Vec::with_capacity(self.parameters.successors);
         successors.push(peer);
         let mut last = distance(&self.me.0, &peer.0);
-        let is_whole = list.len() >= MAX_SUCCESSORS || list.contains(&self.me);
+        let is_whole = list.len() >= self.parameters.successors || list.contains(&self.me);
         let known: &[PeerId] = if is_whole { &[] } else { &self.successors };
         let own = list.iter().take_while(|next| **next != self.me);
         for next in own.chain(known) {
             let way = distance(&self.me.0, &next.0);
-            if successors.len() == MAX_SUCCESSORS {
+            if successors.len() == self.parameters.successors {
                 break;
             }
             if way > last && !self.dead.contains_key(next) {
@@ -181,8 +179,9 @@ impl Routing {
 
     /// Presumes a peer dead and takes it out of all tables; says whether it was a neighbour.
     pub(crate) fn bury(&mut self, peer: &PeerId, now_ms: u64) -> bool {
-        if self.dead.len() < MAX_DEAD {
-            self.dead.insert(*peer, now_ms.saturating_add(DEAD_MS));
+        if self.dead.len() < self.parameters.max_dead {
+            self.dead
+                .insert(*peer, now_ms.saturating_add(self.parameters.dead_ms));
         }
         self.remove(peer)
     }
@@ -210,7 +209,8 @@ impl Routing {
     /// Whether a peer is not presumed dead, or was long enough that it is worth a question.
     pub(crate) fn may_ask(&self, peer: &PeerId, now_ms: u64) -> bool {
         let until_ms = self.dead.get(peer);
-        until_ms.is_none_or(|until_ms| *until_ms <= now_ms.saturating_add(DEAD_MS - REST_MS))
+        let left_ms = self.parameters.dead_ms.saturating_sub(self.parameters.rest_ms);
+        until_ms.is_none_or(|until_ms| *until_ms <= now_ms.saturating_add(left_ms))
     }
 
     pub(crate) fn forget_dead(&mut self, now_ms: u64) {
@@ -261,7 +261,7 @@ impl Routing {
             .into_iter()
             .map(|peer| (distance(&peer.0, target), peer))
             .collect();
-        nearest.into_values().take(MAX_CLOSER).collect()
+        nearest.into_values().take(self.parameters.named_closer).collect()
     }
 
     /// The member known to follow a peer most closely, up to this one.
@@ -272,7 +272,7 @@ impl Routing {
     }
 
     pub(crate) fn clear(&mut self) {
-        *self = Self::new(self.me);
+        *self = Self::new(self.me, self.parameters);
     }
 }
 
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_member_alone_has_the_whole_circle() {
-        let routing = Routing::new(peer(5));
+        let routing = Routing::new(peer(5), &Parameters::DEFAULT);
         assert!(routing.is_responsible(&peer(4).0));
         assert!(routing.is_responsible(&peer(6).0));
         assert!(routing.closer(&peer(9).0).is_empty());
@@ -296,20 +296,20 @@ mod tests {
 
     #[test]
     fn successor_lists_are_cut_where_they_stop_going_on() {
-        let mut routing = Routing::new(peer(5));
+        let mut routing = Routing::new(peer(5), &Parameters::DEFAULT);
         assert!(routing.adopt_successor(peer(7), &[peer(8), peer(5), peer(6)]));
         assert_eq!(routing.successors(), [peer(7), peer(8)]);
         assert!(routing.adopt_successor(peer(7), &[peer(9), peer(8)]));
         assert_eq!(routing.successors(), [peer(7), peer(9)]);
         let many: Vec<PeerId> = (8..100).map(peer).collect();
         assert!(routing.adopt_successor(peer(7), &many));
-        assert_eq!(routing.successors().len(), MAX_SUCCESSORS);
+        assert_eq!(routing.successors().len(), Parameters::DEFAULT.successors);
         assert!(!routing.adopt_successor(peer(7), &many));
     }
 
     #[test]
     fn what_was_known_beyond_a_newcomer_stays_until_it_has_a_whole_list() {
-        let mut routing = Routing::new(peer(5));
+        let mut routing = Routing::new(peer(5), &Parameters::DEFAULT);
         routing.adopt_successor(peer(8), &[peer(9), peer(2), peer(5)]);
         routing.adopt_successor(peer(7), &[]);
         assert_eq!(routing.successors(), [peer(7), peer(8), peer(9), peer(2)]);
@@ -319,19 +319,19 @@ mod tests {
 
     #[test]
     fn the_dead_are_not_taken_back_from_lists_for_a_while() {
-        let mut routing = Routing::new(peer(5));
+        let mut routing = Routing::new(peer(5), &Parameters::DEFAULT);
         routing.adopt_successor(peer(7), &[peer(8), peer(9)]);
         assert!(routing.bury(&peer(8), 1000));
         routing.adopt_successor(peer(7), &[peer(8), peer(9)]);
         assert_eq!(routing.successors(), [peer(7), peer(9)]);
-        routing.forget_dead(1000 + DEAD_MS);
+        routing.forget_dead(1000 + Parameters::DEFAULT.dead_ms);
         routing.adopt_successor(peer(7), &[peer(8), peer(9)]);
         assert_eq!(routing.successors(), [peer(7), peer(8), peer(9)]);
     }
 
     #[test]
     fn without_a_predecessor_the_nearest_known_member_bounds_what_may_be_stored() {
-        let mut routing = Routing::new(peer(5));
+        let mut routing = Routing::new(peer(5), &Parameters::DEFAULT);
         routing.adopt_successor(peer(7), &[peer(2)]);
         assert!(routing.may_be_responsible(&peer(3).0));
         assert!(!routing.may_be_responsible(&peer(2).0));
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn closer_members_lie_between_and_come_nearest_first() {
-        let mut routing = Routing::new(peer(5));
+        let mut routing = Routing::new(peer(5), &Parameters::DEFAULT);
         routing.adopt_successor(peer(7), &[peer(8), peer(20)]);
         routing.set_finger(254, peer(90));
         assert_eq!(routing.closer(&peer(50).0), [peer(20), peer(8), peer(7)]);

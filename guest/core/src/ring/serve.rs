@@ -12,9 +12,6 @@ use crate::association::{Association, ObjectId};
 use crate::identity::PeerId;
 use crate::record::NodeRecord;
 
-/// Most successors named in an answer to a lookup: the one that counts and three to fall back to.
-const MAX_NAMED_SUCCESSORS: usize = 4;
-
 impl Ring {
     /// Takes a request of the authenticated peer `from`; answered by [`Action::Respond`] with this token.
     pub fn request(&mut self, cx: &mut Context<'_>, from: PeerId, token: u64, body: &[u8]) {
@@ -136,7 +133,7 @@ impl Ring {
             self.routing.closer(target)
         };
         let mut successors = self.routing.successors().to_vec();
-        successors.truncate(MAX_NAMED_SUCCESSORS);
+        successors.truncate(self.parameters.named_successors);
         let hop = Hop {
             responsible: own.as_deref(),
             closer: self.book.encoded(&closer),

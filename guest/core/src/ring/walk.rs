@@ -12,9 +12,6 @@ use crate::association::ObjectId;
 use crate::identity::PeerId;
 use crate::map::Map;
 
-/// How long a step may take, dialling and a handshake included.
-pub(super) const STEP_TIMEOUT_MS: u32 = 3_000;
-
 /// What a walk is for
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
@@ -112,7 +109,7 @@ impl Ring {
         let after: Vec<PeerId> = after.into_iter().filter(beyond).collect();
         self.start(
             cx,
-            Lookup::new(target, &before, &after, avoided),
+            Lookup::new(self.parameters, target, &before, &after, avoided),
             wants_entries,
             purpose,
         );
@@ -126,7 +123,12 @@ impl Ring {
         start: &[PeerId],
         purpose: Purpose,
     ) {
-        self.start(cx, Lookup::new(target, start, &[], Vec::new()), false, purpose);
+        self.start(
+            cx,
+            Lookup::new(self.parameters, target, start, &[], Vec::new()),
+            false,
+            purpose,
+        );
     }
 
     fn start(&mut self, cx: &mut Context<'_>, mut lookup: Lookup, wants_entries: bool, purpose: Purpose) {
@@ -188,7 +190,12 @@ impl Ring {
                     } else {
                         Request::FindNode { target }
                     };
-                    self.call(peer, Call::Walk { walk: id }, &request, STEP_TIMEOUT_MS);
+                    self.call(
+                        peer,
+                        Call::Walk { walk: id },
+                        &request,
+                        self.parameters.step_timeout_ms,
+                    );
                 }
                 Step::Finished(result) => {
                     let walk = self.walks.walks.remove(&id).expect("it is under way");
