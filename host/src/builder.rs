@@ -99,14 +99,15 @@ impl Builder {
         self
     }
 
-    /// Listens on a URL such as `ws://0.0.0.0:7000`; WebSockets and HTTPS POST share the port. Port 0 is any free one.
+    /// Listens on a URL such as `ws://0.0.0.0:7000`, where WebSockets and HTTPS POST share the port, or
+    /// `tcp://0.0.0.0:7001`. Port 0 is any free one.
     pub fn listen(mut self, url: impl Into<String>) -> Self {
         self.listen.push(url.into());
         self
     }
 
-    /// Tells others a URL at which they can dial this node, such as `wss://node.example`. Without one, the URLs that
-    /// are listened on count, unless they mean every interface.
+    /// Tells others a URL at which they can dial this node, such as `wss://node.example`; of several they try the one
+    /// that was given first. Without one, the URLs that are listened on count, unless they mean every interface.
     pub fn address(mut self, url: impl Into<String>) -> Self {
         self.addresses.push(url.into());
         self
@@ -331,12 +332,7 @@ impl Builder {
 fn dialable(url: &str, port: u16) -> Option<String> {
     let mut address = Address::parse(url).ok()?;
     address.port = port;
-    let scheme = if url.starts_with("http") { "http" } else { "ws" };
-    Some(format!(
-        "{scheme}://{}{}",
-        address.authority(),
-        address.path_or_default()
-    ))
+    Some(address.url())
 }
 
 fn health(id: PeerId, network: &str) -> Bytes {

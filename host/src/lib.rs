@@ -49,6 +49,7 @@ pub use event::Event;
 mod fetch;
 mod file;
 mod handle;
+mod in_bytes;
 
 #[cfg(feature = "json")]
 pub mod json;

@@ -5,7 +5,7 @@ use core::pin::Pin;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError, RwLock};
 
-use bytes::{Buf as _, Bytes};
+use bytes::Bytes;
 use http::{Method, Request, Response};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
@@ -17,6 +17,7 @@ use tower_service::Service;
 
 use crate::body::Body;
 use crate::error::{BoxError, Error};
+use crate::in_bytes::InBytes;
 use crate::keys::PeerId;
 use crate::message::{decode_request, encode_response, has_no_body};
 use crate::stream::{Outlet, Stream};
@@ -126,10 +127,7 @@ pub(crate) fn any_body<B>(body: B) -> AnyBody
 where
     B: http_body::Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
-    let bytes = |mut data: B::Data| data.copy_to_bytes(data.remaining());
-    body.map_frame(move |frame| frame.map_data(bytes))
-        .map_err(Into::into)
-        .boxed_unsync()
+    InBytes::new(body).map_err(Into::into).boxed_unsync()
 }
 
 async fn serve(handler: Handler, incoming: Incoming) {

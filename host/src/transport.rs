@@ -14,15 +14,17 @@ mod exchange;
 pub(crate) use exchange::Exchanges;
 
 mod frames;
+mod keep_alive;
 mod poll;
 mod server;
 pub(crate) use server::{Listener, Server};
 
 mod shares;
+mod tcp;
 mod websocket;
 
 /// URL schemes that a host can dial.
-pub(crate) const DIALS: [&str; 4] = ["ws", "wss", "http", "https"];
+pub(crate) const DIALS: [&str; 5] = ["tcp", "ws", "wss", "http", "https"];
 /// Largest frame of any path.
 pub(crate) const MAX_FRAME: usize = 65_536;
 /// Path of the URL at which nodes answer.

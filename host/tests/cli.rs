@@ -127,6 +127,10 @@ const MISTAKES: &[(&str, &[&str])] = &[
         "node --network t --listen wss://127.0.0.1:0",
         &["wss://127.0.0.1:0", "proxy"],
     ),
+    (
+        "node --network t --listen tcp://127.0.0.1",
+        &["tcp://127.0.0.1", "port"],
+    ),
     ("node --network t --serve check", &["check", "NAME=http://"]),
     ("node --network t --grant none.grant", &["none.grant"]),
     (

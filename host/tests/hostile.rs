@@ -24,21 +24,9 @@ use common::{get, text, within};
 mod nodes;
 use nodes::{ring, says};
 
-/// Numbers that look random and are the same each time (xorshift64).
-struct Noise(u64);
-
-impl Noise {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| self.next() as u8).collect()
-    }
-}
+#[path = "common/noise.rs"]
+mod noise;
+use noise::Noise;
 
 /// Two nodes, of which the first is attacked and the second sees whether that matters.
 async fn victim() -> (Vec<Node>, SocketAddr) {

@@ -191,10 +191,10 @@ pub(crate) struct NodeCommand {
     pub(crate) network: Network,
     #[command(flatten)]
     pub(crate) data: Data,
-    /// URL to listen on, such as ws://0.0.0.0:7000; may be given more than once
+    /// URL to listen on, such as ws://0.0.0.0:7000 or tcp://0.0.0.0:7001; may be given more than once
     #[arg(long, value_name = "URL")]
     pub(crate) listen: Vec<String>,
-    /// URL at which others can dial this node; without one the --listen URLs count
+    /// URL at which others can dial this node, the preferred one first; without any the --listen URLs count
     #[arg(long, value_name = "URL")]
     pub(crate) address: Vec<String>,
     /// Serves a name by passing its requests on, as NAME=http://127.0.0.1:PORT; may be given more than once

@@ -19,6 +19,7 @@ pub(crate) struct Address {
 /// How an address is spoken to
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scheme {
+    Tcp,
     Ws,
     Wss,
     Http,
@@ -30,8 +31,24 @@ impl Scheme {
         matches!(self, Self::Wss | Self::Https)
     }
 
-    fn default_port(self) -> u16 {
-        if self.is_tls() { 443 } else { 80 }
+    /// As it stands in a URL.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Ws => "ws",
+            Self::Wss => "wss",
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+
+    /// The port of a URL that names none; a bare connection has none.
+    fn default_port(self) -> Option<u16> {
+        match self {
+            Self::Tcp => None,
+            Self::Ws | Self::Http => Some(80),
+            Self::Wss | Self::Https => Some(443),
+        }
     }
 }
 
@@ -46,6 +63,7 @@ impl Address {
         let plain = url.split('#').next().unwrap_or_default();
         let uri: Uri = plain.parse().map_err(|_| wrong("it has to be a URL"))?;
         let scheme = match uri.scheme_str() {
+            Some("tcp") => Scheme::Tcp,
             Some("ws") => Scheme::Ws,
             Some("wss") => Scheme::Wss,
             Some("http") => Scheme::Http,
@@ -76,7 +94,9 @@ impl Address {
             .filter(|port| !port.ends_with(']'));
         let port = match (authority.port_u16(), digits) {
             (Some(port), _) => port,
-            (None, None) => scheme.default_port(),
+            (None, None) => scheme
+                .default_port()
+                .ok_or_else(|| wrong("it has to name its port, as tcp://127.0.0.1:7001 does"))?,
             (None, Some(_)) => return Err(wrong("its port has to be a number up to 65535")),
         };
         let path = uri.path_and_query().map_or("", |path| path.as_str());
@@ -85,6 +105,9 @@ impl Address {
         } else {
             path
         };
+        if scheme == Scheme::Tcp && !matches!(path, "" | "/") {
+            return Err(wrong("a bare connection has no path"));
+        }
         Ok(Self {
             scheme,
             host,
@@ -96,12 +119,22 @@ impl Address {
     /// Host and port as they stand in a URL or a `Host` header.
     pub(crate) fn authority(&self) -> String {
         let Self { host, port, .. } = self;
-        match (host.contains(':'), *port == self.scheme.default_port()) {
+        match (host.contains(':'), self.scheme.default_port() == Some(*port)) {
             (true, true) => format!("[{host}]"),
             (true, false) => format!("[{host}]:{port}"),
             (false, true) => host.clone(),
             (false, false) => format!("{host}:{port}"),
         }
+    }
+
+    /// The URL at which a node answers here.
+    pub(crate) fn url(&self) -> String {
+        let path = if self.scheme == Scheme::Tcp {
+            ""
+        } else {
+            self.path_or_default()
+        };
+        format!("{}://{}{path}", self.scheme.name(), self.authority())
     }
 
     /// Path and query to ask for; nodes answer at `/.mesh` unless the URL says otherwise.
@@ -186,10 +219,18 @@ mod tests {
             parts("https://[2001::1]"),
             (Scheme::Https, "2001::1".into(), 443, "/.mesh".into())
         );
+        assert_eq!(parts("tcp://[::1]:7001").2, 7001);
         assert_eq!(
             Address::parse("wss://[::1]:9/").expect("an address").authority(),
             "[::1]:9"
         );
+        for (url, same) in [
+            ("tcp://[::1]:80/", "tcp://[::1]:80"),
+            ("wss://host:443", "wss://host/.mesh"),
+            ("http://host:81/x", "http://host:81/x"),
+        ] {
+            assert_eq!(Address::parse(url).expect("an address").url(), same);
+        }
     }
 
     #[test]
@@ -203,6 +244,8 @@ mod tests {
             "ws://host:x",
             "ws://me@host",
             "ws:///path",
+            "tcp://host",
+            "tcp://host:1/path",
         ] {
             let error = Address::parse(url).expect_err(url).to_string();
             assert!(

@@ -52,6 +52,12 @@ impl Connector {
         connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 
+    /// Connects to an address of bare TCP.
+    pub(crate) async fn connect_tcp(&self, address: &Address) -> io::Result<TcpStream> {
+        let connected = timeout(TIMEOUT, self.tcp(address)).await;
+        connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+
     async fn connect_unbounded(&self, address: &Address) -> io::Result<Box<dyn Io>> {
         let tcp = self.tcp(address).await?;
         if !address.scheme.is_tls() {

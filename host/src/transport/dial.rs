@@ -1,15 +1,20 @@
 use alloc::sync::Arc;
+use std::io;
 
 use selfsame_codec::PathKind;
 use tokio::runtime::Handle as Runtime;
-use tokio_tungstenite::tungstenite::protocol::Role;
+use tokio::time::timeout;
+use tokio_tungstenite::WebSocketStream;
 
 use super::address::{Address, Scheme};
-use super::connect::Connector;
+use super::connect::{Connector, Io};
+use super::keep_alive::Side;
 use super::poll::{self, PostClient};
-use super::websocket;
+use super::server::HANDSHAKE_TIMEOUT;
+use super::{tcp, websocket};
 use crate::error::Error;
 use crate::handle::{DialKey, Handle, Inbound};
+use crate::link::LinkEnd;
 
 /// Opens paths to addresses
 pub(crate) struct Dialler {
@@ -41,36 +46,54 @@ impl Dialler {
     async fn carry(&self, driver: &Handle, dial: DialKey, url: &str) -> Result<(), Error> {
         let address = Address::parse(url)?;
         let path = driver.next_path().ok_or(Error::Stopped)?;
-        let kind = match address.scheme {
-            Scheme::Ws | Scheme::Wss => PathKind::Ordered,
-            Scheme::Http | Scheme::Https => PathKind::Exchange,
-        };
-        let remote = address.authority();
-        let opened = |link| Inbound::Opened {
-            path,
-            dial: Some(dial),
-            kind,
-            remote,
-            link,
-        };
-        if kind == PathKind::Exchange {
-            let (link, end) = driver.link();
-            driver.send(opened(link)).await?;
-            poll::run(&self.posts, &address, path, driver, end).await;
-        } else {
-            let failed = |error| Error::io(url, error);
-            let io = self.connector.connect(&address).await.map_err(failed)?;
-            let socket =
-                tokio::time::timeout(super::server::HANDSHAKE_TIMEOUT, websocket::open(io, &address))
-                    .await
-                    .map_err(|_| failed(std::io::ErrorKind::TimedOut.into()))?
-                    .map_err(|error| failed(std::io::Error::other(error)))?;
-            let (link, end) = driver.link();
-            driver.send(opened(link)).await?;
-            websocket::run(socket, Role::Client, path, driver, end).await;
+        let failed = |error| Error::io(url, error);
+        match address.scheme {
+            Scheme::Tcp => {
+                let tcp = self.connector.connect_tcp(&address).await.map_err(failed)?;
+                let (reader, writer) = tcp.into_split();
+                let link = opened(driver, path, dial, PathKind::Ordered, &address).await?;
+                tcp::run(reader, writer, Side::Dialled, path, driver, link).await;
+            }
+            Scheme::Ws | Scheme::Wss => {
+                let socket = self.websocket(&address).await.map_err(failed)?;
+                let link = opened(driver, path, dial, PathKind::Ordered, &address).await?;
+                websocket::run(socket, Side::Dialled, path, driver, link).await;
+            }
+            Scheme::Http | Scheme::Https => {
+                let link = opened(driver, path, dial, PathKind::Exchange, &address).await?;
+                poll::run(&self.posts, &address, path, driver, link).await;
+            }
         }
         // A node that was stopped has closed its paths.
         _ = driver.send(Inbound::Closed { path }).await;
         Ok(())
     }
+
+    async fn websocket(&self, address: &Address) -> io::Result<WebSocketStream<Box<dyn Io>>> {
+        let io = self.connector.connect(address).await?;
+        timeout(HANDSHAKE_TIMEOUT, websocket::open(io, address))
+            .await
+            .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+            .map_err(io::Error::other)
+    }
+}
+
+/// Tells the driver that a path is open, and gives the socket's end of it.
+async fn opened(
+    driver: &Handle,
+    path: u32,
+    dial: DialKey,
+    kind: PathKind,
+    address: &Address,
+) -> Result<LinkEnd, Error> {
+    let (link, end) = driver.link();
+    let opened = Inbound::Opened {
+        path,
+        dial: Some(dial),
+        kind,
+        remote: address.authority(),
+        link,
+    };
+    driver.send(opened).await?;
+    Ok(end)
 }

@@ -1,8 +1,14 @@
-//! Frames in the body of an exchange: each after its `u32` length.
+//! Frames in the body of an exchange and on a TCP connection: each after its `u32` length.
+
+use std::io;
 
 use bytes::{Buf, Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use super::MAX_FRAME;
+
+/// Memory for reading; a frame that is larger gets more as it arrives.
+const BUFFER: usize = 16 * 1024;
 
 /// Appends a frame.
 pub(crate) fn write_frame(frame: &[u8], out: &mut Vec<u8>) {
@@ -25,6 +31,13 @@ impl FrameReader {
     /// Adds a piece.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Adds what a connection has, at least one byte; how many there were, 0 at its end. May be dropped and called
+    /// again.
+    pub(crate) async fn read_from(&mut self, io: &mut (impl AsyncRead + Unpin)) -> io::Result<usize> {
+        self.buffer.reserve(BUFFER);
+        io.read_buf(&mut self.buffer).await
     }
 
     /// The next whole frame.

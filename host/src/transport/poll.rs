@@ -52,11 +52,9 @@ pub(super) async fn run(
     let Ok(token) = random_bytes::<16>() else {
         return;
     };
-    let scheme = if address.scheme.is_tls() { "https" } else { "http" };
-    let url = format!("{scheme}://{}{}", address.authority(), address.path_or_default());
     let post = Arc::new(Post {
         client: client.clone(),
-        url,
+        url: address.url(),
         token: data_encoding::HEXLOWER.encode(&token),
         path,
         driver: driver.clone(),

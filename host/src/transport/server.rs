@@ -1,4 +1,4 @@
-//! The listening side: one port takes WebSockets and exchanges, and says that it lives.
+//! The listening side: one port takes WebSockets and exchanges and says that it lives, another bare TCP.
 
 use alloc::sync::Arc;
 use core::convert::Infallible;
@@ -28,10 +28,12 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 use super::address::{Address, Scheme};
 use super::deadline::WriteDeadline;
 use super::exchange::{Answer, CONTENT, Exchanges, Refused};
+use super::keep_alive::Side;
 use super::shares::{Share, Shares};
-use super::websocket;
+use super::{tcp, websocket};
 use crate::error::Error;
 use crate::handle::{Handle, Inbound};
+use crate::link::LinkEnd;
 
 /// Time for the head of a request, and for the opening of a WebSocket.
 pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -52,23 +54,22 @@ pub(crate) struct Listener {
     tcp: TcpListener,
     /// Where it listens; the port is the one the system gave when 0 was asked for.
     pub(crate) local: SocketAddr,
-    /// Path at which the mesh is answered.
-    path: String,
+    address: Address,
 }
 
 impl Listener {
     /// Checks that a URL can be listened on.
     pub(crate) fn check(url: &str) -> Result<Address, Error> {
         let address = Address::parse(url)?;
-        if matches!(address.scheme, Scheme::Ws | Scheme::Http) {
-            return Ok(address);
+        if address.scheme.is_tls() {
+            return Err(Error::Input(format!(
+                "cannot listen on \"{url}\": listen on ws:// and let a proxy in front of it speak TLS"
+            )));
         }
-        Err(Error::Input(format!(
-            "cannot listen on \"{url}\": listen on ws:// and let a proxy in front of it speak TLS"
-        )))
+        Ok(address)
     }
 
-    /// Binds the port of a URL such as `ws://0.0.0.0:7000`.
+    /// Binds the port of a URL such as `ws://0.0.0.0:7000` or `tcp://0.0.0.0:7001`.
     pub(crate) async fn bind(url: &str) -> Result<Self, Error> {
         let address = Self::check(url)?;
         let failed = |error| Error::io(format_args!("cannot listen on {url}"), error);
@@ -76,8 +77,7 @@ impl Listener {
             .await
             .map_err(failed)?;
         let local = tcp.local_addr().map_err(failed)?;
-        let path = address.path_or_default().to_owned();
-        Ok(Self { tcp, local, path })
+        Ok(Self { tcp, local, address })
     }
 }
 
@@ -95,15 +95,20 @@ impl Server {
         exchanges: &Arc<Exchanges>,
         health: &Bytes,
     ) -> Self {
-        let Listener { tcp, path, .. } = listener;
-        let site = Arc::new(Site {
-            driver: driver.clone(),
-            exchanges: Arc::clone(exchanges),
-            path,
-            health: health.clone(),
-        });
+        let Listener { tcp, address, .. } = listener;
+        let driver = driver.clone();
+        let speaker = if address.scheme == Scheme::Tcp {
+            Speaker::Frames(driver)
+        } else {
+            Speaker::Http(Arc::new(Site {
+                driver,
+                exchanges: Arc::clone(exchanges),
+                path: address.path_or_default().into(),
+                health: health.clone(),
+            }))
+        };
         Self {
-            task: tokio::spawn(accept(tcp, site)),
+            task: tokio::spawn(accept(tcp, speaker)),
         }
     }
 }
@@ -114,7 +119,7 @@ impl Drop for Server {
     }
 }
 
-async fn accept(tcp: TcpListener, site: Arc<Site>) {
+async fn accept(tcp: TcpListener, speaker: Speaker) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let shares = Shares::new(MAX_FROM_SOURCE);
     // Dropped with the server, which ends every connection that is not a path yet.
@@ -128,10 +133,17 @@ async fn accept(tcp: TcpListener, site: Arc<Site>) {
                         tracing::debug!(%remote, "too many connections: refused");
                         continue;
                     };
-                    let site = Arc::clone(&site);
-                    connections.spawn(async move {
-                        serve(stream, remote, site, place).await;
-                    });
+                    // A connection that cannot be told to send at once is only slower.
+                    _ = stream.set_nodelay(true);
+                    match &speaker {
+                        Speaker::Http(site) => {
+                            connections.spawn(serve(stream, remote, Arc::clone(site), place));
+                        }
+                        Speaker::Frames(driver) => {
+                            // It is a path from the beginning.
+                            tokio::spawn(carry_frames(stream, remote, driver.clone(), place));
+                        }
+                    }
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
@@ -143,12 +155,46 @@ async fn accept(tcp: TcpListener, site: Arc<Site>) {
     }
 }
 
+/// What is spoken on a port
+enum Speaker {
+    /// HTTP, and WebSocket through it.
+    Http(Arc<Site>),
+    /// Frames and nothing else.
+    Frames(Handle),
+}
+
 /// Among all connections, and among those of its source
 type Place = (OwnedSemaphorePermit, Share);
 
+/// Carries the frames of a bare connection; it holds its place until it closes.
+async fn carry_frames(stream: TcpStream, remote: SocketAddr, driver: Handle, _place: Place) {
+    let Some((path, link)) = opened(&driver, remote).await else {
+        return;
+    };
+    let (reader, writer) = stream.into_split();
+    tcp::run(reader, writer, Side::Accepted, path, &driver, link).await;
+    // A node that was stopped has closed its paths.
+    _ = driver.send(Inbound::Closed { path }).await;
+}
+
+/// Tells the driver of a path that a peer has opened; `None` when it takes no more.
+async fn opened(driver: &Handle, remote: SocketAddr) -> Option<(u32, LinkEnd)> {
+    let Some(path) = driver.next_path() else {
+        tracing::error!("all path numbers are used up: start the node again");
+        return None;
+    };
+    let (link, end) = driver.link();
+    let opened = Inbound::Opened {
+        path,
+        dial: None,
+        kind: PathKind::Ordered,
+        remote: remote.ip().to_string(),
+        link,
+    };
+    driver.send(opened).await.ok().map(|()| (path, end))
+}
+
 async fn serve(stream: TcpStream, remote: SocketAddr, site: Arc<Site>, place: Place) {
-    // A connection that cannot be told to send at once is only slower.
-    _ = stream.set_nodelay(true);
     let place = Arc::new(place);
     let service = service_fn(|request| {
         let (site, place) = (Arc::clone(&site), Arc::clone(&place));
@@ -244,24 +290,13 @@ impl Site {
 }
 
 async fn carry(io: TokioIo<hyper::upgrade::Upgraded>, remote: SocketAddr, driver: &Handle) {
-    let Some(path) = driver.next_path() else {
-        return tracing::error!("all path numbers are used up: start the node again");
+    let Some((path, link)) = opened(driver, remote).await else {
+        return;
     };
     let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(websocket::config())).await;
-    let (link, end) = driver.link();
-    let remote = remote.ip().to_string();
-    let opened = Inbound::Opened {
-        path,
-        dial: None,
-        kind: PathKind::Ordered,
-        remote,
-        link,
-    };
-    if driver.send(opened).await.is_ok() {
-        websocket::run(socket, Role::Server, path, driver, end).await;
-        // A node that was stopped has closed its paths.
-        _ = driver.send(Inbound::Closed { path }).await;
-    }
+    websocket::run(socket, Side::Accepted, path, driver, link).await;
+    // A node that was stopped has closed its paths.
+    _ = driver.send(Inbound::Closed { path }).await;
 }
 
 /// Checks the handshake and returns what proves that it was read.

@@ -9,26 +9,21 @@ use http::HeaderValue;
 use http::header::SEC_WEBSOCKET_PROTOCOL;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
-use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error as WsError, Message};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use super::MAX_FRAME;
 use super::address::Address;
+use super::keep_alive::{Side, Silence, Silent};
 use crate::handle::{Handle, Inbound};
 use crate::link::{LinkEnd, Outgoing};
 
 /// The subprotocol that both sides name.
 pub(crate) const PROTOCOL: &str = "selfsame.1";
-/// The side that dialled asks for a sign of life after this long without one.
-const PING_AFTER: Duration = Duration::from_secs(20);
-/// It does so this often before it gives the path up.
-const MISSES: u32 = 2;
-/// The other side gives up later: it hears at least one ping in this time.
-const SILENCE: Duration = Duration::from_secs(75);
 /// A peer that does not take a frame in this time is gone.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Most frames that are written before the keep-alive has its turn.
@@ -54,9 +49,7 @@ pub(crate) async fn open<S>(io: S, address: &Address) -> Result<Socket<S>, WsErr
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let scheme = if address.scheme.is_tls() { "wss" } else { "ws" };
-    let url = format!("{scheme}://{}{}", address.authority(), address.path_or_default());
-    let mut request = url.into_client_request()?;
+    let mut request = address.url().into_client_request()?;
     request
         .headers_mut()
         .insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(PROTOCOL));
@@ -76,8 +69,8 @@ enum Signal {
     Refuse(CloseCode),
 }
 
-/// Carries frames until either side closes. `role` says who dialled.
-pub(crate) async fn run<S>(socket: Socket<S>, role: Role, path: u32, driver: &Handle, mut link: LinkEnd)
+/// Carries frames until either side closes.
+pub(super) async fn run<S>(socket: Socket<S>, side: Side, path: u32, driver: &Handle, mut link: LinkEnd)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
@@ -85,7 +78,7 @@ where
     let (signals, signalled) = mpsc::channel(4);
     let killed = link.take_killed();
     let mut sending = core::pin::pin!(send(sink, link, signalled));
-    let mut receiving = core::pin::pin!(receive(stream, role, path, driver, signals));
+    let mut receiving = core::pin::pin!(receive(stream, side, path, driver, signals));
     tokio::select! {
         // What is still to be sent, such as why the peer is refused, gets a moment, and so does the answer to our
         // farewell: closing a socket with unread bytes would destroy what is under way to the peer.
@@ -154,32 +147,27 @@ async fn in_time(written: impl Future<Output = Result<(), WsError>>) -> Result<(
 
 async fn receive<S>(
     mut stream: SplitStream<Socket<S>>,
-    role: Role,
+    side: Side,
     path: u32,
     driver: &Handle,
     signals: mpsc::Sender<Signal>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let patience = if role == Role::Client { PING_AFTER } else { SILENCE };
-    let mut misses = 0;
-    let mut deadline = Instant::now() + patience;
+    let mut silence = Silence::new(side);
     loop {
         let message = tokio::select! {
             message = stream.next() => message,
-            () = sleep_until(deadline) => {
-                if role == Role::Server || misses == MISSES {
+            silent = silence.lasts() => {
+                if silent == Silent::GiveUp {
                     return tracing::debug!(path, "peer is silent: path closed");
                 }
-                misses += 1;
-                deadline = Instant::now() + patience;
                 // A full queue of signals has one like this in it.
                 _ = signals.try_send(Signal::Ping);
                 continue;
             }
         };
-        misses = 0;
-        deadline = Instant::now() + patience;
+        silence.heard();
         match message {
             Some(Ok(Message::Binary(frame))) => {
                 if deliver(driver, path, frame).await.is_err() {
@@ -212,6 +200,7 @@ async fn refuse(signals: &mpsc::Sender<Signal>, path: u32, code: CloseCode) {
 #[cfg(test)]
 mod tests {
     use tokio::io::duplex;
+    use tokio_tungstenite::tungstenite::protocol::Role;
 
     use super::*;
     use crate::link::{Budget, link};
