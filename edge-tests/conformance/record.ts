@@ -27,6 +27,7 @@ const DERIVE = { identity: 1, owner: 2, grant: 3, network: 4 };
 const VERIFY = { grant: 1 };
 /** More than one frame and less than the credit that a stream starts with. */
 const BODY_BYTES = 100_000;
+const NONE = new Uint8Array();
 
 /**
  * Records a life: identities and grants, a ring of two members and a leaf, an owned and an unowned name, a call with a
@@ -98,7 +99,7 @@ function join_(network: RecordedNetwork, slot: number, tag: number): void {
 }
 
 function publish(network: RecordedNetwork, slot: number, tag: number, name: string, grant: Uint8Array): void {
-  network.feed(slot, [{ type: "Publish", tag, grant, name, replicas: 1, version: "1", weight: 1 }]);
+  network.feed(slot, [{ type: "Publish", tag, grant, name, replicas: 1, version: "1", weight: 10_000 }]);
   network.run(3000);
   network.reply(slot, tag);
 }
@@ -123,7 +124,19 @@ function call(
   provider: number,
   story: string[],
 ): void {
-  network.feed(caller, [{ type: "Call", tag: 5, owner, name, head: utf8("head") }]);
+  network.feed(caller, [
+    {
+      type: "Call",
+      tag: 5,
+      owner,
+      name,
+      key: NONE,
+      tried: NONE,
+      policy: "PowerOfTwo",
+      timeout_ms: 0,
+      head: utf8("head"),
+    },
+  ]);
   network.run(1000);
   const here = network.take(caller, "StreamOpened").find(({ tag }) => tag === 5);
   const there = network.take(provider, "StreamOpened").find(({ service }) => service === name);

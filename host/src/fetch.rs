@@ -5,7 +5,7 @@ use http::{Method, Request, Response};
 use http_body::Body as _;
 use http_body_util::{BodyExt as _, Full};
 use selfsame_codec::http::{MAX_HEAD, ResponseHead};
-use selfsame_codec::{Code, Input};
+use selfsame_codec::{Code, Input, Policy};
 use tokio::task::AbortHandle;
 
 use crate::body::Body;
@@ -115,6 +115,10 @@ async fn try_fetch(
                 tag,
                 owner,
                 name,
+                key: &[],
+                tried: &[],
+                policy: Policy::PowerOfTwo,
+                timeout_ms: 0,
                 head,
             })
         })

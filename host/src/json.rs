@@ -1,7 +1,7 @@
 //! Answers as JSON: the form in which the command line prints them.
 
 use selfsame_codec::reply::{Node, Provider, Status};
-use selfsame_codec::{Code, Role};
+use selfsame_codec::{Code, MAX_WEIGHT, Role};
 use serde_json::{Map, Value, json};
 
 use crate::keys::PeerId;
@@ -12,7 +12,7 @@ pub fn provider(provider: &Provider) -> Value {
     json!({
         "peer": id(&provider.peer),
         "version": provider.version,
-        "weight": provider.weight,
+        "weight": share(provider.weight),
         "addresses": provider.node.as_ref().map(|node| &node.addresses),
     })
 }
@@ -24,7 +24,7 @@ pub fn status(status: &Status) -> Value {
     let services: Vec<_> = status
         .services
         .iter()
-        .map(|service| json!({ "name": service.name, "version": service.version, "weight": service.weight }))
+        .map(|service| json!({ "name": service.name, "version": service.version, "weight": share(service.weight) }))
         .collect();
     let counters: Map<_, _> = status
         .counters
@@ -71,4 +71,9 @@ fn role(role: Role) -> &'static str {
         Role::Leaf => "leaf",
         Role::Member => "member",
     }
+}
+
+/// A weight as a share of the whole.
+fn share(weight: u16) -> f64 {
+    f64::from(weight) / f64::from(MAX_WEIGHT)
 }

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use http::{Request, Response};
 use selfsame_codec::reply::{self, Provider, Status};
-use selfsame_codec::{Code, Input};
+use selfsame_codec::{Code, Input, MAX_WEIGHT};
 use tokio::sync::broadcast;
 use tower_service::Service;
 
@@ -21,8 +21,6 @@ use crate::transport::Server;
 
 /// Objects of a name beside the first one: the name survives the loss of a node and its mirrors.
 const REPLICAS: u8 = 1;
-/// Share of the requests that an ordinary provider gets; a canary takes a smaller number.
-const WEIGHT: u16 = 100;
 
 /// Whose name is meant; as an extension of a request it stands over the node's setting
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +48,7 @@ pub struct Publication {
     pub replicas: u8,
     /// Version of the service; may be empty.
     pub version: String,
-    /// Its share of the requests relative to other providers.
+    /// Share of the requests that this version gets, in ten-thousandths; versions of 10,000 share what others leave.
     pub weight: u16,
 }
 
@@ -59,7 +57,7 @@ impl Default for Publication {
         Self {
             replicas: REPLICAS,
             version: String::new(),
-            weight: WEIGHT,
+            weight: MAX_WEIGHT,
         }
     }
 }
@@ -250,18 +248,17 @@ impl Node {
         reply::decode_providers(&body).map_err(|_| Error::version_skew())
     }
 
-    /// Finds the member that is responsible for an id.
+    /// Finds the member that is responsible for an id; says how many members were asked on the way, itself included.
     ///
     /// # Errors
     /// [`Error::Core`] when nobody answers.
-    pub async fn find_node(&self, id: [u8; 32]) -> Result<reply::Node, Error> {
+    pub async fn find_node(&self, id: [u8; 32]) -> Result<(reply::Node, u32), Error> {
         let body = self
             .inner
             .handle
             .command(Effect::None, |tag| Item::new(&Input::FindNode { tag, id }))
             .await?;
-        let mut decoder = selfsame_codec::cbor::Decoder::new(&body);
-        reply::Node::decode_from(&mut decoder).map_err(|_| Error::version_skew())
+        reply::decode_found_node(&body).map_err(|_| Error::version_skew())
     }
 
     /// What the node knows of itself and the ring.

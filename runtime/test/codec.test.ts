@@ -10,13 +10,13 @@ import {
   codeNumber,
   codeText,
   decodeConfig,
-  decodeNode,
+  decodeFoundNode,
   decodeProviders,
   decodeRequestHead,
   decodeResponseHead,
   decodeStatus,
   encodeConfig,
-  encodeNode,
+  encodeFoundNode,
   encodeProviders,
   encodeRequestHead,
   encodeResponseHead,
@@ -48,7 +48,7 @@ interface Golden {
   request: string;
   response: string;
   providers: string;
-  node: string;
+  found_node: string;
   status: string;
 }
 
@@ -137,7 +137,7 @@ describe("golden vectors of the boundary", () => {
     assert.equal(toHex(encodeConfig(decodeConfig(unhex(golden.config)))), golden.config);
     assert.equal(toHex(encodeRequestHead(decodeRequestHead(unhex(golden.request)))), golden.request);
     assert.equal(toHex(encodeProviders(decodeProviders(unhex(golden.providers)))), golden.providers);
-    assert.equal(toHex(encodeNode(decodeNode(unhex(golden.node)))), golden.node);
+    assert.equal(toHex(encodeFoundNode(decodeFoundNode(unhex(golden.found_node)))), golden.found_node);
     assert.equal(toHex(encodeStatus(decodeStatus(unhex(golden.status)))), golden.status);
     const response = decodeResponseHead(unhex(golden.response));
     assert.ok(response);

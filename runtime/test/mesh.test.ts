@@ -61,11 +61,11 @@ describe("two members and a leaf over WebSockets", () => {
   });
 
   test("find names the providers, withdraw takes them away", async () => {
-    await first.mesh.serve("brief", () => new Response("x"), { ...UNOWNED, version: "1.2", weight: 7 });
+    await first.mesh.serve("brief", () => new Response("x"), { ...UNOWNED, version: "1.2", weight: 0.7 });
     const [provider] = await second.mesh.find("brief", UNOWNED);
     assert.equal(provider?.peer, first.mesh.id);
     assert.equal(provider?.version, "1.2");
-    assert.equal(provider?.weight, 7);
+    assert.equal(provider?.weight, 0.7);
     await first.mesh.withdraw("brief");
     await assert.rejects(second.mesh.fetch("https://brief.mesh/", UNOWNED), { class: "Service" });
   });

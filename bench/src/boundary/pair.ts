@@ -47,7 +47,15 @@ export class Pair {
     this.#connect();
     const peer = this.#peer;
     const tag = this.#network.nextTag();
-    this.#calling.node.push({ type: "CallPeer", tag, peer, owner: NOTHING, name: SERVICE, head: NOTHING });
+    this.#calling.node.push({
+      type: "CallPeer",
+      tag,
+      peer,
+      owner: NOTHING,
+      name: SERVICE,
+      timeout_ms: 0,
+      head: NOTHING,
+    });
     this.#network.pump();
     if (this.#calling.stream === 0 || this.#answering.stream === 0) {
       throw this.#network.fault("the stream did not open");

@@ -3,10 +3,10 @@
 
 use selfsame_codec::cbor::Encoder;
 use selfsame_codec::http::{RequestHead, ResponseHead};
-use selfsame_codec::reply::{Node, Provider, Service, Status, encode_providers};
+use selfsame_codec::reply::{Node, Provider, Service, Status, encode_found_node, encode_providers};
 use selfsame_codec::{
     BatchWriter, Code, Config, EntryWriter, EventKind, Input, LogLevel, Operation, OperationWriter, Output,
-    PathKind, Role,
+    PathKind, Policy, Role,
 };
 
 /// Prints the vectors.
@@ -44,7 +44,7 @@ pub(crate) fn golden() -> String {
         ("request", quoted(&hex(&request().encode()))),
         ("response", quoted(&hex(&response().encode()))),
         ("providers", quoted(&hex(&providers()))),
-        ("node", quoted(&hex(&node_bytes()))),
+        ("found_node", quoted(&hex(&found_node()))),
         ("status", quoted(&hex(&status().view().encode()))),
     ];
     let members: Vec<String> = sections
@@ -147,15 +147,24 @@ fn command_inputs() -> Vec<(String, Input<'static>)> {
             { tag: 4, grant: &[0, 255], name: "check", replicas: 1, version: "1.2", weight: 513 }),
         item!(Input::Withdraw, ", \"tag\": 5, \"owner\": \"\", \"name\": \"check\"",
             { tag: 5, owner: &[], name: "check" }),
-        item!(Input::Call, ", \"tag\": 6, \"owner\": \"\", \"name\": \"check\", \"head\": \"80\"",
-            { tag: 6, owner: &[], name: "check", head: &[0x80] }),
-        item!(Input::CallPeer, ", \"tag\": 7, \"peer\": \"ID\", \"owner\": \"\", \"name\": \"check\", \"head\": \"\"",
-            { tag: 7, peer: ID, owner: &[], name: "check", head: &[] }),
+        item!(Input::Call, ", \"tag\": 6, \"owner\": \"\", \"name\": \"check\", \"key\": \"\", \"tried\": \"\", \
+            \"policy\": \"PowerOfTwo\", \"timeout_ms\": 0, \"head\": \"80\"",
+            { tag: 6, owner: &[], name: "check", key: &[], tried: &[], policy: Policy::PowerOfTwo, timeout_ms: 0,
+              head: &[0x80] }),
+        item!(Input::Call, ", \"tag\": 6, \"owner\": \"\", \"name\": \"check\", \"key\": \"61\", \"tried\": \"ID\", \
+            \"policy\": \"Random\", \"timeout_ms\": 5000, \"head\": \"\"",
+            { tag: 6, owner: &[], name: "check", key: b"a", tried: &ID, policy: Policy::Random, timeout_ms: 5_000,
+              head: &[] }),
+        item!(Input::CallPeer, ", \"tag\": 7, \"peer\": \"ID\", \"owner\": \"\", \"name\": \"check\", \
+            \"timeout_ms\": 1000, \"head\": \"\"",
+            { tag: 7, peer: ID, owner: &[], name: "check", timeout_ms: 1_000, head: &[] }),
         item!(Input::FindNode, ", \"tag\": 8, \"id\": \"ID\"", { tag: 8, id: ID }),
         item!(Input::Status, ", \"tag\": 9", { tag: 9 }),
         item!(Input::Connect, ", \"tag\": 10, \"peer\": \"ID\", \"address\": \"wss://a/\"",
             { tag: 10, peer: ID, address: "wss://a/" }),
         item!(Input::Cancel, ", \"tag\": 11", { tag: 11 }),
+        item!(Input::Watch, ", \"tag\": 12, \"owner\": \"ID\", \"name\": \"check\"",
+            { tag: 12, owner: &ID, name: "check" }),
     ]
 }
 
@@ -217,6 +226,7 @@ fn application_outputs() -> Vec<(String, Output<'static>)> {
         item!(Output::Reply, ", \"tag\": 1, \"body\": \"\"", { tag: 1, body: &[] }),
         item!(Output::Failed, ", \"tag\": 1, \"code\": 2049, \"detail\": \"nobody\"",
             { tag: 1, code: 0x0801, detail: "nobody" }),
+        item!(Output::Providers, ", \"tag\": 1, \"body\": \"80\"", { tag: 1, body: &[0x80] }),
         item!(Output::Refused, ", \"input\": 4294967295, \"code\": 257", { input: u32::MAX, code: 0x0101 }),
     ]
 }
@@ -309,22 +319,27 @@ fn node(role: Role) -> Node {
     }
 }
 
-fn node_bytes() -> Vec<u8> {
-    let mut bytes = Vec::new();
-    node(Role::Member)
-        .view()
-        .encode_into(&mut Encoder::new(&mut bytes));
-    bytes
+fn found_node() -> Vec<u8> {
+    encode_found_node(&node(Role::Member).view(), 3)
 }
 
 fn providers() -> Vec<u8> {
     let provider = |version: &str, node| Provider {
         peer: ID,
         version: version.into(),
-        weight: 65_535,
+        weight: 10_000,
         node,
+        ejected: false,
+        in_flight: 0,
+        latency_ms: None,
     };
-    let providers = [provider("", None), provider("2", Some(node(Role::Leaf)))];
+    let busy = Provider {
+        ejected: true,
+        in_flight: 7,
+        latency_ms: Some(300),
+        ..provider("2", Some(node(Role::Leaf)))
+    };
+    let providers = [provider("", None), busy];
     encode_providers(&providers.each_ref().map(Provider::view))
 }
 

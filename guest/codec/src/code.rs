@@ -156,6 +156,8 @@ codes! {
     0x0607 TooLarge "a value is larger than its limit"
     /// The random bytes are used up.
     0x0608 NoEntropy "the host has not given fresh random bytes"
+    /// Too many calls of a service are retries.
+    0x0609 RetryBudget "too large a share of the calls of this service had to be tried again: its providers fail, see their logs"
 
     /// The store failed.
     0x0701 StoreFailed "the store failed: see the host's log"

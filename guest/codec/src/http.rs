@@ -119,6 +119,14 @@ impl ResponseHead {
     }
 }
 
+/// The status at the start of an answer's bytes, without the rest of its head; `None` when there are too few or it is none.
+#[must_use]
+pub fn status_of(bytes: &[u8]) -> Option<u16> {
+    let mut decoder = Decoder::new(bytes.get(4..)?);
+    decoder.array_of(2).ok()?;
+    u16::try_from(decoder.uint_max(599).ok()?).ok()
+}
+
 fn bounded(bytes: &[u8]) -> Result<Decoder<'_>, Malformed> {
     if bytes.len() <= MAX_HEAD {
         Ok(Decoder::new(bytes))

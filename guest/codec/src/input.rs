@@ -33,6 +33,29 @@ impl<'a> Field<'a> for PathKind {
     }
 }
 
+/// How a provider is chosen among those of a version that serve a name
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Of two at random, the one with less latency and fewer requests in flight.
+    PowerOfTwo,
+    /// Any, uniformly.
+    Random,
+}
+
+impl<'a> Field<'a> for Policy {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        match reader.field::<u8>()? {
+            0 => Ok(Self::PowerOfTwo),
+            1 => Ok(Self::Random),
+            _ => Err(Malformed),
+        }
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.push(*self as u8);
+    }
+}
+
 items! {
     /// What a host tells a core
     ///
@@ -74,15 +97,19 @@ items! {
         /// Reply: CBOR, `providers` in the specification.
         34 Find { tag: u32, owner: &'a [u8], name: &'a str }
         /// Publish this node as a provider of a name until `Withdraw`. `grant` is the owner's grant, or empty for an
-        /// unowned name; `replicas` is k, so k + 1 objects are stored.
+        /// unowned name; `replicas` is k, so k + 1 objects are stored; `weight` is in ten-thousandths.
         35 Publish { tag: u32, grant: &'a [u8], name: &'a str, replicas: u8, version: &'a str, weight: u16 }
         /// Stop publishing a name.
         36 Withdraw { tag: u32, owner: &'a [u8], name: &'a str }
         /// Open a stream to a provider of a name; `head` goes with the first frame. Reply: `StreamOpened` with this tag.
-        37 Call { tag: u32, owner: &'a [u8], name: &'a str, head: &'a [u8] }
+        /// Calls of equal `key` go to the same provider while there is one; an empty key is none. `tried` are the ids of the
+        /// providers that failed this request before, 32 bytes each: with any, the call is a retry, for which there is a
+        /// budget. Unless the answer begins within `timeout_ms` (0: 30 s) the call fails or its stream is reset.
+        37 Call { tag: u32, owner: &'a [u8], name: &'a str, key: &'a [u8], tried: &'a [u8], policy: Policy,
+            timeout_ms: u32, head: &'a [u8] }
         /// Open a stream to one peer, known by its 32-byte id, for a service it serves.
-        38 CallPeer { tag: u32, peer: [u8; 32], owner: &'a [u8], name: &'a str, head: &'a [u8] }
-        /// Find the node responsible for a 32-byte id. Reply: CBOR, `node` in the specification.
+        38 CallPeer { tag: u32, peer: [u8; 32], owner: &'a [u8], name: &'a str, timeout_ms: u32, head: &'a [u8] }
+        /// Find the node responsible for a 32-byte id. Reply: CBOR, `found-node` in the specification.
         39 FindNode { tag: u32, id: [u8; 32] }
         /// What this node knows of itself and the ring. Reply: CBOR, `status` in the specification.
         40 Status { tag: u32 }
@@ -90,5 +117,7 @@ items! {
         41 Connect { tag: u32, peer: [u8; 32], address: &'a str }
         /// Give up a command that was not answered yet.
         42 Cancel { tag: u32 }
+        /// Follow who serves a name: `Providers` with this tag now and whenever that changes, until `Cancel`.
+        43 Watch { tag: u32, owner: &'a [u8], name: &'a str }
     }
 }

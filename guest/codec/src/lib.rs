@@ -25,7 +25,7 @@ pub use field::{Field, Malformed, Reader};
 pub mod http;
 
 mod input;
-pub use input::{Input, PathKind};
+pub use input::{Input, PathKind, Policy};
 
 mod operation;
 pub use operation::{Entries, EntryWriter, Operation, OperationWriter, Operations};
@@ -34,6 +34,9 @@ mod output;
 pub use output::{EventKind, LogLevel, Output};
 
 pub mod reply;
+
+/// The whole of a service's requests, in the ten-thousandths in which a provider states its version's share.
+pub const MAX_WEIGHT: u16 = 10_000;
 
 /// Version of the boundary, returned by the export `abi_version`.
 pub const ABI_VERSION: u32 = 1;

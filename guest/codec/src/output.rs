@@ -107,7 +107,8 @@ items! {
 
         /// A command succeeded.
         32 Reply { tag: u32, body: &'a [u8] }
-        /// A command failed. `detail` is for people; empty when the code says it all. Tag 0 is the node as a whole.
+        /// A command failed. Tag 0 is the node as a whole. `detail` is empty, or of a call the providers that were tried, as
+        /// `id=code` with 64 hex digits and a decimal number, separated by spaces.
         33 Failed { tag: u32, code: u16, detail: &'a str }
         /// An input of this batch was refused; `input` is its position, from 0.
         34 Refused { input: u32, code: u16 }
@@ -116,6 +117,8 @@ items! {
         /// A record for the log. `path` is 0 where none is concerned; `text` never holds a
         /// secret and is empty when the code says it all.
         36 Log { level: LogLevel, code: u16, path: u32, text: &'a str }
+        /// Who serves a name that is watched with this tag. Body: CBOR, `providers` in the specification.
+        37 Providers { tag: u32, body: &'a [u8] }
 
         /// Call `step` again at this time at the latest, in milliseconds since 1970; `u64::MAX` is never.
         255 Wake { at_ms: u64 }

@@ -2,7 +2,9 @@
 //!
 //! ```cddl
 //! node      = [id: bytes .size 32, role: 0 / 1, addresses: [* text], domain: text]
-//! providers = [* [peer: bytes .size 32, version: text, weight: uint, node / null]]
+//! found-node = [node, hops: uint]
+//! providers = [* [peer: bytes .size 32, version: text, weight: 0..10000, node / null, ejected: bool, in-flight: uint,
+//!              latency-ms: uint / null]]
 //! status    = [id: bytes .size 32, network: text, role: 0 / 1, joined: bool, addresses: [* text],
 //!              predecessor: node / null, successors: [* node], fingers: [* node], relays: [* node],
 //!              peers: [* bytes .size 32], services: [* [name: text, version: text, weight: uint]],
@@ -41,10 +43,16 @@ pub struct Provider {
     pub peer: [u8; 32],
     /// Version it serves; may be empty.
     pub version: String,
-    /// Its share of the requests relative to others.
+    /// Share of the requests that its version gets, in ten-thousandths; versions of 10,000 share what others leave.
     pub weight: u16,
     /// Where it is, if the association said so.
     pub node: Option<Node>,
+    /// Whether it gets no requests for a while, because it failed.
+    pub ejected: bool,
+    /// Requests of this node that it has not answered whole.
+    pub in_flight: u32,
+    /// How long its answers took to begin lately; `None` when it was not asked.
+    pub latency_ms: Option<u32>,
 }
 
 /// A name that this node publishes
@@ -109,10 +117,16 @@ pub struct ProviderView<'a> {
     pub peer: [u8; 32],
     /// Version it serves; may be empty.
     pub version: &'a str,
-    /// Its share of the requests relative to others.
+    /// Share of the requests that its version gets, in ten-thousandths.
     pub weight: u16,
     /// Where it is, if the association said so.
     pub node: Option<NodeView<'a>>,
+    /// Whether it gets no requests for a while, because it failed.
+    pub ejected: bool,
+    /// Requests of this node that it has not answered whole.
+    pub in_flight: u32,
+    /// How long its answers took to begin lately; `None` when it was not asked.
+    pub latency_ms: Option<u32>,
 }
 
 /// A [`Service`] to be encoded
@@ -194,6 +208,9 @@ impl Provider {
             version: &self.version,
             weight: self.weight,
             node: self.node.as_ref().map(Node::view),
+            ejected: self.ejected,
+            in_flight: self.in_flight,
+            latency_ms: self.latency_ms,
         }
     }
 }
@@ -210,6 +227,29 @@ impl Service {
     }
 }
 
+/// Encodes the reply to `FindNode`: the node, and how many members were asked until it was found.
+#[must_use]
+pub fn encode_found_node(node: &NodeView<'_>, hops: u32) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut encoder = Encoder::new(&mut out);
+    encoder.array(2);
+    node.encode_into(&mut encoder);
+    encoder.uint(u64::from(hops));
+    out
+}
+
+/// Decodes the reply to `FindNode`.
+///
+/// # Errors
+/// [`Malformed`] when the bytes are none.
+pub fn decode_found_node(bytes: &[u8]) -> Result<(Node, u32), Malformed> {
+    let mut decoder = Decoder::new(bytes);
+    decoder.array_of(2)?;
+    let found = (Node::decode_from(&mut decoder)?, decode_u32(&mut decoder)?);
+    decoder.finish()?;
+    Ok(found)
+}
+
 /// Encodes the reply to `Find`.
 #[must_use]
 pub fn encode_providers(providers: &[ProviderView<'_>]) -> Vec<u8> {
@@ -218,11 +258,16 @@ pub fn encode_providers(providers: &[ProviderView<'_>]) -> Vec<u8> {
     encoder.array(providers.len());
     for provider in providers {
         encoder
-            .array(4)
+            .array(7)
             .bytes(&provider.peer)
             .text(provider.version)
             .uint(u64::from(provider.weight));
         encode_option(&mut encoder, provider.node.as_ref());
+        encoder.bool(provider.ejected).uint(u64::from(provider.in_flight));
+        match provider.latency_ms {
+            Some(latency_ms) => encoder.uint(u64::from(latency_ms)),
+            None => encoder.null(),
+        };
     }
     out
 }
@@ -234,12 +279,19 @@ pub fn encode_providers(providers: &[ProviderView<'_>]) -> Vec<u8> {
 pub fn decode_providers(bytes: &[u8]) -> Result<Vec<Provider>, Malformed> {
     let mut decoder = Decoder::new(bytes);
     let providers = decode_list(&mut decoder, |decoder| {
-        decoder.array_of(4)?;
+        decoder.array_of(7)?;
         Ok(Provider {
             peer: decoder.fixed()?,
             version: decoder.text(MAX_TEXT)?.into(),
             weight: decode_weight(decoder)?,
             node: decode_option(decoder)?,
+            ejected: decoder.bool()?,
+            in_flight: decode_u32(decoder)?,
+            latency_ms: if decoder.null() {
+                None
+            } else {
+                Some(decode_u32(decoder)?)
+            },
         })
     })?;
     decoder.finish()?;
@@ -370,6 +422,10 @@ fn decode_role(decoder: &mut Decoder<'_>) -> Result<Role, Malformed> {
     } else {
         Role::Leaf
     })
+}
+
+fn decode_u32(decoder: &mut Decoder<'_>) -> Result<u32, Malformed> {
+    u32::try_from(decoder.uint()?).map_err(|_| Malformed)
 }
 
 fn decode_weight(decoder: &mut Decoder<'_>) -> Result<u16, Malformed> {

@@ -22,7 +22,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use selfsame_codec::cbor::{Decoder, Encoder};
-use selfsame_codec::{Code, Malformed};
+use selfsame_codec::{Code, MAX_WEIGHT, Malformed};
 
 use crate::grant::{Grant, MAX_GRANT_BYTES, MAX_NAME_BYTES, check_name};
 use crate::identity::{Identity, NetworkId, PeerId, PublicKey, Signature, labelled_hash};
@@ -137,7 +137,7 @@ impl Leaf {
             r: u8::try_from(r).map_err(|_| Malformed)?,
             withdrawn: decoder.bool()?,
             version: decoder.text(MAX_VERSION_BYTES)?.into(),
-            weight: u16::try_from(decoder.uint()?).map_err(|_| Malformed)?,
+            weight: decoder.uint_max(MAX_WEIGHT.into())? as u16,
             grant: decoder.bytes(MAX_GRANT_BYTES)?.to_vec(),
         };
         decoder.finish()?;

@@ -248,6 +248,7 @@ fn frames_come_back_and_no_prefix_of_them_is_taken_for_the_whole() {
 enum Told {
     Data(Vec<u8>),
     End,
+    Done,
     Credit(u32),
     Reset,
 }
@@ -257,6 +258,7 @@ fn note(told: &mut Vec<Told>) -> impl FnMut(StreamEvent<'_>) {
         told.push(match event {
             StreamEvent::Data(_, bytes) => Told::Data(bytes.to_vec()),
             StreamEvent::End(_) => Told::End,
+            StreamEvent::Done(_) => Told::Done,
             StreamEvent::Credit(_, bytes) => Told::Credit(bytes),
             StreamEvent::Reset(..) => Told::Reset,
         });

@@ -396,6 +396,7 @@ fn packets_that_overtake_message_3_are_kept_for_it_on_paths_without_order() {
             peer,
             owner: &[],
             name: "nobody",
+            timeout_ms: 0,
             head: b"",
         };
         net.step(0, &[call]);

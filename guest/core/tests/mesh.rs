@@ -3,38 +3,11 @@
 mod support;
 
 use selfsame_codec::reply::{Status, decode_providers};
-use selfsame_codec::{Code, EventKind, Input, PathKind};
+use selfsame_codec::{Code, EventKind, Input, PathKind, Policy};
 use selfsame_core::grant::Grant;
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
+use support::rings::{call, join, publish, ring, ring_over};
 use support::{Net, Seen};
-
-fn join(net: &mut Net, index: usize) {
-    net.step(index, &[Input::Join { tag: 100 }]);
-    net.run_ms(3_000);
-    assert_eq!(
-        net.reply(index, 100),
-        Some(vec![]),
-        "node {index} joins: {:?}",
-        net.failed(index, 100)
-    );
-}
-
-/// Members that have joined one after the other, each through the first.
-fn ring(size: u8) -> Net {
-    ring_over(PathKind::Ordered, size)
-}
-
-fn ring_over(kind: PathKind, size: u8) -> Net {
-    let mut net = Net::new();
-    net.kind = kind;
-    for seed in 0..size {
-        let bootstraps: &[usize] = if seed == 0 { &[] } else { &[0] };
-        let index = net.member(seed + 1, bootstraps);
-        join(&mut net, index);
-    }
-    net.run_ms(20_000);
-    net
-}
 
 fn status(net: &mut Net, index: usize) -> Status {
     net.step(index, &[Input::Status { tag: 200 }]);
@@ -66,66 +39,6 @@ fn assert_one_ring(net: &mut Net, members: &[usize]) {
             );
         }
     }
-}
-
-fn publish(net: &mut Net, index: usize, name: &str) {
-    net.step(
-        index,
-        &[Input::Publish {
-            tag: 300,
-            grant: &[],
-            name,
-            replicas: 2,
-            version: "1",
-            weight: 100,
-        }],
-    );
-    net.run_ms(5_000);
-    assert_eq!(
-        net.reply(index, 300),
-        Some(vec![]),
-        "{:?}",
-        net.failed(index, 300)
-    );
-    net.hosts[index]
-        .seen
-        .retain(|seen| !matches!(seen, Seen::Reply { tag: 300, .. }));
-}
-
-/// Calls a name; gives the caller's stream, the callee's index and its stream.
-fn call(net: &mut Net, index: usize, name: &str, tag: u32) -> Option<(u32, usize, u32)> {
-    net.hosts.iter_mut().for_each(|host| host.seen.clear());
-    net.step(
-        index,
-        &[Input::Call {
-            tag,
-            owner: &[],
-            name,
-            head: b"head",
-        }],
-    );
-    net.run_ms(10_000);
-    let mine = net.hosts[index].seen.iter().find_map(|seen| match seen {
-        Seen::StreamOpened {
-            stream,
-            tag: other,
-            peer,
-            ..
-        } if *other == tag => Some((*stream, *peer)),
-        _ => None,
-    })?;
-    let callee = net.hosts.iter().position(|host| host.id.0 == mine.1)?;
-    let theirs = net.hosts[callee].seen.iter().find_map(|seen| match seen {
-        Seen::StreamOpened {
-            stream,
-            tag: 0,
-            service,
-            head,
-            ..
-        } if service == name && head == b"head" => Some(*stream),
-        _ => None,
-    })?;
-    Some((mine.0, callee, theirs))
 }
 
 fn data(net: &Net, index: usize, stream: u32) -> Vec<u8> {
@@ -263,6 +176,10 @@ fn a_name_that_nobody_serves_has_no_provider() {
             tag: 5,
             owner: &[],
             name: "nobody",
+            key: &[],
+            tried: &[],
+            policy: Policy::PowerOfTwo,
+            timeout_ms: 0,
             head: b"",
         }],
     );

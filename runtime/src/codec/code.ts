@@ -83,6 +83,10 @@ const table = {
   TooManyRequests: [0x0606, "too many requests are in flight"],
   TooLarge: [0x0607, "a value is larger than its limit"],
   NoEntropy: [0x0608, "the host has not given fresh random bytes"],
+  RetryBudget: [
+    0x0609,
+    "too large a share of the calls of this service had to be tried again: its providers fail, see their logs",
+  ],
   StoreFailed: [0x0701, "the store failed: see the host's log"],
   StoreCorrupt: [
     0x0702,
@@ -145,6 +149,7 @@ export type CodeName =
   | "TooManyRequests"
   | "TooLarge"
   | "NoEntropy"
+  | "RetryBudget"
   | "StoreFailed"
   | "StoreCorrupt"
   | "StoreTooNew"
@@ -182,14 +187,30 @@ export function codeClass(code: number): ErrorClass {
   return classes[(code >> 8) - 1] ?? "Service";
 }
 
+/** A provider that did not answer a call. */
+export interface Tried {
+  /** Its peer id, 64 hex digits. */
+  readonly peer: string;
+  /** Why. */
+  readonly reason: CodeName | "Unknown";
+}
+
+/** What a `MeshError` knows beside its code. */
+export interface MeshErrorOptions extends ErrorOptions {
+  /** The providers that were tried. */
+  readonly tried?: readonly Tried[];
+}
+
 /** An error of the mesh: compare by `name` or `code`, show `message` to people. */
 export class MeshError extends Error {
   /** Number of the code, as it travels. */
   readonly code: number;
   /** Whose fault it is. */
   readonly class: ErrorClass;
+  /** The providers that a call tried, in their order. */
+  readonly tried: readonly Tried[];
 
-  constructor(code: CodeName | number, detail = "", options?: ErrorOptions) {
+  constructor(code: CodeName | number, detail = "", options: MeshErrorOptions = {}) {
     const number = typeof code === "number" ? code : codeNumber(code);
     const name = codeName(number);
     const text = name === undefined ? `error 0x${number.toString(16)} of a newer version` : codeText(name);
@@ -197,5 +218,17 @@ export class MeshError extends Error {
     this.name = name ?? "Unknown";
     this.code = number;
     this.class = codeClass(number);
+    this.tried = options.tried ?? [];
   }
+}
+
+/** The error of a failed command, out of what the core says of it. */
+export function errorOf(code: number, detail: string): MeshError {
+  const tried = detail.split(" ").flatMap((part): Tried[] => {
+    const [peer = "", number = ""] = part.split("=");
+    return /^[0-9a-f]{64}$/.test(peer) ? [{ peer, reason: codeName(Number(number)) ?? "Unknown" }] : [];
+  });
+  if (tried.length === 0) return new MeshError(code, detail);
+  const list = tried.map(({ peer, reason }) => `${peer.slice(0, 8)} (${reason})`).join(", ");
+  return new MeshError(code, `${new MeshError(code).message}; tried ${list}`, { tried });
 }

@@ -37,12 +37,13 @@ export {
 export { type EventKind, type LogLevel, type Output, outputCodec } from "./output.ts";
 export {
   type CoreStatus,
-  decodeNode,
+  decodeFoundNode,
   decodeProviders,
   decodeStatus,
-  encodeNode,
+  encodeFoundNode,
   encodeProviders,
   encodeStatus,
+  type FoundNode,
   type NodeInfo,
   type Provider,
   type ServiceInfo,

@@ -7,6 +7,12 @@ import { bytes, bytes32, choice, type Field, flag, text, u8, u16, u32 } from "./
  */
 export type PathKind = "Ordered" | "Exchange" | "Hibernating";
 
+/**
+ * How a provider is chosen among those of a version: of two at random the one with less latency and fewer requests in
+ * flight, or any.
+ */
+export type Policy = "PowerOfTwo" | "Random";
+
 /** What a host tells a core; the sentences are those of `guest/codec/src/input.rs`. */
 export type Input =
   /** A frame arrived on a path. */
@@ -51,10 +57,31 @@ export type Input =
     }
   /** Stop publishing a name. */
   | { type: "Withdraw"; tag: number; owner: Uint8Array; name: string }
-  /** Open a stream to a provider of a name. */
-  | { type: "Call"; tag: number; owner: Uint8Array; name: string; head: Uint8Array }
+  /**
+   * Open a stream to a provider of a name: of equal `key` to the same one, not to those of the ids in `tried`, which makes
+   * it a retry. The answer must begin within `timeout_ms`; 0 is 30 s.
+   */
+  | {
+      type: "Call";
+      tag: number;
+      owner: Uint8Array;
+      name: string;
+      key: Uint8Array;
+      tried: Uint8Array;
+      policy: Policy;
+      timeout_ms: number;
+      head: Uint8Array;
+    }
   /** Open a stream to one peer. */
-  | { type: "CallPeer"; tag: number; peer: Uint8Array; owner: Uint8Array; name: string; head: Uint8Array }
+  | {
+      type: "CallPeer";
+      tag: number;
+      peer: Uint8Array;
+      owner: Uint8Array;
+      name: string;
+      timeout_ms: number;
+      head: Uint8Array;
+    }
   /** Find the node responsible for an id. */
   | { type: "FindNode"; tag: number; id: Uint8Array }
   /** What this node knows of itself and the ring. */
@@ -62,7 +89,9 @@ export type Input =
   /** Connect to a peer by id or, when `peer` is all zero, to whoever answers at `address`. */
   | { type: "Connect"; tag: number; peer: Uint8Array; address: string }
   /** Give up a command that was not answered yet. */
-  | { type: "Cancel"; tag: number };
+  | { type: "Cancel"; tag: number }
+  /** Follow who serves a name: `Providers` now and on each change, until `Cancel`. */
+  | { type: "Watch"; tag: number; owner: Uint8Array; name: string };
 
 /** An input that the core answers with its tag. */
 export type Command = Exclude<
@@ -70,6 +99,7 @@ export type Command = Exclude<
   { type: "StoreRead" | "StoreCommitted" | "Cancel" }
 >;
 
+const policy: Field<Policy> = /* @__PURE__ */ choice(["PowerOfTwo", "Random"]);
 const pathKind: Field<PathKind> = /* @__PURE__ */ choice(["Ordered", "Exchange", "Hibernating"]);
 
 /** The codec of inputs. */
@@ -91,10 +121,23 @@ export const inputCodec: ItemCodec<Input> = /* @__PURE__ */ new ItemCodec<Input>
   Find: [34, { tag: u32, owner: bytes, name: text }],
   Publish: [35, { tag: u32, grant: bytes, name: text, replicas: u8, version: text, weight: u16 }],
   Withdraw: [36, { tag: u32, owner: bytes, name: text }],
-  Call: [37, { tag: u32, owner: bytes, name: text, head: bytes }],
-  CallPeer: [38, { tag: u32, peer: bytes32, owner: bytes, name: text, head: bytes }],
+  Call: [
+    37,
+    {
+      tag: u32,
+      owner: bytes,
+      name: text,
+      key: bytes,
+      tried: bytes,
+      policy,
+      timeout_ms: u32,
+      head: bytes,
+    },
+  ],
+  CallPeer: [38, { tag: u32, peer: bytes32, owner: bytes, name: text, timeout_ms: u32, head: bytes }],
   FindNode: [39, { tag: u32, id: bytes32 }],
   Status: [40, { tag: u32 }],
   Connect: [41, { tag: u32, peer: bytes32, address: text }],
   Cancel: [42, { tag: u32 }],
+  Watch: [43, { tag: u32, owner: bytes, name: text }],
 });

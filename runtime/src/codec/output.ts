@@ -46,8 +46,10 @@ export type Output =
   | { type: "StreamCredit"; stream: number; bytes: number }
   /** A command succeeded. */
   | { type: "Reply"; tag: number; body: Uint8Array }
-  /** A command failed; `detail` is for people. */
+  /** A command failed; `detail` of a call are the providers that were tried, as `id=code` separated by spaces. */
   | { type: "Failed"; tag: number; code: number; detail: string }
+  /** Who serves a name that is watched with this tag. */
+  | { type: "Providers"; tag: number; body: Uint8Array }
   /** An input of this batch was refused; `input` is its position. */
   | { type: "Refused"; input: number; code: number }
   /** Something happened that nobody asked for. */
@@ -75,6 +77,7 @@ export const outputCodec: ItemCodec<Output> = /* @__PURE__ */ new ItemCodec<Outp
   StreamCredit: [20, { stream: u32, bytes: u32 }],
   Reply: [32, { tag: u32, body: bytes }],
   Failed: [33, { tag: u32, code: u16, detail: text }],
+  Providers: [37, { tag: u32, body: bytes }],
   Refused: [34, { input: u32, code: u16 }],
   Event: [
     35,

@@ -15,16 +15,28 @@ export interface NodeInfo {
   readonly domain: string;
 }
 
+/** The node responsible for an id. */
+export interface FoundNode extends NodeInfo {
+  /** How many members were asked on the way; the last one is itself. */
+  readonly hops: number;
+}
+
 /** A peer that serves a name. */
 export interface Provider {
   /** Peer id, 64 hex digits. */
   readonly peer: string;
   /** Version it serves; may be empty. */
   readonly version: string;
-  /** Its share of the requests relative to others. */
+  /** Share of the requests that its version gets, 0 to 1; versions of 1 share what others leave. */
   readonly weight: number;
   /** Where it is, if the association said so. */
   readonly node: NodeInfo | null;
+  /** Whether it gets no requests of this node for a while, because it failed. */
+  readonly ejected: boolean;
+  /** Requests of this node that it has not answered whole. */
+  readonly inFlight: number;
+  /** How long its answers to this node took to begin lately, in milliseconds; `null` when it was not asked. */
+  readonly latency_ms: number | null;
 }
 
 /** A name that a node publishes. */
@@ -33,7 +45,7 @@ export interface ServiceInfo {
   readonly name: string;
   /** Version; may be empty. */
   readonly version: string;
-  /** Weight. */
+  /** Share of the requests that its version gets, 0 to 1. */
   readonly weight: number;
 }
 
@@ -69,30 +81,37 @@ export interface CoreStatus {
 
 const MAX_ITEMS = 65_536;
 const MAX_TEXT = 1024;
+const MAX_COUNT = 0xffff_ffff;
+/** The whole of a service's requests: weights travel in ten-thousandths. */
+const WHOLE = 10_000;
 
 /** Decodes the reply to `FindNode`. */
-export function decodeNode(bytes: Uint8Array): NodeInfo {
+export function decodeFoundNode(bytes: Uint8Array): FoundNode {
   const decoder = new CborDecoder(bytes);
-  const node = readNode(decoder);
+  decoder.arrayOf(2);
+  const found = { ...readNode(decoder), hops: decoder.uint(MAX_COUNT) };
   decoder.finish();
-  return node;
+  return found;
 }
 
-/** Encodes a node. */
-export function encodeNode(node: NodeInfo): Uint8Array {
-  return writeNode(new CborEncoder(), node).finish();
+/** Encodes the reply to `FindNode`. */
+export function encodeFoundNode({ hops, ...node }: FoundNode): Uint8Array {
+  return writeNode(new CborEncoder().array(2), node).uint(hops).finish();
 }
 
 /** Decodes the reply to `Find`. */
 export function decodeProviders(bytes: Uint8Array): Provider[] {
   const decoder = new CborDecoder(bytes);
   const providers = decoder.list(MAX_ITEMS, () => {
-    decoder.arrayOf(4);
+    decoder.arrayOf(7);
     return {
       peer: toHex(decoder.fixed(32)),
       version: decoder.text(MAX_TEXT),
-      weight: decoder.uint(0xffff),
+      weight: decoder.uint(WHOLE) / WHOLE,
       node: decoder.null() ? null : readNode(decoder),
+      ejected: decoder.bool(),
+      inFlight: decoder.uint(MAX_COUNT),
+      latency_ms: decoder.null() ? null : decoder.uint(MAX_COUNT),
     };
   });
   decoder.finish();
@@ -102,13 +121,16 @@ export function decodeProviders(bytes: Uint8Array): Provider[] {
 /** Encodes the reply to `Find`. */
 export function encodeProviders(providers: readonly Provider[]): Uint8Array {
   const encoder = new CborEncoder().array(providers.length);
-  for (const { peer, version, weight, node } of providers) {
+  for (const { peer, version, weight, node, ejected, inFlight, latency_ms } of providers) {
     encoder
-      .array(4)
+      .array(7)
       .bytes(fromHex(peer, 32, "a peer id"))
       .text(version)
-      .uint(weight);
+      .uint(Math.round(weight * WHOLE));
     writeOption(encoder, node);
+    encoder.bool(ejected).uint(inFlight);
+    if (latency_ms === null) encoder.null();
+    else encoder.uint(latency_ms);
   }
   return encoder.finish();
 }
@@ -134,7 +156,7 @@ export function decodeStatus(bytes: Uint8Array): CoreStatus {
       return {
         name: decoder.text(MAX_TEXT),
         version: decoder.text(MAX_TEXT),
-        weight: decoder.uint(0xffff),
+        weight: decoder.uint(WHOLE) / WHOLE,
       };
     }),
     objects: decoder.uint(),
@@ -168,7 +190,11 @@ export function encodeStatus(status: CoreStatus): Uint8Array {
   for (const peer of status.peers) encoder.bytes(fromHex(peer, 32, "a peer id"));
   encoder.array(status.services.length);
   for (const { name, version, weight } of status.services) {
-    encoder.array(3).text(name).text(version).uint(weight);
+    encoder
+      .array(3)
+      .text(name)
+      .text(version)
+      .uint(Math.round(weight * WHOLE));
   }
   const counters = Object.entries(status.counters);
   encoder.uint(status.objects).array(counters.length);

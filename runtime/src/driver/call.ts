@@ -18,6 +18,8 @@ const MAX_REPLAY: number = 64 * 1024;
 /** Methods that may be carried out twice (RFC 9110, 9.2.2), but for TRACE. */
 const IDEMPOTENT: ReadonlySet<string> = /* @__PURE__ */ new Set(["GET", "HEAD", "OPTIONS", "PUT", "DELETE"]);
 
+const NONE: Uint8Array = /* @__PURE__ */ new Uint8Array();
+
 /** Whom a request goes to. */
 export interface Target {
   /** The name of the service. */
@@ -62,8 +64,8 @@ async function attemptCall(
   const { signal } = request;
   const open = (tag: number): Command =>
     peer === undefined
-      ? { type: "Call", tag, owner, name, head }
-      : { type: "CallPeer", tag, peer, owner, name, head };
+      ? { type: "Call", tag, owner, name, key: NONE, tried: NONE, policy: "PowerOfTwo", timeout_ms: 0, head }
+      : { type: "CallPeer", tag, peer, owner, name, timeout_ms: 0, head };
   const stream = await driver.openStream(open, signal);
   sent.isOpen = true;
   const cancel = (): void => stream.reset(codeNumber("Cancelled"));

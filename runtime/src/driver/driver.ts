@@ -1,5 +1,5 @@
 import { InputBatch, readItems } from "../codec/batch.ts";
-import { codeClass, codeNumber, MeshError } from "../codec/code.ts";
+import { codeClass, codeNumber, errorOf, MeshError } from "../codec/code.ts";
 import type { Config } from "../codec/config.ts";
 import { type Command, type Input, inputCodec } from "../codec/input.ts";
 import { readOperations, writeEntries } from "../codec/operation.ts";
@@ -79,6 +79,7 @@ export class Driver implements PathHost {
   readonly #paths: PathTable;
   readonly #streams: Map<number, MeshStream> = new Map();
   readonly #pending: Map<number, Pending> = new Map();
+  readonly #watchers: Map<number, (body: Uint8Array) => void> = new Map();
   readonly #timer: WakeTimer;
   #core: Core | undefined;
   #handle = 0;
@@ -145,6 +146,16 @@ export class Driver implements PathHost {
     return (await this.#ask(build, signal)) as MeshStream;
   }
 
+  /** Follows who serves a name until the function that is returned is called; `tell` gets the encoded providers. */
+  watch(owner: Uint8Array, name: string, tell: (body: Uint8Array) => void): () => void {
+    const tag = this.#takeTag();
+    this.#watchers.set(tag, tell);
+    this.#push({ type: "Watch", tag, owner, name });
+    return () => {
+      if (this.#watchers.delete(tag)) this.#tell({ type: "Cancel", tag });
+    };
+  }
+
   open(link: Link, opened: Opened): Path {
     return this.#paths.open(link, opened);
   }
@@ -190,8 +201,7 @@ export class Driver implements PathHost {
     // A core that is ready gets the command at once: the order of calls is the order of commands.
     if (!this.#isReady) await this.#ready.promise;
     signal?.throwIfAborted();
-    const tag = this.#nextTag;
-    this.#nextTag = tag === MAX_TAG ? 1 : tag + 1;
+    const tag = this.#takeTag();
     const { promise, resolve, reject } = Promise.withResolvers<Uint8Array | MeshStream>();
     const pending: Pending = { resolve, reject, cancelled: false };
     const cancel = (): void => {
@@ -208,6 +218,12 @@ export class Driver implements PathHost {
       signal?.removeEventListener("abort", cancel);
       if (!pending.cancelled) this.#pending.delete(tag);
     }
+  }
+
+  #takeTag(): number {
+    const tag = this.#nextTag;
+    this.#nextTag = tag === MAX_TAG ? 1 : tag + 1;
+    return tag;
   }
 
   #push(input: Input, tag = 0): void {
@@ -286,7 +302,10 @@ export class Driver implements PathHost {
       case "Reply":
         return this.#answered(output.tag)?.resolve(output.body);
       case "Failed":
-        return this.#answered(output.tag)?.reject(new MeshError(output.code, output.detail));
+        this.#watchers.delete(output.tag);
+        return this.#answered(output.tag)?.reject(errorOf(output.code, output.detail));
+      case "Providers":
+        return this.#watchers.get(output.tag)?.(output.body);
       case "Refused":
         return this.#refused(output.code, tags[output.input] ?? 0);
       case "Event":

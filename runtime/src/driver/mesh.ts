@@ -2,10 +2,10 @@ import { MeshError } from "../codec/code.ts";
 import { fromBase64Url, fromHex, toHex } from "../codec/hex.ts";
 import {
   type CoreStatus,
-  decodeNode,
+  decodeFoundNode,
   decodeProviders,
   decodeStatus,
-  type NodeInfo,
+  type FoundNode,
   type Provider,
 } from "../codec/reply.ts";
 import { isPromise, type StoreFactory } from "../stores/store.ts";
@@ -33,8 +33,8 @@ const SELF_GRANT_RENEW_MS: number = 10 * 24 * 3_600_000;
 /** Siblings of a name beside the first, so that the loss of one responsible node and its successors is survived. */
 const DEFAULT_REPLICAS = 1;
 const MAX_REPLICAS = 3;
-const DEFAULT_WEIGHT = 100;
-const MAX_WEIGHT = 0xffff;
+/** Weights travel in ten-thousandths. */
+const WHOLE = 10_000;
 
 /** What a platform gives a node. */
 export interface Platform {
@@ -75,7 +75,10 @@ export interface PublishOptions {
   readonly unowned?: boolean | undefined;
   /** Version that is served; callers may be split by it. */
   readonly version?: string | undefined;
-  /** Share of the requests relative to other providers; 100 unless given. */
+  /**
+   * Share of the requests that this version gets, 0 to 1; the versions of 1, which is what a provider has unless given, share
+   * what the others leave. The providers of one version should state the same.
+   */
   readonly weight?: number | undefined;
   /** How many siblings of the name's object are stored beside the first; 1 unless given. */
   readonly replicas?: number | undefined;
@@ -320,9 +323,9 @@ export class Mesh implements AsyncDisposable {
   }
 
   /** Finds the node responsible for an id of 64 hex digits. */
-  async findNode(id: string): Promise<NodeInfo> {
+  async findNode(id: string): Promise<FoundNode> {
     const bytes = fromHex(id, 32, "an id");
-    return decodeNode(await this.#driver.command((tag) => ({ type: "FindNode", tag, id: bytes })));
+    return decodeFoundNode(await this.#driver.command((tag) => ({ type: "FindNode", tag, id: bytes })));
   }
 
   /** What this node knows of itself and the ring. */
@@ -379,13 +382,21 @@ export class Mesh implements AsyncDisposable {
   }
 
   async #publishGranted(name: string, options: PublishOptions, grant: Uint8Array): Promise<void> {
-    const { replicas = DEFAULT_REPLICAS, weight = DEFAULT_WEIGHT, version = "" } = options;
+    const { replicas = DEFAULT_REPLICAS, weight = 1, version = "" } = options;
     checkInteger("replicas", replicas, MAX_REPLICAS);
-    checkInteger("weight", weight, MAX_WEIGHT);
+    if (!(weight >= 0 && weight <= 1)) throw new MeshError("BadConfig", "weight is a number from 0 to 1");
     const before = this.#published.get(name);
     this.#published.set(name, options);
     try {
-      await this.#driver.command((tag) => ({ type: "Publish", tag, grant, name, replicas, version, weight }));
+      await this.#driver.command((tag) => ({
+        type: "Publish",
+        tag,
+        grant,
+        name,
+        replicas,
+        version,
+        weight: Math.round(weight * WHOLE),
+      }));
     } catch (error) {
       if (before === undefined) this.#published.delete(name);
       else this.#published.set(name, before);

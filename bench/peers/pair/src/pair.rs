@@ -166,6 +166,7 @@ impl<C: Core> Pair<C> {
             peer,
             owner: &[],
             name: SERVICE,
+            timeout_ms: 0,
             head: &[],
         };
         call.encode(&mut self.sides[0].inbox);

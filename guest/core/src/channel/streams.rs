@@ -24,6 +24,8 @@ pub enum StreamEvent<'a> {
     Data(u32, &'a [u8]),
     /// The peer's half ended.
     End(u32),
+    /// Both halves have ended, ours before.
+    Done(u32),
     /// Both halves are gone.
     Reset(u32, Class),
     /// So many bytes more may be sent.
@@ -333,7 +335,11 @@ impl Streams {
         };
         if !stream.receive_ended && stream.length == Some(stream.delivered) {
             stream.receive_ended = true;
-            sink(StreamEvent::End(stream.handle));
+            let (handle, is_done) = (stream.handle, stream.send_ended);
+            sink(StreamEvent::End(handle));
+            if is_done {
+                sink(StreamEvent::Done(handle));
+            }
             self.remove_if_done(id);
         }
     }

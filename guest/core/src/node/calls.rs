@@ -1,29 +1,49 @@
 //! Calls of services: discovery, choice of a provider, connection, stream.
 
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::vec::Vec;
 
-use selfsame_codec::reply::{ProviderView, encode_providers};
-use selfsame_codec::{Code, Output};
+use selfsame_codec::{Code, Output, Policy};
 
 use super::Node;
 use super::connect::Waiter;
-use super::ring_driver::Purpose;
 use super::streams::INITIAL_CREDIT;
+use super::timers::Timer;
 use crate::channel::{Frame, MAX_DATA, Open, Service};
+use crate::hex;
 use crate::identity::PeerId;
 use crate::map::Map;
-use crate::mesh::Name;
-use crate::ring::Provider;
+use crate::mesh::{Name, Wish};
 
-/// Most providers that one call tries.
+/// Most providers that one call tries to reach.
 const MAX_TRIES: usize = 4;
+/// Most providers that a request may have failed at before: more than any service is retried at.
+const MAX_TRIED: usize = 16;
 /// Most calls that have no stream yet.
 const MAX_CALLS: usize = 1024;
+/// Longest key of a sticky choice: longer ones can be hashed.
+const MAX_KEY: usize = 256;
+/// How long until an answer must begin unless the application says otherwise.
+const DEFAULT_TIMEOUT_MS: u32 = 30_000;
 
-enum Target {
-    /// Any provider of the name.
-    Provider,
+/// What an application asks for
+pub(super) struct Request<'a> {
+    pub(super) tag: u32,
+    pub(super) name: Name,
+    pub(super) target: Target<'a>,
+    pub(super) timeout_ms: u32,
+    pub(super) head: &'a [u8],
+}
+
+/// Who may answer a request
+pub(super) enum Target<'a> {
+    /// Any provider of the name that is not among the ids of those that failed already.
+    Provider {
+        key: &'a [u8],
+        tried: &'a [u8],
+        policy: Policy,
+    },
     /// This one.
     Peer(PeerId),
 }
@@ -31,11 +51,17 @@ enum Target {
 struct Call {
     name: Name,
     head: Vec<u8>,
-    target: Target,
+    key: Vec<u8>,
+    policy: Policy,
+    /// The one peer that is called, in place of any provider.
+    peer: Option<PeerId>,
+    /// Who was tried, for this call and for the request before.
     tried: Vec<PeerId>,
+    /// Why those that were tried for this call did not answer.
+    failures: Vec<(PeerId, Code)>,
     /// Whether the ring was asked for this call; what was known before may be stale.
     discovered: bool,
-    last: Code,
+    deadline_ms: u64,
 }
 
 /// Calls that have no stream yet, by the tag of their command
@@ -46,60 +72,98 @@ pub(super) struct Calls {
 
 impl Node {
     /// The commands `Call` and `CallPeer`.
-    pub(super) fn call(
-        &mut self,
-        tag: u32,
-        name: Name,
-        head: &[u8],
-        peer: Option<PeerId>,
-    ) -> Result<(), Code> {
+    pub(super) fn call(&mut self, request: Request<'_>) -> Result<(), Code> {
+        let Request {
+            tag,
+            name,
+            target,
+            timeout_ms,
+            head,
+        } = request;
         if head.len() > MAX_DATA {
             return Err(Code::TooLarge);
         }
         if self.calls.table.len() >= MAX_CALLS {
             return Err(Code::TooManyRequests);
         }
-        let target = peer.map_or(Target::Provider, Target::Peer);
+        let (key, policy, peer, tried) = match target {
+            Target::Provider { key, tried, policy } => {
+                let tried = self.admit(&name, key, tried)?;
+                (key, policy, None, tried)
+            }
+            Target::Peer(peer) => (&[][..], Policy::Random, Some(peer), Vec::new()),
+        };
+        let timeout_ms = if timeout_ms == 0 {
+            DEFAULT_TIMEOUT_MS
+        } else {
+            timeout_ms
+        };
+        let deadline_ms = self.now_ms.saturating_add(timeout_ms.into());
         let call = Call {
             name,
             head: head.to_vec(),
-            target,
-            tried: Vec::new(),
+            key: key.to_vec(),
+            policy,
+            peer,
+            tried,
+            failures: Vec::new(),
             discovered: false,
-            last: Code::NoProvider,
+            deadline_ms,
         };
         self.calls.table.insert(tag, Box::new(call));
+        self.timers.set(deadline_ms, Timer::Call(tag));
         self.advance_call(tag);
         Ok(())
+    }
+
+    /// Reads who failed a request before, and takes a retry from the budget if anybody did.
+    fn admit(&mut self, name: &Name, key: &[u8], tried: &[u8]) -> Result<Vec<PeerId>, Code> {
+        let (tried, rest) = tried.as_chunks::<32>();
+        if !rest.is_empty() {
+            return Err(Code::BadInput);
+        }
+        if key.len() > MAX_KEY || tried.len() > MAX_TRIED {
+            return Err(Code::TooLarge);
+        }
+        if tried.is_empty() {
+            self.mesh.first_try(name, self.now_ms);
+        } else if !self.mesh.retry(name, self.now_ms) {
+            return Err(Code::RetryBudget);
+        }
+        Ok(tried.iter().copied().map(PeerId).collect())
     }
 
     fn advance_call(&mut self, tag: u32) {
         let Some(call) = self.calls.table.get(&tag) else {
             return;
         };
-        if let Target::Peer(peer) = call.target {
+        if let Some(peer) = call.peer {
             if call.tried.is_empty() {
-                self.try_provider(tag, peer)
+                self.try_provider(tag, peer);
             } else {
-                self.end_call(tag)
+                self.end_call(tag, Code::NoProvider);
             }
             return;
         }
-        if call.tried.len() >= MAX_TRIES {
-            self.end_call(tag);
+        if call.failures.len() >= MAX_TRIES {
+            self.end_call(tag, Code::NoProvider);
             return;
         }
-        let chosen = self
-            .mesh
-            .providers(&call.name, self.now_ms)
-            .and_then(|providers| {
-                self.mesh
-                    .choose(providers, &call.tried, &mut self.random, self.now_ms)
-            });
+        let wish = Wish {
+            key: &call.key,
+            policy: call.policy,
+            tried: &call.tried,
+        };
+        let chosen = self.mesh.choose(&call.name, &wish, &mut self.random, self.now_ms);
         match chosen {
-            Some(peer) => self.try_provider(tag, peer),
-            None if call.discovered => self.end_call(tag),
-            None => self.discover(tag),
+            Some(peer) => {
+                let is_due = !call.discovered && self.mesh.is_due(&call.name, self.now_ms);
+                let name = is_due.then(|| call.name.clone());
+                self.try_provider(tag, peer);
+                name.into_iter().for_each(|name| self.discover(name));
+            }
+            None if call.discovered => self.end_call(tag, Code::NoProvider),
+            None => self.discover_for(tag),
         }
     }
 
@@ -115,64 +179,32 @@ impl Node {
         }
     }
 
-    fn discover(&mut self, tag: u32) {
-        let Some(call) = self.calls.table.get_mut(&tag) else {
-            return;
-        };
-        call.discovered = true;
-        let name = call.name.clone();
-        self.mesh.forget(&name);
-        if !self.ring_driver.is_discovering(&name) {
-            let command = self.ring_command(Purpose::Discover(name.clone()));
-            self.ring_with(|ring, cx| ring.find(cx, command, name.0, &name.1));
+    /// Has the ring asked for a call that knows of no provider; the call goes on when it has answered.
+    fn discover_for(&mut self, tag: u32) {
+        if let Some(call) = self.calls.table.get_mut(&tag) {
+            call.discovered = true;
+            let name = call.name.clone();
+            self.mesh.forget(&name);
+            self.discover(name);
         }
     }
 
-    /// The ring found providers, for a command or for calls.
-    pub(super) fn found(&mut self, command: u32, providers: Vec<Provider>) {
-        match self.ring_driver.take_purpose(command) {
-            Some(Purpose::Command(tag)) => {
-                let body = encode_providers(&providers.iter().map(view).collect::<Vec<_>>());
-                self.reply(tag, &body);
-            }
-            Some(Purpose::Discover(name)) => {
-                for record in providers.iter().filter_map(|provider| provider.record.clone()) {
-                    self.ring_with(|ring, cx| ring.learn(cx, record));
-                }
-                self.mesh.learn(name.clone(), providers, self.now_ms);
-                for tag in self.calls_waiting_for(&name) {
-                    self.advance_call(tag);
-                }
-            }
-            Some(Purpose::Join(_)) | None => {}
-        }
-    }
-
-    pub(super) fn discovery_failed(&mut self, name: &Name, why: Code) {
-        for tag in self.calls_waiting_for(name) {
-            if let Some(call) = self.calls.table.get_mut(&tag) {
-                if call.tried.is_empty() {
-                    call.last = why;
-                }
-                self.end_call(tag);
-            }
-        }
-    }
-
-    /// Calls for which the ring was asked and no provider is being tried.
-    fn calls_waiting_for(&self, name: &Name) -> Vec<u32> {
+    /// The ring was asked for the providers of a name: calls that wait for them go on, or end with what it said.
+    pub(super) fn discovered(&mut self, name: &Name, why: Option<Code>) {
         let waits = |call: &Call| call.discovered && call.name == *name;
-        self.calls
-            .table
-            .iter()
-            .filter(|(_, call)| waits(call))
-            .map(|(tag, _)| *tag)
-            .collect()
+        let waiting = self.calls.table.iter().filter(|(_, call)| waits(call));
+        let waiting: Vec<u32> = waiting.map(|(tag, _)| *tag).collect();
+        for tag in waiting {
+            match why {
+                None => self.advance_call(tag),
+                Some(code) => self.end_call(tag, code),
+            }
+        }
     }
 
     /// A provider is connected: the stream opens.
     pub(super) fn call_reached(&mut self, tag: u32, index: u32) {
-        let Some(call) = self.calls.table.remove(&tag) else {
+        let Some(call) = self.calls.table.get(&tag) else {
             return;
         };
         let handle = self.streams.reserve();
@@ -183,24 +215,31 @@ impl Node {
         let stream = match connection.streams.open(handle) {
             Ok(stream) => stream,
             Err(code) => {
-                self.fail(tag, code);
+                self.call_failed(tag, code);
                 return;
             }
         };
-        self.mesh.trust(&peer);
         self.streams.insert_remote(handle, index, stream);
-        let service = Service {
-            owner: call.name.0,
-            name: &call.name.1,
+        let name = call.name.clone();
+        let open = Open {
+            stream,
+            service: Service {
+                owner: name.0,
+                name: &name.1,
+            },
+            head: &call.head.clone(),
         };
-        self.queue(
-            index,
-            &Frame::Open(Open {
-                stream,
-                service,
-                head: &call.head,
-            }),
-        );
+        self.queue(index, &Frame::Open(open));
+        self.opened(tag, handle, peer);
+        self.watch(index);
+    }
+
+    /// Tells the application of the stream of its call, which is over with that, and awaits the answer.
+    fn opened(&mut self, tag: u32, handle: u32, peer: PeerId) {
+        let Some(call) = self.take_call(tag) else {
+            return;
+        };
+        self.await_answer(handle, peer, call.deadline_ms);
         self.out.push(&Output::StreamOpened {
             stream: handle,
             tag,
@@ -212,59 +251,71 @@ impl Node {
             stream: handle,
             bytes: INITIAL_CREDIT,
         });
-        self.watch(index);
     }
 
     pub(super) fn call_failed(&mut self, tag: u32, why: Code) {
         if let Some(call) = self.calls.table.get_mut(&tag) {
-            call.last = why;
+            call.failures.extend(call.tried.last().map(|peer| (*peer, why)));
             self.advance_call(tag);
         }
     }
 
     /// This node serves the name itself.
     fn call_self(&mut self, tag: u32) {
-        let Some(call) = self.calls.table.remove(&tag) else {
+        let Some(call) = self.calls.table.get(&tag) else {
             return;
         };
         if !self.serves(call.name.0.as_ref(), &call.name.1) {
-            self.fail(tag, Code::NoService);
+            self.call_failed(tag, Code::NoService);
             return;
         }
         let (caller, callee) = self.streams.add_local();
-        let peer = self.identity.id().0;
-        let name = &call.name.1;
+        let peer = self.identity.id();
         self.out.push(&Output::StreamOpened {
             stream: callee,
             tag: 0,
-            peer,
-            service: name,
+            peer: peer.0,
+            service: &call.name.1,
             head: &call.head,
         });
-        self.out.push(&Output::StreamOpened {
-            stream: caller,
-            tag,
-            peer,
-            service: name,
-            head: &[],
+        self.out.push(&Output::StreamCredit {
+            stream: callee,
+            bytes: INITIAL_CREDIT,
         });
-        for stream in [callee, caller] {
-            self.out.push(&Output::StreamCredit {
-                stream,
-                bytes: INITIAL_CREDIT,
-            });
-        }
+        self.opened(tag, caller, peer);
     }
 
-    fn end_call(&mut self, tag: u32) {
-        if let Some(call) = self.calls.table.remove(&tag) {
-            self.fail(tag, call.last);
-        }
+    pub(super) fn call_timed_out(&mut self, tag: u32) {
+        self.end_call(tag, Code::Deadline);
+    }
+
+    /// Ends a call without a stream, with why the last provider did not answer if one was tried.
+    fn end_call(&mut self, tag: u32, why: Code) {
+        let Some(call) = self.take_call(tag) else {
+            return;
+        };
+        let last = call.failures.last().map(|(_, code)| *code);
+        let code = if why == Code::Deadline {
+            why
+        } else {
+            last.unwrap_or(why)
+        };
+        self.out.push(&Output::Failed {
+            tag,
+            code: code.as_u16(),
+            detail: &describe(&call.failures),
+        });
+    }
+
+    fn take_call(&mut self, tag: u32) -> Option<Box<Call>> {
+        let call = self.calls.table.remove(&tag)?;
+        self.timers.clear(call.deadline_ms, Timer::Call(tag));
+        Some(call)
     }
 
     /// Gives up a call that has no stream yet; says whether there was one.
     pub(super) fn cancel_call(&mut self, tag: u32) -> bool {
-        self.calls.table.remove(&tag).is_some()
+        self.take_call(tag).is_some()
     }
 
     pub(super) fn serves(&self, owner: Option<&crate::identity::PublicKey>, name: &str) -> bool {
@@ -275,11 +326,23 @@ impl Node {
     }
 }
 
-fn view(provider: &Provider) -> ProviderView<'_> {
-    ProviderView {
-        peer: provider.peer.0,
-        version: &provider.version,
-        weight: provider.weight,
-        node: provider.record.as_ref().map(super::status::view),
+/// Who was tried and why each did not answer, as the host reads it: `id=code`, separated by spaces.
+fn describe(failures: &[(PeerId, Code)]) -> String {
+    let mut text = String::new();
+    for (peer, code) in failures {
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        hex::push(&mut text, &peer.0);
+        text.push('=');
+        push_decimal(&mut text, code.as_u16());
     }
+    text
+}
+
+fn push_decimal(text: &mut String, number: u16) {
+    if number >= 10 {
+        push_decimal(text, number / 10);
+    }
+    text.push(char::from(b'0' + (number % 10) as u8));
 }

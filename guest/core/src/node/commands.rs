@@ -1,6 +1,7 @@
-use selfsame_codec::{Code, Input};
+use selfsame_codec::{Code, Input, MAX_WEIGHT};
 
 use super::Node;
+use super::calls::{Request, Target};
 use super::connect::Waiter;
 use super::ring_driver::Purpose;
 use crate::grant::{Grant, check_name};
@@ -21,7 +22,8 @@ impl Node {
         | Input::FindNode { tag, .. }
         | Input::Status { tag }
         | Input::Connect { tag, .. }
-        | Input::Cancel { tag }) = input
+        | Input::Cancel { tag }
+        | Input::Watch { tag, .. }) = input
         else {
             return Err(Code::BadInput);
         };
@@ -48,6 +50,9 @@ impl Node {
                 version,
                 weight,
             } => {
+                if weight > MAX_WEIGHT {
+                    return Err(Code::BadInput);
+                }
                 let (owner, name) = self.publisher_name(grant, name)?;
                 let service = Service {
                     name,
@@ -69,20 +74,35 @@ impl Node {
                 tag,
                 owner,
                 name,
+                key,
+                tried,
+                policy,
+                timeout_ms,
                 head,
-            } => {
-                let name = parse_name(owner, name)?;
-                self.call(tag, name, head, None)?;
-            }
+            } => self.call(Request {
+                tag,
+                name: parse_name(owner, name)?,
+                target: Target::Provider { key, tried, policy },
+                timeout_ms,
+                head,
+            })?,
             Input::CallPeer {
                 tag,
                 peer,
                 owner,
                 name,
+                timeout_ms,
                 head,
-            } => {
+            } => self.call(Request {
+                tag,
+                name: parse_name(owner, name)?,
+                target: Target::Peer(PeerId(peer)),
+                timeout_ms,
+                head,
+            })?,
+            Input::Watch { tag, owner, name } => {
                 let name = parse_name(owner, name)?;
-                self.call(tag, name, head, Some(PeerId(peer)))?;
+                self.watch_name(tag, name)?;
             }
             Input::FindNode { tag, id } => {
                 let command = self.ring_command(Purpose::Command(tag));
@@ -91,7 +111,7 @@ impl Node {
             Input::Status { tag } => self.reply_status(tag),
             Input::Connect { tag, peer, address } => self.connect_command(tag, peer, address)?,
             Input::Cancel { tag } => {
-                if self.cancel_call(tag) {
+                if self.cancel_call(tag) || self.cancel_watch(tag) {
                     self.fail(tag, Code::Cancelled);
                 } else {
                     self.cancel_ring_command(tag);

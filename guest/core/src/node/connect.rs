@@ -218,7 +218,7 @@ impl Node {
             return;
         }
         if let Some(peer) = attempt.target {
-            self.mesh.suspect(peer, self.now_ms);
+            self.mesh.unreachable(peer, self.now_ms);
         }
         self.out.log(LogLevel::Debug, attempt.last, 0, "");
         for waiter in attempt.waiters {

@@ -280,6 +280,7 @@ impl Node {
             self.mark_unsent(index);
         }
         if self.peers.add(self.identity.id(), index, &self.connections) {
+            self.mesh.reached(&peer);
             self.event(EventKind::PeerConnected, &peer.0);
             self.ring_with(|ring, cx| ring.peer_connected(cx, peer));
         }

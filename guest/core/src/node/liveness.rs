@@ -57,7 +57,7 @@ impl Node {
             return;
         };
         let (peer, path) = (connection.session.peer(), connection.path);
-        self.mesh.suspect(peer, self.now_ms);
+        self.mesh.unreachable(peer, self.now_ms);
         self.out.dropped(Code::TimedOut, path);
         self.drop_connection(index, Code::TimedOut);
         self.close_if_unused(path);

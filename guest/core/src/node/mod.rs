@@ -3,6 +3,7 @@
 //! `step` takes a batch of inputs and the time and gives a batch of outputs. Every decision is made here; a host
 //! only moves bytes. A bad input is refused on its own and never disturbs the others.
 
+mod answers;
 mod calls;
 mod commands;
 mod connect;
@@ -11,6 +12,7 @@ mod handshakes;
 mod liveness;
 mod outbox;
 mod paths;
+mod providers;
 mod receive;
 mod relay;
 mod ring_driver;
@@ -77,6 +79,7 @@ pub struct Node {
     ring_driver: RingDriver,
     mesh: Mesh,
     calls: calls::Calls,
+    providers: providers::Watches,
     store: StoreState,
     /// A packet is opened in place in here.
     scratch: Vec<u8>,
@@ -146,6 +149,7 @@ impl Node {
             ring_driver: RingDriver::default(),
             mesh: Mesh::default(),
             calls: calls::Calls::default(),
+            providers: providers::Watches::default(),
             store: StoreState::default(),
             scratch: Vec::new(),
             entropy_asked: false,
@@ -242,6 +246,7 @@ impl Node {
     fn settle(&mut self) {
         self.run_timers();
         self.drive_ring();
+        self.judge_answers();
         self.flush();
         self.commit_store();
         self.store.end_step();

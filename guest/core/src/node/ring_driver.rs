@@ -1,9 +1,11 @@
 use alloc::vec::Vec;
 
+use selfsame_codec::reply::encode_found_node;
 use selfsame_codec::{Code, EventKind};
 
 use super::Node;
 use super::connect::{Waiter, parse_bootstrap};
+use super::status::view;
 use super::timers::Timer;
 use crate::channel::Frame;
 use crate::identity::PeerId;
@@ -103,9 +105,13 @@ impl Node {
             }
             Action::Respond { token, body } => self.respond(token, &body),
             Action::Found { command, providers } => self.found(command, providers),
-            Action::FoundNode { command, record } => {
+            Action::FoundNode {
+                command,
+                record,
+                hops,
+            } => {
                 if let Some(Purpose::Command(tag)) = self.ring_driver.purposes.remove(&command) {
-                    self.reply_node(tag, &record);
+                    self.reply(tag, &encode_found_node(&view(&record), hops));
                 }
             }
             Action::Done { command } => {

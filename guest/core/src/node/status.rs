@@ -1,6 +1,5 @@
 use alloc::vec::Vec;
 
-use selfsame_codec::cbor::Encoder;
 use selfsame_codec::reply::{NodeView, ServiceView, StatusView};
 
 use super::Node;
@@ -30,12 +29,6 @@ impl Node {
             counters: self.out.counters().collect(),
         };
         status.encode()
-    }
-
-    pub(super) fn reply_node(&mut self, tag: u32, record: &NodeRecord) {
-        let mut body = Vec::new();
-        view(record).encode_into(&mut Encoder::new(&mut body));
-        self.reply(tag, &body);
     }
 }
 

@@ -3,6 +3,7 @@
 use selfsame_codec::{Class, Code, Output};
 
 use super::Node;
+use super::answers::Answers;
 use super::outbox::Outbox;
 use crate::channel::{Frame, MAX_DATA, STREAM_WINDOW, StreamEvent};
 use crate::map::Map;
@@ -32,6 +33,7 @@ struct LocalEnd {
 pub(super) struct StreamTable {
     table: Map<u32, End>,
     next: u32,
+    pub(super) answers: Answers,
 }
 
 impl StreamTable {
@@ -68,17 +70,27 @@ impl StreamTable {
     /// Tells the application what happened on a stream.
     pub(super) fn tell(&mut self, out: &mut Outbox, event: StreamEvent<'_>) {
         match event {
-            StreamEvent::Data(stream, data) => out.push(&Output::StreamData { stream, data }),
+            StreamEvent::Data(stream, data) => {
+                self.answers.data(stream, data);
+                out.push(&Output::StreamData { stream, data });
+            }
             StreamEvent::End(stream) => out.push(&Output::StreamEnd { stream }),
+            StreamEvent::Done(stream) => _ = self.remove(stream, false),
             StreamEvent::Credit(stream, bytes) => out.push(&Output::StreamCredit { stream, bytes }),
             StreamEvent::Reset(stream, class) => {
-                self.table.remove(&stream);
+                _ = self.remove(stream, true);
                 out.push(&Output::StreamReset {
                     stream,
                     code: code_of(class).as_u16(),
                 });
             }
         }
+    }
+
+    /// Forgets a stream that is gone; `failed` when the other side is the reason.
+    fn remove(&mut self, handle: u32, failed: bool) -> Option<End> {
+        self.answers.over(handle, failed);
+        self.table.remove(&handle)
     }
 
     fn local(&mut self, handle: u32) -> Option<&mut LocalEnd> {
@@ -142,6 +154,7 @@ impl Node {
                     return Err(Code::UnknownStream);
                 };
                 receiver.delivered += len;
+                self.streams.answers.data(other, data);
                 self.out.push(&Output::StreamData { stream: other, data });
                 Ok(())
             }
@@ -155,7 +168,7 @@ impl Node {
                 let connection = self.connections.get_mut(&index).ok_or(Code::UnknownStream)?;
                 let frame = connection.streams.end(stream)?;
                 if !connection.streams.contains(stream) {
-                    self.streams.table.remove(&handle);
+                    self.streams.remove(handle, false);
                 }
                 self.queue(index, &frame);
                 Ok(())
@@ -171,8 +184,8 @@ impl Node {
                     .local(other)
                     .is_none_or(|receiver| receiver.send_ended)
                 {
-                    self.streams.table.remove(&handle);
-                    self.streams.table.remove(&other);
+                    self.streams.remove(handle, false);
+                    self.streams.remove(other, false);
                 }
                 Ok(())
             }
@@ -181,7 +194,12 @@ impl Node {
 
     pub(super) fn stream_reset(&mut self, handle: u32, code: u16) -> Result<(), Code> {
         let class = Code::from_u16(code).unwrap_or(Code::StreamRefused).class();
-        match self.streams.table.remove(&handle).ok_or(Code::UnknownStream)? {
+        self.give_up_stream(handle, class)
+    }
+
+    /// Ends a stream both ways and tells the other side whose fault it is.
+    pub(super) fn give_up_stream(&mut self, handle: u32, class: Class) -> Result<(), Code> {
+        match self.streams.remove(handle, false).ok_or(Code::UnknownStream)? {
             End::Remote { connection, stream } => {
                 if let Some(open) = self.connections.get_mut(&connection)
                     && open.streams.reset(stream).is_some()
@@ -190,7 +208,7 @@ impl Node {
                 }
             }
             End::Local(end) => {
-                if self.streams.table.remove(&end.other).is_some() {
+                if self.streams.remove(end.other, true).is_some() {
                     self.out.push(&Output::StreamReset {
                         stream: end.other,
                         code: code_of(class).as_u16(),
@@ -245,7 +263,7 @@ impl Node {
 
     /// The connection of a stream is gone.
     pub(super) fn stream_lost(&mut self, handle: u32, why: Code) {
-        if self.streams.table.remove(&handle).is_some() {
+        if self.streams.remove(handle, true).is_some() {
             self.out.push(&Output::StreamReset {
                 stream: handle,
                 code: why.as_u16(),

@@ -16,6 +16,12 @@ pub(super) enum Timer {
     Path(u32),
     /// When to try the bootstraps again.
     Bootstrap,
+    /// When to give up a call that has no stream yet.
+    Call(u32),
+    /// When to give up a stream on which no answer has begun.
+    Answer(u32),
+    /// When to ask the ring again for the names that are watched.
+    Watches,
 }
 
 /// Timers in the order in which they are due
@@ -63,6 +69,9 @@ impl Node {
             Timer::Liveness(index) => self.check_liveness(index),
             Timer::Path(path) => self.path_timed_out(path),
             Timer::Bootstrap => self.retry_bootstraps(),
+            Timer::Call(tag) => self.call_timed_out(tag),
+            Timer::Answer(handle) => self.answer_timed_out(handle),
+            Timer::Watches => self.refresh_watches(),
         }
     }
 }

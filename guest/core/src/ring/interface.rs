@@ -135,6 +135,8 @@ pub enum Action {
         command: u32,
         /// The responsible member.
         record: NodeRecord,
+        /// How many members were asked until it was found; the last one is itself.
+        hops: u32,
     },
     /// A command succeeded.
     Done {

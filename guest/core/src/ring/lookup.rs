@@ -46,6 +46,8 @@ pub(crate) struct Owner {
     pub(crate) peer: PeerId,
     /// It did not say so itself.
     pub(crate) is_inferred: bool,
+    /// How many members were asked until it was found.
+    pub(crate) hops: u32,
     pub(crate) successors: Vec<PeerId>,
     pub(crate) entries: Vec<(Vec<u8>, Vec<u8>)>,
 }
@@ -182,7 +184,7 @@ impl Lookup {
         if let Some(owner) = &self.owner
             && !self.has_better_than(&owner.peer)
         {
-            return Step::Finished(Ok(owner.clone()));
+            return Step::Finished(Ok(self.counted(owner.clone())));
         }
         let allowed = if self.hedge { self.parameters.parallel } else { 1 };
         if self.in_flight >= allowed {
@@ -211,8 +213,16 @@ impl Lookup {
                 self.hedge_at_ms = u64::MAX;
                 Step::Wait
             }
-            None => Step::Finished(self.owner.take().or_else(|| self.inferred()).ok_or(self.error)),
+            None => {
+                let owner = self.owner.take().or_else(|| self.inferred());
+                Step::Finished(owner.map(|owner| self.counted(owner)).ok_or(self.error))
+            }
         }
+    }
+
+    fn counted(&self, owner: Owner) -> Owner {
+        let hops = self.asked as u32;
+        Owner { hops, ..owner }
     }
 
     /// Whether somebody who has not failed lies nearer after the position than one who says that it is responsible.
@@ -239,6 +249,7 @@ impl Lookup {
         predecessor.is_none_or(has_failed).then(|| Owner {
             peer: *peer,
             is_inferred: true,
+            hops: 0,
             successors: Vec::new(),
             entries: Vec::new(),
         })
@@ -355,6 +366,7 @@ impl Lookup {
             self.owner = Some(Owner {
                 peer: *peer,
                 is_inferred: false,
+                hops: 0,
                 successors: answer.successors,
                 entries: answer.entries,
             });

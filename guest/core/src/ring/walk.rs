@@ -163,6 +163,7 @@ impl Ring {
         Owner {
             peer: self.me(),
             is_inferred: false,
+            hops: 0,
             successors: self.routing.successors().to_vec(),
             entries: own_entries(&entries),
         }
@@ -202,7 +203,8 @@ impl Ring {
                     let me = self.me();
                     let is_me = result.as_ref().is_ok_and(|owner| owner.peer == me);
                     let result = if is_me {
-                        Ok(self.own_answer(cx, &target, walk.wants_entries))
+                        let own = self.own_answer(cx, &target, walk.wants_entries);
+                        result.map(|Owner { hops, .. }| Owner { hops, ..own })
                     } else {
                         result
                     };
@@ -284,14 +286,19 @@ impl Ring {
     }
 
     fn node_found(&mut self, cx: &mut Context<'_>, command: u32, result: Result<Owner, Code>) {
-        let record = result.and_then(|owner| {
+        let found = result.and_then(|owner| {
             if owner.peer == self.me() {
-                return Ok(self.own_record(cx).clone());
+                return Ok((self.own_record(cx).clone(), owner.hops));
             }
-            self.book.get(&owner.peer).cloned().ok_or(Code::NoRoute)
+            let record = self.book.get(&owner.peer).cloned().ok_or(Code::NoRoute)?;
+            Ok((record, owner.hops))
         });
-        match record {
-            Ok(record) => self.actions.push_back(Action::FoundNode { command, record }),
+        match found {
+            Ok((record, hops)) => self.actions.push_back(Action::FoundNode {
+                command,
+                record,
+                hops,
+            }),
             Err(code) => self.fail(command, code),
         }
     }

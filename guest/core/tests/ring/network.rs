@@ -234,7 +234,7 @@ impl Network {
                 Action::Found { command, providers } => {
                     this.outcomes.insert(command, Outcome::Found(providers));
                 }
-                Action::FoundNode { command, record } => {
+                Action::FoundNode { command, record, .. } => {
                     this.outcomes.insert(command, Outcome::Node(record.id()));
                 }
                 Action::Done { command } => _ = this.outcomes.insert(command, Outcome::Done),

@@ -6,6 +6,8 @@
     reason = "each test is a crate of its own and uses another part"
 )]
 
+pub mod rings;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use selfsame_codec::{
@@ -49,6 +51,11 @@ pub enum Seen {
     Failed {
         tag: u32,
         code: Code,
+        detail: String,
+    },
+    Providers {
+        tag: u32,
+        body: Vec<u8>,
     },
     Refused {
         input: u32,
@@ -127,9 +134,14 @@ impl Seen {
                 tag,
                 body: body.to_vec(),
             },
-            Output::Failed { tag, code, .. } => Self::Failed {
+            Output::Failed { tag, code, detail } => Self::Failed {
                 tag,
                 code: known(code),
+                detail: detail.into(),
+            },
+            Output::Providers { tag, body } => Self::Providers {
+                tag,
+                body: body.to_vec(),
             },
             Output::Refused { input, code } => Self::Refused {
                 input,
@@ -498,7 +510,7 @@ impl Net {
 
     pub fn failed(&self, index: usize, tag: u32) -> Option<Code> {
         self.hosts[index].seen.iter().find_map(|seen| match seen {
-            Seen::Failed { tag: other, code } if *other == tag => Some(*code),
+            Seen::Failed { tag: other, code, .. } if *other == tag => Some(*code),
             _ => None,
         })
     }

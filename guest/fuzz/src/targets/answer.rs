@@ -66,6 +66,7 @@ impl Target for Answer {
             peer: known_id(PEER).0,
             owner: &[],
             name: "echo",
+            timeout_ms: 0,
             head: b"head",
         };
         let Item { kind, payload } = operation(&call);

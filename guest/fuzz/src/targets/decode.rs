@@ -113,6 +113,7 @@ fn input_seed() -> Vec<u8> {
             peer: [7; 32],
             owner: &[8; 32],
             name: "check",
+            timeout_ms: 0,
             head: b"head",
         },
         Input::Entropy { bytes: [3; 32] },
@@ -276,15 +277,20 @@ fn reply_seeds() -> Vec<Vec<u8>> {
         peer: [3; 32],
         version: String::new(),
         weight: 1,
-        node: Some(node),
+        node: Some(node.clone()),
+        ejected: false,
+        in_flight: 2,
+        latency_ms: Some(40),
     };
     let absent = Provider {
         node: None,
+        latency_ms: None,
         ..provider.clone()
     };
     vec![
         status.view().encode(),
         reply::encode_providers(&[provider.view(), absent.view()]),
+        reply::encode_found_node(&node.view(), 3),
     ]
 }
 
@@ -298,11 +304,8 @@ fn run_reply(bytes: &[u8]) {
             bytes
         );
     }
-    let mut decoder = Decoder::new(bytes);
-    if let Ok(node) = Node::decode_from(&mut decoder) {
-        let mut out = Vec::new();
-        node.view().encode_into(&mut Encoder::new(&mut out));
-        assert_eq!(out[..], bytes[..bytes.len() - decoder.rest().len()]);
+    if let Ok((node, hops)) = reply::decode_found_node(bytes) {
+        assert_eq!(reply::encode_found_node(&node.view(), hops), bytes);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Nodes that really talk to each other over a wire that drops, repeats, reorders, cuts and changes frames. `Pair`
 //! begins anew with each input; `Soak` keeps one node running for the whole time and watches what it holds.
 
-use selfsame_codec::{Input, PathKind};
+use selfsame_codec::{Input, PathKind, Policy};
 
 use super::Target;
 use super::lab::owner;
@@ -208,6 +208,10 @@ fn sound_seed(caller: u8) -> Vec<Item> {
         tag: 3,
         owner: &[],
         name: "echo",
+        key: &[],
+        tried: &[],
+        policy: Policy::PowerOfTwo,
+        timeout_ms: 0,
         head: b"head",
     };
     let find = Input::Find {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use selfsame_codec::{BatchWriter, Code, Input, PathKind, Role};
+use selfsame_codec::{BatchWriter, Code, Input, PathKind, Policy, Role};
 
 use super::Target;
 use super::lab::{Lab, address, config, identity, owner, owner_grant};
@@ -124,6 +124,10 @@ fn member_seed() -> Vec<u8> {
             tag: 5,
             owner: &owner().public().0,
             name: "check",
+            key: &[],
+            tried: &[],
+            policy: Policy::PowerOfTwo,
+            timeout_ms: 0,
             head: b"head",
         }),
         pass(100),
@@ -166,6 +170,7 @@ fn call_seed() -> Vec<u8> {
             peer,
             owner: &[],
             name: "echo",
+            timeout_ms: 0,
             head: b"",
         }),
         pass(10),

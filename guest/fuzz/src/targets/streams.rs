@@ -235,6 +235,10 @@ fn deliver(delivered: &mut BTreeMap<u32, Delivered>, event: StreamEvent<'_>) {
                 "a stream ends once"
             );
         }
+        StreamEvent::Done(id) => {
+            let stream = delivered.get(&id).expect("a stream that was opened");
+            assert!(stream.has_ended, "a stream is done after its end");
+        }
         StreamEvent::Reset(..) => {}
         StreamEvent::Credit(id, bytes) => {
             assert!(

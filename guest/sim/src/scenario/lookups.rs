@@ -1,7 +1,6 @@
 //! Random members look up random positions.
 
-use selfsame_codec::cbor::Decoder;
-use selfsame_codec::reply::Node;
+use selfsame_codec::reply::decode_found_node;
 use selfsame_codec::{Code, Input};
 
 use crate::host::Outcome;
@@ -97,7 +96,7 @@ pub fn lookups<M: Machine>(world: &mut World<M>, state: &RingState, count: usize
         };
         match answer.outcome {
             Outcome::Reply(body) => {
-                let node = Node::decode_from(&mut Decoder::new(&body)).expect("a core encodes its replies");
+                let (node, _) = decode_found_node(&body).expect("a core encodes its replies");
                 if state.owner(&id) == Some(node.id) {
                     result.right += 1;
                     result.took_ms.push(answer.at_ms - asked_ms);
