@@ -12,6 +12,7 @@ mod queue;
 mod report;
 mod ring;
 pub mod scenario;
+mod traffic;
 mod world;
 
 pub use disk::Disk;
@@ -21,4 +22,5 @@ pub use machine::{Handle, Machine, Native};
 pub use network::Network;
 pub use report::{Bar, Report, Row};
 pub use ring::{Faults, RingState};
+pub use traffic::{Requests, Traffic};
 pub use world::{End, START_MS, World};

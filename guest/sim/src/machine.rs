@@ -3,6 +3,7 @@
 use selfsame_codec::Config;
 use selfsame_core::Node;
 use selfsame_core::ring::Parameters;
+use selfsame_core::ring::simulation::Tap;
 
 /// Number of a core in its machine
 pub type Handle = usize;
@@ -22,9 +23,13 @@ pub trait Machine {
     fn destroy(&mut self, core: Handle);
 }
 
+/// Gives the core with a configuration its tap, if it is to have one
+type Tapping = Box<dyn FnMut(&Config) -> Option<Box<dyn Tap>>>;
+
 /// Cores that are linked into this program
 pub struct Native {
     parameters: &'static Parameters,
+    tapping: Tapping,
     nodes: Vec<Option<Box<Node>>>,
     free: Vec<Handle>,
 }
@@ -35,9 +40,17 @@ impl Native {
     pub fn with(parameters: &'static Parameters) -> Self {
         Self {
             parameters,
+            tapping: Box::new(|_| None),
             nodes: Vec::new(),
             free: Vec::new(),
         }
+    }
+
+    /// Lets taps see and change what the rings of cores say.
+    #[must_use]
+    pub fn tapped(mut self, tapping: impl FnMut(&Config) -> Option<Box<dyn Tap>> + 'static) -> Self {
+        self.tapping = Box::new(tapping);
+        self
     }
 }
 
@@ -49,9 +62,12 @@ impl Default for Native {
 
 impl Machine for Native {
     fn create(&mut self, config: &Config) -> Handle {
-        let node =
-            Node::with_parameters(&config.encode(), self.parameters).expect("the configuration is usable");
-        let node = Some(Box::new(node));
+        let node = Node::with_parameters(&config.encode(), self.parameters);
+        let mut node = Box::new(node.expect("the configuration is usable"));
+        if let Some(tap) = (self.tapping)(config) {
+            node.tap(tap);
+        }
+        let node = Some(node);
         if let Some(handle) = self.free.pop() {
             self.nodes[handle] = node;
             handle

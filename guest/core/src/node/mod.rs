@@ -156,6 +156,12 @@ impl Node {
         })
     }
 
+    /// Lets a tap see and change what this node's ring says.
+    #[cfg(feature = "simulation")]
+    pub fn tap(&mut self, tap: Box<dyn crate::ring::simulation::Tap>) {
+        self.ring.tap(tap);
+    }
+
     /// This node's id.
     #[must_use]
     pub fn id(&self) -> PeerId {

@@ -237,6 +237,10 @@ impl Node {
         let (index, id) = ((token >> 32) as u32, token as u32);
         if let Some(connection) = self.connections.get_mut(&index) {
             connection.unanswered = connection.unanswered.saturating_sub(1);
+            #[cfg(feature = "simulation")]
+            if body.is_empty() {
+                return;
+            }
             self.queue(index, &Frame::Response { id, body });
         }
     }

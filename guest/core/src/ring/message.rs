@@ -27,6 +27,14 @@
 //! entries = [* entry]                            ; together at most 32 KiB
 //! ```
 
+#![cfg_attr(
+    not(feature = "simulation"),
+    allow(
+        unreachable_pub,
+        reason = "only a simulator speaks to a ring in its own messages"
+    )
+)]
+
 use alloc::vec::Vec;
 
 use selfsame_codec::cbor::{Decoder, Encoder};
@@ -51,73 +59,106 @@ pub const MAX_MESSAGE_BYTES: usize =
 
 /// An association and its publisher's record, as they travel
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct EntryBytes<'a> {
-    pub(crate) association: &'a [u8],
-    pub(crate) record: &'a [u8],
+pub struct EntryBytes<'a> {
+    /// The association.
+    pub association: &'a [u8],
+    /// The record.
+    pub record: &'a [u8],
 }
 
 /// A request, nothing of it verified
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Request<'a> {
+pub enum Request<'a> {
+    /// Is the receiver alive?
     Ping {
+        /// Members that it may not know.
         hint: Vec<&'a [u8]>,
     },
+    /// Who is responsible for a position?
     FindNode {
+        /// The position.
         target: Position,
     },
+    /// Who serves the name of an object?
     Find {
+        /// The object.
         object: Position,
+        /// Answer from the table, whoever is responsible.
         held: bool,
     },
+    /// Store what the sender publishes.
     Store {
+        /// Its association and record.
         entry: EntryBytes<'a>,
     },
+    /// Keep copies.
     Mirror {
+        /// Of these.
         entries: Vec<EntryBytes<'a>>,
     },
+    /// Where on the ring is the sender's place?
     Join {
+        /// Its record.
         record: &'a [u8],
     },
+    /// The receiver may be the sender's successor.
     Update {
+        /// The sender's record.
         record: &'a [u8],
+        /// Whether the sender wants what it is responsible for.
         wants_objects: bool,
     },
+    /// The sender leaves.
     Leave {
+        /// Its record.
         record: &'a [u8],
+        /// Who was before it.
         predecessor: Option<&'a [u8]>,
+        /// Who was after it.
         successors: Vec<&'a [u8]>,
+        /// What it stored.
         entries: Vec<EntryBytes<'a>>,
     },
+    /// Relay to the sender, which is a leaf.
     Attach {
+        /// Its record.
         record: &'a [u8],
     },
+    /// Relay to the sender no more.
     Detach,
 }
 
 /// A response to a lookup
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Hop<'a> {
+pub struct Hop<'a> {
     /// Record of the one who answers, if it is responsible.
-    pub(crate) responsible: Option<&'a [u8]>,
-    pub(crate) closer: Vec<&'a [u8]>,
-    pub(crate) successors: Vec<&'a [u8]>,
-    pub(crate) predecessor: Option<&'a [u8]>,
-    pub(crate) entries: Vec<EntryBytes<'a>>,
+    pub responsible: Option<&'a [u8]>,
+    /// Members between the one who answers and the position, the nearest to the position first.
+    pub closer: Vec<&'a [u8]>,
+    /// Members that follow the one who answers.
+    pub successors: Vec<&'a [u8]>,
+    /// The member before the one who answers.
+    pub predecessor: Option<&'a [u8]>,
+    /// What is stored for the object.
+    pub entries: Vec<EntryBytes<'a>>,
 }
 
 /// A response to an update
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Updated<'a> {
+pub struct Updated<'a> {
     /// Record of the one who answers: those before it learn its newest only from itself.
-    pub(crate) record: &'a [u8],
-    pub(crate) predecessor: Option<&'a [u8]>,
-    pub(crate) successors: Vec<&'a [u8]>,
-    pub(crate) entries: Vec<EntryBytes<'a>>,
+    pub record: &'a [u8],
+    /// The member that follows the asker most closely, or the one before the one who answers.
+    pub predecessor: Option<&'a [u8]>,
+    /// Members that follow the one who answers.
+    pub successors: Vec<&'a [u8]>,
+    /// What the asker is responsible for.
+    pub entries: Vec<EntryBytes<'a>>,
 }
 
 impl<'a> Request<'a> {
     /// The encoding.
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let mut encoder = Encoder::new(&mut out);
         match self {
@@ -149,7 +190,7 @@ impl<'a> Request<'a> {
     }
 
     /// Reads a request.
-    pub(crate) fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
         if bytes.len() > MAX_MESSAGE_BYTES {
             return Err(Malformed);
         }
@@ -198,25 +239,25 @@ impl<'a> Request<'a> {
 }
 
 /// The response that says no more than that the request was accepted.
-pub(crate) fn encode_ack() -> Vec<u8> {
+pub fn encode_ack() -> Vec<u8> {
     response(|encoder| _ = encoder.null())
 }
 
 /// The response that says whose fault it is that the request was refused.
-pub(crate) fn encode_error(code: Code) -> Vec<u8> {
+pub fn encode_error(code: Code) -> Vec<u8> {
     let mut out = Vec::new();
     Encoder::new(&mut out).array(2).uint(1).uint(code.class() as u64);
     out
 }
 
 /// The response to `join`.
-pub(crate) fn encode_joined(nodes: &[&[u8]]) -> Vec<u8> {
+pub fn encode_joined(nodes: &[&[u8]]) -> Vec<u8> {
     response(|encoder| encode_nodes(encoder.array(1), nodes))
 }
 
 impl<'a> Hop<'a> {
     /// The encoding.
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self) -> Vec<u8> {
         response(|encoder| {
             encoder.array(5);
             encode_option(encoder, self.responsible);
@@ -228,7 +269,7 @@ impl<'a> Hop<'a> {
     }
 
     /// Reads a response to a lookup.
-    pub(crate) fn decode(bytes: &'a [u8]) -> Result<Self, Refusal> {
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, Refusal> {
         read_response(bytes, |decoder| {
             decoder.array_of(5)?;
             Ok(Self {
@@ -244,7 +285,7 @@ impl<'a> Hop<'a> {
 
 impl<'a> Updated<'a> {
     /// The encoding.
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self) -> Vec<u8> {
         response(|encoder| {
             encoder.array(4).bytes(self.record);
             encode_option(encoder, self.predecessor);
@@ -254,7 +295,7 @@ impl<'a> Updated<'a> {
     }
 
     /// Reads a response to `update`.
-    pub(crate) fn decode(bytes: &'a [u8]) -> Result<Self, Refusal> {
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, Refusal> {
         read_response(bytes, |decoder| {
             decoder.array_of(4)?;
             Ok(Self {
@@ -269,7 +310,7 @@ impl<'a> Updated<'a> {
 
 /// Why a response holds no result
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub enum Refusal {
     /// It does not decode.
     Malformed,
     /// The peer refused, for a reason of this class.
@@ -291,7 +332,7 @@ pub(crate) fn decode_ack(bytes: &[u8]) -> Result<(), Refusal> {
 }
 
 /// Reads the response to `join`.
-pub(crate) fn decode_joined(bytes: &[u8]) -> Result<Vec<&[u8]>, Refusal> {
+pub fn decode_joined(bytes: &[u8]) -> Result<Vec<&[u8]>, Refusal> {
     read_response(bytes, |decoder| {
         decoder.array_of(1)?;
         decode_nodes(decoder)

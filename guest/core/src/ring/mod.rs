@@ -21,6 +21,8 @@ mod publish;
 mod respond;
 mod routing;
 mod serve;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod walk;
 
 pub use interface::{Action, Context, Provider, Service, Settings};
@@ -97,6 +99,8 @@ pub struct Ring {
     attach: attach::Attach,
     leaving: Option<leave::Leaving>,
     persisted: persist::Persisted,
+    #[cfg(feature = "simulation")]
+    tapped: simulation::Tapped,
 }
 
 impl core::fmt::Debug for Ring {
@@ -140,6 +144,8 @@ impl Ring {
             attach: attach::Attach::new(parameters),
             leaving: None,
             persisted: persist::Persisted::default(),
+            #[cfg(feature = "simulation")]
+            tapped: simulation::Tapped::default(),
             settings,
         }
     }
@@ -317,7 +323,13 @@ impl Ring {
         self.call_encoded(to, call, request.encode(), timeout_ms);
     }
 
-    fn call_encoded(&mut self, to: PeerId, call: Call, body: Vec<u8>, timeout_ms: u32) {
+    #[cfg_attr(
+        not(feature = "simulation"),
+        expect(unused_mut, reason = "only a tap changes it")
+    )]
+    fn call_encoded(&mut self, to: PeerId, call: Call, mut body: Vec<u8>, timeout_ms: u32) {
+        #[cfg(feature = "simulation")]
+        self.tapped.sends(to, &mut body);
         self.last_call += 1;
         self.calls.insert(self.last_call, (to, call));
         self.actions.push_back(Action::Request {

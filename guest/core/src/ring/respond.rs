@@ -16,6 +16,8 @@ impl Ring {
         };
         match result {
             Ok(body) => {
+                #[cfg(feature = "simulation")]
+                self.tapped.hears(peer, body);
                 self.heard(cx, peer);
                 self.answered(cx, peer, call, body);
             }

@@ -15,6 +15,8 @@ use crate::record::NodeRecord;
 impl Ring {
     /// Takes a request of the authenticated peer `from`; answered by [`Action::Respond`] with this token.
     pub fn request(&mut self, cx: &mut Context<'_>, from: PeerId, token: u64, body: &[u8]) {
+        #[cfg(feature = "simulation")]
+        self.tapped.asked(token, from, body);
         let answer = match Request::decode(body) {
             Ok(request) => self.serve(cx, from, token, request),
             Err(_) => Err(Code::BadMessage),
@@ -30,6 +32,8 @@ impl Ring {
     }
 
     pub(super) fn respond(&mut self, token: u64, body: Vec<u8>) {
+        #[cfg(feature = "simulation")]
+        let body = self.tapped.answers(token, body);
         self.actions.push_back(Action::Respond { token, body });
     }
 

@@ -7,6 +7,7 @@ use super::{find, join, lookups, publish, schedule, settle};
 use crate::machine::Native;
 use crate::report::{Bar, Report, Row};
 use crate::ring::RingState;
+use crate::traffic::Requests;
 use crate::world::{End, World};
 
 /// Longest that a ring may take to settle after the last change.
@@ -76,7 +77,10 @@ fn one_ring(
     seed: u64,
     progress: &mut dyn FnMut(&str),
 ) -> (Vec<Row>, [u8; 32]) {
-    let mut world = World::new(Native::default(), seed);
+    let requests = Requests::default();
+    let tap = requests.clone();
+    let machine = Native::default().tapped(move |_| Some(Box::new(tap.clone())));
+    let mut world = World::new(machine, seed);
     world.network.jitter_ms = 5;
     world.network.loss = 1;
     let mut rows = Vec::new();
@@ -84,12 +88,17 @@ fn one_ring(
     join(&mut world, nodes, (nodes as u64 / 20).clamp(2, 50));
     progress("the ring settles");
     rows.push(settled("the ring settled after the last join in", &mut world));
+    let each = |value: u64| value as f64 / nodes as f64;
+    rows.push(Row::new("handshakes a node", "", each(world.traffic.handshakes)));
+    rows.push(Row::new("frames a node", "", each(world.traffic.frames)));
+    rows.push(Row::new("bytes a node", "", each(world.traffic.bytes)));
+    rows.extend(requests.rows(nodes));
     match scenario {
         Scenario::Split => split(&mut world, &mut rows, progress),
         Scenario::Loss => loss(&mut world, &mut rows, progress),
         Scenario::Settle | Scenario::Faults => look_up(&mut world, &mut rows, progress),
     }
-    rows.push(Row::new("frames", "", world.frames as f64));
+    rows.push(Row::new("frames", "", world.traffic.frames as f64));
     rows.push(Row::new("steps", "", world.steps as f64));
     (rows, world.trace())
 }

@@ -14,6 +14,7 @@ use crate::host::{Answer, Host};
 use crate::machine::Machine;
 use crate::network::{Network, Place};
 use crate::queue::{Event, Queue};
+use crate::traffic::Traffic;
 use links::Link;
 
 /// When every simulation begins, in milliseconds since 1970.
@@ -50,8 +51,8 @@ pub struct World<M> {
     links: HashMap<u64, Link>,
     last_link: u64,
     trace: [u8; 32],
-    /// Frames that arrived.
-    pub frames: u64,
+    /// What the hosts have said to each other.
+    pub traffic: Traffic,
     /// Steps of all cores.
     pub steps: u64,
 }
@@ -72,7 +73,7 @@ impl<M: Machine> World<M> {
             links: HashMap::new(),
             last_link: 0,
             trace: [0; 32],
-            frames: 0,
+            traffic: Traffic::default(),
             steps: 0,
         }
     }
@@ -237,7 +238,7 @@ impl<M: Machine> World<M> {
             }
             Event::Frame { host, path, frame } => {
                 if self.hosts[host].paths.contains_key(&path) {
-                    self.frames += 1;
+                    self.traffic.add(&frame);
                     self.step(host, &[Input::Received { path, frame: &frame }]);
                 }
             }

@@ -1,0 +1,71 @@
+//! What a simulator sees and changes of what a node's ring says: peers that lie are full peers in everything else.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+pub use super::message::{
+    EntryBytes, Hop, Refusal, Request, Updated, decode_joined, encode_ack, encode_error, encode_joined,
+};
+
+use super::Ring;
+use crate::identity::PeerId;
+use crate::map::Map;
+
+#[cfg(target_arch = "wasm32")]
+compile_error!("the feature `simulation` lets a node lie: no core that is shipped may have it");
+
+/// Sits between a ring and its node
+pub trait Tap: Send {
+    /// A request goes out; it may be changed.
+    fn sends(&mut self, _to: PeerId, _request: &mut Vec<u8>) {}
+
+    /// A request of `from` is about to be answered; `None` leaves it without an answer.
+    fn answers(&mut self, _from: PeerId, _request: &[u8], honest: Vec<u8>) -> Option<Vec<u8>> {
+        Some(honest)
+    }
+
+    /// An answer came to a request.
+    fn hears(&mut self, _from: PeerId, _answer: &[u8]) {}
+}
+
+/// A tap, and the requests that are not answered yet
+#[derive(Default)]
+pub(super) struct Tapped {
+    tap: Option<Box<dyn Tap>>,
+    asked: Map<u64, (PeerId, Vec<u8>)>,
+}
+
+impl Tapped {
+    pub(super) fn sends(&mut self, to: PeerId, request: &mut Vec<u8>) {
+        if let Some(tap) = &mut self.tap {
+            tap.sends(to, request);
+        }
+    }
+
+    pub(super) fn asked(&mut self, token: u64, from: PeerId, request: &[u8]) {
+        if self.tap.is_some() {
+            self.asked.insert(token, (from, request.to_vec()));
+        }
+    }
+
+    /// The answer that goes out; an empty one is kept back.
+    pub(super) fn answers(&mut self, token: u64, honest: Vec<u8>) -> Vec<u8> {
+        match (&mut self.tap, self.asked.remove(&token)) {
+            (Some(tap), Some((from, request))) => tap.answers(from, &request, honest).unwrap_or_default(),
+            _ => honest,
+        }
+    }
+
+    pub(super) fn hears(&mut self, from: PeerId, answer: &[u8]) {
+        if let Some(tap) = &mut self.tap {
+            tap.hears(from, answer);
+        }
+    }
+}
+
+impl Ring {
+    /// Lets a tap see and change what this ring says from now on.
+    pub fn tap(&mut self, tap: Box<dyn Tap>) {
+        self.tapped.tap = Some(tap);
+    }
+}
