@@ -237,6 +237,11 @@ impl<K: Ord> Set<K> {
         self.values.keys()
     }
 
+    /// Keeps the values for which `keep` holds.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&K) -> bool) {
+        self.values.retain(|value, ()| keep(value));
+    }
+
     /// Removes all values.
     pub(crate) fn clear(&mut self) {
         self.values = Map::new();

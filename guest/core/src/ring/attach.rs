@@ -122,7 +122,9 @@ impl Ring {
             .relays
             .saturating_sub(self.attach.relays.len() + self.attach.asking.len());
         let record = self.own_bytes(cx);
-        for peer in nearest.into_values().take(missing) {
+        let nearest = nearest.into_values().filter(|peer| self.may_be_member(cx, peer));
+        let nearest: Vec<PeerId> = nearest.take(missing).collect();
+        for peer in nearest {
             self.attach.asking.insert(peer);
             let request = Request::Attach { record: &record };
             self.call(peer, Call::Attach, &request, self.parameters.attach_timeout_ms);

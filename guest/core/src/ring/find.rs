@@ -170,6 +170,10 @@ impl Ring {
         };
         let object = ObjectId::of(&self.settings.network, find.owner.as_ref(), &find.name, find.r);
         if let Some(peer) = find.mirrors.pop() {
+            if !self.may_be_member(cx, &peer) {
+                self.next_mirror(cx, command);
+                return;
+            }
             let request = Request::Find {
                 object: object.0,
                 held: true,

@@ -38,10 +38,10 @@ impl Ring {
         self.phase = Phase::Out;
         // Newer than in any update that is still under way: one that arrives later does not bring this member back.
         self.renew_record(cx);
-        let joins = [self.maintenance.stop(), self.attach.stop()];
+        let mut joins = self.maintenance.stop();
+        joins.extend(self.attach.stop());
         joins
             .into_iter()
-            .flatten()
             .for_each(|join| self.fail(join, Code::Cancelled));
         for find in core::mem::take(&mut self.finds).into_keys() {
             self.fail(find, Code::NotJoined);

@@ -30,6 +30,7 @@ impl Ring {
     pub(super) fn heard(&mut self, cx: &mut Context<'_>, peer: PeerId) {
         // Not at once after it was given up: one that lives and refuses would be asked again and again.
         let has_rested = self.routing.may_ask(&peer, cx.now_ms);
+        self.book.trust(&peer);
         if self.routing.revive(&peer) && has_rested {
             self.came_back(cx, peer);
         }
@@ -76,6 +77,7 @@ impl Ring {
     /// Takes a peer out of all tables that is gone, or lives but takes no part in this ring; if it was a neighbour, the
     /// next one takes its place at once.
     pub(super) fn part_with(&mut self, cx: &mut Context<'_>, peer: PeerId, code: Code) {
+        self.book.suspect(&peer);
         if self.routing.bury(&peer, cx.now_ms) && self.serves() {
             self.log(LogLevel::Info, code, "a neighbour is gone", Some(peer));
             if self.maintenance.is_unconfirmed && self.is_alone() {

@@ -302,6 +302,14 @@ impl Lookup {
         asked
     }
 
+    /// A peer cannot be asked by what is known of it; another may name it better.
+    pub(crate) fn forget(&mut self, peer: &PeerId) {
+        if self.returned(peer) {
+            self.candidates.remove(peer);
+            self.error = Code::BadRecord;
+        }
+    }
+
     /// A peer gave no answer; it is not asked again.
     pub(crate) fn failed(&mut self, peer: &PeerId, code: Code) {
         if self.returned(peer) {

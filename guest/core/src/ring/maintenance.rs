@@ -7,6 +7,7 @@ use selfsame_codec::{Code, Role};
 use super::lookup::Owner;
 use super::message::{Request, Updated, encode_joined};
 use super::position::{distance, in_open, plus_power};
+use super::routing::Routing;
 use super::walk::Purpose;
 use super::{Action, Call, Context, Parameters, Phase, Ring};
 use crate::identity::PeerId;
@@ -15,7 +16,9 @@ use crate::record::NodeRecord;
 
 #[derive(Debug, Default)]
 struct Joining {
-    command: Option<u32>,
+    commands: Vec<u32>,
+    /// Bootstraps that were reached later, to ask when the others were of no use.
+    spare: Vec<PeerId>,
     /// Who was asked and has not answered.
     outstanding: Set<PeerId>,
     /// Members to begin with if the nearest one does not answer, the nearest last.
@@ -34,6 +37,8 @@ pub(super) struct Maintenance {
     pub(super) probing: Set<PeerId>,
     pub(super) predecessor_heard_ms: u64,
     finger: u8,
+    next_finger_ms: u64,
+    next_look_ms: u64,
     /// The neighbours are those of an earlier start, and none of them has been heard yet.
     pub(super) is_unconfirmed: bool,
 }
@@ -50,6 +55,8 @@ impl Maintenance {
             probing: Set::new(),
             predecessor_heard_ms: 0,
             finger: u8::MAX,
+            next_finger_ms: 0,
+            next_look_ms: 0,
             is_unconfirmed: false,
         }
     }
@@ -63,17 +70,18 @@ impl Maintenance {
     }
 
     pub(super) fn cancel(&mut self, command: u32) {
-        if self.joining.command == Some(command) {
-            self.joining.command = None;
-        }
+        self.joining.commands.retain(|other| *other != command);
     }
 
     /// Makes the next rounds follow quickly.
     pub(super) fn hurry(&mut self, now_ms: u64) {
-        self.interval_ms = self.parameters.first_round_ms;
-        self.next_round_ms = self
-            .next_round_ms
-            .min(now_ms.saturating_add(self.parameters.first_round_ms));
+        self.hurry_to(self.parameters.first_round_ms, now_ms);
+    }
+
+    /// Makes the next round follow after this time, if it would come later.
+    fn hurry_to(&mut self, interval_ms: u64, now_ms: u64) {
+        self.interval_ms = self.interval_ms.min(interval_ms);
+        self.next_round_ms = self.next_round_ms.min(now_ms.saturating_add(interval_ms));
     }
 }
 
@@ -85,7 +93,12 @@ impl Ring {
             return;
         }
         if self.phase == Phase::Joining {
-            self.fail(command, Code::TooManyRequests);
+            if self.is_member() {
+                self.maintenance.joining.commands.push(command);
+                self.maintenance.joining.spare.extend(bootstraps);
+            } else {
+                self.fail(command, Code::TooManyRequests);
+            }
             return;
         }
         self.depart_now(cx);
@@ -95,7 +108,7 @@ impl Ring {
             return;
         }
         if bootstraps.is_empty() {
-            self.maintenance.joining.command = Some(command);
+            self.maintenance.joining.commands.push(command);
             self.joined(cx);
             self.look_for_others(cx);
             return;
@@ -104,18 +117,21 @@ impl Ring {
         let remembered = self.known_members();
         asked.extend(remembered.into_iter().take(self.parameters.max_remembered));
         asked.remove(&self.me());
+        asked.retain(|peer| self.may_be_member(cx, peer));
         self.maintenance.joining = Joining {
-            command: Some(command),
-            outstanding: asked.clone(),
-            candidates: Vec::new(),
+            commands: [command].into(),
+            ..Joining::default()
         };
-        let record = self.own_bytes(cx);
-        for peer in asked.iter() {
-            let request = Request::Join { record: &record };
-            // The bootstrap looks the place up before it answers.
-            self.call(*peer, Call::Join, &request, 3 * self.parameters.answer_timeout_ms);
-        }
+        asked.iter().for_each(|peer| self.ask_to_join(cx, *peer));
         self.go_on_joining(cx);
+    }
+
+    fn ask_to_join(&mut self, cx: &mut Context<'_>, peer: PeerId) {
+        self.maintenance.joining.outstanding.insert(peer);
+        let record = self.own_bytes(cx);
+        let request = Request::Join { record: &record };
+        // The bootstrap looks the place up before it answers.
+        self.call(peer, Call::Join, &request, 3 * self.parameters.answer_timeout_ms);
     }
 
     /// Whether this member knows no other one in its ring, or this leaf no member.
@@ -139,12 +155,12 @@ impl Ring {
         self.actions.push_back(Action::Changed);
     }
 
-    /// Members of which a record is known and nothing bad.
+    /// Members of which something is known and nothing bad; not every record is verified yet.
     pub(super) fn known_members(&self) -> Vec<PeerId> {
-        let members = self.book.iter();
+        let members = self.book.members();
         members
-            .filter(|record| record.role() == Role::Member && !self.routing.is_dead(&record.id()))
-            .map(NodeRecord::id)
+            .filter(|peer| !self.routing.is_dead(peer))
+            .copied()
             .collect()
     }
 
@@ -183,7 +199,8 @@ impl Ring {
                     .take(self.parameters.newcomer_fallbacks),
             );
         }
-        peers.retain(|peer| Some(*peer) != newcomer && *peer != self.me());
+        let me = self.me();
+        peers.retain(|peer| Some(*peer) != newcomer && *peer != me && self.may_be_member(cx, peer));
         let own = self.own_bytes(cx);
         let mut nodes = self.book.encoded(&peers);
         nodes.push(&own);
@@ -222,6 +239,13 @@ impl Ring {
         if self.phase != Phase::Joining || is_waiting {
             return;
         }
+        let me = self.me();
+        let spare = core::mem::take(&mut self.maintenance.joining.spare);
+        let spare: Set<PeerId> = spare.into_iter().filter(|peer| *peer != me).collect();
+        if !spare.is_empty() {
+            spare.iter().for_each(|peer| self.ask_to_join(cx, *peer));
+            return;
+        }
         // Somebody else joined through this node in the meantime: then there is a ring.
         if self.routing.predecessor().is_some() {
             self.joined(cx);
@@ -229,7 +253,7 @@ impl Ring {
         }
         self.phase = Phase::Out;
         self.routing.clear();
-        if let Some(command) = self.maintenance.joining.command.take() {
+        for command in core::mem::take(&mut self.maintenance.joining.commands) {
             self.fail(command, Code::NoBootstrap);
         }
     }
@@ -237,8 +261,7 @@ impl Ring {
     /// This node is in the ring from now on.
     fn joined(&mut self, cx: &mut Context<'_>) {
         self.phase = Phase::In;
-        self.maintenance.joining.candidates.clear();
-        if let Some(command) = self.maintenance.joining.command.take() {
+        for command in core::mem::take(&mut self.maintenance.joining).commands {
             self.done(command);
         }
         self.ring_changed(cx);
@@ -269,9 +292,14 @@ impl Ring {
         if self.is_member() {
             self.stabilise(cx);
             self.doubt_predecessor(cx, self.settings.idle_ms.saturating_mul(3) / 2);
-            self.fix_finger(cx);
+            if cx.now_ms >= self.maintenance.next_finger_ms {
+                self.maintenance.next_finger_ms = cx.now_ms.saturating_add(self.parameters.finger_ms);
+                self.fix_finger(cx);
+            }
             // At random, so that a node that starts anew for each round does it too.
-            if cx.random.below(self.parameters.merge_every) == 0 {
+            let may_look = cx.now_ms >= self.maintenance.next_look_ms;
+            if may_look && cx.random.below(self.parameters.merge_every) == 0 {
+                self.maintenance.next_look_ms = cx.now_ms.saturating_add(self.parameters.merge_ms);
                 self.look_for_others(cx);
             }
             self.sync_mirrors();
@@ -345,6 +373,16 @@ impl Ring {
         let list = self.meet_members(cx, &updated.successors);
         let old = self.routing.successor();
         if old == Some(peer) || self.routing.succeeds_better(&peer) {
+            let mirrors = self.parameters.mirrors.max(1);
+            let nearest = |routing: &Routing| {
+                routing
+                    .successors()
+                    .iter()
+                    .take(mirrors)
+                    .copied()
+                    .collect::<Vec<PeerId>>()
+            };
+            let before = nearest(&self.routing);
             let changed = self.routing.adopt_successor(peer, &list);
             self.take_entries(cx, &updated.entries);
             if let Some(old) = old
@@ -355,8 +393,13 @@ impl Ring {
             }
             if self.phase == Phase::Joining {
                 self.joined(cx);
-            } else if changed {
+            } else if before != nearest(&self.routing) {
                 self.ring_changed(cx);
+            } else if changed {
+                // What lies further on has time: it counts when all before it are gone.
+                self.actions.push_back(Action::Changed);
+                self.maintenance
+                    .hurry_to(self.parameters.list_round_ms, cx.now_ms);
             }
         }
         for closer in named {
@@ -486,10 +529,10 @@ impl Ring {
 }
 
 impl Maintenance {
-    /// No rounds any more, and nothing of the ring that was. Gives the command of a join that is not done.
-    pub(super) fn stop(&mut self) -> Option<u32> {
+    /// No rounds any more, and nothing of the ring that was. Gives the commands of a join that is not done.
+    pub(super) fn stop(&mut self) -> Vec<u32> {
         core::mem::replace(self, Self::new(self.parameters))
             .joining
-            .command
+            .commands
     }
 }

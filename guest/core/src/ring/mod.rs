@@ -5,6 +5,7 @@
 //! and the time, and asks for what it needs through [`Action`]s.
 
 mod attach;
+mod book;
 mod find;
 mod interface;
 mod leave;
@@ -88,7 +89,7 @@ pub struct Ring {
     actions: VecDeque<Action>,
     calls: Map<u64, (PeerId, Call)>,
     last_call: u64,
-    book: routing::Book,
+    book: book::Book,
     routing: routing::Routing,
     objects: objects::Objects,
     walks: walk::Walks,
@@ -133,7 +134,7 @@ impl Ring {
             actions: VecDeque::new(),
             calls: Map::new(),
             last_call: 0,
-            book: routing::Book::new(parameters),
+            book: book::Book::new(parameters),
             routing: routing::Routing::new(settings.id, parameters),
             objects: objects::Objects::new(parameters),
             walks: walk::Walks::default(),
@@ -389,6 +390,52 @@ impl Ring {
         let (routing, attach) = (&self.routing, &self.attach);
         self.book
             .insert(record, |peer| routing.contains(peer) || attach.needs(peer))
+    }
+
+    /// Takes note of members that an answer names, each of which is verified before it is asked.
+    fn hear_members(&mut self, cx: &mut Context<'_>, list: &[&[u8]]) -> Vec<PeerId> {
+        list.iter()
+            .filter_map(|bytes| self.hear_member(cx, bytes))
+            .collect()
+    }
+
+    fn hear_member(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Option<PeerId> {
+        let peer = NodeRecord::claimed_id(bytes, &self.settings.network)?;
+        match self.book.bytes(&peer) {
+            Some(known) if known == bytes => return Some(peer),
+            // Newer, older or forged: what is known is not given up for it unless it is better.
+            Some(_) => return self.meet_members(cx, &[bytes]).pop(),
+            None if peer == self.me() => return Some(peer),
+            None => {}
+        }
+        let (routing, attach) = (&self.routing, &self.attach);
+        let keep = |peer: &PeerId| routing.contains(peer) || attach.needs(peer);
+        self.book.hear(peer, bytes, cx.now_ms, keep);
+        Some(peer)
+    }
+
+    /// Whether a peer may be asked as a member: a record of which was only heard is verified now, and a peer of which
+    /// none is known may be connected.
+    fn may_be_member(&mut self, cx: &mut Context<'_>, peer: &PeerId) -> bool {
+        if self.book.get(peer).is_none()
+            && let Some(bytes) = self.book.bytes(peer)
+        {
+            match self.verify_record(bytes, cx.now_ms) {
+                Ok(record) => _ = self.meet(record),
+                Err(code) => {
+                    self.book.forget(peer);
+                    self.log(
+                        LogLevel::Debug,
+                        code,
+                        "a record in a list was left out",
+                        Some(*peer),
+                    );
+                    return false;
+                }
+            }
+        }
+        let record = self.book.get(peer);
+        record.is_none_or(|record| record.role() == Role::Member)
     }
 
     /// Reads a list of members; what does not verify is left out.

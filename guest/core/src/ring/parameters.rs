@@ -35,6 +35,8 @@ pub struct Parameters {
     pub max_asked: usize,
     /// Most members that one lookup keeps in mind; the nearest come first, so the rest is never needed.
     pub max_candidates: usize,
+    /// Known members, beside neighbours and fingers, that a lookup may begin at: the nearest before the position.
+    pub routes: usize,
     /// Closer members named in an answer: two may be dead.
     pub named_closer: usize,
     /// Successors named in an answer to a lookup: the one that counts and three to fall back to.
@@ -42,6 +44,11 @@ pub struct Parameters {
 
     /// First interval between updates after a change; it doubles with each quiet round up to the host's idle time.
     pub first_round_ms: u64,
+    /// Longest time until the next update after a change further on in the successor list, which counts only when
+    /// everybody before is gone: while many join, lists change all the time.
+    pub list_round_ms: u64,
+    /// Least time between two looks after a finger: a wrong one costs a step of a lookup, a look costs several.
+    pub finger_ms: u64,
     /// How long a neighbour may take to answer, dialling included.
     pub answer_timeout_ms: u32,
     /// How long a neighbour that was late once may take to answer at all.
@@ -52,8 +59,10 @@ pub struct Parameters {
     pub dead_ms: u64,
     /// How long a member that did not answer is not asked again even if its successor vouches for it.
     pub rest_ms: u64,
-    /// Rounds, on average, between two looks into what may be another ring: at rest once a minute.
+    /// Rounds, on average, between two looks into what may be another ring: when nothing changes, once a minute.
     pub merge_every: usize,
+    /// Least time between two looks into what may be another ring: each costs a lookup.
+    pub merge_ms: u64,
     /// Members that a newcomer is told of beside its successor, should that one not answer.
     pub newcomer_fallbacks: usize,
 
@@ -131,16 +140,20 @@ impl Parameters {
         step_timeout_ms: 3_000,
         max_asked: 64,
         max_candidates: 256,
+        routes: 8,
         named_closer: 3,
         named_successors: 4,
 
         first_round_ms: 500,
+        list_round_ms: 2 * SECOND_MS,
+        finger_ms: 5 * SECOND_MS,
         answer_timeout_ms: 3_000,
         probe_timeout_ms: 1_500,
         doubt_ms: 3 * SECOND_MS,
         dead_ms: 30 * SECOND_MS,
         rest_ms: 2 * SECOND_MS,
         merge_every: 4,
+        merge_ms: 10 * SECOND_MS,
         newcomer_fallbacks: 3,
 
         life_ms: 60 * MINUTE_MS,

@@ -16,6 +16,13 @@ pub(crate) fn distance(from: &Position, to: &Position) -> Position {
     out
 }
 
+/// The leading 64 bits of a distance: enough to compare distances by how often one fits into the other.
+pub(crate) fn leading(distance: &Position) -> u64 {
+    distance
+        .first_chunk()
+        .map_or(0, |leading| u64::from_be_bytes(*leading))
+}
+
 /// Whether `middle` lies clockwise after `from` and not after `to`; from a position to itself is the whole circle.
 pub(crate) fn in_half_open(from: &Position, middle: &Position, to: &Position) -> bool {
     from == to || (middle != from && distance(from, middle) <= distance(from, to))

@@ -88,7 +88,10 @@ impl Ring {
 
     fn call_failed(&mut self, cx: &mut Context<'_>, peer: PeerId, call: Call, code: Code) {
         match call {
-            Call::Walk { walk } => self.step_failed(cx, walk, peer, code),
+            Call::Walk { walk } => {
+                self.book.suspect(&peer);
+                self.step_failed(cx, walk, peer, code);
+            }
             Call::Held { command } => self.next_mirror(cx, command),
             Call::Update { .. } => self.update_failed(cx, peer),
             Call::Join => self.join_failed(cx, peer),

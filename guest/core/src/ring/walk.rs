@@ -6,7 +6,7 @@ use selfsame_codec::{Code, LogLevel};
 
 use super::lookup::{Answer, Lookup, Owner, Step, Trail};
 use super::message::{EntryBytes, Hop, Request};
-use super::position::Position;
+use super::position::{Position, distance, in_half_open, leading};
 use super::{Action, Call, Context, Ring};
 use crate::association::ObjectId;
 use crate::identity::PeerId;
@@ -98,21 +98,48 @@ impl Ring {
             self.walk_done(cx, purpose, Ok(owner), &Trail::default());
             return;
         }
-        let (before, after) = if self.serves() {
-            (self.routing.all(), self.routing.successors().to_vec())
-        } else {
-            (self.known_members(), Vec::new())
-        };
-        // Only successors beyond the position may be responsible; all members may lead there.
-        let me = self.me();
-        let beyond = |peer: &PeerId| super::position::in_half_open(&me.0, &target, &peer.0);
-        let after: Vec<PeerId> = after.into_iter().filter(beyond).collect();
+        let (before, after) = self.starts(&target);
         self.start(
             cx,
             Lookup::new(self.parameters, target, &before, &after, avoided),
             wants_entries,
             purpose,
         );
+    }
+
+    /// Where a lookup begins: at members that may lead to a position, and at those that may be responsible for it.
+    fn starts(&self, target: &Position) -> (Vec<PeerId>, Vec<PeerId>) {
+        let routes = self.book.routes_before(target);
+        let routes = routes.filter(|peer| !self.routing.is_dead(peer));
+        if !self.serves() {
+            let routes: Vec<PeerId> = routes.take(self.parameters.max_candidates).copied().collect();
+            let known = if routes.is_empty() {
+                self.known_members()
+            } else {
+                routes
+            };
+            return (known, Vec::new());
+        }
+        let mut before = self.routing.all();
+        before.extend(routes.take(self.parameters.routes));
+        // A successor beyond the position may be responsible.
+        let me = self.me();
+        let beyond = |peer: &&PeerId| in_half_open(&me.0, target, &peer.0);
+        let mut after: Vec<PeerId> = self.routing.successors().iter().filter(beyond).copied().collect();
+        if after.is_empty() {
+            after.extend(self.near_route_after(target));
+        }
+        (before, after)
+    }
+
+    /// A known member that follows a position as closely as members here follow each other: it probably has it.
+    fn near_route_after(&self, target: &Position) -> Option<PeerId> {
+        let peer = self.book.route_after(target)?;
+        let last = self.routing.successors().last()?;
+        let span = leading(&distance(&self.me().0, &last.0)) / self.routing.successors().len() as u64;
+        let is_near = leading(&distance(target, &peer.0)) <= span.saturating_mul(2);
+        let is_usable = self.parameters.routes > 0 && !self.routing.is_dead(peer);
+        (is_near && is_usable).then_some(*peer)
     }
 
     /// Looks a position up from the members given.
@@ -183,6 +210,13 @@ impl Ring {
             match walk.lookup.next(cx.now_ms) {
                 Step::Wait => return,
                 Step::Ask(peer) => {
+                    if !self.may_be_member(cx, &peer) {
+                        self.not_to_be_asked(id, &peer);
+                        continue;
+                    }
+                    let Some(walk) = self.walks.walks.get(&id) else {
+                        return;
+                    };
                     let request = if walk.wants_entries {
                         Request::Find {
                             object: target,
@@ -210,6 +244,17 @@ impl Ring {
                     };
                     self.walk_done(cx, walk.purpose, result, &walk.lookup.trail());
                 }
+            }
+        }
+    }
+
+    /// A candidate turned out to be no member, or its record to be forged, in which case others may know the true one.
+    fn not_to_be_asked(&mut self, id: u64, peer: &PeerId) {
+        if let Some(walk) = self.walks.walks.get_mut(&id) {
+            if self.book.get(peer).is_some() {
+                walk.lookup.failed(peer, Code::NotMember);
+            } else {
+                walk.lookup.forget(peer);
             }
         }
     }
@@ -244,9 +289,9 @@ impl Ring {
             responsible: hop
                 .responsible
                 .is_some_and(|bytes| self.is_record_of(cx, peer, bytes)),
-            predecessor: self.meet_members(cx, predecessor).first().copied(),
-            closer: self.meet_members(cx, &hop.closer),
-            successors: self.meet_members(cx, &hop.successors),
+            predecessor: self.hear_members(cx, predecessor).first().copied(),
+            closer: self.hear_members(cx, &hop.closer),
+            successors: self.hear_members(cx, &hop.successors),
             entries: own_entries(&hop.entries),
         };
         let Some(walk) = self.walks.walks.get_mut(&id) else {

@@ -1,0 +1,186 @@
+//! Records of peers: those that are verified, and those that others have named and nobody has needed yet.
+//!
+//! Verifying a signature costs as much as fifty other steps of a lookup, and of what an answer names one or two members
+//! are asked. The rest is kept as it came, and verified before it is used.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use selfsame_codec::Role;
+
+use super::Parameters;
+use super::position::Position;
+use crate::identity::PeerId;
+use crate::map::Map;
+use crate::record::{MAX_RECORD_LIFE_MS, NodeRecord};
+
+#[derive(Debug)]
+enum Known {
+    Verified(NodeRecord),
+    /// As somebody sent it, until this time.
+    Heard(Box<[u8]>, u64),
+}
+
+#[derive(Debug)]
+struct Entry {
+    known: Known,
+    /// It did not answer when it was asked last.
+    is_suspect: bool,
+}
+
+impl Entry {
+    fn record(&self) -> Option<&NodeRecord> {
+        match &self.known {
+            Known::Verified(record) => Some(record),
+            Known::Heard(..) => None,
+        }
+    }
+
+    fn expiry_ms(&self) -> u64 {
+        match &self.known {
+            Known::Verified(record) => record.expiry_ms(),
+            Known::Heard(_, until_ms) => *until_ms,
+        }
+    }
+
+    fn is_member(&self) -> bool {
+        self.record().is_none_or(|record| record.role() == Role::Member)
+    }
+
+    /// Whether a lookup may go through this peer.
+    fn is_route(&self) -> bool {
+        !self.is_suspect && self.is_member()
+    }
+
+    /// What is given up first: who did not answer, then who was only heard of, the longest ago first, then the oldest.
+    fn rank(&self) -> (bool, bool, u64) {
+        let since_ms = match &self.known {
+            Known::Verified(record) => record.sequence_ms(),
+            Known::Heard(_, until_ms) => *until_ms,
+        };
+        (!self.is_suspect, self.record().is_some(), since_ms)
+    }
+}
+
+/// The newest record of each peer, as far as there is room
+#[derive(Debug)]
+pub(crate) struct Book {
+    parameters: &'static Parameters,
+    entries: Map<PeerId, Box<Entry>>,
+}
+
+impl Book {
+    pub(crate) fn new(parameters: &'static Parameters) -> Self {
+        Self {
+            parameters,
+            entries: Map::new(),
+        }
+    }
+
+    /// A record that is verified.
+    pub(crate) fn get(&self, peer: &PeerId) -> Option<&NodeRecord> {
+        self.entries.get(peer)?.record()
+    }
+
+    /// A record as it travels, verified or not.
+    pub(crate) fn bytes(&self, peer: &PeerId) -> Option<&[u8]> {
+        Some(match &self.entries.get(peer)?.known {
+            Known::Verified(record) => record.encoded(),
+            Known::Heard(bytes, _) => bytes,
+        })
+    }
+
+    /// Keeps a verified record unless a newer one of its node is known; says whether nothing was known of the node.
+    pub(crate) fn insert(&mut self, record: NodeRecord, keep: impl Fn(&PeerId) -> bool) -> bool {
+        if let Some(entry) = self.entries.get_mut(&record.id()) {
+            let newer = |known: &NodeRecord| known.sequence_ms() < record.sequence_ms();
+            if entry.record().is_none_or(newer) {
+                entry.known = Known::Verified(record);
+                entry.is_suspect = false;
+            }
+            return false;
+        }
+        self.add(record.id(), Known::Verified(record), keep)
+    }
+
+    /// Keeps what somebody named of a peer of which nothing is known.
+    pub(crate) fn hear(&mut self, peer: PeerId, bytes: &[u8], now_ms: u64, keep: impl Fn(&PeerId) -> bool) {
+        let until_ms = now_ms.saturating_add(MAX_RECORD_LIFE_MS);
+        self.add(peer, Known::Heard(bytes.into(), until_ms), keep);
+    }
+
+    fn add(&mut self, peer: PeerId, known: Known, keep: impl Fn(&PeerId) -> bool) -> bool {
+        if self.entries.len() >= self.parameters.max_records {
+            self.evict(keep);
+        }
+        if self.entries.len() >= self.parameters.max_records {
+            return false;
+        }
+        let is_suspect = false;
+        self.entries.insert(peer, Box::new(Entry { known, is_suspect }));
+        true
+    }
+
+    fn evict(&mut self, keep: impl Fn(&PeerId) -> bool) {
+        let candidates = self.entries.iter().filter(|(peer, _)| !keep(peer));
+        let worst = candidates.min_by_key(|(_, entry)| entry.rank());
+        if let Some(peer) = worst.map(|(peer, _)| *peer) {
+            self.entries.remove(&peer);
+        }
+    }
+
+    pub(crate) fn forget(&mut self, peer: &PeerId) {
+        self.entries.remove(peer);
+    }
+
+    /// Lets no lookup begin at a peer until it is heard of itself.
+    pub(crate) fn suspect(&mut self, peer: &PeerId) {
+        self.set_suspect(peer, true);
+    }
+
+    pub(crate) fn trust(&mut self, peer: &PeerId) {
+        self.set_suspect(peer, false);
+    }
+
+    fn set_suspect(&mut self, peer: &PeerId, is_suspect: bool) {
+        if let Some(entry) = self.entries.get_mut(peer) {
+            entry.is_suspect = is_suspect;
+        }
+    }
+
+    pub(crate) fn expire(&mut self, now_ms: u64) {
+        self.entries.retain(|_, entry| now_ms < entry.expiry_ms());
+    }
+
+    /// All members, and peers that were named as such.
+    pub(crate) fn members(&self) -> impl Iterator<Item = &PeerId> {
+        let members = self.entries.iter().filter(|(_, entry)| entry.is_member());
+        members.map(|(peer, _)| peer)
+    }
+
+    /// Peers that a lookup may begin at, from a position on backwards around the circle.
+    pub(crate) fn routes_before(&self, target: &Position) -> impl Iterator<Item = &PeerId> {
+        let target = PeerId(*target);
+        let before = self.entries.range(..target).rev();
+        before
+            .chain(self.entries.range(target..).rev())
+            .filter(|(_, entry)| entry.is_route())
+            .map(|(peer, _)| peer)
+    }
+
+    /// The first peer at or after a position that a lookup may begin at.
+    pub(crate) fn route_after(&self, target: &Position) -> Option<&PeerId> {
+        let target = PeerId(*target);
+        let after = self.entries.range(target..);
+        after
+            .chain(self.entries.range(..target))
+            .find(|(_, entry)| entry.is_route())
+            .map(|(peer, _)| peer)
+    }
+
+    /// The records of those peers that are known, as they are sent.
+    pub(crate) fn encoded(&self, peers: &[PeerId]) -> Vec<&[u8]> {
+        let records = peers.iter().filter_map(|peer| self.get(peer));
+        records.map(NodeRecord::encoded).collect()
+    }
+}
