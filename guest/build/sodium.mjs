@@ -100,6 +100,18 @@ const REPLACEMENTS = [
   },
   {
     file: `${CURVE}/ed25519_ref10.c`,
+    from: "void\nfe25519_invert(",
+    until: "static void\nfe25519_pow22523(",
+    by: "fe25519_invert.c",
+  },
+  {
+    file: `${CURVE}/ed25519_ref10.c`,
+    from: "int\nge25519_has_small_order(",
+    until: "void\nsc25519_mul(",
+    by: "ge25519_has_small_order.c",
+  },
+  {
+    file: `${CURVE}/ed25519_ref10.c`,
     from: "void\nsc25519_muladd(",
     until: "/*\n Invert s modulo l, ",
     by: "sc25519_muladd.c",

@@ -5,4 +5,5 @@
 pub(crate) mod base_multiplication;
 pub(crate) mod scalar_product;
 mod scalars;
+pub(crate) mod small_order;
 pub(crate) mod stream_cipher;
