@@ -7,6 +7,7 @@ import { join, memory, type NodeMesh, serve } from "../src/entries/node.ts";
 import { freePort, leaf } from "./support.ts";
 
 const UNOWNED = { unowned: true } as const;
+const TRIED = [{ peer: "ab".repeat(32), reason: "Disconnected" }];
 
 describe("a Hono app in Node", () => {
   let node: NodeMesh;
@@ -25,6 +26,7 @@ describe("a Hono app in Node", () => {
     });
     app.use(mesh(() => node));
     app.get("/caller", (c) => c.text(c.var.caller ?? "nobody"));
+    app.get("/nobody", (c) => c.var.mesh.fetch("https://nobody.mesh/", UNOWNED));
     app.get("/through", async (c) =>
       c.text(await (await c.var.mesh.fetch("https://app.mesh/caller", UNOWNED)).text()),
     );
@@ -50,6 +52,13 @@ describe("a Hono app in Node", () => {
     assert.equal(await (await fetch(`${url}/through`)).text(), node.id);
   });
 
+  test("tells its own caller why the mesh did not answer", async () => {
+    const response = await fetch(`${url}/nobody`);
+    assert.equal(response.status, 503);
+    assert.equal(response.headers.get("content-type"), "application/problem+json");
+    assert.equal(((await response.json()) as { error: string }).error, "NoProvider");
+  });
+
   test("accepts peers by WebSocket and by POST at /.mesh alone", async () => {
     const other = await leaf(`${url}/.mesh#${node.id}`);
     assert.ok((await other.status()).peers.includes(node.id));
@@ -71,7 +80,7 @@ describe("the middleware over a namespace of nodes", () => {
     call: async (request: Request, options: object) => {
       seen.push(`${name} ${request.method} ${request.url} ${JSON.stringify(options)}`);
       if (request.url.includes("fail"))
-        return { error: { code: 0x0801, message: "nobody serves this name" } };
+        return { error: { code: 0x0801, message: "nobody serves this name", tried: TRIED } };
       return { response: new Response("answer") };
     },
   });
@@ -82,12 +91,15 @@ describe("the middleware over a namespace of nodes", () => {
     }),
   );
   app.get("/call", async (c) => {
-    const response = await c.var.mesh.service("check", UNOWNED).fetch("/x?y", { method: "PUT", body: "z" });
+    const response = await c.var.mesh.service("check", UNOWNED).fetch("/x?y", {
+      method: "PUT",
+      body: "z",
+      key: "k",
+      retries: 1,
+    });
     return c.text(await response.text());
   });
-  app.get("/fail", async (c) =>
-    c.text(await c.var.mesh.fetch("https://fail.mesh/").then(String, (error) => error.name)),
-  );
+  app.get("/fail", (c) => c.var.mesh.fetch("https://fail.mesh/"));
 
   test("routes to configured nodes and to no other", async () => {
     assert.equal(await (await app.request("/.mesh")).text(), "a");
@@ -95,9 +107,13 @@ describe("the middleware over a namespace of nodes", () => {
     assert.equal((await app.request("/.mesh/c")).status, 404);
   });
 
-  test("calls through the binding, and errors keep their name", async () => {
+  test("calls through the binding with the options of the call, and errors keep what they know", async () => {
     assert.equal(await (await app.request("/call")).text(), "answer");
-    assert.equal(await (await app.request("/fail")).text(), "NoProvider");
-    assert.equal(seen[0], `a PUT https://check.mesh/x?y {"unowned":true}`);
+    assert.equal(seen[0], `a PUT https://check.mesh/x?y {"unowned":true,"key":"k","retries":1}`);
+    const response = await app.request("/fail");
+    assert.equal(response.status, 503);
+    const { error, tried } = (await response.json()) as { error: string; tried: unknown };
+    assert.equal(error, "NoProvider");
+    assert.deepEqual(tried, TRIED);
   });
 });

@@ -96,17 +96,6 @@ describe("two members and a leaf over WebSockets", () => {
     assert.equal(await head.text(), "");
   });
 
-  test("a handler that throws is the service's fault", async () => {
-    const broken = (): Response => {
-      throw new Error("broken on purpose");
-    };
-    const errors = test.mock.method(console, "error", () => undefined);
-    await first.mesh.serve("broken", broken, UNOWNED);
-    await assert.rejects(second.mesh.fetch("https://broken.mesh/", UNOWNED), { class: "Service" });
-    assert.ok(errors.mock.callCount());
-    errors.mock.restore();
-  });
-
   test("large bodies stream both ways", async () => {
     await first.mesh.serve("mirror", (request) => new Response(request.body), UNOWNED);
     const size = 5 * MIB;

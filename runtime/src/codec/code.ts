@@ -1,3 +1,5 @@
+import { problem } from "./problem.ts";
+
 /** Whose fault an error is; the only part of an error that a peer is told. */
 export type ErrorClass =
   | "Usage"
@@ -187,6 +189,32 @@ export function codeClass(code: number): ErrorClass {
   return classes[(code >> 8) - 1] ?? "Service";
 }
 
+/** The status by which HTTP tells of codes, where it is not that of their class. */
+const statuses: Partial<Record<CodeName, number>> = {
+  NotJoined: 503,
+  TooLarge: 431,
+  StreamRefused: 502,
+  HandlerFailed: 502,
+  Deadline: 504,
+};
+
+const classStatuses: Readonly<Record<ErrorClass, number>> = {
+  Usage: 500,
+  Malformed: 502,
+  Misbehaved: 502,
+  Incompatible: 502,
+  Unreachable: 503,
+  Limit: 503,
+  Store: 503,
+  Service: 503,
+};
+
+/** The status by which HTTP tells of a code to whom this node answers: 503 and 504 where nobody else did. */
+export function codeStatus(code: number): number {
+  const name = codeName(code);
+  return (name && statuses[name]) ?? classStatuses[codeClass(code)];
+}
+
 /** A provider that did not answer a call. */
 export interface Tried {
   /** Its peer id, 64 hex digits. */
@@ -220,6 +248,16 @@ export class MeshError extends Error {
     this.class = codeClass(number);
     this.tried = options.tried ?? [];
   }
+
+  /**
+   * The answer for whoever asked for what failed: problem details with the name of the error and who was tried. Hono sends
+   * it when a handler throws the error.
+   */
+  getResponse(): Response {
+    const { name: error, message: detail, tried } = this;
+    const members = tried.length === 0 ? { detail, error } : { detail, error, tried };
+    return problem(codeStatus(this.code), members);
+  }
 }
 
 /** The error of a failed command, out of what the core says of it. */
@@ -228,7 +266,12 @@ export function errorOf(code: number, detail: string): MeshError {
     const [peer = "", number = ""] = part.split("=");
     return /^[0-9a-f]{64}$/.test(peer) ? [{ peer, reason: codeName(Number(number)) ?? "Unknown" }] : [];
   });
-  if (tried.length === 0) return new MeshError(code, detail);
+  return tried.length === 0 ? new MeshError(code, detail) : errorAfter(new MeshError(code), tried);
+}
+
+/** The error of a call that these providers did not answer, the last one with this. */
+export function errorAfter(error: MeshError, tried: readonly Tried[]): MeshError {
   const list = tried.map(({ peer, reason }) => `${peer.slice(0, 8)} (${reason})`).join(", ");
-  return new MeshError(code, `${new MeshError(code).message}; tried ${list}`, { tried });
+  const [what] = error.message.split("; tried ");
+  return new MeshError(error.code, `${what}; tried ${list}`, { cause: error.cause, tried });
 }

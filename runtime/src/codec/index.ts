@@ -7,9 +7,11 @@ export {
   codeName,
   codeNames,
   codeNumber,
+  codeStatus,
   codeText,
   type ErrorClass,
   MeshError,
+  type Tried,
 } from "./code.ts";
 export { type Config, decodeConfig, encodeConfig, type Role } from "./config.ts";
 export { type Field, fromUtf8, Reader, utf8, Writer } from "./field.ts";
@@ -35,6 +37,7 @@ export {
   writeOperations,
 } from "./operation.ts";
 export { type EventKind, type LogLevel, type Output, outputCodec } from "./output.ts";
+export { problem } from "./problem.ts";
 export {
   type CoreStatus,
   decodeFoundNode,

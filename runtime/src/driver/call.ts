@@ -1,90 +1,176 @@
-import { codeNumber, MeshError } from "../codec/code.ts";
-import {
-  decodeResponseHead,
-  encodeRequestHead,
-  MAX_HEAD,
-  MAX_HEADERS,
-  type ResponseHead,
-} from "../codec/http.ts";
+import { codeNumber, errorAfter, MeshError, type Tried } from "../codec/code.ts";
+import { fromHex, toHex } from "../codec/hex.ts";
+import { encodeRequestHead, type HeaderList, MAX_HEAD, MAX_HEADERS } from "../codec/http.ts";
 import type { Command } from "../codec/input.ts";
+import { type Answer, discard, readAnswer } from "./answer.ts";
+import { ReplayableBody } from "./body.ts";
 import type { Driver } from "./driver.ts";
-import { hasNoBody, headerList, headersOf } from "./http.ts";
+import { headerList } from "./http.ts";
+import type { Target } from "./service.ts";
 import type { MeshStream } from "./streams.ts";
 
-/** Providers that are tried for one request. */
-const MAX_ATTEMPTS = 3;
-/** A body that is kept for another attempt has at most so many bytes. */
-const MAX_REPLAY: number = 64 * 1024;
 /** Methods that may be carried out twice (RFC 9110, 9.2.2), but for TRACE. */
 const IDEMPOTENT: ReadonlySet<string> = /* @__PURE__ */ new Set(["GET", "HEAD", "OPTIONS", "PUT", "DELETE"]);
+/** Answers of a provider that another one may do better. */
+const GATEWAY_ERRORS: ReadonlySet<number> = /* @__PURE__ */ new Set([502, 503, 504]);
 
-const NONE: Uint8Array = /* @__PURE__ */ new Uint8Array();
-
-/** Whom a request goes to. */
-export interface Target {
-  /** The name of the service. */
-  readonly name: string;
-  /** The owner's public key; empty for an unowned name. */
-  readonly owner: Uint8Array;
-  /** One peer in place of any provider. */
-  readonly peer: Uint8Array | undefined;
+/** A request on its way into the mesh. */
+export interface Outgoing {
+  /** Method, URL, headers and signal. */
+  readonly request: Request;
+  /** Its body. */
+  readonly body: ReadableStream<Uint8Array> | null | undefined;
+  /** Headers that ask for another protocol, if the request does. */
+  readonly upgrade?: HeaderList | undefined;
 }
 
-/** Sends a request to a provider of a name and resolves with its answer, whose body streams. */
-export async function call(driver: Driver, target: Target, request: Request): Promise<Response> {
-  const head = requestHead(request);
-  const body = new ReplayableBody(request.body);
-  for (let attempt = 1; ; attempt++) {
-    const sent = { isOpen: false };
-    try {
-      return await attemptCall(driver, target, request, head, body, sent);
-    } catch (error) {
-      const mayRepeat = !sent.isOpen || (IDEMPOTENT.has(request.method) && body.isReplayable);
-      if (attempt === MAX_ATTEMPTS || !mayRepeat || !isUnreachable(error)) {
-        body.cancel(error);
-        throw error;
+/**
+ * Sends a request to a provider of a name and resolves with its answer, whose body streams. Where that is safe other
+ * providers are tried, all within one deadline.
+ */
+export function call(driver: Driver, target: Target, outgoing: Outgoing): Promise<Answer> {
+  return new Call(driver, target, outgoing).run();
+}
+
+interface Attempt {
+  /** The stream, once one was opened. */
+  stream: MeshStream | undefined;
+  /** Whether a byte of the answer has arrived. */
+  hasBegun: boolean;
+}
+
+/** One request, over all its attempts. */
+class Call {
+  readonly #driver: Driver;
+  readonly #target: Target;
+  readonly #outgoing: Outgoing;
+  readonly #head: Uint8Array;
+  readonly #body: ReplayableBody;
+  readonly #deadline_ms: number;
+  readonly #tried: Tried[] = [];
+  /** The last answer that another provider was to do better. */
+  #held: Answer | undefined;
+  /** Why the last provider that took the request gave no answer. */
+  #failure: MeshError | undefined;
+
+  constructor(driver: Driver, target: Target, outgoing: Outgoing) {
+    this.#driver = driver;
+    this.#target = target;
+    this.#outgoing = outgoing;
+    this.#head = requestHead(outgoing);
+    this.#body = new ReplayableBody(outgoing.body);
+    this.#deadline_ms = Date.now() + target.timeout_ms;
+  }
+
+  async run(): Promise<Answer> {
+    // There is no other provider where one peer is asked for.
+    const retries = this.#target.peer === undefined ? this.#target.retries : 0;
+    for (let left = retries; ; left--) {
+      const attempt: Attempt = { stream: undefined, hasBegun: false };
+      try {
+        const answer = await this.#attempt(attempt);
+        const mayRetry = left > 0 && GATEWAY_ERRORS.has(answer.status) && this.#mayRepeat();
+        if (!mayRetry) return this.#accept(answer);
+        this.#hold(answer);
+      } catch (error) {
+        const mayRetry = this.#failed(attempt, error) && left > 0;
+        if (!mayRetry) return this.#settle(error);
       }
     }
   }
-}
 
-/** Whether nobody answered, through no fault of the request. A core that trapped may have been trapped by it. */
-function isUnreachable(error: unknown): boolean {
-  return error instanceof MeshError && error.class === "Unreachable" && error.cause === undefined;
-}
+  /** Sends the request to a provider that was not tried. */
+  async #attempt(attempt: Attempt): Promise<Answer> {
+    const { request, upgrade } = this.#outgoing;
+    const stream = await this.#driver.openStream((tag) => this.#command(tag), request.signal);
+    attempt.stream = stream;
+    const cancel = (): void => stream.reset(codeNumber("Cancelled"));
+    request.signal.addEventListener("abort", cancel, { once: true });
+    if (request.signal.aborted) cancel();
+    try {
+      // Whoever asks for another protocol does not know yet in which one to go on.
+      if (upgrade === undefined) void this.#body.send(stream);
+      const answer = await readAnswer(stream, () => {
+        attempt.hasBegun = true;
+      });
+      if (answer.status !== 101) {
+        if (upgrade !== undefined) stream.end();
+      } else if (upgrade === undefined) {
+        stream.reset(codeNumber("BadMessage"));
+        throw new MeshError("BadMessage", "the service switches to a protocol that nobody asked for");
+      }
+      return answer;
+    } finally {
+      request.signal.removeEventListener("abort", cancel);
+    }
+  }
 
-async function attemptCall(
-  driver: Driver,
-  { name, owner, peer }: Target,
-  request: Request,
-  head: Uint8Array,
-  body: ReplayableBody,
-  sent: { isOpen: boolean },
-): Promise<Response> {
-  const { signal } = request;
-  const open = (tag: number): Command =>
-    peer === undefined
-      ? { type: "Call", tag, owner, name, key: NONE, tried: NONE, policy: "PowerOfTwo", timeout_ms: 0, head }
-      : { type: "CallPeer", tag, peer, owner, name, timeout_ms: 0, head };
-  const stream = await driver.openStream(open, signal);
-  sent.isOpen = true;
-  const cancel = (): void => stream.reset(codeNumber("Cancelled"));
-  signal.addEventListener("abort", cancel, { once: true });
-  try {
-    const upload = body.send(stream);
-    // An upload that fails shows itself in the answer, or in the stream's reset.
-    upload.catch(() => undefined);
-    return await receive(stream, request.method, () => signal.removeEventListener("abort", cancel));
-  } catch (error) {
-    signal.removeEventListener("abort", cancel);
+  #command(tag: number): Command {
+    const { name, owner, peer, key, policy } = this.#target;
+    const head = this.#head;
+    const timeout_ms = Math.max(1, Math.ceil(this.#deadline_ms - Date.now()));
+    if (peer !== undefined) return { type: "CallPeer", tag, peer, owner, name, timeout_ms, head };
+    const tried = Uint8Array.from(this.#tried.flatMap(({ peer }) => [...fromHex(peer, 32, "a peer id")]));
+    return { type: "Call", tag, owner, name, key, tried, policy, timeout_ms, head };
+  }
+
+  /** Takes note of an attempt that failed; says whether the request may be sent to another provider. */
+  #failed({ stream, hasBegun }: Attempt, error: unknown): boolean {
+    const isOurs = this.#outgoing.request.signal.aborted || this.#body.failure !== undefined;
+    if (isOurs || !(error instanceof MeshError)) return false;
+    if (stream === undefined) {
+      // Nobody took it: unless it was too late, what the attempt before came to tells more.
+      if (this.#failure === undefined || error.name === "Deadline") this.#failure = error;
+      this.#tried.push(...error.tried);
+      return false;
+    }
+    this.#failure = error;
+    this.#tried.push({ peer: toHex(stream.peer), reason: error.name as Tried["reason"] });
+    return !hasBegun && isTransient(error) && this.#mayRepeat();
+  }
+
+  #mayRepeat(): boolean {
+    const isInTime = Date.now() < this.#deadline_ms;
+    return isInTime && IDEMPOTENT.has(this.#outgoing.request.method) && this.#body.isReplayable;
+  }
+
+  #hold(answer: Answer): void {
+    this.#tried.push({ peer: toHex(answer.stream.peer), reason: "HandlerFailed" });
+    if (this.#held !== undefined) discard(this.#held);
+    this.#held = answer;
+  }
+
+  #accept(answer: Answer): Answer {
+    if (this.#held !== undefined && this.#held !== answer) discard(this.#held);
+    this.#body.follow(answer.stream);
+    return answer;
+  }
+
+  /** Ends the request: an answer that was to be bettered is better than none. */
+  #settle(error: unknown): Answer {
+    const { signal } = this.#outgoing.request;
+    const { failure } = this.#body;
+    const held = this.#held;
+    if (held !== undefined && !signal.aborted && failure === undefined) return this.#accept(held);
+    if (held !== undefined) discard(held);
+    this.#body.cancel(error);
     signal.throwIfAborted();
-    throw error;
+    if (failure !== undefined) throw failure.error;
+    if (this.#failure === undefined || this.#tried.length === 0) throw error;
+    throw errorAfter(this.#failure, this.#tried);
   }
 }
 
-function requestHead(request: Request): Uint8Array {
+/** Whether another provider may fare better. A core that trapped may have been trapped by the request. */
+function isTransient(error: MeshError): boolean {
+  const { class: fault, name, cause } = error;
+  const isOthers = fault === "Unreachable" || fault === "Limit" || fault === "Service";
+  return isOthers && name !== "Deadline" && cause === undefined;
+}
+
+function requestHead({ request, upgrade = [] }: Outgoing): Uint8Array {
   const url = new URL(request.url);
-  const headers = headerList(request.headers);
+  const headers = [...headerList(request.headers), ...upgrade];
   const head = encodeRequestHead({ method: request.method, path: url.pathname + url.search, headers });
   if (head.length > MAX_HEAD || headers.length > MAX_HEADERS) {
     throw new MeshError(
@@ -93,129 +179,4 @@ function requestHead(request: Request): Uint8Array {
     );
   }
   return head;
-}
-
-/** Reads the head of an answer and returns it with its body; `done` is called when the body has ended. */
-async function receive(stream: MeshStream, method: string, done: () => void): Promise<Response> {
-  let bytes: Uint8Array = new Uint8Array();
-  for (;;) {
-    const decoded = decodeHead(stream, bytes);
-    if (decoded !== undefined)
-      return respond(stream, method, decoded.head, bytes.subarray(decoded.taken), done);
-    const chunk = await stream.read();
-    if (chunk === undefined) {
-      stream.reset(codeNumber("BadMessage"));
-      throw new MeshError("BadMessage", "the service ended the answer before its head");
-    }
-    if (bytes.length === 0) bytes = chunk;
-    else {
-      const both = new Uint8Array(bytes.length + chunk.length);
-      both.set(bytes);
-      both.set(chunk, bytes.length);
-      bytes = both;
-    }
-  }
-}
-
-function decodeHead(stream: MeshStream, bytes: Uint8Array): ReturnType<typeof decodeResponseHead> {
-  try {
-    return decodeResponseHead(bytes);
-  } catch (cause) {
-    stream.reset(codeNumber("BadMessage"));
-    throw new MeshError("BadMessage", "the service's answer does not follow the specification", { cause });
-  }
-}
-
-function respond(
-  stream: MeshStream,
-  method: string,
-  { status, headers }: ResponseHead,
-  first: Uint8Array,
-  done: () => void,
-): Response {
-  if (status === 101) {
-    stream.reset(codeNumber("BadMessage"));
-    throw new MeshError("BadMessage", "the service switches to a protocol that nobody asked for");
-  }
-  const init = { status, headers: headersOf(headers) };
-  if (hasNoBody(status, method)) {
-    stream.drain().finally(done);
-    return new Response(null, init);
-  }
-  const source = stream.readable(() => stream.reset(codeNumber("Cancelled")), first).getReader();
-  const body = new ReadableStream<Uint8Array<ArrayBuffer>>(
-    {
-      pull: async (controller) => {
-        const next = await source.read();
-        if (!next.done) return controller.enqueue(next.value);
-        done();
-        controller.close();
-        // What is still to be uploaded has no reader any more.
-        stream.reset(codeNumber("Cancelled"));
-      },
-      cancel: async (reason) => {
-        done();
-        await source.cancel(reason);
-      },
-    },
-    { highWaterMark: 0 },
-  );
-  return new Response(body, init);
-}
-
-/** The body of a request, which remembers what it sent while that is little enough to be sent again. */
-class ReplayableBody {
-  readonly #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
-  #sent: Uint8Array[] | undefined = [];
-  #size = 0;
-  #isDone: boolean;
-  #pending: Promise<ReadableStreamReadResult<Uint8Array>> | undefined;
-
-  constructor(body: ReadableStream<Uint8Array> | null) {
-    this.#reader = body?.getReader();
-    this.#isDone = body === null;
-  }
-
-  /** Whether all that was read is still known. */
-  get isReplayable(): boolean {
-    return this.#sent !== undefined;
-  }
-
-  /** Sends the body, from its start, and ends the stream's direction. */
-  async send(stream: MeshStream): Promise<void> {
-    for (const chunk of this.#sent ?? []) await stream.write(chunk);
-    try {
-      while (!this.#isDone) {
-        const chunk = await this.#next();
-        if (stream.error !== undefined) throw stream.error;
-        if (chunk !== undefined) await stream.write(chunk);
-      }
-    } catch (error) {
-      stream.reset(codeNumber("StreamRefused"));
-      throw error;
-    }
-    stream.end();
-  }
-
-  /** Nobody sends the body any more. */
-  cancel(reason: unknown): void {
-    this.#reader?.cancel(reason).catch(() => undefined);
-  }
-
-  /** Reads on. An attempt that failed while it read leaves its read to the next one. */
-  async #next(): Promise<Uint8Array | undefined> {
-    this.#pending ??= this.#reader?.read();
-    const pending = this.#pending;
-    const next = await pending;
-    if (this.#pending !== pending) return undefined;
-    this.#pending = undefined;
-    if (next === undefined || next.done) {
-      this.#isDone = true;
-      return undefined;
-    }
-    this.#size += next.value.length;
-    if (this.#size > MAX_REPLAY) this.#sent = undefined;
-    this.#sent?.push(next.value);
-    return next.value;
-  }
 }

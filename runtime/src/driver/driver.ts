@@ -19,6 +19,7 @@ import {
 } from "./paths.ts";
 import type { State } from "./state.ts";
 import { MeshStream } from "./streams.ts";
+import type { Watcher } from "./watch.ts";
 
 /** Traps within `TRAP_WINDOW_MS` after which the node gives up: what traps again at once is not cured by a restart. */
 const MAX_TRAPS = 3;
@@ -57,6 +58,12 @@ export interface DriverParts {
   readonly onRestart: () => void;
 }
 
+interface Watch {
+  readonly owner: Uint8Array;
+  readonly name: string;
+  readonly watcher: Watcher<Uint8Array>;
+}
+
 interface Pending {
   readonly resolve: (value: Uint8Array | MeshStream) => void;
   readonly reject: (error: unknown) => void;
@@ -79,7 +86,7 @@ export class Driver implements PathHost {
   readonly #paths: PathTable;
   readonly #streams: Map<number, MeshStream> = new Map();
   readonly #pending: Map<number, Pending> = new Map();
-  readonly #watchers: Map<number, (body: Uint8Array) => void> = new Map();
+  readonly #watches: Map<number, Watch> = new Map();
   readonly #timer: WakeTimer;
   #core: Core | undefined;
   #handle = 0;
@@ -146,13 +153,17 @@ export class Driver implements PathHost {
     return (await this.#ask(build, signal)) as MeshStream;
   }
 
-  /** Follows who serves a name until the function that is returned is called; `tell` gets the encoded providers. */
-  watch(owner: Uint8Array, name: string, tell: (body: Uint8Array) => void): () => void {
+  /**
+   * Follows who serves a name until the function that is returned is called, also when the core is started again meanwhile;
+   * the watcher is told the encoded providers.
+   */
+  watch(owner: Uint8Array, name: string, watcher: Watcher<Uint8Array>): () => void {
+    if (this.#failure !== undefined) throw this.#failure;
     const tag = this.#takeTag();
-    this.#watchers.set(tag, tell);
-    this.#push({ type: "Watch", tag, owner, name });
+    this.#watches.set(tag, { owner, name, watcher });
+    if (this.#isReady) this.#push({ type: "Watch", tag, owner, name });
     return () => {
-      if (this.#watchers.delete(tag)) this.#tell({ type: "Cancel", tag });
+      if (this.#watches.delete(tag) && this.#isReady) this.#tell({ type: "Cancel", tag });
     };
   }
 
@@ -190,6 +201,7 @@ export class Driver implements PathHost {
   /** Ends the node: closes its paths and fails what is pending. */
   close(): void {
     if (this.#failure !== undefined) return;
+    this.#endWatches();
     this.#fail(new MeshError("NotJoined", "the node was closed"));
   }
 
@@ -199,7 +211,7 @@ export class Driver implements PathHost {
   ): Promise<Uint8Array | MeshStream> {
     signal?.throwIfAborted();
     // A core that is ready gets the command at once: the order of calls is the order of commands.
-    if (!this.#isReady) await this.#ready.promise;
+    if (!this.#isReady) await unlessAborted(this.#ready.promise, signal);
     signal?.throwIfAborted();
     const tag = this.#takeTag();
     const { promise, resolve, reject } = Promise.withResolvers<Uint8Array | MeshStream>();
@@ -302,10 +314,9 @@ export class Driver implements PathHost {
       case "Reply":
         return this.#answered(output.tag)?.resolve(output.body);
       case "Failed":
-        this.#watchers.delete(output.tag);
-        return this.#answered(output.tag)?.reject(errorOf(output.code, output.detail));
+        return this.#commandFailed(output.tag, errorOf(output.code, output.detail));
       case "Providers":
-        return this.#watchers.get(output.tag)?.(output.body);
+        return this.#watches.get(output.tag)?.watcher.tell(output.body);
       case "Refused":
         return this.#refused(output.code, tags[output.input] ?? 0);
       case "Event":
@@ -402,6 +413,19 @@ export class Driver implements PathHost {
     return pending;
   }
 
+  #commandFailed(tag: number, error: MeshError): void {
+    const watch = this.#watches.get(tag);
+    this.#watches.delete(tag);
+    watch?.watcher.end(error);
+    this.#answered(tag)?.reject(error);
+  }
+
+  #endWatches(error?: MeshError): void {
+    const watches = [...this.#watches.values()];
+    this.#watches.clear();
+    for (const { watcher } of watches) watcher.end(error);
+  }
+
   #refused(code: number, tag: number): void {
     const pending = this.#answered(tag);
     if (pending !== undefined) return pending.reject(new MeshError(code));
@@ -413,6 +437,7 @@ export class Driver implements PathHost {
       this.#isReady = true;
       this.#ready.resolve();
       for (const input of this.#held.splice(0)) this.#push(input);
+      for (const [tag, { owner, name }] of this.#watches) this.#push({ type: "Watch", tag, owner, name });
     }
     this.#parts.onEvent(event);
   }
@@ -452,6 +477,7 @@ export class Driver implements PathHost {
     const handle = this.#handle;
     this.#abandon(error, 1001, "the node closes");
     this.#failure = error;
+    this.#endWatches(error);
     this.#ready.reject(error);
     try {
       core?.destroy(handle);
@@ -489,6 +515,18 @@ function isPartOfLoading({ type }: Input): boolean {
 /** Applies `use` now, or when the value is there. */
 function then<T, U>(value: MaybePromise<T>, use: (value: T) => U): MaybePromise<U> {
   return isPromise(value) ? value.then(use) : use(value);
+}
+
+/** Waits for a promise, unless it is cancelled meanwhile. */
+async function unlessAborted(promise: Promise<void>, signal: AbortSignal | null | undefined): Promise<void> {
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const abort = (): void => reject(signal?.reason);
+  signal?.addEventListener("abort", abort, { once: true });
+  try {
+    await Promise.race([promise, aborted]);
+  } finally {
+    signal?.removeEventListener("abort", abort);
+  }
 }
 
 function defer(): PromiseWithResolvers<void> {

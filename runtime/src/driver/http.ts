@@ -1,3 +1,4 @@
+import { MeshError } from "../codec/code.ts";
 import type { HeaderList } from "../codec/http.ts";
 
 /**
@@ -34,4 +35,14 @@ export function headersOf(list: HeaderList): Headers {
 /** Whether an answer of this status to this method has no body. */
 export function hasNoBody(status: number, method: string): boolean {
   return method === "HEAD" || NULL_BODY.has(status);
+}
+
+/** What a handler answers; where it fails because the mesh did, an answer that tells so (`MeshError.getResponse`). */
+export async function answerOf(work: () => Response | Promise<Response>): Promise<Response> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof MeshError) return error.getResponse();
+    throw error;
+  }
 }

@@ -1,5 +1,5 @@
 import { MeshError } from "../codec/code.ts";
-import { fromBase64Url, fromHex, toHex } from "../codec/hex.ts";
+import { fromHex, toHex } from "../codec/hex.ts";
 import {
   type CoreStatus,
   decodeFoundNode,
@@ -9,16 +9,31 @@ import {
   type Provider,
 } from "../codec/reply.ts";
 import { isPromise, type StoreFactory } from "../stores/store.ts";
+import { responseOf } from "./answer.ts";
 import { call } from "./call.ts";
 import { Core, type Identity } from "./core.ts";
 import { Driver, randomBytes, type WakeTimer } from "./driver.ts";
 import type { MeshEvent } from "./event.ts";
 import { Logger } from "./log.ts";
+import { Names, type Prepared } from "./names.ts";
 import { type CheckedOptions, checkName, checkOptions, type NodeOptions, nameOfUrl } from "./options.ts";
 import type { Dialler, PathHost } from "./paths.ts";
-import { type CallContext, type Handler, serveStream } from "./serve.ts";
+import { type CallContext, Endpoint, type Handler } from "./serve.ts";
+import {
+  type CallOptions,
+  checkAllow,
+  checkCall,
+  checkLimit,
+  type FetchInit,
+  type NameOptions,
+  type PublishOptions,
+  type ServeOptions,
+  type Service,
+  splitInit,
+} from "./service.ts";
 import { State } from "./state.ts";
 import type { MeshStream } from "./streams.ts";
+import { Latest } from "./watch.ts";
 
 /** A bootstrap is tried again after this pause, which doubles up to the longest. */
 const FIRST_RETRY_MS = 250;
@@ -27,14 +42,8 @@ const LONGEST_RETRY_MS = 30_000;
 const JOIN_TIMEOUT_MS = 15_000;
 /** How long leaving may take when a mesh is disposed of: neighbours that do not answer by then find out themselves. */
 const LEAVE_TIMEOUT_MS = 5_000;
-/** A node that grants itself its names, for development, does so for 30 days and renews in the last ten. */
-const SELF_GRANT_MS: number = 30 * 24 * 3_600_000;
-const SELF_GRANT_RENEW_MS: number = 10 * 24 * 3_600_000;
-/** Siblings of a name beside the first, so that the loss of one responsible node and its successors is survived. */
-const DEFAULT_REPLICAS = 1;
-const MAX_REPLICAS = 3;
-/** Weights travel in ten-thousandths. */
-const WHOLE = 10_000;
+/** Names that are called of which `health` tells; beyond that the one that was not called for longest is forgotten. */
+const MAX_CALLED = 64;
 
 /** What a platform gives a node. */
 export interface Platform {
@@ -50,56 +59,28 @@ export interface Platform {
   readonly context: Pick<CallContext, "env" | "waitUntil">;
 }
 
-/** Whose name is meant. */
-export interface NameOptions {
-  /** The name belongs to nobody: whoever publishes it is believed. */
-  readonly unowned?: boolean | undefined;
-  /** Public key of the name's owner, in place of the configured one. */
-  readonly owner?: string | undefined;
-}
-
-/** How a request finds its provider. */
-export interface CallOptions extends NameOptions {
-  /** Id of the one peer that is to answer, in place of any provider. */
-  readonly peer?: string | undefined;
-}
-
-/** The usual options of `fetch`, and how the request finds its provider. */
-export interface FetchInit extends RequestInit, CallOptions {}
-
-/** How a name is published. */
-export interface PublishOptions {
-  /** The owner's grant, as base64url. */
-  readonly grant?: string | undefined;
-  /** The name belongs to nobody: callers must ask for it so. */
-  readonly unowned?: boolean | undefined;
-  /** Version that is served; callers may be split by it. */
-  readonly version?: string | undefined;
-  /**
-   * Share of the requests that this version gets, 0 to 1; the versions of 1, which is what a provider has unless given, share
-   * what the others leave. The providers of one version should state the same.
-   */
-  readonly weight?: number | undefined;
-  /** How many siblings of the name's object are stored beside the first; 1 unless given. */
-  readonly replicas?: number | undefined;
-}
-
-/** A name, who answers to it, and how it is published. */
-export interface Service {
-  /** The name. */
-  readonly name: string;
-  /** Answers its requests. */
-  readonly handler: Handler;
-  /** How it is published. */
-  readonly options?: PublishOptions;
-}
-
 /** What `status()` tells. */
 export interface MeshStatus extends CoreStatus {
   /** Random for each start of the node: another one means that its memory was lost in between. */
   readonly bootId: string;
   /** Open paths. */
   readonly paths: number;
+}
+
+/** What a node knows of those who serve a name that it has called. */
+export interface ServiceHealth {
+  /** The name. */
+  readonly name: string;
+  /** The owner's public key; `undefined` for an unowned name. */
+  readonly owner: string | undefined;
+  /** Its providers, each with how it has answered lately. */
+  readonly providers: readonly Provider[];
+}
+
+/** How a name is followed. */
+export interface WatchOptions extends NameOptions {
+  /** Ends the iteration when it is aborted. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** What `Mesh.open` makes a node of. */
@@ -122,14 +103,13 @@ export class Mesh implements AsyncDisposable {
   readonly bootId: string = toHex(randomBytes(8));
   /** Its public key as an owner of names when it has an `ownerSeed`, else `undefined`. */
   readonly ownerKey: string | undefined;
-  readonly #options: CheckedOptions;
   readonly #state: State;
-  readonly #tools: Core;
   readonly #logger: Logger;
   readonly #driver: Driver;
+  readonly #names: Names;
   readonly #context: Platform["context"];
-  readonly #handlers: Map<string, Handler> = new Map();
-  readonly #published: Map<string, PublishOptions> = new Map();
+  readonly #endpoints: Map<string, Endpoint> = new Map();
+  readonly #called: Map<string, { readonly name: string; readonly owner: Uint8Array }> = new Map();
   readonly #listeners: Set<(event: MeshEvent) => void> = new Set();
   #isJoined = false;
   #closing: Promise<void> | undefined;
@@ -138,19 +118,21 @@ export class Mesh implements AsyncDisposable {
   constructor(parts: MeshParts) {
     const { options, checked, state, tools, platform } = parts;
     this.id = toHex(parts.identity.id);
-    this.#options = checked;
     this.#state = state;
-    this.#tools = tools;
     this.#context = platform.context;
     this.#logger = new Logger(options.log, options.logLevel);
     if (options.onEvent !== undefined) this.#listeners.add(options.onEvent);
-    const { ownerSeed } = checked;
-    this.ownerKey = ownerSeed && toHex(tools.deriveOwner(ownerSeed, checked.network));
+    const ownerKey = checked.ownerSeed && tools.deriveOwner(checked.ownerSeed, checked.network);
+    this.ownerKey = ownerKey && toHex(ownerKey);
     this.#driver = new Driver({
       module: parts.module,
       state,
       dialler: platform.dialler,
-      timer: platform.timer,
+      timer: (wake) =>
+        platform.timer(() => {
+          wake();
+          this.#names.renew();
+        }),
       logger: this.#logger,
       config: {
         seed: parts.seed,
@@ -169,6 +151,9 @@ export class Mesh implements AsyncDisposable {
       onStream: (stream) => this.#serve(stream),
       onRestart: () => void this.#restore(),
     });
+    const { id } = parts.identity;
+    const driver = this.#driver;
+    this.#names = new Names({ driver, tools, state, logger: this.#logger, options: checked, id, ownerKey });
   }
 
   /**
@@ -226,9 +211,10 @@ export class Mesh implements AsyncDisposable {
     return this.#isJoined;
   }
 
-  /** Steps the core now. */
+  /** Does what is due: steps the core, renews grants. */
   flush(): void {
     this.#driver.flush();
+    this.#names.renew();
   }
 
   /** Joins the ring, trying for so long while no bootstrap answers. */
@@ -249,15 +235,17 @@ export class Mesh implements AsyncDisposable {
   }
 
   /** Answers the requests to a name and publishes it. */
-  async serve(name: string, handler: Handler, options: PublishOptions = {}): Promise<void> {
+  async serve(name: string, handler: Handler, options: ServeOptions = {}): Promise<void> {
     const { published } = await this.announce([{ name, handler, options }]);
     await published;
   }
 
-  /** Publishes this node as a provider of a name. */
+  /**
+   * Publishes this node as a provider of a name. For a name that it publishes already what is not given stays as it is, so
+   * that a grant can be renewed, or a version's weight changed, while the service runs.
+   */
   async publish(name: string, options: PublishOptions = {}): Promise<void> {
-    const grant = await this.#grantOf(checkName(name), options);
-    await this.#publishGranted(name, options, grant);
+    await this.#names.publish(await this.#names.amend(checkName(name), options));
   }
 
   /**
@@ -265,38 +253,44 @@ export class Mesh implements AsyncDisposable {
    * promise in the result resolves when they are.
    */
   async announce(services: readonly Service[]): Promise<{ published: Promise<void> }> {
-    const granted = await Promise.all(
+    const prepared = await Promise.all(
       services.map(async ({ name, handler, options = {} }) => {
         if (typeof handler !== "function") throw new MeshError("BadConfig", "a handler is a function");
-        return { name, handler, options, grant: await this.#grantOf(checkName(name), options) };
+        const endpoint = {
+          name: checkName(name),
+          handler,
+          allow: checkAllow(options),
+          limit: checkLimit(options),
+        };
+        return {
+          endpoint: new Endpoint(endpoint, this.#context, this.#logger),
+          prepared: await this.#names.prepare(name, options),
+        };
       }),
     );
-    const commands = granted.map(async ({ name, handler, options, grant }) => {
-      const before = this.#handlers.get(name);
-      this.#handlers.set(name, handler);
-      try {
-        await this.#publishGranted(name, options, grant);
-      } catch (error) {
-        if (before === undefined) this.#handlers.delete(name);
-        else this.#handlers.set(name, before);
-        throw error;
-      }
-    });
-    const published = Promise.all(commands).then(() => undefined);
+    const published = Promise.all(prepared.map((service) => this.#begin(service))).then(() => undefined);
     // Whoever waits hears of a failure; nobody may be waiting.
     published.catch(() => undefined);
     return { published };
   }
 
+  async #begin({ endpoint, prepared }: { endpoint: Endpoint; prepared: Prepared }): Promise<void> {
+    const { name } = prepared;
+    const before = this.#endpoints.get(name);
+    this.#endpoints.set(name, endpoint);
+    try {
+      await this.#names.publish(prepared);
+    } catch (error) {
+      if (before === undefined) this.#endpoints.delete(name);
+      else this.#endpoints.set(name, before);
+      throw error;
+    }
+  }
+
   /** Stops publishing and serving a name. */
   async withdraw(name: string): Promise<void> {
-    const options = this.#published.get(checkName(name)) ?? {};
-    const grant = await this.#grantOf(name, options);
-    const { network } = this.#options;
-    const owner = grant.length === 0 ? grant : this.#tools.verifyGrant(grant, network, 0).owner;
-    await this.#driver.command((tag) => ({ type: "Withdraw", tag, owner, name }));
-    this.#published.delete(name);
-    this.#handlers.delete(name);
+    await this.#names.withdraw(checkName(name));
+    this.#endpoints.delete(name);
   }
 
   /** Sends a request to `https://NAME.mesh/path` and resolves with the answer, like `fetch`. */
@@ -318,8 +312,42 @@ export class Mesh implements AsyncDisposable {
 
   /** Finds who serves a name. */
   async find(name: string, options: NameOptions = {}): Promise<Provider[]> {
-    const owner = this.#ownerOf(checkName(name), options);
+    const owner = this.#names.ownerOf(checkName(name), options);
     return decodeProviders(await this.#driver.command((tag) => ({ type: "Find", tag, owner, name })));
+  }
+
+  /**
+   * Follows who serves a name: the providers now and after each change, how they have answered included, until the
+   * iteration is left or aborted, or the node is closed.
+   */
+  watch(name: string, options: WatchOptions = {}): AsyncIterableIterator<Provider[], undefined> {
+    const owner = this.#names.ownerOf(checkName(name), options);
+    const { signal } = options;
+    return new Latest((watcher) => {
+      const end = (): void => watcher.end();
+      signal?.addEventListener("abort", end, { once: true });
+      if (signal?.aborted === true) end();
+      const stop = this.#driver.watch(owner, name, {
+        tell: (body) => watcher.tell(decodeProviders(body)),
+        end: watcher.end,
+      });
+      return () => {
+        signal?.removeEventListener("abort", end);
+        stop();
+      };
+    });
+  }
+
+  /** What is known of the providers of the names that this node has called lately. */
+  async health(): Promise<ServiceHealth[]> {
+    const called = [...this.#called.values()].map(async ({ name, owner }): Promise<ServiceHealth> => {
+      const watching = new Latest<Uint8Array>((watcher) => this.#driver.watch(owner, name, watcher));
+      const { value } = await watching.next();
+      await watching.return();
+      const providers = value === undefined ? [] : decodeProviders(value);
+      return { name, owner: owner.length === 0 ? undefined : toHex(owner), providers };
+    });
+    return Promise.all(called);
   }
 
   /** Finds the node responsible for an id of 64 hex digits. */
@@ -370,91 +398,29 @@ export class Mesh implements AsyncDisposable {
   }
 
   async #call(name: string, input: Request | URL | string, init: FetchInit): Promise<Response> {
-    const { unowned, owner, peer, ...rest } = init;
+    const { call: options, request: rest } = splitInit(init);
+    const target = checkCall(name, this.#names.ownerOf(name, options), options);
+    this.#remember(name, target.owner);
     const isStream = rest.body instanceof ReadableStream;
     const request = new Request(input, (isStream ? { duplex: "half", ...rest } : rest) as RequestInit);
-    const target = {
-      name,
-      owner: this.#ownerOf(name, { unowned, owner }),
-      peer: peer === undefined ? undefined : fromHex(peer, 32, "peer"),
-    };
-    return call(this.#driver, target, request);
+    const body = request.body === undefined ? await bodyOf(request, rest.body) : request.body;
+    const answer = await call(this.#driver, target, { request, body });
+    return responseOf(answer, request.method, request.signal);
   }
 
-  async #publishGranted(name: string, options: PublishOptions, grant: Uint8Array): Promise<void> {
-    const { replicas = DEFAULT_REPLICAS, weight = 1, version = "" } = options;
-    checkInteger("replicas", replicas, MAX_REPLICAS);
-    if (!(weight >= 0 && weight <= 1)) throw new MeshError("BadConfig", "weight is a number from 0 to 1");
-    const before = this.#published.get(name);
-    this.#published.set(name, options);
-    try {
-      await this.#driver.command((tag) => ({
-        type: "Publish",
-        tag,
-        grant,
-        name,
-        replicas,
-        version,
-        weight: Math.round(weight * WHOLE),
-      }));
-    } catch (error) {
-      if (before === undefined) this.#published.delete(name);
-      else this.#published.set(name, before);
-      throw error;
-    }
+  #remember(name: string, owner: Uint8Array): void {
+    const key = `${name} ${toHex(owner)}`;
+    // The one that was called last stands last.
+    this.#called.delete(key);
+    this.#called.set(key, { name, owner });
+    const [oldest] = this.#called.keys();
+    if (this.#called.size > MAX_CALLED && oldest !== undefined) this.#called.delete(oldest);
   }
 
   #serve(stream: MeshStream): void {
-    const handler = this.#handlers.get(stream.service);
-    if (handler === undefined) return stream.reset(new MeshError("NoService").code);
-    void serveStream(stream, handler, this.#context, this.#logger);
-  }
-
-  /** The owner's key of a name; empty for an unowned one, which must be asked for. */
-  #ownerOf(name: string, { unowned, owner }: NameOptions): Uint8Array {
-    if (unowned === true) return new Uint8Array();
-    if (owner !== undefined) return fromHex(owner, 32, "owner");
-    const configured = this.#options.owner;
-    const key = configured instanceof Uint8Array ? configured : configured?.get(name);
-    if (key !== undefined) return key;
-    if (this.ownerKey !== undefined) return fromHex(this.ownerKey, 32, "owner");
-    throw new MeshError(
-      "BadConfig",
-      `no owner is configured for ${name}: set owner, or ask for unowned: true`,
-    );
-  }
-
-  async #grantOf(name: string, { grant, unowned }: PublishOptions): Promise<Uint8Array> {
-    if (unowned === true) return new Uint8Array();
-    if (grant !== undefined) return fromBase64Url(grant, "a grant");
-    const { ownerSeed, network } = this.#options;
-    if (ownerSeed === undefined) {
-      throw new MeshError(
-        "BadConfig",
-        `${name} needs its owner's grant: give grant, or publish it with unowned: true`,
-      );
-    }
-    // A grant that is kept does not change what is published, and so costs nothing when a node wakes.
-    const key = `grant:${name}:${this.ownerKey}:${network}`;
-    const kept = await this.#state.own(key);
-    if (kept !== undefined && this.#isFresh(kept)) return kept;
-    const peer = fromHex(this.id, 32, "a peer id");
-    const made = this.#tools.deriveGrant(ownerSeed, network, {
-      name,
-      peer,
-      expires_ms: Date.now() + SELF_GRANT_MS,
-    });
-    await this.#state.setOwn({ [key]: made });
-    return made;
-  }
-
-  #isFresh(grant: Uint8Array): boolean {
-    try {
-      const { expires_ms, peer } = this.#tools.verifyGrant(grant, this.#options.network, Date.now());
-      return toHex(peer) === this.id && expires_ms - Date.now() > SELF_GRANT_RENEW_MS;
-    } catch {
-      return false;
-    }
+    const endpoint = this.#endpoints.get(stream.service);
+    if (endpoint === undefined) return stream.reset(new MeshError("NoService").code);
+    void endpoint.serve(stream);
   }
 
   #emit(event: MeshEvent): void {
@@ -471,8 +437,7 @@ export class Mesh implements AsyncDisposable {
   async #restore(): Promise<void> {
     if (!this.#isJoined) return;
     try {
-      const names = [...this.#published].map(([name, options]) => this.publish(name, options));
-      const published = Promise.all(names);
+      const published = this.#names.restore();
       published.catch(() => undefined);
       await this.join(Number.POSITIVE_INFINITY);
       await published;
@@ -485,7 +450,12 @@ export class Mesh implements AsyncDisposable {
   }
 }
 
-function checkInteger(name: string, value: number, most: number): void {
-  if (Number.isInteger(value) && value >= 0 && value <= most) return;
-  throw new MeshError("BadConfig", `${name} is a whole number from 0 to ${most}`);
+/** The body of a request on a platform that does not tell it, as Firefox. */
+async function bodyOf(
+  request: Request,
+  given: RequestInit["body"],
+): Promise<ReadableStream<Uint8Array> | null> {
+  if (given instanceof ReadableStream) return given;
+  const bytes = await request.arrayBuffer();
+  return bytes.byteLength === 0 ? null : new Blob([bytes]).stream();
 }

@@ -1,6 +1,7 @@
 import { codeNumber, MeshError } from "../codec/code.ts";
 import { toHex } from "../codec/hex.ts";
 import { decodeRequestHead, encodeResponseHead, MAX_HEAD, MAX_HEADERS } from "../codec/http.ts";
+import { problem } from "../codec/problem.ts";
 import { hasNoBody, headerList, headersOf } from "./http.ts";
 import type { Logger } from "./log.ts";
 import type { MeshStream } from "./streams.ts";
@@ -26,6 +27,9 @@ export type Handler<Env = unknown> = (
   context: CallContext<Env>,
 ) => Response | Promise<Response>;
 
+/** Decides whether a peer may make a request, which `request` makes without its body. */
+export type Gate = (caller: string, request: () => Request) => boolean | Promise<boolean>;
+
 const contexts: WeakMap<Request, CallContext> = /* @__PURE__ */ new WeakMap();
 
 /**
@@ -36,53 +40,166 @@ export function contextOf(request: Request): CallContext | undefined {
   return contexts.get(request);
 }
 
-/** Serves one stream that a peer opened: the request to the handler, its answer back. */
-export async function serveStream(
-  stream: MeshStream,
-  handler: Handler,
-  parts: Pick<CallContext, "env" | "waitUntil">,
-  logger: Logger,
-): Promise<void> {
-  const request = requestOf(stream);
-  if (request === undefined) return stream.reset(codeNumber("BadMessage"));
-  const context = { caller: toHex(stream.peer), assurance: "session", ...parts } as const;
-  contexts.set(request, context);
-  try {
-    const response = await handler(request, context);
-    await sendResponse(stream, request.method, response);
-  } catch (error) {
-    if (stream.error !== undefined) {
-      return logger.log("debug", `an answer of ${stream.service} was cut off`, stream.error.code);
-    }
-    const reason = error instanceof Error ? (error.stack ?? error.message) : String(error);
-    logger.log("error", `the handler of ${stream.service} failed: ${reason}`, codeNumber("HandlerFailed"));
-    stream.reset(codeNumber("HandlerFailed"));
-    return;
+/** How the requests to a name are answered. */
+export interface EndpointParts {
+  /** The name. */
+  readonly name: string;
+  /** Answers. */
+  readonly handler: Handler;
+  /** Who may call; everybody unless given. */
+  readonly allow: Gate | undefined;
+  /** Most requests that are answered at a time. */
+  readonly limit: number;
+}
+
+/** What handlers are told beside who called. */
+type Surroundings = Pick<CallContext, "env" | "waitUntil">;
+
+/** An answer that can be sent. */
+interface Encoded {
+  readonly head: Uint8Array;
+  readonly response: Response;
+}
+
+/** Answers the requests to a name. */
+export class Endpoint {
+  readonly #parts: EndpointParts;
+  readonly #surroundings: Surroundings;
+  readonly #logger: Logger;
+  #running = 0;
+
+  constructor(parts: EndpointParts, surroundings: Surroundings, logger: Logger) {
+    this.#parts = parts;
+    this.#surroundings = surroundings;
+    this.#logger = logger;
   }
-  if (!stream.remoteEnded) await stream.drain();
+
+  /** Serves one stream that a peer opened: the request to the handler, its answer back. */
+  async serve(stream: MeshStream): Promise<void> {
+    const incoming = incomingOf(stream);
+    if (incoming === undefined) return stream.reset(codeNumber("BadMessage"));
+    this.#running++;
+    try {
+      const { head, response } = await unlessGone(stream, this.#answer(stream, incoming));
+      await stream.write(head);
+      if (!hasNoBody(response.status, incoming.request.method)) await stream.pipe(response.body);
+      else {
+        await response.body?.cancel();
+        stream.end();
+      }
+    } catch (error) {
+      this.#failed(stream, error);
+    } finally {
+      this.#running--;
+    }
+    await incoming.done();
+  }
+
+  /** The answer to a request: the handler's, if the peer may have it and the handler does not fail. */
+  async #answer(stream: MeshStream, incoming: Incoming): Promise<Encoded> {
+    const { name, handler, allow, limit } = this.#parts;
+    try {
+      if (this.#running > limit) return encode(problem(503));
+      const caller = toHex(stream.peer);
+      if (allow !== undefined && !(await allow(caller, () => incoming.withoutBody()))) {
+        this.#logger.log("warn", `${caller} called ${name}, which does not allow it`);
+        return encode(problem(403));
+      }
+      const { request } = incoming;
+      const context = { caller, assurance: "session", ...this.#surroundings } as const;
+      contexts.set(request, context);
+      return encode(await handler(request, context));
+    } catch (error) {
+      if (stream.error !== undefined) throw error;
+      this.#log(error);
+      return encode(problem(500));
+    }
+  }
+
+  #failed(stream: MeshStream, error: unknown): void {
+    const { error: gone } = stream;
+    if (gone !== undefined) {
+      return this.#logger.log("debug", `an answer of ${this.#parts.name} was cut off`, gone.code);
+    }
+    this.#log(error);
+    stream.reset(codeNumber("HandlerFailed"));
+  }
+
+  #log(error: unknown): void {
+    const reason = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    this.#logger.log(
+      "error",
+      `the handler of ${this.#parts.name} failed: ${reason}`,
+      codeNumber("HandlerFailed"),
+    );
+  }
+}
+
+/** A request as it arrived on a stream. */
+class Incoming {
+  readonly request: Request;
+  readonly #stream: MeshStream;
+  readonly #body: ReadableStream<Uint8Array<ArrayBuffer>> | null;
+
+  constructor(stream: MeshStream) {
+    const { method, path, headers } = decodeRequestHead(stream.head);
+    this.#stream = stream;
+    this.#body = method === "GET" || method === "HEAD" ? null : stream.readable();
+    const init = { method, headers: headersOf(headers), signal: stream.signal };
+    const url = `https://${stream.service}.mesh${path}`;
+    this.request =
+      this.#body === null
+        ? new Request(url, init)
+        : new Request(url, { ...init, body: this.#body, duplex: "half" } as RequestInit);
+  }
+
+  /** The request for whoever is not to read its body. */
+  withoutBody(): Request {
+    const { method, headers, signal, url } = this.request;
+    return new Request(url, { method, headers, signal });
+  }
+
+  /** The request is answered: what nobody reads of it is dropped. */
+  async done(): Promise<void> {
+    if (this.#body === null) await this.#stream.drain();
+    else if (!this.#body.locked) await this.#body.cancel();
+  }
 }
 
 /** The request that a stream carries, or `undefined` when it carries none that the platform can make. */
-function requestOf(stream: MeshStream): Request | undefined {
+function incomingOf(stream: MeshStream): Incoming | undefined {
   try {
-    const head = decodeRequestHead(stream.head);
-    const hasBody = head.method !== "GET" && head.method !== "HEAD";
-    const init = { method: head.method, headers: headersOf(head.headers), signal: stream.signal };
-    const url = `https://${stream.service}.mesh${head.path}`;
-    if (!hasBody) return new Request(url, init);
-    // A handler that does not want the rest of a request may still answer it.
-    const body = stream.readable(() => void stream.drain());
-    return new Request(url, { ...init, body, duplex: "half" } as RequestInit);
+    return new Incoming(stream);
   } catch {
     return undefined;
   }
 }
 
-async function sendResponse(stream: MeshStream, method: string, response: Response): Promise<void> {
-  const headers = headerList(response.headers);
+/** What comes of some work, unless the stream goes first. */
+async function unlessGone(stream: MeshStream, work: Promise<Encoded>): Promise<Encoded> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const gone = (): void => {
+    reject(stream.error);
+    work.then(({ response }) => response.body?.cancel()).catch(() => undefined);
+  };
+  stream.signal.addEventListener("abort", gone, { once: true });
+  try {
+    return await Promise.race([work, promise]);
+  } finally {
+    stream.signal.removeEventListener("abort", gone);
+  }
+}
+
+/** Encodes the head of an answer. A handler that gives none, or none that can be sent, has failed. */
+function encode(response: Response): Encoded {
+  if (typeof response?.status !== "number") {
+    throw new MeshError("HandlerFailed", "a handler gives a Response");
+  }
   const { status } = response;
-  if (status < 200)
+  if (status < 200) {
     throw new MeshError("HandlerFailed", `an answer of status ${status} cannot go over the mesh`);
+  }
+  const headers = headerList(response.headers);
   const head = encodeResponseHead({ status, headers });
   if (head.length - 4 > MAX_HEAD || headers.length > MAX_HEADERS) {
     throw new MeshError(
@@ -90,8 +207,5 @@ async function sendResponse(stream: MeshStream, method: string, response: Respon
       `an answer's head has at most ${MAX_HEAD} bytes and ${MAX_HEADERS} headers`,
     );
   }
-  await stream.write(head);
-  if (!hasNoBody(status, method)) return stream.pipe(response.body);
-  await response.body?.cancel();
-  stream.end();
+  return { head, response };
 }

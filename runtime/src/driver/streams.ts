@@ -74,18 +74,16 @@ export class MeshStream {
     }
   }
 
-  /** What the peer sends, after `first`, as a body; `cancel` is called when nobody wants it any more. */
-  readable(cancel: () => void, first?: Uint8Array): ReadableStream<Uint8Array<ArrayBuffer>> {
-    let pending = first !== undefined && first.length > 0 ? first : undefined;
+  /** What the peer sends, as a body. What nobody wants any more is drained, so that the peer may end it. */
+  readable(): ReadableStream<Uint8Array<ArrayBuffer>> {
     return new ReadableStream(
       {
         pull: async (controller) => {
-          const chunk = pending ?? (await this.read());
-          pending = undefined;
+          const chunk = await this.read();
           if (chunk === undefined) controller.close();
           else controller.enqueue(chunk as Uint8Array<ArrayBuffer>);
         },
-        cancel,
+        cancel: () => void this.drain(),
       },
       // Nothing is read ahead: credit follows what the application consumes.
       { highWaterMark: 0 },
@@ -123,21 +121,22 @@ export class MeshStream {
     }
   }
 
-  /** Sends a whole body and ends this direction. A body that fails resets the stream. */
+  /** Sends a whole body and ends this direction. Rejects when the body fails, or the stream was reset. */
   async pipe(body: ReadableStream<Uint8Array> | null): Promise<void> {
     if (body === null) return this.end();
     const reader = body.getReader();
-    const stop = (): void => void reader.cancel(this.#error).catch(() => undefined);
-    this.signal.addEventListener("abort", stop, { once: true });
+    const stop = (reason: unknown): void => void reader.cancel(reason).catch(() => undefined);
+    const gone = (): void => stop(this.#error);
+    this.signal.addEventListener("abort", gone, { once: true });
     try {
       for (let next = await reader.read(); !next.done; next = await reader.read())
         await this.write(next.value);
       this.end();
     } catch (error) {
-      this.reset(codeNumber("StreamRefused"));
-      throw this.#error ?? error;
+      stop(error);
+      throw error;
     } finally {
-      this.signal.removeEventListener("abort", stop);
+      this.signal.removeEventListener("abort", gone);
     }
   }
 

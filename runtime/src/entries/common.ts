@@ -9,19 +9,21 @@ export {
   type Provider,
   type Role,
   type ServiceInfo,
+  type Tried,
 } from "../codec/index.ts";
 export type { MeshEvent } from "../driver/event.ts";
 export type { LogLevel, LogRecord, LogSink } from "../driver/log.ts";
-export {
-  type CallOptions,
-  type FetchInit,
-  Mesh,
-  type MeshStatus,
-  type NameOptions,
-  type PublishOptions,
-} from "../driver/mesh.ts";
+export { Mesh, type MeshStatus, type ServiceHealth, type WatchOptions } from "../driver/mesh.ts";
 export type { JoinOptions, NodeOptions } from "../driver/options.ts";
 export { type Assurance, type CallContext, contextOf, type Handler } from "../driver/serve.ts";
+export type {
+  Allow,
+  CallOptions,
+  FetchInit,
+  NameOptions,
+  PublishOptions,
+  ServeOptions,
+} from "../driver/service.ts";
 export { memory } from "../stores/memory.ts";
 export type { Entry, MaybePromise, Operation, Store, StoreFactory } from "../stores/store.ts";
 

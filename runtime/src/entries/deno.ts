@@ -1,3 +1,4 @@
+import { answerOf } from "../driver/http.ts";
 import { Mesh, type MeshParts } from "../driver/mesh.ts";
 import type { JoinOptions } from "../driver/options.ts";
 import { acceptSocket, type DenoFetch, type DenoServer, deno } from "../transports/deno.ts";
@@ -37,10 +38,13 @@ export class DenoMesh extends Mesh {
     return this.#server?.addr.port;
   }
 
-  /** A fetch handler that accepts peers at `/.mesh` and gives everything else to `app`. */
+  /**
+   * A fetch handler that accepts peers at `/.mesh` and gives everything else to `app`; a `MeshError` that this throws becomes
+   * its answer.
+   */
   handler(app: DenoFetch): DenoFetch {
     return (request, info) => {
-      if (new URL(request.url).pathname !== MESH_PATH) return app(request, info);
+      if (new URL(request.url).pathname !== MESH_PATH) return answerOf(() => app(request, info));
       const remote = info?.remoteAddr?.hostname ?? "";
       const isUpgrade = request.headers.get("upgrade")?.toLowerCase() === "websocket";
       return isUpgrade ? acceptSocket(request, this.paths, remote) : this.#exchange.handle(request, remote);

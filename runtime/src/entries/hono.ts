@@ -1,8 +1,9 @@
 import type { Context, MiddlewareHandler } from "hono";
-import { MeshError } from "../codec/code.ts";
+import { MeshError, type Tried } from "../codec/code.ts";
 import type { Provider } from "../codec/reply.ts";
-import type { CallOptions, FetchInit, MeshStatus, NameOptions } from "../driver/mesh.ts";
+import type { MeshStatus, ServiceHealth } from "../driver/mesh.ts";
 import { contextOf } from "../driver/serve.ts";
+import { type CallOptions, type FetchInit, type NameOptions, splitInit } from "../driver/service.ts";
 import { MESH_PATH } from "../transports/protocol.ts";
 
 /** The mesh as an app uses it, whichever platform it runs on. */
@@ -13,6 +14,8 @@ export interface MeshClient {
   service(name: string, options?: CallOptions): { fetch: MeshClient["fetch"] };
   /** Finds who serves a name. */
   find(name: string, options?: NameOptions): Promise<Provider[]>;
+  /** What is known of the providers of the names that the node has called lately. */
+  health(): Promise<ServiceHealth[]>;
   /** What the node knows of itself and the ring. */
   status(): Promise<MeshStatus>;
 }
@@ -28,6 +31,7 @@ export interface MeshStub {
   fetch(request: Request): Promise<Response>;
   call(request: Request, options: CallOptions): Promise<unknown>;
   find(name: string, options: NameOptions): Promise<Provider[]>;
+  health(): Promise<ServiceHealth[]>;
   status(): Promise<MeshStatus>;
 }
 
@@ -113,14 +117,15 @@ class BoundMesh implements MeshClient {
   }
 
   async fetch(input: Request | string | URL, init: FetchInit = {}): Promise<Response> {
-    const { unowned, owner, peer, ...rest } = init;
+    const { call, request: rest } = splitInit(init);
     const isStream = rest.body instanceof ReadableStream;
     const request = new Request(input, (isStream ? { duplex: "half", ...rest } : rest) as RequestInit);
-    const result = (await this.#stub().call(request, { unowned, owner, peer })) as
+    const result = (await this.#stub().call(request, call)) as
       | { response: Response }
-      | { error: { code: number; message: string } };
-    if ("error" in result) throw new MeshError(result.error.code, result.error.message);
-    return result.response;
+      | { error: { code: number; message: string; tried: readonly Tried[] } };
+    if (!("error" in result)) return result.response;
+    const { code, message, tried } = result.error;
+    throw new MeshError(code, message, { tried });
   }
 
   service(name: string, options: CallOptions = {}): { fetch: MeshClient["fetch"] } {
@@ -139,6 +144,10 @@ class BoundMesh implements MeshClient {
 
   find(name: string, options: NameOptions = {}): Promise<Provider[]> {
     return this.#stub().find(name, options);
+  }
+
+  health(): Promise<ServiceHealth[]> {
+    return this.#stub().health();
   }
 
   status(): Promise<MeshStatus> {

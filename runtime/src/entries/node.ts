@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import type { Server } from "node:http";
+import { answerOf } from "../driver/http.ts";
 import { Mesh, type MeshParts } from "../driver/mesh.ts";
 import type { JoinOptions } from "../driver/options.ts";
 import { ExchangeAcceptor } from "../transports/exchange-accept.ts";
@@ -47,12 +48,12 @@ export class NodeMesh extends Mesh {
   }
 
   /**
-   * A fetch handler that accepts peers at `/.mesh` and gives everything else to `app`. `serve` of this package lets it
-   * accept WebSockets too; with another server, call `attach` as well.
+   * A fetch handler that accepts peers at `/.mesh` and gives everything else to `app`; a `MeshError` that this throws becomes
+   * its answer. `serve` of this package lets it accept WebSockets too; with another server, call `attach` as well.
    */
   handler(app: NodeFetch): NodeFetch & { attach: (server: Server) => void } {
     const fetch: NodeFetch = (request, info) => {
-      if (new URL(request.url).pathname !== MESH_PATH) return app(request, info);
+      if (new URL(request.url).pathname !== MESH_PATH) return answerOf(() => app(request, info));
       return this.#exchange.handle(request, info?.incoming?.socket.remoteAddress ?? "");
     };
     return Object.assign(fetch, { attach: (server: Server) => this.attach(server) });

@@ -7,10 +7,19 @@ export {
   type Provider,
   type Role,
   type ServiceInfo,
+  type Tried,
 } from "../codec/index.ts";
 export type { LogLevel, LogRecord, LogSink } from "../driver/log.ts";
-export type { CallOptions, FetchInit, MeshStatus, NameOptions, PublishOptions } from "../driver/mesh.ts";
+export type { MeshStatus, ServiceHealth } from "../driver/mesh.ts";
 export type { NodeOptions } from "../driver/options.ts";
+export type {
+  Allow,
+  CallOptions,
+  FetchInit,
+  NameOptions,
+  PublishOptions,
+  ServeOptions,
+} from "../driver/service.ts";
 export { durableObject } from "../stores/durable-object.ts";
 export {
   type CallResult,

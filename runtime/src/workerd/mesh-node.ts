@@ -1,19 +1,12 @@
 import { DurableObject } from "cloudflare:workers";
 import core from "../../core/core.wasm";
-import { MeshError } from "../codec/code.ts";
+import { MeshError, type Tried } from "../codec/code.ts";
 import type { Provider } from "../codec/reply.ts";
-import type {
-  CallOptions,
-  FetchInit,
-  MeshStatus,
-  NameOptions,
-  Platform,
-  PublishOptions,
-  Service,
-} from "../driver/mesh.ts";
+import type { MeshStatus, Platform, ServiceHealth } from "../driver/mesh.ts";
 import { Mesh } from "../driver/mesh.ts";
 import type { NodeOptions } from "../driver/options.ts";
 import type { Handler } from "../driver/serve.ts";
+import type { CallOptions, NameOptions, ServeOptions, Service } from "../driver/service.ts";
 import { durableObject } from "../stores/durable-object.ts";
 import { ExchangeAcceptor } from "../transports/exchange-accept.ts";
 import { ExchangeDialler } from "../transports/exchange-dial.ts";
@@ -34,8 +27,8 @@ export interface MeshNodeOptions extends NodeOptions {
   readonly dial?: ((address: string) => Pick<Fetcher, "fetch"> | undefined) | undefined;
 }
 
-/** A service of a node: the name of the `WorkerEntrypoint` class that answers, and how the name is published. */
-export interface ServiceOptions extends PublishOptions {
+/** A service of a node: the name of the `WorkerEntrypoint` class that answers, how it is published and who may call. */
+export interface ServiceOptions extends ServeOptions {
   /** Name of the exported class. */
   readonly entrypoint: string;
 }
@@ -51,7 +44,7 @@ export interface MeshProps {
 /** An answer, or why there is none: an error keeps its code this way over the binding. */
 export type CallResult =
   | { readonly response: Response }
-  | { readonly error: { readonly code: number; readonly message: string } };
+  | { readonly error: { readonly code: number; readonly message: string; readonly tried: readonly Tried[] } };
 
 /** The props that give an entrypoint by its name, from `ctx.exports`. */
 type Exports = Readonly<Record<string, (options: { props: MeshProps }) => Pick<Fetcher, "fetch">>>;
@@ -109,13 +102,12 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
     try {
       return await this.#during(async (node) => {
         await this.#joined(node);
-        const { unowned, owner, peer } = options;
-        return { response: await node.mesh.fetch(request, { unowned, owner, peer } satisfies FetchInit) };
+        return { response: await node.mesh.fetch(request, options) };
       });
     } catch (error) {
-      const { code, message } =
+      const { code, message, tried } =
         error instanceof MeshError ? error : new MeshError("HandlerFailed", String(error));
-      return { error: { code, message } };
+      return { error: { code, message, tried } };
     }
   }
 
@@ -125,6 +117,11 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
       await this.#joined(node);
       return node.mesh.find(name, options);
     });
+  }
+
+  /** What is known of the providers of the names that this node has called since it woke. */
+  async health(): Promise<ServiceHealth[]> {
+    return this.#during(async ({ mesh }) => mesh.health());
   }
 
   /** What the node knows of itself and the ring. */

@@ -1,13 +1,19 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 
+import { MeshError } from "selfsame/codec";
+
 import { gateway } from "./index.ts";
+
+const TRIED = [{ peer: "ab".repeat(32), reason: "Disconnected" }] as const;
 
 let seen: Request | undefined;
 const app = gateway({
   fetch: async (request) => {
     seen = request;
-    if (request.url.startsWith("https://gone.mesh/")) throw new Error("nobody serves this name");
+    if (request.url.startsWith("https://gone.mesh/")) throw new MeshError("NoProvider", "", { tried: TRIED });
+    if (request.url.startsWith("https://slow.mesh/")) throw new MeshError("Deadline");
+    if (request.url.startsWith("https://odd.mesh/")) throw new TypeError("an odd failure");
     const headers = { "set-cookie": "a=b", "content-type": "text/html", "x-own": "kept" };
     return new Response(`got ${await request.text()}`, { status: 418, headers });
   },
@@ -50,9 +56,19 @@ describe("the gateway", () => {
     }
   });
 
-  it("says when nobody answers", async () => {
-    const response = await ask("/mesh/gone/");
-    assert.equal(response.status, 503);
-    assert.match(await response.text(), /nobody serves this name/);
+  it("says why nobody answers, and who was tried", async () => {
+    const expected: [string, number, object][] = [
+      ["gone", 503, { detail: "nobody serves this name", error: "NoProvider", tried: TRIED }],
+      ["slow", 504, { detail: "the deadline passed", error: "Deadline" }],
+      ["odd", 502, { detail: "an odd failure" }],
+    ];
+    for (const [name, status, members] of expected) {
+      const response = await ask(`/mesh/${name}/`);
+      assert.equal(response.status, status);
+      assert.equal(response.headers.get("content-type"), "application/problem+json");
+      const { title, ...problem } = (await response.json()) as { title: string };
+      assert.ok(title);
+      assert.deepEqual(problem, { status, ...members });
+    }
   });
 });

@@ -1,4 +1,5 @@
 import { type Context, Hono } from "hono";
+import { MeshError, problem } from "selfsame/codec";
 
 /** What the gateway needs of its platform. */
 export type GatewayOptions = {
@@ -30,8 +31,8 @@ const NOT_RETURNED = ["clear-site-data", "service-worker-allowed", "set-cookie",
  * Makes services of the mesh reachable as `/mesh/NAME/path`.
  *
  * Whoever serves a name is a stranger to this origin: answers are sandboxed, so that their scripts cannot act as
- * a page of this origin, and cookies travel in neither direction. 404 for a name that may not be reached, 503 when
- * nobody answers.
+ * a page of this origin, and cookies travel in neither direction. 404 for a name that may not be reached; where the mesh
+ * gives no answer, 502, 503 or 504 with problem details that say why and who was tried.
  */
 export function gateway({ fetch, allows }: GatewayOptions): Hono {
   const app = new Hono();
@@ -41,9 +42,9 @@ export function gateway({ fetch, allows }: GatewayOptions): Hono {
     try {
       return answer(await fetch(requestFor(c, name), c));
     } catch (error) {
-      const text = error instanceof Error ? error.message : String(error);
-      console.warn(`gateway: ${name} did not answer: ${text}`);
-      return c.json({ error: `${name} does not answer: ${text}` }, 503, { "retry-after": "1" });
+      const detail = error instanceof Error ? error.message : String(error);
+      console.warn(`gateway: ${name} did not answer: ${detail}`);
+      return error instanceof MeshError ? error.getResponse() : problem(502, { detail });
     }
   });
   return app;
