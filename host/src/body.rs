@@ -3,10 +3,14 @@ use core::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use tokio::task::AbortHandle;
+use http_body_util::BodyExt as _;
+use http_body_util::combinators::UnsyncBoxBody;
 
-use crate::error::Error;
-use crate::stream::Inlet;
+use crate::error::{BoxError, Error};
+use crate::in_bytes::InBytes;
+use crate::stream::{Inlet, Outlet};
+use crate::task::Task;
+use crate::upgrade::Upgraded;
 
 /// The body of a request or an answer that came through the mesh
 ///
@@ -18,7 +22,9 @@ pub struct Body {
     first: Bytes,
     rest: Option<Inlet>,
     /// The task that still sends the request; it is of no use once the answer is over.
-    upload: Option<AbortHandle>,
+    _upload: Option<Task>,
+    /// What follows an answer of status 101, in place of a body.
+    upgraded: Option<Upgraded>,
 }
 
 impl Body {
@@ -28,12 +34,26 @@ impl Body {
         Self::default()
     }
 
-    pub(crate) fn new(first: Bytes, rest: Inlet, upload: Option<AbortHandle>) -> Self {
+    pub(crate) fn new(first: Bytes, rest: Inlet, upload: Option<Task>) -> Self {
         Self {
             first,
             rest: Some(rest),
-            upload,
+            _upload: upload,
+            upgraded: None,
         }
+    }
+
+    pub(crate) fn upgraded(upgraded: Upgraded) -> Self {
+        Self {
+            upgraded: Some(upgraded),
+            ..Self::default()
+        }
+    }
+
+    /// The connection that an answer of status 101 (Switching Protocols) leads to; `None` for any other.
+    #[must_use]
+    pub fn into_upgraded(mut self) -> Option<Upgraded> {
+        self.upgraded.take()
     }
 }
 
@@ -41,8 +61,7 @@ impl From<Bytes> for Body {
     fn from(bytes: Bytes) -> Self {
         Self {
             first: bytes,
-            rest: None,
-            upload: None,
+            ..Self::default()
         }
     }
 }
@@ -96,10 +115,23 @@ impl http_body::Body for Body {
     }
 }
 
-impl Drop for Body {
-    fn drop(&mut self) {
-        if let Some(upload) = &self.upload {
-            upload.abort();
+/// Any body
+pub(crate) type AnyBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// Erases the type of a body.
+pub(crate) fn any_body<B>(body: B) -> AnyBody
+where
+    B: http_body::Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
+{
+    InBytes::new(body).map_err(Into::into).boxed_unsync()
+}
+
+/// Sends the bytes of a body as the peer takes them. Trailers are not carried.
+pub(crate) async fn send_body(outlet: &mut Outlet, mut body: AnyBody) -> Result<(), Error> {
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame.map_err(Error::Body)?.into_data() {
+            outlet.send(data).await?;
         }
     }
+    Ok(())
 }

@@ -37,6 +37,7 @@ fn run(command: Command, output: Output) -> Result<(), Failure> {
         Command::Owner(command) => keys::owner(command, output),
         Command::Grant(command) => keys::grant(&command, output),
         Command::Node(command) => wait(node::run(command, output)),
+        Command::Proxy(command) => wait(proxy::run(command, output)),
         Command::Find(command) => wait(client::find(command, output)),
         Command::Store(command) => wait(client::store(command, output)),
         Command::Call(command) => wait(client::call(command, output)),

@@ -4,6 +4,7 @@ use std::io;
 use selfsame_codec::{Class, Code};
 
 use crate::core::CoreError;
+use crate::id::{ParseIdError, PeerId};
 use crate::store::StoreError;
 
 /// An error of a type that the library does not know: a body's or a service's
@@ -22,6 +23,15 @@ pub enum Error {
         /// More about this case, for people; may be empty.
         detail: String,
     },
+    /// No provider answered a request.
+    Unanswered {
+        /// The service's name.
+        service: String,
+        /// Why the last provider did not answer, or why there is none.
+        code: Code,
+        /// The providers that were tried, and why each did not answer.
+        tried: Vec<Tried>,
+    },
     /// The core failed. A running node starts it anew from its store; what was under way is lost.
     Poisoned(CoreError),
     /// The store cannot be used.
@@ -39,12 +49,33 @@ pub enum Error {
     Stopped,
 }
 
+/// A provider that did not answer a request
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Tried {
+    /// The provider's id.
+    pub peer: PeerId,
+    /// Why it did not answer.
+    pub code: Code,
+}
+
+impl Tried {
+    /// Reads how the core names a provider that was tried: its id, `=`, and the code's number.
+    fn parse(text: &str) -> Option<Self> {
+        let (peer, code) = text.split_once('=')?;
+        Some(Self {
+            peer: peer.parse().ok()?,
+            code: Code::from_u16(code.parse().ok()?)?,
+        })
+    }
+}
+
 impl Error {
     /// The code, when the core gave one.
     #[must_use]
     pub fn code(&self) -> Option<Code> {
         match self {
-            Self::Core { code, .. } => Some(*code),
+            Self::Core { code, .. } | Self::Unanswered { code, .. } => Some(*code),
             _ => None,
         }
     }
@@ -76,6 +107,25 @@ impl Error {
         }
     }
 
+    /// This error as that of a request for which these providers were tried before.
+    pub(crate) fn of_request(self, service: &str, mut tried: Vec<Tried>) -> Self {
+        let Self::Core { code, detail } = self else {
+            return self;
+        };
+        tried.extend(detail.split(' ').filter_map(Tried::parse));
+        // That nobody else is there says less than what became of those that were.
+        let is_no_other = matches!(code, Code::NoProvider);
+        let code = tried
+            .last()
+            .filter(|_| is_no_other)
+            .map_or(code, |last| last.code);
+        Self::Unanswered {
+            service: service.into(),
+            code,
+            tried,
+        }
+    }
+
     pub(crate) fn io(what: impl fmt::Display, source: io::Error) -> Self {
         Self::Io {
             what: what.to_string(),
@@ -95,6 +145,15 @@ impl fmt::Display for Error {
             Self::Input(what) => f.write_str(what),
             Self::Core { code, detail } if detail.is_empty() => code.fmt(f),
             Self::Core { code, detail } => write!(f, "{code}: {detail}"),
+            Self::Unanswered { service, code, tried } => {
+                write!(f, "{service}: {code}")?;
+                let mut lead = "; tried";
+                for Tried { peer, code } in tried {
+                    write!(f, "{lead} {peer} ({})", code.name())?;
+                    lead = ",";
+                }
+                Ok(())
+            }
             Self::Poisoned(error) => error.fmt(f),
             Self::Store(error) => error.fmt(f),
             Self::Io { what, source } => write!(f, "{what}: {source}"),
@@ -111,7 +170,7 @@ impl core::error::Error for Error {
             Self::Store(error) => Some(error),
             Self::Io { source, .. } => Some(source),
             Self::Body(error) => Some(&**error),
-            Self::Input(_) | Self::Core { .. } | Self::Stopped => None,
+            Self::Input(_) | Self::Core { .. } | Self::Unanswered { .. } | Self::Stopped => None,
         }
     }
 }
@@ -119,6 +178,12 @@ impl core::error::Error for Error {
 impl From<CoreError> for Error {
     fn from(error: CoreError) -> Self {
         Self::Poisoned(error)
+    }
+}
+
+impl From<ParseIdError> for Error {
+    fn from(error: ParseIdError) -> Self {
+        Self::Input(error.to_string())
     }
 }
 

@@ -1,5 +1,5 @@
 use crate::core::CoreError;
-use crate::keys::PeerId;
+use crate::id::PeerId;
 
 /// What happens in a node without having been asked for
 #[derive(Clone, Debug, PartialEq, Eq)]

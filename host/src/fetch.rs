@@ -1,46 +1,60 @@
 //! Requests into the mesh.
 
-use bytes::{Bytes, BytesMut};
-use http::{Method, Request, Response};
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use http_body_util::{BodyExt as _, Full};
-use selfsame_codec::http::{MAX_HEAD, ResponseHead};
-use selfsame_codec::{Code, Input, Policy};
-use tokio::task::AbortHandle;
+use selfsame_codec::{Class, Code, Input};
+use tokio::time::Instant;
 
-use crate::body::Body;
-use crate::error::Error;
+use crate::body::{AnyBody, Body, any_body};
+use crate::error::{Error, Tried};
+use crate::exchange::{exchange, exchange_upgrade};
 use crate::handle::{Handle, Item};
-use crate::message::{encode_request, has_no_body, name_of, response_of};
-use crate::serve::{AnyBody, any_body, send_body};
-use crate::stream::{Inlet, OnDrop, Outlet, Stream};
+use crate::id::PeerId;
+use crate::message::{encode_request, name_of};
+use crate::options::FetchOptions;
+use crate::stream::Stream;
+use crate::upgrade;
 
 /// Most times that a request is sent, each time to another provider.
-const ATTEMPTS: u32 = 3;
+const ATTEMPTS: usize = 3;
 /// A body of at most this length is kept so that it can be sent again.
 const MAX_KEPT: u64 = 64 * 1024;
 
-/// A request without its body
+/// Who answered; an extension of every answer
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Callee {
+    /// The provider's id.
+    pub peer: PeerId,
+}
+
+/// A request that is under way
 struct Call<'a> {
+    driver: &'a Handle,
     owner: &'a [u8],
-    name: &'a str,
-    method: &'a Method,
-    head: &'a [u8],
+    name: String,
+    method: Method,
+    head: Vec<u8>,
+    asks_for_upgrade: bool,
+    options: FetchOptions,
+    deadline: Instant,
 }
 
 /// The body of a request
 enum Upload {
     /// Known as a whole: can be sent again.
     Kept(Bytes),
-    /// Sent once as it comes.
-    Streamed(AnyBody),
+    /// Sent once as it comes; `None` when it was.
+    Streamed(Option<AnyBody>),
 }
 
 /// An attempt that came to nothing
 struct Failure {
+    /// Who may have seen the request.
+    peer: Option<PeerId>,
     error: Error,
-    /// Whether the provider may have seen the request.
-    may_have_arrived: bool,
 }
 
 /// Sends a request to a provider of its name, and to another one while nobody can have acted on it or acting twice
@@ -48,6 +62,7 @@ struct Failure {
 pub(crate) async fn fetch(
     driver: &Handle,
     owner: &[u8],
+    options: FetchOptions,
     request: Request<AnyBody>,
 ) -> Result<Response<Body>, Error> {
     let (head, body) = request.into_parts();
@@ -59,146 +74,139 @@ pub(crate) async fn fetch(
         )));
     }
     let length = body.size_hint().exact().filter(|length| *length > 0);
-    let encoded = encode_request(&head, length)?;
-    let repeatable = matches!(
-        head.method,
-        Method::GET | Method::HEAD | Method::OPTIONS | Method::PUT | Method::DELETE
-    );
-    let mut upload = Some(keep(body).await?);
-    let mut attempt = 1;
     let call = Call {
-        owner,
-        name: &name,
-        method: &head.method,
-        head: &encoded,
-    };
-    loop {
-        let Failure {
-            error,
-            may_have_arrived,
-        } = match try_fetch(driver, &call, &mut upload).await {
-            Ok(response) => return Ok(response),
-            Err(failure) => failure,
-        };
-        let may_repeat = upload.is_some() && (repeatable || !may_have_arrived);
-        if attempt == ATTEMPTS || !error.is_unreachable() || !may_repeat {
-            return Err(error);
-        }
-        tracing::debug!(name, attempt, %error, "request is tried again");
-        attempt += 1;
-    }
-}
-
-async fn keep(body: AnyBody) -> Result<Upload, Error> {
-    if body.size_hint().upper().is_some_and(|most| most <= MAX_KEPT) {
-        return Ok(Upload::Kept(
-            body.collect().await.map_err(Error::Body)?.to_bytes(),
-        ));
-    }
-    Ok(Upload::Streamed(body))
-}
-
-async fn try_fetch(
-    driver: &Handle,
-    call: &Call<'_>,
-    upload: &mut Option<Upload>,
-) -> Result<Response<Body>, Failure> {
-    let Call {
+        driver,
         owner,
         name,
-        method,
-        head,
-    } = *call;
-    let opened = driver
-        .open(|tag| {
-            Item::new(&Input::Call {
+        head: encode_request(&head, length)?,
+        asks_for_upgrade: upgrade::is_asked(&head.method, &head.headers),
+        method: head.method,
+        deadline: Instant::now() + options.longest(),
+        options,
+    };
+    call.run(Upload::keep(body).await?).await
+}
+
+impl Call<'_> {
+    async fn run(self, mut upload: Upload) -> Result<Response<Body>, Error> {
+        let mut tried = Vec::new();
+        let mut failed = None;
+        loop {
+            let failure = match self.attempt(&tried, &mut upload).await {
+                Ok((peer, response)) if speaks_against_provider(response.status()) => {
+                    let code = Code::HandlerFailed;
+                    tried.push(Tried { peer, code });
+                    if !self.may_repeat(&tried, &upload) {
+                        return Ok(response);
+                    }
+                    failed = Some(response);
+                    continue;
+                }
+                Ok((_, response)) => return Ok(response),
+                Err(failure) => failure,
+            };
+            let Failure { peer, error } = failure;
+            tried.extend(peer.zip(error.code()).map(|(peer, code)| Tried { peer, code }));
+            let is_over = peer.is_none() || !error.code().is_some_and(is_worth_another);
+            if is_over || !self.may_repeat(&tried, &upload) {
+                return failed.ok_or_else(|| error.of_request(&self.name, tried));
+            }
+            tracing::debug!(name = self.name, %error, "request is tried again");
+        }
+    }
+
+    /// Whether the request may go to another provider after those that it went to.
+    fn may_repeat(&self, tried: &[Tried], upload: &Upload) -> bool {
+        let is_idempotent = matches!(
+            self.method,
+            Method::GET | Method::HEAD | Method::OPTIONS | Method::PUT | Method::DELETE
+        );
+        self.options.may_repeat() && is_idempotent && upload.is_kept() && tried.len() < ATTEMPTS
+    }
+
+    /// Sends the request to a provider that was not tried; gives its id with the answer.
+    async fn attempt(
+        &self,
+        tried: &[Tried],
+        upload: &mut Upload,
+    ) -> Result<(PeerId, Response<Body>), Failure> {
+        let opened = self.open(tried).await;
+        let stream = opened.map_err(|error| Failure { peer: None, error })?;
+        let peer = stream.peer;
+        let exchanged = if self.asks_for_upgrade {
+            exchange_upgrade(stream).await
+        } else {
+            exchange(stream, &self.method, upload.body()).await
+        };
+        let mut response = exchanged.map_err(|error| Failure {
+            peer: Some(peer),
+            error,
+        })?;
+        response.extensions_mut().insert(Callee { peer });
+        Ok((peer, response))
+    }
+
+    async fn open(&self, tried: &[Tried]) -> Result<Stream, Error> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        // Nothing would be the core's own time-out.
+        let timeout_ms = u32::try_from(left.as_millis()).unwrap_or(u32::MAX).max(1);
+        let tried: Vec<u8> = tried.iter().flat_map(|tried| tried.peer.0).collect();
+        let (owner, name, head) = (self.owner, &self.name, &self.head);
+        let input = |tag| match self.options.one_peer() {
+            Some(PeerId(peer)) => Item::new(&Input::CallPeer {
+                tag,
+                peer,
+                owner,
+                name,
+                timeout_ms,
+                head,
+            }),
+            None => Item::new(&Input::Call {
                 tag,
                 owner,
                 name,
-                key: &[],
-                tried: &[],
-                policy: Policy::PowerOfTwo,
-                timeout_ms: 0,
+                key: self.options.sticky_key(),
+                tried: &tried,
+                policy: self.options.choice(),
+                timeout_ms,
                 head,
-            })
-        })
-        .await;
-    let stream = opened.map_err(|error| Failure {
-        error,
-        may_have_arrived: false,
-    })?;
-    let Stream {
-        mut outlet,
-        mut inlet,
-    } = stream;
-    outlet.reset_with(Code::Cancelled);
-    inlet.on_drop(OnDrop::Reset);
-    let body = match upload.take() {
-        Some(Upload::Kept(bytes)) => {
-            *upload = Some(Upload::Kept(bytes.clone()));
-            any_body(Full::new(bytes))
-        }
-        Some(Upload::Streamed(body)) => body,
-        None => any_body(Body::empty()),
-    };
-    let sending = AbortOnDrop(Some(tokio::spawn(send(outlet, body)).abort_handle()));
-    let answered = receive_head(&mut inlet).await;
-    let (head, first) = answered.map_err(|error| Failure {
-        error,
-        may_have_arrived: true,
-    })?;
-    let malformed = |_| Failure {
-        error: Error::from_code(Code::BadMessage),
-        may_have_arrived: true,
-    };
-    let response = response_of(&head).map_err(malformed)?;
-    if has_no_body(method, response.status()) {
-        return Ok(response.map(|()| Body::empty()));
-    }
-    Ok(response.map(|()| Body::new(first, inlet, sending.keep())))
-}
-
-async fn send(mut outlet: Outlet, body: AnyBody) {
-    match send_body(&mut outlet, body).await {
-        // A node that was stopped has failed the answer, too.
-        Ok(()) => _ = outlet.end().await,
-        // What became of the stream is told with the answer; what became of the body only here.
-        Err(error @ Error::Body(_)) => tracing::warn!(%error, "request is given up"),
-        Err(_) => {}
+            }),
+        };
+        self.driver.open(input).await
     }
 }
 
-/// Reads the head of an answer; returns the bytes of the body that came with it.
-async fn receive_head(inlet: &mut Inlet) -> Result<(ResponseHead, Bytes), Error> {
-    let malformed = |_| Error::from_code(Code::BadMessage);
-    let mut bytes = BytesMut::new();
-    loop {
-        match inlet.next().await {
-            Some(Ok(data)) => bytes.extend_from_slice(&data),
-            // Bytes of an answer were seen, so the request is not sent again, whatever the cause.
-            Some(Err(error)) if bytes.is_empty() => return Err(error),
-            Some(Err(_)) | None => return Err(Error::from_code(Code::BadMessage)),
+impl Upload {
+    async fn keep(body: AnyBody) -> Result<Self, Error> {
+        if body.size_hint().upper().is_some_and(|most| most <= MAX_KEPT) {
+            let bytes = body.collect().await.map_err(Error::Body)?.to_bytes();
+            return Ok(Self::Kept(bytes));
         }
-        if let Some((head, len)) = ResponseHead::decode(&bytes).map_err(malformed)? {
-            debug_assert!(len <= MAX_HEAD + 4, "the codec bounds a head");
-            return Ok((head, bytes.split_off(len).freeze()));
+        Ok(Self::Streamed(Some(body)))
+    }
+
+    fn is_kept(&self) -> bool {
+        matches!(self, Self::Kept(_))
+    }
+
+    /// What is sent this time.
+    fn body(&mut self) -> AnyBody {
+        match self {
+            Self::Kept(bytes) => any_body(Full::new(bytes.clone())),
+            Self::Streamed(body) => body.take().unwrap_or_else(|| any_body(Body::empty())),
         }
     }
 }
 
-/// Ends the sending of a request that nobody waits for
-struct AbortOnDrop(Option<AbortHandle>);
-
-impl AbortOnDrop {
-    fn keep(mut self) -> Option<AbortHandle> {
-        self.0.take()
-    }
+/// Whether an answer says that its provider cannot answer now, so that another one may.
+fn speaks_against_provider(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT
+    )
 }
 
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        if let Some(task) = &self.0 {
-            task.abort();
-        }
-    }
+/// Whether another provider may answer where one failed so.
+fn is_worth_another(code: Code) -> bool {
+    code != Code::Deadline && matches!(code.class(), Class::Unreachable | Class::Limit | Class::Service)
 }

@@ -4,7 +4,7 @@ use selfsame_codec::reply::{Node, Provider, Status};
 use selfsame_codec::{Code, MAX_WEIGHT, Role};
 use serde_json::{Map, Value, json};
 
-use crate::keys::PeerId;
+use crate::id::PeerId;
 
 /// A provider as JSON.
 #[must_use]

@@ -9,62 +9,16 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use data_encoding::{BASE64URL_NOPAD, HEXLOWER, HEXLOWER_PERMISSIVE};
+use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use selfsame_codec::{Code, Field, Reader};
 use zeroize::Zeroize as _;
 
 use crate::core::CoreModule;
 use crate::error::Error;
+use crate::id::{OwnerKey, PeerId, decode_hex};
 
 /// Longest name of a network.
 const MAX_NETWORK: usize = 63;
-
-macro_rules! hex_key {
-    ($(#[$meta:meta])* $name:ident, $what:literal) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(pub [u8; 32]);
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&HEXLOWER.encode(&self.0))
-            }
-        }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{}({self})", stringify!($name))
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = Error;
-
-            fn from_str(text: &str) -> Result<Self, Error> {
-                decode_hex(text).map(Self).ok_or_else(|| {
-                    Error::Input(format!(concat!("\"{}\" is no ", $what, ": it has 64 hexadecimal digits"), text))
-                })
-            }
-        }
-    };
-}
-
-hex_key! {
-    /// Who a node is in one network
-    PeerId, "peer id"
-}
-
-hex_key! {
-    /// Public key of whoever owns names in one network and grants others to serve them
-    OwnerKey, "owner key"
-}
-
-fn decode_hex(text: &str) -> Option<[u8; 32]> {
-    let mut bytes = HEXLOWER_PERMISSIVE.decode(text.trim().as_bytes()).ok()?;
-    let key = bytes.as_slice().try_into().ok();
-    bytes.zeroize();
-    key
-}
 
 /// A secret from which the keys of every network are derived: a node's or an owner's
 #[derive(Clone)]

@@ -35,42 +35,60 @@ pub use body::Body;
 mod builder;
 pub use builder::{Builder, IDENTITY_FILE, STORE_FILE};
 
+mod caller;
+pub use caller::{Assurance, Caller};
+
+mod connection;
+
 mod core;
 pub use crate::core::{CORE_WASM, Core, CoreError, CoreModule, Limits};
 
 mod driver;
 
 mod error;
-pub use error::{BoxError, Error};
+pub use error::{BoxError, Error, Tried};
 
 mod event;
 pub use event::Event;
 
+mod exchange;
+
 mod fetch;
+pub use fetch::Callee;
+
 mod file;
 mod handle;
 mod in_bytes;
+
+mod id;
+pub use id::{Owner, OwnerKey, ParseIdError, PeerId};
 
 #[cfg(feature = "json")]
 pub mod json;
 
 mod keys;
-pub use keys::{Grant, Granted, OwnerKey, PeerId, Seed};
+pub use keys::{Grant, Granted, Seed};
 
 mod link;
 mod message;
 
 mod node;
-pub use node::{Node, Owner, Publication};
+pub use node::Node;
+
+mod options;
+pub use options::{FetchOptions, ServeOptions};
 
 mod serve;
-pub use serve::{Assurance, Caller};
 
 mod store;
 pub use store::{DiskStore, Entry, MemoryStore, SCHEMA, Storage, StoreError};
 
 mod stream;
+mod task;
 mod transport;
 
-pub use selfsame_codec::Code;
+mod upgrade;
+pub use upgrade::Upgraded;
+
 pub use selfsame_codec::reply::{Node as NodeInfo, Provider, Status};
+pub use selfsame_codec::{Code, Policy};

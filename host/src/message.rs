@@ -9,6 +9,7 @@ use selfsame_codec::http::{Headers, MAX_HEAD, MAX_HEADERS, RequestHead, Response
 use selfsame_codec::{Code, Malformed};
 
 use crate::error::Error;
+use crate::upgrade;
 
 /// What names a service in a URL.
 const SUFFIX: &str = ".mesh";
@@ -47,7 +48,7 @@ pub(crate) fn encode_request(head: &request::Parts, length: Option<u64>) -> Resu
     let encoded = RequestHead {
         method: head.method.as_str().into(),
         path: if path.is_empty() { "/" } else { path }.into(),
-        headers: headers_of(&head.headers, length)?,
+        headers: request_headers(head, length)?,
     }
     .encode();
     check_length(encoded.len())?;
@@ -64,13 +65,20 @@ pub(crate) fn decode_request(service: &str, bytes: &[u8]) -> Result<http::Reques
         .uri(url)
         .body(())
         .map_err(|_| Malformed)?;
-    *request.headers_mut() = header_map(&head.headers)?;
+    let mut headers = header_map(&head.headers)?;
+    let asks_for_upgrade = upgrade::is_asked(request.method(), &headers);
+    remove_of_one_hop(&mut headers);
+    if asks_for_upgrade {
+        upgrade::set_headers(&mut headers);
+    }
+    *request.headers_mut() = headers;
     Ok(request)
 }
 
 /// Encodes the head of an answer with its length before it.
 pub(crate) fn encode_response(head: &response::Parts, length: Option<u64>) -> Result<Vec<u8>, Error> {
     let headers = headers_of(&head.headers, length)?;
+    check_count(&headers)?;
     let encoded = ResponseHead {
         status: head.status.as_u16(),
         headers,
@@ -84,7 +92,12 @@ pub(crate) fn encode_response(head: &response::Parts, length: Option<u64>) -> Re
 pub(crate) fn response_of(head: &ResponseHead) -> Result<http::Response<()>, Malformed> {
     let mut response = http::Response::new(());
     *response.status_mut() = StatusCode::from_u16(head.status).map_err(|_| Malformed)?;
-    *response.headers_mut() = header_map(&head.headers)?;
+    let mut headers = header_map(&head.headers)?;
+    remove_of_one_hop(&mut headers);
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        upgrade::set_headers(&mut headers);
+    }
+    *response.headers_mut() = headers;
     Ok(response)
 }
 
@@ -95,6 +108,15 @@ pub(crate) fn has_no_body(method: &Method, status: StatusCode) -> bool {
             status,
             StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED
         )
+}
+
+fn request_headers(head: &request::Parts, length: Option<u64>) -> Result<Headers, Error> {
+    let mut headers = headers_of(&head.headers, length)?;
+    if upgrade::is_asked(&head.method, &head.headers) {
+        headers.push((UPGRADE.as_str().into(), "websocket".into()));
+    }
+    check_count(&headers)?;
+    Ok(headers)
 }
 
 fn headers_of(map: &HeaderMap, length: Option<u64>) -> Result<Headers, Error> {
@@ -109,10 +131,15 @@ fn headers_of(map: &HeaderMap, length: Option<u64>) -> Result<Headers, Error> {
     {
         headers.push(("content-length".into(), length.to_string()));
     }
-    if headers.len() > MAX_HEADERS {
-        return Err(too_large(format!("a message has at most {MAX_HEADERS} headers")));
-    }
     Ok(headers)
+}
+
+fn check_count(headers: &Headers) -> Result<(), Error> {
+    if headers.len() <= MAX_HEADERS {
+        Ok(())
+    } else {
+        Err(too_large(format!("a message has at most {MAX_HEADERS} headers")))
+    }
 }
 
 fn is_of_one_hop(map: &HeaderMap, name: &HeaderName) -> bool {
@@ -138,17 +165,20 @@ fn header_map(headers: &Headers) -> Result<HeaderMap, Malformed> {
             HeaderValue::from_bytes(value.as_bytes()).map_err(|_| Malformed)?,
         );
     }
-    // A peer that keeps to the rules sends none of these; from another one they must not reach a server behind the
-    // service, which would take them for its own.
+    Ok(map)
+}
+
+/// A peer that keeps to the rules sends no fields of one hop; from another one they must not reach a server behind the
+/// service, which would take them for its own.
+fn remove_of_one_hop(map: &mut HeaderMap) {
     let dropped: Vec<_> = map
         .keys()
-        .filter(|name| is_of_one_hop(&map, name))
+        .filter(|name| is_of_one_hop(map, name))
         .cloned()
         .collect();
     for name in dropped {
         map.remove(name);
     }
-    Ok(map)
 }
 
 fn check_length(len: usize) -> Result<(), Error> {

@@ -7,60 +7,19 @@ use std::thread::JoinHandle;
 
 use http::{Request, Response};
 use selfsame_codec::reply::{self, Provider, Status};
-use selfsame_codec::{Code, Input, MAX_WEIGHT};
+use selfsame_codec::{Code, Input};
 use tokio::sync::broadcast;
 use tower_service::Service;
 
-use crate::body::Body;
+use crate::body::{Body, any_body};
 use crate::error::{BoxError, Error};
 use crate::event::Event;
 use crate::handle::{Control, Effect, Handle, Item};
-use crate::keys::{Grant, OwnerKey, PeerId};
-use crate::serve::{Services, any_body};
+use crate::id::{Owner, OwnerKey, PeerId};
+use crate::keys::Grant;
+use crate::options::{FetchOptions, Published, ServeOptions};
+use crate::serve::Services;
 use crate::transport::Server;
-
-/// Objects of a name beside the first one: the name survives the loss of a node and its mirrors.
-const REPLICAS: u8 = 1;
-
-/// Whose name is meant; as an extension of a request it stands over the node's setting
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
-    /// Only holders of a grant of this owner serve the name.
-    Key(OwnerKey),
-    /// Anybody serves the name.
-    Unowned,
-}
-
-impl Owner {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Key(owner) => &owner.0,
-            Self::Unowned => &[],
-        }
-    }
-}
-
-/// How a service is published
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Publication {
-    /// Objects of the name beside the first one.
-    pub replicas: u8,
-    /// Version of the service; may be empty.
-    pub version: String,
-    /// Share of the requests that this version gets, in ten-thousandths; versions of 10,000 share what others leave.
-    pub weight: u16,
-}
-
-impl Default for Publication {
-    fn default() -> Self {
-        Self {
-            replicas: REPLICAS,
-            version: String::new(),
-            weight: MAX_WEIGHT,
-        }
-    }
-}
 
 /// A node of a mesh; cheap to clone
 ///
@@ -153,24 +112,25 @@ impl Node {
         S: Clone + Send + 'static,
         B: http_body::Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
     {
-        self.serve_as(name, &Publication::default(), service).await
+        self.serve_with(name, &ServeOptions::default(), service).await
     }
 
-    /// Serves a name with a tower service and publishes it with a version and a weight.
+    /// Serves a name with a tower service and publishes it, with a version, a weight, or for some callers only. Serving a
+    /// name again puts the new service and options in the place of the old ones.
     ///
     /// # Errors
-    /// As [`Self::serve`].
-    pub async fn serve_as<S, B>(&self, name: &str, publication: &Publication, service: S) -> Result<(), Error>
+    /// As [`Self::serve`], and when the weight is none.
+    pub async fn serve_with<S, B>(&self, name: &str, options: &ServeOptions, service: S) -> Result<(), Error>
     where
         S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>, Future: Send>,
         S: Clone + Send + 'static,
         B: http_body::Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
     {
         // First the handler, then the name: whoever finds the name is answered.
-        self.inner.services.insert(name, service);
-        let published = self.publish(name, publication).await;
+        let replaced = self.inner.services.insert(name, options.access(), service);
+        let published = self.publish(name, options).await;
         if published.is_err() {
-            self.inner.services.remove(name);
+            self.inner.services.set(name, replaced);
         }
         published
     }
@@ -178,15 +138,14 @@ impl Node {
     /// Publishes this node as a provider of a name.
     ///
     /// # Errors
-    /// As [`Self::serve`].
-    pub async fn publish(&self, name: &str, publication: &Publication) -> Result<(), Error> {
+    /// As [`Self::serve_with`].
+    pub async fn publish(&self, name: &str, options: &ServeOptions) -> Result<(), Error> {
         let (owner, grant) = self.provided(name)?;
-        let Publication {
+        let Published {
             replicas,
             version,
             weight,
-        } = publication;
-        let (replicas, weight) = (*replicas, *weight);
+        } = options.published()?;
         let item = |tag| {
             Item::new(&Input::Publish {
                 tag,
@@ -213,22 +172,24 @@ impl Node {
             .handle
             .command(effect, |tag| Item::new(&Input::Withdraw { tag, owner, name }))
             .await;
-        self.inner.services.remove(name);
+        self.inner.services.set(name, None);
         withdrawn.map(drop)
     }
 
     /// Sends a request to a provider of the name in its URL, `https://NAME.mesh/path`. The answer is returned as soon
-    /// as its head is here. An [`Owner`] among the request's extensions stands over the node's setting.
+    /// as its head is here. [`FetchOptions`] among the request's extensions say more about how it is sent.
     ///
     /// # Errors
-    /// [`Error::Core`] says whether nobody serves the name, nobody answers, or the service failed.
+    /// [`Error::Unanswered`] says whether nobody serves the name, or why nobody answers.
     pub async fn fetch<B>(&self, request: Request<B>) -> Result<Response<Body>, Error>
     where
         B: http_body::Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
     {
-        let owner = request.extensions().get::<Owner>().copied();
-        let owner = owner.map_or_else(|| self.owner(), Ok)?;
-        crate::fetch::fetch(&self.inner.handle, owner.bytes(), request.map(any_body)).await
+        let options = request.extensions().get::<FetchOptions>().cloned();
+        let options = options.unwrap_or_default();
+        let owner = options.whose().map_or_else(|| self.owner(), Ok)?;
+        let request = request.map(any_body);
+        crate::fetch::fetch(&self.inner.handle, owner.bytes(), options, request).await
     }
 
     /// Finds who serves a name.

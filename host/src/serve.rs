@@ -1,50 +1,34 @@
 //! Requests from the mesh, each given to the handler of its name.
 
 use alloc::sync::Arc;
+use core::any::Any;
+use core::panic::AssertUnwindSafe;
 use core::pin::Pin;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use bytes::Bytes;
-use http::{Method, Request, Response};
+use futures_util::FutureExt as _;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as _;
-use http_body_util::BodyExt as _;
-use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::Full;
 use selfsame_codec::Code;
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::Semaphore;
 use tower_service::Service;
 
-use crate::body::Body;
+use crate::body::{AnyBody, Body, any_body, send_body};
+use crate::caller::{Assurance, Caller};
+use crate::connection::{Handled, carry, handle};
 use crate::error::{BoxError, Error};
-use crate::in_bytes::InBytes;
-use crate::keys::PeerId;
 use crate::message::{decode_request, encode_response, has_no_body};
-use crate::stream::{Outlet, Stream};
+use crate::options::Allow;
+use crate::stream::{Inlet, Outlet, Stream};
+use crate::upgrade::{self, Upgraded};
 
 /// Requests that are served at once; more are refused, and their callers try another provider.
 const MAX_REQUESTS: usize = 4096;
-
-/// Who sent a request; an extension of every request that a handler gets
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Caller {
-    /// The caller's id.
-    pub peer: PeerId,
-    /// How sure that is.
-    pub assurance: Assurance,
-}
-
-/// How sure a caller's identity is
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Assurance {
-    /// The caller proved it in a handshake.
-    Session,
-}
-
-/// Any body
-pub(crate) type AnyBody = UnsyncBoxBody<Bytes, BoxError>;
 
 type Answered = Pin<Box<dyn Future<Output = Result<Response<AnyBody>, BoxError>> + Send>>;
 type Handler = Arc<dyn Fn(Request<Body>) -> Answered + Send + Sync>;
@@ -52,27 +36,33 @@ type Handler = Arc<dyn Fn(Request<Body>) -> Answered + Send + Sync>;
 /// A stream from a peer that nobody has taken yet
 pub(crate) struct Incoming {
     pub(crate) stream: Stream,
-    pub(crate) peer: PeerId,
     pub(crate) service: String,
     pub(crate) head: Bytes,
 }
 
 /// The handlers of a node
 pub(crate) struct Services {
-    handlers: RwLock<HashMap<String, Handler>>,
+    offers: RwLock<HashMap<String, Offer>>,
     places: Arc<Semaphore>,
+}
+
+/// Who answers the requests for a name, and whose
+#[derive(Clone)]
+pub(crate) struct Offer {
+    allow: Allow,
+    handler: Handler,
 }
 
 impl Services {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
-            handlers: RwLock::default(),
+            offers: RwLock::default(),
             places: Arc::new(Semaphore::new(MAX_REQUESTS)),
         })
     }
 
-    /// Sets the handler of a name, in place of an old one.
-    pub(crate) fn insert<S, B>(&self, name: &str, service: S)
+    /// Sets the handler of a name; returns the one that it replaces.
+    pub(crate) fn insert<S, B>(&self, name: &str, allow: Allow, service: S) -> Option<Offer>
     where
         S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>, Future: Send>,
         S: Clone + Send + 'static,
@@ -90,19 +80,17 @@ impl Services {
                 Ok(response.map(any_body))
             })
         });
-        // Nothing panics between two changes of the table.
-        self.handlers
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(name.into(), handler);
+        self.set(name, Some(Offer { allow, handler }))
     }
 
-    /// Takes the handler of a name away.
-    pub(crate) fn remove(&self, name: &str) {
-        self.handlers
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(name);
+    /// Sets who answers the requests for a name, or that nobody does; returns who did.
+    pub(crate) fn set(&self, name: &str, offer: Option<Offer>) -> Option<Offer> {
+        // Nothing panics between two changes of the table.
+        let mut offers = self.offers.write().unwrap_or_else(PoisonError::into_inner);
+        match offer {
+            Some(offer) => offers.insert(name.into(), offer),
+            None => offers.remove(name),
+        }
     }
 
     /// Serves a stream in a task of its own.
@@ -111,81 +99,177 @@ impl Services {
             // The stream is reset as it is dropped.
             return incoming.stream.outlet.reset_with(Code::TooManyRequests);
         };
-        let handlers = self.handlers.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(handler) = handlers.get(&incoming.service).cloned() else {
+        let offers = self.offers.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(offer) = offers.get(&incoming.service).cloned() else {
             return incoming.stream.outlet.reset_with(Code::NoService);
         };
         runtime.spawn(async move {
             let _place = place;
-            serve(handler, incoming).await;
+            serve(offer, incoming).await;
         });
     }
 }
 
-/// Erases the type of a body.
-pub(crate) fn any_body<B>(body: B) -> AnyBody
-where
-    B: http_body::Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
-{
-    InBytes::new(body).map_err(Into::into).boxed_unsync()
-}
-
-async fn serve(handler: Handler, incoming: Incoming) {
+async fn serve(offer: Offer, incoming: Incoming) {
     let Incoming {
-        stream: Stream { mut outlet, inlet },
-        peer,
+        stream: Stream {
+            peer,
+            mut outlet,
+            inlet,
+        },
         service,
         head,
     } = incoming;
-    let Ok(request) = decode_request(&service, &head) else {
+    let Ok(mut request) = decode_request(&service, &head) else {
         tracing::debug!(%peer, service, "the head of a request does not decode");
         return outlet.reset_with(Code::BadMessage);
     };
-    let method = request.method().clone();
-    let mut request = request.map(|()| Body::new(Bytes::new(), inlet, None));
     request.extensions_mut().insert(Caller {
         peer,
         assurance: Assurance::Session,
     });
     outlet.reset_with(Code::HandlerFailed);
+    let work = async {
+        if upgrade::is_asked(request.method(), request.headers()) {
+            serve_upgrade(offer, &service, request, outlet, inlet).await
+        } else {
+            serve_request(offer, &service, request, outlet, inlet).await
+        }
+    };
+    match AssertUnwindSafe(work).catch_unwind().await {
+        Ok(Ok(())) => {}
+        Ok(Err(Error::Core { code, .. })) => tracing::debug!(%peer, service, %code, "caller is gone"),
+        Ok(Err(error)) => tracing::error!(%peer, service, %error, "handler failed"),
+        Err(panic) => {
+            tracing::error!(%peer, service, said = said_by(panic.as_ref()), "handler panicked");
+        }
+    }
+}
+
+async fn serve_request(
+    offer: Offer,
+    name: &str,
+    request: Request<()>,
+    outlet: Outlet,
+    inlet: Inlet,
+) -> Result<(), Error> {
+    let method = request.method().clone();
+    let request = request.map(|()| Body::new(Bytes::new(), inlet, None));
     let gone = outlet.gone();
     let response = tokio::select! {
-        response = handler(request) => response,
+        response = offer.respond(name, request) => response,
         // Nobody waits for the answer any more: the handler stops where it is.
-        _ = gone => return,
+        cause = gone => return Err(cause.into()),
     };
-    let answered = match response {
-        Ok(response) => answer(outlet, &method, response).await,
-        Err(error) => Err(Error::Body(error)),
+    answer(outlet, &method, response).await
+}
+
+/// Serves a request that asks for a WebSocket; the handler may answer with anything else as well.
+async fn serve_upgrade(
+    offer: Offer,
+    name: &str,
+    request: Request<()>,
+    mut outlet: Outlet,
+    inlet: Inlet,
+) -> Result<(), Error> {
+    let gone = outlet.gone();
+    let served: Arc<str> = name.into();
+    let handler = move |request| {
+        let (offer, name) = (offer.clone(), Arc::clone(&served));
+        async move { offer.respond(&name, request).await }
     };
-    match answered {
-        Ok(()) => {}
-        Err(Error::Core { code, .. }) if code != Code::TooLarge => {
-            tracing::debug!(%peer, service, %code, "caller is gone");
-        }
-        Err(error) => tracing::error!(%peer, service, %error, "handler failed"),
+    let exchanged = tokio::select! {
+        exchanged = handle(request, handler) => exchanged,
+        cause = gone => return Err(cause.into()),
+    };
+    // The tasks end with this function.
+    let Handled {
+        response,
+        tasks: _tasks,
+    } = exchanged.map_err(Error::Body)?;
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        return answer(outlet, &Method::GET, response.map(any_body)).await;
     }
+    let (head, body) = response.into_parts();
+    outlet.send(encode_response(&head, None)?.into()).await?;
+    let mesh = Upgraded::new(Bytes::new(), inlet, outlet);
+    let carried = carry(mesh, Response::from_parts(head, body)).await;
+    if let Err(error) = carried {
+        tracing::debug!(name, error, "a connection broke");
+    }
+    Ok(())
+}
+
+impl Offer {
+    /// The answer to a request, whatever the handler does.
+    async fn respond(&self, name: &str, request: Request<Body>) -> Response<AnyBody> {
+        let Some(caller) = request.extensions().get::<Caller>().copied() else {
+            return problem(StatusCode::FORBIDDEN);
+        };
+        let peer = caller.peer;
+        if !self.allow.permits(&caller) {
+            tracing::warn!(%peer, service = name, "caller is not allowed");
+            return problem(StatusCode::FORBIDDEN);
+        }
+        let answered = AssertUnwindSafe(async { (self.handler)(request).await }).catch_unwind();
+        match answered.await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => {
+                tracing::error!(%peer, service = name, error, "handler failed");
+                problem(StatusCode::INTERNAL_SERVER_ERROR)
+            }
+            Err(panic) => {
+                let said = said_by(panic.as_ref());
+                tracing::error!(%peer, service = name, said, "handler panicked");
+                problem(StatusCode::INTERNAL_SERVER_ERROR)
+            }
+        }
+    }
+}
+
+/// What a panic said.
+fn said_by(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or_default()
+}
+
+/// An answer in place of the handler's; why it is given is for the log.
+fn problem(status: StatusCode) -> Response<AnyBody> {
+    let title = status.canonical_reason().unwrap_or_default();
+    let text = format!("{{\"title\":\"{title}\",\"status\":{}}}\n", status.as_u16());
+    let mut response = Response::new(any_body(Full::new(Bytes::from(text))));
+    *response.status_mut() = status;
+    let json = HeaderValue::from_static("application/problem+json");
+    response.headers_mut().insert(CONTENT_TYPE, json);
+    response
 }
 
 async fn answer(mut outlet: Outlet, method: &Method, response: Response<AnyBody>) -> Result<(), Error> {
-    let (head, body) = response.into_parts();
-    if has_no_body(method, head.status) {
-        outlet.send(encode_response(&head, None)?.into()).await?;
-        return outlet.end().await;
+    let (head, body) = match encode(method, response) {
+        Ok(encoded) => encoded,
+        Err(error) => {
+            tracing::error!(%error, "handler failed");
+            encode(method, problem(StatusCode::INTERNAL_SERVER_ERROR))?
+        }
+    };
+    outlet.send(head.into()).await?;
+    if let Some(body) = body {
+        send_body(&mut outlet, body).await?;
     }
-    outlet
-        .send(encode_response(&head, body.size_hint().exact())?.into())
-        .await?;
-    send_body(&mut outlet, body).await?;
     outlet.end().await
 }
 
-/// Sends the bytes of a body as the peer takes them. Trailers are not carried.
-pub(crate) async fn send_body(outlet: &mut Outlet, mut body: AnyBody) -> Result<(), Error> {
-    while let Some(frame) = body.frame().await {
-        if let Ok(data) = frame.map_err(Error::Body)?.into_data() {
-            outlet.send(data).await?;
-        }
+/// The encoded head of an answer, and its body if it has one.
+fn encode(method: &Method, response: Response<AnyBody>) -> Result<(Vec<u8>, Option<AnyBody>), Error> {
+    let (head, body) = response.into_parts();
+    if head.status.is_informational() {
+        return Err(Error::Input(format!(
+            "an answer of status {} to a request that asked for no upgrade",
+            head.status
+        )));
     }
-    Ok(())
+    let body = (!has_no_body(method, head.status)).then_some(body);
+    let length = body.as_ref().and_then(|body| body.size_hint().exact());
+    Ok((encode_response(&head, length)?, body))
 }

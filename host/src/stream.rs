@@ -9,6 +9,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::core::CoreError;
 use crate::error::Error;
+use crate::id::PeerId;
 
 /// Most bytes of one `StreamData`.
 const MAX_CHUNK: usize = 16 * 1024;
@@ -119,6 +120,8 @@ pub(crate) enum Delivery {
 /// An open stream
 #[derive(Debug)]
 pub(crate) struct Stream {
+    /// Who is at the other end.
+    pub(crate) peer: PeerId,
     /// For sending.
     pub(crate) outlet: Outlet,
     /// For receiving.
@@ -138,7 +141,7 @@ pub(crate) struct StreamEntry {
 }
 
 /// Makes both ends of a stream.
-pub(crate) fn stream(key: StreamKey, driver: &StreamSender) -> (StreamEntry, Stream) {
+pub(crate) fn stream(key: StreamKey, peer: PeerId, driver: &StreamSender) -> (StreamEntry, Stream) {
     let (sender, inbox) = mpsc::unbounded_channel();
     let (gone, was_gone) = watch::channel(None);
     let credit = Arc::new(Semaphore::new(0));
@@ -166,7 +169,8 @@ pub(crate) fn stream(key: StreamKey, driver: &StreamSender) -> (StreamEntry, Str
         done: false,
         on_drop: OnDrop::Discard,
     };
-    (entry, Stream { outlet, inlet })
+    let stream = Stream { peer, outlet, inlet };
+    (entry, stream)
 }
 
 impl StreamEntry {
@@ -277,8 +281,8 @@ impl Drop for Outlet {
 pub(crate) enum OnDrop {
     /// The rest is received and forgotten: a handler need not read a request's body to answer it.
     Discard,
-    /// The stream is reset: nobody waits for the answer any more.
-    Reset,
+    /// The stream is reset with this code, such as when nobody waits for the answer any more.
+    Reset(Code),
 }
 
 /// Receives bytes and grants credit for what was taken
@@ -362,10 +366,7 @@ impl Drop for Inlet {
                 key: self.key,
                 bytes: self.unread(),
             },
-            OnDrop::Reset => StreamSignal::Reset {
-                key: self.key,
-                code: Code::Cancelled,
-            },
+            OnDrop::Reset(code) => StreamSignal::Reset { key: self.key, code },
         };
         self.driver.signal(signal);
     }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
-use selfsame_host::{Body, BoxError, Caller, Code, Error, Event, Node, Owner, Seed};
+use selfsame_host::{Body, BoxError, Caller, Code, Error, Event, FetchOptions, Node, Owner, Seed};
 use tokio::sync::{mpsc, oneshot};
 
 mod common;
@@ -284,28 +284,6 @@ async fn an_answer_that_nobody_reads_ends_its_handler() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_handler_that_fails_is_told_to_its_caller_alone() {
-    let nodes = ring(2).await;
-    let fails = tower::service_fn(async |_: Request<Body>| Err::<Response<Body>, BoxError>("broken".into()));
-    within(nodes[0].serve("fails", fails)).await.expect("a service");
-    within(nodes[0].serve("hello", says("hello")))
-        .await
-        .expect("a service");
-    let error = within(nodes[1].fetch(get("https://fails.mesh/")))
-        .await
-        .expect_err("a failure");
-    assert_eq!(
-        error.code().map(Code::class),
-        Some(Code::HandlerFailed.class()),
-        "{error}"
-    );
-    let response = within(nodes[1].fetch(get("https://hello.mesh/")))
-        .await
-        .expect("an answer");
-    assert_eq!(text(response).await, "hello");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_nobody_serves_is_not_found() {
     let nodes = ring(2).await;
     let error = within(nodes[1].fetch(get("https://nobody.mesh/")))
@@ -363,7 +341,9 @@ async fn an_owned_name_is_served_with_a_grant_only() {
         .expect("an answer");
     assert_eq!(text(response).await, "granted");
     let mut unowned = get("https://check.mesh/");
-    unowned.extensions_mut().insert(Owner::Unowned);
+    unowned
+        .extensions_mut()
+        .insert(FetchOptions::new().owner(Owner::Unowned));
     let error = within(other.fetch(unowned)).await.expect_err("another name");
     assert_eq!(error.code(), Some(Code::NoProvider), "{error}");
     let stolen = within(member().owner(key).grant(grant).start())

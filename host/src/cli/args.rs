@@ -1,9 +1,10 @@
+use core::net::SocketAddr;
 use core::str::FromStr;
 use core::time::Duration;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use selfsame_host::{OwnerKey, PeerId};
+use selfsame_host::{OwnerKey, ParseIdError, PeerId};
 
 const EXIT_CODES: &str = "Exit codes:
   0  done, or whoever read the output has closed it
@@ -72,6 +73,13 @@ pub(crate) enum Command {
   selfsame node --network twiitr --listen ws://127.0.0.1:7001 --join ws://127.0.0.1:7000#ID --data ./data2 --allow-private
   selfsame node --network twiitr --join wss://node.example#ID --data ./data --serve check=http://127.0.0.1:8080 --grant check.grant")]
     Node(NodeCommand),
+
+    /// Runs a node beside programs that know nothing of it: they call services by HTTP, and are called by it
+    #[command(after_help = "Examples:
+  selfsame proxy --network twiitr --join wss://node.example#ID --unowned --listen 127.0.0.1:15001 --expose check=http://localhost:8080
+  http_proxy=http://127.0.0.1:15001 curl http://check.mesh/
+  curl -H 'Host: check.mesh' http://127.0.0.1:15001/")]
+    Proxy(ProxyCommand),
 
     /// Finds who serves a name
     #[command(
@@ -185,21 +193,16 @@ pub(crate) struct Network {
     pub(crate) unowned: bool,
 }
 
-#[derive(Args, Debug)]
-pub(crate) struct NodeCommand {
+/// What a command needs that runs a node until it is interrupted
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Member {
     #[command(flatten)]
     pub(crate) network: Network,
     #[command(flatten)]
     pub(crate) data: Data,
-    /// URL to listen on, such as ws://0.0.0.0:7000 or tcp://0.0.0.0:7001; may be given more than once
-    #[arg(long, value_name = "URL")]
-    pub(crate) listen: Vec<String>,
-    /// URL at which others can dial this node, the preferred one first; without any the --listen URLs count
+    /// URL at which others can dial this node, the preferred one first; without any the URLs count that it listens on
     #[arg(long, value_name = "URL")]
     pub(crate) address: Vec<String>,
-    /// Serves a name by passing its requests on, as NAME=http://127.0.0.1:PORT; may be given more than once
-    #[arg(long, value_name = "NAME=URL")]
-    pub(crate) serve: Vec<Forward>,
     /// File with a grant for a name that is served; may be given more than once
     #[arg(long, value_name = "FILE")]
     pub(crate) grant: Vec<PathBuf>,
@@ -209,6 +212,42 @@ pub(crate) struct NodeCommand {
     /// Label of what fails together with this node, such as a region
     #[arg(long, value_name = "LABEL", default_value = "")]
     pub(crate) domain: String,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct NodeCommand {
+    #[command(flatten)]
+    pub(crate) member: Member,
+    /// URL to listen on, such as ws://0.0.0.0:7000 or tcp://0.0.0.0:7001; may be given more than once
+    #[arg(long, value_name = "URL")]
+    pub(crate) listen: Vec<String>,
+    /// Serves a name by passing its requests on, as NAME=http://127.0.0.1:PORT[,version=V][,weight=W][,allow=PEER-ID];
+    /// may be given more than once
+    #[arg(long, value_name = "NAME=URL")]
+    pub(crate) serve: Vec<Forward>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ProxyCommand {
+    #[command(flatten)]
+    pub(crate) member: Member,
+    /// Address at which programs of this machine use the proxy
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:15001")]
+    pub(crate) listen: SocketAddr,
+    /// Lets --listen be an address that other machines reach: their programs then call services as this node
+    #[arg(long)]
+    pub(crate) allow_remote: bool,
+    /// Makes a server of this machine a service, as NAME=http://127.0.0.1:PORT[,version=V][,weight=W][,allow=PEER-ID]; may
+    /// be given more than once
+    #[arg(long, value_name = "NAME=URL")]
+    pub(crate) expose: Vec<Forward>,
+    /// URL at which the node itself listens for other nodes, such as ws://0.0.0.0:7000; may be given more than once; without any
+    /// it is a leaf
+    #[arg(long, value_name = "URL")]
+    pub(crate) node_listen: Vec<String>,
+    /// Longest time until an answer begins, unless the request says otherwise in the field selfsame-timeout
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    pub(crate) timeout: Span,
 }
 
 #[derive(Args, Debug)]
@@ -271,7 +310,7 @@ pub(crate) struct Timeout {
     pub(crate) timeout: Span,
 }
 
-/// A time such as 30d, 12h, 90m or 45s
+/// A time such as 30d, 12h, 90m, 45s or 500ms
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span(pub(crate) Duration);
 
@@ -279,48 +318,78 @@ impl FromStr for Span {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = "a time is a number and one of d, h, m and s, such as 30d";
-        let unit = match text.chars().last() {
-            Some('d') => 24 * 60 * 60,
-            Some('h') => 60 * 60,
-            Some('m') => 60,
-            Some('s') => 1,
-            _ => return Err(wrong),
+        const UNITS: [(&str, u64); 5] = [
+            ("ms", 1),
+            ("s", 1000),
+            ("m", 60 * 1000),
+            ("h", 60 * 60 * 1000),
+            ("d", 24 * 60 * 60 * 1000),
+        ];
+        /// A century is enough for anything and keeps every sum within its type.
+        const LONGEST_MS: u64 = 100 * 365 * 24 * 60 * 60 * 1000;
+        let read = || {
+            let (number, ms) = UNITS
+                .iter()
+                .find_map(|(unit, ms)| Some((text.strip_suffix(unit)?, *ms)))?;
+            let number: u64 = number.parse().ok()?;
+            number.checked_mul(ms).filter(|ms| (1..=LONGEST_MS).contains(ms))
         };
-        let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong)?;
-        // A century is enough for anything and keeps every sum within its type.
-        let seconds = number
-            .checked_mul(unit)
-            .filter(|seconds| (1..=100 * 365 * 24 * 60 * 60).contains(seconds));
-        seconds
-            .map(|seconds| Self(Duration::from_secs(seconds)))
-            .ok_or(wrong)
+        let ms = read().ok_or("a time is a number and one of d, h, m, s and ms, such as 30d")?;
+        Ok(Self(Duration::from_millis(ms)))
     }
 }
 
 /// A name that is served by passing its requests on
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Forward {
     pub(crate) name: String,
     pub(crate) to: http::uri::Authority,
+    pub(crate) version: Option<String>,
+    pub(crate) weight: Option<f64>,
+    /// Nobody in particular: everybody may call.
+    pub(crate) allow: Vec<PeerId>,
 }
 
 impl FromStr for Forward {
-    type Err = &'static str;
+    type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = "it is NAME=http://HOST:PORT, such as check=http://127.0.0.1:8080";
-        let (name, url) = text.split_once('=').ok_or(wrong)?;
-        let authority = url.strip_prefix("http://").ok_or(wrong)?.trim_end_matches('/');
-        let to = authority.parse().map_err(|_| wrong)?;
+        let wrong = || "it is NAME=http://HOST:PORT, such as check=http://127.0.0.1:8080".to_owned();
+        let mut parts = text.split(',');
+        let (name, url) = parts
+            .next()
+            .and_then(|part| part.split_once('='))
+            .ok_or_else(wrong)?;
+        let authority = url
+            .strip_prefix("http://")
+            .ok_or_else(wrong)?
+            .trim_end_matches('/');
+        let mut forward = Self {
+            name: name.into(),
+            to: authority.parse().map_err(|_| wrong())?,
+            version: None,
+            weight: None,
+            allow: Vec::new(),
+        };
         if name.is_empty() {
-            Err(wrong)
-        } else {
-            Ok(Self {
-                name: name.into(),
-                to,
-            })
+            return Err(wrong());
         }
+        for part in parts {
+            match part.split_once('=') {
+                Some(("version", version)) => forward.version = Some(version.into()),
+                Some(("weight", weight)) => {
+                    let weight = weight
+                        .parse()
+                        .map_err(|_| format!("{weight} is no weight: it is 0 to 1, such as 0.1"))?;
+                    forward.weight = Some(weight);
+                }
+                Some(("allow", id)) => forward
+                    .allow
+                    .push(id.parse().map_err(|error: ParseIdError| error.to_string())?),
+                _ => return Err(format!("{part} is none of version=V, weight=W and allow=PEER-ID")),
+            }
+        }
+        Ok(forward)
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use bytes::Bytes;
 use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
-use selfsame_host::{Body, Builder, Event, IDENTITY_FILE, Node, PeerId, Publication, Seed, json};
+use selfsame_host::{Body, Builder, Event, IDENTITY_FILE, Node, PeerId, Seed, ServeOptions, json};
 use serde_json::json as value;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, timeout_at};
@@ -62,7 +62,7 @@ pub(crate) async fn store(command: StoreCommand, output: Output) -> Result<(), F
     let node = join(builder, &network, deadline, output).await?;
     let mut events = node.events();
     let publish = async {
-        node.publish(&name, &Publication::default()).await?;
+        node.publish(&name, &ServeOptions::default()).await?;
         loop {
             match events.recv().await {
                 Ok(Event::Published(published)) if published == name => return Ok(()),
@@ -117,7 +117,7 @@ pub(crate) async fn call(command: CallCommand, output: Output) -> Result<(), Fai
 }
 
 /// Names a missing flag before anything is started.
-fn check_owner(network: &Network) -> Result<(), Failure> {
+pub(crate) fn check_owner(network: &Network) -> Result<(), Failure> {
     if network.owner.is_none() && !network.unowned {
         return Err(Failure::usage(
             "say whose name is meant: --owner KEY, or --unowned for one that anybody may serve",

@@ -2,17 +2,17 @@
 
 use core::time::Duration;
 
-use selfsame_host::{Builder, Error, Event, Node, PeerId, Publication, json};
+use selfsame_host::{Builder, Error, Event, Node, PeerId, ServeOptions, json};
 use serde_json::json as value;
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::timeout;
 
-use super::args::{Network, NodeCommand};
+use super::args::{Forward, Member, Network, NodeCommand};
 use super::keys::read_grants;
 use super::output::{Failure, Output};
-use super::proxy::Proxy;
+use super::proxy::Exposed;
 
 /// Time for the neighbours to take over when the node is interrupted.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(4);
@@ -33,38 +33,33 @@ pub(crate) fn builder(network: &Network) -> Builder {
 }
 
 pub(crate) async fn run(command: NodeCommand, output: Output) -> Result<(), Failure> {
-    let mut builder = builder(&command.network)
-        .storage(&command.data.folder)
-        .domain(command.domain)
-        .keep_trying(true);
-    for url in command.listen {
-        builder = builder.listen(url);
-    }
-    for url in command.address {
-        builder = builder.address(url);
-    }
-    for grant in read_grants(&command.grant)? {
-        builder = builder.grant(grant);
-    }
-    let interrupted = interrupted(command.end_with_input)?;
-    let network = command.network.network;
-    let node = output
-        .progress(&format!("joining {network}"), builder.start())
-        .await?;
+    let NodeCommand {
+        member,
+        listen,
+        serve,
+    } = command;
+    host(&member, listen, &serve, async |_| Ok(()), output).await
+}
+
+/// Runs a node with services until it is interrupted. `begin` starts what runs beside it, which ends when the node leaves.
+pub(crate) async fn host<T>(
+    member: &Member,
+    listen: Vec<String>,
+    forwards: &[Forward],
+    begin: impl AsyncFnOnce(&Node) -> Result<T, Failure>,
+    output: Output,
+) -> Result<(), Failure> {
+    let builder = settings(member, listen)?;
+    let interrupted = interrupted(member.end_with_input)?;
+    let what = format!("joining {}", member.network.network);
+    let node = output.progress(&what, builder.start()).await?;
     let events = node.events();
     let work = async {
         announce(&node, output)?;
+        let _beside = begin(&node).await?;
         joined(&node, output).await?;
-        for forward in &command.serve {
-            let proxy = Proxy::new(forward.to.clone());
-            node.serve_as(&forward.name, &Publication::default(), proxy)
-                .await?;
-            output.print(
-                format_args!("serving {} from {}", forward.name, forward.to),
-                &value!({
-                    "event": "serving", "name": forward.name, "from": forward.to.as_str(),
-                }),
-            )?;
+        for forward in forwards {
+            serve(&node, forward, output).await?;
         }
         watch(&node, events, output).await
     };
@@ -77,6 +72,49 @@ pub(crate) async fn run(command: NodeCommand, output: Output) -> Result<(), Fail
         Ok(()) | Err(Failure::OutputClosed) => leave(node, output).await,
         failed => failed,
     }
+}
+
+fn settings(member: &Member, listen: Vec<String>) -> Result<Builder, Failure> {
+    let mut builder = builder(&member.network)
+        .storage(&member.data.folder)
+        .domain(&member.domain)
+        .keep_trying(true);
+    for url in listen {
+        builder = builder.listen(url);
+    }
+    for url in &member.address {
+        builder = builder.address(url);
+    }
+    for grant in read_grants(&member.grant)? {
+        builder = builder.grant(grant);
+    }
+    Ok(builder)
+}
+
+async fn serve(node: &Node, forward: &Forward, output: Output) -> Result<(), Failure> {
+    let Forward {
+        name,
+        to,
+        version,
+        weight,
+        allow,
+    } = forward;
+    let mut options = ServeOptions::new();
+    if let Some(version) = version {
+        options = options.version(version);
+    }
+    if let Some(weight) = weight {
+        options = options.weight(*weight);
+    }
+    if !allow.is_empty() {
+        options = options.allow(allow.iter().copied());
+    }
+    let exposed = Exposed::new(name, to.clone());
+    node.serve_with(name, &options, exposed).await?;
+    output.print(
+        format_args!("serving {name} from {to}"),
+        &value!({ "event": "serving", "name": name, "from": to.as_str() }),
+    )
 }
 
 fn announce(node: &Node, output: Output) -> Result<(), Failure> {

@@ -79,8 +79,12 @@ impl From<Error> for Failure {
             Error::Core {
                 code: Code::NoProvider,
                 ..
+            }
+            | Error::Unanswered {
+                code: Code::NoProvider,
+                ..
             } => 4,
-            Error::Core { code, .. } => match code.class() {
+            Error::Core { code, .. } | Error::Unanswered { code, .. } => match code.class() {
                 selfsame_codec::Class::Usage => 2,
                 selfsame_codec::Class::Unreachable => 3,
                 selfsame_codec::Class::Store => 5,

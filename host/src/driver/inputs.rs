@@ -7,7 +7,7 @@ use selfsame_codec::Input;
 use super::{Driver, Pending};
 use crate::handle::{Control, Effect, Inbound, Item, Waiter};
 use crate::store::{Answer, Completion};
-use crate::stream::{StreamInput, StreamKey, StreamSignal};
+use crate::stream::{Cause, StreamInput, StreamKey, StreamSignal};
 
 /// Pause before a command that has to last is given again.
 const REPEAT_PAUSE: Duration = Duration::from_secs(2);
@@ -103,7 +103,10 @@ impl Driver {
             }
             StreamSignal::Reset { key, code } => {
                 if self.stream(key).is_some() {
-                    self.streams.remove(&key.stream);
+                    // The other end of the application may still wait.
+                    if let Some(entry) = self.streams.remove(&key.stream) {
+                        entry.fail(Cause::Reset(code.as_u16()));
+                    }
                     self.input(&Input::StreamReset {
                         stream: key.stream,
                         code: code.as_u16(),

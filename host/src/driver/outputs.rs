@@ -7,7 +7,8 @@ use super::{Driver, Pending};
 use crate::error::Error;
 use crate::event::Event;
 use crate::handle::{DialKey, Waiter};
-use crate::keys::{PeerId, random_bytes};
+use crate::id::PeerId;
+use crate::keys::random_bytes;
 use crate::serve::Incoming;
 use crate::store::{Operation, Request};
 use crate::stream::{Cause, Delivery, StreamKey, stream};
@@ -146,12 +147,11 @@ impl Driver {
             stream: number,
             serial: self.serial,
         };
-        let (entry, opened) = stream(key, &self.sender);
+        let (entry, opened) = stream(key, peer, &self.sender);
         self.streams.insert(number, entry);
         if tag == 0 {
             let incoming = Incoming {
                 stream: opened,
-                peer,
                 service: service.into(),
                 head,
             };

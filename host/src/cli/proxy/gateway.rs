@@ -1,0 +1,154 @@
+//! Passes requests of local programs on to services.
+
+use alloc::sync::Arc;
+use core::convert::Infallible;
+use core::fmt::Write as _;
+
+use bytes::Bytes;
+use http::header::{EXPECT, HOST, HeaderMap, HeaderValue, VIA};
+use http::uri::PathAndQuery;
+use http::{Request, Response, StatusCode, Uri, Version};
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use selfsame_host::{Body, Node, Upgraded};
+
+use super::problem::{Problem, Refusal};
+use super::{AnyBody, listener, settings, target};
+
+/// Digits of the node's id that tell this proxy from others.
+const DIGITS: usize = 16;
+
+/// The way from local programs to services
+pub(super) struct Gateway {
+    node: Node,
+    /// What the proxy is called in the fields of messages.
+    pseudonym: String,
+    settings: settings::Defaults,
+}
+
+impl Gateway {
+    pub(super) fn new(node: Node, settings: settings::Defaults) -> Arc<Self> {
+        let mut pseudonym = String::from("selfsame-");
+        let id = node.id().to_string();
+        _ = pseudonym.write_str(&id[..DIGITS]);
+        Arc::new(Self {
+            node,
+            pseudonym,
+            settings,
+        })
+    }
+
+    /// Answers a request, whatever becomes of it.
+    pub(super) async fn serve(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+    ) -> Result<Response<AnyBody>, Infallible> {
+        let answered = if target::is_tunnel(request.method()) {
+            self.tunnel(request)
+        } else {
+            self.forward(request).await
+        };
+        Ok(answered.unwrap_or_else(|problem| problem.response(&self.pseudonym)))
+    }
+
+    /// Opens a tunnel, at whose other end is this gateway again: requests in it are passed on like all others.
+    fn tunnel(self: &Arc<Self>, mut request: Request<Incoming>) -> Result<Response<AnyBody>, Problem> {
+        target::service_of_tunnel(request.uri())?;
+        let upgrade = hyper::upgrade::on(&mut request);
+        let gateway = Arc::clone(self);
+        tokio::spawn(async move {
+            match upgrade.await {
+                Ok(connection) => listener::serve(connection, gateway).await,
+                Err(error) => tracing::debug!(%error, "a tunnel broke"),
+            }
+        });
+        Ok(Response::new(
+            Empty::<Bytes>::new()
+                .map_err(|never| match never {})
+                .boxed_unsync(),
+        ))
+    }
+
+    async fn forward(&self, mut request: Request<Incoming>) -> Result<Response<AnyBody>, Problem> {
+        let service = target::service_of(request.uri(), request.headers())?;
+        let upgrade = hyper::upgrade::on(&mut request);
+        let request = self.outgoing(&service, request)?;
+        let answered = self.node.fetch(request).await;
+        let response = answered.map_err(|error| {
+            tracing::debug!(service, %error, "a request has no answer");
+            Problem::unanswered(&service, &error)
+        })?;
+        Ok(self.incoming(&service, response, upgrade))
+    }
+
+    /// The request as it goes into the mesh.
+    fn outgoing(&self, service: &str, request: Request<Incoming>) -> Result<Request<Incoming>, Refusal> {
+        let (mut head, body) = request.into_parts();
+        if self.has_passed(&head.headers) {
+            return Err(Refusal::Loop);
+        }
+        let options = settings::take(&mut head.headers, &self.settings)?;
+        head.extensions.insert(options);
+        // The request was asked to go on already when its body is read.
+        head.headers.remove(EXPECT);
+        head.headers.remove(HOST);
+        self.sign(&mut head.headers, head.version);
+        let path = head.uri.path_and_query().cloned();
+        let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
+        let url = Uri::builder()
+            .scheme("https")
+            .authority(format!("{service}.mesh"))
+            .path_and_query(path);
+        head.uri = url
+            .build()
+            .map_err(|_| Refusal::Malformed("the service's name is none"))?;
+        Ok(Request::from_parts(head, body))
+    }
+
+    /// The answer as a local program gets it.
+    fn incoming(&self, service: &str, response: Response<Body>, upgrade: OnUpgrade) -> Response<AnyBody> {
+        let (mut head, body) = response.into_parts();
+        settings::remove(&mut head.headers);
+        self.sign(&mut head.headers, Version::HTTP_11);
+        if head.status != StatusCode::SWITCHING_PROTOCOLS {
+            return Response::from_parts(head, body.map_err(Into::into).boxed_unsync());
+        }
+        if let Some(mesh) = body.into_upgraded() {
+            tokio::spawn(connect(service.to_owned(), upgrade, mesh));
+        }
+        let nothing = Empty::<Bytes>::new().map_err(|never| match never {});
+        Response::from_parts(head, nothing.boxed_unsync())
+    }
+
+    /// Adds this proxy to those that a message passed (RFC 9110, section 7.6.3).
+    fn sign(&self, headers: &mut HeaderMap, version: Version) {
+        let version = if version == Version::HTTP_10 { "1.0" } else { "1.1" };
+        if let Ok(value) = HeaderValue::try_from(format!("{version} {}", self.pseudonym)) {
+            headers.append(VIA, value);
+        }
+    }
+
+    /// Whether a message passed this proxy before.
+    fn has_passed(&self, headers: &HeaderMap) -> bool {
+        let values = headers
+            .get_all(VIA)
+            .iter()
+            .filter_map(|value| value.to_str().ok());
+        values
+            .flat_map(|value| value.split(','))
+            .any(|hop| hop.split_whitespace().nth(1) == Some(&self.pseudonym))
+    }
+}
+
+/// Carries bytes between a program and a service until both have ended.
+async fn connect(service: String, upgrade: OnUpgrade, mut mesh: Upgraded) {
+    let connected = async {
+        let program = upgrade.await.map_err(std::io::Error::other)?;
+        tokio::io::copy_bidirectional(&mut TokioIo::new(program), &mut mesh).await
+    };
+    if let Err(error) = connected.await {
+        tracing::debug!(service, %error, "a connection broke");
+    }
+}

@@ -1,0 +1,78 @@
+//! The socket that local programs use as their proxy.
+
+use alloc::sync::Arc;
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use hyper::rt::{Read, Write};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use selfsame_codec::http::MAX_HEADERS;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+use super::gateway::Gateway;
+use crate::cli::output::Failure;
+
+/// Connections at a time; more wait in the system's queue.
+const MAX_CONNECTIONS: usize = 4096;
+/// Time for the head of a request, also of the next one on a connection.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
+/// Fields of a request: those that travel, and those of one hop.
+const MOST_FIELDS: usize = MAX_HEADERS + 16;
+/// Pause when the system gives no connection, such as when all its files are open.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Takes the address, or says why it cannot be had.
+pub(super) async fn bind(address: SocketAddr, allow_remote: bool) -> Result<TcpListener, Failure> {
+    if !address.ip().is_loopback() && !allow_remote {
+        return Err(Failure::usage(format!(
+            "--listen {address} lets other machines call services as this node: listen on 127.0.0.1, or say --allow-remote \
+             if that is meant"
+        )));
+    }
+    let bound = TcpListener::bind(address).await;
+    bound.map_err(|error| Failure::usage(format!("--listen {address}: {error}")))
+}
+
+/// Takes connections until the task ends.
+pub(super) async fn run(listener: TcpListener, gateway: Arc<Gateway>) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        // Nobody closes the semaphore.
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+            return;
+        };
+        match listener.accept().await {
+            Ok((socket, _)) => {
+                // Small answers are not held back for more; a socket that cannot say so is closed already.
+                _ = socket.set_nodelay(true);
+                let gateway = Arc::clone(&gateway);
+                tokio::spawn(async move {
+                    serve(TokioIo::new(socket), gateway).await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no connection");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Answers the requests of one connection.
+pub(super) async fn serve(connection: impl Read + Write + Unpin + Send + 'static, gateway: Arc<Gateway>) {
+    let service = service_fn(move |request| Arc::clone(&gateway).serve(request));
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_headers(MOST_FIELDS)
+        .serve_connection(connection, service)
+        .with_upgrades()
+        .await;
+    if let Err(error) = served {
+        tracing::debug!(%error, "a program's connection broke");
+    }
+}

@@ -1,0 +1,152 @@
+//! What a program is told in place of a service's answer: problem details (RFC 9457) and the proxy's status (RFC 9209),
+//! by which they differ from answers of services.
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use selfsame_codec::Class;
+use selfsame_host::{Code, Error, Tried};
+use serde_json::{Value, json};
+
+use super::AnyBody;
+
+const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
+
+/// Why a request is not sent on
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// It does not say clearly what it wants.
+    Malformed(&'static str),
+    /// One of the proxy's own fields has a value that means nothing.
+    Option(String),
+    /// It means something that is no service.
+    Target(String),
+    /// It came by here before.
+    Loop,
+}
+
+/// A problem, and how it is told
+pub(super) struct Problem {
+    status: StatusCode,
+    /// Type of error in the proxy's status.
+    error: &'static str,
+    detail: String,
+    code: Option<Code>,
+    more: Vec<(&'static str, Value)>,
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let (status, error, detail) = match refusal {
+            Refusal::Malformed(text) => (StatusCode::BAD_REQUEST, "http_request_error", text.into()),
+            Refusal::Option(text) => (StatusCode::BAD_REQUEST, "http_request_error", text),
+            Refusal::Target(text) => (StatusCode::FORBIDDEN, "http_request_denied", text),
+            Refusal::Loop => (
+                StatusCode::LOOP_DETECTED,
+                "proxy_loop_detected",
+                "this request was sent by this proxy before: a service passes it back to where it came from"
+                    .into(),
+            ),
+        };
+        Self {
+            status,
+            error,
+            detail,
+            code: None,
+            more: Vec::new(),
+        }
+    }
+}
+
+impl Problem {
+    /// Why a request to a service has no answer.
+    pub(super) fn unanswered(service: &str, error: &Error) -> Self {
+        let (status, kind) = match error {
+            Error::Input(_) | Error::Body(_) => (StatusCode::BAD_REQUEST, "http_request_error"),
+            Error::Stopped | Error::Poisoned(_) => (StatusCode::SERVICE_UNAVAILABLE, "proxy_internal_error"),
+            error => error.code().map_or(
+                (StatusCode::INTERNAL_SERVER_ERROR, "proxy_internal_error"),
+                status_of,
+            ),
+        };
+        Self {
+            status,
+            error: kind,
+            detail: error.to_string(),
+            code: error.code(),
+            more: vec![("service", json!(service)), ("tried", tried(error))],
+        }
+    }
+
+    /// The server behind a service does not answer.
+    pub(super) fn no_server() -> Self {
+        Self {
+            status: StatusCode::BAD_GATEWAY,
+            error: "destination_unavailable",
+            detail: "the server behind this service does not answer".into(),
+            code: None,
+            more: Vec::new(),
+        }
+    }
+
+    /// The answer, by the name that the proxy has in the fields of messages.
+    pub(super) fn response(self, pseudonym: &str) -> Response<AnyBody> {
+        let Self {
+            status,
+            error,
+            detail,
+            code,
+            more,
+        } = self;
+        let mut value = json!({
+            "title": status.canonical_reason(),
+            "status": status.as_u16(),
+            "detail": detail,
+        });
+        let code = code.map(|code| ("code", json!(code.name())));
+        for (name, member) in code.into_iter().chain(more) {
+            value[name] = member;
+        }
+        let text = Full::new(Bytes::from(format!("{value}\n")));
+        let mut response = Response::new(text.map_err(|never| match never {}).boxed_unsync());
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Ok(told) = HeaderValue::try_from(format!("{pseudonym}; error={error}")) {
+            headers.insert(PROXY_STATUS, told);
+        }
+        response
+    }
+}
+
+/// The providers that were tried.
+fn tried(error: &Error) -> Value {
+    let Error::Unanswered { tried, .. } = error else {
+        return json!([]);
+    };
+    let each = tried.iter().map(|Tried { peer, code, .. }| {
+        json!({ "peer": peer.to_string(), "code": code.name(), "reason": code.text() })
+    });
+    each.collect()
+}
+
+/// The status of an answer that a code stands in place of, and the type of error.
+fn status_of(code: Code) -> (StatusCode, &'static str) {
+    match code {
+        Code::NoProvider | Code::NoService | Code::NotJoined | Code::NoBootstrap => {
+            (StatusCode::SERVICE_UNAVAILABLE, "destination_not_found")
+        }
+        Code::Deadline => (StatusCode::GATEWAY_TIMEOUT, "http_response_timeout"),
+        Code::BadName => (StatusCode::BAD_REQUEST, "http_request_error"),
+        Code::TooLarge => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "http_request_error"),
+        code => match code.class() {
+            Class::Unreachable | Class::Limit => (StatusCode::SERVICE_UNAVAILABLE, "destination_unavailable"),
+            Class::Usage | Class::Store => (StatusCode::INTERNAL_SERVER_ERROR, "proxy_internal_error"),
+            Class::Malformed | Class::Misbehaved | Class::Incompatible => {
+                (StatusCode::BAD_GATEWAY, "http_protocol_error")
+            }
+            Class::Service => (StatusCode::BAD_GATEWAY, "connection_terminated"),
+        },
+    }
+}
