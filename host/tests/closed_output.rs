@@ -132,10 +132,19 @@ fn a_node_whose_output_is_closed_leaves_the_ring() {
             .spawn()
             .expect("the program runs"),
     );
-    // One line is read, as by `head -1`; the next one finds the pipe closed.
+    // One line is read, as by `head -1`; the next one finds the pipe closed: at the latest that somebody has connected.
     let mut output = BufReader::new(second.0.stdout.take().expect("its output"));
-    output.read_line(&mut String::new()).expect("a line");
+    let mut line = String::new();
+    output.read_line(&mut line).expect("a line");
     drop(output);
+    let started: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    let join = format!(
+        "{}#{}",
+        started["addresses"][0].as_str().expect("an address"),
+        started["id"].as_str().expect("an id")
+    );
+    let found = selfsame(path, &format!("find nothing --network t --unowned --join {join}")).output();
+    assert!(!found.expect("the program runs").status.success());
     let mut errors = String::new();
     let mut stderr = second.0.stderr.take().expect("its errors");
     stderr.read_to_string(&mut errors).expect("text");

@@ -3,7 +3,7 @@
 use core::convert::Infallible;
 
 use axum::Router;
-use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::ws::{Message as Reply, WebSocketUpgrade};
 use axum::routing::get as on_get;
 use futures_util::{SinkExt as _, StreamExt as _};
 use http::{Request, Response, StatusCode};
@@ -75,10 +75,11 @@ async fn messages_pass_both_ways_and_either_side_ends() {
         on_get(async move |upgrade: WebSocketUpgrade| {
             upgrade.on_upgrade(async move |mut socket| {
                 while let Some(Ok(message)) = socket.recv().await {
-                    match message.to_text() {
-                        Ok("bye") => return drop(socket.send(axum::extract::ws::Message::Close(None)).await),
-                        Ok(_) => socket.send(message).await.expect("a caller"),
-                        Err(_) => return,
+                    if message.to_text().is_ok_and(|text| text == "bye") {
+                        return drop(socket.send(Reply::Close(None)).await);
+                    }
+                    if !matches!(message, Reply::Close(_)) {
+                        socket.send(message).await.expect("a caller");
                     }
                 }
                 closed.send(()).await.expect("the test waits");
@@ -153,7 +154,7 @@ async fn a_connection_that_is_dropped_ends_at_the_other_side() {
         tokio::spawn(async move {
             let mut connection = TokioIo::new(upgrade.await.expect("a connection"));
             let mut byte = [0];
-            connection.read_exact(&mut byte).await.expect("a first byte");
+            connection.write_all(b"hello").await.expect("a caller");
             let ended = matches!(connection.read(&mut byte).await, Ok(0) | Err(_));
             read.send(ended).await.expect("the test waits");
         });
@@ -162,14 +163,13 @@ async fn a_connection_that_is_dropped_ends_at_the_other_side() {
         async move { response }
     });
     within(nodes[0].serve("reads", service)).await.expect("a service");
+    let mut hello = [0; 5];
     let mut connection = connect(&nodes[1], "wss://reads.mesh/").await;
-    within(connection.write_all(b"x")).await.expect("a byte");
-    within(connection.flush()).await.expect("a byte");
+    within(connection.read_exact(&mut hello)).await.expect("bytes");
     drop(connection);
     assert_eq!(within(was_read.recv()).await, Some(true));
     let mut connection = connect(&nodes[1], "wss://reads.mesh/").await;
-    within(connection.write_all(b"x")).await.expect("a byte");
-    within(connection.flush()).await.expect("a byte");
+    within(connection.read_exact(&mut hello)).await.expect("bytes");
     within(nodes[0].clone().stop()).await;
     let mut rest = Vec::new();
     // The caller's node finds out that the other one is gone.

@@ -378,10 +378,9 @@ impl FromStr for Forward {
             match part.split_once('=') {
                 Some(("version", version)) => forward.version = Some(version.into()),
                 Some(("weight", weight)) => {
-                    let weight = weight
-                        .parse()
-                        .map_err(|_| format!("{weight} is no weight: it is 0 to 1, such as 0.1"))?;
-                    forward.weight = Some(weight);
+                    let share = weight.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+                    let wrong = || format!("{weight} is no weight: it is 0 to 1, such as 0.1");
+                    forward.weight = Some(share.ok_or_else(wrong)?);
                 }
                 Some(("allow", id)) => forward
                     .allow
