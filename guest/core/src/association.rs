@@ -24,6 +24,7 @@ use alloc::vec::Vec;
 use selfsame_codec::cbor::{Decoder, Encoder};
 use selfsame_codec::{Code, MAX_WEIGHT, Malformed};
 
+use crate::gather::Gather as _;
 use crate::grant::{Grant, MAX_GRANT_BYTES, MAX_NAME_BYTES, check_name};
 use crate::identity::{Identity, NetworkId, PeerId, PublicKey, Signature, labelled_hash};
 use crate::record::{CLOCK_SKEW_MS, signed, unsigned};
@@ -208,8 +209,8 @@ impl Association {
             }
         }
         let network = identity.network();
-        let encoded: Vec<Vec<u8>> = leaves.iter().map(|leaf| leaf.encode(&network)).collect();
-        let hashes: Vec<[u8; 32]> = encoded.iter().map(|leaf| leaf_hash(leaf)).collect();
+        let encoded: Vec<Vec<u8>> = leaves.iter().map(|leaf| leaf.encode(&network)).gather();
+        let hashes: Vec<[u8; 32]> = encoded.iter().map(|leaf| leaf_hash(leaf)).gather();
         if hashes.is_empty() {
             return Ok(Vec::new());
         }
@@ -225,7 +226,7 @@ impl Association {
                 leaf: leaf.clone(),
                 encoded: encode_association(&root, bytes, index, &path_of(&hashes, index)),
             })
-            .collect())
+            .gather())
     }
 
     /// Reads an association of a network and verifies root, path, times, object id and grant.

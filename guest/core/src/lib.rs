@@ -8,6 +8,7 @@
 
 extern crate alloc;
 
+mod gather;
 mod hex;
 mod map;
 

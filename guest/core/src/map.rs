@@ -4,13 +4,15 @@
 //! takes less memory, and its code is a tenth of the size in a module that people download.
 
 use alloc::vec::Vec;
-use core::ops::{Bound, RangeBounds};
 
 /// Keys in order, each with its value
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Map<K, V> {
     entries: Vec<(K, V)>,
 }
+
+/// Entries that stand next to each other, in order
+type Entries<'a, K, V> = &'a [(K, V)];
 
 impl<K, V> Default for Map<K, V> {
     fn default() -> Self {
@@ -110,23 +112,11 @@ impl<K: Ord, V> Map<K, V> {
         self.entries.iter().map(|(key, value)| (key, value))
     }
 
-    /// Entries whose keys are in a range, in order.
-    pub(crate) fn range(&self, range: impl RangeBounds<K>) -> impl DoubleEndedIterator<Item = (&K, &V)> {
-        let start = match range.start_bound() {
-            Bound::Unbounded => 0,
-            Bound::Included(key) => self.entries.partition_point(|(other, _)| other < key),
-            Bound::Excluded(key) => self.entries.partition_point(|(other, _)| other <= key),
-        };
-        let end = match range.end_bound() {
-            Bound::Unbounded => self.entries.len(),
-            Bound::Included(key) => self.entries.partition_point(|(other, _)| other <= key),
-            Bound::Excluded(key) => self.entries.partition_point(|(other, _)| other < key),
-        };
-        self.entries
-            .get(start..end)
-            .unwrap_or_default()
-            .iter()
-            .map(|(key, value)| (key, value))
+    /// The entries before a key, and those from it on, in order.
+    #[must_use]
+    pub(crate) fn split(&self, key: &K) -> (Entries<'_, K, V>, Entries<'_, K, V>) {
+        let at = self.place(key).unwrap_or_else(|at| at);
+        self.entries.split_at(at)
     }
 
     /// Keys in order.
@@ -281,8 +271,22 @@ mod tests {
             assert!(map.len() == tree.len());
         }
         assert!(map.iter().eq(tree.iter()));
-        assert!(map.range(50..).eq(tree.range(50..)));
-        assert!(map.range(50..=60).eq(tree.range(50..=60)));
+        for key in [0, 50, 299, 300] {
+            let (before, from) = map.split(&key);
+            let pairs = |entries: &[(u32, u32)]| entries.to_vec();
+            assert_eq!(
+                pairs(before),
+                tree.range(..key)
+                    .map(|(key, value)| (*key, *value))
+                    .collect::<Vec<_>>()
+            );
+            assert_eq!(
+                pairs(from),
+                tree.range(key..)
+                    .map(|(key, value)| (*key, *value))
+                    .collect::<Vec<_>>()
+            );
+        }
         assert_eq!(map.first(), tree.first_key_value());
         map.retain(|key, _| key % 2 == 0);
         tree.retain(|key, _| key % 2 == 0);

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use selfsame_codec::{MAX_WEIGHT, Policy};
 
 use super::health::Healths;
+use crate::gather::Gather as _;
 use crate::identity::{PeerId, labelled_hash};
 use crate::random::Random;
 use crate::ring::Provider;
@@ -35,10 +36,10 @@ pub(super) fn choose(
     let untried: Vec<&Provider> = providers
         .iter()
         .filter(|provider| provider.weight > 0 && !wish.tried.contains(&provider.peer))
-        .collect();
+        .gather();
     let without = |is_out: &dyn Fn(&PeerId) -> bool| -> Vec<&Provider> {
         let rest = untried.iter().filter(|provider| !is_out(&provider.peer));
-        rest.copied().collect()
+        rest.copied().gather()
     };
     let mut candidates = without(&|peer| healths.is_ejected(peer, now_ms));
     if candidates.len() * 2 < untried.len() {
@@ -61,7 +62,7 @@ pub(super) fn choose(
         .iter()
         .map(|provider| provider.peer)
         .filter(|peer| *peer != first)
-        .collect();
+        .gather();
     let second = others[random.below(others.len())];
     let is_better = healths.load(&second, now_ms) < healths.load(&first, now_ms);
     Some(if is_better { second } else { first })
@@ -125,7 +126,7 @@ fn replicas_of_one_version<'a>(
     });
     let version = drawn.map_or("", |(share, _)| share.version);
     let of_version = candidates.iter().filter(|provider| provider.version == version);
-    of_version.copied().collect()
+    of_version.copied().gather()
 }
 
 /// What each version gets: those below the whole what they ask for, the others even parts of the rest.
@@ -141,5 +142,5 @@ fn parts(shares: &[Share<'_>]) -> Vec<u64> {
         weight if weight < whole => weight * rest.max(1),
         _ => whole.saturating_sub(asked),
     };
-    shares.iter().map(part).collect()
+    shares.iter().map(part).gather()
 }

@@ -11,6 +11,7 @@ use super::connect::Waiter;
 use super::streams::INITIAL_CREDIT;
 use super::timers::Timer;
 use crate::channel::{Frame, MAX_DATA, Open, Service};
+use crate::gather::Gather as _;
 use crate::hex;
 use crate::identity::PeerId;
 use crate::map::Map;
@@ -130,7 +131,7 @@ impl Node {
         } else if !self.mesh.retry(name, self.now_ms) {
             return Err(Code::RetryBudget);
         }
-        Ok(tried.iter().copied().map(PeerId).collect())
+        Ok(tried.iter().copied().map(PeerId).gather())
     }
 
     fn advance_call(&mut self, tag: u32) {
@@ -193,7 +194,7 @@ impl Node {
     pub(super) fn discovered(&mut self, name: &Name, why: Option<Code>) {
         let waits = |call: &Call| call.discovered && call.name == *name;
         let waiting = self.calls.table.iter().filter(|(_, call)| waits(call));
-        let waiting: Vec<u32> = waiting.map(|(tag, _)| *tag).collect();
+        let waiting: Vec<u32> = waiting.map(|(tag, _)| *tag).gather();
         for tag in waiting {
             match why {
                 None => self.advance_call(tag),

@@ -10,6 +10,7 @@ use selfsame_codec::{Code, LogLevel, Output};
 use super::Node;
 use super::timers::Timer;
 use crate::channel::Side;
+use crate::gather::Gather as _;
 use crate::hex;
 use crate::identity::PeerId;
 use crate::map::Map;
@@ -278,7 +279,7 @@ impl Node {
             .iter()
             .filter(|(_, attempt)| attempt.target == Some(peer))
             .map(|(n, _)| *n)
-            .collect();
+            .gather();
         for number in waiting {
             if let Some(attempt) = self.attempts.table.get_mut(&number) {
                 let waiters = core::mem::take(&mut attempt.waiters);

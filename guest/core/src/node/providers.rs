@@ -8,6 +8,7 @@ use selfsame_codec::{Code, Output};
 use super::Node;
 use super::ring_driver::Purpose;
 use super::timers::Timer;
+use crate::gather::Gather as _;
 use crate::map::Map;
 use crate::mesh::{Name, REFRESH_MS};
 use crate::ring::Provider;
@@ -100,7 +101,7 @@ impl Node {
             .table
             .values()
             .map(|watch| watch.name.clone())
-            .collect();
+            .gather();
         for name in names {
             if self.mesh.is_due(&name, self.now_ms) {
                 self.discover(name);

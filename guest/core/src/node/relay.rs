@@ -1,5 +1,6 @@
 //! Leaves are reached through members, which pass on frames that they cannot open.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use selfsame_codec::Code;
@@ -7,6 +8,7 @@ use selfsame_codec::Code;
 use super::Node;
 use super::paths::{Path, RELAY_PATHS, Way};
 use crate::channel::Frame;
+use crate::gather::Gather as _;
 use crate::hex;
 use crate::identity::PeerId;
 use crate::record::relay_address;
@@ -18,15 +20,10 @@ impl Node {
     /// The path to a peer behind a member.
     pub(super) fn relay_path(&mut self, member: PeerId, peer: PeerId) -> Result<u32, Code> {
         let way = Way::Relay { member, peer };
-        if let Some((number, _)) = self
-            .paths
-            .table
-            .range(RELAY_PATHS..)
-            .find(|(_, path)| path.way == way)
-        {
-            return Ok(*number);
+        if let Some(number) = self.find_relay_path(member, peer) {
+            return Ok(number);
         }
-        if self.paths.table.range(RELAY_PATHS..).count() >= MAX_RELAY_PATHS {
+        if self.relay_paths().len() >= MAX_RELAY_PATHS {
             return Err(Code::TooManyPaths);
         }
         let number = loop {
@@ -82,22 +79,23 @@ impl Node {
 
     fn find_relay_path(&self, member: PeerId, peer: PeerId) -> Option<u32> {
         let way = Way::Relay { member, peer };
-        self.paths
-            .table
-            .range(RELAY_PATHS..)
-            .find(|(_, path)| path.way == way)
-            .map(|(number, _)| *number)
+        let found = self.relay_paths().iter().find(|(_, path)| path.way == way);
+        found.map(|(number, _)| *number)
+    }
+
+    /// Paths that lead through members, by their numbers.
+    fn relay_paths(&self) -> &[(u32, Box<Path>)] {
+        self.paths.table.split(&RELAY_PATHS).1
     }
 
     /// The paths through a member end with our last connection to it.
     pub(super) fn relay_peer_gone(&mut self, member: PeerId) {
         let through: Vec<u32> = self
-            .paths
-            .table
-            .range(RELAY_PATHS..)
+            .relay_paths()
+            .iter()
             .filter(|(_, path)| matches!(path.way, Way::Relay { member: via, .. } if via == member))
             .map(|(number, _)| *number)
-            .collect();
+            .gather();
         for number in through {
             self.close_path(number, Code::Disconnected);
         }

@@ -3,6 +3,7 @@ use alloc::vec::Vec;
 use selfsame_codec::reply::{NodeView, ServiceView, StatusView};
 
 use super::Node;
+use crate::gather::Gather as _;
 use crate::record::NodeRecord;
 use crate::ring::Service;
 
@@ -22,11 +23,11 @@ impl Node {
             network: &self.settings.network_name,
             joined: ring.is_joined(),
             predecessor: ring.predecessor().map(view),
-            nodes: nodes.map(|records| records.into_iter().map(view).collect()),
-            peers: self.peers.ids().map(|id| id.0).collect(),
-            services: ring.services().into_iter().map(view_service).collect(),
+            nodes: nodes.map(|records| records.into_iter().map(view).gather()),
+            peers: self.peers.ids().map(|id| id.0).gather(),
+            services: ring.services().into_iter().map(view_service).gather(),
             objects: ring.objects_len() as u64,
-            counters: self.out.counters().collect(),
+            counters: self.out.counters().gather(),
         };
         status.encode()
     }

@@ -9,6 +9,7 @@ use super::message::Request;
 use super::position::distance;
 use super::walk::Purpose;
 use super::{Action, Call, Context, Parameters, Phase, Ring};
+use crate::gather::Gather as _;
 use crate::identity::PeerId;
 use crate::map::{Map, Set};
 use crate::record::NodeRecord;
@@ -123,7 +124,7 @@ impl Ring {
             .saturating_sub(self.attach.relays.len() + self.attach.asking.len());
         let record = self.own_bytes(cx);
         let nearest = nearest.into_values().filter(|peer| self.may_be_member(cx, peer));
-        let nearest: Vec<PeerId> = nearest.take(missing).collect();
+        let nearest: Vec<PeerId> = nearest.take(missing).gather();
         for peer in nearest {
             self.attach.asking.insert(peer);
             let request = Request::Attach { record: &record };

@@ -10,6 +10,7 @@ use selfsame_codec::Role;
 
 use super::Parameters;
 use super::position::Position;
+use crate::gather::Gather as _;
 use crate::identity::PeerId;
 use crate::map::Map;
 use crate::record::{MAX_RECORD_LIFE_MS, NodeRecord};
@@ -91,7 +92,7 @@ impl Book {
     }
 
     /// Keeps a verified record unless a newer one of its node is known; says whether nothing was known of the node.
-    pub(crate) fn insert(&mut self, record: NodeRecord, keep: impl Fn(&PeerId) -> bool) -> bool {
+    pub(crate) fn insert(&mut self, record: NodeRecord, keep: &dyn Fn(&PeerId) -> bool) -> bool {
         if let Some(entry) = self.entries.get_mut(&record.id()) {
             let newer = |known: &NodeRecord| known.sequence_ms() < record.sequence_ms();
             if entry.record().is_none_or(newer) {
@@ -104,12 +105,12 @@ impl Book {
     }
 
     /// Keeps what somebody named of a peer of which nothing is known.
-    pub(crate) fn hear(&mut self, peer: PeerId, bytes: &[u8], now_ms: u64, keep: impl Fn(&PeerId) -> bool) {
+    pub(crate) fn hear(&mut self, peer: PeerId, bytes: &[u8], now_ms: u64, keep: &dyn Fn(&PeerId) -> bool) {
         let until_ms = now_ms.saturating_add(MAX_RECORD_LIFE_MS);
         self.add(peer, Known::Heard(bytes.into(), until_ms), keep);
     }
 
-    fn add(&mut self, peer: PeerId, known: Known, keep: impl Fn(&PeerId) -> bool) -> bool {
+    fn add(&mut self, peer: PeerId, known: Known, keep: &dyn Fn(&PeerId) -> bool) -> bool {
         if self.entries.len() >= self.parameters.max_records {
             self.evict(keep);
         }
@@ -121,7 +122,7 @@ impl Book {
         true
     }
 
-    fn evict(&mut self, keep: impl Fn(&PeerId) -> bool) {
+    fn evict(&mut self, keep: &dyn Fn(&PeerId) -> bool) {
         let candidates = self.entries.iter().filter(|(peer, _)| !keep(peer));
         let worst = candidates.min_by_key(|(_, entry)| entry.rank());
         if let Some(peer) = worst.map(|(peer, _)| *peer) {
@@ -160,27 +161,21 @@ impl Book {
 
     /// Peers that a lookup may begin at, from a position on backwards around the circle.
     pub(crate) fn routes_before(&self, target: &Position) -> impl Iterator<Item = &PeerId> {
-        let target = PeerId(*target);
-        let before = self.entries.range(..target).rev();
-        before
-            .chain(self.entries.range(target..).rev())
-            .filter(|(_, entry)| entry.is_route())
-            .map(|(peer, _)| peer)
+        let (before, after) = self.entries.split(&PeerId(*target));
+        let circle = before.iter().rev().chain(after.iter().rev());
+        circle.filter(|(_, entry)| entry.is_route()).map(|(peer, _)| peer)
     }
 
     /// The first peer at or after a position that a lookup may begin at.
     pub(crate) fn route_after(&self, target: &Position) -> Option<&PeerId> {
-        let target = PeerId(*target);
-        let after = self.entries.range(target..);
-        after
-            .chain(self.entries.range(..target))
-            .find(|(_, entry)| entry.is_route())
-            .map(|(peer, _)| peer)
+        let (before, after) = self.entries.split(&PeerId(*target));
+        let mut circle = after.iter().chain(before);
+        circle.find(|(_, entry)| entry.is_route()).map(|(peer, _)| peer)
     }
 
     /// The records of those peers that are known, as they are sent.
     pub(crate) fn encoded(&self, peers: &[PeerId]) -> Vec<&[u8]> {
         let records = peers.iter().filter_map(|peer| self.get(peer));
-        records.map(NodeRecord::encoded).collect()
+        records.map(NodeRecord::encoded).gather()
     }
 }

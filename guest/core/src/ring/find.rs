@@ -10,6 +10,7 @@ use super::message::{EntryBytes, Hop, Request};
 use super::walk::Purpose;
 use super::{Action, Call, Context, Phase, Provider, Ring};
 use crate::association::{Association, ObjectId};
+use crate::gather::Gather as _;
 use crate::grant::check_name;
 use crate::identity::{PeerId, PublicKey};
 use crate::map::Map;
@@ -107,7 +108,7 @@ impl Ring {
         let entries: Vec<EntryBytes<'_>> = entries
             .iter()
             .map(|(association, record)| EntryBytes { association, record })
-            .collect();
+            .gather();
         self.take_found(cx, command, &entries);
     }
 
@@ -128,7 +129,7 @@ impl Ring {
                 .found
                 .values()
                 .filter_map(|(_, found)| found.clone())
-                .collect(),
+                .gather(),
             None => return,
         };
         if providers.is_empty() {

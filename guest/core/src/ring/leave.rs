@@ -7,6 +7,7 @@ use selfsame_codec::Code;
 use super::message::Request;
 use super::objects::Key;
 use super::{Action, Call, Context, Phase, Ring};
+use crate::gather::Gather as _;
 use crate::identity::PeerId;
 use crate::record::NodeRecord;
 
@@ -51,7 +52,7 @@ impl Ring {
         }
         let mut farewells = self.bid_farewell_to_holders(cx);
         farewells += self.detach_all();
-        let heirs: Vec<PeerId> = self.routing.successors().iter().rev().copied().collect();
+        let heirs: Vec<PeerId> = self.routing.successors().iter().rev().copied().gather();
         let start = self.routing.range_start();
         let keys = self.objects.keys_in(&start, &self.me().0);
         if let Some(predecessor) = self.routing.predecessor()

@@ -10,6 +10,7 @@ use selfsame_codec::Code;
 
 use super::Parameters;
 use super::position::{Position, distance, in_half_open, in_open};
+use crate::gather::Gather as _;
 use crate::identity::PeerId;
 use crate::map::Map;
 
@@ -139,7 +140,7 @@ impl Lookup {
         let asked = asked
             .filter(|(_, candidate)| candidate.state != State::New)
             .map(|(peer, _)| *peer)
-            .collect();
+            .gather();
         let answered = self.candidates.iter();
         let by_distance: Map<_, _> = answered
             .filter(|(_, candidate)| candidate.answered.is_some())
@@ -147,7 +148,7 @@ impl Lookup {
             .collect();
         Trail {
             asked,
-            answered: by_distance.into_values().collect(),
+            answered: by_distance.into_values().gather(),
         }
     }
 

@@ -10,6 +10,7 @@ use super::position::{distance, in_open, plus_power};
 use super::routing::Routing;
 use super::walk::Purpose;
 use super::{Action, Call, Context, Parameters, Phase, Ring};
+use crate::gather::Gather as _;
 use crate::identity::PeerId;
 use crate::map::{Map, Set};
 use crate::record::NodeRecord;
@@ -161,7 +162,7 @@ impl Ring {
         members
             .filter(|peer| !self.routing.is_dead(peer))
             .copied()
-            .collect()
+            .gather()
     }
 
     /// A bootstrap looks up who follows a newcomer.

@@ -6,6 +6,7 @@ use super::message::Request;
 use super::objects::Key;
 use super::position::{Position, in_open};
 use super::{Call, Context, Ring};
+use crate::gather::Gather as _;
 use crate::identity::PeerId;
 use crate::map::{Map, Set};
 
@@ -48,7 +49,7 @@ impl Ring {
             .iter()
             .take(self.parameters.mirrors)
             .copied()
-            .collect()
+            .gather()
     }
 
     /// After a change of neighbours: copies the whole range to new mirrors, and what was added to the range to all.

@@ -35,6 +35,7 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{Code, LogLevel, Role};
 
+use crate::gather::Gather as _;
 use crate::identity::PeerId;
 use crate::map::{Map, Set};
 use crate::record::{MAX_RECORD_LIFE_MS, NodeRecord, addresses_allowed, relay_address};
@@ -262,7 +263,7 @@ impl Ring {
     #[must_use]
     pub fn fingers(&self) -> Vec<&NodeRecord> {
         let fingers: Set<PeerId> = self.routing.fingers().copied().collect();
-        fingers.iter().filter_map(|peer| self.book.get(peer)).collect()
+        fingers.iter().filter_map(|peer| self.book.get(peer)).gather()
     }
 
     /// Members that relay for this leaf.
@@ -272,7 +273,7 @@ impl Ring {
     }
 
     fn records(&self, peers: &[PeerId]) -> Vec<&NodeRecord> {
-        peers.iter().filter_map(|peer| self.book.get(peer)).collect()
+        peers.iter().filter_map(|peer| self.book.get(peer)).gather()
     }
 
     /// Whether this member relays for that leaf.
@@ -388,15 +389,15 @@ impl Ring {
             self.routing.revive(&record.id());
         }
         let (routing, attach) = (&self.routing, &self.attach);
-        self.book
-            .insert(record, |peer| routing.contains(peer) || attach.needs(peer))
+        let keep = |peer: &PeerId| routing.contains(peer) || attach.needs(peer);
+        self.book.insert(record, &keep)
     }
 
     /// Takes note of members that an answer names, each of which is verified before it is asked.
     fn hear_members(&mut self, cx: &mut Context<'_>, list: &[&[u8]]) -> Vec<PeerId> {
         list.iter()
             .filter_map(|bytes| self.hear_member(cx, bytes))
-            .collect()
+            .gather()
     }
 
     fn hear_member(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Option<PeerId> {
@@ -410,7 +411,7 @@ impl Ring {
         }
         let (routing, attach) = (&self.routing, &self.attach);
         let keep = |peer: &PeerId| routing.contains(peer) || attach.needs(peer);
-        self.book.hear(peer, bytes, cx.now_ms, keep);
+        self.book.hear(peer, bytes, cx.now_ms, &keep);
         Some(peer)
     }
 

@@ -9,6 +9,7 @@ use super::Parameters;
 use super::message::{EntryBytes, MAX_ENTRIES_BYTES};
 use super::position::{Position, in_half_open};
 use crate::association::{Association, ObjectId};
+use crate::gather::Gather as _;
 use crate::identity::PeerId;
 use crate::map::Map;
 use crate::record::NodeRecord;
@@ -135,7 +136,7 @@ impl Objects {
         let of_publisher = self.of_publisher.get(&key.1).copied().unwrap_or_default();
         if self.len >= self.parameters.max_associations
             || of_publisher >= self.parameters.max_of_publisher
-            || self.of_object(&key.0).count() >= self.parameters.max_publishers
+            || self.of_object(&key.0).len() >= self.parameters.max_publishers
         {
             return Err(Code::TooManyAssociations);
         }
@@ -181,32 +182,38 @@ impl Objects {
         self.held(key).map(Held::entry)
     }
 
-    fn of_object(&self, object: &ObjectId) -> impl Iterator<Item = &Held> {
-        let range = (*object, PeerId([0; 32]))..=(*object, PeerId([0xff; 32]));
-        let tables = self.table(object).into_iter();
-        tables.flat_map(move |table| table.range(range.clone()).map(|(_, held)| &**held))
+    /// What is stored for an object, in order of the publishers.
+    fn of_object(&self, object: &ObjectId) -> &[(Key, Box<Held>)] {
+        let Some(table) = self.table(object) else {
+            return &[];
+        };
+        let (_, from) = table.split(&(*object, PeerId([0; 32])));
+        let count = from.partition_point(|((other, _), _)| other == object);
+        &from[..count]
     }
 
     /// How many publishers an object has.
     pub(crate) fn publishers(&self, object: &ObjectId) -> usize {
-        self.of_object(object).count()
+        self.of_object(object).len()
     }
 
     /// What is stored for an object, as much as fits a message, from the `start`-th on so that each gets its turn.
     pub(crate) fn find(&self, object: &ObjectId, start: usize, now_ms: u64) -> Vec<EntryBytes<'_>> {
+        let all = self.of_object(object);
+        let (before, from) = all.split_at(start.min(all.len()));
         let mut bytes = 0;
-        let turned = self
-            .of_object(object)
-            .skip(start)
-            .chain(self.of_object(object).take(start));
-        turned
-            .filter(|held| now_ms < held.expiry_ms)
-            .take_while(|held| {
-                bytes += held.bytes();
-                bytes <= MAX_ENTRIES_BYTES
-            })
-            .map(Held::entry)
-            .collect()
+        let mut found = Vec::new();
+        for (_, held) in from.iter().chain(before) {
+            if held.expiry_ms <= now_ms {
+                continue;
+            }
+            bytes += held.bytes();
+            if bytes > MAX_ENTRIES_BYTES {
+                break;
+            }
+            found.push(held.entry());
+        }
+        found
     }
 
     /// Keys of all objects after `from` up to `to` on the circle.
@@ -214,7 +221,7 @@ impl Objects {
         self.all_keys()
             .filter(|(object, _)| in_half_open(from, &object.0, to))
             .copied()
-            .collect()
+            .gather()
     }
 
     /// Takes from the front of `keys` what fits one message.
@@ -237,7 +244,7 @@ impl Objects {
     }
 
     pub(crate) fn keys(&self) -> Vec<Key> {
-        self.all_keys().copied().collect()
+        self.all_keys().copied().gather()
     }
 
     pub(crate) fn clear(&mut self) {

@@ -12,6 +12,7 @@ use super::{Action, Call, Context, Parameters, Phase, Ring, Service};
 use crate::association::{
     Association, Leaf, MAX_LEAVES, MAX_REPLICAS, MAX_VERSION_BYTES, ObjectId, Validity,
 };
+use crate::gather::Gather as _;
 use crate::grant::{Grant, check_name};
 use crate::identity::{PeerId, PublicKey};
 use crate::map::Map;
@@ -85,7 +86,7 @@ impl Publisher {
             .names
             .values()
             .filter(|name| name.withdrawn_until_ms.is_none());
-        served.map(|name| &name.service).collect()
+        served.map(|name| &name.service).gather()
     }
 
     /// Retries and checks after a change have their own wake-up; all that is periodic rides on the rounds.

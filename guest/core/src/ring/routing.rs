@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use super::Parameters;
 use super::position::{Position, distance, in_half_open, in_open};
+use crate::gather::Gather as _;
 use crate::identity::PeerId;
 use crate::map::{Map, Set};
 
@@ -55,7 +56,7 @@ impl Routing {
             .collect::<Set<PeerId>>()
             .iter()
             .copied()
-            .collect()
+            .gather()
     }
 
     pub(crate) fn contains(&self, peer: &PeerId) -> bool {
@@ -196,7 +197,7 @@ impl Routing {
             .into_iter()
             .map(|peer| (distance(&peer.0, target), peer))
             .collect();
-        nearest.into_values().take(self.parameters.named_closer).collect()
+        nearest.into_values().take(self.parameters.named_closer).gather()
     }
 
     /// The member known to follow a peer most closely, up to this one.

@@ -9,6 +9,7 @@ use super::message::{EntryBytes, Hop, Request};
 use super::position::{Position, distance, in_half_open, leading};
 use super::{Action, Call, Context, Ring};
 use crate::association::ObjectId;
+use crate::gather::Gather as _;
 use crate::identity::PeerId;
 use crate::map::Map;
 
@@ -79,7 +80,7 @@ impl Walks {
                 Purpose::FindNode { command } => Some(command),
                 _ => None,
             })
-            .collect()
+            .gather()
     }
 }
 
@@ -112,7 +113,7 @@ impl Ring {
         let routes = self.book.routes_before(target);
         let routes = routes.filter(|peer| !self.routing.is_dead(peer));
         if !self.serves() {
-            let routes: Vec<PeerId> = routes.take(self.parameters.max_candidates).copied().collect();
+            let routes: Vec<PeerId> = routes.take(self.parameters.max_candidates).copied().gather();
             let known = if routes.is_empty() {
                 self.known_members()
             } else {
@@ -125,7 +126,7 @@ impl Ring {
         // A successor beyond the position may be responsible.
         let me = self.me();
         let beyond = |peer: &&PeerId| in_half_open(&me.0, target, &peer.0);
-        let mut after: Vec<PeerId> = self.routing.successors().iter().filter(beyond).copied().collect();
+        let mut after: Vec<PeerId> = self.routing.successors().iter().filter(beyond).copied().gather();
         if after.is_empty() {
             after.extend(self.near_route_after(target));
         }
@@ -269,7 +270,7 @@ impl Ring {
                 walk.lookup.tick(cx.now_ms);
                 *id
             })
-            .collect();
+            .gather();
         late.into_iter().for_each(|id| self.advance(cx, id));
     }
 
@@ -353,5 +354,5 @@ fn own_entries(entries: &[EntryBytes<'_>]) -> Vec<(Vec<u8>, Vec<u8>)> {
     entries
         .iter()
         .map(|entry| (entry.association.to_vec(), entry.record.to_vec()))
-        .collect()
+        .gather()
 }
