@@ -48,8 +48,12 @@ describe("a node in Deno, without any flag", () => {
     await rm(folder, { recursive: true });
   });
 
-  async function start(port: number, bootstrap: string): Promise<{ id: string; child: ChildProcess }> {
-    const argv = denoArguments([], "node.ts", [`${port}`, join(folder, "data"), bootstrap]);
+  async function start(
+    port: number,
+    tcp: string,
+    bootstrap: string,
+  ): Promise<{ id: string; child: ChildProcess }> {
+    const argv = denoArguments([], "node.ts", [`${port}`, tcp, join(folder, "data"), bootstrap]);
     const child = spawn(deno, argv, { stdio: ["ignore", "pipe", "inherit"] });
     children.push(child);
     const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream });
@@ -57,22 +61,25 @@ describe("a node in Deno, without any flag", () => {
     return { ...(JSON.parse(line) as { id: string }), child };
   }
 
-  test("joins a node in Node, each calls the other, and it keeps its identity after kill -9", async () => {
-    const node = await member();
+  test("joins a node in Node over TCP and WebSocket, each calls the other, and it keeps its identity after kill -9", async () => {
+    const node = await member({ scheme: "tcp" });
     await node.mesh.serve("node", async (request) => new Response(`node for ${await request.text()}`), {
       unowned: true,
     });
     const port = await freePort();
-    const { id, child } = await start(port, node.bootstrap);
-    const caller = await leaf(`ws://127.0.0.1:${port}/.mesh#${id}`);
-    const response = await caller.fetch("https://deno.mesh/", { unowned: true });
-    assert.equal(await response.text(), `deno, then node for ${caller.id}`);
+    const tcp = `tcp://127.0.0.1:${await freePort()}`;
+    const { id, child } = await start(port, tcp, node.bootstrap);
+    for (const way of [`${tcp}#${id}`, `ws://127.0.0.1:${port}/.mesh#${id}`]) {
+      const caller = await leaf(way);
+      const response = await caller.fetch("https://deno.mesh/", { unowned: true });
+      assert.equal(await response.text(), `deno, then node for ${caller.id}`, way);
+      await caller.close();
+    }
     assert.equal(await (await fetch(`http://127.0.0.1:${port}/`)).text(), "the app");
     child.kill("SIGKILL");
     await once(child, "exit");
-    const again = await start(port, node.bootstrap);
+    const again = await start(port, tcp, node.bootstrap);
     assert.equal(again.id, id);
-    await caller.close();
     await node.mesh.close();
   });
 });

@@ -37,17 +37,17 @@ export interface TestNode {
   bootstrap: string;
 }
 
-/** Starts a member that listens on loopback by `ws` or, for POSTs alone, by `http`. */
+/** Starts a member that listens on loopback by `ws`, for POSTs alone by `http`, or by `tcp`. */
 export async function member(
-  options: Partial<NodeJoinOptions> & { scheme?: "ws" | "http" } = {},
+  options: Partial<NodeJoinOptions> & { scheme?: "ws" | "http" | "tcp" } = {},
 ): Promise<TestNode> {
   const { scheme = "ws", ...rest } = options;
   const port = await freePort();
-  const address = `${scheme}://127.0.0.1:${port}/.mesh`;
+  const address = `${scheme}://127.0.0.1:${port}${scheme === "tcp" ? "" : "/.mesh"}`;
   const mesh = await join({
     network: "test",
     storage: memory(),
-    listen: { port, hostname: "127.0.0.1" },
+    listen: scheme === "tcp" ? address : { port, hostname: "127.0.0.1" },
     address,
     allowPrivate: true,
     ...rest,

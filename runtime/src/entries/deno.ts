@@ -1,15 +1,19 @@
+import type { Server } from "node:net";
 import { answerOf } from "../driver/http.ts";
 import { Mesh, type MeshParts } from "../driver/mesh.ts";
 import type { JoinOptions } from "../driver/options.ts";
 import { acceptSocket, type DenoFetch, type DenoServer, deno } from "../transports/deno.ts";
 import { ExchangeAcceptor } from "../transports/exchange-accept.ts";
+import { type Listen, type ListenPlace, listenersOf } from "../transports/listen.ts";
 import { MESH_PATH } from "../transports/protocol.ts";
+import { listenTcp, TcpDialler } from "../transports/tcp.ts";
 import { joinAs } from "./join.ts";
 import { leafPlatform } from "./slim.ts";
 
 export { denoKv } from "../stores/deno-kv.ts";
 export { sqlite } from "../stores/sqlite.ts";
 export type { DenoFetch, DenoInfo as ConnectionInfo, DenoServer } from "../transports/deno.ts";
+export type { Listen } from "../transports/listen.ts";
 export * from "./common.ts";
 
 /** How often paths of HTTP that went silent are looked for. */
@@ -17,15 +21,19 @@ const SWEEP_MS = 15_000;
 
 /** What `join` takes in Deno. */
 export interface DenoJoinOptions extends JoinOptions {
-  /** A port to accept peers at, for a node without a server of its own; `mesh.handler` serves the others. */
-  readonly listen?: number | { readonly port: number; readonly hostname?: string } | undefined;
+  /**
+   * Where to accept peers without a server of one's own: a port or `ws://0.0.0.0:7000` for WebSocket and POST,
+   * `tcp://0.0.0.0:7001` for TCP, or several of them. `mesh.handler` accepts them on a server of yours.
+   */
+  readonly listen?: Listen | readonly Listen[] | undefined;
 }
 
 /** A node of the mesh in Deno. */
 export class DenoMesh extends Mesh {
   readonly #exchange: ExchangeAcceptor = new ExchangeAcceptor(this.paths);
   readonly #sweep: ReturnType<typeof setInterval>;
-  #server: DenoServer | undefined;
+  readonly #tcp: Server[] = [];
+  #port: number | undefined;
   readonly #stop: AbortController = new AbortController();
 
   constructor(parts: MeshParts) {
@@ -33,9 +41,9 @@ export class DenoMesh extends Mesh {
     this.#sweep = setInterval(() => this.#exchange.sweep(), SWEEP_MS);
   }
 
-  /** The port that the option `listen` opened. */
+  /** The port that the option `listen` opened, of several the first. */
   get port(): number | undefined {
-    return this.#server?.addr.port;
+    return this.#port;
   }
 
   /**
@@ -52,16 +60,31 @@ export class DenoMesh extends Mesh {
   }
 
   /** Listens for peers alone. */
-  listen(listen: NonNullable<DenoJoinOptions["listen"]>): void {
-    const at = typeof listen === "number" ? { port: listen } : listen;
-    const fetch = this.handler(() => new Response(null, { status: 404 }));
-    this.#server = serve({ fetch, signal: this.#stop.signal, ...at });
+  async listen(listen: NonNullable<DenoJoinOptions["listen"]>): Promise<void> {
+    for (const { speaks, ...at } of listenersOf(listen)) {
+      const port = speaks === "tcp" ? await this.#listenTcp(at) : this.#listenHttp(at);
+      this.#port ??= port;
+    }
   }
 
   override async close(): Promise<void> {
     clearInterval(this.#sweep);
     await super.close();
     this.#stop.abort();
+    for (const server of this.#tcp) server.close();
+  }
+
+  #listenHttp({ port, hostname }: ListenPlace): number {
+    const fetch = this.handler(() => new Response(null, { status: 404 }));
+    const at = hostname === undefined ? { port } : { port, hostname };
+    return serve({ fetch, signal: this.#stop.signal, ...at }).addr.port;
+  }
+
+  async #listenTcp(at: ListenPlace): Promise<number> {
+    const server = await listenTcp(at, this.paths);
+    this.#tcp.push(server);
+    const address = server.address();
+    return typeof address === "object" && address !== null ? address.port : at.port;
   }
 }
 
@@ -89,7 +112,8 @@ function compile(): Promise<WebAssembly.Module> {
 
 /** Starts a node in this process and joins the ring. */
 export function join(options: DenoJoinOptions): Promise<DenoMesh> {
-  return joinAs(DenoMesh, options, leafPlatform(compile), ["listen"], (mesh) => {
-    if (options.listen !== undefined) mesh.listen(options.listen);
+  const platform = leafPlatform(compile, [new TcpDialler(options ?? {})]);
+  return joinAs(DenoMesh, options, platform, ["listen"], async (mesh) => {
+    if (options.listen !== undefined) await mesh.listen(options.listen);
   });
 }

@@ -1,16 +1,20 @@
 import { readFile } from "node:fs/promises";
 import type { Server } from "node:http";
+import type { Server as NetServer } from "node:net";
 import { answerOf } from "../driver/http.ts";
 import { Mesh, type MeshParts } from "../driver/mesh.ts";
 import type { JoinOptions } from "../driver/options.ts";
 import { ExchangeAcceptor } from "../transports/exchange-accept.ts";
+import { unref } from "../transports/keep-alive.ts";
+import { type Listen, type ListenPlace, listenersOf } from "../transports/listen.ts";
 import { acceptSockets, type NodeFetch, serve } from "../transports/node.ts";
 import { MESH_PATH } from "../transports/protocol.ts";
-import { unref } from "../transports/websocket.ts";
+import { listenTcp, TcpDialler } from "../transports/tcp.ts";
 import { joinAs } from "./join.ts";
 import { leafPlatform } from "./slim.ts";
 
 export { sqlite } from "../stores/sqlite.ts";
+export type { Listen } from "../transports/listen.ts";
 export {
   type NodeFetch,
   type NodeInfo as ConnectionInfo,
@@ -24,15 +28,18 @@ const SWEEP_MS = 15_000;
 
 /** What `join` takes in Node. */
 export interface NodeJoinOptions extends JoinOptions {
-  /** A port to accept peers at, for a node without a server of its own; `mesh.handler` serves the others. */
-  readonly listen?: number | { readonly port: number; readonly hostname?: string } | undefined;
+  /**
+   * Where to accept peers without a server of one's own: a port or `ws://0.0.0.0:7000` for WebSocket and POST,
+   * `tcp://0.0.0.0:7001` for TCP, or several of them. `mesh.handler` accepts them on a server of yours.
+   */
+  readonly listen?: Listen | readonly Listen[] | undefined;
 }
 
 /** A node of the mesh in Node. */
 export class NodeMesh extends Mesh {
   readonly #exchange: ExchangeAcceptor = new ExchangeAcceptor(this.paths);
   readonly #closers: (() => void)[] = [];
-  #server: Server | undefined;
+  #server: NetServer | undefined;
 
   constructor(parts: MeshParts) {
     super(parts);
@@ -41,7 +48,7 @@ export class NodeMesh extends Mesh {
     this.#closers.push(() => clearInterval(sweep));
   }
 
-  /** The port that the option `listen` opened. */
+  /** The port that the option `listen` opened, of several the first. */
   get port(): number | undefined {
     const address = this.#server?.address();
     return typeof address === "object" && address !== null ? address.port : undefined;
@@ -66,18 +73,31 @@ export class NodeMesh extends Mesh {
 
   /** Listens for peers alone. */
   async listen(listen: NonNullable<NodeJoinOptions["listen"]>): Promise<void> {
-    const at = typeof listen === "number" ? { port: listen } : listen;
-    const server = await serve({ fetch: this.handler(() => new Response(null, { status: 404 })), ...at });
-    this.#server = server;
-    this.#closers.push(() => {
-      server.close();
-      server.closeAllConnections();
-    });
+    for (const { speaks, ...at } of listenersOf(listen)) {
+      const server = speaks === "tcp" ? await this.#listenTcp(at) : await this.#listenHttp(at);
+      this.#server ??= server;
+    }
   }
 
   override async close(): Promise<void> {
     await super.close();
     for (const close of this.#closers.splice(0)) close();
+  }
+
+  async #listenHttp({ port, hostname }: ListenPlace): Promise<Server> {
+    const fetch = this.handler(() => new Response(null, { status: 404 }));
+    const server = await serve({ fetch, port, ...(hostname === undefined ? {} : { hostname }) });
+    this.#closers.push(() => {
+      server.close();
+      server.closeAllConnections();
+    });
+    return server;
+  }
+
+  async #listenTcp(at: ListenPlace): Promise<NetServer> {
+    const server = await listenTcp(at, this.paths);
+    this.#closers.push(() => server.close());
+    return server;
   }
 }
 
@@ -93,7 +113,8 @@ function compile(): Promise<WebAssembly.Module> {
 
 /** Starts a node in this process and joins the ring. */
 export function join(options: NodeJoinOptions): Promise<NodeMesh> {
-  return joinAs(NodeMesh, options, leafPlatform(compile), ["listen"], async (mesh) => {
+  const platform = leafPlatform(compile, [new TcpDialler(options ?? {})]);
+  return joinAs(NodeMesh, options, platform, ["listen"], async (mesh) => {
     if (options.listen !== undefined) await mesh.listen(options.listen);
   });
 }

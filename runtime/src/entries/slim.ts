@@ -1,5 +1,6 @@
 import { Mesh, type Platform } from "../driver/mesh.ts";
 import type { JoinOptions } from "../driver/options.ts";
+import type { Dialler } from "../driver/paths.ts";
 import { timeoutTimer } from "../driver/timer.ts";
 import { ExchangeDialler } from "../transports/exchange-dial.ts";
 import { SchemeDialler, WebSocketDialler } from "../transports/websocket.ts";
@@ -15,11 +16,11 @@ export interface SlimJoinOptions extends JoinOptions {
   readonly module: WebAssembly.Module;
 }
 
-/** A node that dials by WebSocket and HTTPS and accepts nothing; `module` compiles the core. */
-export function leafPlatform(module: Platform["module"]): Platform {
+/** A node that dials by WebSocket and HTTPS, and with `more` besides, and accepts nothing; `module` compiles the core. */
+export function leafPlatform(module: Platform["module"], more: readonly Dialler[] = []): Platform {
   return {
     module,
-    dialler: new SchemeDialler([new WebSocketDialler(), new ExchangeDialler()]),
+    dialler: new SchemeDialler([...more, new WebSocketDialler(), new ExchangeDialler()]),
     idle_ms: IDLE_MS,
     timer: timeoutTimer,
     context: processContext,

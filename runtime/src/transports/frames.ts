@@ -21,18 +21,22 @@ export function joinFrames(frames: readonly Uint8Array[]): Uint8Array<ArrayBuffe
   return body;
 }
 
-/** Takes frames apart as bytes arrive. */
+/** Room for the first bytes of a frame that arrives in pieces. */
+const FIRST_ROOM = 1024;
+
+/** Takes frames apart as bytes arrive. Work and memory follow the bytes that came, whatever a length announces. */
 export class FrameSplitter {
   #rest: Uint8Array = new Uint8Array();
+  #length = 0;
 
   /** Whether all bytes so far were whole frames. */
   get isComplete(): boolean {
-    return this.#rest.length === 0;
+    return this.#length === 0;
   }
 
   /** The frames that are whole with these bytes. Throws when one is larger than a frame may be. */
   push(bytes: Uint8Array): Uint8Array[] {
-    const all = this.#rest.length === 0 ? bytes : concat(this.#rest, bytes);
+    const all = this.#length === 0 ? bytes : this.#keep(bytes);
     const view = new DataView(all.buffer, all.byteOffset, all.byteLength);
     const frames: Uint8Array[] = [];
     let at = 0;
@@ -43,16 +47,27 @@ export class FrameSplitter {
       frames.push(all.subarray(at + 4, at + 4 + length));
       at += 4 + length;
     }
-    this.#rest = all.subarray(at);
+    // Frames are views into what was read, so what is kept moves to memory of its own.
+    if (at > 0 || this.#length === 0) {
+      this.#rest = new Uint8Array();
+      this.#length = 0;
+      if (at < all.length) this.#keep(all.subarray(at));
+    }
     return frames;
   }
-}
 
-function concat(left: Uint8Array, right: Uint8Array): Uint8Array {
-  const both = new Uint8Array(left.length + right.length);
-  both.set(left);
-  both.set(right, left.length);
-  return both;
+  /** Appends bytes to what is kept and returns all of it. */
+  #keep(bytes: Uint8Array): Uint8Array {
+    const length = this.#length + bytes.length;
+    if (length > this.#rest.length) {
+      const grown = new Uint8Array(Math.max(length, 2 * this.#rest.length, FIRST_ROOM));
+      grown.set(this.#rest.subarray(0, this.#length));
+      this.#rest = grown;
+    }
+    this.#rest.set(bytes, this.#length);
+    this.#length = length;
+    return this.#rest.subarray(0, length);
+  }
 }
 
 /** Reads a whole body of at most `max` bytes, or says with `undefined` that it is longer. */

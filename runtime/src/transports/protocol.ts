@@ -6,6 +6,10 @@ export const MESH_PATH = "/.mesh";
 export const PING = "ping";
 /** The answer to a ping. */
 export const PONG = "pong";
+/** A connection that takes longer to open counts as failed. */
+export const DIAL_TIMEOUT_MS = 10_000;
+/** A peer that takes its frames more slowly than they are made is cut off here, so that memory stays bounded. */
+export const MAX_BUFFERED: number = 16 * 1024 * 1024;
 
 /** Whether a request offers the subprotocol. */
 export function offersSubprotocol(header: string | null | undefined): boolean {

@@ -1,16 +1,6 @@
 import type { Dialler, Link, Opened, Path, PathHost } from "../driver/paths.ts";
-import { dialUrl, PING, PONG, SUBPROTOCOL } from "./protocol.ts";
-
-/** The dialling side pings a socket that was silent for so long: below the 30 s after which proxies cut. */
-const PING_MS = 20_000;
-/** Pings without an answer after which a socket is taken for dead. */
-const MAX_MISSES = 2;
-/** The accepting side takes a socket for dead after so long: four pings that did not arrive. */
-const SILENCE_MS = 80_000;
-/** A connection that takes longer to open counts as failed. */
-const DIAL_TIMEOUT_MS = 10_000;
-/** A peer that takes its frames more slowly than they are made is cut off here, so that memory stays bounded. */
-const MAX_BUFFERED = 16 * 1024 * 1024;
+import { KeepAlive } from "./keep-alive.ts";
+import { DIAL_TIMEOUT_MS, dialUrl, MAX_BUFFERED, PING, PONG, SUBPROTOCOL } from "./protocol.ts";
 
 /** What the platforms' sockets have in common: browsers, Deno, Node and the package `ws`. */
 export interface Socket {
@@ -24,39 +14,31 @@ export interface Socket {
 
 /** Carries the frames of a path over an open socket. */
 export function carry(socket: Socket, host: PathHost, opened: Opened): Path {
-  const dialled = opened.dial !== 0;
-  let heard = Date.now();
-  let misses = 0;
-  const timer = setInterval(() => {
-    const silent = Date.now() - heard;
-    if (dialled ? misses >= MAX_MISSES : silent >= SILENCE_MS) path.close(1001, "no answer");
-    else if (dialled && silent >= PING_MS) {
-      misses++;
-      socket.send(PING);
-    }
-  }, PING_MS);
-  unref(timer);
+  const keepAlive = new KeepAlive({
+    dialled: opened.dial !== 0,
+    ask: () => socket.send(PING),
+    giveUp: () => path.close(1001, "no answer"),
+  });
   const link: Link = {
     send: (frame) => {
       if (socket.bufferedAmount > MAX_BUFFERED) throw new Error("the peer takes its frames too slowly");
       socket.send(frame as Uint8Array<ArrayBuffer>);
     },
     close: (code, reason) => {
-      clearInterval(timer);
+      keepAlive.stop();
       closeSocket(socket, code, reason);
     },
   };
   const path = host.open(link, opened);
   socket.binaryType = "arraybuffer";
   socket.addEventListener("message", ({ data }) => {
-    heard = Date.now();
-    misses = 0;
+    keepAlive.heard();
     if (data instanceof ArrayBuffer) path.received(new Uint8Array(data));
     else if (data === PING) socket.send(PONG);
     else if (data !== PONG) path.close(1003, "frames are binary");
   });
   const closed = (): void => {
-    clearInterval(timer);
+    keepAlive.stop();
     path.closed();
   };
   socket.addEventListener("close", closed);
@@ -70,13 +52,6 @@ export function closeSocket(socket: Pick<Socket, "close">, code: number, reason:
     socket.close(code, reason);
   } catch {
     socket.close();
-  }
-}
-
-/** Lets a timer not keep the process alive, where there is a process. */
-export function unref(timer: unknown): void {
-  if (typeof timer === "object" && timer !== null && "unref" in timer && typeof timer.unref === "function") {
-    timer.unref();
   }
 }
 
