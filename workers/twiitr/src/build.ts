@@ -15,6 +15,15 @@ const SUFFIX = process.platform === "win32" ? ".exe" : "";
 
 /** Builds what is missing or out of date. */
 export async function buildAll(say: Say): Promise<Built> {
+  const host = await buildHost(say);
+  say("the Worker, the Deno app and the page");
+  const page = await buildPage();
+  const worker = await buildWorker();
+  return { ...host, worker, page, deno: createRequire(import.meta.url).resolve(`deno/deno${SUFFIX}`) };
+}
+
+/** Builds the core, the package around it and the wasmtime host. */
+export async function buildHost(say: Say): Promise<Pick<Built, "selfsame" | "appauth">> {
   say("the core: Rust and libsodium to one WebAssembly module");
   await run(process.execPath, [join(ROOT, "guest/build/core.mjs")]);
   say("the package: TypeScript for workerd, Deno, Node and browsers");
@@ -25,15 +34,9 @@ export async function buildAll(say: Say): Promise<Built> {
   say(`the wasmtime host${isCold ? ": the first time this takes some minutes" : ""}`);
   const what = ["--bin", "selfsame", "--example", "appauth"];
   await run("cargo", ["build", "--quiet", "--release", "--locked", "-p", "selfsame-host", ...what]);
-  say("the Worker, the Deno app and the page");
-  const page = await buildPage();
-  const worker = await buildWorker();
   return {
     selfsame: join(target, `selfsame${SUFFIX}`),
     appauth: join(target, `examples/appauth${SUFFIX}`),
-    worker,
-    page,
-    deno: createRequire(import.meta.url).resolve(`deno/deno${SUFFIX}`),
   };
 }
 
