@@ -52,6 +52,8 @@ class Call {
   #held: Answer | undefined;
   /** Why the last provider that took the request gave no answer. */
   #failure: MeshError | undefined;
+  /** Whether providers that lost their connection may be asked once more. */
+  #isForgiving = false;
 
   constructor(driver: Driver, target: Target, outgoing: Outgoing) {
     this.#driver = driver;
@@ -63,13 +65,14 @@ class Call {
   }
 
   async run(): Promise<Answer> {
-    // There is no other provider where one peer is asked for.
-    const retries = this.#target.peer === undefined ? this.#target.retries : 0;
+    const { peer, retries } = this.#target;
     for (let left = retries; ; left--) {
       const attempt: Attempt = { stream: undefined, hasBegun: false };
       try {
         const answer = await this.#attempt(attempt);
-        const mayRetry = left > 0 && GATEWAY_ERRORS.has(answer.status) && this.#mayRepeat();
+        // There is no other provider where one peer is asked for.
+        const isPoor = GATEWAY_ERRORS.has(answer.status) && peer === undefined;
+        const mayRetry = left > 0 && isPoor && this.#mayRepeat();
         if (!mayRetry) return this.#accept(answer);
         this.#hold(answer);
       } catch (error) {
@@ -110,7 +113,8 @@ class Call {
     const head = this.#head;
     const timeout_ms = Math.max(1, Math.ceil(this.#deadline_ms - Date.now()));
     if (peer !== undefined) return { type: "CallPeer", tag, peer, owner, name, timeout_ms, head };
-    const tried = Uint8Array.from(this.#tried.flatMap(({ peer }) => [...fromHex(peer, 32, "a peer id")]));
+    const avoided = this.#tried.filter(({ reason }) => !this.#isForgiving || reason !== "Disconnected");
+    const tried = Uint8Array.from(avoided.flatMap(({ peer }) => [...fromHex(peer, 32, "a peer id")]));
     return { type: "Call", tag, owner, name, key, tried, policy, timeout_ms, head };
   }
 
@@ -119,6 +123,7 @@ class Call {
     const isOurs = this.#outgoing.request.signal.aborted || this.#body.failure !== undefined;
     if (isOurs || !(error instanceof MeshError)) return false;
     if (stream === undefined) {
+      if (this.#forgives()) return this.#mayRepeat();
       // Nobody took it: unless it was too late, what the attempt before came to tells more.
       if (this.#failure === undefined || error.name === "Deadline") this.#failure = error;
       this.#tried.push(...error.tried);
@@ -126,7 +131,15 @@ class Call {
     }
     this.#failure = error;
     this.#tried.push({ peer: toHex(stream.peer), reason: error.name as Tried["reason"] });
-    return !hasBegun && isTransient(error) && this.#mayRepeat();
+    const isElsewhere = this.#target.peer === undefined || error.name === "Disconnected";
+    return !hasBegun && isElsewhere && isTransient(error) && this.#mayRepeat();
+  }
+
+  /** Nobody else takes the request: a provider whose connection was lost may be reached over another one, once. */
+  #forgives(): boolean {
+    if (this.#isForgiving) return false;
+    this.#isForgiving = this.#tried.some(({ reason }) => reason === "Disconnected");
+    return this.#isForgiving;
   }
 
   #mayRepeat(): boolean {
