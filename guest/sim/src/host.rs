@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use selfsame_codec::Config;
+use selfsame_codec::reply::decode_found_node;
 use selfsame_core::identity::PeerId;
 
 use crate::disk::Disk;
@@ -26,6 +27,21 @@ pub struct Answer {
     pub at_ms: u64,
     /// What it came to.
     pub outcome: Outcome,
+}
+
+impl Answer {
+    /// The id of the node that a `FindNode` found, and how many members were asked until then.
+    ///
+    /// # Panics
+    /// When the core encoded it wrongly.
+    #[must_use]
+    pub fn found_node(&self) -> Option<([u8; 32], u32)> {
+        let Outcome::Reply(body) = &self.outcome else {
+            return None;
+        };
+        let (node, hops) = decode_found_node(body).expect("a core encodes its replies");
+        Some((node.id, hops))
+    }
 }
 
 /// One end of a link

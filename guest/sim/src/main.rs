@@ -1,6 +1,7 @@
 //! Plays a scenario and prints what came of it.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -10,7 +11,7 @@ use selfsame_sim::scenario::{Scenario, play};
 const EXIT_CODES: &str = "Exit codes:
   0  every bar is met
   1  a bar is missed
-  2  an option is not usable";
+  2  an option is not usable, or the JSON cannot be written";
 
 /// Many selfsame nodes in one thread, on a virtual clock; the same seed gives the same run
 #[derive(Debug, Parser)]
@@ -28,9 +29,9 @@ struct Arguments {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Prints JSON
-    #[arg(long)]
-    json: bool,
+    /// Writes the figures as JSON to this file as well
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -46,10 +47,12 @@ fn main() -> ExitCode {
     };
     let count = arguments.count as usize;
     let report = play(arguments.scenario, count, arguments.seed, &mut progress);
-    if arguments.json {
-        println!("{}", report.json());
-    } else {
-        print!("{}", report.table());
+    print!("{}", report.table());
+    if let Some(file) = arguments.json
+        && let Err(error) = std::fs::write(&file, format!("{:#}\n", report.json()))
+    {
+        eprintln!("cannot write {}: {error}", file.display());
+        return ExitCode::from(2);
     }
     if report.is_met() {
         ExitCode::SUCCESS

@@ -24,9 +24,9 @@ impl Bar {
 
     fn text(self) -> String {
         match self {
-            Self::AtMost(most) => format!("<= {most}"),
-            Self::AtLeast(least) => format!(">= {least}"),
-            Self::Within(expected, share) => format!("{expected} within {} %", share * 100.0),
+            Self::AtMost(most) => format!("<= {}", number(most)),
+            Self::AtLeast(least) => format!(">= {}", number(least)),
+            Self::Within(expected, share) => format!("{} within {} %", number(expected), share * 100.0),
         }
     }
 }
@@ -63,11 +63,15 @@ impl Row {
     }
 
     fn value_text(&self) -> String {
-        if self.value.fract() == 0.0 {
-            format!("{}", self.value)
-        } else {
-            format!("{:.4}", self.value)
-        }
+        number(self.value)
+    }
+}
+
+fn number(value: f64) -> String {
+    if value.fract() == 0.0 {
+        format!("{value}")
+    } else {
+        format!("{value:.4}")
     }
 }
 

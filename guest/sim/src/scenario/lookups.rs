@@ -1,6 +1,5 @@
 //! Random members look up random positions.
 
-use selfsame_codec::reply::decode_found_node;
 use selfsame_codec::{Code, Input};
 
 use crate::host::Outcome;
@@ -25,6 +24,8 @@ pub struct Lookups {
     pub wrong: usize,
     /// Why others failed; 0 for one that was not answered.
     pub failed: Vec<u16>,
+    /// Members that were asked for all right answers together.
+    pub hops: u64,
     /// Milliseconds until each right answer.
     pub took_ms: Vec<u64>,
 }
@@ -34,6 +35,12 @@ impl Lookups {
     #[must_use]
     pub fn share(&self) -> f64 {
         self.right as f64 / self.asked.max(1) as f64
+    }
+
+    /// Members asked until a right answer, on average.
+    #[must_use]
+    pub fn mean_hops(&self) -> f64 {
+        self.hops as f64 / self.right.max(1) as f64
     }
 
     /// The median time until an answer, in milliseconds.
@@ -48,6 +55,7 @@ impl Lookups {
             Row::new("lookups", "", self.asked as f64),
             Row::new("right answers", "share", self.share()),
             Row::new("wrong answers", "", self.wrong as f64),
+            Row::new("members asked for a right answer", "hops", self.mean_hops()),
             Row::new("median time of a lookup", "ms", self.median_ms()),
         ];
         rows.extend(failures(&self.failed));
@@ -94,17 +102,14 @@ pub fn lookups<M: Machine>(world: &mut World<M>, state: &RingState, count: usize
             result.failed.push(0);
             continue;
         };
-        match answer.outcome {
-            Outcome::Reply(body) => {
-                let (node, _) = decode_found_node(&body).expect("a core encodes its replies");
-                if state.owner(&id) == Some(node.id) {
-                    result.right += 1;
-                    result.took_ms.push(answer.at_ms - asked_ms);
-                } else {
-                    result.wrong += 1;
-                }
+        match (answer.found_node(), answer.outcome) {
+            (_, Outcome::Failed(code)) => result.failed.push(code),
+            (Some((node, hops)), _) if state.owner(&id) == Some(node) => {
+                result.right += 1;
+                result.hops += u64::from(hops);
+                result.took_ms.push(answer.at_ms - asked_ms);
             }
-            Outcome::Failed(code) => result.failed.push(code),
+            _ => result.wrong += 1,
         }
     }
     result

@@ -1,5 +1,6 @@
 //! What is played, and what is measured.
 
+mod hops;
 mod lookups;
 mod names;
 mod play;

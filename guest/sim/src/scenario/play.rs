@@ -3,6 +3,7 @@
 use clap::ValueEnum;
 use selfsame_core::identity::labelled_hash;
 
+use super::hops::hops;
 use super::{find, join, lookups, publish, schedule, settle};
 use crate::machine::Native;
 use crate::report::{Bar, Report, Row};
@@ -27,6 +28,8 @@ pub enum Scenario {
     Split,
     /// Three of ten die at once, without a word
     Loss,
+    /// Lookups in rings of up to so many members, by fingers alone and with all that members know
+    Hops,
     /// Random schedules of joins, leaves, crashes and returns
     Faults,
 }
@@ -35,6 +38,10 @@ pub enum Scenario {
 pub fn play(scenario: Scenario, count: usize, seed: u64, progress: &mut dyn FnMut(&str)) -> Report {
     let (rows, trace) = match scenario {
         Scenario::Faults => faults(count, seed, progress),
+        Scenario::Hops => {
+            let (rows, traces) = hops(count, seed, progress);
+            (rows, of_all(&traces))
+        }
         _ => one_ring(scenario, count, seed, progress),
     };
     Report {
@@ -52,9 +59,15 @@ fn name_of(scenario: Scenario) -> String {
     value.expect("no scenario is hidden").get_name().into()
 }
 
+/// One hash for the traces of many runs.
+fn of_all(traces: &[[u8; 32]]) -> [u8; 32] {
+    let parts: Vec<&[u8]> = traces.iter().map(<[u8; 32]>::as_slice).collect();
+    labelled_hash(TRACE, &parts)
+}
+
 /// Plays the schedules of consecutive seeds.
 fn faults(count: usize, seed: u64, progress: &mut dyn FnMut(&str)) -> (Vec<Row>, [u8; 32]) {
-    let mut trace = [0; 32];
+    let mut traces = Vec::new();
     let mut failed = Vec::new();
     for number in 0..count {
         if number % 50 == 0 {
@@ -62,13 +75,14 @@ fn faults(count: usize, seed: u64, progress: &mut dyn FnMut(&str)) -> (Vec<Row>,
         }
         let own = seed + number as u64;
         match schedule(own) {
-            Ok(own) => trace = labelled_hash(TRACE, &[&trace, &own]),
+            Ok(trace) => traces.push(trace),
             Err(failure) => failed.push(format!("schedule of seed {own}: {failure:?}")),
         }
     }
     let broken = Row::new("schedules that broke the ring", "", failed.len() as f64).bar(Bar::AtMost(0.0));
     let rows = failed.into_iter().map(|text| Row::new(text, "", 1.0));
-    ([broken].into_iter().chain(rows).collect(), trace)
+    let rows = [broken].into_iter().chain(rows).collect();
+    (rows, of_all(&traces))
 }
 
 fn one_ring(
@@ -96,7 +110,7 @@ fn one_ring(
     match scenario {
         Scenario::Split => split(&mut world, &mut rows, progress),
         Scenario::Loss => loss(&mut world, &mut rows, progress),
-        Scenario::Settle | Scenario::Faults => look_up(&mut world, &mut rows, progress),
+        Scenario::Settle | Scenario::Hops | Scenario::Faults => look_up(&mut world, &mut rows, progress),
     }
     rows.push(Row::new("frames", "", world.traffic.frames as f64));
     rows.push(Row::new("steps", "", world.steps as f64));

@@ -1,0 +1,82 @@
+//! How many members a lookup asks, by fingers alone and with all that a member knows.
+
+use selfsame_core::ring::Parameters;
+
+use super::{join, lookups, settle};
+use crate::machine::Native;
+use crate::report::{Bar, Row};
+use crate::ring::RingState;
+use crate::world::World;
+
+/// Chord's expected path length, the hop to the responsible member included, by the number of members.
+const EXPECTED: [(usize, f64); 5] = [(16, 2.68), (64, 3.76), (255, 4.88), (1000, 5.85), (4096, 6.87)];
+/// How far from it the measured mean may be.
+const TOLERANCE: f64 = 0.05;
+/// Members in all rings of one size together, at least: in a small ring much depends on where its few members are.
+const MEMBERS: usize = 256;
+/// Lookups in all rings of one size together: with a deviation of 1.7 hops the mean is then within 0.03.
+const LOOKUPS: usize = 4_000;
+/// Time in which each member looks after every finger twice.
+const FINGERS_MS: u64 = 8 * 60_000;
+/// Longest that a ring may take to settle.
+const SETTLE_MS: u64 = 10 * 60_000;
+
+/// One successor, and lookups that begin at nothing but the routing table: what Chord's expectation is about.
+static FINGERS_ALONE: Parameters = Parameters {
+    successors: 1,
+    named_successors: 1,
+    routes: 0,
+    ..Parameters::DEFAULT
+};
+
+/// Measures all sizes up to `most` members.
+///
+/// # Panics
+/// When a ring does not settle.
+pub(super) fn hops(most: usize, seed: u64, progress: &mut dyn FnMut(&str)) -> (Vec<Row>, Vec<[u8; 32]>) {
+    let mut rows = Vec::new();
+    let mut traces = Vec::new();
+    for (nodes, expected) in EXPECTED.into_iter().filter(|(nodes, _)| *nodes <= most) {
+        progress(&format!("{nodes} members, fingers alone"));
+        let alone = mean(nodes, seed, &FINGERS_ALONE, &mut traces);
+        rows.push(
+            Row::new(format!("{nodes} members, by fingers alone"), "hops", alone)
+                .bar(Bar::Within(expected, TOLERANCE)),
+        );
+        progress(&format!("{nodes} members, with all they know"));
+        let all = mean(nodes, seed, &Parameters::DEFAULT, &mut traces);
+        rows.push(
+            Row::new(format!("{nodes} members, with all they know"), "hops", all).bar(Bar::AtMost(alone)),
+        );
+    }
+    (rows, traces)
+}
+
+/// The mean over as many rings as make enough members.
+fn mean(nodes: usize, seed: u64, parameters: &'static Parameters, traces: &mut Vec<[u8; 32]>) -> f64 {
+    let rings = MEMBERS.div_ceil(nodes);
+    let sum: f64 = (0..rings as u64)
+        .map(|ring| {
+            let (mean, trace) = of_one_ring(nodes, seed + ring, parameters, LOOKUPS / rings);
+            traces.push(trace);
+            mean
+        })
+        .sum();
+    sum / rings as f64
+}
+
+fn of_one_ring(nodes: usize, seed: u64, parameters: &'static Parameters, count: usize) -> (f64, [u8; 32]) {
+    let mut world = World::new(Native::with(parameters), seed);
+    join(&mut world, nodes, 50);
+    if let Err(faults) = settle(&mut world, SETTLE_MS) {
+        panic!("a ring of {nodes} did not settle: {faults:?} (seed {seed})");
+    }
+    world.run_ms(FINGERS_MS);
+    let state = RingState::of(&mut world);
+    let lookups = lookups(&mut world, &state, count);
+    assert_eq!(
+        lookups.right, lookups.asked,
+        "every lookup in a whole ring is right (seed {seed})"
+    );
+    (lookups.mean_hops(), world.trace())
+}
