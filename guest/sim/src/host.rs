@@ -100,6 +100,12 @@ impl Host {
         format!("{address}#{}", self.id)
     }
 
+    /// How many connections it has.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.paths.len()
+    }
+
     /// What a command came to, if it was answered.
     #[must_use]
     pub fn answer(&self, tag: u32) -> Option<&Answer> {

@@ -2,7 +2,7 @@
 
 use selfsame_codec::{Input, Role};
 use selfsame_sim::scenario::{Scenario, join, play, schedule, settle};
-use selfsame_sim::{End, Faults, Native, RingState, World};
+use selfsame_sim::{End, Faults, Native, Outcome, RingState, World};
 
 fn ring_of(nodes: usize, seed: u64) -> World<Native> {
     ring_with(nodes, seed, 15_000)
@@ -98,4 +98,49 @@ fn whatever_fails_there_is_one_ring() {
     for seed in 1..=20 {
         schedule(seed).unwrap_or_else(|failure| panic!("seed {seed}: {failure:?}"));
     }
+}
+
+/// A host that others connect to, one after the other
+fn host_with_visitors(visitors: usize) -> World<Native> {
+    let mut world = World::new(Native::default(), 5);
+    let host = world.add(Role::Member, &[]);
+    world.start(host);
+    for _ in 0..visitors {
+        visit(&mut world, host);
+    }
+    world
+}
+
+fn visit(world: &mut World<Native>, host: usize) {
+    let address = world.hosts()[host].pinned();
+    let visitor = world.add(Role::Member, &[]);
+    world.start(visitor);
+    let (address, _) = address.split_once('#').expect("an address and an id");
+    let peer = world.hosts()[host].id().0;
+    let tag = world.command(visitor, |tag| Input::Connect { tag, peer, address });
+    // Two round trips, and fast enough that no session is idle for long while a thousand come up.
+    world.run_ms(280);
+    let answer = world.hosts()[visitor].answer(tag).map(|answer| &answer.outcome);
+    assert!(matches!(answer, Some(Outcome::Reply(_))), "{answer:?}");
+}
+
+#[test]
+fn sessions_that_nobody_uses_end_when_others_come() {
+    let mut world = host_with_visitors(140);
+    assert_eq!(world.hosts()[0].connections(), 140);
+    world.run_ms(300_000);
+    assert_eq!(world.hosts()[0].connections(), 140);
+    for _ in 0..5 {
+        visit(&mut world, 0);
+    }
+    assert_eq!(world.hosts()[0].connections(), 135);
+}
+
+#[test]
+fn a_host_with_all_sessions_it_may_have_takes_another_for_the_longest_idle_one() {
+    let mut world = host_with_visitors(1_030);
+    assert_eq!(world.hosts()[0].connections(), 1_024);
+    let is_connected = |host: usize| world.hosts()[host].connections() == 1;
+    assert!(!(1..=6).any(is_connected) && (7..=1_030).all(is_connected));
+    visit(&mut world, 0);
 }

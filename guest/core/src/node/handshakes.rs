@@ -25,7 +25,7 @@ const MAX_EARLY: usize = 16;
 /// How long a handshake may stay half open.
 const HALF_OPEN_MS: u64 = 10_000;
 /// Most sessions at once: with 64 KiB in use for each, half of the memory that an isolate has.
-const MAX_CONNECTIONS: usize = 1024;
+pub(super) const MAX_CONNECTIONS: usize = 1024;
 
 struct Initiated {
     initiator: Initiator,
@@ -150,7 +150,7 @@ impl Node {
         let half_open = self.handshakes.half_open.len();
         let refusal = if half_open >= MAX_HALF_OPEN || on_path >= MAX_HALF_OPEN_ON_PATH {
             Some(Code::TooManyHandshakes)
-        } else if self.connections.len() >= MAX_CONNECTIONS {
+        } else if !self.has_room_for_session() {
             Some(Code::TooManySessions)
         } else {
             None
@@ -285,6 +285,7 @@ impl Node {
             self.ring_with(|ring, cx| ring.peer_connected(cx, peer));
         }
         self.attempts_reached(peer, index);
+        self.end_idle_sessions();
     }
 
     /// A cookie arrived: m1 goes out again with it.

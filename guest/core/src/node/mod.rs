@@ -9,6 +9,7 @@ mod commands;
 mod connect;
 mod connection;
 mod handshakes;
+mod idle;
 mod liveness;
 mod outbox;
 mod paths;
@@ -72,6 +73,8 @@ pub struct Node {
     handshakes: Handshakes,
     connections: Map<u32, Box<Connection>>,
     unsent: Unsent,
+    /// Memory for the next payload, so that idle connections hold none.
+    spare_payload: Vec<u8>,
     peers: Peers,
     attempts: Attempts,
     streams: StreamTable,
@@ -142,6 +145,7 @@ impl Node {
             handshakes,
             connections: Map::new(),
             unsent: Unsent::default(),
+            spare_payload: Vec::new(),
             peers: Peers::default(),
             attempts: Attempts::default(),
             streams: StreamTable::default(),

@@ -47,6 +47,9 @@ impl Node {
             return;
         };
         let is_first = connection.payload.is_empty() && connection.confirmation.is_none();
+        if connection.payload.is_empty() {
+            connection.payload = core::mem::take(&mut self.spare_payload);
+        }
         FrameWriter::new(&mut connection.payload).frame(frame);
         if is_first {
             self.mark_unsent(index);
@@ -99,10 +102,8 @@ impl Node {
         self.update_busy(path);
         self.mark_unsaved(path);
         payload.clear();
-        if let Some(connection) = self.connections.get_mut(&index)
-            && payload.capacity() <= super::KEPT_BUFFER
-        {
-            connection.payload = payload;
+        if payload.capacity() <= super::KEPT_BUFFER {
+            self.spare_payload = payload;
         }
     }
 

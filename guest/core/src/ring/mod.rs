@@ -282,6 +282,12 @@ impl Ring {
         self.attach.has_leaf(peer)
     }
 
+    /// Whether a session with this peer is worth keeping while it is idle.
+    #[must_use]
+    pub fn needs(&self, peer: &PeerId) -> bool {
+        self.routing.contains(peer) || self.attach.needs(peer)
+    }
+
     /// How many associations this node stores.
     #[must_use]
     pub fn objects_len(&self) -> usize {
