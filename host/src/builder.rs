@@ -11,11 +11,12 @@ use tokio::sync::{broadcast, oneshot};
 use crate::core::CoreModule;
 use crate::driver::{self, Parts};
 use crate::error::Error;
+use crate::grants::Grants;
 use crate::handle::{Control, Effect, Handle, Item, Waiter};
 use crate::id::Owner;
 use crate::id::{OwnerKey, PeerId};
 use crate::keys::{Grant, Seed, check_network};
-use crate::node::{Grants, Inner, Node};
+use crate::node::{Inner, Node};
 use crate::serve::Services;
 use crate::store::{DiskStore, MemoryStore, Storage, StoreError};
 use crate::transport::{Address, Connector, DIALS, Dialler, Exchanges, Listener, Server};
@@ -215,6 +216,7 @@ impl Builder {
             network,
             owner,
             grants,
+            offered: Mutex::default(),
             addresses: config.addresses,
             listening,
             services,
@@ -280,16 +282,9 @@ impl Builder {
     /// The node's id, and its grants by name; a grant that is not for this node is a mistake.
     fn identify(&self, seed: &Seed) -> Result<(PeerId, Grants), Error> {
         let id = seed.peer_id(&self.network)?;
-        let mut grants = Grants::new();
+        let grants = Grants::new(id, &self.network);
         for grant in &self.grants {
-            let granted = grant.verify(&self.network)?;
-            if granted.peer != id {
-                let (name, peer) = (granted.name, granted.peer);
-                return Err(Error::Input(format!(
-                    "the grant for \"{name}\" is for peer {peer}, and this node is {id}"
-                )));
-            }
-            grants.insert(granted.name, (granted.owner, grant.clone()));
+            grants.add(grant.clone())?;
         }
         Ok((id, grants))
     }

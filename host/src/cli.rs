@@ -13,6 +13,7 @@ mod keys;
 mod node;
 mod output;
 mod proxy;
+mod signals;
 
 use output::{Failure, Output};
 

@@ -108,6 +108,8 @@ struct Driver {
     serial: u64,
     /// What has to be repeated when the core is started anew.
     lasting: Vec<(Effect, Item)>,
+    /// Commands of those who watch, by their tags, while there is no core to give them to.
+    watches: Vec<(u32, Pending)>,
     stopped: bool,
     /// Why the node as a whole cannot go on.
     broken: Option<Error>,
@@ -167,6 +169,7 @@ impl Driver {
             streams: HashMap::new(),
             serial: 0,
             lasting: Vec::new(),
+            watches: Vec::new(),
             stopped: false,
             broken: None,
         };
@@ -326,12 +329,16 @@ impl Driver {
         for (_, entry) in self.streams.drain() {
             entry.fail(cause.clone());
         }
-        for (_, Pending { waiter, effect, item }) in self.pending.drain() {
-            if matches!(waiter, Waiter::Driver) {
+        for (tag, pending) in self.pending.drain() {
+            let Pending { waiter, effect, item } = pending;
+            match waiter {
+                Waiter::Watch(_) if matches!(cause, Cause::Poisoned(_)) => {
+                    self.watches.push((tag, Pending { waiter, effect, item }));
+                }
                 // What is being repeated is repeated again.
-                self.lasting.push((effect, item));
+                Waiter::Driver => self.lasting.push((effect, item)),
+                waiter => waiter.fail(cause.clone().into()),
             }
-            waiter.fail(cause.clone().into());
         }
     }
 

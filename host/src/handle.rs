@@ -4,8 +4,8 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
-use selfsame_codec::{BatchReader, BatchWriter, Input, PathKind};
-use tokio::sync::{mpsc, oneshot};
+use selfsame_codec::{BatchReader, BatchWriter, Code, Input, PathKind};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::error::Error;
 use crate::link::{Budget, Link, LinkEnd};
@@ -102,6 +102,9 @@ pub(crate) enum Effect {
     Withdraws(Vec<u8>, String),
 }
 
+/// What somebody who watches was told last: a list of providers, or why there will be none
+pub(crate) type Told = Option<Result<Bytes, Code>>;
+
 /// Who waits for a command's answer
 #[derive(Debug)]
 pub(crate) enum Waiter {
@@ -109,6 +112,8 @@ pub(crate) enum Waiter {
     Reply(oneshot::Sender<Result<Bytes, Error>>),
     /// Somebody who wants a stream.
     Stream(oneshot::Sender<Result<Stream, Error>>),
+    /// Somebody who wants each list of providers.
+    Watch(watch::Sender<Told>),
     /// The driver itself, which only notes a failure.
     Driver,
 }
@@ -120,6 +125,8 @@ impl Waiter {
             // Whoever dropped the receiver has cancelled.
             Self::Reply(waiter) => _ = waiter.send(Err(error)),
             Self::Stream(waiter) => _ = waiter.send(Err(error)),
+            // Without a code the node is stopped, and the sender gone.
+            Self::Watch(waiter) => _ = waiter.send(error.code().map(Err)),
             Self::Driver => tracing::warn!(%error, "a command could not be repeated"),
         }
     }
@@ -222,6 +229,23 @@ impl Handle {
         self.ask(Effect::None, Waiter::Stream(waiter), reply, input).await
     }
 
+    /// Gives a command that is answered again and again, until the guard is dropped.
+    pub(crate) fn watch(&self, input: impl FnOnce(u32) -> Item) -> (CancelOnDrop, watch::Receiver<Told>) {
+        let (waiter, told) = watch::channel(None);
+        let tag = self.next_tag();
+        self.control(Control::Command {
+            tag,
+            item: input(tag),
+            effect: Effect::None,
+            waiter: Waiter::Watch(waiter),
+        });
+        let guard = CancelOnDrop {
+            handle: self.clone(),
+            tag: Some(tag),
+        };
+        (guard, told)
+    }
+
     async fn ask<T>(
         &self,
         effect: Effect,
@@ -239,7 +263,7 @@ impl Handle {
         };
         self.control.send(command).map_err(|_| Error::Stopped)?;
         let mut cancel = CancelOnDrop {
-            handle: self,
+            handle: self.clone(),
             tag: Some(tag),
         };
         let answer = reply.await;
@@ -249,12 +273,13 @@ impl Handle {
 }
 
 /// Cancels a command whose caller has gone away
-struct CancelOnDrop<'a> {
-    handle: &'a Handle,
+#[derive(Debug)]
+pub(crate) struct CancelOnDrop {
+    handle: Handle,
     tag: Option<u32>,
 }
 
-impl Drop for CancelOnDrop<'_> {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         if let Some(tag) = self.tag {
             self.handle.control(Control::Cancel { tag });

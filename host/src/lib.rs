@@ -57,6 +57,7 @@ mod fetch;
 pub use fetch::Callee;
 
 mod file;
+mod grants;
 mod handle;
 mod in_bytes;
 
@@ -89,6 +90,9 @@ mod transport;
 
 mod upgrade;
 pub use upgrade::Upgraded;
+
+mod watch;
+pub use watch::Watch;
 
 pub use selfsame_codec::reply::{Node as NodeInfo, Provider, Status};
 pub use selfsame_codec::{Code, Policy};

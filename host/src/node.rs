@@ -2,7 +2,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::net::SocketAddr;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use http::{Request, Response};
@@ -14,12 +14,14 @@ use tower_service::Service;
 use crate::body::{Body, any_body};
 use crate::error::{BoxError, Error};
 use crate::event::Event;
+use crate::grants::Grants;
 use crate::handle::{Control, Effect, Handle, Item};
-use crate::id::{Owner, OwnerKey, PeerId};
+use crate::id::{Owner, PeerId};
 use crate::keys::Grant;
 use crate::options::{FetchOptions, Published, ServeOptions};
 use crate::serve::Services;
 use crate::transport::Server;
+use crate::watch::Watch;
 
 /// A node of a mesh; cheap to clone
 ///
@@ -29,15 +31,14 @@ pub struct Node {
     inner: Arc<Inner>,
 }
 
-/// Grants by the names that they are for, with their owners
-pub(crate) type Grants = HashMap<String, (OwnerKey, Grant)>;
-
 pub(crate) struct Inner {
     pub(crate) handle: Handle,
     pub(crate) id: PeerId,
     pub(crate) network: String,
     pub(crate) owner: Option<Owner>,
     pub(crate) grants: Grants,
+    /// How the names are offered that this node publishes.
+    pub(crate) offered: Mutex<HashMap<String, ServeOptions>>,
     pub(crate) addresses: Vec<String>,
     pub(crate) listening: Vec<SocketAddr>,
     pub(crate) services: Arc<Services>,
@@ -141,6 +142,7 @@ impl Node {
     /// As [`Self::serve_with`].
     pub async fn publish(&self, name: &str, options: &ServeOptions) -> Result<(), Error> {
         let (owner, grant) = self.provided(name)?;
+        let grant = grant.as_ref().map_or(&[][..], Grant::as_bytes);
         let Published {
             replicas,
             version,
@@ -156,24 +158,55 @@ impl Node {
                 weight,
             })
         };
-        let effect = Effect::Publishes(owner.to_vec(), name.into());
-        self.inner.handle.command(effect, item).await.map(drop)
+        let effect = Effect::Publishes(owner.bytes().to_vec(), name.into());
+        self.inner.handle.command(effect, item).await?;
+        self.offered().insert(name.into(), options.clone());
+        Ok(())
     }
 
-    /// Stops serving and publishing a name.
+    /// Uses a grant from now on, in place of an older one for its name. If the node serves the name it is published again
+    /// with it, while requests go on.
+    ///
+    /// # Errors
+    /// [`Error::Input`] when the grant is for another node, [`Error::Core`] when it is of another network, has expired, or
+    /// is not signed by its owner.
+    pub async fn renew(&self, grant: Grant) -> Result<(), Error> {
+        let (name, before) = self.inner.grants.add(grant)?;
+        let Some(options) = self.offered().get(&name).cloned() else {
+            return Ok(());
+        };
+        let (owner, _) = self.provided(&name)?;
+        let old = before.map_or(Owner::Unowned, |(owner, _)| Owner::Key(owner));
+        if old != owner {
+            // The name of another owner is another name.
+            self.unpublish(&name, old).await?;
+        }
+        self.publish(&name, &options).await
+    }
+
+    /// Stops serving and publishing a name, as before another peer takes it over: requests that are under way end as they
+    /// would have.
     ///
     /// # Errors
     /// [`Error`] when the name is not published.
     pub async fn withdraw(&self, name: &str) -> Result<(), Error> {
         let (owner, _) = self.provided(name)?;
-        let effect = Effect::Withdraws(owner.to_vec(), name.into());
-        let withdrawn = self
-            .inner
-            .handle
-            .command(effect, |tag| Item::new(&Input::Withdraw { tag, owner, name }))
-            .await;
+        self.offered().remove(name);
+        let withdrawn = self.unpublish(name, owner).await;
         self.inner.services.set(name, None);
-        withdrawn.map(drop)
+        withdrawn
+    }
+
+    async fn unpublish(&self, name: &str, owner: Owner) -> Result<(), Error> {
+        let effect = Effect::Withdraws(owner.bytes().to_vec(), name.into());
+        let owner = owner.bytes();
+        let item = |tag| Item::new(&Input::Withdraw { tag, owner, name });
+        self.inner.handle.command(effect, item).await.map(drop)
+    }
+
+    fn offered(&self) -> MutexGuard<'_, HashMap<String, ServeOptions>> {
+        // Nothing panics between two changes of the table.
+        self.inner.offered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends a request to a provider of the name in its URL, `https://NAME.mesh/path`. The answer is returned as soon
@@ -207,6 +240,18 @@ impl Node {
         };
         let body = self.inner.handle.command(Effect::None, item).await?;
         reply::decode_providers(&body).map_err(|_| Error::version_skew())
+    }
+
+    /// Follows who serves a name. The ring is asked every 5 s.
+    ///
+    /// # Errors
+    /// [`Error::Input`] when it is not said whose name is meant.
+    pub fn watch(&self, name: &str) -> Result<Watch, Error> {
+        let owner = self.owner()?;
+        let owner = owner.bytes();
+        Ok(Watch::start(&self.inner.handle, |tag| {
+            Item::new(&Input::Watch { tag, owner, name })
+        }))
     }
 
     /// Finds the member that is responsible for an id; says how many members were asked on the way, itself included.
@@ -278,12 +323,12 @@ impl Node {
     }
 
     /// The owner of a name that this node may provide, and the grant.
-    fn provided(&self, name: &str) -> Result<(&[u8], &[u8]), Error> {
-        if let Some((owner, grant)) = self.inner.grants.get(name) {
-            return Ok((&owner.0, grant.as_bytes()));
+    fn provided(&self, name: &str) -> Result<(Owner, Option<Grant>), Error> {
+        if let Some((owner, grant)) = self.inner.grants.of(name) {
+            return Ok((Owner::Key(owner), Some(grant)));
         }
         match self.inner.owner {
-            Some(Owner::Unowned) => Ok((&[], &[])),
+            Some(Owner::Unowned) => Ok((Owner::Unowned, None)),
             Some(Owner::Key(_)) | None => Err(Error::Input(format!(
                 "this node has no grant to serve \"{name}\": its owner makes one with `selfsame grant --name {name} --to \
                  {}`, or ask for unowned names",

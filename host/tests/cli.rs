@@ -7,6 +7,8 @@ use core::time::Duration;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
+#[cfg(unix)]
+use std::process::Command;
 use std::process::{Child, ChildStdout, Output, Stdio};
 use std::thread;
 
@@ -460,6 +462,44 @@ fn names_are_found_called_and_stored() {
 
     let in_use = ["node", "--data", "two", "--network", "t"];
     fail(path, &in_use, 5, &["in use by another process"]);
+    assert_eq!(ring.second.end(), Some(0));
+    assert_eq!(ring.first.end(), Some(0));
+}
+
+#[cfg(unix)]
+#[test]
+fn grants_are_read_again_when_the_node_is_told_to() {
+    let mut ring = Ring::start();
+    let path = ring.path().to_owned();
+    let hang_up = |node: &Running| {
+        let told = Command::new("kill")
+            .args(["-HUP", &node.child.id().to_string()])
+            .status();
+        assert!(told.expect("kill runs").success());
+    };
+    let grant = succeed(
+        &path,
+        &[
+            "grant",
+            "--network",
+            "t",
+            "--name",
+            "check",
+            "--to",
+            &ring.id,
+            "--expires",
+            "60d",
+        ],
+    );
+    std::fs::write(path.join("check.grant"), grant).expect("a file");
+    hang_up(&ring.first);
+    assert_eq!(ring.first.event("renewed")["grant"], "check.grant");
+    ring.first.event("published");
+    std::fs::write(path.join("check.grant"), "nonsense").expect("a file");
+    hang_up(&ring.first);
+    // The old one is in force.
+    let answer = succeed(&path, &ring.owned(&["call", "https://check.mesh/"]));
+    assert!(answer.starts_with("get / http/1.1"), "{answer}");
     assert_eq!(ring.second.end(), Some(0));
     assert_eq!(ring.first.end(), Some(0));
 }

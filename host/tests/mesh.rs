@@ -356,6 +356,96 @@ async fn an_owned_name_is_served_with_a_grant_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn grants_are_given_renewed_and_handed_on_while_services_run() {
+    let owners = [(); 2].map(|()| Seed::generate().expect("a seed"));
+    let keys = owners
+        .each_ref()
+        .map(|owner| owner.owner_key("test").expect("a key"));
+    let seeds = [(); 2].map(|()| Seed::generate().expect("a seed"));
+    let ids = seeds.each_ref().map(|seed| seed.peer_id("test").expect("an id"));
+    let expires = SystemTime::now() + Duration::from_secs(600);
+    let grant = |owner: usize, to: usize| {
+        owners[owner]
+            .grant("test", "check", ids[to], expires)
+            .expect("a grant")
+    };
+    let start = |seed: &Seed, owner: usize, peers: Vec<String>| {
+        within(
+            member()
+                .owner(keys[owner])
+                .seed(seed.clone())
+                .bootstrap(peers)
+                .start(),
+        )
+    };
+    let first = start(&seeds[0], 0, vec![]).await.expect("a node");
+    let second = start(&seeds[1], 0, bootstrap(&first).into())
+        .await
+        .expect("a node");
+    let caller = start(&Seed::generate().expect("a seed"), 0, bootstrap(&first).into());
+    let caller = caller.await.expect("a node");
+    let asks = async |owner: usize| {
+        let options = FetchOptions::new().owner(Owner::Key(keys[owner])).retry(false);
+        let request = Request::get("https://check.mesh/")
+            .extension(options)
+            .body(Body::empty());
+        within(caller.fetch(request.expect("a request"))).await
+    };
+
+    within(first.serve("check", says("first")))
+        .await
+        .expect_err("no grant yet");
+    within(first.renew(grant(0, 0))).await.expect("a grant");
+    within(first.serve("check", says("first")))
+        .await
+        .expect("a service");
+    assert_eq!(text(asks(0).await.expect("an answer")).await, "first");
+    let other = within(first.renew(grant(0, 1)))
+        .await
+        .expect_err("for another peer");
+    assert!(
+        matches!(&other, Error::Input(text) if text.contains(&ids[1].to_string())),
+        "{other}"
+    );
+    let past = SystemTime::now() - Duration::from_secs(600);
+    let expired = owners[0].grant("test", "check", ids[0], past).expect("a grant");
+    within(first.renew(expired)).await.expect_err("it has expired");
+    let elsewhere = owners[0]
+        .grant("elsewhere", "check", ids[0], expires)
+        .expect("a grant");
+    within(first.renew(elsewhere))
+        .await
+        .expect_err("of another network");
+    assert_eq!(
+        text(asks(0).await.expect("an answer")).await,
+        "first",
+        "the old one is in force"
+    );
+
+    // Handed on: the second peer serves before the first one ceases.
+    within(second.renew(grant(0, 1))).await.expect("a grant");
+    within(second.serve("check", says("second")))
+        .await
+        .expect("a service");
+    within(first.withdraw("check")).await.expect("an end");
+    let mut watch = caller.watch("check").expect("a watch");
+    loop {
+        let list = within(watch.next()).await.expect("more").expect("a list");
+        if list.iter().map(|provider| provider.peer).eq([ids[1].0]) {
+            break;
+        }
+    }
+    assert_eq!(text(asks(0).await.expect("an answer")).await, "second");
+
+    // The name of another owner is another name.
+    within(second.renew(grant(1, 1))).await.expect("a grant");
+    assert_eq!(text(asks(1).await.expect("an answer")).await, "second");
+    let error = asks(0).await.expect_err("not that owner's any more");
+    let class = error.code().map(Code::class);
+    assert_eq!(class, Some(Code::NoProvider.class()), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_node_keeps_its_identity_over_a_restart() {
     let folder = tempfile::tempdir().expect("a folder");
     let first = ring(1).await.remove(0);

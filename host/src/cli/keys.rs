@@ -79,11 +79,13 @@ fn seed(path: &Path, make: bool, remedy: &str) -> Result<Seed, Failure> {
 
 /// The grants in files.
 pub(crate) fn read_grants(paths: &[impl AsRef<Path>]) -> Result<Vec<Grant>, Failure> {
-    let read = |path: &Path| {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Failure::usage(format!("the grant {}: {error}", path.display())))?;
-        text.parse::<Grant>()
-            .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
-    };
-    paths.iter().map(|path| read(path.as_ref())).collect()
+    paths.iter().map(|path| read_grant(path.as_ref())).collect()
+}
+
+/// The grant in a file.
+pub(crate) fn read_grant(path: &Path) -> Result<Grant, Failure> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::usage(format!("the grant {}: {error}", path.display())))?;
+    text.parse::<Grant>()
+        .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
 }

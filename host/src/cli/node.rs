@@ -4,15 +4,15 @@ use core::time::Duration;
 
 use selfsame_host::{Builder, Error, Event, Node, PeerId, ServeOptions, json};
 use serde_json::json as value;
-use tokio::io::AsyncReadExt as _;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::timeout;
 
 use super::args::{Forward, Member, Network, NodeCommand};
-use super::keys::read_grants;
+use super::keys::{read_grant, read_grants};
 use super::output::{Failure, Output};
 use super::proxy::Exposed;
+use super::signals::{Reloads, interrupted};
 
 /// Time for the neighbours to take over when the node is interrupted.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(4);
@@ -51,6 +51,7 @@ pub(crate) async fn host<T>(
 ) -> Result<(), Failure> {
     let builder = settings(member, listen)?;
     let interrupted = interrupted(member.end_with_input)?;
+    let mut reloads = Reloads::new()?;
     let what = format!("joining {}", member.network.network);
     let node = output.progress(&what, builder.start()).await?;
     let events = node.events();
@@ -61,7 +62,7 @@ pub(crate) async fn host<T>(
         for forward in forwards {
             serve(&node, forward, output).await?;
         }
-        watch(&node, events, output).await
+        watch(&node, member, &mut reloads, events, output).await
     };
     let ended = tokio::select! {
         ended = work => ended,
@@ -158,33 +159,67 @@ async fn joined(node: &Node, output: Output) -> Result<(), Failure> {
 }
 
 /// Tells what happens until the node ends.
-async fn watch(node: &Node, mut events: Receiver<Event>, output: Output) -> Result<(), Failure> {
+async fn watch(
+    node: &Node,
+    member: &Member,
+    reloads: &mut Reloads,
+    mut events: Receiver<Event>,
+    output: Output,
+) -> Result<(), Failure> {
     loop {
-        match events.recv().await {
-            Ok(Event::PeerConnected(peer)) => {
-                let value = value!({ "event": "connected", "peer": peer.to_string() });
-                output.print(format_args!("connected to {peer}"), &value)?;
-            }
-            Ok(Event::PeerDisconnected(peer)) => {
-                let value = value!({ "event": "disconnected", "peer": peer.to_string() });
-                output.print(format_args!("disconnected from {peer}"), &value)?;
-            }
-            Ok(Event::RingChanged) => ring(node, output).await?,
-            Ok(Event::Published(name)) => {
-                output.print(
-                    format_args!("published {name}"),
-                    &value!({ "event": "published", "name": name }),
-                )?;
-            }
-            Ok(Event::Restarted(error)) => {
-                let value = value!({ "event": "restarted", "error": error.to_string() });
-                output.print(&error, &value)?;
-            }
-            // Events that were missed are told by the next status.
-            Ok(_) | Err(RecvError::Lagged(_)) => {}
-            Err(RecvError::Closed) => return Ok(()),
+        tokio::select! {
+            event = events.recv() => match event {
+                Ok(event) => tell(node, event, output).await?,
+                // Events that were missed are told by the next status.
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return Ok(()),
+            },
+            () = reloads.next() => reload(node, member, output).await?,
         }
     }
+}
+
+async fn tell(node: &Node, event: Event, output: Output) -> Result<(), Failure> {
+    match event {
+        Event::PeerConnected(peer) => {
+            let value = value!({ "event": "connected", "peer": peer.to_string() });
+            output.print(format_args!("connected to {peer}"), &value)
+        }
+        Event::PeerDisconnected(peer) => {
+            let value = value!({ "event": "disconnected", "peer": peer.to_string() });
+            output.print(format_args!("disconnected from {peer}"), &value)
+        }
+        Event::RingChanged => ring(node, output).await,
+        Event::Published(name) => {
+            let value = value!({ "event": "published", "name": name });
+            output.print(format_args!("published {name}"), &value)
+        }
+        Event::Restarted(error) => {
+            let value = value!({ "event": "restarted", "error": error.to_string() });
+            output.print(&error, &value)
+        }
+        // A newer library tells more.
+        _ => Ok(()),
+    }
+}
+
+/// Uses the grants that stand in the files now. One that cannot be used leaves the old one in force.
+async fn reload(node: &Node, member: &Member, output: Output) -> Result<(), Failure> {
+    for path in &member.grant {
+        let renewed = match read_grant(path) {
+            Ok(grant) => node.renew(grant).await.map_err(Failure::from),
+            Err(failure) => Err(failure),
+        };
+        let path = path.display();
+        match renewed {
+            Ok(()) => output.print(
+                format_args!("read {path} again"),
+                &value!({ "event": "renewed", "grant": path.to_string() }),
+            )?,
+            Err(failure) => tracing::error!(%path, %failure, "the grant is not renewed"),
+        }
+    }
+    Ok(())
 }
 
 async fn ring(node: &Node, output: Output) -> Result<(), Failure> {
@@ -221,29 +256,4 @@ async fn leave(node: Node, output: Output) -> Result<(), Failure> {
             output.print("stopped without a farewell", &value!({ "event": "stopped" }))
         }
     }
-}
-
-/// Completes when the process is asked to end.
-fn interrupted(end_with_input: bool) -> Result<impl Future<Output = ()>, Failure> {
-    let failed = |error| Failure::other(format!("no signals: {error}"));
-    #[cfg(unix)]
-    let mut terminated =
-        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).map_err(failed)?;
-    #[cfg(not(unix))]
-    let mut terminated = tokio::signal::windows::ctrl_close().map_err(failed)?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminated.recv() => {}
-            Ok(()) = tokio::signal::ctrl_c() => {}
-            () = input_ended(), if end_with_input => {}
-        }
-    })
-}
-
-/// Completes when the standard input ends.
-async fn input_ended() {
-    let mut input = tokio::io::stdin();
-    let mut bytes = [0; 256];
-    // What is written to the node means nothing to it.
-    while matches!(input.read(&mut bytes).await, Ok(1..)) {}
 }

@@ -1,6 +1,6 @@
 //! What people and programs are told.
 
-use core::fmt::Display;
+use core::fmt::{self, Display};
 use core::time::Duration;
 use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
 use std::process::ExitCode;
@@ -30,6 +30,15 @@ pub(crate) enum Failure {
     },
     /// Whoever reads the standard output wants no more of it, as `head` does: there is nothing to tell.
     OutputClosed,
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Told { text, .. } => f.write_str(text),
+            Self::OutputClosed => f.write_str("the standard output is closed"),
+        }
+    }
 }
 
 impl Failure {

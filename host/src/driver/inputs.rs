@@ -178,6 +178,9 @@ impl Driver {
             let command = repeated(self.handle.next_tag(), effect, item);
             self.control(command);
         }
+        for (tag, Pending { waiter, effect, item }) in core::mem::take(&mut self.watches) {
+            self.command(tag, item, effect, waiter);
+        }
     }
 
     /// Notes what a command that succeeded changes for good.

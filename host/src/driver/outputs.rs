@@ -108,6 +108,7 @@ impl Driver {
                 }
             }
             Output::Reply { tag, body } => self.reply(tag, answer.slice_ref(body)),
+            Output::Providers { tag, body } => self.providers(tag, answer.slice_ref(body)),
             Output::Failed { tag, code, detail } => self.fail(tag, Error::core(code, detail)),
             Output::Refused { input, code } => self.refused(input, code, tags),
             Output::Event { event, body } => self.event(event, body),
@@ -195,7 +196,19 @@ impl Driver {
             // A caller that has just gone away wants no reply.
             Waiter::Reply(waiter) => _ = waiter.send(Ok(body)),
             Waiter::Stream(waiter) => _ = waiter.send(Err(Error::version_skew())),
-            Waiter::Driver => {}
+            Waiter::Watch(_) | Waiter::Driver => {}
+        }
+    }
+
+    /// Tells somebody who watches; the command goes on.
+    fn providers(&self, tag: u32, body: Bytes) {
+        if let Some(Pending {
+            waiter: Waiter::Watch(waiter),
+            ..
+        }) = self.pending.get(&tag)
+        {
+            // Somebody who has just gone away wants no list.
+            _ = waiter.send(Some(Ok(body)));
         }
     }
 
