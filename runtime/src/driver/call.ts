@@ -6,6 +6,7 @@ import { type Answer, discard, readAnswer } from "./answer.ts";
 import { ReplayableBody } from "./body.ts";
 import type { Driver } from "./driver.ts";
 import { headerList } from "./http.ts";
+import type { CallObservation } from "./observe.ts";
 import type { Target } from "./service.ts";
 import type { MeshStream } from "./streams.ts";
 
@@ -22,6 +23,8 @@ export interface Outgoing {
   readonly body: ReadableStream<Uint8Array> | null | undefined;
   /** Headers that ask for another protocol, if the request does. */
   readonly upgrade?: HeaderList | undefined;
+  /** Hears of each attempt. */
+  readonly observation?: Pick<CallObservation, "attempt"> | undefined;
 }
 
 /**
@@ -87,6 +90,7 @@ class Call {
     const { request, upgrade } = this.#outgoing;
     const stream = await this.#driver.openStream((tag) => this.#command(tag), request.signal);
     attempt.stream = stream;
+    this.#outgoing.observation?.attempt(toHex(stream.peer));
     const cancel = (): void => stream.reset(codeNumber("Cancelled"));
     request.signal.addEventListener("abort", cancel, { once: true });
     if (request.signal.aborted) cancel();

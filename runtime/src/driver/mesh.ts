@@ -10,12 +10,13 @@ import {
 } from "../codec/reply.ts";
 import { isPromise, type StoreFactory } from "../stores/store.ts";
 import { responseOf } from "./answer.ts";
-import { call } from "./call.ts";
+import { call, type Outgoing } from "./call.ts";
 import { Core, type Identity } from "./core.ts";
 import { Driver, randomBytes, type WakeTimer } from "./driver.ts";
 import type { MeshEvent } from "./event.ts";
 import { Logger } from "./log.ts";
 import { Names, type Prepared } from "./names.ts";
+import type { ObservedNode, Observer } from "./observe.ts";
 import { type CheckedOptions, checkName, checkOptions, type NodeOptions, nameOfUrl } from "./options.ts";
 import type { Dialler, PathHost } from "./paths.ts";
 import { type CallContext, Endpoint, type Handler } from "./serve.ts";
@@ -30,6 +31,7 @@ import {
   type ServeOptions,
   type Service,
   splitInit,
+  type Target,
 } from "./service.ts";
 import { State } from "./state.ts";
 import type { MeshStream } from "./streams.ts";
@@ -108,6 +110,7 @@ export class Mesh implements AsyncDisposable {
   readonly #driver: Driver;
   readonly #names: Names;
   readonly #context: Platform["context"];
+  readonly #observer: Observer | undefined;
   readonly #endpoints: Map<string, Endpoint> = new Map();
   readonly #called: Map<string, { readonly name: string; readonly owner: Uint8Array }> = new Map();
   readonly #listeners: Set<(event: MeshEvent) => void> = new Set();
@@ -154,6 +157,8 @@ export class Mesh implements AsyncDisposable {
     const { id } = parts.identity;
     const driver = this.#driver;
     this.#names = new Names({ driver, tools, state, logger: this.#logger, options: checked, id, ownerKey });
+    this.#observer = options.telemetry;
+    this.#observer?.follow(this.#observed(checked));
   }
 
   /**
@@ -261,9 +266,11 @@ export class Mesh implements AsyncDisposable {
           handler,
           allow: checkAllow(options),
           limit: checkLimit(options),
+          version: options.version ?? "",
         };
+        const surroundings = { context: this.#context, logger: this.#logger, observer: this.#observer };
         return {
-          endpoint: new Endpoint(endpoint, this.#context, this.#logger),
+          endpoint: new Endpoint(endpoint, surroundings),
           prepared: await this.#names.prepare(name, options),
         };
       }),
@@ -362,6 +369,17 @@ export class Mesh implements AsyncDisposable {
     return { ...status, bootId: this.bootId, paths: this.#driver.pathCount };
   }
 
+  /** What this node has counted, in the text format of Prometheus; for nodes with the option `telemetry`. */
+  async metrics(): Promise<string> {
+    if (this.#observer === undefined) {
+      throw new MeshError(
+        "BadConfig",
+        "nothing is counted: give the option telemetry, of selfsame/telemetry",
+      );
+    }
+    return this.#observer.metrics(await this.status());
+  }
+
   /** Hears of everything that happens, until the function that is returned is called. */
   onEvent(listener: (event: MeshEvent) => void): () => void {
     this.#listeners.add(listener);
@@ -370,6 +388,7 @@ export class Mesh implements AsyncDisposable {
 
   /** Hands over what this node is responsible for, leaves the ring and closes the node. */
   async leave(): Promise<void> {
+    await this.#observer?.close();
     await this.#driver.command((tag) => ({ type: "Leave", tag }));
     this.#isJoined = false;
     await this.close();
@@ -377,7 +396,8 @@ export class Mesh implements AsyncDisposable {
 
   /** Closes the node without leaving: it may come back with the same identity. */
   close(): Promise<void> {
-    this.#closing ??= Promise.resolve().then(() => {
+    this.#closing ??= Promise.resolve().then(async () => {
+      await this.#observer?.close();
       this.#driver.close();
       return this.#state.close();
     });
@@ -398,14 +418,52 @@ export class Mesh implements AsyncDisposable {
   }
 
   async #call(name: string, input: Request | URL | string, init: FetchInit): Promise<Response> {
+    const { target, outgoing } = await this.#prepare(name, input, init);
+    this.#remember(name, target.owner);
+    if (this.#observer === undefined) return this.#send(target, outgoing);
+    const observation = this.#observer.call(outgoing.request, name);
+    try {
+      const response = await this.#send(target, { ...outgoing, observation });
+      observation.answered(response.status);
+      return response;
+    } catch (error) {
+      observation.failed(error);
+      throw error;
+    }
+  }
+
+  async #prepare(
+    name: string,
+    input: Request | URL | string,
+    init: FetchInit,
+  ): Promise<{ target: Target; outgoing: Outgoing }> {
     const { call: options, request: rest } = splitInit(init);
     const target = checkCall(name, this.#names.ownerOf(name, options), options);
-    this.#remember(name, target.owner);
     const isStream = rest.body instanceof ReadableStream;
     const request = new Request(input, (isStream ? { duplex: "half", ...rest } : rest) as RequestInit);
     const body = request.body === undefined ? await bodyOf(request, rest.body) : request.body;
-    const answer = await call(this.#driver, target, { request, body });
-    return responseOf(answer, request.method, request.signal);
+    return { target, outgoing: { request, body } };
+  }
+
+  async #send(target: Target, outgoing: Outgoing): Promise<Response> {
+    const { method, signal } = outgoing.request;
+    return responseOf(await call(this.#driver, target, outgoing), method, signal);
+  }
+
+  /** What the observer sees of the node. */
+  #observed({ network, domain }: CheckedOptions): ObservedNode {
+    return {
+      id: this.id,
+      network,
+      domain,
+      knowsOwner: (name, whose) => this.#names.knowsOwner(name, whose),
+      fetch: async (url, init) => {
+        const { target, outgoing } = await this.#prepare(nameOfUrl(new URL(url)), url, init);
+        return this.#send(target, outgoing);
+      },
+      waitUntil: (promise) => this.#context.waitUntil(promise),
+      log: (level, text) => this.#logger.log(level, text),
+    };
   }
 
   #remember(name: string, owner: Uint8Array): void {

@@ -61,17 +61,26 @@ export class Names {
   }
 
   /** The owner's key of a name that is called; empty for an unowned one, which must be asked for. */
-  ownerOf(name: string, { unowned, owner }: NameOptions): Uint8Array {
-    if (unowned === true) return NOBODY;
-    if (owner !== undefined) return fromHex(owner, 32, "owner");
-    const { options, ownerKey } = this.#parts;
-    const key = options.owner instanceof Uint8Array ? options.owner : options.owner?.get(name);
+  ownerOf(name: string, whose: NameOptions): Uint8Array {
+    const key = this.#keyOf(name, whose);
     if (key !== undefined) return key;
-    if (ownerKey !== undefined) return ownerKey;
     throw new MeshError(
       "BadConfig",
       `no owner is configured for ${name}: set owner, or ask for unowned: true`,
     );
+  }
+
+  /** Whether it is known whose a name is. */
+  knowsOwner(name: string, whose: NameOptions): boolean {
+    return this.#keyOf(name, whose) !== undefined;
+  }
+
+  #keyOf(name: string, { unowned, owner }: NameOptions): Uint8Array | undefined {
+    if (unowned === true) return NOBODY;
+    if (owner !== undefined) return fromHex(owner, 32, "owner");
+    const { options, ownerKey } = this.#parts;
+    const key = options.owner instanceof Uint8Array ? options.owner : options.owner?.get(name);
+    return key ?? ownerKey;
   }
 
   /** Checks how a name is to be published, and finds or makes its grant. */

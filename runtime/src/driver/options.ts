@@ -3,6 +3,7 @@ import { fromHex } from "../codec/hex.ts";
 import type { StoreFactory } from "../stores/store.ts";
 import type { MeshEvent } from "./event.ts";
 import type { LogLevel, LogSink } from "./log.ts";
+import type { Observer } from "./observe.ts";
 
 /** What every platform lets a node be configured with. */
 export interface NodeOptions {
@@ -32,6 +33,8 @@ export interface NodeOptions {
   readonly logLevel?: LogLevel | undefined;
   /** Hears of everything that happens to the node. */
   readonly onEvent?: ((event: MeshEvent) => void) | undefined;
+  /** Follows the requests that the node sends and serves: `telemetry()` of `selfsame/telemetry`. */
+  readonly telemetry?: Observer | undefined;
 }
 
 /** What `join` takes. */
@@ -92,6 +95,7 @@ const KNOWN: ReadonlySet<string> = /* @__PURE__ */ new Set([
   "log",
   "logLevel",
   "onEvent",
+  "telemetry",
 ]);
 
 function bad(text: string): MeshError {

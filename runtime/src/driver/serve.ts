@@ -4,6 +4,7 @@ import { decodeRequestHead, encodeResponseHead, MAX_HEAD, MAX_HEADERS } from "..
 import { problem } from "../codec/problem.ts";
 import { hasNoBody, headerList, headersOf } from "./http.ts";
 import type { Logger } from "./log.ts";
+import type { Observer } from "./observe.ts";
 import type { MeshStream } from "./streams.ts";
 
 /** How sure it is who called: `session` by a handshake, `ticket` by a ticket that was issued to the peer. */
@@ -50,10 +51,19 @@ export interface EndpointParts {
   readonly allow: Gate | undefined;
   /** Most requests that are answered at a time. */
   readonly limit: number;
+  /** The version that answers; may be empty. */
+  readonly version: string;
 }
 
-/** What handlers are told beside who called. */
-type Surroundings = Pick<CallContext, "env" | "waitUntil">;
+/** What is around the handlers of a node. */
+export interface Surroundings {
+  /** What handlers are told beside who called. */
+  readonly context: Pick<CallContext, "env" | "waitUntil">;
+  /** The log. */
+  readonly logger: Logger;
+  /** Follows the requests. */
+  readonly observer: Observer | undefined;
+}
 
 /** An answer that can be sent. */
 interface Encoded {
@@ -64,31 +74,39 @@ interface Encoded {
 /** Answers the requests to a name. */
 export class Endpoint {
   readonly #parts: EndpointParts;
-  readonly #surroundings: Surroundings;
+  readonly #context: Surroundings["context"];
   readonly #logger: Logger;
+  readonly #observer: Observer | undefined;
   #running = 0;
 
-  constructor(parts: EndpointParts, surroundings: Surroundings, logger: Logger) {
+  constructor(parts: EndpointParts, { context, logger, observer }: Surroundings) {
     this.#parts = parts;
-    this.#surroundings = surroundings;
+    this.#context = context;
     this.#logger = logger;
+    this.#observer = observer;
   }
 
   /** Serves one stream that a peer opened: the request to the handler, its answer back. */
   async serve(stream: MeshStream): Promise<void> {
     const incoming = incomingOf(stream);
     if (incoming === undefined) return stream.reset(codeNumber("BadMessage"));
+    const { name: service, version } = this.#parts;
+    const served = { service, version, caller: toHex(stream.peer) };
+    const observation = this.#observer?.serve(incoming.request, served);
     this.#running++;
     try {
-      const { head, response } = await unlessGone(stream, this.#answer(stream, incoming));
+      const answer = (): Promise<Encoded> => this.#answer(stream, incoming);
+      const { head, response } = await unlessGone(stream, observation?.run(answer) ?? answer());
       await stream.write(head);
       if (!hasNoBody(response.status, incoming.request.method)) await stream.pipe(response.body);
       else {
         await response.body?.cancel();
         stream.end();
       }
+      observation?.answered(response.status);
     } catch (error) {
       this.#failed(stream, error);
+      observation?.failed(error);
     } finally {
       this.#running--;
     }
@@ -106,7 +124,7 @@ export class Endpoint {
         return encode(problem(403));
       }
       const { request } = incoming;
-      const context = { caller, assurance: "session", ...this.#surroundings } as const;
+      const context = { caller, assurance: "session", ...this.#context } as const;
       contexts.set(request, context);
       return encode(await handler(request, context));
     } catch (error) {

@@ -14,6 +14,7 @@ export {
 export type { MeshEvent } from "../driver/event.ts";
 export type { LogLevel, LogRecord, LogSink } from "../driver/log.ts";
 export { Mesh, type MeshStatus, type ServiceHealth, type WatchOptions } from "../driver/mesh.ts";
+export type { Observer } from "../driver/observe.ts";
 export type { JoinOptions, NodeOptions } from "../driver/options.ts";
 export { type Assurance, type CallContext, contextOf, type Handler } from "../driver/serve.ts";
 export type {

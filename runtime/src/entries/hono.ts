@@ -18,6 +18,8 @@ export interface MeshClient {
   health(): Promise<ServiceHealth[]>;
   /** What the node knows of itself and the ring. */
   status(): Promise<MeshStatus>;
+  /** What the node has counted, in the text format of Prometheus. */
+  metrics(): Promise<string>;
 }
 
 /** A joined node of Deno or Node: a client that accepts peers as well. */
@@ -33,6 +35,7 @@ export interface MeshStub {
   find(name: string, options: NameOptions): Promise<Provider[]>;
   health(): Promise<ServiceHealth[]>;
   status(): Promise<MeshStatus>;
+  metrics(): Promise<string>;
 }
 
 /** The binding of a namespace of `MeshNode` objects, as far as the middleware uses it. */
@@ -152,5 +155,9 @@ class BoundMesh implements MeshClient {
 
   status(): Promise<MeshStatus> {
     return this.#stub().status();
+  }
+
+  metrics(): Promise<string> {
+    return this.#stub().metrics();
   }
 }

@@ -11,6 +11,7 @@ export {
 } from "../codec/index.ts";
 export type { LogLevel, LogRecord, LogSink } from "../driver/log.ts";
 export type { MeshStatus, ServiceHealth } from "../driver/mesh.ts";
+export type { Observer } from "../driver/observe.ts";
 export type { NodeOptions } from "../driver/options.ts";
 export type {
   Allow,

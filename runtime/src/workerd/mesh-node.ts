@@ -132,6 +132,11 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
     });
   }
 
+  /** What the node has counted, in the text format of Prometheus, if it has the option `telemetry`. */
+  async metrics(): Promise<string> {
+    return this.#during(async (node) => node.mesh.metrics());
+  }
+
   /** The public key under which the node grants itself names, if it has an `ownerSeed`. */
   async ownerKey(): Promise<string | undefined> {
     return this.#during(async ({ mesh }) => mesh.ownerKey);
