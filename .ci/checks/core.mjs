@@ -1,6 +1,7 @@
 /** Checks of core.wasm and of what is made from it. */
 
 import { buildCore } from "../../guest/build/core.mjs";
+import { must } from "../../guest/build/lib/command.mjs";
 import { root } from "../../guest/build/lib/files.mjs";
 import { boundary, readModule } from "../../guest/build/lib/wasm.mjs";
 
@@ -34,8 +35,86 @@ async function size() {
   return { problems, note: `${gzipBytes} bytes; the bar is ${MAX_GZIP_BYTES}` };
 }
 
+/** Kinds of `derive` and `verify`. */
+const GRANT = { derive: 3, verify: 1 };
+/** Set in the version of the boundary of a core without cryptography. */
+const INSECURE_BIT = 0x8000_0000;
+/** After the last time that a grant can tell. */
+const FOREVER = 0xffff_ffff_ffff_ffffn;
+
+/**
+ * What ships does cryptography: the core says so and refuses a changed signature, the command is built without the feature
+ * that lets a host take another one, and so is everything in the workspace.
+ *
+ * @returns {Promise<Finding>}
+ */
+async function secure() {
+  await buildCore();
+  const { exports } = new WebAssembly.Instance(
+    new WebAssembly.Module(await readModule(`${root}/runtime/core/core.wasm`)),
+  );
+  const problems = [];
+  const { abi_version: version } = /** @type {any} */ (exports);
+  if ((version() & INSECURE_BIT) !== 0) {
+    problems.push("core.wasm says that it is a build without cryptography");
+  }
+  const ask = asker(exports);
+  const network = text("check");
+  const grant = ask("derive", [
+    [GRANT.derive, ...new Uint8Array(32)],
+    network,
+    text("name"),
+    new Uint8Array(32),
+    u64(FOREVER),
+  ]);
+  const verify = (/** @type {Uint8Array} */ bytes) =>
+    ask("verify", [[GRANT.verify], u32(bytes.length), bytes, network, u64(0n)]);
+  if (grant === undefined || verify(grant) === undefined) {
+    problems.push("core.wasm does not verify a grant that it has signed");
+  } else {
+    const forged = grant.with(-1, grant.at(-1) === 0 ? 1 : 0);
+    if (verify(forged) !== undefined) problems.push("core.wasm takes a grant whose signature was changed");
+  }
+  const tree = await must("cargo", ["tree", "--workspace", "--locked", "-e", "features", "-f", "{p} {f}"], {
+    cwd: root,
+  });
+  const named = tree.split("\n").filter((line) => /\binsecure\b/.test(line));
+  problems.push(...named.map((line) => `built with the feature insecure: ${line.trim()}`));
+  return { problems, note: "signatures are verified, no crate is built with the feature insecure" };
+}
+
+/**
+ * @param {WebAssembly.Exports} exports
+ * @returns {(family: "derive" | "verify", parts: readonly Iterable<number>[]) => Uint8Array | undefined} the answer, unless
+ *   it is a refusal
+ */
+function asker(exports) {
+  const { alloc, derive, verify, memory } = /** @type {any} */ (exports);
+  return (family, parts) => {
+    const request = Uint8Array.from(parts.flatMap((part) => [...part]));
+    const at = alloc(request.length);
+    new Uint8Array(memory.buffer).set(request, at);
+    const header = { derive, verify }[family](at, request.length);
+    const view = new DataView(memory.buffer);
+    const answer = new Uint8Array(
+      memory.buffer,
+      view.getUint32(header, true),
+      view.getUint32(header + 4, true),
+    );
+    return answer[0] === 0 && answer[1] === 0 ? answer.slice(2) : undefined;
+  };
+}
+
+/** @param {number} value */
+const u32 = (value) => new Uint8Array(Uint32Array.of(value).buffer);
+/** @param {bigint} value */
+const u64 = (value) => new Uint8Array(BigUint64Array.of(value).buffer);
+/** @param {string} value */
+const text = (value) => [...u32(value.length), ...new TextEncoder().encode(value)];
+
 /** @type {readonly Check[]} */
 export const core = [
   { name: "core-boundary", what: "core.wasm imports nothing and exports the boundary", run: exact },
+  { name: "core-secure", what: "what ships does cryptography", run: secure },
   { name: "core-size", what: "size of core.wasm gzipped", run: size },
 ];

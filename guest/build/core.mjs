@@ -24,8 +24,44 @@ import { buildSodium } from "./sodium.mjs";
  * @property {string} inputs the hash of everything it was made from
  */
 
-const PLACE = path.join(root, "runtime/core/core.wasm");
-const RECORD = path.join(root, "runtime/core/core.json");
+/**
+ * @typedef {object} Variant
+ * @property {string} place
+ * @property {string} record
+ * @property {readonly string[]} selection cargo's arguments that choose what to build
+ * @property {boolean} insecure
+ */
+
+/** @type {Variant} What is shipped. */
+const SHIPPED = {
+  place: path.join(root, "runtime/core/core.wasm"),
+  record: path.join(root, "runtime/core/core.json"),
+  selection: ["--package", "selfsame-wasm"],
+  insecure: false,
+};
+
+/**
+ * @type {Variant}
+ *
+ * The same code with cryptography that does nothing, to tell what cryptography costs. It lies and is compiled where nothing
+ * that is shipped is taken from, and the version of its boundary is one that no host takes.
+ */
+const INSECURE = {
+  place: path.join(root, ".cache/insecure/core.wasm"),
+  record: path.join(root, ".cache/insecure/core.json"),
+  selection: [
+    "--package",
+    "selfsame-wasm",
+    "--features",
+    "insecure",
+    "--target-dir",
+    path.join(root, "target/insecure"),
+  ],
+  insecure: true,
+};
+
+/** Set in the version of the boundary of a core without cryptography. */
+const INSECURE_BIT = 0x8000_0000;
 
 /** All that a host may call; anything else stays inside. */
 const EXPORTS = ["abi_version", "alloc", "create", "derive", "destroy", "free", "memory", "step", "verify"];
@@ -93,11 +129,12 @@ async function listFilesIfPresent(folder) {
 
 /**
  * @param {string} inputs
+ * @param {Variant} variant
  * @returns {Promise<CoreBuild | undefined>} the build that is already there, if it was made from these inputs
  */
-async function recall(inputs) {
-  const module = await readIfPresent(PLACE);
-  const record = await readIfPresent(RECORD);
+async function recall(inputs, { place, record: recordPlace }) {
+  const module = await readIfPresent(place);
+  const record = await readIfPresent(recordPlace);
   if (module === undefined || record === undefined) {
     return undefined;
   }
@@ -147,25 +184,59 @@ function checkBoundary(bytes) {
 }
 
 /**
+ * Refuses a module whose cryptography is not what the variant says.
+ *
+ * @param {Uint8Array<ArrayBuffer>} bytes
+ * @param {Variant} variant
+ */
+function checkVariant(bytes, { insecure }) {
+  const { abi_version: version } = new WebAssembly.Instance(new WebAssembly.Module(bytes), {}).exports;
+  if (typeof version !== "function" || ((version() & INSECURE_BIT) !== 0) !== insecure) {
+    throw new Problem(
+      `the core is built ${insecure ? "with" : "without"} cryptography: clean the build folders`,
+    );
+  }
+}
+
+/**
  * Builds the core unless it is up to date.
  *
  * @returns {Promise<CoreBuild>}
  */
-export async function buildCore() {
+export function buildCore() {
+  return buildVariant(SHIPPED);
+}
+
+/**
+ * Builds the core without cryptography, for benchmarks, unless it is up to date.
+ *
+ * @returns {Promise<string>} its file
+ */
+export async function buildInsecureCore() {
+  await buildVariant(INSECURE);
+  return INSECURE.place;
+}
+
+/**
+ * @param {Variant} variant
+ * @returns {Promise<CoreBuild>}
+ */
+async function buildVariant(variant) {
   const sodium = await buildSodium();
   const inputs = await inputsHash(sodium.key);
-  const known = await recall(inputs);
+  const known = await recall(inputs, variant);
   if (known !== undefined) {
     return known;
   }
   // Cargo shows its own progress.
-  note("> compile the core");
-  const file = await cargoWasm(["--package", "selfsame-wasm"], SMALLEST);
+  note(`> compile the core${variant.insecure ? " without cryptography" : ""}`);
+  const file = await cargoWasm(variant.selection, SMALLEST);
   return during(
     "optimise the core",
     async () => {
       const bytes = await readModule(await optimise(file));
       checkBoundary(bytes);
+      checkVariant(bytes, variant);
       const build = {
         sha256: sha256(bytes),
         official: sodium.official,
@@ -173,8 +244,8 @@ export async function buildCore() {
         gzipBytes: gzipSync(bytes, { level: 9 }).length,
         inputs,
       };
-      await writeWhole(PLACE, bytes);
-      await writeWhole(RECORD, `${JSON.stringify(build, null, 2)}\n`);
+      await writeWhole(variant.place, bytes);
+      await writeWhole(variant.record, `${JSON.stringify(build, null, 2)}\n`);
       return build;
     },
     (build) => describe(build),
@@ -190,6 +261,6 @@ function describe(build) {
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   await run(async () => {
     const build = await buildCore();
-    note(`${path.relative(root, PLACE)} for ${TARGET}: ${describe(build)}`);
+    note(`${path.relative(root, SHIPPED.place)} for ${TARGET}: ${describe(build)}`);
   });
 }

@@ -8,13 +8,18 @@ use core::time::Duration;
 use std::sync::OnceLock;
 use std::thread;
 
-use selfsame_codec::{ABI_VERSION, Config};
+use selfsame_codec::{ABI_VERSION, Config, INSECURE};
 use wasmtime::{
     Engine, Instance, Memory, Module, OptLevel, Store, StoreLimits, StoreLimitsBuilder, TypedFunc,
 };
 
 #[cfg(feature = "cache")]
 mod cache;
+
+#[cfg(all(feature = "insecure", feature = "cli"))]
+compile_error!(
+    "the feature `insecure` is for benchmarks: the command `selfsame` takes no core without cryptography"
+);
 
 /// The core that this crate ships.
 pub const CORE_WASM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/core.wasm"));
@@ -68,6 +73,9 @@ impl fmt::Display for CoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotACore(why) => write!(f, "core.wasm cannot be used: {why}"),
+            Self::WrongAbi(version) if version & INSECURE != 0 => {
+                f.write_str("core.wasm is a build without cryptography, which is for benchmarks only")
+            }
             Self::WrongAbi(version) => write!(
                 f,
                 "core.wasm speaks version {version} of the boundary, this host version {ABI_VERSION}: build both from one release"
@@ -159,6 +167,11 @@ impl fmt::Debug for CoreModule {
     }
 }
 
+/// Whether this host takes a core that says that it speaks this version.
+fn speaks(version: u32) -> bool {
+    version == ABI_VERSION || (cfg!(feature = "insecure") && version == ABI_VERSION | INSECURE)
+}
+
 /// Settings of every engine.
 fn engine_config() -> wasmtime::Config {
     let mut config = wasmtime::Config::new();
@@ -240,7 +253,7 @@ impl Core {
             .get_typed_func::<(), u32>(&mut store, "abi_version")
             .map_err(not_a_core)?;
         let version = abi_version.call(&mut store, ()).map_err(not_a_core)?;
-        if version != ABI_VERSION {
+        if !speaks(version) {
             return Err(CoreError::WrongAbi(version));
         }
         Ok(Self {

@@ -149,9 +149,17 @@ fn many_nodes_share_one_compiled_core() {
 
 /// A core whose `step` does what the text says; everything else is as little as a core needs.
 fn misbehaving(step: &str) -> Core {
+    let mut core = of_version(1, step).expect("an instance");
+    core.create(&config()).expect("a node");
+    core
+}
+
+/// A core like that, which says that it speaks a version of the boundary.
+fn of_version(version: u32, step: &str) -> Result<Core, CoreError> {
+    let version = version.cast_signed();
     let text = format!(
         r#"(module (memory (export "memory") 2)
-          (func (export "abi_version") (result i32) (i32.const 1))
+          (func (export "abi_version") (result i32) (i32.const {version}))
           (func (export "alloc") (param i32) (result i32) (i32.const 1024))
           (func (export "free") (param i32 i32))
           (func (export "create") (param i32 i32) (result i32) (i32.const 1))
@@ -165,12 +173,18 @@ fn misbehaving(step: &str) -> Core {
         memory: 1024 * 1024,
     };
     let wasm = wat::parse_str(text).expect("a module");
-    let mut core = CoreModule::compile(&wasm, limits)
-        .expect("a core")
-        .instantiate()
-        .expect("an instance");
-    core.create(&config()).expect("a node");
-    core
+    CoreModule::compile(&wasm, limits).expect("a core").instantiate()
+}
+
+#[test]
+fn a_core_of_another_version_or_without_cryptography_is_refused() {
+    let refused = |version| match of_version(version, "(i32.const 0)") {
+        Err(CoreError::WrongAbi(told)) => told == version,
+        _ => false,
+    };
+    assert!(refused(0) && refused(2));
+    assert!(refused(1 | 1 << 31));
+    assert!(of_version(1, "(i32.const 0)").is_ok());
 }
 
 #[test]

@@ -40,3 +40,6 @@ pub const MAX_WEIGHT: u16 = 10_000;
 
 /// Version of the boundary, returned by the export `abi_version`.
 pub const ABI_VERSION: u32 = 1;
+
+/// Set in what `abi_version` returns by a core without cryptography, which exists for benchmarks: hosts refuse it.
+pub const INSECURE: u32 = 1 << 31;

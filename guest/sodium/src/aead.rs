@@ -4,7 +4,7 @@
 
 use core::fmt;
 
-use crate::{Rejected, ffi, memory};
+use crate::{Rejected, memory, primitives};
 
 /// Length of a key.
 pub const KEY_BYTES: usize = 32;
@@ -45,7 +45,7 @@ impl fmt::Debug for Key {
 /// Encrypts `data` in place and returns its tag, which also covers the associated data `ad`.
 pub fn seal_in_place(key: &Key, nonce: &[u8; NONCE_BYTES], ad: &[u8], data: &mut [u8]) -> [u8; TAG_BYTES] {
     let mut tag = [0; TAG_BYTES];
-    ffi::chacha20poly1305_encrypt(data, &mut tag, ad, nonce, &key.0);
+    primitives::chacha20poly1305_encrypt(data, &mut tag, ad, nonce, &key.0);
     tag
 }
 
@@ -61,7 +61,7 @@ pub fn open_in_place(
     data: &mut [u8],
     tag: &[u8; TAG_BYTES],
 ) -> Result<(), Rejected> {
-    ffi::chacha20poly1305_decrypt(data, tag, ad, nonce, &key.0)
+    primitives::chacha20poly1305_decrypt(data, tag, ad, nonce, &key.0)
 }
 
 /// [`seal_in_place`] with a nonce that may be random.
@@ -72,7 +72,7 @@ pub fn seal_extended_in_place(
     data: &mut [u8],
 ) -> [u8; TAG_BYTES] {
     let mut tag = [0; TAG_BYTES];
-    ffi::xchacha20poly1305_encrypt(data, &mut tag, ad, nonce, &key.0);
+    primitives::xchacha20poly1305_encrypt(data, &mut tag, ad, nonce, &key.0);
     tag
 }
 
@@ -88,5 +88,5 @@ pub fn open_extended_in_place(
     data: &mut [u8],
     tag: &[u8; TAG_BYTES],
 ) -> Result<(), Rejected> {
-    ffi::xchacha20poly1305_decrypt(data, tag, ad, nonce, &key.0)
+    primitives::xchacha20poly1305_decrypt(data, tag, ad, nonce, &key.0)
 }

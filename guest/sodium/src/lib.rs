@@ -9,8 +9,24 @@
 mod error;
 pub use error::Rejected;
 
+#[cfg_attr(
+    feature = "insecure",
+    expect(dead_code, reason = "what does cryptography is not called")
+)]
 mod ffi;
 pub use ffi::init;
+
+#[cfg(not(feature = "insecure"))]
+use ffi as primitives;
+#[cfg(feature = "insecure")]
+mod insecure;
+#[cfg(feature = "insecure")]
+use insecure as primitives;
+
+#[cfg(all(feature = "insecure", not(target_family = "wasm")))]
+compile_error!(
+    "the feature `insecure` is for a core that benchmarks compare with: nothing else may be built with it"
+);
 
 pub mod aead;
 pub mod hash;
@@ -18,6 +34,7 @@ pub mod memory;
 pub mod mlkem768;
 pub mod sign;
 pub mod x25519;
+#[cfg_attr(feature = "insecure", path = "insecure/xwing.rs")]
 pub mod xwing;
 
 mod secret;

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{ffi, memory};
+use crate::{memory, primitives};
 
 /// Length of a public key.
 pub const PUBLIC_KEY_BYTES: usize = 32;
@@ -20,7 +20,7 @@ impl SigningKey {
         let mut key = Self([0; 64]);
         // libsodium's secret key ends with the public key, which the first argument repeats.
         let mut public = [0; PUBLIC_KEY_BYTES];
-        ffi::sign_seed_keypair(&mut public, &mut key.0, seed);
+        primitives::sign_seed_keypair(&mut public, &mut key.0, seed);
         key
     }
 
@@ -45,7 +45,7 @@ impl SigningKey {
     /// Signs a message; the same message always gives the same signature.
     pub fn sign(&self, message: &[u8]) -> [u8; SIGNATURE_BYTES] {
         let mut signature = [0; SIGNATURE_BYTES];
-        ffi::sign_detached(&mut signature, message, &self.0);
+        primitives::sign_detached(&mut signature, message, &self.0);
         signature
     }
 }
@@ -71,5 +71,5 @@ pub fn verify(
     message: &[u8],
     public_key: &[u8; PUBLIC_KEY_BYTES],
 ) -> bool {
-    ffi::sign_verify_detached(signature, message, public_key)
+    primitives::sign_verify_detached(signature, message, public_key)
 }

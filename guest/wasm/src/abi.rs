@@ -13,7 +13,11 @@ const MAX_ALLOCATION: usize = 16 * 1024 * 1024;
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn abi_version() -> u32 {
-    selfsame_codec::ABI_VERSION
+    if cfg!(feature = "insecure") {
+        selfsame_codec::ABI_VERSION | selfsame_codec::INSECURE
+    } else {
+        selfsame_codec::ABI_VERSION
+    }
 }
 
 /// A block of `len` bytes, or null.
