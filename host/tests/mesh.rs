@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
-use selfsame_host::{Body, BoxError, Caller, Code, Error, Event, FetchOptions, Node, Owner, Seed};
+use selfsame_host::{Body, BoxError, Caller, Code, Error, Event, FetchOptions, Node, Owner, PeerId, Seed};
 use tokio::sync::{mpsc, oneshot};
 
 mod common;
@@ -355,6 +355,26 @@ async fn an_owned_name_is_served_with_a_grant_only() {
     );
 }
 
+/// Grants for another peer, of the past and of another network are refused.
+async fn refuses_foreign_grants(node: &Node, owner: &Seed, ids: &[PeerId; 2]) {
+    let expires = SystemTime::now() + Duration::from_secs(600);
+    let past = SystemTime::now() - Duration::from_secs(600);
+    let grant = |network, to, until| owner.grant(network, "check", to, until).expect("a grant");
+    let other = within(node.renew(grant("test", ids[1], expires)))
+        .await
+        .expect_err("for another peer");
+    assert!(
+        matches!(&other, Error::Input(text) if text.contains(&ids[1].to_string())),
+        "{other}"
+    );
+    within(node.renew(grant("test", ids[0], past)))
+        .await
+        .expect_err("it has expired");
+    within(node.renew(grant("elsewhere", ids[0], expires)))
+        .await
+        .expect_err("of another network");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn grants_are_given_renewed_and_handed_on_while_services_run() {
     let owners = [(); 2].map(|()| Seed::generate().expect("a seed"));
@@ -400,22 +420,7 @@ async fn grants_are_given_renewed_and_handed_on_while_services_run() {
         .await
         .expect("a service");
     assert_eq!(text(asks(0).await.expect("an answer")).await, "first");
-    let other = within(first.renew(grant(0, 1)))
-        .await
-        .expect_err("for another peer");
-    assert!(
-        matches!(&other, Error::Input(text) if text.contains(&ids[1].to_string())),
-        "{other}"
-    );
-    let past = SystemTime::now() - Duration::from_secs(600);
-    let expired = owners[0].grant("test", "check", ids[0], past).expect("a grant");
-    within(first.renew(expired)).await.expect_err("it has expired");
-    let elsewhere = owners[0]
-        .grant("elsewhere", "check", ids[0], expires)
-        .expect("a grant");
-    within(first.renew(elsewhere))
-        .await
-        .expect_err("of another network");
+    refuses_foreign_grants(&first, &owners[0], &ids).await;
     assert_eq!(
         text(asks(0).await.expect("an answer")).await,
         "first",

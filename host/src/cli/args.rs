@@ -221,8 +221,8 @@ pub(crate) struct NodeCommand {
     /// URL to listen on, such as ws://0.0.0.0:7000 or tcp://0.0.0.0:7001; may be given more than once
     #[arg(long, value_name = "URL")]
     pub(crate) listen: Vec<String>,
-    /// Serves a name by passing its requests on, as NAME=http://127.0.0.1:PORT[,version=V][,weight=W][,allow=PEER-ID];
-    /// may be given more than once
+    /// Serves a name by passing its requests on, as NAME=http://127.0.0.1:PORT, with ,version=V ,weight=W and ,allow=PEER-ID
+    /// if wanted; may be given more than once
     #[arg(long, value_name = "NAME=URL")]
     pub(crate) serve: Vec<Forward>,
 }
@@ -237,8 +237,8 @@ pub(crate) struct ProxyCommand {
     /// Lets --listen be an address that other machines reach: their programs then call services as this node
     #[arg(long)]
     pub(crate) allow_remote: bool,
-    /// Makes a server of this machine a service, as NAME=http://127.0.0.1:PORT[,version=V][,weight=W][,allow=PEER-ID]; may
-    /// be given more than once
+    /// Makes a server of this machine a service, as NAME=http://127.0.0.1:PORT, with ,version=V ,weight=W and ,allow=PEER-ID
+    /// if wanted; may be given more than once
     #[arg(long, value_name = "NAME=URL")]
     pub(crate) expose: Vec<Forward>,
     /// URL at which the node itself listens for other nodes, such as ws://0.0.0.0:7000; may be given more than once; without any

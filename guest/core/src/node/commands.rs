@@ -70,6 +70,18 @@ impl Node {
                 let command = self.ring_command(Purpose::Command(tag));
                 self.ring_with(|ring, cx| ring.withdraw(cx, command, owner, &name));
             }
+            Input::FindNode { tag, id } => {
+                let command = self.ring_command(Purpose::Command(tag));
+                self.ring_with(|ring, cx| ring.find_node(cx, command, id));
+            }
+            other => self.run_call_command(other)?,
+        }
+        Ok(())
+    }
+
+    /// Commands that are not for the ring.
+    fn run_call_command(&mut self, input: Input<'_>) -> Result<(), Code> {
+        match input {
             Input::Call {
                 tag,
                 owner,
@@ -103,10 +115,6 @@ impl Node {
             Input::Watch { tag, owner, name } => {
                 let name = parse_name(owner, name)?;
                 self.watch_name(tag, name)?;
-            }
-            Input::FindNode { tag, id } => {
-                let command = self.ring_command(Purpose::Command(tag));
-                self.ring_with(|ring, cx| ring.find_node(cx, command, id));
             }
             Input::Status { tag } => self.reply_status(tag),
             Input::Connect { tag, peer, address } => self.connect_command(tag, peer, address)?,
