@@ -21,7 +21,8 @@ const LOCK = /(^|\/)(Cargo\.lock|package-lock\.json)$/;
 
 /** What only makes sense on the machine of whoever wrote it. */
 const MACHINE = [
-  { what: "a path of one machine", pattern: /(?<![\w.])\/(work|root|farm)\/[a-z.][\w./-]*/g },
+  { what: "a path of one machine", pattern: /(?<![\w.])\/(work|root|farm|opt|srv|mnt)\/[a-z.][\w./-]*/g },
+  { what: "where packages lie on one machine", pattern: /--(find-links|(extra-)?index-url)\b/g },
   { what: "a path of one machine", pattern: /(?<![\w.])\/(home|Users)\/[\w-]+\/[\w./-]*/g },
   {
     what: "the host of a package registry",
