@@ -447,11 +447,9 @@ class Calls(Live):
         _, headers, body = client.fetch("https://check.mesh/x", OWNER, "HEAD")
         self.assertEqual((dict(map(tuple, headers))["x-method"], body), ("HEAD", b""))
 
-    def test_a_handler_that_fails_resets_the_stream(self):
+    def test_a_handler_that_fails_is_a_status_of_500(self):
         client = self.client(RING["service"]["ws"])
-        with self.assertRaises(Ended) as caught:
-            client.fetch("https://check.mesh/fails", OWNER)
-        self.assertEqual(caught.exception.name, "Service")
+        self.assertEqual(client.fetch("https://check.mesh/fails", OWNER)[0], 500)
         self.assertEqual(client.fetch("https://check.mesh/", OWNER)[0], 201)
 
     def test_a_head_that_is_none_is_malformed(self):

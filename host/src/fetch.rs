@@ -89,14 +89,13 @@ pub(crate) async fn fetch(
 
 impl Call<'_> {
     async fn run(self, mut upload: Upload) -> Result<Response<Body>, Error> {
-        let mut tried = Vec::new();
+        let mut history = History::default();
         let mut failed = None;
         loop {
-            let failure = match self.attempt(&tried, &mut upload).await {
+            let failure = match self.attempt(&history, &mut upload).await {
                 Ok((peer, response)) if speaks_against_provider(response.status()) => {
-                    let code = Code::HandlerFailed;
-                    tried.push(Tried { peer, code });
-                    if !self.may_repeat(&tried, &upload) {
+                    history.note(peer, Code::HandlerFailed);
+                    if self.options.one_peer().is_some() || !self.may_repeat(&history, &upload) {
                         return Ok(response);
                     }
                     failed = Some(response);
@@ -105,32 +104,43 @@ impl Call<'_> {
                 Ok((_, response)) => return Ok(response),
                 Err(failure) => failure,
             };
-            let Failure { peer, error } = failure;
-            tried.extend(peer.zip(error.code()).map(|(peer, code)| Tried { peer, code }));
-            let is_over = peer.is_none() || !error.code().is_some_and(is_worth_another);
-            if is_over || !self.may_repeat(&tried, &upload) {
-                return failed.ok_or_else(|| error.of_request(&self.name, tried));
+            if !self.goes_on(&failure, &mut history, &upload) {
+                let tried = history.tried;
+                return failed.ok_or_else(|| failure.error.of_request(&self.name, tried));
             }
-            tracing::debug!(name = self.name, %error, "request is tried again");
+            tracing::debug!(name = self.name, error = %failure.error, "request is tried again");
         }
     }
 
-    /// Whether the request may go to another provider after those that it went to.
-    fn may_repeat(&self, tried: &[Tried], upload: &Upload) -> bool {
+    /// Notes a failure; whether the request is sent again after it.
+    fn goes_on(&self, failure: &Failure, history: &mut History, upload: &Upload) -> bool {
+        let Some(peer) = failure.peer else {
+            return history.forgives() && self.may_repeat(history, upload);
+        };
+        let Some(code) = failure.error.code() else {
+            return false;
+        };
+        history.note(peer, code);
+        let is_elsewhere = self.options.one_peer().is_none() || was_lost(code);
+        is_elsewhere && is_worth_another(code) && self.may_repeat(history, upload)
+    }
+
+    /// Whether the request may be sent once more after those that it went to.
+    fn may_repeat(&self, history: &History, upload: &Upload) -> bool {
         let is_idempotent = matches!(
             self.method,
             Method::GET | Method::HEAD | Method::OPTIONS | Method::PUT | Method::DELETE
         );
-        self.options.may_repeat() && is_idempotent && upload.is_kept() && tried.len() < ATTEMPTS
+        self.options.may_repeat() && is_idempotent && upload.is_kept() && history.tried.len() < ATTEMPTS
     }
 
     /// Sends the request to a provider that was not tried; gives its id with the answer.
     async fn attempt(
         &self,
-        tried: &[Tried],
+        history: &History,
         upload: &mut Upload,
     ) -> Result<(PeerId, Response<Body>), Failure> {
-        let opened = self.open(tried).await;
+        let opened = self.open(history).await;
         let stream = opened.map_err(|error| Failure { peer: None, error })?;
         let peer = stream.peer;
         let exchanged = if self.asks_for_upgrade {
@@ -146,11 +156,11 @@ impl Call<'_> {
         Ok((peer, response))
     }
 
-    async fn open(&self, tried: &[Tried]) -> Result<Stream, Error> {
+    async fn open(&self, history: &History) -> Result<Stream, Error> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         // Nothing would be the core's own time-out.
         let timeout_ms = u32::try_from(left.as_millis()).unwrap_or(u32::MAX).max(1);
-        let tried: Vec<u8> = tried.iter().flat_map(|tried| tried.peer.0).collect();
+        let tried = history.avoided();
         let (owner, name, head) = (self.owner, &self.name, &self.head);
         let input = |tag| match self.options.one_peer() {
             Some(PeerId(peer)) => Item::new(&Input::CallPeer {
@@ -173,6 +183,38 @@ impl Call<'_> {
             }),
         };
         self.driver.open(input).await
+    }
+}
+
+/// Whether the connection to a provider ended or fell silent.
+fn was_lost(code: Code) -> bool {
+    matches!(code, Code::Disconnected | Code::TimedOut)
+}
+
+/// Where a request went, and what became of it there
+#[derive(Default)]
+struct History {
+    tried: Vec<Tried>,
+    /// Whether providers whose connection was lost may be asked once more.
+    is_forgiving: bool,
+}
+
+impl History {
+    fn note(&mut self, peer: PeerId, code: Code) {
+        self.tried.push(Tried { peer, code });
+    }
+
+    /// Nobody else takes the request: a provider whose connection was lost may be reached over another one, once.
+    fn forgives(&mut self) -> bool {
+        let was_forgiving = core::mem::replace(&mut self.is_forgiving, true);
+        !was_forgiving && self.tried.iter().any(|tried| was_lost(tried.code))
+    }
+
+    /// The ids of those that are not to be asked again.
+    fn avoided(&self) -> Vec<u8> {
+        let is_avoided = |tried: &&Tried| !self.is_forgiving || !was_lost(tried.code);
+        let avoided = self.tried.iter().filter(is_avoided);
+        avoided.flat_map(|tried| tried.peer.0).collect()
     }
 }
 

@@ -189,7 +189,7 @@ impl FetchOptions {
     }
 
     pub(crate) fn may_repeat(&self) -> bool {
-        !self.is_sent_once && self.peer.is_none()
+        !self.is_sent_once
     }
 }
 

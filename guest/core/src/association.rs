@@ -91,7 +91,7 @@ pub struct Leaf {
     pub withdrawn: bool,
     /// Version that it serves; may be empty.
     pub version: String,
-    /// Its share of the requests relative to others.
+    /// Share of the requests that its version gets, in ten-thousandths, up to [`MAX_WEIGHT`].
     pub weight: u16,
     /// The owner's grant; empty for an unowned name and for a withdrawal.
     pub grant: Vec<u8>,
@@ -203,6 +203,7 @@ impl Association {
             check_name(&leaf.name)?;
             if leaf.r > MAX_REPLICAS
                 || leaf.version.len() > MAX_VERSION_BYTES
+                || leaf.weight > MAX_WEIGHT
                 || leaf.grant.len() > MAX_GRANT_BYTES
             {
                 return Err(Code::BadConfig);

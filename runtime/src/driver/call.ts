@@ -10,6 +10,8 @@ import type { CallObservation } from "./observe.ts";
 import type { Target } from "./service.ts";
 import type { MeshStream } from "./streams.ts";
 
+/** Reasons that say that the connection to a provider ended or fell silent. */
+const LOST: ReadonlySet<string> = /* @__PURE__ */ new Set(["Disconnected", "TimedOut"]);
 /** Methods that may be carried out twice (RFC 9110, 9.2.2), but for TRACE. */
 const IDEMPOTENT: ReadonlySet<string> = /* @__PURE__ */ new Set(["GET", "HEAD", "OPTIONS", "PUT", "DELETE"]);
 /** Answers of a provider that another one may do better. */
@@ -117,7 +119,7 @@ class Call {
     const head = this.#head;
     const timeout_ms = Math.max(1, Math.ceil(this.#deadline_ms - Date.now()));
     if (peer !== undefined) return { type: "CallPeer", tag, peer, owner, name, timeout_ms, head };
-    const avoided = this.#tried.filter(({ reason }) => !this.#isForgiving || reason !== "Disconnected");
+    const avoided = this.#tried.filter(({ reason }) => !this.#isForgiving || !LOST.has(reason));
     const tried = Uint8Array.from(avoided.flatMap(({ peer }) => [...fromHex(peer, 32, "a peer id")]));
     return { type: "Call", tag, owner, name, key, tried, policy, timeout_ms, head };
   }
@@ -135,14 +137,14 @@ class Call {
     }
     this.#failure = error;
     this.#tried.push({ peer: toHex(stream.peer), reason: error.name as Tried["reason"] });
-    const isElsewhere = this.#target.peer === undefined || error.name === "Disconnected";
+    const isElsewhere = this.#target.peer === undefined || LOST.has(error.name);
     return !hasBegun && isElsewhere && isTransient(error) && this.#mayRepeat();
   }
 
   /** Nobody else takes the request: a provider whose connection was lost may be reached over another one, once. */
   #forgives(): boolean {
     if (this.#isForgiving) return false;
-    this.#isForgiving = this.#tried.some(({ reason }) => reason === "Disconnected");
+    this.#isForgiving = this.#tried.some(({ reason }) => LOST.has(reason));
     return this.#isForgiving;
   }
 

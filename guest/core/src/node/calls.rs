@@ -180,12 +180,11 @@ impl Node {
         }
     }
 
-    /// Has the ring asked for a call that knows of no provider; the call goes on when it has answered.
+    /// Has the ring asked for a call that knows of no provider that it has not tried; the call goes on when it has answered.
     fn discover_for(&mut self, tag: u32) {
         if let Some(call) = self.calls.table.get_mut(&tag) {
             call.discovered = true;
             let name = call.name.clone();
-            self.mesh.forget(&name);
             self.discover(name);
         }
     }
