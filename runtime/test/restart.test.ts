@@ -42,6 +42,8 @@ describe("a core that traps", () => {
   test("fails what is pending with one typed error and serves again from its store", async () => {
     const { id } = node.mesh;
     const before = instances.length;
+    const watching = node.mesh.watch("alive", UNOWNED);
+    assert.equal((await watching.next()).value?.[0]?.peer, id);
     damage(core);
     await assert.rejects(node.mesh.status(), { name: "Disconnected", message: /started again/ });
     await until("the node has restarted", () => events.some(({ type }) => type === "restarted"));
@@ -56,6 +58,11 @@ describe("a core that traps", () => {
     );
     assert.equal(await (await caller.fetch("https://alive.mesh/", UNOWNED)).text(), "yes");
     await caller.close();
+    await until("whoever follows the name is told again", async () => {
+      const { value } = await watching.next();
+      return value?.[0]?.peer === id;
+    });
+    await watching.return?.();
     instances.splice(before + 1);
   });
 

@@ -314,3 +314,38 @@ fn a_stream_that_both_sides_have_ended_is_forgotten_whoever_ended_first() {
         );
     }
 }
+
+#[test]
+fn a_name_that_was_withdrawn_is_answered_to_until_callers_must_know() {
+    let mut net = ring(2);
+    publish(&mut net, 1, "check");
+    net.step(
+        1,
+        &[Input::Withdraw {
+            tag: 301,
+            owner: &[],
+            name: "check",
+        }],
+    );
+    let peer = net.hosts[1].id.0;
+    let ask = |net: &mut Net, tag: u32| {
+        net.hosts.iter_mut().for_each(|host| host.seen.clear());
+        let call = Input::CallPeer {
+            tag,
+            peer,
+            owner: &[],
+            name: "check",
+            timeout_ms: 0,
+            head: b"head",
+        };
+        net.step(0, &[call]);
+        net.run_ms(1_000);
+        let is_call = |seen: &Seen| matches!(seen, Seen::StreamOpened { tag: 0, .. });
+        net.hosts[1].seen.iter().any(is_call)
+    };
+    assert!(ask(&mut net, 6));
+    net.run_ms(27_000);
+    assert!(ask(&mut net, 7));
+    net.run_ms(1_000);
+    assert!(!ask(&mut net, 8));
+}

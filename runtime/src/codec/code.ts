@@ -273,5 +273,7 @@ export function errorOf(code: number, detail: string): MeshError {
 export function errorAfter(error: MeshError, tried: readonly Tried[]): MeshError {
   const list = tried.map(({ peer, reason }) => `${peer.slice(0, 8)} (${reason})`).join(", ");
   const [what] = error.message.split("; tried ");
-  return new MeshError(error.code, `${what}; tried ${list}`, { cause: error.cause, tried });
+  const { cause } = error;
+  const options = cause === undefined ? { tried } : { cause, tried };
+  return new MeshError(error.code, `${what}; tried ${list}`, options);
 }

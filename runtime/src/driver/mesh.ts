@@ -44,6 +44,8 @@ const LONGEST_RETRY_MS = 30_000;
 const JOIN_TIMEOUT_MS = 15_000;
 /** How long leaving may take when a mesh is disposed of: neighbours that do not answer by then find out themselves. */
 const LEAVE_TIMEOUT_MS = 5_000;
+/** Longer than the core lets calls of a withdrawn name in, which is as long as callers use the providers that they know. */
+const LINGER_MS = 60_000;
 /** Names that are called of which `health` tells; beyond that the one that was not called for longest is forgotten. */
 const MAX_CALLED = 64;
 
@@ -112,6 +114,8 @@ export class Mesh implements AsyncDisposable {
   readonly #context: Platform["context"];
   readonly #observer: Observer | undefined;
   readonly #endpoints: Map<string, Endpoint> = new Map();
+  /** Names that were withdrawn, and until when they are answered to. */
+  readonly #withdrawn: Map<string, number> = new Map();
   readonly #called: Map<string, { readonly name: string; readonly owner: Uint8Array }> = new Map();
   readonly #listeners: Set<(event: MeshEvent) => void> = new Set();
   #isJoined = false;
@@ -134,7 +138,7 @@ export class Mesh implements AsyncDisposable {
       timer: (wake) =>
         platform.timer(() => {
           wake();
-          this.#names.renew();
+          this.#tend();
         }),
       logger: this.#logger,
       config: {
@@ -219,7 +223,7 @@ export class Mesh implements AsyncDisposable {
   /** Does what is due: steps the core, renews grants. */
   flush(): void {
     this.#driver.flush();
-    this.#names.renew();
+    this.#tend();
   }
 
   /** Joins the ring, trying for so long while no bootstrap answers. */
@@ -285,6 +289,7 @@ export class Mesh implements AsyncDisposable {
     const { name } = prepared;
     const before = this.#endpoints.get(name);
     this.#endpoints.set(name, endpoint);
+    this.#withdrawn.delete(name);
     try {
       await this.#names.publish(prepared);
     } catch (error) {
@@ -294,10 +299,21 @@ export class Mesh implements AsyncDisposable {
     }
   }
 
-  /** Stops publishing and serving a name. */
+  /**
+   * Signs, with this node's `ownerSeed`, that a peer may serve a name of its `ownerKey`; what it returns goes into the option
+   * `grant` there.
+   */
+  grant(name: string, peer: string, { expires }: { readonly expires: Date }): string {
+    return this.#names.grant(checkName(name), peer, expires.getTime());
+  }
+
+  /**
+   * Stops publishing and serving a name. Requests whose senders cannot have heard of it are answered still, for half a
+   * minute, so that another node can take the name over without a request's being lost.
+   */
   async withdraw(name: string): Promise<void> {
     await this.#names.withdraw(checkName(name));
-    this.#endpoints.delete(name);
+    this.#withdrawn.set(name, Date.now() + LINGER_MS);
   }
 
   /** Sends a request to `https://NAME.mesh/path` and resolves with the answer, like `fetch`. */
@@ -473,6 +489,16 @@ export class Mesh implements AsyncDisposable {
     this.#called.set(key, { name, owner });
     const [oldest] = this.#called.keys();
     if (this.#called.size > MAX_CALLED && oldest !== undefined) this.#called.delete(oldest);
+  }
+
+  /** Does what is due beside the core's work. Cheap: every wake-up does it, so that nothing needs one of its own. */
+  #tend(): void {
+    this.#names.renew();
+    for (const [name, until_ms] of this.#withdrawn) {
+      if (Date.now() < until_ms) continue;
+      this.#withdrawn.delete(name);
+      this.#endpoints.delete(name);
+    }
   }
 
   #serve(stream: MeshStream): void {

@@ -1,5 +1,5 @@
 import { MeshError } from "../codec/code.ts";
-import { fromBase64Url, fromHex, toHex } from "../codec/hex.ts";
+import { fromBase64Url, fromHex, toBase64Url, toHex } from "../codec/hex.ts";
 import { sameBytes } from "../stores/store.ts";
 import type { Core, GrantInfo } from "./core.ts";
 import type { Driver } from "./driver.ts";
@@ -14,6 +14,8 @@ const SELF_GRANT_MS: number = 30 * DAY_MS;
 const SELF_GRANT_RENEW_MS: number = 10 * DAY_MS;
 /** How long before a grant expires the log says so, when somebody else has to make the next one. */
 const EXPIRY_WARNING_MS: number = 3 * DAY_MS;
+/** Times beyond this are no dates: a slip of the unit. */
+const MAX_TIME_MS = 8.64e15;
 /** A renewal that failed is tried again after this. */
 const RENEWAL_RETRY_MS = 60_000;
 
@@ -102,6 +104,19 @@ export class Names {
     return { ...granted, name, options: merged };
   }
 
+  /** Signs that a peer may serve a name of this node's owner key until a time, in milliseconds since 1970. */
+  grant(name: string, peer: string, expires_ms: number): string {
+    const { tools, options } = this.#parts;
+    if (options.ownerSeed === undefined) {
+      throw new MeshError("BadConfig", "only the owner can grant a name: this node has no ownerSeed");
+    }
+    if (!(expires_ms > Date.now() && expires_ms < MAX_TIME_MS)) {
+      throw new MeshError("BadConfig", "a grant expires at a time to come, in milliseconds since 1970");
+    }
+    const to = { name, peer: fromHex(peer, 32, "peer"), expires_ms };
+    return toBase64Url(tools.deriveGrant(options.ownerSeed, options.network, to));
+  }
+
   /** Publishes; resolves when the responsible nodes have stored it. */
   async publish(prepared: Prepared): Promise<void> {
     const { name, options, grant } = prepared;
@@ -136,7 +151,7 @@ export class Names {
     await Promise.all([...this.#published.values()].map((prepared) => this.publish(prepared)));
   }
 
-  /** Renews grants whose time has come. Cheap: called at every wake-up, so that no other is needed. */
+  /** Renews grants whose time has come. */
   renew(): void {
     const now = Date.now();
     for (const [key, prepared] of this.#published) {

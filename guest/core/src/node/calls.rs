@@ -319,10 +319,7 @@ impl Node {
     }
 
     pub(super) fn serves(&self, owner: Option<&crate::identity::PublicKey>, name: &str) -> bool {
-        self.ring
-            .services()
-            .iter()
-            .any(|service| service.owner.as_ref() == owner && service.name == name)
+        self.ring.answers_to(owner, name, self.now_ms)
     }
 }
 

@@ -36,7 +36,7 @@ use alloc::vec::Vec;
 use selfsame_codec::{Code, LogLevel, Role};
 
 use crate::gather::Gather as _;
-use crate::identity::PeerId;
+use crate::identity::{PeerId, PublicKey};
 use crate::map::{Map, Set};
 use crate::record::{MAX_RECORD_LIFE_MS, NodeRecord, addresses_allowed, relay_address};
 
@@ -298,6 +298,12 @@ impl Ring {
     #[must_use]
     pub fn services(&self) -> Vec<&Service> {
         self.publisher.services()
+    }
+
+    /// Whether this node answers calls of a name.
+    #[must_use]
+    pub fn answers_to(&self, owner: Option<&PublicKey>, name: &str, now_ms: u64) -> bool {
+        self.publisher.answers_to(owner, name, now_ms)
     }
 
     /// Whether this node is in a ring.

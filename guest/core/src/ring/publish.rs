@@ -19,6 +19,9 @@ use crate::map::Map;
 
 type NameKey = (Option<PublicKey>, String);
 
+/// How long a name that was withdrawn is still answered to: as long as callers use the providers they know.
+const LINGER_MS: u64 = 30_000;
+
 #[derive(Debug)]
 struct Name {
     service: Service,
@@ -87,6 +90,16 @@ impl Publisher {
             .values()
             .filter(|name| name.withdrawn_until_ms.is_none());
         served.map(|name| &name.service).gather()
+    }
+
+    /// Whether callers may count on this node for a name: it is published, or was withdrawn so lately that they may not know.
+    pub(super) fn answers_to(&self, owner: Option<&PublicKey>, name: &str, now_ms: u64) -> bool {
+        let withdrawn_since = |until_ms: u64| until_ms.saturating_sub(self.parameters.life_ms);
+        self.names.iter().any(|(key, entry)| {
+            let until_ms = entry.withdrawn_until_ms;
+            let answers = until_ms.is_none_or(|until_ms| now_ms < withdrawn_since(until_ms) + LINGER_MS);
+            answers && key.0.as_ref() == owner && key.1 == name
+        })
     }
 
     /// Retries and checks after a change have their own wake-up; all that is periodic rides on the rounds.
