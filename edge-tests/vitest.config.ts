@@ -7,6 +7,8 @@ export default defineConfig({
       main: "./workerd/worker.ts",
       miniflare: {
         compatibilityDate: "2026-10-01",
+        // Lets an entrypoint hear that its caller gave up.
+        compatibilityFlags: ["enable_request_signal"],
         modulesRules: [{ type: "CompiledWasm", include: ["**/*.wasm"] }],
         durableObjects: { NODE: { className: "Node", useSQLite: true } },
       },

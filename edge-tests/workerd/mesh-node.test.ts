@@ -116,10 +116,10 @@ describe("a node in a Durable Object", () => {
     await startSecond();
     const alarm = (): Promise<number | null> =>
       runInDurableObject(stubOf(first), (_, { storage }) => storage.getAlarm());
-    await vi.waitFor(async () => expect(await alarm()).not.toBeNull(), 5000);
+    await vi.waitFor(async () => expect(await alarm()).not.toBeNull(), 12_000);
     expect(Number(await alarm()) - Date.now()).toBeLessThanOrEqual(120_000);
     expect(await runDurableObjectAlarm(stubOf(first))).toBe(true);
-    await vi.waitFor(async () => expect(await alarm()).not.toBeNull(), 5000);
+    await vi.waitFor(async () => expect(await alarm()).not.toBeNull(), 12_000);
   });
 });
 

@@ -1,6 +1,6 @@
 // The Worker under test: nodes in Durable Objects of one namespace, which reach each other through their stubs.
 import { WorkerEntrypoint } from "cloudflare:workers";
-import { MeshNode, type MeshNodeOptions, type MeshProps } from "selfsame";
+import { MeshNode, type MeshNodeOptions, type MeshProps, type ServiceOptions } from "selfsame";
 
 /** Bindings of the Worker under test. */
 export type Env = { NODE: DurableObjectNamespace<Node> };
@@ -30,7 +30,10 @@ export class Node extends MeshNode<Env> {
     };
   };
 
-  override services: Record<string, string> = { echo: "Echo" };
+  override services: Record<string, string | ServiceOptions> = {
+    echo: "Echo",
+    ...SERVICES[this.ctx.id.name ?? ""],
+  };
 }
 
 /** Tells who called and what arrived. */
@@ -43,11 +46,38 @@ export class Echo extends WorkerEntrypoint<Env, MeshProps> {
   }
 }
 
+/** Fails in the way that the path names, and tells of requests that were given up. */
+export class Failing extends WorkerEntrypoint<Env, MeshProps> {
+  /** Paths of requests that were given up. */
+  static readonly aborted: string[] = [];
+
+  override async fetch(request: Request): Promise<Response> {
+    const { pathname } = new URL(request.url);
+    request.signal.addEventListener("abort", () => {
+      Failing.aborted.push(pathname);
+    });
+    if (pathname === "/throw") throw new Error("it throws on purpose");
+    // A timer: the platform itself ends what waits for nothing.
+    if (pathname.startsWith("/hang")) await new Promise((resolve) => setTimeout(resolve, 3_600_000));
+    const half = new ReadableStream({
+      start: (controller) => controller.enqueue(new TextEncoder().encode("half")),
+      pull: async (controller) => {
+        if (pathname !== "/half") await new Promise((resolve) => setTimeout(resolve, 3_600_000));
+        controller.error(new Error("it fails on purpose"));
+      },
+    });
+    return new Response(half);
+  }
+}
+
 /** Secret seeds of the nodes, so that their ids are known before they start. */
 export function seedOf(name: string): string {
   const bytes = new TextEncoder().encode(name.padEnd(32, "."));
   return [...bytes.subarray(0, 32)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
+
+/** What nodes serve beside `echo`. */
+export const SERVICES: Record<string, Record<string, string | ServiceOptions>> = {};
 
 /** Who joins through whom. */
 export const BOOTSTRAPS: Record<string, string> = {};

@@ -31,7 +31,8 @@ export interface ServingMesh extends MeshClient {
 /** The stub of a `MeshNode`, as far as the middleware uses it. */
 export interface MeshStub {
   fetch(request: Request): Promise<Response>;
-  call(request: Request, options: CallOptions): Promise<unknown>;
+  call(request: Request, options: CallOptions, ticket?: string): Promise<unknown>;
+  cancel(ticket: string): Promise<void>;
   find(name: string, options: NameOptions): Promise<Provider[]>;
   health(): Promise<ServiceHealth[]>;
   status(): Promise<MeshStatus>;
@@ -122,13 +123,14 @@ class BoundMesh implements MeshClient {
   async fetch(input: Request | string | URL, init: FetchInit = {}): Promise<Response> {
     const { call, request: rest } = splitInit(init);
     const isStream = rest.body instanceof ReadableStream;
-    const request = new Request(input, (isStream ? { duplex: "half", ...rest } : rest) as RequestInit);
-    const result = (await this.#stub().call(request, call)) as
-      | { response: Response }
-      | { error: { code: number; message: string; tried: readonly Tried[] } };
-    if (!("error" in result)) return result.response;
-    const { code, message, tried } = result.error;
-    throw new MeshError(code, message, { tried });
+    const signal = rest.signal ?? (input instanceof Request ? input.signal : undefined);
+    // Signals do not pass through a binding.
+    const bare = { ...(isStream ? { duplex: "half" } : {}), ...rest, signal: null } as RequestInit;
+    const request = new Request(input, bare);
+    const stub = this.#stub();
+    if (signal === undefined || signal === null) return responseOf(await stub.call(request, call));
+    const response = await unlessAborted(signal, stub, (ticket) => stub.call(request, call, ticket));
+    return endWith(signal, response);
   }
 
   service(name: string, options: CallOptions = {}): { fetch: MeshClient["fetch"] } {
@@ -160,4 +162,44 @@ class BoundMesh implements MeshClient {
   metrics(): Promise<string> {
     return this.#stub().metrics();
   }
+}
+
+/** The answer of a call through the binding. */
+function responseOf(result: unknown): Response {
+  const answered = result as
+    | { response: Response }
+    | { error: { code: number; message: string; tried: readonly Tried[] } };
+  if (!("error" in answered)) return answered.response;
+  const { code, message, tried } = answered.error;
+  throw new MeshError(code, message, { tried });
+}
+
+/** Calls, and gives the call up when the signal is aborted. */
+async function unlessAborted(
+  signal: AbortSignal,
+  stub: MeshStub,
+  call: (ticket: string) => Promise<unknown>,
+): Promise<Response> {
+  signal.throwIfAborted();
+  const ticket = crypto.randomUUID();
+  const { promise, reject } = Promise.withResolvers<never>();
+  const abort = (): void => {
+    reject(signal.reason);
+    stub.cancel(ticket).catch(() => undefined);
+  };
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    return responseOf(await Promise.race([call(ticket), promise]));
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
+}
+
+/** An answer whose body fails when the signal is aborted. */
+function endWith(signal: AbortSignal, response: Response): Response {
+  if (response.body === null) return response;
+  const { readable, writable } = new TransformStream<Uint8Array, Uint8Array<ArrayBuffer>>();
+  // Whoever reads hears of a failure.
+  response.body.pipeTo(writable, { signal }).catch(() => undefined);
+  return new Response(readable, response);
 }

@@ -6,12 +6,13 @@ import type { MeshStatus, Platform, ServiceHealth } from "../driver/mesh.ts";
 import { Mesh } from "../driver/mesh.ts";
 import type { NodeOptions } from "../driver/options.ts";
 import type { Handler } from "../driver/serve.ts";
-import type { CallOptions, NameOptions, ServeOptions, Service } from "../driver/service.ts";
+import type { CallOptions, NameOptions, PublishOptions, ServeOptions, Service } from "../driver/service.ts";
 import { durableObject } from "../stores/durable-object.ts";
 import { ExchangeAcceptor } from "../transports/exchange-accept.ts";
 import { ExchangeDialler } from "../transports/exchange-dial.ts";
 import { Activity } from "../transports/protocol.ts";
 import { AlarmTimer } from "./alarm.ts";
+import { Amendments } from "./amendments.ts";
 import { remoteOf, Sockets } from "./sockets.ts";
 
 /** Time between maintenance of an idle object: each costs a request and an alarm, and ten in ten minutes are the most. */
@@ -63,6 +64,8 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
   #timer: AlarmTimer | undefined;
   #node: Promise<RunningNode> | undefined;
   #joining: Promise<void> | undefined;
+  /** Calls that can be given up, by the tickets of those who made them. */
+  readonly #calls: Map<string, AbortController> = new Map();
 
   /** Accepts peers: WebSockets and POSTs at `/.mesh`. */
   override async fetch(request: Request): Promise<Response> {
@@ -97,18 +100,30 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
     });
   }
 
-  /** Sends a request into the mesh. For the Worker that holds the binding; nothing public leads here. */
-  async call(request: Request, options: CallOptions = {}): Promise<CallResult> {
+  /**
+   * Sends a request into the mesh. For the Worker that holds the binding; nothing public leads here. `cancel` with the same
+   * random `ticket` gives it up until its answer has begun; an answer that is not wanted any more is cancelled itself.
+   */
+  async call(request: Request, options: CallOptions = {}, ticket = ""): Promise<CallResult> {
+    const abort = new AbortController();
+    if (ticket !== "") this.#calls.set(ticket, abort);
     try {
       return await this.#during(async (node) => {
         await this.#joined(node);
-        return { response: await node.mesh.fetch(request, options) };
+        return { response: await node.mesh.fetch(request, { ...options, signal: abort.signal }) };
       });
     } catch (error) {
       const { code, message, tried } =
         error instanceof MeshError ? error : new MeshError("HandlerFailed", String(error));
       return { error: { code, message, tried } };
+    } finally {
+      this.#calls.delete(ticket);
     }
+  }
+
+  /** Gives up a call. */
+  async cancel(ticket: string): Promise<void> {
+    this.#calls.get(ticket)?.abort(new MeshError("Cancelled"));
   }
 
   /** Finds who serves a name. */
@@ -135,6 +150,33 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
   /** What the node has counted, in the text format of Prometheus, if it has the option `telemetry`. */
   async metrics(): Promise<string> {
     return this.#during(async (node) => node.mesh.metrics());
+  }
+
+  /**
+   * Changes how a service of `services` is published while it runs: its grant, version, weight or replicas. What is not
+   * given stays as it is. It is kept while the node sleeps, until the service is configured otherwise.
+   */
+  async publish(name: string, options: PublishOptions): Promise<void> {
+    await this.#during(async (node) => {
+      const service = this.#serviceOf(name);
+      const { entrypoint, configured, ...serving } = service;
+      const before = node.amendments.of(name, configured);
+      const amended = { ...(before === "withdrawn" ? {} : before), ...options };
+      await this.#joined(node);
+      const handler = this.#entrypoint(entrypoint);
+      await node.mesh.serve(name, handler, { ...configured, ...serving, ...amended });
+      node.amendments.set(name, configured, amended);
+    });
+  }
+
+  /** Stops publishing a service of `services`, until `publish` is called for it or it is configured otherwise. */
+  async withdraw(name: string): Promise<void> {
+    await this.#during(async (node) => {
+      const { configured } = this.#serviceOf(name);
+      await this.#joined(node);
+      await node.mesh.withdraw(name);
+      node.amendments.set(name, configured, "withdrawn");
+    });
   }
 
   /** The public key under which the node grants itself names, if it has an `ownerSeed`. */
@@ -173,7 +215,7 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
   }
 
   async #open(): Promise<RunningNode> {
-    const { grants = {}, dial, ...options } = this.options(this.env);
+    const { grants: _, dial, ...options } = this.options(this.env);
     const alarm_ms = await this.ctx.storage.getAlarm();
     const platform: Platform = {
       module: () => core,
@@ -195,10 +237,11 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
       sockets.resume();
     });
     // The frame that woke the object may call a service: the core must know them all before it sees the frame.
-    const { published } = await mesh.announce(this.#announced(grants));
+    const amendments = new Amendments(this.ctx.storage.sql);
+    const { published } = await mesh.announce(this.#announced(amendments));
     this.#join(mesh, published);
     const exchange = new ExchangeAcceptor(mesh.paths, this.#activity);
-    return { mesh, published, sockets: sockets as Sockets, exchange };
+    return { mesh, amendments, published, sockets: sockets as Sockets, exchange };
   }
 
   /** Joins the ring; a failure is tried again by the next alarm. */
@@ -231,13 +274,27 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
     await this.#joining;
   }
 
-  #announced(grants: NonNullable<MeshNodeOptions["grants"]>): Service[] {
-    return Object.entries(this.services).map(([name, service]) => {
-      const { entrypoint, ...options } = typeof service === "string" ? { entrypoint: service } : service;
-      const grant = grants[name];
-      const granted = grant === undefined ? options : { grant, ...options };
-      return { name, handler: this.#entrypoint(entrypoint), options: granted };
+  #announced(amendments: Amendments): Service[] {
+    return Object.keys(this.services).flatMap((name) => {
+      const { entrypoint, configured, ...serving } = this.#serviceOf(name);
+      const amended = amendments.of(name, configured);
+      if (amended === "withdrawn") return [];
+      return {
+        name,
+        handler: this.#entrypoint(entrypoint),
+        options: { ...configured, ...serving, ...amended },
+      };
     });
+  }
+
+  /** A service as it is configured: how it is published apart from how it is served. */
+  #serviceOf(name: string): { entrypoint: string; configured: PublishOptions } & ServeOptions {
+    const service = Object.hasOwn(this.services, name) ? this.services[name] : undefined;
+    if (service === undefined) throw new MeshError("NoService", `services has no ${name}`);
+    const options = typeof service === "string" ? { entrypoint: service } : service;
+    const { entrypoint, allow, limit, ...configured } = options;
+    const grant = configured.grant ?? this.options(this.env).grants?.[name];
+    return { entrypoint, allow, limit, configured: { ...configured, grant } };
   }
 
   /** A handler that hands requests to an entrypoint of this Worker, with the caller where no header can forge it. */
@@ -251,6 +308,8 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
     }
     return async (request, { caller, assurance }) => {
       const done = this.#activity.begin();
+      // Whoever gave up is not waited for, whatever the entrypoint does.
+      request.signal.addEventListener("abort", done, { once: true });
       try {
         return await exported({ props: { caller, assurance } }).fetch(request);
       } finally {
@@ -262,6 +321,7 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
 
 interface RunningNode {
   readonly mesh: Mesh;
+  readonly amendments: Amendments;
   /** Resolves when its services are published. */
   readonly published: Promise<void>;
   readonly sockets: Sockets;
