@@ -184,8 +184,8 @@ impl Node {
         self.publish(&name, &options).await
     }
 
-    /// Stops serving and publishing a name, as before another peer takes it over: requests that are under way end as they
-    /// would have.
+    /// Stops serving and publishing a name. Requests whose senders cannot have heard of it are answered still, for half
+    /// a minute, so that another node can take the name over without a request's being lost.
     ///
     /// # Errors
     /// [`Error`] when the name is not published.
@@ -193,7 +193,7 @@ impl Node {
         let (owner, _) = self.provided(name)?;
         self.offered().remove(name);
         let withdrawn = self.unpublish(name, owner).await;
-        self.inner.services.set(name, None);
+        self.inner.services.retire(name);
         withdrawn
     }
 

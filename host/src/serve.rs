@@ -4,6 +4,7 @@ use alloc::sync::Arc;
 use core::any::Any;
 use core::panic::AssertUnwindSafe;
 use core::pin::Pin;
+use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError, RwLock};
 
@@ -29,6 +30,9 @@ use crate::upgrade::{self, Upgraded};
 
 /// Requests that are served at once; more are refused, and their callers try another provider.
 const MAX_REQUESTS: usize = 4096;
+/// How long a handler outlives its name: longer than the core lets calls of a withdrawn name in, which is as long as
+/// callers use the providers that they know.
+const LINGER: Duration = Duration::from_secs(60);
 
 type Answered = Pin<Box<dyn Future<Output = Result<Response<AnyBody>, BoxError>> + Send>>;
 type Handler = Arc<dyn Fn(Request<Body>) -> Answered + Send + Sync>;
@@ -93,14 +97,37 @@ impl Services {
         }
     }
 
+    /// Drops the handler of a name that was withdrawn once nobody can send to it any more, unless the name is served
+    /// again by then.
+    pub(crate) fn retire(self: &Arc<Self>, name: &str) {
+        let Some(retired) = self.of(name) else {
+            return;
+        };
+        let (handler, services) = (Arc::downgrade(&retired.handler), Arc::downgrade(self));
+        let name = name.to_owned();
+        tokio::spawn(async move {
+            tokio::time::sleep(LINGER).await;
+            if let Some(services) = services.upgrade()
+                && let Some(offer) = services.of(&name)
+                && handler.ptr_eq(&Arc::downgrade(&offer.handler))
+            {
+                services.set(&name, None);
+            }
+        });
+    }
+
+    fn of(&self, name: &str) -> Option<Offer> {
+        let offers = self.offers.read().unwrap_or_else(PoisonError::into_inner);
+        offers.get(name).cloned()
+    }
+
     /// Serves a stream in a task of its own.
     pub(crate) fn accept(&self, runtime: &Runtime, mut incoming: Incoming) {
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
             // The stream is reset as it is dropped.
             return incoming.stream.outlet.reset_with(Code::TooManyRequests);
         };
-        let offers = self.offers.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(offer) = offers.get(&incoming.service).cloned() else {
+        let Some(offer) = self.of(&incoming.service) else {
             return incoming.stream.outlet.reset_with(Code::NoService);
         };
         runtime.spawn(async move {
@@ -272,4 +299,47 @@ fn encode(method: &Method, response: Response<AnyBody>) -> Result<(Vec<u8>, Opti
     let body = (!has_no_body(method, head.status)).then_some(body);
     let length = body.as_ref().and_then(|body| body.size_hint().exact());
     Ok((encode_response(&head, length)?, body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offer(services: &Services, name: &str) {
+        let service =
+            tower::service_fn(async |_: Request<Body>| Ok::<_, BoxError>(Response::new(Body::empty())));
+        services.insert(name, Allow::Everyone, service);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_handler_of_a_withdrawn_name_stays_for_those_who_cannot_know_yet() {
+        let services = Services::new();
+        offer(&services, "hello");
+        services.retire("hello");
+        tokio::time::sleep(LINGER / 2).await;
+        assert!(services.of("hello").is_some());
+        tokio::time::sleep(LINGER).await;
+        assert!(services.of("hello").is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_name_that_is_served_again_keeps_its_new_handler() {
+        let services = Services::new();
+        offer(&services, "hello");
+        services.retire("hello");
+        tokio::time::sleep(LINGER / 2).await;
+        offer(&services, "hello");
+        tokio::time::sleep(LINGER).await;
+        assert!(services.of("hello").is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_ended_keeps_no_handler_for_its_withdrawn_names() {
+        let services = Services::new();
+        offer(&services, "hello");
+        services.retire("hello");
+        let handler = services.of("hello").map(|offer| Arc::downgrade(&offer.handler));
+        drop(services);
+        assert!(handler.expect("a handler").upgrade().is_none());
+    }
 }

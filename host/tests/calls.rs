@@ -182,7 +182,9 @@ async fn a_handler_that_never_answers_is_cut_at_the_deadline() {
     let tried: Vec<_> = tried.iter().map(|tried| (tried.peer, tried.code)).collect();
     assert_eq!(tried, [(nodes[0].id(), Code::Deadline)]);
     assert!(error.to_string().contains(&nodes[0].id().to_string()), "{error}");
-    within(nodes[0].withdraw("check")).await.expect("an end");
+    within(nodes[0].serve("check", says("another")))
+        .await
+        .expect("a service");
     assert_eq!(within(was_dropped.recv()).await, None);
 }
 

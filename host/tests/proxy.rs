@@ -186,7 +186,9 @@ async fn a_request_without_an_answer_is_told_why() {
     let told = json(response).await;
     assert_eq!(told["code"], "Deadline");
     assert_eq!(told["tried"][0]["peer"], node.id().to_string());
-    within(node.withdraw("waits")).await.expect("an end");
+    within(node.serve("waits", says("another")))
+        .await
+        .expect("a service");
     assert_eq!(within(was_dropped.recv()).await, None, "the handler was cut");
 
     let response = sidecar.ask(to("http://a_b.mesh/")).await;
@@ -348,7 +350,9 @@ async fn a_program_that_goes_away_ends_its_request() {
         _ = sidecar.ask(to("http://waits.mesh/")) => panic!("it never answers"),
         begun = within(was_started.recv()) => begun.expect("the handler began"),
     }
-    within(node.withdraw("waits")).await.expect("an end");
+    within(node.serve("waits", says("another")))
+        .await
+        .expect("a service");
     assert_eq!(within(was_dropped.recv()).await, None);
 }
 

@@ -211,9 +211,28 @@ async fn a_request_that_nobody_waits_for_is_dropped_with_its_handler() {
         _ = fetch => panic!("it never answers"),
         begun = within(was_started.recv()) => begun.expect("the handler began"),
     }
-    // Once the service is gone, too, nobody can send any more.
-    within(nodes[0].withdraw("waits")).await.expect("an end");
+    // Once another service is in its place, too, nobody can send any more.
+    within(nodes[0].serve("waits", says("another")))
+        .await
+        .expect("a service");
     assert_eq!(within(was_dropped.recv()).await, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_was_withdrawn_still_answers_those_who_cannot_know_yet() {
+    let nodes = ring(2).await;
+    within(nodes[0].serve("hello", says("hello")))
+        .await
+        .expect("a service");
+    let response = within(nodes[1].fetch(get("https://hello.mesh/")))
+        .await
+        .expect("an answer");
+    assert_eq!(text(response).await, "hello");
+    within(nodes[0].withdraw("hello")).await.expect("an end");
+    let response = within(nodes[1].fetch(get("https://hello.mesh/")))
+        .await
+        .expect("an answer");
+    assert_eq!(text(response).await, "hello");
 }
 
 #[test]
