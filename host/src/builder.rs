@@ -18,7 +18,7 @@ use crate::id::{OwnerKey, PeerId};
 use crate::keys::{Grant, Seed, check_network};
 use crate::node::{Inner, Node};
 use crate::serve::Services;
-use crate::store::{DiskStore, MemoryStore, Storage, StoreError};
+use crate::store::{DiskStore, MemoryStore, Opened, StoreError};
 use crate::transport::{Address, Connector, DIALS, Dialler, Exchanges, Listener, Server};
 
 /// Name of the file that holds a node's seed, in its folder.
@@ -204,7 +204,7 @@ impl Builder {
             runtime: Runtime::current(),
         };
         let (started, ready) = oneshot::channel();
-        let thread = driver::start(parts, handle.clone(), queues, started)?;
+        let driver = driver::start(parts, handle.clone(), queues, started)?;
         ready.await.unwrap_or(Err(Error::Stopped))?;
         let listening = listeners.iter().map(|listener| listener.local).collect();
         let servers = serve(listeners, &handle, &health(id, &self.network));
@@ -222,7 +222,7 @@ impl Builder {
             services,
             events,
             servers: Mutex::new(servers),
-            thread: Mutex::new(Some(thread)),
+            driver: Mutex::new(Some(driver)),
         };
         let node = Node::new(inner);
         join(&node, self.keep_trying).await?;
@@ -263,18 +263,18 @@ impl Builder {
         Ok(())
     }
 
-    async fn open(&self) -> Result<(Seed, Box<dyn Storage>), Error> {
+    async fn open(&self) -> Result<(Seed, Opened), Error> {
         let given = self.seed.clone();
         let Place::Folder(folder) = &self.storage else {
             let seed = given.map_or_else(Seed::generate, Ok)?;
-            return Ok((seed, Box::new(MemoryStore::new())));
+            return Ok((seed, Opened::InMemory(MemoryStore::new())));
         };
         let folder = folder.clone();
         blocking(move || {
             std::fs::create_dir_all(&folder).map_err(|error| StoreError::io(&folder, error))?;
             let seed = given.map_or_else(|| Seed::load_or_create(&folder.join(IDENTITY_FILE)), Ok)?;
             let store = DiskStore::open(&folder.join(STORE_FILE))?;
-            Ok((seed, Box::new(store) as Box<dyn Storage>))
+            Ok((seed, Opened::OnDisk(store)))
         })
         .await?
     }

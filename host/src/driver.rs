@@ -1,18 +1,19 @@
-//! The driver: one thread that owns one core and feeds it.
+//! The driver: one task that owns one core and feeds it.
 //!
 //! Everything that happens becomes an input; inputs that wait together go into one batch. What the core asks for is
-//! done by others (sockets by tasks, the store by its thread), so nothing here ever waits.
+//! done by others (sockets by tasks, the store by its thread), so nothing here ever waits. A task and not a thread: a
+//! frame that a socket's task has read is then handled, and answered, without a switch between threads.
 
 use alloc::sync::Arc;
 use core::time::Duration;
 use std::collections::HashMap;
-use std::thread::{self, JoinHandle};
 use std::time::SystemTime;
 
 use bytes::Bytes;
 use selfsame_codec::{BatchWriter, Code, Config};
-use tokio::runtime::{Builder, Handle as Runtime};
+use tokio::runtime::Handle as Runtime;
 use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use zeroize::Zeroize as _;
 
@@ -23,7 +24,7 @@ use crate::handle::{Control, Effect, Handle, Inbound, Item, Queues, Waiter};
 use crate::keys::{milliseconds, random_bytes};
 use crate::link::Link;
 use crate::serve::Services;
-use crate::store::{Completion, Storage, Worker};
+use crate::store::{Completion, Opened, Worker};
 use crate::stream::{self, Cause, StreamEntry, StreamKey, StreamQueues, StreamSender};
 use crate::transport::Dialler;
 
@@ -47,7 +48,7 @@ const HEALTHY: Duration = Duration::from_secs(60);
 pub(crate) struct Parts {
     pub(crate) module: CoreModule,
     pub(crate) config: Config,
-    pub(crate) store: Box<dyn Storage>,
+    pub(crate) store: Opened,
     pub(crate) dialler: Arc<Dialler>,
     pub(crate) services: Arc<Services>,
     pub(crate) events: broadcast::Sender<Event>,
@@ -55,26 +56,16 @@ pub(crate) struct Parts {
     pub(crate) runtime: Runtime,
 }
 
-/// Starts the thread. `started` is told once when the core has loaded its state, or why it cannot.
+/// Starts the task. `started` is told once when the core has loaded its state, or why it cannot.
 pub(crate) fn start(
     parts: Parts,
     handle: Handle,
     queues: Queues,
     started: oneshot::Sender<Result<(), Error>>,
 ) -> Result<JoinHandle<()>, Error> {
-    let run = move || {
-        let clock = Builder::new_current_thread().enable_time().build();
-        let driver = clock
-            .map_err(|error| Error::io("timers for the node", error))
-            .and_then(|clock| Ok((clock, Driver::new(parts, handle, queues)?)));
-        match driver {
-            Ok((clock, (driver, sources))) => clock.block_on(driver.run(sources, started)),
-            // Whoever started the node may have gone away meanwhile.
-            Err(error) => _ = started.send(Err(error)),
-        }
-    };
-    let spawned = thread::Builder::new().name("selfsame-node".into()).spawn(run);
-    spawned.map_err(|error| Error::io("a thread for the node", error))
+    let runtime = parts.runtime.clone();
+    let (driver, sources) = Driver::new(parts, handle, queues)?;
+    Ok(runtime.spawn(driver.run(sources, started)))
 }
 
 struct Driver {
@@ -182,11 +173,22 @@ impl Driver {
     }
 
     async fn run(mut self, mut sources: Sources, started: oneshot::Sender<Result<(), Error>>) {
-        let mut started = Some(started);
+        self.keep_alive(&mut sources, Some(started)).await;
+        // Whoever waits for an answer hears of the end.
+        drop(sources);
+        self.store.close().await;
+    }
+
+    /// Drives one core after the other until the node is stopped.
+    async fn keep_alive(
+        &mut self,
+        sources: &mut Sources,
+        mut started: Option<oneshot::Sender<Result<(), Error>>>,
+    ) {
         let mut pause = FIRST_PAUSE;
         loop {
             let began = Instant::now();
-            let Err(error) = self.live(&mut sources, &mut started).await else {
+            let Err(error) = self.live(sources, &mut started).await else {
                 return self.fail_everything(&Cause::Stopped);
             };
             tracing::error!(%error, "the core is started anew");

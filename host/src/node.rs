@@ -3,12 +3,12 @@ use core::fmt;
 use core::net::SocketAddr;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 
 use http::{Request, Response};
 use selfsame_codec::reply::{self, Provider, Status};
 use selfsame_codec::{Code, Input};
 use tokio::sync::broadcast;
+use tokio::task::JoinHandle;
 use tower_service::Service;
 
 use crate::body::{Body, any_body};
@@ -44,7 +44,7 @@ pub(crate) struct Inner {
     pub(crate) services: Arc<Services>,
     pub(crate) events: broadcast::Sender<Event>,
     pub(crate) servers: Mutex<Vec<Server>>,
-    pub(crate) thread: Mutex<Option<JoinHandle<()>>>,
+    pub(crate) driver: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl fmt::Debug for Inner {
@@ -304,15 +304,15 @@ impl Node {
             core::mem::take(&mut *self.inner.servers.lock().unwrap_or_else(PoisonError::into_inner));
         drop(servers);
         self.inner.handle.control(Control::Stop);
-        let thread = self
+        let driver = self
             .inner
-            .thread
+            .driver
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        if let Some(thread) = thread {
-            // The thread closes the store as its last act; a panic in it was printed already.
-            _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        if let Some(driver) = driver {
+            // The driver closes the store as its last act; a panic in it was printed already.
+            _ = driver.await;
         }
     }
 

@@ -19,6 +19,14 @@ pub(crate) use worker::{Answer, Completion, Operation, Request, Worker};
 /// Number of the layout that this version writes.
 pub const SCHEMA: u64 = 1;
 
+/// The store of a node, just opened
+pub(crate) enum Opened {
+    /// In a file.
+    OnDisk(DiskStore),
+    /// Nowhere.
+    InMemory(MemoryStore),
+}
+
 /// Key and value
 pub type Entry = (Vec<u8>, Vec<u8>);
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use selfsame_codec::{EntryWriter, Operation as Change, Operations};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::{Storage, StoreError};
+use super::{Opened, Storage, StoreError};
 
 /// Commits that did not ask to be durable become so after this long at the latest.
 const FLUSH_AFTER: Duration = Duration::from_secs(1);
@@ -55,60 +55,88 @@ pub(crate) enum Answer {
     Committed(bool),
 }
 
-/// A thread that owns a store and serves it in the order of the requests
+/// Serves a store in the order of the requests
 #[derive(Debug)]
-pub(crate) struct Worker {
-    requests: Option<Sender<Request>>,
-    thread: Option<JoinHandle<()>>,
+pub(crate) enum Worker {
+    /// A store on disk in a thread of its own, since it waits for the disk.
+    Thread {
+        requests: Sender<Request>,
+        thread: Option<JoinHandle<()>>,
+    },
+    /// A store in memory, where it is asked.
+    Here(Server),
 }
 
 impl Worker {
-    /// Starts the thread.
+    /// Takes a store; the answers come through the completions.
     pub(crate) fn start(
-        store: Box<dyn Storage>,
+        store: Opened,
         completions: UnboundedSender<Completion>,
     ) -> Result<Self, std::io::Error> {
-        let (requests, inbox) = channel();
-        let mut state = State {
+        let server = |store| Server {
             store,
             completions,
-            inbox,
             unflushed: false,
         };
+        let mut server = match store {
+            Opened::InMemory(store) => return Ok(Self::Here(server(Box::new(store)))),
+            Opened::OnDisk(store) => server(Box::new(store)),
+        };
+        let (requests, inbox) = channel();
         let thread = thread::Builder::new()
             .name("selfsame-store".into())
-            .spawn(move || state.run())?;
-        Ok(Self {
-            requests: Some(requests),
+            .spawn(move || server.run(&inbox))?;
+        Ok(Self::Thread {
+            requests,
             thread: Some(thread),
         })
     }
 
-    /// Queues a request; the answer comes through the completions.
-    pub(crate) fn send(&self, request: Request) {
-        if let Some(requests) = &self.requests {
+    /// Asks something.
+    pub(crate) fn send(&mut self, request: Request) {
+        match self {
             // The thread ends only after this sender is gone.
-            _ = requests.send(request);
+            Self::Thread { requests, .. } => _ = requests.send(request),
+            Self::Here(server) => server.serve(request),
+        }
+    }
+
+    /// Completes when everything that was asked is written and the file is closed.
+    pub(crate) async fn close(mut self) {
+        if let Self::Thread { requests, thread } = &mut self
+            && let Some(thread) = thread.take()
+        {
+            *requests = channel().0;
+            // A panic in it was printed already.
+            _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }
     }
 }
 
 impl Drop for Worker {
-    /// Waits until everything that was queued is written and the file is closed.
+    /// Waits, when nobody has closed it.
     fn drop(&mut self) {
-        self.requests = None;
-        if let Some(thread) = self.thread.take() {
+        if let Self::Thread { requests, thread } = self
+            && let Some(thread) = thread.take()
+        {
+            *requests = channel().0;
             _ = thread.join();
         }
     }
 }
 
-struct State {
+/// A store and those who wait for its answers
+pub(crate) struct Server {
     store: Box<dyn Storage>,
     completions: UnboundedSender<Completion>,
-    inbox: Receiver<Request>,
     /// Whether commits that are not durable yet wait for a flush.
     unflushed: bool,
+}
+
+impl core::fmt::Debug for Server {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Server").finish_non_exhaustive()
+    }
 }
 
 struct Commit {
@@ -118,76 +146,92 @@ struct Commit {
     operations: Bytes,
 }
 
-impl State {
-    fn run(&mut self) {
-        let mut next = self.receive();
-        while let Some(Request { life, tag, operation }) = next {
-            next = match operation {
-                Operation::Get { key } => {
-                    let entry = self
-                        .store
-                        .get(&key)
-                        .map(|value| value.map(|value| (key.to_vec(), value)));
-                    self.answer(life, tag, entry.map(Vec::from_iter));
-                    self.receive()
+impl Commit {
+    /// A request that is one; another is given back.
+    fn from_request(request: Request) -> Result<Self, Request> {
+        let Request { life, tag, operation } = request;
+        match operation {
+            Operation::Commit { durable, operations } => Ok(Self {
+                life,
+                tag,
+                durable,
+                operations,
+            }),
+            operation => Err(Request { life, tag, operation }),
+        }
+    }
+}
+
+impl Server {
+    fn run(&mut self, inbox: &Receiver<Request>) {
+        let mut next = self.receive(inbox);
+        while let Some(request) = next {
+            next = match Commit::from_request(request) {
+                Ok(commit) => self.commit_group(commit, inbox),
+                Err(request) => {
+                    self.serve(request);
+                    self.receive(inbox)
                 }
-                Operation::Scan { start, end, limit } => {
-                    let entries = self.store.scan(&start, &end, limit as usize);
-                    self.answer(life, tag, entries);
-                    self.receive()
-                }
-                Operation::Commit { durable, operations } => self.commit_group(Commit {
-                    life,
-                    tag,
-                    durable,
-                    operations,
-                }),
             };
         }
         self.flush();
     }
 
+    /// Does what one request asks.
+    fn serve(&mut self, request: Request) {
+        let Request { life, tag, operation } = request;
+        match operation {
+            Operation::Get { key } => {
+                let entry = self.store.get(&key);
+                let entry = entry.map(|value| value.map(|value| (key.to_vec(), value)));
+                self.answer(life, tag, entry.map(Vec::from_iter));
+            }
+            Operation::Scan { start, end, limit } => {
+                let entries = self.store.scan(&start, &end, limit as usize);
+                self.answer(life, tag, entries);
+            }
+            Operation::Commit { durable, operations } => self.write(&[Commit {
+                life,
+                tag,
+                durable,
+                operations,
+            }]),
+        }
+    }
+
     /// The next request, after a flush when none comes for a while; `None` when the node is gone.
-    fn receive(&mut self) -> Option<Request> {
+    fn receive(&mut self, inbox: &Receiver<Request>) -> Option<Request> {
         if self.unflushed {
-            match self.inbox.recv_timeout(FLUSH_AFTER) {
+            match inbox.recv_timeout(FLUSH_AFTER) {
                 Ok(request) => return Some(request),
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => self.flush(),
             }
         }
-        self.inbox.recv().ok()
+        inbox.recv().ok()
     }
 
     /// Writes a commit together with those that already wait behind it, so that they share one fsync. Returns the
     /// request that follows them.
-    fn commit_group(&mut self, first: Commit) -> Option<Request> {
+    fn commit_group(&mut self, first: Commit, inbox: &Receiver<Request>) -> Option<Request> {
         let mut count = Operations::new(&first.operations).count();
         let mut group = vec![first];
         let mut follower = None;
         while count < GROUP {
-            match self.inbox.try_recv() {
-                Ok(Request {
-                    life,
-                    tag,
-                    operation: Operation::Commit { durable, operations },
-                }) => {
-                    count += Operations::new(&operations).count();
-                    group.push(Commit {
-                        life,
-                        tag,
-                        durable,
-                        operations,
-                    });
+            match inbox.try_recv().map(Commit::from_request) {
+                Ok(Ok(commit)) => {
+                    count += Operations::new(&commit.operations).count();
+                    group.push(commit);
                 }
-                other => {
-                    follower = other.ok();
+                Ok(Err(other)) => {
+                    follower = Some(other);
                     break;
                 }
+                Err(_) => break,
             }
         }
         self.write(&group);
-        follower.or_else(|| self.receive())
+        follower.or_else(|| self.receive(inbox))
     }
 
     fn write(&mut self, group: &[Commit]) {
