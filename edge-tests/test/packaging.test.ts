@@ -131,6 +131,7 @@ describe("the packed package", () => {
     const script = readFileSync(project.path("out/worker.js"), "utf8");
     assert.ok(!script.includes(base64.slice(0, 200)), "the script holds a copy of the core");
     assert.ok(script.length < core.length, `the script has ${script.length} bytes`);
+    assert.ok(!script.includes("traceparent"), "telemetry is in a program that does not import it");
     await answersInWorkerd({
       "worker.js": script,
       [wasm]: new Uint8Array(readFileSync(project.path("out", wasm))),

@@ -67,7 +67,7 @@ describe("the live page", { skip }, () => {
     await within(10_000, async () => {
       assert.deepEqual((await captions(page)).sort(), ["deno", "wasmtime", "workerd"]);
       const services = await page.locator("#ring .member .service").allTextContents();
-      assert.deepEqual(services.sort(), ["check", "check", "handler", "handler"]);
+      assert.deepEqual(services.sort(), ["check", "check", "handler", "handler", "observability"]);
       assert.equal(await page.locator("#ring .arc").count(), 3);
       assert.equal(await page.locator("#ring .link.relay").count(), 2);
     });
@@ -119,6 +119,53 @@ describe("the live page", { skip }, () => {
     assert.match(await call("nobody-serves-this"), /nobody serves this name/);
   });
 
+  it("shows services with their replicas, and the canary's share beside what was measured", async () => {
+    const check = page.locator("#services .offer", { has: page.locator("h3", { hasText: /^check$/ }) });
+    await within(10_000, async () => {
+      const replicas = await check.locator(".replica .where").allTextContents();
+      assert.deepEqual(replicas.sort(), ["deno", "wasmtime"]);
+    });
+    const [asked] = await check.locator(".split-row .shares").allTextContents();
+    assert.equal(asked, "90 : 10 %");
+    await page.locator("#call-name").fill("check");
+    await page.locator("#call-path").fill("/");
+    await page.locator("#call-times").fill("200");
+    await page.locator("#call-form button").click();
+    await page.locator("#call-result", { hasText: "200 answers in" }).waitFor({ timeout: 30_000 });
+    await within(15_000, async () => {
+      const shares = await check.locator(".split-row .shares").allTextContents();
+      const [whole = 0, canary = 0] = (shares[1] ?? "").split(/[: %]+/).map(Number);
+      // Of 200 draws with 10 % five standard deviations: a right split is wrong here once in a million runs.
+      assert.ok(Math.abs(whole + canary - 100) < 0.2 && canary > 0 && canary < 21, shares[1]);
+      assert.match((await check.locator(".rate").textContent()) ?? "", /^[1-9]/);
+    });
+    await page.locator("#call-times").fill("1");
+  });
+
+  it("shows the path of a request over its hops, in the list and on the ring", async () => {
+    const url = `${test.cluster.urlOf("deno")}/mesh/handler/login`;
+    const login = async (): Promise<void> => {
+      const { status } = await curl(url, "--json", JSON.stringify({ user: "ada", password: "wrong" }));
+      assert.equal(status, 401);
+    };
+    await login();
+    await within(15_000, async () => {
+      const request = page.locator("#requests .request", { hasText: "POST handler" }).first();
+      assert.match(
+        (await request.textContent()) ?? "",
+        /deno \u2192 (deno|workerd) \u2192 (deno|wasmtime)401 in/,
+      );
+      if ((await request.getAttribute("aria-pressed")) === "false") await request.click();
+      const hops = await page.locator("#path .hop .asked").allTextContents();
+      assert.deepEqual(hops, ["POST handler", "POST check"]);
+    });
+    const ways = await page.locator("#ring .way").count();
+    const ends = await page.locator("#path .hop .ends").allTextContents();
+    const moving = new Set(ends.filter((end) => new Set(end.split(" \u2192 ")).size === 2));
+    assert.equal(ways, moving.size);
+    await page.locator('#requests .request[aria-pressed="true"]').click();
+  });
+
   it("looks right on a desktop, dark and light, and on a phone", async () => {
     assert.ok(browser);
     await page.screenshot({ path: join(screenshots, "desktop-light.png") });
@@ -148,6 +195,7 @@ describe("the live page", { skip }, () => {
       names.join("|"),
     );
     await page.locator("#call-path").fill("/login");
+    await page.locator("#call-times").fill("1");
     await page.locator("#call-name").fill("handler");
     await page.keyboard.press("Enter");
     await page.locator("#call-result", { hasText: "200 in" }).waitFor({ timeout: 15_000 });

@@ -3,10 +3,14 @@ import { type Context, Hono } from "hono";
 import { handler } from "./appauth/index.ts";
 import { gateway } from "./gateway/index.ts";
 
+/** The text format of Prometheus. */
+const METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
+
 /** What the app asks of a mesh: a node, or the binding of one. */
 export type EdgeMesh = {
   fetch(input: Request | string, init?: RequestInit & { unowned?: boolean }): Promise<Response>;
   status(): Promise<unknown>;
+  metrics(): Promise<string>;
 };
 
 /** How the app runs on a platform. */
@@ -25,6 +29,7 @@ export type EdgeOptions = {
 export function edge({ mesh, platform, owned, gateway: open }: EdgeOptions): Hono {
   const app = new Hono();
   app.get("/status", async (c) => c.json(await mesh(c).status(), 200, { "cache-control": "no-store" }));
+  app.get("/metrics", async (c) => c.text(await mesh(c).metrics(), 200, { "content-type": METRICS_TYPE }));
   const through = gateway({
     fetch: (request, c) => {
       const name = new URL(request.url).hostname.slice(0, -".mesh".length);

@@ -37,19 +37,26 @@ export function byId<T extends Element>(id: string, type: new () => T): T {
 /** Makes the children of an element follow a list: kept by key, so that they move instead of blinking. */
 export function reconcile<T, E extends Element>(
   parent: Element,
-  items: T[],
+  items: readonly T[],
   key: (item: T) => string,
   create: (item: T) => E,
   update: (element: E, item: T) => void,
 ): void {
   const old = new Map([...parent.children].map((child) => [child.getAttribute("data-key"), child as E]));
-  for (const item of items) {
+  const keys = new Set(items.map(key));
+  for (const [name, element] of old) if (name === null || !keys.has(name)) element.remove();
+  for (const [index, item] of items.entries()) {
     const name = key(item);
     const element = old.get(name) ?? create(item);
-    old.delete(name);
     element.setAttribute("data-key", name);
     update(element, item);
-    if (element.parentNode !== parent) parent.append(element);
+    // One that stands right is not touched: it may have the focus.
+    const there = parent.children[index] ?? null;
+    if (there !== element) parent.insertBefore(element, there);
   }
-  for (const gone of old.values()) gone.remove();
+}
+
+/** Sets the text of an element, if it is another. */
+export function setText(element: Element, text: string): void {
+  if (element.textContent !== text) element.textContent = text;
 }

@@ -11,7 +11,7 @@ function member(start: string, services: string[] = []): RingNode {
 }
 
 function ringOf(nodes: RingNode[], self = "", sessions: string[] = []): Ring {
-  return { network: "test", self, nodes, sessions };
+  return { network: "test", self, nodes, services: [], sessions };
 }
 
 const close = (actual: number, expected: number): void =>
@@ -72,6 +72,21 @@ describe("captions", () => {
         if (next?.anchor === caption.anchor) assert.ok(next.at.y > bottom, `${starts[index]} is covered`);
       }
     }
+  });
+
+  it("of close neighbours above and below the ring lead away from each other", () => {
+    for (const starts of [
+      ["f4", "fa"],
+      ["fd", "02"],
+      ["05", "0d"],
+      ["7c", "83"],
+    ]) {
+      const { nodes } = layout(ringOf(starts.map((start) => member(start))));
+      const [left, right] = nodes.toSorted((a, b) => a.at.x - b.at.x);
+      assert.deepEqual([left?.caption.anchor, right?.caption.anchor], ["end", "start"], starts.join(" "));
+    }
+    const [lone] = layout(ringOf([member("00"), member("60"), member("a0")])).nodes;
+    assert.equal(lone?.caption.anchor, "middle");
   });
 
   it("shorten long names and long lists", () => {

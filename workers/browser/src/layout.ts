@@ -41,6 +41,8 @@ const LEAF_RADIUS = 125;
 /** With more leaves than this their captions would cover each other: only the page's own has one. */
 const MAX_CAPTIONED_LEAVES = 4;
 const CAPTION_DISTANCE = 44;
+/** Members that are closer, in radians, would have captions over each other if these were centred. */
+const CROWDED = 0.7;
 /** The space between two captions on the same side. */
 const CAPTION_GAP = 14;
 const MAX_SERVICES = 3;
@@ -61,7 +63,8 @@ export function pointAt(angle: number, radius: number): Point {
 export function layout(ring: Ring): Scene {
   const members = membersOf(ring);
   const places = placesOf(ring.nodes);
-  const nodes = ring.nodes.map((node) => placeNode(node, ring, places.get(node.id) ?? 0));
+  const taken = members.map(({ id }) => angleOf(id));
+  const nodes = ring.nodes.map((node) => placeNode(node, ring, places.get(node.id) ?? 0, taken));
   separateCaptions(nodes);
   return { arcs: arcsOf(members), nodes, links: linksOf(ring, nodes) };
 }
@@ -90,14 +93,14 @@ function placesOf(nodes: RingNode[]): Map<string, number> {
   return places;
 }
 
-function placeNode(node: RingNode, ring: Ring, angle: number): PlacedNode {
+function placeNode(node: RingNode, ring: Ring, angle: number, taken: readonly number[]): PlacedNode {
   const radius = node.role === "member" ? RADIUS : LEAF_RADIUS;
   return {
     node,
     isSelf: node.id === ring.self,
     hasSession: ring.sessions.includes(node.id),
     at: pointAt(angle, radius),
-    caption: node.role === "leaf" ? leafCaption(node, ring, angle) : memberCaption(node, angle),
+    caption: node.role === "leaf" ? leafCaption(node, ring, angle) : memberCaption(node, angle, taken),
   };
 }
 
@@ -110,17 +113,26 @@ function leafCaption(node: RingNode, ring: Ring, angle: number): Caption {
   return { at: { x: at.x, y: at.y + LINE_HEIGHT * 1.4 }, anchor: "middle", lines };
 }
 
-function memberCaption(node: RingNode, angle: number): Caption {
+function memberCaption(node: RingNode, angle: number, taken: readonly number[]): Caption {
   const lines = linesOf(node, undefined);
   const at = pointAt(angle, RADIUS + CAPTION_DISTANCE);
-  const side = Math.sin(angle);
-  const anchor = side > 0.35 ? "start" : side < -0.35 ? "end" : "middle";
+  const anchor = anchorOf(angle, taken);
   // The block grows away from the ring: upwards at the top, downwards at the bottom, both ways at the sides.
   const height = (lines.length - 1) * LINE_HEIGHT;
   const shift = (1 + Math.cos(angle)) / 2;
   // Text stands on its baseline: above the ring it needs more room than below.
   const baseline = LINE_HEIGHT * (0.3 - 0.5 * Math.max(0, Math.cos(angle)));
   return { at: { x: at.x, y: at.y - height * shift + baseline }, anchor, lines };
+}
+
+/** Text at the sides leads away from the ring; above and below it is centred, or leads away from a close neighbour. */
+function anchorOf(angle: number, taken: readonly number[]): Caption["anchor"] {
+  const side = Math.sin(angle);
+  if (Math.abs(side) > 0.35) return side > 0 ? "start" : "end";
+  const close = taken.filter((other) => other !== angle && Math.cos(other - angle) > Math.cos(CROWDED));
+  if (close.length === 0) return "middle";
+  const others = close.reduce((sum, other) => sum + Math.sin(other), 0) / close.length;
+  return others < side ? "start" : "end";
 }
 
 function linesOf(node: RingNode, name: string | undefined): string[] {

@@ -1,4 +1,5 @@
 import { indexedDb, join, type Mesh } from "selfsame/slim";
+import { telemetry } from "selfsame/telemetry";
 
 import { loadConfig, type PageConfig } from "./config.ts";
 import { messageOf, Page, type PageMesh, showState } from "./page.ts";
@@ -19,6 +20,7 @@ try {
     owner: owner === undefined ? undefined : Object.fromEntries(owned.map((name) => [name, owner])),
     allowPrivate: config.allowPrivate,
     domain: "browser",
+    telemetry: telemetry({ name: "page" }),
   });
   // A page that is kept for the back button would hold its sockets open and answer nobody.
   addEventListener("pagehide", () => void mesh.close());

@@ -1,5 +1,5 @@
 import { html, reconcile } from "./dom.ts";
-import { type Ring, type RingNode, shortId } from "./model.ts";
+import { platformClass, type Ring, type RingNode, shortId } from "./model.ts";
 
 /** Lists the nodes as a table: the same as the drawing, for those who do not see it. */
 export function renderNodes(body: HTMLElement, ring: Ring): void {
@@ -24,7 +24,7 @@ function createRow(): HTMLTableRowElement {
 }
 
 function updateRow(row: HTMLTableRowElement, node: RingNode, isSelf: boolean): void {
-  row.className = `on-${node.label} ${isSelf ? "self" : ""}`;
+  row.className = `${platformClass(node.label)} ${isSelf ? "self" : ""}`;
   const [where, id, role, serves] = row.cells;
   const name = where?.lastElementChild;
   if (!name || !id || !role || !serves) return;

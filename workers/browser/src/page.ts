@@ -1,15 +1,20 @@
 import { Activity } from "./activity.ts";
+import { COLLECTOR, collect } from "./collected.ts";
 import type { PageConfig } from "./config.ts";
 import { byId } from "./dom.ts";
-import { type Ring, shortId } from "./model.ts";
+import { groupedBy, type Ring, shortId } from "./model.ts";
 import { renderNodes } from "./nodes-table.ts";
+import { RequestsView } from "./requests-view.ts";
 import { RingView } from "./ring-view.ts";
+import { renderServices } from "./services-view.ts";
 import { type Asked, changes, look } from "./watch.ts";
 
 /** Often enough to see a node come and go. */
 const LOOK_MS = 2000;
 /** More of an answer would not be read. */
 const MAX_SHOWN = 4000;
+/** Calls of one click that are under way together. */
+const AT_ONCE = 4;
 
 /** Who called and how sure that is. */
 export type Caller = { caller: string; assurance: string };
@@ -32,14 +37,23 @@ export class Page {
   readonly #config: PageConfig;
   readonly #view: RingView = new RingView(byId("ring", SVGSVGElement));
   readonly #activity: Activity = new Activity(byId("calls", HTMLOListElement));
+  readonly #requests: RequestsView;
   readonly #names: Set<string>;
   #ring: Ring | undefined;
+  /** Whether somebody collects what nodes tell of their requests: then requests are drawn from that. */
+  #isCollected = false;
   #withdraw: (() => Promise<void>) | undefined;
 
   constructor(mesh: PageMesh, config: PageConfig) {
     this.#mesh = mesh;
     this.#config = config;
-    this.#names = new Set(config.owned);
+    this.#names = new Set([...config.owned, COLLECTOR]);
+    const elements = {
+      path: byId("path", HTMLOListElement),
+      list: byId("requests", HTMLOListElement),
+      hint: byId("no-requests", HTMLElement),
+    };
+    this.#requests = new RequestsView(elements, (trace) => this.#view.showWay(trace?.hops ?? []));
   }
 
   /** Starts to look at the ring and to listen to the forms. */
@@ -59,11 +73,20 @@ export class Page {
   async look(): Promise<void> {
     if (document.hidden) return;
     try {
-      const ring = await look(this.#mesh, this.#names);
+      const [ring, collected] = await Promise.all([
+        look(this.#mesh, this.#names),
+        collect((name, path) => this.#mesh.fetch(name, path)),
+      ]);
       for (const change of changes(this.#ring, ring)) this.#activity.note(change);
+      const isFirst = this.#ring === undefined;
+      this.#isCollected = collected !== undefined;
       this.#ring = ring;
       this.#view.render(ring);
       renderNodes(byId("nodes", HTMLTableSectionElement), ring);
+      renderServices(byId("services", HTMLElement), ring, collected);
+      const news = this.#requests.render(ring, collected);
+      // What was there before the page came is no news.
+      if (!isFirst) for (const { hops } of news) this.#view.run(hops);
       const members = ring.nodes.filter((node) => node.role === "member").length;
       showState("joined", `${members} members, this page is ${shortId(ring.self)}`);
     } catch (error) {
@@ -117,30 +140,37 @@ export class Page {
     });
     const ms = performance.now() - start;
     this.#activity.call({ method: request.method, path, caller, assurance, status: response.status, ms });
-    this.#view.pulse(caller, this.#mesh.id);
+    if (!this.#isCollected) this.#view.pulse(caller, this.#mesh.id);
     return response;
   }
 
   async #call(): Promise<void> {
-    const [name, path] = ["call-name", "call-path"].map((id) => byId(id, HTMLInputElement).value) as [
-      string,
-      string,
-    ];
+    const [name, path, times] = ["call-name", "call-path", "call-times"].map(
+      (id) => byId(id, HTMLInputElement).value,
+    ) as [string, string, string];
     const result = byId("call-result", HTMLOutputElement);
-    const start = performance.now();
     result.removeAttribute("data-ok");
     result.value = `Calling https://${name}.mesh${path}`;
     this.#names.add(name);
-    this.#pulseToProvider(name);
     try {
-      const response = await this.#mesh.fetch(name, path);
-      const text = (await response.text()).slice(0, MAX_SHOWN);
-      result.value = `${response.status} in ${(performance.now() - start).toFixed(0)} ms\n${text}`;
-      result.setAttribute("data-ok", String(response.ok));
+      const answer = await callTimes((isTold) => this.#callOnce(name, path, isTold), Number(times));
+      result.value = answer.text;
+      result.setAttribute("data-ok", String(answer.ok));
     } catch (error) {
       result.value = messageOf(error);
       result.setAttribute("data-ok", "false");
     }
+  }
+
+  async #callOnce(name: string, path: string, isTold: boolean): Promise<Answer> {
+    const start = performance.now();
+    if (!this.#isCollected) this.#pulseToProvider(name);
+    const response = await this.#mesh.fetch(name, path);
+    const text = isTold ? (await response.text()).slice(0, MAX_SHOWN) : "";
+    if (!isTold) await response.body?.cancel();
+    const { status, ok } = response;
+    const by = response.headers.get("served-by") ?? "";
+    return { status, ok, by, ms: performance.now() - start, text };
   }
 
   #pulseToProvider(name: string): void {
@@ -165,6 +195,30 @@ export class Page {
       getSelection()?.selectAllChildren(code);
     }
   }
+}
+
+/** An answer to a call of this page. */
+type Answer = { status: number; ok: boolean; by: string; ms: number; text: string };
+
+/** Calls so many times, a few at once, and tells what came of it. */
+async function callTimes(
+  callOnce: (isTold: boolean) => Promise<Answer>,
+  times: number,
+): Promise<{ text: string; ok: boolean }> {
+  if (!(times > 1)) {
+    const { status, ok, ms, text } = await callOnce(true);
+    return { text: `${status} in ${ms.toFixed(0)} ms\n${text}`, ok };
+  }
+  const start = performance.now();
+  const answers: Answer[] = [];
+  for (let left = times; left > 0; left -= AT_ONCE) {
+    const some = Array.from({ length: Math.min(left, AT_ONCE) }, () => callOnce(false));
+    answers.push(...(await Promise.all(some)));
+  }
+  const groups = groupedBy(answers, ({ status, by }) => `${status}${by && ` from ${by}`}`);
+  const counts = [...groups].sort().map(([what, { length }]) => `${length} \u00d7 ${what}`);
+  const took = `${times} answers in ${(performance.now() - start).toFixed(0)} ms`;
+  return { text: [took, ...counts].join("\n"), ok: answers.every(({ ok }) => ok) };
 }
 
 /** Shows the state of the page's own node. */

@@ -11,11 +11,19 @@ import {
   type Scene,
   SIZE,
 } from "./layout.ts";
-import { membersOf, type Ring } from "./model.ts";
+import { membersOf, platformClass, type Ring } from "./model.ts";
+import type { Hop } from "./trace.ts";
 
 /** The gap between the stretches of two members, in radians. */
 const ARC_GAP = 0.02;
 const PULSE_MS = 900;
+/** More would only be a blur. */
+const MAX_PULSES = 24;
+/** How far the way of a request bends from the straight line, as a part of its length. */
+const BEND = 0.16;
+/** Room for the node at the end of a way, and the size of its arrow. */
+const NODE_RADIUS = 40;
+const ARROW = 15;
 
 /** Draws the ring and keeps the drawing equal to what is known of it. */
 export class RingView {
@@ -28,13 +36,15 @@ export class RingView {
   });
   readonly #arcs: SVGGElement = svg("g", { class: "arcs" });
   readonly #links: SVGGElement = svg("g", { class: "links" });
+  readonly #ways: SVGGElement = svg("g", { class: "ways" });
   readonly #pulses: SVGGElement = svg("g", { class: "pulses" });
   readonly #nodes: SVGGElement = svg("g", { class: "nodes" });
   #points = new Map<string, Point>();
 
   constructor(root: SVGSVGElement) {
     setAttributes(root, { viewBox: `0 0 ${SIZE} ${SIZE}`, role: "img", "aria-labelledby": "ring-title" });
-    root.replaceChildren(this.#title, this.#guide, this.#arcs, this.#links, this.#pulses, this.#nodes);
+    const layers = [this.#arcs, this.#links, this.#ways, this.#nodes, this.#pulses];
+    root.replaceChildren(this.#title, this.#guide, ...layers);
   }
 
   /** Shows what is known now. */
@@ -48,18 +58,42 @@ export class RingView {
     this.#renderNodes(scene);
   }
 
-  /** Lets a point run from one node to another, for a request that was seen. */
-  pulse(from: string, to: string): void {
+  /** Lets a point run from one node to another, for a request that was seen; later, if it was made within another. */
+  pulse(from: string, to: string, delay_ms = 0): void {
     const [start, end] = [this.#points.get(from), this.#points.get(to)];
-    if (!start || !end || matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+    const isBusy = this.#pulses.childElementCount >= MAX_PULSES;
+    if (!start || !end || isBusy || matchMedia("(prefers-reduced-motion: reduce)").matches) return;
     const point = svg("circle", { class: "pulse", r: 12 });
     this.#pulses.append(point);
     const at = ({ x, y }: Point): string => `translate(${x}px, ${y}px)`;
     const run = point.animate([{ transform: at(start) }, { transform: at(end) }], {
       duration: PULSE_MS,
+      delay: delay_ms,
+      fill: "backwards",
       easing: "ease-in-out",
     });
     run.onfinish = () => point.remove();
+  }
+
+  /** Lets the request of a trace run its way. */
+  run(hops: readonly Hop[]): void {
+    for (const { from, to, depth } of hops) this.pulse(from, to, depth * PULSE_MS);
+  }
+
+  /** Draws the way of a request, or none. */
+  showWay(hops: readonly Hop[]): void {
+    const ways = hops.flatMap(({ from, to, isError }) => {
+      const [start, end] = [this.#points.get(from), this.#points.get(to)];
+      return start && end && from !== to ? [{ key: `${from}-${to}`, start, end, isError }] : [];
+    });
+    const each = [...new Map(ways.map((way) => [way.key, way])).values()];
+    reconcile(
+      this.#ways,
+      each,
+      ({ key }) => key,
+      () => svg("path"),
+      (path, { start, end }) => setAttributes(path, { class: "way", d: wayPath(start, end) }),
+    );
   }
 
   #renderArcs({ arcs }: Scene): void {
@@ -97,6 +131,25 @@ function updateArc(group: SVGGElement, arc: Arc): void {
   const turn = (middle * 180) / Math.PI;
   direction?.setAttribute("d", "M -7 -11 L 7 0 L -7 11");
   direction?.setAttribute("transform", `translate(${x} ${y}) rotate(${turn})`);
+}
+
+/** A bent line from one node to another, with an arrow at its end. */
+function wayPath(start: Point, end: Point): string {
+  const [dx, dy] = [end.x - start.x, end.y - start.y];
+  const bend = { x: (start.x + end.x) / 2 - dy * BEND, y: (start.y + end.y) / 2 + dx * BEND };
+  const tip = towards(end, bend, NODE_RADIUS);
+  const base = towards(tip, bend, ARROW * 1.5);
+  const [ax, ay] = [(tip.y - base.y) / 1.5, (base.x - tip.x) / 1.5];
+  const from = towards(start, bend, NODE_RADIUS);
+  const line = `M ${from.x} ${from.y} Q ${bend.x} ${bend.y} ${tip.x} ${tip.y}`;
+  return `${line} M ${base.x + ax} ${base.y + ay} L ${tip.x} ${tip.y} L ${base.x - ax} ${base.y - ay}`;
+}
+
+/** The point so far from one point towards another. */
+function towards(from: Point, to: Point, distance: number): Point {
+  const [dx, dy] = [to.x - from.x, to.y - from.y];
+  const part = distance / Math.max(Math.hypot(dx, dy), 1);
+  return { x: from.x + dx * part, y: from.y + dy * part };
 }
 
 function createNode(): SVGGElement {
@@ -149,12 +202,6 @@ function arcPath({ from, to }: Arc): string {
   const [start, end] = [pointAt(from + gap, RADIUS), pointAt(to - gap, RADIUS)];
   const large = length - 2 * gap > Math.PI ? 1 : 0;
   return `M ${start.x} ${start.y} A ${RADIUS} ${RADIUS} 0 ${large} 1 ${end.x} ${end.y}`;
-}
-
-/** Platforms have a colour of their own; what a stranger writes into a label never becomes a class. */
-function platformClass(label: string): string {
-  const platform = ["workerd", "deno", "wasmtime", "node", "browser"].find((known) => known === label);
-  return `on-${platform ?? "other"}`;
 }
 
 function describe(ring: Ring): string {

@@ -28,7 +28,15 @@ const own: CoreStatus = {
   objects: 0,
   counters: {},
 };
-const provider = (node: NodeInfo): Provider => ({ peer: node.id, version: "", weight: 1, node });
+const provider = (node: NodeInfo): Provider => ({
+  peer: node.id,
+  version: "",
+  weight: 1,
+  node,
+  ejected: false,
+  inFlight: 0,
+  latency_ms: null,
+});
 const mesh = {
   status: async () => own,
   findNode: async (target: string) => members.find((node) => node.id >= target) ?? member("10", "workerd"),
@@ -57,6 +65,13 @@ describe("a look at the ring", () => {
       [[], [], ["80"], ["10"]],
     );
     assert.deepEqual(ring.sessions, [id("80")]);
+    assert.deepEqual(
+      ring.services.map(({ name, replicas }) => [name, replicas.map(({ label }) => label)]),
+      [
+        ["check", ["workerd", "deno"]],
+        ["other", ["browser"]],
+      ],
+    );
   });
 
   it("fails when the node cannot look around", async () => {

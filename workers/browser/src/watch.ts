@@ -1,6 +1,6 @@
 import type { CoreStatus, NodeInfo, Provider } from "selfsame/codec";
 
-import type { Ring, RingNode } from "./model.ts";
+import type { Replica, Ring, RingNode } from "./model.ts";
 import { walk } from "./walk.ts";
 
 /** How a leaf's record names a relay. */
@@ -19,23 +19,37 @@ export type Asked = {
  */
 export async function look(mesh: Asked, names: Iterable<string>): Promise<Ring> {
   const own = await mesh.status();
-  const [members, providers] = await Promise.all([
+  const [members, found] = await Promise.all([
     walk((id) => mesh.findNode(id), own.id),
-    Promise.all([...names].map(async (name) => ({ name, found: await mesh.find(name).catch(() => []) }))),
+    Promise.all([...names].map(async (name) => ({ name, providers: await mesh.find(name).catch(() => []) }))),
   ]);
   const nodes = new Map<string, RingNode>();
   for (const member of members) nodes.set(member.id, ringNode(member));
   nodes.set(own.id, ownNode(own));
-  for (const { name, found } of providers) {
-    for (const { peer, node } of found) {
-      // What a member published outlives it: a member that the walk did not meet is gone.
-      const known = nodes.get(peer) ?? (node?.role === "leaf" ? ringNode(node) : undefined);
-      if (known === undefined) continue;
-      nodes.set(peer, known);
-      if (!known.services.includes(name)) known.services.push(name);
-    }
-  }
-  return { network: own.network, self: own.id, nodes: [...nodes.values()], sessions: [...own.peers] };
+  const services = found
+    .map(({ name, providers }) => ({ name, replicas: replicasOf(name, providers, nodes) }))
+    .filter(({ replicas }) => replicas.length > 0)
+    .sort((a, b) => (a.name < b.name ? -1 : 1));
+  return {
+    network: own.network,
+    self: own.id,
+    nodes: [...nodes.values()],
+    services,
+    sessions: [...own.peers],
+  };
+}
+
+/** Those who serve a name; leaves among them are added to the nodes, and each is told of what it serves. */
+function replicasOf(name: string, providers: readonly Provider[], nodes: Map<string, RingNode>): Replica[] {
+  const replicas = providers.flatMap(({ peer, version, weight, node, ejected, latency_ms }): Replica[] => {
+    // What a member published outlives it: a member that the walk did not meet is gone.
+    const known = nodes.get(peer) ?? (node?.role === "leaf" ? ringNode(node) : undefined);
+    if (known === undefined) return [];
+    nodes.set(peer, known);
+    if (!known.services.includes(name)) known.services.push(name);
+    return [{ peer, label: known.label, version, weight, ejected, latency_ms }];
+  });
+  return replicas.sort((a, b) => (a.version + a.peer < b.version + b.peer ? -1 : 1));
 }
 
 function ringNode(node: NodeInfo): RingNode {

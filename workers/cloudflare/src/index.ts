@@ -1,7 +1,8 @@
 import { WorkerEntrypoint } from "cloudflare:workers";
-import { Hono } from "hono";
+import { type Context, Hono } from "hono";
 import { MeshNode, type MeshNodeOptions } from "selfsame";
-import { mesh } from "selfsame/hono";
+import { type MeshClient, mesh } from "selfsame/hono";
+import { telemetry, traced } from "selfsame/telemetry";
 import { check, handler, parseDictionary } from "selfsame-apps/appauth";
 import users from "selfsame-apps/appauth/users.json" with { type: "json" };
 import { edge, grantsOf, ownerOf, words } from "selfsame-apps/edge";
@@ -29,6 +30,7 @@ export class Node extends MeshNode<Env> {
     grants: grantsOf(env.GRANTS),
     allowPrivate: env.ALLOW_PRIVATE === "1",
     domain: "workerd",
+    telemetry: telemetry({ name: "workerd" }),
   });
 
   override services: Record<string, string> = Object.fromEntries(
@@ -55,9 +57,14 @@ const ENTRYPOINTS: Readonly<Record<string, string>> = { handler: "Handler", chec
 
 const connected = mesh((c) => c.env.NODE);
 
+/** The mesh for a request: an isolate does not know by itself which request a call is made for. */
+function meshOf(c: Context): MeshClient {
+  return traced(c.var.mesh, c.req.raw);
+}
+
 const entrance = new Hono<{ Bindings: Env }>();
 entrance.use(connected);
-entrance.route("/", handler({ fetch: (url, init, c) => c.var.mesh.fetch(url, init), servedBy: "workerd" }));
+entrance.route("/", handler({ fetch: (url, init, c) => meshOf(c).fetch(url, init), servedBy: "workerd" }));
 
 const checker = check(parseDictionary(users), { servedBy: "workerd" });
 
@@ -66,7 +73,7 @@ app.use(connected);
 app.all("*", (c) => {
   const { OWNED, GATEWAY } = c.env;
   const options = { platform: "workerd", owned: words(OWNED), gateway: words(GATEWAY) };
-  return edge({ ...options, mesh: () => c.var.mesh }).fetch(c.req.raw, c.env);
+  return edge({ ...options, mesh: () => meshOf(c) }).fetch(c.req.raw, c.env);
 });
 
 export default app;

@@ -7,9 +7,11 @@
  */
 import { Hono } from "hono";
 import { type Handler, join, sqlite } from "selfsame";
+import { jsonLogger, telemetry, traced } from "selfsame/telemetry";
 import { check, handler, parseDictionary } from "selfsame-apps/appauth";
 import users from "selfsame-apps/appauth/users.json" with { type: "json" };
 import { edge, ownerOf } from "selfsame-apps/edge";
+import { observability } from "selfsame-apps/observability";
 import { type PageConfig, page } from "selfsame-apps/page";
 
 import { readSettings } from "./settings.ts";
@@ -26,10 +28,15 @@ const mesh = await join({
   owner: owner ? ownerOf(owned, owner) : undefined,
   allowPrivate: settings.allowPrivate,
   domain: "deno",
+  telemetry: telemetry({ name: "deno" }),
+  log: jsonLogger({ write: (line) => console.error(line) }),
 });
 
 const app = new Hono();
-app.route("/", edge({ mesh: () => mesh, platform: "deno", owned, gateway: settings.gateway }));
+app.route(
+  "/",
+  edge({ mesh: (c) => traced(mesh, c.req.raw), platform: "deno", owned, gateway: settings.gateway }),
+);
 app.route("/", page({ read: (name) => Deno.readFile(`${settings.page}/${name}`), config: pageConfig }));
 const server = Deno.serve({ hostname: host, port, onListen: () => undefined }, mesh.handler(app.fetch));
 
@@ -38,11 +45,12 @@ const entrance = handler({ fetch: (url, init) => mesh.fetch(url, init), servedBy
 const services: Record<string, Handler> = {
   check: (request) => checker.fetch(request),
   handler: (request) => entrance.fetch(request),
+  observability: observability(),
 };
 for (const [name, grant] of Object.entries(settings.grants)) {
   const service = services[name];
   if (service === undefined) throw new TypeError(`GRANTS: this node has no service ${name}`);
-  await mesh.serve(name, service, { grant });
+  await mesh.serve(name, service, { grant, ...settings.versions[name] });
 }
 
 for (const signal of ["SIGINT", "SIGTERM"] as const) Deno.addSignalListener(signal, () => void stop());

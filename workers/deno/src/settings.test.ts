@@ -10,20 +10,25 @@ describe("the settings of the Deno node", () => {
     const { network, address, bootstrap, owned, grants, gateway } = read({});
     assert.deepEqual(
       [network, bootstrap, owned, grants, gateway],
-      ["twiitr", [], ["handler", "check"], {}, []],
+      ["twiitr", [], ["handler", "check", "observability"], {}, []],
     );
     assert.deepEqual(address, ["ws://127.0.0.1:8788/.mesh", "http://127.0.0.1:8788/.mesh"]);
   });
 
   it("take lists of words and grants by name", () => {
-    const { bootstrap, grants, gateway } = read({
+    const { bootstrap, grants, gateway, versions } = read({
       BOOTSTRAP: "ws://a/.mesh#1, ws://b/.mesh#2",
       GRANTS: "check=abc handler=def",
       GATEWAY: "*",
+      VERSIONS: "check=2:0.1 handler=1.0",
     });
     assert.deepEqual(bootstrap, ["ws://a/.mesh#1", "ws://b/.mesh#2"]);
     assert.deepEqual(grants, { check: "abc", handler: "def" });
     assert.deepEqual(gateway, ["*"]);
+    assert.deepEqual(versions, {
+      check: { version: "2", weight: 0.1 },
+      handler: { version: "1.0", weight: 1 },
+    });
   });
 
   it("that are wrong are named", () => {
@@ -31,5 +36,8 @@ describe("the settings of the Deno node", () => {
     assert.throws(() => read({ PORT: "70000" }), /PORT/);
     assert.throws(() => read({ OWNER: "key" }), /OWNER: expected a public key/);
     assert.throws(() => read({ GRANTS: "check" }), /GRANTS: expected name=grant, found check/);
+    for (const wrong of ["check", "check=2:1.5", "check=2:x", "=2"]) {
+      assert.throws(() => read({ VERSIONS: wrong }), /VERSIONS: expected name=version:weight/, wrong);
+    }
   });
 });

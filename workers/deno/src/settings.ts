@@ -15,6 +15,8 @@ export type Settings = {
   owned: string[];
   /** The owner's grants for this node, by name. */
   grants: Record<string, string>;
+  /** Versions that this node serves, by name, with the share of the requests that each is to get. */
+  versions: Record<string, Version>;
   gateway: string[];
   /** Folder of the built page. */
   page: string;
@@ -22,6 +24,9 @@ export type Settings = {
   /** Whether to end when standard input does: whoever started this node is gone then. */
   endsWithInput: boolean;
 };
+
+/** A version and its weight; see `PublishOptions`. */
+export type Version = { version: string; weight: number };
 
 /** Reads the settings from environment variables; the error names the one that is wrong. */
 export function readSettings(variable: (name: string) => string | undefined): Settings {
@@ -40,11 +45,24 @@ export function readSettings(variable: (name: string) => string | undefined): Se
     data: text("DATA", "./data/node.sqlite"),
     bootstrap: words(variable("BOOTSTRAP")),
     owner,
-    owned: words(text("OWNED", "handler check")),
+    owned: words(text("OWNED", "handler check observability")),
     grants: grantsOf(variable("GRANTS")),
+    versions: versionsOf(variable("VERSIONS")),
     gateway: words(variable("GATEWAY")),
     page: text("PAGE", new URL("../../browser/dist", import.meta.url).pathname),
     allowPrivate: variable("ALLOW_PRIVATE") === "1",
     endsWithInput: variable("END_WITH_INPUT") === "1",
   };
+}
+
+/** Versions by name, from a setting of `name=version` or `name=version:weight` words. */
+function versionsOf(setting: string | undefined): Record<string, Version> {
+  const pairs = words(setting).map((word): [string, Version] => {
+    const [, name, version, weight = "1"] = /^([^=]+)=([^:]+)(?::([0-9.]+))?$/.exec(word) ?? [];
+    if (name === undefined || version === undefined || !(Number(weight) <= 1)) {
+      throw new TypeError(`VERSIONS: expected name=version:weight with a weight up to 1, found ${word}`);
+    }
+    return [name, { version, weight: Number(weight) }];
+  });
+  return Object.fromEntries(pairs);
 }

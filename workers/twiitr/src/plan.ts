@@ -17,10 +17,11 @@ export type Plan = {
   ids: Partial<Record<Platform, string>>;
 };
 
-/** Who serves what: each name is on two platforms, so that one may fail. */
+/** Who serves what: each name of AppAuth is on two platforms, so that one may fail. */
 export const SERVICES: Readonly<Record<string, readonly Platform[]>> = {
   handler: ["workerd", "deno"],
   check: ["wasmtime", "deno"],
+  observability: ["deno"],
 };
 
 const WANTED_PORTS: Record<Platform, number> = { workerd: 8787, deno: 8788, wasmtime: 8789 };

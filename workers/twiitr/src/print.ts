@@ -39,6 +39,7 @@ export function printRing(cluster: Cluster): void {
     "",
     `${style("1", "The live page:")} ${cluster.urlOf("deno")}/`,
     `${style("1", "The form:")}      ${login}`,
+    `${style("1", "Telemetry:")}     curl ${cluster.urlOf("deno")}/mesh/observability/   # requests; their paths: /traces`,
     "",
     "Kill a node and watch the ring heal: " +
       PLATFORMS.map((platform) => `kill -9 -${cluster.pidOf(platform)}  # ${platform}`).join("   "),

@@ -3,7 +3,7 @@ import { join } from "node:path";
 
 import type { Program } from "./child.ts";
 import { ROOT } from "./folders.ts";
-import type { Plan, Platform } from "./plan.ts";
+import { type Plan, type Platform, SERVICES } from "./plan.ts";
 
 /** What the build made. */
 export type Built = {
@@ -30,7 +30,9 @@ export type Start = {
 };
 
 /** Names of the main job that have an owner. */
-const OWNED = "handler check";
+const OWNED: string = Object.keys(SERVICES).join(" ");
+/** Deno tries a new version of `check`, with a tenth of its requests. */
+const VERSIONS = "check=2:0.1";
 
 /** The program that runs a node on a platform. */
 export function programOf(platform: Platform, start: Start): Program {
@@ -88,6 +90,7 @@ const PROGRAMS: Record<Platform, (start: Start) => Command> = {
       PORT: String(plan.ports.deno),
       DATA: join(data, "node.sqlite"),
       PAGE: built.page,
+      VERSIONS,
       END_WITH_INPUT: "1",
     },
   }),
