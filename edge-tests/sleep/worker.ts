@@ -3,6 +3,7 @@ import { WorkerEntrypoint } from "cloudflare:workers";
 import { Hono } from "hono";
 import { MeshNode, type MeshNodeOptions } from "selfsame";
 import { mesh } from "selfsame/hono";
+import { telemetry } from "selfsame/telemetry";
 
 /** Bindings of the Worker. */
 export type Env = { NODE: DurableObjectNamespace<Node>; URL: string };
@@ -20,6 +21,8 @@ export class Node extends MeshNode<Env> {
     network: "sleep",
     address: [`${env.URL.replace("http", "ws")}/.mesh`, `${env.URL}/.mesh`],
     allowPrivate: true,
+    // Nobody serves it: what waits for a collector that does not come must not keep the object awake.
+    telemetry: telemetry({ service: { name: "observability", unowned: true } }),
   });
 
   override services = { boot: { entrypoint: "Boot", unowned: true } };

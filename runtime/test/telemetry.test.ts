@@ -434,7 +434,7 @@ describe("an exporter", () => {
     deliver: (delivery: Delivery) => Promise<void>;
     lost: () => number;
   } {
-    t.mock.timers.enable({ apis: ["setTimeout"] });
+    t.mock.timers.enable({ apis: ["setTimeout", "Date"], now: 1_000_000 });
     const batches: string[][] = [];
     let lost = 0;
     let answer = Promise.withResolvers<Delivery>();
@@ -481,13 +481,23 @@ describe("an exporter", () => {
     t.mock.timers.tick(1000);
     assert.equal(batches[0]?.length, 512);
     await deliver("away");
-    for (const pause_ms of [1000, 2000, 4000]) {
+    t.mock.timers.tick(999);
+    assert.equal(batches.length, 1);
+    t.mock.timers.tick(1);
+    assert.equal(batches.length, 2);
+    assert.equal(batches.at(-1)?.[0], "952", "the oldest that is kept comes first");
+    await deliver("away");
+    for (const pause_ms of [2000, 4000, 8000]) {
       const before = batches.length;
-      t.mock.timers.tick(pause_ms - 1);
+      t.mock.timers.tick(pause_ms - 1001);
+      made.touch();
+      t.mock.timers.tick(1000);
+      assert.equal(batches.length, before, "the pause lasts, and no timer waits for its end");
+      t.mock.timers.tick(60_000);
       assert.equal(batches.length, before);
-      t.mock.timers.tick(1);
-      assert.equal(batches.length, before + 1);
-      assert.equal(batches.at(-1)?.[0], "952", "the oldest that is kept comes first");
+      made.touch();
+      t.mock.timers.tick(1000);
+      assert.equal(batches.length, before + 1, "the next request after it is told with what waits");
       await deliver("away");
     }
     assert.equal(lost(), 3000 - 2048);

@@ -8,6 +8,8 @@ const MAX_BATCH = 512;
 /** After a failure nothing is sent for so long, doubling up to the longest. */
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 60_000;
+/** The end of a longer pause is left to the next request: a pending timer would keep a Durable Object in memory. */
+const LONGEST_TIMER_MS = 1_000;
 
 /** How a batch was taken: `refused` for good, or `away` for now. */
 export type Delivery = "taken" | "refused" | "away";
@@ -31,6 +33,7 @@ export class Exporter {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #sending: Promise<void> | undefined;
   #pause_ms = 0;
+  #notBefore_ms = 0;
   #isClosed = false;
 
   constructor(parts: ExporterParts) {
@@ -51,9 +54,11 @@ export class Exporter {
   /** Something was counted: it is sent with the next batch. A timer is pending only while there is something to send. */
   touch(): void {
     if (this.#isClosed || this.#sending !== undefined) return;
-    const isFull = this.#queue.length >= MAX_BATCH && this.#pause_ms === 0;
+    const left_ms = this.#notBefore_ms - Date.now();
+    if (left_ms > LONGEST_TIMER_MS) return;
+    const isFull = this.#queue.length >= MAX_BATCH && left_ms <= 0;
     if (this.#timer !== undefined && !isFull) return;
-    this.#schedule(isFull ? 0 : Math.max(this.#parts.interval_ms, this.#pause_ms));
+    this.#schedule(isFull ? 0 : Math.max(this.#parts.interval_ms, left_ms));
   }
 
   /** Sends what is left, in `timeout_ms` at most, and nothing after it. */
@@ -105,6 +110,7 @@ export class Exporter {
     const delivery = await this.#parts.send(batch).catch((): Delivery => "away");
     if (delivery === "away") {
       this.#pause_ms = Math.min(Math.max(this.#pause_ms * 2, FIRST_PAUSE_MS), LONGEST_PAUSE_MS);
+      this.#notBefore_ms = Date.now() + this.#pause_ms;
       const free = MAX_QUEUED - this.#queue.length;
       const kept = free > 0 ? batch.slice(-free) : [];
       this.#parts.lost(batch.length - kept.length);
@@ -112,6 +118,7 @@ export class Exporter {
       return;
     }
     this.#pause_ms = 0;
+    this.#notBefore_ms = 0;
     if (delivery === "refused") this.#parts.lost(batch.length);
   }
 }
