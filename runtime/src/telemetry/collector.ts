@@ -42,14 +42,21 @@ async function deliver(
   headers: Readonly<Record<string, string>>,
   body: string,
 ): Promise<Delivery> {
-  const response = await send({
-    method: "POST",
-    headers: { ...headers, "content-type": "application/json" },
-    body,
-    signal: AbortSignal.timeout(TIMEOUT_MS),
-    redirect: "manual",
-  });
-  await response.body?.cancel();
-  if (response.ok) return "taken";
-  return RETRYABLE.has(response.status) ? "away" : "refused";
+  // A signal that times out by itself would leave its timer behind, which keeps a Durable Object in memory.
+  const abort = new AbortController();
+  const timer = setTimeout(() => abort.abort(new Error("the collector did not answer in time")), TIMEOUT_MS);
+  try {
+    const response = await send({
+      method: "POST",
+      headers: { ...headers, "content-type": "application/json" },
+      body,
+      signal: abort.signal,
+      redirect: "manual",
+    });
+    await response.body?.cancel();
+    if (response.ok) return "taken";
+    return RETRYABLE.has(response.status) ? "away" : "refused";
+  } finally {
+    clearTimeout(timer);
+  }
 }
