@@ -488,7 +488,7 @@ describe("an exporter", () => {
     assert.equal(batches.at(-1)?.[0], "952", "the oldest that is kept comes first");
     await deliver("away");
     for (const pause_ms of [2000, 4000, 8000]) {
-      const before = batches.length;
+      const before: number = batches.length;
       t.mock.timers.tick(pause_ms - 1001);
       made.touch();
       t.mock.timers.tick(1000);
