@@ -9,10 +9,15 @@ use args::{Arguments, Command};
 
 mod cache;
 mod client;
+mod control;
+mod doctor;
 mod keys;
 mod node;
+mod nodes;
 mod output;
 mod proxy;
+mod ring;
+mod running;
 mod signals;
 
 use output::{Failure, Output};
@@ -39,6 +44,9 @@ fn run(command: Command, output: Output) -> Result<(), Failure> {
         Command::Grant(command) => keys::grant(&command, output),
         Command::Node(command) => wait(node::run(command, output)),
         Command::Proxy(command) => wait(proxy::run(command, output)),
+        Command::Nodes(command) => wait(nodes::run(command, output)),
+        Command::Ring(command) => wait(ring::run(command, output)),
+        Command::Doctor(command) => wait(doctor::run(command, output)),
         Command::Find(command) => wait(client::find(command, output)),
         Command::Store(command) => wait(client::store(command, output)),
         Command::Call(command) => wait(client::call(command, output)),

@@ -86,7 +86,9 @@ pub use store::{DiskStore, Entry, MemoryStore, SCHEMA, Storage, StoreError};
 
 mod stream;
 mod task;
+
 mod transport;
+pub use transport::clock_at;
 
 mod upgrade;
 pub use upgrade::Upgraded;

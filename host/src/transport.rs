@@ -3,6 +3,9 @@
 mod address;
 pub(crate) use address::Address;
 
+mod clock;
+pub use clock::clock_at;
+
 mod connect;
 pub(crate) use connect::Connector;
 

@@ -3,65 +3,25 @@
 #[path = "common/command.rs"]
 mod command;
 
+#[path = "common/run.rs"]
+mod run;
+use run::{fail, run, stderr, succeed};
+
+#[path = "common/running.rs"]
+mod running;
+use running::Running;
+
 use core::time::Duration;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
 #[cfg(unix)]
 use std::process::Command;
-use std::process::{Child, ChildStdout, Output, Stdio};
 use std::thread;
 
 use serde_json::Value;
 
 const NO_ID: &str = "0000000000000000000000000000000000000000000000000000000000000000";
-
-fn run(folder: &Path, arguments: &[&str]) -> Output {
-    command::selfsame(folder)
-        .args(arguments)
-        .output()
-        .expect("the program runs")
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone())
-        .expect("text")
-        .trim_end()
-        .to_owned()
-}
-
-/// The standard error without what is told on a slow machine only: how long something takes.
-fn stderr(output: &Output) -> String {
-    let text = String::from_utf8(output.stderr.clone()).expect("text");
-    text.lines()
-        .filter(|line| !line.ends_with(" s)"))
-        .map(|line| line.to_owned() + "\n")
-        .collect()
-}
-
-/// Runs a command that succeeds and returns what it prints.
-fn succeed(folder: &Path, arguments: &[&str]) -> String {
-    let output = run(folder, arguments);
-    assert_eq!(
-        output.status.code(),
-        Some(0),
-        "{arguments:?}: {}",
-        stderr(&output)
-    );
-    stdout(&output)
-}
-
-/// Runs a command that fails with one line that holds each of the words.
-fn fail(folder: &Path, arguments: &[&str], exit: i32, words: &[&str]) {
-    let output = run(folder, arguments);
-    let text = stderr(&output);
-    assert_eq!(output.status.code(), Some(exit), "{arguments:?}: {text}");
-    assert_eq!(text.lines().count(), 1, "{arguments:?}: one line, not\n{text}");
-    for word in words {
-        assert!(text.contains(word), "{arguments:?}: no {word:?} in {text}");
-    }
-    assert_eq!(stdout(&output), "", "{arguments:?}");
-}
 
 #[test]
 fn help_shows_examples_and_exit_codes() {
@@ -72,7 +32,9 @@ fn help_shows_examples_and_exit_codes() {
             && help.contains("Exit codes:")
             && help.contains("selfsame node --network")
     );
-    for command in ["node", "find", "store", "call", "grant"] {
+    for command in [
+        "node", "proxy", "nodes", "ring", "doctor", "find", "store", "call", "grant",
+    ] {
         let help = succeed(folder.path(), &[command, "--help"]);
         assert!(help.contains("Example"), "{command}: {help}");
     }
@@ -237,52 +199,6 @@ fn a_store_that_cannot_be_used_is_left_alone() {
         std::fs::read_to_string(path.join("d/store.redb")).expect("the file"),
         "damaged"
     );
-}
-
-/// A node that runs until it is dropped, and what it prints.
-struct Running {
-    child: Child,
-    lines: std::io::Lines<BufReader<ChildStdout>>,
-}
-
-impl Running {
-    fn start(folder: &Path, arguments: &[&str]) -> Self {
-        let mut child = command::selfsame(folder)
-            .args(arguments)
-            .args(["--json", "--end-with-input"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the program runs");
-        let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
-        Self { child, lines }
-    }
-
-    /// The next message of a kind.
-    fn event(&mut self, kind: &str) -> Value {
-        for line in self.lines.by_ref() {
-            let message: Value = serde_json::from_str(&line.expect("a line")).expect("JSON");
-            if message["event"] == kind {
-                return message;
-            }
-        }
-        panic!("it ended without {kind}");
-    }
-
-    /// Lets the node end in order.
-    fn end(mut self) -> Option<i32> {
-        drop(self.child.stdin.take());
-        self.event("left");
-        self.child.wait().expect("an end").code()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended already.
-        _ = self.child.kill();
-        _ = self.child.wait();
-    }
 }
 
 /// An HTTP server that answers one request after the other with what it was asked.

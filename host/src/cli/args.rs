@@ -6,6 +6,12 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use selfsame_host::{OwnerKey, ParseIdError, PeerId};
 
+mod look;
+pub(crate) use look::{DoctorCommand, RingCommand, Running};
+
+mod nodes;
+pub(crate) use nodes::{JoinOrder, NodesCommand};
+
 const EXIT_CODES: &str = "Exit codes:
   0  done, or whoever read the output has closed it
   1  failed
@@ -80,6 +86,26 @@ pub(crate) enum Command {
   http_proxy=http://127.0.0.1:15001 curl http://check.mesh/
   curl -H 'Host: check.mesh' http://127.0.0.1:15001/")]
     Proxy(ProxyCommand),
+
+    /// Runs many nodes in one process, each with an identity of its own, and tells how long they took to join
+    #[command(after_help = "Examples:
+  selfsame nodes --network try --count 500 --bootstraps 10
+  selfsame nodes --network try --count 50 --order parallel --listen ws://127.0.0.1:7000 --keep")]
+    Nodes(NodesCommand),
+
+    /// Shows where a node that runs on this machine stands in the ring, whom it knows there, and what it serves
+    #[command(after_help = "Examples:
+  selfsame ring --data ./data
+  selfsame --json ring --url http://127.0.0.1:9464")]
+    Ring(RingCommand),
+
+    /// Says what is wrong with a node's clock, reachability, bootstraps and place in the ring, and how to mend it
+    #[command(after_help = "Examples:
+  selfsame doctor --data ./data
+  selfsame doctor --data ./data --network twiitr --join wss://node.example#ID
+
+It ends with exit code 0 when all is well and with 1 when something is wrong.")]
+    Doctor(DoctorCommand),
 
     /// Finds who serves a name
     #[command(
@@ -209,6 +235,10 @@ pub(crate) struct Member {
     /// Ends when the standard input does, so that the node does not outlive the program that started it
     #[arg(long)]
     pub(crate) end_with_input: bool,
+    /// Address at which this node shows its numbers and its place in the ring by HTTP, such as 127.0.0.1:9464; whoever
+    /// reaches it may read them
+    #[arg(long, value_name = "IP:PORT")]
+    pub(crate) metrics: Option<SocketAddr>,
     /// Label of what fails together with this node, such as a region
     #[arg(long, value_name = "LABEL", default_value = "")]
     pub(crate) domain: String,

@@ -9,6 +9,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::timeout;
 
 use super::args::{Forward, Member, Network, NodeCommand};
+use super::control::Control;
 use super::keys::{read_grant, read_grants};
 use super::output::{Failure, Output};
 use super::proxy::Exposed;
@@ -57,6 +58,7 @@ pub(crate) async fn host<T>(
     let events = node.events();
     let work = async {
         announce(&node, output)?;
+        let _control = Control::open(&node, member, output).await?;
         let _beside = begin(&node).await?;
         joined(&node, output).await?;
         for forward in forwards {

@@ -70,6 +70,20 @@ impl Failure {
         }
     }
 
+    /// Nobody is there who could answer.
+    pub(crate) fn unanswered(text: impl Into<String>) -> Self {
+        Self::Told {
+            exit: 3,
+            code: None,
+            text: text.into(),
+        }
+    }
+
+    /// Whether nobody answered, so that somebody else may.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        matches!(self, Self::Told { exit: 3, .. })
+    }
+
     /// The standard output cannot be written.
     pub(crate) fn output(error: &io::Error) -> Self {
         if error.kind() == ErrorKind::BrokenPipe {

@@ -1,0 +1,202 @@
+//! What a node that runs tells other programs of its machine.
+//!
+//! It answers on a port of the loopback address that a file in its folder names, to whoever can read that file, and
+//! where `--metrics` says, to everybody who can reach that address.
+
+use alloc::sync::Arc;
+use core::convert::Infallible;
+use core::net::{Ipv4Addr, SocketAddr};
+use core::time::Duration;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use selfsame_host::{Node, json};
+use serde_json::{Value, json as value};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use super::args::Member;
+use super::output::{Failure, Output};
+
+/// Name of the file in a node's folder that says where the node that runs in it answers.
+pub(crate) const CONTROL_FILE: &str = "control.json";
+/// Connections at a time; more wait in the system's queue.
+const MAX_CONNECTIONS: usize = 64;
+/// Time for the head of a request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Pause when the system gives no connection, such as when all its files are open.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What answers for a node while it lives
+#[derive(Debug)]
+pub(crate) struct Control {
+    _tasks: JoinSet<()>,
+    _file: ControlFile,
+}
+
+impl Control {
+    /// Begins to answer.
+    pub(crate) async fn open(node: &Node, member: &Member, output: Output) -> Result<Self, Failure> {
+        let mut tasks = JoinSet::new();
+        let desk = |key| {
+            Arc::new(Desk {
+                node: node.clone(),
+                bootstraps: member.network.join.clone(),
+                allow_private: member.network.allow_private,
+                key,
+            })
+        };
+        if let Some(address) = member.metrics {
+            let listener = bind(address).await?;
+            let address = listener.local_addr().unwrap_or(address);
+            output.print(
+                format_args!("metrics at http://{address}/metrics"),
+                &value!({ "event": "metrics", "address": address.to_string() }),
+            )?;
+            tasks.spawn(accept(listener, desk(None)));
+        }
+        let listener = bind((Ipv4Addr::LOCALHOST, 0).into()).await?;
+        let key = new_key()?;
+        let file = ControlFile::write(&member.data.folder, &listener, &key)?;
+        tasks.spawn(accept(listener, desk(Some(format!("Bearer {key}")))));
+        Ok(Self {
+            _tasks: tasks,
+            _file: file,
+        })
+    }
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
+    let bound = TcpListener::bind(address).await;
+    bound.map_err(|error| Failure::usage(format!("cannot listen on {address}: {error}")))
+}
+
+fn new_key() -> Result<String, Failure> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| Failure::other(format!("no random bytes: {error}")))?;
+    Ok(data_encoding::HEXLOWER.encode(&bytes))
+}
+
+/// The file that says where a node answers, which is there as long as the node
+#[derive(Debug)]
+struct ControlFile(PathBuf);
+
+impl ControlFile {
+    fn write(folder: &Path, listener: &TcpListener, key: &str) -> Result<Self, Failure> {
+        let path = folder.join(CONTROL_FILE);
+        let written = listener.local_addr().and_then(|address| {
+            // What a node left that was killed; the store says whether another one runs.
+            _ = fs::remove_file(&path);
+            let mut options = OpenOptions::new();
+            options.write(true).create_new(true);
+            #[cfg(unix)]
+            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+            let content = value!({ "url": format!("http://{address}"), "key": key });
+            options.open(&path)?.write_all(format!("{content}\n").as_bytes())
+        });
+        match written {
+            Ok(()) => Ok(Self(path)),
+            Err(error) => Err(Failure::other(format!("{}: {error}", path.display()))),
+        }
+    }
+}
+
+impl Drop for ControlFile {
+    fn drop(&mut self) {
+        // One that is left behind names a port where nobody answers.
+        _ = fs::remove_file(&self.0);
+    }
+}
+
+async fn accept(listener: TcpListener, desk: Arc<Desk>) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    // Nobody closes the semaphore.
+    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+        match listener.accept().await {
+            Ok((socket, _)) => {
+                let desk = Arc::clone(&desk);
+                tokio::spawn(async move {
+                    let service = service_fn(move |request| {
+                        let desk = Arc::clone(&desk);
+                        async move { Ok::<_, Infallible>(desk.answer(&request).await) }
+                    });
+                    let served = http1::Builder::new()
+                        .timer(TokioTimer::new())
+                        .header_read_timeout(HEAD_TIMEOUT)
+                        .serve_connection(TokioIo::new(socket), service)
+                        .await;
+                    if let Err(error) = served {
+                        tracing::debug!(%error, "a program's connection broke");
+                    }
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no connection");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Answers questions about a node
+struct Desk {
+    node: Node,
+    bootstraps: Vec<String>,
+    allow_private: bool,
+    /// What a request has to have in its field Authorization, if anything.
+    key: Option<String>,
+}
+
+impl Desk {
+    async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+        let given = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
+        if self.key.as_ref().is_some_and(|key| given != Some(key.as_bytes())) {
+            return text(StatusCode::UNAUTHORIZED, "the key stands in control.json\n");
+        }
+        match (request.method(), request.uri().path()) {
+            (&Method::GET, "/ring") => self.ring().await,
+            (&Method::GET, _) => text(StatusCode::NOT_FOUND, "there is /ring\n"),
+            _ => text(StatusCode::METHOD_NOT_ALLOWED, "GET\n"),
+        }
+    }
+
+    async fn ring(&self) -> Response<Full<Bytes>> {
+        match self.node.status().await {
+            Ok(status) => json_response(&value!({
+                "version": env!("CARGO_PKG_VERSION"),
+                "bootstraps": self.bootstraps,
+                "allow_private": self.allow_private,
+                "status": json::status(&status),
+            })),
+            Err(error) => text(StatusCode::SERVICE_UNAVAILABLE, &format!("{error}\n")),
+        }
+    }
+}
+
+fn json_response(value: &Value) -> Response<Full<Bytes>> {
+    with_type(StatusCode::OK, "application/json", format!("{value}\n"))
+}
+
+fn text(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
+    with_type(status, "text/plain; charset=utf-8", text.to_owned())
+}
+
+fn with_type(status: StatusCode, content: &'static str, body: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(content));
+    response
+}

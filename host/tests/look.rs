@@ -1,0 +1,235 @@
+//! Commands that look at a running node, and the one that runs many.
+
+#[path = "common/command.rs"]
+mod command;
+
+#[path = "common/run.rs"]
+mod run;
+use run::{fail, run, stderr, stdout, succeed};
+
+#[path = "common/running.rs"]
+mod running;
+use running::Running;
+
+use std::path::Path;
+
+use serde_json::Value;
+
+/// Starts a node that listens, and gives what others join through.
+fn start(folder: &Path, data: &str, more: &[&str]) -> (Running, String) {
+    let node = ["node", "--network", "t", "--unowned", "--allow-private"];
+    let place = ["--listen", "ws://127.0.0.1:0", "--data", data];
+    let mut node = Running::start(folder, &[&node[..], &place, more].concat());
+    let started = node.event("started");
+    let text = |value: &Value| value.as_str().expect("text").to_owned();
+    let join = format!("{}#{}", text(&started["addresses"][0]), text(&started["id"]));
+    (node, join)
+}
+
+/// Each line as JSON.
+fn lines(text: &str) -> Vec<Value> {
+    let read = |line| serde_json::from_str(line).expect("JSON");
+    text.lines().map(read).collect()
+}
+
+/// What the doctor finds: the verdict of each check by its name.
+fn verdicts(text: &str) -> Vec<(String, String)> {
+    let text_of = |value: &Value| value.as_str().expect("text").to_owned();
+    let each = lines(text);
+    each.iter()
+        .map(|line| (text_of(&line["check"]), text_of(&line["verdict"])))
+        .collect()
+}
+
+#[test]
+fn a_running_node_shows_its_place_in_the_ring() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let (mut first, join) = start(path, "one", &["--metrics", "127.0.0.1:0"]);
+    let address = first.event("metrics")["address"].clone();
+    let url = format!("http://{}", address.as_str().expect("an address"));
+    let (mut second, other) = start(path, "two", &["--join", &join]);
+    second.event("joined");
+    let [first_id, second_id] = [&join, &other].map(|join| join.split_once('#').expect("an id").1);
+
+    let table = succeed(path, &["ring", "--data", "two"]);
+    for words in [
+        format!("{second_id} member of t, joined"),
+        format!("successor 1  {}", &first_id[..16]),
+        format!("predecessor  {}", &first_id[..16]),
+    ] {
+        assert!(table.contains(&words), "{words} in\n{table}");
+    }
+    let status = succeed(path, &["--json", "ring", "--url", &url]);
+    let status = lines(&status).remove(0);
+    assert_eq!(status["id"], first_id);
+    assert_eq!(status["joined"], true);
+    assert_eq!(second.end(), Some(0));
+    fail(
+        path,
+        &["ring", "--data", "two"],
+        3,
+        &["no node runs in two", "--url"],
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn only_who_may_read_the_folder_is_told() {
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let (mut node, _) = start(path, "one", &[]);
+    node.event("joined");
+    let file = path.join("one/control.json");
+    let mode = std::fs::metadata(&file).expect("the file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let control: Value = serde_json::from_str(&std::fs::read_to_string(&file).expect("text")).expect("JSON");
+    let address = control["url"].as_str().expect("a URL").replace("http://", "");
+    let ask = |key: &str| {
+        let mut socket = std::net::TcpStream::connect(&address).expect("it listens");
+        let request = format!("GET /ring HTTP/1.1\r\nhost: x\r\n{key}connection: close\r\n\r\n");
+        socket.write_all(request.as_bytes()).expect("a request");
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).expect("an answer");
+        answer
+    };
+    assert!(ask("").starts_with("HTTP/1.1 401 "));
+    assert!(ask("authorization: Bearer 0\r\n").starts_with("HTTP/1.1 401 "));
+    let key = control["key"].as_str().expect("a key");
+    assert!(ask(&format!("authorization: Bearer {key}\r\n")).starts_with("HTTP/1.1 200 "));
+    node.end();
+    assert!(!file.exists());
+}
+
+#[test]
+fn a_doctor_finds_nothing_wrong_with_a_sound_ring() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let (mut first, join) = start(path, "one", &[]);
+    first.event("joined");
+    let (mut second, _) = start(path, "two", &["--join", &join]);
+    second.event("joined");
+    // The first one sees the second as both of its neighbours a moment later.
+    while lines(&succeed(path, &["--json", "ring", "--data", "one"]))[0]["predecessor"].is_null() {}
+    for data in ["one", "two"] {
+        let output = run(path, &["--json", "doctor", "--data", data]);
+        let found = stdout(&output);
+        assert_eq!(output.status.code(), Some(0), "{found}{}", stderr(&output));
+        let verdicts = verdicts(&found);
+        assert!(verdicts.iter().all(|(_, verdict)| verdict == "ok"), "{found}");
+        for check in ["identity", "node", "clock", "reachability", "ring"] {
+            assert!(verdicts.iter().any(|(name, _)| name == check), "{check}: {found}");
+        }
+    }
+}
+
+#[test]
+fn a_doctor_names_what_is_wrong_and_how_to_mend_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let (mut first, join) = start(path, "one", &[]);
+    first.event("joined");
+    let (address, id) = join.split_once('#').expect("an id");
+    let wrong_id = format!("{address}#{}", id.chars().rev().collect::<String>());
+    let doctor = |arguments: &[&str]| {
+        let base = ["--json", "doctor", "--data", "two", "--timeout", "5s"];
+        let output = run(path, &[&base[..], arguments].concat());
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        lines(&stdout(&output))
+    };
+    let remedy = |found: &[Value], check: &str| {
+        let wrong = found
+            .iter()
+            .find(|line| line["check"] == check && line["verdict"] == "wrong");
+        let wrong = wrong.unwrap_or_else(|| panic!("{check} is wrong: {found:?}"));
+        wrong["remedy"].as_str().expect("a remedy").to_owned()
+    };
+    let found = doctor(&["--network", "t", "--join", &wrong_id]);
+    assert!(remedy(&found, "identity").contains("selfsame id new"));
+    assert!(remedy(&found, "node").contains("selfsame node"));
+    assert!(remedy(&found, "bootstrap").contains('#'));
+    let found = doctor(&["--network", "other", "--join", &join]);
+    assert!(remedy(&found, "bootstrap").contains("--network"));
+    fail(
+        path,
+        &["doctor", "--data", "two"],
+        2,
+        &["no node runs in two", "--network"],
+    );
+
+    // Its bootstrap goes away, and it stands alone.
+    let (mut third, _) = start(path, "three", &["--join", &join]);
+    third.event("joined");
+    drop(first);
+    let alone = || {
+        lines(&succeed(path, &["--json", "ring", "--data", "three"]))[0]["successors"] == Value::Array(vec![])
+    };
+    while !alone() {}
+    let output = run(path, &["--json", "doctor", "--data", "three", "--timeout", "5s"]);
+    assert_eq!(output.status.code(), Some(1));
+    let found = lines(&stdout(&output));
+    assert!(remedy(&found, "bootstrap").contains("start it"));
+    assert!(remedy(&found, "ring").contains("bootstraps"));
+}
+
+#[test]
+fn many_nodes_join_one_after_the_other_and_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let nodes = [
+        "--json",
+        "nodes",
+        "--network",
+        "t",
+        "--count",
+        "20",
+        "--bootstraps",
+        "3",
+        "--leave",
+    ];
+    let told = lines(&succeed(path, &nodes));
+    let times: Vec<_> = told.iter().filter(|line| line["event"] == "times").collect();
+    let what: Vec<_> = times
+        .iter()
+        .map(|line| line["what"].as_str().expect("text"))
+        .collect();
+    assert_eq!(
+        what,
+        [
+            "join in sequence",
+            "join in parallel",
+            "join before leaving",
+            "leave"
+        ]
+    );
+    for line in times {
+        assert_eq!(line["nodes"], 20);
+        let ms = |name: &str| line[name].as_f64().expect("a number");
+        assert!(
+            ms("median_ms") <= ms("p95_ms") && ms("p95_ms") <= ms("slowest_ms"),
+            "{line}"
+        );
+        assert!(ms("slowest_ms") <= ms("total_ms"), "{line}");
+    }
+    assert_eq!(told.iter().filter(|line| line["event"] == "settled").count(), 2);
+}
+
+#[test]
+fn nodes_without_ports_enough_are_refused_in_one_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let few = [
+        "nodes",
+        "--network",
+        "t",
+        "--count",
+        "10",
+        "--listen",
+        "ws://127.0.0.1:65530",
+    ];
+    fail(folder.path(), &few, 2, &["--listen", "ports"]);
+    let none = ["nodes", "--network", "t", "--listen", "ws://127.0.0.1"];
+    fail(folder.path(), &none, 2, &["--listen", "port"]);
+}
