@@ -66,6 +66,8 @@ export interface Sidecar {
   readonly url: string;
   /** What other nodes join through. */
   readonly join: string;
+  /** Where it shows its numbers. */
+  readonly metrics: string;
   /** Lets it leave the ring and end. */
   stop(): Promise<void>;
 }
@@ -78,10 +80,12 @@ export interface SidecarOptions {
   readonly expose: string;
   /** A sidecar to join through; the first one begins the ring. */
   readonly join?: string;
+  /** A collector that it tells of each request. */
+  readonly otlp?: string;
 }
 
 /** Starts a sidecar and waits until what it exposes is published. */
-export async function startSidecar({ data, expose, join }: SidecarOptions): Promise<Sidecar> {
+export async function startSidecar({ data, expose, join, otlp }: SidecarOptions): Promise<Sidecar> {
   const args = [
     "--json",
     "proxy",
@@ -93,13 +97,21 @@ export async function startSidecar({ data, expose, join }: SidecarOptions): Prom
   ];
   args.push("--data", data, "--listen", "127.0.0.1:0", "--node-listen", "ws://127.0.0.1:0");
   args.push("--expose", expose, ...(join === undefined ? [] : ["--join", join]));
+  args.push("--metrics", "127.0.0.1:0", ...(otlp === undefined ? [] : ["--otlp", otlp]));
   const program = start("the sidecar", selfsame(), args);
   const told = async (event: string) =>
     JSON.parse(await program.line((line) => JSON.parse(line).event === event));
   const { id, addresses } = await told("started");
+  const metrics = await told("metrics");
   const { address } = await told("proxy");
   await told("published");
-  return { id, url: `http://${address}`, join: `${addresses[0]}#${id}`, stop: program.stop };
+  return {
+    id,
+    url: `http://${address}`,
+    join: `${addresses[0]}#${id}`,
+    metrics: `http://${metrics.address}/metrics`,
+    stop: program.stop,
+  };
 }
 
 /** The program `selfsame`: `SELFSAME_BIN`, or what the build makes. */

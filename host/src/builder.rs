@@ -17,6 +17,7 @@ use crate::id::Owner;
 use crate::id::{OwnerKey, PeerId};
 use crate::keys::{Grant, Seed, check_network};
 use crate::node::{Inner, Node};
+use crate::observe::{Observer, Watcher};
 use crate::serve::Services;
 use crate::store::{DiskStore, MemoryStore, Opened, StoreError};
 use crate::transport::{Address, Connector, DIALS, Dialler, Exchanges, Listener, Server};
@@ -49,6 +50,7 @@ pub struct Builder {
     keep_trying: bool,
     domain: String,
     core: Option<CoreModule>,
+    watcher: Watcher,
 }
 
 #[derive(Debug)]
@@ -81,6 +83,7 @@ impl Builder {
             keep_trying: false,
             domain: String::new(),
             core: None,
+            watcher: Watcher::default(),
         }
     }
 
@@ -173,6 +176,12 @@ impl Builder {
         self
     }
 
+    /// Follows the requests that the node sends and serves.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.watcher = Watcher::new(Some(observer));
+        self
+    }
+
     /// Starts the node and joins the ring. Must be called within a tokio runtime, which the node's tasks run on.
     ///
     /// # Errors
@@ -191,7 +200,8 @@ impl Builder {
         }
         let config = self.config(&seed, &listeners);
         let connector = Connector::new(self.allow_private, &self.bootstraps)?;
-        let services = Services::new();
+        self.watcher.follow(id, &self.network, &self.domain)?;
+        let services = Services::new(self.watcher.clone());
         let (events, _) = broadcast::channel(EVENTS);
         let (handle, queues) = Handle::new();
         let parts = Parts {
@@ -210,6 +220,7 @@ impl Builder {
         let servers = serve(listeners, &handle, &health(id, &self.network));
         let owner = self.owner;
         let network = self.network;
+        let watcher = self.watcher;
         let inner = Inner {
             handle,
             id,
@@ -220,6 +231,7 @@ impl Builder {
             addresses: config.addresses,
             listening,
             services,
+            watcher,
             events,
             servers: Mutex::new(servers),
             driver: Mutex::new(Some(driver)),

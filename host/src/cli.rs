@@ -12,6 +12,7 @@ mod client;
 mod control;
 mod doctor;
 mod keys;
+mod log;
 mod node;
 mod nodes;
 mod output;
@@ -29,7 +30,7 @@ pub(crate) fn main() -> ExitCode {
         Err(error) => return output::report_usage(&error),
     };
     let output = Output { json: arguments.json };
-    output::start_log(arguments.log);
+    arguments.log.start();
     cache::keep_compiled_core();
     match run(arguments.command, output) {
         Ok(()) => ExitCode::SUCCESS,

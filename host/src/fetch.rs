@@ -1,7 +1,7 @@
 //! Requests into the mesh.
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode, request};
 use http_body::Body as _;
 use http_body_util::{BodyExt as _, Full};
 use selfsame_codec::{Class, Code, Input};
@@ -13,6 +13,7 @@ use crate::exchange::{exchange, exchange_upgrade};
 use crate::handle::{Handle, Item};
 use crate::id::PeerId;
 use crate::message::{encode_request, name_of};
+use crate::observe::{self, Watcher};
 use crate::options::FetchOptions;
 use crate::stream::Stream;
 use crate::upgrade;
@@ -61,11 +62,12 @@ struct Failure {
 /// does no harm.
 pub(crate) async fn fetch(
     driver: &Handle,
+    watcher: &Watcher,
     owner: &[u8],
     options: FetchOptions,
     request: Request<AnyBody>,
 ) -> Result<Response<Body>, Error> {
-    let (head, body) = request.into_parts();
+    let (mut head, body) = request.into_parts();
     let name = name_of(&head.uri)?.to_owned();
     if matches!(head.method, Method::GET | Method::HEAD) && !body.is_end_stream() {
         return Err(Error::Input(format!(
@@ -74,6 +76,20 @@ pub(crate) async fn fetch(
         )));
     }
     let length = body.size_hint().exact().filter(|length| *length > 0);
+    let mut observed = watcher.call(&mut head, &name);
+    let fetched = send(driver, owner, options, (head, name, length, body), &mut observed).await;
+    observed.ended(fetched.as_ref().map(Response::status));
+    fetched
+}
+
+/// Sends a request that makes sense.
+async fn send(
+    driver: &Handle,
+    owner: &[u8],
+    options: FetchOptions,
+    (head, name, length, body): (request::Parts, String, Option<u64>, AnyBody),
+    observed: &mut observe::Call,
+) -> Result<Response<Body>, Error> {
     let call = Call {
         driver,
         owner,
@@ -84,15 +100,15 @@ pub(crate) async fn fetch(
         deadline: Instant::now() + options.longest(),
         options,
     };
-    call.run(Upload::keep(body).await?).await
+    call.run(Upload::keep(body).await?, observed).await
 }
 
 impl Call<'_> {
-    async fn run(self, mut upload: Upload) -> Result<Response<Body>, Error> {
+    async fn run(self, mut upload: Upload, observed: &mut observe::Call) -> Result<Response<Body>, Error> {
         let mut history = History::default();
         let mut failed = None;
         loop {
-            let failure = match self.attempt(&history, &mut upload).await {
+            let failure = match self.attempt(&history, &mut upload, observed).await {
                 Ok((peer, response)) if speaks_against_provider(response.status()) => {
                     history.note(peer, Code::HandlerFailed);
                     if self.options.one_peer().is_some() || !self.may_repeat(&history, &upload) {
@@ -139,10 +155,12 @@ impl Call<'_> {
         &self,
         history: &History,
         upload: &mut Upload,
+        observed: &mut observe::Call,
     ) -> Result<(PeerId, Response<Body>), Failure> {
         let opened = self.open(history).await;
         let stream = opened.map_err(|error| Failure { peer: None, error })?;
         let peer = stream.peer;
+        observed.attempt(peer);
         let exchanged = if self.asks_for_upgrade {
             exchange_upgrade(stream).await
         } else {

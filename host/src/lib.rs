@@ -76,6 +76,9 @@ mod message;
 mod node;
 pub use node::Node;
 
+mod observe;
+pub use observe::{CallObservation, ObservedNode, Observer, ServeObservation, Served};
+
 mod options;
 pub use options::{FetchOptions, ServeOptions};
 
@@ -86,6 +89,11 @@ pub use store::{DiskStore, Entry, MemoryStore, SCHEMA, Storage, StoreError};
 
 mod stream;
 mod task;
+
+#[cfg(feature = "telemetry")]
+mod telemetry;
+#[cfg(feature = "telemetry")]
+pub use telemetry::{METRICS_TYPE, Telemetry};
 
 mod transport;
 pub use transport::clock_at;

@@ -18,6 +18,7 @@ use crate::grants::Grants;
 use crate::handle::{Control, Effect, Handle, Item};
 use crate::id::{Owner, PeerId};
 use crate::keys::Grant;
+use crate::observe::Watcher;
 use crate::options::{FetchOptions, Published, ServeOptions};
 use crate::serve::Services;
 use crate::transport::Server;
@@ -42,6 +43,7 @@ pub(crate) struct Inner {
     pub(crate) addresses: Vec<String>,
     pub(crate) listening: Vec<SocketAddr>,
     pub(crate) services: Arc<Services>,
+    pub(crate) watcher: Watcher,
     pub(crate) events: broadcast::Sender<Event>,
     pub(crate) servers: Mutex<Vec<Server>>,
     pub(crate) driver: Mutex<Option<JoinHandle<()>>>,
@@ -128,7 +130,7 @@ impl Node {
         B: http_body::Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
     {
         // First the handler, then the name: whoever finds the name is answered.
-        let replaced = self.inner.services.insert(name, options.access(), service);
+        let replaced = self.inner.services.insert(name, options, service);
         let published = self.publish(name, options).await;
         if published.is_err() {
             self.inner.services.set(name, replaced);
@@ -222,7 +224,8 @@ impl Node {
         let options = options.unwrap_or_default();
         let owner = options.whose().map_or_else(|| self.owner(), Ok)?;
         let request = request.map(any_body);
-        crate::fetch::fetch(&self.inner.handle, owner.bytes(), options, request).await
+        let Inner { handle, watcher, .. } = &*self.inner;
+        crate::fetch::fetch(handle, watcher, owner.bytes(), options, request).await
     }
 
     /// Finds who serves a name.

@@ -71,6 +71,10 @@ impl ServeOptions {
         self
     }
 
+    pub(crate) fn version_name(&self) -> &str {
+        &self.version
+    }
+
     pub(crate) fn access(&self) -> Allow {
         self.allow.clone()
     }

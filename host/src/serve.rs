@@ -24,7 +24,8 @@ use crate::caller::{Assurance, Caller};
 use crate::connection::{Handled, carry, handle};
 use crate::error::{BoxError, Error};
 use crate::message::{decode_request, encode_response, has_no_body};
-use crate::options::Allow;
+use crate::observe::{self, Served, Watcher};
+use crate::options::{Allow, ServeOptions};
 use crate::stream::{Inlet, Outlet, Stream};
 use crate::upgrade::{self, Upgraded};
 
@@ -48,25 +49,28 @@ pub(crate) struct Incoming {
 pub(crate) struct Services {
     offers: RwLock<HashMap<String, Offer>>,
     places: Arc<Semaphore>,
+    watcher: Watcher,
 }
 
 /// Who answers the requests for a name, and whose
 #[derive(Clone)]
 pub(crate) struct Offer {
+    version: String,
     allow: Allow,
     handler: Handler,
 }
 
 impl Services {
-    pub(crate) fn new() -> Arc<Self> {
+    pub(crate) fn new(watcher: Watcher) -> Arc<Self> {
         Arc::new(Self {
             offers: RwLock::default(),
             places: Arc::new(Semaphore::new(MAX_REQUESTS)),
+            watcher,
         })
     }
 
     /// Sets the handler of a name; returns the one that it replaces.
-    pub(crate) fn insert<S, B>(&self, name: &str, allow: Allow, service: S) -> Option<Offer>
+    pub(crate) fn insert<S, B>(&self, name: &str, options: &ServeOptions, service: S) -> Option<Offer>
     where
         S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>, Future: Send>,
         S: Clone + Send + 'static,
@@ -84,7 +88,12 @@ impl Services {
                 Ok(response.map(any_body))
             })
         });
-        self.set(name, Some(Offer { allow, handler }))
+        let offer = Offer {
+            version: options.version_name().to_owned(),
+            allow: options.access(),
+            handler,
+        };
+        self.set(name, Some(offer))
     }
 
     /// Sets who answers the requests for a name, or that nobody does; returns who did.
@@ -130,14 +139,15 @@ impl Services {
         let Some(offer) = self.of(&incoming.service) else {
             return incoming.stream.outlet.reset_with(Code::NoService);
         };
+        let watcher = self.watcher.clone();
         runtime.spawn(async move {
             let _place = place;
-            serve(offer, incoming).await;
+            serve(offer, incoming, &watcher).await;
         });
     }
 }
 
-async fn serve(offer: Offer, incoming: Incoming) {
+async fn serve(offer: Offer, incoming: Incoming, watcher: &Watcher) {
     let Incoming {
         stream: Stream {
             peer,
@@ -147,25 +157,31 @@ async fn serve(offer: Offer, incoming: Incoming) {
         service,
         head,
     } = incoming;
-    let Ok(mut request) = decode_request(&service, &head) else {
+    let Ok(request) = decode_request(&service, &head) else {
         tracing::debug!(%peer, service, "the head of a request does not decode");
         return outlet.reset_with(Code::BadMessage);
     };
-    request.extensions_mut().insert(Caller {
+    let (mut head, ()) = request.into_parts();
+    head.extensions.insert(Caller {
         peer,
         assurance: Assurance::Session,
     });
+    let observed = watcher.serve(&mut head, &Served::new(&service, &offer.version, peer));
+    let request = Request::from_parts(head, ());
     outlet.reset_with(Code::HandlerFailed);
     let work = async {
         if upgrade::is_asked(request.method(), request.headers()) {
-            serve_upgrade(offer, &service, request, outlet, inlet).await
+            serve_upgrade(offer, &service, request, outlet, inlet, &observed).await
         } else {
-            serve_request(offer, &service, request, outlet, inlet).await
+            serve_request(offer, &service, request, outlet, inlet, &observed).await
         }
     };
     match AssertUnwindSafe(work).catch_unwind().await {
-        Ok(Ok(())) => {}
-        Ok(Err(Error::Core { code, .. })) => tracing::debug!(%peer, service, %code, "caller is gone"),
+        Ok(Ok(status)) => observed.answered(status),
+        Ok(Err(Error::Core { code, .. })) => {
+            observed.failed(code);
+            tracing::debug!(%peer, service, %code, "caller is gone");
+        }
         Ok(Err(error)) => tracing::error!(%peer, service, %error, "handler failed"),
         Err(panic) => {
             tracing::error!(%peer, service, said = said_by(panic.as_ref()), "handler panicked");
@@ -179,12 +195,13 @@ async fn serve_request(
     request: Request<()>,
     outlet: Outlet,
     inlet: Inlet,
-) -> Result<(), Error> {
+    observed: &observe::Serve,
+) -> Result<StatusCode, Error> {
     let method = request.method().clone();
     let request = request.map(|()| Body::new(Bytes::new(), inlet, None));
     let gone = outlet.gone();
     let response = tokio::select! {
-        response = offer.respond(name, request) => response,
+        response = observed.within(offer.respond(name, request)) => response,
         // Nobody waits for the answer any more: the handler stops where it is.
         cause = gone => return Err(cause.into()),
     };
@@ -198,12 +215,14 @@ async fn serve_upgrade(
     request: Request<()>,
     mut outlet: Outlet,
     inlet: Inlet,
-) -> Result<(), Error> {
+    observed: &observe::Serve,
+) -> Result<StatusCode, Error> {
     let gone = outlet.gone();
     let served: Arc<str> = name.into();
+    let within = observed.clone();
     let handler = move |request| {
         let (offer, name) = (offer.clone(), Arc::clone(&served));
-        async move { offer.respond(&name, request).await }
+        within.within(async move { offer.respond(&name, request).await })
     };
     let exchanged = tokio::select! {
         exchanged = handle(request, handler) => exchanged,
@@ -224,7 +243,7 @@ async fn serve_upgrade(
     if let Err(error) = carried {
         tracing::debug!(name, error, "a connection broke");
     }
-    Ok(())
+    Ok(StatusCode::SWITCHING_PROTOCOLS)
 }
 
 impl Offer {
@@ -272,19 +291,26 @@ fn problem(status: StatusCode) -> Response<AnyBody> {
     response
 }
 
-async fn answer(mut outlet: Outlet, method: &Method, response: Response<AnyBody>) -> Result<(), Error> {
+async fn answer(
+    mut outlet: Outlet,
+    method: &Method,
+    response: Response<AnyBody>,
+) -> Result<StatusCode, Error> {
+    let mut status = response.status();
     let (head, body) = match encode(method, response) {
         Ok(encoded) => encoded,
         Err(error) => {
             tracing::error!(%error, "handler failed");
-            encode(method, problem(StatusCode::INTERNAL_SERVER_ERROR))?
+            status = StatusCode::INTERNAL_SERVER_ERROR;
+            encode(method, problem(status))?
         }
     };
     outlet.send(head.into()).await?;
     if let Some(body) = body {
         send_body(&mut outlet, body).await?;
     }
-    outlet.end().await
+    outlet.end().await?;
+    Ok(status)
 }
 
 /// The encoded head of an answer, and its body if it has one.
@@ -308,12 +334,12 @@ mod tests {
     fn offer(services: &Services, name: &str) {
         let service =
             tower::service_fn(async |_: Request<Body>| Ok::<_, BoxError>(Response::new(Body::empty())));
-        services.insert(name, Allow::Everyone, service);
+        services.insert(name, &ServeOptions::default(), service);
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_handler_of_a_withdrawn_name_stays_for_those_who_cannot_know_yet() {
-        let services = Services::new();
+        let services = Services::new(Watcher::default());
         offer(&services, "hello");
         services.retire("hello");
         tokio::time::sleep(LINGER / 2).await;
@@ -324,7 +350,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_name_that_is_served_again_keeps_its_new_handler() {
-        let services = Services::new();
+        let services = Services::new(Watcher::default());
         offer(&services, "hello");
         services.retire("hello");
         tokio::time::sleep(LINGER / 2).await;
@@ -335,7 +361,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_node_that_ended_keeps_no_handler_for_its_withdrawn_names() {
-        let services = Services::new();
+        let services = Services::new(Watcher::default());
         offer(&services, "hello");
         services.retire("hello");
         let handler = services.of("hello").map(|offer| Arc::downgrade(&offer.handler));

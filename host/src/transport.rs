@@ -19,6 +19,9 @@ pub(crate) use exchange::Exchanges;
 mod frames;
 mod keep_alive;
 mod poll;
+#[cfg(feature = "telemetry")]
+pub(crate) use poll::{PostClient, client as post_client};
+
 mod server;
 pub(crate) use server::{Listener, Server};
 

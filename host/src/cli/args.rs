@@ -3,8 +3,10 @@ use core::str::FromStr;
 use core::time::Duration;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use selfsame_host::{OwnerKey, ParseIdError, PeerId};
+
+use super::log::Log;
 
 mod look;
 pub(crate) use look::{DoctorCommand, RingCommand, Running};
@@ -34,7 +36,8 @@ pub(crate) struct Arguments {
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
-    /// What is logged to the standard error
+    /// What is logged to the standard error: error, warn, info, debug or trace, and json for one JSON object a line, as in
+    /// info,json
     #[arg(
         long,
         global = true,
@@ -42,19 +45,10 @@ pub(crate) struct Arguments {
         default_value = "warn",
         env = "SELFSAME_LOG"
     )]
-    pub(crate) log: Level,
+    pub(crate) log: Log,
 
     #[command(subcommand)]
     pub(crate) command: Command,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Level {
-    Error,
-    Warn,
-    Info,
-    Debug,
-    Trace,
 }
 
 #[derive(Debug, Subcommand)]
@@ -239,6 +233,9 @@ pub(crate) struct Member {
     /// reaches it may read them
     #[arg(long, value_name = "IP:PORT")]
     pub(crate) metrics: Option<SocketAddr>,
+    /// Collector that is told of each request, such as http://localhost:4318 (OTLP over HTTP)
+    #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
+    pub(crate) otlp: Option<String>,
     /// Label of what fails together with this node, such as a region
     #[arg(long, value_name = "LABEL", default_value = "")]
     pub(crate) domain: String,

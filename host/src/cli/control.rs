@@ -19,7 +19,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use selfsame_host::{Node, json};
+use selfsame_host::{METRICS_TYPE, Node, Telemetry, json};
 use serde_json::{Value, json as value};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -46,11 +46,17 @@ pub(crate) struct Control {
 
 impl Control {
     /// Begins to answer.
-    pub(crate) async fn open(node: &Node, member: &Member, output: Output) -> Result<Self, Failure> {
+    pub(crate) async fn open(
+        node: &Node,
+        member: &Member,
+        telemetry: &Arc<Telemetry>,
+        output: Output,
+    ) -> Result<Self, Failure> {
         let mut tasks = JoinSet::new();
         let desk = |key| {
             Arc::new(Desk {
                 node: node.clone(),
+                telemetry: Arc::clone(telemetry),
                 bootstraps: member.network.join.clone(),
                 allow_private: member.network.allow_private,
                 key,
@@ -152,6 +158,7 @@ async fn accept(listener: TcpListener, desk: Arc<Desk>) {
 /// Answers questions about a node
 struct Desk {
     node: Node,
+    telemetry: Arc<Telemetry>,
     bootstraps: Vec<String>,
     allow_private: bool,
     /// What a request has to have in its field Authorization, if anything.
@@ -166,7 +173,8 @@ impl Desk {
         }
         match (request.method(), request.uri().path()) {
             (&Method::GET, "/ring") => self.ring().await,
-            (&Method::GET, _) => text(StatusCode::NOT_FOUND, "there is /ring\n"),
+            (&Method::GET, "/metrics") => self.metrics().await,
+            (&Method::GET, _) => text(StatusCode::NOT_FOUND, "there are /metrics and /ring\n"),
             _ => text(StatusCode::METHOD_NOT_ALLOWED, "GET\n"),
         }
     }
@@ -179,6 +187,13 @@ impl Desk {
                 "allow_private": self.allow_private,
                 "status": json::status(&status),
             })),
+            Err(error) => text(StatusCode::SERVICE_UNAVAILABLE, &format!("{error}\n")),
+        }
+    }
+
+    async fn metrics(&self) -> Response<Full<Bytes>> {
+        match self.node.status().await {
+            Ok(status) => with_type(StatusCode::OK, METRICS_TYPE, self.telemetry.metrics(&status)),
             Err(error) => text(StatusCode::SERVICE_UNAVAILABLE, &format!("{error}\n")),
         }
     }

@@ -1,8 +1,9 @@
 //! The command that runs a node.
 
+use alloc::sync::Arc;
 use core::time::Duration;
 
-use selfsame_host::{Builder, Error, Event, Node, PeerId, ServeOptions, json};
+use selfsame_host::{Builder, Error, Event, Node, PeerId, ServeOptions, Telemetry, json};
 use serde_json::json as value;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
@@ -50,7 +51,8 @@ pub(crate) async fn host<T>(
     begin: impl AsyncFnOnce(&Node) -> Result<T, Failure>,
     output: Output,
 ) -> Result<(), Failure> {
-    let builder = settings(member, listen)?;
+    let telemetry = follower(member);
+    let builder = settings(member, listen)?.observer(telemetry.clone());
     let interrupted = interrupted(member.end_with_input)?;
     let mut reloads = Reloads::new()?;
     let what = format!("joining {}", member.network.network);
@@ -58,7 +60,7 @@ pub(crate) async fn host<T>(
     let events = node.events();
     let work = async {
         announce(&node, output)?;
-        let _control = Control::open(&node, member, output).await?;
+        let _control = Control::open(&node, member, &telemetry, output).await?;
         let _beside = begin(&node).await?;
         joined(&node, output).await?;
         for forward in forwards {
@@ -72,9 +74,22 @@ pub(crate) async fn host<T>(
     };
     match ended {
         // A node whose output is closed is interrupted by that.
-        Ok(()) | Err(Failure::OutputClosed) => leave(node, output).await,
+        Ok(()) | Err(Failure::OutputClosed) => {
+            let left = leave(node, output).await;
+            telemetry.close().await;
+            left
+        }
         failed => failed,
     }
+}
+
+/// What counts the node's requests, and tells of them where that is wanted.
+fn follower(member: &Member) -> Arc<Telemetry> {
+    let telemetry = Telemetry::new();
+    Arc::new(match &member.otlp {
+        Some(collector) => telemetry.endpoint(collector),
+        None => telemetry,
+    })
 }
 
 fn settings(member: &Member, listen: Vec<String>) -> Result<Builder, Failure> {

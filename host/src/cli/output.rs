@@ -8,13 +8,6 @@ use std::process::ExitCode;
 use selfsame_host::{Code, Error};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
-use tracing::level_filters::LevelFilter;
-use tracing_subscriber::Layer as _;
-use tracing_subscriber::filter::Targets;
-use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::util::SubscriberInitExt as _;
-
-use super::args::Level;
 
 /// Work that takes longer says so.
 const PROGRESS_AFTER: Duration = Duration::from_secs(2);
@@ -229,27 +222,4 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
         tell(format_args!("selfsame: {text} (--help shows what is right)\n"));
     }
     ExitCode::from(2)
-}
-
-/// Sends log records to the standard error, in colour only where somebody sees it.
-pub(crate) fn start_log(level: Level) {
-    let level = match level {
-        Level::Error => LevelFilter::ERROR,
-        Level::Warn => LevelFilter::WARN,
-        Level::Info => LevelFilter::INFO,
-        Level::Debug => LevelFilter::DEBUG,
-        Level::Trace => LevelFilter::TRACE,
-    };
-    let ours = Targets::new()
-        .with_target("selfsame", level)
-        .with_target("selfsame_host", level);
-    let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let layer = tracing_subscriber::fmt::layer()
-        .with_writer(io::stderr)
-        .with_ansi(colour)
-        // It would tell the standard error that the standard error is closed, and panic.
-        .log_internal_errors(false);
-    tracing_subscriber::registry()
-        .with(layer.with_filter(ours.with_default(level.min(LevelFilter::WARN))))
-        .init();
 }

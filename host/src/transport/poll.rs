@@ -31,10 +31,11 @@ const POST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause between polls that bring nothing, so that a side that does not hold its answers is not asked in a loop.
 const POLL_PAUSE: Duration = Duration::from_millis(500);
 
-pub(super) type PostClient = Client<Sockets, Full<Bytes>>;
+/// Sends requests over connections that the host opens.
+pub(crate) type PostClient = Client<Sockets, Full<Bytes>>;
 
 /// A client whose connections are opened and checked by ours.
-pub(super) fn client(connector: Connector) -> PostClient {
+pub(crate) fn client(connector: Connector) -> PostClient {
     Client::builder(TokioExecutor::new())
         .pool_idle_timeout(Duration::from_secs(30))
         .pool_timer(TokioTimer::new())
@@ -167,7 +168,7 @@ impl Post {
 
 /// Opens the connections of the HTTP client
 #[derive(Clone)]
-pub(super) struct Sockets(Connector);
+pub(crate) struct Sockets(Connector);
 
 impl tower_service::Service<Uri> for Sockets {
     type Response = Socket;
@@ -191,7 +192,7 @@ impl tower_service::Service<Uri> for Sockets {
 }
 
 /// A connection of the HTTP client
-pub(super) struct Socket(TokioIo<Box<dyn Io>>);
+pub(crate) struct Socket(TokioIo<Box<dyn Io>>);
 
 impl Connection for Socket {
     fn connected(&self) -> Connected {
