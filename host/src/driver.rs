@@ -35,6 +35,8 @@ mod outputs;
 const BATCH: usize = 64;
 /// Memory of the batch that is kept between steps.
 const KEPT_BATCH: usize = 1024 * 1024;
+/// A step that takes longer, as one full of handshakes does, lets the other tasks of the runtime go first.
+const LONG_STEP: Duration = Duration::from_millis(1);
 /// Longest sleep: a machine that was suspended is noticed within this time.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 /// Pause before a core that trapped is started anew, doubled for each trap in a row.
@@ -247,7 +249,12 @@ impl Driver {
             if self.stopped {
                 return Ok(());
             }
+            let began = Instant::now();
             self.step()?;
+            if began.elapsed() > LONG_STEP {
+                // The runtime looks after sockets and timers between tasks.
+                tokio::task::yield_now().await;
+            }
         }
     }
 
