@@ -20,13 +20,17 @@ const LAST_LINES = 80;
 /** Suites that mostly wait for time to pass: they run beside the others. What they wait for is shortened. */
 const WAITING = new Map([["test-sleep", { SLEEP_MINUTES: process.env.SLEEP_MINUTES ?? "3" }]]);
 const CARGO_TEST = ["cargo", "test", "--locked", "--no-fail-fast"];
+/** Measures at a rate that a busy machine does not keep up with: runs alone, by its own command. */
+const ALONE = ["test:rolling"];
 /** Suites that need nothing built. */
 const NEEDS_NO_BUILD = ["ci"];
 
 /** @returns {Promise<Suite[]>} the quick ones first */
 async function allSuites() {
   const packages = (await workspaces()).filter(({ scripts }) => scripts.test !== undefined);
-  const scripts = Object.keys(readJson("package.json").scripts).filter((name) => name.startsWith("test:"));
+  const scripts = Object.keys(readJson("package.json").scripts).filter(
+    (name) => name.startsWith("test:") && !ALONE.includes(name),
+  );
   return [
     { name: "ci", command: [process.execPath, "--test", ".ci/test/*.test.mjs"] },
     { name: "guest", command: [process.execPath, "--test", "guest/**/*.test.mjs"] },

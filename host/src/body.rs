@@ -1,10 +1,12 @@
 use core::pin::Pin;
 use core::task::{Context, Poll};
+use core::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
+use tokio::time::timeout;
 
 use crate::error::{BoxError, Error};
 use crate::in_bytes::InBytes;
@@ -115,6 +117,11 @@ impl http_body::Body for Body {
     }
 }
 
+/// How long the head of an answer waits for its body.
+const HOLD: Duration = Duration::from_millis(10);
+/// An answer up to this size is sent as a whole if all of it is there in time: one frame of the channel.
+const MAX_WHOLE: usize = 16 * 1024;
+
 /// Any body
 pub(crate) type AnyBody = UnsyncBoxBody<Bytes, BoxError>;
 
@@ -126,6 +133,35 @@ where
     InBytes::new(body).map_err(Into::into).boxed_unsync()
 }
 
+/// Sends an answer. A short one travels whole: whoever provides it may be gone the next moment, and a caller who has not
+/// seen its head can ask another.
+pub(crate) async fn send_answer(mut outlet: Outlet, head: Bytes, mut body: AnyBody) -> Result<(), Error> {
+    let mut held = BytesMut::from(head);
+    let gathered = timeout(HOLD, gather(&mut held, &mut body)).await;
+    if let Ok(Ok(None)) = gathered {
+        return outlet.finish(held.freeze()).await;
+    }
+    outlet.send(held.freeze()).await?;
+    if let Ok(gathered) = gathered {
+        outlet.send(gathered?.unwrap_or_default()).await?;
+    }
+    send_body(&mut outlet, body).await?;
+    outlet.end().await
+}
+
+/// Takes what fits of a body; `None` when that was all, else the first bytes that did not fit.
+async fn gather(held: &mut BytesMut, body: &mut AnyBody) -> Result<Option<Bytes>, Error> {
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame.map_err(Error::Body)?.into_data() {
+            if held.len() + data.len() > MAX_WHOLE {
+                return Ok(Some(data));
+            }
+            held.extend_from_slice(&data);
+        }
+    }
+    Ok(None)
+}
+
 /// Sends the bytes of a body as the peer takes them. Trailers are not carried.
 pub(crate) async fn send_body(outlet: &mut Outlet, mut body: AnyBody) -> Result<(), Error> {
     while let Some(frame) = body.frame().await {
@@ -134,4 +170,96 @@ pub(crate) async fn send_body(outlet: &mut Outlet, mut body: AnyBody) -> Result<
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::StreamBody;
+
+    use super::*;
+    use crate::id::PeerId;
+    use crate::stream::{StreamInput, StreamKey, StreamQueues, queues, stream};
+
+    const CREDIT: usize = 256 * 1024;
+
+    /// An end to send at, and what the driver gets of it.
+    fn outlet() -> (Outlet, StreamQueues) {
+        let (sender, inputs) = queues();
+        let key = StreamKey { stream: 1, serial: 1 };
+        let (entry, stream) = stream(key, PeerId([0; 32]), &sender);
+        entry.credit.add_permits(CREDIT);
+        (stream.outlet, inputs)
+    }
+
+    fn body_of(pieces: Vec<Vec<u8>>) -> AnyBody {
+        let frames = pieces
+            .into_iter()
+            .map(|piece| Ok::<_, BoxError>(Frame::data(Bytes::from(piece))));
+        any_body(StreamBody::new(futures_util::stream::iter(frames)))
+    }
+
+    /// What was sent: lengths, and whether the end came with the last bytes.
+    fn sent(mut queues: StreamQueues) -> (Vec<usize>, bool) {
+        let (mut lengths, mut is_whole) = (Vec::new(), false);
+        while let Ok(input) = queues.inputs.try_recv() {
+            match input {
+                StreamInput::Data { data, .. } => lengths.push(data.len()),
+                StreamInput::Last { data, .. } => {
+                    lengths.push(data.len());
+                    is_whole = true;
+                }
+                StreamInput::End { .. } => {}
+            }
+        }
+        (lengths, is_whole)
+    }
+
+    #[tokio::test]
+    async fn a_short_answer_is_sent_with_its_end() {
+        let (outlet, queues) = outlet();
+        let body = body_of(vec![vec![1; 10], vec![2; 20]]);
+        send_answer(outlet, Bytes::from_static(b"head"), body)
+            .await
+            .expect("sent");
+        assert_eq!(sent(queues), (vec![34], true));
+    }
+
+    #[tokio::test]
+    async fn a_long_answer_is_sent_as_it_comes() {
+        let (outlet, queues) = outlet();
+        let body = body_of(vec![vec![1; 10], vec![2; MAX_WHOLE], vec![3; 5]]);
+        send_answer(outlet, Bytes::from_static(b"head"), body)
+            .await
+            .expect("sent");
+        assert_eq!(sent(queues), (vec![14, MAX_WHOLE, 5], false));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_does_not_wait_for_a_slow_body() {
+        let (outlet, mut queues) = outlet();
+        let never = futures_util::stream::pending::<Result<Frame<Bytes>, BoxError>>();
+        let answering = tokio::spawn(send_answer(
+            outlet,
+            Bytes::from_static(b"head"),
+            any_body(StreamBody::new(never)),
+        ));
+        let first = queues.inputs.recv().await;
+        assert!(matches!(first, Some(StreamInput::Data { data, .. }) if data == "head"));
+        answering.abort();
+    }
+
+    #[tokio::test]
+    async fn what_was_held_of_a_body_that_fails_is_sent() {
+        let (outlet, queues) = outlet();
+        let frames = [
+            Ok(Frame::data(Bytes::from_static(b"half"))),
+            Err(BoxError::from("the disk is full")),
+        ];
+        let body = any_body(StreamBody::new(futures_util::stream::iter(frames)));
+        let error = send_answer(outlet, Bytes::from_static(b"head"), body)
+            .await
+            .expect_err("it fails");
+        assert!(matches!(error, Error::Body(_)), "{error}");
+        assert_eq!(sent(queues), (vec![8], false));
+    }
 }

@@ -19,7 +19,7 @@ use tokio::runtime::Handle as Runtime;
 use tokio::sync::Semaphore;
 use tower_service::Service;
 
-use crate::body::{AnyBody, Body, any_body, send_body};
+use crate::body::{AnyBody, Body, any_body, send_answer};
 use crate::caller::{Assurance, Caller};
 use crate::connection::{Handled, carry, handle};
 use crate::error::{BoxError, Error};
@@ -291,11 +291,7 @@ fn problem(status: StatusCode) -> Response<AnyBody> {
     response
 }
 
-async fn answer(
-    mut outlet: Outlet,
-    method: &Method,
-    response: Response<AnyBody>,
-) -> Result<StatusCode, Error> {
+async fn answer(outlet: Outlet, method: &Method, response: Response<AnyBody>) -> Result<StatusCode, Error> {
     let mut status = response.status();
     let (head, body) = match encode(method, response) {
         Ok(encoded) => encoded,
@@ -305,11 +301,10 @@ async fn answer(
             encode(method, problem(status))?
         }
     };
-    outlet.send(head.into()).await?;
-    if let Some(body) = body {
-        send_body(&mut outlet, body).await?;
+    match body {
+        Some(body) => send_answer(outlet, head.into(), body).await?,
+        None => outlet.finish(head.into()).await?,
     }
-    outlet.end().await?;
     Ok(status)
 }
 

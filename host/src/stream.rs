@@ -32,6 +32,8 @@ pub(crate) struct StreamKey {
 pub(crate) enum StreamInput {
     /// Bytes.
     Data { key: StreamKey, data: Bytes },
+    /// The last bytes.
+    Last { key: StreamKey, data: Bytes },
     /// That there are no more.
     End { key: StreamKey },
 }
@@ -227,6 +229,24 @@ impl Outlet {
         self.driver.send(StreamInput::End { key: self.key }).await?;
         self.done = true;
         Ok(())
+    }
+
+    /// Sends the last bytes, which are some; what credit allows at once goes together with the end.
+    ///
+    /// # Errors
+    /// Why the stream is gone.
+    pub(crate) async fn finish(mut self, mut bytes: Bytes) -> Result<(), Error> {
+        loop {
+            let len = self.acquire(bytes.len().min(MAX_CHUNK)).await?;
+            let data = bytes.split_to(len);
+            let key = self.key;
+            if bytes.is_empty() {
+                self.driver.send(StreamInput::Last { key, data }).await?;
+                self.done = true;
+                return Ok(());
+            }
+            self.driver.send(StreamInput::Data { key, data }).await?;
+        }
     }
 
     /// Sets what the peer is told when the outlet is dropped before its end.

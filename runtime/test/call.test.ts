@@ -156,6 +156,38 @@ describe("a request that one of two providers cannot answer", () => {
   });
 });
 
+test("a request whose provider ends in the midst of a short answer is sent to another", async (t) => {
+  const quiet = { log: () => undefined };
+  const good = await member(quiet);
+  const bad = await member({ bootstrap: good.bootstrap, ...quiet });
+  const caller = await leaf(good.bootstrap);
+  t.after(async () => {
+    for (const mesh of [caller, bad.mesh, good.mesh]) await mesh.close();
+  });
+  let ending: Promise<void> | undefined;
+  const half = (): Response => {
+    setTimeout(() => {
+      ending = bad.mesh.close();
+    });
+    return new Response(
+      new Blob(["half"]).stream().pipeThrough(new TransformStream({ flush: () => pending() })),
+    );
+  };
+  await good.mesh.serve("whole", () => new Response("whole"), UNOWNED);
+  await bad.mesh.serve("whole", half, UNOWNED);
+  await until("both are found", async () => (await caller.find("whole", UNOWNED)).length === 2);
+  for (let key = 0; ending === undefined; key++) {
+    const response = await caller.fetch("https://whole.mesh/", { ...UNOWNED, key: `${key}` });
+    assert.equal(await response.text(), "whole");
+  }
+  await ending;
+});
+
+/** Never settles. */
+function pending(): Promise<never> {
+  return new Promise(() => undefined);
+}
+
 describe("a request that nobody answers", () => {
   let node: TestNode;
   let caller: NodeMesh;

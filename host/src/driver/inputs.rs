@@ -79,13 +79,10 @@ impl Driver {
 
     pub(super) fn stream_input(&mut self, input: StreamInput) {
         match input {
-            StreamInput::Data { key, data } => {
-                if self.stream(key).is_some() {
-                    self.input(&Input::StreamData {
-                        stream: key.stream,
-                        data: &data,
-                    });
-                }
+            StreamInput::Data { key, data } => self.data(key, &data),
+            StreamInput::Last { key, data } => {
+                self.data(key, &data);
+                self.end(key);
             }
             StreamInput::End { key } => self.end(key),
         }
@@ -120,6 +117,15 @@ impl Driver {
     fn frame(&mut self, path: u32, frame: &[u8]) {
         if let Some(Some(_)) = self.paths.get(&path) {
             self.input(&Input::Received { path, frame });
+        }
+    }
+
+    fn data(&mut self, key: StreamKey, data: &[u8]) {
+        if self.stream(key).is_some() {
+            self.input(&Input::StreamData {
+                stream: key.stream,
+                data,
+            });
         }
     }
 

@@ -97,11 +97,10 @@ export class Endpoint {
     try {
       const answer = (): Promise<Encoded> => this.#answer(stream, incoming);
       const { head, response } = await unlessGone(stream, observation?.run(answer) ?? answer());
-      await stream.write(head);
-      if (!hasNoBody(response.status, incoming.request.method)) await stream.pipe(response.body);
+      if (!hasNoBody(response.status, incoming.request.method)) await stream.answer(head, response.body);
       else {
+        await stream.finish(head);
         await response.body?.cancel();
-        stream.end();
       }
       observation?.answered(response.status);
     } catch (error) {

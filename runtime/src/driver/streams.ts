@@ -1,5 +1,6 @@
 import { codeNumber, MeshError } from "../codec/code.ts";
 import type { Input } from "../codec/input.ts";
+import { Opening } from "./opening.ts";
 
 /** Most bytes of one `StreamData`: one frame of the channel. */
 const MAX_CHUNK = 16 * 1024;
@@ -105,34 +106,46 @@ export class MeshStream {
 
   /** Sends bytes as the peer's credit allows. Rejects when the stream was reset. */
   async write(bytes: Uint8Array): Promise<void> {
-    let rest = bytes;
+    let rest = this.#send(bytes);
     while (rest.length > 0) {
       if (this.#error !== undefined) throw this.#error;
-      if (this.#credit === 0) {
-        await new Promise<void>((resolve) => {
-          this.#wakeWriter = resolve;
-        });
-        continue;
-      }
-      const length = Math.min(rest.length, this.#credit, MAX_CHUNK);
-      this.#credit -= length;
-      this.#push({ type: "StreamData", stream: this.number, data: rest.subarray(0, length) });
-      rest = rest.subarray(length);
+      await new Promise<void>((resolve) => {
+        this.#wakeWriter = resolve;
+      });
+      rest = this.#send(rest);
     }
   }
 
-  /** Sends a whole body and ends this direction. Rejects when the body fails, or the stream was reset. */
-  async pipe(body: ReadableStream<Uint8Array> | null): Promise<void> {
-    if (body === null) return this.end();
+  /** Sends the last bytes and ends this direction; what credit allows at once goes together with the end. */
+  async finish(bytes: Uint8Array): Promise<void> {
+    const rest = this.#send(bytes);
+    if (rest.length > 0) await this.write(rest);
+    this.end();
+  }
+
+  /**
+   * Sends a head and a whole body and ends this direction. A short answer travels whole: whoever provides it may be gone
+   * the next moment, and a caller who has not seen its head can ask another. Rejects when the body fails, or the stream was
+   * reset.
+   */
+  async answer(head: Uint8Array, body: ReadableStream<Uint8Array> | null): Promise<void> {
+    if (body === null) return this.finish(head);
     const reader = body.getReader();
     const stop = (reason: unknown): void => void reader.cancel(reason).catch(() => undefined);
     const gone = (): void => stop(this.#error);
     this.signal.addEventListener("abort", gone, { once: true });
+    const opening = new Opening(head, (bytes) => this.write(bytes));
     try {
-      for (let next = await reader.read(); !next.done; next = await reader.read())
+      for (let next = await reader.read(); !next.done; next = await reader.read()) {
+        if (opening.takes(next.value)) continue;
+        await opening.sent();
         await this.write(next.value);
-      this.end();
+      }
+      const held = opening.take();
+      await opening.sent();
+      await this.finish(held);
     } catch (error) {
+      await opening.sent().catch(() => undefined);
       stop(error);
       throw error;
     } finally {
@@ -182,6 +195,18 @@ export class MeshStream {
     this.#abort.abort(error);
     this.#wakeReader?.();
     this.#wakeWriter?.();
+  }
+
+  /** Sends as much as credit allows; returns the rest. */
+  #send(bytes: Uint8Array): Uint8Array {
+    let rest = bytes;
+    while (rest.length > 0 && this.#credit > 0 && this.#error === undefined) {
+      const length = Math.min(rest.length, this.#credit, MAX_CHUNK);
+      this.#credit -= length;
+      this.#push({ type: "StreamData", stream: this.number, data: rest.subarray(0, length) });
+      rest = rest.subarray(length);
+    }
+    return rest;
   }
 
   #grant(bytes: number): void {
