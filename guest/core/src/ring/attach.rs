@@ -6,12 +6,12 @@ use selfsame_codec::Code;
 
 use super::lookup::Owner;
 use super::message::Request;
-use super::position::distance;
+use super::routing::clockwise;
 use super::walk::Purpose;
 use super::{Action, Call, Context, Parameters, Phase, Ring};
 use crate::gather::Gather as _;
 use crate::identity::PeerId;
-use crate::map::{Map, Set};
+use crate::map::Set;
 use crate::record::NodeRecord;
 
 /// What a leaf knows of its members, and a member of its leaves
@@ -114,16 +114,13 @@ impl Ring {
             let attach = &self.attach;
             !attach.is_relay(peer) && !attach.asking.contains(peer) && !attach.tried.contains(peer)
         });
-        let nearest: Map<_, _> = members
-            .into_iter()
-            .map(|peer| (distance(&me.0, &peer.0), peer))
-            .collect();
         let missing = self
             .parameters
             .relays
             .saturating_sub(self.attach.relays.len() + self.attach.asking.len());
         let record = self.own_bytes(cx);
-        let nearest = nearest.into_values().filter(|peer| self.may_be_member(cx, peer));
+        let nearest = clockwise(&me.0, members).into_iter();
+        let nearest = nearest.filter(|peer| self.may_be_member(cx, peer));
         let nearest: Vec<PeerId> = nearest.take(missing).gather();
         for peer in nearest {
             self.attach.asking.insert(peer);

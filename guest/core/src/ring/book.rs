@@ -159,18 +159,16 @@ impl Book {
         members.map(|(peer, _)| peer)
     }
 
+    /// Whether a lookup may go through a peer: one that gave no answer has signed a newer record since.
+    pub(crate) fn is_route(&self, peer: &PeerId) -> bool {
+        self.entries.get(peer).is_some_and(|entry| entry.is_route())
+    }
+
     /// Peers that a lookup may begin at, from a position on backwards around the circle.
     pub(crate) fn routes_before(&self, target: &Position) -> impl Iterator<Item = &PeerId> {
         let (before, after) = self.entries.split(&PeerId(*target));
         let circle = before.iter().rev().chain(after.iter().rev());
         circle.filter(|(_, entry)| entry.is_route()).map(|(peer, _)| peer)
-    }
-
-    /// The first peer at or after a position that a lookup may begin at.
-    pub(crate) fn route_after(&self, target: &Position) -> Option<&PeerId> {
-        let (before, after) = self.entries.split(&PeerId(*target));
-        let mut circle = after.iter().chain(before);
-        circle.find(|(_, entry)| entry.is_route()).map(|(peer, _)| peer)
     }
 
     /// The records of those peers that are known, as they are sent.

@@ -20,7 +20,7 @@ impl Ring {
         }
     }
 
-    fn probe(&mut self, peer: PeerId, call: Call, timeout_ms: u32) {
+    pub(super) fn probe(&mut self, peer: PeerId, call: Call, timeout_ms: u32) {
         if self.maintenance.probing.insert(peer) {
             self.call(peer, call, &Request::Ping { hint: Vec::new() }, timeout_ms);
         }

@@ -2,23 +2,31 @@
 //! (Themis, section 6.1).
 //!
 //! A member before the position leads there through members that lie closer to it, a member after it through its own
-//! predecessors. The member that is responsible says so itself, which proves that it is alive.
+//! predecessors. The member that is responsible says so itself, which proves that it is alive. That nobody lies between
+//! it and the position is believed when members before the position say so whose own places are as close to each other
+//! as members near the asker are: few who lie together have keys that lie so close.
 
 use alloc::vec::Vec;
 
 use selfsame_codec::Code;
 
 use super::Parameters;
-use super::position::{Position, distance, in_half_open, in_open};
+use super::position::{Position, distance, in_half_open, in_open, leading};
+use super::routing::clockwise;
 use crate::gather::Gather as _;
 use crate::identity::PeerId;
 use crate::map::Map;
+
+/// Members after the position that may lead back to it, each by one member: liars could all do so, one after the other.
+const MAX_STEPS_BACK: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     New,
     Asked,
     Done,
+    /// It gave no answer.
+    Failed,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +36,21 @@ struct Candidate {
     after: bool,
     /// Once it has answered: the member before it, if it knows one.
     answered: Option<Option<PeerId>>,
+    /// Whether its successors reach beyond the position: it vouches that there is nobody nearer than those that it named.
+    vouches: bool,
+}
+
+/// What a lookup begins with
+#[derive(Debug, Default)]
+pub(crate) struct Start {
+    /// Members that may lead to the position.
+    pub(crate) before: Vec<PeerId>,
+    /// Members that may be responsible.
+    pub(crate) after: Vec<PeerId>,
+    /// Asked only when nobody else is left: they were on the way to a sibling object.
+    pub(crate) avoided: Vec<PeerId>,
+    /// How far members are apart near the asker, as the leading bits of a distance; 0 if it cannot tell.
+    pub(crate) spacing: u64,
 }
 
 /// What an answer named, records verified
@@ -82,19 +105,17 @@ pub(crate) struct Lookup {
     error: Code,
     hedge_at_ms: u64,
     hedge: bool,
-    /// Asked only when nobody else is left: they were on the way to a sibling object.
     avoided: Vec<PeerId>,
+    spacing: u64,
+    /// Who is responsible by the asker's own successor list.
+    successor: Option<PeerId>,
+    /// How often a member after the position led back to it.
+    steps_back: usize,
 }
 
 impl Lookup {
-    /// A lookup that starts at these members: some before the position, and some that may be the responsible one.
-    pub(crate) fn new(
-        parameters: &'static Parameters,
-        target: Position,
-        before: &[PeerId],
-        after: &[PeerId],
-        avoided: Vec<PeerId>,
-    ) -> Self {
+    /// A lookup that begins at some members.
+    pub(crate) fn new(parameters: &'static Parameters, target: Position, start: Start) -> Self {
         let mut lookup = Self {
             parameters,
             target,
@@ -105,10 +126,13 @@ impl Lookup {
             error: Code::NoRoute,
             hedge_at_ms: u64::MAX,
             hedge: false,
-            avoided,
+            avoided: start.avoided,
+            spacing: start.spacing,
+            successor: start.after.first().copied(),
+            steps_back: 0,
         };
-        before.iter().for_each(|peer| lookup.add(*peer, false));
-        after.iter().for_each(|peer| lookup.add(*peer, true));
+        start.before.iter().for_each(|peer| lookup.add(*peer, false));
+        start.after.iter().for_each(|peer| lookup.add(*peer, true));
         lookup
     }
 
@@ -118,12 +142,8 @@ impl Lookup {
 
     /// Never asks this peer.
     pub(crate) fn exclude(&mut self, peer: PeerId) {
-        let candidate = Candidate {
-            state: State::Done,
-            after: false,
-            answered: None,
-        };
-        self.candidates.get_or_insert_with(peer, || candidate).state = State::Done;
+        self.add(peer, false);
+        self.set(&peer, State::Done);
     }
 
     /// Never asks the asker itself. Whether it may turn out to be responsible depends on whether it knows who precedes it.
@@ -142,13 +162,12 @@ impl Lookup {
             .map(|(peer, _)| *peer)
             .gather();
         let answered = self.candidates.iter();
-        let by_distance: Map<_, _> = answered
+        let answered = answered
             .filter(|(_, candidate)| candidate.answered.is_some())
-            .map(|(peer, _)| (distance(&self.target, &peer.0), *peer))
-            .collect();
+            .map(|(peer, _)| *peer);
         Trail {
             asked,
-            answered: by_distance.into_values().gather(),
+            answered: clockwise(&self.target, answered.gather()),
         }
     }
 
@@ -175,6 +194,7 @@ impl Lookup {
                     state,
                     after,
                     answered: None,
+                    vouches: false,
                 },
             );
         }
@@ -184,6 +204,7 @@ impl Lookup {
     pub(crate) fn next(&mut self, now_ms: u64) -> Step {
         if let Some(owner) = &self.owner
             && !self.has_better_than(&owner.peer)
+            && self.is_confirmed(&owner.peer)
         {
             return Step::Finished(Ok(self.counted(owner.clone())));
         }
@@ -226,12 +247,33 @@ impl Lookup {
         Owner { hops, ..owner }
     }
 
+    /// Whether those who vouch that there is nobody between the position and this member are two at least, and some of
+    /// them so close before it that they cannot all lie.
+    fn is_confirmed(&self, owner: &PeerId) -> bool {
+        let most = self.spacing.saturating_mul(self.parameters.spacings);
+        if self.successor == Some(*owner) || owner.0 == self.target || most == 0 {
+            return true;
+        }
+        let after = leading(&distance(&self.target, &owner.0));
+        let ways = || {
+            let vouching = self.candidates.iter().filter(|(_, candidate)| candidate.vouches);
+            vouching.map(|(peer, _)| leading(&distance(&peer.0, &self.target)).saturating_add(after))
+        };
+        let is_close = |way: u64| {
+            let nearer = ways().filter(|other| *other <= way).count() as u64;
+            way < most.saturating_mul(nearer)
+        };
+        ways().count() > 1 && ways().any(is_close)
+    }
+
     /// Whether somebody who has not failed lies nearer after the position than one who says that it is responsible.
     fn has_better_than(&self, owner: &PeerId) -> bool {
         let limit = distance(&self.target, &owner.0);
         self.asked < self.parameters.max_asked
             && self.candidates.iter().any(|(peer, candidate)| {
-                candidate.state != State::Done && candidate.after && distance(&self.target, &peer.0) < limit
+                matches!(candidate.state, State::New | State::Asked)
+                    && candidate.after
+                    && distance(&self.target, &peer.0) < limit
             })
     }
 
@@ -245,7 +287,7 @@ impl Lookup {
         let (_, peer, predecessor) = alive.min()?;
         let has_failed = |peer: PeerId| {
             let known = self.candidates.get(&peer);
-            known.is_some_and(|known| known.state == State::Done && known.answered.is_none())
+            known.is_some_and(|known| known.state == State::Failed)
         };
         predecessor.is_none_or(has_failed).then(|| Owner {
             peer: *peer,
@@ -271,18 +313,12 @@ impl Lookup {
             .map(|(peer, _)| (distance(&self.target, &peer.0), peer))
             .filter(|(way, _)| limit.is_none_or(|limit| *way < limit))
             .min();
-        if limit.is_some() {
-            return after.map(|(_, peer)| *peer);
-        }
-        let before = || {
-            open()
-                .filter(|(_, candidate)| !candidate.after)
-                .map(|(peer, _)| (self.avoided.contains(peer), distance(&peer.0, &self.target), peer))
-                .min()
-        };
-        after
-            .map(|(_, peer)| *peer)
-            .or_else(|| before().map(|(_, _, peer)| *peer))
+        let before = open()
+            .filter(|(_, candidate)| !candidate.after)
+            .map(|(peer, _)| (self.avoided.contains(peer), distance(&peer.0, &self.target), peer))
+            .min()
+            .map(|(_, _, peer)| *peer);
+        after.map(|(_, peer)| *peer).or(before)
     }
 
     fn set(&mut self, peer: &PeerId, state: State) {
@@ -311,37 +347,48 @@ impl Lookup {
         }
     }
 
-    /// A peer gave no answer; it is not asked again.
+    /// A peer gave no answer; it is not asked again unless it is [named anew](Self::named_anew).
     pub(crate) fn failed(&mut self, peer: &PeerId, code: Code) {
         if self.returned(peer) {
+            self.set(peer, State::Failed);
             self.error = code;
+        }
+    }
+
+    /// Somebody named a peer with a newer record than the one with which it gave no answer.
+    pub(crate) fn named_anew(&mut self, peer: &PeerId) {
+        let has_failed = |known: &Candidate| known.state == State::Failed;
+        if self.candidates.get(peer).is_some_and(has_failed) {
+            self.set(peer, State::New);
         }
     }
 
     /// A peer answered. It is not asked again in this lookup, whatever it said.
     ///
     /// # Errors
-    /// [`Code::NoProgress`] when the answer leads no closer.
+    /// [`Code::NoProgress`] when the answer leads away.
     pub(crate) fn answered(&mut self, peer: &PeerId, answer: Answer) -> Result<(), Code> {
         if !self.returned(peer) {
             return Ok(());
         }
-        let was_after = self.candidates.get_mut(peer).is_some_and(|known| {
-            known.answered = Some(answer.predecessor);
-            known.after
-        });
         let target = self.target;
+        let Some(known) = self.candidates.get_mut(peer) else {
+            return Ok(());
+        };
+        known.answered = Some(answer.predecessor);
         let progress = |next: &PeerId| in_open(&peer.0, &next.0, &target);
         if !answer.closer.iter().all(progress) {
             self.error = Code::NoProgress;
             return Err(Code::NoProgress);
         }
-        let before = self.candidates.len();
+        let was_after = known.after;
+        let is_beyond = |next: &PeerId| in_half_open(&peer.0, &target, &next.0);
+        known.vouches = !answer.responsible && answer.successors.iter().any(is_beyond);
         for next in &answer.closer {
             self.add(*next, false);
         }
         for next in answer.successors.iter().filter(|next| *next != peer) {
-            self.add(*next, in_half_open(&peer.0, &target, &next.0));
+            self.add(*next, is_beyond(next));
         }
         // A member beyond the position leads back to it through its predecessor.
         let back = answer
@@ -349,23 +396,23 @@ impl Lookup {
             .filter(|next| *next != *peer && distance(&target, &next.0) < distance(&target, &peer.0));
         if let Some(next) = back
             && was_after
+            && self.steps_back < MAX_STEPS_BACK
         {
             self.add(next, true);
+            self.steps_back += 1;
         }
         if answer.responsible {
             self.accept(peer, answer);
             return Ok(());
         }
-        let leads_on = self.candidates.len() > before
-            || self
-                .candidates
-                .values()
-                .any(|candidate| candidate.state == State::New);
-        if leads_on {
-            return Ok(());
+        if !self
+            .candidates
+            .values()
+            .any(|candidate| candidate.state == State::New)
+        {
+            self.error = Code::NoProgress;
         }
-        self.error = Code::NoProgress;
-        Err(Code::NoProgress)
+        Ok(())
     }
 
     /// Of two that say that they are responsible, the one nearer after the position is.
@@ -384,140 +431,4 @@ impl Lookup {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn peer(high: u8) -> PeerId {
-        let mut id = [0; 32];
-        id[0] = high;
-        PeerId(id)
-    }
-
-    fn asks(lookup: &mut Lookup) -> PeerId {
-        match lookup.next(0) {
-            Step::Ask(peer) => peer,
-            other => panic!("asks somebody, not {other:?}"),
-        }
-    }
-
-    fn finishes(lookup: &mut Lookup) -> Result<PeerId, Code> {
-        match lookup.next(0) {
-            Step::Finished(result) => result.map(|owner| owner.peer),
-            other => panic!("is finished, not {other:?}"),
-        }
-    }
-
-    fn leads(closer: &[u8], successors: &[u8]) -> Answer {
-        Answer {
-            closer: closer.iter().copied().map(peer).collect(),
-            successors: successors.iter().copied().map(peer).collect(),
-            ..Answer::default()
-        }
-    }
-
-    fn owns() -> Answer {
-        Answer {
-            responsible: true,
-            ..Answer::default()
-        }
-    }
-
-    #[test]
-    fn goes_closer_step_by_step_until_one_is_responsible() {
-        let mut lookup = Lookup::new(
-            &Parameters::DEFAULT,
-            peer(50).0,
-            &[peer(10), peer(20)],
-            &[],
-            Vec::new(),
-        );
-        assert_eq!(asks(&mut lookup), peer(20));
-        assert!(matches!(lookup.next(0), Step::Wait));
-        assert_eq!(lookup.answered(&peer(20), leads(&[40], &[21])), Ok(()));
-        assert_eq!(asks(&mut lookup), peer(40));
-        assert_eq!(lookup.answered(&peer(40), leads(&[], &[60, 70])), Ok(()));
-        assert_eq!(asks(&mut lookup), peer(60));
-        assert_eq!(lookup.answered(&peer(60), owns()), Ok(()));
-        assert_eq!(finishes(&mut lookup), Ok(peer(60)));
-    }
-
-    #[test]
-    fn an_answer_that_comes_no_closer_is_noted_and_its_peer_not_asked_again() {
-        let mut lookup = Lookup::new(
-            &Parameters::DEFAULT,
-            peer(50).0,
-            &[peer(10), peer(20)],
-            &[],
-            Vec::new(),
-        );
-        assert_eq!(asks(&mut lookup), peer(20));
-        assert_eq!(
-            lookup.answered(&peer(20), leads(&[15], &[])),
-            Err(Code::NoProgress)
-        );
-        assert_eq!(asks(&mut lookup), peer(10));
-        assert_eq!(
-            lookup.answered(&peer(10), leads(&[20], &[])),
-            Err(Code::NoProgress)
-        );
-        assert_eq!(finishes(&mut lookup), Err(Code::NoProgress));
-    }
-
-    #[test]
-    fn a_dead_successor_is_passed_over() {
-        let mut lookup = Lookup::new(&Parameters::DEFAULT, peer(50).0, &[peer(40)], &[], Vec::new());
-        asks(&mut lookup);
-        assert_eq!(lookup.answered(&peer(40), leads(&[], &[60, 70])), Ok(()));
-        assert_eq!(asks(&mut lookup), peer(60));
-        lookup.failed(&peer(60), Code::TimedOut);
-        assert_eq!(asks(&mut lookup), peer(70));
-        assert_eq!(lookup.answered(&peer(70), owns()), Ok(()));
-        assert_eq!(finishes(&mut lookup), Ok(peer(70)));
-    }
-
-    #[test]
-    fn a_claim_is_checked_against_members_that_lie_nearer() {
-        let mut lookup = Lookup::new(
-            &Parameters::DEFAULT,
-            peer(50).0,
-            &[peer(40)],
-            &[peer(60)],
-            Vec::new(),
-        );
-        assert_eq!(asks(&mut lookup), peer(60));
-        let back = Answer {
-            predecessor: Some(peer(55)),
-            ..leads(&[], &[90])
-        };
-        assert_eq!(lookup.answered(&peer(60), back), Ok(()));
-        assert_eq!(asks(&mut lookup), peer(55));
-        assert_eq!(lookup.answered(&peer(55), owns()), Ok(()));
-        assert_eq!(finishes(&mut lookup), Ok(peer(55)));
-    }
-
-    #[test]
-    fn slow_answers_let_others_be_asked_but_never_more_than_three() {
-        let before: Vec<PeerId> = (1..10).map(peer).collect();
-        let mut lookup = Lookup::new(&Parameters::DEFAULT, peer(50).0, &before, &[], Vec::new());
-        let mut asked = 0;
-        for round in 0..10 {
-            lookup.tick(round * Parameters::DEFAULT.hedge_ms);
-            while let Step::Ask(_) = lookup.next(round * Parameters::DEFAULT.hedge_ms) {
-                asked += 1;
-            }
-        }
-        assert_eq!(asked, Parameters::DEFAULT.parallel);
-    }
-
-    #[test]
-    fn the_number_of_requests_is_bounded() {
-        let mut lookup = Lookup::new(&Parameters::DEFAULT, peer(255).0, &[peer(1)], &[], Vec::new());
-        let mut count = 0;
-        while let Step::Ask(asked) = lookup.next(0) {
-            count += 1;
-            let next = asked.0[0] + 1;
-            assert_eq!(lookup.answered(&asked, leads(&[next], &[])), Ok(()));
-        }
-        assert_eq!(count, Parameters::DEFAULT.max_asked);
-    }
-}
+mod tests;

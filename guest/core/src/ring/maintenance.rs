@@ -6,8 +6,8 @@ use selfsame_codec::{Code, Role};
 
 use super::lookup::Owner;
 use super::message::{Request, Updated, encode_joined};
-use super::position::{distance, in_open, plus_power};
-use super::routing::Routing;
+use super::position::{in_open, plus_power};
+use super::routing::{Routing, clockwise};
 use super::walk::Purpose;
 use super::{Action, Call, Context, Parameters, Phase, Ring};
 use crate::gather::Gather as _;
@@ -212,13 +212,11 @@ impl Ring {
     /// A bootstrap named the newcomer's successor: it counts once it has answered an update itself.
     pub(super) fn join_answered(&mut self, cx: &mut Context<'_>, peer: PeerId, members: &[PeerId]) {
         let me = self.me().0;
-        let candidates = &mut self.maintenance.joining.candidates;
+        let mut candidates = core::mem::take(&mut self.maintenance.joining.candidates);
         candidates.extend(members);
-        let nearest: Map<_, _> = candidates
-            .drain(..)
-            .map(|peer| (distance(&me, &peer.0), peer))
-            .collect();
-        candidates.extend(nearest.into_values().rev());
+        candidates = clockwise(&me, candidates);
+        candidates.reverse();
+        self.maintenance.joining.candidates = candidates;
         self.join_failed(cx, peer);
     }
 
@@ -385,6 +383,10 @@ impl Ring {
             };
             let before = nearest(&self.routing);
             let changed = self.routing.adopt_successor(peer, &list);
+            // They are dead, or hidden from this member.
+            for hidden in self.routing.unknown_to(&peer, &list) {
+                self.probe(hidden, Call::Probe, self.parameters.answer_timeout_ms);
+            }
             self.take_entries(cx, &updated.entries);
             if let Some(old) = old
                 && old != peer

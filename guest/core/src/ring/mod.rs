@@ -167,6 +167,8 @@ impl Ring {
         }
         self.tick_publisher(cx);
         self.tick_leave(cx);
+        #[cfg(feature = "simulation")]
+        self.add_tapped(cx);
     }
 
     /// When to call [`Ring::tick`] again at the latest; `u64::MAX` is never.

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::Parameters;
-use super::position::{Position, distance, in_half_open, in_open};
+use super::position::{Position, distance, in_half_open, in_open, leading};
 use crate::gather::Gather as _;
 use crate::identity::PeerId;
 use crate::map::{Map, Set};
@@ -41,6 +41,12 @@ impl Routing {
 
     pub(crate) fn successor(&self) -> Option<PeerId> {
         self.successors.first().copied()
+    }
+
+    /// How far members are apart here, as the leading bits of a distance; 0 for one that knows no successor.
+    pub(crate) fn spacing(&self) -> u64 {
+        let span = |last: &PeerId| leading(&distance(&self.me.0, &last.0));
+        self.successors.last().map_or(0, span) / self.successors.len().max(1) as u64
     }
 
     pub(crate) fn fingers(&self) -> impl Iterator<Item = &PeerId> {
@@ -88,29 +94,41 @@ impl Routing {
                 .is_none_or(|known| in_open(&self.me.0, &peer.0, &known.0))
     }
 
-    /// Takes a live successor and its own list, of which only what goes on clockwise and is not presumed dead counts. A
-    /// list that neither is full nor leads round to this member is that of a newcomer: what was known beyond it stays.
-    /// Says whether anything changed.
+    /// Takes a live successor and its own list, without those presumed dead. What was known beside them stays: a list
+    /// may be that of a newcomer, or leave out whom its sender wants to hide. Says whether anything changed.
     pub(crate) fn adopt_successor(&mut self, peer: PeerId, list: &[PeerId]) -> bool {
-        let mut successors = Vec::with_capacity(self.parameters.successors);
+        let known = list.iter().take_while(|next| **next != self.me);
+        let known = known.chain(&self.successors);
+        let known =
+            known.filter(|next| !self.dead.contains_key(next) && in_open(&peer.0, &next.0, &self.me.0));
+        let mut successors: Vec<PeerId> = known.copied().gather();
         successors.push(peer);
-        let mut last = distance(&self.me.0, &peer.0);
-        let is_whole = list.len() >= self.parameters.successors || list.contains(&self.me);
-        let known: &[PeerId] = if is_whole { &[] } else { &self.successors };
-        let own = list.iter().take_while(|next| **next != self.me);
-        for next in own.chain(known) {
-            let way = distance(&self.me.0, &next.0);
-            if successors.len() == self.parameters.successors {
-                break;
-            }
-            if way > last && !self.dead.contains_key(next) {
-                successors.push(*next);
-                last = way;
-            }
-        }
+        successors = clockwise(&self.me.0, successors);
+        successors.truncate(self.parameters.successors);
         let changed = self.successors != successors;
         self.successors = successors;
         changed
+    }
+
+    /// Takes a live member into the successor list if it lies in its range.
+    pub(crate) fn take_in(&mut self, peer: PeerId) -> bool {
+        match (self.successors.first(), self.successors.last()) {
+            (Some(first), Some(last)) if in_open(&first.0, &peer.0, &last.0) => {
+                self.adopt_successor(*first, &[peer])
+            }
+            _ => false,
+        }
+    }
+
+    /// Successors that another one, whose list goes at least as far or round the circle, does not know.
+    pub(crate) fn unknown_to(&self, peer: &PeerId, list: &[PeerId]) -> Vec<PeerId> {
+        let is_round = list.contains(&self.me);
+        let end = list.last().filter(|_| list.len() >= self.parameters.successors);
+        let is_left_out = |other: &&PeerId| {
+            let is_in_range = is_round || end.is_some_and(|end| in_open(&peer.0, &other.0, &end.0));
+            is_in_range && *other != peer && !list.contains(other)
+        };
+        self.successors.iter().filter(is_left_out).copied().gather()
     }
 
     /// Presumes a peer dead and takes it out of all tables; says whether it was a neighbour.
@@ -169,9 +187,8 @@ impl Routing {
     /// Where what this member may have to store begins. Without a predecessor, the nearest member before it that is known stands
     /// in; a member that knows nobody has the whole circle.
     pub(crate) fn range_start(&self) -> Position {
-        let nearest = |peers: Vec<PeerId>| peers.into_iter().min_by_key(|peer| distance(&peer.0, &self.me.0));
         self.predecessor
-            .or_else(|| nearest(self.all()))
+            .or_else(|| clockwise(&self.me.0, self.all()).pop())
             .map_or(self.me.0, |peer| peer.0)
     }
 
@@ -193,23 +210,28 @@ impl Routing {
     pub(crate) fn closer(&self, target: &Position) -> Vec<PeerId> {
         let mut all = self.all();
         all.retain(|peer| in_open(&self.me.0, &peer.0, target));
-        let nearest: Map<_, _> = all
-            .into_iter()
-            .map(|peer| (distance(&peer.0, target), peer))
-            .collect();
-        nearest.into_values().take(self.parameters.named_closer).gather()
+        let mut nearest = clockwise(target, all);
+        nearest.reverse();
+        nearest.truncate(self.parameters.named_closer);
+        nearest
     }
 
     /// The member known to follow a peer most closely, up to this one.
     pub(crate) fn follower_of(&self, peer: &PeerId) -> Option<PeerId> {
         let mut all = self.all();
         all.retain(|other| in_open(&peer.0, &other.0, &self.me.0));
-        all.into_iter().min_by_key(|other| distance(&peer.0, &other.0))
+        clockwise(&peer.0, all).first().copied()
     }
 
     pub(crate) fn clear(&mut self) {
         *self = Self::new(self.me, self.parameters);
     }
+}
+
+/// Peers in the order of the circle from a position on, each once.
+pub(crate) fn clockwise(from: &Position, peers: Vec<PeerId>) -> Vec<PeerId> {
+    let ways = peers.into_iter().map(|peer| (distance(from, &peer.0), peer));
+    ways.collect::<Map<_, _>>().into_values().gather()
 }
 
 #[cfg(test)]
@@ -231,12 +253,12 @@ mod tests {
     }
 
     #[test]
-    fn successor_lists_are_cut_where_they_stop_going_on() {
+    fn successor_lists_go_once_round_in_order_and_have_an_end() {
         let mut routing = Routing::new(peer(5), &Parameters::DEFAULT);
         assert!(routing.adopt_successor(peer(7), &[peer(8), peer(5), peer(6)]));
         assert_eq!(routing.successors(), [peer(7), peer(8)]);
-        assert!(routing.adopt_successor(peer(7), &[peer(9), peer(8)]));
-        assert_eq!(routing.successors(), [peer(7), peer(9)]);
+        assert!(routing.adopt_successor(peer(7), &[peer(10), peer(9)]));
+        assert_eq!(routing.successors(), [peer(7), peer(8), peer(9), peer(10)]);
         let many: Vec<PeerId> = (8..100).map(peer).collect();
         assert!(routing.adopt_successor(peer(7), &many));
         assert_eq!(routing.successors().len(), Parameters::DEFAULT.successors);
@@ -244,13 +266,24 @@ mod tests {
     }
 
     #[test]
-    fn what_was_known_beyond_a_newcomer_stays_until_it_has_a_whole_list() {
+    fn whom_a_successor_leaves_out_stays_and_is_to_be_asked() {
         let mut routing = Routing::new(peer(5), &Parameters::DEFAULT);
         routing.adopt_successor(peer(8), &[peer(9), peer(2), peer(5)]);
         routing.adopt_successor(peer(7), &[]);
         assert_eq!(routing.successors(), [peer(7), peer(8), peer(9), peer(2)]);
+        assert!(routing.unknown_to(&peer(7), &[]).is_empty());
         routing.adopt_successor(peer(7), &[peer(9), peer(5)]);
-        assert_eq!(routing.successors(), [peer(7), peer(9)]);
+        assert_eq!(routing.successors(), [peer(7), peer(8), peer(9), peer(2)]);
+        assert_eq!(
+            routing.unknown_to(&peer(7), &[peer(9), peer(5)]),
+            [peer(8), peer(2)]
+        );
+        assert!(routing.take_in(peer(1)));
+        assert!(!routing.take_in(peer(6)) && !routing.take_in(peer(4)));
+        assert_eq!(
+            routing.successors(),
+            [peer(7), peer(8), peer(9), peer(1), peer(2)]
+        );
     }
 
     #[test]

@@ -6,9 +6,10 @@ use selfsame_codec::{Code, LogLevel, Role};
 
 use super::message::{EntryBytes, Hop, Request, Updated, encode_ack, encode_error};
 use super::objects::Inserted;
-use super::position::Position;
+use super::position::{Position, in_open};
 use super::{Action, Context, Ring};
 use crate::association::{Association, ObjectId};
+use crate::gather::Gather as _;
 use crate::identity::PeerId;
 use crate::record::NodeRecord;
 
@@ -28,6 +29,14 @@ impl Ring {
                 self.log(LogLevel::Debug, code, "refused a request of a peer", Some(from));
                 self.respond(token, encode_error(code));
             }
+        }
+    }
+
+    /// A member that takes part in the ring has spoken: others may hide it from this one.
+    fn meet_near(&mut self, from: &PeerId) {
+        let is_member = |record: &NodeRecord| record.role() == Role::Member;
+        if self.book.get(from).is_some_and(is_member) && self.routing.take_in(*from) {
+            self.actions.push_back(Action::Changed);
         }
     }
 
@@ -54,7 +63,10 @@ impl Ring {
         }
         match request {
             Request::Ping { hint } => self.take_hint(cx, &from, &hint),
-            Request::FindNode { target } => return Ok(Some(self.hop(cx, &target, None))),
+            Request::FindNode { target } => {
+                self.meet_near(&from);
+                return Ok(Some(self.hop(cx, &target, None)));
+            }
             Request::Find { object, held } => return Ok(Some(self.hop(cx, &object, Some(held)))),
             Request::Store { entry } => self.serve_store(cx, from, &entry)?,
             Request::Mirror { entries } => self.serve_mirror(cx, from, &entries)?,
@@ -136,8 +148,14 @@ impl Ring {
         } else {
             self.routing.closer(target)
         };
-        let mut successors = self.routing.successors().to_vec();
-        successors.truncate(self.parameters.named_successors);
+        // From the position on, if it lies among them: whoever looks it up learns who is next to it from many.
+        let me = self.me();
+        let is_short = |peer: &&PeerId| !responsible && in_open(&me.0, &peer.0, target);
+        let successors = self.routing.successors().iter().skip_while(is_short);
+        let successors: Vec<PeerId> = successors
+            .take(self.parameters.named_successors)
+            .copied()
+            .gather();
         let hop = Hop {
             responsible: own.as_deref(),
             closer: self.book.encoded(&closer),

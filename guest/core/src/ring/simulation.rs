@@ -7,9 +7,10 @@ pub use super::message::{
     EntryBytes, Hop, Refusal, Request, Updated, decode_joined, encode_ack, encode_error, encode_joined,
 };
 
-use super::Ring;
-use crate::identity::PeerId;
+use super::{Call, Context, Ring};
+use crate::identity::{NetworkId, PeerId};
 use crate::map::Map;
+use crate::record::NodeRecord;
 
 #[cfg(target_arch = "wasm32")]
 compile_error!("the feature `simulation` lets a node lie: no core that is shipped may have it");
@@ -26,6 +27,17 @@ pub trait Tap: Send {
 
     /// An answer came to a request.
     fn hears(&mut self, _from: PeerId, _answer: &[u8]) {}
+
+    /// Requests that the ring would not send by itself, whenever it does what is due.
+    fn adds(&mut self, _now_ms: u64) -> Vec<(PeerId, Vec<u8>)> {
+        Vec::new()
+    }
+}
+
+/// Whose record these bytes claim to be; nothing of them is verified.
+#[must_use]
+pub fn claimed_id(record: &[u8], network: &NetworkId) -> Option<PeerId> {
+    NodeRecord::claimed_id(record, network)
 }
 
 /// A tap, and the requests that are not answered yet
@@ -64,6 +76,14 @@ impl Tapped {
 }
 
 impl Ring {
+    /// Sends what the tap adds; what comes back is of no interest to the ring.
+    pub(super) fn add_tapped(&mut self, cx: &mut Context<'_>) {
+        let added = self.tapped.tap.as_mut().map(|tap| tap.adds(cx.now_ms));
+        for (to, body) in added.unwrap_or_default() {
+            self.call_encoded(to, Call::Hint, body, self.parameters.answer_timeout_ms);
+        }
+    }
+
     /// Lets a tap see and change what this ring says from now on.
     pub fn tap(&mut self, tap: Box<dyn Tap>) {
         self.tapped.tap = Some(tap);

@@ -4,9 +4,9 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{Code, LogLevel};
 
-use super::lookup::{Answer, Lookup, Owner, Step, Trail};
+use super::lookup::{Answer, Lookup, Owner, Start, Step, Trail};
 use super::message::{EntryBytes, Hop, Request};
-use super::position::{Position, distance, in_half_open, leading};
+use super::position::{Position, in_half_open};
 use super::{Action, Call, Context, Ring};
 use crate::association::ObjectId;
 use crate::gather::Gather as _;
@@ -99,48 +99,42 @@ impl Ring {
             self.walk_done(cx, purpose, Ok(owner), &Trail::default());
             return;
         }
-        let (before, after) = self.starts(&target);
+        let mut start = self.known_around(&target);
+        start.avoided = avoided;
+        if matches!(purpose, Purpose::Finger { .. }) {
+            // There are many, and a wrong one only makes other lookups longer.
+            start.spacing = 0;
+        }
         self.start(
             cx,
-            Lookup::new(self.parameters, target, &before, &after, avoided),
+            Lookup::new(self.parameters, target, start),
             wants_entries,
             purpose,
         );
     }
 
-    /// Where a lookup begins: at members that may lead to a position, and at those that may be responsible for it.
-    fn starts(&self, target: &Position) -> (Vec<PeerId>, Vec<PeerId>) {
+    /// Where a lookup begins: at members that may lead to a position, and at successors that may be responsible for it.
+    fn known_around(&self, target: &Position) -> Start {
         let routes = self.book.routes_before(target);
         let routes = routes.filter(|peer| !self.routing.is_dead(peer));
         if !self.serves() {
-            let routes: Vec<PeerId> = routes.take(self.parameters.max_candidates).copied().gather();
-            let known = if routes.is_empty() {
-                self.known_members()
-            } else {
-                routes
+            let before: Vec<PeerId> = routes.take(self.parameters.max_candidates).copied().gather();
+            let is_lost = before.is_empty();
+            return Start {
+                before: if is_lost { self.known_members() } else { before },
+                ..Start::default()
             };
-            return (known, Vec::new());
         }
         let mut before = self.routing.all();
         before.extend(routes.take(self.parameters.routes));
-        // A successor beyond the position may be responsible.
         let me = self.me();
         let beyond = |peer: &&PeerId| in_half_open(&me.0, target, &peer.0);
-        let mut after: Vec<PeerId> = self.routing.successors().iter().filter(beyond).copied().gather();
-        if after.is_empty() {
-            after.extend(self.near_route_after(target));
+        Start {
+            before,
+            after: self.routing.successors().iter().filter(beyond).copied().gather(),
+            avoided: Vec::new(),
+            spacing: self.routing.spacing(),
         }
-        (before, after)
-    }
-
-    /// A known member that follows a position as closely as members here follow each other: it probably has it.
-    fn near_route_after(&self, target: &Position) -> Option<PeerId> {
-        let peer = self.book.route_after(target)?;
-        let last = self.routing.successors().last()?;
-        let span = leading(&distance(&self.me().0, &last.0)) / self.routing.successors().len() as u64;
-        let is_near = leading(&distance(target, &peer.0)) <= span.saturating_mul(2);
-        let is_usable = self.parameters.routes > 0 && !self.routing.is_dead(peer);
-        (is_near && is_usable).then_some(*peer)
     }
 
     /// Looks a position up from the members given.
@@ -151,12 +145,11 @@ impl Ring {
         start: &[PeerId],
         purpose: Purpose,
     ) {
-        self.start(
-            cx,
-            Lookup::new(self.parameters, target, start, &[], Vec::new()),
-            false,
-            purpose,
-        );
+        let start = Start {
+            before: start.to_vec(),
+            ..Start::default()
+        };
+        self.start(cx, Lookup::new(self.parameters, target, start), false, purpose);
     }
 
     fn start(&mut self, cx: &mut Context<'_>, mut lookup: Lookup, wants_entries: bool, purpose: Purpose) {
@@ -298,7 +291,13 @@ impl Ring {
         let Some(walk) = self.walks.walks.get_mut(&id) else {
             return;
         };
+        for named in answer.closer.iter().chain(&answer.successors) {
+            if self.book.is_route(named) {
+                walk.lookup.named_anew(named);
+            }
+        }
         if let Err(code) = walk.lookup.answered(&peer, answer) {
+            self.book.suspect(&peer);
             self.log(LogLevel::Debug, code, "a peer led no closer", Some(peer));
         }
         self.advance(cx, id);

@@ -1,0 +1,207 @@
+//! Lookups against answers that are honest, late, or lies.
+
+use super::*;
+
+fn peer(high: u8) -> PeerId {
+    let mut id = [0; 32];
+    id[0] = high;
+    PeerId(id)
+}
+
+fn lookup(target: Position, before: &[PeerId], after: &[PeerId]) -> Lookup {
+    let start = Start {
+        before: before.to_vec(),
+        after: after.to_vec(),
+        spacing: leading(&peer(16).0),
+        ..Start::default()
+    };
+    Lookup::new(&Parameters::DEFAULT, target, start)
+}
+
+fn asks(lookup: &mut Lookup) -> PeerId {
+    match lookup.next(0) {
+        Step::Ask(peer) => peer,
+        other => panic!("asks somebody, not {other:?}"),
+    }
+}
+
+fn finishes(lookup: &mut Lookup) -> Result<PeerId, Code> {
+    match lookup.next(0) {
+        Step::Finished(result) => result.map(|owner| owner.peer),
+        other => panic!("is finished, not {other:?}"),
+    }
+}
+
+fn leads(closer: &[u8], successors: &[u8]) -> Answer {
+    Answer {
+        closer: closer.iter().copied().map(peer).collect(),
+        successors: successors.iter().copied().map(peer).collect(),
+        ..Answer::default()
+    }
+}
+
+fn owns() -> Answer {
+    Answer {
+        responsible: true,
+        ..Answer::default()
+    }
+}
+
+#[test]
+fn goes_closer_step_by_step_until_one_is_responsible() {
+    let mut lookup = lookup(peer(50).0, &[peer(10), peer(20)], &[]);
+    assert_eq!(asks(&mut lookup), peer(20));
+    assert!(matches!(lookup.next(0), Step::Wait));
+    assert_eq!(lookup.answered(&peer(20), leads(&[40], &[21])), Ok(()));
+    assert_eq!(asks(&mut lookup), peer(40));
+    assert_eq!(lookup.answered(&peer(40), leads(&[], &[60, 70])), Ok(()));
+    assert_eq!(asks(&mut lookup), peer(60));
+    assert_eq!(lookup.answered(&peer(60), owns()), Ok(()));
+    // Another one is to say so too.
+    assert_eq!(asks(&mut lookup), peer(21));
+    assert_eq!(lookup.answered(&peer(21), leads(&[], &[60])), Ok(()));
+    assert_eq!(finishes(&mut lookup), Ok(peer(60)));
+}
+
+#[test]
+fn an_answer_that_comes_no_closer_is_noted_and_its_peer_not_asked_again() {
+    let mut lookup = lookup(peer(50).0, &[peer(10), peer(20)], &[]);
+    assert_eq!(asks(&mut lookup), peer(20));
+    assert_eq!(
+        lookup.answered(&peer(20), leads(&[15], &[])),
+        Err(Code::NoProgress)
+    );
+    assert_eq!(asks(&mut lookup), peer(10));
+    assert_eq!(lookup.answered(&peer(10), leads(&[20], &[])), Ok(()));
+    assert_eq!(finishes(&mut lookup), Err(Code::NoProgress));
+}
+
+#[test]
+fn a_dead_successor_is_passed_over() {
+    let mut lookup = lookup(peer(50).0, &[peer(40)], &[]);
+    asks(&mut lookup);
+    assert_eq!(lookup.answered(&peer(40), leads(&[], &[60, 70])), Ok(()));
+    assert_eq!(asks(&mut lookup), peer(60));
+    lookup.failed(&peer(60), Code::TimedOut);
+    assert_eq!(asks(&mut lookup), peer(70));
+    assert_eq!(lookup.answered(&peer(70), owns()), Ok(()));
+    assert_eq!(finishes(&mut lookup), Ok(peer(70)));
+}
+
+#[test]
+fn who_gave_no_answer_is_asked_again_with_a_newer_record_only() {
+    let mut lookup = lookup(peer(50).0, &[peer(30), peer(40)], &[peer(60)]);
+    assert_eq!(asks(&mut lookup), peer(60));
+    lookup.failed(&peer(60), Code::DialFailed);
+    assert_eq!(asks(&mut lookup), peer(40));
+    assert_eq!(lookup.answered(&peer(40), leads(&[], &[60])), Ok(()));
+    assert_eq!(asks(&mut lookup), peer(30));
+    lookup.named_anew(&peer(60));
+    lookup.named_anew(&peer(40));
+    assert_eq!(lookup.answered(&peer(30), leads(&[], &[60])), Ok(()));
+    assert_eq!(asks(&mut lookup), peer(60));
+}
+
+#[test]
+fn a_claim_is_checked_against_members_that_lie_nearer() {
+    let mut lookup = lookup(peer(50).0, &[peer(30), peer(40)], &[peer(60)]);
+    assert_eq!(asks(&mut lookup), peer(60));
+    let back = Answer {
+        predecessor: Some(peer(55)),
+        ..leads(&[], &[90])
+    };
+    assert_eq!(lookup.answered(&peer(60), back), Ok(()));
+    assert_eq!(asks(&mut lookup), peer(55));
+    assert_eq!(lookup.answered(&peer(55), owns()), Ok(()));
+    assert_eq!(asks(&mut lookup), peer(40));
+    assert_eq!(lookup.answered(&peer(40), leads(&[], &[55])), Ok(()));
+    assert_eq!(asks(&mut lookup), peer(30));
+    assert_eq!(lookup.answered(&peer(30), leads(&[], &[55])), Ok(()));
+    assert_eq!(finishes(&mut lookup), Ok(peer(55)));
+}
+
+#[test]
+fn a_claim_for_which_only_distant_members_vouch_is_not_believed() {
+    let mut lookup = lookup(peer(150).0, &[peer(10), peer(80), peer(100)], &[]);
+    assert_eq!(asks(&mut lookup), peer(100));
+    assert_eq!(lookup.answered(&peer(100), leads(&[], &[200])), Ok(()));
+    assert_eq!(asks(&mut lookup), peer(200));
+    assert_eq!(lookup.answered(&peer(200), owns()), Ok(()));
+    assert_eq!(asks(&mut lookup), peer(80));
+    assert_eq!(lookup.answered(&peer(80), leads(&[], &[200])), Ok(()));
+    assert_eq!(asks(&mut lookup), peer(10));
+    assert_eq!(lookup.answered(&peer(10), leads(&[140], &[])), Ok(()));
+    assert_eq!(asks(&mut lookup), peer(140));
+    assert_eq!(lookup.answered(&peer(140), leads(&[], &[160])), Ok(()));
+    assert_eq!(asks(&mut lookup), peer(160));
+    assert_eq!(lookup.answered(&peer(160), owns()), Ok(()));
+    assert_eq!(finishes(&mut lookup), Ok(peer(160)));
+}
+
+#[test]
+fn one_before_the_position_that_claims_it_is_not_believed() {
+    let mut lookup = lookup(peer(150).0, &[peer(130), peer(138), peer(140)], &[]);
+    assert_eq!(asks(&mut lookup), peer(140));
+    assert_eq!(lookup.answered(&peer(140), owns()), Ok(()));
+    for honest in [138, 130] {
+        assert_eq!(asks(&mut lookup), peer(honest));
+        assert_eq!(lookup.answered(&peer(honest), leads(&[], &[160])), Ok(()));
+        if honest == 138 {
+            assert_eq!(asks(&mut lookup), peer(160));
+            assert_eq!(lookup.answered(&peer(160), owns()), Ok(()));
+        }
+    }
+    assert_eq!(finishes(&mut lookup), Ok(peer(160)));
+}
+
+#[test]
+fn a_claim_that_nobody_contradicts_is_believed_in_the_end() {
+    let mut lookup = lookup(peer(150).0, &[peer(10), peer(100)], &[]);
+    asks(&mut lookup);
+    assert_eq!(lookup.answered(&peer(100), leads(&[], &[200])), Ok(()));
+    asks(&mut lookup);
+    assert_eq!(lookup.answered(&peer(200), owns()), Ok(()));
+    asks(&mut lookup);
+    lookup.failed(&peer(10), Code::TimedOut);
+    assert_eq!(finishes(&mut lookup), Ok(peer(200)));
+}
+
+#[test]
+fn who_leads_back_again_and_again_is_left_for_others() {
+    let mut lookup = lookup(peer(50).0, &[peer(40)], &[peer(200)]);
+    for after in (0..=MAX_STEPS_BACK as u8).map(|step| 200 - step) {
+        assert_eq!(asks(&mut lookup), peer(after));
+        let back = Answer {
+            predecessor: Some(peer(after - 1)),
+            ..leads(&[], &[])
+        };
+        assert_eq!(lookup.answered(&peer(after), back), Ok(()));
+    }
+    assert_eq!(asks(&mut lookup), peer(40));
+}
+
+#[test]
+fn slow_answers_let_others_be_asked_but_never_more_than_three() {
+    let before: Vec<PeerId> = (1..10).map(peer).collect();
+    let mut lookup = lookup(peer(50).0, &before, &[]);
+    let mut asked = 0;
+    for round in 0..10 {
+        lookup.tick(round * Parameters::DEFAULT.hedge_ms);
+        while let Step::Ask(_) = lookup.next(round * Parameters::DEFAULT.hedge_ms) {
+            asked += 1;
+        }
+    }
+    assert_eq!(asked, Parameters::DEFAULT.parallel);
+}
+
+#[test]
+fn the_number_of_requests_is_bounded() {
+    let mut lookup = lookup(peer(255).0, &[peer(1)], &[]);
+    let mut count = 0;
+    while let Step::Ask(asked) = lookup.next(0) {
+        count += 1;
+        let next = asked.0[0] + 1;
+        assert_eq!(lookup.answered(&asked, leads(&[next], &[])), Ok(()));
+    }
+    assert_eq!(count, Parameters::DEFAULT.max_asked);
+}
