@@ -52,15 +52,16 @@ impl RingState {
         status.is_some_and(|status| self.living_successors(status).next().is_some())
     }
 
-    /// Whether some member knows this one as its last living successor: the premise of the proof is that such a one does
-    /// not fail.
+    /// Whether every member that knows a living successor would still reach one if `gone` failed, and if those in `cut`
+    /// did not reach each other: the premise of the proof is that this is so.
     #[must_use]
-    pub fn depends_on(&self, member: &[u8; 32]) -> bool {
-        let is_last = |status: &Status| {
-            let mut living = self.living_successors(status);
-            living.next() == Some(member) && living.next().is_none()
-        };
-        self.members().values().any(is_last)
+    pub fn outlives(&self, gone: Option<Id>, cut: &[(Id, Id)]) -> bool {
+        let is_cut = |one: &Id, other: &Id| cut.contains(&(*one, *other)) || cut.contains(&(*other, *one));
+        self.members().iter().all(|(id, status)| {
+            let mut living = self.living_successors(status).peekable();
+            let knows_nobody = living.peek().is_none();
+            knows_nobody || living.any(|next| gone != Some(*next) && !is_cut(id, next))
+        })
     }
 
     /// Those of a member's successors that live, in the order of its list.

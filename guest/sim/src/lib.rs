@@ -3,6 +3,7 @@
 //! Everything that happens follows from one seed, so that a run that fails can be replayed exactly. The cores are used
 //! through their boundary, as every host uses them, natively or as WebAssembly.
 
+pub mod attack;
 mod disk;
 mod host;
 mod invariant;
@@ -19,7 +20,7 @@ pub use disk::Disk;
 pub use host::{Answer, Host, Outcome};
 pub use invariant::Broken;
 pub use machine::{Handle, Machine, Native};
-pub use network::Network;
+pub use network::{Network, Transport};
 pub use report::{Bar, Report, Row};
 pub use ring::{Faults, RingState};
 pub use traffic::{Requests, Traffic};

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::Parser;
-use selfsame_sim::scenario::{Scenario, play};
+use clap::{Parser, ValueEnum as _};
+use selfsame_sim::attack::Kind;
+use selfsame_sim::scenario::{Plan, Scenario, play};
 
 const EXIT_CODES: &str = "Exit codes:
   0  every bar is met
@@ -21,17 +22,51 @@ struct Arguments {
     #[arg(default_value = "settle")]
     scenario: Scenario,
 
-    /// How many nodes take part; of faults, how many schedules are played
-    #[arg(long, visible_alias = "nodes", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    count: u32,
+    /// How many nodes take part; of faults, how many at most at a time (40); of hops, in the largest ring
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    nodes: Option<u32>,
 
     /// What everything follows from
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
+    /// How many schedules of faults are played, one for each seed from the first on
+    #[arg(long, default_value_t = 1000)]
+    schedules: u32,
+
+    /// What attackers do: drop, misroute, forge, replay, eclipse, ghost, leave, grind, or all, one after the other
+    #[arg(long, default_value = "all", value_parser = Chosen::parse)]
+    kind: Chosen,
+
+    /// How many of a hundred members attack
+    #[arg(long, default_value_t = 5.0)]
+    share: f64,
+
     /// Writes the figures as JSON to this file as well
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+}
+
+/// One kind of attack, or all
+#[derive(Clone, Copy, Debug)]
+struct Chosen(Option<Kind>);
+
+impl Chosen {
+    fn parse(text: &str) -> Result<Self, String> {
+        if text == "all" {
+            return Ok(Self(None));
+        }
+        Kind::from_str(text, false).map(|kind| Self(Some(kind)))
+    }
+}
+
+/// How many nodes take part in a scenario unless the command says.
+fn usual_nodes(scenario: Scenario) -> u32 {
+    match scenario {
+        Scenario::Faults => 40,
+        Scenario::Hops => 4096,
+        _ => 1000,
+    }
 }
 
 fn main() -> ExitCode {
@@ -45,8 +80,14 @@ fn main() -> ExitCode {
             _ = writeln!(std::io::stderr(), "{seconds:5} s  {text}");
         }
     };
-    let count = arguments.count as usize;
-    let report = play(arguments.scenario, count, arguments.seed, &mut progress);
+    let nodes = arguments.nodes.unwrap_or_else(|| usual_nodes(arguments.scenario));
+    let plan = Plan {
+        schedules: arguments.schedules as usize,
+        kind: arguments.kind.0,
+        share: arguments.share,
+        ..Plan::new(arguments.scenario, nodes as usize, arguments.seed)
+    };
+    let report = play(&plan, &mut progress);
     print!("{}", report.table());
     if let Some(file) = arguments.json
         && let Err(error) = std::fs::write(&file, format!("{:#}\n", report.json()))

@@ -9,6 +9,15 @@ const RETRANSMIT_MS: u64 = 200;
 /// Longest way from one side of the map to the other, in milliseconds.
 const MAP_MS: u32 = 80;
 
+/// Whether frames on a connection keep their order
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// Like a WebSocket: what is lost is sent again, and what follows waits for it.
+    Ordered,
+    /// Like HTTP requests, one for each frame: they overtake each other, and one that is sent again may arrive twice.
+    Exchange,
+}
+
 /// Where a host stands; the distance is the time that a frame takes
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -37,7 +46,12 @@ pub struct Network {
     pub loss: u32,
     /// Most that a frame may take longer than its way, in milliseconds.
     pub jitter_ms: u64,
+    /// Most that a frame of an exchange may be late beside that, while others overtake it, in milliseconds.
+    pub reorder_ms: u64,
+    /// Of a thousand frames of exchanges, how many arrive twice.
+    pub duplicates: u32,
     walls: BTreeSet<(u8, u8)>,
+    cuts: BTreeSet<(usize, usize)>,
 }
 
 impl Network {
@@ -46,13 +60,35 @@ impl Network {
         self.walls.insert((from, to));
     }
 
-    /// Takes all walls away.
-    pub fn heal(&mut self) {
-        self.walls.clear();
+    /// Lets nothing pass from one host to another; the other way it still may.
+    pub fn cut(&mut self, from: usize, to: usize) {
+        self.cuts.insert((from, to));
     }
 
-    pub(crate) fn passes(&self, from: u8, to: u8) -> bool {
-        self.walls.is_empty() || !self.walls.contains(&(from, to))
+    /// Lets everything pass from one host to another again, unless there is a wall.
+    pub fn mend(&mut self, from: usize, to: usize) {
+        self.cuts.remove(&(from, to));
+    }
+
+    /// Takes all walls and cuts away.
+    pub fn heal(&mut self) {
+        self.walls.clear();
+        self.cuts.clear();
+    }
+
+    /// Whether frames pass from one host, with its group, to another.
+    pub(crate) fn passes(&self, from: (usize, u8), to: (usize, u8)) -> bool {
+        let is_walled = !self.walls.is_empty() && self.walls.contains(&(from.1, to.1));
+        let is_cut = !self.cuts.is_empty() && self.cuts.contains(&(from.0, to.0));
+        !is_walled && !is_cut
+    }
+
+    /// How much later than its way each copy of a frame of an exchange arrives.
+    pub(crate) fn copies_ms(&self, dice: &mut Rng) -> Vec<u64> {
+        let is_double = self.duplicates > 0 && dice.u32(0..1000) < self.duplicates;
+        (0..=u32::from(is_double))
+            .map(|_| dice.u64(0..=self.reorder_ms))
+            .collect()
     }
 
     /// How long a frame takes, with what a reliable transport needs to send it again when it is lost.

@@ -58,6 +58,13 @@ impl Row {
         self
     }
 
+    /// The same figure among those of several runs.
+    #[must_use]
+    pub fn of(mut self, run: &str) -> Self {
+        self.what = format!("{run}: {}", self.what);
+        self
+    }
+
     fn is_met(&self) -> bool {
         self.bar.is_none_or(|bar| bar.is_met(self.value))
     }
@@ -80,10 +87,8 @@ fn number(value: f64) -> String {
 pub struct Report {
     /// The scenario.
     pub scenario: String,
-    /// How many nodes took part, or how many runs there were.
-    pub count: usize,
-    /// The seed that replays it.
-    pub seed: u64,
+    /// The command that plays it again.
+    pub command: String,
     /// What was measured.
     pub rows: Vec<Row>,
     /// Hash of everything that the cores said.
@@ -104,13 +109,7 @@ impl Report {
         let what = width(|row| row.what.chars().count());
         let value = width(|row| row.value_text().len());
         let unit = width(|row| row.unit.len());
-        let mut out = format!(
-            "{} {}, seed {}, trace {}\n",
-            self.scenario,
-            self.count,
-            self.seed,
-            self.trace_hex()
-        );
+        let mut out = format!("{}\ntrace {}\n", self.command, self.trace_hex());
         for row in &self.rows {
             let bar = row.bar.map_or_else(String::new, |bar| {
                 let verdict = if row.is_met() { "met" } else { "MISSED" };
@@ -125,16 +124,21 @@ impl Report {
             out.push_str(line.trim_end());
             out.push('\n');
         }
-        if !self.is_met() {
-            out.push_str(&format!(
-                "replay: selfsame-sim {} --count {} --seed {}\n",
-                self.scenario, self.count, self.seed
-            ));
-        }
+        out.push_str(&self.verdict());
         out
     }
 
-    /// As JSON: `{scenario, count, seed, trace, rows: [{what, unit, value, bar, met}]}`.
+    /// One line: whether the bars are met, and if not, the command that shows it again.
+    fn verdict(&self) -> String {
+        let bars = self.rows.iter().filter(|row| row.bar.is_some()).count();
+        let missed = self.rows.iter().filter(|row| !row.is_met()).count();
+        match missed {
+            0 => format!("PASS: {bars} bars met\n"),
+            _ => format!("FAIL: {missed} of {bars} bars missed; replay: {}\n", self.command),
+        }
+    }
+
+    /// As JSON: `{scenario, command, trace, met, rows: [{what, unit, value, bar, met}]}`.
     #[must_use]
     pub fn json(&self) -> Value {
         let rows: Vec<Value> = self
@@ -152,9 +156,9 @@ impl Report {
             .collect();
         json!({
             "scenario": self.scenario,
-            "count": self.count,
-            "seed": self.seed,
+            "command": self.command,
             "trace": self.trace_hex(),
+            "met": self.is_met(),
             "rows": rows,
         })
     }
@@ -172,21 +176,17 @@ mod tests {
     fn a_missed_bar_is_shown_with_the_seed_that_replays_it() {
         let mut report = Report {
             scenario: "settle".into(),
-            count: 3,
-            seed: 9,
+            command: "selfsame-sim settle --nodes 3 --seed 9".into(),
             rows: vec![Row::new("hops", "hops", 3.0).bar(Bar::Within(2.0, 0.05))],
             trace: [0; 32],
         };
         assert!(!report.is_met());
         assert!(report.table().contains("MISSED"));
-        assert!(
-            report
-                .table()
-                .contains("replay: selfsame-sim settle --count 3 --seed 9")
-        );
+        let verdict = "FAIL: 1 of 1 bars missed; replay: selfsame-sim settle --nodes 3 --seed 9\n";
+        assert!(report.table().ends_with(verdict));
         report.rows = vec![Row::new("hops", "hops", 2.05).bar(Bar::Within(2.0, 0.05))];
         assert!(report.is_met());
-        assert!(!report.table().contains("replay"));
+        assert!(report.table().ends_with("PASS: 1 bars met\n"));
         assert_eq!(report.json()["rows"][0]["met"], true);
     }
 }

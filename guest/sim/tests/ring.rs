@@ -1,7 +1,8 @@
 //! Rings form in a simulated network, and one seed always gives the same run.
 
 use selfsame_codec::{Input, Role};
-use selfsame_sim::scenario::{Scenario, join, play, schedule, settle};
+use selfsame_sim::attack::Kind;
+use selfsame_sim::scenario::{Plan, Scenario, Schedule, join, play, schedule, settle};
 use selfsame_sim::{End, Faults, Native, Outcome, RingState, World};
 
 fn ring_of(nodes: usize, seed: u64) -> World<Native> {
@@ -88,15 +89,51 @@ fn what_cannot_be_dialled_is_a_leaf() {
 
 #[test]
 fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
-    let trace = |seed| play(Scenario::Settle, 12, seed, &mut |_| {}).trace;
+    let trace = |seed| play(&Plan::new(Scenario::Settle, 12, seed), &mut |_| {}).trace;
     assert_eq!(trace(7), trace(7));
     assert_ne!(trace(7), trace(8));
 }
 
 #[test]
+fn the_same_schedule_gives_the_same_bytes_and_another_one_others() {
+    let trace = |seed| schedule(&Schedule { seed, nodes: 12 }).expect("the ring stays one");
+    assert_eq!(trace(3), trace(3));
+    assert_ne!(trace(3), trace(4));
+}
+
+#[test]
+fn attackers_do_not_lead_others_to_wrong_members() {
+    for kind in [Kind::Drop, Kind::Misroute, Kind::Forge, Kind::Replay] {
+        withstands(kind);
+    }
+}
+
+#[test]
+fn attackers_do_not_hide_members_or_names_from_others() {
+    for kind in [Kind::Eclipse, Kind::Ghost, Kind::Leave] {
+        withstands(kind);
+    }
+}
+
+fn withstands(kind: Kind) {
+    let plan = Plan {
+        kind: Some(kind),
+        ..Plan::new(Scenario::Attack, 80, 3)
+    };
+    let report = play(&plan, &mut |_| {});
+    assert!(report.is_met(), "{}", report.table());
+}
+
+#[test]
+fn names_are_found_while_three_of_ten_members_are_dead() {
+    let report = play(&Plan::new(Scenario::Loss, 60, 5), &mut |_| {});
+    assert!(report.is_met(), "{}", report.table());
+}
+
+#[test]
 fn whatever_fails_there_is_one_ring() {
     for seed in 1..=20 {
-        schedule(seed).unwrap_or_else(|failure| panic!("seed {seed}: {failure:?}"));
+        schedule(&Schedule { seed, nodes: 40 }).unwrap_or_else(|failure| panic!("seed {seed}: {failure:?}"));
     }
 }
 

@@ -26,6 +26,7 @@ static FINGERS_ALONE: Parameters = Parameters {
     successors: 1,
     named_successors: 1,
     routes: 0,
+    spacings: 0,
     ..Parameters::DEFAULT
 };
 

@@ -78,24 +78,34 @@ pub(super) fn failures(codes: &[u16]) -> Vec<Row> {
 
 /// Lets members that run look up positions, and compares the answers with who is responsible by `state`.
 pub fn lookups<M: Machine>(world: &mut World<M>, state: &RingState, count: usize) -> Lookups {
+    lookups_among(world, state, count, |_| true)
+}
+
+/// The same among some hosts only: they ask, and only what one of them is responsible for.
+pub fn lookups_among<M: Machine>(
+    world: &mut World<M>,
+    state: &RingState,
+    count: usize,
+    is_among: impl Fn(&[u8; 32]) -> bool,
+) -> Lookups {
     let askers: Vec<usize> = (0..world.hosts().len())
         .filter(|host| {
             let host = &world.hosts()[*host];
-            host.is_up() && state.members().contains_key(&host.id().0)
+            let id = host.id().0;
+            host.is_up() && state.members().contains_key(&id) && is_among(&id)
         })
         .collect();
-    let mut result = Lookups::default();
     let mut open = Vec::with_capacity(count);
     for _ in 0..count {
         let asker = askers[world.dice().usize(..askers.len())];
-        let mut id = [0; 32];
-        world.dice().fill(&mut id);
+        let id = position(world, state, &is_among);
         let asked_ms = world.now_ms();
         let tag = world.command(asker, |tag| Input::FindNode { tag, id });
         open.push((asker, tag, id, asked_ms));
         world.run_ms(PAUSE_MS);
     }
     world.run_ms(PATIENCE_MS);
+    let mut result = Lookups::default();
     for (asker, tag, id, asked_ms) in open {
         result.asked += 1;
         let Some(answer) = world.host_mut(asker).take_answer(tag) else {
@@ -113,4 +123,19 @@ pub fn lookups<M: Machine>(world: &mut World<M>, state: &RingState, count: usize
         }
     }
     result
+}
+
+/// A random position that one of them is responsible for.
+fn position<M: Machine>(
+    world: &mut World<M>,
+    state: &RingState,
+    is_among: impl Fn(&[u8; 32]) -> bool,
+) -> [u8; 32] {
+    loop {
+        let mut id = [0; 32];
+        world.dice().fill(&mut id);
+        if state.owner(&id).is_some_and(|owner| is_among(&owner)) {
+            return id;
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! What is played, and what is measured.
 
+mod attack;
 mod hops;
 mod lookups;
 mod names;
@@ -7,8 +8,10 @@ mod play;
 mod schedules;
 mod settle;
 
-pub use lookups::{Lookups, lookups};
+pub use lookups::{Lookups, lookups, lookups_among};
 pub use names::{Finds, Published, find, publish};
-pub use play::{Scenario, play};
-pub use schedules::{Failure, schedule};
+pub use play::{Plan, Scenario, play};
+pub use schedules::{Failure, Schedule, schedule};
+
+use play::settled;
 pub use settle::{BOOTSTRAPS, join, settle};

@@ -1,6 +1,9 @@
 //! Members publish names, and others find them.
 
 use selfsame_codec::Input;
+use selfsame_codec::reply::decode_providers;
+use selfsame_core::grant::Grant;
+use selfsame_core::identity::{Identity, PublicKey};
 
 use super::lookups::failures;
 use crate::host::Outcome;
@@ -12,20 +15,24 @@ use crate::world::World;
 const PAUSE_MS: u64 = 20;
 /// Longest that an answer may take.
 const PATIENCE_MS: u64 = 30_000;
+/// Life of a grant.
+const DAY_MS: u64 = 24 * 60 * 60_000;
 
 /// What came of finds
 #[derive(Clone, Debug, Default)]
 pub struct Finds {
     /// How many were asked.
     pub asked: usize,
-    /// How many named a provider.
+    /// How many named who serves it.
     pub found: usize,
+    /// How many named only others.
+    pub wrong: usize,
     /// Why the others failed; 0 for one that was not answered.
     pub failed: Vec<u16>,
 }
 
 impl Finds {
-    /// Share of those that named a provider.
+    /// Share of those that named who serves it.
     #[must_use]
     pub fn share(&self) -> f64 {
         self.found as f64 / self.asked.max(1) as f64
@@ -42,29 +49,42 @@ impl Finds {
 pub struct Published {
     /// The name.
     pub name: String,
+    /// Its owner; none for a name that anybody may serve.
+    pub owner: Option<PublicKey>,
     /// The host that serves it.
     pub host: usize,
 }
 
-/// Lets every `every`th host publish a name of its own with k sibling objects, and waits until all are stored.
+/// Lets hosts publish a name each with k sibling objects, and waits until all are stored.
 ///
 /// # Panics
 /// When one cannot be stored: nothing is wrong yet.
-pub fn publish<M: Machine>(world: &mut World<M>, every: usize, replicas: u8) -> Vec<Published> {
+pub fn publish<M: Machine>(
+    world: &mut World<M>,
+    hosts: impl IntoIterator<Item = usize>,
+    owner: Option<&Identity>,
+    replicas: u8,
+) -> Vec<Published> {
     let mut published = Vec::new();
     let mut open = Vec::new();
-    for host in (0..world.hosts().len()).step_by(every) {
+    for host in hosts {
         let name = format!("service-{host}");
+        let grant = owner.map_or_else(Vec::new, |owner| {
+            let (peer, until_ms) = (world.hosts()[host].id(), world.now_ms() + DAY_MS);
+            let grant = Grant::sign(owner, &name, peer, None, until_ms);
+            grant.expect("a grant within the rules").encoded().to_vec()
+        });
         let tag = world.command(host, |tag| Input::Publish {
             tag,
-            grant: &[],
+            grant: &grant,
             name: &name,
             replicas,
             version: "",
-            weight: 1,
+            weight: 10_000,
         });
         open.push((host, tag));
-        published.push(Published { name, host });
+        let owner = owner.map(Identity::public);
+        published.push(Published { name, owner, host });
         world.run_ms(PAUSE_MS);
     }
     world.run_ms(PATIENCE_MS);
@@ -76,30 +96,36 @@ pub fn publish<M: Machine>(world: &mut World<M>, every: usize, replicas: u8) -> 
     published
 }
 
-/// Lets members that run find names, `count` times at random.
-pub fn find<M: Machine>(world: &mut World<M>, names: &[Published], count: usize) -> Finds {
-    let up: Vec<usize> = (0..world.hosts().len())
-        .filter(|host| world.hosts()[*host].is_up())
-        .collect();
+/// Lets some of the members that run find names, `count` times at random.
+///
+/// # Panics
+/// When a core encodes its reply wrongly.
+pub fn find<M: Machine>(world: &mut World<M>, askers: &[usize], names: &[Published], count: usize) -> Finds {
     let mut open = Vec::with_capacity(count);
     for _ in 0..count {
-        let asker = up[world.dice().usize(..up.len())];
-        let name = &names[world.dice().usize(..names.len())].name;
-        let owner = &[];
+        let asker = askers[world.dice().usize(..askers.len())];
+        let wanted = &names[world.dice().usize(..names.len())];
+        let owner = wanted.owner.as_ref().map_or(&[][..], |owner| &owner.0);
+        let name = &wanted.name;
         let tag = world.command(asker, |tag| Input::Find { tag, owner, name });
-        open.push((asker, tag));
+        open.push((asker, tag, world.hosts()[wanted.host].id().0));
         world.run_ms(PAUSE_MS);
     }
     world.run_ms(PATIENCE_MS);
     let mut finds = Finds::default();
-    for (asker, tag) in open {
+    for (asker, tag, server) in open {
         finds.asked += 1;
         match world
             .host_mut(asker)
             .take_answer(tag)
             .map(|answer| answer.outcome)
         {
-            Some(Outcome::Reply(_)) => finds.found += 1,
+            Some(Outcome::Reply(body)) => {
+                let providers = decode_providers(&body).expect("a core encodes its replies");
+                let is_named = providers.iter().any(|provider| provider.peer == server);
+                finds.found += usize::from(is_named);
+                finds.wrong += usize::from(!is_named);
+            }
             Some(Outcome::Failed(code)) => finds.failed.push(code),
             None => finds.failed.push(0),
         }

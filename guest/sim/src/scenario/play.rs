@@ -3,8 +3,10 @@
 use clap::ValueEnum;
 use selfsame_core::identity::labelled_hash;
 
+use super::attack::attack;
 use super::hops::hops;
-use super::{find, join, lookups, publish, schedule, settle};
+use super::{Schedule, find, join, lookups, publish, schedule, settle};
+use crate::attack::Kind;
 use crate::machine::Native;
 use crate::report::{Bar, Report, Row};
 use crate::ring::RingState;
@@ -30,33 +32,84 @@ pub enum Scenario {
     Loss,
     /// Lookups in rings of up to so many members, by fingers alone and with all that members know
     Hops,
-    /// Random schedules of joins, leaves, crashes and returns
+    /// Random schedules of joins, leaves, crashes, returns and bad networks
     Faults,
+    /// Some of the members lie
+    Attack,
 }
 
-/// Plays a scenario with so many nodes, or for [`Scenario::Faults`] so many schedules; `progress` hears what happens.
-pub fn play(scenario: Scenario, count: usize, seed: u64, progress: &mut dyn FnMut(&str)) -> Report {
-    let (rows, trace) = match scenario {
-        Scenario::Faults => faults(count, seed, progress),
-        Scenario::Hops => {
-            let (rows, traces) = hops(count, seed, progress);
-            (rows, of_all(&traces))
+/// A scenario and its options
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What is played.
+    pub scenario: Scenario,
+    /// How many nodes take part; in schedules of faults, how many at most.
+    pub nodes: usize,
+    /// What everything follows from.
+    pub seed: u64,
+    /// How many schedules of faults are played, one for each seed from the first on.
+    pub schedules: usize,
+    /// What attackers do, each in a ring of its own; none is all kinds.
+    pub kind: Option<Kind>,
+    /// How many of a hundred members lie.
+    pub share: f64,
+}
+
+impl Plan {
+    /// A scenario with the usual options.
+    #[must_use]
+    pub fn new(scenario: Scenario, nodes: usize, seed: u64) -> Self {
+        Self {
+            scenario,
+            nodes,
+            seed,
+            schedules: 1,
+            kind: None,
+            share: 5.0,
         }
-        _ => one_ring(scenario, count, seed, progress),
-    };
-    Report {
-        scenario: name_of(scenario),
-        count,
-        seed,
-        rows,
-        trace,
+    }
+
+    /// The command that plays it again.
+    #[must_use]
+    pub fn command(&self) -> String {
+        let name = name_of(&self.scenario);
+        let mut command = format!("selfsame-sim {name} --nodes {} --seed {}", self.nodes, self.seed);
+        match self.scenario {
+            Scenario::Faults => command.push_str(&format!(" --schedules {}", self.schedules)),
+            Scenario::Attack => {
+                let kind = self.kind.map_or_else(|| "all".into(), |kind| name_of(&kind));
+                command.push_str(&format!(" --kind {kind} --share {}", self.share));
+            }
+            _ => {}
+        }
+        command
     }
 }
 
-/// The name of a scenario on the command line.
-fn name_of(scenario: Scenario) -> String {
-    let value = scenario.to_possible_value();
-    value.expect("no scenario is hidden").get_name().into()
+/// The name of a choice on the command line.
+fn name_of(choice: &impl ValueEnum) -> String {
+    let value = choice.to_possible_value();
+    value.expect("nothing is hidden").get_name().into()
+}
+
+/// Plays a scenario; `progress` hears what happens.
+pub fn play(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Report {
+    let (nodes, seed) = (plan.nodes, plan.seed);
+    let (rows, trace) = match plan.scenario {
+        Scenario::Faults => faults(plan, progress),
+        Scenario::Hops => {
+            let (rows, traces) = hops(nodes, seed, progress);
+            (rows, of_all(&traces))
+        }
+        Scenario::Attack => attacks(plan, progress),
+        scenario => one_ring(scenario, nodes, seed, progress),
+    };
+    Report {
+        scenario: name_of(&plan.scenario),
+        command: plan.command(),
+        rows,
+        trace,
+    }
 }
 
 /// One hash for the traces of many runs.
@@ -65,23 +118,51 @@ fn of_all(traces: &[[u8; 32]]) -> [u8; 32] {
     labelled_hash(TRACE, &parts)
 }
 
+/// Plays one kind of attack, or all of them one after the other.
+fn attacks(plan: &Plan, progress: &mut dyn FnMut(&str)) -> (Vec<Row>, [u8; 32]) {
+    let kinds = plan
+        .kind
+        .map_or_else(|| Kind::value_variants().to_vec(), |kind| vec![kind]);
+    let mut rows = Vec::new();
+    let mut traces = Vec::new();
+    for kind in kinds {
+        let name = name_of(&kind);
+        let mut progress = |text: &str| progress(&format!("{name}: {text}"));
+        let (measured, trace) = attack(kind, plan.nodes, plan.share, plan.seed, &mut progress);
+        rows.extend(measured.into_iter().map(|row| row.of(&name)));
+        traces.push(trace);
+    }
+    (rows, of_all(&traces))
+}
+
 /// Plays the schedules of consecutive seeds.
-fn faults(count: usize, seed: u64, progress: &mut dyn FnMut(&str)) -> (Vec<Row>, [u8; 32]) {
+fn faults(plan: &Plan, progress: &mut dyn FnMut(&str)) -> (Vec<Row>, [u8; 32]) {
     let mut traces = Vec::new();
     let mut failed = Vec::new();
-    for number in 0..count {
+    for number in 0..plan.schedules {
         if number % 50 == 0 {
-            progress(&format!("schedule {number} of {count}"));
+            progress(&format!("schedule {number} of {}", plan.schedules));
         }
-        let own = seed + number as u64;
-        match schedule(own) {
+        let seed = plan.seed + number as u64;
+        match schedule(&Schedule {
+            seed,
+            nodes: plan.nodes,
+        }) {
             Ok(trace) => traces.push(trace),
-            Err(failure) => failed.push(format!("schedule of seed {own}: {failure:?}")),
+            Err(failure) => {
+                let again = Plan {
+                    seed,
+                    schedules: 1,
+                    ..plan.clone()
+                };
+                failed.push(format!("{}: {failure:?}", again.command()));
+            }
         }
     }
+    let played = Row::new("schedules", "", plan.schedules as f64);
     let broken = Row::new("schedules that broke the ring", "", failed.len() as f64).bar(Bar::AtMost(0.0));
     let rows = failed.into_iter().map(|text| Row::new(text, "", 1.0));
-    let rows = [broken].into_iter().chain(rows).collect();
+    let rows = [played, broken].into_iter().chain(rows).collect();
     (rows, of_all(&traces))
 }
 
@@ -110,7 +191,7 @@ fn one_ring(
     match scenario {
         Scenario::Split => split(&mut world, &mut rows, progress),
         Scenario::Loss => loss(&mut world, &mut rows, progress),
-        Scenario::Settle | Scenario::Hops | Scenario::Faults => look_up(&mut world, &mut rows, progress),
+        _ => look_up(&mut world, &mut rows, progress),
     }
     rows.push(Row::new("frames", "", world.traffic.frames as f64));
     rows.push(Row::new("steps", "", world.steps as f64));
@@ -118,7 +199,7 @@ fn one_ring(
 }
 
 /// Lets the ring settle; one that does not within the time is shown with what is wrong.
-fn settled(what: &str, world: &mut World<Native>) -> Row {
+pub(super) fn settled(what: &str, world: &mut World<Native>) -> Row {
     match settle(world, SETTLE_MS) {
         Ok(took_ms) => {
             Row::new(what, "s", took_ms as f64 / 1000.0).bar(Bar::AtMost(SETTLE_MS as f64 / 1000.0))
@@ -155,19 +236,20 @@ fn split(world: &mut World<Native>, rows: &mut Vec<Row>, progress: &mut dyn FnMu
 
 fn loss(world: &mut World<Native>, rows: &mut Vec<Row>, progress: &mut dyn FnMut(&str)) {
     progress("every tenth member publishes a name");
-    let names = publish(world, 10, 2);
     let mut hosts: Vec<usize> = (0..world.hosts().len()).collect();
+    let names = publish(world, hosts.iter().copied().step_by(10), None, 2);
     world.dice().shuffle(&mut hosts);
     let dead = hosts.len() * 3 / 10;
     for host in &hosts[..dead] {
         world.end(*host, End::PowerLost);
     }
     progress("three of ten members are dead; others find names meanwhile");
-    let during = find(world, &names, 1000);
+    let askers = &hosts[dead..];
+    let during = find(world, askers, &names, 1000);
     rows.push(Row::new("found while the ring heals", "share", during.share()).bar(Bar::AtLeast(0.999)));
     rows.extend(during.failures());
     world.run_ms(MAINTENANCE_MS);
-    let after = find(world, &names, 1000);
+    let after = find(world, askers, &names, 1000);
     rows.push(Row::new("found afterwards", "share", after.share()).bar(Bar::AtLeast(1.0)));
     rows.push(settled("the ring settled after", world));
 }

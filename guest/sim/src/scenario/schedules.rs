@@ -1,31 +1,53 @@
-//! Random schedules of joins, leaves, crashes and returns, after each of which the ring must still be one.
+//! Random schedules of joins, leaves, crashes, returns and cut connections, during which the ring must stay one.
 
 use std::collections::BTreeSet;
 
+use selfsame_codec::reply::Status;
 use selfsame_codec::{Input, Role};
 
 use super::{lookups, settle};
+use crate::host::Outcome;
 use crate::invariant::Broken;
 use crate::machine::Native;
+use crate::network::Transport;
 use crate::ring::{Faults, RingState};
 use crate::world::{End, START_MS, World};
 
-/// Most members at a time.
-const MOST: usize = 24;
+/// Least number of members that the most at a time may be.
+const FEWEST: usize = 5;
+/// Most leaves at a time.
+const MOST_LEAVES: usize = 3;
 /// What happens in one schedule.
 const STEPS: usize = 40;
 /// Longest pause between two things that happen, in milliseconds.
 const LONGEST_PAUSE_MS: u64 = 5_000;
 /// Longest that a member may take to leave.
 const LONGEST_LEAVE_MS: u64 = 10_000;
+/// Shortest and longest time that frames do not pass from one host to another, in milliseconds.
+const CUT_MS: core::ops::Range<u64> = 2_000..40_000;
+/// Least number of members that is left while there are cuts: two that do not hear each other are gone for each other.
+const FEWEST_CUT: usize = 6;
+/// Most cuts at a time: members of pairs that are all cut could find each other in rings of their own.
+const MOST_CUTS: usize = 1;
 /// Time between two looks at the invariant.
 const LOOK_EVERY_MS: u64 = 500;
 /// Longest that the ring may take to settle in the end.
 const SETTLE_MS: u64 = 180_000;
 /// Lookups in the settled ring.
 const LOOKUPS: usize = 20;
+/// Longest that a leaf may take to look a position up.
+const LEAF_MS: u64 = 30_000;
 /// Most members that may be down without having left: half of a successor list, so that every list holds a living one.
 const MOST_DOWN: usize = 8;
+
+/// A schedule: everything follows from its seed
+#[derive(Clone, Copy, Debug)]
+pub struct Schedule {
+    /// The seed.
+    pub seed: u64,
+    /// Most members at a time, of which the seed takes some.
+    pub nodes: usize,
+}
 
 /// How a schedule failed
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,49 +58,76 @@ pub enum Failure {
     Unsettled(Faults),
     /// So many lookups went wrong in the settled ring.
     Lookups(usize),
+    /// A leaf did not find a position in the settled ring.
+    Leaf(usize),
 }
 
-/// Plays the schedule of a seed; returns the trace.
+/// Plays a schedule; returns the trace.
 ///
 /// # Errors
 /// How it failed.
-pub fn schedule(seed: u64) -> Result<[u8; 32], Failure> {
-    let mut world = World::new(Native::default(), seed);
-    world.network.jitter_ms = 20;
-    world.network.loss = 5;
-    let mut play = Play {
-        world,
-        leaving: Vec::new(),
-        returning: BTreeSet::new(),
-    };
-    play.start_new();
+pub fn schedule(plan: &Schedule) -> Result<[u8; 32], Failure> {
+    let mut play = Play::new(plan);
+    play.start_new(Role::Member);
     for _ in 0..STEPS {
         play.end_those_that_left();
+        play.mend(false);
         play.happen();
         let pause_ms = play.world.dice().u64(0..LONGEST_PAUSE_MS);
         play.watch(pause_ms)?;
     }
     play.watch(LONGEST_LEAVE_MS)?;
     play.end_those_that_left();
+    play.mend(true);
     settle(&mut play.world, SETTLE_MS).map_err(Failure::Unsettled)?;
     let state = RingState::of(&mut play.world);
     let result = lookups(&mut play.world, &state, LOOKUPS);
     if result.right < result.asked {
         return Err(Failure::Lookups(result.asked - result.right));
     }
+    play.leaves_look_up(&state)?;
     Ok(play.world.trace())
+}
+
+/// Frames do not pass from one host to another until a time
+struct Cut {
+    from: usize,
+    to: usize,
+    until_ms: u64,
 }
 
 /// A schedule that is played
 struct Play {
     world: World<Native>,
+    /// Most members at a time.
+    most: usize,
     /// Hosts that were told to leave, with the tag of the command.
     leaving: Vec<(usize, u32)>,
     /// Members that have started again and have not found anybody they knew.
     returning: BTreeSet<[u8; 32]>,
+    cuts: Vec<Cut>,
 }
 
 impl Play {
+    fn new(plan: &Schedule) -> Self {
+        let mut world = World::new(Native::default(), plan.seed);
+        world.network.jitter_ms = 20;
+        world.network.loss = 5;
+        if world.dice().u32(0..3) == 0 {
+            world.transport = Transport::Exchange;
+            world.network.reorder_ms = 50;
+            world.network.duplicates = 20;
+        }
+        let most = world.dice().usize(FEWEST..=plan.nodes.max(FEWEST));
+        Self {
+            world,
+            most,
+            leaving: Vec::new(),
+            returning: BTreeSet::new(),
+            cuts: Vec::new(),
+        }
+    }
+
     /// Lets time pass and looks at the invariant again and again.
     fn watch(&mut self, pause_ms: u64) -> Result<(), Failure> {
         let until_ms = self.world.now_ms() + pause_ms;
@@ -107,43 +156,92 @@ impl Play {
         });
     }
 
+    /// Lets frames pass again where they have not for long enough, or everywhere.
+    fn mend(&mut self, all: bool) {
+        let world = &mut self.world;
+        let now_ms = world.now_ms();
+        self.cuts.retain(|cut| {
+            let is_over = all || cut.until_ms <= now_ms;
+            if is_over {
+                world.network.mend(cut.from, cut.to);
+            }
+            !is_over
+        });
+    }
+
     /// One thing happens, if it can.
     fn happen(&mut self) {
-        let running = self.hosts(true);
-        let down = self.hosts(false);
+        let running = self.hosts(Role::Member, true);
+        let down = self.hosts(Role::Member, false);
+        let least = if self.cuts.is_empty() { 2 } else { FEWEST_CUT };
         match self.world.dice().u32(0..100) {
-            0..40 if running.len() < MOST => self.start_new(),
-            40..60 if !down.is_empty() => {
+            0..35 if running.len() < self.most => self.start_new(Role::Member),
+            35..50 if !down.is_empty() => {
                 let host = self.one_of(&down);
                 self.returning.insert(self.world.hosts()[host].id().0);
                 self.start(host);
             }
-            60..85 if running.len() > 2 && down.len() < MOST_DOWN => {
+            50..72 if running.len() > least && down.len() < MOST_DOWN => {
                 let host = self.one_of(&running);
-                let how = if self.world.dice().bool() {
-                    End::Killed
-                } else {
-                    End::PowerLost
-                };
+                self.end(host);
+            }
+            72..84 if running.len() > least => {
+                let host = self.one_of(&running);
                 let id = self.world.hosts()[host].id().0;
-                if !RingState::of(&mut self.world).depends_on(&id) {
-                    self.world.end(host, how);
+                if self.is_dispensable(id) {
+                    let tag = self.world.command(host, |tag| Input::Leave { tag });
+                    self.leaving.push((host, tag));
                 }
             }
-            85..100 if running.len() > 2 => {
-                let host = self.one_of(&running);
-                let tag = self.world.command(host, |tag| Input::Leave { tag });
-                self.leaving.push((host, tag));
+            84..93 if running.len() > FEWEST_CUT && self.cuts.len() < MOST_CUTS => {
+                let (from, to) = (self.one_of(&running), self.one_of(&running));
+                self.cut(from, to);
             }
+            93..100 => self.leaf_comes_or_goes(),
             _ => {}
         }
     }
 
+    /// Ends a member without a word, unless another one knows nobody else who lives.
+    fn end(&mut self, host: usize) {
+        let how = if self.world.dice().bool() {
+            End::Killed
+        } else {
+            End::PowerLost
+        };
+        let id = self.world.hosts()[host].id().0;
+        if self.is_dispensable(id) {
+            self.world.end(host, how);
+        }
+    }
+
+    /// Whether everybody knows another living successor than this member.
+    fn is_dispensable(&mut self, id: [u8; 32]) -> bool {
+        let cut: Vec<_> = self.cuts.iter().map(|cut| self.ids(cut.from, cut.to)).collect();
+        RingState::of(&mut self.world).outlives(Some(id), &cut)
+    }
+
+    /// One host is not heard by another for a while, unless one of them knows nobody else who lives.
+    fn cut(&mut self, from: usize, to: usize) {
+        let pairs = self.cuts.iter().map(|cut| (cut.from, cut.to)).chain([(from, to)]);
+        let cut: Vec<_> = pairs.map(|(from, to)| self.ids(from, to)).collect();
+        if from != to && RingState::of(&mut self.world).outlives(None, &cut) {
+            self.world.network.cut(from, to);
+            let until_ms = self.world.now_ms() + self.world.dice().u64(CUT_MS);
+            self.cuts.push(Cut { from, to, until_ms });
+        }
+    }
+
+    fn ids(&self, one: usize, other: usize) -> ([u8; 32], [u8; 32]) {
+        let hosts = self.world.hosts();
+        (hosts[one].id().0, hosts[other].id().0)
+    }
+
     /// Hosts whose process runs, or does not.
-    fn hosts(&self, running: bool) -> Vec<usize> {
+    fn hosts(&self, role: Role, running: bool) -> Vec<usize> {
         let hosts = self.world.hosts().iter().enumerate();
         hosts
-            .filter(|(_, host)| host.is_running() == running)
+            .filter(|(_, host)| host.config.role == role && host.is_running() == running)
             .map(|(number, _)| number)
             .collect()
     }
@@ -152,18 +250,55 @@ impl Play {
         hosts[self.world.dice().usize(..hosts.len())]
     }
 
-    fn start_new(&mut self) {
-        let host = self.world.add(Role::Member, &[]);
+    /// A host behind an address translator starts, or one of those that run ends.
+    fn leaf_comes_or_goes(&mut self) {
+        let running = self.hosts(Role::Leaf, true);
+        if running.len() < MOST_LEAVES && self.world.dice().bool() {
+            self.start_new(Role::Leaf);
+        } else if !running.is_empty() {
+            let host = self.one_of(&running);
+            self.world.end(host, End::Killed);
+        }
+    }
+
+    fn start_new(&mut self, role: Role) {
+        let host = self.world.add(role, &[]);
+        self.world.host_mut(host).is_reachable = role == Role::Member;
         self.start(host);
     }
 
-    /// A member joins through up to three that run.
+    /// A node joins through up to three members that run.
     fn start(&mut self, host: usize) {
-        let mut bootstraps = self.hosts(true);
+        let mut bootstraps = self.hosts(Role::Member, true);
         self.world.dice().shuffle(&mut bootstraps);
         bootstraps.truncate(3);
         self.world.set_bootstraps(host, &bootstraps);
         self.world.start(host);
         self.world.command(host, |tag| Input::Join { tag });
+    }
+
+    /// Every leaf that is attached finds who is responsible for a position.
+    fn leaves_look_up(&mut self, state: &RingState) -> Result<(), Failure> {
+        for leaf in self.hosts(Role::Leaf, true) {
+            let status = self.world.ask(leaf, |tag| Input::Status { tag });
+            let Some(Outcome::Reply(body)) = status.map(|answer| answer.outcome) else {
+                continue;
+            };
+            let status = Status::decode(&body).expect("a core encodes its status");
+            if status.relays.is_empty() {
+                continue;
+            }
+            let mut id = [0; 32];
+            self.world.dice().fill(&mut id);
+            let tag = self.world.command(leaf, |tag| Input::FindNode { tag, id });
+            self.world.run_ms(LEAF_MS);
+            let answer = self.world.host_mut(leaf).take_answer(tag);
+            let found = answer.filter(|answer| matches!(answer.outcome, Outcome::Reply(_)));
+            let found = found.and_then(|answer| answer.found_node());
+            if found.map(|(node, _)| node) != state.owner(&id) {
+                return Err(Failure::Leaf(leaf));
+            }
+        }
+        Ok(())
     }
 }

@@ -1,16 +1,15 @@
-//! Connections between two hosts: ordered and reliable, like a WebSocket over TCP.
+//! Connections between two hosts: reliable, and ordered like a WebSocket over TCP or not, like HTTP requests.
 
 use selfsame_codec::{Input, PathKind};
 
 use super::World;
 use crate::host::End;
 use crate::machine::Machine;
+use crate::network::Transport;
 use crate::queue::Event;
 
 /// How long a system tries to reach a host that does not answer at all.
 const CONNECT_TIMEOUT_MS: u64 = 10_000;
-/// What a path from a host looks like to the one that it dialled.
-const ORDERED: PathKind = PathKind::Ordered;
 
 /// A connection: side 0 has dialled
 pub(super) struct Link {
@@ -18,6 +17,7 @@ pub(super) struct Link {
     paths: [u32; 2],
     dial: u32,
     incarnation: u32,
+    transport: Transport,
     /// When the last frame to each side arrives: the next one comes no earlier.
     last_ms: [u64; 2],
     /// Nothing arrives any more, because one side is gone or something was lost between them for good.
@@ -49,6 +49,10 @@ impl<M: Machine> World<M> {
             self.queue.add(self.now_ms + way_ms + back_ms, failed);
             return;
         }
+        let transport = match address.split_once("://") {
+            Some(("http" | "https", _)) => Transport::Exchange,
+            _ => Transport::Ordered,
+        };
         self.last_link += 1;
         let link = self.last_link;
         self.links.insert(
@@ -58,6 +62,7 @@ impl<M: Machine> World<M> {
                 paths: [0, 0],
                 dial,
                 incarnation,
+                transport,
                 last_ms: [0, 0],
                 is_broken: false,
                 held: 1,
@@ -147,10 +152,16 @@ impl<M: Machine> World<M> {
     }
 
     pub(super) fn opened(&mut self, host: usize, path: u32, dial: u32, remote: &str) {
+        let end = self.hosts[host].paths.get(&path);
+        let link = end.and_then(|end| self.links.get(&end.link));
+        let kind = match link.map(|link| link.transport) {
+            Some(Transport::Exchange) => PathKind::Exchange,
+            _ => PathKind::Ordered,
+        };
         let opened = Input::PathOpened {
             path,
             dial,
-            kind: ORDERED,
+            kind,
             remote,
         };
         self.step(host, &[opened]);
@@ -165,7 +176,7 @@ impl<M: Machine> World<M> {
         };
         let other = 1 - end.side;
         let (to, to_path, is_broken) = (link.hosts[other], link.paths[other], link.is_broken);
-        if !self.network.passes(self.hosts[host].group, self.hosts[to].group) {
+        if !self.passes(host, to) {
             // The transport goes on trying and then gives up; what comes later cannot come before what was lost.
             if let Some(link) = self.links.get_mut(&end.link) {
                 link.is_broken = true;
@@ -182,21 +193,32 @@ impl<M: Machine> World<M> {
             }
             return;
         }
-        let now_ms = self.now_ms;
+        let at_ms = self.now_ms + way_ms;
         let Some(link) = self.links.get_mut(&end.link) else {
             return;
         };
-        let arrives_ms = (now_ms + way_ms).max(link.last_ms[other]);
-        link.last_ms[other] = arrives_ms;
-        let frame = frame.into();
-        self.queue.add(
-            arrives_ms,
-            Event::Frame {
-                host: to,
-                path: to_path,
-                frame,
-            },
-        );
+        let arrivals = match link.transport {
+            Transport::Ordered => {
+                let arrives_ms = at_ms.max(link.last_ms[other]);
+                link.last_ms[other] = arrives_ms;
+                vec![arrives_ms]
+            }
+            Transport::Exchange => {
+                let copies = self.network.copies_ms(&mut self.dice).into_iter();
+                copies.map(|late_ms| at_ms + late_ms).collect()
+            }
+        };
+        for arrives_ms in arrivals {
+            let frame = frame.into();
+            self.queue.add(
+                arrives_ms,
+                Event::Frame {
+                    host: to,
+                    path: to_path,
+                    frame,
+                },
+            );
+        }
     }
 
     /// One end lets go of a connection; the other is told if the system still can.
@@ -208,7 +230,7 @@ impl<M: Machine> World<M> {
         let other = 1 - end.side;
         let (from, to, path) = (link.hosts[end.side], link.hosts[other], link.paths[other]);
         let last_ms = link.last_ms[other];
-        if tell && path != 0 && self.network.passes(self.hosts[from].group, self.hosts[to].group) {
+        if tell && path != 0 && self.passes(from, to) {
             let at_ms = (self.now_ms + self.delay_ms(from, to)).max(last_ms);
             self.queue.add(at_ms, Event::Closed { host: to, path });
         }
@@ -226,8 +248,12 @@ impl<M: Machine> World<M> {
     }
 
     fn hosts_reach_each_other(&self, one: usize, other: usize) -> bool {
-        let (one, other) = (self.hosts[one].group, self.hosts[other].group);
-        self.network.passes(one, other) && self.network.passes(other, one)
+        self.passes(one, other) && self.passes(other, one)
+    }
+
+    fn passes(&self, from: usize, to: usize) -> bool {
+        let (from_group, to_group) = (self.hosts[from].group, self.hosts[to].group);
+        self.network.passes((from, from_group), (to, to_group))
     }
 
     fn delay_ms(&mut self, from: usize, to: usize) -> u64 {

@@ -12,7 +12,7 @@ use selfsame_core::identity::{Identity, NetworkId, labelled_hash};
 use crate::disk::Disk;
 use crate::host::{Answer, Host};
 use crate::machine::Machine;
-use crate::network::{Network, Place};
+use crate::network::{Network, Place, Transport};
 use crate::queue::{Event, Queue};
 use crate::traffic::Traffic;
 use links::Link;
@@ -44,6 +44,8 @@ pub struct World<M> {
     seed: u64,
     /// What lies between the hosts.
     pub network: Network,
+    /// How hosts that are added from now on are reached.
+    pub transport: Transport,
     /// Longest time between two updates of the ring, for hosts that are added from now on, in milliseconds.
     pub idle_ms: u64,
     hosts: Vec<Host>,
@@ -67,6 +69,7 @@ impl<M: Machine> World<M> {
             dice: Rng::with_seed(seed),
             seed,
             network: Network::default(),
+            transport: Transport::Ordered,
             idle_ms: IDLE_MS,
             hosts: Vec::new(),
             at_address: HashMap::new(),
@@ -103,20 +106,31 @@ impl<M: Machine> World<M> {
         self.trace
     }
 
+    /// The id of every network.
+    #[must_use]
+    pub fn network_id() -> NetworkId {
+        NetworkId::open(NETWORK)
+    }
+
     /// A new host that is not started yet; returns its number.
     pub fn add(&mut self, role: Role, bootstraps: &[usize]) -> usize {
-        let host = self.hosts.len();
         let mut seed = [0; 32];
         seed[..8].copy_from_slice(&self.seed.to_le_bytes());
-        seed[8..16].copy_from_slice(&(host as u64).to_le_bytes());
+        seed[8..16].copy_from_slice(&(self.hosts.len() as u64).to_le_bytes());
+        self.add_with_seed(seed, role, bootstraps)
+    }
+
+    /// A new host whose node has a chosen master seed; returns its number.
+    pub fn add_with_seed(&mut self, seed: [u8; 32], role: Role, bootstraps: &[usize]) -> usize {
+        let host = self.hosts.len();
         let addresses = match role {
-            Role::Member => vec![format!("ws://n{host}.sim.example/")],
+            Role::Member => vec![self.address(&format!("n{host}"))],
             Role::Leaf => vec![],
         };
         if let Some(address) = addresses.first() {
             self.at_address.insert(address.clone(), host);
         }
-        let network = NetworkId::open(NETWORK);
+        let network = Self::network_id();
         let config = Config {
             seed,
             entropy: [0; 32],
@@ -125,7 +139,7 @@ impl<M: Machine> World<M> {
             role,
             addresses,
             bootstraps: vec![],
-            dials: vec!["ws".into()],
+            dials: vec!["ws".into(), "http".into()],
             allow_private: false,
             trust_on_first_use: false,
             idle_ms: self.idle_ms,
@@ -156,6 +170,24 @@ impl<M: Machine> World<M> {
     pub fn set_bootstraps(&mut self, host: usize, bootstraps: &[usize]) {
         let pinned = bootstraps.iter().map(|other| self.hosts[*other].pinned());
         self.hosts[host].config.bootstraps = pinned.collect();
+    }
+
+    fn address(&self, name: &str) -> String {
+        let scheme = match self.transport {
+            Transport::Ordered => "ws",
+            Transport::Exchange => "http",
+        };
+        format!("{scheme}://{name}.sim.example/")
+    }
+
+    /// Gives a host a new address; its node says so from its next start on.
+    pub fn readdress(&mut self, host: usize) {
+        let new = self.address(&format!("n{host}.v{}", self.hosts[host].incarnation));
+        for address in &mut self.hosts[host].config.addresses {
+            self.at_address.remove(address);
+            address.clone_from(&new);
+            self.at_address.insert(new.clone(), host);
+        }
     }
 
     /// Starts the process of a host, with what its disk holds.
