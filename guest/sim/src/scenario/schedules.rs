@@ -277,15 +277,19 @@ impl Play {
         self.world.command(host, |tag| Input::Join { tag });
     }
 
-    /// Every leaf that is attached finds who is responsible for a position.
+    /// Every leaf that is attached and one of whose bootstraps runs finds who is responsible for a position.
     fn leaves_look_up(&mut self, state: &RingState) -> Result<(), Failure> {
+        let members = self.hosts(Role::Member, true).into_iter();
+        let living: BTreeSet<String> = members.map(|host| self.world.hosts()[host].pinned()).collect();
         for leaf in self.hosts(Role::Leaf, true) {
             let status = self.world.ask(leaf, |tag| Input::Status { tag });
             let Some(Outcome::Reply(body)) = status.map(|answer| answer.outcome) else {
                 continue;
             };
             let status = Status::decode(&body).expect("a core encodes its status");
-            if status.relays.is_empty() {
+            let bootstraps = &self.world.hosts()[leaf].config.bootstraps;
+            let knows_nobody = !bootstraps.iter().any(|known| living.contains(known));
+            if knows_nobody || status.relays.is_empty() {
                 continue;
             }
             let mut id = [0; 32];
