@@ -19,7 +19,7 @@ use tokio::runtime::Handle as Runtime;
 use tokio::sync::Semaphore;
 use tower_service::Service;
 
-use crate::body::{AnyBody, Body, any_body, send_answer};
+use crate::body::{AnyBody, Body, any_body, send_answer, send_body};
 use crate::caller::{Assurance, Caller};
 use crate::connection::{Handled, carry, handle};
 use crate::error::{BoxError, Error};
@@ -291,7 +291,11 @@ fn problem(status: StatusCode) -> Response<AnyBody> {
     response
 }
 
-async fn answer(outlet: Outlet, method: &Method, response: Response<AnyBody>) -> Result<StatusCode, Error> {
+async fn answer(
+    mut outlet: Outlet,
+    method: &Method,
+    response: Response<AnyBody>,
+) -> Result<StatusCode, Error> {
     let mut status = response.status();
     let (head, body) = match encode(method, response) {
         Ok(encoded) => encoded,
@@ -302,8 +306,14 @@ async fn answer(outlet: Outlet, method: &Method, response: Response<AnyBody>) ->
         }
     };
     match body {
-        Some(body) => send_answer(outlet, head.into(), body).await?,
         None => outlet.finish(head.into()).await?,
+        Some(body) if *method == Method::GET => send_answer(outlet, head.into(), body).await?,
+        // Whoever sends a body may wait for the head before going on with it.
+        Some(body) => {
+            outlet.send(head.into()).await?;
+            send_body(&mut outlet, body).await?;
+            outlet.end().await?;
+        }
     }
     Ok(status)
 }

@@ -97,11 +97,13 @@ export class Endpoint {
     try {
       const answer = (): Promise<Encoded> => this.#answer(stream, incoming);
       const { head, response } = await unlessGone(stream, observation?.run(answer) ?? answer());
-      if (!hasNoBody(response.status, incoming.request.method)) await stream.answer(head, response.body);
-      else {
+      const { request } = incoming;
+      if (hasNoBody(response.status, request.method)) {
         await stream.finish(head);
         await response.body?.cancel();
-      }
+      } else if (request.body === null) await stream.answerWhole(head, response.body);
+      // Whoever sends a body may wait for the head before going on with it.
+      else await stream.answer(head, response.body);
       observation?.answered(response.status);
     } catch (error) {
       this.#failed(stream, error);

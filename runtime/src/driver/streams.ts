@@ -123,33 +123,33 @@ export class MeshStream {
     this.end();
   }
 
-  /**
-   * Sends a head and a whole body and ends this direction. A short answer travels whole: whoever provides it may be gone
-   * the next moment, and a caller who has not seen its head can ask another. Rejects when the body fails, or the stream was
-   * reset.
-   */
+  /** Sends a head and a whole body and ends this direction. Rejects when the body fails, or the stream was reset. */
   async answer(head: Uint8Array, body: ReadableStream<Uint8Array> | null): Promise<void> {
     if (body === null) return this.finish(head);
-    const reader = body.getReader();
-    const stop = (reason: unknown): void => void reader.cancel(reason).catch(() => undefined);
-    const gone = (): void => stop(this.#error);
-    this.signal.addEventListener("abort", gone, { once: true });
+    await this.write(head);
+    await this.#pipe(body, async (bytes) => this.write(bytes));
+    this.end();
+  }
+
+  /**
+   * The same, and a short answer travels whole: whoever provides it may be gone the next moment, and a caller who has not
+   * seen its head can ask another.
+   */
+  async answerWhole(head: Uint8Array, body: ReadableStream<Uint8Array> | null): Promise<void> {
+    if (body === null) return this.finish(head);
     const opening = new Opening(head, (bytes) => this.write(bytes));
     try {
-      for (let next = await reader.read(); !next.done; next = await reader.read()) {
-        if (opening.takes(next.value)) continue;
+      await this.#pipe(body, async (bytes) => {
+        if (opening.takes(bytes)) return;
         await opening.sent();
-        await this.write(next.value);
-      }
+        await this.write(bytes);
+      });
       const held = opening.take();
       await opening.sent();
       await this.finish(held);
     } catch (error) {
       await opening.sent().catch(() => undefined);
-      stop(error);
       throw error;
-    } finally {
-      this.signal.removeEventListener("abort", gone);
     }
   }
 
@@ -195,6 +195,22 @@ export class MeshStream {
     this.#abort.abort(error);
     this.#wakeReader?.();
     this.#wakeWriter?.();
+  }
+
+  /** Hands a whole body on. */
+  async #pipe(body: ReadableStream<Uint8Array>, write: (bytes: Uint8Array) => Promise<void>): Promise<void> {
+    const reader = body.getReader();
+    const stop = (reason: unknown): void => void reader.cancel(reason).catch(() => undefined);
+    const gone = (): void => stop(this.#error);
+    this.signal.addEventListener("abort", gone, { once: true });
+    try {
+      for (let next = await reader.read(); !next.done; next = await reader.read()) await write(next.value);
+    } catch (error) {
+      stop(error);
+      throw error;
+    } finally {
+      this.signal.removeEventListener("abort", gone);
+    }
   }
 
   /** Sends as much as credit allows; returns the rest. */
