@@ -12,6 +12,9 @@ import { program, runProgram } from "../lib/check.mjs";
 const NO_STD_TARGET = "wasm32v1-none";
 const WASM_TARGET = "wasm32-unknown-unknown";
 
+/** Says what is wrong without what was compiled, which would push it out of sight. */
+const QUIET = "--quiet";
+
 /** Warnings are errors, and functions are short (see clippy.toml for how long). */
 const LINTS = ["--", "-D", "warnings", "-D", "clippy::too_many_lines"];
 
@@ -28,6 +31,7 @@ async function clippyWasm() {
   const command = [
     "cargo",
     "clippy",
+    QUIET,
     "--locked",
     "--package",
     "selfsame-wasm",
@@ -43,7 +47,7 @@ async function noStd() {
   await buildSodium();
   const problems = await needTarget(NO_STD_TARGET);
   const crates = ["--package", "selfsame-codec", "--package", "selfsame-core"];
-  const command = ["cargo", "check", "--locked", ...crates, "--target", NO_STD_TARGET];
+  const command = ["cargo", "check", QUIET, "--locked", ...crates, "--target", NO_STD_TARGET];
   return problems.length > 0 ? { problems } : runProgram(command);
 }
 
@@ -55,12 +59,18 @@ export const rust = [
   program("clippy", "lint of all Rust", [
     "cargo",
     "clippy",
+    QUIET,
     "--workspace",
     "--all-targets",
     "--locked",
     ...LINTS,
   ]),
-  program("rustdoc", "documentation of Rust", ["cargo", "doc", "--workspace", "--no-deps", "--locked"], {
-    RUSTDOCFLAGS: "-D warnings",
-  }),
+  program(
+    "rustdoc",
+    "documentation of Rust",
+    ["cargo", "doc", QUIET, "--workspace", "--no-deps", "--locked"],
+    {
+      RUSTDOCFLAGS: "-D warnings",
+    },
+  ),
 ];

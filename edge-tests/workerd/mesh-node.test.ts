@@ -1,12 +1,11 @@
 /** A node in a Durable Object: its identity, its sleep, its sockets, and who is told to have called. */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import core from "selfsame/core.wasm";
-import { join, type Mesh, memory } from "selfsame/slim";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
+import { joinAsLeaf } from "./leaf.ts";
 import { opened, StubSocket, upgrade } from "./socket.ts";
-import { BOOTSTRAPS, type Node, OWNER_SEED } from "./worker.ts";
+import { BOOTSTRAPS, type Node } from "./worker.ts";
 
 const { NODE } = env;
 
@@ -42,18 +41,6 @@ async function startSecond(): Promise<{ firstId: string; secondId: string }> {
     expect(other.predecessor?.id).toBe(firstId);
   }, 10_000);
   return { firstId, secondId };
-}
-
-async function joinAsLeaf(name: string): Promise<Mesh> {
-  const { id } = await stubOf(name).status();
-  return join({
-    module: core,
-    network: "edge-tests",
-    bootstrap: `ws://${name}.test/.mesh#${id}`,
-    storage: memory(),
-    ownerSeed: OWNER_SEED,
-    allowPrivate: true,
-  });
 }
 
 type Echoed = {

@@ -3,13 +3,13 @@ import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { Hono } from "hono";
 import type { MeshError } from "selfsame";
-import core from "selfsame/core.wasm";
 import { mesh } from "selfsame/hono";
-import { join, type Mesh, memory } from "selfsame/slim";
+import type { Mesh } from "selfsame/slim";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
+import { joinAsLeaf } from "./leaf.ts";
 import { StubSocket } from "./socket.ts";
-import { Failing, type Node, OWNER_SEED, SERVICES } from "./worker.ts";
+import { Failing, type Node, SERVICES } from "./worker.ts";
 
 const { NODE } = env;
 
@@ -32,16 +32,8 @@ afterEach(async () => {
 
 const stub = (): DurableObjectStub<Node> => NODE.get(NODE.idFromName(name));
 
-async function joinAsLeaf(): Promise<Mesh> {
-  const { id } = await stub().status();
-  leaf = await join({
-    module: core,
-    network: "edge-tests",
-    bootstrap: `ws://${name}.test/.mesh#${id}`,
-    storage: memory(),
-    ownerSeed: OWNER_SEED,
-    allowPrivate: true,
-  });
+async function joined(): Promise<Mesh> {
+  leaf = await joinAsLeaf(name);
   return leaf;
 }
 
@@ -58,7 +50,7 @@ describe("an entrypoint that fails", () => {
 
   it("before its answer gives 500 to its caller, and the node lives", async () => {
     const log = vi.spyOn(console, "error").mockImplementation(() => undefined);
-    const leaf = await joinAsLeaf();
+    const leaf = await joined();
     const response = await leaf.fetch("https://failing.mesh/throw");
     expect(response.status).toBe(500);
     expect(await response.json()).toEqual({ title: "Internal Server Error", status: 500 });
@@ -68,7 +60,7 @@ describe("an entrypoint that fails", () => {
   });
 
   it("after its answer began cuts it off, and the node lives", async () => {
-    const leaf = await joinAsLeaf();
+    const leaf = await joined();
     const response = await leaf.fetch("https://failing.mesh/half");
     expect(response.status).toBe(200);
     expect((await rejected(response.text())).class).toBe("Service");
@@ -76,7 +68,7 @@ describe("an entrypoint that fails", () => {
   });
 
   it("to answer at all is cut at the deadline, and is told so", async () => {
-    const leaf = await joinAsLeaf();
+    const leaf = await joined();
     const { id } = await stub().status();
     const error = await rejected(leaf.fetch("https://failing.mesh/hang-1", { timeout_ms: 300 }));
     expect(error.name).toBe("Deadline");
@@ -96,7 +88,7 @@ describe("a service with a list of callers", () => {
       "for-post": { entrypoint: "Echo", allow: async (_, { method }) => method === "POST" },
     };
     const warn = vi.spyOn(console, "warn").mockImplementation(() => undefined);
-    const leaf = await joinAsLeaf();
+    const leaf = await joined();
     const status = async (service: string, method: string): Promise<number> =>
       (await leaf.fetch(`https://${service}.mesh/`, { method })).status;
     expect(await status("for-nobody", "GET")).toBe(403);
@@ -124,7 +116,7 @@ describe("a service that is changed while it runs", () => {
   });
 
   it("stays withdrawn while the node sleeps, until it is published again", async () => {
-    const leaf = await joinAsLeaf();
+    const leaf = await joined();
     expect((await leaf.fetch("https://echo.mesh/")).status).toBe(200);
     await stub().withdraw("echo");
     expect((await stub().status()).services).toEqual([]);

@@ -20,6 +20,7 @@ mod proxy;
 mod ring;
 mod running;
 mod signals;
+mod value;
 
 use output::{Failure, Output};
 

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use super::args::DoctorCommand;
 use super::output::{Failure, Output};
 use super::running;
+use super::value::{each, text};
 
 /// Others refuse what is further ahead of their clock (`CLOCK_SKEW_MS` of the core); half of it is the time to act.
 const MOST_SKEW: Duration = Duration::from_secs(30);
@@ -481,19 +482,6 @@ fn others_may_read(path: &std::path::Path) -> bool {
 #[cfg(not(unix))]
 fn others_may_read(_path: &std::path::Path) -> bool {
     false
-}
-
-fn each(value: &Value) -> impl Iterator<Item = &Value> {
-    let list = match value {
-        Value::Array(list) => list.as_slice(),
-        Value::Null => &[],
-        one => core::slice::from_ref(one),
-    };
-    list.iter()
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
 }
 
 fn texts(value: &Value) -> Vec<String> {

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::args::RingCommand;
 use super::output::{Failure, Output};
 use super::running;
+use super::value::{each, text};
 
 /// Digits of an id that tell it from others at a glance.
 const DIGITS: usize = 16;
@@ -79,20 +80,6 @@ fn table(status: &Value) -> String {
     let objects = &status["objects"];
     row("holds", &format!("{objects} associations, {sessions} sessions"));
     table
-}
-
-/// A list's members, or the one that stands in its place.
-fn each(value: &Value) -> impl Iterator<Item = &Value> {
-    let list = match value {
-        Value::Array(list) => list.as_slice(),
-        Value::Null => &[],
-        one => core::slice::from_ref(one),
-    };
-    list.iter()
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
 }
 
 fn texts(value: &Value) -> String {
