@@ -28,7 +28,8 @@ use crate::gather::Gather as _;
 use crate::grant::{Grant, MAX_GRANT_BYTES, MAX_NAME_BYTES, check_name};
 use crate::identity::{Identity, NetworkId, PeerId, PublicKey, Signature, labelled_hash};
 use crate::record::{CLOCK_SKEW_MS, signed, unsigned};
-use tree::{leaf_hash, path_of, root_from_path, tree_hash};
+use crate::verified::Verified;
+use tree::{leaf_hash, root_and_paths, root_from_path};
 
 /// Most sibling objects of a name beyond the first (Themis: k): with three mirrors each that makes 16 copies.
 pub const MAX_REPLICAS: u8 = 3;
@@ -215,17 +216,19 @@ impl Association {
         if hashes.is_empty() {
             return Ok(Vec::new());
         }
-        let statement = root_statement(identity, &validity, hashes.len(), &tree_hash(&hashes));
+        let mut paths = alloc::vec![Vec::new(); hashes.len()];
+        let root = root_and_paths(&hashes, &mut paths);
+        let statement = root_statement(identity, &validity, hashes.len(), &root);
         let root = signed(&statement, &identity.sign(ROOT, &statement));
-        let proven = leaves.iter().zip(&encoded).enumerate();
+        let proven = leaves.iter().zip(&encoded).zip(&paths).enumerate();
         Ok(proven
-            .map(|(index, (leaf, bytes))| Self {
+            .map(|(index, ((leaf, bytes), path))| Self {
                 publisher: identity.id(),
                 public: identity.public(),
                 object: leaf.object(&network),
                 validity,
                 leaf: leaf.clone(),
-                encoded: encode_association(&root, bytes, index, &path_of(&hashes, index)),
+                encoded: encode_association(&root, bytes, index, path),
             })
             .gather())
     }
@@ -236,6 +239,16 @@ impl Association {
     /// [`Code::BadRecord`], [`Code::WrongNetwork`], [`Code::StaleRecord`], [`Code::BadSignature`] or
     /// [`Code::NotGranted`].
     pub fn decode_verified(bytes: &[u8], network: &NetworkId, now_ms: u64) -> Result<Self, Code> {
+        Self::decode_with(&mut Verified::default(), bytes, network, now_ms)
+    }
+
+    /// The same, but a signature that was verified before is not verified again.
+    pub(crate) fn decode_with(
+        verified: &mut Verified,
+        bytes: &[u8],
+        network: &NetworkId,
+        now_ms: u64,
+    ) -> Result<Self, Code> {
         let parts = Parts::read(bytes).map_err(|_| Code::BadRecord)?;
         if parts.network != *network {
             return Err(Code::WrongNetwork);
@@ -257,7 +270,7 @@ impl Association {
         if !association.is_current(now_ms) {
             return Err(Code::StaleRecord);
         }
-        if !parts.public.verifies(ROOT, parts.statement, &parts.signature) {
+        if !verified.verifies(&parts.public, ROOT, parts.statement, &parts.signature) {
             return Err(Code::BadSignature);
         }
         association.leaf.check_grant(network, &publisher, now_ms)?;
@@ -506,12 +519,15 @@ mod tests {
     #[test]
     fn a_changed_byte_is_refused() {
         let leaves = [leaf("a", 0), leaf("b", 0), owned(publisher().id(), NOW + 5)];
+        let mut verified = Verified::default();
         for association in Association::publish(&publisher(), &leaves, validity()).expect("within limits") {
+            let mut known = |bytes: &[u8]| Association::decode_with(&mut verified, bytes, &network(), NOW);
+            assert!(known(association.encoded()).is_ok());
             for index in 0..association.encoded().len() {
                 let mut bytes = association.encoded().to_vec();
                 bytes[index] ^= 1;
                 let read = Association::decode_verified(&bytes, &network(), NOW);
-                assert!(read.is_err(), "byte {index}");
+                assert!(read.is_err() && known(&bytes) == read, "byte {index}");
             }
         }
     }

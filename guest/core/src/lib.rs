@@ -15,6 +15,7 @@ mod map;
 pub mod random;
 
 pub mod identity;
+mod verified;
 
 pub mod handshake;
 

@@ -20,6 +20,7 @@ use selfsame_codec::cbor::{Decoder, Encoder};
 use selfsame_codec::{Code, Malformed, Role};
 
 use crate::identity::{Identity, NetworkId, PeerId, PublicKey, Signature};
+use crate::verified::Verified;
 
 /// Most addresses in a record: several transports on two or three interfaces, and still one small message.
 pub const MAX_ADDRESSES: usize = 8;
@@ -103,7 +104,17 @@ impl NodeRecord {
     /// # Errors
     /// [`Code::BadRecord`], [`Code::WrongNetwork`], [`Code::StaleRecord`] or [`Code::BadSignature`].
     pub fn decode_verified(bytes: &[u8], network: &NetworkId, now_ms: u64) -> Result<Self, Code> {
-        let record = Self::decode(bytes, network)?;
+        Self::decode_with(&mut Verified::default(), bytes, network, now_ms)
+    }
+
+    /// The same, but a signature that was verified before is not verified again.
+    pub(crate) fn decode_with(
+        verified: &mut Verified,
+        bytes: &[u8],
+        network: &NetworkId,
+        now_ms: u64,
+    ) -> Result<Self, Code> {
+        let record = Self::decode(verified, bytes, network)?;
         if !record.is_current(now_ms) {
             return Err(Code::StaleRecord);
         }
@@ -111,7 +122,7 @@ impl NodeRecord {
     }
 
     /// Reads a record and verifies everything but its times.
-    fn decode(bytes: &[u8], network: &NetworkId) -> Result<Self, Code> {
+    fn decode(verified: &mut Verified, bytes: &[u8], network: &NetworkId) -> Result<Self, Code> {
         let (statement, signature) = unsigned(bytes, MAX_RECORD_BYTES).map_err(|_| Code::BadRecord)?;
         let (net, mut record) = Self::read_statement(statement).map_err(|_| Code::BadRecord)?;
         if net != *network {
@@ -123,7 +134,7 @@ impl NodeRecord {
         {
             return Err(Code::BadRecord);
         }
-        if !record.public.verifies(LABEL, statement, &signature) {
+        if !verified.verifies(&record.public, LABEL, statement, &signature) {
             return Err(Code::BadSignature);
         }
         record.id = PeerId::of(&record.public, network);

@@ -21,30 +21,19 @@ fn split(count: usize) -> usize {
     count.next_power_of_two() / 2
 }
 
-/// Root of a tree that is not empty.
-pub(super) fn tree_hash(hashes: &[[u8; 32]]) -> [u8; 32] {
-    match hashes {
-        [only] => *only,
-        _ => {
-            let (left, right) = hashes.split_at(split(hashes.len()));
-            node_hash(&tree_hash(left), &tree_hash(right))
-        }
+/// Root of a tree that is not empty; appends to the path of each leaf its siblings on the way there, lowest first.
+pub(super) fn root_and_paths(hashes: &[[u8; 32]], paths: &mut [Vec<[u8; 32]>]) -> [u8; 32] {
+    if let [only] = hashes {
+        return *only;
     }
-}
-
-/// Siblings on the way from a leaf to the root, lowest first.
-pub(super) fn path_of(hashes: &[[u8; 32]], index: usize) -> Vec<[u8; 32]> {
-    if hashes.len() < 2 {
-        return Vec::new();
-    }
-    let (left, right) = hashes.split_at(split(hashes.len()));
-    let (mut path, sibling) = if index < left.len() {
-        (path_of(left, index), tree_hash(right))
-    } else {
-        (path_of(right, index - left.len()), tree_hash(left))
-    };
-    path.push(sibling);
-    path
+    let middle = split(hashes.len());
+    let (left, right) = hashes.split_at(middle);
+    let (left_paths, right_paths) = paths.split_at_mut(middle);
+    let left = root_and_paths(left, left_paths);
+    let right = root_and_paths(right, right_paths);
+    left_paths.iter_mut().for_each(|path| path.push(right));
+    right_paths.iter_mut().for_each(|path| path.push(left));
+    node_hash(&left, &right)
 }
 
 /// The root that a path claims, if it has the length that the leaf's place in the tree asks for.
@@ -76,10 +65,11 @@ mod tests {
     #[test]
     fn a_leaf_cannot_stand_for_an_inner_node_nor_take_another_place() {
         let hashes = [leaf_hash(b"a"), leaf_hash(b"b"), leaf_hash(b"c")];
-        let root = tree_hash(&hashes);
-        assert_eq!(root_from_path(hashes[2], 2, 3, &path_of(&hashes, 2)), Some(root));
-        assert_ne!(root_from_path(hashes[2], 0, 3, &path_of(&hashes, 2)), Some(root));
-        assert_eq!(root_from_path(hashes[2], 3, 3, &path_of(&hashes, 2)), None);
+        let mut paths = [const { Vec::new() }; 3];
+        let root = root_and_paths(&hashes, &mut paths);
+        assert_eq!(root_from_path(hashes[2], 2, 3, &paths[2]), Some(root));
+        assert_ne!(root_from_path(hashes[2], 0, 3, &paths[2]), Some(root));
+        assert_eq!(root_from_path(hashes[2], 3, 3, &paths[2]), None);
         let inner = node_hash(&hashes[0], &hashes[1]);
         assert_ne!(leaf_hash(&[hashes[0], hashes[1]].concat()), inner);
     }
@@ -91,7 +81,12 @@ mod tests {
             &node_hash(&hashes[0], &hashes[1]),
             &node_hash(&hashes[2], &hashes[3]),
         );
-        assert_eq!(tree_hash(&hashes), node_hash(&left, &hashes[4]));
-        assert_eq!(path_of(&hashes, 4), [left]);
+        let mut paths = [const { Vec::new() }; 5];
+        assert_eq!(root_and_paths(&hashes, &mut paths), node_hash(&left, &hashes[4]));
+        assert_eq!(paths[4], [left]);
+        assert_eq!(
+            paths[3],
+            [hashes[2], node_hash(&hashes[0], &hashes[1]), hashes[4]]
+        );
     }
 }

@@ -39,6 +39,7 @@ use crate::gather::Gather as _;
 use crate::identity::{PeerId, PublicKey};
 use crate::map::{Map, Set};
 use crate::record::{MAX_RECORD_LIFE_MS, NodeRecord, addresses_allowed, relay_address};
+use crate::verified::Verified;
 
 /// Whether this node takes part
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +94,7 @@ pub struct Ring {
     book: book::Book,
     routing: routing::Routing,
     objects: objects::Objects,
+    verified: Verified,
     walks: walk::Walks,
     finds: Map<u32, find::Find>,
     maintenance: maintenance::Maintenance,
@@ -138,6 +140,7 @@ impl Ring {
             book: book::Book::new(parameters),
             routing: routing::Routing::new(settings.id, parameters),
             objects: objects::Objects::new(parameters),
+            verified: Verified::default(),
             walks: walk::Walks::default(),
             finds: Map::new(),
             maintenance: maintenance::Maintenance::new(parameters),
@@ -381,13 +384,13 @@ impl Ring {
     }
 
     /// Reads a record that a peer sent, and verifies it unless exactly this one is known.
-    fn verify_record(&self, bytes: &[u8], now_ms: u64) -> Result<NodeRecord, Code> {
+    fn verify_record(&mut self, bytes: &[u8], now_ms: u64) -> Result<NodeRecord, Code> {
         let network = &self.settings.network;
         let known = NodeRecord::claimed_id(bytes, network).and_then(|id| self.book.get(&id));
         if let Some(known) = known.filter(|known| known.encoded() == bytes && known.is_current(now_ms)) {
             return Ok(known.clone());
         }
-        let record = NodeRecord::decode_verified(bytes, network, now_ms)?;
+        let record = NodeRecord::decode_with(&mut self.verified, bytes, network, now_ms)?;
         addresses_allowed(record.addresses(), self.settings.allow_private)?;
         Ok(record)
     }
@@ -433,9 +436,9 @@ impl Ring {
     /// none is known may be connected.
     fn may_be_member(&mut self, cx: &mut Context<'_>, peer: &PeerId) -> bool {
         if self.book.get(peer).is_none()
-            && let Some(bytes) = self.book.bytes(peer)
+            && let Some(bytes) = self.book.bytes(peer).map(<[u8]>::to_vec)
         {
-            match self.verify_record(bytes, cx.now_ms) {
+            match self.verify_record(&bytes, cx.now_ms) {
                 Ok(record) => _ = self.meet(record),
                 Err(code) => {
                     self.book.forget(peer);

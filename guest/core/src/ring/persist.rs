@@ -74,7 +74,7 @@ impl Ring {
         }
     }
 
-    fn load_record(&self, cx: &Context<'_>, id: &[u8], value: &[u8]) -> Result<NodeRecord, Code> {
+    fn load_record(&mut self, cx: &Context<'_>, id: &[u8], value: &[u8]) -> Result<NodeRecord, Code> {
         let record = self.verify_record(value, cx.now_ms)?;
         if record.id().0 == *id {
             Ok(record)

@@ -15,7 +15,7 @@ use crate::association::{
 use crate::gather::Gather as _;
 use crate::grant::{Grant, check_name};
 use crate::identity::{PeerId, PublicKey};
-use crate::map::Map;
+use crate::map::{Map, Set};
 
 type NameKey = (Option<PublicKey>, String);
 
@@ -60,6 +60,8 @@ pub(super) struct Publisher {
     parameters: &'static Parameters,
     names: Map<NameKey, Name>,
     places: Map<ObjectId, Place>,
+    /// Names whose associations are to be signed and stored next: all of a step share one signature.
+    unsigned: Set<NameKey>,
     last_sequence_ms: u64,
     refresh_at_ms: u64,
     check_at_ms: u64,
@@ -75,6 +77,7 @@ impl Publisher {
             parameters,
             names: Map::new(),
             places: Map::new(),
+            unsigned: Set::new(),
             last_sequence_ms: 0,
             refresh_at_ms: 0,
             check_at_ms: 0,
@@ -107,15 +110,10 @@ impl Publisher {
         if !self.is_ready {
             return u64::MAX;
         }
-        let due = self.places.values().filter_map(|place| match place.state {
-            State::Due { at_ms } => Some(at_ms),
-            _ => None,
-        });
-        let next = if self.active() < self.parameters.max_storing {
-            due.min()
-        } else {
-            None
-        };
+        if !self.unsigned.is_empty() {
+            return 0;
+        }
+        let next = self.next_due().map(|(at_ms, _)| at_ms);
         let soon = self.check_soon_at_ms.filter(|_| !self.places.is_empty());
         next.into_iter().chain(soon).min().unwrap_or(u64::MAX)
     }
@@ -131,9 +129,20 @@ impl Publisher {
         self.restored.insert(association.object(), (association, holder));
     }
 
-    fn active(&self) -> usize {
-        let active = |place: &&Place| matches!(place.state, State::Looking | State::Storing);
-        self.places.values().filter(active).count()
+    /// The place to be stored next, and when, unless as many as may be are being stored.
+    fn next_due(&self) -> Option<(u64, ObjectId)> {
+        let mut active = 0;
+        let mut next = None;
+        for (object, place) in self.places.iter() {
+            match place.state {
+                State::Due { at_ms } if next.is_none_or(|(least_ms, _)| at_ms < least_ms) => {
+                    next = Some((at_ms, *object));
+                }
+                State::Looking | State::Storing => active += 1,
+                State::Due { .. } | State::Stored => {}
+            }
+        }
+        next.filter(|_| active < self.parameters.max_storing)
     }
 
     pub(super) fn cancel(&mut self, command: u32) {
@@ -183,8 +192,7 @@ impl Ring {
         if is_stored {
             self.settle(&key);
         } else {
-            self.sign(cx, Some(&key));
-            self.tick_publisher(cx);
+            self.publisher.unsigned.insert(key);
         }
     }
 
@@ -260,12 +268,12 @@ impl Ring {
         for cancelled in commands {
             self.fail(cancelled, Code::Cancelled);
         }
-        self.sign(cx, Some(&key));
-        self.tick_publisher(cx);
+        self.publisher.unsigned.insert(key);
     }
 
-    /// Signs the root over everything anew. The associations of `only` one name are stored next, or all.
-    fn sign(&mut self, cx: &mut Context<'_>, only: Option<&NameKey>) {
+    /// Signs the root over everything anew. The associations of `only` these names are stored next, or all.
+    fn sign(&mut self, cx: &mut Context<'_>, only: Option<&Set<NameKey>>) {
+        self.publisher.unsigned.clear();
         let mut leaves = Vec::new();
         let mut keys = Vec::new();
         for (key, name) in self.publisher.names.iter() {
@@ -299,7 +307,7 @@ impl Ring {
             unreachable!("every service was checked when it was published");
         };
         for (key, association) in keys.into_iter().zip(associations) {
-            if only.is_none_or(|only| *only == key) {
+            if only.is_none_or(|only| only.contains(&key)) {
                 self.place(cx.now_ms, key, association);
             }
         }
@@ -386,16 +394,16 @@ impl Ring {
             self.publisher.check_soon_at_ms = None;
             self.publisher.check_all(cx.now_ms);
         }
-        while self.publisher.active() < self.parameters.max_storing {
-            let is_due = |state: State| matches!(state, State::Due { at_ms } if at_ms <= cx.now_ms);
-            let next = self
-                .publisher
-                .places
-                .iter_mut()
-                .find(|(_, place)| is_due(place.state));
-            let Some((object, place)) = next else { return };
+        if !self.publisher.unsigned.is_empty() {
+            let unsigned = core::mem::take(&mut self.publisher.unsigned);
+            self.sign(cx, Some(&unsigned));
+        }
+        while let Some((at_ms, object)) = self.publisher.next_due()
+            && at_ms <= cx.now_ms
+            && let Some(place) = self.publisher.places.get_mut(&object)
+        {
             place.state = State::Looking;
-            let (object, wants_entries) = (*object, place.was_stored);
+            let wants_entries = place.was_stored;
             self.walk(
                 cx,
                 object.0,
@@ -431,11 +439,11 @@ impl Ring {
         place.state = State::Storing;
         let is_there = |(association, _): &(Vec<u8>, Vec<u8>)| association == place.association.encoded();
         if owner.entries.iter().any(is_there) {
-            self.stored(cx, object, owner.peer);
+            self.stored(object, owner.peer);
         } else if owner.peer == me {
             let association = place.association.clone();
             match self.store_and_mirror(&association, &own) {
-                Ok(()) => self.stored(cx, object, me),
+                Ok(()) => self.stored(object, me),
                 Err(code) => self.store_failed(cx, object, code),
             }
         } else {
@@ -449,7 +457,7 @@ impl Ring {
         }
     }
 
-    pub(super) fn stored(&mut self, cx: &mut Context<'_>, object: ObjectId, holder: PeerId) {
+    pub(super) fn stored(&mut self, object: ObjectId, holder: PeerId) {
         let Some(place) = self.publisher.places.get_mut(&object) else {
             return;
         };
@@ -469,7 +477,6 @@ impl Ring {
             self.put_published(&association, &holder);
         }
         self.settle(&name);
-        self.tick_publisher(cx);
     }
 
     pub(super) fn store_failed(&mut self, cx: &mut Context<'_>, object: ObjectId, code: Code) {
@@ -488,21 +495,30 @@ impl Ring {
         place.error = code;
         let name = place.name.clone();
         self.settle(&name);
-        self.tick_publisher(cx);
     }
 
     /// Answers the commands about a name once each of its places was stored or tried often enough.
     fn settle(&mut self, key: &NameKey) {
-        let places = || self.publisher.places.values().filter(|place| place.name == *key);
+        if self.publisher.unsigned.contains(key) {
+            return;
+        }
+        let Some(name) = self.publisher.names.get_mut(key) else {
+            return;
+        };
+        let network = &self.settings.network;
+        let object = |r| ObjectId::of(network, key.0.as_ref(), &key.1, r);
+        let objects: Vec<ObjectId> = (0..=name.service.replicas).map(object).gather();
+        let places = || {
+            objects
+                .iter()
+                .filter_map(|object| self.publisher.places.get(object))
+        };
         let is_settled = |place: &Place| place.was_stored || place.tries >= self.parameters.tries;
         if !places().all(is_settled) {
             return;
         }
         let is_stored = places().any(|place| place.was_stored);
         let error = places().map(|place| place.error).next().unwrap_or(Code::NoRoute);
-        let Some(name) = self.publisher.names.get_mut(key) else {
-            return;
-        };
         let commands = core::mem::take(&mut name.commands);
         if is_stored && !name.is_announced && name.withdrawn_until_ms.is_none() {
             name.is_announced = true;

@@ -77,7 +77,7 @@ impl Ring {
                 self.maintenance.probed(&peer);
                 self.predecessor_lives(cx, peer);
             }
-            Call::Store { object } => self.stored(cx, *object, peer),
+            Call::Store { object } => self.stored(*object, peer),
             Call::Mirror => self.mirrored(peer),
             Call::Leave => self.left_one(cx, true),
             Call::Attach => self.attached(cx, peer),

@@ -262,7 +262,8 @@ impl Ring {
         entry: &EntryBytes<'_>,
     ) -> Result<(Association, NodeRecord), Code> {
         let network = &self.settings.network;
-        let association = Association::decode_verified(entry.association, network, cx.now_ms)?;
+        let association =
+            Association::decode_with(&mut self.verified, entry.association, network, cx.now_ms)?;
         let record = self.verify_record(entry.record, cx.now_ms)?;
         if record.id() != association.publisher() {
             return Err(Code::BadSignature);
