@@ -1,9 +1,15 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import path from "node:path";
 import process from "node:process";
 import { parseArgs } from "node:util";
 
 import { channel } from "./experiments/channel.ts";
 import { core } from "./experiments/core.ts";
 import { handshake } from "./experiments/handshake.ts";
+import { themisT2 } from "./experiments/themis-t2.ts";
+import { themisT3 } from "./experiments/themis-t3.ts";
+import { themisT4 } from "./experiments/themis-t4.ts";
+import { themisT5 } from "./experiments/themis-t5.ts";
 import type { Experiment } from "./harness/experiment.ts";
 import { describeMachine, pinToOneCore } from "./harness/machine.ts";
 import { FULL, QUICK } from "./harness/measure.ts";
@@ -15,12 +21,13 @@ import { missed, type Result, toJson, toTable } from "./harness/report.ts";
 const MISSED = 1;
 const BAD_USAGE = 2;
 
-const EXPERIMENTS: readonly Experiment[] = [core, handshake, channel];
+const EXPERIMENTS: readonly Experiment[] = [core, handshake, channel, themisT2, themisT3, themisT4, themisT5];
 
-const USAGE = `usage: npm run bench -- NAME [--quick] [--json]
+const USAGE = `usage: npm run bench -- NAME [--quick] [--json] [--save FOLDER]
 
-  --quick  a few short rounds: shows that all works, the figures are rough
-  --json   one JSON object on standard output in place of the table
+  --quick        a few short rounds: shows that all works, the figures are rough
+  --json         one JSON object on standard output in place of the table
+  --save FOLDER  writes NAME.json there too, and NAME.svg if the experiment draws a plot
 
 names:
 ${EXPERIMENTS.map(({ name, summary }) => `  ${name.padEnd(10)} ${summary}`).join("\n")}`;
@@ -29,6 +36,7 @@ interface Options {
   readonly experiment: Experiment;
   readonly quick: boolean;
   readonly json: boolean;
+  readonly save: string | undefined;
 }
 
 function parseOptions(args: string[]): Options | "help" {
@@ -38,6 +46,7 @@ function parseOptions(args: string[]): Options | "help" {
     options: {
       quick: { type: "boolean", default: false },
       json: { type: "boolean", default: false },
+      save: { type: "string" },
       help: { type: "boolean", short: "h", default: false },
     },
   });
@@ -46,14 +55,26 @@ function parseOptions(args: string[]): Options | "help" {
   if (positionals.length !== 1) throw new Problem(`expected one name of: ${names}`);
   const experiment = EXPERIMENTS.find(({ name }) => name === positionals[0]);
   if (experiment === undefined) throw new Problem(`no experiment ${positionals[0]}; the names are: ${names}`);
-  return { experiment, quick: values.quick, json: values.json };
+  return { experiment, quick: values.quick, json: values.json, save: values.save };
 }
 
-async function run({ experiment, quick }: Options): Promise<Result> {
+async function run({ experiment, quick, save }: Options): Promise<Result> {
   const measure = await experiment.prepare();
-  const machine = describeMachine(pinToOneCore());
-  const rows = await measure({ effort: quick ? QUICK : FULL, quick, progress });
-  return { experiment: experiment.name, machine: { ...machine, effort: quick ? "quick" : "full" }, rows };
+  const machine = describeMachine(experiment.onAllCores === true ? undefined : pinToOneCore());
+  const clock = experiment.onAllCores === true ? { clock: "elapsed time" } : {};
+  let drawing: string | undefined;
+  const plot = (svg: string) => {
+    drawing = svg;
+  };
+  const rows = await measure({ effort: quick ? QUICK : FULL, quick, progress, plot });
+  const effort = quick ? "quick" : "full";
+  const result = { experiment: experiment.name, machine: { ...machine, ...clock, effort }, rows };
+  if (save !== undefined) {
+    await mkdir(save, { recursive: true });
+    await writeFile(path.join(save, `${experiment.name}.json`), `${toJson(result)}\n`);
+    if (drawing !== undefined) await writeFile(path.join(save, `${experiment.name}.svg`), drawing);
+  }
+  return result;
 }
 
 async function main(): Promise<number> {

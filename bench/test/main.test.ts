@@ -17,7 +17,10 @@ test("an unknown name is answered with the names, in one line and exit code 2", 
   const { status, stdout, stderr } = run("cors");
   assert.equal(status, 2);
   assert.equal(stdout, "");
-  assert.equal(stderr, "no experiment cors; the names are: core, handshake, channel\n");
+  assert.equal(
+    stderr,
+    "no experiment cors; the names are: core, handshake, channel, themis-t2, themis-t3, themis-t4, themis-t5\n",
+  );
 });
 
 test("no name, two names and an unknown flag are refused in one line", () => {

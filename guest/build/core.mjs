@@ -43,22 +43,40 @@ const SHIPPED = {
 /**
  * @type {Variant}
  *
- * The same code with cryptography that does nothing, to tell what cryptography costs. It lies and is compiled where nothing
- * that is shipped is taken from, and the version of its boundary is one that no host takes.
+ * The same code with room for millions of associations, which benchmarks fill. It and the next one lie and are compiled
+ * where nothing that is shipped is taken from.
  */
-const INSECURE = {
-  place: path.join(root, ".cache/insecure/core.wasm"),
-  record: path.join(root, ".cache/insecure/core.json"),
-  selection: [
-    "--package",
-    "selfsame-wasm",
-    "--features",
-    "insecure",
-    "--target-dir",
-    path.join(root, "target/insecure"),
-  ],
-  insecure: true,
-};
+const LARGE = variant("large", ["large-table"], false);
+
+/**
+ * @type {Variant}
+ *
+ * That code with cryptography that does nothing, to tell what cryptography costs. The version of its boundary is one that
+ * no host takes.
+ */
+const INSECURE = variant("insecure", ["large-table", "insecure"], true);
+
+/**
+ * @param {string} name
+ * @param {readonly string[]} features
+ * @param {boolean} insecure
+ * @returns {Variant} a build for benchmarks
+ */
+function variant(name, features, insecure) {
+  return {
+    place: path.join(root, ".cache", name, "core.wasm"),
+    record: path.join(root, ".cache", name, "core.json"),
+    selection: [
+      "--package",
+      "selfsame-wasm",
+      "--features",
+      features.join(","),
+      "--target-dir",
+      path.join(root, "target/bench"),
+    ],
+    insecure,
+  };
+}
 
 /** Set in the version of the boundary of a core without cryptography. */
 const INSECURE_BIT = 0x8000_0000;
@@ -208,13 +226,15 @@ export function buildCore() {
 }
 
 /**
- * Builds the core without cryptography, for benchmarks, unless it is up to date.
+ * Builds the cores for benchmarks, unless they are up to date: with room for millions of associations, with and without
+ * cryptography.
  *
- * @returns {Promise<string>} its file
+ * @returns {Promise<{ large: string, insecure: string }>} their files
  */
-export async function buildInsecureCore() {
+export async function buildBenchCores() {
+  await buildVariant(LARGE);
   await buildVariant(INSECURE);
-  return INSECURE.place;
+  return { large: LARGE.place, insecure: INSECURE.place };
 }
 
 /**
@@ -229,7 +249,7 @@ async function buildVariant(variant) {
     return known;
   }
   // Cargo shows its own progress.
-  note(`> compile the core${variant.insecure ? " without cryptography" : ""}`);
+  note(`> compile ${path.relative(root, variant.place)}`);
   const file = await cargoWasm(variant.selection, SMALLEST);
   return during(
     "optimise the core",

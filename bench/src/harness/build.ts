@@ -5,7 +5,7 @@ import path from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 
-import { optimise } from "../../../guest/build/core.mjs";
+import { buildBenchCores, optimise } from "../../../guest/build/core.mjs";
 import { boundary, cargoWasm } from "../../../guest/build/lib/wasm.mjs";
 import { Problem } from "./problem.ts";
 import { progress } from "./progress.ts";
@@ -30,28 +30,59 @@ export async function readCore(): Promise<Uint8Array<ArrayBuffer>> {
   }
 }
 
-/** Builds a binary of the peers and returns its path. */
-async function cargo(name: string, profile: string): Promise<string> {
-  progress(`building ${name} (the first time takes minutes)`);
-  const args = ["build", "--locked", "--manifest-path", manifest, "--profile", profile, "-p", name];
+/** Builds binaries of the peers, at once so that they share what they need, and returns their paths. */
+async function cargo(names: readonly string[], profile: string): Promise<string[]> {
+  progress(`building ${names.join(" and ")} (the first time takes minutes)`);
+  const packages = names.flatMap((name) => ["-p", name]);
+  await compile(["--manifest-path", manifest, "--profile", profile, ...packages]);
+  const target = process.env.CARGO_TARGET_DIR ?? path.join(path.dirname(manifest), "target");
+  return names.map((name) => binary(target, profile, name));
+}
+
+/** The file of a binary in a folder of what was compiled. */
+function binary(target: string, profile: string, name: string): string {
+  const suffix = process.platform === "win32" ? ".exe" : "";
+  return path.resolve(root, target, profile, `${name}${suffix}`);
+}
+
+async function compile(selection: readonly string[]): Promise<void> {
+  const args = ["build", "--locked", ...selection];
   const child = spawn("cargo", args, { cwd: root, stdio: ["ignore", "inherit", "inherit"] });
   const [code] = await once(child, "close").catch((error: Error) => {
     throw new Problem(`cargo does not start (${error.message}): install Rust through rustup`);
   });
   if (code !== 0) throw new Problem(`cargo ${args.join(" ")} ended with code ${code}`);
-  const target = process.env.CARGO_TARGET_DIR ?? path.join(path.dirname(manifest), "target");
-  const suffix = process.platform === "win32" ? ".exe" : "";
-  return path.resolve(root, target, profile, `${name}${suffix}`);
+}
+
+/** The command `selfsame` as it is shipped. */
+export async function buildCommand(): Promise<string> {
+  progress("building selfsame (the first time takes minutes)");
+  await compile(["--release", "--package", "selfsame-host"]);
+  return binary(process.env.CARGO_TARGET_DIR ?? path.join(root, "target"), "release", "selfsame");
 }
 
 /** The core as native code, snow and rustls. */
-export function buildNative(): Promise<string> {
-  return cargo("bench-native", "release");
+export async function buildNative(): Promise<string> {
+  const [native = ""] = await cargo(["bench-native"], "release");
+  return native;
+}
+
+/** Nodes of selfsame and of rust-libp2p's Kademlia, each kind in a process. */
+export async function buildNetworks(): Promise<{ mesh: string; kad: string }> {
+  const [mesh = "", kad = ""] = await cargo(["bench-mesh", "bench-kad"], "embedding");
+  return { mesh, kad };
+}
+
+/** The cores with room for millions of associations, with and without cryptography. */
+export function buildCores(): Promise<{ large: string; insecure: string }> {
+  progress("building the cores that are compared");
+  return buildBenchCores();
 }
 
 /** The core in wasmtime. */
-export function buildEmbedded(): Promise<string> {
-  return cargo("bench-embedded", "embedding");
+export async function buildEmbedded(): Promise<string> {
+  const [embedded = ""] = await cargo(["bench-embedded"], "embedding");
+  return embedded;
 }
 
 /** The primitives as a module of their own, from the same archive and with the same flags and optimiser as the core. */

@@ -9,10 +9,14 @@ export interface Run {
   readonly quick: boolean;
   /** Says on standard error what is being done. */
   readonly progress: (text: string) => void;
+  /** Takes a drawing of the result, an SVG. */
+  readonly plot: (svg: string) => void;
 }
 
-/** One benchmark. Everything is built in `prepare`, on all cores; `measure` runs on one. */
+/** One benchmark. Everything is built in `prepare`, on all cores; what it returns measures. */
 export interface Experiment {
+  /** Whether it measures on all cores, as networks of processes do, rather than on one. */
+  readonly onAllCores?: boolean;
   readonly name: string;
   readonly summary: string;
   prepare(): Promise<(run: Run) => Promise<Row[]>>;

@@ -22,7 +22,7 @@ export const QUICK: Effort = { rounds: 5, roundMs: 60, warmTurns: 18 };
 const GROWTH = 8;
 
 /** How many repetitions fill a turn; the first one also pays for the preparation and does not count. */
-async function calibrate(work: Work, { roundMs, warmTurns }: Effort): Promise<number> {
+export async function calibrate(work: Work, { roundMs, warmTurns }: Effort): Promise<number> {
   const target = roundMs * 1e6;
   await work.run(1);
   let count = 1;

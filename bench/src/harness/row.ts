@@ -25,6 +25,7 @@ const FROM_NANOSECONDS = {
   ns: (ns: number) => ns,
   us: (ns: number) => ns / 1e3,
   ms: (ns: number) => ns / 1e6,
+  s: (ns: number) => ns / 1e9,
 } as const;
 
 /** A unit of time or rate. */

@@ -24,6 +24,22 @@ export function wasmtimeProcess(binary: string): TaskProcess {
   return new TaskProcess("wasmtime", binary, [CORE]);
 }
 
+/** A process of nodes of selfsame, with this core. */
+export function meshProcess(binary: string, core: string): TaskProcess {
+  return new TaskProcess("selfsame", binary, [core]);
+}
+
+/** A process of nodes of rust-libp2p's Kademlia. */
+export function kadProcess(binary: string): TaskProcess {
+  return new TaskProcess("rust-libp2p kad", binary, []);
+}
+
+/** A process of nodes of hyperdht, with memory for millions of values. */
+export function hyperdhtProcess(): TaskProcess {
+  const flags = ["--disable-warning=ExperimentalWarning", "--max-old-space-size=8192"];
+  return new TaskProcess("hyperdht", process.execPath, [...flags, source("runners/hyperdht.ts")]);
+}
+
 /** A process of the native peers. */
 export function nativeProcess(binary: string): TaskProcess {
   return new TaskProcess("native", binary, []);

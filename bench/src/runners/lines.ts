@@ -4,7 +4,9 @@ import { createInterface } from "node:readline";
 import type { Task } from "../boundary/tasks.ts";
 
 /** What a task says beside "done"; most say nothing. */
-export type Answering = (count: number) => undefined | number | Promise<undefined | number>;
+export type Answering = (count: number) => Said | Promise<Said>;
+
+type Said = undefined | number | string;
 
 /**
  * Serves the harness until standard input ends: a line `TASK COUNT` in, a line `ok [VALUE]` or `error MESSAGE` out.

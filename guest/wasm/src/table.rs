@@ -2,8 +2,20 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use selfsame_core::Node;
+use selfsame_core::ring::Parameters;
 
 use crate::single::Single;
+
+/// What nodes of this build use.
+#[cfg(not(feature = "large-table"))]
+static PARAMETERS: Parameters = Parameters::DEFAULT;
+/// Room for some millions of associations, each about a kilobyte.
+#[cfg(feature = "large-table")]
+static PARAMETERS: Parameters = Parameters {
+    max_associations: 1 << 22,
+    max_table_bytes: 3 << 30,
+    ..Parameters::DEFAULT
+};
 
 /// Where an output lies: what the host reads after a call
 #[repr(C)]
@@ -41,7 +53,9 @@ static TABLE: Single<Table> = Single::new(Table {
 
 /// Adds a node; its handle is 0 when the configuration is not usable.
 pub(crate) fn create(config: &[u8]) -> u32 {
-    let Ok(node) = Node::new(config) else { return 0 };
+    let Ok(node) = Node::with_parameters(config, &PARAMETERS) else {
+        return 0;
+    };
     let slot = Box::new(Slot {
         node,
         header: Header::of(&[]),
