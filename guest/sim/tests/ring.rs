@@ -132,7 +132,8 @@ fn names_are_found_while_three_of_ten_members_are_dead() {
 
 #[test]
 fn whatever_fails_there_is_one_ring() {
-    for seed in 1..=20 {
+    // In the last one a leaf looks a position up when its relays are gone and it has not noticed.
+    for seed in (1..=20).chain([426]) {
         schedule(&Schedule { seed, nodes: 40 }).unwrap_or_else(|failure| panic!("seed {seed}: {failure:?}"));
     }
 }

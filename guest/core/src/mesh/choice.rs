@@ -48,7 +48,7 @@ pub(super) fn choose(
     if candidates.is_empty() {
         candidates = untried;
     }
-    let replicas = replicas_of_one_version(&candidates, wish.key, random);
+    let replicas = replicas_of_one_version(&candidates, wish.key, healths, random);
     if !wish.key.is_empty() {
         let order = |provider: &&&Provider| labelled_hash(STICKY, &[wish.key, &provider.peer.0]);
         return replicas.iter().max_by_key(order).map(|provider| provider.peer);
@@ -71,12 +71,37 @@ pub(super) fn choose(
 /// A version and what it gets of the requests
 struct Share<'a> {
     version: &'a str,
+    /// Whether one of its replicas has not been ejected since it last answered well.
+    is_sound: bool,
     replicas: u64,
-    /// Sum of what its replicas say, in ten-thousandths.
+    /// Sum of what these replicas say, in ten-thousandths.
     sum: u64,
 }
 
-impl Share<'_> {
+impl<'a> Share<'a> {
+    fn of(version: &'a str) -> Self {
+        Self {
+            version,
+            is_sound: false,
+            replicas: 0,
+            sum: 0,
+        }
+    }
+
+    /// Counts what a replica says. One that may be dead says what was true when it died: it counts among its like only.
+    fn count(&mut self, weight: u16, is_sound: bool) {
+        if is_sound && !self.is_sound {
+            *self = Self {
+                is_sound,
+                ..Self::of(self.version)
+            };
+        }
+        if is_sound == self.is_sound {
+            self.replicas += 1;
+            self.sum += u64::from(weight);
+        }
+    }
+
     fn weight(&self) -> u64 {
         self.sum / self.replicas
     }
@@ -87,6 +112,7 @@ impl Share<'_> {
 fn replicas_of_one_version<'a>(
     candidates: &[&'a Provider],
     key: &[u8],
+    healths: &Healths,
     random: &mut Random,
 ) -> Vec<&'a Provider> {
     let mut shares: Vec<Share<'a>> = Vec::new();
@@ -94,18 +120,9 @@ fn replicas_of_one_version<'a>(
         let version = provider.version.as_str();
         let at = shares.partition_point(|share| share.version < version);
         if shares.get(at).is_none_or(|share| share.version != version) {
-            let (replicas, sum) = (0, 0);
-            shares.insert(
-                at,
-                Share {
-                    version,
-                    replicas,
-                    sum,
-                },
-            );
+            shares.insert(at, Share::of(version));
         }
-        shares[at].replicas += 1;
-        shares[at].sum += u64::from(provider.weight);
+        shares[at].count(provider.weight, !healths.was_ejected(&provider.peer));
     }
     if shares.len() < 2 {
         return candidates.to_vec();

@@ -62,6 +62,12 @@ impl Healths {
         health.is_some_and(|health| now_ms < health.ejected_until_ms)
     }
 
+    /// Whether a peer was ejected and has not answered well since.
+    pub(super) fn was_ejected(&self, peer: &PeerId) -> bool {
+        let health = self.peers.get(peer);
+        health.is_some_and(|health| health.ejections > 0)
+    }
+
     /// Whether a peer is ejected because it could not be reached.
     pub(super) fn is_unreachable(&self, peer: &PeerId, now_ms: u64) -> bool {
         let health = self.peers.get(peer);

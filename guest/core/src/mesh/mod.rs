@@ -214,6 +214,29 @@ mod tests {
     }
 
     #[test]
+    fn what_a_replica_that_may_be_dead_said_of_its_version_does_not_count() {
+        let stable = provider(1, "1", 10_000);
+        let (dead, canary) = (provider(2, "2", 1_000), provider(3, "2", 5_000));
+        let mut mesh = mesh(vec![stable, dead, canary]);
+        mesh.unreachable(PeerId([2; 32]), 0);
+        let later_ms = 10_000;
+        let mut random = Random::new(&[3; 32]);
+        let mut canaries = |mesh: &Mesh| {
+            let choices = (0..10_000).map(|_| {
+                let wish = wish(&[], Policy::Random, &[]);
+                mesh.choose(&name(), &wish, &mut random, later_ms)
+            });
+            choices.filter(|chosen| *chosen != Some(PeerId([1; 32]))).count()
+        };
+        let without = canaries(&mesh);
+        assert!((4_800..5_200).contains(&without), "{without}");
+        mesh.started(PeerId([2; 32]), later_ms);
+        mesh.ended(&PeerId([2; 32]), false, later_ms);
+        let with = canaries(&mesh);
+        assert!((2_800..3_200).contains(&with), "{with}");
+    }
+
+    #[test]
     fn of_two_the_one_with_less_latency_and_fewer_requests_in_flight_is_chosen() {
         let mut mesh = mesh(vec![provider(1, "", 10_000), provider(2, "", 10_000)]);
         mesh.started(PeerId([1; 32]), 0);

@@ -43,6 +43,11 @@ impl Attach {
         &self.relays
     }
 
+    /// Where this leaf joined.
+    pub(super) fn bootstraps(&self) -> &[PeerId] {
+        &self.bootstraps
+    }
+
     pub(super) fn is_relay(&self, peer: &PeerId) -> bool {
         self.relays.contains(peer)
     }

@@ -135,7 +135,8 @@ pub enum Action {
         command: u32,
         /// The responsible member.
         record: NodeRecord,
-        /// How many members were asked until it was found; the last one is itself.
+        /// How many members were asked until it answered, itself the last one; those that only vouch for it are not
+        /// counted.
         hops: u32,
     },
     /// A command succeeded.

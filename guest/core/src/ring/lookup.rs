@@ -20,6 +20,9 @@ use crate::map::Map;
 /// Members after the position that may lead back to it, each by one member: liars could all do so, one after the other.
 const MAX_STEPS_BACK: usize = 16;
 
+/// Members before the position that must say alike who is responsible: one alone may lie.
+const LEAST_VOUCHING: usize = 2;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     New,
@@ -70,7 +73,7 @@ pub(crate) struct Owner {
     pub(crate) peer: PeerId,
     /// It did not say so itself.
     pub(crate) is_inferred: bool,
-    /// How many members were asked until it was found.
+    /// How many members were asked until it answered; those that only vouch for it are not counted.
     pub(crate) hops: u32,
     pub(crate) successors: Vec<PeerId>,
     pub(crate) entries: Vec<(Vec<u8>, Vec<u8>)>,
@@ -206,9 +209,13 @@ impl Lookup {
             && !self.has_better_than(&owner.peer)
             && self.is_confirmed(&owner.peer)
         {
-            return Step::Finished(Ok(self.counted(owner.clone())));
+            return Step::Finished(Ok(owner.clone()));
         }
-        let allowed = if self.hedge { self.parameters.parallel } else { 1 };
+        let allowed = if self.hedge {
+            self.parameters.parallel
+        } else {
+            self.wanted_at_once()
+        };
         if self.in_flight >= allowed {
             if self.hedge {
                 self.hedge = false;
@@ -237,14 +244,23 @@ impl Lookup {
             }
             None => {
                 let owner = self.owner.take().or_else(|| self.inferred());
-                Step::Finished(owner.map(|owner| self.counted(owner)).ok_or(self.error))
+                Step::Finished(owner.ok_or(self.error))
             }
         }
     }
 
-    fn counted(&self, owner: Owner) -> Owner {
-        let hops = self.asked as u32;
-        Owner { hops, ..owner }
+    /// One step of the way follows from the other, but all that are to vouch for a member can be asked at once.
+    fn wanted_at_once(&self) -> usize {
+        let Some(owner) = &self.owner else { return 1 };
+        if self.has_better_than(&owner.peer) {
+            return 1;
+        }
+        LEAST_VOUCHING.saturating_sub(self.vouching().count()).max(1)
+    }
+
+    fn vouching(&self) -> impl Iterator<Item = &PeerId> {
+        let vouching = self.candidates.iter().filter(|(_, candidate)| candidate.vouches);
+        vouching.map(|(peer, _)| peer)
     }
 
     /// Whether those who vouch that there is nobody between the position and this member are two at least, and some of
@@ -256,14 +272,14 @@ impl Lookup {
         }
         let after = leading(&distance(&self.target, &owner.0));
         let ways = || {
-            let vouching = self.candidates.iter().filter(|(_, candidate)| candidate.vouches);
-            vouching.map(|(peer, _)| leading(&distance(&peer.0, &self.target)).saturating_add(after))
+            self.vouching()
+                .map(|peer| leading(&distance(&peer.0, &self.target)).saturating_add(after))
         };
         let is_close = |way: u64| {
             let nearer = ways().filter(|other| *other <= way).count() as u64;
             way < most.saturating_mul(nearer)
         };
-        ways().count() > 1 && ways().any(is_close)
+        ways().count() >= LEAST_VOUCHING && ways().any(is_close)
     }
 
     /// Whether somebody who has not failed lies nearer after the position than one who says that it is responsible.
@@ -292,7 +308,7 @@ impl Lookup {
         predecessor.is_none_or(has_failed).then(|| Owner {
             peer: *peer,
             is_inferred: true,
-            hops: 0,
+            hops: self.asked as u32,
             successors: Vec::new(),
             entries: Vec::new(),
         })
@@ -422,7 +438,7 @@ impl Lookup {
             self.owner = Some(Owner {
                 peer: *peer,
                 is_inferred: false,
-                hops: 0,
+                hops: self.asked as u32,
                 successors: answer.successors,
                 entries: answer.entries,
             });

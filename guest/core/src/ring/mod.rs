@@ -72,6 +72,7 @@ enum Call {
     },
     Store {
         object: crate::association::ObjectId,
+        sequence_ms: u64,
     },
     Mirror,
     Leave,

@@ -151,6 +151,14 @@ impl Publisher {
         }
     }
 
+    /// Whether an answer about this association is awaited, and not about one whose place it took.
+    pub(super) fn is_storing(&self, object: &ObjectId, sequence_ms: u64) -> bool {
+        let place = self.places.get(object);
+        place.is_some_and(|place| {
+            place.state == State::Storing && place.association.validity().sequence_ms == sequence_ms
+        })
+    }
+
     fn leaves(&self) -> usize {
         let names = self.names.values();
         names.map(|name| usize::from(name.service.replicas) + 1).sum()
@@ -447,10 +455,13 @@ impl Ring {
                 Err(code) => self.store_failed(cx, object, code),
             }
         } else {
+            // It may store this even if its answer is lost: it is to hear of a withdrawal.
+            place.holder = Some(owner.peer);
+            let sequence_ms = place.association.validity().sequence_ms;
             let body = store_message(&place.association, own.encoded());
             self.call_encoded(
                 owner.peer,
-                Call::Store { object },
+                Call::Store { object, sequence_ms },
                 body,
                 self.parameters.store_timeout_ms,
             );
@@ -461,9 +472,6 @@ impl Ring {
         let Some(place) = self.publisher.places.get_mut(&object) else {
             return;
         };
-        if place.state != State::Storing {
-            return;
-        }
         let is_known = place.kept_sequence_ms == Some(place.association.validity().sequence_ms);
         place.state = State::Stored;
         place.was_stored = true;

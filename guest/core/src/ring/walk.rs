@@ -100,7 +100,7 @@ impl Ring {
             return;
         }
         let mut start = self.known_around(&target);
-        start.avoided = avoided;
+        start.avoided.extend(avoided);
         if matches!(purpose, Purpose::Finger { .. }) {
             // There are many, and a wrong one only makes other lookups longer.
             start.spacing = 0;
@@ -118,10 +118,15 @@ impl Ring {
         let routes = self.book.routes_before(target);
         let routes = routes.filter(|peer| !self.routing.is_dead(peer));
         if !self.serves() {
-            let before: Vec<PeerId> = routes.take(self.parameters.max_candidates).copied().gather();
-            let is_lost = before.is_empty();
+            let mut before: Vec<PeerId> = routes.take(self.parameters.max_candidates).copied().gather();
+            // Its relays may be gone with all that they told of: then whoever did not answer once may do so now.
+            let mut avoided = self.known_members();
+            avoided.extend(self.attach.bootstraps());
+            avoided.retain(|peer| !before.contains(peer));
+            before.extend(&avoided);
             return Start {
-                before: if is_lost { self.known_members() } else { before },
+                before,
+                avoided,
                 ..Start::default()
             };
         }

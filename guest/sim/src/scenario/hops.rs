@@ -1,4 +1,5 @@
-//! How many members a lookup asks, by fingers alone and with all that a member knows.
+//! How many members a lookup asks until the responsible one answers, by fingers alone and with all that a member knows,
+//! and how long it takes until the answer is believed.
 
 use selfsame_core::ring::Parameters;
 
@@ -43,32 +44,50 @@ pub(super) fn hops(most: usize, seed: u64, progress: &mut dyn FnMut(&str)) -> (V
         progress(&format!("{nodes} members, fingers alone"));
         let alone = mean(nodes, seed, &FINGERS_ALONE, &mut traces);
         rows.push(
-            Row::new(format!("{nodes} members, by fingers alone"), "hops", alone)
+            Row::new(format!("{nodes} members, by fingers alone"), "hops", alone.hops)
                 .bar(Bar::Within(expected, TOLERANCE)),
         );
         progress(&format!("{nodes} members, with all they know"));
         let all = mean(nodes, seed, &Parameters::DEFAULT, &mut traces);
-        rows.push(
-            Row::new(format!("{nodes} members, with all they know"), "hops", all).bar(Bar::AtMost(alone)),
-        );
+        rows.extend([
+            Row::new(format!("{nodes} members, with all they know"), "hops", all.hops)
+                .bar(Bar::AtMost(alone.hops)),
+            Row::new(
+                format!("{nodes} members, by fingers alone, mean time"),
+                "ms",
+                alone.took_ms,
+            ),
+            Row::new(
+                format!("{nodes} members, with all they know, mean time, until others vouch for it"),
+                "ms",
+                all.took_ms,
+            ),
+        ]);
     }
     (rows, traces)
 }
 
-/// The mean over as many rings as make enough members.
-fn mean(nodes: usize, seed: u64, parameters: &'static Parameters, traces: &mut Vec<[u8; 32]>) -> f64 {
-    let rings = MEMBERS.div_ceil(nodes);
-    let sum: f64 = (0..rings as u64)
-        .map(|ring| {
-            let (mean, trace) = of_one_ring(nodes, seed + ring, parameters, LOOKUPS / rings);
-            traces.push(trace);
-            mean
-        })
-        .sum();
-    sum / rings as f64
+/// What a lookup costs on average
+#[derive(Clone, Copy, Debug, Default)]
+struct Cost {
+    hops: f64,
+    took_ms: f64,
 }
 
-fn of_one_ring(nodes: usize, seed: u64, parameters: &'static Parameters, count: usize) -> (f64, [u8; 32]) {
+/// The mean over as many rings as make enough members.
+fn mean(nodes: usize, seed: u64, parameters: &'static Parameters, traces: &mut Vec<[u8; 32]>) -> Cost {
+    let rings = MEMBERS.div_ceil(nodes);
+    let mut mean = Cost::default();
+    for ring in 0..rings as u64 {
+        let (cost, trace) = of_one_ring(nodes, seed + ring, parameters, LOOKUPS / rings);
+        traces.push(trace);
+        mean.hops += cost.hops / rings as f64;
+        mean.took_ms += cost.took_ms / rings as f64;
+    }
+    mean
+}
+
+fn of_one_ring(nodes: usize, seed: u64, parameters: &'static Parameters, count: usize) -> (Cost, [u8; 32]) {
     let mut world = World::new(Native::with(parameters), seed);
     join(&mut world, nodes, 50);
     if let Err(faults) = settle(&mut world, SETTLE_MS) {
@@ -84,5 +103,9 @@ fn of_one_ring(nodes: usize, seed: u64, parameters: &'static Parameters, count: 
         lookups.right,
         lookups.asked
     );
-    (lookups.mean_hops(), world.trace())
+    let cost = Cost {
+        hops: lookups.mean_hops(),
+        took_ms: lookups.mean_ms(),
+    };
+    (cost, world.trace())
 }

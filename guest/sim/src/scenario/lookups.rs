@@ -43,6 +43,12 @@ impl Lookups {
         self.hops as f64 / self.right.max(1) as f64
     }
 
+    /// The mean time until a right answer, in milliseconds.
+    #[must_use]
+    pub fn mean_ms(&self) -> f64 {
+        self.took_ms.iter().sum::<u64>() as f64 / self.right.max(1) as f64
+    }
+
     /// The median time until an answer, in milliseconds.
     pub fn median_ms(&mut self) -> f64 {
         self.took_ms.sort_unstable();
@@ -55,7 +61,11 @@ impl Lookups {
             Row::new("lookups", "", self.asked as f64),
             Row::new("right answers", "share", self.share()),
             Row::new("wrong answers", "", self.wrong as f64),
-            Row::new("members asked for a right answer", "hops", self.mean_hops()),
+            Row::new(
+                "members asked until the right one answered",
+                "hops",
+                self.mean_hops(),
+            ),
             Row::new("median time of a lookup", "ms", self.median_ms()),
         ];
         rows.extend(failures(&self.failed));

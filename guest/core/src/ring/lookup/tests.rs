@@ -64,6 +64,48 @@ fn goes_closer_step_by_step_until_one_is_responsible() {
 }
 
 #[test]
+fn those_that_are_to_vouch_are_asked_at_once_and_are_no_hops() {
+    let mut lookup = lookup(peer(50).0, &[peer(20), peer(30), peer(40)], &[]);
+    assert_eq!(asks(&mut lookup), peer(40));
+    assert_eq!(lookup.answered(&peer(40), leads(&[], &[60])), Ok(()));
+    assert_eq!(asks(&mut lookup), peer(60));
+    let beyond = Answer {
+        predecessor: Some(peer(55)),
+        ..leads(&[], &[70])
+    };
+    assert_eq!(lookup.answered(&peer(60), beyond), Ok(()));
+    assert_eq!(asks(&mut lookup), peer(55));
+    assert!(matches!(lookup.next(0), Step::Wait));
+    assert_eq!(lookup.answered(&peer(55), owns()), Ok(()));
+    assert_eq!(asks(&mut lookup), peer(30));
+    assert!(matches!(lookup.next(0), Step::Wait));
+    assert_eq!(lookup.answered(&peer(30), leads(&[], &[55])), Ok(()));
+    match lookup.next(0) {
+        Step::Finished(Ok(owner)) => assert_eq!((owner.peer, owner.hops), (peer(55), 3)),
+        other => panic!("is finished, not {other:?}"),
+    }
+}
+
+#[test]
+fn both_that_are_missing_are_asked_at_once() {
+    let mut lookup = lookup(peer(50).0, &[peer(30), peer(40)], &[peer(60), peer(70)]);
+    assert_eq!(asks(&mut lookup), peer(60));
+    let back = Answer {
+        predecessor: Some(peer(55)),
+        ..Answer::default()
+    };
+    assert_eq!(lookup.answered(&peer(60), back), Ok(()));
+    assert_eq!(asks(&mut lookup), peer(55));
+    assert_eq!(lookup.answered(&peer(55), owns()), Ok(()));
+    assert_eq!(asks(&mut lookup), peer(40));
+    assert_eq!(asks(&mut lookup), peer(30));
+    assert!(matches!(lookup.next(0), Step::Wait));
+    assert_eq!(lookup.answered(&peer(30), leads(&[], &[55])), Ok(()));
+    assert_eq!(lookup.answered(&peer(40), leads(&[], &[55])), Ok(()));
+    assert_eq!(finishes(&mut lookup), Ok(peer(55)));
+}
+
+#[test]
 fn an_answer_that_comes_no_closer_is_noted_and_its_peer_not_asked_again() {
     let mut lookup = lookup(peer(50).0, &[peer(10), peer(20)], &[]);
     assert_eq!(asks(&mut lookup), peer(20));
