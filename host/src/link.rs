@@ -137,6 +137,11 @@ impl LinkEnd {
         Ok(item)
     }
 
+    /// Whether the driver has closed the path and nothing is left to be sent.
+    pub(crate) fn is_over(&self) -> bool {
+        self.queue.is_closed() && self.queue.is_empty()
+    }
+
     /// Completes when the path is to be closed without sending what is queued.
     pub(crate) fn take_killed(&mut self) -> impl Future<Output = ()> + Send + use<> {
         let killed = core::mem::replace(&mut self.killed, oneshot::channel().1);

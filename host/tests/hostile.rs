@@ -299,7 +299,10 @@ async fn posts_that_are_no_exchange() {
     let client: Client<HttpConnector, Full<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
     let token = "00112233445566778899aabbccddeeff";
     let frame = |len: u32, bytes: usize| [&len.to_le_bytes()[..], &vec![1; bytes]].concat();
-    let cases: [(&str, &str, Vec<u8>, u16); 9] = [
+    let stale = "ffeeddccbbaa99887766554433221100";
+    // A packet of a session that the node has never had, as peers send it that do not know that it has started again.
+    let packet = [&40u32.to_le_bytes()[..], &[16], &[0; 39]].concat();
+    let cases: [(&str, &str, Vec<u8>, u16); 11] = [
         ("text/plain", token, vec![], 415),
         ("application/selfsame", "", vec![], 400),
         ("application/selfsame", "0011", vec![], 400),
@@ -309,6 +312,8 @@ async fn posts_that_are_no_exchange() {
         ("application/selfsame", token, frame(65_537, 65_537), 400),
         ("application/selfsame", token, vec![0; 1024 * 1024 + 1], 413),
         ("application/selfsame", token, frame(200, 200), 200),
+        ("application/selfsame", stale, packet.clone(), 410),
+        ("application/selfsame", stale, packet, 410),
     ];
     for (content, token, body, status) in cases {
         let request = http::Request::post(format!("http://{address}/.mesh"))

@@ -123,6 +123,33 @@ describe("HTTPS POST", () => {
     }
   });
 
+  test("a POST that makes the node close its path is told so, and so is every later one for a minute", async (t) => {
+    t.mock.timers.enable({ apis: ["Date"], now: 1_000_000 });
+    const host = new Host();
+    host.onFrame = (link, frame) => {
+      if (frame[0] === 2) link.send(bytes("farewell"));
+      link.close(1000, "");
+    };
+    const acceptor = new ExchangeAcceptor(host);
+    const post = (token: string, frame: number): Promise<Response> => {
+      const headers = { "content-type": "application/selfsame", "selfsame-path": token.repeat(32) };
+      const body = joinFrames([Uint8Array.of(frame)]);
+      return acceptor.handle(new Request("https://host/", { method: "POST", headers, body }), "");
+    };
+    assert.equal((await post("0", 1)).status, 410);
+    assert.equal((await post("0", 1)).status, 410);
+    assert.equal(host.links.length, 1);
+    t.mock.timers.setTime(1_061_000);
+    acceptor.sweep();
+    host.links.length = 0;
+    const answered = await post("0", 2);
+    assert.equal(answered.status, 200);
+    assert.deepEqual(new FrameSplitter().push(new Uint8Array(await answered.arrayBuffer())).map(String), [
+      String(bytes("farewell")),
+    ]);
+    assert.equal((await post("0", 2)).status, 410);
+  });
+
   test("a silent path is closed", (t) => {
     t.mock.timers.enable({ apis: ["Date"], now: 1_000_000 });
     const host = new Host();

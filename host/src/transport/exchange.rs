@@ -289,6 +289,11 @@ impl ExchangePath {
         // An error is a core that is started anew: then the path is closed, which the loop sees.
         _ = seen.await;
         drop(arrival.memory);
+        if self.end.is_over() {
+            // What was sent for a session of which this node knows nothing is to be sent on another one at once.
+            _ = arrival.answer.send(Err(GONE));
+            return;
+        }
         let (pieces, answer) = mpsc::channel(PIECES);
         if arrival.answer.send(Ok(Answer::Frames(answer))).is_ok() {
             self.holder = Some(Holder {

@@ -28,6 +28,8 @@ export class ExchangeAcceptor {
   readonly #host: PathHost;
   readonly #activity: Activity;
   readonly #links: Map<string, AcceptedLink> = new Map();
+  /** Tokens of paths that were closed, and when: a POST that follows is told so. */
+  readonly #closed: Map<string, number> = new Map();
 
   /** `activity` counts the answers that are held open. */
   constructor(host: PathHost, activity: Activity = new Activity()) {
@@ -46,11 +48,14 @@ export class ExchangeAcceptor {
     if (body === undefined) return refuse(413, `a body has at most ${MAX_BODY} bytes`);
     const frames = split(body);
     if (frames === undefined) return refuse(400, "the body holds no whole frames");
+    if (this.#closed.has(token)) return refuse(410, "the path is closed");
     const link = this.#links.get(token) ?? this.#accept(token, remote);
     if (link === undefined) return refuse(503, "too many paths are open");
     const { response, answer } = link.answer();
     for (const frame of frames) link.path?.received(frame);
     await this.#host.settled();
+    // What was sent for a session of which this node knows nothing is to be sent on another one at once.
+    if (this.#closed.has(token) && !link.hasAnswered) return refuse(410, "the path is closed");
     link.finishUnlessBusy(answer);
     return response;
   }
@@ -59,12 +64,21 @@ export class ExchangeAcceptor {
   sweep(): void {
     const oldest = Date.now() - SILENCE_MS;
     for (const link of this.#links.values()) if (link.heard < oldest) link.path?.close(1001, "silent");
+    for (const [token, closed] of this.#closed) if (closed < oldest) this.#closed.delete(token);
+  }
+
+  #forget(token: string): void {
+    this.#links.delete(token);
+    this.#closed.set(token, Date.now());
+    if (this.#closed.size <= MAX_PATHS) return;
+    // In the order in which they were closed.
+    for (const oldest of this.#closed.keys()) return void this.#closed.delete(oldest);
   }
 
   #accept(token: string, remote: string): AcceptedLink | undefined {
     if (this.#links.size >= MAX_PATHS) this.sweep();
     if (this.#links.size >= MAX_PATHS) return undefined;
-    const link = new AcceptedLink(() => this.#links.delete(token), this.#activity);
+    const link = new AcceptedLink(() => this.#forget(token), this.#activity);
     this.#links.set(token, link);
     link.path = this.#host.open(link, { dial: 0, kind: "Exchange", remote });
     return link;
@@ -76,6 +90,8 @@ type Answer = ReadableStreamDefaultController<Uint8Array>;
 class AcceptedLink implements Link {
   path: Path | undefined;
   heard: number = Date.now();
+  /** Whether the answer that is open, or was last, holds a frame. */
+  hasAnswered: boolean = false;
   readonly #gone: () => void;
   readonly #activity: Activity;
   #done: (() => void) | undefined;
@@ -109,6 +125,7 @@ class AcceptedLink implements Link {
     });
     this.#done = this.#activity.begin();
     this.#timer = setTimeout(() => this.#finish(), HOLD_MS);
+    this.hasAnswered = this.#queue.length > 0;
     for (const frame of this.#queue) this.#answer?.enqueue(joinFrames([frame]));
     this.#queue = [];
     this.#queued = 0;
@@ -123,7 +140,10 @@ class AcceptedLink implements Link {
   }
 
   send(frame: Uint8Array): void {
-    if (this.#answer !== undefined) return this.#answer.enqueue(joinFrames([frame]));
+    if (this.#answer !== undefined) {
+      this.hasAnswered = true;
+      return this.#answer.enqueue(joinFrames([frame]));
+    }
     this.#queue.push(frame);
     this.#queued += frame.length;
     if (this.#queued > MAX_QUEUED) throw new Error("the peer does not fetch its frames");

@@ -18,6 +18,8 @@ use crate::ring::Provider;
 const PROVIDERS_FRESH_MS: u64 = 30_000;
 /// After how long a call has the ring asked again beside it, so that new replicas and weights are known soon.
 pub const REFRESH_MS: u64 = 5_000;
+/// After how long a call that failed at a provider has the ring asked again: another one may have taken its place.
+const DOUBTFUL_MS: u64 = 1_000;
 /// Most names whose providers are remembered.
 const MAX_NAMES: usize = 256;
 
@@ -66,6 +68,13 @@ impl Mesh {
     pub fn is_due(&self, name: &Name, now_ms: u64) -> bool {
         let service = self.services.get(name);
         service.is_none_or(|service| service.found_ms.saturating_add(REFRESH_MS) <= now_ms)
+    }
+
+    /// Whether the ring should be asked for a name one of whose providers has just failed.
+    #[must_use]
+    pub fn is_doubtful(&self, name: &Name, now_ms: u64) -> bool {
+        let service = self.services.get(name);
+        service.is_none_or(|service| service.found_ms.saturating_add(DOUBTFUL_MS) <= now_ms)
     }
 
     /// Remembers the providers of a name.
@@ -321,6 +330,8 @@ mod tests {
         let mut mesh = mesh(vec![provider(1, "", 1)]);
         assert!(!mesh.is_due(&name(), REFRESH_MS - 1));
         assert!(mesh.is_due(&name(), REFRESH_MS));
+        assert!(!mesh.is_doubtful(&name(), DOUBTFUL_MS - 1));
+        assert!(mesh.is_doubtful(&name(), DOUBTFUL_MS));
         assert!(mesh.providers(&name(), PROVIDERS_FRESH_MS - 1).is_some());
         assert!(mesh.providers(&name(), PROVIDERS_FRESH_MS).is_none());
         mesh.forget(&name());

@@ -158,8 +158,12 @@ impl Node {
         let chosen = self.mesh.choose(&call.name, &wish, &mut self.random, self.now_ms);
         match chosen {
             Some(peer) => {
-                let is_due = !call.discovered && self.mesh.is_due(&call.name, self.now_ms);
-                let name = is_due.then(|| call.name.clone());
+                let is_old = if call.tried.is_empty() {
+                    self.mesh.is_due(&call.name, self.now_ms)
+                } else {
+                    self.mesh.is_doubtful(&call.name, self.now_ms)
+                };
+                let name = (is_old && !call.discovered).then(|| call.name.clone());
                 self.try_provider(tag, peer);
                 name.into_iter().for_each(|name| self.discover(name));
             }
