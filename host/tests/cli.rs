@@ -387,12 +387,7 @@ fn names_are_found_called_and_stored() {
 fn grants_are_read_again_when_the_node_is_told_to() {
     let mut ring = Ring::start();
     let path = ring.path().to_owned();
-    let hang_up = |node: &Running| {
-        let told = Command::new("kill")
-            .args(["-HUP", &node.child.id().to_string()])
-            .status();
-        assert!(told.expect("kill runs").success());
-    };
+    let hang_up = |node: &Running| signal(node, "-HUP");
     let grant = succeed(
         &path,
         &[
@@ -442,4 +437,29 @@ fn a_node_that_is_killed_comes_back_as_itself() {
     assert_eq!(node.event("started")["id"], id);
     node.event("joined");
     assert_eq!(node.end(), Some(0));
+}
+
+#[cfg(unix)]
+fn signal(node: &Running, name: &str) {
+    let id = node.child.id().to_string();
+    let sent = Command::new("kill").args([name, &id]).status();
+    assert!(sent.expect("kill runs").success());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_node_that_is_terminated_ends_although_its_input_does_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    succeed(path, &["id", "new", "--network", "n", "--data", "d"]);
+    let listening = ["--listen", "ws://127.0.0.1:0", "--allow-private"];
+    let of = ["node", "--network", "n", "--data", "d"];
+    let mut node = Running::start(path, &[&of[..], &listening].concat());
+    node.event("joined");
+    // Held, because waiting for a child closes it.
+    let input = node.child.stdin.take();
+    signal(&node, "-TERM");
+    node.event("left");
+    assert!(node.child.wait().expect("an end").success());
+    drop(input);
 }

@@ -1,8 +1,10 @@
 //! What the system and whoever started the process tell it.
 
-use tokio::io::AsyncReadExt as _;
+use std::{io, thread};
+
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 
 use super::output::Failure;
 
@@ -24,10 +26,18 @@ pub(crate) fn interrupted(end_with_input: bool) -> Result<impl Future<Output = (
 
 /// Completes when the standard input ends.
 async fn input_ended() {
-    let mut input = tokio::io::stdin();
-    let mut bytes = [0; 256];
-    // What is written to the node means nothing to it.
-    while matches!(input.read(&mut bytes).await, Ok(1..)) {}
+    let (told, ended) = oneshot::channel::<()>();
+    // Not one of the runtime's threads: it would keep the process from ending for as long as it reads.
+    let reader = thread::Builder::new().name("stdin".into()).spawn(move || {
+        // What is written to the node means nothing to it.
+        _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        drop(told);
+    });
+    if let Err(error) = reader {
+        tracing::warn!(%error, "the end of the standard input is not noticed");
+        core::future::pending::<()>().await;
+    }
+    _ = ended.await;
 }
 
 /// Tells when the process is asked to read its files again: by SIGHUP, where there is one
