@@ -53,15 +53,22 @@ impl RingState {
     }
 
     /// Whether every member that knows a living successor would still reach one if `gone` failed, and if those in `cut`
-    /// did not reach each other: the premise of the proof is that this is so.
+    /// did not reach each other, and whoever is joining would find another: the premise of the proof is that this is so.
     #[must_use]
     pub fn outlives(&self, gone: Option<Id>, cut: &[(Id, Id)]) -> bool {
         let is_cut = |one: &Id, other: &Id| cut.contains(&(*one, *other)) || cut.contains(&(*other, *one));
-        self.members().iter().all(|(id, status)| {
-            let mut living = self.living_successors(status).peekable();
-            let knows_nobody = living.peek().is_none();
-            knows_nobody || living.any(|next| gone != Some(*next) && !is_cut(id, next))
-        })
+        // One that leaves is as good as gone, and who joins may be told of whoever goes at this moment.
+        let stays = |id: &Id| gone != Some(*id) && self.members().get(id).is_some_and(|status| status.joined);
+        let is_settled = self.members().values().all(|status| status.joined);
+        (is_settled || self.members().keys().any(stays))
+            && self.members().iter().all(|(id, status)| {
+                // Who has no successor yet is about to learn of its predecessor as one.
+                let only = status.predecessor.iter().filter(|_| status.successors.is_empty());
+                let known = status.successors.iter().chain(only).map(|node| &node.id);
+                let mut living = known.filter(|next| self.members().contains_key(*next)).peekable();
+                let knows_nobody = living.peek().is_none();
+                knows_nobody || living.any(|next| stays(next) && !is_cut(id, next))
+            })
     }
 
     /// Those of a member's successors that live, in the order of its list.

@@ -502,8 +502,10 @@ impl Ring {
         let is_unknown = self.meet(record);
         if role == Role::Member && self.phase == Phase::In && self.is_member() {
             // Whoever tells of it has just heard of it, so that one presumed dead may be back.
+            let comes_next = self.routing.succeeds_better(&peer);
             self.consider_now(cx, peer, None);
-            if is_unknown {
+            // A next member that has come from another ring is heard of by those behind it, which look that ring up.
+            if is_unknown && !comes_next {
                 self.merge_through(cx, peer);
             }
         }
