@@ -77,10 +77,8 @@ impl Ring {
                 self.maintenance.probed(&peer);
                 self.predecessor_lives(cx, peer);
             }
-            Call::Store { object, sequence_ms } => {
-                if self.publisher.is_storing(object, *sequence_ms) {
-                    self.stored(*object, peer);
-                }
+            Call::Store { object, sequence_ms } if self.publisher.is_storing(object, *sequence_ms) => {
+                self.stored(*object, peer);
             }
             Call::Mirror => self.mirrored(peer),
             Call::Leave => self.left_one(cx, true),
@@ -99,17 +97,15 @@ impl Ring {
             Call::Held { command } => self.next_mirror(cx, command),
             Call::Update { .. } => self.update_failed(cx, peer),
             Call::Join => self.join_failed(cx, peer),
-            Call::Store { object, sequence_ms } => {
-                if self.publisher.is_storing(&object, sequence_ms) {
-                    self.store_failed(cx, object, code);
-                }
+            Call::Store { object, sequence_ms } if self.publisher.is_storing(&object, sequence_ms) => {
+                self.store_failed(cx, object, code);
             }
             Call::Mirror => self.mirror_failed(&peer),
             Call::Leave => self.left_one(cx, false),
             Call::Attach => self.attach_failed(cx, peer),
             Call::Probe | Call::ProbePredecessor => self.maintenance.probed(&peer),
             Call::Farewell => self.farewell_over(cx),
-            Call::Hint => {}
+            Call::Store { .. } | Call::Hint => {}
         }
     }
 }
