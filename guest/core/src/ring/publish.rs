@@ -522,7 +522,7 @@ impl Ring {
                 .filter_map(|object| self.publisher.places.get(object))
         };
         let is_settled = |place: &Place| place.was_stored || place.tries >= self.parameters.tries;
-        if self.publisher.unsigned.contains(key) || !places().all(is_settled) {
+        if !places().all(is_settled) {
             return;
         }
         let is_stored = places().any(|place| place.was_stored);
