@@ -15,6 +15,9 @@ use wasmtime::{
 
 #[cfg(feature = "cache")]
 mod cache;
+mod registers;
+
+use registers::clear_upper_halves;
 
 #[cfg(all(feature = "insecure", feature = "cli"))]
 compile_error!(
@@ -331,6 +334,7 @@ impl Core {
             return Err(CoreError::Poisoned);
         }
         self.store.set_epoch_deadline(u64::from(TICKS_A_STEP) + 1);
+        clear_upper_halves();
         function(&mut self.store, &self.exports).map_err(|error| {
             self.poisoned = true;
             CoreError::Trapped(reason(&error))
