@@ -5,6 +5,8 @@ import { configuration, idOf, type Member, Network } from "./network.ts";
 /** Bytes consumed before the receiver grants credit again: a quarter of a stream's first window. */
 const CREDIT_STEP = 64 * 1024;
 /** Name that one side serves and the other calls. */
+/** The stream gets no answer, and lasts as long as a benchmark may. */
+const UNANSWERED_MS = 24 * 60 * 60 * 1000;
 const SERVICE = "bench";
 const NOTHING = new Uint8Array();
 
@@ -53,7 +55,7 @@ export class Pair {
       peer,
       owner: NOTHING,
       name: SERVICE,
-      timeout_ms: 0,
+      timeout_ms: UNANSWERED_MS,
       head: NOTHING,
     });
     this.#network.pump();

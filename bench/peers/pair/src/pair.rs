@@ -11,6 +11,8 @@ const CREDIT_STEP: u32 = 64 * 1024;
 const KEPT: usize = 256 * 1024;
 /// Steps after which an exchange that does not come to rest is taken for a fault.
 const MOST_STEPS: usize = 1000;
+/// The stream gets no answer, and lasts as long as a benchmark may.
+const UNANSWERED_MS: u32 = 24 * 60 * 60 * 1000;
 /// Name that one side serves and the other calls.
 const SERVICE: &str = "bench";
 
@@ -166,7 +168,7 @@ impl<C: Core> Pair<C> {
             peer,
             owner: &[],
             name: SERVICE,
-            timeout_ms: 0,
+            timeout_ms: UNANSWERED_MS,
             head: &[],
         };
         call.encode(&mut self.sides[0].inbox);
