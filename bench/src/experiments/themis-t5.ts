@@ -45,7 +45,7 @@ async function measure(mesh: string, core: string, run: Run): Promise<Row[]> {
   const joined = { name: "join, in a process that runs", samples: turns.map((turn) => turn.joined) };
   const rows = [
     timed("leave", "ms", left, started, ratioAtMost(OF_JOIN)),
-    timed("leave", "ms", left, joined),
+    timed("leave", "ms", left, joined, ratioAtMost(OF_JOIN)),
   ];
   const value = (row: Row | undefined) => row?.peer?.median ?? 0;
   run.plot(
