@@ -6,6 +6,7 @@ use selfsame_core::association::{Association, Leaf, ObjectId, Validity};
 use selfsame_core::grant::Grant;
 use selfsame_core::identity::{Identity, PeerId};
 use selfsame_core::record::NodeRecord;
+use selfsame_core::ring::Parameters;
 
 use crate::network::{Network, Outcome, service};
 
@@ -209,7 +210,8 @@ fn a_store_must_be_its_publishers_own_current_and_granted() {
     let forged = Grant::sign(&forger, "check", publisher.id(), None, now_ms + HOUR_MS).expect("a grant");
     let expired = Grant::sign(&owner, "check", publisher.id(), None, now_ms).expect("a grant");
     let of_another = Grant::sign(&owner, "check", thief.id(), None, now_ms + HOUR_MS).expect("a grant");
-    for grant in [forged, expired, of_another] {
+    let other_name = Grant::sign(&owner, "pay", publisher.id(), None, now_ms + HOUR_MS).expect("a grant");
+    for grant in [forged, expired, of_another, other_name] {
         let owned = Leaf {
             owner: Some(owner.public()),
             grant: grant.encoded().to_vec(),
@@ -230,6 +232,25 @@ fn a_store_must_be_its_publishers_own_current_and_granted() {
         None
     );
     assert_eq!(net.nodes[0].ring.objects_len(), 1);
+}
+
+#[test]
+fn of_a_thousand_replicas_of_a_name_the_first_are_kept_and_the_others_told() {
+    let mut net = Network::ring_of(9, 1);
+    let now_ms = net.now_ms;
+    let limit = Parameters::DEFAULT.max_publishers;
+    for number in 0..1000_usize {
+        let mut seed = [7; 32];
+        seed[..2].copy_from_slice(&(number as u16).to_le_bytes());
+        let replica = Identity::of_peer(&seed, Network::network_id());
+        let one = association(&replica, leaf("check"), now_ms);
+        let body = store(one.encoded(), record_at(&replica, now_ms).encoded());
+        let refusal = (number >= limit).then_some(Class::Limit);
+        assert_eq!(ask(&mut net, 0, replica.id(), &body), refusal, "replica {number}");
+    }
+    assert_eq!(net.nodes[0].ring.objects_len(), limit);
+    let found = net.outcome(0, |ring, cx, command| ring.find(cx, command, None, "check"));
+    assert!(matches!(found, Outcome::Found(providers) if !providers.is_empty()));
 }
 
 #[test]
