@@ -11,13 +11,15 @@ use tokio::sync::{broadcast, oneshot};
 use crate::core::CoreModule;
 use crate::driver::{self, Parts};
 use crate::error::Error;
+use crate::fetch::fetch;
 use crate::grants::Grants;
 use crate::handle::{Control, Effect, Handle, Item, Waiter};
 use crate::id::Owner;
 use crate::id::{OwnerKey, PeerId};
 use crate::keys::{Grant, Seed, check_network};
 use crate::node::{Inner, Node};
-use crate::observe::{Observer, Watcher};
+use crate::observe::{Observer, Unobserved, Watcher};
+use crate::options::FetchOptions;
 use crate::serve::Services;
 use crate::store::{DiskStore, MemoryStore, Opened, StoreError};
 use crate::transport::{Address, Connector, DIALS, Dialler, Exchanges, Listener, Server};
@@ -200,10 +202,12 @@ impl Builder {
         }
         let config = self.config(&seed, &listeners);
         let connector = Connector::new(self.allow_private, &self.bootstraps)?;
-        self.watcher.follow(id, &self.network, &self.domain)?;
+        let (handle, queues) = Handle::new();
+        let unobserved = unobserved(&handle, self.owner);
+        self.watcher
+            .follow(id, &self.network, &self.domain, unobserved.as_ref())?;
         let services = Services::new(self.watcher.clone());
         let (events, _) = broadcast::channel(EVENTS);
-        let (handle, queues) = Handle::new();
         let parts = Parts {
             module,
             config: config.clone(),
@@ -342,6 +346,18 @@ fn dialable(url: &str, port: u16) -> Option<String> {
     let mut address = Address::parse(url).ok()?;
     address.port = port;
     Some(address.url())
+}
+
+/// Requests that no observer is told of; of a node that knows whose names are meant.
+fn unobserved(handle: &Handle, owner: Option<Owner>) -> Option<Unobserved> {
+    let (handle, owner) = (handle.clone(), owner?);
+    Some(Arc::new(move |request| {
+        let handle = handle.clone();
+        Box::pin(async move {
+            let options = FetchOptions::default();
+            fetch(&handle, &Watcher::default(), owner.bytes(), options, request).await
+        })
+    }))
 }
 
 fn health(id: PeerId, network: &str) -> Bytes {

@@ -71,6 +71,10 @@ impl Tried {
 }
 
 impl Error {
+    pub(crate) fn no_owner() -> Self {
+        Self::Input("say whose names are meant: set the owner's key, or ask for unowned names".into())
+    }
+
     /// The code, when the core gave one.
     #[must_use]
     pub fn code(&self) -> Option<Code> {

@@ -320,9 +320,7 @@ impl Node {
     }
 
     fn owner(&self) -> Result<Owner, Error> {
-        self.inner.owner.ok_or_else(|| {
-            Error::Input("say whose names are meant: set the owner's key, or ask for unowned names".into())
-        })
+        self.inner.owner.ok_or_else(Error::no_owner)
     }
 
     /// The owner of a name that this node may provide, and the grant.

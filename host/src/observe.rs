@@ -3,16 +3,23 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use alloc::sync::Arc;
-use http::{StatusCode, request};
+use futures_util::future::BoxFuture;
+use http::{Request, Response, StatusCode, request};
 use selfsame_codec::Code;
 
+use crate::body::{AnyBody, Body};
 use crate::error::Error;
 use crate::id::PeerId;
 
 /// The node that an observer follows
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct ObservedNode<'a> {
+    #[cfg_attr(
+        not(feature = "telemetry"),
+        expect(dead_code, reason = "only telemetry tells")
+    )]
+    pub(crate) unobserved: Option<&'a Unobserved>,
     /// Its id.
     pub id: PeerId,
     /// Name of its network.
@@ -20,6 +27,20 @@ pub struct ObservedNode<'a> {
     /// Label of what fails together with it; may be empty.
     pub domain: &'a str,
 }
+
+impl fmt::Debug for ObservedNode<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObservedNode")
+            .field("id", &self.id)
+            .field("network", &self.network)
+            .field("domain", &self.domain)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Sends a request of the node that no observer is told of: those of whoever tells
+pub(crate) type Unobserved =
+    Arc<dyn Fn(Request<AnyBody>) -> BoxFuture<'static, Result<Response<Body>, Error>> + Send + Sync>;
 
 /// A request to a service of this node
 #[derive(Clone, Copy, Debug)]
@@ -87,8 +108,19 @@ impl Watcher {
         Self(observer)
     }
 
-    pub(crate) fn follow(&self, id: PeerId, network: &str, domain: &str) -> Result<(), Error> {
-        let node = ObservedNode { id, network, domain };
+    pub(crate) fn follow(
+        &self,
+        id: PeerId,
+        network: &str,
+        domain: &str,
+        unobserved: Option<&Unobserved>,
+    ) -> Result<(), Error> {
+        let node = ObservedNode {
+            unobserved,
+            id,
+            network,
+            domain,
+        };
         self.0.as_ref().map_or(Ok(()), |observer| observer.follow(&node))
     }
 

@@ -93,8 +93,9 @@ impl Telemetry {
         self
     }
 
-    /// A collector: the base of its addresses of OTLP over HTTP, such as `http://localhost:4318`. Fields that it wants stand
-    /// in `OTEL_EXPORTER_OTLP_HEADERS`.
+    /// A collector: the base of its addresses of OTLP over HTTP, such as `http://localhost:4318`, or
+    /// `https://observability.mesh` for a service of the mesh, of the owner that the node is configured with. Fields that it
+    /// wants stand in `OTEL_EXPORTER_OTLP_HEADERS`.
     pub fn endpoint(mut self, url: impl Into<String>) -> Self {
         self.endpoint = Some(url.into());
         self
@@ -109,6 +110,13 @@ impl Telemetry {
             labels.push(("node", followed.id.clone()));
         }
         self.shared.measures.text(status, &labels)
+    }
+
+    /// Sends what was gathered so far, for a collector in the mesh before the node leaves.
+    pub async fn flush(&self) {
+        if let Some(export) = self.shared.export() {
+            export.flush().await;
+        }
     }
 
     /// Sends what is left; the node has ended, or is about to.
@@ -173,7 +181,7 @@ impl Observer for Telemetry {
         }
         let export = self.endpoint.as_ref().map(|endpoint| {
             let resource = export::resource(&known);
-            Export::start(endpoint, resource, &self.shared.measures)
+            Export::start(endpoint, resource, &self.shared.measures, node.unobserved)
         });
         let followed = Followed {
             name,

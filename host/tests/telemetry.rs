@@ -189,6 +189,60 @@ async fn a_collector_sees_the_whole_path_of_a_request() {
     assert!(!said.contains("secret"), "{said}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_of_the_mesh_collects_and_is_not_told_of_what_it_is_told() {
+    let collects = || Arc::new(Telemetry::new().endpoint("https://observability.mesh"));
+    let followed = [collects(), collects()];
+    let (sender, received) = mpsc::unbounded_channel();
+    let mut collector = Collector {
+        address: SocketAddr::from(([127, 0, 0, 1], 0)),
+        received,
+    };
+    let takes = tower::service_fn(move |request: Request<Body>| {
+        let sender = sender.clone();
+        async move {
+            let path = request.uri().path().to_owned();
+            let body = request.into_body().collect().await.expect("a body").to_bytes();
+            _ = sender.send((path, body));
+            Ok::<_, Infallible>(Response::new(Body::empty()))
+        }
+    });
+    let first = within(member().observer(followed[0].clone()).start())
+        .await
+        .expect("a node");
+    within(first.serve("observability", takes))
+        .await
+        .expect("a service");
+    within(first.serve("hello", says("hello")))
+        .await
+        .expect("a service");
+    let second = member()
+        .observer(followed[1].clone())
+        .bootstrap(bootstrap(&first));
+    let second = within(second.start()).await.expect("a node");
+    for round in ["GET hello", "GET hello"] {
+        let response = within(second.fetch(get("https://hello.mesh/")))
+            .await
+            .expect("an answer");
+        assert_eq!(text(response).await, "hello");
+        for telemetry in &followed {
+            within(telemetry.flush()).await;
+        }
+        // The second time, what was told the first time would be among it.
+        let spans = collector.spans(2).await;
+        let (client, server) = (span_of(&spans, CLIENT, round), span_of(&spans, SERVER, round));
+        assert_eq!(server.parent_span_id, client.span_id);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collector_in_the_mesh_needs_an_owner() {
+    let telemetry = Arc::new(Telemetry::new().endpoint("https://observability.mesh"));
+    let node = Node::builder("tests").in_memory().observer(telemetry);
+    let error = within(node.start()).await.expect_err("no owner");
+    assert!(matches!(error, Error::Input(text) if text.contains("whose names")));
+}
+
 /// Series after two requests, one of which nobody served: name, labels and value.
 const TOLD: &[(&str, &[&str], &str)] = &[
     (

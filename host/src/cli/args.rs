@@ -233,7 +233,8 @@ pub(crate) struct Member {
     /// reaches it may read them
     #[arg(long, value_name = "IP:PORT")]
     pub(crate) metrics: Option<SocketAddr>,
-    /// Collector that is told of each request, such as http://localhost:4318 (OTLP over HTTP)
+    /// Collector that is told of each request by OTLP over HTTP, such as http://localhost:4318, or a service of the
+    /// mesh
     #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
     pub(crate) otlp: Option<String>,
     /// Label of what fails together with this node, such as a region

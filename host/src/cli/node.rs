@@ -75,6 +75,8 @@ pub(crate) async fn host<T>(
     match ended {
         // A node whose output is closed is interrupted by that.
         Ok(()) | Err(Failure::OutputClosed) => {
+            // A collector in the mesh is out of reach afterwards.
+            telemetry.flush().await;
             let left = leave(node, output).await;
             telemetry.close().await;
             left

@@ -2,7 +2,7 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};
 use opentelemetry::metrics::{Counter, Histogram, MeterProvider as _, UpDownCounter};
 use opentelemetry::trace::TracerProvider as _;
@@ -21,9 +21,14 @@ use tokio::runtime::Handle as Runtime;
 use tokio::time::timeout;
 
 use super::measures::{BOUNDS, Kind, Measures};
+use crate::body::any_body;
 use crate::error::Error;
+use crate::message::name_of;
+use crate::observe::Unobserved;
 use crate::transport::{Connector, PostClient, post_client};
 
+/// No part of the trace that is told of: telling of it would never end.
+const UNTRACED: &str = "00-00000000000000000000000000000001-0000000000000001-00";
 /// What wrote the data.
 const SCOPE: &str = "selfsame";
 /// How long spans are gathered.
@@ -47,12 +52,23 @@ pub(super) struct Export {
 }
 
 impl Export {
-    /// Begins to send to a collector of OTLP over HTTP, such as `http://localhost:4318`.
-    pub(super) fn start(endpoint: &str, resource: Resource, measures: &Arc<Measures>) -> Result<Self, Error> {
+    /// Begins to send to a collector of OTLP over HTTP, such as `http://localhost:4318`, or `https://observability.mesh` for
+    /// a service of the mesh.
+    pub(super) fn start(
+        endpoint: &str,
+        resource: Resource,
+        measures: &Arc<Measures>,
+        unobserved: Option<&Unobserved>,
+    ) -> Result<Self, Error> {
         let wrong = |error: ExporterBuildError| Error::Input(format!("\"{endpoint}\": {error}"));
+        let is_service = endpoint.parse().is_ok_and(|url: Uri| name_of(&url).is_ok());
         let client = Post {
-            // Whoever names a collector means it, wherever it is.
-            client: post_client(Connector::new(true, &[])?),
+            way: if is_service {
+                Way::Mesh(unobserved.cloned().ok_or_else(Error::no_owner)?)
+            } else {
+                // Whoever names a collector means it, wherever it is.
+                Way::Outside(post_client(Connector::new(true, &[])?))
+            },
             runtime: Runtime::current(),
         };
         let place = |signal: &str| format!("{}/v1/{signal}", endpoint.trim_end_matches('/'));
@@ -99,6 +115,21 @@ impl Export {
 
     pub(super) fn numbers(&self) -> &Numbers {
         &self.numbers
+    }
+
+    /// Sends what was gathered.
+    pub(super) async fn flush(&self) {
+        let (spans, meters) = (self.spans.clone(), self.meters.clone());
+        let flushing = tokio::task::spawn_blocking(move || {
+            for error in [spans.force_flush(), meters.force_flush()]
+                .into_iter()
+                .filter_map(Result::err)
+            {
+                tracing::debug!(%error, "telemetry was not taken");
+            }
+        });
+        // A panic in it was printed already.
+        _ = timeout(CLOSE_TIMEOUT, flushing).await;
     }
 
     /// Sends what is left.
@@ -221,10 +252,18 @@ impl opentelemetry_sdk::trace::SpanExporter for CountingExporter {
     }
 }
 
-/// Sends batches with the host's own client, in the node's runtime: the exporters run in threads without one
+/// How a batch gets to its collector
+#[derive(Clone)]
+enum Way {
+    Outside(PostClient),
+    Mesh(Unobserved),
+}
+
+/// Sends batches with the host's own client or through the mesh, in the node's runtime: the exporters run in threads without
+/// one
 #[derive(Clone)]
 struct Post {
-    client: PostClient,
+    way: Way,
     runtime: Runtime,
 }
 
@@ -234,16 +273,30 @@ impl core::fmt::Debug for Post {
     }
 }
 
+impl Way {
+    async fn exchange(self, mut request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        match self {
+            Self::Outside(client) => {
+                let (head, body) = client.request(request.map(Full::new)).await?.into_parts();
+                let body = Limited::new(body, MAX_ANSWER).collect().await?.to_bytes();
+                Ok(Response::from_parts(head, body))
+            }
+            Self::Mesh(fetch) => {
+                let headers = request.headers_mut();
+                headers.insert("traceparent", HeaderValue::from_static(UNTRACED));
+                let request = request.map(|body| any_body(Full::new(body)));
+                let (head, body) = fetch(request).await?.into_parts();
+                let body = Limited::new(body, MAX_ANSWER).collect().await?.to_bytes();
+                Ok(Response::from_parts(head, body))
+            }
+        }
+    }
+}
+
 #[async_trait::async_trait]
 impl HttpClient for Post {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let client = self.client.clone();
-        let exchange = async move {
-            let response = client.request(request.map(Full::new)).await?;
-            let (head, body) = response.into_parts();
-            let body = Limited::new(body, MAX_ANSWER).collect().await?.to_bytes();
-            Ok(Response::from_parts(head, body))
-        };
+        let exchange = self.way.clone().exchange(request);
         let sent = self.runtime.spawn(async { timeout(TIMEOUT, exchange).await });
         sent.await??
     }
