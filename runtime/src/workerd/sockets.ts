@@ -84,7 +84,8 @@ export class Sockets {
         this.#paths.delete(held.path);
         closeSocket(socket, code, reason);
       },
-      snapshot: (snapshot) => write(socket, { path: held.path, remote: held.remote, snapshot }),
+      // A view would be kept with all of its buffer, which holds whatever else the core had to say.
+      snapshot: (view) => write(socket, { path: held.path, remote: held.remote, snapshot: view.slice() }),
     };
   }
 }
