@@ -46,6 +46,32 @@ export class Echo extends WorkerEntrypoint<Env, MeshProps> {
   }
 }
 
+/** Sends back what arrives on a socket, and tells how it was closed. */
+export class Chat extends WorkerEntrypoint<Env, MeshProps> {
+  /** How sockets were closed, by the path that they were opened at. */
+  static readonly ended: Record<string, string> = {};
+
+  override async fetch(request: Request): Promise<Response> {
+    const { pathname } = new URL(request.url);
+    if (request.headers.get("upgrade") !== "websocket") return new Response("no upgrade");
+    if (pathname === "/refused") return new Response("not you", { status: 403 });
+    if (pathname === "/hang") await new Promise((resolve) => setTimeout(resolve, 3_600_000));
+    const { 0: client, 1: server } = new WebSocketPair();
+    server.binaryType = "arraybuffer";
+    server.addEventListener("message", ({ data }) => {
+      if (data === "close") server.close(1008, "told to");
+      else server.send(data);
+    });
+    server.addEventListener("close", ({ code, reason }) => {
+      Chat.ended[pathname] = `${code} ${reason}`;
+    });
+    server.accept();
+    server.send(`${this.ctx.props.caller} ${request.headers.get("x-own")}`);
+    const headers = { "sec-websocket-protocol": "chat.2" };
+    return new Response(null, { status: 101, webSocket: client, headers });
+  }
+}
+
 /** Fails in the way that the path names, and tells of requests that were given up. */
 export class Failing extends WorkerEntrypoint<Env, MeshProps> {
   /** Paths of requests that were given up. */

@@ -2,6 +2,7 @@ import { codeNumber, errorAfter, MeshError, type Tried } from "../codec/code.ts"
 import { fromHex, toHex } from "../codec/hex.ts";
 import { encodeRequestHead, type HeaderList, MAX_HEAD, MAX_HEADERS } from "../codec/http.ts";
 import type { Command } from "../codec/input.ts";
+import { withoutHandshake } from "../websocket/handshake.ts";
 import { type Answer, discard, readAnswer } from "./answer.ts";
 import { ReplayableBody } from "./body.ts";
 import type { Driver } from "./driver.ts";
@@ -23,7 +24,7 @@ export interface Outgoing {
   readonly request: Request;
   /** Its body. */
   readonly body: ReadableStream<Uint8Array> | null | undefined;
-  /** Headers that ask for another protocol, if the request does. */
+  /** Headers that ask for a WebSocket, if the request does. */
   readonly upgrade?: HeaderList | undefined;
   /** Hears of each attempt. */
   readonly observation?: Pick<CallObservation, "attempt"> | undefined;
@@ -187,9 +188,10 @@ function isTransient(error: MeshError): boolean {
   return isOthers && name !== "Deadline" && cause === undefined;
 }
 
-function requestHead({ request, upgrade = [] }: Outgoing): Uint8Array {
+function requestHead({ request, upgrade }: Outgoing): Uint8Array {
   const url = new URL(request.url);
-  const headers = [...headerList(request.headers), ...upgrade];
+  const given = headerList(request.headers);
+  const headers = upgrade === undefined ? given : [...withoutHandshake(given), ...upgrade];
   const head = encodeRequestHead({ method: request.method, path: url.pathname + url.search, headers });
   if (head.length > MAX_HEAD || headers.length > MAX_HEADERS) {
     throw new MeshError(

@@ -9,29 +9,33 @@ import {
   type Provider,
 } from "../codec/reply.ts";
 import { isPromise, type StoreFactory } from "../stores/store.ts";
-import { responseOf } from "./answer.ts";
-import { call, type Outgoing } from "./call.ts";
+import type { MeshSocket } from "../websocket/socket.ts";
+import { Caller, type WebSocketInit } from "./caller.ts";
 import { Core, type Identity } from "./core.ts";
 import { Driver, randomBytes, type WakeTimer } from "./driver.ts";
 import type { MeshEvent } from "./event.ts";
 import { Logger } from "./log.ts";
 import { Names, type Prepared } from "./names.ts";
 import type { ObservedNode, Observer } from "./observe.ts";
-import { type CheckedOptions, checkName, checkOptions, type NodeOptions, nameOfUrl } from "./options.ts";
+import {
+  type CheckedOptions,
+  checkName,
+  checkOptions,
+  type NodeOptions,
+  nameOfUrl,
+  urlOfSocket,
+} from "./options.ts";
 import type { Dialler, PathHost } from "./paths.ts";
 import { type CallContext, Endpoint, type Handler } from "./serve.ts";
 import {
   type CallOptions,
   checkAllow,
-  checkCall,
   checkLimit,
   type FetchInit,
   type NameOptions,
   type PublishOptions,
   type ServeOptions,
   type Service,
-  splitInit,
-  type Target,
 } from "./service.ts";
 import { State } from "./state.ts";
 import type { MeshStream } from "./streams.ts";
@@ -46,8 +50,6 @@ const JOIN_TIMEOUT_MS = 15_000;
 const LEAVE_TIMEOUT_MS = 5_000;
 /** Longer than the core lets calls of a withdrawn name in, which is as long as callers use the providers that they know. */
 const LINGER_MS = 60_000;
-/** Names that are called of which `health` tells; beyond that the one that was not called for longest is forgotten. */
-const MAX_CALLED = 64;
 
 /** What a platform gives a node. */
 export interface Platform {
@@ -116,7 +118,7 @@ export class Mesh implements AsyncDisposable {
   readonly #endpoints: Map<string, Endpoint> = new Map();
   /** Names that were withdrawn, and until when they are answered to. */
   readonly #withdrawn: Map<string, number> = new Map();
-  readonly #called: Map<string, { readonly name: string; readonly owner: Uint8Array }> = new Map();
+  readonly #caller: Caller;
   readonly #listeners: Set<(event: MeshEvent) => void> = new Set();
   #isJoined = false;
   #closing: Promise<void> | undefined;
@@ -162,6 +164,7 @@ export class Mesh implements AsyncDisposable {
     const driver = this.#driver;
     this.#names = new Names({ driver, tools, state, logger: this.#logger, options: checked, id, ownerKey });
     this.#observer = options.telemetry;
+    this.#caller = new Caller({ driver, names: this.#names, observer: this.#observer });
     this.#observer?.follow(this.#observed(checked));
   }
 
@@ -319,7 +322,20 @@ export class Mesh implements AsyncDisposable {
   /** Sends a request to `https://NAME.mesh/path` and resolves with the answer, like `fetch`. */
   async fetch(input: Request | string | URL, init: FetchInit = {}): Promise<Response> {
     const url = new URL(input instanceof Request ? input.url : input);
-    return this.#call(nameOfUrl(url), input, init);
+    return this.#caller.fetch(nameOfUrl(url), input, init);
+  }
+
+  /**
+   * Opens a WebSocket to `wss://NAME.mesh/path`, like `new WebSocket`; its event `error` says why there is none. Through `fetch`
+   * a Worker gets the platform's own, as `response.webSocket`.
+   */
+  webSocket(
+    url: string | URL,
+    protocols: string | readonly string[] = [],
+    init: WebSocketInit = {},
+  ): MeshSocket {
+    const target = urlOfSocket(url);
+    return this.#caller.webSocket(nameOfUrl(target), target, [protocols].flat(), init);
   }
 
   /** A service by its name, shaped like a service binding: `service("check").fetch("/x")`. */
@@ -328,7 +344,7 @@ export class Mesh implements AsyncDisposable {
     return {
       fetch: (input, init = {}) => {
         const target = input instanceof Request ? input : new URL(input, base);
-        return this.#call(name, target, { ...options, ...init });
+        return this.#caller.fetch(name, target, { ...options, ...init });
       },
     };
   }
@@ -363,7 +379,7 @@ export class Mesh implements AsyncDisposable {
 
   /** What is known of the providers of the names that this node has called lately. */
   async health(): Promise<ServiceHealth[]> {
-    const called = [...this.#called.values()].map(async ({ name, owner }): Promise<ServiceHealth> => {
+    const called = this.#caller.called.map(async ({ name, owner }): Promise<ServiceHealth> => {
       const watching = new Latest<Uint8Array>((watcher) => this.#driver.watch(owner, name, watcher));
       const { value } = await watching.next();
       await watching.return();
@@ -433,39 +449,6 @@ export class Mesh implements AsyncDisposable {
     await this.close();
   }
 
-  async #call(name: string, input: Request | URL | string, init: FetchInit): Promise<Response> {
-    const { target, outgoing } = await this.#prepare(name, input, init);
-    this.#remember(name, target.owner);
-    if (this.#observer === undefined) return this.#send(target, outgoing);
-    const observation = this.#observer.call(outgoing.request, name);
-    try {
-      const response = await this.#send(target, { ...outgoing, observation });
-      observation.answered(response.status);
-      return response;
-    } catch (error) {
-      observation.failed(error);
-      throw error;
-    }
-  }
-
-  async #prepare(
-    name: string,
-    input: Request | URL | string,
-    init: FetchInit,
-  ): Promise<{ target: Target; outgoing: Outgoing }> {
-    const { call: options, request: rest } = splitInit(init);
-    const target = checkCall(name, this.#names.ownerOf(name, options), options);
-    const isStream = rest.body instanceof ReadableStream;
-    const request = new Request(input, (isStream ? { duplex: "half", ...rest } : rest) as RequestInit);
-    const body = request.body === undefined ? await bodyOf(request, rest.body) : request.body;
-    return { target, outgoing: { request, body } };
-  }
-
-  async #send(target: Target, outgoing: Outgoing): Promise<Response> {
-    const { method, signal } = outgoing.request;
-    return responseOf(await call(this.#driver, target, outgoing), method, signal);
-  }
-
   /** What the observer sees of the node. */
   #observed({ network, domain }: CheckedOptions): ObservedNode {
     return {
@@ -473,22 +456,10 @@ export class Mesh implements AsyncDisposable {
       network,
       domain,
       knowsOwner: (name, whose) => this.#names.knowsOwner(name, whose),
-      fetch: async (url, init) => {
-        const { target, outgoing } = await this.#prepare(nameOfUrl(new URL(url)), url, init);
-        return this.#send(target, outgoing);
-      },
+      fetch: async (url, init) => this.#caller.fetchUnobserved(nameOfUrl(new URL(url)), url, init),
       waitUntil: (promise) => this.#context.waitUntil(promise),
       log: (level, text) => this.#logger.log(level, text),
     };
-  }
-
-  #remember(name: string, owner: Uint8Array): void {
-    const key = `${name} ${toHex(owner)}`;
-    // The one that was called last stands last.
-    this.#called.delete(key);
-    this.#called.set(key, { name, owner });
-    const [oldest] = this.#called.keys();
-    if (this.#called.size > MAX_CALLED && oldest !== undefined) this.#called.delete(oldest);
   }
 
   /** Does what is due beside the core's work. Cheap: every wake-up does it, so that nothing needs one of its own. */
@@ -532,14 +503,4 @@ export class Mesh implements AsyncDisposable {
       );
     }
   }
-}
-
-/** The body of a request on a platform that does not tell it, as Firefox. */
-async function bodyOf(
-  request: Request,
-  given: RequestInit["body"],
-): Promise<ReadableStream<Uint8Array> | null> {
-  if (given instanceof ReadableStream) return given;
-  const bytes = await request.arrayBuffer();
-  return bytes.byteLength === 0 ? null : new Blob([bytes]).stream();
 }

@@ -157,6 +157,13 @@ export function nameOfUrl(url: URL): string {
   return checkName(url.hostname.slice(0, -suffix.length));
 }
 
+/** The URL that a socket's request goes to, as `fetch` takes it. */
+export function urlOfSocket(url: string | URL): URL {
+  const target = new URL(url);
+  if (target.protocol === "wss:") target.protocol = "https:";
+  return target;
+}
+
 function flag(name: string, value: boolean | undefined): boolean {
   if (value !== undefined && typeof value !== "boolean") throw bad(`${name} is true or false`);
   return value ?? false;

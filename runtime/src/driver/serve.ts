@@ -2,6 +2,9 @@ import { codeNumber, MeshError } from "../codec/code.ts";
 import { toHex } from "../codec/hex.ts";
 import { decodeRequestHead, encodeResponseHead, MAX_HEAD, MAX_HEADERS } from "../codec/http.ts";
 import { problem } from "../codec/problem.ts";
+import { FramedConnection } from "../websocket/framed.ts";
+import { type Offered, offeredBy, withoutHandshake } from "../websocket/handshake.ts";
+import { type Accepted, Offer } from "../websocket/upgrade.ts";
 import { hasNoBody, headerList, headersOf } from "./http.ts";
 import type { Logger } from "./log.ts";
 import type { Observer } from "./observe.ts";
@@ -69,6 +72,8 @@ export interface Surroundings {
 interface Encoded {
   readonly head: Uint8Array;
   readonly response: Response;
+  /** What becomes of the stream, if the answer accepts a WebSocket. */
+  readonly accepted: Accepted | undefined;
 }
 
 /** Answers the requests to a name. */
@@ -94,40 +99,39 @@ export class Endpoint {
     const served = { service, version, caller: toHex(stream.peer) };
     const observation = this.#observer?.serve(incoming.request, served);
     this.#running++;
+    let accepted: Accepted | undefined;
     try {
       const answer = (): Promise<Encoded> => this.#answer(stream, incoming);
-      const { head, response } = await unlessGone(stream, observation?.run(answer) ?? answer());
-      const { request } = incoming;
-      if (hasNoBody(response.status, request.method)) {
-        await stream.finish(head);
-        await response.body?.cancel();
-      } else if (request.body === null) await stream.answerWhole(head, response.body);
-      // Whoever sends a body may wait for the head before going on with it.
-      else await stream.answer(head, response.body);
-      observation?.answered(response.status);
+      const encoded = await unlessGone(stream, observation?.run(answer) ?? answer());
+      accepted = encoded.accepted;
+      if (accepted === undefined) await send(stream, incoming.request, encoded);
+      else await stream.write(encoded.head).finally(() => accepted && connect(stream, accepted));
+      observation?.answered(encoded.response.status);
     } catch (error) {
       this.#failed(stream, error);
       observation?.failed(error);
     } finally {
       this.#running--;
     }
-    await incoming.done();
+    if (accepted === undefined) await incoming.done();
   }
 
   /** The answer to a request: the handler's, if the peer may have it and the handler does not fail. */
   async #answer(stream: MeshStream, incoming: Incoming): Promise<Encoded> {
     const { name, handler, allow, limit } = this.#parts;
     try {
-      if (this.#running > limit) return encode(problem(503));
+      if (this.#running > limit) return await encode(problem(503));
       const caller = toHex(stream.peer);
       if (allow !== undefined && !(await allow(caller, () => incoming.withoutBody()))) {
         this.#logger.log("warn", `${caller} called ${name}, which does not allow it`);
-        return encode(problem(403));
+        return await encode(problem(403));
       }
-      const { request } = incoming;
+      const { request, offered } = incoming;
       const context = { caller, assurance: "session", ...this.#context } as const;
       contexts.set(request, context);
-      return encode(await handler(request, context));
+      if (offered === undefined) return await encode(await handler(request, context));
+      const offer = new Offer(request, offered);
+      return await offer.during(async () => encode(await handler(request, context), offer));
     } catch (error) {
       if (stream.error !== undefined) throw error;
       this.#log(error);
@@ -157,14 +161,19 @@ export class Endpoint {
 /** A request as it arrived on a stream. */
 class Incoming {
   readonly request: Request;
+  /** The WebSocket that it asks for, if it does. */
+  readonly offered: Offered | undefined;
   readonly #stream: MeshStream;
   readonly #body: ReadableStream<Uint8Array<ArrayBuffer>> | null;
 
   constructor(stream: MeshStream) {
-    const { method, path, headers } = decodeRequestHead(stream.head);
+    const { method, path, headers: fields } = decodeRequestHead(stream.head);
     this.#stream = stream;
     this.#body = method === "GET" || method === "HEAD" ? null : stream.readable();
-    const init = { method, headers: headersOf(headers), signal: stream.signal };
+    this.offered = offeredBy(method, fields);
+    const headers = headersOf(fields);
+    if (this.offered !== undefined) setUpgrade(headers);
+    const init = { method, headers, signal: stream.signal };
     const url = `https://${stream.service}.mesh${path}`;
     this.request =
       this.#body === null
@@ -194,12 +203,37 @@ function incomingOf(stream: MeshStream): Incoming | undefined {
   }
 }
 
+/** Sets the fields of one hop that a request for a WebSocket has; its extensions are for whoever makes the frames. */
+function setUpgrade(headers: Headers): void {
+  headers.set("connection", "upgrade");
+  headers.set("upgrade", "websocket");
+  headers.delete("sec-websocket-extensions");
+}
+
+async function send(stream: MeshStream, request: Request, { head, response }: Encoded): Promise<void> {
+  if (hasNoBody(response.status, request.method)) {
+    await stream.finish(head);
+    await response.body?.cancel();
+  } else if (request.body === null) await stream.answerWhole(head, response.body);
+  // Whoever sends a body may wait for the head before going on with it.
+  else await stream.answer(head, response.body);
+}
+
+/** Lets a handler speak on a stream; if that is gone its socket hears so. */
+async function connect(stream: MeshStream, accepted: Accepted): Promise<void> {
+  const connection = new FramedConnection(stream, new Uint8Array(), false);
+  accepted.start(connection);
+  await connection.closed;
+}
+
 /** What comes of some work, unless the stream goes first. */
 async function unlessGone(stream: MeshStream, work: Promise<Encoded>): Promise<Encoded> {
   const { promise, reject } = Promise.withResolvers<never>();
+  const discard = ({ response, accepted }: Encoded): unknown =>
+    accepted === undefined ? response.body?.cancel() : connect(stream, accepted);
   const gone = (): void => {
     reject(stream.error);
-    work.then(({ response }) => response.body?.cancel()).catch(() => undefined);
+    work.then(discard).catch(() => undefined);
   };
   stream.signal.addEventListener("abort", gone, { once: true });
   try {
@@ -210,15 +244,17 @@ async function unlessGone(stream: MeshStream, work: Promise<Encoded>): Promise<E
 }
 
 /** Encodes the head of an answer. A handler that gives none, or none that can be sent, has failed. */
-function encode(response: Response): Encoded {
+async function encode(response: Response, offer?: Offer): Promise<Encoded> {
   if (typeof response?.status !== "number") {
     throw new MeshError("HandlerFailed", "a handler gives a Response");
   }
   const { status } = response;
-  if (status < 200) {
+  const accepted = await offer?.answeredBy(response);
+  if (status < 200 && accepted === undefined) {
     throw new MeshError("HandlerFailed", `an answer of status ${status} cannot go over the mesh`);
   }
-  const headers = headerList(response.headers);
+  const list = headerList(response.headers);
+  const headers = accepted === undefined ? list : [...withoutHandshake(list), ...accepted.fields];
   const head = encodeResponseHead({ status, headers });
   if (head.length - 4 > MAX_HEAD || headers.length > MAX_HEADERS) {
     throw new MeshError(
@@ -226,5 +262,5 @@ function encode(response: Response): Encoded {
       `an answer's head has at most ${MAX_HEAD} bytes and ${MAX_HEADERS} headers`,
     );
   }
-  return { head, response };
+  return { head, response, accepted };
 }

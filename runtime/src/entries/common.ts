@@ -11,6 +11,7 @@ export {
   type ServiceInfo,
   type Tried,
 } from "../codec/index.ts";
+export type { WebSocketInit } from "../driver/caller.ts";
 export type { MeshEvent } from "../driver/event.ts";
 export type { LogLevel, LogRecord, LogSink } from "../driver/log.ts";
 export { Mesh, type MeshStatus, type ServiceHealth, type WatchOptions } from "../driver/mesh.ts";
@@ -27,6 +28,14 @@ export type {
 } from "../driver/service.ts";
 export { memory } from "../stores/memory.ts";
 export type { Entry, MaybePromise, Operation, Store, StoreFactory } from "../stores/store.ts";
+export {
+  MeshSocket,
+  type MessageArrived,
+  type SocketClosed,
+  type SocketEvents,
+  type SocketFailed,
+} from "../websocket/socket.ts";
+export { type Upgrade, type UpgradeOptions, upgradeWebSocket } from "../websocket/upgrade.ts";
 
 /** How often a node in a process or page does its maintenance. */
 export const IDLE_MS = 15_000;

@@ -1,10 +1,15 @@
 import type { Context, MiddlewareHandler } from "hono";
 import { MeshError, type Tried } from "../codec/code.ts";
 import type { Provider } from "../codec/reply.ts";
+import type { WebSocketInit } from "../driver/caller.ts";
 import type { MeshStatus, ServiceHealth } from "../driver/mesh.ts";
+import { urlOfSocket } from "../driver/options.ts";
 import { contextOf } from "../driver/serve.ts";
 import { type CallOptions, type FetchInit, type NameOptions, splitInit } from "../driver/service.ts";
 import { MESH_PATH } from "../transports/protocol.ts";
+import { asksForWebSocket, checkProtocols, refused } from "../websocket/handshake.ts";
+import { NativeConnection, socketOf, TICKET_HEADER } from "../websocket/native.ts";
+import { type Established, MeshSocket } from "../websocket/socket.ts";
 
 /** The mesh as an app uses it, whichever platform it runs on. */
 export interface MeshClient {
@@ -12,6 +17,8 @@ export interface MeshClient {
   fetch(input: Request | string | URL, init?: FetchInit): Promise<Response>;
   /** A service by its name, shaped like a service binding. */
   service(name: string, options?: CallOptions): { fetch: MeshClient["fetch"] };
+  /** Opens a WebSocket to `wss://NAME.mesh/path`, like `new WebSocket`; its event `error` says why there is none. */
+  webSocket(url: string | URL, protocols?: string | readonly string[], init?: WebSocketInit): MeshSocket;
   /** Finds who serves a name. */
   find(name: string, options?: NameOptions): Promise<Provider[]>;
   /** What is known of the providers of the names that the node has called lately. */
@@ -32,6 +39,7 @@ export interface ServingMesh extends MeshClient {
 export interface MeshStub {
   fetch(request: Request): Promise<Response>;
   call(request: Request, options: CallOptions, ticket?: string): Promise<unknown>;
+  upgrade(request: Request, options: CallOptions, ticket: string): Promise<unknown>;
   cancel(ticket: string): Promise<void>;
   find(name: string, options: NameOptions): Promise<Provider[]>;
   health(): Promise<ServiceHealth[]>;
@@ -128,9 +136,29 @@ class BoundMesh implements MeshClient {
     const bare = { ...(isStream ? { duplex: "half" } : {}), ...rest, signal: null } as RequestInit;
     const request = new Request(input, bare);
     const stub = this.#stub();
+    if (asksForWebSocket(request.method, request.headers.get("upgrade"))) {
+      return upgrade(request, call, signal ?? new AbortController().signal, stub);
+    }
     if (signal === undefined || signal === null) return responseOf(await stub.call(request, call));
-    const response = await unlessAborted(signal, stub, (ticket) => stub.call(request, call, ticket));
-    return endWith(signal, response);
+    const ticket = crypto.randomUUID();
+    const called = await unlessAborted(signal, stub, ticket, () => stub.call(request, call, ticket));
+    return endWith(signal, responseOf(called));
+  }
+
+  webSocket(
+    url: string | URL,
+    protocols: string | readonly string[] = [],
+    init: WebSocketInit = {},
+  ): MeshSocket {
+    const { headers: given, ...options } = init;
+    const target = urlOfSocket(url);
+    const headers = new Headers(given);
+    headers.set("upgrade", "websocket");
+    const offered = checkProtocols([protocols].flat());
+    if (offered.length > 0) headers.set("sec-websocket-protocol", offered.join(", "));
+    const abort = new AbortController();
+    const opening = this.fetch(target, { ...options, headers, signal: abort.signal }).then(established);
+    return new MeshSocket(target.href.replace(/^https/, "wss"), opening, (error) => abort.abort(error));
   }
 
   service(name: string, options: CallOptions = {}): { fetch: MeshClient["fetch"] } {
@@ -174,14 +202,39 @@ function responseOf(result: unknown): Response {
   throw new MeshError(code, message, { tried });
 }
 
+/** Asks for a WebSocket: the object opens it, and then gives it to whoever has the ticket. */
+async function upgrade(
+  request: Request,
+  options: CallOptions,
+  signal: AbortSignal,
+  stub: MeshStub,
+): Promise<Response> {
+  const ticket = crypto.randomUUID();
+  const result = await unlessAborted(signal, stub, ticket, () => stub.upgrade(request, options, ticket));
+  if (!("accepted" in (result as object))) return responseOf(result);
+  const headers = { upgrade: "websocket", [TICKET_HEADER]: ticket };
+  return stub.fetch(new Request(request.url, { headers }));
+}
+
+/** The connection of an answer, if it accepts one. */
+async function established(response: Response): Promise<Established> {
+  const socket = socketOf(response);
+  if (socket !== undefined) {
+    const protocol = response.headers.get("sec-websocket-protocol") ?? "";
+    return { connection: new NativeConnection(socket), protocol };
+  }
+  await response.body?.cancel();
+  throw refused(response.status);
+}
+
 /** Calls, and gives the call up when the signal is aborted. */
 async function unlessAborted(
   signal: AbortSignal,
   stub: MeshStub,
-  call: (ticket: string) => Promise<unknown>,
-): Promise<Response> {
+  ticket: string,
+  call: () => Promise<unknown>,
+): Promise<unknown> {
   signal.throwIfAborted();
-  const ticket = crypto.randomUUID();
   const { promise, reject } = Promise.withResolvers<never>();
   const abort = (): void => {
     reject(signal.reason);
@@ -189,7 +242,7 @@ async function unlessAborted(
   };
   signal.addEventListener("abort", abort, { once: true });
   try {
-    return responseOf(await Promise.race([call(ticket), promise]));
+    return await Promise.race([call(), promise]);
   } finally {
     signal.removeEventListener("abort", abort);
   }

@@ -28,4 +28,5 @@ export {
   type MeshNodeOptions,
   type MeshProps,
   type ServiceOptions,
+  type UpgradeResult,
 } from "../workerd/mesh-node.ts";

@@ -11,9 +11,11 @@ import { durableObject } from "../stores/durable-object.ts";
 import { ExchangeAcceptor } from "../transports/exchange-accept.ts";
 import { ExchangeDialler } from "../transports/exchange-dial.ts";
 import { Activity } from "../transports/protocol.ts";
+import { asksForWebSocket } from "../websocket/handshake.ts";
 import { AlarmTimer } from "./alarm.ts";
 import { Amendments } from "./amendments.ts";
 import { remoteOf, Sockets } from "./sockets.ts";
+import { Upgrades } from "./upgrades.ts";
 
 /** Time between maintenance of an idle object: each costs a request and an alarm, and ten in ten minutes are the most. */
 const IDLE_MS = 75_000;
@@ -47,6 +49,9 @@ export type CallResult =
   | { readonly response: Response }
   | { readonly error: { readonly code: number; readonly message: string; readonly tried: readonly Tried[] } };
 
+/** What came of a request for a WebSocket: a socket that is to be collected, an answer that refuses it, or an error. */
+export type UpgradeResult = CallResult | { readonly accepted: true };
+
 /** The props that give an entrypoint by its name, from `ctx.exports`. */
 type Exports = Readonly<Record<string, (options: { props: MeshProps }) => Pick<Fetcher, "fetch">>>;
 
@@ -66,9 +71,12 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
   #joining: Promise<void> | undefined;
   /** Calls that can be given up, by the tickets of those who made them. */
   readonly #calls: Map<string, AbortController> = new Map();
+  readonly #upgrades: Upgrades = new Upgrades();
 
-  /** Accepts peers: WebSockets and POSTs at `/.mesh`. */
+  /** Accepts peers: WebSockets and POSTs at `/.mesh`. Gives a socket to the Worker that has the ticket of `upgrade`. */
   override async fetch(request: Request): Promise<Response> {
+    const collected = this.#upgrades.collect(request);
+    if (collected !== undefined) return collected;
     return this.#during(async ({ sockets, exchange }) => {
       const isUpgrade = request.headers.get("upgrade")?.toLowerCase() === "websocket";
       return isUpgrade ? sockets.accept(request) : exchange.handle(request, remoteOf(request));
@@ -105,19 +113,25 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
    * random `ticket` gives it up until its answer has begun; an answer that is not wanted any more is cancelled itself.
    */
   async call(request: Request, options: CallOptions = {}, ticket = ""): Promise<CallResult> {
-    const abort = new AbortController();
-    if (ticket !== "") this.#calls.set(ticket, abort);
+    if (asksForWebSocket(request.method, request.headers.get("upgrade"))) {
+      return failed(new MeshError("BadConfig", "an answer of call holds no WebSocket: use upgrade"));
+    }
+    return this.#call(request, options, ticket).catch(failed);
+  }
+
+  /**
+   * Asks a service for a WebSocket, like `call`. One that is accepted is in the answer to the next `fetch` of this object whose
+   * request has the header `selfsame-ticket` with the same random ticket, and is kept for ten seconds.
+   */
+  async upgrade(request: Request, options: CallOptions, ticket: string): Promise<UpgradeResult> {
     try {
-      return await this.#during(async (node) => {
-        await this.#joined(node);
-        return { response: await node.mesh.fetch(request, { ...options, signal: abort.signal }) };
-      });
+      if (ticket === "") throw new MeshError("BadConfig", "upgrade takes a random ticket");
+      const called = await this.#call(request, options, ticket);
+      if (called.response.webSocket === null) return called;
+      this.#upgrades.keep(ticket, called.response);
+      return { accepted: true };
     } catch (error) {
-      const { code, message, tried } =
-        error instanceof MeshError ? error : new MeshError("HandlerFailed", String(error));
-      return { error: { code, message, tried } };
-    } finally {
-      this.#calls.delete(ticket);
+      return failed(error);
     }
   }
 
@@ -191,6 +205,23 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
       this.#node = undefined;
       this.#joining = undefined;
     });
+  }
+
+  async #call(
+    request: Request,
+    options: CallOptions,
+    ticket: string,
+  ): Promise<{ readonly response: Response }> {
+    const abort = new AbortController();
+    if (ticket !== "") this.#calls.set(ticket, abort);
+    try {
+      return await this.#during(async (node) => {
+        await this.#joined(node);
+        return { response: await node.mesh.fetch(request, { ...options, signal: abort.signal }) };
+      });
+    } finally {
+      this.#calls.delete(ticket);
+    }
   }
 
   /** Does something with the running node; while it lasts, near wake-ups use a timer. */
@@ -326,6 +357,13 @@ interface RunningNode {
   readonly published: Promise<void>;
   readonly sockets: Sockets;
   readonly exchange: ExchangeAcceptor;
+}
+
+/** An error as it passes through the binding. */
+function failed(cause: unknown): CallResult {
+  const { code, message, tried } =
+    cause instanceof MeshError ? cause : new MeshError("HandlerFailed", String(cause));
+  return { error: { code, message, tried } };
 }
 
 function viaStub(

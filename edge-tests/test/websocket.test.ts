@@ -1,0 +1,166 @@
+/**
+ * WebSocket through the mesh between all runtimes: a server that knows of no mesh behind the sidecar of the wasmtime host,
+ * Node, Deno and a Durable Object in workerd open sockets to each other, and so does a program beside the sidecar.
+ */
+import assert from "node:assert/strict";
+import { mkdirSync, readFileSync, rmSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import { join as joinPath } from "node:path";
+import process from "node:process";
+import { after, before, describe, it } from "node:test";
+import { Miniflare } from "miniflare";
+import { join, memory, type NodeMesh } from "selfsame/node";
+import { buildAll, bundleWorker } from "selfsame-twiitr/build";
+import { Child } from "selfsame-twiitr/child";
+import { localWorker } from "selfsame-twiitr/local-worker";
+import { freePort } from "selfsame-twiitr/ports";
+import { WebSocket, WebSocketServer } from "ws";
+
+import { DATA } from "../lib/cluster.ts";
+import { ROOT } from "../lib/run.ts";
+import { type Sidecar, startSidecar } from "../lib/sidecar.ts";
+import type { MemberSettings } from "../websocket/member.ts";
+import { accept, EXPECTED, PROTOCOL, type Socket, type Talk, talk } from "../websocket/talk.ts";
+
+/** The network of a sidecar of these tests. */
+const NETWORK = "programs";
+const UNOWNED = { unowned: true } as const;
+const SERVICES = ["host", "node", "deno", "workerd"] as const;
+const folder = joinPath(DATA, "websocket");
+
+let server: Server;
+let sidecar: Sidecar;
+let miniflare: Miniflare;
+let caller: NodeMesh;
+const members: Child[] = [];
+/** Where each runtime is told whom to talk to. */
+const urls: Record<string, string> = {};
+
+/** Starts the server that knows of no mesh. */
+async function startServer(): Promise<number> {
+  let ended = "";
+  const sockets = new WebSocketServer({ noServer: true, handleProtocols: () => PROTOCOL });
+  sockets.on("connection", (socket) => {
+    accept(socket as unknown as Socket, (how) => {
+      ended = how;
+    });
+  });
+  server = createServer((_, answer) => answer.end(ended));
+  server.on("upgrade", (request, socket, head) => {
+    if (request.url === "/refused")
+      return socket.end("HTTP/1.1 403 Forbidden\r\ncontent-length: 7\r\n\r\nnot you");
+    sockets.handleUpgrade(request, socket, head, (accepted) => sockets.emit("connection", accepted));
+  });
+  const port = await freePort(8600);
+  await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
+  return port;
+}
+
+/** Starts a member in a process of its own. */
+async function startMember(name: "node" | "deno", deno: string): Promise<void> {
+  const settings: MemberSettings = {
+    network: NETWORK,
+    name,
+    port: await freePort(8620),
+    bootstrap: sidecar.join,
+  };
+  const args = [joinPath(ROOT, "edge-tests/websocket/member.ts"), JSON.stringify(settings)];
+  const member = Child.start({
+    name,
+    command: name === "deno" ? deno : process.execPath,
+    args: name === "deno" ? ["run", "--quiet", "--no-prompt", "--cached-only", "--allow-all", ...args] : args,
+    cwd: ROOT,
+    env: process.env as Record<string, string>,
+    log: joinPath(folder, `${name}.log`),
+    isReady: ({ url }) => url !== undefined,
+  });
+  members.push(member);
+  await member.ready;
+  urls[name] = String(member.said("url"));
+}
+
+async function startWorker(): Promise<void> {
+  await bundleWorker(joinPath(ROOT, "edge-tests/websocket/worker.ts"), joinPath(folder, "worker"));
+  const port = await freePort(8640);
+  const url = `http://127.0.0.1:${port}`;
+  miniflare = new Miniflare(
+    localWorker({
+      modules: {
+        "worker.js": readFileSync(joinPath(folder, "worker/worker.js"), "utf8"),
+        "core.wasm": new Uint8Array(readFileSync(joinPath(folder, "worker/core.wasm"))),
+      },
+      port,
+      bindings: { NETWORK, URL: url, BOOTSTRAP: sidecar.join.replace("ws:", "http:") },
+      durableObjects: { NODE: "Node" },
+    }),
+  );
+  await miniflare.ready;
+  await fetch(`${url}/status`);
+  urls.workerd = `${url}/talk`;
+}
+
+before(async () => {
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  const { deno } = await buildAll(() => undefined);
+  const port = await startServer();
+  sidecar = await startSidecar({ data: joinPath(folder, "host"), expose: `host=http://127.0.0.1:${port}` });
+  await startMember("node", deno);
+  await startMember("deno", deno);
+  await startWorker();
+  caller = await join({ network: NETWORK, storage: memory(), bootstrap: sidecar.join, allowPrivate: true });
+});
+
+after(async () => {
+  await caller?.close();
+  await miniflare?.dispose();
+  for (const member of members) await member.stop();
+  await sidecar?.stop();
+  server?.close();
+});
+
+/** Lets a runtime talk to a service. */
+async function talkFrom(runtime: string, service: string): Promise<Talk> {
+  const response = await fetch(`${urls[runtime]}/${service}`);
+  assert.equal(response.status, 200);
+  return (await response.json()) as Talk;
+}
+
+/** A socket of a program that knows of no mesh, whose proxy is the sidecar. */
+function throughSidecar(service: string, protocols: string[]): Socket {
+  const headers = { host: `${service}.mesh` };
+  return new WebSocket(sidecar.url.replace("http", "ws"), protocols, { headers }) as unknown as Socket;
+}
+
+async function endedAt(service: string): Promise<string> {
+  return (await caller.fetch(`https://${service}.mesh/ended`, UNOWNED)).text();
+}
+
+for (const service of SERVICES) {
+  describe(`a WebSocket to the service in ${service}`, () => {
+    for (const runtime of ["node", "deno", "workerd"]) {
+      it(`is opened from ${runtime}`, async () => {
+        assert.deepEqual(await talkFrom(runtime, service), EXPECTED);
+        assert.equal(await endedAt(service), "3001 enough");
+      });
+    }
+
+    it("is opened by a program beside the sidecar", async () => {
+      assert.deepEqual(await talk((protocols) => throughSidecar(service, protocols)), EXPECTED);
+    });
+
+    it("is opened from outside, through a Worker that hands it on", async () => {
+      const url = `${urls.workerd?.replace("http", "ws").replace("/talk", "/through")}/${service}`;
+      const open = (protocols: string[]): Socket => new WebSocket(url, protocols) as unknown as Socket;
+      assert.deepEqual(await talk(open), EXPECTED);
+    });
+
+    it("is none when the service refuses", async () => {
+      const socket = caller.webSocket(`wss://${service}.mesh/refused`, [], UNOWNED);
+      const { error } = await new Promise<{ error: Error }>((resolve) => {
+        socket.addEventListener("error", resolve);
+      });
+      assert.match(error.message, /it answered 403/);
+    });
+  });
+}

@@ -1,0 +1,184 @@
+import { MeshError } from "../codec/code.ts";
+import { toHex } from "../codec/hex.ts";
+import { splice } from "../websocket/connection.ts";
+import { FramedConnection } from "../websocket/framed.ts";
+import {
+  asksForWebSocket,
+  checkAccepted,
+  checkProtocols,
+  newOffer,
+  protocolsOf,
+  refused,
+  requestFields,
+} from "../websocket/handshake.ts";
+import { answerWith, NativeConnection, socketPair } from "../websocket/native.ts";
+import { type Established, MeshSocket } from "../websocket/socket.ts";
+import { type Answer, discard, responseOf } from "./answer.ts";
+import { call, type Outgoing } from "./call.ts";
+import type { Driver } from "./driver.ts";
+import type { Names } from "./names.ts";
+import type { Observer } from "./observe.ts";
+import { type CallOptions, checkCall, type FetchInit, splitInit, type Target } from "./service.ts";
+
+/** Names that are called of which is known that they were; beyond that the one that was not called for longest is forgotten. */
+const MAX_CALLED = 64;
+
+/** How a WebSocket is opened. */
+export interface WebSocketInit extends CallOptions {
+  /** Headers of the request that asks for it. */
+  readonly headers?: HeadersInit | undefined;
+}
+
+/** What is needed to call services. */
+export interface CallerParts {
+  readonly driver: Driver;
+  readonly names: Names;
+  readonly observer: Observer | undefined;
+}
+
+/** A name that was called. */
+export interface Called {
+  readonly name: string;
+  /** The owner's public key; empty for an unowned name. */
+  readonly owner: Uint8Array;
+}
+
+interface Prepared {
+  readonly target: Target;
+  readonly outgoing: Outgoing;
+}
+
+/** A WebSocket that a service has accepted. */
+interface Opened extends Established {
+  /** The answer's headers. */
+  readonly headers: Headers;
+}
+
+/** Sends the requests of a node. */
+export class Caller {
+  readonly #parts: CallerParts;
+  readonly #called: Map<string, Called> = new Map();
+
+  constructor(parts: CallerParts) {
+    this.#parts = parts;
+  }
+
+  /** The names that were called lately. */
+  get called(): readonly Called[] {
+    return [...this.#called.values()];
+  }
+
+  /** Sends a request to a service and resolves with its answer. */
+  async fetch(name: string, input: Request | URL | string, init: FetchInit): Promise<Response> {
+    const prepared = await this.#prepare(name, input, init);
+    this.#remember(prepared.target);
+    const { method, headers, signal } = prepared.outgoing.request;
+    if (asksForWebSocket(method, headers.get("upgrade"))) return this.#upgrade(prepared);
+    return responseOf(await this.#observed(prepared), method, signal);
+  }
+
+  /** The same, without an observer's hearing of it. */
+  async fetchUnobserved(name: string, url: string, init: FetchInit): Promise<Response> {
+    const { target, outgoing } = await this.#prepare(name, url, init);
+    const { method, signal } = outgoing.request;
+    return responseOf(await call(this.#parts.driver, target, outgoing), method, signal);
+  }
+
+  /** Opens a WebSocket to a service. */
+  webSocket(name: string, url: URL, protocols: readonly string[], init: WebSocketInit): MeshSocket {
+    checkProtocols(protocols);
+    const abort = new AbortController();
+    const opening = this.#connect(name, url, protocols, { ...init, signal: abort.signal } as FetchInit);
+    const shown = url.href.replace(/^https/, "wss");
+    return new MeshSocket(shown, opening, (error) => abort.abort(error));
+  }
+
+  async #connect(
+    name: string,
+    url: URL,
+    protocols: readonly string[],
+    init: FetchInit,
+  ): Promise<Established> {
+    const prepared = await this.#prepare(name, url, init);
+    this.#remember(prepared.target);
+    const opened = await this.#open(prepared, protocols);
+    if (!(opened instanceof Response)) return opened;
+    await opened.body?.cancel();
+    throw refused(opened.status);
+  }
+
+  /** Answers a request for a WebSocket as the `fetch` of workerd does. */
+  async #upgrade(prepared: Prepared): Promise<Response> {
+    const Pair = socketPair();
+    if (Pair === undefined) {
+      throw new MeshError(
+        "BadConfig",
+        "an answer holds no WebSocket on this platform: use mesh.webSocket(url)",
+      );
+    }
+    const { headers } = prepared.outgoing.request;
+    const protocols = checkProtocols(protocolsOf(headers.get("sec-websocket-protocol")));
+    const opened = await this.#open(prepared, protocols);
+    if (opened instanceof Response) return opened;
+    const { 0: client, 1: server } = new Pair();
+    splice(opened.connection, new NativeConnection(server));
+    return answerWith(client, opened.headers);
+  }
+
+  /** Asks for a WebSocket: the connection, or the answer that refuses it. */
+  async #open({ target, outgoing }: Prepared, protocols: readonly string[]): Promise<Opened | Response> {
+    const offer = newOffer(protocols);
+    const answer = await this.#observed({ target, outgoing: { ...outgoing, upgrade: requestFields(offer) } });
+    if (answer.status !== 101) return responseOf(answer, "GET", outgoing.request.signal);
+    try {
+      const protocol = await checkAccepted(offer, answer.headers);
+      const connection = new FramedConnection(answer.stream, answer.rest, true);
+      return { connection, protocol, headers: answer.headers };
+    } catch (error) {
+      discard(answer);
+      throw error;
+    }
+  }
+
+  /** Sends a request of which the observer hears. */
+  async #observed({ target, outgoing }: Prepared): Promise<Answer> {
+    const { driver, observer } = this.#parts;
+    const observation = observer?.call(outgoing.request, target.name);
+    try {
+      const answer = await call(driver, target, { ...outgoing, observation });
+      observation?.answered(answer.status);
+      return answer;
+    } catch (error) {
+      observation?.failed(error);
+      throw error;
+    }
+  }
+
+  async #prepare(name: string, input: Request | URL | string, init: FetchInit): Promise<Prepared> {
+    const { call: options, request: rest } = splitInit(init);
+    const target = checkCall(name, this.#parts.names.ownerOf(name, options), options);
+    const isStream = rest.body instanceof ReadableStream;
+    const request = new Request(input, (isStream ? { duplex: "half", ...rest } : rest) as RequestInit);
+    const body = request.body === undefined ? await bodyOf(request, rest.body) : request.body;
+    return { target, outgoing: { request, body } };
+  }
+
+  #remember({ name, owner }: Target): void {
+    const key = `${name} ${toHex(owner)}`;
+    // The one that was called last stands last.
+    this.#called.delete(key);
+    this.#called.set(key, { name, owner });
+    const [oldest] = this.#called.keys();
+    if (this.#called.size > MAX_CALLED && oldest !== undefined) this.#called.delete(oldest);
+  }
+}
+
+/** The body of a request on a platform that does not tell it, as Firefox. */
+async function bodyOf(
+  request: Request,
+  given: RequestInit["body"],
+): Promise<ReadableStream<Uint8Array> | null> {
+  if (given instanceof ReadableStream) return given;
+  const bytes = await request.arrayBuffer();
+  return bytes.byteLength === 0 ? null : new Blob([bytes]).stream();
+}
