@@ -72,6 +72,23 @@ export class Chat extends WorkerEntrypoint<Env, MeshProps> {
   }
 }
 
+/** Sends back what it reads, and begins to answer when it has read the first of it. */
+export class Streaming extends WorkerEntrypoint<Env, MeshProps> {
+  override async fetch(request: Request): Promise<Response> {
+    const reader = (request.body as ReadableStream<Uint8Array>).getReader();
+    const { value: first } = await reader.read();
+    const rest = new ReadableStream({
+      start: (controller) => controller.enqueue(first),
+      pull: async (controller) => {
+        const { done, value } = await reader.read();
+        if (done) controller.close();
+        else controller.enqueue(value);
+      },
+    });
+    return new Response(rest);
+  }
+}
+
 /** Fails in the way that the path names, and tells of requests that were given up. */
 export class Failing extends WorkerEntrypoint<Env, MeshProps> {
   /** Paths of requests that were given up. */

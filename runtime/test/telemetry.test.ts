@@ -3,7 +3,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, before, describe, type TestContext, test } from "node:test";
 import type { Observer } from "../src/driver/observe.ts";
-import type { NodeMesh } from "../src/entries/node.ts";
+import type { NodeMesh, WebSocketInit } from "../src/entries/node.ts";
 import { type Delivery, Exporter } from "../src/telemetry/exporter.ts";
 import {
   jsonLogger,
@@ -394,6 +394,10 @@ describe("W3C trace context", () => {
       service(_: string) {
         return { fetch: this.fetch };
       },
+      webSocket(url: string | URL, protocols?: string | readonly string[], init?: WebSocketInit) {
+        sent.push(new Headers(init?.headers));
+        return `${url} ${protocols}`;
+      },
     };
     const traceparent = `00-${TRACE}-${SPAN}-01`;
     const within = traced(sender, new Request("https://x/", { headers: { traceparent, tracestate: "a=1" } }));
@@ -402,6 +406,8 @@ describe("W3C trace context", () => {
     await within.fetch("https://check.mesh/", {
       headers: { traceparent: `00-${TRACE}-${"1".repeat(16)}-01` },
     });
+    const options = { headers: { "x-a": "2" } };
+    assert.equal(within.webSocket("wss://check.mesh/", "chat", options), "wss://check.mesh/ chat");
     assert.equal(within.name, "kept");
     assert.deepEqual(
       sent.map((headers) => [headers.get("traceparent"), headers.get("tracestate"), headers.get("x-a")]),
@@ -409,6 +415,7 @@ describe("W3C trace context", () => {
         [traceparent, "a=1", null],
         [traceparent, "a=1", "1"],
         [`00-${TRACE}-${"1".repeat(16)}-01`, null, null],
+        [traceparent, "a=1", "2"],
       ],
     );
   });

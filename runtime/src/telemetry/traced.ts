@@ -1,8 +1,10 @@
+import type { WebSocketInit } from "../driver/caller.ts";
 import { TRACEPARENT, TRACESTATE } from "./context.ts";
 
 /** What sends requests: a mesh, `c.var.mesh`, or a service of either. */
 export interface Sender {
   fetch(input: Request | string | URL, init?: RequestInit): Promise<Response>;
+  webSocket?(url: string | URL, protocols?: string | readonly string[], init?: WebSocketInit): unknown;
 }
 
 /**
@@ -10,23 +12,28 @@ export interface Sender {
  * who calls: `c.set("mesh", traced(c.var.mesh, c.req.raw))`.
  */
 export function traced<T extends Sender>(sender: T, request: Request): T {
-  const within = (method: Sender["fetch"]): Sender["fetch"] => {
-    return (input, init = {}) => {
-      const headers = new Headers(init.headers ?? (input instanceof Request ? input.headers : undefined));
-      // What the caller says itself counts.
-      const names = headers.has(TRACEPARENT) ? [] : [TRACEPARENT, TRACESTATE];
-      for (const name of names) {
-        const value = request.headers.get(name);
-        if (value !== null) headers.set(name, value);
-      }
-      return method(input, { ...init, headers });
-    };
+  const headersOf = (given: HeadersInit | undefined): Headers => {
+    const headers = new Headers(given);
+    // What the caller says itself counts.
+    const names = headers.has(TRACEPARENT) ? [] : [TRACEPARENT, TRACESTATE];
+    for (const name of names) {
+      const value = request.headers.get(name);
+      if (value !== null) headers.set(name, value);
+    }
+    return headers;
   };
+  const fetch: Sender["fetch"] = (input, init = {}) => {
+    const given = init.headers ?? (input instanceof Request ? input.headers : undefined);
+    return sender.fetch(input, { ...init, headers: headersOf(given) });
+  };
+  const webSocket = (url: string | URL, protocols?: string | readonly string[], init: WebSocketInit = {}) =>
+    sender.webSocket?.(url, protocols, { ...init, headers: headersOf(init.headers) });
   return new Proxy(sender, {
     get: (target, name) => {
       const value: unknown = Reflect.get(target, name, target);
       if (typeof value !== "function") return value;
-      if (name === "fetch") return within((input, init) => target.fetch(input, init));
+      if (name === "fetch") return fetch;
+      if (name === "webSocket") return webSocket;
       if (name === "service") {
         return (...options: unknown[]) => traced(value.apply(target, options) as Sender, request);
       }
