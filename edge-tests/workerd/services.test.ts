@@ -139,6 +139,7 @@ describe("an app that calls through the binding", () => {
   app.get("/echo", (c) => c.var.mesh.fetch("https://echo.mesh/", { timeout_ms: 5000, key: "k" }));
   app.get("/nobody", (c) => c.var.mesh.fetch("https://nobody.mesh/", { unowned: true }));
   app.get("/health", async (c) => c.json(await c.var.mesh.health()));
+  app.post("/stream", (c) => c.var.mesh.fetch(new Request("https://streaming.mesh/", c.req.raw)));
   app.get("/hang", async (c) => {
     const response = c.var.mesh.fetch("https://failing.mesh/hang-3", { signal: abort.signal });
     setTimeout(() => abort.abort(new Error("changed my mind")), 500);
@@ -164,6 +165,25 @@ describe("an app that calls through the binding", () => {
     expect(await response.json()).toMatchObject({ status: 503, error: "NoProvider" });
     const health = (await (await app.request("/health", {}, env)).json()) as { name: string }[];
     expect(health.map(({ name }) => name).sort()).toEqual(["echo", "nobody"]);
+  });
+
+  it("goes on with a body after the answer to the first of it has begun", async () => {
+    SERVICES[name] = { streaming: "Streaming" };
+    const answered = Promise.withResolvers<void>();
+    let chunks = 0;
+    const body = new ReadableStream<Uint8Array>({
+      pull: async (controller) => {
+        if (chunks === 1) await answered.promise;
+        if (chunks === 5) return controller.close();
+        controller.enqueue(new Uint8Array(100_000).fill(chunks++));
+      },
+    });
+    const init = { method: "POST", body, duplex: "half" } as RequestInit;
+    const response = await app.request("/stream", init, env);
+    expect([response.status, chunks]).toEqual([200, 1]);
+    answered.resolve();
+    const echoed = new Uint8Array(await response.arrayBuffer());
+    expect([echoed.length, echoed[0], echoed.at(-1)]).toEqual([500_000, 0, 4]);
   });
 
   it("may give up, and then so does the entrypoint", async () => {
