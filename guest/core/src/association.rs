@@ -105,7 +105,7 @@ impl Leaf {
         ObjectId::of(network, self.owner.as_ref(), &self.name, self.r)
     }
 
-    fn encode(&self, network: &NetworkId) -> Vec<u8> {
+    fn encode(&self, object: &ObjectId) -> Vec<u8> {
         let mut out = Vec::new();
         Encoder::new(&mut out)
             .array(9)
@@ -113,7 +113,7 @@ impl Leaf {
             .bytes(owner_bytes(self.owner.as_ref()))
             .text(&self.name)
             .uint(u64::from(self.r))
-            .bytes(&self.object(network).0)
+            .bytes(&object.0)
             .bool(self.withdrawn)
             .text(&self.version)
             .uint(u64::from(self.weight))
@@ -211,8 +211,12 @@ impl Association {
             }
         }
         let network = identity.network();
-        let encoded: Vec<Vec<u8>> = leaves.iter().map(|leaf| leaf.encode(&network)).gather();
-        let hashes: Vec<[u8; 32]> = encoded.iter().map(|leaf| leaf_hash(leaf)).gather();
+        let encode = |leaf: &Leaf| {
+            let object = leaf.object(&network);
+            (object, leaf.encode(&object))
+        };
+        let encoded: Vec<(ObjectId, Vec<u8>)> = leaves.iter().map(encode).gather();
+        let hashes: Vec<[u8; 32]> = encoded.iter().map(|(_, leaf)| leaf_hash(leaf)).gather();
         if hashes.is_empty() {
             return Ok(Vec::new());
         }
@@ -222,10 +226,10 @@ impl Association {
         let root = signed(&statement, &identity.sign(ROOT, &statement));
         let proven = leaves.iter().zip(&encoded).zip(&paths).enumerate();
         Ok(proven
-            .map(|(index, ((leaf, bytes), path))| Self {
+            .map(|(index, ((leaf, (object, bytes)), path))| Self {
                 publisher: identity.id(),
                 public: identity.public(),
-                object: leaf.object(&network),
+                object: *object,
                 validity,
                 leaf: leaf.clone(),
                 encoded: encode_association(&root, bytes, index, path),

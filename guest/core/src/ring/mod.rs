@@ -17,6 +17,7 @@ mod mirror;
 mod objects;
 mod parameters;
 mod persist;
+mod places;
 mod position;
 mod publish;
 mod respond;

@@ -7,6 +7,7 @@ use selfsame_codec::Code;
 
 use super::lookup::Owner;
 use super::message::{EntryBytes, Request};
+use super::places::{Places, State};
 use super::walk::Purpose;
 use super::{Action, Call, Context, Parameters, Phase, Ring, Service};
 use crate::association::{
@@ -17,7 +18,8 @@ use crate::grant::{Grant, check_name};
 use crate::identity::{PeerId, PublicKey};
 use crate::map::{Map, Set};
 
-type NameKey = (Option<PublicKey>, String);
+/// An owner, or none, and a name of its
+pub(super) type NameKey = (Option<PublicKey>, String);
 
 /// How long a name that was withdrawn is still answered to: as long as callers use the providers they know.
 const LINGER_MS: u64 = 30_000;
@@ -31,36 +33,13 @@ struct Name {
     is_announced: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Due { at_ms: u64 },
-    Looking,
-    Storing,
-    Stored,
-}
-
-/// One object under which this node is to be found
-#[derive(Debug)]
-struct Place {
-    name: NameKey,
-    association: Association,
-    state: State,
-    /// Whether the association was stored there before, so that a lookup may show that it still is.
-    was_stored: bool,
-    holder: Option<PeerId>,
-    tries: u32,
-    error: Code,
-    /// Sequence of the association that the store has.
-    kept_sequence_ms: Option<u64>,
-}
-
 /// What this node publishes
 #[derive(Debug)]
 pub(super) struct Publisher {
     parameters: &'static Parameters,
     names: Map<NameKey, Name>,
-    places: Map<ObjectId, Place>,
-    /// Names whose associations are to be signed and stored next: all of a step share one signature.
+    places: Places,
+    /// Names whose associations are to be signed once nothing else waits to be stored: they share one signature.
     unsigned: Set<NameKey>,
     last_sequence_ms: u64,
     refresh_at_ms: u64,
@@ -76,7 +55,7 @@ impl Publisher {
         Self {
             parameters,
             names: Map::new(),
-            places: Map::new(),
+            places: Places::new(parameters),
             unsigned: Set::new(),
             last_sequence_ms: 0,
             refresh_at_ms: 0,
@@ -110,12 +89,15 @@ impl Publisher {
         if !self.is_ready {
             return u64::MAX;
         }
-        if !self.unsigned.is_empty() {
-            return 0;
-        }
-        let next = self.next_due().map(|(at_ms, _)| at_ms);
+        let next = if !self.places.may_begin() {
+            u64::MAX
+        } else if self.unsigned.is_empty() {
+            self.places.next_due_ms()
+        } else {
+            0
+        };
         let soon = self.check_soon_at_ms.filter(|_| !self.places.is_empty());
-        next.into_iter().chain(soon).min().unwrap_or(u64::MAX)
+        soon.map_or(next, |soon_ms| soon_ms.min(next))
     }
 
     /// The node is in the ring as it was before.
@@ -127,22 +109,6 @@ impl Publisher {
     pub(super) fn restore(&mut self, association: Association, holder: PeerId) {
         self.last_sequence_ms = self.last_sequence_ms.max(association.validity().sequence_ms);
         self.restored.insert(association.object(), (association, holder));
-    }
-
-    /// The place to be stored next, and when, unless as many as may be are being stored.
-    fn next_due(&self) -> Option<(u64, ObjectId)> {
-        let mut active = 0;
-        let mut next = None;
-        for (object, place) in self.places.iter() {
-            match place.state {
-                State::Due { at_ms } if next.is_none_or(|(least_ms, _)| at_ms < least_ms) => {
-                    next = Some((at_ms, *object));
-                }
-                State::Looking | State::Storing => active += 1,
-                State::Due { .. } | State::Stored => {}
-            }
-        }
-        next.filter(|_| active < self.parameters.max_storing)
     }
 
     pub(super) fn cancel(&mut self, command: u32) {
@@ -162,15 +128,6 @@ impl Publisher {
     fn leaves(&self) -> usize {
         let names = self.names.values();
         names.map(|name| usize::from(name.service.replicas) + 1).sum()
-    }
-
-    /// Makes places due at a time that were stored.
-    fn check_all(&mut self, at_ms: u64) {
-        for place in self.places.values_mut() {
-            if place.state == State::Stored {
-                place.state = State::Due { at_ms };
-            }
-        }
     }
 }
 
@@ -206,6 +163,9 @@ impl Ring {
 
     /// Whether an earlier start published exactly this not long ago; then its places are taken as they are.
     fn take_restored(&mut self, cx: &Context<'_>, key: &NameKey, service: &Service) -> bool {
+        if self.publisher.restored.is_empty() {
+            return false;
+        }
         let objects = (0..=service.replicas)
             .map(|r| ObjectId::of(&self.settings.network, key.0.as_ref(), &key.1, r))
             .collect::<Vec<ObjectId>>();
@@ -228,7 +188,7 @@ impl Ring {
             if let Some((association, holder)) = self.publisher.restored.remove(object) {
                 let due_ms = refresh_at_ms(&association);
                 self.publisher.refresh_at_ms = self.publisher.refresh_at_ms.min(due_ms);
-                self.place(cx.now_ms, key.clone(), association);
+                self.publisher.places.insert(cx.now_ms, key.clone(), association);
                 if let Some(place) = self.publisher.places.get_mut(object) {
                     place.kept_sequence_ms = Some(place.association.validity().sequence_ms);
                     place.state = State::Stored;
@@ -316,7 +276,7 @@ impl Ring {
         };
         for (key, association) in keys.into_iter().zip(associations) {
             if only.is_none_or(|only| only.contains(&key)) {
-                self.place(cx.now_ms, key, association);
+                self.publisher.places.insert(cx.now_ms, key, association);
             }
         }
         // The first name starts the clock for all.
@@ -324,24 +284,6 @@ impl Ring {
             self.publisher.refresh_at_ms = cx.now_ms.saturating_add(self.parameters.refresh_ms);
             self.publisher.check_at_ms = cx.now_ms.saturating_add(self.parameters.check_ms);
         }
-    }
-
-    fn place(&mut self, now_ms: u64, name: NameKey, association: Association) {
-        let object = association.object();
-        let holder = self.publisher.places.get(&object).and_then(|place| place.holder);
-        self.publisher.places.insert(
-            object,
-            Place {
-                name,
-                association,
-                state: State::Due { at_ms: now_ms },
-                was_stored: false,
-                holder,
-                tries: 0,
-                error: Code::NoRoute,
-                kept_sequence_ms: None,
-            },
-        );
     }
 
     /// The join is done.
@@ -367,15 +309,13 @@ impl Ring {
         if self.publisher.names.values().any(is_over) {
             self.publisher.names.retain(|_, name| !is_over(name));
             let names = &self.publisher.names;
-            self.publisher
-                .places
-                .retain(|_, place| names.contains_key(&place.name));
+            self.publisher.places.retain(|name| names.contains_key(name));
         }
         if cx.now_ms >= self.publisher.refresh_at_ms {
             self.refresh_publications(cx);
         } else if cx.now_ms >= self.publisher.check_at_ms {
             self.publisher.check_at_ms = cx.now_ms.saturating_add(self.parameters.check_ms);
-            self.publisher.check_all(cx.now_ms);
+            self.publisher.places.check_all(cx.now_ms);
         }
         self.tick_publisher(cx);
     }
@@ -400,18 +340,11 @@ impl Ring {
             .is_some_and(|at_ms| at_ms <= cx.now_ms)
         {
             self.publisher.check_soon_at_ms = None;
-            self.publisher.check_all(cx.now_ms);
+            self.publisher.places.check_all(cx.now_ms);
         }
-        if !self.publisher.unsigned.is_empty() {
-            let unsigned = core::mem::take(&mut self.publisher.unsigned);
-            self.sign(cx, Some(&unsigned));
-        }
-        while let Some((at_ms, object)) = self.publisher.next_due()
-            && at_ms <= cx.now_ms
-            && let Some(place) = self.publisher.places.get_mut(&object)
+        while self.publisher.places.may_begin()
+            && let Some((object, wants_entries)) = self.begin_place(cx)
         {
-            place.state = State::Looking;
-            let wants_entries = place.was_stored;
             self.walk(
                 cx,
                 object.0,
@@ -420,6 +353,17 @@ impl Ring {
                 Vec::new(),
             );
         }
+    }
+
+    /// Begins with a place that is due. What has come since the last signature is signed as late as it can be.
+    fn begin_place(&mut self, cx: &mut Context<'_>) -> Option<(ObjectId, bool)> {
+        let begun = self.publisher.places.begin(cx.now_ms);
+        if begun.is_some() || self.publisher.unsigned.is_empty() {
+            return begun;
+        }
+        let unsigned = core::mem::take(&mut self.publisher.unsigned);
+        self.sign(cx, Some(&unsigned));
+        self.publisher.places.begin(cx.now_ms)
     }
 
     /// The member responsible for a place is known: what it does not hold yet is sent to it.
@@ -488,21 +432,10 @@ impl Ring {
     }
 
     pub(super) fn store_failed(&mut self, cx: &mut Context<'_>, object: ObjectId, code: Code) {
-        let Some(place) = self.publisher.places.get_mut(&object) else {
-            return;
-        };
-        if !matches!(place.state, State::Looking | State::Storing) {
-            return;
+        if let Some(place) = self.publisher.places.failed(&object, cx.now_ms, code) {
+            let name = place.name.clone();
+            self.settle(&name);
         }
-        let wait_ms = (self.parameters.retry_ms << place.tries.min(10)).min(self.parameters.max_retry_ms);
-        place.state = State::Due {
-            at_ms: cx.now_ms.saturating_add(wait_ms),
-        };
-        place.tries = place.tries.saturating_add(1);
-        place.was_stored = false;
-        place.error = code;
-        let name = place.name.clone();
-        self.settle(&name);
     }
 
     /// Answers the commands about a name once each of its places was stored or tried often enough.
@@ -521,8 +454,8 @@ impl Ring {
                 .iter()
                 .filter_map(|object| self.publisher.places.get(object))
         };
-        let is_settled = |place: &Place| place.was_stored || place.tries >= self.parameters.tries;
-        if !places().all(is_settled) {
+        let tries = self.parameters.tries;
+        if !places().all(|place| place.was_stored || place.tries >= tries) {
             return;
         }
         let is_stored = places().any(|place| place.was_stored);
@@ -552,7 +485,7 @@ impl Ring {
         let publisher = core::mem::replace(&mut self.publisher, Publisher::new(self.parameters));
         let me = self.me();
         let mut told = 0;
-        for place in publisher.places.values() {
+        for (_, place) in publisher.places.iter() {
             match place.holder {
                 Some(holder) if holder == me => {
                     // It goes to the successor with everything else.
@@ -566,10 +499,8 @@ impl Ring {
                 None => {}
             }
         }
-        publisher
-            .places
-            .keys()
-            .for_each(|object| self.delete_published(object));
+        let objects = publisher.places.iter().map(|(object, _)| object);
+        objects.for_each(|object| self.delete_published(object));
         let commands = publisher.names.into_values().flat_map(|name| name.commands);
         commands.for_each(|command| self.fail(command, Code::Cancelled));
         self.publisher.last_sequence_ms = publisher.last_sequence_ms;

@@ -1,7 +1,10 @@
 //! Names: published, found, withdrawn, and kept while members come and go.
 
+use std::collections::BTreeMap;
+
+use selfsame_codec::cbor::Decoder;
 use selfsame_codec::{Code, Role};
-use selfsame_core::association::ObjectId;
+use selfsame_core::association::{Association, ObjectId};
 use selfsame_core::grant::Grant;
 use selfsame_core::identity::{Identity, PeerId};
 use selfsame_core::ring::{Provider, Service};
@@ -233,6 +236,34 @@ fn a_publication_is_renewed_three_times_an_hour_and_not_more_often() {
     assert_eq!(net.nodes[0].writes, before);
     net.run_for(41 * 60_000 + 30_000);
     assert_eq!(net.nodes[0].writes, before + 3);
+}
+
+#[test]
+fn names_published_together_share_a_few_signatures() {
+    const NAMES: u32 = 200;
+    let mut net = Network::ring_of(820, 5);
+    let mut commands = Vec::new();
+    for number in 0..NAMES {
+        let service = service(&format!("name-{number}"), 0);
+        commands.push(net.command(0, |ring, cx, command| ring.publish(cx, command, service)));
+        net.run_for(1);
+    }
+    net.run_for(60_000);
+    for command in commands {
+        assert_eq!(net.nodes[0].outcomes.get(&command), Some(&Outcome::Done));
+    }
+    let mut signed = BTreeMap::new();
+    let published = net.nodes[0].store.iter();
+    for (_, value) in published.filter(|(key, _)| key.starts_with(b"ring/published/")) {
+        let mut decoder = Decoder::new(value);
+        let association = decoder.array_of(2).and_then(|()| decoder.bytes(4096));
+        let association = association.expect("an association and who holds it");
+        let association = Association::decode_verified(association, &Network::network_id(), net.now_ms);
+        let sequence_ms = association.expect("it is current").validity().sequence_ms;
+        *signed.entry(sequence_ms).or_insert(0) += 1;
+    }
+    assert_eq!(signed.values().sum::<u32>(), NAMES);
+    assert!(signed.len() <= 8, "names of each signature: {signed:?}");
 }
 
 #[test]
