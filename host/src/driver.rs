@@ -4,6 +4,7 @@
 //! done by others (sockets by tasks, the store by its thread), so nothing here ever waits. A task and not a thread: a
 //! frame that a socket's task has read is then handled, and answered, without a switch between threads.
 
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::time::Duration;
 use std::collections::HashMap;
@@ -100,7 +101,7 @@ struct Driver {
     /// Streams opened so far.
     serial: u64,
     /// What has to be repeated when the core is started anew.
-    lasting: Vec<(Effect, Item)>,
+    lasting: BTreeMap<Effect, Item>,
     /// Commands of those who watch, by their tags, while there is no core to give them to.
     watches: Vec<(u32, Pending)>,
     stopped: bool,
@@ -161,7 +162,7 @@ impl Driver {
             paths: HashMap::new(),
             streams: HashMap::new(),
             serial: 0,
-            lasting: Vec::new(),
+            lasting: BTreeMap::new(),
             watches: Vec::new(),
             stopped: false,
             broken: None,
@@ -345,7 +346,7 @@ impl Driver {
                     self.watches.push((tag, Pending { waiter, effect, item }));
                 }
                 // What is being repeated is repeated again.
-                Waiter::Driver => self.lasting.push((effect, item)),
+                Waiter::Driver => _ = self.lasting.insert(effect, item),
                 waiter => waiter.fail(cause.clone().into()),
             }
         }

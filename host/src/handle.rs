@@ -87,8 +87,8 @@ impl Item {
     }
 }
 
-/// What a command changes for good, so that it is repeated when the core is started anew
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a command changes for good, so that it is repeated in this order when the core is started anew
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Effect {
     /// Nothing.
     None,

@@ -198,9 +198,9 @@ impl Driver {
                 Effect::Publishes(owner.clone(), name.clone())
             }
         };
-        self.lasting.retain(|(effect, _)| *effect != undone);
+        self.lasting.remove(&undone);
         if effect == undone {
-            self.lasting.push((effect, item));
+            self.lasting.insert(effect, item);
         }
     }
 
