@@ -18,8 +18,14 @@ const COMPARED = 50;
 const COST_AT = 100;
 /** Lookups under way at a time in the whole network. */
 const WINDOW = 16;
-/** Lookups of each node before the first that counts, so that sessions are up and tables are full. */
+/** Lookups of each node before the first that counts, at least, so that tables are full. */
 const WARM_UP = 40;
+/**
+ * Lookups of each node for every node that there is, so that sessions are up: each asks two or more, and is asked by as
+ * many, so all but one pair in 3000 have met. Networks beyond the size never hold a session with everybody.
+ */
+const TO_MEET_EACH = 2;
+const MOST_MET = 200;
 
 const FASTER_THAN_KAD = 10;
 const FASTER_THAN_HYPERDHT = 2;
@@ -62,6 +68,10 @@ function kindsOf(size: number): Kind[] {
   return kinds;
 }
 
+function warmUp(size: number): number {
+  return size > MOST_MET ? WARM_UP : Math.max(WARM_UP, TO_MEET_EACH * size);
+}
+
 function startOf(kind: Kind, files: Files) {
   const starts = {
     secure: () => meshProcess(files.mesh, files.large),
@@ -84,7 +94,7 @@ async function measureSize(size: number, files: Files, run: Run): Promise<Measur
       // The first lookups of every node, with the handshakes that they take.
       const each = Math.max(1, WINDOW / PROCESSES);
       cold.set(kind, (await network.run(`lookup/${each}`, 2 * size)).ns / (2 * size));
-      await network.run(`lookup/${each}`, WARM_UP * size);
+      await network.run(`lookup/${each}`, warmUp(size) * size);
     }
     const effort = run.quick ? QUICK_EFFORT : FULL_EFFORT;
     const measure = async (window: number) => {
