@@ -10,7 +10,10 @@ export default defineConfig({
         // Lets an entrypoint hear that its caller gave up.
         compatibilityFlags: ["enable_request_signal"],
         modulesRules: [{ type: "CompiledWasm", include: ["**/*.wasm"] }],
-        durableObjects: { NODE: { className: "Node", useSQLite: true } },
+        durableObjects: {
+          NODE: { className: "Node", useSQLite: true },
+          ROOM: { className: "Room", useSQLite: true },
+        },
       },
     }),
   ],

@@ -1,6 +1,7 @@
 /**
- * WebSocket through the mesh between all runtimes: a server that knows of no mesh behind the sidecar of the wasmtime host,
- * Node, Deno and a Durable Object in workerd open sockets to each other, and so does a program beside the sidecar.
+ * WebSocket through the mesh between all runtimes: Node, Deno, a Durable Object in workerd and a page in Chromium open
+ * sockets to each other and to a server that knows of no mesh behind the sidecar of the wasmtime host, and so does a program
+ * beside the sidecar.
  */
 import assert from "node:assert/strict";
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
@@ -8,7 +9,9 @@ import { createServer, type Server } from "node:http";
 import { join as joinPath } from "node:path";
 import process from "node:process";
 import { after, before, describe, it } from "node:test";
+import { build } from "esbuild";
 import { Miniflare } from "miniflare";
+import type { Browser, Page } from "playwright-core";
 import { join, memory, type NodeMesh } from "selfsame/node";
 import { buildAll, bundleWorker } from "selfsame-twiitr/build";
 import { Child } from "selfsame-twiitr/child";
@@ -16,7 +19,9 @@ import { localWorker } from "selfsame-twiitr/local-worker";
 import { freePort } from "selfsame-twiitr/ports";
 import { WebSocket, WebSocketServer } from "ws";
 
+import { HOW_TO_GET_A_BROWSER, launchChromium } from "../lib/chromium.ts";
 import { DATA } from "../lib/cluster.ts";
+import { serveFiles } from "../lib/files.ts";
 import { ROOT } from "../lib/run.ts";
 import { type Sidecar, startSidecar } from "../lib/sidecar.ts";
 import type { MemberSettings } from "../websocket/member.ts";
@@ -25,7 +30,9 @@ import { accept, EXPECTED, PROTOCOL, type Socket, type Talk, talk } from "../web
 /** The network of a sidecar of these tests. */
 const NETWORK = "programs";
 const UNOWNED = { unowned: true } as const;
-const SERVICES = ["host", "node", "deno", "workerd"] as const;
+const SERVICES = ["host", "node", "deno", "workerd", "page"] as const;
+const browser: Browser | undefined = await launchChromium();
+const skip = browser === undefined ? HOW_TO_GET_A_BROWSER : false;
 const folder = joinPath(DATA, "websocket");
 
 let server: Server;
@@ -33,8 +40,10 @@ let sidecar: Sidecar;
 let miniflare: Miniflare;
 let caller: NodeMesh;
 const members: Child[] = [];
-/** Where each runtime is told whom to talk to. */
+/** Where each runtime but the page is told whom to talk to. */
 const urls: Record<string, string> = {};
+let files: Awaited<ReturnType<typeof serveFiles>> | undefined;
+let page: Page | undefined;
 
 /** Starts the server that knows of no mesh. */
 async function startServer(): Promise<number> {
@@ -99,6 +108,25 @@ async function startWorker(): Promise<void> {
   urls.workerd = `${url}/talk`;
 }
 
+/** Opens a page that is a leaf. */
+async function startPage(browser: Browser): Promise<void> {
+  const { outputFiles } = await build({
+    entryPoints: [joinPath(ROOT, "edge-tests/websocket/page.ts")],
+    bundle: true,
+    write: false,
+    format: "esm",
+    target: "es2022",
+    platform: "browser",
+  });
+  files = await serveFiles({
+    "index.html": { type: "text/html", body: '<!doctype html><script type="module" src="page.js"></script>' },
+    "page.js": { type: "text/javascript", body: outputFiles[0]?.contents ?? "" },
+  });
+  page = await browser.newPage();
+  await page.goto(`${files.url}?${new URLSearchParams({ network: NETWORK, bootstrap: sidecar.join })}`);
+  await page.waitForFunction("document.title === 'ready'", undefined, { timeout: 20_000 });
+}
+
 before(async () => {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
@@ -108,11 +136,14 @@ before(async () => {
   await startMember("node", deno);
   await startMember("deno", deno);
   await startWorker();
+  if (browser !== undefined) await startPage(browser);
   caller = await join({ network: NETWORK, storage: memory(), bootstrap: sidecar.join, allowPrivate: true });
 });
 
 after(async () => {
   await caller?.close();
+  await browser?.close();
+  files?.close();
   await miniflare?.dispose();
   for (const member of members) await member.stop();
   await sidecar?.stop();
@@ -121,6 +152,7 @@ after(async () => {
 
 /** Lets a runtime talk to a service. */
 async function talkFrom(runtime: string, service: string): Promise<Talk> {
+  if (runtime === "page") return (await page?.evaluate(`talkTo("${service}")`)) as Talk;
   const response = await fetch(`${urls[runtime]}/${service}`);
   assert.equal(response.status, 200);
   return (await response.json()) as Talk;
@@ -137,9 +169,9 @@ async function endedAt(service: string): Promise<string> {
 }
 
 for (const service of SERVICES) {
-  describe(`a WebSocket to the service in ${service}`, () => {
-    for (const runtime of ["node", "deno", "workerd"]) {
-      it(`is opened from ${runtime}`, async () => {
+  describe(`a WebSocket to the service in ${service}`, { skip: service === "page" && skip }, () => {
+    for (const runtime of ["node", "deno", "workerd", "page"]) {
+      it(`is opened from ${runtime}`, { skip: runtime === "page" && skip }, async () => {
         assert.deepEqual(await talkFrom(runtime, service), EXPECTED);
         assert.equal(await endedAt(service), "3001 enough");
       });

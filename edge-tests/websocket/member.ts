@@ -5,9 +5,10 @@
  *     curl http://127.0.0.1:PORT/NAME
  */
 import process from "node:process";
-import { join, memory, serve, upgradeWebSocket } from "selfsame";
+import { join, memory, serve } from "selfsame";
 
-import { accept, PROTOCOL, talk } from "./talk.ts";
+import { talkingService } from "./answer.ts";
+import { talk } from "./talk.ts";
 
 /** How a member is started. */
 export type MemberSettings = { network: string; name: string; port: number; bootstrap: string };
@@ -22,18 +23,6 @@ const mesh = await join({
   storage: memory(),
   allowPrivate: true,
 });
-let ended = "";
-
-function answer(request: Request): Response {
-  const { pathname } = new URL(request.url);
-  if (pathname === "/ended") return new Response(ended);
-  if (pathname === "/refused") return new Response("not you", { status: 403 });
-  const { socket, response } = upgradeWebSocket(request, { protocol: PROTOCOL });
-  accept(socket, (how) => {
-    ended = how;
-  });
-  return response;
-}
 
 const handler = mesh.handler(async (request: Request) => {
   const service = new URL(request.url).pathname.slice(1);
@@ -42,6 +31,6 @@ const handler = mesh.handler(async (request: Request) => {
   );
 });
 await serve({ fetch: handler, port, hostname: "127.0.0.1" });
-await mesh.serve(name, answer, UNOWNED);
+await mesh.serve(name, talkingService(), UNOWNED);
 console.log(JSON.stringify({ id: mesh.id, url: `http://127.0.0.1:${port}` }));
 process.stdin.on("end", () => process.exit(0)).resume();

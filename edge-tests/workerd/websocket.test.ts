@@ -1,5 +1,5 @@
 /** WebSocket through the mesh in workerd: to an entrypoint, by a node in an isolate and through the binding. */
-import { runInDurableObject } from "cloudflare:test";
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { Hono } from "hono";
 import { mesh } from "selfsame/hono";
@@ -10,7 +10,7 @@ import { joinAsLeaf } from "./leaf.ts";
 import { StubSocket } from "./socket.ts";
 import { Chat, type Node, SERVICES } from "./worker.ts";
 
-const { NODE } = env;
+const { NODE, ROOM } = env;
 const ASKING = { upgrade: "websocket", "sec-websocket-protocol": "chat.1, chat.2", "x-own": "kept" };
 
 /** The node's name is new for each test. */
@@ -126,6 +126,32 @@ describe("a node in an isolate", () => {
       expect(await next()).toBe(message);
       socket.close();
     }
+  });
+
+  it("speaks to a room whose sockets hibernate", async () => {
+    SERVICES[name] = { lobby: "Lobby" };
+    const leaf = await joined();
+    const url = `https://lobby.mesh/${name}`;
+    const [one, other] = [
+      listen(await leaf.fetch(url, { headers: ASKING })),
+      listen(await leaf.fetch(url, { headers: ASKING })),
+    ];
+    one.socket.send("hello");
+    expect(await Promise.all([one.next(), other.next()])).toEqual(["hello to 2", "hello to 2"]);
+    const room = ROOM.get(ROOM.idFromName(`/${name}`));
+    await evictDurableObject(room, { webSockets: "hibernate" });
+    other.socket.send("again");
+    expect(await Promise.all([one.next(), other.next()])).toEqual(["again to 2", "again to 2"]);
+    for (const { socket } of [one, other]) socket.close();
+  });
+
+  it("takes no subprotocol that it did not offer", async () => {
+    const leaf = await joined();
+    const headers = { upgrade: "websocket" };
+    await expect(leaf.fetch("https://chat.mesh/", { headers })).rejects.toMatchObject({
+      name: "BadMessage",
+      message: expect.stringContaining("chose a subprotocol that nobody offered"),
+    });
   });
 
   it("hears that the service's node is gone", async () => {

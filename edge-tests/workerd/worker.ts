@@ -1,9 +1,9 @@
 // The Worker under test: nodes in Durable Objects of one namespace, which reach each other through their stubs.
-import { WorkerEntrypoint } from "cloudflare:workers";
+import { DurableObject, WorkerEntrypoint } from "cloudflare:workers";
 import { MeshNode, type MeshNodeOptions, type MeshProps, type ServiceOptions } from "selfsame";
 
 /** Bindings of the Worker under test. */
-export type Env = { NODE: DurableObjectNamespace<Node> };
+export type Env = { NODE: DurableObjectNamespace<Node>; ROOM: DurableObjectNamespace<Room> };
 
 /** The owner of every name in these tests. */
 export const OWNER_SEED: string = "07".repeat(32);
@@ -69,6 +69,28 @@ export class Chat extends WorkerEntrypoint<Env, MeshProps> {
     server.send(`${this.ctx.props.caller} ${request.headers.get("x-own")}`);
     const headers = { "sec-websocket-protocol": "chat.2" };
     return new Response(null, { status: 101, webSocket: client, headers });
+  }
+}
+
+/** Shows those who come over the mesh to their rooms. */
+export class Lobby extends WorkerEntrypoint<Env, MeshProps> {
+  override fetch(request: Request): Promise<Response> {
+    const { ROOM } = this.env;
+    return ROOM.get(ROOM.idFromName(new URL(request.url).pathname)).fetch(request);
+  }
+}
+
+/** A room, which sleeps while nobody speaks: its sockets hibernate. */
+export class Room extends DurableObject<Env> {
+  override async fetch(): Promise<Response> {
+    const { 0: client, 1: server } = new WebSocketPair();
+    this.ctx.acceptWebSocket(server);
+    return new Response(null, { status: 101, webSocket: client });
+  }
+
+  override async webSocketMessage(_: WebSocket, message: string | ArrayBuffer): Promise<void> {
+    const sockets = this.ctx.getWebSockets();
+    for (const socket of sockets) socket.send(`${message} to ${sockets.length}`);
   }
 }
 

@@ -122,6 +122,8 @@ export class Caller {
     if (opened instanceof Response) return opened;
     const { 0: client, 1: server } = new Pair();
     splice(opened.connection, new NativeConnection(server));
+    // Whoever hands the answer on has a key of its own.
+    opened.headers.delete("sec-websocket-accept");
     return answerWith(client, opened.headers);
   }
 
