@@ -148,10 +148,12 @@ describe("a node in an isolate", () => {
   it("takes no subprotocol that it did not offer", async () => {
     const leaf = await joined();
     const headers = { upgrade: "websocket" };
-    await expect(leaf.fetch("https://chat.mesh/", { headers })).rejects.toMatchObject({
+    await expect(leaf.fetch("https://chat.mesh/unoffered", { headers })).rejects.toMatchObject({
       name: "BadMessage",
       message: expect.stringContaining("chose a subprotocol that nobody offered"),
     });
+    // The end of the request may reach the entrypoint before that of the connection.
+    await vi.waitFor(() => expect(Chat.ended["/unoffered"]).toMatch(/^10(06|11) /), 5000);
   });
 
   it("hears that the service's node is gone", async () => {

@@ -66,6 +66,13 @@ const decodeAll = (bytes: Uint8Array, isMasked: boolean): FrameEvent[] => [
   ...new FrameDecoder(isMasked).push(bytes),
 ];
 
+/** A frame that begins with this byte. */
+function frameOf(first: number, payload: Uint8Array, isMasked: boolean): Uint8Array {
+  const frame = encodeFrame(2, payload, isMasked);
+  frame[0] = first;
+  return frame;
+}
+
 describe("frames", () => {
   test("of RFC 6455, 5.7 are read", () => {
     const hello = { type: "text", data: "Hello" };
@@ -101,27 +108,31 @@ describe("frames", () => {
   });
 
   test("come to the same wherever they are cut, with control frames between the parts of a message", () => {
-    const bytes = join(
-      hex("01 03 e282ac"),
-      hex("89 01 70"),
-      hex("00 00"),
-      hex("80 02 c3a9"),
-      encodeFrame(2, new Uint8Array(300).fill(1), false),
-      encodeClose(1000, "bye", false),
-      hex("ff ff ff"),
-    );
+    const frames = [
+      [0x01, "e282ac"],
+      [0x89, "70"],
+      [0x00, ""],
+      [0x80, "c3a9"],
+      [0x82, "01".repeat(300)],
+      [0x88, "03e8627965"],
+      [0xff, "ff".repeat(20)],
+    ] as const;
     const expected: FrameEvent[] = [
       { type: "ping", data: Uint8Array.of(0x70) },
       { type: "text", data: "\u20ac\u00e9" },
       { type: "binary", data: new Uint8Array(300).fill(1) },
       { type: "close", code: 1000, reason: "bye" },
     ];
-    for (let size = 1; size <= bytes.length; size++) {
-      const decoder = new FrameDecoder(false);
-      const events: FrameEvent[] = [];
-      for (let at = 0; at < bytes.length; at += size)
-        events.push(...decoder.push(bytes.subarray(at, at + size)));
-      assert.deepEqual(events, expected, `pieces of ${size}`);
+    for (const isMasked of [false, true]) {
+      const bytes = join(...frames.map(([first, payload]) => frameOf(first, hex(payload), isMasked)));
+      for (let size = 1; size <= bytes.length; size++) {
+        const decoder = new FrameDecoder(isMasked);
+        const events: FrameEvent[] = [];
+        for (let at = 0; at < bytes.length; at += size) {
+          events.push(...decoder.push(bytes.subarray(at, at + size)));
+        }
+        assert.deepEqual(events, expected, `pieces of ${size}`);
+      }
     }
   });
 });
@@ -220,6 +231,7 @@ describe("a connection", () => {
     connection.close(1000, "");
     await far.write(ping("late"));
     assert.deepEqual(await far.read(), encodeClose(1000, "", false));
+    assert.equal(await far.read(), undefined);
   });
 
   test("that ends without a close frame was not closed", async () => {

@@ -139,10 +139,9 @@ describe("a WebSocket through the mesh", () => {
       return response;
     };
     await node.mesh.serve("choosing", choosing, UNOWNED);
-    const init = {
-      ...UNOWNED,
-      headers: { "x-own": "kept", "sec-websocket-extensions": "permessage-deflate" },
-    };
+    // Whoever passes a request on may pass its handshake on with it.
+    const handshake = { "sec-websocket-key": "own", "sec-websocket-version": "8" };
+    const init = { ...UNOWNED, headers: { "x-own": "kept", ...handshake } };
     const socket = caller.webSocket("https://choosing.mesh/", ["one", "two"], init);
     const message = nextMessage(socket);
     await opened(socket);
@@ -241,6 +240,67 @@ describe("a WebSocket through the mesh", () => {
       ends.map(({ code }) => code),
       [1006, 1006],
     );
+  });
+
+  test("delivers nothing after it was closed, but what the other side says last", async () => {
+    const flooding: Handler = (request) => {
+      const { socket, response } = upgradeWebSocket(request);
+      socket.onopen = () => {
+        for (const text of ["one", "two", "three"]) socket.send(text);
+      };
+      return response;
+    };
+    await node.mesh.serve("flooding", flooding, UNOWNED);
+    const socket = caller.webSocket("wss://flooding.mesh/", [], UNOWNED);
+    const received: unknown[] = [];
+    socket.onmessage = ({ data }) => {
+      received.push(data);
+      socket.close(1000, "enough");
+    };
+    assert.deepEqual([(await closed(socket)).code, received], [1000, ["one"]]);
+  });
+
+  test("that its handler closes at once breaks", async () => {
+    const hasty: Handler = (request) => {
+      const { socket, response } = upgradeWebSocket(request);
+      socket.close();
+      return response;
+    };
+    await node.mesh.serve("hasty", hasty, UNOWNED);
+    const socket = caller.webSocket("wss://hasty.mesh/", [], UNOWNED);
+    const failed = new Promise<SocketFailed>((resolve) => socket.addEventListener("error", resolve));
+    assert.equal((await failed).error.name, "StreamRefused");
+  });
+
+  test("that is accepted when its caller is gone breaks", async () => {
+    const reached = Promise.withResolvers<void>();
+    const ended = Promise.withResolvers<SocketClosed>();
+    const tardy: Handler = async (request) => {
+      reached.resolve();
+      await new Promise((resolve) => request.signal.addEventListener("abort", resolve));
+      const { socket, response } = upgradeWebSocket(request);
+      socket.onclose = ended.resolve;
+      return response;
+    };
+    await node.mesh.serve("tardy", tardy, UNOWNED);
+    const socket = caller.webSocket("wss://tardy.mesh/", [], UNOWNED);
+    await reached.promise;
+    socket.close();
+    assert.equal((await ended.promise).code, 1006);
+  });
+
+  test("gives up the body of an answer that refuses it", async () => {
+    const cancelled = Promise.withResolvers<void>();
+    const endless = (): Response => {
+      const body = new ReadableStream({
+        start: (controller) => controller.enqueue(new TextEncoder().encode("no")),
+        cancel: () => cancelled.resolve(),
+      });
+      return new Response(body, { status: 403 });
+    };
+    await node.mesh.serve("endless", endless, UNOWNED);
+    assert.match((await refusal("endless"))[1], /it answered 403/);
+    await cancelled.promise;
   });
 
   test("can be given up before it is open", async () => {
