@@ -130,16 +130,6 @@ describe("a hibernating socket", () => {
     await leaf.close();
   });
 
-  it("carries bodies of many frames both ways", async () => {
-    const leaf = await joinAsLeaf(first);
-    const { id } = await stubOf(first).status();
-    const body = "x".repeat(600_000);
-    const response = await leaf.fetch("https://echo.mesh/", { method: "POST", body, peer: id });
-    expect(((await response.json()) as Echoed).body).toBe(body);
-    expect(opened.length).toBe(1);
-    await leaf.close();
-  });
-
   it("survives the loss of memory: the next sealed frame on it is answered", async () => {
     const leaf = await joinAsLeaf(first);
     const { id } = await stubOf(first).status();

@@ -7,7 +7,7 @@ import { type Mesh, type MeshSocket, upgradeWebSocket } from "selfsame/slim";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import { joinAsLeaf } from "./leaf.ts";
-import { StubSocket } from "./socket.ts";
+import { opened as paths, StubSocket } from "./socket.ts";
 import { Chat, type Node, SERVICES } from "./worker.ts";
 
 const { NODE, ROOM } = env;
@@ -22,6 +22,7 @@ beforeEach(() => {
   round += 1;
   name = `talking-${round}`;
   SERVICES[name] = { chat: "Chat" };
+  paths.length = 0;
   vi.stubGlobal("WebSocket", StubSocket);
 });
 
@@ -101,6 +102,8 @@ describe("a node in an isolate", () => {
     expect(refused.webSocket).toBeNull();
     expect(await refused.text()).toBe("not you");
     expect(await (await leaf.fetch("https://chat.mesh/")).text()).toBe("no upgrade");
+    // However much the node had to say at once, what it keeps with the leaf's own socket is small.
+    expect(paths.length).toBe(1);
   });
 
   it("accepts one with a WebSocketPair, or neutrally", async () => {
