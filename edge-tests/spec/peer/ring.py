@@ -62,9 +62,9 @@ def root_from_path(leaf_hash, index, leaves, path):
     label = "selfsame/1 association node"
     if index < left:
         below = root_from_path(leaf_hash, index, left, rest)
-        return below and labelled_hash(label, below, sibling)
+        return below and kdf(label, below + sibling, 32)
     below = root_from_path(leaf_hash, index - left, leaves - left, rest)
-    return below and labelled_hash(label, sibling, below)
+    return below and kdf(label, sibling + below, 32)
 
 
 class Association:

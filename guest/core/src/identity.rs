@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use selfsame_sodium::hash::derive_key;
+use selfsame_sodium::hash::{derive_key, hash_for};
 use selfsame_sodium::memory;
 use selfsame_sodium::sign::{SigningKey, verify};
 use zeroize::Zeroizing;
@@ -40,17 +40,27 @@ pub struct PublicKey(pub [u8; 32]);
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Signature(pub [u8; 64]);
 
-/// Hashes `parts`, each after its length, under the label of their purpose.
+/// Hashes public `parts`, each after its length, under the label of their purpose.
 #[must_use]
 pub fn labelled_hash(label: &'static str, parts: &[&[u8]]) -> [u8; 32] {
+    hash_for(label, &joined(parts))
+}
+
+/// What [`labelled_hash`] gives, of parts one of which is secret.
+fn labelled_secret(label: &'static str, parts: &[&[u8]]) -> Zeroizing<[u8; 32]> {
+    let material = Zeroizing::new(joined(parts));
+    Zeroizing::new(derive_key(label, &material))
+}
+
+fn joined(parts: &[&[u8]]) -> Vec<u8> {
     let len = parts.iter().map(|part| size_of::<u64>() + part.len()).sum();
-    // One of the parts may be a seed.
-    let mut material = Zeroizing::new(Vec::with_capacity(len));
+    // Of the right size at once, so that nothing that must be wiped is left behind by a move.
+    let mut material = Vec::with_capacity(len);
     for part in parts {
         material.extend_from_slice(&(part.len() as u64).to_le_bytes());
         material.extend_from_slice(part);
     }
-    derive_key(label, &material)
+    material
 }
 
 impl NetworkId {
@@ -98,7 +108,7 @@ impl Identity {
     /// [`Self::known_key`] gave at an earlier start; anything else counts as nothing.
     #[must_use]
     pub fn recall(seed: &[u8; 32], network: NetworkId, known: &[u8]) -> Self {
-        let signing_seed = Zeroizing::new(labelled_hash(PEER_SEED, &[seed, &network.0]));
+        let signing_seed = labelled_secret(PEER_SEED, &[seed, &network.0]);
         let key = match proven_key(&signing_seed, known) {
             Some(public) => SigningKey::from_parts(&signing_seed, public),
             None => SigningKey::from_seed(&signing_seed),
@@ -112,17 +122,17 @@ impl Identity {
     /// node sign under a public key that is not its own, which would give the private key away.
     #[must_use]
     pub fn known_key(&self, seed: &[u8; 32]) -> [u8; KNOWN_KEY_BYTES] {
-        let signing_seed = Zeroizing::new(labelled_hash(PEER_SEED, &[seed, &self.network.0]));
+        let signing_seed = labelled_secret(PEER_SEED, &[seed, &self.network.0]);
         let mut known = [0; KNOWN_KEY_BYTES];
         known[..32].copy_from_slice(&self.public.0);
-        known[32..].copy_from_slice(&key_proof(&signing_seed, &self.public.0));
+        known[32..].copy_from_slice(&key_proof(&signing_seed, &self.public.0)[..]);
         known
     }
 
     /// The identity of an owner of names in a network.
     #[must_use]
     pub fn of_owner(seed: &[u8; 32], network: NetworkId) -> Self {
-        let signing_seed = Zeroizing::new(labelled_hash(OWNER_SEED, &[seed, &network.0]));
+        let signing_seed = labelled_secret(OWNER_SEED, &[seed, &network.0]);
         Self::new(SigningKey::from_seed(&signing_seed), network)
     }
 
@@ -164,11 +174,11 @@ impl Identity {
 /// The public key in `known`, if it comes with its proof.
 fn proven_key<'a>(signing_seed: &[u8; 32], known: &'a [u8]) -> Option<&'a [u8; 32]> {
     let (public, proof) = known.split_first_chunk()?;
-    memory::equal(&key_proof(signing_seed, public), proof).then_some(public)
+    memory::equal(&key_proof(signing_seed, public)[..], proof).then_some(public)
 }
 
-fn key_proof(signing_seed: &[u8; 32], public: &[u8; 32]) -> [u8; 32] {
-    labelled_hash(KNOWN_KEY, &[signing_seed, public])
+fn key_proof(signing_seed: &[u8; 32], public: &[u8; 32]) -> Zeroizing<[u8; 32]> {
+    labelled_secret(KNOWN_KEY, &[signing_seed, public])
 }
 
 macro_rules! show_as_hex {
@@ -230,8 +240,8 @@ mod tests {
         assert!(is_right(&[known, known].concat()));
         assert!(is_right(&[]));
         // What is proven is not computed: only who knows the seed can lead a node to another key.
-        let signing_seed = labelled_hash(PEER_SEED, &[&seed, &network.0]);
-        let led = [[9; 32], key_proof(&signing_seed, &[9; 32])].concat();
+        let signing_seed = labelled_secret(PEER_SEED, &[&seed, &network.0]);
+        let led = [[9; 32], *key_proof(&signing_seed, &[9; 32])].concat();
         assert_eq!(
             Identity::recall(&seed, network, &led).public(),
             PublicKey([9; 32])

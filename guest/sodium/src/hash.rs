@@ -21,9 +21,14 @@ pub fn keyed(key: &[u8; HASH_BYTES], data: &[u8]) -> [u8; HASH_BYTES] {
 
 /// A key derived from secret `material` for the one purpose that `context` names.
 pub fn derive_key(context: &'static str, material: &[u8]) -> [u8; HASH_BYTES] {
-    let key = blake3::derive_key(context, material);
+    let key = hash_for(context, material);
     wipe_stack();
     key
+}
+
+/// The hash of public `data` for the one purpose that `context` names: what [`derive_key`] gives, but nothing is wiped.
+pub fn hash_for(context: &'static str, data: &[u8]) -> [u8; HASH_BYTES] {
+    blake3::derive_key(context, data)
 }
 
 /// More than what hashing one chunk leaves on the stack.

@@ -2,6 +2,8 @@
 
 use alloc::vec::Vec;
 
+use selfsame_sodium::hash::hash_for;
+
 use crate::identity::labelled_hash;
 
 const LEAF: &str = "selfsame/1 association leaf";
@@ -12,8 +14,12 @@ pub(super) fn leaf_hash(leaf: &[u8]) -> [u8; 32] {
     labelled_hash(LEAF, &[leaf])
 }
 
+/// Hash of an inner node. Both parts have one length, so it need not be hashed with them, and one block holds both.
 fn node_hash(left: &[u8; 32], right: &[u8; 32]) -> [u8; 32] {
-    labelled_hash(NODE, &[left, right])
+    let mut both = [0; 64];
+    both[..32].copy_from_slice(left);
+    both[32..].copy_from_slice(right);
+    hash_for(NODE, &both)
 }
 
 /// The largest power of two below `count`, which is at least 2: where RFC 6962 splits a tree.

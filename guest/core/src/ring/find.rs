@@ -22,6 +22,8 @@ pub(super) struct Find {
     owner: Option<PublicKey>,
     name: String,
     r: u8,
+    /// The sibling object that is looked for.
+    object: ObjectId,
     /// Who was asked on the way to earlier siblings: a member that lies or drops is not to stand in every way.
     avoided: Vec<PeerId>,
     mirrors: Vec<PeerId>,
@@ -53,12 +55,14 @@ impl Ring {
             self.fail(command, code);
             return;
         }
+        let object = ObjectId::of(&self.settings.network, owner.as_ref(), name, 0);
         self.finds.insert(
             command,
             Find {
                 owner,
                 name: name.into(),
                 r: 0,
+                object,
                 avoided: Vec::new(),
                 mirrors: Vec::new(),
                 found: Map::new(),
@@ -71,8 +75,7 @@ impl Ring {
 
     fn look(&mut self, cx: &mut Context<'_>, command: u32) {
         if let Some(find) = self.finds.get(&command) {
-            let object = ObjectId::of(&self.settings.network, find.owner.as_ref(), &find.name, find.r);
-            let avoided = find.avoided.clone();
+            let (object, avoided) = (find.object, find.avoided.clone());
             self.walk(cx, object.0, true, Purpose::Find { command }, avoided);
         }
     }
@@ -141,15 +144,13 @@ impl Ring {
     }
 
     fn keep_found(&mut self, command: u32, association: &Association, record: NodeRecord) {
-        let network = self.settings.network;
         let Some(find) = self.finds.get_mut(&command) else {
             return;
         };
         let (leaf, publisher) = (association.leaf(), association.publisher());
-        let object = ObjectId::of(&network, find.owner.as_ref(), &find.name, find.r);
         let sequence_ms = association.validity().sequence_ms;
         let is_older = |known: &(u64, Option<Provider>)| known.0 >= sequence_ms;
-        if association.object() != object || find.found.get(&publisher).is_some_and(is_older) {
+        if association.object() != find.object || find.found.get(&publisher).is_some_and(is_older) {
             return;
         }
         let provider = (!leaf.withdrawn).then(|| Provider {
@@ -169,7 +170,7 @@ impl Ring {
         let Some(find) = self.finds.get_mut(&command) else {
             return;
         };
-        let object = ObjectId::of(&self.settings.network, find.owner.as_ref(), &find.name, find.r);
+        let object = find.object;
         if let Some(peer) = find.mirrors.pop() {
             if !self.may_be_member(cx, &peer) {
                 self.next_mirror(cx, command);
@@ -187,6 +188,7 @@ impl Ring {
             );
         } else if find.r < self.parameters.siblings {
             find.r += 1;
+            find.object = ObjectId::of(&self.settings.network, find.owner.as_ref(), &find.name, find.r);
             find.found.clear();
             self.look(cx, command);
         } else {
