@@ -21,7 +21,7 @@ use zeroize::Zeroize as _;
 use crate::core::{Core, CoreError, CoreModule};
 use crate::error::Error;
 use crate::event::Event;
-use crate::handle::{Control, Effect, Handle, Inbound, Item, Queues, Waiter};
+use crate::handle::{Control, Effect, Handle, Item, Queues, Waiter};
 use crate::keys::{milliseconds, random_bytes};
 use crate::link::Link;
 use crate::serve::Services;
@@ -34,6 +34,8 @@ mod outputs;
 
 /// Most messages of one batch: bounds how long a command waits behind a flood.
 const BATCH: usize = 64;
+/// Frames of as many bytes are enough for one batch: what the core answers to them is under way while it takes the rest.
+const BATCH_BYTES: usize = 8 * 1024;
 /// Memory of the batch that is kept between steps.
 const KEPT_BATCH: usize = 1024 * 1024;
 /// A step that takes longer, as one full of handshakes does, lets the other tasks of the runtime go first.
@@ -227,7 +229,6 @@ impl Driver {
         started: &mut Option<oneshot::Sender<Result<(), Error>>>,
     ) -> Result<(), CoreError> {
         self.step()?;
-        let mut arrived = Vec::with_capacity(BATCH);
         loop {
             if let Some(error) = self.broken.take() {
                 tracing::error!(%error, "the node cannot go on");
@@ -240,13 +241,17 @@ impl Driver {
             }
             tokio::select! {
                 Some(completion) = sources.completions.recv() => self.complete(completion),
-                Some(control) = sources.queues.control.recv(), if self.ready => self.control(control),
+                Some(control) = sources.queues.control.recv(), if self.ready => {
+                    self.control(control);
+                    // Whoever else was woken with the one who commands may have more for the same batch.
+                    tokio::task::yield_now().await;
+                }
                 Some(signal) = sources.streams.signals.recv(), if self.ready => self.stream_signal(signal),
                 Some(input) = sources.streams.inputs.recv(), if self.ready => self.stream_input(input),
-                _ = sources.queues.inbound.recv_many(&mut arrived, BATCH), if self.ready => {}
+                Some(message) = sources.queues.inbound.recv(), if self.ready => self.inbound(message),
                 () = tokio::time::sleep_until(self.wake) => {}
             }
-            self.gather(sources, &mut arrived);
+            self.gather(sources);
             if self.stopped {
                 return Ok(());
             }
@@ -260,7 +265,7 @@ impl Driver {
     }
 
     /// Adds what waits already to the batch.
-    fn gather(&mut self, sources: &mut Sources, arrived: &mut Vec<Inbound>) {
+    fn gather(&mut self, sources: &mut Sources) {
         let Sources {
             queues,
             streams,
@@ -281,10 +286,11 @@ impl Driver {
         for input in core::iter::from_fn(|| streams.inputs.try_recv().ok()).take(BATCH) {
             self.stream_input(input);
         }
-        let room = BATCH - arrived.len();
-        arrived.extend(core::iter::from_fn(|| queues.inbound.try_recv().ok()).take(room));
-        for message in arrived.drain(..) {
+        for message in core::iter::from_fn(|| queues.inbound.try_recv().ok()).take(BATCH) {
             self.inbound(message);
+            if self.batch.as_bytes().len() >= BATCH_BYTES {
+                return;
+            }
         }
     }
 

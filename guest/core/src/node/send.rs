@@ -4,10 +4,13 @@ use selfsame_codec::{Class, Code};
 
 use super::Node;
 use super::paths::Way;
-use crate::channel::{Frame, FrameWriter, MAX_PAYLOAD};
+use crate::channel::{Frame, FrameWriter};
 
 /// Longest payload of m3; what is longer follows in a packet, so that m3 stays a small message.
 const MAX_CONFIRMATION_PAYLOAD: usize = 16 * 1024;
+/// Small frames go into another packet beyond this: the other side begins with the first one while the rest is made. A
+/// large frame has a packet of its own.
+const FULL_PAYLOAD: usize = 8 * 1024;
 /// What one frame adds to its body at the most.
 const FRAME_OVERHEAD: usize = 128;
 
@@ -40,7 +43,7 @@ impl Node {
             Frame::Relay { frame, .. } => frame.len(),
             _ => 0,
         };
-        if connection.payload.len() + body + FRAME_OVERHEAD > MAX_PAYLOAD {
+        if connection.payload.len() + body + FRAME_OVERHEAD > FULL_PAYLOAD {
             self.flush_connection(index);
         }
         let Some(connection) = self.connections.get_mut(&index) else {
