@@ -288,13 +288,18 @@ impl Node {
     /// # Errors
     /// [`Error`] when the neighbours could not be told; the node has ended all the same.
     pub async fn leave(self) -> Result<(), Error> {
-        let left = self
-            .inner
-            .handle
-            .command(Effect::Leaves, |tag| Item::new(&Input::Leave { tag }))
-            .await;
+        let left = self.depart().await;
         self.stop().await;
-        match left {
+        left
+    }
+
+    /// Hands over what the node is responsible for and leaves the ring, as [`Self::leave`] does before it ends the node.
+    ///
+    /// # Errors
+    /// [`Error`] when the neighbours could not be told.
+    pub async fn depart(&self) -> Result<(), Error> {
+        let item = |tag| Item::new(&Input::Leave { tag });
+        match self.inner.handle.command(Effect::Leaves, item).await {
             // Nobody misses a node that is in no ring.
             Err(error) if error.code() == Some(Code::NotJoined) => Ok(()),
             other => other.map(drop),

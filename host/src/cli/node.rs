@@ -259,10 +259,10 @@ async fn ring(node: &Node, output: Output) -> Result<(), Failure> {
     )
 }
 
+/// Leaves the ring, tells so, and ends the node.
 async fn leave(node: Node, output: Output) -> Result<(), Failure> {
-    let stopped = node.clone();
-    match output
-        .progress("leaving", timeout(LEAVE_TIMEOUT, node.leave()))
+    let told = match output
+        .progress("leaving", timeout(LEAVE_TIMEOUT, node.depart()))
         .await
     {
         Ok(Ok(())) => output.print("left", &value!({ "event": "left" })),
@@ -270,9 +270,8 @@ async fn leave(node: Node, output: Output) -> Result<(), Failure> {
             let value = value!({ "event": "stopped", "error": error.to_string() });
             output.print(format_args!("stopped without a farewell: {error}"), &value)
         }
-        Err(_) => {
-            stopped.stop().await;
-            output.print("stopped without a farewell", &value!({ "event": "stopped" }))
-        }
-    }
+        Err(_) => output.print("stopped without a farewell", &value!({ "event": "stopped" })),
+    };
+    node.stop().await;
+    told
 }
