@@ -1,20 +1,14 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import path from "node:path";
-
 import { buildCommand } from "../harness/build.ts";
 import { Command, type Told } from "../harness/command.ts";
 import type { Experiment, Run } from "../harness/experiment.ts";
 import { bars } from "../harness/plot.ts";
 import { Problem } from "../harness/problem.ts";
+import { Bootstraps, joinAndLeave, NETWORK } from "../harness/ring.ts";
 import { oursBelow, type Row, timed } from "../harness/row.ts";
 
 /** Nodes that join, and those that are there before. */
 const NODES = 500;
 const BOOTSTRAPS = 10;
-const NETWORK = ["--network", "bench"];
-/** All nodes are on this machine. */
-const LOCAL = ["--listen", "ws://127.0.0.1:0", "--allow-private"];
 const SECONDS_IN_PARALLEL = 8;
 /** Rings that are built anew, and processes that are started. */
 const FULL_TURNS = { rings: 5, processes: 30 };
@@ -61,46 +55,13 @@ async function build(binary: string): Promise<Ring> {
   };
 }
 
-/** Nanoseconds from the start of a process with a new identity to its node being in the ring. */
-async function startProcess(binary: string, bootstrap: string): Promise<number> {
-  const folder = await mkdtemp(path.join(tmpdir(), "selfsame-bench-"));
-  try {
-    const begin = process.hrtime.bigint();
-    await using node = new Command(binary, [
-      "node",
-      ...NETWORK,
-      ...LOCAL,
-      ...["--join", bootstrap, "--data", folder],
-    ]);
-    await node.event("joined");
-    return Number(process.hrtime.bigint() - begin);
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
-}
-
 /** Lets processes join a ring of bootstraps, one after the other. */
 async function startProcesses(binary: string, count: number, run: Run): Promise<number[]> {
-  await using ring = new Command(binary, [
-    "nodes",
-    ...NETWORK,
-    ...[
-      "--count",
-      "1",
-      "--bootstraps",
-      `${BOOTSTRAPS}`,
-      "--order",
-      "sequential",
-      "--keep",
-      "--end-with-input",
-    ],
-  ]);
-  const { bootstraps } = await ring.event("kept");
-  if (!Array.isArray(bootstraps)) throw new Problem("selfsame nodes tells no bootstraps");
+  await using ring = await Bootstraps.start(binary, BOOTSTRAPS);
   const took: number[] = [];
   for (let turn = 0; turn < count; turn += 1) {
     run.progress(`process ${turn + 1} of ${count}`);
-    took.push(await startProcess(binary, `${bootstraps[turn % bootstraps.length]}`));
+    took.push((await joinAndLeave(binary, ring.at(turn))).joined);
   }
   return took;
 }

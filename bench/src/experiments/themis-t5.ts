@@ -1,6 +1,7 @@
-import { buildCores, buildNetworks } from "../harness/build.ts";
+import { buildCommand, buildCores, buildNetworks } from "../harness/build.ts";
 import type { Experiment, Run } from "../harness/experiment.ts";
 import { bars } from "../harness/plot.ts";
+import { Bootstraps, joinAndLeave, type Life } from "../harness/ring.ts";
 import { type Row, ratioAtMost, timed } from "../harness/row.ts";
 import { meshProcess } from "../harness/runtimes.ts";
 
@@ -12,47 +13,62 @@ const OF_JOIN = 0.1;
 /** What the paper reports: 780 ms for both, less than 50 ms of it to leave. */
 const PAPER_MS = { both: 780, leave: 50 };
 
-/** Nanoseconds of one turn. */
+/** Nanoseconds of one turn in a process that runs. */
 interface Turn {
-  /** From the start of a process to its node being in the ring. */
-  readonly started: number;
   /** From the making of a new identity to the node being in the ring. */
   readonly joined: number;
   readonly left: number;
 }
 
-/** Starts a process whose node joins with a new identity, leaves, and ends. */
-async function blink(mesh: string, core: string, address: string): Promise<Turn> {
-  const begin = process.hrtime.bigint();
+/** Lets nodes of one process join with new identities and leave, one after the other. */
+async function blinkOften(mesh: string, core: string, count: number, run: Run): Promise<Turn[]> {
+  await using ring = meshProcess(mesh, core);
+  const address = await ring.request("nodes/", MEMBERS);
   await using node = meshProcess(mesh, core);
-  const answer = JSON.parse(await node.request(`blink/${address}`, 1));
-  const both = Number(process.hrtime.bigint() - begin);
-  return { started: both - answer.leave_ns, joined: answer.join_ns, left: answer.leave_ns };
+  const turns: Turn[] = [];
+  for (let turn = 0; turn < count; turn += 1) {
+    run.progress(`node ${turn + 1} of ${count}`);
+    const answer = JSON.parse(await node.request(`blink/${address}`, 1));
+    turns.push({ joined: answer.join_ns, left: answer.leave_ns });
+  }
+  return turns;
 }
 
-async function measure(mesh: string, core: string, run: Run): Promise<Row[]> {
-  await using ring = meshProcess(mesh, core);
-  run.progress(`starting ${MEMBERS} nodes`);
-  const address = await ring.request("nodes/", MEMBERS);
-  const turns: Turn[] = [];
-  const count = run.quick ? QUICK_TURNS : FULL_TURNS;
+/** Lets processes join and leave, one after the other. */
+async function startOften(binary: string, count: number, run: Run): Promise<Life[]> {
+  await using ring = await Bootstraps.start(binary, MEMBERS);
+  const lives: Life[] = [];
   for (let turn = 0; turn < count; turn += 1) {
-    run.progress(`round ${turn + 1} of ${count}`);
-    turns.push(await blink(mesh, core, address));
+    run.progress(`process ${turn + 1} of ${count}`);
+    lives.push(await joinAndLeave(binary, ring.at(turn)));
   }
-  const left = turns.map((turn) => turn.left);
-  const started = { name: "join, with the start of the process", samples: turns.map((turn) => turn.started) };
+  return lives;
+}
+
+interface Files {
+  readonly binary: string;
+  readonly mesh: string;
+  readonly core: string;
+}
+
+async function measure({ binary, mesh, core }: Files, run: Run): Promise<Row[]> {
+  const count = run.quick ? QUICK_TURNS : FULL_TURNS;
+  const lives = await startOften(binary, count, run);
+  const turns = await blinkOften(mesh, core, count, run);
+  const started = { name: "join, with the start of the process", samples: lives.map((life) => life.joined) };
   const joined = { name: "join, in a process that runs", samples: turns.map((turn) => turn.joined) };
+  const ended = lives.map((life) => life.left);
+  const left = turns.map((turn) => turn.left);
   const rows = [
-    timed("leave", "ms", left, started, ratioAtMost(OF_JOIN)),
-    timed("leave", "ms", left, joined, ratioAtMost(OF_JOIN)),
+    timed("leave, from the signal to the process", "ms", ended, started, ratioAtMost(OF_JOIN)),
+    timed("leave, in a process that runs", "ms", left, joined),
   ];
-  const value = (row: Row | undefined) => row?.peer?.median ?? 0;
   run.plot(
     bars("Milliseconds to join a network of ten, and to leave it", [
-      { name: started.name, value: value(rows[0]) },
-      { name: joined.name, value: value(rows[1]) },
-      { name: "leave", value: rows[0]?.ours.median ?? 0 },
+      ...rows.flatMap(({ what, ours, peer, peerName }) => [
+        { name: `${peerName}`, value: peer?.median ?? 0 },
+        { name: what, value: ours.median },
+      ]),
       { name: "the paper's join and leave, other hardware", value: PAPER_MS.both },
       { name: "the paper's leave, other hardware", value: PAPER_MS.leave },
     ]),
@@ -66,8 +82,9 @@ export const themisT5: Experiment = {
   summary: "time to join a network with a new identity, and to leave it",
   onAllCores: true,
   async prepare() {
+    const binary = await buildCommand();
     const { large } = await buildCores();
     const { mesh } = await buildNetworks();
-    return (run) => measure(mesh, large, run);
+    return (run) => measure({ binary, mesh, core: large }, run);
   },
 };

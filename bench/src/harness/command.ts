@@ -38,6 +38,12 @@ export class Command implements AsyncDisposable {
     throw new Problem(`selfsame ${this.#args.join(" ")} ended before it told of "${name}"`);
   }
 
+  /** Asks it to end, and waits until it tells that its node has left the ring. */
+  async leave(): Promise<void> {
+    this.#child.kill("SIGTERM");
+    await this.event("left");
+  }
+
   /** Ends it without a farewell. */
   async [Symbol.asyncDispose](): Promise<void> {
     const { pid, exitCode, signalCode } = this.#child;
