@@ -13,6 +13,7 @@ from .codec import (
     is_list,
     is_text,
     is_uint,
+    kdf,
     labelled_hash,
 )
 from .identity import (
