@@ -229,6 +229,21 @@ fn an_owned_name_takes_the_grant_of_its_owner_for_this_peer() {
 }
 
 #[test]
+fn a_leaf_is_reached_through_members_of_whom_the_caller_never_heard() {
+    const MEMBERS: u8 = 60;
+    let mut net = ring(MEMBERS);
+    let leaf = net.leaf(100, &[0]);
+    join(&mut net, leaf);
+    publish(&mut net, leaf, "page");
+    for (tag, bootstrap) in (500..).zip((0..usize::from(MEMBERS)).step_by(6)) {
+        let caller = net.leaf(101 + bootstrap as u8, &[bootstrap]);
+        join(&mut net, caller);
+        let (_, callee, _) = call(&mut net, caller, "page", tag).expect("the leaf is reached");
+        assert_eq!(callee, leaf);
+    }
+}
+
+#[test]
 fn a_leaf_serves_and_calls_through_its_members() {
     let mut net = ring(3);
     let leaf = net.leaf(60, &[0]);

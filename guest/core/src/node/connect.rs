@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use selfsame_codec::{Code, LogLevel, Output};
 
 use super::Node;
+use super::ring_driver::Purpose;
 use super::timers::Timer;
 use crate::channel::Side;
 use crate::gather::Gather as _;
@@ -196,14 +197,21 @@ impl Node {
                 dial: number,
                 address: &address,
             }),
-            (Candidate::Relay(member), Some(peer)) => self.connect(
-                member,
-                Waiter::Relay {
-                    attempt: number,
-                    peer,
-                },
-            ),
+            (Candidate::Relay(member), Some(peer)) => {
+                let attempt = number;
+                self.reach_relay(member, Waiter::Relay { attempt, peer });
+            }
             (Candidate::Relay(_), None) => self.attempt_failed(number, Code::NoRoute),
+        }
+    }
+
+    /// Reaches a member that relays. The leaf behind it names only its id: the ring knows where it is.
+    fn reach_relay(&mut self, member: PeerId, waiter: Waiter) {
+        if self.ring.record_of(&member).is_some() {
+            self.connect(member, waiter);
+        } else {
+            let command = self.ring_command(Purpose::Relay { member, waiter });
+            self.ring_with(|ring, cx| ring.find_node(cx, command, member.0));
         }
     }
 

@@ -54,7 +54,7 @@ impl Node {
                 self.discovered(&name, None);
                 self.tell_watches(&name);
             }
-            Some(Purpose::Join(_)) | None => {}
+            Some(Purpose::Join(_) | Purpose::Relay { .. }) | None => {}
         }
     }
 

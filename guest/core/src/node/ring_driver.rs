@@ -35,6 +35,8 @@ pub(super) enum Purpose {
     Join(Option<u32>),
     /// A call needs the providers of a name.
     Discover(Name),
+    /// Somebody is to be reached through a member of whom only the id is known.
+    Relay { member: PeerId, waiter: Waiter },
 }
 
 /// The command `Join` while bootstraps are being reached
@@ -109,11 +111,11 @@ impl Node {
                 command,
                 record,
                 hops,
-            } => {
-                if let Some(Purpose::Command(tag)) = self.ring_driver.purposes.remove(&command) {
-                    self.reply(tag, &encode_found_node(&view(&record), hops));
-                }
-            }
+            } => match self.ring_driver.purposes.remove(&command) {
+                Some(Purpose::Command(tag)) => self.reply(tag, &encode_found_node(&view(&record), hops)),
+                Some(Purpose::Relay { member, waiter }) => self.connect(member, waiter),
+                _ => {}
+            },
             Action::Done { command } => {
                 let purpose = self.ring_driver.purposes.remove(&command);
                 if let Some(Purpose::Command(tag) | Purpose::Join(Some(tag))) = purpose {
@@ -129,6 +131,8 @@ impl Node {
                     self.retry_bootstraps_later();
                 }
                 Some(Purpose::Discover(name)) => self.discovery_failed(&name, code),
+                // Somebody else may have told of it meanwhile.
+                Some(Purpose::Relay { member, waiter }) => self.connect(member, waiter),
                 None => {}
             },
             Action::Put { key, value, durable } => self.store_put(&key, &value, durable),

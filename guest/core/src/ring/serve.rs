@@ -242,7 +242,7 @@ impl Ring {
                 .verify_entry(cx, entry)
                 .and_then(|(association, record)| self.store(&association, &record));
             if let Err(code) = stored {
-                self.log(LogLevel::Debug, code, "an entry handed over was left out", None);
+                self.log(LogLevel::Debug, code, "an association was left out", None);
             }
         }
     }
