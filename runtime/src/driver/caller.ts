@@ -89,8 +89,7 @@ export class Caller {
     checkProtocols(protocols);
     const abort = new AbortController();
     const opening = this.#connect(name, url, protocols, { ...init, signal: abort.signal } as FetchInit);
-    const shown = url.href.replace(/^https/, "wss");
-    return new MeshSocket(shown, opening, (error) => abort.abort(error));
+    return new MeshSocket(url.href, opening, (error) => abort.abort(error));
   }
 
   async #connect(

@@ -158,7 +158,7 @@ class BoundMesh implements MeshClient {
     if (offered.length > 0) headers.set("sec-websocket-protocol", offered.join(", "));
     const abort = new AbortController();
     const opening = this.fetch(target, { ...options, headers, signal: abort.signal }).then(established);
-    return new MeshSocket(target.href.replace(/^https/, "wss"), opening, (error) => abort.abort(error));
+    return new MeshSocket(target.href, opening, (error) => abort.abort(error));
   }
 
   service(name: string, options: CallOptions = {}): { fetch: MeshClient["fetch"] } {

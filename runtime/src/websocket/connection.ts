@@ -4,6 +4,9 @@ export const ABNORMAL = 1006;
 /** The code that stands for a close frame without one (RFC 6455, 7.4.1). */
 export const NO_CODE = 1005;
 
+/** The code that tells the other side that this one failed (RFC 6455, 7.4.1). */
+export const INTERNAL_ERROR = 1011;
+
 /** How a connection ended. */
 export interface Ended {
   /** The close code that arrived, `NO_CODE` when the frame had none, `ABNORMAL` when there was no frame. */

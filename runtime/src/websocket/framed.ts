@@ -2,15 +2,13 @@ import { codeNumber, MeshError } from "../codec/code.ts";
 import { utf8 } from "../codec/field.ts";
 import type { MeshStream } from "../driver/streams.ts";
 import { unref } from "../transports/keep-alive.ts";
-import { ABNORMAL, type Connection, type Ended, type Listener } from "./connection.ts";
+import { ABNORMAL, type Connection, type Ended, INTERNAL_ERROR, type Listener } from "./connection.ts";
 import { encodeClose, encodeFrame, FrameDecoder, FrameError, type FrameEvent, OPCODES } from "./frames.ts";
 
 /** Messages that wait for the peer's credit take at most so many bytes: two of the largest. */
 const MAX_BUFFERED: number = 32 * 1024 * 1024;
 /** How long the other side may take to answer a close frame, and then to end its stream. */
 const CLOSE_TIMEOUT_MS = 10_000;
-/** Tells the other side that this one failed (RFC 6455, 7.4.1). */
-const INTERNAL_ERROR = 1011;
 
 /** A connection over a stream of the mesh: frames both ways, pings answered, and the closing handshake. */
 export class FramedConnection implements Connection {

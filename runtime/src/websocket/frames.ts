@@ -1,3 +1,4 @@
+import { fromUtf8, utf8 } from "../codec/field.ts";
 import { NO_CODE } from "./connection.ts";
 
 /** Largest message that is taken, in bytes: a Durable Object has 128 MB for all that it does. */
@@ -232,7 +233,7 @@ export function encodeFrame(opcode: number, payload: Uint8Array, isMasked: boole
 /** Encodes a close frame; `NO_CODE` is one without a code. */
 export function encodeClose(code: number, reason: string, isMasked: boolean): Uint8Array<ArrayBuffer> {
   if (code === NO_CODE) return encodeFrame(OPCODES.close, new Uint8Array(), isMasked);
-  const text = new TextEncoder().encode(reason);
+  const text = utf8(reason);
   const payload = new Uint8Array(2 + text.length);
   new DataView(payload.buffer).setUint16(0, code);
   payload.set(text, 2);
@@ -248,7 +249,7 @@ function applyMask(from: Uint8Array, to: Uint8Array, mask: Uint8Array, offset: n
 
 function decodeUtf8(bytes: Uint8Array): string {
   try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+    return fromUtf8(bytes);
   } catch {
     throw new FrameError(1007, "a text is no UTF-8");
   }

@@ -1,9 +1,7 @@
-import { ABNORMAL, type Connection, type Listener, NO_CODE } from "./connection.ts";
+import { ABNORMAL, type Connection, INTERNAL_ERROR, type Listener, NO_CODE } from "./connection.ts";
 
 /** The header with which a Worker collects a socket from the object that opened it. */
 export const TICKET_HEADER = "selfsame-ticket";
-/** Tells the application that the connection behind its socket broke (RFC 6455, 7.4.1). */
-const INTERNAL_ERROR = 1011;
 
 /** A socket of workerd, as far as it is used here. */
 export interface NativeSocket {

@@ -109,10 +109,10 @@ export class MeshSocket extends Target {
   #state: 0 | 1 | 2 | 3 = 0;
   #protocol = "";
 
-  /** `opening` resolves when the connection is open; `cancel` gives that up. */
+  /** A socket to `url`, of https or wss. `opening` resolves when the connection is open; `cancel` gives that up. */
   constructor(url: string, opening: Promise<Established>, cancel: (error: MeshError) => void) {
     super();
-    this.url = url;
+    this.url = url.replace(/^https/, "wss");
     this.#cancel = cancel;
     this.addEventListener("open", (event) => this.onopen?.(event));
     this.addEventListener("message", (event) => this.onmessage?.(event));
@@ -170,12 +170,12 @@ export class MeshSocket extends Target {
     if (this.#connection !== undefined) {
       return this.#connection.close(code ?? (reason === "" ? NO_CODE : 1000), reason);
     }
-    this.#cancel(new MeshError("Cancelled", "the socket was closed before it was open"));
+    this.#cancel(closedEarly());
   }
 
   #open({ connection, protocol }: Established): void {
     if (this.#state !== MeshSocket.CONNECTING) {
-      const error = new MeshError("Cancelled", "the socket was closed before it was open");
+      const error = closedEarly();
       connection.abort(error);
       return this.#fail(error);
     }
@@ -214,6 +214,10 @@ export class MeshSocket extends Target {
     if (ended.error !== undefined) this.dispatchEvent(new SocketFailed(ended.error));
     this.dispatchEvent(new SocketClosed(ended));
   }
+}
+
+function closedEarly(): MeshError {
+  return new MeshError("Cancelled", "the socket was closed before it was open");
 }
 
 function bytesOf(data: string | ArrayBuffer | ArrayBufferView): string | Uint8Array {

@@ -52,7 +52,7 @@ export class Offer {
 
   constructor(request: Request, offered: Offered) {
     this.#offered = offered;
-    this.#url = request.url.replace(/^https/, "wss");
+    this.#url = request.url;
     // Without a socket nobody hears that the offer was not taken.
     this.#opening.promise.catch(() => undefined);
     offers.set(request, this);
