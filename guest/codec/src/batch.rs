@@ -78,9 +78,7 @@ impl BatchWriter {
 
     /// Appends an item whose payload `write` produces.
     pub fn item<R>(&mut self, kind: u8, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
-        self.bytes.push(kind);
-        let length_at = self.bytes.len();
-        self.bytes.extend_from_slice(&[0; 4]);
+        let length_at = self.begin(kind);
         let result = write(&mut self.bytes);
         self.patch_length(length_at);
         result
@@ -89,9 +87,7 @@ impl BatchWriter {
     /// Appends an item of one `u32` and one variable field that `write` produces in place, so that a packet
     /// can be sealed where the host will read it.
     pub fn item_with_body<R>(&mut self, kind: u8, head: u32, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
-        self.bytes.push(kind);
-        let length_at = self.bytes.len();
-        self.bytes.extend_from_slice(&[0; 4]);
+        let length_at = self.begin(kind);
         head.write(&mut self.bytes);
         let body_at = self.bytes.len();
         self.bytes.extend_from_slice(&[0; 4]);
@@ -135,6 +131,14 @@ impl BatchWriter {
         self.bytes.shrink_to(keep);
     }
 
+    /// Starts an item and returns where its length belongs. This and what ends it are not inlined into all that write one.
+    #[inline(never)]
+    fn begin(&mut self, kind: u8) -> usize {
+        self.bytes.extend_from_slice(&[kind, 0, 0, 0, 0]);
+        self.bytes.len() - 4
+    }
+
+    #[inline(never)]
     fn patch_length(&mut self, at: usize) {
         let start = at + 4;
         let len = u32::try_from(self.bytes.len() - start).expect("an item is shorter than 4 GiB");
@@ -183,10 +187,23 @@ macro_rules! items {
             }
 
             /// Appends the item to a batch.
+            // Inlined, so that who knows the kind calls its part at once: engines compile what is called first.
+            #[inline(always)]
             pub fn encode(&self, batch: &mut $crate::BatchWriter) {
-                batch.item($crate::ItemKind::kind(self), |out| match self {
-                    $( Self::$variant { $( $field ),* } => { $( $crate::Field::write($field, out); )* let _ = &out; } ),*
-                });
+                match *self {
+                    $( Self::$variant { $( $field ),* } => {
+                        #[inline(never)]
+                        #[allow(
+                            clippy::too_many_arguments,
+                            clippy::extra_unused_lifetimes,
+                            reason = "one for each field, whatever those are"
+                        )]
+                        fn append<'a>(batch: &mut $crate::BatchWriter, $( $field: $ty ),*) {
+                            batch.item($kind, |out| { $( $crate::Field::write(&$field, out); )* let _ = &out; });
+                        }
+                        append(batch, $( $field ),*)
+                    } ),*
+                }
             }
         }
     };

@@ -38,6 +38,7 @@ impl Outbox {
         self.now_ms = now_ms;
     }
 
+    #[inline(always)]
     pub(super) fn push(&mut self, output: &Output<'_>) {
         output.encode(&mut self.batch);
     }
