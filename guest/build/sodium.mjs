@@ -99,6 +99,12 @@ const REPLACEMENTS = [
     by: "scalarmult_base.c",
   },
   {
+    file: "src/libsodium/include/sodium/private/ed25519_ref10_fe_25_5.h",
+    from: "static void\nfe25519_sq2(",
+    until: "static inline void\nfe25519_mul32(",
+    by: "fe25519_sq2.c",
+  },
+  {
     file: `${CURVE}/ed25519_ref10.c`,
     from: "void\nfe25519_invert(",
     until: "static void\nfe25519_pow22523(",
