@@ -33,7 +33,7 @@ class Session:
         self._next, self._seen = 0, set()
 
     def _next_key(self, key):
-        return kdf("selfsame/1 next packet key", key + self.id, 32)
+        return kdf("selfsame/1 next packet key", key + self.id)
 
     def _data(self, head, by_initiator):
         return head + self.id + (b"\x00" if by_initiator else b"\x01")

@@ -72,9 +72,14 @@ def labelled_hash(label, *parts):
     return hasher.digest()
 
 
-def kdf(label, data, length):
+def kdf(label, data):
     """KDF of the specification."""
-    return blake3(data, derive_key_context=label).digest(length=length)
+    return blake3(data, derive_key_context=label).digest()
+
+
+def mac(key, data):
+    """MAC of the specification."""
+    return blake3(data, key=key).digest()
 
 
 def encode(value):

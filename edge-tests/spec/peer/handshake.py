@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-from .codec import Refused, kdf, labelled_hash, u
+from .codec import Refused, kdf, labelled_hash, mac, u
 from .identity import peer_id, verify
 
 INITIATION, RESPONSE, CONFIRMATION, COOKIE, REJECT, PACKET = 1, 2, 3, 4, 5, 16
@@ -74,8 +74,9 @@ class Keys:
     """What a session is made from, as the initiator sees it."""
 
     def __init__(self, secret, answer, initiator, responder):
-        out = kdf("selfsame/1 session keys", secret + answer + initiator + responder, 80)
-        self.send, self.receive, self.session_id = out[:32], out[32:64], out[64:]
+        root = kdf("selfsame/1 session keys", secret + answer + initiator + responder)
+        self.send, self.receive, identifier = (mac(root, bytes([number])) for number in range(3))
+        self.session_id = identifier[:16]
 
 
 class Initiator:
@@ -121,8 +122,8 @@ class Initiator:
         clear, sealed = frame[:1168], frame[1168:]
         self.secret = self._key.decapsulate(clear[16:1136])
         self.offer = labelled_hash("selfsame/1 handshake transcript offer", self.m1, clear)
-        keys = kdf("selfsame/1 handshake keys", self.secret + self.offer + net, 64)
-        self.k_m2, self.k_m3 = keys[:32], keys[32:]
+        root = kdf("selfsame/1 handshake keys", self.secret + self.offer + net)
+        self.k_m3, self.k_m2 = mac(root, b"\0"), mac(root, b"\1")
         proof = open_sealed(self.k_m2, self.offer, sealed)
         public, signature, evidence = proof[:32], proof[32:96], proof[96:98]
         if evidence != bytes(2) or len(proof) != 98:

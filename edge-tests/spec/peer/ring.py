@@ -63,9 +63,9 @@ def root_from_path(leaf_hash, index, leaves, path):
     label = "selfsame/1 association node"
     if index < left:
         below = root_from_path(leaf_hash, index, left, rest)
-        return below and kdf(label, below + sibling, 32)
+        return below and kdf(label, below + sibling)
     below = root_from_path(leaf_hash, index - left, leaves - left, rest)
-    return below and kdf(label, sibling + below, 32)
+    return below and kdf(label, sibling + below)
 
 
 class Association:

@@ -150,8 +150,7 @@ fn empty_inputs_are_fine() {
 fn derived_keys_depend_on_their_context() {
     let first = hash::derive_key("selfsame/1 test a", b"material");
     assert_ne!(first, hash::derive_key("selfsame/1 test b", b"material"));
-    let mut hasher = hash::Hasher::new_derive_key("selfsame/1 test a");
-    assert_eq!(hasher.update(b"mate").update(b"rial").finish(), first);
+    assert_ne!(first, hash::hash(b"material"));
 }
 
 #[cfg_attr(test, test)]
@@ -172,7 +171,6 @@ fn debug_output_holds_no_secret() {
         format!("{:?}", sign::SigningKey::from_seed(&[0x5a; 32])),
         format!("{:?}", aead::Key::new([0x5a; 32])),
         format!("{secret:?}"),
-        format!("{:?}", hash::Hasher::new_keyed(&[0x5a; 32])),
     ];
     for line in lines {
         assert!(line.ends_with("(..)"), "{line}");

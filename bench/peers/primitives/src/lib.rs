@@ -5,7 +5,7 @@
 #![expect(unsafe_code, reason = "exports have names that the linker must keep")]
 
 use selfsame_sodium::aead;
-use selfsame_sodium::hash::{self, Hasher};
+use selfsame_sodium::hash;
 use selfsame_sodium::sign::{SigningKey, verify};
 use selfsame_sodium::xwing;
 
@@ -68,58 +68,52 @@ pub extern "C" fn sign_verify(count: u32) -> u32 {
 /// A context as long as those of a handshake.
 const CONTEXT: &str = "selfsame/1 handshake transcript answer";
 
-/// One hash or derivation of BLAKE3 in a handshake: how many bytes go in and come out, and how often both sides do it.
+/// One hash or derivation of BLAKE3 in a handshake: how many bytes go in, and how often both sides do it.
 struct Hashed {
     input: usize,
-    output: usize,
     times: usize,
 }
 
 /// All that a handshake hashes, in the terms of the specification; a part that is hashed has its length before it.
 const HASHED: [Hashed; 8] = [
     // The transcript: m1 (1328 bytes) and the clear part of m2 (1168), then that and the sealed part of m2 (114).
-    Hashed::new(8 + 1328 + 8 + 1168, 32, 2),
-    Hashed::new(8 + 32 + 8 + 114, 32, 2),
-    // The keys that seal m2 and m3, and those of the session with its id.
-    Hashed::new(32 + 32 + 32, 64, 2),
-    Hashed::new(4 * 32, 80, 2),
+    Hashed::new(8 + 1328 + 8 + 1168, 2),
+    Hashed::new(8 + 32 + 8 + 114, 2),
+    // The roots of the keys that seal m2 and m3, and of those of the session with its id.
+    Hashed::new(32 + 32 + 32, 2),
+    Hashed::new(4 * 32, 2),
     // What the responder and what the initiator signs, each hashed by both; the peers' ids.
-    Hashed::new(8 + 98, 32, 2),
-    Hashed::new(8 + 130, 32, 2),
-    Hashed::new(8 + 32 + 8 + 32, 32, 2),
+    Hashed::new(8 + 98, 2),
+    Hashed::new(8 + 130, 2),
+    Hashed::new(8 + 32 + 8 + 32, 2),
     // Randomness in pieces of 32 bytes: two seeds, of which X-Wing's is two pieces, and two nonces; each piece is
     // followed by the generator's next key.
-    Hashed::new(32, 32, 10),
+    Hashed::new(32, 10),
 ];
 
 impl Hashed {
-    const fn new(input: usize, output: usize, times: usize) -> Self {
-        Self { input, output, times }
-    }
-
-    fn compute(&self, input: &[u8], output: &mut [u8]) {
-        let input = &input[..self.input];
-        if self.output == hash::HASH_BYTES {
-            output[..hash::HASH_BYTES].copy_from_slice(&hash::derive_key(CONTEXT, input));
-        } else {
-            let mut hasher = Hasher::new_derive_key(CONTEXT);
-            hasher.update(input);
-            hasher.finish_into(&mut output[..self.output]);
-        }
+    const fn new(input: usize, times: usize) -> Self {
+        Self { input, times }
     }
 }
+
+/// How many keys both sides expand two roots to: two, and two with the session's id.
+const EXPANDED: u8 = 2 * (2 + 3);
 
 /// What the two sides of a handshake hash and derive with BLAKE3.
 #[unsafe(no_mangle)]
 pub extern "C" fn hashes(count: u32) -> u32 {
     let mut input: [u8; HASHED[0].input] = [7; _];
-    let mut output = [0; 80];
+    let mut output = [0; hash::HASH_BYTES];
     fold(count, |number| {
         input[..4].copy_from_slice(&number.to_le_bytes());
         for hashed in &HASHED {
             for _ in 0..hashed.times {
-                hashed.compute(&input, &mut output);
+                output = hash::derive_key(CONTEXT, &input[..hashed.input]);
             }
+        }
+        for number in 0..EXPANDED {
+            output = hash::keyed(&output, &[number]);
         }
         output[0]
     })

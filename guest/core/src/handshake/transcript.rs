@@ -3,8 +3,8 @@ use alloc::vec::Vec;
 use selfsame_codec::Code;
 use selfsame_sodium::SharedSecret;
 use selfsame_sodium::aead::{self, Key};
-use selfsame_sodium::hash::Hasher;
-use zeroize::Zeroizing;
+use selfsame_sodium::hash::{derive_key, keyed};
+use zeroize::{Zeroize, Zeroizing};
 
 use super::wire::{MAX_EVIDENCE, PROOF_BYTES, SUITE, TAG_BYTES, VERSION};
 use crate::identity::{Identity, NetworkId, PeerId, PublicKey, Signature, labelled_hash};
@@ -15,6 +15,11 @@ const HANDSHAKE_KEYS: &str = "selfsame/1 handshake keys";
 const SESSION_KEYS: &str = "selfsame/1 session keys";
 const RESPONDER: &str = "selfsame/1 handshake responder signature";
 const INITIATOR: &str = "selfsame/1 handshake initiator signature";
+
+// The numbers of the keys that one root key is expanded to.
+const OF_INITIATOR: u8 = 0;
+const OF_RESPONDER: u8 = 1;
+const OF_SESSION: u8 = 2;
 
 /// A handshake key seals one message, so its nonce is fixed.
 const ONLY_NONCE: [u8; aead::NONCE_BYTES] = [0; aead::NONCE_BYTES];
@@ -51,12 +56,11 @@ pub(super) struct HandshakeKeys {
 
 impl HandshakeKeys {
     pub(super) fn derive(secret: &SharedSecret, offer: &[u8; 32], network: &NetworkId) -> Self {
-        let mut hasher = Hasher::new_derive_key(HANDSHAKE_KEYS);
-        hasher.update(secret.as_bytes()).update(offer).update(&network.0);
-        let mut out = Zeroizing::new([0; 64]);
-        hasher.finish_into(&mut out[..]);
-        let (responder, initiator) = halves(&out);
-        Self { responder, initiator }
+        let root = root_key(HANDSHAKE_KEYS, [secret.as_bytes(), offer, &network.0]);
+        Self {
+            initiator: Key::new(expand(&root, OF_INITIATOR)),
+            responder: Key::new(expand(&root, OF_RESPONDER)),
+        }
     }
 }
 
@@ -67,26 +71,30 @@ pub(super) fn session_keys(
     initiator: &PeerId,
     responder: &PeerId,
 ) -> (Key, Key, [u8; 16]) {
-    let mut hasher = Hasher::new_derive_key(SESSION_KEYS);
-    hasher
-        .update(secret.as_bytes())
-        .update(answer)
-        .update(&initiator.0)
-        .update(&responder.0);
-    let mut out = Zeroizing::new([0; 80]);
-    hasher.finish_into(&mut out[..]);
-    let (keys, id) = out.split_first_chunk::<64>().expect("80 bytes hold 64");
-    let (from_initiator, from_responder) = halves(keys);
+    let root = root_key(
+        SESSION_KEYS,
+        [secret.as_bytes(), answer, &initiator.0, &responder.0],
+    );
+    let session = expand(&root, OF_SESSION);
+    let (id, _) = session.split_first_chunk().expect("32 bytes hold 16");
     (
-        from_initiator,
-        from_responder,
-        id.try_into().expect("80 less 64 is 16"),
+        Key::new(expand(&root, OF_INITIATOR)),
+        Key::new(expand(&root, OF_RESPONDER)),
+        *id,
     )
 }
 
-fn halves(bytes: &[u8; 64]) -> (Key, Key) {
-    let (a, b) = bytes.split_first_chunk::<32>().expect("64 bytes hold 32");
-    (Key::new(*a), Key::new(b.try_into().expect("64 less 32 is 32")))
+/// The key from which a secret's keys are expanded; what they are bound to has a fixed length.
+fn root_key<const N: usize>(context: &'static str, material: [&[u8; 32]; N]) -> Zeroizing<[u8; 32]> {
+    let mut joined = material.map(|part| *part);
+    let key = derive_key(context, joined.as_flattened());
+    joined.zeroize();
+    Zeroizing::new(key)
+}
+
+/// The key with this number under a root key.
+fn expand(root: &[u8; 32], number: u8) -> [u8; 32] {
+    keyed(root, &[number])
 }
 
 /// The side that signs

@@ -3,8 +3,6 @@
 
 use core::ffi::{c_int, c_uchar};
 
-use selfsame_sodium::hash;
-
 use super::scalars::{Bytes, ORDER, digest, random};
 
 unsafe extern "C" {
@@ -76,7 +74,7 @@ fn scalars() -> Vec<Bytes> {
 /// Compares the two ways to multiply B.
 #[cfg_attr(test, test)]
 pub(crate) fn base_point_is_multiplied_like_any_other() {
-    let mut products = hash::Hasher::new();
+    let mut products = blake3::Hasher::new();
     let mut refused = 0;
     for scalar in scalars() {
         let product = times_base(&scalar);

@@ -3,8 +3,6 @@
 
 use core::ffi::c_uchar;
 
-use selfsame_sodium::hash;
-
 use super::scalars::{Bytes, ORDER, digest, random};
 
 unsafe extern "C" {
@@ -94,7 +92,7 @@ pub(crate) fn product_and_sum_are_the_same_at_once() {
 #[cfg_attr(test, test)]
 pub(crate) fn numbers_of_64_bytes_are_reduced_the_same_everywhere() {
     let scalars = scalars();
-    let mut results = hash::Hasher::new();
+    let mut results = blake3::Hasher::new();
     for low in &scalars {
         for high in &scalars {
             results.update(&reduced_pair(low, high));

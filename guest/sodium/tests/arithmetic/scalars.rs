@@ -1,4 +1,4 @@
-use selfsame_sodium::hash::Hasher;
+use blake3::Hasher;
 
 /// A number of 256 bits, little-endian.
 pub(super) type Bytes = [u8; 32];
@@ -12,13 +12,12 @@ pub(super) const ORDER: Bytes = [
 /// Random numbers, the same every time.
 pub(super) fn random(count: usize) -> Vec<Bytes> {
     let mut bytes = vec![0; 32 * count];
-    Hasher::new().finish_into(&mut bytes);
+    Hasher::new().finalize_xof().fill(&mut bytes);
     let number = |chunk: &[u8]| Bytes::try_from(chunk).expect("32 bytes");
     bytes.chunks_exact(32).map(number).collect()
 }
 
 /// The hash of all that was added, in hexadecimal digits.
 pub(super) fn digest(results: &Hasher) -> String {
-    let bytes = results.finish();
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    results.finalize().to_hex().to_string()
 }

@@ -55,28 +55,13 @@ pub(super) fn blake3(file: &Value) -> Result<Report, String> {
 
 fn blake3_case(case: &Value, key: &[u8; 32], input: &[u8]) -> Outcome {
     let modes = [
-        ("hash", hash::hash(input), hash::Hasher::new()),
-        (
-            "keyed_hash",
-            hash::keyed(key, input),
-            hash::Hasher::new_keyed(key),
-        ),
-        (
-            "derive_key",
-            hash::derive_key(BLAKE3_CONTEXT, input),
-            hash::Hasher::new_derive_key(BLAKE3_CONTEXT),
-        ),
+        ("hash", hash::hash(input)),
+        ("keyed_hash", hash::keyed(key, input)),
+        ("derive_key", hash::derive_key(BLAKE3_CONTEXT, input)),
     ];
-    for (mode, short, mut hasher) in modes {
-        let expected = bytes(case, mode)?;
-        same(mode, &short, &expected[..32])?;
-        for piece in input.chunks(1000) {
-            hasher.update(piece);
-        }
-        same(mode, &hasher.finish(), &expected[..32])?;
-        let mut long = vec![0; expected.len()];
-        hasher.finish_into(&mut long);
-        same(mode, &long, &expected)?;
+    for (mode, hash) in modes {
+        // The vectors go on where our output ends.
+        same(mode, &hash, &bytes(case, mode)?[..hash::HASH_BYTES])?;
     }
     Ok(())
 }

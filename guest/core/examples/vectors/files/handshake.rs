@@ -7,7 +7,7 @@ use selfsame_core::handshake::{
 use selfsame_core::identity::{Identity, NetworkId, PeerId, labelled_hash};
 use selfsame_core::random::Random;
 use selfsame_sodium::aead::{self, Key};
-use selfsame_sodium::hash::Hasher;
+use selfsame_sodium::hash::{derive_key, keyed};
 use selfsame_sodium::xwing;
 
 use super::NETWORK;
@@ -131,21 +131,15 @@ fn derive(run: &Run) -> Derived {
         "selfsame/1 handshake transcript answer",
         &[&offer, &run.m2[1168..]],
     );
-    let mut keys = [0; 64];
-    Hasher::new_derive_key("selfsame/1 handshake keys")
-        .update(&secret)
-        .update(&offer)
-        .update(&net().0)
-        .finish_into(&mut keys);
-    let (k_m2, k_m3) = keys.split_at(32);
+    let root = derive_key("selfsame/1 handshake keys", &[secret, offer, net().0].concat());
     Derived {
         xwing_seed,
         encapsulation_seed,
         secret,
         offer,
         answer,
-        k_m2: k_m2.try_into().expect("32 bytes"),
-        k_m3: k_m3.try_into().expect("32 bytes"),
+        k_m2: keyed(&root, &[1]),
+        k_m3: keyed(&root, &[0]),
     }
 }
 
