@@ -9,7 +9,7 @@ use super::Parameters;
 use super::publish::NameKey;
 use crate::association::{Association, ObjectId};
 use crate::identity::PeerId;
-use crate::map::Map;
+use crate::map::{Map, Set};
 
 /// How far a place has come
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,12 +35,6 @@ pub(super) struct Place {
     pub(super) kept_sequence_ms: Option<u64>,
 }
 
-impl Place {
-    fn is_under_way(&self) -> bool {
-        matches!(self.state, State::Looking | State::Storing)
-    }
-}
-
 /// All places by their objects
 #[derive(Debug)]
 pub(super) struct Places {
@@ -50,8 +44,7 @@ pub(super) struct Places {
     due: Vec<ObjectId>,
     /// No other place is due before this.
     next_due_ms: u64,
-    /// Those that are looked up or stored, and some that were.
-    begun: Vec<ObjectId>,
+    under_way: Set<ObjectId>,
 }
 
 impl Places {
@@ -61,7 +54,7 @@ impl Places {
             places: Map::new(),
             due: Vec::new(),
             next_due_ms: u64::MAX,
-            begun: Vec::new(),
+            under_way: Set::new(),
         }
     }
 
@@ -95,6 +88,7 @@ impl Places {
             error: Code::NoRoute,
             kept_sequence_ms: None,
         };
+        self.under_way.remove(&object);
         self.places.insert(object, Box::new(place));
         self.next_due_ms = self.next_due_ms.min(now_ms);
     }
@@ -102,6 +96,7 @@ impl Places {
     /// Keeps the places of some names.
     pub(super) fn retain(&mut self, keep: impl Fn(&NameKey) -> bool) {
         self.places.retain(|_, place| keep(&place.name));
+        self.under_way.retain(|object| self.places.contains_key(object));
     }
 
     /// Makes places due at a time that were stored.
@@ -118,7 +113,10 @@ impl Places {
     ///
     /// Gives the place, unless it was not under way.
     pub(super) fn failed(&mut self, object: &ObjectId, now_ms: u64, code: Code) -> Option<&Place> {
-        let place = self.places.get_mut(object).filter(|place| place.is_under_way())?;
+        let place = self.places.get_mut(object)?;
+        if !self.under_way.remove(object) {
+            return None;
+        }
         let Parameters {
             retry_ms,
             max_retry_ms,
@@ -134,14 +132,22 @@ impl Places {
         Some(place)
     }
 
-    fn is_under_way(&self, object: &ObjectId) -> bool {
-        self.get(object).is_some_and(Place::is_under_way)
+    /// A member holds what is to be found there. Gives the place, and whether that was known of this very association.
+    pub(super) fn stored(&mut self, object: &ObjectId, holder: PeerId) -> Option<(&Place, bool)> {
+        let place = self.places.get_mut(object)?;
+        self.under_way.remove(object);
+        let sequence_ms = place.association.validity().sequence_ms;
+        let was_known = place.kept_sequence_ms.replace(sequence_ms) == Some(sequence_ms);
+        place.state = State::Stored;
+        place.was_stored = true;
+        place.holder = Some(holder);
+        place.tries = 0;
+        Some((place, was_known))
     }
 
     /// Whether one more place may be looked up or stored.
     pub(super) fn may_begin(&self) -> bool {
-        let under_way = self.begun.iter().filter(|object| self.is_under_way(object));
-        under_way.count() < self.parameters.max_storing
+        self.under_way.len() < self.parameters.max_storing
     }
 
     /// When the next place is due.
@@ -159,12 +165,8 @@ impl Places {
                 && matches!(place.state, State::Due { .. })
             {
                 place.state = State::Looking;
-                let was_stored = place.was_stored;
-                let mut begun = core::mem::take(&mut self.begun);
-                begun.retain(|other| self.is_under_way(other));
-                begun.push(object);
-                self.begun = begun;
-                return Some((object, was_stored));
+                self.under_way.insert(object);
+                return Some((object, place.was_stored));
             }
         }
         None

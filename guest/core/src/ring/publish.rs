@@ -189,12 +189,7 @@ impl Ring {
                 let due_ms = refresh_at_ms(&association);
                 self.publisher.refresh_at_ms = self.publisher.refresh_at_ms.min(due_ms);
                 self.publisher.places.insert(cx.now_ms, key.clone(), association);
-                if let Some(place) = self.publisher.places.get_mut(object) {
-                    place.kept_sequence_ms = Some(place.association.validity().sequence_ms);
-                    place.state = State::Stored;
-                    place.was_stored = true;
-                    place.holder = Some(holder);
-                }
+                self.publisher.places.stored(object, holder);
             }
         }
         true
@@ -413,19 +408,13 @@ impl Ring {
     }
 
     pub(super) fn stored(&mut self, object: ObjectId, holder: PeerId) {
-        let Some(place) = self.publisher.places.get_mut(&object) else {
+        let Some((place, was_known)) = self.publisher.places.stored(&object, holder) else {
             return;
         };
-        let is_known = place.kept_sequence_ms == Some(place.association.validity().sequence_ms);
-        place.state = State::Stored;
-        place.was_stored = true;
-        place.holder = Some(holder);
-        place.tries = 0;
-        place.kept_sequence_ms = Some(place.association.validity().sequence_ms);
         let (name, association) = (place.name.clone(), place.association.clone());
         if association.leaf().withdrawn {
             self.delete_published(&object);
-        } else if !is_known {
+        } else if !was_known {
             self.put_published(&association, &holder);
         }
         self.settle(&name);
