@@ -27,6 +27,8 @@ struct Entry {
     known: Known,
     /// It did not answer when it was asked last.
     is_suspect: bool,
+    /// When it was last met or named, in the book's count of such moments.
+    used: u64,
 }
 
 impl Entry {
@@ -53,13 +55,8 @@ impl Entry {
         !self.is_suspect && self.is_member()
     }
 
-    /// What is given up first: who did not answer, then who was only heard of, the longest ago first, then the oldest.
-    fn rank(&self) -> (bool, bool, u64) {
-        let since_ms = match &self.known {
-            Known::Verified(record) => record.sequence_ms(),
-            Known::Heard(_, until_ms) => *until_ms,
-        };
-        (!self.is_suspect, self.record().is_some(), since_ms)
+    fn is_heard(&self) -> bool {
+        matches!(self.known, Known::Heard(..))
     }
 }
 
@@ -68,6 +65,7 @@ impl Entry {
 pub(crate) struct Book {
     parameters: &'static Parameters,
     entries: Map<PeerId, Box<Entry>>,
+    uses: u64,
 }
 
 impl Book {
@@ -75,6 +73,7 @@ impl Book {
         Self {
             parameters,
             entries: Map::new(),
+            uses: 0,
         }
     }
 
@@ -83,9 +82,12 @@ impl Book {
         self.entries.get(peer)?.record()
     }
 
-    /// A record as it travels, verified or not.
-    pub(crate) fn bytes(&self, peer: &PeerId) -> Option<&[u8]> {
-        Some(match &self.entries.get(peer)?.known {
+    /// A record as it travels, verified or not, of a peer that somebody named.
+    pub(crate) fn named(&mut self, peer: &PeerId) -> Option<&[u8]> {
+        let used = self.use_now();
+        let entry = self.entries.get_mut(peer)?;
+        entry.used = used;
+        Some(match &entry.known {
             Known::Verified(record) => record.encoded(),
             Known::Heard(bytes, _) => bytes,
         })
@@ -93,7 +95,9 @@ impl Book {
 
     /// Keeps a verified record unless a newer one of its node is known; says whether nothing was known of the node.
     pub(crate) fn insert(&mut self, record: NodeRecord, keep: &dyn Fn(&PeerId) -> bool) -> bool {
+        let used = self.use_now();
         if let Some(entry) = self.entries.get_mut(&record.id()) {
+            entry.used = used;
             let newer = |known: &NodeRecord| known.sequence_ms() < record.sequence_ms();
             if entry.record().is_none_or(newer) {
                 entry.known = Known::Verified(record);
@@ -117,14 +121,28 @@ impl Book {
         if self.entries.len() >= self.parameters.max_records {
             return false;
         }
-        let is_suspect = false;
-        self.entries.insert(peer, Box::new(Entry { known, is_suspect }));
+        let entry = Entry {
+            known,
+            is_suspect: false,
+            used: self.use_now(),
+        };
+        self.entries.insert(peer, Box::new(entry));
         true
     }
 
+    fn use_now(&mut self) -> u64 {
+        self.uses += 1;
+        self.uses
+    }
+
+    /// Gives up who did not answer, otherwise the one of its kind that was not used for longest. Lookups under way need
+    /// those of which they have just heard, but who is only heard of is not to drive out who is verified.
     fn evict(&mut self, keep: &dyn Fn(&PeerId) -> bool) {
+        let heard = self.entries.values().filter(|entry| entry.is_heard()).count();
+        let of_heard = heard > self.parameters.max_heard;
+        let rank = |entry: &Entry| (!entry.is_suspect, entry.is_heard() != of_heard, entry.used);
         let candidates = self.entries.iter().filter(|(peer, _)| !keep(peer));
-        let worst = candidates.min_by_key(|(_, entry)| entry.rank());
+        let worst = candidates.min_by_key(|(_, entry)| rank(entry));
         if let Some(peer) = worst.map(|(peer, _)| *peer) {
             self.entries.remove(&peer);
         }
@@ -175,5 +193,60 @@ impl Book {
     pub(crate) fn encoded(&self, peers: &[PeerId]) -> Vec<&[u8]> {
         let records = peers.iter().filter_map(|peer| self.get(peer));
         records.map(NodeRecord::encoded).gather()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::{Identity, NetworkId};
+
+    const NOW: u64 = 1_800_000_000_000;
+
+    static SMALL: Parameters = Parameters {
+        max_records: 4,
+        max_heard: 2,
+        ..Parameters::DEFAULT
+    };
+
+    fn signed(seed: u8, sequence_ms: u64) -> NodeRecord {
+        let identity = Identity::of_peer(&[seed; 32], NetworkId::open("n"));
+        NodeRecord::sign(&identity, Role::Member, &[], "", sequence_ms, NOW + 1000).expect("a record")
+    }
+
+    fn hear(book: &mut Book, peer: u8) {
+        book.hear(PeerId([peer; 32]), &[peer], NOW, &|_| false);
+    }
+
+    fn knows(book: &Book, peer: u8) -> bool {
+        book.entries.get(&PeerId([peer; 32])).is_some()
+    }
+
+    #[test]
+    fn those_only_heard_of_drive_out_each_other_once_they_are_many() {
+        let mut book = Book::new(&SMALL);
+        let verified = signed(1, NOW);
+        book.insert(verified.clone(), &|_| false);
+        (10..13).for_each(|peer| hear(&mut book, peer));
+        assert!(book.named(&PeerId([10; 32])).is_some());
+        hear(&mut book, 13);
+        assert!(book.get(&verified.id()).is_some());
+        assert!(knows(&book, 10) && !knows(&book, 11) && knows(&book, 12) && knows(&book, 13));
+    }
+
+    #[test]
+    fn who_was_just_met_stays_however_old_its_record_is() {
+        let mut book = Book::new(&SMALL);
+        let records: Vec<NodeRecord> = (1..=5).map(|seed| signed(seed, NOW - u64::from(seed))).collect();
+        for record in &records {
+            book.insert(record.clone(), &|_| false);
+        }
+        hear(&mut book, 10);
+        let known = |record: &NodeRecord| book.get(&record.id()).is_some();
+        assert_eq!(
+            records.iter().map(known).collect::<Vec<_>>(),
+            [false, false, true, true, true]
+        );
+        assert!(knows(&book, 10));
     }
 }

@@ -421,11 +421,12 @@ impl Ring {
 
     fn hear_member(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Option<PeerId> {
         let peer = NodeRecord::claimed_id(bytes, &self.settings.network)?;
-        match self.book.bytes(&peer) {
+        let me = self.me();
+        match self.book.named(&peer) {
             Some(known) if known == bytes => return Some(peer),
             // Newer, older or forged: what is known is not given up for it unless it is better.
             Some(_) => return self.meet_members(cx, &[bytes]).pop(),
-            None if peer == self.me() => return Some(peer),
+            None if peer == me => return Some(peer),
             None => {}
         }
         let (routing, attach) = (&self.routing, &self.attach);
@@ -438,7 +439,7 @@ impl Ring {
     /// none is known may be connected.
     fn may_be_member(&mut self, cx: &mut Context<'_>, peer: &PeerId) -> bool {
         if self.book.get(peer).is_none()
-            && let Some(bytes) = self.book.bytes(peer).map(<[u8]>::to_vec)
+            && let Some(bytes) = self.book.named(peer).map(<[u8]>::to_vec)
         {
             match self.verify_record(&bytes, cx.now_ms) {
                 Ok(record) => _ = self.meet(record),

@@ -110,6 +110,8 @@ pub struct Parameters {
     pub max_table_bytes: usize,
     /// Most records kept: the neighbourhood, the fingers, and what lookups of some minutes met.
     pub max_records: usize,
+    /// Most of those records that nobody has verified yet: what lookups under way may still need.
+    pub max_heard: usize,
     /// Most peers presumed dead that are remembered at a time.
     pub max_dead: usize,
     /// Most leaves of one member: each costs a session.
@@ -182,6 +184,7 @@ impl Parameters {
         max_of_publisher: 1024,
         max_table_bytes: 32 * 1024 * 1024,
         max_records: 1024,
+        max_heard: 256,
         max_dead: 1024,
         max_leaves: 1024,
         max_updating: 16,
