@@ -83,6 +83,7 @@ const RANDOM_SOURCE = "arc4random.c";
 const TABLE_MAKER = "base-table.mjs";
 
 const CURVE = "src/libsodium/crypto_core/ed25519/ref10";
+const AEAD = "src/libsodium/crypto_aead/chacha20poly1305/aead_chacha20poly1305.c";
 const KECCAK = "src/libsodium/crypto_core/keccak1600/ref";
 
 /**
@@ -151,6 +152,18 @@ const REPLACEMENTS = [
     from: "static void\nchacha20_encrypt_bytes(",
     until: "static int\nstream_ref(",
     by: "chacha20_encrypt_bytes.c",
+  },
+  {
+    file: AEAD,
+    from: "int\ncrypto_aead_chacha20poly1305_ietf_encrypt_detached(",
+    until: "int\ncrypto_aead_chacha20poly1305_ietf_encrypt(",
+    by: "aead_encrypt.c",
+  },
+  {
+    file: AEAD,
+    from: "int\ncrypto_aead_chacha20poly1305_ietf_decrypt_detached(",
+    until: "int\ncrypto_aead_chacha20poly1305_ietf_decrypt(",
+    by: "aead_decrypt.c",
   },
 ];
 

@@ -1,6 +1,6 @@
 /*
- Two blocks at a time, each as four rows in vectors, where upstream has one block in sixteen words: two take no longer
- than one, because each step waits for the one before.
+ Three blocks at a time, each as four rows in vectors, where upstream has one block in sixteen words: three take little
+ longer than one, because each step waits for the one before, and their rows still fit into registers.
 */
 typedef uint32_t row __attribute__((vector_size(16)));
 typedef uint64_t row64 __attribute__((vector_size(16)));
@@ -26,42 +26,52 @@ typedef uint64_t row64 __attribute__((vector_size(16)));
     X[2] = ROW_SHUFFLE(X[2], 2, 3, 0, 1); \
     X[3] = ROW_SHUFFLE(X[3], 1, 2, 3, 0);
 
+/* What one block is mixed with, twice. */
+#define ROW_DOUBLE_ROUND(X) \
+    ROW_QUARTERROUNDS(X) \
+    ROW_TURN(X) \
+    ROW_QUARTERROUNDS(X) \
+    ROW_TURN_BACK(X)
+
 static void __attribute__((noinline))
 chacha20_encrypt_bytes(chacha_ctx *ctx, const uint8_t *m, uint8_t *c,
                        unsigned long long bytes)
 {
     const row64 one = { 1, 0 };
-    row         j[4], l, x[4], y[4], k[8], t;
+    row         j[4], x[4], y[4], z[4], k[12], t;
     size_t      n, i;
 
     memcpy(j, ctx->input, sizeof j);
     while (bytes > 0) {
-        /* the last row of the second block: its counter is one higher */
-        l = (row) ((row64) j[3] + one);
-        x[0] = y[0] = j[0];
-        x[1] = y[1] = j[1];
-        x[2] = y[2] = j[2];
+        x[0] = y[0] = z[0] = j[0];
+        x[1] = y[1] = z[1] = j[1];
+        x[2] = y[2] = z[2] = j[2];
+        /* the counter is in the last row */
         x[3] = j[3];
-        y[3] = l;
+        y[3] = (row) ((row64) j[3] + one);
+        z[3] = (row) ((row64) y[3] + one);
+        k[3] = x[3];
+        k[7] = y[3];
+        k[11] = z[3];
+        j[3] = (row) ((row64) z[3] + one);
 #pragma clang loop unroll(disable)
         for (i = 0; i < 10; i++) {
-            ROW_QUARTERROUNDS(x)
-            ROW_QUARTERROUNDS(y)
-            ROW_TURN(x)
-            ROW_TURN(y)
-            ROW_QUARTERROUNDS(x)
-            ROW_QUARTERROUNDS(y)
-            ROW_TURN_BACK(x)
-            ROW_TURN_BACK(y)
+            ROW_DOUBLE_ROUND(x)
+            ROW_DOUBLE_ROUND(y)
+            ROW_DOUBLE_ROUND(z)
         }
         k[0] = x[0] + j[0];
         k[1] = x[1] + j[1];
         k[2] = x[2] + j[2];
-        k[3] = x[3] + j[3];
+        k[3] += x[3];
         k[4] = y[0] + j[0];
         k[5] = y[1] + j[1];
         k[6] = y[2] + j[2];
-        k[7] = y[3] + l;
+        k[7] += y[3];
+        k[8] = z[0] + j[0];
+        k[9] = z[1] + j[1];
+        k[10] = z[2] + j[2];
+        k[11] += z[3];
         n = bytes < sizeof k ? (size_t) bytes : sizeof k;
 #pragma clang loop unroll(disable)
         for (i = 0; i + 16 <= n; i += 16) {
@@ -73,7 +83,6 @@ chacha20_encrypt_bytes(chacha_ctx *ctx, const uint8_t *m, uint8_t *c,
         for (; i < n; i++) {
             c[i] = m[i] ^ ((const uint8_t *) k)[i];
         }
-        j[3] = (row) ((row64) l + one);
         m += n;
         c += n;
         bytes -= n;

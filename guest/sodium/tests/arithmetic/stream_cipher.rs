@@ -1,9 +1,15 @@
-//! ChaCha20, which WebAssembly computes with a function of ours: every length must give what RFC 8439 says.
+//! ChaCha20-Poly1305, which WebAssembly computes with functions of ours: every length must give what RFC 8439 says.
 
 use selfsame_sodium::aead::{self, Key};
 
-/// Beyond four pairs of blocks, so that every way to end is met more than once.
+use super::scalars::digest;
+
+/// Beyond the start of a message and two times what follows at once, so that every way to end is met more than once.
 const LONGEST: usize = 550;
+/// More than three blocks of the authenticator, less one byte.
+const LONGEST_AD: usize = 50;
+/// The hash of the tags of all lengths, in their order.
+const TAGS: &str = "d24be9eb1bc3bfb098a38a9b4bffc201fca2b99755820e3f98fa6c2736cfc8f9";
 
 fn quarter_round(state: &mut [u32; 16], [a, b, c, d]: [usize; 4]) {
     for (x, y, z, bits) in [(a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)] {
@@ -60,4 +66,26 @@ pub(crate) fn every_length_is_encrypted_with_the_stream_of_the_standard() {
         let opened = aead::open_in_place(&Key::new(key), &nonce, b"", &mut sealed, &tag);
         assert!(opened.is_ok() && sealed == text, "{len} bytes");
     }
+}
+
+/// Compares with native code's tags.
+#[cfg_attr(test, test)]
+pub(crate) fn every_length_is_authenticated_the_same_everywhere() {
+    let key: [u8; 32] = core::array::from_fn(|at| at as u8 * 3 + 5);
+    let ad: [u8; LONGEST_AD] = core::array::from_fn(|at| (at * 11) as u8);
+    let mut tags = blake3::Hasher::new();
+    for len in 0..=LONGEST {
+        let (key, ad, text) = (Key::new(key), &ad[..len % LONGEST_AD], vec![len as u8; len]);
+        let mut sealed = text.clone();
+        let tag = aead::seal_in_place(&key, &[9; 12], ad, &mut sealed);
+        tags.update(&tag);
+        let mut forged = tag;
+        forged[len % tag.len()] ^= 1;
+        let mut opened = sealed.clone();
+        assert!(aead::open_in_place(&key, &[9; 12], ad, &mut opened, &forged).is_err());
+        assert_eq!(opened, vec![0; len], "{len} bytes of nothing");
+        assert!(aead::open_in_place(&key, &[9; 12], ad, &mut sealed, &tag).is_ok());
+        assert_eq!(sealed, text);
+    }
+    assert_eq!(digest(&tags), TAGS);
 }

@@ -83,6 +83,7 @@ pub extern "C" fn compare_arithmetic() {
     scalar_product::product_and_sum_are_the_same_at_once();
     scalar_product::numbers_of_64_bytes_are_reduced_the_same_everywhere();
     stream_cipher::every_length_is_encrypted_with_the_stream_of_the_standard();
+    stream_cipher::every_length_is_authenticated_the_same_everywhere();
 }
 
 /// Repeats an operation, to be timed from outside; returns how many operations there are.
