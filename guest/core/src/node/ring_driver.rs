@@ -210,8 +210,8 @@ impl Node {
     /// The connection ended on which a request went out.
     pub(super) fn ring_request_lost(&mut self, call: u64, why: Code) {
         let repeated = self.ring_driver.requests.get_mut(&call).filter(|request| {
-            // A peer that ended the connection in words had its reasons.
-            request.may_repeat && why == Code::Disconnected
+            // A peer that ended it in words may have closed what was idle while the request was on its way.
+            request.may_repeat && matches!(why, Code::Disconnected | Code::PeerClosed)
         });
         match repeated {
             Some(request) => {

@@ -41,8 +41,6 @@ struct Candidate {
     answered: Option<Option<PeerId>>,
     /// Whether its successors reach beyond the position: it vouches that there is nobody nearer than those that it named.
     vouches: bool,
-    /// Whether it ended the session in place of an answer.
-    closed: bool,
 }
 
 /// What a lookup begins with
@@ -200,7 +198,6 @@ impl Lookup {
                     after,
                     answered: None,
                     vouches: false,
-                    closed: false,
                 },
             );
         }
@@ -366,16 +363,11 @@ impl Lookup {
         }
     }
 
-    /// A peer gave no answer; it is not asked again unless it is [named anew](Self::named_anew). One that ended the session
-    /// is asked once more: while the request was on its way it may have closed what was idle.
+    /// A peer gave no answer; it is not asked again unless it is [named anew](Self::named_anew).
     pub(crate) fn failed(&mut self, peer: &PeerId, code: Code) {
         if self.returned(peer) {
+            self.set(peer, State::Failed);
             self.error = code;
-            if let Some(known) = self.candidates.get_mut(peer) {
-                let again = code == Code::PeerClosed && !known.closed;
-                known.closed |= again;
-                known.state = if again { State::New } else { State::Failed };
-            }
         }
     }
 

@@ -145,16 +145,6 @@ fn who_gave_no_answer_is_asked_again_with_a_newer_record_only() {
 }
 
 #[test]
-fn who_ended_the_session_in_place_of_an_answer_is_asked_once_more() {
-    let mut lookup = lookup(peer(50).0, &[peer(20)], &[]);
-    assert_eq!(asks(&mut lookup), peer(20));
-    lookup.failed(&peer(20), Code::PeerClosed);
-    assert_eq!(asks(&mut lookup), peer(20));
-    lookup.failed(&peer(20), Code::PeerClosed);
-    assert_eq!(finishes(&mut lookup), Err(Code::PeerClosed));
-}
-
-#[test]
 fn a_claim_is_checked_against_members_that_lie_nearer() {
     let mut lookup = lookup(peer(50).0, &[peer(30), peer(40)], &[peer(60)]);
     assert_eq!(asks(&mut lookup), peer(60));
