@@ -51,6 +51,7 @@ pub const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 pub struct Telemetry {
     name: Option<String>,
     endpoint: Option<String>,
+    sample: Option<f64>,
     shared: Arc<Shared>,
 }
 
@@ -80,6 +81,7 @@ impl Telemetry {
         Self {
             name: None,
             endpoint: None,
+            sample: None,
             shared: Arc::new(Shared {
                 measures: Arc::new(Measures::new()),
                 followed: OnceLock::new(),
@@ -98,6 +100,13 @@ impl Telemetry {
     /// wants stand in `OTEL_EXPORTER_OTLP_HEADERS`.
     pub fn endpoint(mut self, url: impl Into<String>) -> Self {
         self.endpoint = Some(url.into());
+        self
+    }
+
+    /// Share of the traces begun here that the collector is told of, 0 to 1; what `OTEL_TRACES_SAMPLER` says unless given, or
+    /// all. Whoever goes on with a trace goes by its flag.
+    pub fn sample(mut self, share: f64) -> Self {
+        self.sample = Some(share);
         self
     }
 
@@ -181,7 +190,13 @@ impl Observer for Telemetry {
         }
         let export = self.endpoint.as_ref().map(|endpoint| {
             let resource = export::resource(&known);
-            Export::start(endpoint, resource, &self.shared.measures, node.unobserved)
+            Export::start(
+                endpoint,
+                resource,
+                self.sample,
+                &self.shared.measures,
+                node.unobserved,
+            )
         });
         let followed = Followed {
             name,

@@ -59,12 +59,14 @@ impl Collector {
         Self { address, received }
     }
 
+    fn to_collector(&self) -> Telemetry {
+        Telemetry::new()
+            .name("tests")
+            .endpoint(format!("http://{}/", self.address))
+    }
+
     fn telemetry(&self) -> Arc<Telemetry> {
-        Arc::new(
-            Telemetry::new()
-                .name("tests")
-                .endpoint(format!("http://{}/", self.address)),
-        )
+        Arc::new(self.to_collector())
     }
 
     /// The next spans, until there are so many.
@@ -370,6 +372,35 @@ async fn without_a_collector_a_trace_passes_as_it_came() {
         .await
         .expect("an answer");
     assert_eq!(text(response).await, "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_traces_begun_here_a_share_is_recorded_and_of_others_what_their_flag_says() {
+    let mut collector = Collector::start().await;
+    let telemetry = Arc::new(collector.to_collector().sample(0.0));
+    let node = within(member().observer(telemetry.clone()).start())
+        .await
+        .expect("a node");
+    let traced = |flag: &str| {
+        let mut request = get("https://nobody.mesh/");
+        let value = format!("00-{TRACE}-{PARENT}-{flag}").parse().expect("a value");
+        request.headers_mut().insert("traceparent", value);
+        request
+    };
+    for request in [get("https://nobody.mesh/"), traced("00"), traced("01")] {
+        within(node.fetch(request)).await.expect_err("nobody");
+    }
+    within(telemetry.close()).await;
+    let spans = collector.spans(1).await;
+    assert_eq!(hex(&spans[0].trace_id), TRACE);
+
+    for share in [1.5, -0.1, f64::NAN] {
+        let telemetry = Arc::new(collector.to_collector().sample(share));
+        let error = within(member().observer(telemetry).start())
+            .await
+            .expect_err("no share");
+        assert!(matches!(error, Error::Input(text) if text.contains("from 0 to 1")));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

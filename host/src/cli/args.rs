@@ -237,6 +237,9 @@ pub(crate) struct Member {
     /// mesh
     #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
     pub(crate) otlp: Option<String>,
+    /// Share of the traces begun here that the collector is told of, 0 to 1; what OTEL_TRACES_SAMPLER says unless given
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) sample: Option<f64>,
     /// Label of what fails together with this node, such as a region
     #[arg(long, value_name = "LABEL", default_value = "")]
     pub(crate) domain: String,

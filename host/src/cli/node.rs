@@ -87,11 +87,14 @@ pub(crate) async fn host<T>(
 
 /// What counts the node's requests, and tells of them where that is wanted.
 fn follower(member: &Member) -> Arc<Telemetry> {
-    let telemetry = Telemetry::new();
-    Arc::new(match &member.otlp {
-        Some(collector) => telemetry.endpoint(collector),
-        None => telemetry,
-    })
+    let mut telemetry = Telemetry::new();
+    if let Some(collector) = &member.otlp {
+        telemetry = telemetry.endpoint(collector);
+    }
+    if let Some(share) = member.sample {
+        telemetry = telemetry.sample(share);
+    }
+    Arc::new(telemetry)
 }
 
 fn settings(member: &Member, listen: Vec<String>) -> Result<Builder, Failure> {

@@ -15,7 +15,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
 use opentelemetry_sdk::trace::{
-    BatchConfigBuilder, BatchSpanProcessor, SdkTracer, SdkTracerProvider, SpanData,
+    BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider, SpanData,
 };
 use tokio::runtime::Handle as Runtime;
 use tokio::time::timeout;
@@ -57,6 +57,7 @@ impl Export {
     pub(super) fn start(
         endpoint: &str,
         resource: Resource,
+        sample: Option<f64>,
         measures: &Arc<Measures>,
         unobserved: Option<&Unobserved>,
     ) -> Result<Self, Error> {
@@ -88,10 +89,13 @@ impl Export {
         let batches = BatchSpanProcessor::builder(lossy)
             .with_batch_config(batches)
             .build();
-        let spans = SdkTracerProvider::builder()
+        let mut spans = SdkTracerProvider::builder()
             .with_span_processor(batches)
-            .with_resource(resource.clone())
-            .build();
+            .with_resource(resource.clone());
+        if let Some(share) = sample {
+            spans = spans.with_sampler(sampler(share)?);
+        }
+        let spans = spans.build();
         let exporter = MetricExporter::builder()
             .with_http()
             .with_http_client(client)
@@ -119,33 +123,45 @@ impl Export {
 
     /// Sends what was gathered.
     pub(super) async fn flush(&self) {
-        let (spans, meters) = (self.spans.clone(), self.meters.clone());
-        let flushing = tokio::task::spawn_blocking(move || {
-            for error in [spans.force_flush(), meters.force_flush()]
-                .into_iter()
-                .filter_map(Result::err)
-            {
-                tracing::debug!(%error, "telemetry was not taken");
-            }
-        });
-        // A panic in it was printed already.
-        _ = timeout(CLOSE_TIMEOUT, flushing).await;
+        self.finish(|spans, meters| [spans.force_flush(), meters.force_flush()])
+            .await;
     }
 
     /// Sends what is left.
     pub(super) async fn close(&self) {
-        let (spans, meters) = (self.spans.clone(), self.meters.clone());
-        let closing = tokio::task::spawn_blocking(move || {
-            let closed: [OTelSdkResult; 2] = [
+        self.finish(|spans, meters| {
+            [
                 spans.shutdown_with_timeout(CLOSE_TIMEOUT),
                 meters.shutdown_with_timeout(CLOSE_TIMEOUT),
-            ];
-            for error in closed.into_iter().filter_map(Result::err) {
-                tracing::debug!(%error, "the last telemetry was not taken");
+            ]
+        })
+        .await;
+    }
+
+    /// Does what blocks in a thread of its own, and tells what was not taken.
+    async fn finish(
+        &self,
+        work: impl FnOnce(&SdkTracerProvider, &SdkMeterProvider) -> [OTelSdkResult; 2] + Send + 'static,
+    ) {
+        let (spans, meters) = (self.spans.clone(), self.meters.clone());
+        let finishing = tokio::task::spawn_blocking(move || {
+            for error in work(&spans, &meters).into_iter().filter_map(Result::err) {
+                tracing::debug!(%error, "telemetry was not taken");
             }
         });
         // A panic in it was printed already.
-        _ = timeout(2 * CLOSE_TIMEOUT, closing).await;
+        _ = timeout(2 * CLOSE_TIMEOUT, finishing).await;
+    }
+}
+
+/// Takes part in the traces of others as they say, and records a share of those that begin here.
+fn sampler(share: f64) -> Result<Sampler, Error> {
+    if (0.0..=1.0).contains(&share) {
+        Ok(Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(share))))
+    } else {
+        Err(Error::Input(format!(
+            "{share} is no share of traces: it is a number from 0 to 1"
+        )))
     }
 }
 
@@ -276,21 +292,26 @@ impl core::fmt::Debug for Post {
 impl Way {
     async fn exchange(self, mut request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         match self {
-            Self::Outside(client) => {
-                let (head, body) = client.request(request.map(Full::new)).await?.into_parts();
-                let body = Limited::new(body, MAX_ANSWER).collect().await?.to_bytes();
-                Ok(Response::from_parts(head, body))
-            }
+            Self::Outside(client) => whole(client.request(request.map(Full::new)).await?).await,
             Self::Mesh(fetch) => {
                 let headers = request.headers_mut();
                 headers.insert("traceparent", HeaderValue::from_static(UNTRACED));
                 let request = request.map(|body| any_body(Full::new(body)));
-                let (head, body) = fetch(request).await?.into_parts();
-                let body = Limited::new(body, MAX_ANSWER).collect().await?.to_bytes();
-                Ok(Response::from_parts(head, body))
+                whole(fetch(request).await?).await
             }
         }
     }
+}
+
+/// An answer once all of it is there.
+async fn whole<B>(answer: Response<B>) -> Result<Response<Bytes>, HttpError>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<HttpError>,
+{
+    let (head, body) = answer.into_parts();
+    let body = Limited::new(body, MAX_ANSWER).collect().await?.to_bytes();
+    Ok(Response::from_parts(head, body))
 }
 
 #[async_trait::async_trait]
