@@ -201,9 +201,8 @@ function ownerKey(network: RecordedNetwork): Uint8Array {
 function grantFor(network: RecordedNetwork, peer: Uint8Array): Uint8Array {
   const expires = BigInt(network.now + 86_400_000);
   const input = new Writer().u8(DERIVE.grant).raw(new Uint8Array(32).fill(7)).text(NETWORK).text("check");
-  const grant = answerOf(network.ask("derive", input.raw(peer).u64(expires).copy()))
-    .rest()
-    .slice();
+  input.raw(peer).u64(BigInt(network.now)).u64(expires).bytes(new Uint8Array(32).fill(9));
+  const grant = answerOf(network.ask("derive", input.copy())).rest().slice();
   const check = new Writer().u8(VERIFY.grant).bytes(grant).text(NETWORK).u64(BigInt(network.now)).copy();
   answerOf(network.ask("verify", check));
   return grant;

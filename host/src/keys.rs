@@ -129,7 +129,8 @@ impl Seed {
     /// Grants a peer to serve a name of the owner with this seed until `expires`.
     ///
     /// # Errors
-    /// [`Error::Input`] when the network's name is not usable, [`Error::Core`] when the service's is not.
+    /// [`Error::Input`] when the network's name is not usable, [`Error::Core`] when the service's is not or when `expires`
+    /// has passed.
     pub fn grant(
         &self,
         network: &str,
@@ -137,13 +138,31 @@ impl Seed {
         peer: PeerId,
         expires: SystemTime,
     ) -> Result<Grant, Error> {
+        self.grant_and_revoke(network, name, peer, expires, &[])
+    }
+
+    /// The same; once the grant is in use, callers leave out the `revoked` peers unless they have a newer one.
+    ///
+    /// # Errors
+    /// Those of [`grant`](Self::grant), and [`Error::Core`] when more than 8 peers, or `peer` itself, are to be revoked.
+    pub fn grant_and_revoke(
+        &self,
+        network: &str,
+        name: &str,
+        peer: PeerId,
+        expires: SystemTime,
+        revoked: &[PeerId],
+    ) -> Result<Grant, Error> {
         check_network(network)?;
+        let revoked: Vec<u8> = revoked.iter().flat_map(|peer| peer.0).collect();
         derive(3, |request| {
             self.0.write(request);
             network.write(request);
             name.write(request);
             peer.0.write(request);
+            milliseconds(SystemTime::now()).write(request);
             milliseconds(expires).write(request);
+            revoked.as_slice().write(request);
         })
         .map(Grant)
     }
@@ -188,8 +207,12 @@ pub struct Granted {
     pub peer: PeerId,
     /// The name.
     pub name: String,
+    /// When it was signed.
+    pub issued: SystemTime,
     /// Until when.
     pub expires: SystemTime,
+    /// Peers whose grants count no more unless they are issued later.
+    pub revoked: Vec<PeerId>,
 }
 
 impl Grant {
@@ -209,8 +232,17 @@ impl Grant {
             Ok(Granted {
                 owner: OwnerKey(reader.array()?),
                 peer: PeerId(reader.array()?),
+                issued: UNIX_EPOCH + Duration::from_millis(reader.field()?),
                 expires: UNIX_EPOCH + Duration::from_millis(reader.field()?),
                 name: reader.field::<&str>()?.into(),
+                revoked: reader
+                    .field::<&[u8]>()?
+                    .as_chunks()
+                    .0
+                    .iter()
+                    .copied()
+                    .map(PeerId)
+                    .collect(),
             })
         };
         read().map_err(|_: selfsame_codec::Malformed| Error::version_skew())

@@ -63,6 +63,10 @@ const MISTAKES: &[(&str, &[&str])] = &[
         "grant --network t --name x --to ID --expires 99999999999999999999d",
         &["30d"],
     ),
+    (
+        "grant --network t --name x --to ID --revoke abc",
+        &["abc", "64 hexadecimal digits"],
+    ),
     ("find x --network t", &["--owner", "--unowned"]),
     ("find x --network t --unowned", &["--join"]),
     (

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::time::{Instant, SystemTime};
 
 use selfsame_codec::{BatchReader, Config, EventKind, Output, Role};
-use selfsame_host::{CORE_WASM, Code, Core, CoreError, CoreModule, Error, Grant, Limits, Seed};
+use selfsame_host::{CORE_WASM, Code, Core, CoreError, CoreModule, Error, Grant, Limits, PeerId, Seed};
 
 fn config() -> Config {
     Config {
@@ -77,10 +77,7 @@ fn ids_differ_between_networks_and_come_back() {
     let id = seed.peer_id("one").expect("an id");
     assert_eq!(seed.peer_id("one").expect("an id"), id);
     assert_ne!(seed.peer_id("two").expect("an id"), id);
-    assert_eq!(
-        id.to_string().parse::<selfsame_host::PeerId>().expect("an id"),
-        id
-    );
+    assert_eq!(id.to_string().parse::<PeerId>().expect("an id"), id);
     assert!(matches!(seed.peer_id(""), Err(Error::Input(_))));
 }
 
@@ -98,8 +95,17 @@ fn a_grant_is_verified_with_its_network_and_time() {
     );
     assert_eq!(granted.name, "check");
     assert!(grant.verify("two").is_err(), "of another network");
-    let expired = owner.grant("one", "check", peer, SystemTime::now() - Duration::from_secs(60));
-    assert!(expired.expect("a grant").verify("one").is_err(), "expired");
+    assert_eq!(granted.revoked, []);
+    let (past, others) = (SystemTime::now() - Duration::from_secs(60), [PeerId([7; 32]); 9]);
+    owner
+        .grant("one", "check", peer, past)
+        .expect_err("it has expired");
+    let revoking = |revoked| owner.grant_and_revoke("one", "check", peer, expires, revoked);
+    revoking(&others).expect_err("more than a grant revokes");
+    let granted = revoking(&others[..8])
+        .and_then(|grant| grant.verify("one"))
+        .expect("a valid grant");
+    assert_eq!(granted.revoked, others[..8]);
     assert_eq!(
         owner
             .grant("one", "Not A Name", peer, expires)

@@ -28,6 +28,34 @@ describe("an owned name", () => {
     await closeAll(caller, server, owner.mesh);
   });
 
+  test("goes on without a peer that is revoked while it serves, until that one is granted anew", async () => {
+    const owner = await member({ ownerSeed: OWNER_SEED });
+    const { ownerKey, id } = owner.mesh;
+    const [stays, goes] = [await leaf(owner.bootstrap), await leaf(owner.bootstrap)];
+    const caller = await leaf(owner.bootstrap, { owner: ownerKey });
+    const grant = (to: NodeMesh, revoke: string[] = []): string =>
+      owner.mesh.grant("vault", to.id, { expires: inDays(1), revoke });
+    const providers = async (): Promise<string[]> =>
+      (await caller.find("vault")).map(({ peer }) => peer).sort();
+    for (const mesh of [stays, goes]) {
+      await mesh.serve("vault", () => new Response(mesh.id), { grant: grant(mesh) });
+    }
+    assert.deepEqual(await providers(), [stays.id, goes.id].sort());
+
+    await stays.publish("vault", { grant: grant(stays, [goes.id]) });
+    assert.deepEqual(await providers(), [stays.id]);
+    for (let n = 0; n < 8; n++) {
+      assert.equal(await (await caller.fetch("https://vault.mesh/")).text(), stays.id);
+    }
+    await goes.publish("vault", { grant: grant(goes) });
+    assert.deepEqual(await providers(), [stays.id, goes.id].sort());
+
+    const nine = Array.from({ length: 9 }, () => id);
+    assert.throws(() => grant(stays, nine), { name: "BadConfig", message: /at most 8/ });
+    assert.throws(() => grant(stays, ["no id"]), { message: /revoke/ });
+    await closeAll(caller, stays, goes, owner.mesh);
+  });
+
   test("changes its weight and version without its grant being given again", async () => {
     const owner = await member({ ownerSeed: OWNER_SEED });
     const server = await leaf(owner.bootstrap);

@@ -82,7 +82,13 @@ describe("the core's memory", () => {
   test("holds no seed once an identity, an owner and a grant were derived", () => {
     instantiate();
     const of = (kind: number) => new Writer().u8(kind).raw(seed).text("n");
-    const grant = of(3).text("name").raw(new Uint8Array(32)).u64(BigInt(Date.now()));
+    const [now, nobody] = [BigInt(Date.now()), new Uint8Array()];
+    const grant = of(3)
+      .text("name")
+      .raw(new Uint8Array(32))
+      .u64(now)
+      .u64(now + 1n)
+      .bytes(nobody);
     for (const request of [of(1).bytes(new Uint8Array()), of(2), grant]) {
       const header = give(request.written(), core.derive) >>> 0;
       const view = new DataView(core.memory.buffer);

@@ -22,7 +22,8 @@ from .codec import (
 CLOCK_SKEW_MS = 60_000
 MAX_RECORD_LIFE_MS = 24 * 3_600_000
 MAX_RECORD_BYTES = 4440
-MAX_GRANT_BYTES = 384
+MAX_GRANT_BYTES = 640
+MAX_REVOKED = 8
 SCHEMES = ("ws", "wss", "http", "https", "tcp", "udp", "webrtc")
 INSIDE = ("localhost", "local", "internal", "lan", "intranet", "home.arpa")
 
@@ -143,12 +144,12 @@ def check_grant(data, net, now_ms):
     raw, statement, signature = open_signed(data, MAX_GRANT_BYTES)
     if not _is_grant(statement):
         raise Refused("BadRecord")
-    _, grant_net, owner, name, peer, not_before, expiry = statement
+    _, grant_net, owner, name, peer, issued, expiry, _ = statement
     if grant_net != net:
         raise Refused("WrongNetwork")
     if not is_name(name):
         raise Refused("BadRecord", "its name")
-    if now_ms >= expiry or (not_before is not None and not_before > now_ms + CLOCK_SKEW_MS):
+    if now_ms >= expiry or issued > now_ms + CLOCK_SKEW_MS:
         raise Refused("StaleRecord")
     if not verify(owner, "selfsame/1 grant", raw, signature):
         raise Refused("BadSignature")
@@ -157,15 +158,17 @@ def check_grant(data, net, now_ms):
 
 def _is_grant(s):
     return (
-        is_list(s, 7)
+        is_list(s, 8)
         and is_uint(s[0])
         and s[0] == 1
         and is_bytes(s[1], 32)
         and is_bytes(s[2], 32)
         and is_text(s[3], 1, 63)
         and is_bytes(s[4], 32)
-        and (s[5] is None or is_uint(s[5]))
+        and is_uint(s[5])
         and is_uint(s[6])
+        and is_list(s[7], 0, MAX_REVOKED)
+        and all(is_bytes(peer, 32) for peer in s[7])
     )
 
 

@@ -10,7 +10,7 @@
 //!                   not-before-ms: uint, expiry-ms: uint, leaves: uint, root: bytes .size 32]
 //! leaf = [salt: bytes .size 16, owner: bytes .size 32 / bytes .size 0, name: text .size (1..63), r: uint,
 //!         object: bytes .size 32, withdrawn: bool, version: text .size (0..64), weight: uint,
-//!         grant: bytes .size (0..384)]
+//!         grant: bytes .size (0..640)]
 //! ```
 //!
 //! The tree has the shape of RFC 6962, section 2.1. Leaf and inner hashes carry different labels, so neither stands
@@ -25,7 +25,7 @@ use selfsame_codec::cbor::{Decoder, Encoder};
 use selfsame_codec::{Code, MAX_WEIGHT, Malformed};
 
 use crate::gather::Gather as _;
-use crate::grant::{Grant, MAX_GRANT_BYTES, MAX_NAME_BYTES, check_name};
+use crate::grant::{Grant, MAX_GRANT_BYTES, MAX_NAME_BYTES, Terms, check_name};
 use crate::identity::{Identity, NetworkId, PeerId, PublicKey, Signature, labelled_hash};
 use crate::record::{CLOCK_SKEW_MS, signed, unsigned};
 use crate::verified::Verified;
@@ -319,6 +319,12 @@ impl Association {
         &self.leaf
     }
 
+    /// What the name's owner granted the publisher; `None` for an unowned name and for a withdrawal.
+    #[must_use]
+    pub fn terms(&self) -> Option<Terms> {
+        Grant::terms_of_verified(&self.leaf.grant)
+    }
+
     /// The association as it is sent and stored.
     #[must_use]
     pub fn encoded(&self) -> &[u8] {
@@ -479,7 +485,14 @@ mod tests {
 
     fn owned(grantee: PeerId, expiry_ms: u64) -> Leaf {
         let owner = Identity::of_owner(&[2; 32], network());
-        let grant = Grant::sign(&owner, "check", grantee, None, expiry_ms).expect("a grant");
+        let terms = Terms {
+            name: "check".into(),
+            peer: grantee,
+            issued_ms: 0,
+            expiry_ms,
+            revoked: Vec::new(),
+        };
+        let grant = Grant::sign(&owner, terms).expect("a grant");
         Leaf {
             owner: Some(owner.public()),
             grant: grant.encoded().to_vec(),

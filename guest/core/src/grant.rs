@@ -1,9 +1,9 @@
-//! Grants: the owner of a name signs who may serve it.
+//! Grants: the owner of a name signs who may serve it, and who may no longer.
 //!
 //! ```cddl
 //! grant = [statement: bytes .cbor grant-statement, signature: bytes .size 64]
 //! grant-statement = [version: 1, net: bytes .size 32, owner: bytes .size 32, name: text .size (1..63),
-//!                    peer: bytes .size 32, not-before-ms: uint / null, expiry-ms: uint]
+//!                    peer: bytes .size 32, issued-ms: uint, expiry-ms: uint, revoked: [0*8 bytes .size 32]]
 //! ```
 //!
 //! The signature is the owner's over the statement under the label `selfsame/1 grant`.
@@ -20,19 +20,34 @@ use crate::record::{CLOCK_SKEW_MS, signed, unsigned};
 /// Longest name of a service: one label of a domain name, so that `name.mesh` is a valid host.
 pub const MAX_NAME_BYTES: usize = 63;
 /// Longest encoding of a grant.
-pub const MAX_GRANT_BYTES: usize = 384;
+pub const MAX_GRANT_BYTES: usize = 640;
+/// Most peers whose earlier grants one grant revokes: more expire than have to be revoked, and every association carries
+/// them.
+pub const MAX_REVOKED: usize = 8;
 
 const LABEL: &str = "selfsame/1 grant";
 const VERSION: u64 = 1;
+
+/// What an owner grants
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// The name.
+    pub name: String,
+    /// The peer that may serve it.
+    pub peer: PeerId,
+    /// When it was signed; from then on it counts.
+    pub issued_ms: u64,
+    /// When it stops to count.
+    pub expiry_ms: u64,
+    /// Other peers, up to [`MAX_REVOKED`], whose grants for this name count no more unless they are issued later.
+    pub revoked: Vec<PeerId>,
+}
 
 /// Permission of a name's owner that a peer serves it, verified
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     owner: PublicKey,
-    name: String,
-    peer: PeerId,
-    not_before_ms: Option<u64>,
-    expiry_ms: u64,
+    terms: Terms,
     encoded: Vec<u8>,
 }
 
@@ -40,39 +55,32 @@ impl Grant {
     /// Signs a grant with the owner's identity.
     ///
     /// # Errors
-    /// [`Code::BadName`] for a name outside the rules, [`Code::BadGrant`] when it would never be valid.
-    pub fn sign(
-        owner: &Identity,
-        name: &str,
-        peer: PeerId,
-        not_before_ms: Option<u64>,
-        expiry_ms: u64,
-    ) -> Result<Self, Code> {
-        check_name(name)?;
-        if not_before_ms.is_some_and(|start| start >= expiry_ms) {
+    /// [`Code::BadName`] for a name outside the rules, [`Code::BadGrant`] when it would never be valid, or revokes too many or itself.
+    pub fn sign(owner: &Identity, terms: Terms) -> Result<Self, Code> {
+        check_name(&terms.name)?;
+        let revokes_itself = terms.revoked.contains(&terms.peer);
+        if terms.issued_ms >= terms.expiry_ms || terms.revoked.len() > MAX_REVOKED || revokes_itself {
             return Err(Code::BadGrant);
         }
         let mut statement = Vec::new();
         let mut encoder = Encoder::new(&mut statement);
         encoder
-            .array(7)
+            .array(8)
             .uint(VERSION)
             .bytes(&owner.network().0)
             .bytes(&owner.public().0)
-            .text(name)
-            .bytes(&peer.0);
-        match not_before_ms {
-            Some(start) => encoder.uint(start),
-            None => encoder.null(),
-        };
-        encoder.uint(expiry_ms);
+            .text(&terms.name)
+            .bytes(&terms.peer.0)
+            .uint(terms.issued_ms)
+            .uint(terms.expiry_ms)
+            .array(terms.revoked.len());
+        for peer in &terms.revoked {
+            encoder.bytes(&peer.0);
+        }
         let signature = owner.sign(LABEL, &statement);
         Ok(Self {
             owner: owner.public(),
-            name: name.into(),
-            peer,
-            not_before_ms,
-            expiry_ms,
+            terms,
             encoded: signed(&statement, &signature),
         })
     }
@@ -90,11 +98,9 @@ impl Grant {
         if net != *network {
             return Err(Code::WrongNetwork);
         }
-        check_name(&grant.name).map_err(|_| Code::BadRecord)?;
-        let started = grant
-            .not_before_ms
-            .is_none_or(|start| start <= now_ms.saturating_add(CLOCK_SKEW_MS));
-        if !started || now_ms >= grant.expiry_ms {
+        let terms = &grant.terms;
+        check_name(&terms.name).map_err(|_| Code::BadRecord)?;
+        if terms.issued_ms > now_ms.saturating_add(CLOCK_SKEW_MS) || now_ms >= terms.expiry_ms {
             return Err(Code::StaleRecord);
         }
         if !grant.owner.verifies(LABEL, statement, &signature) {
@@ -104,33 +110,46 @@ impl Grant {
         Ok(grant)
     }
 
+    /// What is granted by a grant that was verified before.
+    pub(crate) fn terms_of_verified(bytes: &[u8]) -> Option<Terms> {
+        let (statement, _) = unsigned(bytes, MAX_GRANT_BYTES).ok()?;
+        let (_, grant) = Self::read_statement(statement).ok()?;
+        Some(grant.terms)
+    }
+
     fn read_statement(statement: &[u8]) -> Result<(NetworkId, Self), Malformed> {
         let mut decoder = Decoder::new(statement);
-        decoder.array_of(7)?;
+        decoder.array_of(8)?;
         if decoder.uint()? != VERSION {
             return Err(Malformed);
         }
         let network = NetworkId(decoder.fixed()?);
-        let grant = Self {
-            owner: PublicKey(decoder.fixed()?),
+        let owner = PublicKey(decoder.fixed()?);
+        let terms = Terms {
             name: decoder.text(MAX_NAME_BYTES)?.into(),
             peer: PeerId(decoder.fixed()?),
-            not_before_ms: if decoder.null() {
-                None
-            } else {
-                Some(decoder.uint()?)
-            },
+            issued_ms: decoder.uint()?,
             expiry_ms: decoder.uint()?,
-            encoded: Vec::new(),
+            revoked: {
+                let count = decoder.array(MAX_REVOKED)?;
+                (0..count)
+                    .map(|_| decoder.fixed().map(PeerId))
+                    .collect::<Result<_, _>>()?
+            },
         };
         decoder.finish()?;
+        let grant = Self {
+            owner,
+            terms,
+            encoded: Vec::new(),
+        };
         Ok((network, grant))
     }
 
     /// Whether the grant is the one that lets `peer` serve this owner's name.
     #[must_use]
     pub fn permits(&self, owner: &PublicKey, name: &str, peer: &PeerId) -> bool {
-        self.owner == *owner && self.name == name && self.peer == *peer
+        self.owner == *owner && self.terms.name == name && self.terms.peer == *peer
     }
 
     /// The owner's key.
@@ -139,28 +158,10 @@ impl Grant {
         self.owner
     }
 
-    /// The name.
+    /// What is granted.
     #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The peer that may serve it.
-    #[must_use]
-    pub fn peer(&self) -> PeerId {
-        self.peer
-    }
-
-    /// From when on it counts, if it says so.
-    #[must_use]
-    pub fn not_before_ms(&self) -> Option<u64> {
-        self.not_before_ms
-    }
-
-    /// When it stops to count.
-    #[must_use]
-    pub fn expiry_ms(&self) -> u64 {
-        self.expiry_ms
+    pub fn terms(&self) -> &Terms {
+        &self.terms
     }
 
     /// The grant as it is sent and stored.
@@ -193,8 +194,18 @@ mod tests {
         Identity::of_owner(&[1; 32], NetworkId::open("n"))
     }
 
+    fn terms() -> Terms {
+        Terms {
+            name: "check".into(),
+            peer: PeerId([2; 32]),
+            issued_ms: NOW,
+            expiry_ms: NOW + 1000,
+            revoked: Vec::from([PeerId([4; 32]), PeerId([5; 32])]),
+        }
+    }
+
     fn grant() -> Grant {
-        Grant::sign(&owner(), "check", PeerId([2; 32]), Some(NOW), NOW + 1000).expect("a valid grant")
+        Grant::sign(&owner(), terms()).expect("a valid grant")
     }
 
     #[test]
@@ -232,6 +243,35 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_grant_fits_and_nothing_longer_is_signed() {
+        let longest = Terms {
+            name: "a".repeat(MAX_NAME_BYTES),
+            issued_ms: u64::MAX - 1,
+            expiry_ms: u64::MAX,
+            revoked: [PeerId([4; 32])].repeat(MAX_REVOKED),
+            ..terms()
+        };
+        let encoded = Grant::sign(&owner(), longest.clone()).expect("a grant").encoded;
+        assert!(encoded.len() <= MAX_GRANT_BYTES, "{}", encoded.len());
+        for terms in [
+            Terms {
+                revoked: [PeerId([4; 32])].repeat(MAX_REVOKED + 1),
+                ..longest.clone()
+            },
+            Terms {
+                issued_ms: u64::MAX,
+                ..longest.clone()
+            },
+            Terms {
+                revoked: [longest.peer].into(),
+                ..longest
+            },
+        ] {
+            assert_eq!(Grant::sign(&owner(), terms), Err(Code::BadGrant));
+        }
+    }
+
+    #[test]
     fn names_follow_the_rules() {
         let long = "a".repeat(64);
         for bad in ["", "Check", "a b", "a/b", "\u{e4}", &long] {
@@ -240,10 +280,10 @@ mod tests {
         for good in ["a", "check-2.eu", &long[1..]] {
             assert_eq!(check_name(good), Ok(()));
         }
-        let peer = PeerId([0; 32]);
-        assert_eq!(
-            Grant::sign(&owner(), "Check", peer, None, NOW).map(|_| ()),
-            Err(Code::BadName)
-        );
+        let bad = Terms {
+            name: "Check".into(),
+            ..terms()
+        };
+        assert_eq!(Grant::sign(&owner(), bad), Err(Code::BadName));
     }
 }

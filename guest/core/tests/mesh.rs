@@ -4,7 +4,7 @@ mod support;
 
 use selfsame_codec::reply::{Status, decode_providers};
 use selfsame_codec::{Code, EventKind, Input, PathKind, Policy};
-use selfsame_core::grant::Grant;
+use selfsame_core::grant::{Grant, Terms};
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
 use support::rings::{call, join, publish, ring, ring_over};
 use support::{Net, Seen};
@@ -192,7 +192,14 @@ fn an_owned_name_takes_the_grant_of_its_owner_for_this_peer() {
     let mut net = ring(3);
     let network = NetworkId::open("twiitr");
     let owner = Identity::of_owner(&[50; 32], network);
-    let grant = Grant::sign(&owner, "check", net.hosts[1].id, None, net.now_ms + 3_600_000).unwrap();
+    let terms = Terms {
+        name: "check".into(),
+        peer: net.hosts[1].id,
+        issued_ms: net.now_ms,
+        expiry_ms: net.now_ms + 3_600_000,
+        revoked: Vec::new(),
+    };
+    let grant = Grant::sign(&owner, terms).unwrap();
     let grant = grant.encoded().to_vec();
     for (index, expected) in [(0, Some(Code::BadGrant)), (1, None)] {
         net.step(

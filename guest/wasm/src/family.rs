@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Field, Reader};
-use selfsame_core::grant::Grant;
+use selfsame_core::grant::{Grant, Terms};
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
 use zeroize::Zeroizing;
 
@@ -12,7 +12,8 @@ use zeroize::Zeroizing;
 /// ```text
 /// 1 identity: seed 32 | network text | known key bytes                          -> id 32 | known key 64
 /// 2 owner:    seed 32 | network text                                            -> public key 32
-/// 3 grant:    owner seed 32 | network text | name text | peer 32 | expiry ms u64 -> grant
+/// 3 grant:    owner seed 32 | network text | name text | peer 32 | issued ms u64 | expiry ms u64
+///             | revoked peers bytes, 32 each                                    -> grant
 /// 4 network:  network text                                                      -> network id 32
 /// ```
 pub(crate) fn derive(input: &[u8]) -> Result<Vec<u8>, Code> {
@@ -34,11 +35,14 @@ pub(crate) fn derive(input: &[u8]) -> Result<Vec<u8>, Code> {
         3 => {
             let seed = seed(&mut reader)?;
             let owner = Identity::of_owner(&seed, network(&mut reader)?);
-            let name: &str = field(&mut reader)?;
-            let peer = PeerId(field(&mut reader)?);
-            let expiry_ms = field(&mut reader)?;
-            let grant = Grant::sign(&owner, name, peer, None, expiry_ms)?;
-            finish(reader, grant.encoded().to_vec())
+            let terms = Terms {
+                name: field::<&str>(&mut reader)?.into(),
+                peer: PeerId(field(&mut reader)?),
+                issued_ms: field(&mut reader)?,
+                expiry_ms: field(&mut reader)?,
+                revoked: peers(field(&mut reader)?)?,
+            };
+            finish(reader, Grant::sign(&owner, terms)?.encoded().to_vec())
         }
         4 => {
             let network = network(&mut reader)?;
@@ -51,7 +55,8 @@ pub(crate) fn derive(input: &[u8]) -> Result<Vec<u8>, Code> {
 /// Checks what others have signed.
 ///
 /// ```text
-/// 1 grant: grant bytes | network text | now ms u64 -> owner 32 | peer 32 | expiry ms u64 | name text
+/// 1 grant: grant bytes | network text | now ms u64
+///          -> owner 32 | peer 32 | issued ms u64 | expiry ms u64 | name text | revoked peers bytes, 32 each
 /// ```
 pub(crate) fn verify(input: &[u8]) -> Result<Vec<u8>, Code> {
     let mut reader = Reader::new(input);
@@ -63,9 +68,13 @@ pub(crate) fn verify(input: &[u8]) -> Result<Vec<u8>, Code> {
             let grant = Grant::decode_verified(bytes, &network, now_ms)?;
             let mut out = Vec::new();
             grant.owner().0.write(&mut out);
-            grant.peer().0.write(&mut out);
-            grant.expiry_ms().write(&mut out);
-            grant.name().write(&mut out);
+            let terms = grant.terms();
+            terms.peer.0.write(&mut out);
+            terms.issued_ms.write(&mut out);
+            terms.expiry_ms.write(&mut out);
+            terms.name.as_str().write(&mut out);
+            let revoked: Vec<u8> = terms.revoked.iter().flat_map(|peer| peer.0).collect();
+            revoked.as_slice().write(&mut out);
             finish(reader, out)
         }
         _ => Err(Code::BadInput),
@@ -87,6 +96,15 @@ pub(crate) fn answer(result: Result<Vec<u8>, Code>) -> Vec<u8> {
 
 fn field<'a, T: Field<'a>>(reader: &mut Reader<'a>) -> Result<T, Code> {
     reader.field().map_err(|_| Code::BadInput)
+}
+
+fn peers(bytes: &[u8]) -> Result<Vec<PeerId>, Code> {
+    let (ids, rest) = bytes.as_chunks();
+    if rest.is_empty() {
+        Ok(ids.iter().map(|id| PeerId(*id)).collect())
+    } else {
+        Err(Code::BadInput)
+    }
 }
 
 /// A seed, which is wiped after use.

@@ -185,6 +185,9 @@ pub(crate) struct GrantCommand {
     /// How long, such as 30d, 12h or 90m
     #[arg(long, value_name = "TIME", default_value = "30d")]
     pub(crate) expires: Span,
+    /// Id of a peer whose earlier grants for the name count no more; may be given up to 8 times
+    #[arg(long, value_name = "PEER-ID")]
+    pub(crate) revoke: Vec<PeerId>,
     /// File of the owner's secret
     #[arg(long, value_name = "FILE", default_value = "owner.key")]
     pub(crate) key: PathBuf,

@@ -49,7 +49,8 @@ pub(crate) fn grant(command: &GrantCommand, output: Output) -> Result<(), Failur
         "`selfsame owner new` makes one, --key names another",
     )?;
     let expires = SystemTime::now() + command.expires.0;
-    let grant = owner.grant(&command.network, &command.name, command.to, expires)?;
+    let (name, revoked) = (&command.name, &command.revoke);
+    let grant = owner.grant_and_revoke(&command.network, name, command.to, expires, revoked)?;
     let expires_ms = expires
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default()
@@ -58,6 +59,7 @@ pub(crate) fn grant(command: &GrantCommand, output: Output) -> Result<(), Failur
         "grant": grant.to_string(),
         "name": command.name,
         "to": command.to.to_string(),
+        "revoked": revoked.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "network": command.network,
         "expires": u64::try_from(expires_ms).ok(),
     });

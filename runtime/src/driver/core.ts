@@ -34,16 +34,24 @@ export interface Identity {
   readonly knownKey: Uint8Array;
 }
 
-/** What a grant says. */
-export interface GrantInfo {
-  /** Public key of the owner who signed it. */
-  readonly owner: Uint8Array;
+/** What an owner grants. */
+export interface GrantTerms {
   /** The peer who may serve the name. */
   readonly peer: Uint8Array;
+  /** When it was signed, in milliseconds since 1970. */
+  readonly issued_ms: number;
   /** When it expires, in milliseconds since 1970. */
   readonly expires_ms: number;
   /** The name. */
   readonly name: string;
+  /** Peers whose grants for the name count no more unless they are issued later, 32 bytes each. */
+  readonly revoked: Uint8Array;
+}
+
+/** What a grant says. */
+export interface GrantInfo extends GrantTerms {
+  /** Public key of the owner who signed it. */
+  readonly owner: Uint8Array;
 }
 
 /** One instance of core.wasm: its memory, and the nodes in it by their handles. */
@@ -112,12 +120,14 @@ export class Core {
   }
 
   /** Signs a grant: `peer` may serve `name` until it expires. */
-  deriveGrant(ownerSeed: Uint8Array, network: string, grant: Omit<GrantInfo, "owner">): Uint8Array {
+  deriveGrant(ownerSeed: Uint8Array, network: string, terms: GrantTerms): Uint8Array {
     const input = new Writer().u8(DERIVE_GRANT).raw(ownerSeed).text(network);
     input
-      .text(grant.name)
-      .raw(grant.peer)
-      .u64(BigInt(Math.trunc(grant.expires_ms)));
+      .text(terms.name)
+      .raw(terms.peer)
+      .u64(BigInt(Math.trunc(terms.issued_ms)))
+      .u64(BigInt(Math.trunc(terms.expires_ms)))
+      .bytes(terms.revoked);
     return this.#ask("derive", input).rest();
   }
 
@@ -136,7 +146,8 @@ export class Core {
     const reader = this.#ask("verify", input);
     const owner = reader.take(32);
     const peer = reader.take(32);
-    return { owner, peer, expires_ms: Number(reader.u64()), name: fromUtf8(reader.bytes()) };
+    const [issued_ms, expires_ms] = [Number(reader.u64()), Number(reader.u64())];
+    return { owner, peer, issued_ms, expires_ms, name: fromUtf8(reader.bytes()), revoked: reader.bytes() };
   }
 
   #ask(family: "derive" | "verify", input: Writer): Reader {

@@ -32,6 +32,7 @@ import {
   checkAllow,
   checkLimit,
   type FetchInit,
+  type GrantOptions,
   type NameOptions,
   type PublishOptions,
   type ServeOptions,
@@ -304,10 +305,10 @@ export class Mesh implements AsyncDisposable {
 
   /**
    * Signs, with this node's `ownerSeed`, that a peer may serve a name of its `ownerKey`; what it returns goes into the option
-   * `grant` there.
+   * `grant` there. Once it is published, callers leave out the peers in `revoke` that have no newer grant.
    */
-  grant(name: string, peer: string, { expires }: { readonly expires: Date }): string {
-    return this.#names.grant(checkName(name), peer, expires.getTime());
+  grant(name: string, peer: string, options: GrantOptions): string {
+    return this.#names.grant(checkName(name), peer, options);
   }
 
   /**

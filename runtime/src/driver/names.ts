@@ -5,7 +5,7 @@ import type { Core, GrantInfo } from "./core.ts";
 import type { Driver } from "./driver.ts";
 import type { Logger } from "./log.ts";
 import type { CheckedOptions } from "./options.ts";
-import { checkPublication, type NameOptions, type PublishOptions } from "./service.ts";
+import { checkPublication, type GrantOptions, type NameOptions, type PublishOptions } from "./service.ts";
 import type { State } from "./state.ts";
 
 const DAY_MS: number = 24 * 3_600_000;
@@ -18,6 +18,8 @@ const EXPIRY_WARNING_MS: number = 3 * DAY_MS;
 const MAX_TIME_MS = 8.64e15;
 /** A renewal that failed is tried again after this. */
 const RENEWAL_RETRY_MS = 60_000;
+/** Most peers that a grant revokes: the core's `MAX_REVOKED`. */
+const MAX_REVOKED = 8;
 
 /** What is needed to publish. */
 export interface NamesParts {
@@ -104,17 +106,22 @@ export class Names {
     return { ...granted, name, options: merged };
   }
 
-  /** Signs that a peer may serve a name of this node's owner key until a time, in milliseconds since 1970. */
-  grant(name: string, peer: string, expires_ms: number): string {
+  /** Signs that a peer may serve a name of this node's owner key. */
+  grant(name: string, peer: string, { expires, revoke = [] }: GrantOptions): string {
     const { tools, options } = this.#parts;
     if (options.ownerSeed === undefined) {
       throw new MeshError("BadConfig", "only the owner can grant a name: this node has no ownerSeed");
     }
-    if (!(expires_ms > Date.now() && expires_ms < MAX_TIME_MS)) {
+    const [issued_ms, expires_ms] = [Date.now(), expires.getTime()];
+    if (!(expires_ms > issued_ms && expires_ms < MAX_TIME_MS)) {
       throw new MeshError("BadConfig", "a grant expires at a time to come, in milliseconds since 1970");
     }
-    const to = { name, peer: fromHex(peer, 32, "peer"), expires_ms };
-    return toBase64Url(tools.deriveGrant(options.ownerSeed, options.network, to));
+    if (revoke.length > MAX_REVOKED) {
+      throw new MeshError("BadConfig", `a grant revokes the grants of at most ${MAX_REVOKED} peers`);
+    }
+    const revoked = Uint8Array.from(revoke.flatMap((id) => [...fromHex(id, 32, "revoke")]));
+    const terms = { name, peer: fromHex(peer, 32, "peer"), issued_ms, expires_ms, revoked };
+    return toBase64Url(tools.deriveGrant(options.ownerSeed, options.network, terms));
   }
 
   /** Publishes; resolves when the responsible nodes have stored it. */
@@ -212,8 +219,10 @@ export class Names {
     if (kept !== undefined && kept_ms - Date.now() > SELF_GRANT_RENEW_MS) {
       return { bytes: kept, expires_ms: kept_ms };
     }
-    const expires_ms = Date.now() + SELF_GRANT_MS;
-    const bytes = tools.deriveGrant(ownerSeed, network, { name, peer: id, expires_ms });
+    const issued_ms = Date.now();
+    const expires_ms = issued_ms + SELF_GRANT_MS;
+    const terms = { name, peer: id, issued_ms, expires_ms, revoked: NOBODY };
+    const bytes = tools.deriveGrant(ownerSeed, network, terms);
     await state.setOwn({ [key]: bytes });
     return { bytes, expires_ms };
   }

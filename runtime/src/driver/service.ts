@@ -44,6 +44,14 @@ export interface CallOptions extends NameOptions {
 /** The usual options of `fetch`, and how the request finds its provider. */
 export interface FetchInit extends RequestInit, CallOptions {}
 
+/** What an owner grants a peer beside the name. */
+export interface GrantOptions {
+  /** Until when the peer may serve the name. */
+  readonly expires: Date;
+  /** Ids of other peers, at most 8, whose grants for the name count no more unless they are signed later. */
+  readonly revoke?: readonly string[] | undefined;
+}
+
 /** How a name is published. */
 export interface PublishOptions {
   /** The owner's grant, as base64url. */

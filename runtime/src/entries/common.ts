@@ -22,6 +22,7 @@ export type {
   Allow,
   CallOptions,
   FetchInit,
+  GrantOptions,
   NameOptions,
   PublishOptions,
   ServeOptions,

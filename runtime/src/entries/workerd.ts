@@ -17,6 +17,7 @@ export type {
   Allow,
   CallOptions,
   FetchInit,
+  GrantOptions,
   NameOptions,
   PublishOptions,
   ServeOptions,

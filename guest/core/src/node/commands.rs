@@ -149,7 +149,7 @@ impl Node {
         let (_, name) = parse_name(&[], name)?;
         let grant = Grant::decode_verified(grant, &self.identity.network(), self.now_ms)
             .map_err(|_| Code::BadGrant)?;
-        if grant.peer() != self.identity.id() || grant.name() != name {
+        if grant.terms().peer != self.identity.id() || grant.terms().name != name {
             return Err(Code::BadGrant);
         }
         Ok((Some(grant.owner()), name))

@@ -27,10 +27,40 @@ pub(super) struct Find {
     /// Who was asked on the way to earlier siblings: a member that lies or drops is not to stand in every way.
     avoided: Vec<PeerId>,
     mirrors: Vec<PeerId>,
-    /// The newest sequence of each publisher, and the provider it stands for unless it withdrew.
-    found: Map<PeerId, (u64, Option<Provider>)>,
+    /// What each publisher published last.
+    found: Map<PeerId, Found>,
+    /// Peers whose grants the owner has revoked, and when: what was issued until then counts no more.
+    revoked: Vec<(PeerId, u64)>,
     error: Option<Code>,
     was_answered: bool,
+}
+
+/// What a publisher published last
+#[derive(Debug)]
+struct Found {
+    sequence_ms: u64,
+    /// When its grant was issued; 0 for an unowned name, whose publishers cannot be revoked.
+    issued_ms: u64,
+    /// What it provides, unless it withdrew.
+    provider: Option<Provider>,
+}
+
+impl Find {
+    /// Those who provide the name by grants that were not revoked.
+    fn providers(&self) -> Vec<Provider> {
+        let is_revoked = |found: &Found, peer: &PeerId| {
+            let revokes =
+                |(revoked, since_ms): &(PeerId, u64)| revoked == peer && found.issued_ms <= *since_ms;
+            self.revoked.iter().any(revokes)
+        };
+        self.found
+            .values()
+            .filter_map(|found| {
+                let provider = found.provider.as_ref()?;
+                (!is_revoked(found, &provider.peer)).then(|| provider.clone())
+            })
+            .gather()
+    }
 }
 
 impl Ring {
@@ -66,6 +96,7 @@ impl Ring {
                 avoided: Vec::new(),
                 mirrors: Vec::new(),
                 found: Map::new(),
+                revoked: Vec::new(),
                 error: None,
                 was_answered: false,
             },
@@ -128,11 +159,7 @@ impl Ring {
             }
         }
         let providers: Vec<Provider> = match self.finds.get(&command) {
-            Some(find) => find
-                .found
-                .values()
-                .filter_map(|(_, found)| found.clone())
-                .gather(),
+            Some(find) => find.providers(),
             None => return,
         };
         if providers.is_empty() {
@@ -149,9 +176,15 @@ impl Ring {
         };
         let (leaf, publisher) = (association.leaf(), association.publisher());
         let sequence_ms = association.validity().sequence_ms;
-        let is_older = |known: &(u64, Option<Provider>)| known.0 >= sequence_ms;
+        let is_older = |known: &Found| known.sequence_ms >= sequence_ms;
         if association.object() != find.object || find.found.get(&publisher).is_some_and(is_older) {
             return;
+        }
+        let mut issued_ms = 0;
+        if let Some(terms) = association.terms() {
+            issued_ms = terms.issued_ms;
+            find.revoked
+                .extend(terms.revoked.iter().map(|peer| (*peer, issued_ms)));
         }
         let provider = (!leaf.withdrawn).then(|| Provider {
             peer: publisher,
@@ -161,7 +194,12 @@ impl Ring {
             owner: leaf.owner,
             record: Some(record.clone()),
         });
-        find.found.insert(publisher, (sequence_ms, provider));
+        let found = Found {
+            sequence_ms,
+            issued_ms,
+            provider,
+        };
+        find.found.insert(publisher, found);
         self.meet(record);
     }
 

@@ -3,7 +3,7 @@
 use selfsame_codec::cbor::{Decoder, Encoder};
 use selfsame_codec::{Class, Code, Role};
 use selfsame_core::association::{Association, Leaf, ObjectId, Validity};
-use selfsame_core::grant::Grant;
+use selfsame_core::grant::{Grant, Terms};
 use selfsame_core::identity::{Identity, PeerId};
 use selfsame_core::record::NodeRecord;
 use selfsame_core::ring::Parameters;
@@ -207,10 +207,20 @@ fn a_store_must_be_its_publishers_own_current_and_granted() {
 
     let owner = Identity::of_owner(&[9; 32], Network::network_id());
     let forger = Identity::of_owner(&[8; 32], Network::network_id());
-    let forged = Grant::sign(&forger, "check", publisher.id(), None, now_ms + HOUR_MS).expect("a grant");
-    let expired = Grant::sign(&owner, "check", publisher.id(), None, now_ms).expect("a grant");
-    let of_another = Grant::sign(&owner, "check", thief.id(), None, now_ms + HOUR_MS).expect("a grant");
-    let other_name = Grant::sign(&owner, "pay", publisher.id(), None, now_ms + HOUR_MS).expect("a grant");
+    let sign = |owner: &Identity, name: &str, peer: PeerId, expiry_ms: u64| {
+        let terms = Terms {
+            name: name.into(),
+            peer,
+            issued_ms: now_ms - HOUR_MS,
+            expiry_ms,
+            revoked: Vec::new(),
+        };
+        Grant::sign(owner, terms).expect("a grant")
+    };
+    let forged = sign(&forger, "check", publisher.id(), now_ms + HOUR_MS);
+    let expired = sign(&owner, "check", publisher.id(), now_ms);
+    let of_another = sign(&owner, "check", thief.id(), now_ms + HOUR_MS);
+    let other_name = sign(&owner, "pay", publisher.id(), now_ms + HOUR_MS);
     for grant in [forged, expired, of_another, other_name] {
         let owned = Leaf {
             owner: Some(owner.public()),

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use selfsame_codec::cbor::Decoder;
 use selfsame_codec::{Code, Role};
 use selfsame_core::association::{Association, ObjectId};
-use selfsame_core::grant::Grant;
-use selfsame_core::identity::{Identity, PeerId};
+use selfsame_core::grant::{Grant, Terms};
+use selfsame_core::identity::{Identity, PeerId, PublicKey};
 use selfsame_core::ring::{Provider, Service};
 
 use crate::network::{Network, Outcome, service};
@@ -72,17 +72,95 @@ fn a_withdrawn_name_is_not_found_and_can_be_published_again() {
     assert_eq!(unknown, Outcome::Failed(Code::NoService));
 }
 
+/// Lets `peer` serve "check" for an hour.
+fn grant(owner: &Identity, peer: PeerId, issued_ms: u64, revoked: &[PeerId]) -> Grant {
+    let terms = Terms {
+        name: "check".into(),
+        peer,
+        issued_ms,
+        expiry_ms: issued_ms + 3_600_000,
+        revoked: revoked.to_vec(),
+    };
+    Grant::sign(owner, terms).expect("a grant")
+}
+
+fn owned(grant: &Grant) -> Service {
+    Service {
+        owner: Some(grant.owner()),
+        grant: grant.encoded().to_vec(),
+        ..service("check", 0)
+    }
+}
+
+fn find_owned(net: &mut Network, by: usize, owner: PublicKey) -> Result<Vec<PeerId>, Code> {
+    match net.outcome(by, |ring, cx, command| {
+        ring.find(cx, command, Some(owner), "check")
+    }) {
+        Outcome::Found(providers) => Ok(peers(&providers)),
+        Outcome::Failed(code) => Err(code),
+        other => panic!("a find does not end with {other:?}"),
+    }
+}
+
+fn sorted<const N: usize>(mut peers: [PeerId; N]) -> Vec<PeerId> {
+    peers.sort();
+    peers.to_vec()
+}
+
+#[test]
+fn a_revoked_peer_is_found_no_more_until_it_is_granted_anew() {
+    let mut net = Network::ring_of(260, 9);
+    let owner = Identity::of_owner(&[1; 32], Network::network_id());
+    let (key, now_ms) = (owner.public(), net.now_ms);
+    let (two, three) = (net.id(2), net.id(3));
+    publish(&mut net, 2, owned(&grant(&owner, two, now_ms - 3, &[])));
+    publish(&mut net, 3, owned(&grant(&owner, three, now_ms - 3, &[])));
+    assert_eq!(find_owned(&mut net, 5, key), Ok(sorted([two, three])));
+
+    publish(&mut net, 2, owned(&grant(&owner, two, now_ms - 2, &[three])));
+    assert_eq!(find_owned(&mut net, 5, key), Ok(vec![two]));
+    publish(&mut net, 3, owned(&grant(&owner, three, now_ms - 2, &[])));
+    assert_eq!(find_owned(&mut net, 5, key), Ok(vec![two]), "not issued later");
+    publish(&mut net, 3, owned(&grant(&owner, three, now_ms - 1, &[])));
+    assert_eq!(
+        find_owned(&mut net, 5, key),
+        Ok(sorted([two, three])),
+        "issued later"
+    );
+    publish(&mut net, 3, owned(&grant(&owner, three, now_ms - 1, &[two])));
+    assert_eq!(find_owned(&mut net, 5, key), Ok(vec![three]));
+}
+
+#[test]
+fn nobody_is_found_when_all_are_revoked_and_a_stranger_revokes_nobody() {
+    let mut net = Network::ring_of(270, 6);
+    let owner = Identity::of_owner(&[1; 32], Network::network_id());
+    let stranger = Identity::of_owner(&[2; 32], Network::network_id());
+    let (key, now_ms) = (owner.public(), net.now_ms);
+    let (two, three) = (net.id(2), net.id(3));
+    publish(&mut net, 2, owned(&grant(&owner, two, now_ms - 3, &[])));
+    publish(&mut net, 3, owned(&grant(&stranger, three, now_ms, &[two])));
+    assert_eq!(
+        find_owned(&mut net, 5, key),
+        Ok(vec![two]),
+        "revoked for another owner's name"
+    );
+    publish(&mut net, 3, owned(&grant(&owner, three, now_ms - 2, &[two])));
+    publish(&mut net, 2, owned(&grant(&owner, two, now_ms - 3, &[three])));
+    assert_eq!(
+        find_owned(&mut net, 5, key),
+        Ok(vec![three]),
+        "revoked before it was issued"
+    );
+    publish(&mut net, 2, owned(&grant(&owner, two, now_ms - 2, &[three])));
+    assert_eq!(find_owned(&mut net, 5, key), Err(Code::NoProvider));
+}
+
 #[test]
 fn an_owned_name_is_found_by_its_owner_only() {
     let mut net = Network::ring_of(200, 6);
     let owner = Identity::of_owner(&[1; 32], Network::network_id());
-    let expiry_ms = net.now_ms + 3_600_000;
-    let grant = Grant::sign(&owner, "check", net.id(2), None, expiry_ms).expect("a grant");
-    let owned = |grant: &Grant| Service {
-        owner: Some(grant.owner()),
-        grant: grant.encoded().to_vec(),
-        ..service("check", 0)
-    };
+    let grant = grant(&owner, net.id(2), net.now_ms, &[]);
     publish(&mut net, 2, owned(&grant));
     let key = owner.public();
     let found = net.outcome(4, |ring, cx, command| ring.find(cx, command, Some(key), "check"));

@@ -2,7 +2,7 @@
 
 use selfsame_codec::Input;
 use selfsame_codec::reply::decode_providers;
-use selfsame_core::grant::Grant;
+use selfsame_core::grant::{Grant, Terms};
 use selfsame_core::identity::{Identity, PublicKey};
 
 use super::lookups::failures;
@@ -71,7 +71,14 @@ pub fn publish<M: Machine>(
         let name = format!("service-{host}");
         let grant = owner.map_or_else(Vec::new, |owner| {
             let (peer, until_ms) = (world.hosts()[host].id(), world.now_ms() + DAY_MS);
-            let grant = Grant::sign(owner, &name, peer, None, until_ms);
+            let terms = Terms {
+                name: name.clone(),
+                peer,
+                issued_ms: 0,
+                expiry_ms: until_ms,
+                revoked: Vec::new(),
+            };
+            let grant = Grant::sign(owner, terms);
             grant.expect("a grant within the rules").encoded().to_vec()
         });
         let tag = world.command(host, |tag| Input::Publish {

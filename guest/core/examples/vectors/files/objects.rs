@@ -2,7 +2,7 @@
 
 use selfsame_codec::Code;
 use selfsame_core::association::{Association, Leaf, ObjectId, Validity};
-use selfsame_core::grant::Grant;
+use selfsame_core::grant::{Grant, Terms};
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
 
 use super::json::{Json, hex, number, text};
@@ -67,7 +67,14 @@ fn leaf(number: u8) -> Leaf {
 }
 
 fn owned(grantee: PeerId, expiry_ms: u64) -> Leaf {
-    let grant = Grant::sign(&owner(), "check", grantee, None, expiry_ms).expect("within limits");
+    let terms = Terms {
+        name: "check".into(),
+        peer: grantee,
+        issued_ms: NOW - HOUR,
+        expiry_ms,
+        revoked: Vec::new(),
+    };
+    let grant = Grant::sign(&owner(), terms).expect("within limits");
     Leaf {
         owner: Some(owner().public()),
         name: "check".into(),

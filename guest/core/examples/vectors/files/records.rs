@@ -2,7 +2,7 @@
 
 use selfsame_codec::cbor::Encoder;
 use selfsame_codec::{Code, Role};
-use selfsame_core::grant::Grant;
+use selfsame_core::grant::{Grant, MAX_REVOKED, Terms};
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
 use selfsame_core::record::{
     CLOCK_SKEW_MS, MAX_RECORD_LIFE_MS, NodeRecord, addresses_allowed, relay_address,
@@ -218,36 +218,71 @@ fn grants() -> Json {
     const LABEL: &str = "selfsame/1 grant";
     let owner = Identity::of_owner(&[9; 32], net());
     let peer = node().id();
-    let make = |net: NetworkId, name: &str, not_before: Option<u64>, expiry_ms: u64| {
+    let revoked = vec![PeerId([0x11; 32]), PeerId([0x22; 32])];
+    let make = |net: NetworkId, name: &str, revoked: &[PeerId]| {
         let mut out = Vec::new();
         let mut encoder = Encoder::new(&mut out);
         encoder
-            .array(7)
+            .array(8)
             .uint(1)
             .bytes(&net.0)
             .bytes(&owner.public().0)
             .text(name)
-            .bytes(&peer.0);
-        match not_before {
-            Some(start) => encoder.uint(start),
-            None => encoder.null(),
-        };
-        encoder.uint(expiry_ms);
+            .bytes(&peer.0)
+            .uint(NOW)
+            .uint(NOW + 1000)
+            .array(revoked.len());
+        for peer in revoked {
+            encoder.bytes(&peer.0);
+        }
         out
     };
-    let good = signed(&owner, LABEL, &make(net(), "check", None, NOW + 1000));
-    let ours = Grant::sign(&owner, "check", peer, None, NOW + 1000).expect("within limits");
-    assert_eq!(ours.encoded(), good, "the core signs the same bytes");
+    let terms = Terms {
+        name: "check".into(),
+        peer,
+        issued_ms: NOW,
+        expiry_ms: NOW + 1000,
+        revoked: revoked.clone(),
+    };
+    let ours = |terms: Terms| {
+        Grant::sign(&owner, terms)
+            .expect("within limits")
+            .encoded()
+            .to_vec()
+    };
     let by = |identity: &Identity, statement: Vec<u8>| signed(identity, LABEL, &statement);
-    let later = by(&owner, make(net(), "check", Some(NOW), NOW + 1000));
-    let elsewhere = by(&owner, make(NetworkId::open("other"), "check", None, NOW + 1000));
-    let misnamed = by(&owner, make(net(), "Check", None, NOW + 1000));
+    let good = by(&owner, make(net(), "check", &[]));
+    let revoking = by(&owner, make(net(), "check", &revoked));
+    assert_eq!(ours(terms.clone()), revoking, "the core signs the same bytes");
+    assert_eq!(
+        ours(Terms {
+            revoked: Vec::new(),
+            ..terms
+        }),
+        good,
+        "the core signs the same bytes"
+    );
+    let too_many = by(&owner, make(net(), "check", &[peer].repeat(MAX_REVOKED + 1)));
+    let elsewhere = by(&owner, make(NetworkId::open("other"), "check", &[]));
+    let misnamed = by(&owner, make(net(), "Check", &[]));
     let cases: Vec<(&str, Vec<u8>, u64, Option<Code>)> = vec![
         ("a grant", good.clone(), NOW, None),
-        ("a grant that has begun", later.clone(), NOW - CLOCK_SKEW_MS, None),
+        ("a grant that revokes others", revoking, NOW, None),
         (
-            "not yet valid",
-            later,
+            "revoking more than a grant may",
+            too_many,
+            NOW,
+            Some(Code::BadRecord),
+        ),
+        (
+            "issued by a clock that is ahead",
+            good.clone(),
+            NOW - CLOCK_SKEW_MS,
+            None,
+        ),
+        (
+            "issued in the future",
+            good.clone(),
             NOW - CLOCK_SKEW_MS - 1,
             Some(Code::StaleRecord),
         ),
@@ -256,18 +291,19 @@ fn grants() -> Json {
         ("for a name that is none", misnamed, NOW, Some(Code::BadRecord)),
         (
             "signed by the peer itself",
-            by(&node(), make(net(), "check", None, NOW + 1000)),
+            by(&node(), make(net(), "check", &[])),
             NOW,
             Some(Code::BadSignature),
         ),
         (
             "signed under another label",
-            signed(&owner, RECORD, &make(net(), "check", None, NOW + 1000)),
+            signed(&owner, RECORD, &make(net(), "check", &[])),
             NOW,
             Some(Code::BadSignature),
         ),
     ];
-    let check = |bytes: &[u8], now| Grant::decode_verified(bytes, &net(), now).map(|grant| grant.peer());
+    let check =
+        |bytes: &[u8], now| Grant::decode_verified(bytes, &net(), now).map(|grant| grant.terms().peer);
     let list = cases.into_iter().map(|case| one("grant", case, check)).collect();
     Json::Object(vec![
         ("owner", hex(&owner.public().0)),
