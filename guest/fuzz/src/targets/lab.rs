@@ -7,7 +7,7 @@ use selfsame_codec::{
     BatchReader, BatchWriter, Code, Config, EntryWriter, Input, Operation, Operations, Output, Role,
 };
 use selfsame_core::Node;
-use selfsame_core::grant::Grant;
+use selfsame_core::grant::{Grant, Terms};
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
 use selfsame_core::record::{MAX_RECORD_LIFE_MS, NodeRecord};
 
@@ -64,7 +64,14 @@ pub(super) fn owner() -> Identity {
 /// The owner's grant of the name `check` to the node with seed 1.
 pub(super) fn owner_grant() -> Grant {
     let expiry_ms = START_MS + MAX_RECORD_LIFE_MS;
-    Grant::sign(&owner(), "check", identity(1).id(), None, expiry_ms).expect("a sound grant")
+    let terms = Terms {
+        name: "check".into(),
+        peer: identity(1).id(),
+        issued_ms: START_MS,
+        expiry_ms,
+        revoked: vec![identity(2).id(), identity(3).id()],
+    };
+    Grant::sign(&owner(), terms).expect("a sound grant")
 }
 
 pub(super) fn address(seed: u8) -> String {

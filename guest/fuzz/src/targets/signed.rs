@@ -4,7 +4,7 @@
 use selfsame_codec::Role;
 use selfsame_codec::cbor::{Decoder, Encoder};
 use selfsame_core::association::{Association, Leaf, Validity};
-use selfsame_core::grant::{Grant, check_name};
+use selfsame_core::grant::{Grant, MAX_REVOKED, check_name};
 use selfsame_core::identity::{Identity, PeerId, PublicKey};
 use selfsame_core::record::{MAX_ADDRESSES, MAX_DOMAIN_BYTES, NodeRecord, addresses_allowed};
 
@@ -52,9 +52,10 @@ pub(super) fn targets() -> Vec<Box<dyn Target>> {
         seeds: || vec![owner_grant().encoded().to_vec()],
         read: |bytes| {
             let grant = Grant::decode_verified(bytes, &network(), START_MS).ok()?;
-            assert_eq!(check_name(grant.name()), Ok(()));
-            assert!(grant.permits(&grant.owner(), grant.name(), &grant.peer()));
-            assert!(grant.expiry_ms() > START_MS);
+            let terms = grant.terms();
+            assert_eq!(check_name(&terms.name), Ok(()));
+            assert!(grant.permits(&grant.owner(), &terms.name, &terms.peer));
+            assert!(terms.expiry_ms > START_MS && terms.revoked.len() <= MAX_REVOKED);
             Some(grant.encoded().to_vec())
         },
     };
