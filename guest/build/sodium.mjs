@@ -77,8 +77,8 @@ const VERSION_HEADER = "builds/msvc/version.h";
 const RUNTIME = "builds/wasm32-freestanding";
 /** Where our own files are. */
 const OURS = "guest/sodium/wasm";
-/** What stands in for the random source. */
-const RANDOM_SOURCE = "arc4random.c";
+/** What upstream has no file for: what stands in for the random source, and what the compiler's library does slowly. */
+const ADDITIONS = ["arc4random.c", "memcmp.c"];
 /** Computes the table of one of the replacements. */
 const TABLE_MAKER = "base-table.mjs";
 
@@ -182,7 +182,7 @@ function textOf(files, name) {
 
 /** @returns {Promise<Map<string, Uint8Array>>} our own files by their names */
 async function readOurs() {
-  const names = [RANDOM_SOURCE, TABLE_MAKER, ...REPLACEMENTS.map(({ by }) => by)];
+  const names = [...ADDITIONS, TABLE_MAKER, ...REPLACEMENTS.map(({ by }) => by)];
   return new Map(
     await Promise.all(
       names.map(async (name) => /** @type {const} */ ([name, await readFile(path.join(root, OURS, name))])),
@@ -220,7 +220,9 @@ function prepare(release, ours) {
     sources.set(file, Buffer.from(replace(textOf(sources, file), replacement, textOf(ours, by)), "latin1"));
   }
   sources.set(`${CURVE}/base-table.h`, Buffer.from(baseTable()));
-  sources.set(`${OURS}/${RANDOM_SOURCE}`, Buffer.from(textOf(ours, RANDOM_SOURCE), "latin1"));
+  for (const name of ADDITIONS) {
+    sources.set(`${OURS}/${name}`, Buffer.from(textOf(ours, name), "latin1"));
+  }
   return sources;
 }
 

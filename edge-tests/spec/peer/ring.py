@@ -14,6 +14,7 @@ from .codec import (
     is_text,
     is_uint,
     kdf,
+    mac,
     labelled_hash,
 )
 from .identity import (
@@ -60,12 +61,12 @@ def root_from_path(leaf_hash, index, leaves, path):
         return None
     left = 1 << ((leaves - 1).bit_length() - 1)
     *rest, sibling = path
-    label = "selfsame/1 association node"
+    key = kdf("selfsame/1 association node", b"")
     if index < left:
         below = root_from_path(leaf_hash, index, left, rest)
-        return below and kdf(label, below + sibling)
+        return below and mac(key, below + sibling)
     below = root_from_path(leaf_hash, index - left, leaves - left, rest)
-    return below and kdf(label, sibling + below)
+    return below and mac(key, sibling + below)
 
 
 class Association:

@@ -30,6 +30,11 @@ pub fn hash_for(context: &'static str, data: &[u8]) -> [u8; HASH_BYTES] {
     blake3::derive_key(context, data)
 }
 
+/// The hash of public `data` under a public key: what [`keyed`] gives, but nothing is wiped.
+pub fn hash_with(key: &[u8; HASH_BYTES], data: &[u8]) -> [u8; HASH_BYTES] {
+    blake3::keyed_hash(key, data).into()
+}
+
 /// More than what hashing one chunk leaves on the stack.
 const STACK_BYTES: usize = 1024;
 

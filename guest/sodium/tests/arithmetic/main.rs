@@ -3,6 +3,7 @@
 //! It runs natively as a test, and in WebAssembly through `wasm/lib.rs`.
 
 pub(crate) mod base_multiplication;
+pub(crate) mod memory_order;
 pub(crate) mod scalar_product;
 mod scalars;
 pub(crate) mod small_order;

@@ -76,12 +76,13 @@ pub extern "C" fn refuse(index: u32) -> u32 {
 // SAFETY: see `input`.
 #[unsafe(no_mangle)]
 pub extern "C" fn compare_arithmetic() {
-    use arithmetic::{base_multiplication, scalar_product, small_order, stream_cipher};
+    use arithmetic::{base_multiplication, memory_order, scalar_product, small_order, stream_cipher};
 
     base_multiplication::base_point_is_multiplied_like_any_other();
     small_order::exactly_the_points_of_small_order_are_told();
     scalar_product::product_and_sum_are_the_same_at_once();
     scalar_product::numbers_of_64_bytes_are_reduced_the_same_everywhere();
+    memory_order::every_length_and_place_has_the_order_of_its_first_difference();
     stream_cipher::every_length_is_encrypted_with_the_stream_of_the_standard();
     stream_cipher::every_length_is_authenticated_the_same_everywhere();
 }
