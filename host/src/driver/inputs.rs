@@ -191,16 +191,11 @@ impl Driver {
 
     /// Notes what a command that succeeded changes for good.
     pub(super) fn remember(&mut self, effect: Effect, item: Item) {
-        let undone = match &effect {
-            Effect::None => return,
-            Effect::Joins | Effect::Leaves => Effect::Joins,
-            Effect::Publishes(owner, name) | Effect::Withdraws(owner, name) => {
-                Effect::Publishes(owner.clone(), name.clone())
-            }
-        };
-        self.lasting.remove(&undone);
-        if effect == undone {
-            self.lasting.insert(effect, item);
+        match effect {
+            Effect::None => {}
+            Effect::Joins | Effect::Publishes(..) => _ = self.lasting.insert(effect, item),
+            Effect::Leaves => _ = self.lasting.remove(&Effect::Joins),
+            Effect::Withdraws(owner, name) => _ = self.lasting.remove(&Effect::Publishes(owner, name)),
         }
     }
 

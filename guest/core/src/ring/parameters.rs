@@ -126,7 +126,8 @@ pub struct Parameters {
     pub max_merges: usize,
     /// Most names looked for at a time.
     pub max_finds: usize,
-    /// Most places of own associations looked up or stored at a time: a platform allows six connections at once.
+    /// Most places of own associations looked up or stored at a time: a platform lets six connections wait for an answer, and
+    /// fewer leave a publisher of a thousand names waiting for round trips.
     pub max_storing: usize,
     /// Most members remembered over a restart: the neighbourhood, the fingers, and some for a bad day.
     pub max_stored_routes: usize,
@@ -192,7 +193,7 @@ impl Parameters {
         max_remembered: 8,
         max_merges: 4,
         max_finds: 1024,
-        max_storing: 3,
+        max_storing: 6,
         max_stored_routes: 64,
         write_routes_ms: MINUTE_MS,
     };
