@@ -1,13 +1,16 @@
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bench_closed_loop::{closed_loop, random_id};
 use bench_pair::Outcome;
-use selfsame_host::{Builder, CoreModule, Error, Node};
+use selfsame_host::{Builder, Code, CoreModule, Error, Node};
 
 /// Where every node listens.
 const LISTEN: &str = "ws://127.0.0.1:0";
+/// How often an id is looked up, and the pause before the next time.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(100);
 /// Name of the network.
 const NETWORK: &str = "bench";
 
@@ -90,8 +93,7 @@ impl Nodes {
             let nodes = Arc::clone(&nodes);
             async move {
                 let node = &nodes[turn as usize % nodes.len()];
-                let (_, hops) = node.find_node(random_id()?).await.map_err(told)?;
-                Ok(u64::from(hops))
+                look_up(node, random_id()?).await
             }
         };
         Ok(closed_loop(window, count, work).await?.to_json())
@@ -115,6 +117,21 @@ impl Nodes {
             joined.as_nanos(),
             left.as_nanos()
         ))
+    }
+}
+
+/// Looks an id up, and again when members that have just joined did not know yet who is responsible: the time counts.
+async fn look_up(node: &Node, id: [u8; 32]) -> Outcome<u64> {
+    let mut tries = 1;
+    loop {
+        match node.find_node(id).await {
+            Ok((_, hops)) => return Ok(u64::from(hops)),
+            Err(error) if error.code() == Some(Code::NoProgress) && tries < TRIES => {
+                tries += 1;
+                tokio::time::sleep(PAUSE).await;
+            }
+            Err(error) => return Err(told(error)),
+        }
     }
 }
 
