@@ -108,7 +108,7 @@ impl Builder {
     }
 
     /// Listens on a URL such as `ws://0.0.0.0:7000`, where WebSockets and HTTPS POST share the port, or
-    /// `tcp://0.0.0.0:7001`. Port 0 is any free one.
+    /// `tcp://0.0.0.0:7001`, or `udp://0.0.0.0:7001`. Port 0 is any free one.
     pub fn listen(mut self, url: impl Into<String>) -> Self {
         self.listen.push(url.into());
         self

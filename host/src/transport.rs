@@ -27,10 +27,11 @@ pub(crate) use server::{Listener, Server};
 
 mod shares;
 mod tcp;
+mod udp;
 mod websocket;
 
 /// URL schemes that a host can dial.
-pub(crate) const DIALS: [&str; 5] = ["tcp", "ws", "wss", "http", "https"];
+pub(crate) const DIALS: [&str; 6] = ["udp", "tcp", "ws", "wss", "http", "https"];
 /// Largest frame of any path.
 pub(crate) const MAX_FRAME: usize = 65_536;
 /// Path of the URL at which nodes answer.

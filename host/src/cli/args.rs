@@ -252,7 +252,7 @@ pub(crate) struct Member {
 pub(crate) struct NodeCommand {
     #[command(flatten)]
     pub(crate) member: Member,
-    /// URL to listen on, such as ws://0.0.0.0:7000 or tcp://0.0.0.0:7001; may be given more than once
+    /// URL to listen on, such as ws://0.0.0.0:7000, tcp://0.0.0.0:7001 or udp://0.0.0.0:7001; may be given more than once
     #[arg(long, value_name = "URL")]
     pub(crate) listen: Vec<String>,
     /// Serves a name by passing its requests on, as NAME=http://127.0.0.1:PORT, with ,version=V ,weight=W and ,allow=PEER-ID

@@ -208,7 +208,7 @@ impl Subject {
             urls.extend(near.filter_map(|node| {
                 texts(&node["addresses"])
                     .into_iter()
-                    .find(|url| !url.starts_with("tcp:"))
+                    .find(|url| !url.starts_with("tcp:") && !url.starts_with("udp:"))
             }));
         }
         urls.dedup();

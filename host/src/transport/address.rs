@@ -19,6 +19,7 @@ pub(crate) struct Address {
 /// How an address is spoken to
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scheme {
+    Udp,
     Tcp,
     Ws,
     Wss,
@@ -31,9 +32,15 @@ impl Scheme {
         matches!(self, Self::Wss | Self::Https)
     }
 
+    /// Whether frames stand in it and nothing else: there is no path.
+    pub(crate) fn is_bare(self) -> bool {
+        matches!(self, Self::Udp | Self::Tcp)
+    }
+
     /// As it stands in a URL.
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Udp => "udp",
             Self::Tcp => "tcp",
             Self::Ws => "ws",
             Self::Wss => "wss",
@@ -45,7 +52,7 @@ impl Scheme {
     /// The port of a URL that names none; a bare connection has none.
     fn default_port(self) -> Option<u16> {
         match self {
-            Self::Tcp => None,
+            Self::Udp | Self::Tcp => None,
             Self::Ws | Self::Http => Some(80),
             Self::Wss | Self::Https => Some(443),
         }
@@ -63,6 +70,7 @@ impl Address {
         let plain = url.split('#').next().unwrap_or_default();
         let uri: Uri = plain.parse().map_err(|_| wrong("it has to be a URL"))?;
         let scheme = match uri.scheme_str() {
+            Some("udp") => Scheme::Udp,
             Some("tcp") => Scheme::Tcp,
             Some("ws") => Scheme::Ws,
             Some("wss") => Scheme::Wss,
@@ -105,7 +113,7 @@ impl Address {
         } else {
             path
         };
-        if scheme == Scheme::Tcp && !matches!(path, "" | "/") {
+        if scheme.is_bare() && !matches!(path, "" | "/") {
             return Err(wrong("a bare connection has no path"));
         }
         Ok(Self {
@@ -129,7 +137,7 @@ impl Address {
 
     /// The URL at which a node answers here.
     pub(crate) fn url(&self) -> String {
-        let path = if self.scheme == Scheme::Tcp {
+        let path = if self.scheme.is_bare() {
             ""
         } else {
             self.path_or_default()

@@ -1,20 +1,22 @@
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
+use core::net::SocketAddr;
 use core::time::Duration;
 use std::io;
 
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::address::{Address, is_public};
+use super::udp;
 use crate::error::Error;
 
 /// Time for one IP address to answer.
-const TCP_TIMEOUT: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for name, connection and TLS together.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Most IP addresses of one name that are tried.
@@ -58,6 +60,12 @@ impl Connector {
         connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 
+    /// Connects to an address of UDP.
+    pub(crate) async fn connect_udp(&self, address: &Address) -> io::Result<DuplexStream> {
+        let connected = timeout(TIMEOUT, self.at_first(address, udp::dial)).await;
+        connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+
     async fn connect_unbounded(&self, address: &Address) -> io::Result<Box<dyn Io>> {
         let tcp = self.tcp(address).await?;
         if !address.scheme.is_tls() {
@@ -71,6 +79,17 @@ impl Connector {
     }
 
     async fn tcp(&self, address: &Address) -> io::Result<TcpStream> {
+        let stream = self.at_first(address, TcpStream::connect).await?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+
+    /// What the first IP address gives that answers.
+    async fn at_first<T>(
+        &self,
+        address: &Address,
+        open: impl AsyncFn(SocketAddr) -> io::Result<T>,
+    ) -> io::Result<T> {
         let any = self.allow_private || self.trusted.contains(&place(address));
         let mut failure = io::Error::other("the name has no address");
         for place in lookup_host((address.host.as_str(), address.port))
@@ -82,11 +101,8 @@ impl Connector {
                 failure = io::Error::other("a private address: allow private addresses if that is meant");
                 continue;
             }
-            match timeout(TCP_TIMEOUT, TcpStream::connect(place)).await {
-                Ok(Ok(stream)) => {
-                    stream.set_nodelay(true)?;
-                    return Ok(stream);
-                }
+            match timeout(ANSWER_TIMEOUT, open(place)).await {
+                Ok(Ok(opened)) => return Ok(opened),
                 Ok(Err(error)) => failure = error,
                 Err(_) => failure = io::ErrorKind::TimedOut.into(),
             }

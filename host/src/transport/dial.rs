@@ -54,6 +54,12 @@ impl Dialler {
                 let link = opened(driver, path, dial, PathKind::Ordered, &address).await?;
                 tcp::run(reader, writer, Side::Dialled, path, driver, link).await;
             }
+            Scheme::Udp => {
+                let udp = self.connector.connect_udp(&address).await.map_err(failed)?;
+                let (reader, writer) = tokio::io::split(udp);
+                let link = opened(driver, path, dial, PathKind::Ordered, &address).await?;
+                tcp::run(reader, writer, Side::Dialled, path, driver, link).await;
+            }
             Scheme::Ws | Scheme::Wss => {
                 let socket = self.websocket(&address).await.map_err(failed)?;
                 let link = opened(driver, path, dial, PathKind::Ordered, &address).await?;

@@ -1,4 +1,4 @@
-//! The listening side: one port takes WebSockets and exchanges and says that it lives, another bare TCP.
+//! The listening side: one port takes WebSockets and exchanges and says that it lives, another bare TCP or UDP.
 
 use alloc::sync::Arc;
 use core::convert::Infallible;
@@ -17,7 +17,8 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use selfsame_codec::PathKind;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::DuplexStream;
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
@@ -30,7 +31,7 @@ use super::deadline::WriteDeadline;
 use super::exchange::{Answer, CONTENT, Exchanges, Refused};
 use super::keep_alive::Side;
 use super::shares::{Share, Shares};
-use super::{tcp, websocket};
+use super::{tcp, udp, websocket};
 use crate::error::Error;
 use crate::handle::{Handle, Inbound};
 use crate::link::LinkEnd;
@@ -38,20 +39,27 @@ use crate::link::LinkEnd;
 /// Time for the head of a request, and for the opening of a WebSocket.
 pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Most connections of one listener; each may hold up to a frame of memory.
-const MAX_CONNECTIONS: usize = 2048;
+pub(super) const MAX_CONNECTIONS: usize = 2048;
 /// Most of them from one source.
-const MAX_FROM_SOURCE: usize = MAX_CONNECTIONS / 4;
+pub(super) const MAX_FROM_SOURCE: usize = MAX_CONNECTIONS / 4;
 /// A client that takes no byte of an answer for this long is gone.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest head of an HTTP request.
 const MAX_REQUEST_HEAD: usize = 16 * 1024;
 /// Pause after the system refuses to accept, as it does when files run out.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A socket that is bound
+#[derive(Debug)]
+enum Socket {
+    Tcp(TcpListener),
+    Udp(UdpSocket),
+}
 
 /// A port that is bound and not served yet
 #[derive(Debug)]
 pub(crate) struct Listener {
-    tcp: TcpListener,
+    socket: Socket,
     /// Where it listens; the port is the one the system gave when 0 was asked for.
     pub(crate) local: SocketAddr,
     address: Address,
@@ -73,11 +81,22 @@ impl Listener {
     pub(crate) async fn bind(url: &str) -> Result<Self, Error> {
         let address = Self::check(url)?;
         let failed = |error| Error::io(format_args!("cannot listen on {url}"), error);
-        let tcp = TcpListener::bind((address.host.as_str(), address.port))
-            .await
-            .map_err(failed)?;
-        let local = tcp.local_addr().map_err(failed)?;
-        Ok(Self { tcp, local, address })
+        let place = (address.host.as_str(), address.port);
+        let (socket, local) = if address.scheme == Scheme::Udp {
+            let udp = UdpSocket::bind(place).await.map_err(failed)?;
+            let local = udp.local_addr();
+            (Socket::Udp(udp), local)
+        } else {
+            let tcp = TcpListener::bind(place).await.map_err(failed)?;
+            let local = tcp.local_addr();
+            (Socket::Tcp(tcp), local)
+        };
+        let local = local.map_err(failed)?;
+        Ok(Self {
+            socket,
+            local,
+            address,
+        })
     }
 }
 
@@ -95,8 +114,17 @@ impl Server {
         exchanges: &Arc<Exchanges>,
         health: &Bytes,
     ) -> Self {
-        let Listener { tcp, address, .. } = listener;
+        let Listener { socket, address, .. } = listener;
         let driver = driver.clone();
+        let tcp = match socket {
+            Socket::Tcp(tcp) => tcp,
+            Socket::Udp(udp) => {
+                let task = tokio::spawn(udp::accept(udp, move |stream, remote| {
+                    tokio::spawn(carry_datagrams(stream, remote, driver.clone()));
+                }));
+                return Self { task };
+            }
+        };
         let speaker = if address.scheme == Scheme::Tcp {
             Speaker::Frames(driver)
         } else {
@@ -172,6 +200,17 @@ async fn carry_frames(stream: TcpStream, remote: SocketAddr, driver: Handle, _pl
         return;
     };
     let (reader, writer) = stream.into_split();
+    tcp::run(reader, writer, Side::Accepted, path, &driver, link).await;
+    // A node that was stopped has closed its paths.
+    _ = driver.send(Inbound::Closed { path }).await;
+}
+
+/// Carries the frames of a connection over UDP.
+async fn carry_datagrams(stream: DuplexStream, remote: SocketAddr, driver: Handle) {
+    let Some((path, link)) = opened(&driver, remote).await else {
+        return;
+    };
+    let (reader, writer) = tokio::io::split(stream);
     tcp::run(reader, writer, Side::Accepted, path, &driver, link).await;
     // A node that was stopped has closed its paths.
     _ = driver.send(Inbound::Closed { path }).await;

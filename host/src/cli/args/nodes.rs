@@ -19,7 +19,7 @@ pub(crate) struct NodesCommand {
     /// How many join at once
     #[arg(long, value_name = "NUMBER", default_value = "8", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) at_once: u16,
-    /// URL that the first node listens on, ws:// or tcp://; the others take the ports after it, and any when it is 0
+    /// URL that the first node listens on, ws://, tcp:// or udp://; the others take the ports after it, and any when it is 0
     #[arg(long, value_name = "URL", default_value = "ws://127.0.0.1:0")]
     pub(crate) listen: FirstUrl,
     /// Lets as many nodes again join and leave one after the other, and tells how long that took
