@@ -10,7 +10,7 @@ import { after, before, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { storeContract } from "../src/stores/contract.ts";
-import { freePort, leaf, member } from "./support.ts";
+import { freePort, freeUdpPort, leaf, member } from "./support.ts";
 
 // The executable itself, so that a signal reaches it and not the script that starts it.
 const installer = createRequire(import.meta.url)("deno/install_api.cjs") as { runInstall(): string };
@@ -51,9 +51,10 @@ describe("a node in Deno, without any flag", () => {
   async function start(
     port: number,
     tcp: string,
+    udp: string,
     bootstrap: string,
   ): Promise<{ id: string; child: ChildProcess }> {
-    const argv = denoArguments([], "node.ts", [`${port}`, tcp, join(folder, "data"), bootstrap]);
+    const argv = denoArguments([], "node.ts", [`${port}`, tcp, udp, join(folder, "data"), bootstrap]);
     const child = spawn(deno, argv, { stdio: ["ignore", "pipe", "inherit"] });
     children.push(child);
     const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream });
@@ -61,15 +62,16 @@ describe("a node in Deno, without any flag", () => {
     return { ...(JSON.parse(line) as { id: string }), child };
   }
 
-  test("joins a node in Node over TCP and WebSocket, each calls the other, and it keeps its identity after kill -9", async () => {
+  test("joins a node in Node over TCP, UDP and WebSocket, each calls the other, and it keeps its identity after kill -9", async () => {
     const node = await member({ scheme: "tcp" });
     await node.mesh.serve("node", async (request) => new Response(`node for ${await request.text()}`), {
       unowned: true,
     });
     const port = await freePort();
     const tcp = `tcp://127.0.0.1:${await freePort()}`;
-    const { id, child } = await start(port, tcp, node.bootstrap);
-    for (const way of [`${tcp}#${id}`, `ws://127.0.0.1:${port}/.mesh#${id}`]) {
+    const udp = `udp://127.0.0.1:${await freeUdpPort()}`;
+    const { id, child } = await start(port, tcp, udp, node.bootstrap);
+    for (const way of [`${tcp}#${id}`, `${udp}#${id}`, `ws://127.0.0.1:${port}/.mesh#${id}`]) {
       const caller = await leaf(way);
       const response = await caller.fetch("https://deno.mesh/", { unowned: true });
       assert.equal(await response.text(), `deno, then node for ${caller.id}`, way);
@@ -78,7 +80,7 @@ describe("a node in Deno, without any flag", () => {
     assert.equal(await (await fetch(`http://127.0.0.1:${port}/`)).text(), "the app");
     child.kill("SIGKILL");
     await once(child, "exit");
-    const again = await start(port, tcp, node.bootstrap);
+    const again = await start(port, tcp, udp, node.bootstrap);
     assert.equal(again.id, id);
     await node.mesh.close();
   });

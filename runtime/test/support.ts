@@ -1,4 +1,8 @@
+import { createSocket } from "node:dgram";
+import { once } from "node:events";
 import { createServer } from "node:net";
+import type { Input } from "../src/codec/input.ts";
+import { type Link, type Opened, type Path, type PathHost, PathTable } from "../src/driver/paths.ts";
 import type { NodeJoinOptions } from "../src/entries/node.ts";
 import { join, memory, type NodeMesh } from "../src/entries/node.ts";
 
@@ -13,6 +17,47 @@ export function freePort(): Promise<number> {
       server.close(() => resolve(address.port));
     });
   });
+}
+
+/** A port of UDP on loopback that nobody listens at. */
+export async function freeUdpPort(): Promise<number> {
+  const socket = createSocket("udp4");
+  socket.bind(0, "127.0.0.1");
+  await once(socket, "listening");
+  const { port } = socket.address();
+  const closed = once(socket, "close");
+  socket.close();
+  await closed;
+  return port;
+}
+
+/** A host that keeps what it is told and whose links the test uses as the core would. */
+export class Host implements PathHost {
+  readonly inputs: Input[] = [];
+  readonly links: Link[] = [];
+  readonly failures: string[] = [];
+  readonly table: PathTable = new PathTable((input) => this.inputs.push(input));
+
+  open(link: Link, opened: Opened): Path {
+    this.links.push(link);
+    return this.table.open(link, opened);
+  }
+
+  resume(): Path {
+    throw new Error("not in this test");
+  }
+
+  dialFailed(_: number, reason: string): void {
+    this.failures.push(reason);
+  }
+
+  async settled(): Promise<void> {}
+
+  frames(): string[] {
+    return this.inputs.flatMap((input) =>
+      input.type === "Received" ? [Buffer.from(input.frame).toString()] : [],
+    );
+  }
 }
 
 /** How long a condition may take to come true. */
@@ -37,17 +82,18 @@ export interface TestNode {
   bootstrap: string;
 }
 
-/** Starts a member that listens on loopback by `ws`, for POSTs alone by `http`, or by `tcp`. */
+/** Starts a member that listens on loopback by `ws`, for POSTs alone by `http`, by `tcp` or by `udp`. */
 export async function member(
-  options: Partial<NodeJoinOptions> & { scheme?: "ws" | "http" | "tcp" } = {},
+  options: Partial<NodeJoinOptions> & { scheme?: "ws" | "http" | "tcp" | "udp" } = {},
 ): Promise<TestNode> {
   const { scheme = "ws", ...rest } = options;
-  const port = await freePort();
-  const address = `${scheme}://127.0.0.1:${port}${scheme === "tcp" ? "" : "/.mesh"}`;
+  const isBare = scheme === "tcp" || scheme === "udp";
+  const port = scheme === "udp" ? await freeUdpPort() : await freePort();
+  const address = `${scheme}://127.0.0.1:${port}${isBare ? "" : "/.mesh"}`;
   const mesh = await join({
     network: "test",
     storage: memory(),
-    listen: scheme === "tcp" ? address : { port, hostname: "127.0.0.1" },
+    listen: isBare ? address : { port, hostname: "127.0.0.1" },
     address,
     allowPrivate: true,
     ...rest,

@@ -1,46 +1,18 @@
 import assert from "node:assert/strict";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { after, before, describe, type TestContext, test } from "node:test";
-import type { Input } from "../src/codec/input.ts";
-import { type Link, type Opened, type Path, type PathHost, PathTable } from "../src/driver/paths.ts";
+import type { Link } from "../src/driver/paths.ts";
 import { joinFrames } from "../src/transports/frames.ts";
 import { listenersOf } from "../src/transports/listen.ts";
+import { placeOf } from "../src/transports/place.ts";
 import { isPublic } from "../src/transports/public-address.ts";
-import { carryTcp, listenTcp, TcpDialler, tcpAddress } from "../src/transports/tcp.ts";
-import { freePort, leaf, member, type TestNode, until } from "./support.ts";
+import { carryStream } from "../src/transports/stream.ts";
+import { listenTcp, TcpDialler } from "../src/transports/tcp.ts";
+import { freePort, Host, leaf, member, type TestNode, until } from "./support.ts";
 
 const UNOWNED = { unowned: true } as const;
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 const framed = (...texts: string[]): Uint8Array => joinFrames(texts.map(bytes));
-
-/** A host that keeps what it is told and whose links the test uses as the core would. */
-class Host implements PathHost {
-  readonly inputs: Input[] = [];
-  readonly links: Link[] = [];
-  readonly failures: string[] = [];
-  readonly table: PathTable = new PathTable((input) => this.inputs.push(input));
-
-  open(link: Link, opened: Opened): Path {
-    this.links.push(link);
-    return this.table.open(link, opened);
-  }
-
-  resume(): Path {
-    throw new Error("not in this test");
-  }
-
-  dialFailed(_: number, reason: string): void {
-    this.failures.push(reason);
-  }
-
-  async settled(): Promise<void> {}
-
-  frames(): string[] {
-    return this.inputs.flatMap((input) =>
-      input.type === "Received" ? [Buffer.from(input.frame).toString()] : [],
-    );
-  }
-}
 
 /** A listening acceptor, and a bare connection to it. */
 async function accepted(t: TestContext): Promise<{ host: Host; socket: Socket; read: () => Buffer }> {
@@ -162,7 +134,7 @@ describe("keep-alive over TCP", () => {
     });
     const chunks: Buffer[] = [];
     far.on("data", (chunk) => chunks.push(chunk));
-    carryTcp(socket, host, { dial, kind: "Ordered", remote: "" });
+    carryStream(socket, host, { dial, kind: "Ordered", remote: "" });
     return { host, far, read: () => Buffer.concat(chunks) };
   }
 
@@ -213,8 +185,8 @@ describe("keep-alive over TCP", () => {
 
 describe("addresses of TCP", () => {
   test("have a host and a port and nothing else", () => {
-    assert.deepEqual(tcpAddress("tcp://[::1]:7001#id"), { host: "::1", port: 7001 });
-    assert.deepEqual(tcpAddress("tcp://host:1/"), { host: "host", port: 1 });
+    assert.deepEqual(placeOf("tcp://[::1]:7001#id", "tcp"), { host: "::1", port: 7001 });
+    assert.deepEqual(placeOf("tcp://host:1/", "tcp"), { host: "host", port: 1 });
     for (const wrong of [
       "tcp://host",
       "tcp://host:0",
@@ -222,7 +194,7 @@ describe("addresses of TCP", () => {
       "tcp://me@host:1",
       "ws://host:1",
     ]) {
-      assert.throws(() => tcpAddress(wrong), { message: "an address of TCP is tcp://host:port" }, wrong);
+      assert.throws(() => placeOf(wrong, "tcp"), { message: "an address of TCP is tcp://host:port" }, wrong);
     }
   });
 
@@ -265,7 +237,7 @@ describe("addresses of TCP", () => {
       { speaks: "tcp", port: 7001, hostname: "::1" },
       { speaks: "http", port: 80, hostname: "0.0.0.0" },
     ]);
-    for (const wrong of ["tcp://host", "udp://host:1", "7000"]) {
+    for (const wrong of ["tcp://host", "udp://host", "quic://host:1", "7000"]) {
       assert.throws(
         () => listenersOf(wrong),
         { name: "BadConfig", message: /tcp:\/\/0\.0\.0\.0:7001/ },
@@ -296,7 +268,7 @@ describe("nodes over TCP", () => {
 
   test("drop frames that mean nothing and serve on", async () => {
     await first.mesh.serve("alive", () => new Response("yes"), UNOWNED);
-    const { port } = tcpAddress(first.bootstrap);
+    const { port } = placeOf(first.bootstrap, "tcp");
     let state = 7;
     const noise = (length: number): Uint8Array =>
       Uint8Array.from({ length }, () => {

@@ -4,9 +4,11 @@ import { Mesh, type MeshParts } from "../driver/mesh.ts";
 import type { JoinOptions } from "../driver/options.ts";
 import { acceptSocket, type DenoFetch, type DenoServer, deno } from "../transports/deno.ts";
 import { ExchangeAcceptor } from "../transports/exchange-accept.ts";
-import { type Listen, type ListenPlace, listenersOf } from "../transports/listen.ts";
+import { type Listen, type Listener, type ListenPlace, listenersOf } from "../transports/listen.ts";
 import { MESH_PATH } from "../transports/protocol.ts";
 import { listenTcp, TcpDialler } from "../transports/tcp.ts";
+import { UdpDialler } from "../transports/udp/dial.ts";
+import { listenUdp, type UdpListener } from "../transports/udp/listen.ts";
 import { joinAs } from "./join.ts";
 import { leafPlatform } from "./slim.ts";
 
@@ -23,7 +25,8 @@ const SWEEP_MS = 15_000;
 export interface DenoJoinOptions extends JoinOptions {
   /**
    * Where to accept peers without a server of one's own: a port or `ws://0.0.0.0:7000` for WebSocket and POST,
-   * `tcp://0.0.0.0:7001` for TCP, or several of them. `mesh.handler` accepts them on a server of yours.
+   * `tcp://0.0.0.0:7001` for TCP, `udp://0.0.0.0:7002` for UDP, or several of them. `mesh.handler` accepts them on a
+   * server of yours.
    */
   readonly listen?: Listen | readonly Listen[] | undefined;
 }
@@ -33,6 +36,7 @@ export class DenoMesh extends Mesh {
   readonly #exchange: ExchangeAcceptor = new ExchangeAcceptor(this.paths);
   readonly #sweep: ReturnType<typeof setInterval>;
   readonly #tcp: Server[] = [];
+  readonly #udp: UdpListener[] = [];
   #port: number | undefined;
   readonly #stop: AbortController = new AbortController();
 
@@ -62,7 +66,7 @@ export class DenoMesh extends Mesh {
   /** Listens for peers alone. */
   async listen(listen: NonNullable<DenoJoinOptions["listen"]>): Promise<void> {
     for (const { speaks, ...at } of listenersOf(listen)) {
-      const port = speaks === "tcp" ? await this.#listenTcp(at) : this.#listenHttp(at);
+      const port = await this.#listenAt(speaks, at);
       this.#port ??= port;
     }
   }
@@ -72,6 +76,18 @@ export class DenoMesh extends Mesh {
     await super.close();
     this.#stop.abort();
     for (const server of this.#tcp) server.close();
+    await Promise.all(this.#udp.map((listener) => listener.close()));
+  }
+
+  #listenAt(speaks: Listener["speaks"], at: ListenPlace): Promise<number> | number {
+    switch (speaks) {
+      case "http":
+        return this.#listenHttp(at);
+      case "tcp":
+        return this.#listenTcp(at);
+      case "udp":
+        return this.#listenUdp(at);
+    }
   }
 
   #listenHttp({ port, hostname }: ListenPlace): number {
@@ -85,6 +101,12 @@ export class DenoMesh extends Mesh {
     this.#tcp.push(server);
     const address = server.address();
     return typeof address === "object" && address !== null ? address.port : at.port;
+  }
+
+  async #listenUdp(at: ListenPlace): Promise<number> {
+    const listener = await listenUdp(at, this.paths);
+    this.#udp.push(listener);
+    return listener.port;
   }
 }
 
@@ -112,7 +134,7 @@ function compile(): Promise<WebAssembly.Module> {
 
 /** Starts a node in this process and joins the ring. */
 export function join(options: DenoJoinOptions): Promise<DenoMesh> {
-  const platform = leafPlatform(compile, [new TcpDialler(options ?? {})]);
+  const platform = leafPlatform(compile, [new TcpDialler(options ?? {}), new UdpDialler(options ?? {})]);
   return joinAs(DenoMesh, options, platform, ["listen"], async (mesh) => {
     if (options.listen !== undefined) await mesh.listen(options.listen);
   });

@@ -1,15 +1,17 @@
 import { readFile } from "node:fs/promises";
 import type { Server } from "node:http";
-import type { Server as NetServer } from "node:net";
+import type { AddressInfo } from "node:net";
 import { answerOf } from "../driver/http.ts";
 import { Mesh, type MeshParts } from "../driver/mesh.ts";
 import type { JoinOptions } from "../driver/options.ts";
 import { ExchangeAcceptor } from "../transports/exchange-accept.ts";
 import { unref } from "../transports/keep-alive.ts";
-import { type Listen, type ListenPlace, listenersOf } from "../transports/listen.ts";
+import { type Listen, type Listener, type ListenPlace, listenersOf } from "../transports/listen.ts";
 import { acceptSockets, type NodeFetch, serve } from "../transports/node.ts";
 import { MESH_PATH } from "../transports/protocol.ts";
 import { listenTcp, TcpDialler } from "../transports/tcp.ts";
+import { UdpDialler } from "../transports/udp/dial.ts";
+import { listenUdp } from "../transports/udp/listen.ts";
 import { joinAs } from "./join.ts";
 import { leafPlatform } from "./slim.ts";
 
@@ -30,7 +32,8 @@ const SWEEP_MS = 15_000;
 export interface NodeJoinOptions extends JoinOptions {
   /**
    * Where to accept peers without a server of one's own: a port or `ws://0.0.0.0:7000` for WebSocket and POST,
-   * `tcp://0.0.0.0:7001` for TCP, or several of them. `mesh.handler` accepts them on a server of yours.
+   * `tcp://0.0.0.0:7001` for TCP, `udp://0.0.0.0:7002` for UDP, or several of them. `mesh.handler` accepts them on a
+   * server of yours.
    */
   readonly listen?: Listen | readonly Listen[] | undefined;
 }
@@ -38,8 +41,8 @@ export interface NodeJoinOptions extends JoinOptions {
 /** A node of the mesh in Node. */
 export class NodeMesh extends Mesh {
   readonly #exchange: ExchangeAcceptor = new ExchangeAcceptor(this.paths);
-  readonly #closers: (() => void)[] = [];
-  #server: NetServer | undefined;
+  readonly #closers: (() => Promise<void> | void)[] = [];
+  #port: number | undefined;
 
   constructor(parts: MeshParts) {
     super(parts);
@@ -50,8 +53,7 @@ export class NodeMesh extends Mesh {
 
   /** The port that the option `listen` opened, of several the first. */
   get port(): number | undefined {
-    const address = this.#server?.address();
-    return typeof address === "object" && address !== null ? address.port : undefined;
+    return this.#port;
   }
 
   /**
@@ -74,30 +76,47 @@ export class NodeMesh extends Mesh {
   /** Listens for peers alone. */
   async listen(listen: NonNullable<NodeJoinOptions["listen"]>): Promise<void> {
     for (const { speaks, ...at } of listenersOf(listen)) {
-      const server = speaks === "tcp" ? await this.#listenTcp(at) : await this.#listenHttp(at);
-      this.#server ??= server;
+      const port = await this.#listenAt(speaks, at);
+      this.#port ??= port;
     }
   }
 
   override async close(): Promise<void> {
     await super.close();
-    for (const close of this.#closers.splice(0)) close();
+    await Promise.all(this.#closers.splice(0).map((close) => close()));
   }
 
-  async #listenHttp({ port, hostname }: ListenPlace): Promise<Server> {
+  #listenAt(speaks: Listener["speaks"], at: ListenPlace): Promise<number> {
+    switch (speaks) {
+      case "http":
+        return this.#listenHttp(at);
+      case "tcp":
+        return this.#listenTcp(at);
+      case "udp":
+        return this.#listenUdp(at);
+    }
+  }
+
+  async #listenHttp({ port, hostname }: ListenPlace): Promise<number> {
     const fetch = this.handler(() => new Response(null, { status: 404 }));
     const server = await serve({ fetch, port, ...(hostname === undefined ? {} : { hostname }) });
     this.#closers.push(() => {
       server.close();
       server.closeAllConnections();
     });
-    return server;
+    return (server.address() as AddressInfo).port;
   }
 
-  async #listenTcp(at: ListenPlace): Promise<NetServer> {
+  async #listenTcp(at: ListenPlace): Promise<number> {
     const server = await listenTcp(at, this.paths);
-    this.#closers.push(() => server.close());
-    return server;
+    this.#closers.push(() => void server.close());
+    return (server.address() as AddressInfo).port;
+  }
+
+  async #listenUdp(at: ListenPlace): Promise<number> {
+    const listener = await listenUdp(at, this.paths);
+    this.#closers.push(() => listener.close());
+    return listener.port;
   }
 }
 
@@ -113,7 +132,7 @@ function compile(): Promise<WebAssembly.Module> {
 
 /** Starts a node in this process and joins the ring. */
 export function join(options: NodeJoinOptions): Promise<NodeMesh> {
-  const platform = leafPlatform(compile, [new TcpDialler(options ?? {})]);
+  const platform = leafPlatform(compile, [new TcpDialler(options ?? {}), new UdpDialler(options ?? {})]);
   return joinAs(NodeMesh, options, platform, ["listen"], async (mesh) => {
     if (options.listen !== undefined) await mesh.listen(options.listen);
   });

@@ -1,6 +1,6 @@
 import { MeshError } from "../codec/code.ts";
 
-/** Where peers are accepted: a port for WebSocket and POST, the same with an address, or a URL `ws://` or `tcp://`. */
+/** Where peers are accepted: a port for WebSocket and POST, the same with an address, or a URL `ws://`, `tcp://` or `udp://`. */
 export type Listen = number | string | { readonly port: number; readonly hostname?: string | undefined };
 
 /** A port of this machine. */
@@ -13,12 +13,13 @@ export interface ListenPlace {
 
 /** A place and what is spoken there. */
 export interface Listener extends ListenPlace {
-  /** Bare TCP, or HTTP with WebSockets and POSTs. */
-  readonly speaks: "http" | "tcp";
+  /** Bare TCP, connections over UDP, or HTTP with WebSockets and POSTs. */
+  readonly speaks: "http" | "tcp" | "udp";
 }
 
 const SPEAKS: Readonly<Record<string, Listener["speaks"]>> = {
   "tcp:": "tcp",
+  "udp:": "udp",
   "ws:": "http",
   "http:": "http",
 };
@@ -38,7 +39,7 @@ function listenerOf(listen: Listen): Listener {
   if (url === undefined || speaks === undefined || !/:\d+\/?$/.test(listen)) {
     throw new MeshError(
       "BadConfig",
-      `listen ${listen} is no URL such as ws://0.0.0.0:7000 or tcp://0.0.0.0:7001`,
+      `listen ${listen} is no URL such as ws://0.0.0.0:7000, tcp://0.0.0.0:7001 or udp://0.0.0.0:7002`,
     );
   }
   // A URL does not tell the usual port of its scheme.

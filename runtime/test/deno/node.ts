@@ -1,12 +1,12 @@
 // Run by test/deno.test.ts under Deno: a member that serves `deno` and calls `node` when it is asked to.
 import { join, serve, sqlite } from "../../src/entries/deno.ts";
 
-const [port = "0", tcp = "", data = "", bootstrap = ""] = process.argv.slice(2);
+const [port = "0", tcp = "", udp = "", data = "", bootstrap = ""] = process.argv.slice(2);
 const mesh = await join({
   network: "test",
   storage: sqlite(data),
-  address: [tcp, `ws://127.0.0.1:${port}/.mesh`],
-  listen: tcp,
+  address: [tcp, udp, `ws://127.0.0.1:${port}/.mesh`],
+  listen: [tcp, udp],
   bootstrap,
   allowPrivate: true,
 });

@@ -44,9 +44,17 @@ impl Outlet {
     }
 }
 
+/// What a socket hears
+#[derive(Debug)]
+pub(super) enum Heard {
+    Datagram(Bytes),
+    /// The network says that nobody listens there. Anybody could have said so: it counts when the peer is silent, too.
+    Refused,
+}
+
 /// What happened to a connection
 enum Event {
-    Datagrams(Option<Bytes>),
+    Heard(Option<Heard>),
     Read(io::Result<usize>),
     Written(io::Result<usize>),
     Woken,
@@ -56,16 +64,14 @@ enum Event {
 pub(super) async fn carry(
     mut connection: Connection,
     outlet: Outlet,
-    mut datagrams: mpsc::Receiver<Bytes>,
+    mut heard: mpsc::Receiver<Heard>,
     stream: DuplexStream,
 ) -> io::Result<()> {
-    let result = run(&mut connection, &outlet, &mut datagrams, stream).await;
+    let result = run(&mut connection, &outlet, &mut heard, stream).await;
     if result.is_err() {
         let mut out = Vec::new();
-        Datagram::Reset {
-            id: connection.peer(),
-        }
-        .write(&mut out);
+        let id = connection.ids().own;
+        Datagram::Reset { id }.write(&mut out);
         // The peer notices by itself, only later.
         _ = outlet.send(&out).await;
     }
@@ -75,17 +81,20 @@ pub(super) async fn carry(
 async fn run(
     connection: &mut Connection,
     outlet: &Outlet,
-    datagrams: &mut mpsc::Receiver<Bytes>,
+    heard: &mut mpsc::Receiver<Heard>,
     stream: DuplexStream,
 ) -> io::Result<()> {
     let (mut reader, mut writer) = tokio::io::split(stream);
     let mut out = Vec::with_capacity(MAX_DATAGRAM);
     let (mut reads, mut tells_end) = (true, true);
+    let mut is_refused = false;
     let mut until = None;
     loop {
         let now = Instant::now();
-        connection.woken(now).map_err(|_| ErrorKind::TimedOut)?;
-        send_all(connection, outlet, now, &mut out).await?;
+        if connection.woken(now).map_err(|_| ErrorKind::TimedOut)? && is_refused {
+            return Err(ErrorKind::ConnectionRefused.into());
+        }
+        is_refused |= send_all(connection, outlet, now, &mut out).await;
         if connection.incoming.has_ended() && connection.incoming.ready().is_empty() && tells_end {
             tells_end = false;
             // Who reads no more need not be told.
@@ -99,7 +108,7 @@ async fn run(
             outgoing, incoming, ..
         } = connection;
         let event = tokio::select! {
-            datagram = datagrams.recv() => Event::Datagrams(datagram),
+            heard = heard.recv() => Event::Heard(heard),
             read = { outgoing.queue().reserve(PIECE); reader.read_buf(outgoing.queue()) },
                 if reads && outgoing.queued() < QUEUE => Event::Read(read),
             written = writer.write(incoming.ready()), if !incoming.ready().is_empty() => Event::Written(written),
@@ -107,10 +116,10 @@ async fn run(
         };
         let now = Instant::now();
         match event {
-            Event::Datagrams(first) => {
-                receive(connection, &first.ok_or(ErrorKind::NotConnected)?, now)?;
-                while let Ok(next) = datagrams.try_recv() {
-                    receive(connection, &next, now)?;
+            Event::Heard(first) => {
+                is_refused = receive(connection, first.ok_or(ErrorKind::NotConnected)?, now)?;
+                while let Ok(next) = heard.try_recv() {
+                    is_refused = receive(connection, next, now)?;
                 }
             }
             Event::Read(Ok(1..)) | Event::Woken => {}
@@ -125,34 +134,31 @@ async fn run(
     }
 }
 
-/// Sends all that may be sent now.
-async fn send_all(
-    connection: &mut Connection,
-    outlet: &Outlet,
-    now: Instant,
-    out: &mut Vec<u8>,
-) -> io::Result<()> {
+/// Sends all that may be sent now; whether the network says that nobody listens there. Whatever else is wrong with the way,
+/// a datagram is lost.
+async fn send_all(connection: &mut Connection, outlet: &Outlet, now: Instant, out: &mut Vec<u8>) -> bool {
+    let mut is_refused = false;
     loop {
         out.clear();
         if !connection.write_next(now, out) {
-            return Ok(());
+            return is_refused;
         }
-        match outlet.send(out).await {
-            // The system says that nobody listens there.
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => return Err(error),
-            // Whatever else is wrong with the way, the datagram is lost.
-            Ok(()) | Err(_) => {}
-        }
+        let sent = outlet.send(out).await;
+        is_refused |= sent.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused);
     }
 }
 
-fn receive(connection: &mut Connection, datagram: &[u8], now: Instant) -> io::Result<()> {
-    match Datagram::parse(datagram) {
+/// Takes what was heard; whether it was that nobody listens there.
+fn receive(connection: &mut Connection, heard: Heard, now: Instant) -> io::Result<bool> {
+    let Heard::Datagram(datagram) = heard else {
+        return Ok(true);
+    };
+    match Datagram::parse(&datagram) {
         Some(Datagram::Packet(packet)) => connection.received(&packet, now),
-        Some(Datagram::Reset { id }) if id == connection.peer() => {
+        Some(Datagram::Reset { id }) if id == connection.ids().peer => {
             return Err(ErrorKind::ConnectionReset.into());
         }
         _ => {}
     }
-    Ok(())
+    Ok(false)
 }

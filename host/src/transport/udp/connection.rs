@@ -10,28 +10,36 @@ use super::packet::{Datagram, Id, Packet};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gone;
 
+/// The numbers of a connection
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ids {
+    /// The one that this side chose.
+    pub(super) own: Id,
+    /// The one that the peer chose.
+    pub(super) peer: Id,
+}
+
 /// Both halves of a connection
 #[derive(Debug)]
 pub(super) struct Connection {
-    /// What the peer calls it.
-    peer: Id,
+    ids: Ids,
     pub(super) outgoing: Outgoing,
     pub(super) incoming: Incoming,
 }
 
 impl Connection {
     /// A connection that has just been opened.
-    pub(super) fn new(peer: Id, now: Instant) -> Self {
+    pub(super) fn new(ids: Ids, now: Instant) -> Self {
         Self {
-            peer,
+            ids,
             outgoing: Outgoing::new(now),
             incoming: Incoming::new(),
         }
     }
 
-    /// What the peer calls it.
-    pub(super) fn peer(&self) -> Id {
-        self.peer
+    /// Its numbers.
+    pub(super) fn ids(&self) -> Ids {
+        self.ids
     }
 
     /// A packet of the peer came.
@@ -50,7 +58,7 @@ impl Connection {
             piece.unwrap_or_else(|| (self.outgoing.offset(), bytes::Bytes::new(), false));
         let (acknowledged, window, ranges) = self.incoming.tell();
         let packet = Packet {
-            id: self.peer,
+            id: self.ids.peer,
             ends,
             acknowledged,
             window,
@@ -71,13 +79,13 @@ impl Connection {
             .min()
     }
 
-    /// Time has passed.
-    pub(super) fn woken(&mut self, now: Instant) -> Result<(), Gone> {
+    /// Time has passed; whether the peer is late with an acknowledgement.
+    pub(super) fn woken(&mut self, now: Instant) -> Result<bool, Gone> {
         let is_late = self.outgoing.timeout_at().is_some_and(|at| at <= now);
         if is_late && !self.outgoing.timed_out(now) {
             return Err(Gone);
         }
-        Ok(())
+        Ok(is_late)
     }
 }
 

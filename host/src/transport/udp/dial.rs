@@ -11,8 +11,8 @@ use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
-use super::carry::{BUFFER, DATAGRAMS, Outlet, carry};
-use super::connection::Connection;
+use super::carry::{BUFFER, DATAGRAMS, Heard, Outlet, carry};
+use super::connection::{Connection, Ids};
 use super::packet::{Cookie, Datagram, Id, MAX_DATAGRAM};
 use crate::keys::random_bytes;
 
@@ -38,7 +38,7 @@ pub(in crate::transport) async fn dial(to: SocketAddr) -> io::Result<DuplexStrea
         to: None,
     };
     tokio::spawn(async move {
-        let connection = Connection::new(peer, Instant::now());
+        let connection = Connection::new(Ids { own, peer }, Instant::now());
         tokio::select! {
             carried = carry(connection, outlet, datagrams, far) => {
                 if let Err(error) = carried {
@@ -89,7 +89,7 @@ async fn answer(socket: &UdpSocket, own: Id, known: Cookie) -> io::Result<Answer
 }
 
 /// Hands in what arrives for the connection, until the socket fails.
-async fn hand_in(socket: &UdpSocket, own: Id, connection: mpsc::Sender<Bytes>) -> io::Error {
+async fn hand_in(socket: &UdpSocket, own: Id, connection: mpsc::Sender<Heard>) -> io::Error {
     let mut buffer = [0; MAX_DATAGRAM + 1];
     loop {
         match socket.recv(&mut buffer).await {
@@ -101,8 +101,11 @@ async fn hand_in(socket: &UdpSocket, own: Id, connection: mpsc::Sender<Bytes>) -
                 };
                 if is_ours {
                     // A full queue loses it, as a network would.
-                    _ = connection.try_send(Bytes::copy_from_slice(&buffer[..len]));
+                    _ = connection.try_send(Heard::Datagram(Bytes::copy_from_slice(&buffer[..len])));
                 }
+            }
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                _ = connection.try_send(Heard::Refused);
             }
             Err(error) => return error,
         }

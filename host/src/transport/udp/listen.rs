@@ -12,8 +12,8 @@ use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use super::carry::{BUFFER, DATAGRAMS, Outlet, carry};
-use super::connection::Connection;
+use super::carry::{BUFFER, DATAGRAMS, Heard, Outlet, carry};
+use super::connection::{Connection, Ids};
 use super::cookie::Cookies;
 use super::packet::{Cookie, Datagram, Id, MAX_DATAGRAM};
 use crate::error::Error;
@@ -26,7 +26,7 @@ use crate::transport::shares::{Share, Shares};
 struct Entry {
     from: SocketAddr,
     dialling: Id,
-    datagrams: mpsc::Sender<Bytes>,
+    heard: mpsc::Sender<Heard>,
 }
 
 /// Connections by the ids that they were given here, and by who asked for them
@@ -162,7 +162,7 @@ impl Listener {
     fn open(&self, dialling: Id, from: SocketAddr, opened: &impl Fn(DuplexStream, SocketAddr)) -> Option<Id> {
         let share = self.shares.take(from.ip(), 1)?;
         let id: Id = random_bytes().ok()?;
-        let (datagrams, received) = mpsc::channel(DATAGRAMS);
+        let (sender, heard) = mpsc::channel(DATAGRAMS);
         {
             let mut table = lock(&self.table);
             if table.entries.len() >= MAX_CONNECTIONS || table.entries.contains_key(&id) {
@@ -172,7 +172,7 @@ impl Listener {
             let entry = Entry {
                 from,
                 dialling,
-                datagrams,
+                heard: sender,
             };
             table.entries.insert(id, entry);
             table.asked.insert((from, dialling), id);
@@ -188,8 +188,12 @@ impl Listener {
         };
         let (near, far) = duplex(BUFFER);
         tokio::spawn(async move {
-            let connection = Connection::new(dialling, Instant::now());
-            if let Err(error) = carry(connection, outlet, received, far).await {
+            let ids = Ids {
+                own: id,
+                peer: dialling,
+            };
+            let connection = Connection::new(ids, Instant::now());
+            if let Err(error) = carry(connection, outlet, heard, far).await {
                 tracing::debug!(%from, %error, "connection broke off");
             }
             drop(place);
@@ -208,5 +212,7 @@ impl Drop for Listener {
 
 /// Hands a datagram to its connection; a full queue loses it, as a network would.
 fn hand_in(entry: &Entry, bytes: &[u8]) {
-    _ = entry.datagrams.try_send(Bytes::copy_from_slice(bytes));
+    _ = entry
+        .heard
+        .try_send(Heard::Datagram(Bytes::copy_from_slice(bytes)));
 }

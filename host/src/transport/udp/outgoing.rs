@@ -21,7 +21,7 @@ const REORDERING: u64 = 3;
 const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Least and longest retransmission time.
 const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(8);
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// Doublings after which it is the longest, whatever was measured.
 const MAX_DOUBLINGS: u32 = 6;
 /// Most segments under way: a window of whole ones. Tiny ones would cost more than they hold.
@@ -113,9 +113,8 @@ pub(super) struct Outgoing {
     number: u64,
     /// Losses of packets below this were answered for already.
     recovers_until: u64,
-    /// Highest number and highest offset of what arrived.
+    /// Highest number of what arrived.
     arrived_number: u64,
-    arrived_offset: u64,
     round_trip: RoundTrip,
     timeouts: u32,
     /// Whether something was sent again since something was acknowledged.
@@ -141,7 +140,6 @@ impl Outgoing {
             number: 0,
             recovers_until: 0,
             arrived_number: 0,
-            arrived_offset: 0,
             round_trip: RoundTrip { smoothed: None },
             timeouts: 0,
             has_probed: false,
@@ -212,6 +210,14 @@ impl Outgoing {
             }
         }
         if gained == 0 {
+            // It lives, and its reader reads nothing: that may last.
+            if self
+                .segments
+                .front()
+                .is_some_and(|first| self.limit <= first.offset)
+            {
+                self.progress = now;
+            }
             return;
         }
         (self.since, self.progress, self.timeouts) = (now, now, 0);
@@ -237,7 +243,6 @@ impl Outgoing {
                 self.round_trip.measured(now - segment.sent);
             }
         }
-        self.arrived_offset = self.arrived_offset.max(segment.offset);
         segment.cost()
     }
 
@@ -253,17 +258,18 @@ impl Outgoing {
 
     fn find_losses(&mut self) {
         let mut is_new = false;
-        let before = self.arrived_offset;
-        for segment in self
-            .segments
-            .iter_mut()
-            .take_while(|segment| segment.offset < before)
-        {
-            if segment.state == State::UnderWay && segment.number + REORDERING <= self.arrived_number {
+        for segment in &mut self.segments {
+            if segment.state != State::UnderWay {
+                continue;
+            }
+            if segment.number + REORDERING <= self.arrived_number {
                 segment.state = State::Lost;
                 self.lost += 1;
                 self.under_way -= segment.cost();
                 is_new |= segment.number >= self.recovers_until;
+            } else if !segment.was_resent {
+                // Those behind it were sent later.
+                break;
             }
         }
         if is_new {
