@@ -1,12 +1,14 @@
 import { buildCores, buildNetworks } from "../harness/build.ts";
 import type { Experiment, Run } from "../harness/experiment.ts";
 import { interleaveLoops, medians, perOperation, requestsEach, type Sample } from "../harness/loop.ts";
+import { openFiles } from "../harness/machine.ts";
 import type { Effort } from "../harness/measure.ts";
 import { Network, PROCESSES } from "../harness/network.ts";
 import { lines } from "../harness/plot.ts";
+import { Problem } from "../harness/problem.ts";
 import { type Bar, figure, type Row, ratioAtLeast, timed } from "../harness/row.ts";
 import { hyperdhtProcess, kadProcess, meshProcess } from "../harness/runtimes.ts";
-import { summarise } from "../harness/statistics.ts";
+import { exactly, summarise } from "../harness/statistics.ts";
 
 /** Numbers of nodes; hyperdht and libp2p need minutes to start more than the last that they are measured with. */
 const SIZES = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
@@ -70,6 +72,17 @@ function kindsOf(size: number): Kind[] {
 
 function warmUp(size: number): number {
   return size > MOST_MET ? WARM_UP : Math.max(WARM_UP, TO_MEET_EACH * size);
+}
+
+/**
+ * The sizes that fit into this machine: every node may hold a session with every other one, and each of them is a file for
+ * both processes.
+ */
+function sizesWithin(files: number): number[] {
+  const fitting = SIZES.filter((size) => size <= 1 || (size * (size - 1)) / PROCESSES + size <= files);
+  if (fitting.includes(COST_AT)) return fitting;
+  const needed = COST_AT ** 2 / PROCESSES + COST_AT;
+  throw new Problem(`this needs ${needed} open files, and the limit is ${files}: raise it with ulimit -n`);
 }
 
 function startOf(kind: Kind, files: Files) {
@@ -187,9 +200,15 @@ export const themisT3: Experiment = {
     const files = { ...(await buildCores()), ...(await buildNetworks()) };
     return async (run) => {
       const all: Measured[] = [];
-      for (const size of run.quick ? QUICK_SIZES : SIZES) all.push(await measureSize(size, files, run));
+      const sizes = run.quick ? QUICK_SIZES : sizesWithin(openFiles());
+      for (const size of sizes) all.push(await measureSize(size, files, run));
       run.plot(draw(all));
-      return all.flatMap(rowsOf);
+      const largest = figure(
+        "nodes of the largest network: open files",
+        "nodes",
+        exactly(Math.max(...sizes)),
+      );
+      return [largest, ...all.flatMap(rowsOf)];
     };
   },
 };

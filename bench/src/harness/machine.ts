@@ -23,6 +23,15 @@ export function pinToOneCore(): string | undefined {
   return done.status === 0 ? core : undefined;
 }
 
+/** How many files and sockets a process may have open: what `ulimit -n` says. */
+export function openFiles(): number {
+  const { userLimits } = process.report.getReport() as {
+    userLimits?: { open_files?: { soft: number | "unlimited" } };
+  };
+  const limit = userLimits?.open_files?.soft;
+  return typeof limit === "number" ? limit : Number.POSITIVE_INFINITY;
+}
+
 /** What a reader must know of the machine to judge the figures. */
 export function describeMachine(pinned: string | undefined): Record<string, string | number> {
   return {
