@@ -65,7 +65,9 @@ async function secure() {
     network,
     text("name"),
     new Uint8Array(32),
+    u64(0n),
     u64(FOREVER),
+    text(""),
   ]);
   const verify = (/** @type {Uint8Array} */ bytes) =>
     ask("verify", [[GRANT.verify], u32(bytes.length), bytes, network, u64(0n)]);
