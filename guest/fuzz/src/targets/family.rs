@@ -33,6 +33,8 @@ impl Target for Family {
         "check".write(&mut grant);
         [2_u8; 32].write(&mut grant);
         START_MS.write(&mut grant);
+        (START_MS + 1000).write(&mut grant);
+        [[3_u8; 32], [4_u8; 32]].as_flattened().write(&mut grant);
         let mut identity = vec![0, 1];
         [1_u8; 32].write(&mut identity);
         NETWORK.write(&mut identity);
