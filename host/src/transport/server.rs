@@ -17,7 +17,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use selfsame_codec::PathKind;
-use tokio::io::DuplexStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinHandle, JoinSet};
@@ -120,7 +120,8 @@ impl Server {
             Socket::Tcp(tcp) => tcp,
             Socket::Udp(udp) => {
                 let task = tokio::spawn(udp::accept(udp, move |stream, remote| {
-                    tokio::spawn(carry_datagrams(stream, remote, driver.clone()));
+                    let (reader, writer) = tokio::io::split(stream);
+                    tokio::spawn(carry_frames(reader, writer, remote, driver.clone()));
                 }));
                 return Self { task };
             }
@@ -168,8 +169,13 @@ async fn accept(tcp: TcpListener, speaker: Speaker) {
                             connections.spawn(serve(stream, remote, Arc::clone(site), place));
                         }
                         Speaker::Frames(driver) => {
-                            // It is a path from the beginning.
-                            tokio::spawn(carry_frames(stream, remote, driver.clone(), place));
+                            let (reader, writer) = stream.into_split();
+                            let carried = carry_frames(reader, writer, remote, driver.clone());
+                            tokio::spawn(async move {
+                                // It holds its place until it closes.
+                                let _place = place;
+                                carried.await;
+                            });
                         }
                     }
                 }
@@ -194,23 +200,15 @@ enum Speaker {
 /// Among all connections, and among those of its source
 type Place = (OwnedSemaphorePermit, Share);
 
-/// Carries the frames of a bare connection; it holds its place until it closes.
-async fn carry_frames(stream: TcpStream, remote: SocketAddr, driver: Handle, _place: Place) {
+/// Carries the frames of a connection that is a path from the beginning.
+async fn carry_frames<R, W>(reader: R, writer: W, remote: SocketAddr, driver: Handle)
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
     let Some((path, link)) = opened(&driver, remote).await else {
         return;
     };
-    let (reader, writer) = stream.into_split();
-    tcp::run(reader, writer, Side::Accepted, path, &driver, link).await;
-    // A node that was stopped has closed its paths.
-    _ = driver.send(Inbound::Closed { path }).await;
-}
-
-/// Carries the frames of a connection over UDP.
-async fn carry_datagrams(stream: DuplexStream, remote: SocketAddr, driver: Handle) {
-    let Some((path, link)) = opened(&driver, remote).await else {
-        return;
-    };
-    let (reader, writer) = tokio::io::split(stream);
     tcp::run(reader, writer, Side::Accepted, path, &driver, link).await;
     // A node that was stopped has closed its paths.
     _ = driver.send(Inbound::Closed { path }).await;

@@ -4,7 +4,7 @@ import { Mesh, type MeshParts } from "../driver/mesh.ts";
 import type { JoinOptions } from "../driver/options.ts";
 import { acceptSocket, type DenoFetch, type DenoServer, deno } from "../transports/deno.ts";
 import { ExchangeAcceptor } from "../transports/exchange-accept.ts";
-import { type Listen, type Listener, type ListenPlace, listenersOf } from "../transports/listen.ts";
+import { type Listen, type ListenPlace, openAll } from "../transports/listen.ts";
 import { MESH_PATH } from "../transports/protocol.ts";
 import { listenTcp, TcpDialler } from "../transports/tcp.ts";
 import { UdpDialler } from "../transports/udp/dial.ts";
@@ -65,10 +65,12 @@ export class DenoMesh extends Mesh {
 
   /** Listens for peers alone. */
   async listen(listen: NonNullable<DenoJoinOptions["listen"]>): Promise<void> {
-    for (const { speaks, ...at } of listenersOf(listen)) {
-      const port = await this.#listenAt(speaks, at);
-      this.#port ??= port;
-    }
+    const port = await openAll(listen, {
+      http: (at) => this.#listenHttp(at),
+      tcp: (at) => this.#listenTcp(at),
+      udp: (at) => this.#listenUdp(at),
+    });
+    this.#port ??= port;
   }
 
   override async close(): Promise<void> {
@@ -77,17 +79,6 @@ export class DenoMesh extends Mesh {
     this.#stop.abort();
     for (const server of this.#tcp) server.close();
     await Promise.all(this.#udp.map((listener) => listener.close()));
-  }
-
-  #listenAt(speaks: Listener["speaks"], at: ListenPlace): Promise<number> | number {
-    switch (speaks) {
-      case "http":
-        return this.#listenHttp(at);
-      case "tcp":
-        return this.#listenTcp(at);
-      case "udp":
-        return this.#listenUdp(at);
-    }
   }
 
   #listenHttp({ port, hostname }: ListenPlace): number {

@@ -6,7 +6,7 @@ import { Mesh, type MeshParts } from "../driver/mesh.ts";
 import type { JoinOptions } from "../driver/options.ts";
 import { ExchangeAcceptor } from "../transports/exchange-accept.ts";
 import { unref } from "../transports/keep-alive.ts";
-import { type Listen, type Listener, type ListenPlace, listenersOf } from "../transports/listen.ts";
+import { type Listen, type ListenPlace, openAll } from "../transports/listen.ts";
 import { acceptSockets, type NodeFetch, serve } from "../transports/node.ts";
 import { MESH_PATH } from "../transports/protocol.ts";
 import { listenTcp, TcpDialler } from "../transports/tcp.ts";
@@ -75,26 +75,17 @@ export class NodeMesh extends Mesh {
 
   /** Listens for peers alone. */
   async listen(listen: NonNullable<NodeJoinOptions["listen"]>): Promise<void> {
-    for (const { speaks, ...at } of listenersOf(listen)) {
-      const port = await this.#listenAt(speaks, at);
-      this.#port ??= port;
-    }
+    const port = await openAll(listen, {
+      http: (at) => this.#listenHttp(at),
+      tcp: (at) => this.#listenTcp(at),
+      udp: (at) => this.#listenUdp(at),
+    });
+    this.#port ??= port;
   }
 
   override async close(): Promise<void> {
     await super.close();
     await Promise.all(this.#closers.splice(0).map((close) => close()));
-  }
-
-  #listenAt(speaks: Listener["speaks"], at: ListenPlace): Promise<number> {
-    switch (speaks) {
-      case "http":
-        return this.#listenHttp(at);
-      case "tcp":
-        return this.#listenTcp(at);
-      case "udp":
-        return this.#listenUdp(at);
-    }
   }
 
   async #listenHttp({ port, hostname }: ListenPlace): Promise<number> {

@@ -31,6 +31,19 @@ export function listenersOf(listen: Listen | readonly Listen[] | undefined): Lis
   return all.map(listenerOf);
 }
 
+/** Opens the places of the option `listen`, each with what speaks there; the port of the first. */
+export async function openAll(
+  listen: Listen | readonly Listen[],
+  open: Readonly<Record<Listener["speaks"], (at: ListenPlace) => Promise<number> | number>>,
+): Promise<number | undefined> {
+  let first: number | undefined;
+  for (const { speaks, ...at } of listenersOf(listen)) {
+    const port = await open[speaks](at);
+    first ??= port;
+  }
+  return first;
+}
+
 function listenerOf(listen: Listen): Listener {
   if (typeof listen === "number") return { speaks: "http", port: listen };
   if (typeof listen !== "string") return { speaks: "http", ...listen };
