@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bench_closed_loop::{closed_loop, random_id};
 use bench_pair::Outcome;
-use selfsame_host::{Builder, Code, CoreModule, Error, Node};
+use selfsame_host::{Builder, Code, CoreModule, Error, Node, Seed};
 
 /// Where every node listens.
 const LISTEN: &str = "ws://127.0.0.1:0";
@@ -55,10 +55,15 @@ impl Nodes {
     }
 
     /// Starts members one after the other; without a bootstrap the first one begins a network.
+    ///
+    /// Members have the same seeds each time, and so the same places: what a lookup costs depends on them, and networks that
+    /// are compared are to differ in nothing else.
     pub(crate) async fn start(&self, bootstrap: &str, count: u64) -> Outcome<String> {
+        let process = u8::from(!bootstrap.is_empty());
         let mut known = bootstrap.to_owned();
-        for _ in 0..count {
-            let node = self.builder(&known).listen(LISTEN).start().await.map_err(told)?;
+        for index in 0..count {
+            let builder = self.builder(&known).seed(seed(process, index)).listen(LISTEN);
+            let node = builder.start().await.map_err(told)?;
             if known.is_empty() {
                 known = address(&node)?;
             }
@@ -133,6 +138,13 @@ async fn look_up(node: &Node, id: [u8; 32]) -> Outcome<u64> {
             Err(error) => return Err(told(error)),
         }
     }
+}
+
+/// Seed of one member of a process of a network, no secret.
+fn seed(process: u8, index: u64) -> Seed {
+    let mut bytes = [process; 32];
+    bytes[..8].copy_from_slice(&index.to_le_bytes());
+    Seed::from_bytes(bytes)
 }
 
 fn address(node: &Node) -> Outcome<String> {

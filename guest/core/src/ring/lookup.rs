@@ -266,8 +266,9 @@ impl Lookup {
     /// Whether those who vouch that there is nobody between the position and this member are two at least, and some of
     /// them so close before it that they cannot all lie.
     fn is_confirmed(&self, owner: &PeerId) -> bool {
-        let most = self.spacing.saturating_mul(self.parameters.spacings);
-        if self.successor == Some(*owner) || owner.0 == self.target || most == 0 {
+        let half = self.spacing / 2;
+        let halves = self.parameters.half_spacings;
+        if self.successor == Some(*owner) || owner.0 == self.target || half == 0 || halves == 0 {
             return true;
         }
         let after = leading(&distance(&self.target, &owner.0));
@@ -277,7 +278,7 @@ impl Lookup {
         };
         let is_close = |way: u64| {
             let nearer = ways().filter(|other| *other <= way).count() as u64;
-            way < most.saturating_mul(nearer)
+            way < half.saturating_mul(nearer * halves.min(nearer))
         };
         ways().count() >= LEAST_VOUCHING && ways().any(is_close)
     }

@@ -37,10 +37,10 @@ pub struct Parameters {
     pub max_candidates: usize,
     /// Known members, beside neighbours and fingers, that a lookup may begin at: the nearest before the position.
     pub routes: usize,
-    /// How far before a responsible member those that vouch for it may lie, for each of them, in usual ways between two
-    /// members; 0 believes everybody. With one member in twenty lying, two that lie are as close as that around one
-    /// position in 200, three around one in 1000.
-    pub spacings: u64,
+    /// How far before a responsible member those that vouch for it may lie: k of them k times k halves of the usual way
+    /// between two members, of which this is the second factor at most; 0 believes everybody. With one member in twenty
+    /// lying, so many that lie are as close as that around one position in 2000.
+    pub half_spacings: u64,
     /// Closer members named in an answer: two may be dead.
     pub named_closer: usize,
     /// Successors named in an answer to a lookup: the one that counts and three to fall back to.
@@ -148,7 +148,7 @@ impl Parameters {
         max_asked: 64,
         max_candidates: 256,
         routes: 8,
-        spacings: 2,
+        half_spacings: 8,
         named_closer: 3,
         named_successors: 4,
 

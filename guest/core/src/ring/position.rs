@@ -5,15 +5,25 @@ pub(crate) type Position = [u8; 32];
 
 /// Way clockwise from one position to another.
 pub(crate) fn distance(from: &Position, to: &Position) -> Position {
+    let (from, to) = (limbs(from), limbs(to));
     let mut out = [0; 32];
     let mut borrow = false;
-    for index in (0..32).rev() {
+    for (index, place) in out.as_chunks_mut().0.iter_mut().enumerate().rev() {
         let (difference, first) = to[index].overflowing_sub(from[index]);
-        let (difference, second) = difference.overflowing_sub(u8::from(borrow));
-        out[index] = difference;
+        let (difference, second) = difference.overflowing_sub(u64::from(borrow));
+        *place = difference.to_be_bytes();
         borrow = first || second;
     }
     out
+}
+
+/// A position in four numbers, the most significant first.
+fn limbs(position: &Position) -> [u64; 4] {
+    let mut limbs = [0; 4];
+    for (limb, bytes) in limbs.iter_mut().zip(position.as_chunks().0) {
+        *limb = u64::from_be_bytes(*bytes);
+    }
+    limbs
 }
 
 /// The leading 64 bits of a distance: enough to compare distances by how often one fits into the other.

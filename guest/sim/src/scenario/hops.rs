@@ -29,7 +29,7 @@ static FINGERS_ALONE: Parameters = Parameters {
     successors: 1,
     named_successors: 1,
     routes: 0,
-    spacings: 0,
+    half_spacings: 0,
     ..Parameters::DEFAULT
 };
 
