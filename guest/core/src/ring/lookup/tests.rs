@@ -52,14 +52,14 @@ fn goes_closer_step_by_step_until_one_is_responsible() {
     let mut lookup = lookup(peer(50).0, &[peer(10), peer(20)], &[]);
     assert_eq!(asks(&mut lookup), peer(20));
     assert!(matches!(lookup.next(0), Step::Wait));
-    assert_eq!(lookup.answered(&peer(20), leads(&[40], &[21])), Ok(()));
+    assert_eq!(lookup.answered(&peer(20), leads(&[40], &[30])), Ok(()));
     assert_eq!(asks(&mut lookup), peer(40));
     assert_eq!(lookup.answered(&peer(40), leads(&[], &[60, 70])), Ok(()));
     assert_eq!(asks(&mut lookup), peer(60));
     assert_eq!(lookup.answered(&peer(60), owns()), Ok(()));
     // Another one is to say so too.
-    assert_eq!(asks(&mut lookup), peer(21));
-    assert_eq!(lookup.answered(&peer(21), leads(&[], &[60])), Ok(()));
+    assert_eq!(asks(&mut lookup), peer(30));
+    assert_eq!(lookup.answered(&peer(30), leads(&[], &[60])), Ok(()));
     assert_eq!(finishes(&mut lookup), Ok(peer(60)));
 }
 
@@ -177,6 +177,22 @@ fn a_claim_for_which_only_distant_members_vouch_is_not_believed() {
     assert_eq!(lookup.answered(&peer(140), leads(&[], &[160])), Ok(()));
     assert_eq!(asks(&mut lookup), peer(160));
     assert_eq!(lookup.answered(&peer(160), owns()), Ok(()));
+    assert_eq!(finishes(&mut lookup), Ok(peer(160)));
+}
+
+/// The usual way is 16: two may lie 32 before the one that they vouch for, four 128.
+#[test]
+fn many_that_vouch_may_lie_further_away_than_few() {
+    let before = [peer(50), peer(80), peer(100), peer(110)];
+    let mut lookup = lookup(peer(150).0, &before, &[]);
+    assert_eq!(asks(&mut lookup), peer(110));
+    assert_eq!(lookup.answered(&peer(110), leads(&[], &[160])), Ok(()));
+    assert_eq!(asks(&mut lookup), peer(160));
+    assert_eq!(lookup.answered(&peer(160), owns()), Ok(()));
+    for further in [100, 80, 50] {
+        assert_eq!(asks(&mut lookup), peer(further));
+        assert_eq!(lookup.answered(&peer(further), leads(&[], &[160])), Ok(()));
+    }
     assert_eq!(finishes(&mut lookup), Ok(peer(160)));
 }
 
