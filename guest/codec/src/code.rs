@@ -93,6 +93,17 @@ codes! {
     /// A frame is larger than its limit.
     0x0204 FrameTooLarge "a frame is larger than the limit"
 
+    /// The metadata of a capsule does not decode.
+    0x0205 BadMetadata "the metadata of a capsule does not follow the specification"
+    /// The header of a record does not decode.
+    0x0206 BadHeader "the header of a record does not follow the specification"
+    /// A Merkle tree or a path in it does not fit.
+    0x0207 BadTree "a tree of sub-records, or a path in it, does not fit its record"
+    /// An epoch record does not decode, or does not follow the one before it.
+    0x0208 BadEpoch "an epoch record does not follow the specification or the epoch record before it"
+    /// A reader's public key is none.
+    0x0209 BadReaderKey "a reader's public key is not usable: ask the reader for it again"
+
     /// A packet does not open with the session's key.
     0x0301 BadSeal "a packet does not open with the session's key"
     /// A packet was seen before or is too old.
@@ -117,6 +128,19 @@ codes! {
     0x030B UnknownSession "a frame for a session that does not exist"
     /// A store for an id that another node is responsible for.
     0x030C NotResponsible "another node is responsible for this id"
+
+    /// A body is not the one that its header points to.
+    0x030D BadBody "a body is not the one that its header points to"
+    /// A proof leads elsewhere.
+    0x030E BadProof "a proof does not lead to the record"
+    /// A proof begins with a name that the reader has not verified.
+    0x030F UnknownAnchor "a proof begins with a record that was not verified here: ask for a whole proof"
+    /// Somebody signed who may not write.
+    0x0310 NotAWriter "who signed the record is no writer of the capsule"
+    /// A writer signed who was revoked.
+    0x0311 RevokedWriter "who signed the record has been revoked as a writer of the capsule"
+    /// Evidence against a writer does not hold.
+    0x0312 BadFork "two records do not show that a writer has used a sequence number twice"
 
     /// The peer is in another network.
     0x0401 WrongNetwork "the peer is in another network: compare the network's name, admission mode and constants"

@@ -52,6 +52,7 @@ unsafe extern "C" {
         seed: *const c_uchar,
     ) -> c_int;
 
+    fn crypto_hash_sha256(out: *mut c_uchar, input: *const c_uchar, len: c_ulonglong) -> c_int;
     fn crypto_hash_sha3256(out: *mut c_uchar, input: *const c_uchar, len: c_ulonglong) -> c_int;
     fn crypto_xof_shake256(
         out: *mut c_uchar,
@@ -212,6 +213,13 @@ pub(crate) fn xwing_enc_deterministic(
     accepted(unsafe {
         crypto_kem_xwing_enc_deterministic(ct.as_mut_ptr(), ss.as_mut_ptr(), pk.as_ptr(), seed.as_ptr())
     })
+}
+
+pub(crate) fn sha256(input: &[u8]) -> [u8; 32] {
+    let mut out = [0; 32];
+    // SAFETY: BOUNDS (crypto_hash_sha256.h: 32 and `input.len()` bytes). It always returns 0.
+    unsafe { crypto_hash_sha256(out.as_mut_ptr(), input.as_ptr(), input.len() as c_ulonglong) };
+    out
 }
 
 pub(crate) fn sha3_256(input: &[u8]) -> [u8; 32] {

@@ -1,5 +1,6 @@
 //! BLAKE3: hash, keyed hash and key derivation.
 
+use crate::ffi;
 use crate::memory::wipe;
 
 /// Length of a hash, of a key and of a derived key.
@@ -16,6 +17,22 @@ pub fn keyed(key: &[u8; HASH_BYTES], data: &[u8]) -> [u8; HASH_BYTES] {
     let mac = blake3::keyed_hash(key, data);
     wipe_stack();
     mac.into()
+}
+
+/// Twice as much of the output of [`keyed`], whose first half is what that gives.
+pub fn keyed_wide(key: &[u8; HASH_BYTES], data: &[u8]) -> [u8; 2 * HASH_BYTES] {
+    let mut wide = [0; 2 * HASH_BYTES];
+    blake3::Hasher::new_keyed(key)
+        .update(data)
+        .finalize_xof()
+        .fill(&mut wide);
+    wipe_stack();
+    wide
+}
+
+/// SHA-256 (FIPS 180-4) of public `data`.
+pub fn sha256(data: &[u8]) -> [u8; HASH_BYTES] {
+    ffi::sha256(data)
 }
 
 /// A key derived from secret `material` for the one purpose that `context` names.

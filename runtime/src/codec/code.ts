@@ -46,6 +46,11 @@ const table = {
   BadMessage: [0x0202, "a message does not follow the specification"],
   BadRecord: [0x0203, "a record does not follow the specification"],
   FrameTooLarge: [0x0204, "a frame is larger than the limit"],
+  BadMetadata: [0x0205, "the metadata of a capsule does not follow the specification"],
+  BadHeader: [0x0206, "the header of a record does not follow the specification"],
+  BadTree: [0x0207, "a tree of sub-records, or a path in it, does not fit its record"],
+  BadEpoch: [0x0208, "an epoch record does not follow the specification or the epoch record before it"],
+  BadReaderKey: [0x0209, "a reader's public key is not usable: ask the reader for it again"],
   BadSeal: [0x0301, "a packet does not open with the session's key"],
   Replayed: [0x0302, "a packet was seen before or is older than the window"],
   BadSignature: [0x0303, "a signature does not verify"],
@@ -61,6 +66,12 @@ const table = {
   BadCookie: [0x030a, "a handshake cookie does not fit"],
   UnknownSession: [0x030b, "a frame for a session that does not exist"],
   NotResponsible: [0x030c, "another node is responsible for this id"],
+  BadBody: [0x030d, "a body is not the one that its header points to"],
+  BadProof: [0x030e, "a proof does not lead to the record"],
+  UnknownAnchor: [0x030f, "a proof begins with a record that was not verified here: ask for a whole proof"],
+  NotAWriter: [0x0310, "who signed the record is no writer of the capsule"],
+  RevokedWriter: [0x0311, "who signed the record has been revoked as a writer of the capsule"],
+  BadFork: [0x0312, "two records do not show that a writer has used a sequence number twice"],
   WrongNetwork: [
     0x0401,
     "the peer is in another network: compare the network's name, admission mode and constants",
@@ -121,6 +132,11 @@ export type CodeName =
   | "BadMessage"
   | "BadRecord"
   | "FrameTooLarge"
+  | "BadMetadata"
+  | "BadHeader"
+  | "BadTree"
+  | "BadEpoch"
+  | "BadReaderKey"
   | "BadSeal"
   | "Replayed"
   | "BadSignature"
@@ -133,6 +149,12 @@ export type CodeName =
   | "BadCookie"
   | "UnknownSession"
   | "NotResponsible"
+  | "BadBody"
+  | "BadProof"
+  | "UnknownAnchor"
+  | "NotAWriter"
+  | "RevokedWriter"
+  | "BadFork"
   | "WrongNetwork"
   | "WrongPeer"
   | "WrongVersion"

@@ -48,17 +48,25 @@ impl Target for Decode {
     }
 }
 
+/// A target that decodes and keeps nothing.
+pub(super) fn target(
+    name: &'static str,
+    weight: usize,
+    shape: Shape,
+    seeds: fn() -> Vec<Vec<u8>>,
+    run: fn(&[u8]),
+) -> Box<dyn Target> {
+    Box::new(Decode {
+        name,
+        weight,
+        shape,
+        seeds,
+        run,
+    })
+}
+
 /// The decoders.
 pub(super) fn targets() -> Vec<Box<dyn Target>> {
-    let target = |name, weight, shape, seeds, run| -> Box<dyn Target> {
-        Box::new(Decode {
-            name,
-            weight,
-            shape,
-            seeds,
-            run,
-        })
-    };
     vec![
         target("batch", 200, Shape::Items, batch_seeds, run_batch),
         target("cbor", 100, Shape::Cbor, cbor_seeds, run_cbor),

@@ -1,6 +1,7 @@
 //! What is fuzzed. Each target checks what must hold for every input; a check that fails is a panic like any other.
 
 mod answer;
+mod capsule;
 mod decode;
 mod family;
 mod handshake;
@@ -47,6 +48,7 @@ pub(crate) trait Target {
 pub(crate) fn all() -> Vec<Box<dyn Target>> {
     let mut all = decode::targets();
     all.extend(signed::targets());
+    all.extend(capsule::targets());
     all.push(Box::new(family::Family));
     all.push(Box::new(handshake::Handshake::new()));
     all.push(Box::new(session::Packets::new()));

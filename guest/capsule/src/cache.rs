@@ -1,0 +1,152 @@
+//! The verification cache: what a reader has verified, and a server's mirror of it (DCS, section 3.3).
+//!
+//! The policy is part of the protocol, so that both sides hold the same after the same insertions. A cache has a power of
+//! two of slots, as its reader says when a session begins. The slot of a name is its first four bytes, little-endian, modulo
+//! the number of slots, and a name that is inserted takes the place of what its slot held. Names are hashes, so they spread
+//! by themselves; a writer who makes them collide costs his readers longer proofs and nothing else.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::hash::HASH_BYTES;
+
+/// Fewest slots, as a power of two.
+pub const MIN_SLOTS_LOG2: u8 = 4;
+/// Most slots, as a power of two: 4 MiB for a reader, 1 MiB for a server.
+pub const MAX_SLOTS_LOG2: u8 = 17;
+/// Slots of a reader that does not choose, as a power of two: half a megabyte for the reader, 128 KiB for a server.
+pub const DEFAULT_SLOTS_LOG2: u8 = 14;
+
+/// What a slot holds of a name
+pub trait Slot: Copy + PartialEq {
+    /// What an empty slot holds.
+    const EMPTY: Self;
+
+    /// What is kept of a name.
+    fn of(name: &[u8; HASH_BYTES]) -> Self;
+}
+
+/// All of a name: what a reader must keep, as it believes what it holds.
+impl Slot for [u8; HASH_BYTES] {
+    const EMPTY: Self = [0; HASH_BYTES];
+
+    fn of(name: &[u8; HASH_BYTES]) -> Self {
+        *name
+    }
+}
+
+/// Eight bytes of a name: enough for a server, whose mistakes the reader sees.
+impl Slot for u64 {
+    const EMPTY: Self = 0;
+
+    fn of(name: &[u8; HASH_BYTES]) -> Self {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&name[4..12]);
+        Self::from_le_bytes(bytes)
+    }
+}
+
+/// Names that were verified, as many as there are slots at most
+#[derive(Clone, Debug)]
+pub struct Cache<S> {
+    slots: Vec<S>,
+}
+
+/// What a reader has verified
+pub type Verified = Cache<[u8; HASH_BYTES]>;
+/// What a server knows that a reader has verified
+pub type Mirror = Cache<u64>;
+
+impl<S: Slot> Cache<S> {
+    /// An empty cache; the number of slots is brought within the bounds.
+    #[must_use]
+    pub fn new(slots_log2: u8) -> Self {
+        let slots_log2 = slots_log2.clamp(MIN_SLOTS_LOG2, MAX_SLOTS_LOG2);
+        Self {
+            slots: vec![S::EMPTY; 1 << slots_log2],
+        }
+    }
+
+    /// Whether it holds a name.
+    #[must_use]
+    pub fn contains(&self, name: &[u8; HASH_BYTES]) -> bool {
+        let slot = S::of(name);
+        slot != S::EMPTY && self.slots[self.place(name)] == slot
+    }
+
+    /// Adds a name, in the place of another if need be.
+    pub fn insert(&mut self, name: &[u8; HASH_BYTES]) {
+        let place = self.place(name);
+        self.slots[place] = S::of(name);
+    }
+
+    /// Forgets all names.
+    pub fn clear(&mut self) {
+        self.slots.fill(S::EMPTY);
+    }
+
+    /// How many bytes of memory it takes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.slots.len() * size_of::<S>()
+    }
+
+    /// What its slots hold, empty ones left out: for a session that begins with them.
+    pub fn held(&self) -> impl Iterator<Item = &S> {
+        self.slots.iter().filter(|slot| **slot != S::EMPTY)
+    }
+
+    fn place(&self, name: &[u8; HASH_BYTES]) -> usize {
+        let first = u32::from_le_bytes([name[0], name[1], name[2], name[3]]);
+        first as usize & (self.slots.len() - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(first: u32, rest: u8) -> [u8; HASH_BYTES] {
+        let mut name = [rest; HASH_BYTES];
+        name[..4].copy_from_slice(&first.to_le_bytes());
+        name
+    }
+
+    #[test]
+    fn a_name_takes_the_place_of_another_in_its_slot() {
+        let mut cache = Verified::new(MIN_SLOTS_LOG2);
+        cache.insert(&name(3, 1));
+        cache.insert(&name(4, 1));
+        assert!(cache.contains(&name(3, 1)) && cache.contains(&name(4, 1)));
+        cache.insert(&name(3 + 16, 2));
+        assert!(!cache.contains(&name(3, 1)) && cache.contains(&name(19, 2)));
+        assert_eq!(cache.held().count(), 2);
+    }
+
+    #[test]
+    fn a_mirror_holds_what_the_reader_holds() {
+        let mut verified = Verified::new(6);
+        let mut mirror = Mirror::new(6);
+        let mut state = 1_u32;
+        let names: Vec<_> = (0..500_u32)
+            .map(|index| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                name(state >> 8, index as u8)
+            })
+            .collect();
+        for name in &names {
+            verified.insert(name);
+            mirror.insert(name);
+        }
+        for name in &names {
+            assert_eq!(verified.contains(name), mirror.contains(name));
+        }
+    }
+
+    #[test]
+    fn the_number_of_slots_is_bounded_and_nothing_is_held_at_first() {
+        assert_eq!(Verified::new(0).bytes(), 16 * 32);
+        assert_eq!(Mirror::new(255).bytes(), (1 << 17) * 8);
+        assert!(!Verified::new(4).contains(&[0; 32]) && !Mirror::new(4).contains(&[0; 32]));
+    }
+}

@@ -1,0 +1,26 @@
+//! DataCapsules: signed metadata whose hash is their name, and an append-only graph of records, each a header and an encrypted
+//! body (DCS, sections 2 to 4).
+//!
+//! Whoever stores a capsule can lose it but not change it: readers verify every record they read, back to a writer's
+//! signature. This crate does no I/O, knows no time and makes no randomness of its own.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod refusal;
+pub use refusal::{Refusal, Result};
+
+pub mod authority;
+pub mod backpointers;
+pub mod cache;
+pub mod epoch;
+pub mod hash;
+pub mod header;
+pub mod keys;
+pub mod metadata;
+pub mod proof;
+pub mod record;
+pub mod seal;
+pub mod tree;
+pub mod writer;

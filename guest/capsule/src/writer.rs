@@ -1,0 +1,289 @@
+//! Writing: bodies are sealed, headers made and names signed (DCS, section 3.2, the writer's interface).
+
+use alloc::vec::Vec;
+
+use selfsame_codec::{Code, Field, Reader};
+
+use crate::authority::sign_record;
+use crate::backpointers::Shortcuts;
+use crate::hash::RecordName;
+use crate::header::{Header, MAX_BACKPOINTERS, MAX_BODY_BYTES, RecordKind};
+use crate::keys::{KeyPair, Signature};
+use crate::metadata::Charter;
+use crate::record::TreeBody;
+use crate::refusal::{Refusal, Result, placed};
+use crate::seal::{EpochKey, Place, RecordKey, SALT_BYTES, SEAL_BYTES};
+use crate::tree::MAX_SUBRECORDS;
+
+/// Longest content of a record.
+pub const MAX_CONTENT_BYTES: usize = MAX_BODY_BYTES - SEAL_BYTES;
+
+/// Who a writer is in a capsule, and with what it writes
+#[derive(Debug)]
+pub struct Pen {
+    /// Its number.
+    pub number: u16,
+    /// Its key.
+    pub key: KeyPair,
+    /// The epoch it writes in.
+    pub epoch: u32,
+    /// That epoch's key; none where everybody reads.
+    pub seal: Option<EpochKey>,
+}
+
+/// Which records a record points to beside its parent
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Backpointers {
+    /// None: a chain. Proofs grow with the distance.
+    Chain,
+    /// A shortcut now and then: proofs grow with the logarithm of the distance.
+    #[default]
+    Shortcuts,
+    /// Those that the caller wants, such as the heads of branches that it merges.
+    Own(Vec<RecordName>),
+}
+
+/// Where a writer is: what it stores before it signs, so that no sequence number is used twice
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    /// How many records it has written.
+    pub sequence: u64,
+    /// The record that the next one follows.
+    pub parent: Option<RecordName>,
+    shortcuts: Shortcuts,
+}
+
+/// A record that was just made
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Its name.
+    pub name: RecordName,
+    /// Its header.
+    pub header: Vec<u8>,
+    /// Its body.
+    pub body: Vec<u8>,
+}
+
+impl Progress {
+    /// Appends it.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        self.sequence.write(out);
+        self.parent.is_some().write(out);
+        if let Some(parent) = &self.parent {
+            parent.0.write(out);
+        }
+        self.shortcuts.encode(out);
+    }
+
+    /// Reads what [`Self::encode`] wrote.
+    ///
+    /// # Errors
+    /// [`Code::StoreCorrupt`] with the offset.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        placed(bytes, Code::StoreCorrupt, |reader: &mut Reader<'_>| {
+            let sequence = reader.field()?;
+            let parent = match reader.field::<bool>()? {
+                true => Some(RecordName(reader.array()?)),
+                false => None,
+            };
+            let rest = reader.take(reader.rest().len())?;
+            let shortcuts = Shortcuts::decode(rest).ok_or(selfsame_codec::Malformed)?;
+            Ok(Self {
+                sequence,
+                parent,
+                shortcuts,
+            })
+        })
+    }
+}
+
+/// Writes records of one capsule, one after the other
+#[derive(Debug)]
+pub struct Writer {
+    charter: Charter,
+    pen: Pen,
+    progress: Progress,
+}
+
+impl Writer {
+    /// Goes on where a writer was.
+    #[must_use]
+    pub fn new(charter: Charter, pen: Pen, progress: Progress) -> Self {
+        Self {
+            charter,
+            pen,
+            progress,
+        }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Lets the next record follow another one, such as a head of somebody else's.
+    pub fn follow(&mut self, parent: RecordName) {
+        self.progress.parent = Some(parent);
+    }
+
+    /// Makes a record; `salt` is random and used once.
+    ///
+    /// # Errors
+    /// [`Code::TooLarge`] for content above [`MAX_CONTENT_BYTES`] or too many backpointers.
+    pub fn write(
+        &mut self,
+        content: &[u8],
+        backpointers: &Backpointers,
+        salt: &[u8; SALT_BYTES],
+    ) -> Result<Written> {
+        if content.len() > MAX_CONTENT_BYTES {
+            return Err(Refusal::new(Code::TooLarge, MAX_CONTENT_BYTES));
+        }
+        let mut body = Vec::new();
+        match self.record_key(salt) {
+            Some(key) => key.seal(content, &mut body),
+            None => body.extend_from_slice(content),
+        }
+        let hash = self.charter.hasher().body(&body);
+        self.append(RecordKind::Plain, body, hash, backpointers)
+    }
+
+    /// Makes a record of sub-records; `salt` is random and used once.
+    ///
+    /// # Errors
+    /// [`Code::BadTree`] without sub-records, [`Code::TooLarge`] for too many or too much, or too many backpointers.
+    pub fn commit(
+        &mut self,
+        subrecords: &[&[u8]],
+        backpointers: &Backpointers,
+        salt: &[u8; SALT_BYTES],
+    ) -> Result<Written> {
+        if subrecords.len() > MAX_SUBRECORDS {
+            return Err(Refusal::new(Code::TooLarge, MAX_SUBRECORDS));
+        }
+        let key = self.record_key(salt);
+        let mut sealed = Vec::new();
+        let mut ends = Vec::with_capacity(subrecords.len());
+        for (index, subrecord) in (0..).zip(subrecords) {
+            match &key {
+                Some(key) => key.seal_part(index, subrecord, &mut sealed),
+                None => sealed.extend_from_slice(subrecord),
+            }
+            ends.push(sealed.len());
+        }
+        let starts = core::iter::once(&0).chain(&ends);
+        let tree = TreeBody {
+            preamble: key.as_ref().map_or(&[], |key| key.preamble()),
+            subrecords: starts
+                .zip(&ends)
+                .map(|(start, end)| &sealed[*start..*end])
+                .collect(),
+        };
+        let mut body = Vec::with_capacity(sealed.len() + 64 + 4 * subrecords.len());
+        tree.encode(&mut body);
+        if body.len() > MAX_BODY_BYTES {
+            return Err(Refusal::new(Code::TooLarge, MAX_BODY_BYTES));
+        }
+        let hasher = self.charter.hasher();
+        let hash = tree.hashes(hasher)?.root(hasher, tree.preamble);
+        self.append(RecordKind::Tree, body, hash, backpointers)
+    }
+
+    /// Makes an epoch record, whose body is as [`crate::epoch::EpochChange::encode`] gives it; from then on this writer, the
+    /// owner, writes in that epoch.
+    ///
+    /// # Errors
+    /// [`Code::TooLarge`] for too many backpointers.
+    pub fn begin_epoch(
+        &mut self,
+        change: Vec<u8>,
+        epoch: u32,
+        seal: Option<EpochKey>,
+        backpointers: Vec<RecordName>,
+    ) -> Result<Written> {
+        let before = (self.pen.epoch, self.pen.seal.take());
+        (self.pen.epoch, self.pen.seal) = (epoch, seal);
+        let hash = self.charter.hasher().body(&change);
+        let header = self.header(RecordKind::Epoch, change.len(), hash, backpointers);
+        let written = self.finish(&header, change);
+        if written.is_err() {
+            (self.pen.epoch, self.pen.seal) = before;
+        }
+        written
+    }
+
+    /// Signs a record.
+    #[must_use]
+    pub fn sign(&self, name: &RecordName) -> Signature {
+        sign_record(&self.pen.key, name)
+    }
+
+    fn record_key(&self, salt: &[u8; SALT_BYTES]) -> Option<RecordKey> {
+        let place = Place {
+            capsule: self.charter.name(),
+            epoch: self.pen.epoch,
+            writer: self.pen.number,
+            sequence: self.progress.sequence,
+        };
+        let seal = self.pen.seal.as_ref()?;
+        Some(RecordKey::new(seal, &place, salt))
+    }
+
+    fn append(
+        &mut self,
+        kind: RecordKind,
+        body: Vec<u8>,
+        hash: [u8; 32],
+        backpointers: &Backpointers,
+    ) -> Result<Written> {
+        let mut pointers: Vec<RecordName> = self.progress.parent.into_iter().collect();
+        let mut add = |name: &RecordName| {
+            if !pointers.contains(name) {
+                pointers.push(*name);
+            }
+        };
+        match backpointers {
+            Backpointers::Chain => {}
+            Backpointers::Shortcuts => self.progress.shortcuts.next().iter().for_each(add),
+            Backpointers::Own(own) => own.iter().for_each(&mut add),
+        }
+        let header = self.header(kind, body.len(), hash, pointers);
+        self.finish(&header, body)
+    }
+
+    fn header(
+        &self,
+        kind: RecordKind,
+        body_len: usize,
+        body: [u8; 32],
+        backpointers: Vec<RecordName>,
+    ) -> Header {
+        Header {
+            kind,
+            writer: self.pen.number,
+            epoch: self.pen.epoch,
+            sequence: self.progress.sequence,
+            body_len: body_len as u32,
+            body,
+            backpointers,
+        }
+    }
+
+    fn finish(&mut self, header: &Header, body: Vec<u8>) -> Result<Written> {
+        if header.backpointers.len() > MAX_BACKPOINTERS {
+            return Err(Refusal::new(Code::TooLarge, MAX_BACKPOINTERS));
+        }
+        let mut encoded = Vec::new();
+        header.encode(&mut encoded);
+        let name = self.charter.hasher().record_name(&encoded);
+        self.progress.sequence += 1;
+        self.progress.parent = Some(name);
+        self.progress.shortcuts.push(name);
+        Ok(Written {
+            name,
+            header: encoded,
+            body,
+        })
+    }
+}
