@@ -29,7 +29,7 @@ use crate::grant::{Grant, MAX_GRANT_BYTES, MAX_NAME_BYTES, Terms, check_name};
 use crate::identity::{Identity, NetworkId, PeerId, PublicKey, Signature, labelled_hash};
 use crate::record::{CLOCK_SKEW_MS, signed, unsigned};
 use crate::verified::Verified;
-use tree::{Tree, leaf_hash};
+use tree::{leaf_hash, root_and_paths, root_from_path};
 
 /// Most sibling objects of a name beyond the first (Themis: k): with three mirrors each that makes 16 copies.
 pub const MAX_REPLICAS: u8 = 3;
@@ -221,7 +221,7 @@ impl Association {
             return Ok(Vec::new());
         }
         let mut paths = alloc::vec![Vec::new(); hashes.len()];
-        let root = Tree::new().root_and_paths(&hashes, &mut paths);
+        let root = root_and_paths(&hashes, &mut paths);
         let statement = root_statement(identity, &validity, hashes.len(), &root);
         let root = signed(&statement, &identity.sign(ROOT, &statement));
         let proven = leaves.iter().zip(&encoded).zip(&paths).enumerate();
@@ -402,7 +402,7 @@ impl<'a> Parts<'a> {
     /// Whether the path leads from the leaf to the root.
     fn is_proven(&self) -> bool {
         let leaf = leaf_hash(self.leaf_bytes);
-        Tree::new().root_from_path(leaf, self.index, self.leaves, &self.path) == Some(self.root)
+        root_from_path(leaf, self.index, self.leaves, &self.path) == Some(self.root)
     }
 }
 
