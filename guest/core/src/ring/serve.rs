@@ -264,8 +264,12 @@ impl Ring {
         let network = &self.settings.network;
         let association =
             Association::decode_with(&mut self.verified, entry.association, network, cx.now_ms)?;
+        let publisher = association.publisher();
+        if let Some(record) = self.known_record(&publisher, entry.record, cx.now_ms) {
+            return Ok((association, record));
+        }
         let record = self.verify_record(entry.record, cx.now_ms)?;
-        if record.id() != association.publisher() {
+        if record.id() != publisher {
             return Err(Code::BadSignature);
         }
         Ok((association, record))
