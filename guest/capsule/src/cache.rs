@@ -5,6 +5,7 @@
 //! the number of slots, and a name that is inserted takes the place of what its slot held. Names are hashes, so they spread
 //! by themselves; a writer who makes them collide costs his readers longer proofs and nothing else.
 
+use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -99,6 +100,33 @@ impl<S: Slot> Cache<S> {
     fn place(&self, name: &[u8; HASH_BYTES]) -> usize {
         let first = u32::from_le_bytes([name[0], name[1], name[2], name[3]]);
         first as usize & (self.slots.len() - 1)
+    }
+}
+
+/// What a mirror will hold when the reader has verified some proofs more: those before in the same response
+#[derive(Debug)]
+pub(crate) struct Ahead<'a> {
+    mirror: &'a Mirror,
+    changed: BTreeMap<usize, u64>,
+}
+
+impl<'a> Ahead<'a> {
+    pub(crate) fn of(mirror: &'a Mirror) -> Self {
+        Self {
+            mirror,
+            changed: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn contains(&self, name: &[u8; HASH_BYTES]) -> bool {
+        match self.changed.get(&self.mirror.place(name)) {
+            Some(slot) => *slot == u64::of(name),
+            None => self.mirror.contains(name),
+        }
+    }
+
+    pub(crate) fn insert(&mut self, name: &[u8; HASH_BYTES]) {
+        self.changed.insert(self.mirror.place(name), u64::of(name));
     }
 }
 

@@ -18,9 +18,13 @@ pub mod epoch;
 pub mod hash;
 pub mod header;
 pub mod keys;
+pub mod message;
 pub mod metadata;
 pub mod proof;
 pub mod record;
 pub mod seal;
 pub mod tree;
+pub mod witness;
+
+pub mod replica;
 pub mod writer;

@@ -182,6 +182,8 @@ codes! {
     0x0608 NoEntropy "the host has not given fresh random bytes"
     /// Too many calls of a service are retries.
     0x0609 RetryBudget "too large a share of the calls of this service had to be tried again: its providers fail, see their logs"
+    /// A capsule has too many records that nobody has signed.
+    0x060A TooManyUnsigned "too many records of the capsule are not signed: sign the last one"
 
     /// The store failed.
     0x0701 StoreFailed "the store failed: see the host's log"
@@ -202,6 +204,12 @@ codes! {
     0x0805 HandlerFailed "the service's handler failed: see its log"
     /// The service did not take the request in time.
     0x0806 Deadline "the deadline passed"
+    /// The replica does not have the record.
+    0x0807 NoRecord "the replica does not have this record: ask another one"
+    /// Nothing that is signed leads to the record.
+    0x0808 Unproven "no signature leads to this record yet: ask again when its writer has signed"
+    /// The replica does not have the capsule.
+    0x0809 NoCapsule "the replica does not have this capsule: ask another one, or create it"
 }
 
 impl Code {

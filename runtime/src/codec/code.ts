@@ -100,6 +100,7 @@ const table = {
     0x0609,
     "too large a share of the calls of this service had to be tried again: its providers fail, see their logs",
   ],
+  TooManyUnsigned: [0x060a, "too many records of the capsule are not signed: sign the last one"],
   StoreFailed: [0x0701, "the store failed: see the host's log"],
   StoreCorrupt: [
     0x0702,
@@ -112,6 +113,9 @@ const table = {
   StreamRefused: [0x0804, "the service gave up the request"],
   HandlerFailed: [0x0805, "the service's handler failed: see its log"],
   Deadline: [0x0806, "the deadline passed"],
+  NoRecord: [0x0807, "the replica does not have this record: ask another one"],
+  Unproven: [0x0808, "no signature leads to this record yet: ask again when its writer has signed"],
+  NoCapsule: [0x0809, "the replica does not have this capsule: ask another one, or create it"],
 } as const satisfies Record<string, readonly [code: number, text: string]>;
 
 /** Stable name of an error code. */
@@ -174,6 +178,7 @@ export type CodeName =
   | "TooLarge"
   | "NoEntropy"
   | "RetryBudget"
+  | "TooManyUnsigned"
   | "StoreFailed"
   | "StoreCorrupt"
   | "StoreTooNew"
@@ -182,7 +187,10 @@ export type CodeName =
   | "NotGranted"
   | "StreamRefused"
   | "HandlerFailed"
-  | "Deadline";
+  | "Deadline"
+  | "NoRecord"
+  | "Unproven"
+  | "NoCapsule";
 
 /** Every name of the table, in the order of the codes. */
 export const codeNames: readonly CodeName[] = /* @__PURE__ */ Object.keys(table) as CodeName[];

@@ -1,5 +1,7 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub(crate) mod server;
+
 use selfsame_capsule::authority::Authority;
 use selfsame_capsule::cache::Verified;
 use selfsame_capsule::hash::{HashKind, RecordName};

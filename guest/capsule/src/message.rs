@@ -1,0 +1,398 @@
+//! What clients and replicas say to each other: operations on one capsule, as many in one message as one likes (DCS, section
+//! 3.2, Init).
+//!
+//! ```text
+//! request  = version u8 | capsule 32 | session 16 | verified u32 | operation ...
+//! response = version u8 | code u16 | at u32, if the code is not 0
+//!     | serial u32 | result ... in the order of the operations | acknowledgement, if it is
+//! result   = code u16 | at u32, if the code is not 0 | what the operation gives, if it is
+//! acknowledgement = 0 | 1 time ms u64 | server key 32 | signature 64
+//! ```
+
+use alloc::vec::Vec;
+
+use selfsame_codec::{Code, Field, Malformed, Reader};
+
+use crate::hash::{CapsuleName, HASH_BYTES, RecordName};
+use crate::keys::{Key, KeyPair, Signature};
+use crate::record::Record;
+use crate::refusal::{Refusal, Result};
+
+/// Version of the messages.
+pub const VERSION: u8 = 1;
+/// Longest request or response: some large records, or tens of thousands of small ones.
+pub const MAX_MESSAGE_BYTES: usize = 8 << 20;
+/// Most operations of one request.
+pub const MAX_OPERATIONS: usize = 4096;
+
+const ACKNOWLEDGEMENT: &str = "selfsame/1 capsule acknowledgement";
+const FRESH: &str = "selfsame/1 capsule freshness";
+
+/// The session of a request: random, chosen by the client
+pub type SessionId = [u8; 16];
+
+/// What every request begins with
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    /// The capsule that all operations are about.
+    pub capsule: CapsuleName,
+    /// The session, to which the mirror of the reader's cache belongs.
+    pub session: SessionId,
+    /// Serial of the last response whose proofs the reader has all verified, or 0.
+    pub verified: u32,
+}
+
+impl<'a> Field<'a> for Envelope {
+    fn read(reader: &mut Reader<'a>) -> core::result::Result<Self, Malformed> {
+        if reader.field::<u8>()? != VERSION {
+            return Err(Malformed);
+        }
+        Ok(Self {
+            capsule: CapsuleName(reader.array()?),
+            session: reader.array()?,
+            verified: reader.field()?,
+        })
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.push(VERSION);
+        out.extend_from_slice(&self.capsule.0);
+        out.extend_from_slice(&self.session);
+        self.verified.write(out);
+    }
+}
+
+/// One operation
+#[derive(Clone, Copy, Debug)]
+pub enum Operation<'a> {
+    /// Creates the capsule. Gives nothing.
+    Create {
+        /// Signed metadata.
+        metadata: &'a [u8],
+    },
+    /// Says how large the reader's verification cache is, whose mirror is empty from now on. Gives nothing.
+    Open {
+        /// Slots of the cache, as a power of two.
+        slots_log2: u8,
+    },
+    /// Stores a record. Gives nothing.
+    Write {
+        /// The record.
+        record: Record<'a>,
+    },
+    /// Stores a signature of a stored record. Gives nothing.
+    Sign {
+        /// The record.
+        record: RecordName,
+        /// Its writer's signature.
+        signature: Signature,
+    },
+    /// Reads a record. Gives `header | body`.
+    Read {
+        /// The record.
+        record: RecordName,
+    },
+    /// Proves a record. Gives `length u32 | proof`.
+    Prove {
+        /// The record.
+        record: RecordName,
+    },
+    /// Asks which records nothing points to. Gives [`Fresh`].
+    QueryFresh {
+        /// Random bytes, to which the answer is bound.
+        nonce: [u8; 32],
+    },
+    /// Reads a sub-record, with what proves it against its record's tree. Gives `length u32 | sub-record | hashes u16 | hash
+    /// 32, as often as said`.
+    ReadPart {
+        /// The record.
+        record: RecordName,
+        /// Place of the sub-record.
+        index: u32,
+    },
+    /// Asks what sub-records a record has. Gives `header | sub-records u32 | preamble length u32 | preamble`.
+    Subrecords {
+        /// The record.
+        record: RecordName,
+    },
+    /// Asks for the metadata. Gives `length u32 | signed metadata`.
+    Describe,
+}
+
+impl<'a> Operation<'a> {
+    /// Reads one operation.
+    ///
+    /// # Errors
+    /// [`Code::BadMessage`], or what [`Record::read`] says, with the offset from where the reader stood.
+    pub fn read(reader: &mut Reader<'a>) -> Result<Self> {
+        let whole = reader.rest();
+        let place = |reader: &Reader<'_>| whole.len() - reader.rest().len();
+        let kind: u8 = reader.field().map_err(|_| Refusal::new(Code::BadMessage, 0))?;
+        if kind == WRITE {
+            let record = Record::read(reader).map_err(|refusal| refusal.further(1))?;
+            return Ok(Self::Write { record });
+        }
+        Self::read_small(kind, reader).map_err(|Malformed| Refusal::new(Code::BadMessage, place(reader)))
+    }
+
+    fn read_small(kind: u8, reader: &mut Reader<'a>) -> core::result::Result<Self, Malformed> {
+        Ok(match kind {
+            CREATE => Self::Create {
+                metadata: reader.field()?,
+            },
+            OPEN => Self::Open {
+                slots_log2: reader.field()?,
+            },
+            SIGN => Self::Sign {
+                record: RecordName(reader.array()?),
+                signature: Signature(reader.array()?),
+            },
+            READ => Self::Read {
+                record: RecordName(reader.array()?),
+            },
+            PROVE => Self::Prove {
+                record: RecordName(reader.array()?),
+            },
+            QUERY_FRESH => Self::QueryFresh {
+                nonce: reader.array()?,
+            },
+            READ_PART => Self::ReadPart {
+                record: RecordName(reader.array()?),
+                index: reader.field()?,
+            },
+            SUBRECORDS => Self::Subrecords {
+                record: RecordName(reader.array()?),
+            },
+            DESCRIBE => Self::Describe,
+            _ => return Err(Malformed),
+        })
+    }
+
+    /// Appends it.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Create { metadata } => {
+                out.push(CREATE);
+                metadata.write(out);
+            }
+            Self::Open { slots_log2 } => out.extend_from_slice(&[OPEN, *slots_log2]),
+            Self::Write { record } => {
+                out.push(WRITE);
+                out.extend_from_slice(record.header.encoded());
+                out.extend_from_slice(record.body);
+            }
+            Self::Sign { record, signature } => {
+                out.push(SIGN);
+                out.extend_from_slice(&record.0);
+                out.extend_from_slice(&signature.0);
+            }
+            Self::Read { record } => named(READ, record, out),
+            Self::Prove { record } => named(PROVE, record, out),
+            Self::QueryFresh { nonce } => {
+                out.push(QUERY_FRESH);
+                out.extend_from_slice(nonce);
+            }
+            Self::ReadPart { record, index } => {
+                named(READ_PART, record, out);
+                index.write(out);
+            }
+            Self::Subrecords { record } => named(SUBRECORDS, record, out),
+            Self::Describe => out.push(DESCRIBE),
+        }
+    }
+}
+
+const CREATE: u8 = 1;
+const OPEN: u8 = 2;
+const WRITE: u8 = 3;
+const SIGN: u8 = 4;
+const READ: u8 = 5;
+const PROVE: u8 = 6;
+const QUERY_FRESH: u8 = 7;
+const READ_PART: u8 = 8;
+const SUBRECORDS: u8 = 9;
+const DESCRIBE: u8 = 10;
+
+fn named(kind: u8, record: &RecordName, out: &mut Vec<u8>) {
+    out.push(kind);
+    out.extend_from_slice(&record.0);
+}
+
+/// A server's word that what it names is stored so that it survives a power loss (DCS, section 3.2)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acknowledgement {
+    /// When, in milliseconds since 1970, by the server's clock.
+    pub time_ms: u64,
+    /// Who.
+    pub server: Key,
+    /// The server's signature.
+    pub signature: Signature,
+}
+
+/// What an acknowledgement is about: records and signatures in the order in which one request stored them
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stored {
+    names: Vec<u8>,
+}
+
+impl Stored {
+    /// Adds the capsule itself.
+    pub fn capsule(&mut self) {
+        self.names.push(CREATE);
+    }
+
+    /// Adds a record.
+    pub fn record(&mut self, name: &RecordName) {
+        self.names.push(WRITE);
+        self.names.extend_from_slice(&name.0);
+    }
+
+    /// Adds a record's signature.
+    pub fn signature(&mut self, name: &RecordName) {
+        self.names.push(SIGN);
+        self.names.extend_from_slice(&name.0);
+    }
+
+    /// Whether there is nothing to acknowledge.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    fn statement(&self, capsule: &CapsuleName, server: &Key, time_ms: u64) -> Vec<u8> {
+        let mut statement = Vec::with_capacity(2 * HASH_BYTES + 8 + self.names.len());
+        statement.extend_from_slice(&capsule.0);
+        statement.extend_from_slice(&server.0);
+        time_ms.write(&mut statement);
+        statement.extend_from_slice(&self.names);
+        statement
+    }
+}
+
+impl Acknowledgement {
+    /// Signs for what is durable.
+    #[must_use]
+    pub fn sign(server: &KeyPair, capsule: &CapsuleName, stored: &Stored, time_ms: u64) -> Self {
+        let statement = stored.statement(capsule, &server.public(), time_ms);
+        Self {
+            time_ms,
+            server: server.public(),
+            signature: server.sign(ACKNOWLEDGEMENT, &statement),
+        }
+    }
+
+    /// Whether the server named has signed for exactly this.
+    #[must_use]
+    pub fn verify(&self, capsule: &CapsuleName, stored: &Stored) -> bool {
+        let statement = stored.statement(capsule, &self.server, self.time_ms);
+        self.server.verifies(ACKNOWLEDGEMENT, &statement, &self.signature)
+    }
+}
+
+impl<'a> Field<'a> for Acknowledgement {
+    fn read(reader: &mut Reader<'a>) -> core::result::Result<Self, Malformed> {
+        Ok(Self {
+            time_ms: reader.field()?,
+            server: Key(reader.array()?),
+            signature: Signature(reader.array()?),
+        })
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        self.time_ms.write(out);
+        out.extend_from_slice(&self.server.0);
+        out.extend_from_slice(&self.signature.0);
+    }
+}
+
+/// Most heads that an answer names: more branches than any application merges.
+pub const MAX_HEADS: usize = 1024;
+
+/// A server's word on the heads of its graph, bound to the reader's nonce
+///
+/// ```text
+/// fresh = time ms u64 | server 32 | heads u16 | head 32, as often as said | signature 64
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fresh {
+    /// When, by the server's clock.
+    pub time_ms: u64,
+    /// Who.
+    pub server: Key,
+    /// Proven records that no proven record points to, sorted.
+    pub heads: Vec<RecordName>,
+    /// The server's signature.
+    pub signature: Signature,
+}
+
+impl Fresh {
+    /// Signs an answer.
+    #[must_use]
+    pub fn sign(
+        server: &KeyPair,
+        capsule: &CapsuleName,
+        nonce: &[u8; 32],
+        mut heads: Vec<RecordName>,
+        time_ms: u64,
+    ) -> Self {
+        heads.sort_unstable();
+        heads.truncate(MAX_HEADS);
+        let statement = fresh_statement(capsule, &server.public(), nonce, &heads, time_ms);
+        Self {
+            time_ms,
+            server: server.public(),
+            heads,
+            signature: server.sign(FRESH, &statement),
+        }
+    }
+
+    /// Whether the server named has signed this for this nonce.
+    #[must_use]
+    pub fn verify(&self, capsule: &CapsuleName, nonce: &[u8; 32]) -> bool {
+        let statement = fresh_statement(capsule, &self.server, nonce, &self.heads, self.time_ms);
+        self.server.verifies(FRESH, &statement, &self.signature)
+    }
+}
+
+fn fresh_statement(
+    capsule: &CapsuleName,
+    server: &Key,
+    nonce: &[u8; 32],
+    heads: &[RecordName],
+    time_ms: u64,
+) -> Vec<u8> {
+    let mut statement = Vec::with_capacity((3 + heads.len()) * HASH_BYTES + 8);
+    statement.extend_from_slice(&capsule.0);
+    statement.extend_from_slice(&server.0);
+    statement.extend_from_slice(nonce);
+    time_ms.write(&mut statement);
+    heads.iter().for_each(|head| statement.extend_from_slice(&head.0));
+    statement
+}
+
+impl<'a> Field<'a> for Fresh {
+    fn read(reader: &mut Reader<'a>) -> core::result::Result<Self, Malformed> {
+        Ok(Self {
+            time_ms: reader.field()?,
+            server: Key(reader.array()?),
+            heads: {
+                let count = usize::from(reader.field::<u16>()?);
+                if count > MAX_HEADS {
+                    return Err(Malformed);
+                }
+                (0..count)
+                    .map(|_| reader.array().map(RecordName))
+                    .collect::<core::result::Result<_, _>>()?
+            },
+            signature: Signature(reader.array()?),
+        })
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        self.time_ms.write(out);
+        out.extend_from_slice(&self.server.0);
+        (self.heads.len() as u16).write(out);
+        self.heads.iter().for_each(|head| out.extend_from_slice(&head.0));
+        out.extend_from_slice(&self.signature.0);
+    }
+}

@@ -1,0 +1,305 @@
+//! One capsule that a replica has open: its metadata, who may write it, and the graph of its records.
+
+use alloc::collections::VecDeque;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+
+use selfsame_codec::{Code, Field, Reader};
+
+use super::entry::Entry;
+use super::index::{Index, NO_RECORD, Outcome, Written, known};
+use super::layout::{self, numbered, of_record, single};
+use super::space::{Missing, Space};
+use crate::authority::Authority;
+use crate::hash::{CapsuleName, RecordName};
+use crate::header::RecordKind;
+use crate::keys::Signature;
+use crate::metadata::{Charter, Readers};
+use crate::proof::Writers as _;
+use crate::record::Record;
+use crate::refusal::{Refusal, Result, placed};
+
+/// Most records without a signature that leads to them, and their bytes: a writer signs before it has written so much, and
+/// whoever writes what nobody ever signs fills no store.
+const MAX_UNSIGNED: u64 = 1 << 17;
+const MAX_UNSIGNED_BYTES: u64 = 256 << 20;
+/// Most epoch records of a capsule.
+const MAX_EPOCHS: u64 = 1 << 16;
+/// Names in one value of arrivals.
+const ARRIVALS: usize = 1024;
+
+/// The store does not hold what it must.
+const CORRUPT: Refusal = Refusal {
+    code: Code::StoreCorrupt,
+    at: 0,
+};
+
+/// What a replica counts
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// Records.
+    pub(super) records: u64,
+    /// Records that arrived since the last that was signed, and their bytes.
+    unsigned: u64,
+    unsigned_bytes: u64,
+    /// Epoch records in force.
+    epochs: u64,
+}
+
+impl Counts {
+    fn encode(&self) -> Rc<[u8]> {
+        let mut out = Vec::new();
+        for count in [self.records, self.unsigned, self.unsigned_bytes, self.epochs] {
+            count.write(&mut out);
+        }
+        out.into()
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self> {
+        placed(bytes, Code::StoreCorrupt, |reader: &mut Reader<'_>| {
+            Ok(Self {
+                records: reader.field()?,
+                unsigned: reader.field()?,
+                unsigned_bytes: reader.field()?,
+                epochs: reader.field()?,
+            })
+        })
+    }
+}
+
+/// An open capsule
+#[derive(Debug)]
+pub(super) struct Capsule {
+    charter: Charter,
+    authority: Authority,
+    counts: Counts,
+    index: Index,
+    arrived: Vec<RecordName>,
+}
+
+impl Capsule {
+    /// Creates a capsule that is not stored yet.
+    pub(super) fn create(space: &mut Space, charter: Charter) -> Self {
+        let name = charter.name();
+        space.put(single(&name, layout::METADATA), Rc::from(charter.encoded()));
+        let capsule = Self {
+            authority: Authority::new(charter.metadata()),
+            counts: Counts::default(),
+            index: Index::new(name, Vec::new(), Vec::new(), VecDeque::new()),
+            arrived: Vec::new(),
+            charter,
+        };
+        space.put(single(&name, layout::COUNTS), capsule.counts.encode());
+        capsule
+    }
+
+    /// Opens a stored capsule, whose heads and unfinished work were read before; nothing if it is not stored.
+    ///
+    /// # Errors
+    /// [`Code::StoreCorrupt`].
+    pub(super) fn open(
+        space: &mut Space,
+        name: &CapsuleName,
+        heads: &[RecordName],
+        pending: &[RecordName],
+    ) -> Result<Outcome<Option<Self>>> {
+        let Some(metadata) = known!(space.get(&single(name, layout::METADATA))) else {
+            return Ok(Outcome::Done(None));
+        };
+        let charter = Charter::decode(&metadata).map_err(|_| CORRUPT)?;
+        let counts = known!(space.get(&single(name, layout::COUNTS))).ok_or(CORRUPT)?;
+        let mut capsule = Self {
+            authority: Authority::new(charter.metadata()),
+            counts: Counts::decode(&counts)?,
+            index: Index::new(
+                *name,
+                Vec::new(),
+                heads.to_vec(),
+                pending.iter().copied().collect(),
+            ),
+            arrived: Vec::new(),
+            charter,
+        };
+        for place in 0..capsule.counts.epochs {
+            match capsule.recall_epoch(space, place)? {
+                Outcome::Done(()) => {}
+                Outcome::Wait => return Ok(Outcome::Wait),
+            }
+        }
+        Ok(Outcome::Done(Some(capsule)))
+    }
+
+    fn recall_epoch(&mut self, space: &mut Space, place: u64) -> Result<Outcome<()>> {
+        let name = known!(space.get(&numbered(&self.charter.name(), layout::EPOCH, place))).ok_or(CORRUPT)?;
+        let name = RecordName(name.as_ref().try_into().map_err(|_| CORRUPT)?);
+        let entry = known!(self.index.entry(space, &name))?.ok_or(CORRUPT)?;
+        let body = match self.body(space, &name, &entry)? {
+            Outcome::Done(body) => body,
+            Outcome::Wait => return Ok(Outcome::Wait),
+        };
+        let crate::witness::Witness::Signed(signature) = *entry.witness() else {
+            return Err(CORRUPT);
+        };
+        let change = self.authority.apply(&name, &entry.header(), &body, &signature)?;
+        let revoked: Vec<u16> = change.revoked.iter().map(|revoked| revoked.number).collect();
+        self.index.recall_revoked(&revoked);
+        Ok(Outcome::Done(()))
+    }
+
+    /// The metadata.
+    pub(super) fn charter(&self) -> &Charter {
+        &self.charter
+    }
+
+    /// The graph.
+    pub(super) fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// Whether bodies are sealed.
+    pub(super) fn is_sealed(&self) -> bool {
+        self.charter.metadata().readers == Readers::Granted
+    }
+
+    /// Stores a record that was checked.
+    ///
+    /// # Errors
+    /// [`Code::TooManyUnsigned`] when its writer has to sign first, [`Code::StoreCorrupt`].
+    pub(super) fn write(
+        &mut self,
+        space: &mut Space,
+        name: &RecordName,
+        record: &Record<'_>,
+    ) -> Result<Outcome<()>> {
+        let bytes = (record.header.encoded().len() + record.body.len()) as u64;
+        if self.counts.unsigned >= MAX_UNSIGNED || self.counts.unsigned_bytes + bytes > MAX_UNSIGNED_BYTES {
+            return Err(Refusal::new(Code::TooManyUnsigned, 0));
+        }
+        match self.index.add(space, name, record)? {
+            Outcome::Wait => return Ok(Outcome::Wait),
+            Outcome::Done(Written::Known) => {}
+            Outcome::Done(Written::New) => {
+                self.counts.records += 1;
+                self.counts.unsigned += 1;
+                self.counts.unsigned_bytes += bytes;
+                self.arrived.push(*name);
+            }
+        }
+        Ok(Outcome::Done(()))
+    }
+
+    /// Stores a signature, if it is that of a writer who may write the record; `signed` is all that is signed, if it is that of an
+    /// epoch record that revokes a writer.
+    ///
+    /// # Errors
+    /// What [`crate::proof::Writers::check`] and [`Authority::apply`] say, [`Code::NoRecord`], [`Code::StoreCorrupt`].
+    pub(super) fn sign(
+        &mut self,
+        space: &mut Space,
+        name: &RecordName,
+        signature: &Signature,
+        signed: &[RecordName],
+    ) -> Result<Outcome<()>> {
+        let entry = known!(self.index.entry(space, name))?.ok_or(NO_RECORD)?;
+        if self.index.steps(&entry) == 0 {
+            return Ok(Outcome::Done(()));
+        }
+        let header = entry.header();
+        if header.kind() == RecordKind::Epoch {
+            match self.begin_epoch(space, name, &entry, signature, signed)? {
+                Outcome::Done(()) => {}
+                Outcome::Wait => return Ok(Outcome::Wait),
+            }
+        } else {
+            let checked = self.authority.check(&header, name, signature);
+            checked.map_err(|code| Refusal::new(code, 0))?;
+        }
+        self.counts.unsigned = 0;
+        self.counts.unsigned_bytes = 0;
+        self.index.sign(space, name, *signature)
+    }
+
+    fn begin_epoch(
+        &mut self,
+        space: &mut Space,
+        name: &RecordName,
+        entry: &Entry,
+        signature: &Signature,
+        signed: &[RecordName],
+    ) -> Result<Outcome<()>> {
+        if self.counts.epochs >= MAX_EPOCHS {
+            return Err(Refusal::new(Code::BadEpoch, 0));
+        }
+        let body = match self.body(space, name, entry)? {
+            Outcome::Done(body) => body,
+            Outcome::Wait => return Ok(Outcome::Wait),
+        };
+        let change = self.authority.apply(name, &entry.header(), &body, signature)?;
+        let key = numbered(&self.charter.name(), layout::EPOCH, self.counts.epochs);
+        space.put(key, Rc::from(name.0));
+        self.counts.epochs += 1;
+        let revoked: Vec<u16> = change.revoked.iter().map(|revoked| revoked.number).collect();
+        if !revoked.is_empty() {
+            self.index.revoke(space, &revoked, signed);
+        }
+        Ok(Outcome::Done(()))
+    }
+
+    /// The body of a stored record.
+    ///
+    /// # Errors
+    /// [`Code::StoreCorrupt`] when a chunk is missing.
+    pub(super) fn body(
+        &self,
+        space: &mut Space,
+        name: &RecordName,
+        entry: &Entry,
+    ) -> Result<Outcome<Vec<u8>>> {
+        if let Some(body) = entry.inline_body() {
+            return Ok(Outcome::Done(body.to_vec()));
+        }
+        let len = entry.header().body_len() as usize;
+        let mut chunks = Vec::new();
+        let mut is_missing = false;
+        for number in 0..len.div_ceil(layout::CHUNK) {
+            match space.get(&layout::chunk(&self.charter.name(), name, number as u16)) {
+                Ok(chunk) => chunks.push(chunk),
+                Err(Missing) => is_missing = true,
+            }
+        }
+        if is_missing {
+            return Ok(Outcome::Wait);
+        }
+        let mut body = Vec::with_capacity(len);
+        for chunk in chunks {
+            body.extend_from_slice(&chunk.ok_or(CORRUPT)?);
+        }
+        Ok(Outcome::Done(body))
+    }
+
+    /// Makes witnesses better; see [`Index::spread`].
+    ///
+    /// # Errors
+    /// [`Code::StoreCorrupt`].
+    pub(super) fn spread(&mut self, space: &mut Space) -> Result<Outcome<bool>> {
+        self.index.spread(space)
+    }
+
+    /// Ends a request: what arrived is noted, in order, and counted.
+    pub(super) fn finish(&mut self, space: &mut Space) {
+        let name = self.charter.name();
+        let mut first = self.counts.records - self.arrived.len() as u64;
+        for names in self.arrived.chunks(ARRIVALS) {
+            let value: Vec<u8> = names.iter().flat_map(|name| name.0).collect();
+            space.put(numbered(&name, layout::ARRIVAL, first), value.into());
+            first += names.len() as u64;
+        }
+        self.arrived.clear();
+        space.put(single(&name, layout::COUNTS), self.counts.encode());
+    }
+
+    /// Asks for what signing a record needs.
+    pub(super) fn expect_record(&self, space: &mut Space, name: &RecordName) {
+        let _ = space.get(&of_record(&self.charter.name(), layout::RECORD, name));
+    }
+}

@@ -1,0 +1,82 @@
+//! A record as it is stored: witness, header, and the body if it is short.
+
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+
+use selfsame_codec::{Code, Field, Reader};
+
+use super::layout::MAX_INLINE;
+use crate::header::HeaderView;
+use crate::refusal::{Refusal, Result};
+use crate::witness::Witness;
+
+/// A stored record
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    value: Rc<[u8]>,
+    witness: Witness,
+    header: usize,
+    body: usize,
+}
+
+impl Entry {
+    /// The value under which a record is stored.
+    pub(super) fn encode(witness: &Witness, header: &[u8], body: &[u8]) -> Rc<[u8]> {
+        let mut value = Vec::with_capacity(72 + header.len() + body.len().min(MAX_INLINE));
+        witness.write(&mut value);
+        value.extend_from_slice(header);
+        if body.len() <= MAX_INLINE {
+            value.extend_from_slice(body);
+        }
+        value.into()
+    }
+
+    /// Reads a value.
+    ///
+    /// # Errors
+    /// [`Code::StoreCorrupt`] with the offset.
+    pub(super) fn decode(value: Rc<[u8]>) -> Result<Self> {
+        let mut reader = Reader::new(&value);
+        let corrupt =
+            |reader: &Reader<'_>| Refusal::new(Code::StoreCorrupt, value.len() - reader.rest().len());
+        let witness = reader.field().map_err(|_| corrupt(&reader))?;
+        let header = value.len() - reader.rest().len();
+        HeaderView::read(&mut reader).map_err(|_| Refusal::new(Code::StoreCorrupt, header))?;
+        let body = value.len() - reader.rest().len();
+        Ok(Self {
+            value,
+            witness,
+            header,
+            body,
+        })
+    }
+
+    /// How the record is proven.
+    pub(super) fn witness(&self) -> &Witness {
+        &self.witness
+    }
+
+    /// The header's bytes.
+    pub(super) fn header_bytes(&self) -> &[u8] {
+        &self.value[self.header..self.body]
+    }
+
+    /// The header.
+    pub(super) fn header(&self) -> HeaderView<'_> {
+        HeaderView::decode(self.header_bytes()).expect("it was checked when the entry was read")
+    }
+
+    /// The body, unless it is in chunks.
+    pub(super) fn inline_body(&self) -> Option<&[u8]> {
+        let body = &self.value[self.body..];
+        (body.len() == self.header().body_len() as usize).then_some(body)
+    }
+
+    /// The value with another witness.
+    pub(super) fn with_witness(&self, witness: &Witness) -> Rc<[u8]> {
+        let mut value = Vec::with_capacity(72 + self.value.len());
+        witness.write(&mut value);
+        value.extend_from_slice(&self.value[self.header..]);
+        value.into()
+    }
+}

@@ -1,0 +1,340 @@
+//! The graph of a capsule's records as a replica keeps it: heads, holes and witnesses (DCS, sections 3.3 and 3.4).
+
+use alloc::collections::VecDeque;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+
+use selfsame_codec::Code;
+
+use super::entry::Entry;
+use super::layout::{self, by_sequence, names, of_record};
+use super::space::{Missing, Space};
+use crate::hash::{CapsuleName, RecordName};
+use crate::keys::Signature;
+use crate::record::Record;
+use crate::refusal::{Refusal, Result};
+use crate::witness::Witness;
+
+/// Most records that are remembered as pointing to one that is missing; of more, those that come later do not prove it.
+const MAX_POINTING: usize = 1024;
+/// Most changes that go into one commit: what the smallest store takes, less what a request adds at its end.
+const MAX_CHANGES: usize = 400;
+
+/// The record is not stored.
+pub(super) const NO_RECORD: Refusal = Refusal {
+    code: Code::NoRecord,
+    at: 0,
+};
+
+/// What came of something that may have to wait for the store
+pub(super) enum Outcome<T> {
+    /// It is done.
+    Done(T),
+    /// Something has to be read first; then it is tried again.
+    Wait,
+}
+
+/// Continues with a value, or waits for the store.
+macro_rules! known {
+    ($value:expr) => {
+        match $value {
+            Ok(value) => value,
+            Err(Missing) => return Ok(Outcome::Wait),
+        }
+    };
+}
+pub(super) use known;
+
+/// The graph of one capsule
+#[derive(Debug)]
+pub(super) struct Index {
+    capsule: CapsuleName,
+    heads: Vec<RecordName>,
+    /// Numbers of writers that were revoked, whose signatures do not count. Ways that were found when there were fewer do not
+    /// count either.
+    revoked: Vec<u16>,
+    /// Records whose backpointers may have a better witness through them.
+    spreading: VecDeque<RecordName>,
+}
+
+/// What writing a record changed
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// It is new.
+    New,
+    /// It was there.
+    Known,
+}
+
+impl Index {
+    /// The index of a capsule whose heads and whose unfinished work were read from the store.
+    pub(super) fn new(
+        capsule: CapsuleName,
+        revoked: Vec<u16>,
+        heads: Vec<RecordName>,
+        spreading: VecDeque<RecordName>,
+    ) -> Self {
+        Self {
+            capsule,
+            heads,
+            revoked,
+            spreading,
+        }
+    }
+
+    /// Writers were revoked: no way counts any more but those that begin at other signatures again.
+    pub(super) fn revoke(&mut self, space: &mut Space, writers: &[u16], signed: &[RecordName]) {
+        self.revoked.extend_from_slice(writers);
+        for name in signed {
+            self.add_head(space, *name);
+            self.spreading.push_back(*name);
+        }
+    }
+
+    /// Counts signatures of these writers no more: so it was when the capsule was closed.
+    pub(super) fn recall_revoked(&mut self, writers: &[u16]) {
+        self.revoked.extend_from_slice(writers);
+    }
+
+    /// How many steps away a signature is that counts; more than any number where there is none.
+    pub(super) fn steps(&self, entry: &Entry) -> u32 {
+        match entry.witness() {
+            Witness::Signed(_) if !self.revoked.contains(&entry.header().writer()) => 0,
+            Witness::Through { age, steps, .. } if *age == self.age() => *steps,
+            _ => u32::MAX,
+        }
+    }
+
+    fn age(&self) -> u32 {
+        self.revoked.len() as u32
+    }
+
+    /// Proven records to which no proven record points.
+    pub(super) fn heads(&self) -> &[RecordName] {
+        &self.heads
+    }
+
+    /// A stored record.
+    ///
+    /// # Errors
+    /// [`Missing`], or [`Code::StoreCorrupt`] inside.
+    pub(super) fn entry(
+        &self,
+        space: &mut Space,
+        name: &RecordName,
+    ) -> core::result::Result<Result<Option<Entry>>, Missing> {
+        let value = space.get(&of_record(&self.capsule, layout::RECORD, name))?;
+        Ok(value.map(Entry::decode).transpose())
+    }
+
+    /// Asks for all that adding a record needs, so that the store is asked once for many.
+    pub(super) fn expect(&self, space: &mut Space, name: &RecordName, record: &Record<'_>) {
+        let mut ask = |kind, name: &RecordName| _ = space.get(&of_record(&self.capsule, kind, name));
+        ask(layout::RECORD, name);
+        ask(layout::POINTED, name);
+        record
+            .header
+            .backpointers()
+            .for_each(|pointer| ask(layout::RECORD, &pointer));
+    }
+
+    /// Adds a record that was checked.
+    ///
+    /// # Errors
+    /// [`Code::StoreCorrupt`].
+    pub(super) fn add(
+        &mut self,
+        space: &mut Space,
+        name: &RecordName,
+        record: &Record<'_>,
+    ) -> Result<Outcome<Written>> {
+        if known!(self.entry(space, name))?.is_some() {
+            return Ok(Outcome::Done(Written::Known));
+        }
+        let pointed_key = of_record(&self.capsule, layout::POINTED, name);
+        let pointing = known!(space.get(&pointed_key));
+        let mut holes = Vec::new();
+        for pointer in record.header.backpointers() {
+            let is_known = known!(space.get(&of_record(&self.capsule, layout::RECORD, &pointer))).is_some();
+            if !is_known {
+                let key = of_record(&self.capsule, layout::POINTED, &pointer);
+                let others = known!(space.get(&key));
+                holes.push((key, others));
+            }
+        }
+        let witness = match &pointing {
+            Some(pointing) => match self.best_witness(space, pointing)? {
+                Outcome::Done(witness) => witness,
+                Outcome::Wait => return Ok(Outcome::Wait),
+            },
+            None => Witness::Unproven,
+        };
+        self.store(space, name, record, &witness);
+        holes
+            .into_iter()
+            .for_each(|(key, others)| note_hole(space, key, others, name));
+        if pointing.is_some() {
+            space.delete(pointed_key);
+        }
+        if witness != Witness::Unproven {
+            self.spreading.push_back(*name);
+        }
+        Ok(Outcome::Done(Written::New))
+    }
+
+    /// Keeps a signature of a stored record, which was verified, as its witness.
+    ///
+    /// # Errors
+    /// [`Code::NoRecord`] when it is not stored, [`Code::StoreCorrupt`].
+    pub(super) fn sign(
+        &mut self,
+        space: &mut Space,
+        name: &RecordName,
+        signature: Signature,
+    ) -> Result<Outcome<()>> {
+        let entry = known!(self.entry(space, name))?.ok_or(NO_RECORD)?;
+        let steps = self.steps(&entry);
+        if steps == u32::MAX {
+            self.add_head(space, *name);
+        }
+        if steps > 0 {
+            self.set_witness(space, name, &entry, &Witness::Signed(signature));
+            space.put(of_record(&self.capsule, layout::SIGNED, name), Rc::from([]));
+            self.spreading.push_back(*name);
+        }
+        Ok(Outcome::Done(()))
+    }
+
+    /// Makes the witnesses better of what the records that wait for it point to, breadth first and no further than it makes
+    /// them better; stops when there is enough for one commit. Returns whether all is done.
+    ///
+    /// # Errors
+    /// [`Code::StoreCorrupt`].
+    pub(super) fn spread(&mut self, space: &mut Space) -> Result<Outcome<bool>> {
+        while let Some(name) = self.spreading.front().copied() {
+            if space.changes() >= MAX_CHANGES {
+                self.keep_pending(space);
+                return Ok(Outcome::Done(false));
+            }
+            let entry = known!(self.entry(space, &name))?;
+            if let Some(entry) = entry {
+                match self.spread_from(space, &name, &entry)? {
+                    Outcome::Done(()) => {}
+                    Outcome::Wait => return Ok(Outcome::Wait),
+                }
+            }
+            self.spreading.pop_front();
+            self.is_done(space, &name);
+        }
+        Ok(Outcome::Done(true))
+    }
+
+    fn spread_from(&mut self, space: &mut Space, name: &RecordName, entry: &Entry) -> Result<Outcome<()>> {
+        let Some(steps) = self.steps(entry).checked_add(1) else {
+            return Ok(Outcome::Done(()));
+        };
+        let through = Witness::Through {
+            age: self.age(),
+            next: *name,
+            steps,
+        };
+        let mut better = Vec::new();
+        let mut is_missing = false;
+        for pointer in entry.header().backpointers() {
+            match self.entry(space, &pointer) {
+                Ok(Ok(Some(below))) if self.steps(&below) > steps => better.push((pointer, below)),
+                Ok(Ok(_)) => {}
+                Ok(Err(refusal)) => return Err(refusal),
+                Err(Missing) => is_missing = true,
+            }
+        }
+        if is_missing {
+            return Ok(Outcome::Wait);
+        }
+        for pointer in entry.header().backpointers() {
+            self.remove_head(space, &pointer);
+        }
+        for (pointer, below) in better {
+            self.set_witness(space, &pointer, &below, &through);
+            self.spreading.push_back(pointer);
+        }
+        Ok(Outcome::Done(()))
+    }
+
+    /// What is left to do is stored with what was done, so that an end in between leaves no witness behind.
+    fn keep_pending(&self, space: &mut Space) {
+        for name in &self.spreading {
+            space.put(of_record(&self.capsule, layout::PENDING, name), Rc::from([]));
+        }
+    }
+
+    fn is_done(&self, space: &mut Space, name: &RecordName) {
+        let key = of_record(&self.capsule, layout::PENDING, name);
+        if matches!(space.peek(&key), Some(Some(_))) {
+            space.delete(key);
+        }
+    }
+
+    /// The shortest witness through those that point here.
+    fn best_witness(&self, space: &mut Space, pointing: &[u8]) -> Result<Outcome<Witness>> {
+        let (mut best, mut least) = (Witness::Unproven, u32::MAX);
+        for name in names(pointing) {
+            let Some(entry) = known!(self.entry(space, &name))? else {
+                continue;
+            };
+            let steps = self.steps(&entry).saturating_add(1);
+            if steps < least {
+                least = steps;
+                best = Witness::Through {
+                    age: self.age(),
+                    next: name,
+                    steps,
+                };
+            }
+        }
+        Ok(Outcome::Done(best))
+    }
+
+    fn store(&self, space: &mut Space, name: &RecordName, record: &Record<'_>, witness: &Witness) {
+        // Chunks first: an entry says that its body is there.
+        if record.body.len() > layout::MAX_INLINE {
+            for (number, chunk) in (0..).zip(record.body.chunks(layout::CHUNK)) {
+                space.put(layout::chunk(&self.capsule, name, number), chunk.into());
+                space.mark();
+            }
+        }
+        let value = Entry::encode(witness, record.header.encoded(), record.body);
+        space.put(of_record(&self.capsule, layout::RECORD, name), value);
+        let header = &record.header;
+        let place = by_sequence(&self.capsule, header.writer(), header.sequence());
+        space.put(place, Rc::from(name.0));
+    }
+
+    fn set_witness(&self, space: &mut Space, name: &RecordName, entry: &Entry, witness: &Witness) {
+        let key = of_record(&self.capsule, layout::RECORD, name);
+        space.put(key, entry.with_witness(witness));
+    }
+
+    fn add_head(&mut self, space: &mut Space, name: RecordName) {
+        if !self.heads.contains(&name) {
+            space.put(of_record(&self.capsule, layout::HEAD, &name), Rc::from([]));
+            self.heads.push(name);
+        }
+    }
+
+    fn remove_head(&mut self, space: &mut Space, name: &RecordName) {
+        if let Some(place) = self.heads.iter().position(|head| head == name) {
+            self.heads.swap_remove(place);
+            space.delete(of_record(&self.capsule, layout::HEAD, name));
+        }
+    }
+}
+
+/// Remembers who points to a record that is missing.
+fn note_hole(space: &mut Space, key: Vec<u8>, others: Option<Rc<[u8]>>, name: &RecordName) {
+    let mut pointing = others.map_or_else(Vec::new, |others| others.to_vec());
+    if pointing.len() < MAX_POINTING * name.0.len() {
+        pointing.extend_from_slice(&name.0);
+        space.put(key, pointing.into());
+    }
+}

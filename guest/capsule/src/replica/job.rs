@@ -1,0 +1,358 @@
+//! A request under way: its operations one after the other, each as soon as what it needs of the store was read.
+
+use alloc::vec::Vec;
+
+use selfsame_codec::{Code, Field, Reader};
+
+use super::capsule::Capsule;
+use super::index::{NO_RECORD, Outcome, known};
+use super::prove::Proof;
+use super::session::Session;
+use super::space::{Missing, Space};
+use crate::cache::Ahead;
+use crate::hash::RecordName;
+use crate::header::RecordKind;
+use crate::keys::KeyPair;
+use crate::message::{Envelope, Fresh, MAX_MESSAGE_BYTES, MAX_OPERATIONS, Operation, Stored};
+use crate::metadata::Charter;
+use crate::record::{Record, TreeBody};
+use crate::refusal::{Refusal, Result};
+
+/// The capsule is not stored.
+const NO_CAPSULE: Refusal = Refusal {
+    code: Code::NoCapsule,
+    at: 0,
+};
+
+/// A request under way
+#[derive(Debug)]
+pub(super) struct Job {
+    /// What the host calls it.
+    pub(super) request: u32,
+    /// Whose capsule, and of which session it is.
+    pub(super) envelope: Envelope,
+    message: Vec<u8>,
+    operations: Vec<Start>,
+    next: usize,
+    results: Vec<u8>,
+    learned: Vec<RecordName>,
+    stored: Stored,
+    proof: Option<Proof>,
+}
+
+/// Where an operation begins, and what came of checking the record that it writes
+type Start = (usize, Option<Result<RecordName>>);
+
+/// What operations are carried out with
+pub(super) struct Tools<'a> {
+    pub(super) space: &'a mut Space,
+    pub(super) session: Option<&'a mut Session>,
+    pub(super) server: &'a KeyPair,
+    pub(super) now_ms: u64,
+    /// All that is signed, once it was read because it is needed.
+    pub(super) signed: Option<&'a [RecordName]>,
+}
+
+/// How far a job came
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// It is done.
+    Done,
+    /// What it wants has to be read from the store.
+    Wait,
+    /// What it changed is to be written before it goes on.
+    Flush,
+    /// It has to know all that is signed.
+    NeedsSigned,
+}
+
+impl Job {
+    /// Reads a request.
+    ///
+    /// # Errors
+    /// [`Code::TooLarge`], [`Code::BadMessage`] or what reading a record says, with the offset; nothing of it is carried out.
+    pub(super) fn read(request: u32, message: Vec<u8>) -> Result<Self> {
+        if message.len() > MAX_MESSAGE_BYTES {
+            return Err(Refusal::new(Code::TooLarge, MAX_MESSAGE_BYTES));
+        }
+        let mut reader = Reader::new(&message);
+        let envelope = reader
+            .field::<Envelope>()
+            .map_err(|_| Refusal::new(Code::BadMessage, 0))?;
+        let mut operations = Vec::new();
+        while !reader.is_empty() {
+            let at = message.len() - reader.rest().len();
+            if operations.len() >= MAX_OPERATIONS {
+                return Err(Refusal::new(Code::TooLarge, at));
+            }
+            Operation::read(&mut reader).map_err(|refusal| refusal.further(at))?;
+            operations.push((at, None));
+        }
+        Ok(Self {
+            request,
+            envelope,
+            message,
+            operations,
+            next: 0,
+            results: Vec::new(),
+            learned: Vec::new(),
+            stored: Stored::default(),
+            proof: None,
+        })
+    }
+
+    /// Checks the records that it writes and asks for what its operations need of the store.
+    pub(super) fn expect(&mut self, capsule: &Capsule, space: &mut Space) {
+        for (at, checked) in &mut self.operations {
+            match operation(&self.message, *at) {
+                Ok(Operation::Write { record }) => {
+                    let name = record.check(capsule.charter().hasher(), capsule.is_sealed());
+                    if let Ok(name) = &name {
+                        capsule.index().expect(space, name, &record);
+                    }
+                    *checked = Some(name);
+                }
+                Ok(
+                    Operation::Read { record }
+                    | Operation::Prove { record }
+                    | Operation::ReadPart { record, .. }
+                    | Operation::Subrecords { record },
+                ) => capsule.expect_record(space, &record),
+                _ => {}
+            }
+        }
+    }
+
+    /// Carries on.
+    pub(super) fn run(&mut self, capsule: &mut Option<Capsule>, tools: &mut Tools<'_>) -> Progress {
+        while self.next < self.operations.len() {
+            let before = self.results.len();
+            match self.carry_out(capsule, tools) {
+                Ok(Progress::Done) => self.proof = None,
+                Ok(other) => {
+                    self.results.truncate(before);
+                    return other;
+                }
+                Err(refusal) => {
+                    self.proof = None;
+                    self.results.truncate(before);
+                    refusal.code.as_u16().write(&mut self.results);
+                    refusal.at.write(&mut self.results);
+                }
+            }
+            tools.space.mark();
+            self.next += 1;
+        }
+        let Some(capsule) = capsule else {
+            return Progress::Done;
+        };
+        match spread(capsule, tools.space) {
+            Ok(Progress::Done) | Err(_) => {}
+            Ok(other) => return other,
+        }
+        if !self.stored.is_empty() {
+            capsule.finish(tools.space);
+        }
+        Progress::Done
+    }
+
+    /// Carries one operation out; what it gives is appended when it is done, and not before.
+    fn carry_out(&mut self, capsule: &mut Option<Capsule>, tools: &mut Tools<'_>) -> Result<Progress> {
+        let (at, checked) = &self.operations[self.next];
+        let operation = operation(&self.message, *at)?;
+        if let Operation::Create { metadata } = operation {
+            let charter = Charter::decode(metadata)?;
+            if charter.name() != self.envelope.capsule {
+                return Err(Refusal::new(Code::BadMetadata, 0));
+            }
+            capsule.get_or_insert_with(|| Capsule::create(tools.space, charter));
+            self.stored.capsule();
+            0_u16.write(&mut self.results);
+            return Ok(Progress::Done);
+        }
+        let capsule = capsule.as_mut().ok_or(NO_CAPSULE)?;
+        0_u16.write(&mut self.results);
+        let outcome = match operation {
+            Operation::Write { record } => {
+                let name = match checked {
+                    Some(checked) => (*checked)?,
+                    None => record.check(capsule.charter().hasher(), capsule.is_sealed())?,
+                };
+                write(capsule, tools.space, &name, &record, &mut self.stored)
+            }
+            Operation::Sign { record, signature } => {
+                if needs_signed(capsule, tools.space, &record) && tools.signed.is_none() {
+                    return Ok(Progress::NeedsSigned);
+                }
+                let signed = tools.signed.unwrap_or_default();
+                let outcome = capsule.sign(tools.space, &record, &signature, signed);
+                if matches!(outcome, Ok(Outcome::Done(()))) {
+                    self.stored.signature(&record);
+                }
+                outcome
+            }
+            Operation::Prove { record } => {
+                match spread(capsule, tools.space)? {
+                    Progress::Done => {}
+                    other => return Ok(other),
+                }
+                let proof = self.proof.get_or_insert_with(|| Proof::new(record));
+                prove(proof, capsule, tools, &mut self.results, &mut self.learned)
+            }
+            Operation::QueryFresh { nonce } => {
+                match spread(capsule, tools.space)? {
+                    Progress::Done => {}
+                    other => return Ok(other),
+                }
+                let (name, heads) = (capsule.charter().name(), capsule.index().heads().to_vec());
+                Fresh::sign(tools.server, &name, &nonce, heads, tools.now_ms).write(&mut self.results);
+                Ok(Outcome::Done(()))
+            }
+            Operation::Read { record } => read(capsule, tools.space, &record, &mut self.results),
+            Operation::ReadPart { record, index } => {
+                read_part(capsule, tools.space, &record, index, &mut self.results)
+            }
+            Operation::Subrecords { record } => subrecords(capsule, tools.space, &record, &mut self.results),
+            Operation::Describe => {
+                capsule.charter().encoded().write(&mut self.results);
+                Ok(Outcome::Done(()))
+            }
+            Operation::Open { .. } | Operation::Create { .. } => Ok(Outcome::Done(())),
+        };
+        match outcome? {
+            Outcome::Wait => Ok(Progress::Wait),
+            Outcome::Done(()) if self.results.len() > MAX_MESSAGE_BYTES => {
+                Err(Refusal::new(Code::TooLarge, MAX_MESSAGE_BYTES))
+            }
+            Outcome::Done(()) => Ok(Progress::Done),
+        }
+    }
+
+    /// How large a cache the reader begins its session with, if it does.
+    pub(super) fn opens(&self) -> Option<u8> {
+        let mut all = self
+            .operations
+            .iter()
+            .map(|(at, _)| operation(&self.message, *at));
+        all.find_map(|operation| match operation {
+            Ok(Operation::Open { slots_log2 }) => Some(slots_log2),
+            _ => None,
+        })
+    }
+
+    /// Its results, what its proofs verify, and what is to be acknowledged.
+    pub(super) fn into_parts(self) -> (Vec<u8>, Vec<RecordName>, Stored) {
+        (self.results, self.learned, self.stored)
+    }
+}
+
+fn operation(message: &[u8], at: usize) -> Result<Operation<'_>> {
+    Operation::read(&mut Reader::new(&message[at..]))
+}
+
+fn spread(capsule: &mut Capsule, space: &mut Space) -> Result<Progress> {
+    Ok(match capsule.spread(space)? {
+        Outcome::Done(true) => Progress::Done,
+        Outcome::Done(false) => Progress::Flush,
+        Outcome::Wait => Progress::Wait,
+    })
+}
+
+fn write(
+    capsule: &mut Capsule,
+    space: &mut Space,
+    name: &RecordName,
+    record: &Record<'_>,
+    stored: &mut Stored,
+) -> Result<Outcome<()>> {
+    let outcome = capsule.write(space, name, record)?;
+    if matches!(outcome, Outcome::Done(())) {
+        stored.record(name);
+    }
+    Ok(outcome)
+}
+
+/// Whether signing this record may revoke a writer.
+fn needs_signed(capsule: &Capsule, space: &mut Space, record: &RecordName) -> bool {
+    let entry = capsule.index().entry(space, record);
+    matches!(entry, Ok(Ok(Some(entry))) if entry.header().kind() == RecordKind::Epoch)
+}
+
+fn prove(
+    proof: &mut Proof,
+    capsule: &Capsule,
+    tools: &mut Tools<'_>,
+    results: &mut Vec<u8>,
+    learned: &mut Vec<RecordName>,
+) -> Result<Outcome<()>> {
+    let ahead = tools.session.as_deref().map(|session| {
+        let mut ahead = Ahead::of(session.mirror());
+        learned.iter().for_each(|name| ahead.insert(&name.0));
+        ahead
+    });
+    let is_verified = |name: &RecordName| ahead.as_ref().is_some_and(|ahead| ahead.contains(&name.0));
+    let mut made = Vec::new();
+    let outcome = proof.make(capsule.index(), tools.space, &is_verified, &mut made, learned)?;
+    made.as_slice().write(results);
+    Ok(outcome)
+}
+
+fn read(
+    capsule: &Capsule,
+    space: &mut Space,
+    record: &RecordName,
+    results: &mut Vec<u8>,
+) -> Result<Outcome<()>> {
+    let entry = known!(capsule.index().entry(space, record))?.ok_or(NO_RECORD)?;
+    let Outcome::Done(body) = capsule.body(space, record, &entry)? else {
+        return Ok(Outcome::Wait);
+    };
+    results.extend_from_slice(entry.header_bytes());
+    results.extend_from_slice(&body);
+    Ok(Outcome::Done(()))
+}
+
+fn read_part(
+    capsule: &Capsule,
+    space: &mut Space,
+    record: &RecordName,
+    index: u32,
+    results: &mut Vec<u8>,
+) -> Result<Outcome<()>> {
+    let entry = known!(capsule.index().entry(space, record))?.ok_or(NO_RECORD)?;
+    let Outcome::Done(body) = capsule.body(space, record, &entry)? else {
+        return Ok(Outcome::Wait);
+    };
+    if entry.header().kind() != RecordKind::Tree {
+        return Err(Refusal::new(Code::BadTree, 0));
+    }
+    let tree = TreeBody::decode(&body, capsule.is_sealed())?;
+    let part = tree.subrecords.get(index as usize).ok_or(NO_RECORD)?;
+    let path = tree
+        .hashes(capsule.charter().hasher())?
+        .path(index as usize, |_| false);
+    part.write(results);
+    (path.len() as u16).write(results);
+    results.extend_from_slice(path.as_flattened());
+    Ok(Outcome::Done(()))
+}
+
+fn subrecords(
+    capsule: &Capsule,
+    space: &mut Space,
+    record: &RecordName,
+    results: &mut Vec<u8>,
+) -> Result<Outcome<()>> {
+    let entry = known!(capsule.index().entry(space, record))?.ok_or(NO_RECORD)?;
+    let Outcome::Done(body) = capsule.body(space, record, &entry)? else {
+        return Ok(Outcome::Wait);
+    };
+    if entry.header().kind() != RecordKind::Tree {
+        return Err(Refusal::new(Code::BadTree, 0));
+    }
+    let tree = TreeBody::decode(&body, capsule.is_sealed())?;
+    results.extend_from_slice(entry.header_bytes());
+    (tree.subrecords.len() as u32).write(results);
+    tree.preamble.write(results);
+    Ok(Outcome::Done(()))
+}

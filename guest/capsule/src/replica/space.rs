@@ -1,0 +1,195 @@
+//! What a replica knows of its store: values that it has read or written lately, and which it still has to read.
+
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::hash::{BuildHasherDefault, Hasher};
+
+use hashbrown::HashMap;
+
+use super::layout::Key;
+
+/// A value of the store, or that there is none.
+pub type Value = Option<Rc<[u8]>>;
+
+/// Something has to be read from the store first
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Missing;
+
+/// A change that the store has not been told yet
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Writes a value.
+    Put(Vec<u8>, Rc<[u8]>),
+    /// Removes a value.
+    Delete(Vec<u8>),
+}
+
+impl Change {
+    fn len(&self) -> usize {
+        match self {
+            Self::Put(key, value) => key.len() + value.len(),
+            Self::Delete(key) => key.len(),
+        }
+    }
+}
+
+/// Most changes of one commit, and their bytes: what the smallest store takes.
+const MAX_PART: usize = 500;
+const MAX_PART_BYTES: usize = 480 * 1024;
+
+/// The names in keys are hashes, of which eight bytes are as good as a hash of them all. Who makes them collide, as a writer
+/// could of his own records, makes his own capsule slower.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OfNames(u64);
+
+impl Hasher for OfNames {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.0 = (self.0.rotate_left(5) ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+    }
+}
+
+type Values = HashMap<Key, Value, BuildHasherDefault<OfNames>>;
+
+/// Values by key; of those that were not used for long, half are forgotten when there are too many
+#[derive(Debug)]
+pub(super) struct Space {
+    young: Values,
+    old: Values,
+    young_bytes: usize,
+    limit: usize,
+    wanted: Vec<Key>,
+    changes: Vec<Change>,
+    /// Between which changes what was changed so far may be written without the rest.
+    marks: Vec<usize>,
+}
+
+/// What an entry takes beside its key and value.
+const ENTRY_BYTES: usize = 96;
+
+impl Space {
+    /// An empty space that remembers about `limit` bytes.
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            young: Values::default(),
+            old: Values::default(),
+            young_bytes: 0,
+            limit,
+            wanted: Vec::new(),
+            changes: Vec::new(),
+            marks: Vec::new(),
+        }
+    }
+
+    /// What was changed so far may be written without what follows.
+    pub(super) fn mark(&mut self) {
+        if self.marks.last() != Some(&self.changes.len()) {
+            self.marks.push(self.changes.len());
+        }
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// [`Missing`] when the store has to be asked, which [`Self::take_wanted`] says.
+    pub(super) fn get(&mut self, key: &[u8]) -> Result<Value, Missing> {
+        if let Some(value) = self.young.get(key) {
+            return Ok(value.clone());
+        }
+        if let Some((key, value)) = self.old.remove_entry(key) {
+            self.remember(key, value.clone());
+            return Ok(value);
+        }
+        self.wanted.push(key.to_vec());
+        Err(Missing)
+    }
+
+    /// The value of a key, if it is known here.
+    pub(super) fn peek(&self, key: &[u8]) -> Option<&Value> {
+        self.young.get(key).or_else(|| self.old.get(key))
+    }
+
+    /// Writes a value.
+    pub(super) fn put(&mut self, key: Key, value: Rc<[u8]>) {
+        self.changes.push(Change::Put(key.clone(), value.clone()));
+        self.set(key, Some(value));
+    }
+
+    /// Removes a value.
+    pub(super) fn delete(&mut self, key: Key) {
+        self.changes.push(Change::Delete(key.clone()));
+        self.set(key, None);
+    }
+
+    /// What the store said.
+    pub(super) fn learn(&mut self, key: Key, value: Value) {
+        if !self.young.contains_key(&key) {
+            self.set(key, value);
+        }
+    }
+
+    /// What the store has to be asked, each key once.
+    pub(super) fn take_wanted(&mut self) -> Vec<Key> {
+        self.wanted.sort_unstable();
+        self.wanted.dedup();
+        core::mem::take(&mut self.wanted)
+    }
+
+    /// What the store has to be told, cut where it was marked into parts that the smallest store takes.
+    pub(super) fn take_changes(&mut self) -> Vec<Vec<Change>> {
+        self.mark();
+        let mut marks = core::mem::take(&mut self.marks).into_iter().peekable();
+        let mut parts = Vec::new();
+        let (mut part, mut bytes) = (Vec::new(), 0);
+        let mut group = Vec::new();
+        for (index, change) in core::mem::take(&mut self.changes).into_iter().enumerate() {
+            group.push(change);
+            if marks.next_if(|mark| *mark <= index + 1).is_none() {
+                continue;
+            }
+            let more: usize = group.iter().map(Change::len).sum();
+            if !part.is_empty() && (part.len() + group.len() > MAX_PART || bytes + more > MAX_PART_BYTES) {
+                parts.push(core::mem::take(&mut part));
+                bytes = 0;
+            }
+            bytes += more;
+            part.append(&mut group);
+        }
+        if !part.is_empty() {
+            parts.push(part);
+        }
+        parts
+    }
+
+    /// How many changes there are.
+    pub(super) fn changes(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// Forgets everything: the store did not do what it was told.
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.limit);
+    }
+
+    fn set(&mut self, key: Key, value: Value) {
+        self.old.remove(&key);
+        self.remember(key, value);
+    }
+
+    fn remember(&mut self, key: Key, value: Value) {
+        self.young_bytes += ENTRY_BYTES + key.len() + value.as_ref().map_or(0, |value| value.len());
+        self.young.insert(key, value);
+        // What is not written yet must not be forgotten: the store would give the value before.
+        if self.young_bytes > self.limit / 2 && self.changes.is_empty() {
+            self.old = core::mem::take(&mut self.young);
+            self.young_bytes = 0;
+        }
+    }
+}

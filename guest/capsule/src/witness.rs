@@ -1,0 +1,61 @@
+//! Witnesses: by which way a server proves a record (DCS, section 3.3).
+//!
+//! ```text
+//! witness = 0 | 1 signature 64 | 2 age u32 steps u32 next record 32
+//! ```
+
+use alloc::vec::Vec;
+
+use selfsame_codec::{Field, Malformed, Reader};
+
+use crate::hash::RecordName;
+use crate::keys::Signature;
+
+/// How a record is proven
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Witness {
+    /// Not yet: nothing that is signed leads to it.
+    Unproven,
+    /// By a writer's signature of its own name.
+    Signed(Signature),
+    /// By a record that points to it, which is proven itself.
+    Through {
+        /// How many writers had been revoked when this was found: a way may lead over a signature that counts no more.
+        age: u32,
+        /// That record.
+        next: RecordName,
+        /// How many headers there are on the way to a signed one, that one included.
+        steps: u32,
+    },
+}
+
+impl<'a> Field<'a> for Witness {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        match reader.field::<u8>()? {
+            0 => Ok(Self::Unproven),
+            1 => Ok(Self::Signed(Signature(reader.array()?))),
+            2 => Ok(Self::Through {
+                age: reader.field()?,
+                steps: reader.field()?,
+                next: RecordName(reader.array()?),
+            }),
+            _ => Err(Malformed),
+        }
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Unproven => out.push(0),
+            Self::Signed(signature) => {
+                out.push(1);
+                out.extend_from_slice(&signature.0);
+            }
+            Self::Through { age, next, steps } => {
+                out.push(2);
+                age.write(out);
+                steps.write(out);
+                out.extend_from_slice(&next.0);
+            }
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! A replica with a store that can lose what was not made durable, as disks do.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use selfsame_capsule::cache::Verified;
+use selfsame_capsule::hash::{CapsuleName, RecordName};
+use selfsame_capsule::keys::{KeyPair, Signature};
+use selfsame_capsule::message::{Acknowledgement, Envelope, Operation, SessionId, Stored};
+use selfsame_capsule::metadata::Charter;
+use selfsame_capsule::record::Record;
+use selfsame_capsule::replica::{Change, Effect, Limits, Replica};
+use selfsame_capsule::writer::Written;
+use selfsame_codec::{Code, Field, Reader};
+
+use super::view;
+
+pub(crate) type Map = BTreeMap<Vec<u8>, Rc<[u8]>>;
+
+pub(crate) struct Server {
+    pub(crate) replica: Replica,
+    pub(crate) store: Map,
+    pub(crate) durable: Map,
+    /// Durable commits that are not done yet, if they are held back.
+    pub(crate) held: Vec<u32>,
+    pub(crate) holds: bool,
+    pub(crate) durable_commits: usize,
+    pub(crate) responses: BTreeMap<u32, Vec<u8>>,
+    last: u32,
+}
+
+pub(crate) fn key() -> KeyPair {
+    KeyPair::from_seed(&[42; 32])
+}
+
+impl Server {
+    pub(crate) fn new(store: Map) -> Self {
+        Self {
+            replica: Replica::new(
+                key(),
+                Limits {
+                    cache: 4 << 20,
+                    mirrors: 1 << 20,
+                },
+            ),
+            durable: store.clone(),
+            store,
+            held: Vec::new(),
+            holds: false,
+            durable_commits: 0,
+            responses: BTreeMap::new(),
+            last: 0,
+        }
+    }
+
+    /// What is left after a power loss.
+    pub(crate) fn lose_power(self) -> Self {
+        Self::new(self.durable)
+    }
+
+    pub(crate) fn send(&mut self, message: Vec<u8>) -> u32 {
+        self.last += 1;
+        self.replica.request(1_800_000_000_000, self.last, message);
+        self.work();
+        self.last
+    }
+
+    pub(crate) fn release(&mut self) {
+        for tag in core::mem::take(&mut self.held) {
+            self.durable = self.store.clone();
+            self.replica.committed(1_800_000_000_001, tag, true);
+        }
+        self.work();
+    }
+
+    fn work(&mut self) {
+        while let Some(effect) = self.replica.next_effect() {
+            match effect {
+                Effect::Get { tag, keys } => {
+                    let value = |key: Vec<u8>| (key.clone(), self.store.get(&key).cloned());
+                    self.replica.values(tag, keys.into_iter().map(value).collect());
+                }
+                Effect::Scan {
+                    tag,
+                    start,
+                    end,
+                    limit,
+                } => {
+                    let keys: Vec<Vec<u8>> = self
+                        .store
+                        .range(start..end)
+                        .take(limit)
+                        .map(|(key, _)| key.clone())
+                        .collect();
+                    self.replica.keys(tag, &keys);
+                }
+                Effect::Commit {
+                    tag,
+                    changes,
+                    durable,
+                } => {
+                    assert!(changes.len() <= 500, "{} changes at once", changes.len());
+                    self.apply(changes);
+                    self.durable_commits += usize::from(durable);
+                    if durable && self.holds {
+                        self.held.push(tag);
+                    } else {
+                        if durable {
+                            self.durable = self.store.clone();
+                        }
+                        self.replica.committed(1_800_000_000_001, tag, true);
+                    }
+                }
+                Effect::Respond { request, response } => {
+                    assert!(
+                        self.responses.insert(request, response).is_none(),
+                        "answered twice"
+                    );
+                }
+            }
+        }
+    }
+
+    fn apply(&mut self, changes: Vec<Change>) {
+        for change in changes {
+            match change {
+                Change::Put(key, value) => _ = self.store.insert(key, value),
+                Change::Delete(key) => _ = self.store.remove(&key),
+            }
+        }
+    }
+}
+
+/// What came of one operation
+pub(crate) type Given = Result<Vec<u8>, Code>;
+
+pub(crate) struct Client {
+    pub(crate) capsule: CapsuleName,
+    pub(crate) charter: Charter,
+    pub(crate) session: SessionId,
+    pub(crate) verified: u32,
+    pub(crate) cache: Verified,
+}
+
+impl Client {
+    pub(crate) fn of(charter: &Charter) -> Self {
+        Self {
+            capsule: charter.name(),
+            charter: charter.clone(),
+            session: [7; 16],
+            verified: 0,
+            cache: Verified::new(8),
+        }
+    }
+
+    pub(crate) fn message(&self, operations: &[Operation<'_>]) -> Vec<u8> {
+        let mut message = Vec::new();
+        Envelope {
+            capsule: self.capsule,
+            session: self.session,
+            verified: self.verified,
+        }
+        .write(&mut message);
+        operations
+            .iter()
+            .for_each(|operation| operation.write(&mut message));
+        message
+    }
+
+    /// Sends operations; what each gave, and checks that what was stored is acknowledged.
+    pub(crate) fn ask(&mut self, server: &mut Server, operations: &[Operation<'_>]) -> Vec<Given> {
+        let request = server.send(self.message(operations));
+        let response = server.responses.remove(&request).expect("it is answered");
+        self.read(&response, operations)
+            .expect("the request is understood")
+    }
+
+    pub(crate) fn read(
+        &mut self,
+        response: &[u8],
+        operations: &[Operation<'_>],
+    ) -> Result<Vec<Given>, (Code, u32)> {
+        let mut reader = Reader::new(response);
+        assert_eq!(reader.field::<u8>(), Ok(1));
+        let code: u16 = reader.field().expect("a code");
+        if code != 0 {
+            let at = reader.field().expect("where");
+            return Err((Code::from_u16(code).expect("a known code"), at));
+        }
+        self.verified = reader.field().expect("a serial");
+        let mut stored = Stored::default();
+        let given = operations
+            .iter()
+            .map(|operation| {
+                let given = given(&mut reader, operation);
+                if given.is_ok() {
+                    self.note(&mut stored, operation);
+                }
+                given
+            })
+            .collect();
+        match reader.field::<u8>().expect("an acknowledgement or none") {
+            0 => assert!(stored.is_empty(), "nothing was acknowledged"),
+            _ => {
+                let word: Acknowledgement = reader.field().expect("an acknowledgement");
+                assert!(word.server == key().public() && word.verify(&self.capsule, &stored));
+            }
+        }
+        assert!(reader.is_empty());
+        Ok(given)
+    }
+
+    /// Asks for a proof and verifies it; how many bytes it has.
+    pub(crate) fn proves(
+        &mut self,
+        server: &mut Server,
+        charter: &Charter,
+        record: RecordName,
+    ) -> Result<usize, Code> {
+        let given = self.ask(server, &[Operation::Prove { record }]).remove(0)?;
+        let mut reader = Reader::new(&given);
+        let proof: &[u8] = reader.field().expect("a proof");
+        let verified = super::verify(charter, &mut self.cache, &record, proof);
+        verified.map(|()| proof.len()).map_err(|refusal| refusal.code)
+    }
+
+    fn note(&self, stored: &mut Stored, operation: &Operation<'_>) {
+        match operation {
+            Operation::Create { .. } => stored.capsule(),
+            Operation::Write { record } => stored.record(&record.header.name(self.charter.hasher())),
+            Operation::Sign { record, .. } => stored.signature(record),
+            _ => {}
+        }
+    }
+}
+
+fn given(reader: &mut Reader<'_>, operation: &Operation<'_>) -> Given {
+    let code: u16 = reader.field().expect("a code");
+    if code != 0 {
+        let _at: u32 = reader.field().expect("where");
+        return Err(Code::from_u16(code).expect("a known code"));
+    }
+    let before = reader.rest();
+    match operation {
+        Operation::Read { .. } => _ = Record::read(reader).expect("a record"),
+        Operation::ReadPart { .. } => {
+            _ = reader.field::<&[u8]>().expect("a sub-record");
+            let hashes: u16 = reader.field().expect("a count");
+            _ = reader.take(usize::from(hashes) * 32).expect("hashes");
+        }
+        Operation::Prove { .. } | Operation::Describe => _ = reader.field::<&[u8]>().expect("bytes"),
+        Operation::QueryFresh { .. } => {
+            _ = reader.field::<selfsame_capsule::message::Fresh>().expect("heads");
+        }
+        _ => {}
+    }
+    let len = before.len() - reader.rest().len();
+    Ok(before[..len].to_vec())
+}
+
+pub(crate) fn write(written: &Written) -> Operation<'_> {
+    Operation::Write {
+        record: Record {
+            header: view(written),
+            body: &written.body,
+        },
+    }
+}
+
+pub(crate) fn sign(record: RecordName, signature: Signature) -> Operation<'static> {
+    Operation::Sign { record, signature }
+}

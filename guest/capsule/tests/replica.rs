@@ -1,0 +1,496 @@
+//! A replica stores what writers send it and proves it, whatever order it comes in and whenever it is stopped.
+
+mod common;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use common::server::{Client, Map, Server, sign, write};
+use common::{Log, charter, owner, view, writer};
+use selfsame_capsule::epoch::{EpochChange, Revoked};
+use selfsame_capsule::hash::{HashKind, RecordName};
+use selfsame_capsule::keys::{KeyPair, Signature};
+use selfsame_capsule::message::{Fresh, MAX_MESSAGE_BYTES, Operation};
+use selfsame_capsule::metadata::Readers;
+use selfsame_capsule::tree::{Whole, verify_path};
+use selfsame_capsule::writer::{Backpointers, Written};
+use selfsame_codec::{Code, Field, Reader};
+
+fn created() -> (Server, Client) {
+    let mut server = Server::new(Map::new());
+    let mut client = Client::of(&charter());
+    let metadata = charter().encoded().to_vec();
+    let given = client.ask(&mut server, &[Operation::Create { metadata: &metadata }]);
+    assert_eq!(given, [Ok(Vec::new())]);
+    (server, client)
+}
+
+/// Asks for a proof and verifies it; how many bytes it has.
+fn proven(server: &mut Server, client: &mut Client, record: RecordName) -> Result<usize, Code> {
+    client.proves(server, &charter(), record)
+}
+
+fn heads(server: &mut Server, client: &mut Client) -> Vec<RecordName> {
+    let nonce = [3; 32];
+    let given = client
+        .ask(server, &[Operation::QueryFresh { nonce }])
+        .remove(0)
+        .expect("heads");
+    let fresh = Fresh::read(&mut Reader::new(&given)).expect("heads");
+    assert!(fresh.verify(&client.capsule, &nonce) && !fresh.verify(&client.capsule, &[4; 32]));
+    fresh.heads
+}
+
+#[test]
+fn what_was_written_and_signed_is_read_and_proven_also_after_a_restart() {
+    let (mut server, mut client) = created();
+    let log = Log::new(charter(), 20, &Backpointers::Shortcuts);
+    let mut operations: Vec<Operation<'_>> = log.records.iter().map(write).collect();
+    operations.push(sign(log.name(19), log.writer.sign(&log.name(19))));
+    assert!(client.ask(&mut server, &operations).iter().all(Result::is_ok));
+    for _ in 0..2 {
+        for record in &log.records {
+            let read = client.ask(&mut server, &[Operation::Read { record: record.name }]);
+            assert_eq!(read, [Ok([record.header.as_slice(), &record.body].concat())]);
+            client.cache.clear();
+            client.session = rand_session(&record.name);
+            assert!(proven(&mut server, &mut client, record.name).is_ok());
+        }
+        assert_eq!(heads(&mut server, &mut client), [log.name(19)]);
+        server = server.lose_power();
+    }
+}
+
+fn rand_session(name: &RecordName) -> [u8; 16] {
+    let mut session = [0; 16];
+    session.copy_from_slice(&name.0[..16]);
+    session
+}
+
+#[test]
+fn a_hole_that_is_filled_lets_what_lies_behind_it_be_proven() {
+    let (mut server, mut client) = created();
+    let log = Log::new(charter(), 5, &Backpointers::Chain);
+    let operations = [
+        write(&log.records[0]),
+        write(&log.records[1]),
+        write(&log.records[3]),
+        write(&log.records[4]),
+        sign(log.name(4), log.writer.sign(&log.name(4))),
+    ];
+    assert!(client.ask(&mut server, &operations).iter().all(Result::is_ok));
+    assert!(proven(&mut server, &mut client, log.name(3)).is_ok());
+    for record in [0, 1] {
+        client.cache.clear();
+        assert_eq!(
+            proven(&mut server, &mut client, log.name(record)),
+            Err(Code::Unproven)
+        );
+    }
+    let missing = client.ask(&mut server, &[Operation::Read { record: log.name(2) }]);
+    assert_eq!(missing, [Err(Code::NoRecord)]);
+    // Also when it was stopped in between.
+    server = server.lose_power();
+    assert!(client.ask(&mut server, &[write(&log.records[2])])[0].is_ok());
+    for record in 0..5 {
+        assert!(
+            proven(&mut server, &mut client, log.name(record)).is_ok(),
+            "record {record}"
+        );
+    }
+    assert_eq!(heads(&mut server, &mut client), [log.name(4)]);
+}
+
+#[test]
+fn a_mirrored_cache_makes_proofs_short_and_its_loss_only_makes_them_longer() {
+    let (mut server, mut client) = created();
+    let log = Log::new(charter(), 100, &Backpointers::Chain);
+    let mut operations: Vec<Operation<'_>> = log.records.iter().map(write).collect();
+    operations.push(sign(log.name(99), log.writer.sign(&log.name(99))));
+    operations.push(Operation::Open { slots_log2: 8 });
+    assert!(client.ask(&mut server, &operations).iter().all(Result::is_ok));
+    let long = proven(&mut server, &mut client, log.name(50)).expect("it is proven");
+    let short = proven(&mut server, &mut client, log.name(49)).expect("it is proven");
+    let next = proven(&mut server, &mut client, log.name(47)).expect("it is proven");
+    assert!(
+        long > 4000 && short < 100 && next < 200,
+        "{long}, {short}, {next} bytes"
+    );
+    // A response that is lost: what it proved is not counted on.
+    let request = server.send(client.message(&[Operation::Prove { record: log.name(30) }]));
+    assert!(server.responses.remove(&request).is_some());
+    assert!(proven(&mut server, &mut client, log.name(29)).is_ok());
+    // A server that forgets.
+    server = server.lose_power();
+    assert!(proven(&mut server, &mut client, log.name(10)).is_ok());
+    // A reader that forgets, and does not say so: it meets an anchor that it does not know, and asks anew.
+    let mut operations = vec![Operation::Open { slots_log2: 8 }];
+    operations.push(Operation::Prove { record: log.name(5) });
+    client.ask(&mut server, &operations);
+    client.cache.clear();
+    assert_eq!(
+        proven(&mut server, &mut client, log.name(4)),
+        Err(Code::UnknownAnchor)
+    );
+    client.ask(&mut server, &[Operation::Open { slots_log2: 8 }]);
+    assert!(proven(&mut server, &mut client, log.name(4)).is_ok());
+}
+
+#[test]
+fn nothing_is_acknowledged_before_it_is_durable_and_many_share_one_write() {
+    let (mut server, mut client) = created();
+    let log = Log::new(charter(), 6, &Backpointers::Chain);
+    server.holds = true;
+    let before = server.durable_commits;
+    let requests: Vec<u32> = log
+        .records
+        .iter()
+        .map(|record| server.send(client.message(&[write(record)])))
+        .collect();
+    assert!(server.responses.is_empty());
+    // Reads do not wait.
+    let read = client.ask(&mut server, &[Operation::Read { record: log.name(3) }]);
+    assert!(read[0].is_ok());
+    server.release();
+    assert_eq!(server.responses.len(), 1);
+    server.release();
+    assert_eq!(server.responses.len(), 6);
+    assert_eq!(server.durable_commits - before, 2);
+    for (request, record) in requests.iter().zip(&log.records) {
+        let response = server.responses.remove(request).expect("it is answered");
+        assert!(
+            client
+                .read(&response, &[write(record)])
+                .expect("it is understood")[0]
+                .is_ok()
+        );
+    }
+    // What was not acknowledged may be lost, what was is there.
+    let more = Log::new(charter(), 8, &Backpointers::Chain);
+    server.send(client.message(&[write(&more.records[7])]));
+    server = server.lose_power();
+    for record in &log.records {
+        let read = client.ask(&mut server, &[Operation::Read { record: record.name }]);
+        assert!(read[0].is_ok());
+    }
+    let lost = client.ask(&mut server, &[Operation::Read { record: more.name(7) }]);
+    assert_eq!(lost, [Err(Code::NoRecord)]);
+}
+
+#[test]
+fn what_is_wrong_is_refused_by_name_and_nothing_is_stored() {
+    let (mut server, mut client) = created();
+    let log = Log::new(charter(), 3, &Backpointers::Chain);
+    let before = server.store.clone();
+    let mut wrong = log.records[0].clone();
+    wrong.body[0] ^= 1;
+    assert_eq!(client.ask(&mut server, &[write(&wrong)]), [Err(Code::BadBody)]);
+    let forged = sign(log.name(0), Signature([1; 64]));
+    assert_eq!(client.ask(&mut server, &[forged]), [Err(Code::NoRecord)]);
+    assert_eq!(server.store, before);
+    assert!(client.ask(&mut server, &[write(&log.records[0])])[0].is_ok());
+    assert_eq!(client.ask(&mut server, &[forged]), [Err(Code::BadSignature)]);
+    let stranger = writer(&charter(), 9, owner(), None)
+        .write(b"x", &Backpointers::Chain, &[0; 16])
+        .expect("it is small");
+    let given = client.ask(
+        &mut server,
+        &[
+            write(&stranger),
+            sign(stranger.name, log.writer.sign(&stranger.name)),
+        ],
+    );
+    assert_eq!(given[1], Err(Code::NotAWriter));
+    let metadata = charter().encoded().to_vec();
+    let mut elsewhere = Client {
+        capsule: selfsame_capsule::hash::CapsuleName([5; 32]),
+        ..Client::of(&charter())
+    };
+    let given = elsewhere.ask(&mut server, &[Operation::Create { metadata: &metadata }]);
+    assert_eq!(given, [Err(Code::BadMetadata)]);
+    let given = elsewhere.ask(&mut server, &[Operation::Describe]);
+    assert_eq!(given, [Err(Code::NoCapsule)]);
+}
+
+#[test]
+fn a_request_that_does_not_decode_is_refused_as_a_whole_where_it_fails() {
+    let (mut server, mut client) = created();
+    let log = Log::new(charter(), 2, &Backpointers::Chain);
+    let whole = [write(&log.records[0]), Operation::Read { record: log.name(0) }];
+    let message = client.message(&whole);
+    let before = server.store.clone();
+    // After 53 bytes the operations begin; the last one has 33.
+    for len in (0..message.len()).filter(|len| *len != message.len() - 33) {
+        let request = server.send(message[..len].to_vec());
+        let response = server.responses.remove(&request).expect("it is answered");
+        match client.read(&response, &[]) {
+            Err((_, at)) => assert!(at as usize <= len),
+            Ok(_) => assert_eq!(len, 53),
+        }
+        assert_eq!(server.store, before, "{len} bytes");
+    }
+    let request = server.send(vec![1; MAX_MESSAGE_BYTES + 1]);
+    let response = server.responses.remove(&request).expect("it is answered");
+    assert_eq!(
+        client.read(&response, &[]).map(|_| ()),
+        Err((Code::TooLarge, MAX_MESSAGE_BYTES as u32))
+    );
+}
+
+/// Random graphs, whose records and signatures come in random order, with stops in between: at the end each record is proven
+/// by a shortest way, as a search over the whole graph finds it.
+#[test]
+fn witnesses_are_shortest_ways_whatever_the_order() {
+    for seed in 1..=40_u64 {
+        let mut dice = Dice(seed);
+        let (records, pointers) = graph(&mut dice, 60);
+        let signed: Vec<usize> = (0..records.len()).filter(|_| dice.below(8) == 0).collect();
+        let (mut server, mut client) = created();
+        let signer = writer(&charter(), 0, owner(), None);
+        let mut order: Vec<(usize, bool)> = (0..records.len()).map(|index| (index, false)).collect();
+        dice.shuffle(&mut order);
+        for index in &signed {
+            let after = order
+                .iter()
+                .position(|step| *step == (*index, false))
+                .expect("it is there");
+            let place = after + 1 + dice.below(order.len() - after);
+            order.insert(place, (*index, true));
+        }
+        for (index, is_signature) in order {
+            let name = records[index].name;
+            let operation = match is_signature {
+                true => sign(name, signer.sign(&name)),
+                false => write(&records[index]),
+            };
+            assert!(client.ask(&mut server, &[operation])[0].is_ok());
+            if dice.below(20) == 0 {
+                server = server.lose_power();
+            }
+        }
+        let steps = shortest(&pointers, &signed);
+        for (index, record) in records.iter().enumerate() {
+            client.cache.clear();
+            client.session = rand_session(&record.name);
+            match steps.get(&index) {
+                None => assert_eq!(
+                    proven(&mut server, &mut client, record.name),
+                    Err(Code::Unproven),
+                    "seed {seed}"
+                ),
+                Some(steps) => {
+                    let given = client.ask(&mut server, &[Operation::Prove { record: record.name }]);
+                    let given = given[0].as_ref().expect("it is proven");
+                    let headers = u16::from_le_bytes([given[5], given[6]]);
+                    assert_eq!(usize::from(headers), (*steps).max(1), "seed {seed}");
+                    assert!(
+                        proven(&mut server, &mut client, record.name).is_ok(),
+                        "seed {seed}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % bound as u64) as usize
+    }
+
+    fn shuffle<T>(&mut self, all: &mut [T]) {
+        for index in (1..all.len()).rev() {
+            all.swap(index, self.below(index + 1));
+        }
+    }
+}
+
+/// Records that each point to some before them, and to which.
+fn graph(dice: &mut Dice, count: usize) -> (Vec<Written>, Vec<Vec<usize>>) {
+    let mut writer = writer(&charter(), 0, owner(), None);
+    let (mut records, mut pointers): (Vec<Written>, Vec<Vec<usize>>) = (Vec::new(), Vec::new());
+    for index in 0..count {
+        let several = if index == 0 { 0 } else { 1 + dice.below(3) };
+        let mut own: Vec<usize> = (0..several).map(|_| dice.below(index)).collect();
+        own.sort_unstable();
+        own.dedup();
+        if let Some(first) = own.first() {
+            writer.follow(records[*first].name);
+        }
+        let names = own.iter().map(|index| records[*index].name).collect();
+        let written = writer
+            .write(
+                &index.to_string().into_bytes(),
+                &Backpointers::Own(names),
+                &[0; 16],
+            )
+            .expect("it is small");
+        assert_eq!(view(&written).backpointers().count(), own.len());
+        records.push(written);
+        pointers.push(own);
+    }
+    (records, pointers)
+}
+
+/// How many steps each record is away from a signed one, by a search over the whole graph.
+fn shortest(pointers: &[Vec<usize>], signed: &[usize]) -> BTreeMap<usize, usize> {
+    let mut steps: BTreeMap<usize, usize> = signed.iter().map(|index| (*index, 0)).collect();
+    let mut queue: VecDeque<usize> = signed.iter().copied().collect();
+    while let Some(at) = queue.pop_front() {
+        for to in &pointers[at] {
+            let further = steps[&at] + 1;
+            if !steps.contains_key(to) {
+                steps.insert(*to, further);
+                queue.push_back(*to);
+            }
+        }
+    }
+    steps
+}
+
+#[test]
+fn a_long_body_lies_in_chunks_and_is_whole_or_not_there() {
+    let (mut server, mut client) = created();
+    let content = vec![7; 300_000];
+    let mut long = writer(&charter(), 0, owner(), None);
+    let written = long
+        .write(&content, &Backpointers::Chain, &[0; 16])
+        .expect("it fits");
+    let signed = sign(written.name, long.sign(&written.name));
+    assert!(
+        client
+            .ask(&mut server, &[write(&written), signed])
+            .iter()
+            .all(Result::is_ok)
+    );
+    assert!(server.store.values().all(|value| value.len() <= 60 * 1024));
+    let read = Operation::Read { record: written.name };
+    let whole = [written.header.as_slice(), &written.body].concat();
+    assert_eq!(client.ask(&mut server, &[read]), [Ok(whole)]);
+    // A chunk that the store has lost is not papered over.
+    let lost = server
+        .durable
+        .iter()
+        .find(|(key, _)| key[32] == b'B')
+        .map(|(key, _)| key.clone());
+    server.durable.remove(&lost.expect("there are chunks"));
+    server = server.lose_power();
+    assert_eq!(client.ask(&mut server, &[read]), [Err(Code::StoreCorrupt)]);
+}
+
+/// Sub-records are read with what proves them against the record's tree.
+#[test]
+fn a_subrecord_comes_with_its_path() {
+    let (mut server, mut client) = created();
+    let mut writer = writer(&charter(), 0, owner(), None);
+    let parts: Vec<Vec<u8>> = (0..23_u8).map(|index| vec![index; 5]).collect();
+    let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+    let written = writer
+        .commit(&parts, &Backpointers::Chain, &[0; 16])
+        .expect("it is small");
+    let signed = sign(written.name, writer.sign(&written.name));
+    assert!(
+        client
+            .ask(&mut server, &[write(&written), signed])
+            .iter()
+            .all(Result::is_ok)
+    );
+    let charter = charter();
+    let whole = Whole {
+        root: view(&written).body(),
+        count: parts.len(),
+        preamble: &[],
+    };
+    for (index, part) in (0..).zip(&parts) {
+        let operation = Operation::ReadPart {
+            record: written.name,
+            index,
+        };
+        let given = client
+            .ask(&mut server, &[operation])
+            .remove(0)
+            .expect("it is there");
+        let mut reader = Reader::new(&given);
+        let read: &[u8] = reader.field().expect("the sub-record");
+        let count: u16 = reader.field().expect("a count");
+        let path: Vec<[u8; 32]> = (0..count).map(|_| reader.array().expect("a hash")).collect();
+        assert_eq!(read, *part);
+        let leaf = charter.hasher().leaf(read);
+        let verified = verify_path(
+            charter.hasher(),
+            &whole,
+            index as usize,
+            leaf,
+            &path,
+            &client.cache,
+        );
+        assert!(verified.is_ok(), "sub-record {index}");
+    }
+    let beyond = Operation::ReadPart {
+        record: written.name,
+        index: 23,
+    };
+    assert_eq!(client.ask(&mut server, &[beyond]), [Err(Code::NoRecord)]);
+}
+
+/// Of a writer that is revoked only what the owner accepts is proven still, and nothing that it signs later is taken.
+#[test]
+fn a_revoked_writer_cannot_backdate() {
+    let alice = || KeyPair::from_seed(&[2; 32]);
+    let charter = common::charter_of(HashKind::Blake3, Readers::Everybody, vec![alice().public()]);
+    let mut server = Server::new(Map::new());
+    let mut client = Client::of(&charter);
+    let mut hers = writer(&charter, 1, alice(), None);
+    let records: Vec<Written> = (0..4)
+        .map(|index| {
+            hers.write(&[index], &Backpointers::Chain, &[0; 16])
+                .expect("it is small")
+        })
+        .collect();
+    let metadata = charter.encoded().to_vec();
+    let mut operations = vec![Operation::Create { metadata: &metadata }];
+    operations.extend(records[..3].iter().map(write));
+    operations.push(sign(records[2].name, hers.sign(&records[2].name)));
+    assert!(client.ask(&mut server, &operations).iter().all(Result::is_ok));
+    assert!(client.proves(&mut server, &charter, records[2].name).is_ok());
+
+    let mut owners = writer(&charter, 0, owner(), None);
+    let change = EpochChange {
+        revoked: vec![Revoked {
+            number: 1,
+            heads: vec![records[1].name],
+        }],
+        ..EpochChange::default()
+    };
+    let epoch = owners
+        .begin_epoch(change.encode(), 1, None, vec![records[1].name])
+        .expect("it is small");
+    let operations = [write(&epoch), sign(epoch.name, owners.sign(&epoch.name))];
+    assert!(client.ask(&mut server, &operations).iter().all(Result::is_ok));
+    for _ in 0..2 {
+        // She signs a record that she says is old.
+        let operations = [
+            write(&records[3]),
+            sign(records[3].name, hers.sign(&records[3].name)),
+        ];
+        assert_eq!(client.ask(&mut server, &operations)[1], Err(Code::RevokedWriter));
+        let ask = |server: &mut Server, client: &mut Client, index: usize| {
+            let given = client.ask(
+                server,
+                &[Operation::Prove {
+                    record: records[index].name,
+                }],
+            );
+            given[0].as_ref().map(|_| ()).map_err(|code| *code)
+        };
+        assert_eq!(ask(&mut server, &mut client, 0), Ok(()));
+        assert_eq!(ask(&mut server, &mut client, 1), Ok(()));
+        assert_eq!(ask(&mut server, &mut client, 2), Err(Code::Unproven));
+        assert_eq!(ask(&mut server, &mut client, 3), Err(Code::Unproven));
+        server = server.lose_power();
+    }
+}
