@@ -11,20 +11,34 @@ extern crate alloc;
 mod refusal;
 pub use refusal::{Refusal, Result};
 
-pub mod authority;
-pub mod backpointers;
-pub mod cache;
-pub mod epoch;
 pub mod hash;
-pub mod header;
+
 pub mod keys;
-pub mod message;
+
+pub mod cache;
+
+pub mod header;
+
 pub mod metadata;
-pub mod proof;
-pub mod record;
+
 pub mod seal;
+
 pub mod tree;
+
+pub mod record;
+
+pub mod proof;
+
+pub mod epoch;
+
+pub mod authority;
+
+pub mod backpointers;
+
+pub mod writer;
+
 pub mod witness;
 
+pub mod message;
+
 pub mod replica;
-pub mod writer;

@@ -77,7 +77,7 @@ pub struct Prover {
 
 impl Prover {
     /// Verifies that `record` is what a writer wrote, and then adds what the proof has verified to the cache, as
-    /// [`learn`] does.
+    /// [`learn_header`] says.
     ///
     /// Nothing of a proof is believed before all of it has been checked, and of each header first that the one before points
     /// to it.

@@ -23,6 +23,10 @@ const MAX_STEPS_BACK: usize = 16;
 /// Members before the position that must say alike who is responsible: one alone may lie.
 const LEAST_VOUCHING: usize = 2;
 
+/// Members that vouch when more are asked several at once: where so many are not enough, an asker may have to ask everybody it
+/// meets.
+const MANY_VOUCHING: usize = 8;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     New,
@@ -255,7 +259,11 @@ impl Lookup {
         if self.has_better_than(&owner.peer) {
             return 1;
         }
-        LEAST_VOUCHING.saturating_sub(self.vouching().count()).max(1)
+        match self.vouching().count() {
+            0 => LEAST_VOUCHING,
+            1..MANY_VOUCHING => 1,
+            _ => self.parameters.parallel,
+        }
     }
 
     fn vouching(&self) -> impl Iterator<Item = &PeerId> {
