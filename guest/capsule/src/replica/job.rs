@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use selfsame_codec::{Code, Field, Reader};
 
 use super::capsule::Capsule;
+use super::entry::Entry;
 use super::index::{NO_RECORD, Outcome, known};
 use super::prove::Proof;
 use super::session::Session;
@@ -303,8 +304,7 @@ fn read(
     record: &RecordName,
     results: &mut Vec<u8>,
 ) -> Result<Outcome<()>> {
-    let entry = known!(capsule.index().entry(space, record))?.ok_or(NO_RECORD)?;
-    let Outcome::Done(body) = capsule.body(space, record, &entry)? else {
+    let Outcome::Done((entry, body)) = whole(capsule, space, record)? else {
         return Ok(Outcome::Wait);
     };
     results.extend_from_slice(entry.header_bytes());
@@ -319,14 +319,10 @@ fn read_part(
     index: u32,
     results: &mut Vec<u8>,
 ) -> Result<Outcome<()>> {
-    let entry = known!(capsule.index().entry(space, record))?.ok_or(NO_RECORD)?;
-    let Outcome::Done(body) = capsule.body(space, record, &entry)? else {
+    let Outcome::Done((entry, body)) = whole(capsule, space, record)? else {
         return Ok(Outcome::Wait);
     };
-    if entry.header().kind() != RecordKind::Tree {
-        return Err(Refusal::new(Code::BadTree, 0));
-    }
-    let tree = TreeBody::decode(&body, capsule.is_sealed())?;
+    let tree = tree_of(capsule, &entry, &body)?;
     let part = tree.subrecords.get(index as usize).ok_or(NO_RECORD)?;
     let path = tree
         .hashes(capsule.charter().hasher())?
@@ -343,16 +339,29 @@ fn subrecords(
     record: &RecordName,
     results: &mut Vec<u8>,
 ) -> Result<Outcome<()>> {
-    let entry = known!(capsule.index().entry(space, record))?.ok_or(NO_RECORD)?;
-    let Outcome::Done(body) = capsule.body(space, record, &entry)? else {
+    let Outcome::Done((entry, body)) = whole(capsule, space, record)? else {
         return Ok(Outcome::Wait);
     };
-    if entry.header().kind() != RecordKind::Tree {
-        return Err(Refusal::new(Code::BadTree, 0));
-    }
-    let tree = TreeBody::decode(&body, capsule.is_sealed())?;
+    let tree = tree_of(capsule, &entry, &body)?;
     results.extend_from_slice(entry.header_bytes());
     (tree.subrecords.len() as u32).write(results);
     tree.preamble.write(results);
     Ok(Outcome::Done(()))
+}
+
+/// A stored record with its body.
+fn whole(capsule: &Capsule, space: &mut Space, record: &RecordName) -> Result<Outcome<(Entry, Vec<u8>)>> {
+    let entry = known!(capsule.index().entry(space, record))?.ok_or(NO_RECORD)?;
+    Ok(match capsule.body(space, record, &entry)? {
+        Outcome::Done(body) => Outcome::Done((entry, body)),
+        Outcome::Wait => Outcome::Wait,
+    })
+}
+
+fn tree_of<'a>(capsule: &Capsule, entry: &Entry, body: &'a [u8]) -> Result<TreeBody<'a>> {
+    if entry.header().kind() == RecordKind::Tree {
+        TreeBody::decode(body, capsule.is_sealed())
+    } else {
+        Err(Refusal::new(Code::BadTree, 0))
+    }
 }

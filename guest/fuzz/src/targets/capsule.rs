@@ -32,7 +32,7 @@ fn owner() -> KeyPair {
     KeyPair::from_seed(&[1; 32])
 }
 
-fn charter() -> Charter {
+pub(super) fn charter() -> Charter {
     let metadata = Metadata {
         hash: HashKind::Blake3,
         readers: Readers::Granted,
@@ -57,7 +57,7 @@ fn writer() -> Writer {
 }
 
 /// A few records in a chain, the last of them with sub-records.
-fn records() -> (Writer, Vec<Written>) {
+pub(super) fn records() -> (Writer, Vec<Written>) {
     let mut writer = writer();
     let mut records: Vec<Written> = (0..4)
         .map(|_| writer.write(b"content", &Backpointers::Shortcuts, &[4; 16]))

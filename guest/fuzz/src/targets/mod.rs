@@ -8,6 +8,7 @@ mod handshake;
 mod lab;
 mod pair;
 mod peer;
+mod replica;
 mod ring;
 mod session;
 mod signed;
@@ -49,6 +50,7 @@ pub(crate) fn all() -> Vec<Box<dyn Target>> {
     let mut all = decode::targets();
     all.extend(signed::targets());
     all.extend(capsule::targets());
+    all.extend(replica::targets());
     all.push(Box::new(family::Family));
     all.push(Box::new(handshake::Handshake::new()));
     all.push(Box::new(session::Packets::new()));

@@ -1,0 +1,137 @@
+//! Requests to a replica of capsules: each is answered once, whatever it holds, and what is not understood changes nothing.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use selfsame_capsule::header::HeaderView;
+use selfsame_capsule::keys::KeyPair;
+use selfsame_capsule::message::{Envelope, Operation};
+use selfsame_capsule::record::Record;
+use selfsame_capsule::replica::{Change, Effect, Limits, Replica};
+use selfsame_codec::Field;
+
+use super::Target;
+use super::capsule::{charter, records};
+use super::decode::target;
+use crate::mutate::Shape;
+
+const NOW: u64 = 1_800_000_000_000;
+/// The request that is fuzzed; those before it store a capsule.
+const FUZZED: u32 = 2;
+
+/// Requests to a replica that holds a capsule.
+pub(super) fn targets() -> Vec<Box<dyn Target>> {
+    vec![target("capsule-request", 60, Shape::Bytes, seeds, run)]
+}
+
+/// A request with every operation that there is.
+fn request(operations: &[Operation<'_>]) -> Vec<u8> {
+    let mut message = Vec::new();
+    let envelope = Envelope {
+        capsule: charter().name(),
+        session: [1; 16],
+        verified: 1,
+    };
+    envelope.write(&mut message);
+    operations
+        .iter()
+        .for_each(|operation| operation.write(&mut message));
+    message
+}
+
+fn stored() -> Vec<u8> {
+    let (writer, records) = records();
+    let charter = charter();
+    let mut operations = vec![
+        Operation::Create {
+            metadata: charter.encoded(),
+        },
+        Operation::Open { slots_log2: 6 },
+    ];
+    operations.extend(records.iter().map(|record| Operation::Write {
+        record: Record {
+            header: HeaderView::decode(&record.header).expect("it was just made"),
+            body: &record.body,
+        },
+    }));
+    let last = records[4].name;
+    operations.push(Operation::Sign {
+        record: last,
+        signature: writer.sign(&last),
+    });
+    request(&operations)
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    let (_, records) = records();
+    let record = records[4].name;
+    let reading = [
+        Operation::Read { record },
+        Operation::Prove {
+            record: records[1].name,
+        },
+        Operation::QueryFresh { nonce: [2; 32] },
+        Operation::ReadPart { record, index: 3 },
+        Operation::Subrecords { record },
+        Operation::Describe,
+        Operation::Open { slots_log2: 5 },
+    ];
+    vec![stored(), request(&reading)]
+}
+
+fn run(input: &[u8]) {
+    let mut replica = Replica::new(KeyPair::from_seed(&[9; 32]), Limits::default());
+    let mut store = BTreeMap::new();
+    replica.request(NOW, 1, stored());
+    let first = work(&mut replica, &mut store);
+    assert_eq!(first.len(), 1, "the capsule is stored");
+    let before = store.clone();
+    replica.request(NOW, FUZZED, input.to_vec());
+    let responses = work(&mut replica, &mut store);
+    assert!(
+        matches!(responses.as_slice(), [(FUZZED, _)]),
+        "{} responses to a request",
+        responses.len()
+    );
+    let refused = responses[0].1.get(1..3).is_some_and(|code| code != [0, 0]);
+    assert!(
+        !refused || store == before,
+        "a request that was refused changed the store"
+    );
+}
+
+type Store = BTreeMap<Vec<u8>, Rc<[u8]>>;
+
+/// Does what the replica asks for; its responses.
+fn work(replica: &mut Replica, store: &mut Store) -> Vec<(u32, Vec<u8>)> {
+    let mut responses = Vec::new();
+    while let Some(effect) = replica.next_effect() {
+        match effect {
+            Effect::Get { tag, keys } => {
+                let value = |key: Vec<u8>| (key.clone(), store.get(&key).cloned());
+                replica.values(tag, keys.into_iter().map(value).collect());
+            }
+            Effect::Scan {
+                tag,
+                start,
+                end,
+                limit,
+            } => {
+                let keys = store.range(start..end).take(limit);
+                let keys: Vec<Vec<u8>> = keys.map(|(key, _)| key.clone()).collect();
+                replica.keys(tag, &keys);
+            }
+            Effect::Commit { tag, changes, .. } => {
+                for change in changes {
+                    match change {
+                        Change::Put(key, value) => _ = store.insert(key, value),
+                        Change::Delete(key) => _ = store.remove(&key),
+                    }
+                }
+                replica.committed(NOW, tag, true);
+            }
+            Effect::Respond { request, response } => responses.push((request, response)),
+        }
+    }
+    responses
+}
