@@ -6,7 +6,7 @@ use crate::identity::{PublicKey, Signature};
 use crate::map::Map;
 
 /// Most signatures that are remembered, with what they are of: some hundred bytes each, two kilobytes at most.
-const MAX_VERIFIED: usize = 2048;
+const MAX_VERIFIED: usize = 4096;
 
 /// What was signed and verified, by the first half of the signature
 #[derive(Debug, Default)]
