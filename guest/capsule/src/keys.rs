@@ -1,7 +1,6 @@
 //! Keys that sign: of owners, writers and servers.
 
 use selfsame_sodium::hash::{derive_key, hash_for};
-use selfsame_sodium::memory;
 use selfsame_sodium::sign::{SigningKey, verify};
 use zeroize::Zeroizing;
 
@@ -52,10 +51,4 @@ impl KeyPair {
     pub fn sign(&self, label: &'static str, statement: &[u8]) -> Signature {
         Signature(self.key.sign(&hash_for(label, statement)))
     }
-}
-
-/// Whether two public values are equal; in constant time, so that it may be asked of secret ones too.
-#[must_use]
-pub(crate) fn equal(left: &[u8], right: &[u8]) -> bool {
-    memory::equal(left, right)
 }

@@ -15,10 +15,10 @@ use alloc::vec::Vec;
 use selfsame_codec::Code;
 use selfsame_sodium::aead::{self, NONCE_BYTES, TAG_BYTES};
 use selfsame_sodium::hash::{keyed, keyed_wide};
+use selfsame_sodium::memory;
 use zeroize::Zeroizing;
 
 use crate::hash::CapsuleName;
-use crate::keys::equal;
 use crate::refusal::{Refusal, Result};
 
 /// Length of a salt.
@@ -102,7 +102,7 @@ impl RecordKey {
         let mut salt = [0; SALT_BYTES];
         salt.copy_from_slice(&preamble[..SALT_BYTES]);
         let key = Self::new(epoch, place, &salt);
-        if equal(&key.preamble, preamble) {
+        if memory::equal(&key.preamble, preamble) {
             Ok(key)
         } else {
             Err(Refusal::new(Code::BadSeal, SALT_BYTES))

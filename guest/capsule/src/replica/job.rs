@@ -32,6 +32,8 @@ pub(super) struct Job {
     pub(super) request: u32,
     /// Whose capsule, and of which session it is.
     pub(super) envelope: Envelope,
+    /// How large a cache the reader begins its session with, if it does.
+    pub(super) opens: Option<u8>,
     message: Vec<u8>,
     operations: Vec<Start>,
     next: usize,
@@ -80,18 +82,22 @@ impl Job {
         let envelope = reader
             .field::<Envelope>()
             .map_err(|_| Refusal::new(Code::BadMessage, 0))?;
-        let mut operations = Vec::new();
+        let (mut operations, mut opens) = (Vec::new(), None);
         while !reader.is_empty() {
             let at = message.len() - reader.rest().len();
             if operations.len() >= MAX_OPERATIONS {
                 return Err(Refusal::new(Code::TooLarge, at));
             }
-            Operation::read(&mut reader).map_err(|refusal| refusal.further(at))?;
+            let operation = Operation::read(&mut reader).map_err(|refusal| refusal.further(at))?;
+            if let Operation::Open { slots_log2 } = operation {
+                opens.get_or_insert(slots_log2);
+            }
             operations.push((at, None));
         }
         Ok(Self {
             request,
             envelope,
+            opens,
             message,
             operations,
             next: 0,
@@ -227,18 +233,6 @@ impl Job {
             }
             Outcome::Done(()) => Ok(Progress::Done),
         }
-    }
-
-    /// How large a cache the reader begins its session with, if it does.
-    pub(super) fn opens(&self) -> Option<u8> {
-        let mut all = self
-            .operations
-            .iter()
-            .map(|(at, _)| operation(&self.message, *at));
-        all.find_map(|operation| match operation {
-            Ok(Operation::Open { slots_log2 }) => Some(slots_log2),
-            _ => None,
-        })
     }
 
     /// Its results, what its proofs verify, and what is to be acknowledged.

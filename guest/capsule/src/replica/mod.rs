@@ -261,7 +261,7 @@ impl Replica {
         };
         if !self.is_expected {
             self.is_expected = true;
-            match job.opens() {
+            match job.opens {
                 Some(slots_log2) => self.sessions.open(name, session, slots_log2),
                 None => {
                     _ = self
