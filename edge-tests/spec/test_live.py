@@ -337,16 +337,23 @@ class Ring(Live):
         self.assertGreaterEqual(len({record.id for record in records}), 2)
         self.assertEqual(entries, [])
 
-    def test_the_way_back_is_named_only_if_no_way_on_is(self):
+    def hop(self, request):
+        return read_response(self.connection.request(encode(request)))
+
+    def test_an_answer_names_nobody_who_is_not_needed(self):
         own_id = parts(RING["host"])[1]
-        behind = (int.from_bytes(own_id, "big") + 1) % 2**256
-        for target in (own_id, behind.to_bytes(32, "big")):
-            with self.subTest(target=target.hex()):
-                result = read_response(self.connection.request(encode([1, target])))
-                own, _closer, successors, predecessor, _entries = result
-                self.assertEqual(own is not None, target == own_id)
-                self.assertNotEqual(successors, [])
-                self.assertIsNone(predecessor)
+        own, closer, successors, predecessor, entries = self.hop([1, own_id])
+        self.assertEqual(NodeRecord(own, NET, now_ms()).id, own_id)
+        self.assertEqual((closer, len(successors), predecessor, entries), ([], 2, None, []))
+        self.assertEqual(self.hop([10, own_id, own_id]), [own, [], [], None, []])
+
+        behind = ((int.from_bytes(own_id, "big") + 1) % 2**256).to_bytes(32, "big")
+        own, closer, successors, predecessor, _entries = self.hop([1, behind])
+        self.assertEqual((own, len(successors), predecessor), (None, 2, None))
+
+        first = NodeRecord(successors[0], NET, now_ms()).id
+        self.assertEqual(self.hop([10, behind, first]), [None, [], successors[:1], None, []])
+        self.assertEqual(self.hop([10, behind, bytes(32)]), [None, closer, successors, None, []])
 
     def test_what_is_no_request_is_malformed(self):
         for body in (
@@ -354,6 +361,8 @@ class Ring(Live):
             b"\xff",
             encode([99]),
             encode([1, b"short"]),
+            encode([10, bytes(32)]),
+            encode([10, bytes(32), b"short"]),
             FIND_NODE + b"\x00",
             encode([0, [b""] * 17]),
         ):

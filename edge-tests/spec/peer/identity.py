@@ -182,7 +182,7 @@ def address_problem(address, allow_private):
     if not separator or scheme not in SCHEMES:
         return "BadAddress"
     authority = re.split(r"[/?]", rest, maxsplit=1)[0]
-    match = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]+))?", authority)
+    match = re.fullmatch(r"(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+)(?::([0-9]+))?", authority)
     if not match or int(match[2] or 0) > 65535:
         return "BadAddress"
     try:

@@ -79,6 +79,7 @@ pub(crate) struct Owner {
     pub(crate) is_inferred: bool,
     /// How many members were asked until it answered; those that only vouch for it are not counted.
     pub(crate) hops: u32,
+    /// Members that follow it, as it says itself, or else those before it.
     pub(crate) successors: Vec<PeerId>,
     pub(crate) entries: Vec<(Vec<u8>, Vec<u8>)>,
 }
@@ -213,7 +214,7 @@ impl Lookup {
             && !self.has_better_than(&owner.peer)
             && self.is_confirmed(&owner.peer)
         {
-            return Step::Finished(Ok(owner.clone()));
+            return self.finished(owner.clone());
         }
         let allowed = if self.hedge {
             self.parameters.parallel
@@ -246,11 +247,30 @@ impl Lookup {
                 self.hedge_at_ms = u64::MAX;
                 Step::Wait
             }
-            None => {
-                let owner = self.owner.take().or_else(|| self.inferred());
-                Step::Finished(owner.ok_or(self.error))
-            }
+            None => match self.owner.take().or_else(|| self.inferred()) {
+                Some(owner) => self.finished(owner),
+                None => Step::Finished(Err(self.error)),
+            },
         }
+    }
+
+    /// Who is responsible as far as is known when this member is asked, itself included.
+    pub(crate) fn claimed(&self, peer: &PeerId) -> Option<PeerId> {
+        if self.candidates.get(peer)?.after {
+            return Some(*peer);
+        }
+        self.owner.as_ref().map(|owner| owner.peer)
+    }
+
+    fn finished(&self, mut owner: Owner) -> Step {
+        if owner.successors.is_empty() {
+            let behind = self.candidates.iter().filter(|(peer, candidate)| {
+                candidate.after && candidate.state != State::Failed && **peer != owner.peer
+            });
+            let behind = behind.map(|(peer, _)| *peer).gather();
+            owner.successors = clockwise(&owner.peer.0, behind);
+        }
+        Step::Finished(Ok(owner))
     }
 
     /// One step of the way follows from the other, but all that are to vouch for a member can be asked at once.

@@ -1,7 +1,7 @@
 //! Requests and responses between members.
 //!
 //! ```cddl
-//! request = ping / find-node / find / store / mirror / join / update / leave / attach / detach
+//! request = ping / find-node / find / store / mirror / join / update / leave / attach / detach / vouch
 //! ping      = [0, hint: [0*4 record]]            ; members that the receiver may not know
 //! find-node = [1, target: id]
 //! find      = [2, object: id, held: bool]        ; held: answer from the table, whoever is responsible
@@ -12,11 +12,12 @@
 //! leave     = [7, record, predecessor: record / null, successors: nodes, entries]
 //! attach    = [8, record]
 //! detach    = [9]
+//! vouch     = [10, target: id, claimed: id]      ; like find-node, but short if the answer is this member
 //!
 //! response = [0, result] / [1, class: uint]      ; class of the error, never its cause
 //! result   = null                                ; ping, store, mirror, leave, attach, detach
 //!          / [responsible: record / null, closer: nodes, successors: nodes, predecessor: record / null,
-//!             entries]                           ; find-node, find; responsible: the one who answers, if it is
+//!             entries]                           ; find-node, find, vouch; responsible: the one who answers, if it is
 //!          / [nodes]                             ; join
 //!          / [record, predecessor: record / null, successors: nodes, entries] ; update; the answerer's record first
 //!
@@ -126,6 +127,13 @@ pub enum Request<'a> {
     },
     /// Relay to the sender no more.
     Detach,
+    /// Does nobody lie between a position and the member that claims it?
+    Vouch {
+        /// The position.
+        target: Position,
+        /// The member.
+        claimed: Position,
+    },
 }
 
 /// A response to a lookup
@@ -135,7 +143,7 @@ pub struct Hop<'a> {
     pub responsible: Option<&'a [u8]>,
     /// Members between the one who answers and the position, the nearest to the position first.
     pub closer: Vec<&'a [u8]>,
-    /// Members that follow the one who answers.
+    /// Members that follow the one who answers; if it is not responsible, without those before the position.
     pub successors: Vec<&'a [u8]>,
     /// The member before the one who answers, if that one names no successor.
     pub predecessor: Option<&'a [u8]>,
@@ -185,6 +193,7 @@ impl<'a> Request<'a> {
             }
             Self::Attach { record } => _ = encoder.array(2).uint(8).bytes(record),
             Self::Detach => _ = encoder.array(1).uint(9),
+            Self::Vouch { target, claimed } => _ = encoder.array(3).uint(10).bytes(target).bytes(claimed),
         }
         out
     }
@@ -231,6 +240,10 @@ impl<'a> Request<'a> {
                 record: decoder.bytes(MAX_RECORD_BYTES)?,
             },
             (9, 1) => Self::Detach,
+            (10, 3) => Self::Vouch {
+                target: decoder.fixed()?,
+                claimed: decoder.fixed()?,
+            },
             _ => return Err(Malformed),
         };
         decoder.finish()?;
@@ -490,6 +503,10 @@ mod tests {
             },
             Request::Attach { record: b"r" },
             Request::Detach,
+            Request::Vouch {
+                target: [7; 32],
+                claimed: [8; 32],
+            },
         ];
         for request in requests {
             let mut bytes = request.encode();

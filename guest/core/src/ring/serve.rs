@@ -65,9 +65,13 @@ impl Ring {
             Request::Ping { hint } => self.take_hint(cx, &from, &hint),
             Request::FindNode { target } => {
                 self.meet_near(&from);
-                return Ok(Some(self.hop(cx, &target, None)));
+                return Ok(Some(self.hop(cx, &target, None, None)));
             }
-            Request::Find { object, held } => return Ok(Some(self.hop(cx, &object, Some(held)))),
+            Request::Find { object, held } => return Ok(Some(self.hop(cx, &object, Some(held), None))),
+            Request::Vouch { target, claimed } => {
+                self.meet_near(&from);
+                return Ok(Some(self.hop(cx, &target, None, Some(PeerId(claimed)))));
+            }
             Request::Store { entry } => self.serve_store(cx, from, &entry)?,
             Request::Mirror { entries } => self.serve_mirror(cx, from, &entries)?,
             Request::Join { record } => {
@@ -132,8 +136,14 @@ impl Ring {
     }
 
     /// The next step towards a position; with the entries there if the asker wants them (`Some`), whoever is
-    /// responsible if it asks for what is held.
-    fn hop(&mut self, cx: &mut Context<'_>, target: &Position, held: Option<bool>) -> Vec<u8> {
+    /// responsible if it asks for what is held. If it knows who claims the position, and rightly, no more than that.
+    fn hop(
+        &mut self,
+        cx: &mut Context<'_>,
+        target: &Position,
+        held: Option<bool>,
+        claimed: Option<PeerId>,
+    ) -> Vec<u8> {
         let responsible = held == Some(true) || self.routing.is_responsible(target);
         let own = responsible.then(|| self.own_bytes(cx));
         let entries = if held.is_some() && responsible {
@@ -141,28 +151,31 @@ impl Ring {
         } else {
             Vec::new()
         };
-        let closer = if responsible {
-            Vec::new()
-        } else {
-            self.routing.closer(target)
+        let mut hop = Hop {
+            responsible: own.as_deref(),
+            entries,
+            ..Hop::default()
         };
+        if responsible && claimed.is_some() {
+            return hop.encode();
+        }
         // From the position on, if it lies among them: whoever looks it up learns who is next to it from many.
         let me = self.me();
         let is_short = |peer: &&PeerId| !responsible && in_open(&me.0, &peer.0, target);
         let successors = self.routing.successors().iter().skip_while(is_short);
-        let successors: Vec<PeerId> = successors
+        let mut successors: Vec<PeerId> = successors
             .take(self.parameters.named_successors)
             .copied()
             .gather();
+        if claimed.is_some() && successors.first().copied() == claimed {
+            successors.truncate(1);
+        } else if !responsible {
+            hop.closer = self.book.encoded(&self.routing.closer(target));
+        }
+        hop.successors = self.book.encoded(&successors);
         // Whoever is led beyond the position needs no way back to it.
         let predecessor = self.predecessor().filter(|_| successors.is_empty());
-        let hop = Hop {
-            responsible: own.as_deref(),
-            closer: self.book.encoded(&closer),
-            successors: self.book.encoded(&successors),
-            predecessor: predecessor.map(NodeRecord::encoded),
-            entries,
-        };
+        hop.predecessor = predecessor.map(NodeRecord::encoded);
         hop.encode()
     }
 

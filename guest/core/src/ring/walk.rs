@@ -216,13 +216,18 @@ impl Ring {
                     let Some(walk) = self.walks.walks.get(&id) else {
                         return;
                     };
-                    let request = if walk.wants_entries {
-                        Request::Find {
+                    // A leaf learns of members by long answers.
+                    let claimed = walk.lookup.claimed(&peer).filter(|_| self.serves());
+                    let request = match claimed {
+                        Some(claimed) if claimed != peer || !walk.wants_entries => Request::Vouch {
+                            target,
+                            claimed: claimed.0,
+                        },
+                        _ if walk.wants_entries => Request::Find {
                             object: target,
                             held: false,
-                        }
-                    } else {
-                        Request::FindNode { target }
+                        },
+                        _ => Request::FindNode { target },
                     };
                     self.call(
                         peer,

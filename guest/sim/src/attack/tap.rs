@@ -67,7 +67,9 @@ impl Tap for Liar {
         }
         let is_eclipse = matches!(kind, Kind::Eclipse | Kind::Grind);
         match request {
-            Request::FindNode { target } | Request::Find { object: target, .. } => {
+            Request::FindNode { target }
+            | Request::Vouch { target, .. }
+            | Request::Find { object: target, .. } => {
                 let identity = &self.identity;
                 shared.lie_about(
                     kind,

@@ -170,6 +170,11 @@ fn requests() -> Vec<(&'static str, u8, Vec<u8>)> {
             encoded(|e| _ = e.array(2).uint(1).bytes(&[0x80; 32])),
         ),
         (
+            "vouch",
+            2,
+            encoded(|e| _ = e.array(3).uint(10).bytes(&[0x80; 32]).bytes(&identity(2).id().0)),
+        ),
+        (
             "attach, by a leaf",
             3,
             encoded(|e| _ = e.array(2).uint(8).bytes(&record(3, Role::Leaf))),
