@@ -9,7 +9,7 @@ use selfsame_core::ring::simulation::Tap;
 use crate::report::Row;
 
 /// Names of the requests, by their numbers in a message
-const KINDS: [&str; 10] = [
+const KINDS: [&str; 11] = [
     "ping",
     "find-node",
     "find",
@@ -20,6 +20,7 @@ const KINDS: [&str; 10] = [
     "leave",
     "attach",
     "detach",
+    "vouch",
 ];
 
 /// What went over the network
