@@ -1,12 +1,13 @@
 //! Prints the golden vectors that keep the two codecs of the boundary equal:
 //! `cargo run -p selfsame-codec --example golden > runtime/test/golden.json`
 
+use selfsame_codec::capsule::{self, ReplicaConfig, Values};
 use selfsame_codec::cbor::Encoder;
 use selfsame_codec::http::{RequestHead, ResponseHead};
 use selfsame_codec::reply::{Node, Provider, Service, Status, encode_found_node, encode_providers};
 use selfsame_codec::{
-    BatchWriter, Code, Config, EntryWriter, EventKind, Input, LogLevel, Operation, OperationWriter, Output,
-    PathKind, Policy, Role,
+    BatchWriter, Code, Config, EntryWriter, EventKind, Field, Input, LogLevel, Operation, OperationWriter,
+    Output, PathKind, Policy, Role,
 };
 
 /// Prints the vectors.
@@ -22,7 +23,7 @@ pub(crate) fn golden() -> String {
             list(
                 inputs()
                     .iter()
-                    .map(|(fields, input)| vector(fields, &input_bytes(input))),
+                    .map(|(fields, input)| vector(fields, &encoded(|batch| input.encode(batch)))),
             ),
         ),
         (
@@ -30,7 +31,7 @@ pub(crate) fn golden() -> String {
             list(
                 outputs()
                     .iter()
-                    .map(|(fields, output)| vector(fields, &output_bytes(output))),
+                    .map(|(fields, output)| vector(fields, &encoded(|batch| output.encode(batch)))),
             ),
         ),
         (
@@ -46,6 +47,25 @@ pub(crate) fn golden() -> String {
         ("providers", quoted(&hex(&providers()))),
         ("found_node", quoted(&hex(&found_node()))),
         ("status", quoted(&hex(&status().view().encode()))),
+        (
+            "capsule_inputs",
+            list(
+                capsule_inputs()
+                    .iter()
+                    .map(|(fields, input)| vector(fields, &encoded(|batch| input.encode(batch)))),
+            ),
+        ),
+        (
+            "capsule_outputs",
+            list(
+                capsule_outputs()
+                    .iter()
+                    .map(|(fields, output)| vector(fields, &encoded(|batch| output.encode(batch)))),
+            ),
+        ),
+        ("replica_config", quoted(&hex(&replica_config().encode()))),
+        ("keys", quoted(&hex(&keys()))),
+        ("values", quoted(&hex(&values()))),
     ];
     let members: Vec<String> = sections
         .iter()
@@ -82,15 +102,9 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn input_bytes(input: &Input<'_>) -> Vec<u8> {
+fn encoded(encode: impl FnOnce(&mut BatchWriter)) -> Vec<u8> {
     let mut batch = BatchWriter::new();
-    input.encode(&mut batch);
-    batch.as_bytes().to_vec()
-}
-
-fn output_bytes(output: &Output<'_>) -> Vec<u8> {
-    let mut batch = BatchWriter::new();
-    output.encode(&mut batch);
+    encode(&mut batch);
     batch.as_bytes().to_vec()
 }
 
@@ -229,6 +243,53 @@ fn application_outputs() -> Vec<(String, Output<'static>)> {
         item!(Output::Providers, ", \"tag\": 1, \"body\": \"80\"", { tag: 1, body: &[0x80] }),
         item!(Output::Refused, ", \"input\": 4294967295, \"code\": 257", { input: u32::MAX, code: 0x0101 }),
     ]
+}
+
+fn capsule_inputs() -> Vec<(String, capsule::Input<'static>)> {
+    use capsule::Input;
+    vec![
+        item!(Input::Request, ", \"request\": 1, \"message\": \"0102ff\"", { request: 1, message: &[1, 2, 255] }),
+        item!(Input::StoreValues, ", \"tag\": 2, \"ok\": true, \"values\": \"00\"", { tag: 2, ok: true, values: &[0] }),
+        item!(Input::StoreKeys, ", \"tag\": 3, \"ok\": false, \"keys\": \"\"", { tag: 3, ok: false, keys: &[] }),
+        item!(Input::StoreCommitted, ", \"tag\": 4, \"ok\": true", { tag: 4, ok: true }),
+    ]
+}
+
+fn capsule_outputs() -> Vec<(String, capsule::Output<'static>)> {
+    use capsule::Output;
+    vec![
+        item!(Output::Respond, ", \"request\": 1, \"response\": \"01\"", { request: 1, response: &[1] }),
+        item!(Output::StoreGet, ", \"tag\": 2, \"keys\": \"010000006b\"", { tag: 2, keys: &[1, 0, 0, 0, b'k'] }),
+        item!(Output::StoreScan, ", \"tag\": 3, \"start\": \"61\", \"end\": \"62\", \"limit\": 500",
+            { tag: 3, start: b"a", end: b"b", limit: 500 }),
+        item!(Output::StoreCommit, ", \"tag\": 4, \"durable\": true, \"operations\": \"\"",
+            { tag: 4, durable: true, operations: &[] }),
+        item!(Output::Refused, ", \"input\": 4294967295, \"code\": 257", { input: u32::MAX, code: 0x0101 }),
+    ]
+}
+
+fn replica_config() -> ReplicaConfig {
+    ReplicaConfig {
+        seed: [1; 32],
+        cache: 16 << 20,
+        mirrors: 8 << 20,
+    }
+}
+
+fn keys() -> Vec<u8> {
+    let mut keys = Vec::new();
+    for key in [b"a".as_slice(), b"", b"bc"] {
+        key.write(&mut keys);
+    }
+    keys
+}
+
+fn values() -> Vec<u8> {
+    let mut values = Vec::new();
+    for value in [Some(b"1".as_slice()), None, Some(b"")] {
+        Values::write(value, &mut values);
+    }
+    values
 }
 
 fn cbor() -> Vec<(String, Vec<u8>)> {

@@ -11,6 +11,8 @@ extern crate alloc;
 mod batch;
 pub use batch::{BatchReader, BatchWriter, Item, ItemKind};
 
+pub mod capsule;
+
 pub mod cbor;
 
 mod code;

@@ -216,6 +216,17 @@ impl Replica {
         }
     }
 
+    /// The store could not answer an [`Effect::Get`] or [`Effect::Scan`]: whoever waits is told.
+    pub fn unread(&mut self, tag: u32) {
+        if self
+            .waiting
+            .as_ref()
+            .is_some_and(|(expected, _)| *expected == tag)
+        {
+            self.fail();
+        }
+    }
+
     /// Takes the outcome of an [`Effect::Commit`].
     pub fn committed(&mut self, now_ms: u64, tag: u32, is_written: bool) {
         self.now_ms = now_ms;
