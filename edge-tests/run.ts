@@ -4,7 +4,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 
 /** One after the other: each starts whole rings, and a machine has few cores. */
-const TESTS = ["conformance", "packaging", "telemetry", "tcp", "websocket", "five", "page"].map(
+const TESTS = ["conformance", "packaging", "telemetry", "tcp", "websocket", "five", "page", "crash"].map(
   (name) => `test/${name}.test.ts`,
 );
 

@@ -13,10 +13,12 @@ use selfsame_host::{
 use serde_json::Value;
 use tower::ServiceExt as _;
 
+#[expect(dead_code, reason = "what is asked and answered here is no text")]
 mod common;
 use common::within;
 
 #[path = "common/nodes.rs"]
+#[expect(dead_code, reason = "it serves a replica in place of a text")]
 mod nodes;
 use nodes::ring;
 

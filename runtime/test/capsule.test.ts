@@ -284,7 +284,8 @@ async function recordOf(
 test("a capsule is found in the mesh by its name", async () => {
   const { mesh, bootstrap } = await member();
   const replica = await open(memory());
-  const stop = await serveCapsules(mesh, replica, { service: "capsules", publish: { unowned: true } });
+  const served = await serveCapsules(mesh, replica, { service: "capsules", publish: { unowned: true } });
+  await served.published;
   const client = await leaf(bootstrap);
   const send = async (name: string, body: Uint8Array<ArrayBuffer>): Promise<Uint8Array> => {
     const response = await client.fetch(`https://${name}.mesh/`, { method: "POST", body, unowned: true });
@@ -301,7 +302,7 @@ test("a capsule is found in the mesh by its name", async () => {
     unowned: true,
   });
   assert.equal(other.status, 400);
-  stop();
+  served.stop();
   await client.close();
   await mesh.close();
   await replica.close();

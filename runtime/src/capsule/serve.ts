@@ -1,6 +1,6 @@
 import { MeshError } from "../codec/code.ts";
 import type { Mesh } from "../driver/mesh.ts";
-import type { Allow, ServeOptions } from "../driver/service.ts";
+import type { Allow, ServeOptions, Service } from "../driver/service.ts";
 import { replicaHandler } from "./http.ts";
 import { capsuleOf, type Replica } from "./replica.ts";
 
@@ -16,33 +16,45 @@ export interface ServeCapsulesOptions {
   readonly limit?: number | undefined;
 }
 
+/** Capsules that are served. */
+export interface CapsulesServed {
+  /** Resolves when the names of those that were there are published. */
+  readonly published: Promise<void>;
+  /** Serves and publishes no capsules that come from now on; what is published stays. */
+  readonly stop: () => void;
+}
+
 /**
  * Serves a replica in the mesh: each capsule is an unowned service whose name is the capsule's in base32, as whoever reads a
- * capsule verifies all of it and so need not know who serves it. The function that is returned stops following the replica;
- * what is published stays.
+ * capsule verifies all of it and so need not know who serves it. Resolves when the node takes requests for those that are there.
  */
 export async function serveCapsules(
   mesh: Mesh,
   replica: Replica,
   options: ServeCapsulesOptions = {},
-): Promise<() => void> {
-  const { service, publish, allow, limit } = options;
-  const handler = replicaHandler(replica);
-  const serving: ServeOptions = { unowned: true, allow, limit };
-  const serve = (name: string): Promise<void> =>
-    mesh.serve(name, replicaHandler({ request: (message) => only(replica, name, message) }), serving);
+): Promise<CapsulesServed> {
+  const { service, publish = {}, allow, limit } = options;
+  const serviceOf = (name: string): Service => ({
+    name,
+    handler: replicaHandler({ request: (message) => only(replica, name, message) }),
+    options: { unowned: true, allow, limit },
+  });
   const stop = replica.onCapsule((name) => {
     // A node that is not joined yet, or any more, publishes nothing; the capsule is stored all the same.
-    serve(name).catch((error: unknown) => console.error(`selfsame: capsule ${name} is not published`, error));
+    mesh
+      .announce([serviceOf(name)])
+      .then(({ published }) => published)
+      .catch((error: unknown) => console.error(`selfsame: capsule ${name} is not published`, error));
   });
   try {
-    if (service !== undefined) await mesh.serve(service, handler, publish);
-    await Promise.all(replica.capsules.map(serve));
+    const any =
+      service === undefined ? [] : [{ name: service, handler: replicaHandler(replica), options: publish }];
+    const { published } = await mesh.announce([...any, ...replica.capsules.map(serviceOf)]);
+    return { published, stop };
   } catch (error) {
     stop();
     throw error;
   }
-  return stop;
 }
 
 /** Under a capsule's name only requests for it are answered: a name that was given in good faith lets nobody create others. */

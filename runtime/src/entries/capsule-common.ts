@@ -3,7 +3,7 @@ import { Replica, type ReplicaOptions } from "../capsule/replica.ts";
 export { CAPSULE_TYPE, type Requested, replicaHandler } from "../capsule/http.ts";
 export { type CapsuleInfo, CapsuleModule } from "../capsule/module.ts";
 export { MAX_REQUEST, Replica, type ReplicaOptions } from "../capsule/replica.ts";
-export { type ServeCapsulesOptions, serveCapsules } from "../capsule/serve.ts";
+export { type CapsulesServed, type ServeCapsulesOptions, serveCapsules } from "../capsule/serve.ts";
 export { fromBase32, toBase32 } from "../codec/base32.ts";
 
 /** Opens replicas and modules with what `compile` gives, which is asked once. */
