@@ -126,7 +126,11 @@ const text = (value) => [...u32(value.length), ...new TextEncoder().encode(value
 
 /** @type {readonly Check[]} */
 export const core = [
-  { name: "core-boundary", what: "core.wasm imports nothing and exports the boundary", run: () => exact(CORE) },
+  {
+    name: "core-boundary",
+    what: "core.wasm imports nothing and exports the boundary",
+    run: () => exact(CORE),
+  },
   { name: "core-secure", what: "what ships does cryptography", run: secure },
   { name: "core-size", what: "size of core.wasm gzipped", run: () => size(CORE) },
   {

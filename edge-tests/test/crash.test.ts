@@ -50,7 +50,16 @@ function random(seed: number): () => number {
 
 async function load(records: number): Promise<{ create: Buffer; entries: Entry[] }> {
   const root = fileURLToPath(new URL("../..", import.meta.url));
-  const args = ["run", "--quiet", "--release", "--package", "selfsame-capsule", "--example", "load", `${records}`];
+  const args = [
+    "run",
+    "--quiet",
+    "--release",
+    "--package",
+    "selfsame-capsule",
+    "--example",
+    "load",
+    `${records}`,
+  ];
   const { stdout } = await promisify(execFile)("cargo", args, { cwd: root, maxBuffer: 2 ** 31 - 1 });
   const [first = "", ...rest] = stdout.trim().split("\n");
   const entries = rest.map((line): Entry => {
@@ -73,7 +82,10 @@ async function start(file: string): Promise<Running> {
   const [port] = (await once(lines, "line")) as [string];
   const post = async (body: Buffer): Promise<Buffer | undefined> => {
     try {
-      const response = await fetch(`http://127.0.0.1:${port}/`, { method: "POST", body: Uint8Array.from(body) });
+      const response = await fetch(`http://127.0.0.1:${port}/`, {
+        method: "POST",
+        body: Uint8Array.from(body),
+      });
       return Buffer.from(await response.arrayBuffer());
     } catch {
       return undefined;
@@ -93,7 +105,9 @@ const codeOf = (response: Buffer): number => response.readUInt16LE(1) || respons
 const isAcknowledged = (response: Buffer): boolean =>
   codeOf(response) === FINE && response[response.length - (1 + 8 + 32 + 64)] === 1;
 
-test(`what a replica acknowledged survives ${CRASHES} kills, seed ${SEED}`, { timeout: 3_600_000 }, async () => {
+test(`what a replica acknowledged survives ${CRASHES} kills, seed ${SEED}`, {
+  timeout: 3_600_000,
+}, async () => {
   const folder = await mkdtemp(join(tmpdir(), "selfsame-crash-"));
   const { create, entries } = await load(CRASHES * RECORDS_A_LIFE);
   const metadata = create.subarray(1 + 32 + 16 + 4 + 1 + 4);
@@ -148,7 +162,9 @@ test(`what a replica acknowledged survives ${CRASHES} kills, seed ${SEED}`, { ti
     await check(replica);
     await kill(replica);
     assert.ok(proven > 0 && acknowledged.length > 0);
-    console.log(`${acknowledged.length} records acknowledged, ${proven} proofs verified, up to ${lost} requests cut off`);
+    console.log(
+      `${acknowledged.length} records acknowledged, ${proven} proofs verified, up to ${lost} requests cut off`,
+    );
   } finally {
     await rm(folder, { recursive: true });
   }

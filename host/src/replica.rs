@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use data_encoding::BASE32_NOPAD;
 use selfsame_codec::Code;
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{Semaphore, broadcast, mpsc, oneshot};
 
 use crate::error::Error;
 use crate::keys::Seed;
@@ -33,8 +33,11 @@ pub const CAPSULES_FILE: &str = "capsules.redb";
 /// Name of the file with the seed of a replica's key in its folder.
 pub const REPLICA_KEY_FILE: &str = "replica.key";
 
-/// Requests that wait for the replica; beyond that whoever asks waits.
+/// Requests that wait for the replica, and their bytes, of which many fit the module's memory; beyond that whoever asks waits.
 const QUEUE: usize = 1024;
+const MAX_UNDER_WAY: usize = 64 << 20;
+/// What a request takes besides its bytes.
+const REQUEST_BYTES: usize = 256;
 /// Names of new capsules that a listener may be behind.
 const NEWS: usize = 1024;
 
@@ -83,6 +86,7 @@ impl Shelf {
 pub struct Replica {
     key: [u8; 32],
     asked: mpsc::Sender<Asked>,
+    room: Arc<Semaphore>,
     shelf: Arc<Shelf>,
 }
 
@@ -122,7 +126,13 @@ impl Replica {
             .name("selfsame-replica".into())
             .spawn(move || worker.run(inbox))
             .map_err(|error| Error::io("a thread for the replica", error))?;
-        Ok(Self { key, asked, shelf })
+        let room = Arc::new(Semaphore::new(MAX_UNDER_WAY));
+        Ok(Self {
+            key,
+            asked,
+            room,
+            shelf,
+        })
     }
 
     /// The public key that it signs with.
@@ -146,8 +156,16 @@ impl Replica {
         if message.len() > MAX_CAPSULE_REQUEST {
             return Err(Error::from_code(Code::TooLarge));
         }
+        let bytes =
+            u32::try_from(message.len() + REQUEST_BYTES).map_err(|_| Error::from_code(Code::TooLarge))?;
+        let room = Arc::clone(&self.room).acquire_many_owned(bytes).await;
         let (answer, response) = oneshot::channel();
-        let asked = Asked { message, answer };
+        let room = room.map_err(|_| Error::Stopped)?;
+        let asked = Asked {
+            message,
+            answer,
+            room,
+        };
         self.asked.send(asked).await.map_err(|_| Error::Stopped)?;
         response.await.unwrap_or(Err(Error::Stopped))
     }

@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime};
 use bytes::Bytes;
 use selfsame_codec::capsule::{Input, Keys, Output, ReplicaConfig, Values};
 use selfsame_codec::{BatchReader, BatchWriter, Field, Malformed, Operation, Operations};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::{MAX_CAPSULE_REQUEST, Shelf};
 use crate::core::{Core, CoreError, CoreModule};
@@ -28,6 +28,15 @@ const TRAP_WINDOW: Duration = Duration::from_secs(60);
 pub(super) struct Asked {
     pub(super) message: Bytes,
     pub(super) answer: oneshot::Sender<Result<Bytes, Error>>,
+    /// What it takes of the memory for requests, whether or not somebody still waits.
+    pub(super) room: OwnedSemaphorePermit,
+}
+
+/// Who waits for a response
+struct Waiting {
+    answer: oneshot::Sender<Result<Bytes, Error>>,
+    #[expect(dead_code, reason = "it is only dropped")]
+    room: OwnedSemaphorePermit,
 }
 
 /// The thread of a replica: steps the module, and does what it asks of the store
@@ -38,7 +47,7 @@ pub(super) struct Worker {
     core: Core,
     store: Box<dyn Storage>,
     shelf: Arc<Shelf>,
-    waiting: HashMap<u32, oneshot::Sender<Result<Bytes, Error>>>,
+    waiting: HashMap<u32, Waiting>,
     last: u32,
     traps: VecDeque<Instant>,
 }
@@ -97,9 +106,14 @@ impl Worker {
         }
     }
 
-    fn take(&mut self, Asked { message, answer }: Asked, batch: &mut BatchWriter) {
+    fn take(&mut self, asked: Asked, batch: &mut BatchWriter) {
+        let Asked {
+            message,
+            answer,
+            room,
+        } = asked;
         self.last = self.last.wrapping_add(1);
-        self.waiting.insert(self.last, answer);
+        self.waiting.insert(self.last, Waiting { answer, room });
         Input::Request {
             request: self.last,
             message: &message,
@@ -160,9 +174,9 @@ impl Worker {
     }
 
     fn respond(&mut self, request: u32, response: &[u8]) {
-        if let Some(answer) = self.waiting.remove(&request) {
+        if let Some(waiting) = self.waiting.remove(&request) {
             // Who has gone away needs no answer.
-            _ = answer.send(Ok(Bytes::copy_from_slice(response)));
+            _ = waiting.answer.send(Ok(Bytes::copy_from_slice(response)));
         }
     }
 
@@ -232,8 +246,8 @@ impl Worker {
     /// Begins with what is stored; whoever waits is told. Whether it may go on.
     fn start_anew(&mut self, error: &CoreError) -> bool {
         tracing::error!(%error, "the module of capsules failed");
-        for (_, answer) in self.waiting.drain() {
-            _ = answer.send(Err(Error::Poisoned(error.clone())));
+        for (_, waiting) in self.waiting.drain() {
+            _ = waiting.answer.send(Err(Error::Poisoned(error.clone())));
         }
         let now = Instant::now();
         self.traps.retain(|at| now.duration_since(*at) < TRAP_WINDOW);

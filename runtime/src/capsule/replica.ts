@@ -12,6 +12,8 @@ import { Shelf } from "./shelf.ts";
 
 /** Most bytes of a request. */
 export const MAX_REQUEST: number = 8 * 1024 * 1024;
+/** Most bytes of requests under way: an isolate has 128 MB, which hold them more than once. */
+const MAX_UNDER_WAY: number = 24 * 1024 * 1024;
 /** Largest batch that the module takes, without what frames the items. */
 const MAX_BATCH: number = 16 * 1024 * 1024 - 64 * 1024;
 /** What one item adds to its bytes, at most. */
@@ -47,6 +49,7 @@ export interface ReplicaOptions {
 }
 
 interface Pending {
+  readonly bytes: number;
   readonly resolve: (response: Uint8Array<ArrayBuffer>) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -75,6 +78,8 @@ export class Replica {
   #flushing = false;
   #scheduled = false;
   #nextRequest = 1;
+  #underWay = 0;
+  #closing: Promise<void> | undefined;
   #traps: number[] = [];
   #failure: MeshError | undefined;
 
@@ -126,17 +131,23 @@ export class Replica {
     if (message.length > MAX_REQUEST) {
       throw new MeshError("TooLarge", `a request to a replica has at most ${MAX_REQUEST} bytes`);
     }
+    if (this.#underWay + message.length > MAX_UNDER_WAY) throw new MeshError("TooManyRequests");
     const request = this.#nextRequest;
     this.#nextRequest = request === MAX_REQUEST_NUMBER ? 1 : request + 1;
     const { promise, resolve, reject } = Promise.withResolvers<Uint8Array<ArrayBuffer>>();
-    this.#pending.set(request, { resolve, reject });
+    this.#pending.set(request, { bytes: message.length, resolve, reject });
+    this.#underWay += message.length;
     this.#push({ type: "Request", request, message });
     return promise;
   }
 
   /** Closes the replica and its store; requests in progress fail. */
-  async close(): Promise<void> {
-    if (this.#failure !== undefined) return;
+  close(): Promise<void> {
+    this.#closing ??= this.#end();
+    return this.#closing;
+  }
+
+  async #end(): Promise<void> {
     this.#fail(new MeshError("Cancelled", "the replica was closed"));
     this.#shelf.stop();
     this.#instance?.destroy(this.#handle);
@@ -253,6 +264,7 @@ export class Replica {
   #answer(request: number, response: Uint8Array): void {
     const pending = this.#pending.get(request);
     this.#pending.delete(request);
+    this.#underWay -= pending?.bytes ?? 0;
     pending?.resolve(response.slice());
   }
 
@@ -289,6 +301,7 @@ export class Replica {
   #rejectAll(error: MeshError): void {
     for (const { reject } of this.#pending.values()) reject(error);
     this.#pending.clear();
+    this.#underWay = 0;
   }
 
   #report(error: unknown): void {

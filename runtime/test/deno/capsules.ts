@@ -25,9 +25,7 @@ const open = (): Promise<Replica> => {
 
 async function post(replica: Replica, request: string): Promise<string> {
   const handler = replicaHandler(replica);
-  const response = await handler(
-    new Request("https://replica/", { method: "POST", body: unhex(request) }),
-  );
+  const response = await handler(new Request("https://replica/", { method: "POST", body: unhex(request) }));
   return toHex(new Uint8Array(await response.arrayBuffer()));
 }
 
