@@ -8,10 +8,14 @@ import { replicaHandler } from "../src/capsule/http.ts";
 import { CapsuleModule } from "../src/capsule/module.ts";
 import { MAX_REQUEST, Replica, type ReplicaOptions } from "../src/capsule/replica.ts";
 import { serveCapsules } from "../src/capsule/serve.ts";
+import { Shelf } from "../src/capsule/shelf.ts";
 import { fromBase32, toBase32 } from "../src/codec/base32.ts";
+import type { CapsuleInput } from "../src/codec/capsule.ts";
 import { type CodeName, codeNumber, type MeshError } from "../src/codec/code.ts";
 import { Reader } from "../src/codec/field.ts";
 import { toHex } from "../src/codec/hex.ts";
+import { writeOperations } from "../src/codec/operation.ts";
+import { State } from "../src/driver/state.ts";
 import { indexedDb } from "../src/stores/indexed-db.ts";
 import { MemoryStore, memory } from "../src/stores/memory.ts";
 import { sqlite } from "../src/stores/sqlite.ts";
@@ -67,9 +71,13 @@ async function converse(ask: (message: Uint8Array<ArrayBuffer>) => Promise<Uint8
 class LaterStore extends MemoryStore {
   readonly commits: number[] = [];
   failing = false;
+  /** Fails the next commit alone. */
+  failsOnce = false;
+  /** What durable commits wait for. */
+  gate: Promise<void> | undefined;
   #last: Promise<unknown> = Promise.resolve();
 
-  #later<T>(work: () => T): Promise<T> {
+  #later<T>(work: () => T | Promise<T>): Promise<T> {
     const done = this.#last.then(() => work());
     this.#last = done.catch(() => undefined);
     return done;
@@ -84,9 +92,13 @@ class LaterStore extends MemoryStore {
     return this.#later(() => super.scan(start, end, limit)) as never;
   }
 
-  override commit(operations: readonly Operation[]): never {
-    return this.#later(() => {
-      if (this.failing) throw new Error("the disk is full");
+  override commit(operations: readonly Operation[], durable = false): never {
+    return this.#later(async () => {
+      if (durable) await this.gate;
+      if (this.failing || this.failsOnce) {
+        this.failsOnce = false;
+        throw new Error("the disk is full");
+      }
       this.commits.push(operations.length);
       super.commit(operations);
     }) as never;
@@ -188,11 +200,97 @@ describe("a replica", () => {
     await replica.close();
   });
 
-  test("refuses what is longer than a request may be, and everything once it is closed", async () => {
+  test("acknowledges nothing before it is durable, while it answers others", async () => {
+    const store = new LaterStore();
+    const replica = await open(() => store);
+    await replica.request(exchange("a capsule"));
+    const { promise, resolve } = Promise.withResolvers<void>();
+    store.gate = promise;
+    let isAnswered = false;
+    const writing = replica.request(exchange("records and a signature")).then((response) => {
+      isAnswered = true;
+      return response;
+    });
+    assert.equal(codeOf(await replica.request(exchange("heads and metadata"))), 0);
+    for (let turn = 0; turn < 20; turn++) await new Promise((next) => setImmediate(next));
+    assert.equal(isAnswered, false);
+    resolve();
+    assert.equal(codeOf(await writing), 0);
+    await replica.close();
+  });
+
+  test("writes nothing that was asked for in the belief that a commit which failed had worked", async () => {
+    const store = new LaterStore();
+    const told: CapsuleInput[] = [];
+    const answer = (input: CapsuleInput): void => void told.push(input);
+    const nothing = (): void => undefined;
+    const shelf = new Shelf({ state: new State(store), answer, fail: answer, log: nothing, onPut: nothing });
+    const commit = (tag: number): void => {
+      const operations = writeOperations([{ key: Uint8Array.of(tag), value: new Uint8Array() }]);
+      shelf.ask({ type: "StoreCommit", tag, durable: tag === 1, operations });
+    };
+    const turns = async (): Promise<void> => {
+      for (let turn = 0; turn < 20; turn++) await new Promise((next) => setImmediate(next));
+    };
+    store.failsOnce = true;
+    for (const tag of [1, 2, 3]) commit(tag);
+    await turns();
+    commit(4);
+    await turns();
+    assert.deepEqual(told.splice(0), [{ type: "StoreCommitted", tag: 1, ok: false }]);
+    assert.deepEqual(store.commits, []);
+    shelf.told();
+    commit(5);
+    await turns();
+    assert.deepEqual(told, [{ type: "StoreCommitted", tag: 5, ok: true }]);
+    assert.deepEqual(store.commits, [1]);
+  });
+
+  test("fails what is under way when its module traps, and goes on from its store", async (t) => {
+    const { instantiate } = WebAssembly;
+    const instances: WebAssembly.Instance[] = [];
+    t.after(() => Object.assign(WebAssembly, { instantiate }));
+    Object.assign(WebAssembly, {
+      instantiate: async (compiled: WebAssembly.Module, imports: WebAssembly.Imports) => {
+        const instance = await instantiate(compiled, imports);
+        instances.push(instance);
+        return instance;
+      },
+    });
+    const log: string[] = [];
+    const replica = await open(memory(), { log: ({ text }) => log.push(text) });
+    await replica.request(exchange("a capsule"));
+    const damage = (): void => {
+      const { exports } = instances.at(-1) as WebAssembly.Instance;
+      new Uint8Array((exports as { memory: WebAssembly.Memory }).memory.buffer).fill(0xff);
+    };
+    damage();
+    await assert.rejects(replica.request(exchange("reading")), {
+      name: "StoreFailed",
+      message: /started anew/,
+    });
+    assert.equal(codeOf(await replica.request(exchange("records and a signature"))), 0);
+    assert.equal(instances.length, 2);
+    assert.ok(log.length > 0);
+    // What traps again and again is given up.
+    for (const _ of [1, 2]) {
+      damage();
+      await assert.rejects(replica.request(exchange("reading")), { name: "StoreFailed" });
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await assert.rejects(replica.request(exchange("reading")), { name: "StoreFailed" });
+    assert.equal(instances.length, 3);
+    await replica.close();
+  });
+
+  test("refuses what is longer than a request may be, more than it has room for, and everything once it is closed", async () => {
     const replica = await open(memory());
     await assert.rejects(replica.request(new Uint8Array(MAX_REQUEST + 1)), { name: "TooLarge" });
-    const largest = await replica.request(new Uint8Array(MAX_REQUEST));
-    assert.equal(codeOf(largest), codeNumber("BadMessage"));
+    const many = Array.from({ length: 4 }, () => replica.request(new Uint8Array(MAX_REQUEST)));
+    await assert.rejects(many.at(-1) as Promise<unknown>, { name: "TooManyRequests" });
+    for (const answer of await Promise.all(many.slice(0, -1))) {
+      assert.equal(codeOf(answer), codeNumber("BadMessage"));
+    }
     const pending = replica.request(exchange("a capsule"));
     await Promise.all([assert.rejects(pending, { name: "Cancelled" }), replica.close()]);
     await assert.rejects(replica.request(exchange("a capsule")), { name: "Cancelled" });

@@ -62,14 +62,14 @@ export class Shelf {
   }
 
   #carryOn(): void {
-    while (!this.#committing) {
+    for (;;) {
       const next = this.#waiting[0];
       if (next === undefined) return;
-      if (typeof next !== "function") this.#commit(this.#takeGroup());
-      else {
+      if (typeof next === "function") {
         this.#waiting.shift();
         next();
-      }
+      } else if (this.#committing) return;
+      else this.#commit(this.#takeGroup());
     }
   }
 
