@@ -1,6 +1,5 @@
 //! One capsule that a replica has open: its metadata, who may write it, and the graph of its records.
 
-use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
@@ -85,7 +84,7 @@ impl Capsule {
         let capsule = Self {
             authority: Authority::new(charter.metadata()),
             counts: Counts::default(),
-            index: Index::new(name, Vec::new(), Vec::new(), VecDeque::new()),
+            index: Index::new(name, &[], &[]),
             arrived: Vec::new(),
             charter,
         };
@@ -111,12 +110,7 @@ impl Capsule {
         let mut capsule = Self {
             authority: Authority::new(charter.metadata()),
             counts: Counts::decode(&counts)?,
-            index: Index::new(
-                *name,
-                Vec::new(),
-                heads.to_vec(),
-                pending.iter().copied().collect(),
-            ),
+            index: Index::new(*name, heads, pending),
             arrived: Vec::new(),
             charter,
         };

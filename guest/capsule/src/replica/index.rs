@@ -1,6 +1,6 @@
 //! The graph of a capsule's records as a replica keeps it: heads, holes and witnesses (DCS, sections 3.3 and 3.4).
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
@@ -17,8 +17,6 @@ use crate::witness::Witness;
 
 /// Most records that are remembered as pointing to one that is missing; of more, those that come later do not prove it.
 const MAX_POINTING: usize = 1024;
-/// Most changes that go into one commit: what the smallest store takes, less what a request adds at its end.
-const MAX_CHANGES: usize = 400;
 
 /// The record is not stored.
 pub(super) const NO_RECORD: Refusal = Refusal {
@@ -49,12 +47,14 @@ pub(super) use known;
 #[derive(Debug)]
 pub(super) struct Index {
     capsule: CapsuleName,
-    heads: Vec<RecordName>,
+    heads: BTreeSet<RecordName>,
     /// Numbers of writers that were revoked, whose signatures do not count. Ways that were found when there were fewer do not
     /// count either.
     revoked: Vec<u16>,
     /// Records whose backpointers may have a better witness through them.
     spreading: VecDeque<RecordName>,
+    /// Those of which the store says so.
+    kept: BTreeSet<RecordName>,
 }
 
 /// What writing a record changed
@@ -68,25 +68,24 @@ pub(super) enum Written {
 
 impl Index {
     /// The index of a capsule whose heads and whose unfinished work were read from the store.
-    pub(super) fn new(
-        capsule: CapsuleName,
-        revoked: Vec<u16>,
-        heads: Vec<RecordName>,
-        spreading: VecDeque<RecordName>,
-    ) -> Self {
+    pub(super) fn new(capsule: CapsuleName, heads: &[RecordName], pending: &[RecordName]) -> Self {
         Self {
             capsule,
-            heads,
-            revoked,
-            spreading,
+            heads: heads.iter().copied().collect(),
+            revoked: Vec::new(),
+            spreading: pending.iter().copied().collect(),
+            kept: pending.iter().copied().collect(),
         }
     }
 
-    /// Writers were revoked: no way counts any more but those that begin at other signatures again.
+    /// Writers were revoked: no way counts any more but those that begin at other signatures again, and of all that is signed
+    /// anything may be a head.
     pub(super) fn revoke(&mut self, space: &mut Space, writers: &[u16], signed: &[RecordName]) {
         self.revoked.extend_from_slice(writers);
         for name in signed {
-            self.add_head(space, *name);
+            if self.heads.insert(*name) {
+                space.put_first(of_record(&self.capsule, layout::HEAD, name), Rc::from([]));
+            }
             self.spreading.push_back(*name);
         }
     }
@@ -110,8 +109,8 @@ impl Index {
     }
 
     /// Proven records to which no proven record points.
-    pub(super) fn heads(&self) -> &[RecordName] {
-        &self.heads
+    pub(super) fn heads(&self) -> impl Iterator<Item = &RecordName> {
+        self.heads.iter()
     }
 
     /// A stored record.
@@ -212,7 +211,7 @@ impl Index {
     /// [`Code::StoreCorrupt`].
     pub(super) fn spread(&mut self, space: &mut Space) -> Result<Outcome<bool>> {
         while let Some(name) = self.spreading.front().copied() {
-            if space.changes() >= MAX_CHANGES {
+            if space.is_full() {
                 self.keep_pending(space);
                 return Ok(Outcome::Done(false));
             }
@@ -224,13 +223,14 @@ impl Index {
                 }
             }
             self.spreading.pop_front();
-            self.is_done(space, &name);
         }
+        self.keep_pending(space);
         Ok(Outcome::Done(true))
     }
 
     fn spread_from(&mut self, space: &mut Space, name: &RecordName, entry: &Entry) -> Result<Outcome<()>> {
         let Some(steps) = self.steps(entry).checked_add(1) else {
+            self.forget_signature(space, name);
             return Ok(Outcome::Done(()));
         };
         let through = Witness::Through {
@@ -261,18 +261,24 @@ impl Index {
         Ok(Outcome::Done(()))
     }
 
-    /// What is left to do is stored with what was done, so that an end in between leaves no witness behind.
-    fn keep_pending(&self, space: &mut Space) {
-        for name in &self.spreading {
-            space.put(of_record(&self.capsule, layout::PENDING, name), Rc::from([]));
-        }
+    /// A record whose signature counts no more is no head, unless it is proven otherwise.
+    fn forget_signature(&mut self, space: &mut Space, name: &RecordName) {
+        self.remove_head(space, name);
+        space.delete(of_record(&self.capsule, layout::SIGNED, name));
     }
 
-    fn is_done(&self, space: &mut Space, name: &RecordName) {
-        let key = of_record(&self.capsule, layout::PENDING, name);
-        if matches!(space.peek(&key), Some(Some(_))) {
-            space.delete(key);
+    /// What is left to do is stored before what was done, so that an end in between leaves no witness behind.
+    fn keep_pending(&mut self, space: &mut Space) {
+        let left: BTreeSet<RecordName> = self.spreading.iter().copied().collect();
+        let key = |name| of_record(&self.capsule, layout::PENDING, name);
+        for name in left.difference(&self.kept) {
+            space.put_first(key(name), Rc::from([]));
         }
+        for name in self.kept.difference(&left) {
+            space.mark();
+            space.delete(key(name));
+        }
+        self.kept = left;
     }
 
     /// The shortest witness through those that point here.
@@ -316,15 +322,13 @@ impl Index {
     }
 
     fn add_head(&mut self, space: &mut Space, name: RecordName) {
-        if !self.heads.contains(&name) {
+        if self.heads.insert(name) {
             space.put(of_record(&self.capsule, layout::HEAD, &name), Rc::from([]));
-            self.heads.push(name);
         }
     }
 
     fn remove_head(&mut self, space: &mut Space, name: &RecordName) {
-        if let Some(place) = self.heads.iter().position(|head| head == name) {
-            self.heads.swap_remove(place);
+        if self.heads.remove(name) {
             space.delete(of_record(&self.capsule, layout::HEAD, name));
         }
     }

@@ -211,7 +211,10 @@ impl Job {
                     Progress::Done => {}
                     other => return Ok(other),
                 }
-                let (name, heads) = (capsule.charter().name(), capsule.index().heads().to_vec());
+                let (name, heads) = (
+                    capsule.charter().name(),
+                    capsule.index().heads().copied().collect(),
+                );
                 Fresh::sign(tools.server, &name, &nonce, heads, tools.now_ms).write(&mut self.results);
                 Ok(Outcome::Done(()))
             }

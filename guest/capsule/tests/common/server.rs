@@ -25,6 +25,8 @@ pub(crate) struct Server {
     pub(crate) held: Vec<u32>,
     pub(crate) holds: bool,
     pub(crate) durable_commits: usize,
+    /// How many commits it carries out before its machine stops.
+    pub(crate) lives_for: usize,
     pub(crate) responses: BTreeMap<u32, Vec<u8>>,
     last: u32,
 }
@@ -48,6 +50,7 @@ impl Server {
             held: Vec::new(),
             holds: false,
             durable_commits: 0,
+            lives_for: usize::MAX,
             responses: BTreeMap::new(),
             last: 0,
         }
@@ -100,6 +103,10 @@ impl Server {
                     durable,
                 } => {
                     assert!(changes.len() <= 500, "{} changes at once", changes.len());
+                    let Some(left) = self.lives_for.checked_sub(1) else {
+                        return;
+                    };
+                    self.lives_for = left;
                     self.apply(changes);
                     self.durable_commits += usize::from(durable);
                     if durable && self.holds {
