@@ -33,6 +33,12 @@ const CORRUPT: Refusal = Refusal {
     at: 0,
 };
 
+/// An epoch record does not follow the last one.
+const BAD_EPOCH: Refusal = Refusal {
+    code: Code::BadEpoch,
+    at: 0,
+};
+
 /// What a replica counts
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
@@ -64,6 +70,15 @@ impl Counts {
             })
         })
     }
+}
+
+/// What came of a signature
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Signing {
+    /// It is stored.
+    Stored,
+    /// It may revoke a writer: all that is signed has to be known first.
+    NeedsSigned,
 }
 
 /// An open capsule
@@ -182,8 +197,8 @@ impl Capsule {
         Ok(Outcome::Done(()))
     }
 
-    /// Stores a signature, if it is that of a writer who may write the record; `signed` is all that is signed, if it is that of an
-    /// epoch record that revokes a writer.
+    /// Stores a signature, if it is that of a writer who may write the record; `signed` is all that is signed, once it was asked
+    /// for.
     ///
     /// # Errors
     /// What [`crate::proof::Writers::check`] and [`Authority::apply`] say, [`Code::NoRecord`], [`Code::StoreCorrupt`].
@@ -192,14 +207,17 @@ impl Capsule {
         space: &mut Space,
         name: &RecordName,
         signature: &Signature,
-        signed: &[RecordName],
-    ) -> Result<Outcome<()>> {
+        signed: Option<&[RecordName]>,
+    ) -> Result<Outcome<Signing>> {
         let entry = known!(self.index.entry(space, name))?.ok_or(NO_RECORD)?;
         if self.index.steps(&entry) == 0 {
-            return Ok(Outcome::Done(()));
+            return Ok(Outcome::Done(Signing::Stored));
         }
         let header = entry.header();
         if header.kind() == RecordKind::Epoch {
+            let Some(signed) = signed else {
+                return Ok(Outcome::Done(Signing::NeedsSigned));
+            };
             match self.begin_epoch(space, name, &entry, signature, signed)? {
                 Outcome::Done(()) => {}
                 Outcome::Wait => return Ok(Outcome::Wait),
@@ -210,7 +228,8 @@ impl Capsule {
         }
         self.counts.unsigned = 0;
         self.counts.unsigned_bytes = 0;
-        self.index.sign(space, name, *signature)
+        self.index.sign(space, name, &entry, *signature);
+        Ok(Outcome::Done(Signing::Stored))
     }
 
     fn begin_epoch(
@@ -222,7 +241,12 @@ impl Capsule {
         signed: &[RecordName],
     ) -> Result<Outcome<()>> {
         if self.counts.epochs >= MAX_EPOCHS {
-            return Err(Refusal::new(Code::BadEpoch, 0));
+            return Err(BAD_EPOCH);
+        }
+        match self.may_be_first(space, entry)? {
+            Outcome::Done(true) => {}
+            Outcome::Done(false) => return Err(BAD_EPOCH),
+            Outcome::Wait => return Ok(Outcome::Wait),
         }
         let body = match self.body(space, name, entry)? {
             Outcome::Done(body) => body,
@@ -232,11 +256,28 @@ impl Capsule {
         let key = numbered(&self.charter.name(), layout::EPOCH, self.counts.epochs);
         space.put(key, Rc::from(name.0));
         self.counts.epochs += 1;
+        // With the record's signature: an epoch that is counted is signed, and one that is signed is counted.
+        self.put_counts(space);
         let revoked: Vec<u16> = change.revoked.iter().map(|revoked| revoked.number).collect();
         if !revoked.is_empty() {
             self.index.revoke(space, &revoked, signed);
         }
         Ok(Outcome::Done(()))
+    }
+
+    /// Whether no epoch record comes before this one that is not in force yet. Epochs come into force in the owner's order,
+    /// whatever order they arrive in: otherwise the first that did would keep the others out for ever.
+    fn may_be_first(&self, space: &mut Space, entry: &Entry) -> Result<Outcome<bool>> {
+        if self.authority.last().is_some() {
+            return Ok(Outcome::Done(true));
+        }
+        let Some(before) = entry.header().backpointers().next() else {
+            return Ok(Outcome::Done(true));
+        };
+        let before = known!(self.index.entry(space, &before))?;
+        Ok(Outcome::Done(before.is_some_and(|before| {
+            before.header().kind() != RecordKind::Epoch
+        })))
     }
 
     /// The body of a stored record.
@@ -289,7 +330,11 @@ impl Capsule {
             first += names.len() as u64;
         }
         self.arrived.clear();
-        space.put(single(&name, layout::COUNTS), self.counts.encode());
+        self.put_counts(space);
+    }
+
+    fn put_counts(&self, space: &mut Space) {
+        space.put(single(&self.charter.name(), layout::COUNTS), self.counts.encode());
     }
 
     /// Asks for what signing a record needs.

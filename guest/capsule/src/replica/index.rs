@@ -182,26 +182,16 @@ impl Index {
     }
 
     /// Keeps a signature of a stored record, which was verified, as its witness.
-    ///
-    /// # Errors
-    /// [`Code::NoRecord`] when it is not stored, [`Code::StoreCorrupt`].
-    pub(super) fn sign(
-        &mut self,
-        space: &mut Space,
-        name: &RecordName,
-        signature: Signature,
-    ) -> Result<Outcome<()>> {
-        let entry = known!(self.entry(space, name))?.ok_or(NO_RECORD)?;
-        let steps = self.steps(&entry);
+    pub(super) fn sign(&mut self, space: &mut Space, name: &RecordName, entry: &Entry, signature: Signature) {
+        let steps = self.steps(entry);
         if steps == u32::MAX {
             self.add_head(space, *name);
         }
         if steps > 0 {
-            self.set_witness(space, name, &entry, &Witness::Signed(signature));
+            self.set_witness(space, name, entry, &Witness::Signed(signature));
             space.put(of_record(&self.capsule, layout::SIGNED, name), Rc::from([]));
             self.spreading.push_back(*name);
         }
-        Ok(Outcome::Done(()))
     }
 
     /// Makes the witnesses better of what the records that wait for it point to, breadth first and no further than it makes

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Field, Reader};
 
-use super::capsule::Capsule;
+use super::capsule::{Capsule, Signing};
 use super::entry::Entry;
 use super::index::{NO_RECORD, Outcome, known};
 use super::prove::Proof;
@@ -131,14 +131,17 @@ impl Job {
     }
 
     /// Carries on.
-    pub(super) fn run(&mut self, capsule: &mut Option<Capsule>, tools: &mut Tools<'_>) -> Progress {
+    ///
+    /// # Errors
+    /// [`Code::StoreCorrupt`] when what the operations stored cannot be brought to its end: then none of it is acknowledged.
+    pub(super) fn run(&mut self, capsule: &mut Option<Capsule>, tools: &mut Tools<'_>) -> Result<Progress> {
         while self.next < self.operations.len() {
             let before = self.results.len();
             match self.carry_out(capsule, tools) {
                 Ok(Progress::Done) => self.proof = None,
                 Ok(other) => {
                     self.results.truncate(before);
-                    return other;
+                    return Ok(other);
                 }
                 Err(refusal) => {
                     self.proof = None;
@@ -151,16 +154,13 @@ impl Job {
             self.next += 1;
         }
         let Some(capsule) = capsule else {
-            return Progress::Done;
+            return Ok(Progress::Done);
         };
-        match spread(capsule, tools.space) {
-            Ok(Progress::Done) | Err(_) => {}
-            Ok(other) => return other,
-        }
-        if !self.stored.is_empty() {
+        let progress = spread(capsule, tools.space)?;
+        if progress == Progress::Done && !self.stored.is_empty() {
             capsule.finish(tools.space);
         }
-        Progress::Done
+        Ok(progress)
     }
 
     /// Carries one operation out; what it gives is appended when it is done, and not before.
@@ -188,15 +188,14 @@ impl Job {
                 write(capsule, tools.space, &name, &record, &mut self.stored)
             }
             Operation::Sign { record, signature } => {
-                if needs_signed(capsule, tools.space, &record) && tools.signed.is_none() {
-                    return Ok(Progress::NeedsSigned);
+                match capsule.sign(tools.space, &record, &signature, tools.signed)? {
+                    Outcome::Wait => Ok(Outcome::Wait),
+                    Outcome::Done(Signing::NeedsSigned) => return Ok(Progress::NeedsSigned),
+                    Outcome::Done(Signing::Stored) => {
+                        self.stored.signature(&record);
+                        Ok(Outcome::Done(()))
+                    }
                 }
-                let signed = tools.signed.unwrap_or_default();
-                let outcome = capsule.sign(tools.space, &record, &signature, signed);
-                if matches!(outcome, Ok(Outcome::Done(()))) {
-                    self.stored.signature(&record);
-                }
-                outcome
             }
             Operation::Prove { record } => {
                 match spread(capsule, tools.space)? {
@@ -251,7 +250,10 @@ fn operation(message: &[u8], at: usize) -> Result<Operation<'_>> {
 fn spread(capsule: &mut Capsule, space: &mut Space) -> Result<Progress> {
     Ok(match capsule.spread(space)? {
         Outcome::Done(true) => Progress::Done,
-        Outcome::Done(false) => Progress::Flush,
+        Outcome::Done(false) => {
+            capsule.finish(space);
+            Progress::Flush
+        }
         Outcome::Wait => Progress::Wait,
     })
 }
@@ -268,12 +270,6 @@ fn write(
         stored.record(name);
     }
     Ok(outcome)
-}
-
-/// Whether signing this record may revoke a writer.
-fn needs_signed(capsule: &Capsule, space: &mut Space, record: &RecordName) -> bool {
-    let entry = capsule.index().entry(space, record);
-    matches!(entry, Ok(Ok(Some(entry))) if entry.header().kind() == RecordKind::Epoch)
 }
 
 fn prove(

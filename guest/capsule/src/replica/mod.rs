@@ -242,6 +242,8 @@ impl Replica {
                 }
                 Ok(false) => self.jobs.push_front(job),
                 Err(refusal) => {
+                    // What it changed is not written, nor believed.
+                    self.space.clear();
                     self.forget_reading();
                     self.refuse(job.request, refusal);
                 }
@@ -286,7 +288,7 @@ impl Replica {
                 now_ms: self.now_ms,
                 signed: self.signed.as_deref(),
             };
-            match job.run(&mut capsule, &mut tools) {
+            match job.run(&mut capsule, &mut tools)? {
                 Progress::Flush => self.commit(false),
                 other => break other,
             };
