@@ -1,5 +1,6 @@
 //! A request under way: its operations one after the other, each as soon as what it needs of the store was read.
 
+use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Field, Reader};
@@ -10,6 +11,7 @@ use super::index::{NO_RECORD, Outcome, known};
 use super::prove::Proof;
 use super::session::Session;
 use super::space::{Missing, Space};
+use super::trees::{Grown, Trees};
 use crate::cache::Ahead;
 use crate::hash::RecordName;
 use crate::header::RecordKind;
@@ -50,6 +52,7 @@ type Start = (usize, Option<Result<RecordName>>);
 pub(super) struct Tools<'a> {
     pub(super) space: &'a mut Space,
     pub(super) session: Option<&'a mut Session>,
+    pub(super) trees: &'a mut Trees,
     pub(super) server: &'a KeyPair,
     pub(super) now_ms: u64,
     /// All that is signed, once it was read because it is needed.
@@ -219,7 +222,7 @@ impl Job {
             }
             Operation::Read { record } => read(capsule, tools.space, &record, &mut self.results),
             Operation::ReadPart { record, index } => {
-                read_part(capsule, tools.space, &record, index, &mut self.results)
+                read_part(capsule, tools, &record, index, &mut self.results)
             }
             Operation::Subrecords { record } => subrecords(capsule, tools.space, &record, &mut self.results),
             Operation::Describe => {
@@ -307,19 +310,26 @@ fn read(
 
 fn read_part(
     capsule: &Capsule,
-    space: &mut Space,
+    tools: &mut Tools<'_>,
     record: &RecordName,
     index: u32,
     results: &mut Vec<u8>,
 ) -> Result<Outcome<()>> {
-    let Outcome::Done((entry, body)) = whole(capsule, space, record)? else {
-        return Ok(Outcome::Wait);
+    let name = capsule.charter().name();
+    let tree = match tools.trees.get(&name, record) {
+        Some(tree) => tree,
+        None => {
+            let Outcome::Done((entry, body)) = whole(capsule, tools.space, record)? else {
+                return Ok(Outcome::Wait);
+            };
+            has_parts(&entry)?;
+            let hasher = capsule.charter().hasher();
+            let tree = Rc::new(Grown::new(hasher, body, capsule.is_sealed())?);
+            tools.trees.insert(name, *record, tree.clone());
+            tree
+        }
     };
-    let tree = tree_of(capsule, &entry, &body)?;
-    let part = tree.subrecords.get(index as usize).ok_or(NO_RECORD)?;
-    let path = tree
-        .hashes(capsule.charter().hasher())?
-        .path(index as usize, |_| false);
+    let (part, path) = tree.part(index as usize).ok_or(NO_RECORD)?;
     part.write(results);
     (path.len() as u16).write(results);
     results.extend_from_slice(path.as_flattened());
@@ -335,7 +345,8 @@ fn subrecords(
     let Outcome::Done((entry, body)) = whole(capsule, space, record)? else {
         return Ok(Outcome::Wait);
     };
-    let tree = tree_of(capsule, &entry, &body)?;
+    has_parts(&entry)?;
+    let tree = TreeBody::decode(&body, capsule.is_sealed())?;
     results.extend_from_slice(entry.header_bytes());
     (tree.subrecords.len() as u32).write(results);
     tree.preamble.write(results);
@@ -351,9 +362,9 @@ fn whole(capsule: &Capsule, space: &mut Space, record: &RecordName) -> Result<Ou
     })
 }
 
-fn tree_of<'a>(capsule: &Capsule, entry: &Entry, body: &'a [u8]) -> Result<TreeBody<'a>> {
+fn has_parts(entry: &Entry) -> Result<()> {
     if entry.header().kind() == RecordKind::Tree {
-        TreeBody::decode(body, capsule.is_sealed())
+        Ok(())
     } else {
         Err(Refusal::new(Code::BadTree, 0))
     }

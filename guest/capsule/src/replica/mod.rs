@@ -12,6 +12,7 @@ mod layout;
 mod prove;
 mod session;
 mod space;
+mod trees;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -28,6 +29,7 @@ use job::{Job, Progress, Tools};
 use session::Sessions;
 pub use space::{Change, Value};
 use space::{Missing, Space};
+use trees::Trees;
 
 /// Most requests that wait for their turn.
 const MAX_JOBS: usize = 4096;
@@ -121,6 +123,7 @@ pub struct Replica {
     now_ms: u64,
     space: Space,
     sessions: Sessions,
+    trees: Trees,
     open: BTreeMap<CapsuleName, Capsule>,
     jobs: VecDeque<Job>,
     is_expected: bool,
@@ -144,6 +147,7 @@ impl Replica {
             now_ms: 0,
             space: Space::new(limits.cache),
             sessions: Sessions::new(limits.mirrors),
+            trees: Trees::default(),
             open: BTreeMap::new(),
             jobs: VecDeque::new(),
             is_expected: false,
@@ -284,6 +288,7 @@ impl Replica {
             let mut tools = Tools {
                 space: &mut self.space,
                 session: self.sessions.get(name, session),
+                trees: &mut self.trees,
                 server: &self.server,
                 now_ms: self.now_ms,
                 signed: self.signed.as_deref(),
