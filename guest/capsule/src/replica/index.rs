@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use selfsame_codec::Code;
 
+use super::census::Census;
 use super::entry::Entry;
 use super::layout::{self, by_sequence, names, of_record};
 use super::space::{Missing, Space};
@@ -13,6 +14,7 @@ use crate::hash::{CapsuleName, RecordName};
 use crate::keys::Signature;
 use crate::record::Record;
 use crate::refusal::{Refusal, Result};
+use crate::sketch::Element;
 use crate::witness::Witness;
 
 /// Most records that are remembered as pointing to one that is missing; of more, those that come later do not prove it.
@@ -55,6 +57,7 @@ pub(super) struct Index {
     spreading: VecDeque<RecordName>,
     /// Those of which the store says so.
     kept: BTreeSet<RecordName>,
+    census: Census,
 }
 
 /// What writing a record changed
@@ -75,6 +78,7 @@ impl Index {
             revoked: Vec::new(),
             spreading: pending.iter().copied().collect(),
             kept: pending.iter().copied().collect(),
+            census: Census::default(),
         }
     }
 
@@ -106,6 +110,11 @@ impl Index {
 
     fn age(&self) -> u32 {
         self.revoked.len() as u32
+    }
+
+    /// How much there is, to be compared with what others have.
+    pub(super) fn census(&mut self) -> &mut Census {
+        &mut self.census
     }
 
     /// Proven records to which no proven record points.
@@ -169,6 +178,7 @@ impl Index {
             None => Witness::Unproven,
         };
         self.store(space, name, record, &witness);
+        self.census.insert(&Element::record(*name));
         holes
             .into_iter()
             .for_each(|(key, others)| note_hole(space, key, others, name));
@@ -190,6 +200,7 @@ impl Index {
         if steps > 0 {
             self.set_witness(space, name, entry, &Witness::Signed(signature));
             space.put(of_record(&self.capsule, layout::SIGNED, name), Rc::from([]));
+            self.census.insert(&Element::signature(*name));
             self.spreading.push_back(*name);
         }
     }
@@ -207,6 +218,9 @@ impl Index {
             }
             let entry = known!(self.entry(space, &name))?;
             if let Some(entry) = entry {
+                if let Outcome::Wait = self.forget_revoked(space, &name, &entry) {
+                    return Ok(Outcome::Wait);
+                }
                 match self.spread_from(space, &name, &entry)? {
                     Outcome::Done(()) => {}
                     Outcome::Wait => return Ok(Outcome::Wait),
@@ -220,7 +234,7 @@ impl Index {
 
     fn spread_from(&mut self, space: &mut Space, name: &RecordName, entry: &Entry) -> Result<Outcome<()>> {
         let Some(steps) = self.steps(entry).checked_add(1) else {
-            self.forget_signature(space, name);
+            self.remove_head(space, name);
             return Ok(Outcome::Done(()));
         };
         let through = Witness::Through {
@@ -251,10 +265,21 @@ impl Index {
         Ok(Outcome::Done(()))
     }
 
-    /// A record whose signature counts no more is no head, unless it is proven otherwise.
-    fn forget_signature(&mut self, space: &mut Space, name: &RecordName) {
-        self.remove_head(space, name);
-        space.delete(of_record(&self.capsule, layout::SIGNED, name));
+    /// A signature of a writer that was revoked is not stored any more, whatever proves its record.
+    fn forget_revoked(&mut self, space: &mut Space, name: &RecordName, entry: &Entry) -> Outcome<()> {
+        if self.revoked.is_empty() || self.steps(entry) == 0 {
+            return Outcome::Done(());
+        }
+        let key = of_record(&self.capsule, layout::SIGNED, name);
+        match space.get(&key) {
+            Err(Missing) => return Outcome::Wait,
+            Ok(None) => {}
+            Ok(Some(_)) => {
+                space.delete(key);
+                self.census.remove(&Element::signature(*name));
+            }
+        }
+        Outcome::Done(())
     }
 
     /// What is left to do is stored before what was done, so that an end in between leaves no witness behind.

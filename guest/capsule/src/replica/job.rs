@@ -6,19 +6,22 @@ use alloc::vec::Vec;
 use selfsame_codec::{Code, Field, Reader};
 
 use super::capsule::{Capsule, Signing};
+use super::compare::{Question, Visit, compare, elements, signature};
 use super::entry::Entry;
 use super::index::{NO_RECORD, Outcome, known};
+use super::layout::Key;
 use super::prove::Proof;
 use super::session::Session;
 use super::space::{Missing, Space};
 use super::trees::{Grown, Trees};
+use super::walk::{Page, Step};
 use crate::cache::Ahead;
 use crate::hash::RecordName;
 use crate::header::RecordKind;
 use crate::keys::KeyPair;
 use crate::message::{Envelope, Fresh, MAX_MESSAGE_BYTES, MAX_OPERATIONS, Operation, Stored};
 use crate::metadata::Charter;
-use crate::record::{Record, TreeBody};
+use crate::record::TreeBody;
 use crate::refusal::{Refusal, Result};
 
 /// The capsule is not stored.
@@ -27,11 +30,27 @@ const NO_CAPSULE: Refusal = Refusal {
     at: 0,
 };
 
+/// Most operations of one request that go over all names.
+const MAX_WALKS: usize = 1;
+
+/// Who waits for a response
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asker {
+    /// The host, which calls the request this.
+    Host(u32),
+    /// The replica itself, for an exchange with another one that has this number.
+    Exchange(u32),
+}
+
 /// A request under way
 #[derive(Debug)]
 pub(super) struct Job {
-    /// What the host calls it.
-    pub(super) request: u32,
+    /// Who asked.
+    pub(super) asker: Asker,
+    /// Whether what its operations need was asked of the store.
+    pub(super) is_expected: bool,
+    /// Whether it has had a page of names, so that it is others' turn.
+    pub(super) had_page: bool,
     /// Whose capsule, and of which session it is.
     pub(super) envelope: Envelope,
     /// How large a cache the reader begins its session with, if it does.
@@ -42,7 +61,10 @@ pub(super) struct Job {
     results: Vec<u8>,
     learned: Vec<RecordName>,
     stored: Stored,
+    /// Which operations stored something.
+    storing: Vec<usize>,
     proof: Option<Proof>,
+    visit: Option<Visit>,
 }
 
 /// Where an operation begins, and what came of checking the record that it writes
@@ -56,11 +78,13 @@ pub(super) struct Tools<'a> {
     pub(super) server: &'a KeyPair,
     pub(super) now_ms: u64,
     /// All that is signed, once it was read because it is needed.
-    pub(super) signed: Option<&'a [RecordName]>,
+    pub(super) signed: &'a mut Option<Vec<RecordName>>,
+    /// A page of names, once it was read because it is needed.
+    pub(super) page: &'a mut Page,
 }
 
 /// How far a job came
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
     /// It is done.
     Done,
@@ -70,6 +94,18 @@ pub(super) enum Progress {
     Flush,
     /// It has to know all that is signed.
     NeedsSigned,
+    /// It has to know the first keys of a range.
+    Scan(Key, Key),
+}
+
+impl From<Step> for Progress {
+    fn from(step: Step) -> Self {
+        match step {
+            Step::Done => Self::Done,
+            Step::Wait => Self::Wait,
+            Step::Scan(start, end) => Self::Scan(start, end),
+        }
+    }
 }
 
 impl Job {
@@ -77,7 +113,7 @@ impl Job {
     ///
     /// # Errors
     /// [`Code::TooLarge`], [`Code::BadMessage`] or what reading a record says, with the offset; nothing of it is carried out.
-    pub(super) fn read(request: u32, message: Vec<u8>) -> Result<Self> {
+    pub(super) fn read(asker: Asker, message: Vec<u8>) -> Result<Self> {
         if message.len() > MAX_MESSAGE_BYTES {
             return Err(Refusal::new(Code::TooLarge, MAX_MESSAGE_BYTES));
         }
@@ -85,20 +121,27 @@ impl Job {
         let envelope = reader
             .field::<Envelope>()
             .map_err(|_| Refusal::new(Code::BadMessage, 0))?;
-        let (mut operations, mut opens) = (Vec::new(), None);
+        let (mut operations, mut opens, mut walks) = (Vec::new(), None, 0);
         while !reader.is_empty() {
             let at = message.len() - reader.rest().len();
             if operations.len() >= MAX_OPERATIONS {
                 return Err(Refusal::new(Code::TooLarge, at));
             }
             let operation = Operation::read(&mut reader).map_err(|refusal| refusal.further(at))?;
-            if let Operation::Open { slots_log2 } = operation {
-                opens.get_or_insert(slots_log2);
+            match operation {
+                Operation::Open { slots_log2 } => _ = opens.get_or_insert(slots_log2),
+                Operation::Compare { .. } | Operation::Elements { .. } => walks += 1,
+                _ => {}
+            }
+            if walks > MAX_WALKS {
+                return Err(Refusal::new(Code::TooLarge, at));
             }
             operations.push((at, None));
         }
         Ok(Self {
-            request,
+            asker,
+            is_expected: false,
+            had_page: false,
             envelope,
             opens,
             message,
@@ -107,7 +150,9 @@ impl Job {
             results: Vec::new(),
             learned: Vec::new(),
             stored: Stored::default(),
+            storing: Vec::new(),
             proof: None,
+            visit: None,
         })
     }
 
@@ -125,6 +170,8 @@ impl Job {
                 Ok(
                     Operation::Read { record }
                     | Operation::Prove { record }
+                    | Operation::Sign { record, .. }
+                    | Operation::Signature { record }
                     | Operation::ReadPart { record, .. }
                     | Operation::Subrecords { record },
                 ) => capsule.expect_record(space, &record),
@@ -141,18 +188,18 @@ impl Job {
         while self.next < self.operations.len() {
             let before = self.results.len();
             match self.carry_out(capsule, tools) {
-                Ok(Progress::Done) => self.proof = None,
+                Ok(Progress::Done) => {}
                 Ok(other) => {
                     self.results.truncate(before);
                     return Ok(other);
                 }
                 Err(refusal) => {
-                    self.proof = None;
                     self.results.truncate(before);
                     refusal.code.as_u16().write(&mut self.results);
                     refusal.at.write(&mut self.results);
                 }
             }
+            (self.proof, self.visit) = (None, None);
             tools.space.mark();
             self.next += 1;
         }
@@ -177,6 +224,7 @@ impl Job {
             }
             capsule.get_or_insert_with(|| Capsule::create(tools.space, charter));
             self.stored.capsule();
+            self.storing.push(self.next);
             0_u16.write(&mut self.results);
             return Ok(Progress::Done);
         }
@@ -188,14 +236,21 @@ impl Job {
                     Some(checked) => (*checked)?,
                     None => record.check(capsule.charter().hasher(), capsule.is_sealed())?,
                 };
-                write(capsule, tools.space, &name, &record, &mut self.stored)
+                let outcome = capsule.write(tools.space, &name, &record)?;
+                if matches!(outcome, Outcome::Done(())) {
+                    self.stored.record(&name);
+                    self.storing.push(self.next);
+                }
+                Ok(outcome)
             }
             Operation::Sign { record, signature } => {
-                match capsule.sign(tools.space, &record, &signature, tools.signed)? {
+                match capsule.sign(tools.space, &record, &signature, tools.signed.as_deref())? {
                     Outcome::Wait => Ok(Outcome::Wait),
                     Outcome::Done(Signing::NeedsSigned) => return Ok(Progress::NeedsSigned),
                     Outcome::Done(Signing::Stored) => {
+                        *tools.signed = None;
                         self.stored.signature(&record);
+                        self.storing.push(self.next);
                         Ok(Outcome::Done(()))
                     }
                 }
@@ -229,6 +284,40 @@ impl Job {
                 capsule.charter().encoded().write(&mut self.results);
                 Ok(Outcome::Done(()))
             }
+            Operation::Compare {
+                salt,
+                part,
+                symbols,
+                unless,
+            } => {
+                match spread(capsule, tools.space)? {
+                    Progress::Done => {}
+                    other => return Ok(other),
+                }
+                let question = Question {
+                    salt,
+                    part,
+                    symbols,
+                    unless,
+                };
+                let (space, page) = (&mut *tools.space, &mut *tools.page);
+                return compare(
+                    capsule,
+                    space,
+                    page,
+                    &question,
+                    &mut self.visit,
+                    &mut self.results,
+                )
+                .map(Progress::from);
+            }
+            Operation::Elements { salt, part, ids } => {
+                let (space, page) = (&mut *tools.space, &mut *tools.page);
+                let which = (&salt, part, ids);
+                return elements(capsule, space, page, which, &mut self.visit, &mut self.results)
+                    .map(Progress::from);
+            }
+            Operation::Signature { record } => signature(capsule, tools.space, &record, &mut self.results),
             Operation::Open { .. } | Operation::Create { .. } => Ok(Outcome::Done(())),
         };
         match outcome? {
@@ -238,6 +327,18 @@ impl Job {
             }
             Outcome::Done(()) => Ok(Progress::Done),
         }
+    }
+
+    /// Those of its operations that stored something, as they came.
+    pub(super) fn storing(&self) -> impl Iterator<Item = &[u8]> {
+        let end = |index: usize| {
+            self.operations
+                .get(index + 1)
+                .map_or(self.message.len(), |next| next.0)
+        };
+        self.storing
+            .iter()
+            .map(move |index| &self.message[self.operations[*index].0..end(*index)])
     }
 
     /// Its results, what its proofs verify, and what is to be acknowledged.
@@ -259,20 +360,6 @@ fn spread(capsule: &mut Capsule, space: &mut Space) -> Result<Progress> {
         }
         Outcome::Wait => Progress::Wait,
     })
-}
-
-fn write(
-    capsule: &mut Capsule,
-    space: &mut Space,
-    name: &RecordName,
-    record: &Record<'_>,
-    stored: &mut Stored,
-) -> Result<Outcome<()>> {
-    let outcome = capsule.write(space, name, record)?;
-    if matches!(outcome, Outcome::Done(())) {
-        stored.record(name);
-    }
-    Ok(outcome)
 }
 
 fn prove(

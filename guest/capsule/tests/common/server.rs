@@ -9,7 +9,7 @@ use selfsame_capsule::keys::{KeyPair, Signature};
 use selfsame_capsule::message::{Acknowledgement, Envelope, Operation, SessionId, Stored};
 use selfsame_capsule::metadata::Charter;
 use selfsame_capsule::record::Record;
-use selfsame_capsule::replica::{Change, Effect, Limits, Replica};
+use selfsame_capsule::replica::{Change, Effect, Limits, PeerId, Replica, Synced};
 use selfsame_capsule::writer::Written;
 use selfsame_codec::{Code, Field, Reader};
 
@@ -28,6 +28,9 @@ pub(crate) struct Server {
     /// How many commits it carries out before its machine stops.
     pub(crate) lives_for: usize,
     pub(crate) responses: BTreeMap<u32, Vec<u8>>,
+    /// What it wants to ask other replicas: tag, peer and request.
+    pub(crate) asks: Vec<(u32, PeerId, Vec<u8>)>,
+    pub(crate) synced: Vec<Synced>,
     last: u32,
 }
 
@@ -52,6 +55,8 @@ impl Server {
             durable_commits: 0,
             lives_for: usize::MAX,
             responses: BTreeMap::new(),
+            asks: Vec::new(),
+            synced: Vec::new(),
             last: 0,
         }
     }
@@ -76,7 +81,13 @@ impl Server {
         self.work();
     }
 
-    fn work(&mut self) {
+    /// Its response to a request.
+    pub(crate) fn respond(&mut self, message: Vec<u8>) -> Vec<u8> {
+        let request = self.send(message);
+        self.responses.remove(&request).expect("it is answered")
+    }
+
+    pub(crate) fn work(&mut self) {
         while let Some(effect) = self.replica.next_effect() {
             match effect {
                 Effect::Get { tag, keys } => {
@@ -124,6 +135,8 @@ impl Server {
                         "answered twice"
                     );
                 }
+                Effect::Ask { tag, peer, message } => self.asks.push((tag, peer, message)),
+                Effect::Synced(synced) => self.synced.push(synced),
             }
         }
     }
@@ -255,6 +268,7 @@ fn given(reader: &mut Reader<'_>, operation: &Operation<'_>) -> Given {
             let hashes: u16 = reader.field().expect("a count");
             _ = reader.take(usize::from(hashes) * 32).expect("hashes");
         }
+        Operation::Signature { .. } => _ = reader.take(73).expect("a signature"),
         Operation::Prove { .. } | Operation::Describe => _ = reader.field::<&[u8]>().expect("bytes"),
         Operation::QueryFresh { .. } => {
             _ = reader.field::<selfsame_capsule::message::Fresh>().expect("heads");

@@ -131,6 +131,7 @@ fn work(replica: &mut Replica, store: &mut Store) -> Vec<(u32, Vec<u8>)> {
                 replica.committed(NOW, tag, true);
             }
             Effect::Respond { request, response } => responses.push((request, response)),
+            Effect::Ask { .. } | Effect::Synced(_) => unreachable!("nobody asked to synchronise"),
         }
     }
     responses
