@@ -92,11 +92,16 @@ impl Part {
 
 impl<'a> Field<'a> for Part {
     fn read(reader: &mut Reader<'a>) -> core::result::Result<Self, Malformed> {
-        Ok(Self {
+        let part = Self {
             since: reader.field()?,
             first: reader.field()?,
             last: reader.field()?,
-        })
+        };
+        if part.first <= part.last {
+            Ok(part)
+        } else {
+            Err(Malformed)
+        }
     }
 
     fn write(&self, out: &mut Vec<u8>) {

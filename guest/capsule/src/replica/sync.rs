@@ -285,6 +285,7 @@ impl Sync {
             return Err(refusal);
         }
         self.created += 1;
+        self.passes = 0;
         self.state = State::Describing(side.other());
         Ok(self.ask(side.other(), &Operation::Describe))
     }

@@ -31,6 +31,8 @@ pub(crate) struct Server {
     /// What it wants to ask other replicas: tag, peer and request.
     pub(crate) asks: Vec<(u32, PeerId, Vec<u8>)>,
     pub(crate) synced: Vec<Synced>,
+    /// Requests in the order in which they were answered lately.
+    pub(crate) answered: Vec<u32>,
     last: u32,
 }
 
@@ -57,6 +59,7 @@ impl Server {
             responses: BTreeMap::new(),
             asks: Vec::new(),
             synced: Vec::new(),
+            answered: Vec::new(),
             last: 0,
         }
     }
@@ -68,6 +71,7 @@ impl Server {
 
     pub(crate) fn send(&mut self, message: Vec<u8>) -> u32 {
         self.last += 1;
+        self.answered.clear();
         self.replica.request(1_800_000_000_000, self.last, message);
         self.work();
         self.last
@@ -130,6 +134,7 @@ impl Server {
                     }
                 }
                 Effect::Respond { request, response } => {
+                    self.answered.push(request);
                     assert!(
                         self.responses.insert(request, response).is_none(),
                         "answered twice"

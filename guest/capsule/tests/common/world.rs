@@ -23,6 +23,7 @@ pub(crate) struct Cost {
 pub(crate) struct World {
     pub(crate) servers: Vec<Server>,
     pub(crate) cost: Cost,
+    pub(crate) pushes: usize,
     syncs: u8,
 }
 
@@ -38,6 +39,7 @@ impl World {
         Self {
             servers: (0..count).map(|_| Server::new(Map::new())).collect(),
             cost: Cost::default(),
+            pushes: 0,
             syncs: 0,
         }
     }
@@ -73,12 +75,34 @@ impl World {
         self.sync_with(from, to, capsule, |_, response| response)
     }
 
+    /// The same, with somebody who looks at requests.
+    pub(crate) fn sync_watched(
+        &mut self,
+        from: usize,
+        to: usize,
+        capsule: CapsuleName,
+        watch: impl FnMut(&[u8]),
+    ) -> Synced {
+        self.sync_between(from, to, capsule, watch, |_, response| response)
+    }
+
     /// The same, with somebody on the way who changes responses.
     pub(crate) fn sync_with(
         &mut self,
         from: usize,
         to: usize,
         capsule: CapsuleName,
+        change: impl FnMut(u8, Vec<u8>) -> Vec<u8>,
+    ) -> Synced {
+        self.sync_between(from, to, capsule, |_| {}, change)
+    }
+
+    fn sync_between(
+        &mut self,
+        from: usize,
+        to: usize,
+        capsule: CapsuleName,
+        mut watch: impl FnMut(&[u8]),
         mut change: impl FnMut(u8, Vec<u8>) -> Vec<u8>,
     ) -> Synced {
         self.syncs = self.syncs.wrapping_add(1);
@@ -92,6 +116,7 @@ impl World {
             let operation = message[FIRST_OPERATION];
             let to = usize::from(peer[0]);
             let sent = message.len();
+            watch(&message);
             let response = change(operation, self.servers[to].respond(message));
             self.cost.requests += 1;
             assert!(self.cost.requests < 20_000, "it does not end");
@@ -112,6 +137,7 @@ impl World {
         while let Some(from) = (0..self.servers.len()).find(|index| !self.servers[*index].asks.is_empty()) {
             let (tag, peer, message) = self.servers[from].asks.remove(0);
             let response = self.servers[usize::from(peer[0])].respond(message);
+            self.pushes += 1;
             let server = &mut self.servers[from];
             server.replica.answered(NOW, tag, Some(&response));
             server.work();
