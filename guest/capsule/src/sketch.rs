@@ -17,7 +17,7 @@ use selfsame_sodium::hash::{derive_key, hash_with};
 
 use crate::hash::{CapsuleName, HASH_BYTES, RecordName};
 
-/// Most symbols of a sketch: a megabyte of memory, and enough for a difference of about 27,000. What differs by more is
+/// Most symbols of a sketch: a megabyte of memory, and enough for a difference of about 29,000. What differs by more is
 /// compared in parts.
 pub const MAX_SYMBOLS: usize = 1 << 16;
 /// Symbols of a first sketch: enough for a difference of thirty, and to guess a larger one within a third.
@@ -137,8 +137,8 @@ fn check(id: u64) -> u32 {
     (mix(id) >> 32) as u32
 }
 
-/// The symbols, of so many, that hold an id: 0, and from each i the next after the least whole number that is not below
-/// (2 i + 3) (2^32 - s) / 2 s, where s is the whole square root of the next word of SplitMix64 from the id.
+/// The symbols, of so many, that hold an id: 0, and from each i the next one, i + 1 + floor((2 i + 3) (2^32 - s) / 2 s), where s is
+/// the whole square root of the next word of SplitMix64 from the id.
 fn places(id: u64, len: usize) -> impl Iterator<Item = usize> {
     let (mut state, mut next) = (id, 0_u64);
     core::iter::from_fn(move || {
@@ -328,8 +328,8 @@ impl Difference {
     }
 }
 
-/// How many symbols most likely suffice for a difference that was guessed: 1.35 for each element that differs, and as much
-/// again by which a guess of [`FIRST_SYMBOLS`] is too low once in some hundred times.
+/// How many symbols most likely suffice for a difference that was guessed: 1.35 for each element that differs, and two thirds more,
+/// because a guess from [`FIRST_SYMBOLS`] is too low by more only once in some hundred times.
 #[must_use]
 pub fn symbols_for(differing: u64) -> u64 {
     differing.saturating_mul(9) / 4 + 48

@@ -577,3 +577,25 @@ fn a_revocation_among_many_signed_records_is_written_in_parts() {
         assert_eq!(given[0].is_ok(), index % 2 == 1, "record {index}");
     }
 }
+
+/// More records point to a missing one than are remembered, and only the last is signed: it proves the missing one when it comes.
+#[test]
+fn a_hole_to_which_very_many_point_is_proven_by_any_of_them() {
+    let (mut server, mut client) = created();
+    let mut by = writer(&charter(), 0, owner(), None);
+    let first = by
+        .write(b"first", &Backpointers::Chain, &[0; 16])
+        .expect("it is small");
+    let others: Vec<Written> = (0..1100_u32)
+        .map(|index| {
+            by.follow(first.name);
+            by.write(&index.to_le_bytes(), &Backpointers::Chain, &[0; 16])
+                .expect("it is small")
+        })
+        .collect();
+    let mut operations: Vec<Operation<'_>> = others.iter().map(write).collect();
+    operations.push(sign(others[1099].name, by.sign(&others[1099].name)));
+    assert!(client.ask(&mut server, &operations).iter().all(Result::is_ok));
+    assert!(client.ask(&mut server, &[write(&first)])[0].is_ok());
+    assert!(proven(&mut server, &mut client, first.name).is_ok());
+}

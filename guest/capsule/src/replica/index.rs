@@ -17,7 +17,7 @@ use crate::refusal::{Refusal, Result};
 use crate::sketch::Element;
 use crate::witness::Witness;
 
-/// Most records that are remembered as pointing to one that is missing; of more, those that come later do not prove it.
+/// Most records that are remembered as pointing to one that is missing.
 const MAX_POINTING: usize = 1024;
 
 /// The record is not stored.
@@ -44,6 +44,9 @@ macro_rules! known {
     };
 }
 pub(super) use known;
+
+/// The key under which is stored who points to a missing record, and its value
+type Pointing = (Vec<u8>, Rc<[u8]>);
 
 /// The graph of one capsule
 #[derive(Debug)]
@@ -242,12 +245,16 @@ impl Index {
             next: *name,
             steps,
         };
-        let mut better = Vec::new();
+        let (mut better, mut holes) = (Vec::new(), Vec::new());
         let mut is_missing = false;
         for pointer in entry.header().backpointers() {
             match self.entry(space, &pointer) {
                 Ok(Ok(Some(below))) if self.steps(&below) > steps => better.push((pointer, below)),
-                Ok(Ok(_)) => {}
+                Ok(Ok(Some(_))) => {}
+                Ok(Ok(None)) => match self.full_hole(space, &pointer, name) {
+                    Ok(hole) => holes.extend(hole),
+                    Err(Missing) => is_missing = true,
+                },
                 Ok(Err(refusal)) => return Err(refusal),
                 Err(Missing) => is_missing = true,
             }
@@ -258,11 +265,34 @@ impl Index {
         for pointer in entry.header().backpointers() {
             self.remove_head(space, &pointer);
         }
+        holes
+            .into_iter()
+            .for_each(|(key, pointing)| space.put(key, pointing));
         for (pointer, below) in better {
             self.set_witness(space, &pointer, &below, &through);
             self.spreading.push_back(pointer);
         }
         Ok(Outcome::Done(()))
+    }
+
+    /// Of more that point to a missing record than are remembered, one that is proven takes the last place: it proves the record
+    /// when that comes.
+    fn full_hole(
+        &self,
+        space: &mut Space,
+        pointer: &RecordName,
+        proven: &RecordName,
+    ) -> core::result::Result<Option<Pointing>, Missing> {
+        let key = of_record(&self.capsule, layout::POINTED, pointer);
+        let Some(others) = space.get(&key)? else {
+            return Ok(None);
+        };
+        if others.len() < MAX_POINTING * proven.0.len() || names(&others).any(|other| other == *proven) {
+            return Ok(None);
+        }
+        let mut pointing = others[..others.len() - proven.0.len()].to_vec();
+        pointing.extend_from_slice(&proven.0);
+        Ok(Some((key, pointing.into())))
     }
 
     /// A signature of a writer that was revoked is not stored any more, whatever proves its record.

@@ -241,10 +241,11 @@ impl Sync {
                 Err(refusal) => self.create(refusal, Side::There),
                 Ok(compared) => self.compared(compared),
             },
-            State::Sketching(theirs) => {
-                let ours: Compared = read_one(response, |reader| reader.field())?;
-                Ok(self.sketched(&ours.sketch.ok_or(BAD)?, &theirs))
-            }
+            State::Sketching(theirs) => match read_one(response, |reader| reader.field::<Compared>()) {
+                Err(refusal) if refusal.code == Code::NoRecord => Ok(self.forget_watermark()),
+                Err(refusal) => Err(refusal),
+                Ok(ours) => Ok(self.sketched(&ours.sketch.ok_or(BAD)?, &theirs)),
+            },
             State::NamingHere(theirs) => {
                 let ours = read_one(response, read_elements)?;
                 Ok(self.name_there(theirs, ours))
@@ -336,7 +337,7 @@ impl Sync {
         }
     }
 
-    /// The other replica has lost what the watermark says that it had.
+    /// One of both has lost what the watermark says that it had.
     fn forget_watermark(&mut self) -> Action {
         if self.piece.since == Watermark::default() {
             return Action::End(Outcome::Differs, None);
