@@ -1,6 +1,7 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 pub(crate) mod server;
+pub(crate) mod world;
 
 use selfsame_capsule::authority::Authority;
 use selfsame_capsule::cache::Verified;
