@@ -42,3 +42,5 @@ pub mod witness;
 pub mod message;
 
 pub mod replica;
+
+pub mod client;
