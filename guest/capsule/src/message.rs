@@ -228,7 +228,7 @@ const QUERY_FRESH: u8 = 7;
 const READ_PART: u8 = 8;
 const SUBRECORDS: u8 = 9;
 const DESCRIBE: u8 = 10;
-const EPOCHS: u8 = 11;
+const EPOCHS: u8 = 14;
 
 fn named(kind: u8, record: &RecordName, out: &mut Vec<u8>) {
     out.push(kind);

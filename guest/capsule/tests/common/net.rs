@@ -65,6 +65,8 @@ pub(crate) struct User {
     /// Servers that were asked, in order.
     pub(crate) asked: Vec<usize>,
     pub(crate) bytes: usize,
+    /// Whether its store writes nothing.
+    pub(crate) fails: bool,
     events: BTreeMap<(u64, u64), Event>,
     ordinal: u64,
     pub(crate) replies: BTreeMap<u32, Result<Reply>>,
@@ -86,6 +88,7 @@ impl User {
             rule: Box::new(|_, _| Fate::After(5)),
             asked: Vec::new(),
             bytes: 0,
+            fails: false,
             events: BTreeMap::new(),
             ordinal: 0,
             replies: BTreeMap::new(),
@@ -195,6 +198,10 @@ impl User {
                     changes,
                     durable,
                 } => {
+                    if self.fails {
+                        self.client.committed(self.now, tag, false);
+                        continue;
+                    }
                     for change in changes {
                         match change {
                             Change::Put(key, value) => _ = self.store.insert(key, value),
