@@ -41,8 +41,12 @@ pub mod witness;
 
 pub mod sketch;
 
+pub mod file;
+
 pub mod message;
 
 pub mod replica;
+
+pub mod client;
 
 pub mod machine;

@@ -187,6 +187,8 @@ impl Machine {
                 response: &response,
             }
             .encode(&mut self.out),
+            // A host cannot ask for what would give these yet.
+            Effect::Ask { .. } | Effect::Synced(_) => {}
         }
     }
 

@@ -26,6 +26,9 @@ pub const MAX_MESSAGE_BYTES: usize = 8 << 20;
 /// Most operations of one request.
 pub const MAX_OPERATIONS: usize = 4096;
 
+/// Bytes of epoch records after which an answer ends: whoever asked asks for the rest.
+pub const MAX_EPOCH_BYTES: usize = 1 << 20;
+
 const ACKNOWLEDGEMENT: &str = "selfsame/1 capsule acknowledgement";
 const FRESH: &str = "selfsame/1 capsule freshness";
 
@@ -192,6 +195,12 @@ pub enum Operation<'a> {
         /// The record.
         record: RecordName,
     },
+    /// Asks for the epoch records in force, in their order, from one on. Gives `total u32 | n u16 | header, body, signature 64, n
+    /// times`.
+    Epochs {
+        /// How many the reader has.
+        from: u32,
+    },
 }
 
 /// A fingerprint of all elements of a replica's set: of how many there are, and the sum of their hashes modulo 2^256
@@ -262,6 +271,9 @@ impl<'a> Operation<'a> {
             SIGNATURE => Self::Signature {
                 record: RecordName(reader.array()?),
             },
+            EPOCHS => Self::Epochs {
+                from: reader.field()?,
+            },
             _ => return Err(Malformed),
         })
     }
@@ -316,6 +328,10 @@ impl<'a> Operation<'a> {
                 out.extend_from_slice(ids);
             }
             Self::Signature { record } => named(SIGNATURE, record, out),
+            Self::Epochs { from } => {
+                out.push(EPOCHS);
+                from.write(out);
+            }
         }
     }
 }
@@ -341,6 +357,7 @@ fn at_most(count: u32, most: usize) -> core::result::Result<u32, Malformed> {
         Err(Malformed)
     }
 }
+const EPOCHS: u8 = 14;
 
 fn named(kind: u8, record: &RecordName, out: &mut Vec<u8>) {
     out.push(kind);

@@ -318,6 +318,7 @@ impl Job {
                     .map(Progress::from);
             }
             Operation::Signature { record } => signature(capsule, tools.space, &record, &mut self.results),
+            Operation::Epochs { from } => capsule.tell_epochs(tools.space, from, &mut self.results),
             Operation::Open { .. } | Operation::Create { .. } => Ok(Outcome::Done(())),
         };
         match outcome? {

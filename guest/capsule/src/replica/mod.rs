@@ -9,6 +9,7 @@ mod capsule;
 mod census;
 mod compare;
 mod entry;
+mod epochs;
 mod exchange;
 mod index;
 mod job;

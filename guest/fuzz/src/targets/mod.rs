@@ -2,6 +2,7 @@
 
 mod answer;
 mod capsule;
+mod client;
 mod decode;
 mod exchange;
 mod family;
@@ -53,6 +54,7 @@ pub(crate) fn all() -> Vec<Box<dyn Target>> {
     all.extend(capsule::targets());
     all.extend(replica::targets());
     all.extend(exchange::targets());
+    all.extend(client::targets());
     all.push(Box::new(family::Family));
     all.push(Box::new(handshake::Handshake::new()));
     all.push(Box::new(session::Packets::new()));
