@@ -3,14 +3,8 @@ import { readFileSync } from "node:fs";
 import { describe, test } from "node:test";
 import { fromBase32, toBase32 } from "../src/codec/base32.ts";
 import { InputBatch, type ItemCodec, readItems } from "../src/codec/batch.ts";
-import {
-  capsuleInputCodec,
-  capsuleOutputCodec,
-  encodeReplicaConfig,
-  readKeys,
-  writeKeys,
-  writeValues,
-} from "../src/codec/capsule.ts";
+import { encodeReplicaConfig, readKeys, writeKeys, writeValues } from "../src/codec/capsule.ts";
+import { encodeClientConfig, moduleInputCodec, moduleOutputCodec } from "../src/codec/client.ts";
 import {
   CborDecoder,
   CborEncoder,
@@ -61,6 +55,9 @@ interface Golden {
   status: string;
   capsule_inputs: Vector[];
   capsule_outputs: Vector[];
+  commands: Vector[];
+  replies: Vector[];
+  client_config: string;
   replica_config: string;
   keys: string;
   values: string;
@@ -102,8 +99,8 @@ describe("golden vectors of the boundary", () => {
     itemsAgree(outputCodec, golden.outputs));
 
   test("every item of the capsules' boundary decodes to its fields and encodes to its bytes", () => {
-    itemsAgree(capsuleInputCodec, golden.capsule_inputs);
-    itemsAgree(capsuleOutputCodec, golden.capsule_outputs);
+    itemsAgree(moduleInputCodec, [...golden.capsule_inputs, ...golden.commands]);
+    itemsAgree(moduleOutputCodec, [...golden.capsule_outputs, ...golden.replies]);
   });
 
   test("configuration of a replica, keys and values", () => {
@@ -112,6 +109,20 @@ describe("golden vectors of the boundary", () => {
     assert.equal(toHex(writeKeys(readKeys(unhex(golden.keys)))), golden.keys);
     const values = [Uint8Array.of(0x31), undefined, new Uint8Array()];
     assert.equal(toHex(writeValues(values)), golden.values);
+  });
+
+  test("configuration of a client", () => {
+    const config = {
+      capsule: new Uint8Array(32).fill(0xab),
+      metadata: Uint8Array.of(1, 2),
+      servers: new Uint8Array(64).fill(3),
+      seed: new Uint8Array(32).fill(4),
+      writeQuorum: 2,
+      readQuorum: 1,
+      timing: [250, 5_000, 10_000, 30_000],
+      entropy: new Uint8Array(32).fill(5),
+    } as const;
+    assert.equal(toHex(encodeClientConfig(config)), golden.client_config);
   });
 
   test("integers have their one encoding", () => {

@@ -4,9 +4,11 @@ use alloc::vec::Vec;
 
 use selfsame_capsule::authority::Authority;
 use selfsame_capsule::cache::Verified;
-use selfsame_capsule::hash::RecordName;
-use selfsame_capsule::keys::KeyPair;
-use selfsame_capsule::metadata::{Charter, Readers};
+use selfsame_capsule::epoch::ReaderKeys;
+use selfsame_capsule::file::{ProofFile, Proven};
+use selfsame_capsule::hash::{HashKind, RecordName};
+use selfsame_capsule::keys::{Key, KeyPair};
+use selfsame_capsule::metadata::{Charter, Metadata, Readers};
 use selfsame_capsule::proof::Prover;
 use selfsame_capsule::record::Record;
 use selfsame_capsule::{Refusal, Result};
@@ -19,7 +21,10 @@ const SLOTS_LOG2: u8 = 4;
 /// Makes what is public out of what is secret.
 ///
 /// ```text
-/// 1 server: seed 32 -> public key 32
+/// 1 key:      seed 32 -> public key 32, of a server, a writer or an owner
+/// 2 reader:   seed 32 -> public key for grants, 1216 bytes
+/// 3 metadata: owner's seed 32 | hash u8 | readers u8 | created ms u64 | salt 16 | writers bytes, 32 each | description text
+///             -> signed metadata
 /// ```
 pub(crate) fn derive(input: &[u8]) -> Vec<u8> {
     answer(derived(input))
@@ -32,6 +37,7 @@ pub(crate) fn derive(input: &[u8]) -> Vec<u8> {
 ///             -> capsule 32 | hash u8 | readers u8 | created ms u64 | owner 32 | writers bytes, 32 each | description text
 /// 2 record:   signed metadata bytes | record 32 | header and body bytes | proof bytes, beginning with a signature
 ///             -> nothing: it is what a writer wrote whom the metadata names
+/// 3 proof:    proof file bytes -> capsule 32 | record 32 | header bytes | 0, or 1 and body bytes
 /// ```
 pub(crate) fn verify(input: &[u8]) -> Vec<u8> {
     answer(verified(input))
@@ -45,8 +51,42 @@ fn derived(input: &[u8]) -> Result<Vec<u8>> {
             finish(reader)?;
             Ok(KeyPair::from_seed(&seed).public().0.to_vec())
         }
+        2 => {
+            let seed: Zeroizing<[u8; 32]> = field(&mut reader).map(Zeroizing::new)?;
+            finish(reader)?;
+            Ok(ReaderKeys::from_seed(&seed).public().to_vec())
+        }
+        3 => sign_metadata(reader),
         _ => Err(BAD_INPUT),
     }
+}
+
+fn sign_metadata(mut reader: Reader<'_>) -> Result<Vec<u8>> {
+    let seed: Zeroizing<[u8; 32]> = field(&mut reader).map(Zeroizing::new)?;
+    let owner = KeyPair::from_seed(&seed);
+    let hash = HashKind::from_number(field::<u8>(&mut reader)?.into()).ok_or(BAD_INPUT)?;
+    let is_granted: bool = field(&mut reader)?;
+    let (created_ms, salt) = (field(&mut reader)?, field(&mut reader)?);
+    let writers: &[u8] = field(&mut reader)?;
+    let (writers, []) = writers.as_chunks() else {
+        return Err(BAD_INPUT);
+    };
+    let description: &str = field(&mut reader)?;
+    finish(reader)?;
+    let metadata = Metadata {
+        hash,
+        readers: if is_granted {
+            Readers::Granted
+        } else {
+            Readers::Everybody
+        },
+        created_ms,
+        salt,
+        owner: owner.public(),
+        writers: writers.iter().map(|key| Key(*key)).collect(),
+        description: description.into(),
+    };
+    Ok(Charter::sign(metadata, &owner)?.encoded().to_vec())
 }
 
 fn verified(input: &[u8]) -> Result<Vec<u8>> {
@@ -65,6 +105,11 @@ fn verified(input: &[u8]) -> Result<Vec<u8>> {
             verify_record(&charter, &name, record, proof)?;
             Ok(Vec::new())
         }
+        3 => {
+            let file = field(&mut reader)?;
+            finish(reader)?;
+            Ok(tell(&ProofFile::verify(file)?))
+        }
         _ => Err(BAD_INPUT),
     }
 }
@@ -78,6 +123,18 @@ fn describe(charter: &Charter) -> Vec<u8> {
     let writers: Vec<u8> = metadata.writers.iter().flat_map(|writer| writer.0).collect();
     writers.as_slice().write(&mut out);
     metadata.description.as_str().write(&mut out);
+    out
+}
+
+fn tell(proven: &Proven) -> Vec<u8> {
+    let mut out = [proven.charter.name().0, proven.name.0].concat();
+    let mut header = Vec::new();
+    proven.header.encode(&mut header);
+    header.as_slice().write(&mut out);
+    proven.body.is_some().write(&mut out);
+    if let Some(body) = &proven.body {
+        body.as_slice().write(&mut out);
+    }
     out
 }
 

@@ -7,10 +7,10 @@ mod family;
 
 use selfsame_capsule::machine::Machine;
 
-/// A replica, behind the table of handles
-struct Replica(Machine);
+/// A replica, a client or a verifier, behind the table of handles
+struct Capsules(Machine);
 
-impl selfsame_abi::Machine for Replica {
+impl selfsame_abi::Machine for Capsules {
     fn create(config: &[u8]) -> Option<Self> {
         Machine::new(config).ok().map(Self)
     }
@@ -21,7 +21,7 @@ impl selfsame_abi::Machine for Replica {
 }
 
 selfsame_abi::exports! {
-    machine: Replica,
+    machine: Capsules,
     version: selfsame_codec::capsule::ABI_VERSION,
     derive: family::derive,
     verify: family::verify,

@@ -586,13 +586,12 @@ fn a_hole_to_which_very_many_point_is_proven_by_any_of_them() {
     let first = by
         .write(b"first", &Backpointers::Chain, &[0; 16])
         .expect("it is small");
-    let others: Vec<Written> = (0..1100_u32)
-        .map(|index| {
-            by.follow(first.name);
-            by.write(&index.to_le_bytes(), &Backpointers::Chain, &[0; 16])
-                .expect("it is small")
-        })
-        .collect();
+    let other = |index: u32| {
+        by.follow(first.name);
+        by.write(&index.to_le_bytes(), &Backpointers::Chain, &[0; 16])
+            .expect("it is small")
+    };
+    let others: Vec<Written> = (0..1100).map(other).collect();
     let mut operations: Vec<Operation<'_>> = others.iter().map(write).collect();
     operations.push(sign(others[1099].name, by.sign(&others[1099].name)));
     assert!(client.ask(&mut server, &operations).iter().all(Result::is_ok));

@@ -22,6 +22,17 @@ items! {
         3 StoreKeys { tag: u32, ok: bool, keys: &'a [u8] }
         /// Answer to `StoreCommit`.
         4 StoreCommitted { tag: u32, ok: bool }
+        /// Answer to `Ask`; without `ok` there is none.
+        5 Answered { tag: u32, ok: bool, response: &'a [u8] }
+        /// A replica is to come to hold the same as another one of a capsule; `entropy` is random and used once. Ends with
+        /// `Synced`.
+        6 Sync { peer: [u8; 32], capsule: [u8; 32], entropy: [u8; 32] }
+        /// Which other replicas of a capsule there are, 32 bytes each, to which a replica pushes what writers store.
+        7 Replicas { capsule: [u8; 32], peers: &'a [u8] }
+        /// The next bytes of an export file.
+        8 Chunk { bytes: &'a [u8] }
+        /// The export file ends here; answered by `Verified` or `Damaged`.
+        9 End {}
     }
 }
 
@@ -37,6 +48,18 @@ items! {
         /// Apply all operations or none, after all commits before (see `Operations`); when `durable`, answered once they and
         /// all before survive a power loss, even if there are no operations. Answered by `StoreCommitted`.
         4 StoreCommit { tag: u32, durable: bool, operations: &'a [u8] }
+        /// Send a request to a replica, which answers it as it answers any other; answered by `Answered`.
+        5 Ask { tag: u32, peer: [u8; 32], message: &'a [u8] }
+        /// What came of `Sync`: 0 both hold the same, 1 they still differ, 2 one refused something (`code`, `at`), 3 there was no
+        /// answer; how many records and signatures came and went.
+        6 Synced { peer: [u8; 32], capsule: [u8; 32], outcome: u8, code: u16, at: u32, pulled: u64, pushed: u64 }
+        /// The last item of a client's batch: step it again by this time; the largest number is never.
+        7 Wake { at_ms: u64 }
+        /// An export file is what the owner and the writers of this capsule have signed; so many records are in it, and so many
+        /// that these point to are not.
+        8 Verified { capsule: [u8; 32], records: u64, holes: u64 }
+        /// An export file is none; what is wrong first, and at which offset. It takes no more of it.
+        9 Damaged { code: u16, at: u64 }
         /// An input of this batch was refused; `input` is its position.
         34 Refused { input: u32, code: u16 }
     }
@@ -59,6 +82,10 @@ pub struct ReplicaConfig {
 
 const VERSION: u64 = 1;
 const REPLICA: u64 = 1;
+const VERIFIER: u64 = 3;
+
+/// What `create` is given to make a verifier of one export file: `[version: 1, verifier: 3]`
+pub const VERIFIER_CONFIG: [u8; 3] = [0x82, VERSION as u8, VERIFIER as u8];
 
 impl ReplicaConfig {
     /// The encoding that `create` takes.

@@ -15,6 +15,8 @@ pub mod capsule;
 
 pub mod cbor;
 
+pub mod client;
+
 mod code;
 pub use code::{Class, Code};
 

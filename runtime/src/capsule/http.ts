@@ -1,6 +1,7 @@
 import { MeshError } from "../codec/code.ts";
 import { Reader } from "../codec/field.ts";
 import { problem } from "../codec/problem.ts";
+import { readBounded } from "./body.ts";
 import { MAX_REQUEST, type Replica } from "./replica.ts";
 
 /** What requests and responses are to HTTP. */
@@ -31,34 +32,10 @@ async function answer(replica: Requested, request: Request): Promise<Response> {
     response.headers.set("allow", "POST");
     return response;
   }
-  const response = await replica.request(await readBounded(request));
+  const response = await replica.request(await readBounded(request, MAX_REQUEST, "a request to a replica"));
   const refused = (request.headers.get("accept") ?? "").includes("json") ? refusalIn(response) : undefined;
   if (refused !== undefined) return refused;
   return new Response(response, { headers: { "content-type": CAPSULE_TYPE, "cache-control": "no-store" } });
-}
-
-/** The body, unless it is longer than a request may be: then no more of it is read than shows that. */
-async function readBounded(request: Request): Promise<Uint8Array> {
-  const tooLarge = (): MeshError =>
-    new MeshError("TooLarge", `a request to a replica has at most ${MAX_REQUEST} bytes`);
-  const announced = Number(request.headers.get("content-length") ?? 0);
-  if (announced > MAX_REQUEST) throw tooLarge();
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  for await (const chunk of (request.body ?? []) as AsyncIterable<Uint8Array>) {
-    length += chunk.length;
-    if (length > MAX_REQUEST) throw tooLarge();
-    chunks.push(chunk);
-  }
-  const [only] = chunks;
-  if (only !== undefined && chunks.length === 1) return only;
-  const whole = new Uint8Array(length);
-  let at = 0;
-  for (const chunk of chunks) {
-    whole.set(chunk, at);
-    at += chunk.length;
-  }
-  return whole;
 }
 
 /** In words why a response refuses its request as a whole, if it does. */

@@ -1,32 +1,31 @@
-import { toBase32 } from "../codec/base32.ts";
-import { InputBatch, readItems } from "../codec/batch.ts";
-import { type CapsuleInput, capsuleInputCodec, capsuleOutputCodec } from "../codec/capsule.ts";
-import { codeNumber, MeshError } from "../codec/code.ts";
+import { fromBase32, toBase32 } from "../codec/base32.ts";
+import type { CapsuleOutput } from "../codec/capsule.ts";
+import { MeshError } from "../codec/code.ts";
 import { fromHex, toHex } from "../codec/hex.ts";
 import { randomBytes } from "../driver/driver.ts";
 import { Logger, type LogLevel, type LogSink } from "../driver/log.ts";
 import { State } from "../driver/state.ts";
 import { isPromise, type StoreFactory } from "../stores/store.ts";
+import { concat } from "./body.ts";
+import { Engine, type EngineParts } from "./engine.ts";
 import { CapsuleModule } from "./module.ts";
-import { Shelf } from "./shelf.ts";
+import { answered, type Peer, Peers } from "./peers.ts";
+import { errorAt } from "./record.ts";
 
 /** Most bytes of a request. */
 export const MAX_REQUEST: number = 8 * 1024 * 1024;
 /** Most bytes of requests under way: an isolate has 128 MB, which hold them more than once. */
 const MAX_UNDER_WAY: number = 24 * 1024 * 1024;
-/** Largest batch that the module takes, without what frames the items. */
-const MAX_BATCH: number = 16 * 1024 * 1024 - 64 * 1024;
-/** What one item adds to its bytes, at most. */
-const ITEM_BYTES = 32;
 /** Memory for what is stored and for mirrors of readers' caches: an isolate of 128 MB is shared with others. */
 const CACHE: number = 16 * 1024 * 1024;
 const MIRRORS: number = 8 * 1024 * 1024;
-/** Traps within `TRAP_WINDOW_MS` after which the replica gives up: what traps again at once is not cured by a restart. */
-const MAX_TRAPS = 3;
-const TRAP_WINDOW_MS = 60_000;
 const MAX_REQUEST_NUMBER = 0xffff_ffff;
 /** Length of a capsule's name, with which each of its keys begins. */
 const NAME_BYTES = 32;
+/** How a synchronisation ended, as the module says. */
+const AGREED = 0;
+const REFUSED = 2;
+const UNREACHABLE = 3;
 /** Where a request holds the name of its capsule. */
 const NAME_AT = 1;
 
@@ -62,33 +61,55 @@ interface ReplicaParts {
   readonly options: ReplicaOptions;
 }
 
+/** What came of a synchronisation. */
+export interface Synchronised {
+  /** Whether both hold the same now; if not, they do after another one, unless one refuses what the other has. */
+  readonly agreed: boolean;
+  /** How many records and signatures this replica has got. */
+  readonly pulled: number;
+  /** How many it has given. */
+  readonly pushed: number;
+}
+
+interface Syncing {
+  readonly resolve: (synchronised: Synchronised) => void;
+  readonly reject: (error: unknown) => void;
+}
+
 /** A server of capsules: stores what writers send it, proves it to readers and signs for what is durable. */
 export class Replica {
   /** The public key that it signs with, 64 hex digits. */
   readonly key: string;
-  readonly #parts: ReplicaParts;
-  readonly #logger: Logger;
+  readonly #seed: Uint8Array;
+  readonly #state: State;
+  readonly #engine: Engine;
   readonly #pending: Map<number, Pending> = new Map();
   readonly #held: Set<string> = new Set();
   readonly #listeners: Set<(capsule: string) => void> = new Set();
-  #instance: CapsuleModule | undefined;
-  #handle = 0;
-  #shelf: Shelf;
-  #inputs: CapsuleInput[] = [];
-  #flushing = false;
-  #scheduled = false;
+  readonly #peers: Peers;
+  readonly #syncing: Map<string, Syncing> = new Map();
+  readonly #pushedTo: Map<string, Uint8Array> = new Map();
   #nextRequest = 1;
   #underWay = 0;
   #closing: Promise<void> | undefined;
-  #traps: number[] = [];
-  #failure: MeshError | undefined;
 
-  private constructor(parts: ReplicaParts) {
-    this.#parts = parts;
-    this.#logger = new Logger(parts.options.log, parts.options.logLevel);
-    this.key = toHex(parts.instance.deriveServer(parts.seed));
-    this.#instance = parts.instance;
-    this.#shelf = this.#start(parts.instance);
+  private constructor({ module, instance, state, seed, options }: ReplicaParts) {
+    const { cache = CACHE, mirrors = MIRRORS, now = Date.now } = options;
+    this.key = toHex(instance.deriveKey(seed));
+    this.#seed = seed;
+    this.#state = state;
+    this.#peers = new Peers((tag, response) => this.#engine.push(answered(tag, response)));
+    this.#engine = new Engine({
+      module,
+      instance,
+      state,
+      logger: new Logger(options.log, options.logLevel),
+      now,
+      create: (made) => made.createReplica({ seed, cache, mirrors }),
+      take: (output) => this.#take(output),
+      onPut: (key) => this.#hold(key),
+      lost: (error) => this.#lose(error),
+    });
   }
 
   /** Opens the store and starts the module in it. */
@@ -99,7 +120,7 @@ export class Replica {
     const state = new State(isPromise(opening) ? await opening : opening);
     try {
       const seed = await state.open(given, randomBytes);
-      state.separate(instance.deriveServer(seed));
+      state.separate(instance.deriveKey(seed));
       const replica = new Replica({ module, instance, state, seed, options });
       await replica.#list();
       return replica;
@@ -122,12 +143,12 @@ export class Replica {
 
   /** Size of the module's memory, in bytes. */
   get memoryBytes(): number {
-    return this.#instance?.memoryBytes ?? 0;
+    return this.#engine.memoryBytes;
   }
 
   /** Carries out a request as `docs/specification/capsules.md` has it and resolves with the response. */
   async request(message: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
-    if (this.#failure !== undefined) throw this.#failure;
+    if (this.#engine.failure !== undefined) throw this.#engine.failure;
     if (message.length > MAX_REQUEST) {
       throw new MeshError("TooLarge", `a request to a replica has at most ${MAX_REQUEST} bytes`);
     }
@@ -137,8 +158,33 @@ export class Replica {
     const { promise, resolve, reject } = Promise.withResolvers<Uint8Array<ArrayBuffer>>();
     this.#pending.set(request, { bytes: message.length, resolve, reject });
     this.#underWay += message.length;
-    this.#push({ type: "Request", request, message });
+    this.#engine.push({ type: "Request", request, message });
     return promise;
+  }
+
+  /**
+   * Lets this replica and another one of a capsule, whose name is in base32, come to hold the same; creates the capsule where
+   * it is missing.
+   */
+  async synchronise(capsule: string, peer: Peer): Promise<Synchronised> {
+    if (this.#engine.failure !== undefined) throw this.#engine.failure;
+    const name = nameOf(capsule);
+    const key = capsule + toHex(peer.id);
+    if (this.#syncing.has(key)) {
+      throw new MeshError("TooManyRequests", "a synchronisation with this replica is under way");
+    }
+    this.#peers.add(peer);
+    const { promise, resolve, reject } = Promise.withResolvers<Synchronised>();
+    this.#syncing.set(key, { resolve, reject });
+    this.#engine.push({ type: "Sync", peer: peer.id, capsule: name, entropy: randomBytes(32) });
+    return promise;
+  }
+
+  /** Says which other replicas of a capsule there are: what writers store here from now on is pushed to them. */
+  pushTo(capsule: string, peers: readonly Peer[]): void {
+    for (const peer of peers) this.#peers.add(peer);
+    this.#pushedTo.set(capsule, concat(peers.map(({ id }) => id)));
+    this.#tellReplicas(capsule);
   }
 
   /** Closes the replica and its store; requests in progress fail. */
@@ -148,40 +194,25 @@ export class Replica {
   }
 
   async #end(): Promise<void> {
-    this.#fail(new MeshError("Cancelled", "the replica was closed"));
-    this.#shelf.stop();
-    this.#instance?.destroy(this.#handle);
-    this.#instance = undefined;
-    this.#parts.seed.fill(0);
-    await this.#parts.state.close();
+    const closed = this.#engine.close(new MeshError("Cancelled", "the replica was closed"));
+    this.#seed.fill(0);
+    await closed;
   }
 
-  #start(instance: CapsuleModule): Shelf {
-    const { seed, options, state } = this.#parts;
-    const { cache = CACHE, mirrors = MIRRORS } = options;
-    this.#handle = instance.createReplica({ seed, cache, mirrors });
-    const isCurrent = (): boolean => this.#shelf === shelf;
-    const shelf: Shelf = new Shelf({
-      state,
-      answer: (input) => {
-        if (isCurrent()) this.#push(input);
-      },
-      fail: (input, error) => {
-        this.#report(error);
-        if (!isCurrent()) return;
-        // Before anything else, so that what is asked from then on takes it into account.
-        this.#inputs.unshift(input);
-        this.#schedule();
-      },
-      log: (error) => this.#report(error),
-      onPut: (key) => this.#hold(key),
-    });
-    return shelf;
+  #tellReplicas(capsule: string): void {
+    const peers = this.#pushedTo.get(capsule) ?? new Uint8Array();
+    this.#engine.push({ type: "Replicas", capsule: nameOf(capsule), peers });
+  }
+
+  #take(output: Parameters<EngineParts["take"]>[0]): void {
+    if (output.type === "Respond") this.#answer(output.request, output.response);
+    else if (output.type === "Ask") this.#peers.ask(output);
+    else if (output.type === "Synced") this.#endSync(output);
   }
 
   /** Finds the names of all capsules, each with one look into the store. */
   async #list(): Promise<void> {
-    const { state } = this.#parts;
+    const state = this.#state;
     const end = new Uint8Array(NAME_BYTES + 1).fill(0xff);
     let start = new Uint8Array(NAME_BYTES);
     for (;;) {
@@ -201,66 +232,6 @@ export class Replica {
     for (const listener of this.#listeners) listener(name);
   }
 
-  #push(input: CapsuleInput): void {
-    if (this.#failure !== undefined) return;
-    this.#inputs.push(input);
-    this.#schedule();
-  }
-
-  #schedule(): void {
-    if (this.#flushing || this.#scheduled || this.#instance === undefined) return;
-    // One step for all that arrives in the same turn.
-    this.#scheduled = true;
-    queueMicrotask(() => {
-      this.#scheduled = false;
-      this.#flush();
-    });
-  }
-
-  #flush(): void {
-    const instance = this.#instance;
-    if (this.#flushing || instance === undefined) return;
-    this.#flushing = true;
-    try {
-      while (this.#inputs.length > 0 && this.#instance === instance) this.#step(instance);
-    } catch (error) {
-      this.#trap(error);
-    } finally {
-      this.#flushing = false;
-    }
-  }
-
-  #step(instance: CapsuleModule): void {
-    const { batch, isFailure } = this.#takeBatch();
-    const outputs = instance.step(this.#handle, batch.finish((this.#parts.options.now ?? Date.now)()));
-    if (isFailure) this.#shelf.told();
-    for (const item of readItems(outputs)) {
-      const output = capsuleOutputCodec.decode(item);
-      if (output.type === "Respond") this.#answer(output.request, output.response);
-      else if (output.type === "Refused")
-        this.#logger.log("error", "the module refused an input", output.code);
-      else this.#shelf.ask(output);
-    }
-  }
-
-  /** What fits one batch; a commit that failed is told alone. */
-  #takeBatch(): { batch: InputBatch<CapsuleInput>; isFailure: boolean } {
-    const batch = new InputBatch<CapsuleInput>(capsuleInputCodec);
-    let [count, bytes] = [0, 0];
-    for (const input of this.#inputs) {
-      const isFailure = input.type === "StoreCommitted" && !input.ok;
-      bytes += ITEM_BYTES + sizeOf(input);
-      if (count > 0 && (isFailure || bytes > MAX_BATCH)) break;
-      batch.push(input);
-      count++;
-      if (!isFailure) continue;
-      this.#inputs.shift();
-      return { batch, isFailure };
-    }
-    this.#inputs = this.#inputs.slice(count);
-    return { batch, isFailure: false };
-  }
-
   #answer(request: number, response: Uint8Array): void {
     const pending = this.#pending.get(request);
     this.#pending.delete(request);
@@ -268,45 +239,26 @@ export class Replica {
     pending?.resolve(response.slice());
   }
 
-  /** The instance is poisoned: what it was doing fails, and another one begins with what is stored. */
-  #trap(cause: unknown): void {
-    const now = Date.now();
-    this.#traps = [...this.#traps.filter((at) => at > now - TRAP_WINDOW_MS), now];
-    this.#report(cause);
-    const error = new MeshError("StoreFailed", "capsule.wasm failed and is started anew: ask again", {
-      cause,
-    });
-    this.#instance = undefined;
-    this.#inputs = [];
-    this.#shelf.stop();
-    this.#rejectAll(error);
-    if (this.#traps.length >= MAX_TRAPS) return this.#fail(error);
-    CapsuleModule.instantiate(this.#parts.module).then(
-      (instance) => {
-        if (this.#failure !== undefined) return;
-        this.#shelf = this.#start(instance);
-        this.#instance = instance;
-        this.#schedule();
-      },
-      (failure: unknown) => this.#fail(new MeshError("BadConfig", String(failure))),
-    );
+  #endSync(output: Extract<CapsuleOutput, { type: "Synced" }>): void {
+    const { pulled, pushed, outcome, code, at } = output;
+    const key = toBase32(output.capsule) + toHex(output.peer);
+    const syncing = this.#syncing.get(key);
+    this.#syncing.delete(key);
+    if (outcome === REFUSED) {
+      syncing?.reject(errorAt(code, at));
+    } else if (outcome === UNREACHABLE) {
+      syncing?.reject(new MeshError("Disconnected", "the other replica does not answer"));
+    } else syncing?.resolve({ agreed: outcome === AGREED, pulled, pushed });
   }
 
-  #fail(error: MeshError): void {
-    this.#failure = error;
-    this.#inputs = [];
-    this.#rejectAll(error);
-  }
-
-  #rejectAll(error: MeshError): void {
-    for (const { reject } of this.#pending.values()) reject(error);
+  /** What the module was doing is lost; another instance is told whom to push to. */
+  #lose(error: MeshError): void {
+    for (const { reject } of [...this.#pending.values(), ...this.#syncing.values()]) reject(error);
     this.#pending.clear();
+    this.#syncing.clear();
+    this.#peers.forget();
     this.#underWay = 0;
-  }
-
-  #report(error: unknown): void {
-    const code = error instanceof MeshError ? error.code : codeNumber("StoreFailed");
-    this.#logger.log("error", error instanceof Error ? error.message : String(error), code);
+    for (const capsule of this.#pushedTo.keys()) this.#tellReplicas(capsule);
   }
 }
 
@@ -316,17 +268,7 @@ export function capsuleOf(message: Uint8Array): string | undefined {
   return name.length === NAME_BYTES ? toBase32(name) : undefined;
 }
 
-function sizeOf(input: CapsuleInput): number {
-  switch (input.type) {
-    case "Request":
-      return input.message.length;
-    case "StoreValues":
-      return input.values.length;
-    case "StoreKeys":
-      return input.keys.length;
-    case "StoreCommitted":
-      return 0;
-    default:
-      return input satisfies never;
-  }
+/** The 32 bytes of a capsule's name in base32. */
+export function nameOf(capsule: string): Uint8Array {
+  return fromBase32(capsule, NAME_BYTES, "the name of a capsule");
 }

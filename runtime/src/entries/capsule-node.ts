@@ -1,4 +1,6 @@
 import { readFile } from "node:fs/promises";
+import type { Capsule } from "../capsule/client.ts";
+import type { CapsuleOptions } from "../capsule/options.ts";
 import type { Replica, ReplicaOptions } from "../capsule/replica.ts";
 import { capsulesOf } from "./capsule-common.ts";
 
@@ -14,3 +16,7 @@ export const capsuleModule: () => Promise<WebAssembly.Module> = () => capsules.c
 /** Opens a replica: a server of capsules. */
 export const openReplica: (options: ReplicaOptions) => Promise<Replica> = (options) =>
   capsules.openReplica(options);
+
+/** Opens a capsule: a client of its servers. */
+export const openCapsule: (options: CapsuleOptions) => Promise<Capsule> = (options) =>
+  capsules.openCapsule(options);

@@ -1,4 +1,6 @@
 import compiled from "../../core/capsule.wasm";
+import type { Capsule } from "../capsule/client.ts";
+import type { CapsuleOptions } from "../capsule/options.ts";
 import type { Replica, ReplicaOptions } from "../capsule/replica.ts";
 import { type ServeCapsulesOptions, serveCapsules } from "../capsule/serve.ts";
 import { durableObject } from "../stores/durable-object.ts";
@@ -15,6 +17,10 @@ export const capsuleModule: () => Promise<WebAssembly.Module> = () => modules.ca
 /** Opens a replica: a server of capsules. */
 export const openReplica: (options: ReplicaOptions) => Promise<Replica> = (options) =>
   modules.openReplica(options);
+
+/** Opens a capsule: a client of its servers. */
+export const openCapsule: (options: CapsuleOptions) => Promise<Capsule> = (options) =>
+  modules.openCapsule(options);
 
 /** The table of capsules in the storage of a Durable Object. */
 const TABLE = "_selfsame_capsules";
