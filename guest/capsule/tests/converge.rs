@@ -277,14 +277,17 @@ fn converges(seed: u64) {
     }
 }
 
-/// Lets so many worlds converge, or as many as `CONVERGE_PAIRS` says.
-fn all_converge(usual: u64) {
+/// What takes a second without being optimised.
+const USUAL_PAIRS: u64 = 300;
+
+/// Lets as many worlds converge as `CONVERGE_PAIRS` says; `npm run test:converge` says ten thousand.
+fn all_converge() {
     let number = |name: &str| {
         let value = std::env::var(name).ok();
         value.and_then(|value| value.parse::<u64>().ok())
     };
     let first = number("CONVERGE_SEED").unwrap_or(1);
-    let count = number("CONVERGE_PAIRS").unwrap_or(usual);
+    let count = number("CONVERGE_PAIRS").unwrap_or(USUAL_PAIRS);
     for seed in first..first + count {
         let world = std::panic::catch_unwind(|| converges(seed));
         if let Err(panic) = world {
@@ -297,11 +300,5 @@ fn all_converge(usual: u64) {
 
 #[test]
 fn random_replicas_converge() {
-    all_converge(300);
-}
-
-#[test]
-#[ignore = "takes half a minute when it is optimised: npm run test:converge"]
-fn ten_thousand_random_replicas_converge() {
-    all_converge(10_000);
+    all_converge();
 }

@@ -56,7 +56,7 @@ export function replicate(replica: Replica, options: ReplicateOptions): Replicat
   void joined.then(wait);
   const stop = (): void => {
     isStopped = true;
-    clearTimeout(timer);
+    if (timer !== undefined) clearTimeout(timer);
     ignore();
   };
   return { joined, round, stop };
