@@ -4,9 +4,17 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 
 /** One after the other: each starts whole rings, and a machine has few cores. */
-const TESTS = ["conformance", "packaging", "telemetry", "tcp", "websocket", "five", "page"].map(
-  (name) => `test/${name}.test.ts`,
-);
+const TESTS = [
+  "conformance",
+  "packaging",
+  "telemetry",
+  "tcp",
+  "websocket",
+  "five",
+  "page",
+  "capsules",
+  "crash",
+].map((name) => `test/${name}.test.ts`);
 
 const vitest = join(createRequire(import.meta.url).resolve("vitest/package.json"), "../vitest.mjs");
 const runs = [

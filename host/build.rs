@@ -1,18 +1,27 @@
-//! Puts core.wasm where `include_bytes!` finds it.
+//! Puts core.wasm and capsule.wasm where `include_bytes!` finds them.
 
 use std::env;
 use std::fs;
 use std::path::PathBuf;
 
-/// Names another file to embed, for a core that was built elsewhere.
-const OVERRIDE: &str = "SELFSAME_CORE_WASM";
+/// The modules, and what names another file to embed for one that was built elsewhere.
+const MODULES: [(&str, &str); 2] = [
+    ("core.wasm", "SELFSAME_CORE_WASM"),
+    ("capsule.wasm", "SELFSAME_CAPSULE_WASM"),
+];
 /// First bytes of every WebAssembly module.
 const MAGIC: &[u8] = b"\0asm";
 
 fn main() {
-    println!("cargo::rerun-if-env-changed={OVERRIDE}");
-    let path = env::var_os(OVERRIDE).map_or_else(
-        || variable("CARGO_MANIFEST_DIR").join("../runtime/core/core.wasm"),
+    for (file, override_name) in MODULES {
+        embed(file, override_name);
+    }
+}
+
+fn embed(file: &str, override_name: &str) {
+    println!("cargo::rerun-if-env-changed={override_name}");
+    let path = env::var_os(override_name).map_or_else(
+        || variable("CARGO_MANIFEST_DIR").join("../runtime/core").join(file),
         PathBuf::from,
     );
     println!("cargo::rerun-if-changed={}", path.display());
@@ -25,10 +34,8 @@ fn main() {
             path.display()
         ));
     }
-    if let Err(error) = fs::write(variable("OUT_DIR").join("core.wasm"), wasm) {
-        fail(&format!(
-            "core.wasm cannot be copied into the build folder: {error}"
-        ));
+    if let Err(error) = fs::write(variable("OUT_DIR").join(file), wasm) {
+        fail(&format!("{file} cannot be copied into the build folder: {error}"));
     }
 }
 

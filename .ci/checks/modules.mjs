@@ -15,12 +15,14 @@ const ORDERED = ["guest/core/src/", "guest/capsule/src/"];
 
 /** Which of our crates each of them may depend on, tests apart; for a crate that is not here, on none but the core's hosts' way in. */
 const MAY_USE = new Map([
+  ["selfsame-abi", []],
   ["selfsame-codec", []],
   ["selfsame-sodium", []],
   ["selfsame-pairing", []],
   ["selfsame-core", ["selfsame-codec", "selfsame-sodium", "selfsame-pairing"]],
   ["selfsame-capsule", ["selfsame-codec", "selfsame-sodium"]],
-  ["selfsame-wasm", ["selfsame-codec", "selfsame-core"]],
+  ["selfsame-wasm", ["selfsame-abi", "selfsame-codec", "selfsame-core"]],
+  ["selfsame-capsule-wasm", ["selfsame-abi", "selfsame-capsule", "selfsame-codec"]],
   ["selfsame-sim", ["selfsame-codec", "selfsame-core"]],
   ["selfsame-fuzz", ["selfsame-capsule", "selfsame-codec", "selfsame-core", "selfsame-sodium"]],
   ["selfsame-host", ["selfsame-codec"]],

@@ -5,6 +5,7 @@ import { parseArgs } from "node:util";
 
 import { channel } from "./experiments/channel.ts";
 import { core } from "./experiments/core.ts";
+import { dcsD4 } from "./experiments/dcs-d4.ts";
 import { handshake } from "./experiments/handshake.ts";
 import { themisT2 } from "./experiments/themis-t2.ts";
 import { themisT3 } from "./experiments/themis-t3.ts";
@@ -21,7 +22,16 @@ import { missed, type Result, toJson, toTable } from "./harness/report.ts";
 const MISSED = 1;
 const BAD_USAGE = 2;
 
-const EXPERIMENTS: readonly Experiment[] = [core, handshake, channel, themisT2, themisT3, themisT4, themisT5];
+const EXPERIMENTS: readonly Experiment[] = [
+  core,
+  handshake,
+  channel,
+  themisT2,
+  themisT3,
+  themisT4,
+  themisT5,
+  dcsD4,
+];
 
 const USAGE = `usage: npm run bench -- NAME [--quick] [--json] [--save FOLDER]
 

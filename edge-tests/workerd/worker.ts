@@ -1,6 +1,12 @@
 // The Worker under test: nodes in Durable Objects of one namespace, which reach each other through their stubs.
 import { DurableObject, WorkerEntrypoint } from "cloudflare:workers";
-import { MeshNode, type MeshNodeOptions, type MeshProps, type ServiceOptions } from "selfsame";
+import {
+  type Extension,
+  MeshNode,
+  type MeshNodeOptions,
+  type MeshProps,
+  type ServiceOptions,
+} from "selfsame";
 
 /** Bindings of the Worker under test. */
 export type Env = { NODE: DurableObjectNamespace<Node>; ROOM: DurableObjectNamespace<Room> };
@@ -34,6 +40,8 @@ export class Node extends MeshNode<Env> {
     echo: "Echo",
     ...SERVICES[this.ctx.id.name ?? ""],
   };
+
+  override more: Extension | undefined = EXTENSIONS[this.ctx.id.name ?? ""];
 }
 
 /** Tells who called and what arrived. */
@@ -143,6 +151,9 @@ export function seedOf(name: string): string {
 
 /** What nodes serve beside `echo`. */
 export const SERVICES: Record<string, Record<string, string | ServiceOptions>> = {};
+
+/** What nodes serve beside their services. */
+export const EXTENSIONS: Record<string, Extension> = {};
 
 /** Who joins through whom. */
 export const BOOTSTRAPS: Record<string, string> = {};

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * Builds the core: Rust and libsodium to one WebAssembly module without imports, `runtime/core/core.wasm`, and beside it
- * `core.json` with its hash and sizes. Nothing is done when no input changed.
+ * Builds the core and the capsules: Rust and libsodium to WebAssembly modules without imports, `runtime/core/core.wasm` and
+ * `runtime/core/capsule.wasm`, and beside each its hash and sizes. Nothing is done when no input changed.
  */
 
 import path from "node:path";
@@ -29,15 +29,34 @@ import { buildSodium } from "./sodium.mjs";
  * @property {string} place
  * @property {string} record
  * @property {readonly string[]} selection cargo's arguments that choose what to build
- * @property {boolean} insecure
+ * @property {readonly string[]} crates the crates that end up in it
+ * @property {number} version what its `abi_version` says
  */
 
-/** @type {Variant} What is shipped. */
-const SHIPPED = {
+/** Crates that end up in the core. */
+const CORE_CRATES = ["abi", "codec", "core", "pairing", "sodium", "wasm"];
+/** Versions of the two boundaries. */
+const CORE_VERSION = 1;
+const CAPSULE_VERSION = 0x0001_0001;
+/** Set in the version of the boundary of a core without cryptography. */
+const INSECURE_BIT = 0x8000_0000;
+
+/** @type {Variant} What every node loads. */
+const CORE = {
   place: path.join(root, "runtime/core/core.wasm"),
   record: path.join(root, "runtime/core/core.json"),
   selection: ["--package", "selfsame-wasm"],
-  insecure: false,
+  crates: CORE_CRATES,
+  version: CORE_VERSION,
+};
+
+/** @type {Variant} What a node with capsules loads besides. */
+const CAPSULE = {
+  place: path.join(root, "runtime/core/capsule.wasm"),
+  record: path.join(root, "runtime/core/capsule.json"),
+  selection: ["--package", "selfsame-capsule-wasm"],
+  crates: ["abi", "capsule", "capsule-wasm", "codec", "sodium"],
+  version: CAPSULE_VERSION,
 };
 
 /**
@@ -46,7 +65,7 @@ const SHIPPED = {
  * The same code with room for millions of associations, which benchmarks fill. It and the next one lie and are compiled
  * where nothing that is shipped is taken from.
  */
-const LARGE = variant("large", ["large-table"], false);
+const LARGE = variant("large", ["large-table"], CORE_VERSION);
 
 /**
  * @type {Variant}
@@ -54,15 +73,15 @@ const LARGE = variant("large", ["large-table"], false);
  * That code with cryptography that does nothing, to tell what cryptography costs. The version of its boundary is one that
  * no host takes.
  */
-const INSECURE = variant("insecure", ["large-table", "insecure"], true);
+const INSECURE = variant("insecure", ["large-table", "insecure"], CORE_VERSION + INSECURE_BIT);
 
 /**
  * @param {string} name
  * @param {readonly string[]} features
- * @param {boolean} insecure
+ * @param {number} version
  * @returns {Variant} a build for benchmarks
  */
-function variant(name, features, insecure) {
+function variant(name, features, version) {
   return {
     place: path.join(root, ".cache", name, "core.wasm"),
     record: path.join(root, ".cache", name, "core.json"),
@@ -74,20 +93,15 @@ function variant(name, features, insecure) {
       "--target-dir",
       path.join(root, "target/bench"),
     ],
-    insecure,
+    crates: CORE_CRATES,
+    version,
   };
 }
-
-/** Set in the version of the boundary of a core without cryptography. */
-const INSECURE_BIT = 0x8000_0000;
 
 /** All that a host may call; anything else stays inside. */
 const EXPORTS = ["abi_version", "alloc", "create", "derive", "destroy", "free", "memory", "step", "verify"];
 /** What the linker exports unasked and no host needs. */
 const LINKER_EXPORTS = ["__data_end", "__heap_base"];
-
-/** Crates that end up in the core. */
-const CRATES = ["codec", "core", "pairing", "sodium", "wasm"];
 
 /**
  * The features that Rust 1.95 and the C compiler use, since the optimiser may use no other; then what makes the module fast
@@ -116,11 +130,12 @@ const OPTIMISER_FLAGS = [
 
 /**
  * @param {string} sodiumKey
- * @returns {Promise<string>} one hash over everything that decides the bytes of the core
+ * @param {Variant} variant
+ * @returns {Promise<string>} one hash over everything that decides the bytes of the module
  */
-async function inputsHash(sodiumKey) {
+async function inputsHash(sodiumKey, { crates }) {
   const files = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml"].map((name) => path.join(root, name));
-  for (const crate of CRATES) {
+  for (const crate of crates) {
     files.push(...(await listFilesIfPresent(path.join(root, "guest", crate))));
   }
   files.push(...(await listFiles(path.join(root, "guest/build"), (name) => name.endsWith(".mjs"))));
@@ -188,7 +203,7 @@ export async function optimise(file) {
 function checkBoundary(bytes) {
   const found = boundary(bytes);
   if (found.imports.length > 0) {
-    throw new Problem(`the core must import nothing, but it imports ${found.imports.join(", ")}`);
+    throw new Problem(`the module must import nothing, but it imports ${found.imports.join(", ")}`);
   }
   const extra = found.exports.filter((name) => !EXPORTS.includes(name));
   const missing = EXPORTS.filter((name) => !found.exports.includes(name));
@@ -197,22 +212,21 @@ function checkBoundary(bytes) {
       ...(missing.length > 0 ? [`does not export ${missing.join(", ")}`] : []),
       ...(extra.length > 0 ? [`exports ${extra.join(", ")}, which is not in the boundary`] : []),
     ];
-    throw new Problem(`the core ${parts.join(" and ")}`);
+    throw new Problem(`the module ${parts.join(" and ")}`);
   }
 }
 
 /**
- * Refuses a module whose cryptography is not what the variant says.
+ * Refuses a module that speaks another boundary than the variant, such as one without cryptography.
  *
  * @param {Uint8Array<ArrayBuffer>} bytes
  * @param {Variant} variant
  */
-function checkVariant(bytes, { insecure }) {
+function checkVariant(bytes, { version: wanted }) {
   const { abi_version: version } = new WebAssembly.Instance(new WebAssembly.Module(bytes), {}).exports;
-  if (typeof version !== "function" || ((version() & INSECURE_BIT) !== 0) !== insecure) {
-    throw new Problem(
-      `the core is built ${insecure ? "with" : "without"} cryptography: clean the build folders`,
-    );
+  const found = typeof version === "function" ? version() >>> 0 : undefined;
+  if (found !== wanted) {
+    throw new Problem(`the module has boundary ${found} in place of ${wanted}: clean the build folders`);
   }
 }
 
@@ -222,7 +236,16 @@ function checkVariant(bytes, { insecure }) {
  * @returns {Promise<CoreBuild>}
  */
 export function buildCore() {
-  return buildVariant(SHIPPED);
+  return buildVariant(CORE);
+}
+
+/**
+ * Builds the capsules' module unless it is up to date.
+ *
+ * @returns {Promise<CoreBuild>}
+ */
+export function buildCapsule() {
+  return buildVariant(CAPSULE);
 }
 
 /**
@@ -243,7 +266,7 @@ export async function buildBenchCores() {
  */
 async function buildVariant(variant) {
   const sodium = await buildSodium();
-  const inputs = await inputsHash(sodium.key);
+  const inputs = await inputsHash(sodium.key, variant);
   const known = await recall(inputs, variant);
   if (known !== undefined) {
     return known;
@@ -252,7 +275,7 @@ async function buildVariant(variant) {
   note(`> compile ${path.relative(root, variant.place)}`);
   const file = await cargoWasm(variant.selection, SMALLEST);
   return during(
-    "optimise the core",
+    `optimise ${path.basename(variant.place)}`,
     async () => {
       const bytes = await readModule(await optimise(file));
       checkBoundary(bytes);
@@ -280,7 +303,9 @@ function describe(build) {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   await run(async () => {
-    const build = await buildCore();
-    note(`${path.relative(root, SHIPPED.place)} for ${TARGET}: ${describe(build)}`);
+    for (const variant of [CORE, CAPSULE]) {
+      const build = await buildVariant(variant);
+      note(`${path.relative(root, variant.place)} for ${TARGET}: ${describe(build)}`);
+    }
   });
 }

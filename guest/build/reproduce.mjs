@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * Builds the core twice from nothing, in two folders with names of different length, and compares the bytes. It takes a
+ * Builds the core and the capsules twice from nothing, in two folders with names of different length, and compares the bytes. It takes a
  * few minutes: nothing is taken from a cache.
  */
 
@@ -14,7 +14,7 @@ import { must } from "./lib/command.mjs";
 import { readIfPresent, root } from "./lib/files.mjs";
 import { during, note, Problem, run } from "./lib/report.mjs";
 
-/** What decides the bytes of the core, and the manifests that cargo wants to see beside it. */
+/** What decides the bytes of the modules, and the manifests that cargo wants to see beside it. */
 const PARTS = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml", "guest", "host", "bench"];
 
 /**
@@ -44,13 +44,16 @@ async function copySources(from, to) {
 
 /**
  * @param {string} folder
- * @returns {Promise<string>} the hash of the core built there
+ * @returns {Promise<string>} the hashes of the modules built there
  */
 async function buildIn(folder) {
   const env = { CARGO_TARGET_DIR: path.join(folder, "target") };
   await must(process.execPath, [path.join(folder, "guest/build/core.mjs")], { cwd: folder, env });
-  const record = await readIfPresent(path.join(folder, "runtime/core/core.json"));
-  return JSON.parse(record?.toString("utf8") ?? "{}").sha256;
+  const hashes = ["core", "capsule"].map(async (name) => {
+    const record = await readIfPresent(path.join(folder, `runtime/core/${name}.json`));
+    return JSON.parse(record?.toString("utf8") ?? "{}").sha256;
+  });
+  return (await Promise.all(hashes)).join(" ");
 }
 
 await run(async () => {

@@ -8,6 +8,7 @@ use core::time::Duration;
 use std::sync::OnceLock;
 use std::thread;
 
+use selfsame_codec::capsule::{self, ReplicaConfig};
 use selfsame_codec::{ABI_VERSION, Config, INSECURE};
 use wasmtime::{
     Engine, Instance, Memory, Module, OptLevel, Store, StoreLimits, StoreLimitsBuilder, TypedFunc,
@@ -26,6 +27,9 @@ compile_error!(
 
 /// The core that this crate ships.
 pub const CORE_WASM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/core.wasm"));
+
+/// The module of capsules that this crate ships.
+pub(crate) const CAPSULE_WASM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/capsule.wasm"));
 
 /// A step takes microseconds to a few milliseconds; one that takes this long has run away.
 const STEP_LIMIT: Duration = Duration::from_secs(10);
@@ -102,6 +106,8 @@ struct Shared {
     engine: Engine,
     module: Module,
     limits: Limits,
+    /// Version of the boundary that it must speak.
+    version: u32,
 }
 
 impl CoreModule {
@@ -111,13 +117,24 @@ impl CoreModule {
     /// [`CoreError::NotACore`] when the build embedded something else.
     pub fn embedded() -> Result<Self, CoreError> {
         static EMBEDDED: OnceLock<Result<CoreModule, CoreError>> = OnceLock::new();
-        let compile = || {
-            let config = engine_config();
-            #[cfg(feature = "cache")]
-            let config = cache::with_cache(config);
-            Self::compile_with(&config, CORE_WASM, Limits::default())
-        };
-        EMBEDDED.get_or_init(compile).clone()
+        EMBEDDED
+            .get_or_init(|| Self::compile_kept(CORE_WASM, ABI_VERSION))
+            .clone()
+    }
+
+    /// The embedded module of capsules, compiled on first use and shared by all replicas of the process.
+    pub(crate) fn capsules() -> Result<Self, CoreError> {
+        static CAPSULES: OnceLock<Result<CoreModule, CoreError>> = OnceLock::new();
+        CAPSULES
+            .get_or_init(|| Self::compile_kept(CAPSULE_WASM, capsule::ABI_VERSION))
+            .clone()
+    }
+
+    fn compile_kept(wasm: &[u8], version: u32) -> Result<Self, CoreError> {
+        let config = engine_config();
+        #[cfg(feature = "cache")]
+        let config = cache::with_cache(config);
+        Self::compile_with(&config, wasm, Limits::default(), version)
     }
 
     /// Has [`Self::embedded`] keep what it compiles in a folder, and take it from there when another process has
@@ -133,10 +150,15 @@ impl CoreModule {
     /// # Errors
     /// [`CoreError::NotACore`] when the bytes are no WebAssembly or import something.
     pub fn compile(wasm: &[u8], limits: Limits) -> Result<Self, CoreError> {
-        Self::compile_with(&engine_config(), wasm, limits)
+        Self::compile_with(&engine_config(), wasm, limits, ABI_VERSION)
     }
 
-    fn compile_with(config: &wasmtime::Config, wasm: &[u8], limits: Limits) -> Result<Self, CoreError> {
+    fn compile_with(
+        config: &wasmtime::Config,
+        wasm: &[u8],
+        limits: Limits,
+        version: u32,
+    ) -> Result<Self, CoreError> {
         let engine = Engine::new(config).map_err(not_a_core)?;
         let module = Module::new(&engine, wasm).map_err(not_a_core)?;
         if let Some(import) = module.imports().next() {
@@ -149,6 +171,7 @@ impl CoreModule {
                 engine,
                 module,
                 limits,
+                version,
             }),
         })
     }
@@ -170,9 +193,9 @@ impl fmt::Debug for CoreModule {
     }
 }
 
-/// Whether this host takes a core that says that it speaks this version.
-fn speaks(version: u32) -> bool {
-    version == ABI_VERSION || (cfg!(feature = "insecure") && version == ABI_VERSION | INSECURE)
+/// Whether this host takes a module that says that it speaks this version in place of the one that is wanted.
+fn speaks(version: u32, wanted: u32) -> bool {
+    version == wanted || (cfg!(feature = "insecure") && version == wanted | INSECURE)
 }
 
 /// Settings of every engine.
@@ -239,6 +262,7 @@ impl Core {
             engine,
             module,
             limits,
+            version: wanted,
         } = &*module.shared;
         let bounds = StoreLimitsBuilder::new()
             .memory_size(limits.memory)
@@ -256,7 +280,7 @@ impl Core {
             .get_typed_func::<(), u32>(&mut store, "abi_version")
             .map_err(not_a_core)?;
         let version = abi_version.call(&mut store, ()).map_err(not_a_core)?;
-        if !speaks(version) {
+        if !speaks(version, *wanted) {
             return Err(CoreError::WrongAbi(version));
         }
         Ok(Self {
@@ -274,7 +298,15 @@ impl Core {
     /// # Errors
     /// [`CoreError::Refused`] when the configuration is not usable.
     pub fn create(&mut self, config: &Config) -> Result<(), CoreError> {
-        let mut encoded = config.encode();
+        self.create_encoded(config.encode())
+    }
+
+    /// Creates a replica, in an instance of the module of capsules.
+    pub(crate) fn create_replica(&mut self, config: &ReplicaConfig) -> Result<(), CoreError> {
+        self.create_encoded(config.encode())
+    }
+
+    fn create_encoded(&mut self, mut encoded: Vec<u8>) -> Result<(), CoreError> {
         let written = self.write(&[&encoded]);
         zeroize::Zeroize::zeroize(&mut encoded);
         let input = written?;

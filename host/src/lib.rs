@@ -82,6 +82,11 @@ pub use observe::{CallObservation, ObservedNode, Observer, ServeObservation, Ser
 mod options;
 pub use options::{FetchOptions, ServeOptions};
 
+mod replica;
+pub use replica::{
+    CAPSULES_FILE, CapsuleName, MAX_CAPSULE_REQUEST, REPLICA_KEY_FILE, Replica, ReplicaService, Serving,
+};
+
 mod serve;
 
 mod store;

@@ -143,7 +143,7 @@ impl Node {
     /// # Errors
     /// As [`Self::serve_with`].
     pub async fn publish(&self, name: &str, options: &ServeOptions) -> Result<(), Error> {
-        let (owner, grant) = self.provided(name)?;
+        let (owner, grant) = self.provided(name, options)?;
         let grant = grant.as_ref().map_or(&[][..], Grant::as_bytes);
         let Published {
             replicas,
@@ -177,7 +177,7 @@ impl Node {
         let Some(options) = self.offered().get(&name).cloned() else {
             return Ok(());
         };
-        let (owner, _) = self.provided(&name)?;
+        let (owner, _) = self.provided(&name, &options)?;
         let old = before.map_or(Owner::Unowned, |(owner, _)| Owner::Key(owner));
         if old != owner {
             // The name of another owner is another name.
@@ -192,7 +192,8 @@ impl Node {
     /// # Errors
     /// [`Error`] when the name is not published.
     pub async fn withdraw(&self, name: &str) -> Result<(), Error> {
-        let (owner, _) = self.provided(name)?;
+        let options = self.offered().get(name).cloned().unwrap_or_default();
+        let (owner, _) = self.provided(name, &options)?;
         self.offered().remove(name);
         let withdrawn = self.unpublish(name, owner).await;
         self.inner.services.retire(name);
@@ -329,7 +330,10 @@ impl Node {
     }
 
     /// The owner of a name that this node may provide, and the grant.
-    fn provided(&self, name: &str) -> Result<(Owner, Option<Grant>), Error> {
+    fn provided(&self, name: &str, options: &ServeOptions) -> Result<(Owner, Option<Grant>), Error> {
+        if options.is_unowned() {
+            return Ok((Owner::Unowned, None));
+        }
         if let Some((owner, grant)) = self.inner.grants.of(name) {
             return Ok((Owner::Key(owner), Some(grant)));
         }

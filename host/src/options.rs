@@ -26,6 +26,7 @@ pub struct ServeOptions {
     version: String,
     weight: Option<f64>,
     allow: Allow,
+    is_unowned: bool,
 }
 
 impl ServeOptions {
@@ -69,6 +70,18 @@ impl ServeOptions {
     pub fn allow_if(mut self, permits: impl Fn(&Caller) -> bool + Send + Sync + 'static) -> Self {
         self.allow = Allow::If(Arc::new(permits));
         self
+    }
+
+    /// Publishes the name as one that belongs to nobody, whatever owner the node's other names have: callers must ask for
+    /// it so.
+    #[must_use]
+    pub fn unowned(mut self) -> Self {
+        self.is_unowned = true;
+        self
+    }
+
+    pub(crate) fn is_unowned(&self) -> bool {
+        self.is_unowned
     }
 
     pub(crate) fn version_name(&self) -> &str {

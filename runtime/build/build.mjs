@@ -1,4 +1,4 @@
-// Builds dist/: both halves of the sources (Workers have types of their own), and the core inline for browsers. It does
+// Builds dist/: both halves of the sources (Workers have types of their own), and the modules inline for browsers. It does
 // nothing when no input has changed, and puts the result in place whole: others may be reading dist/ meanwhile.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -8,18 +8,19 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const core = join(root, "core", "core.wasm");
+const modules = { core: join(root, "core", "core.wasm"), capsule: join(root, "core", "capsule.wasm") };
 const dist = join(root, "dist");
 const STAMP = "inputs.sha256";
 
-if (!existsSync(core)) {
+for (const [name, file] of Object.entries(modules)) {
+  if (existsSync(file)) continue;
   console.error(
-    "runtime/core/core.wasm is missing: run `npm run build` at the root, which builds the core first",
+    `runtime/core/${name}.wasm is missing: run \`npm run build\` at the root, which builds it first`,
   );
   process.exit(1);
 }
 const inputs = hashOf([
-  core,
+  ...Object.values(modules),
   ...filesIn(join(root, "src")),
   ...["package.json", "tsconfig.json", "tsconfig.workerd.json", "../tsconfig.json", "build/build.mjs"].map(
     (file) => join(root, file),
@@ -39,13 +40,16 @@ try {
     const flags = ["-p", project, "--noEmit", "false", "--outDir", fresh];
     execFileSync(process.execPath, [tsc, ...flags], { cwd: root, stdio: "inherit" });
   }
-  const base64 = readFileSync(core).toString("base64");
-  writeFileSync(join(fresh, "core-base64.js"), `export const coreBase64 = "${base64}";\n`);
-  writeFileSync(join(fresh, "core-base64.d.ts"), readFileSync(join(root, "src", "core-base64.d.ts")));
+  for (const [name, file] of Object.entries(modules)) {
+    const base64 = readFileSync(file).toString("base64");
+    writeFileSync(join(fresh, `${name}-base64.js`), `export const ${name}Base64 = "${base64}";\n`);
+    const types = `${name}-base64.d.ts`;
+    writeFileSync(join(fresh, types), readFileSync(join(root, "src", types)));
+  }
   writeFileSync(join(fresh, STAMP), inputs);
   if (existsSync(dist)) renameSync(dist, stale);
   renameSync(fresh, dist);
-  console.log(`selfsame: dist/ built around core.wasm ${hashOf([core]).slice(0, 16)}`);
+  console.log(`selfsame: dist/ built around core.wasm ${hashOf([modules.core]).slice(0, 16)}`);
 } catch (error) {
   // The compiler has said what is wrong.
   if (error?.status === undefined) throw error;

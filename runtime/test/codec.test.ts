@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, test } from "node:test";
+import { fromBase32, toBase32 } from "../src/codec/base32.ts";
 import { InputBatch, type ItemCodec, readItems } from "../src/codec/batch.ts";
+import { encodeReplicaConfig, readKeys, writeKeys, writeValues } from "../src/codec/capsule.ts";
+import { encodeClientConfig, moduleInputCodec, moduleOutputCodec } from "../src/codec/client.ts";
 import {
   CborDecoder,
   CborEncoder,
@@ -50,6 +53,14 @@ interface Golden {
   providers: string;
   found_node: string;
   status: string;
+  capsule_inputs: Vector[];
+  capsule_outputs: Vector[];
+  commands: Vector[];
+  replies: Vector[];
+  client_config: string;
+  replica_config: string;
+  keys: string;
+  values: string;
 }
 
 const golden = JSON.parse(readFileSync(new URL("golden.json", import.meta.url), "utf8")) as Golden;
@@ -86,6 +97,33 @@ describe("golden vectors of the boundary", () => {
     itemsAgree(inputCodec, golden.inputs));
   test("every output decodes to its fields and encodes to its bytes", () =>
     itemsAgree(outputCodec, golden.outputs));
+
+  test("every item of the capsules' boundary decodes to its fields and encodes to its bytes", () => {
+    itemsAgree(moduleInputCodec, [...golden.capsule_inputs, ...golden.commands]);
+    itemsAgree(moduleOutputCodec, [...golden.capsule_outputs, ...golden.replies]);
+  });
+
+  test("configuration of a replica, keys and values", () => {
+    const config = { seed: new Uint8Array(32).fill(1), cache: 16 << 20, mirrors: 8 << 20 };
+    assert.equal(toHex(encodeReplicaConfig(config)), golden.replica_config);
+    assert.equal(toHex(writeKeys(readKeys(unhex(golden.keys)))), golden.keys);
+    const values = [Uint8Array.of(0x31), undefined, new Uint8Array()];
+    assert.equal(toHex(writeValues(values)), golden.values);
+  });
+
+  test("configuration of a client", () => {
+    const config = {
+      capsule: new Uint8Array(32).fill(0xab),
+      metadata: Uint8Array.of(1, 2),
+      servers: new Uint8Array(64).fill(3),
+      seed: new Uint8Array(32).fill(4),
+      writeQuorum: 2,
+      readQuorum: 1,
+      timing: [250, 5_000, 10_000, 30_000],
+      entropy: new Uint8Array(32).fill(5),
+    } as const;
+    assert.equal(toHex(encodeClientConfig(config)), golden.client_config);
+  });
 
   test("integers have their one encoding", () => {
     for (const { value, hex } of golden.cbor) {
@@ -212,6 +250,32 @@ describe("bytes that do not follow the layout are refused", () => {
     const bytes = unhex(golden.response);
     for (let length = 0; length < bytes.length; length++) {
       assert.equal(decodeResponseHead(bytes.subarray(0, length)), undefined);
+    }
+  });
+});
+
+describe("base32", () => {
+  test("is that of RFC 4648 in lower case without padding", () => {
+    const vectors = {
+      f: "my",
+      fo: "mzxq",
+      foo: "mzxw6",
+      foob: "mzxw6yq",
+      fooba: "mzxw6ytb",
+      foobar: "mzxw6ytboi",
+    };
+    for (const [text, encoded] of Object.entries(vectors)) {
+      assert.equal(toBase32(Buffer.from(text)), encoded);
+      assert.equal(Buffer.from(fromBase32(encoded, text.length, "it")).toString(), text);
+    }
+    const name = Uint8Array.from({ length: 32 }, (_, index) => index * 37);
+    assert.equal(toBase32(name).length, 52);
+    assert.deepEqual(fromBase32(toBase32(name), 32, "a name"), name);
+  });
+
+  test("is refused in any other form", () => {
+    for (const text of ["", "mz", "MY", "my=", "m1", "mza", "mzxw6", "m\u{1f600}"]) {
+      assert.throws(() => fromBase32(text, 1, "it"), { name: "BadConfig" }, text);
     }
   });
 });

@@ -36,6 +36,18 @@ describe("store contract in Deno", () => {
   }
 });
 
+describe("a replica of capsules in Deno", () => {
+  for (const [store, flags] of [
+    ["sqlite", []],
+    ["kv", ["--unstable-kv"]],
+  ] as const) {
+    test(`answers like the one that is no WebAssembly, and keeps what it acknowledged: ${store}`, async () => {
+      const { stdout } = await run(deno, denoArguments([...flags], "capsules.ts", [store]));
+      assert.deepEqual(JSON.parse(stdout), { differing: [], kept: true });
+    });
+  }
+});
+
 describe("a node in Deno, without any flag", () => {
   let folder: string;
   const children: ChildProcess[] = [];

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -40,6 +40,17 @@ contract("IndexedDB", async () => {
 });
 
 describe("node:sqlite", () => {
+  test("a durable commit of nothing is written, as SQLite waits for the disk only then", async () => {
+    const file = freshFile();
+    const store = new SqliteStore(file);
+    const size = async (): Promise<number> => (await stat(`${file}-wal`)).size;
+    store.commit([{ key: Uint8Array.of(1), value: Uint8Array.of(1) }], false);
+    const before = await size();
+    store.commit([], true);
+    assert.ok((await size()) > before);
+    store.close();
+  });
+
   test("a path without extension is a folder that is made", async () => {
     const store = await sqlite(join(folder, "deep", "data"))();
     assert.equal(store.location, join(folder, "deep", "data", "selfsame.db"));

@@ -73,6 +73,12 @@ export async function buildNetworks(): Promise<{ mesh: string; kad: string }> {
   return { mesh, kad };
 }
 
+/** Two replicas of a capsule and what finds out in what they differ. */
+export async function buildConverge(): Promise<string> {
+  const [converge = ""] = await cargo(["bench-converge"], "release");
+  return converge;
+}
+
 /** The cores with room for millions of associations, with and without cryptography. */
 export function buildCores(): Promise<{ large: string; insecure: string }> {
   progress("building the cores that are compared");

@@ -184,6 +184,12 @@ fn grant_key(shared: &[u8; 32], capsule: &CapsuleName, epoch: u32, reader: &[u8;
 }
 
 impl EpochChange {
+    /// Whether a writer leaves.
+    #[must_use]
+    pub fn revokes(&self) -> bool {
+        !self.revoked.is_empty()
+    }
+
     /// The body.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {

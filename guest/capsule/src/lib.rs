@@ -39,6 +39,14 @@ pub mod writer;
 
 pub mod witness;
 
+pub mod sketch;
+
+pub mod file;
+
 pub mod message;
 
 pub mod replica;
+
+pub mod client;
+
+pub mod machine;

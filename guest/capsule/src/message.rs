@@ -17,6 +17,7 @@ use crate::hash::{CapsuleName, HASH_BYTES, RecordName};
 use crate::keys::{Key, KeyPair, Signature};
 use crate::record::Record;
 use crate::refusal::{Refusal, Result};
+use crate::sketch::{MAX_SYMBOLS, Salt};
 
 /// Version of the messages.
 pub const VERSION: u8 = 1;
@@ -25,11 +26,17 @@ pub const MAX_MESSAGE_BYTES: usize = 8 << 20;
 /// Most operations of one request.
 pub const MAX_OPERATIONS: usize = 4096;
 
+/// Bytes of epoch records after which an answer ends: whoever asked asks for the rest.
+pub const MAX_EPOCH_BYTES: usize = 1 << 20;
+
 const ACKNOWLEDGEMENT: &str = "selfsame/1 capsule acknowledgement";
 const FRESH: &str = "selfsame/1 capsule freshness";
 
 /// The session of a request: random, chosen by the client
 pub type SessionId = [u8; 16];
+
+/// The session of requests of replicas: what they store is not pushed on to further replicas.
+pub const REPLICAS: SessionId = [0; 16];
 
 /// What every request begins with
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +66,51 @@ impl<'a> Field<'a> for Envelope {
         out.extend_from_slice(&self.capsule.0);
         out.extend_from_slice(&self.session);
         self.verified.write(out);
+    }
+}
+
+/// Which elements two replicas compare
+///
+/// ```text
+/// part = since u64 | first u64 | last u64
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Those alone that arrived after so many others; all if 0. Each replica counts its own.
+    pub since: u64,
+    /// Least first eight bytes of the record's name, big-endian.
+    pub first: u64,
+    /// Greatest.
+    pub last: u64,
+}
+
+impl Part {
+    /// All elements.
+    pub const WHOLE: Self = Self {
+        since: 0,
+        first: 0,
+        last: u64::MAX,
+    };
+}
+
+impl<'a> Field<'a> for Part {
+    fn read(reader: &mut Reader<'a>) -> core::result::Result<Self, Malformed> {
+        let part = Self {
+            since: reader.field()?,
+            first: reader.field()?,
+            last: reader.field()?,
+        };
+        if part.first <= part.last {
+            Ok(part)
+        } else {
+            Err(Malformed)
+        }
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        self.since.write(out);
+        self.first.write(out);
+        self.last.write(out);
     }
 }
 
@@ -117,7 +169,45 @@ pub enum Operation<'a> {
     },
     /// Asks for the metadata. Gives `length u32 | signed metadata`.
     Describe,
+    /// Asks another replica for a sketch of what it stores. Gives `arrivals u64 | fingerprint 32 |
+    /// symbols u32 | elements u64 and the symbols, if there are any`.
+    Compare {
+        /// What the sketch's ids are salted with.
+        salt: Salt,
+        /// Of which elements.
+        part: Part,
+        /// How many symbols.
+        symbols: u32,
+        /// No sketch is wanted if this is the fingerprint of all that the other stores.
+        unless: Fingerprint,
+    },
+    /// Asks another replica which elements have these ids. Gives `elements u32 | element 33, as often as said`.
+    Elements {
+        /// What the ids are salted with.
+        salt: Salt,
+        /// Among which elements.
+        part: Part,
+        /// The ids, eight bytes each.
+        ids: &'a [u8],
+    },
+    /// Asks for the signature of a record. Gives `is epoch u8 | sequence u64 | signature 64`.
+    Signature {
+        /// The record.
+        record: RecordName,
+    },
+    /// Asks for the epoch records in force, in their order, from one on. Gives `total u32 | n u16 | header, body, signature 64, n
+    /// times`.
+    Epochs {
+        /// How many the reader has.
+        from: u32,
+    },
 }
+
+/// A fingerprint of all elements of a replica's set: of how many there are, and the sum of their hashes modulo 2^256
+pub type Fingerprint = [u8; HASH_BYTES];
+
+/// Most ids that one operation asks for.
+pub const MAX_IDS: usize = MAX_SYMBOLS;
 
 impl<'a> Operation<'a> {
     /// Reads one operation.
@@ -164,6 +254,26 @@ impl<'a> Operation<'a> {
                 record: RecordName(reader.array()?),
             },
             DESCRIBE => Self::Describe,
+            COMPARE => Self::Compare {
+                salt: reader.array()?,
+                part: reader.field()?,
+                symbols: at_most(reader.field()?, MAX_SYMBOLS)?,
+                unless: reader.array()?,
+            },
+            ELEMENTS => Self::Elements {
+                salt: reader.array()?,
+                part: reader.field()?,
+                ids: {
+                    let count = at_most(reader.field()?, MAX_IDS)?;
+                    reader.take(count as usize * 8)?
+                },
+            },
+            SIGNATURE => Self::Signature {
+                record: RecordName(reader.array()?),
+            },
+            EPOCHS => Self::Epochs {
+                from: reader.field()?,
+            },
             _ => return Err(Malformed),
         })
     }
@@ -198,6 +308,30 @@ impl<'a> Operation<'a> {
             }
             Self::Subrecords { record } => named(SUBRECORDS, record, out),
             Self::Describe => out.push(DESCRIBE),
+            Self::Compare {
+                salt,
+                part,
+                symbols,
+                unless,
+            } => {
+                out.push(COMPARE);
+                out.extend_from_slice(salt);
+                part.write(out);
+                symbols.write(out);
+                out.extend_from_slice(unless);
+            }
+            Self::Elements { salt, part, ids } => {
+                out.push(ELEMENTS);
+                out.extend_from_slice(salt);
+                part.write(out);
+                ((ids.len() / 8) as u32).write(out);
+                out.extend_from_slice(ids);
+            }
+            Self::Signature { record } => named(SIGNATURE, record, out),
+            Self::Epochs { from } => {
+                out.push(EPOCHS);
+                from.write(out);
+            }
         }
     }
 }
@@ -212,6 +346,18 @@ const QUERY_FRESH: u8 = 7;
 const READ_PART: u8 = 8;
 const SUBRECORDS: u8 = 9;
 const DESCRIBE: u8 = 10;
+const COMPARE: u8 = 11;
+const ELEMENTS: u8 = 12;
+const SIGNATURE: u8 = 13;
+
+fn at_most(count: u32, most: usize) -> core::result::Result<u32, Malformed> {
+    if count as usize <= most {
+        Ok(count)
+    } else {
+        Err(Malformed)
+    }
+}
+const EPOCHS: u8 = 14;
 
 fn named(kind: u8, record: &RecordName, out: &mut Vec<u8>) {
     out.push(kind);

@@ -72,7 +72,7 @@ pub fn encode_proof<'a>(
 /// Reads proofs and keeps no memory of one for the next
 #[derive(Debug, Default)]
 pub struct Prover {
-    path: Vec<RecordName>,
+    learned: Vec<RecordName>,
 }
 
 impl Prover {
@@ -101,48 +101,36 @@ impl Prover {
         if count == 0 {
             return verified_before(kind, reader, verified, record);
         }
-        self.path.clear();
-        let headers = reader.rest();
+        self.learned.clear();
         let offset = |reader: &Reader<'_>| proof.len() - reader.rest().len();
         let mut first = None;
-        let mut previous: Option<HeaderView<'_>> = None;
+        let mut previous: Option<(HeaderView<'_>, RecordName)> = None;
         for _ in 0..count {
             let at = offset(&reader);
             let header = HeaderView::read(&mut reader).map_err(|refusal| refusal.further(at))?;
             let name = header.name(hasher);
-            if previous.is_some_and(|previous| !previous.points_to(&name)) {
+            if previous.is_some_and(|(previous, _)| !previous.points_to(&name)) {
                 return Err(Refusal::new(Code::BadProof, at));
             }
             first.get_or_insert((header, name));
-            previous = Some(header);
-            self.path.push(name);
+            previous = Some((header, name));
+            learn_header(&name, &header, |name| self.learned.push(*name));
         }
-        let leads_there = previous.is_some_and(|last| last.points_to(record))
-            || self.path.last().is_some_and(|last| last == record);
+        let leads_there = previous.is_some_and(|(last, name)| name == *record || last.points_to(record));
         if !leads_there {
             return Err(Refusal::new(Code::BadProof, offset(&reader)));
         }
         let (first, first_name) = first.ok_or_else(|| Refusal::new(Code::BadProof, HEAD_BYTES))?;
         check_anchor(kind, reader, writers, verified, (&first, &first_name))
             .map_err(|code| Refusal::new(code, HEAD_BYTES))?;
-        learn(verified, headers, &self.path);
+        self.learned.iter().for_each(|name| verified.insert(&name.0));
         Ok(())
     }
 }
 
-/// Adds what a proof has verified: of each header its name, then its backpointers from the last to the first.
+/// What a reader learns from one header that is verified, in order: its name, then its backpointers from the last to the first.
 ///
 /// The first backpointer leads to the primary parent, and so it comes last and stays, should they share a slot.
-fn learn(verified: &mut Verified, headers: &[u8], names: &[RecordName]) {
-    let mut reader = Reader::new(headers);
-    for name in names {
-        if let Ok(header) = HeaderView::read(&mut reader) {
-            learn_header(name, &header, |name| verified.insert(&name.0));
-        }
-    }
-}
-
-/// What a reader learns from one header that is verified, in order.
 pub fn learn_header(name: &RecordName, header: &HeaderView<'_>, mut learn: impl FnMut(&RecordName)) {
     learn(name);
     for pointer in header.backpointers().rev() {

@@ -471,6 +471,7 @@ fn a_revoked_writer_cannot_backdate() {
         .expect("it is small");
     let operations = [write(&epoch), sign(epoch.name, owners.sign(&epoch.name))];
     assert!(client.ask(&mut server, &operations).iter().all(Result::is_ok));
+    assert_eq!(heads(&mut server, &mut client), [epoch.name]);
     for _ in 0..2 {
         // She signs a record that she says is old.
         let operations = [
@@ -493,4 +494,107 @@ fn a_revoked_writer_cannot_backdate() {
         assert_eq!(ask(&mut server, &mut client, 3), Err(Code::Unproven));
         server = server.lose_power();
     }
+}
+
+fn unfinished(server: &Server) -> usize {
+    server.store.keys().filter(|key| key[32] == b'W').count()
+}
+
+/// Wherever its machine stops while witnesses spread over many commits, a replica goes on there, and ends with nothing left.
+#[test]
+fn spreading_that_was_stopped_goes_on_and_leaves_nothing_behind() {
+    let log = Log::new(charter(), 1500, &Backpointers::Chain);
+    let (mut server, mut client) = created();
+    for records in log.records.chunks(500) {
+        let operations: Vec<Operation<'_>> = records.iter().map(write).collect();
+        assert!(client.ask(&mut server, &operations).iter().all(Result::is_ok));
+    }
+    let last = log.name(1499);
+    let signed = [sign(last, log.writer.sign(&last))];
+    let before = server.store.clone();
+    for lives_for in 1.. {
+        server = Server::new(before.clone());
+        server.lives_for = lives_for;
+        let request = server.send(client.message(&signed));
+        let is_done = server.responses.contains_key(&request);
+        assert!(unfinished(&server) > 0 || lives_for > 3, "{lives_for} commits");
+        server = Server::new(server.store);
+        assert!(client.ask(&mut server, &signed)[0].is_ok());
+        assert_eq!(unfinished(&server), 0, "after {lives_for} commits");
+        for index in [0, 1, 700, 1498] {
+            client.cache.clear();
+            client.session = rand_session(&log.name(index));
+            assert!(proven(&mut server, &mut client, log.name(index)).is_ok());
+        }
+        assert_eq!(heads(&mut server, &mut client), [last]);
+        if is_done {
+            return;
+        }
+    }
+}
+
+/// However many records were signed, a revocation changes no more at a time than the smallest store takes.
+#[test]
+fn a_revocation_among_many_signed_records_is_written_in_parts() {
+    let alice = || KeyPair::from_seed(&[2; 32]);
+    let charter = common::charter_of(HashKind::Blake3, Readers::Everybody, vec![alice().public()]);
+    let mut server = Server::new(Map::new());
+    let mut client = Client::of(&charter);
+    let metadata = charter.encoded().to_vec();
+    let mut hers = writer(&charter, 1, alice(), None);
+    let mut owners = writer(&charter, 0, owner(), None);
+    let mut operations = vec![Operation::Create { metadata: &metadata }];
+    let records: Vec<Written> = (0..1400_u32)
+        .map(|index| {
+            let by = if index % 2 == 0 { &mut hers } else { &mut owners };
+            by.write(&index.to_le_bytes(), &Backpointers::Chain, &[0; 16])
+                .expect("it is small")
+        })
+        .collect();
+    for (index, record) in records.iter().enumerate() {
+        let by = if index % 2 == 0 { &hers } else { &owners };
+        operations.extend([write(record), sign(record.name, by.sign(&record.name))]);
+    }
+    assert!(client.ask(&mut server, &operations).iter().all(Result::is_ok));
+    let change = EpochChange {
+        revoked: vec![Revoked {
+            number: 1,
+            heads: Vec::new(),
+        }],
+        ..EpochChange::default()
+    };
+    let epoch = owners
+        .begin_epoch(change.encode(), 1, None, vec![records[1399].name])
+        .expect("it is small");
+    let operations = [write(&epoch), sign(epoch.name, owners.sign(&epoch.name))];
+    assert!(client.ask(&mut server, &operations).iter().all(Result::is_ok));
+    assert_eq!(heads(&mut server, &mut client), [epoch.name]);
+    assert_eq!(unfinished(&server), 0);
+    let signed = server.store.keys().filter(|key| key[32] == b'G').count();
+    assert_eq!(signed, 701, "signatures that count");
+    for (index, record) in records.iter().enumerate() {
+        let given = client.ask(&mut server, &[Operation::Prove { record: record.name }]);
+        assert_eq!(given[0].is_ok(), index % 2 == 1, "record {index}");
+    }
+}
+
+/// More records point to a missing one than are remembered, and only the last is signed: it proves the missing one when it comes.
+#[test]
+fn a_hole_to_which_very_many_point_is_proven_by_any_of_them() {
+    let (mut server, mut client) = created();
+    let mut by = writer(&charter(), 0, owner(), None);
+    let first = by
+        .write(b"first", &Backpointers::Chain, &[0; 16])
+        .expect("it is small");
+    let other = |index: u32| {
+        by.follow(first.name);
+        by.write(&index.to_le_bytes(), &Backpointers::Chain, &[0; 16])
+            .expect("it is small")
+    };
+    let others: Vec<Written> = (0..1100).map(other).collect();
+    let mut operations: Vec<Operation<'_>> = others.iter().map(write).collect();
+    operations.push(sign(others[1099].name, by.sign(&others[1099].name)));
+    assert!(client.ask(&mut server, &operations).iter().all(Result::is_ok));
+    assert!(client.ask(&mut server, &[write(&first)])[0].is_ok());
+    assert!(proven(&mut server, &mut client, first.name).is_ok());
 }

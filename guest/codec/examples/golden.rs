@@ -1,12 +1,14 @@
 //! Prints the golden vectors that keep the two codecs of the boundary equal:
 //! `cargo run -p selfsame-codec --example golden > runtime/test/golden.json`
 
+use selfsame_codec::capsule::{self, ReplicaConfig, Values};
 use selfsame_codec::cbor::Encoder;
+use selfsame_codec::client::{self, ClientConfig};
 use selfsame_codec::http::{RequestHead, ResponseHead};
 use selfsame_codec::reply::{Node, Provider, Service, Status, encode_found_node, encode_providers};
 use selfsame_codec::{
-    BatchWriter, Code, Config, EntryWriter, EventKind, Input, LogLevel, Operation, OperationWriter, Output,
-    PathKind, Policy, Role,
+    BatchWriter, Code, Config, EntryWriter, EventKind, Field, Input, LogLevel, Operation, OperationWriter,
+    Output, PathKind, Policy, Role,
 };
 
 /// Prints the vectors.
@@ -22,7 +24,7 @@ pub(crate) fn golden() -> String {
             list(
                 inputs()
                     .iter()
-                    .map(|(fields, input)| vector(fields, &input_bytes(input))),
+                    .map(|(fields, input)| vector(fields, &encoded(|batch| input.encode(batch)))),
             ),
         ),
         (
@@ -30,7 +32,7 @@ pub(crate) fn golden() -> String {
             list(
                 outputs()
                     .iter()
-                    .map(|(fields, output)| vector(fields, &output_bytes(output))),
+                    .map(|(fields, output)| vector(fields, &encoded(|batch| output.encode(batch)))),
             ),
         ),
         (
@@ -46,6 +48,42 @@ pub(crate) fn golden() -> String {
         ("providers", quoted(&hex(&providers()))),
         ("found_node", quoted(&hex(&found_node()))),
         ("status", quoted(&hex(&status().view().encode()))),
+        (
+            "capsule_inputs",
+            list(
+                capsule_inputs()
+                    .iter()
+                    .map(|(fields, input)| vector(fields, &encoded(|batch| input.encode(batch)))),
+            ),
+        ),
+        (
+            "capsule_outputs",
+            list(
+                capsule_outputs()
+                    .iter()
+                    .map(|(fields, output)| vector(fields, &encoded(|batch| output.encode(batch)))),
+            ),
+        ),
+        (
+            "commands",
+            list(
+                commands()
+                    .iter()
+                    .map(|(fields, command)| vector(fields, &encoded(|batch| command.encode(batch)))),
+            ),
+        ),
+        (
+            "replies",
+            list(
+                replies()
+                    .iter()
+                    .map(|(fields, reply)| vector(fields, &encoded(|batch| reply.encode(batch)))),
+            ),
+        ),
+        ("client_config", quoted(&hex(&client_config().encode()))),
+        ("replica_config", quoted(&hex(&replica_config().encode()))),
+        ("keys", quoted(&hex(&keys()))),
+        ("values", quoted(&hex(&values()))),
     ];
     let members: Vec<String> = sections
         .iter()
@@ -82,15 +120,9 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn input_bytes(input: &Input<'_>) -> Vec<u8> {
+fn encoded(encode: impl FnOnce(&mut BatchWriter)) -> Vec<u8> {
     let mut batch = BatchWriter::new();
-    input.encode(&mut batch);
-    batch.as_bytes().to_vec()
-}
-
-fn output_bytes(output: &Output<'_>) -> Vec<u8> {
-    let mut batch = BatchWriter::new();
-    output.encode(&mut batch);
+    encode(&mut batch);
     batch.as_bytes().to_vec()
 }
 
@@ -229,6 +261,134 @@ fn application_outputs() -> Vec<(String, Output<'static>)> {
         item!(Output::Providers, ", \"tag\": 1, \"body\": \"80\"", { tag: 1, body: &[0x80] }),
         item!(Output::Refused, ", \"input\": 4294967295, \"code\": 257", { input: u32::MAX, code: 0x0101 }),
     ]
+}
+
+fn capsule_inputs() -> Vec<(String, capsule::Input<'static>)> {
+    use capsule::Input;
+    vec![
+        item!(Input::Request, ", \"request\": 1, \"message\": \"0102ff\"", { request: 1, message: &[1, 2, 255] }),
+        item!(Input::StoreValues, ", \"tag\": 2, \"ok\": true, \"values\": \"00\"", { tag: 2, ok: true, values: &[0] }),
+        item!(Input::StoreKeys, ", \"tag\": 3, \"ok\": false, \"keys\": \"\"", { tag: 3, ok: false, keys: &[] }),
+        item!(Input::StoreCommitted, ", \"tag\": 4, \"ok\": true", { tag: 4, ok: true }),
+        item!(Input::Answered, ", \"tag\": 5, \"ok\": true, \"response\": \"01\"", { tag: 5, ok: true, response: &[1] }),
+        item!(Input::Sync, ", \"peer\": \"ID\", \"capsule\": \"ID\", \"entropy\": \"ID\"",
+            { peer: ID, capsule: ID, entropy: ID }),
+        item!(Input::Replicas, ", \"capsule\": \"ID\", \"peers\": \"ID\"", { capsule: ID, peers: &ID }),
+        item!(Input::Chunk, ", \"bytes\": \"01\"", { bytes: &[1] }),
+        item!(Input::End, "", {}),
+    ]
+}
+
+fn commands() -> Vec<(String, client::Command<'static>)> {
+    use client::Command;
+    vec![
+        item!(Command::Create, ", \"command\": 1", { command: 1 }),
+        item!(Command::Init, ", \"command\": 2, \"after\": \"ID\"", { command: 2, after: &ID }),
+        item!(Command::Write, ", \"command\": 3, \"sign\": true, \"shortcuts\": false, \"pointers\": \"ID\", \
+            \"contents\": \"010000006b\"",
+            { command: 3, sign: true, shortcuts: false, pointers: &ID, contents: &[1, 0, 0, 0, b'k'] }),
+        item!(Command::Commit, ", \"command\": 4, \"sign\": false, \"shortcuts\": true, \"pointers\": \"\", \
+            \"contents\": \"\"",
+            { command: 4, sign: false, shortcuts: true, pointers: &[], contents: &[] }),
+        item!(Command::Sign, ", \"command\": 5", { command: 5 }),
+        item!(Command::Govern, ", \"command\": 6, \"next\": true, \"added\": \"ID\", \"revoked\": \"01\", \
+            \"readers\": \"02\"",
+            { command: 6, next: true, added: &ID, revoked: &[1], readers: &[2] }),
+        item!(Command::Read, ", \"command\": 7, \"names\": \"ID\"", { command: 7, names: &ID }),
+        item!(Command::Prove, ", \"command\": 8, \"names\": \"ID\"", { command: 8, names: &ID }),
+        item!(Command::QueryFresh, ", \"command\": 9", { command: 9 }),
+        item!(Command::ReadParts, ", \"command\": 10, \"name\": \"ID\", \"indexes\": \"01000000\"",
+            { command: 10, name: ID, indexes: &[1, 0, 0, 0] }),
+        item!(Command::CountParts, ", \"command\": 11, \"names\": \"ID\"", { command: 11, names: &ID }),
+        item!(Command::Export, ", \"command\": 12, \"name\": \"ID\", \"whole\": true",
+            { command: 12, name: ID, whole: true }),
+        item!(Command::Describe, ", \"command\": 13", { command: 13 }),
+        item!(Command::Accuse, ", \"command\": 14, \"one\": \"ID\", \"other\": \"ID\"",
+            { command: 14, one: ID, other: ID }),
+    ]
+}
+
+fn replies() -> Vec<(String, client::Reply<'static>)> {
+    use client::Reply;
+    vec![
+        item!(Reply::Done, ", \"command\": 1", { command: 1 }),
+        item!(Reply::Ready, ", \"command\": 2, \"writer\": 3, \"epoch\": 4, \"sequence\": 5, \"after\": \"ID\"",
+            { command: 2, writer: 3, epoch: 4, sequence: 5, after: &ID }),
+        item!(Reply::Written, ", \"command\": 3, \"names\": \"ID\"", { command: 3, names: &ID }),
+        item!(Reply::Records, ", \"command\": 4, \"results\": \"00\"", { command: 4, results: &[0] }),
+        item!(Reply::Proven, ", \"command\": 5, \"results\": \"01\"", { command: 5, results: &[1] }),
+        item!(Reply::Fresh, ", \"command\": 6, \"heads\": \"01\", \"answers\": \"02\", \"refused\": \"03\", \
+            \"forks\": \"04\"",
+            { command: 6, heads: &[1], answers: &[2], refused: &[3], forks: &[4] }),
+        item!(Reply::Parts, ", \"command\": 7, \"results\": \"02\"", { command: 7, results: &[2] }),
+        item!(Reply::Counts, ", \"command\": 8, \"results\": \"03\"", { command: 8, results: &[3] }),
+        item!(Reply::File, ", \"command\": 9, \"file\": \"ff\"", { command: 9, file: &[255] }),
+        item!(Reply::Described, ", \"command\": 10, \"metadata\": \"01\", \"writers\": \"02\", \"epoch\": 3, \
+            \"records\": 4",
+            { command: 10, metadata: &[1], writers: &[2], epoch: 3, records: 4 }),
+        item!(Reply::Fork, ", \"command\": 12, \"header\": \"01\", \"proof\": \"02\", \"other_header\": \"03\", \
+            \"other_proof\": \"04\"",
+            { command: 12, header: &[1], proof: &[2], other_header: &[3], other_proof: &[4] }),
+        item!(Reply::Failed, ", \"command\": 11, \"code\": 257, \"at\": 7", { command: 11, code: 0x0101, at: 7 }),
+    ]
+}
+
+fn client_config() -> ClientConfig<'static> {
+    ClientConfig {
+        capsule: ID,
+        metadata: &[1, 2],
+        servers: &[3; 64],
+        seed: &[4; 32],
+        write_quorum: 2,
+        read_quorum: 1,
+        timing: [250, 5_000, 10_000, 30_000],
+        entropy: [5; 32],
+    }
+}
+
+fn capsule_outputs() -> Vec<(String, capsule::Output<'static>)> {
+    use capsule::Output;
+    vec![
+        item!(Output::Respond, ", \"request\": 1, \"response\": \"01\"", { request: 1, response: &[1] }),
+        item!(Output::StoreGet, ", \"tag\": 2, \"keys\": \"010000006b\"", { tag: 2, keys: &[1, 0, 0, 0, b'k'] }),
+        item!(Output::StoreScan, ", \"tag\": 3, \"start\": \"61\", \"end\": \"62\", \"limit\": 500",
+            { tag: 3, start: b"a", end: b"b", limit: 500 }),
+        item!(Output::StoreCommit, ", \"tag\": 4, \"durable\": true, \"operations\": \"\"",
+            { tag: 4, durable: true, operations: &[] }),
+        item!(Output::Ask, ", \"tag\": 5, \"peer\": \"ID\", \"message\": \"01\"", { tag: 5, peer: ID, message: &[1] }),
+        item!(Output::Synced, ", \"peer\": \"ID\", \"capsule\": \"ID\", \"outcome\": 2, \"code\": 257, \"at\": 3, \
+            \"pulled\": 4, \"pushed\": 5",
+            { peer: ID, capsule: ID, outcome: 2, code: 0x0101, at: 3, pulled: 4, pushed: 5 }),
+        item!(Output::Wake, ", \"at_ms\": \"7\"", { at_ms: 7 }),
+        item!(Output::Verified, ", \"capsule\": \"ID\", \"records\": 1, \"holes\": 2",
+            { capsule: ID, records: 1, holes: 2 }),
+        item!(Output::Damaged, ", \"code\": 257, \"at\": 3", { code: 0x0101, at: 3 }),
+        item!(Output::Refused, ", \"input\": 4294967295, \"code\": 257", { input: u32::MAX, code: 0x0101 }),
+    ]
+}
+
+fn replica_config() -> ReplicaConfig {
+    ReplicaConfig {
+        seed: [1; 32],
+        cache: 16 << 20,
+        mirrors: 8 << 20,
+    }
+}
+
+fn keys() -> Vec<u8> {
+    let mut keys = Vec::new();
+    for key in [b"a".as_slice(), b"", b"bc"] {
+        key.write(&mut keys);
+    }
+    keys
+}
+
+fn values() -> Vec<u8> {
+    let mut values = Vec::new();
+    for value in [Some(b"1".as_slice()), None, Some(b"")] {
+        Values::write(value, &mut values);
+    }
+    values
 }
 
 fn cbor() -> Vec<(String, Vec<u8>)> {

@@ -11,7 +11,11 @@ extern crate alloc;
 mod batch;
 pub use batch::{BatchReader, BatchWriter, Item, ItemKind};
 
+pub mod capsule;
+
 pub mod cbor;
+
+pub mod client;
 
 mod code;
 pub use code::{Class, Code};

@@ -16,7 +16,11 @@ use zeroize::Zeroizing;
 ///             | revoked peers bytes, 32 each                                    -> grant
 /// 4 network:  network text                                                      -> network id 32
 /// ```
-pub(crate) fn derive(input: &[u8]) -> Result<Vec<u8>, Code> {
+pub(crate) fn derive(input: &[u8]) -> Vec<u8> {
+    answer(derived(input))
+}
+
+fn derived(input: &[u8]) -> Result<Vec<u8>, Code> {
     let mut reader = Reader::new(input);
     match field::<u8>(&mut reader)? {
         1 => {
@@ -58,7 +62,11 @@ pub(crate) fn derive(input: &[u8]) -> Result<Vec<u8>, Code> {
 /// 1 grant: grant bytes | network text | now ms u64
 ///          -> owner 32 | peer 32 | issued ms u64 | expiry ms u64 | name text | revoked peers bytes, 32 each
 /// ```
-pub(crate) fn verify(input: &[u8]) -> Result<Vec<u8>, Code> {
+pub(crate) fn verify(input: &[u8]) -> Vec<u8> {
+    answer(verified(input))
+}
+
+fn verified(input: &[u8]) -> Result<Vec<u8>, Code> {
     let mut reader = Reader::new(input);
     match field::<u8>(&mut reader)? {
         1 => {
@@ -82,7 +90,7 @@ pub(crate) fn verify(input: &[u8]) -> Result<Vec<u8>, Code> {
 }
 
 /// Status `u16`, 0 or a code, then the result.
-pub(crate) fn answer(result: Result<Vec<u8>, Code>) -> Vec<u8> {
+fn answer(result: Result<Vec<u8>, Code>) -> Vec<u8> {
     let mut out = Vec::new();
     match result {
         Ok(bytes) => {

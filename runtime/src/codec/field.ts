@@ -244,6 +244,12 @@ export const time: Field<number> = {
   write: (w, value) => w.u64(value === Number.POSITIVE_INFINITY ? NEVER : BigInt(Math.trunc(value))),
 };
 
+/** A number of things, in eight bytes. */
+export const count: Field<number> = {
+  read: (r) => Number(r.u64()),
+  write: (w, value) => w.u64(BigInt(value)),
+};
+
 /** One byte that chooses out of `names`, numbered from `first`. */
 export function choice<const T extends string>(names: readonly T[], first = 0): Field<T> {
   return {

@@ -1,6 +1,9 @@
 /** The phrases of the statuses that this package answers with (RFC 9110, 15). */
 const TITLES: Readonly<Record<number, string>> = {
+  400: "Bad Request",
   403: "Forbidden",
+  405: "Method Not Allowed",
+  413: "Content Too Large",
   431: "Request Header Fields Too Large",
   500: "Internal Server Error",
   502: "Bad Gateway",

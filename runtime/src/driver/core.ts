@@ -1,24 +1,10 @@
 import { MeshError } from "../codec/code.ts";
 import { type Config, encodeConfig } from "../codec/config.ts";
-import { fromUtf8, Reader, Writer } from "../codec/field.ts";
+import { fromUtf8, type Reader, Writer } from "../codec/field.ts";
 import { ABI_VERSION } from "../codec/index.ts";
+import { ModuleInstance } from "./instance.ts";
 
-interface CoreExports {
-  readonly memory: WebAssembly.Memory;
-  abi_version(): number;
-  alloc(length: number): number;
-  free(pointer: number, length: number): void;
-  create(pointer: number, length: number): number;
-  step(handle: number, pointer: number, length: number): number;
-  destroy(handle: number): void;
-  derive(pointer: number, length: number): number;
-  verify(pointer: number, length: number): number;
-}
-
-/** The buffer for inputs starts with this size: one frame and its header. */
-const FIRST_INPUT = 128 * 1024;
-/** An input buffer beyond this size is given back after use: bursts are rare and memory is shared. */
-const KEEP_INPUT = 1024 * 1024;
+const KIND = { file: "core.wasm", version: ABI_VERSION };
 
 const DERIVE_IDENTITY = 1;
 const DERIVE_OWNER = 2;
@@ -54,34 +40,22 @@ export interface GrantInfo extends GrantTerms {
   readonly owner: Uint8Array;
 }
 
-/** One instance of core.wasm: its memory, and the nodes in it by their handles. */
+/** One instance of core.wasm, and the nodes in it by their handles. */
 export class Core {
-  readonly #exports: CoreExports;
-  #input = 0;
-  #inputSize = 0;
+  readonly #instance: ModuleInstance;
 
-  private constructor(instance: WebAssembly.Instance) {
-    this.#exports = instance.exports as unknown as CoreExports;
-    const version = this.#exports.abi_version();
-    if (version !== ABI_VERSION) {
-      throw new MeshError(
-        "BadConfig",
-        `core.wasm has version ${version} of the boundary, this package ${ABI_VERSION}: install them together`,
-      );
-    }
+  private constructor(instance: ModuleInstance) {
+    this.#instance = instance;
   }
 
   /** Makes an instance of its own: a trap in it reaches no other. */
   static async instantiate(module: WebAssembly.Module): Promise<Core> {
-    return new Core(await WebAssembly.instantiate(module, {}));
+    return new Core(await ModuleInstance.of(module, KIND));
   }
 
   /** Creates a node and returns its handle. */
   create(config: Config): number {
-    const encoded = encodeConfig(config);
-    const handle = this.#exports.create(this.#place(encoded), encoded.length) >>> 0;
-    this.#wipe(encoded.length);
-    encoded.fill(0);
+    const handle = this.#instance.create(encodeConfig(config));
     if (handle === 0) {
       throw new MeshError(
         "BadConfig",
@@ -93,18 +67,17 @@ export class Core {
 
   /** Feeds a batch of inputs and returns the batch of outputs, in a buffer of its own. A trap throws. */
   step(handle: number, batch: Uint8Array): Uint8Array<ArrayBuffer> {
-    const header = this.#exports.step(handle, this.#place(batch), batch.length);
-    return this.#copyOut(header);
+    return this.#instance.step(handle, batch);
   }
 
   /** Ends a node. */
   destroy(handle: number): void {
-    this.#exports.destroy(handle);
+    this.#instance.destroy(handle);
   }
 
   /** Size of the instance's memory, in bytes. */
   get memoryBytes(): number {
-    return this.#exports.memory.buffer.byteLength;
+    return this.#instance.memoryBytes;
   }
 
   /** The peer id that a seed has in a network, and what spares the next call and `create` to compute its public key. */
@@ -151,38 +124,9 @@ export class Core {
   }
 
   #ask(family: "derive" | "verify", input: Writer): Reader {
-    const bytes = input.written();
-    const header = this.#exports[family](this.#place(bytes), bytes.length);
-    this.#wipe(bytes.length);
-    bytes.fill(0);
-    const reader = new Reader(this.#copyOut(header));
+    const reader = this.#instance.ask(family, input);
     const status = reader.u16();
     if (status !== 0) throw new MeshError(status);
     return reader;
-  }
-
-  /** Writes bytes into the input buffer, which grows when they do not fit. */
-  #place(bytes: Uint8Array): number {
-    if (bytes.length > this.#inputSize || this.#inputSize > KEEP_INPUT) {
-      const size = Math.max(FIRST_INPUT, 2 ** Math.ceil(Math.log2(Math.max(bytes.length, 1))));
-      if (this.#inputSize !== 0) this.#exports.free(this.#input, this.#inputSize);
-      this.#inputSize = 0;
-      this.#input = this.#exports.alloc(size) >>> 0;
-      this.#inputSize = size;
-    }
-    new Uint8Array(this.#exports.memory.buffer, this.#input, bytes.length).set(bytes);
-    return this.#input;
-  }
-
-  /** Removes secrets from the input buffer. */
-  #wipe(length: number): void {
-    new Uint8Array(this.#exports.memory.buffer, this.#input, length).fill(0);
-  }
-
-  /** Copies what a header `{pointer u32, length u32}` names; the memory may have grown since the last view. */
-  #copyOut(header: number): Uint8Array<ArrayBuffer> {
-    const buffer = this.#exports.memory.buffer;
-    const view = new DataView(buffer, header >>> 0, 8);
-    return new Uint8Array(buffer, view.getUint32(0, true), view.getUint32(4, true)).slice();
   }
 }

@@ -8,7 +8,7 @@ export function timeoutTimer(wake: () => void): WakeTimer {
   let timer: ReturnType<typeof setTimeout> | undefined;
   let due_ms = Number.POSITIVE_INFINITY;
   const cancel = (): void => {
-    clearTimeout(timer);
+    if (timer !== undefined) clearTimeout(timer);
     timer = undefined;
     due_ms = Number.POSITIVE_INFINITY;
   };

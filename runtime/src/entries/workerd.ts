@@ -25,6 +25,8 @@ export type {
 export { durableObject } from "../stores/durable-object.ts";
 export {
   type CallResult,
+  type Extended,
+  type Extension,
   MeshNode,
   type MeshNodeOptions,
   type MeshProps,

@@ -157,6 +157,21 @@ export const storeContract: readonly StoreCase[] = [
     check((await everything(again)) === "a=1 b=2", "both commits are there");
     await again.close();
   }),
+  storeCase(
+    "a commit of nothing makes what was committed before durable and changes nothing",
+    async (store, subject) => {
+      await store.commit([], true);
+      await store.commit([put("a", "1")], false);
+      await store.commit([], true);
+      await store.commit([], false);
+      check((await everything(store)) === "a=1", "nothing else is there");
+      await store.close();
+      if (!subject.persistent) return;
+      const again = await subject.open();
+      check((await everything(again)) === "a=1", "the entry is there after opening again");
+      await again.close();
+    },
+  ),
   storeCase("a commit beyond a limit is refused whole", async (store) => {
     await store.commit([put("a", "1")], false);
     const long = { key: new Uint8Array(MAX_KEY + 1), value: new Uint8Array() };

@@ -10,9 +10,15 @@ import {
 
 type Row = { key: ArrayBuffer; value: ArrayBuffer };
 
-/** Keeps the node in the SQLite storage of its Durable Object, beside whatever tables the application has there. */
-export function durableObject(storage: DurableObjectStorage): StoreFactory {
-  return () => new DurableObjectStore(storage);
+/** The table of a node. */
+const TABLE = "_selfsame";
+
+/**
+ * Keeps the node in the SQLite storage of its Durable Object, in a table of its own beside whatever tables the application
+ * has there. What else is kept there, such as a replica of capsules, needs another table.
+ */
+export function durableObject(storage: DurableObjectStorage, table: string = TABLE): StoreFactory {
+  return () => new DurableObjectStore(storage, table);
 }
 
 /** A store in the SQLite storage of a Durable Object. */
@@ -20,19 +26,30 @@ export class DurableObjectStore implements Store {
   readonly location: string = "the SQLite storage of the Durable Object";
   readonly shared: boolean = false;
   readonly #storage: DurableObjectStorage;
+  readonly #table: string;
 
-  constructor(storage: DurableObjectStorage) {
+  constructor(storage: DurableObjectStorage, table: string) {
+    if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(table)) {
+      throw new MeshError(
+        "BadConfig",
+        "the name of a table has letters, digits and _ and begins with no digit",
+      );
+    }
     this.#storage = storage;
+    this.#table = table;
     this.#guard(() =>
       storage.sql.exec(
-        "CREATE TABLE IF NOT EXISTS _selfsame (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
+        `CREATE TABLE IF NOT EXISTS ${table} (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID`,
       ),
     );
   }
 
   get(key: Uint8Array): Uint8Array | undefined {
     return this.#guard(() => {
-      const rows = this.#storage.sql.exec<Row>("SELECT key, value FROM _selfsame WHERE key = ?", owned(key));
+      const rows = this.#storage.sql.exec<Row>(
+        `SELECT key, value FROM ${this.#table} WHERE key = ?`,
+        owned(key),
+      );
       for (const { value } of rows) return this.#bytes(value);
       return undefined;
     });
@@ -40,7 +57,7 @@ export class DurableObjectStore implements Store {
 
   scan(start: Uint8Array, end: Uint8Array, limit: number): Entry[] {
     return this.#guard(() => {
-      const query = "SELECT key, value FROM _selfsame WHERE key >= ? AND key < ? ORDER BY key LIMIT ?";
+      const query = `SELECT key, value FROM ${this.#table} WHERE key >= ? AND key < ? ORDER BY key LIMIT ?`;
       const rows = this.#storage.sql.exec<Row>(query, owned(start), owned(end), limit).toArray();
       return rows.map(({ key, value }) => [this.#bytes(key), this.#bytes(value)]);
     });
@@ -51,9 +68,9 @@ export class DurableObjectStore implements Store {
       checkCommit(operations);
       this.#storage.transactionSync(() => {
         for (const { key, value } of operations) {
-          if (value === null) this.#storage.sql.exec("DELETE FROM _selfsame WHERE key = ?", owned(key));
+          if (value === null) this.#storage.sql.exec(`DELETE FROM ${this.#table} WHERE key = ?`, owned(key));
           else {
-            const put = "INSERT OR REPLACE INTO _selfsame (key, value) VALUES (?, ?)";
+            const put = `INSERT OR REPLACE INTO ${this.#table} (key, value) VALUES (?, ?)`;
             this.#storage.sql.exec(put, owned(key), owned(value));
           }
         }
@@ -70,7 +87,7 @@ export class DurableObjectStore implements Store {
     if (value instanceof ArrayBuffer) return new Uint8Array(value);
     throw new MeshError(
       "StoreCorrupt",
-      "the table _selfsame of the Durable Object holds what this program did not write: restore it to a point in time",
+      `the table ${this.#table} of the Durable Object holds what this program did not write: restore it to a point in time`,
     );
   }
 

@@ -4,6 +4,8 @@ import { checkCommit, type Entry, type Operation, type Store, type StoreFactory 
 const ENTRIES = "entries";
 /** Layout of the database; what its entries mean has a number of its own, kept by the driver. */
 const VERSION = 1;
+/** A key that is no bytes, and so is part of no range. */
+const SYNC = 0;
 /** Tabs of one application that are peers at the same time; each has an identity of its own. */
 const MAX_SLOTS = 64;
 
@@ -65,6 +67,8 @@ export class IndexedDbStore implements Store {
       transaction.oncomplete = () => resolve();
       transaction.onabort = () => reject(this.#failed(transaction.error));
       const entries = transaction.objectStore(ENTRIES);
+      // A transaction that writes nothing waits for nothing, but is to make earlier ones durable.
+      if (durable && operations.length === 0) entries.put(new ArrayBuffer(0), SYNC);
       for (const { key, value } of operations) {
         if (value === null) entries.delete(owned(key));
         else entries.put(owned(value), owned(key));

@@ -32,7 +32,10 @@ export interface Store {
   get(key: Uint8Array): MaybePromise<Uint8Array | undefined>;
   /** Reads at most `limit` entries with `start <= key < end`, in order of their bytes. */
   scan(start: Uint8Array, end: Uint8Array, limit: number): MaybePromise<Entry[]>;
-  /** Applies all operations or none; with `durable`, answers only when they survive a power loss. */
+  /**
+   * Applies all operations or none; with `durable`, answers only when they and all commits before survive a power loss, also
+   * when there are no operations.
+   */
   commit(operations: readonly Operation[], durable: boolean): MaybePromise<void>;
   /** Closes the store; no method is called afterwards. */
   close(): MaybePromise<void>;

@@ -52,6 +52,17 @@ export type CallResult =
 /** What came of a request for a WebSocket: a socket that is to be collected, an answer that refuses it, or an error. */
 export type UpgradeResult = CallResult | { readonly accepted: true };
 
+/** What a node serves besides its services. */
+export interface Extended {
+  /** Resolves when it is published. */
+  readonly published: Promise<void>;
+  /** Ends it, when the node has left the ring. */
+  close(): Promise<void>;
+}
+
+/** Lets a node serve more, before it hears of anything. */
+export type Extension = (mesh: Mesh, storage: DurableObjectStorage) => Promise<Extended>;
+
 /** The props that give an entrypoint by its name, from `ctx.exports`. */
 type Exports = Readonly<Record<string, (options: { props: MeshProps }) => Pick<Fetcher, "fetch">>>;
 
@@ -64,6 +75,8 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
   abstract options: (env: Env) => MeshNodeOptions;
   /** The services, by the name under which they are published. */
   services: Readonly<Record<string, string | ServiceOptions>> = {};
+  /** What the node serves besides: `capsules()` of `selfsame/capsule`. */
+  more: Extension | undefined = undefined;
 
   readonly #activity: Activity = new Activity(() => this.#timer?.arrange());
   #timer: AlarmTimer | undefined;
@@ -200,8 +213,9 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
 
   /** Leaves the ring; the next event makes the node join again. */
   async leave(): Promise<void> {
-    await this.#during(async ({ mesh }) => {
+    await this.#during(async ({ mesh, extended }) => {
       await mesh.leave();
+      await extended?.close();
       this.#node = undefined;
       this.#joining = undefined;
     });
@@ -269,10 +283,12 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
     });
     // The frame that woke the object may call a service: the core must know them all before it sees the frame.
     const amendments = new Amendments(this.ctx.storage.sql);
-    const { published } = await mesh.announce(this.#announced(amendments));
+    const announced = await mesh.announce(this.#announced(amendments));
+    const extended = await this.more?.(mesh, this.ctx.storage);
+    const published = Promise.all([announced.published, extended?.published]).then(() => undefined);
     this.#join(mesh, published);
     const exchange = new ExchangeAcceptor(mesh.paths, this.#activity);
-    return { mesh, amendments, published, sockets: sockets as Sockets, exchange };
+    return { mesh, amendments, extended, published, sockets: sockets as Sockets, exchange };
   }
 
   /** Joins the ring; a failure is tried again by the next alarm. */
@@ -353,6 +369,7 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
 interface RunningNode {
   readonly mesh: Mesh;
   readonly amendments: Amendments;
+  readonly extended: Extended | undefined;
   /** Resolves when its services are published. */
   readonly published: Promise<void>;
   readonly sockets: Sockets;

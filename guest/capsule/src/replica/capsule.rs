@@ -1,16 +1,17 @@
 //! One capsule that a replica has open: its metadata, who may write it, and the graph of its records.
 
-use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Field, Reader};
 
+use super::census::Census;
 use super::entry::Entry;
 use super::index::{Index, NO_RECORD, Outcome, Written, known};
 use super::layout::{self, numbered, of_record, single};
 use super::space::{Missing, Space};
 use crate::authority::Authority;
+use crate::epoch::EpochChange;
 use crate::hash::{CapsuleName, RecordName};
 use crate::header::RecordKind;
 use crate::keys::Signature;
@@ -18,6 +19,7 @@ use crate::metadata::{Charter, Readers};
 use crate::proof::Writers as _;
 use crate::record::Record;
 use crate::refusal::{Refusal, Result, placed};
+use crate::sketch::Element;
 
 /// Most records without a signature that leads to them, and their bytes: a writer signs before it has written so much, and
 /// whoever writes what nobody ever signs fills no store.
@@ -25,20 +27,26 @@ const MAX_UNSIGNED: u64 = 1 << 17;
 const MAX_UNSIGNED_BYTES: u64 = 256 << 20;
 /// Most epoch records of a capsule.
 const MAX_EPOCHS: u64 = 1 << 16;
-/// Names in one value of arrivals.
+/// Elements in one value of arrivals.
 const ARRIVALS: usize = 1024;
 
 /// The store does not hold what it must.
-const CORRUPT: Refusal = Refusal {
+pub(super) const CORRUPT: Refusal = Refusal {
     code: Code::StoreCorrupt,
+    at: 0,
+};
+
+/// An epoch record does not follow the last one.
+const BAD_EPOCH: Refusal = Refusal {
+    code: Code::BadEpoch,
     at: 0,
 };
 
 /// What a replica counts
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// Records.
-    pub(super) records: u64,
+    /// Elements that have arrived: records and signatures.
+    arrivals: u64,
     /// Records that arrived since the last that was signed, and their bytes.
     unsigned: u64,
     unsigned_bytes: u64,
@@ -49,7 +57,7 @@ pub(super) struct Counts {
 impl Counts {
     fn encode(&self) -> Rc<[u8]> {
         let mut out = Vec::new();
-        for count in [self.records, self.unsigned, self.unsigned_bytes, self.epochs] {
+        for count in [self.arrivals, self.unsigned, self.unsigned_bytes, self.epochs] {
             count.write(&mut out);
         }
         out.into()
@@ -58,13 +66,22 @@ impl Counts {
     fn decode(bytes: &[u8]) -> Result<Self> {
         placed(bytes, Code::StoreCorrupt, |reader: &mut Reader<'_>| {
             Ok(Self {
-                records: reader.field()?,
+                arrivals: reader.field()?,
                 unsigned: reader.field()?,
                 unsigned_bytes: reader.field()?,
                 epochs: reader.field()?,
             })
         })
     }
+}
+
+/// What came of a signature
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Signing {
+    /// It is stored.
+    Stored,
+    /// It may revoke a writer: all that is signed has to be known first.
+    NeedsSigned,
 }
 
 /// An open capsule
@@ -74,7 +91,7 @@ pub(super) struct Capsule {
     authority: Authority,
     counts: Counts,
     index: Index,
-    arrived: Vec<RecordName>,
+    arrived: Vec<Element>,
 }
 
 impl Capsule {
@@ -85,7 +102,7 @@ impl Capsule {
         let capsule = Self {
             authority: Authority::new(charter.metadata()),
             counts: Counts::default(),
-            index: Index::new(name, Vec::new(), Vec::new(), VecDeque::new()),
+            index: Index::new(name, &[], &[]),
             arrived: Vec::new(),
             charter,
         };
@@ -111,12 +128,7 @@ impl Capsule {
         let mut capsule = Self {
             authority: Authority::new(charter.metadata()),
             counts: Counts::decode(&counts)?,
-            index: Index::new(
-                *name,
-                Vec::new(),
-                heads.to_vec(),
-                pending.iter().copied().collect(),
-            ),
+            index: Index::new(*name, heads, pending),
             arrived: Vec::new(),
             charter,
         };
@@ -146,6 +158,11 @@ impl Capsule {
         Ok(Outcome::Done(()))
     }
 
+    /// How many epoch records are in force.
+    pub(super) fn epochs(&self) -> u64 {
+        self.counts.epochs
+    }
+
     /// The metadata.
     pub(super) fn charter(&self) -> &Charter {
         &self.charter
@@ -154,6 +171,11 @@ impl Capsule {
     /// The graph.
     pub(super) fn index(&self) -> &Index {
         &self.index
+    }
+
+    /// The graph, to count its elements.
+    pub(super) fn census(&mut self) -> &mut Census {
+        self.index.census()
     }
 
     /// Whether bodies are sealed.
@@ -179,17 +201,16 @@ impl Capsule {
             Outcome::Wait => return Ok(Outcome::Wait),
             Outcome::Done(Written::Known) => {}
             Outcome::Done(Written::New) => {
-                self.counts.records += 1;
                 self.counts.unsigned += 1;
                 self.counts.unsigned_bytes += bytes;
-                self.arrived.push(*name);
+                self.arrive(Element::record(*name));
             }
         }
         Ok(Outcome::Done(()))
     }
 
-    /// Stores a signature, if it is that of a writer who may write the record; `signed` is all that is signed, if it is that of an
-    /// epoch record that revokes a writer.
+    /// Stores a signature, if it is that of a writer who may write the record; `signed` is all that is signed, once it was asked
+    /// for.
     ///
     /// # Errors
     /// What [`crate::proof::Writers::check`] and [`Authority::apply`] say, [`Code::NoRecord`], [`Code::StoreCorrupt`].
@@ -198,15 +219,23 @@ impl Capsule {
         space: &mut Space,
         name: &RecordName,
         signature: &Signature,
-        signed: &[RecordName],
-    ) -> Result<Outcome<()>> {
+        signed: Option<&[RecordName]>,
+    ) -> Result<Outcome<Signing>> {
         let entry = known!(self.index.entry(space, name))?.ok_or(NO_RECORD)?;
         if self.index.steps(&entry) == 0 {
-            return Ok(Outcome::Done(()));
+            return Ok(Outcome::Done(Signing::Stored));
         }
         let header = entry.header();
         if header.kind() == RecordKind::Epoch {
-            match self.begin_epoch(space, name, &entry, signature, signed)? {
+            let body = match self.body(space, name, &entry)? {
+                Outcome::Done(body) => body,
+                Outcome::Wait => return Ok(Outcome::Wait),
+            };
+            if signed.is_none() && EpochChange::decode(&body)?.revokes() {
+                return Ok(Outcome::Done(Signing::NeedsSigned));
+            }
+            let signed = signed.unwrap_or_default();
+            match self.begin_epoch(space, (name, &entry, &body), signature, signed)? {
                 Outcome::Done(()) => {}
                 Outcome::Wait => return Ok(Outcome::Wait),
             }
@@ -216,33 +245,52 @@ impl Capsule {
         }
         self.counts.unsigned = 0;
         self.counts.unsigned_bytes = 0;
-        self.index.sign(space, name, *signature)
+        self.index.sign(space, name, &entry, *signature);
+        self.arrive(Element::signature(*name));
+        Ok(Outcome::Done(Signing::Stored))
     }
 
     fn begin_epoch(
         &mut self,
         space: &mut Space,
-        name: &RecordName,
-        entry: &Entry,
+        (name, entry, body): (&RecordName, &Entry, &[u8]),
         signature: &Signature,
         signed: &[RecordName],
     ) -> Result<Outcome<()>> {
         if self.counts.epochs >= MAX_EPOCHS {
-            return Err(Refusal::new(Code::BadEpoch, 0));
+            return Err(BAD_EPOCH);
         }
-        let body = match self.body(space, name, entry)? {
-            Outcome::Done(body) => body,
+        match self.may_be_first(space, entry)? {
+            Outcome::Done(true) => {}
+            Outcome::Done(false) => return Err(BAD_EPOCH),
             Outcome::Wait => return Ok(Outcome::Wait),
-        };
-        let change = self.authority.apply(name, &entry.header(), &body, signature)?;
+        }
+        let change = self.authority.apply(name, &entry.header(), body, signature)?;
         let key = numbered(&self.charter.name(), layout::EPOCH, self.counts.epochs);
         space.put(key, Rc::from(name.0));
         self.counts.epochs += 1;
+        // With the record's signature: an epoch that is counted is signed, and one that is signed is counted.
+        self.put_counts(space);
         let revoked: Vec<u16> = change.revoked.iter().map(|revoked| revoked.number).collect();
         if !revoked.is_empty() {
             self.index.revoke(space, &revoked, signed);
         }
         Ok(Outcome::Done(()))
+    }
+
+    /// Whether no epoch record comes before this one that is not in force yet. Epochs come into force in the owner's order,
+    /// whatever order they arrive in: otherwise the first that did would keep the others out for ever.
+    fn may_be_first(&self, space: &mut Space, entry: &Entry) -> Result<Outcome<bool>> {
+        if self.authority.last().is_some() {
+            return Ok(Outcome::Done(true));
+        }
+        let Some(before) = entry.header().backpointers().next() else {
+            return Ok(Outcome::Done(true));
+        };
+        let before = known!(self.index.entry(space, &before))?;
+        Ok(Outcome::Done(before.is_some_and(|before| {
+            before.header().kind() != RecordKind::Epoch
+        })))
     }
 
     /// The body of a stored record.
@@ -285,17 +333,32 @@ impl Capsule {
         self.index.spread(space)
     }
 
-    /// Ends a request: what arrived is noted, in order, and counted.
+    fn arrive(&mut self, element: Element) {
+        self.counts.arrivals += 1;
+        self.arrived.push(element);
+    }
+
+    /// How many elements have arrived so far.
+    pub(super) fn arrivals(&self) -> u64 {
+        self.counts.arrivals
+    }
+
+    /// Ends a request: what arrived is noted, in order, and counted. From then on it is compared with what others have.
     pub(super) fn finish(&mut self, space: &mut Space) {
         let name = self.charter.name();
-        let mut first = self.counts.records - self.arrived.len() as u64;
-        for names in self.arrived.chunks(ARRIVALS) {
-            let value: Vec<u8> = names.iter().flat_map(|name| name.0).collect();
+        let mut first = self.counts.arrivals - self.arrived.len() as u64;
+        for elements in self.arrived.chunks(ARRIVALS) {
+            let mut value = Vec::with_capacity(33 * elements.len());
+            elements.iter().for_each(|element| element.write(&mut value));
             space.put(numbered(&name, layout::ARRIVAL, first), value.into());
-            first += names.len() as u64;
+            first += elements.len() as u64;
         }
         self.arrived.clear();
-        space.put(single(&name, layout::COUNTS), self.counts.encode());
+        self.put_counts(space);
+    }
+
+    fn put_counts(&self, space: &mut Space) {
+        space.put(single(&self.charter.name(), layout::COUNTS), self.counts.encode());
     }
 
     /// Asks for what signing a record needs.

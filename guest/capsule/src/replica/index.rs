@@ -1,11 +1,12 @@
 //! The graph of a capsule's records as a replica keeps it: heads, holes and witnesses (DCS, sections 3.3 and 3.4).
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 use selfsame_codec::Code;
 
+use super::census::Census;
 use super::entry::Entry;
 use super::layout::{self, by_sequence, names, of_record};
 use super::space::{Missing, Space};
@@ -13,12 +14,11 @@ use crate::hash::{CapsuleName, RecordName};
 use crate::keys::Signature;
 use crate::record::Record;
 use crate::refusal::{Refusal, Result};
+use crate::sketch::Element;
 use crate::witness::Witness;
 
-/// Most records that are remembered as pointing to one that is missing; of more, those that come later do not prove it.
+/// Most records that are remembered as pointing to one that is missing.
 const MAX_POINTING: usize = 1024;
-/// Most changes that go into one commit: what the smallest store takes, less what a request adds at its end.
-const MAX_CHANGES: usize = 400;
 
 /// The record is not stored.
 pub(super) const NO_RECORD: Refusal = Refusal {
@@ -45,16 +45,22 @@ macro_rules! known {
 }
 pub(super) use known;
 
+/// The key under which is stored who points to a missing record, and its value
+type Pointing = (Vec<u8>, Rc<[u8]>);
+
 /// The graph of one capsule
 #[derive(Debug)]
 pub(super) struct Index {
     capsule: CapsuleName,
-    heads: Vec<RecordName>,
+    heads: BTreeSet<RecordName>,
     /// Numbers of writers that were revoked, whose signatures do not count. Ways that were found when there were fewer do not
     /// count either.
     revoked: Vec<u16>,
     /// Records whose backpointers may have a better witness through them.
     spreading: VecDeque<RecordName>,
+    /// Those of which the store says so.
+    kept: BTreeSet<RecordName>,
+    census: Census,
 }
 
 /// What writing a record changed
@@ -68,25 +74,25 @@ pub(super) enum Written {
 
 impl Index {
     /// The index of a capsule whose heads and whose unfinished work were read from the store.
-    pub(super) fn new(
-        capsule: CapsuleName,
-        revoked: Vec<u16>,
-        heads: Vec<RecordName>,
-        spreading: VecDeque<RecordName>,
-    ) -> Self {
+    pub(super) fn new(capsule: CapsuleName, heads: &[RecordName], pending: &[RecordName]) -> Self {
         Self {
             capsule,
-            heads,
-            revoked,
-            spreading,
+            heads: heads.iter().copied().collect(),
+            revoked: Vec::new(),
+            spreading: pending.iter().copied().collect(),
+            kept: pending.iter().copied().collect(),
+            census: Census::default(),
         }
     }
 
-    /// Writers were revoked: no way counts any more but those that begin at other signatures again.
+    /// Writers were revoked: no way counts any more but those that begin at other signatures again, and of all that is signed
+    /// anything may be a head.
     pub(super) fn revoke(&mut self, space: &mut Space, writers: &[u16], signed: &[RecordName]) {
         self.revoked.extend_from_slice(writers);
         for name in signed {
-            self.add_head(space, *name);
+            if self.heads.insert(*name) {
+                space.put_first(of_record(&self.capsule, layout::HEAD, name), Rc::from([]));
+            }
             self.spreading.push_back(*name);
         }
     }
@@ -109,9 +115,14 @@ impl Index {
         self.revoked.len() as u32
     }
 
+    /// How much there is, to be compared with what others have.
+    pub(super) fn census(&mut self) -> &mut Census {
+        &mut self.census
+    }
+
     /// Proven records to which no proven record points.
-    pub(super) fn heads(&self) -> &[RecordName] {
-        &self.heads
+    pub(super) fn heads(&self) -> impl Iterator<Item = &RecordName> {
+        self.heads.iter()
     }
 
     /// A stored record.
@@ -170,6 +181,7 @@ impl Index {
             None => Witness::Unproven,
         };
         self.store(space, name, record, &witness);
+        self.census.insert(&Element::record(*name));
         holes
             .into_iter()
             .for_each(|(key, others)| note_hole(space, key, others, name));
@@ -183,26 +195,17 @@ impl Index {
     }
 
     /// Keeps a signature of a stored record, which was verified, as its witness.
-    ///
-    /// # Errors
-    /// [`Code::NoRecord`] when it is not stored, [`Code::StoreCorrupt`].
-    pub(super) fn sign(
-        &mut self,
-        space: &mut Space,
-        name: &RecordName,
-        signature: Signature,
-    ) -> Result<Outcome<()>> {
-        let entry = known!(self.entry(space, name))?.ok_or(NO_RECORD)?;
-        let steps = self.steps(&entry);
+    pub(super) fn sign(&mut self, space: &mut Space, name: &RecordName, entry: &Entry, signature: Signature) {
+        let steps = self.steps(entry);
         if steps == u32::MAX {
             self.add_head(space, *name);
         }
         if steps > 0 {
-            self.set_witness(space, name, &entry, &Witness::Signed(signature));
+            self.set_witness(space, name, entry, &Witness::Signed(signature));
             space.put(of_record(&self.capsule, layout::SIGNED, name), Rc::from([]));
+            self.census.insert(&Element::signature(*name));
             self.spreading.push_back(*name);
         }
-        Ok(Outcome::Done(()))
     }
 
     /// Makes the witnesses better of what the records that wait for it point to, breadth first and no further than it makes
@@ -212,25 +215,29 @@ impl Index {
     /// [`Code::StoreCorrupt`].
     pub(super) fn spread(&mut self, space: &mut Space) -> Result<Outcome<bool>> {
         while let Some(name) = self.spreading.front().copied() {
-            if space.changes() >= MAX_CHANGES {
+            if space.is_full() {
                 self.keep_pending(space);
                 return Ok(Outcome::Done(false));
             }
             let entry = known!(self.entry(space, &name))?;
             if let Some(entry) = entry {
+                if let Outcome::Wait = self.forget_revoked(space, &name, &entry) {
+                    return Ok(Outcome::Wait);
+                }
                 match self.spread_from(space, &name, &entry)? {
                     Outcome::Done(()) => {}
                     Outcome::Wait => return Ok(Outcome::Wait),
                 }
             }
             self.spreading.pop_front();
-            self.is_done(space, &name);
         }
+        self.keep_pending(space);
         Ok(Outcome::Done(true))
     }
 
     fn spread_from(&mut self, space: &mut Space, name: &RecordName, entry: &Entry) -> Result<Outcome<()>> {
         let Some(steps) = self.steps(entry).checked_add(1) else {
+            self.remove_head(space, name);
             return Ok(Outcome::Done(()));
         };
         let through = Witness::Through {
@@ -238,12 +245,16 @@ impl Index {
             next: *name,
             steps,
         };
-        let mut better = Vec::new();
+        let (mut better, mut holes) = (Vec::new(), Vec::new());
         let mut is_missing = false;
         for pointer in entry.header().backpointers() {
             match self.entry(space, &pointer) {
                 Ok(Ok(Some(below))) if self.steps(&below) > steps => better.push((pointer, below)),
-                Ok(Ok(_)) => {}
+                Ok(Ok(Some(_))) => {}
+                Ok(Ok(None)) => match self.full_hole(space, &pointer, name) {
+                    Ok(hole) => holes.extend(hole),
+                    Err(Missing) => is_missing = true,
+                },
                 Ok(Err(refusal)) => return Err(refusal),
                 Err(Missing) => is_missing = true,
             }
@@ -254,6 +265,9 @@ impl Index {
         for pointer in entry.header().backpointers() {
             self.remove_head(space, &pointer);
         }
+        holes
+            .into_iter()
+            .for_each(|(key, pointing)| space.put(key, pointing));
         for (pointer, below) in better {
             self.set_witness(space, &pointer, &below, &through);
             self.spreading.push_back(pointer);
@@ -261,18 +275,55 @@ impl Index {
         Ok(Outcome::Done(()))
     }
 
-    /// What is left to do is stored with what was done, so that an end in between leaves no witness behind.
-    fn keep_pending(&self, space: &mut Space) {
-        for name in &self.spreading {
-            space.put(of_record(&self.capsule, layout::PENDING, name), Rc::from([]));
+    /// Of more that point to a missing record than are remembered, one that is proven takes the last place: it proves the record
+    /// when that comes.
+    fn full_hole(
+        &self,
+        space: &mut Space,
+        pointer: &RecordName,
+        proven: &RecordName,
+    ) -> core::result::Result<Option<Pointing>, Missing> {
+        let key = of_record(&self.capsule, layout::POINTED, pointer);
+        let Some(others) = space.get(&key)? else {
+            return Ok(None);
+        };
+        if others.len() < MAX_POINTING * proven.0.len() || names(&others).any(|other| other == *proven) {
+            return Ok(None);
         }
+        let mut pointing = others[..others.len() - proven.0.len()].to_vec();
+        pointing.extend_from_slice(&proven.0);
+        Ok(Some((key, pointing.into())))
     }
 
-    fn is_done(&self, space: &mut Space, name: &RecordName) {
-        let key = of_record(&self.capsule, layout::PENDING, name);
-        if matches!(space.peek(&key), Some(Some(_))) {
-            space.delete(key);
+    /// A signature of a writer that was revoked is not stored any more, whatever proves its record.
+    fn forget_revoked(&mut self, space: &mut Space, name: &RecordName, entry: &Entry) -> Outcome<()> {
+        if self.revoked.is_empty() || self.steps(entry) == 0 {
+            return Outcome::Done(());
         }
+        let key = of_record(&self.capsule, layout::SIGNED, name);
+        match space.get(&key) {
+            Err(Missing) => return Outcome::Wait,
+            Ok(None) => {}
+            Ok(Some(_)) => {
+                space.delete(key);
+                self.census.remove(&Element::signature(*name));
+            }
+        }
+        Outcome::Done(())
+    }
+
+    /// What is left to do is stored before what was done, so that an end in between leaves no witness behind.
+    fn keep_pending(&mut self, space: &mut Space) {
+        let left: BTreeSet<RecordName> = self.spreading.iter().copied().collect();
+        let key = |name| of_record(&self.capsule, layout::PENDING, name);
+        for name in left.difference(&self.kept) {
+            space.put_first(key(name), Rc::from([]));
+        }
+        for name in self.kept.difference(&left) {
+            space.mark();
+            space.delete(key(name));
+        }
+        self.kept = left;
     }
 
     /// The shortest witness through those that point here.
@@ -316,15 +367,13 @@ impl Index {
     }
 
     fn add_head(&mut self, space: &mut Space, name: RecordName) {
-        if !self.heads.contains(&name) {
+        if self.heads.insert(name) {
             space.put(of_record(&self.capsule, layout::HEAD, &name), Rc::from([]));
-            self.heads.push(name);
         }
     }
 
     fn remove_head(&mut self, space: &mut Space, name: &RecordName) {
-        if let Some(place) = self.heads.iter().position(|head| head == name) {
-            self.heads.swap_remove(place);
+        if self.heads.remove(name) {
             space.delete(of_record(&self.capsule, layout::HEAD, name));
         }
     }

@@ -3,7 +3,7 @@
 //! Every key begins with the capsule's name and one byte:
 //!
 //! ```text
-//! A arrival u64, big-endian              -> names that arrived together, 32 each
+//! A arrival u64, big-endian              -> elements that arrived together, 33 bytes each
 //! B record 32 | chunk u16, big-endian    -> a chunk of a body that is too long for its entry
 //! E place u32, big-endian                -> name of the epoch record that is in force at this place
 //! G record 32                            -> nothing: the record is signed
@@ -18,7 +18,10 @@
 
 use alloc::vec::Vec;
 
+use selfsame_codec::Reader;
+
 use crate::hash::{CapsuleName, RecordName};
+use crate::sketch::Element;
 
 /// Longest body that is stored with its header: a value rewritten for a better witness is not much longer.
 pub(super) const MAX_INLINE: usize = 4 * 1024;
@@ -75,6 +78,20 @@ pub(super) fn range(capsule: &CapsuleName, kind: u8) -> (Key, Key) {
     (key(capsule, kind, &[]), key(capsule, kind + 1, &[]))
 }
 
+/// The numbered keys of one kind from a number on.
+pub(super) fn numbers(capsule: &CapsuleName, kind: u8, from: u64) -> (Key, Key) {
+    (numbered(capsule, kind, from), key(capsule, kind + 1, &[]))
+}
+
+/// The keys of one kind that belong to records whose names begin with these eight bytes, or some between them.
+pub(super) fn names_between(capsule: &CapsuleName, kind: u8, first: u64, last: u64) -> (Key, Key) {
+    let end = match last.checked_add(1) {
+        Some(after) => numbered(capsule, kind, after),
+        None => key(capsule, kind + 1, &[]),
+    };
+    (numbered(capsule, kind, first), end)
+}
+
 /// The record that a key belongs to.
 pub(super) fn record_in(key: &[u8]) -> Option<RecordName> {
     key.get(33..)?.try_into().ok().map(RecordName)
@@ -86,6 +103,16 @@ fn key(capsule: &CapsuleName, kind: u8, rest: &[u8]) -> Key {
     key.push(kind);
     key.extend_from_slice(rest);
     key
+}
+
+/// Elements after one another; nothing if the bytes hold something else.
+pub(super) fn elements(bytes: &[u8]) -> Option<Vec<Element>> {
+    let mut reader = Reader::new(bytes);
+    let mut elements = Vec::with_capacity(bytes.len() / 33);
+    while !reader.is_empty() {
+        elements.push(reader.field().ok()?);
+    }
+    Some(elements)
 }
 
 /// Names after one another.

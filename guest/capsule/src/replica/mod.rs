@@ -4,14 +4,24 @@
 //! are carried out one after the other, in the order in which they came; those that wait until they are durable do not keep
 //! others from it, so that many share one write to the disk.
 
+mod answer;
 mod capsule;
+mod census;
+mod compare;
 mod entry;
+mod epochs;
+mod exchange;
 mod index;
 mod job;
 mod layout;
 mod prove;
+mod push;
 mod session;
 mod space;
+mod sync;
+mod transfer;
+mod trees;
+mod walk;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -23,11 +33,16 @@ use crate::keys::KeyPair;
 use crate::message::{Acknowledgement, Envelope, Stored, VERSION};
 use crate::refusal::{Refusal, Result};
 use capsule::Capsule;
+use exchange::Syncs;
 use index::Outcome;
-use job::{Job, Progress, Tools};
+use job::{Asker, Job, Progress, Tools};
+use push::Pushes;
 use session::Sessions;
 pub use space::{Change, Value};
 use space::{Missing, Space};
+pub use sync::{Outcome as SyncOutcome, PeerId, Synced};
+use trees::Trees;
+use walk::Page;
 
 /// Most requests that wait for their turn.
 const MAX_JOBS: usize = 4096;
@@ -73,6 +88,17 @@ pub enum Effect {
         /// The response.
         response: Vec<u8>,
     },
+    /// Send a request to another replica of a capsule; answered by [`Replica::answered`], also when there is no response.
+    Ask {
+        /// What the answer is for.
+        tag: u32,
+        /// Whom to ask.
+        peer: PeerId,
+        /// The request.
+        message: Vec<u8>,
+    },
+    /// A synchronisation that was asked for with [`Replica::sync`] has come to its end.
+    Synced(Synced),
 }
 
 /// How much memory a replica uses
@@ -103,12 +129,22 @@ enum Waiting {
         end: Vec<u8>,
         found: Vec<RecordName>,
     },
+    Page,
+}
+
+/// How a job's turn ended
+enum Turn {
+    Done,
+    /// It waits for the store, and the others for it.
+    Waits,
+    /// It lets others go first.
+    Yields,
 }
 
 /// A response that waits until what it acknowledges is durable
 #[derive(Debug)]
 struct Unacknowledged {
-    request: u32,
+    asker: Asker,
     capsule: CapsuleName,
     response: Vec<u8>,
     stored: Stored,
@@ -121,17 +157,22 @@ pub struct Replica {
     now_ms: u64,
     space: Space,
     sessions: Sessions,
+    trees: Trees,
     open: BTreeMap<CapsuleName, Capsule>,
     jobs: VecDeque<Job>,
-    is_expected: bool,
     waiting: Option<(u32, Waiting)>,
     heads: Option<Vec<RecordName>>,
     pending: Option<Vec<RecordName>>,
     signed: Option<Vec<RecordName>>,
+    page: Page,
     unacknowledged: Vec<Unacknowledged>,
     /// The durable commit under way, and whose acknowledgement waits for it.
     syncing: Option<(u32, Vec<Unacknowledged>)>,
     last_tag: u32,
+    syncs: Syncs,
+    pushes: Pushes,
+    /// Responses to what the replica asked itself.
+    answers: VecDeque<(u32, Vec<u8>)>,
     effects: VecDeque<Effect>,
 }
 
@@ -144,16 +185,20 @@ impl Replica {
             now_ms: 0,
             space: Space::new(limits.cache),
             sessions: Sessions::new(limits.mirrors),
+            trees: Trees::default(),
             open: BTreeMap::new(),
             jobs: VecDeque::new(),
-            is_expected: false,
             waiting: None,
             heads: None,
             pending: None,
             signed: None,
+            page: None,
             unacknowledged: Vec::new(),
             syncing: None,
             last_tag: 0,
+            syncs: Syncs::default(),
+            pushes: Pushes::default(),
+            answers: VecDeque::new(),
             effects: VecDeque::new(),
         }
     }
@@ -166,16 +211,20 @@ impl Replica {
     /// Takes a request, which [`Effect::Respond`] answers; `request` is what the host calls it.
     pub fn request(&mut self, now_ms: u64, request: u32, message: Vec<u8>) {
         self.now_ms = now_ms;
+        self.enqueue(Asker::Host(request), message);
+        self.carry_on();
+    }
+
+    fn enqueue(&mut self, asker: Asker, message: Vec<u8>) {
         let job = if self.jobs.len() < MAX_JOBS {
-            Job::read(request, message)
+            Job::read(asker, message)
         } else {
             Err(Refusal::new(Code::TooManyRequests, 0))
         };
         match job {
             Ok(job) => self.jobs.push_back(job),
-            Err(refusal) => self.refuse(request, refusal),
+            Err(refusal) => self.refuse(asker, refusal),
         }
-        self.carry_on();
     }
 
     /// Takes the keys of an [`Effect::Get`] with their values.
@@ -192,10 +241,15 @@ impl Replica {
 
     /// Takes the keys of an [`Effect::Scan`].
     pub fn keys(&mut self, tag: u32, keys: &[Vec<u8>]) {
-        let Some((_, Waiting::Keys { kind, end, mut found })) = self
-            .waiting
-            .take_if(|(expected, waiting)| *expected == tag && matches!(waiting, Waiting::Keys { .. }))
-        else {
+        let is_expected = |(expected, waiting): &mut (u32, Waiting)| {
+            *expected == tag && !matches!(waiting, Waiting::Values)
+        };
+        let Some((_, waiting)) = self.waiting.take_if(is_expected) else {
+            return;
+        };
+        let Waiting::Keys { kind, end, mut found } = waiting else {
+            self.page = Some(keys.to_vec());
+            self.carry_on();
             return;
         };
         found.extend(keys.iter().filter_map(|key| layout::record_in(key)));
@@ -216,6 +270,17 @@ impl Replica {
         }
     }
 
+    /// The store could not answer an [`Effect::Get`] or [`Effect::Scan`]: whoever waits is told.
+    pub fn unread(&mut self, tag: u32) {
+        if self
+            .waiting
+            .as_ref()
+            .is_some_and(|(expected, _)| *expected == tag)
+        {
+            self.fail();
+        }
+    }
+
     /// Takes the outcome of an [`Effect::Commit`].
     pub fn committed(&mut self, now_ms: u64, tag: u32, is_written: bool) {
         self.now_ms = now_ms;
@@ -227,40 +292,55 @@ impl Replica {
             for one in synced {
                 self.acknowledge(one);
             }
-            self.sync();
+            self.make_durable();
+            self.carry_on();
         }
     }
 
     fn carry_on(&mut self) {
+        self.run_jobs();
+        while let Some((exchange, response)) = self.answers.pop_front() {
+            self.answered_here(exchange, &response);
+            self.run_jobs();
+        }
+    }
+
+    fn run_jobs(&mut self) {
         while self.waiting.is_none()
             && let Some(mut job) = self.jobs.pop_front()
         {
             match self.advance(&mut job) {
-                Ok(true) => {
+                Ok(Turn::Done) => {
                     self.forget_reading();
                     self.end(job);
                 }
-                Ok(false) => self.jobs.push_front(job),
-                Err(refusal) => {
+                Ok(Turn::Waits) => self.jobs.push_front(job),
+                Ok(Turn::Yields) => {
                     self.forget_reading();
-                    self.refuse(job.request, refusal);
+                    self.jobs.push_back(job);
+                }
+                Err(refusal) => {
+                    // What it changed is not written, nor believed.
+                    self.space.clear();
+                    self.forget_reading();
+                    self.refuse(job.asker, refusal);
                 }
             }
         }
     }
 
-    /// Carries a job on; whether it is done. If not, something is waited for.
-    fn advance(&mut self, job: &mut Job) -> Result<bool> {
+    /// Carries a job on as far as it goes.
+    fn advance(&mut self, job: &mut Job) -> Result<Turn> {
         let Envelope {
             capsule: name,
             session,
             verified,
         } = job.envelope;
         let Outcome::Done(mut capsule) = self.opened(&name)? else {
-            return Ok(false);
+            return Ok(Turn::Waits);
         };
-        if !self.is_expected {
-            self.is_expected = true;
+        if !job.is_expected {
+            job.is_expected = true;
             match job.opens {
                 Some(slots_log2) => self.sessions.open(name, session, slots_log2),
                 None => {
@@ -275,29 +355,43 @@ impl Replica {
             }
             if self.ask() {
                 self.keep_open(name, capsule);
-                return Ok(false);
+                return Ok(Turn::Waits);
             }
         }
         let progress = loop {
             let mut tools = Tools {
                 space: &mut self.space,
                 session: self.sessions.get(name, session),
+                trees: &mut self.trees,
                 server: &self.server,
                 now_ms: self.now_ms,
-                signed: self.signed.as_deref(),
+                signed: &mut self.signed,
+                page: &mut self.page,
             };
-            match job.run(&mut capsule, &mut tools) {
+            match job.run(&mut capsule, &mut tools)? {
                 Progress::Flush => self.commit(false),
                 other => break other,
             };
         };
         self.keep_open(name, capsule);
         match progress {
+            Progress::Done | Progress::Flush => return Ok(Turn::Done),
             Progress::Wait => _ = self.ask(),
-            Progress::NeedsSigned => self.scan_all(&name, layout::SIGNED),
-            Progress::Done | Progress::Flush => return Ok(true),
+            Progress::NeedsSigned => {
+                // What this request has signed itself is among it.
+                self.commit(false);
+                self.scan_all(&name, layout::SIGNED);
+            }
+            Progress::Scan(..) if job.had_page && !self.jobs.is_empty() => {
+                job.had_page = false;
+                return Ok(Turn::Yields);
+            }
+            Progress::Scan(start, end) => {
+                job.had_page = true;
+                self.push_scan(Waiting::Page, start, end);
+            }
         }
-        Ok(false)
+        Ok(Turn::Waits)
     }
 
     /// The capsule, taken out of those that are open; nothing if it is not stored.
@@ -342,9 +436,10 @@ impl Replica {
 
     /// Answers a job, once what it stored is durable.
     fn end(&mut self, job: Job) {
-        let Job {
-            request, envelope, ..
-        } = job;
+        let Job { asker, envelope, .. } = job;
+        if let Asker::Host(_) = asker {
+            self.push_on(&job);
+        }
         let (results, learned, stored) = job.into_parts();
         let session = self.sessions.get(envelope.capsule, envelope.session);
         let serial = session.map_or(0, |session| session.respond(learned));
@@ -356,11 +451,11 @@ impl Replica {
         if stored.is_empty() {
             self.commit(false);
             response.push(0);
-            self.effects.push_back(Effect::Respond { request, response });
+            self.answer(asker, response);
             return;
         }
         self.unacknowledged.push(Unacknowledged {
-            request,
+            asker,
             capsule: envelope.capsule,
             response,
             stored,
@@ -374,18 +469,25 @@ impl Replica {
     /// Signs for what is durable, and answers.
     fn acknowledge(&mut self, one: Unacknowledged) {
         let Unacknowledged {
-            request,
+            asker,
             capsule,
             mut response,
             stored,
         } = one;
         response.push(1);
         Acknowledgement::sign(&self.server, &capsule, &stored, self.now_ms).write(&mut response);
-        self.effects.push_back(Effect::Respond { request, response });
+        self.answer(asker, response);
+    }
+
+    fn answer(&mut self, asker: Asker, response: Vec<u8>) {
+        match asker {
+            Asker::Host(request) => self.effects.push_back(Effect::Respond { request, response }),
+            Asker::Exchange(exchange) => self.answers.push_back((exchange, response)),
+        }
     }
 
     /// Makes durable what others have written meanwhile.
-    fn sync(&mut self) {
+    fn make_durable(&mut self) {
         if !self.unacknowledged.is_empty() {
             let tag = self.tag();
             self.syncing = Some((tag, core::mem::take(&mut self.unacknowledged)));
@@ -439,12 +541,16 @@ impl Replica {
     }
 
     fn scan(&mut self, kind: u8, start: Vec<u8>, end: Vec<u8>, found: Vec<RecordName>) {
-        let tag = self.tag();
         let waiting = Waiting::Keys {
             kind,
             end: end.clone(),
             found,
         };
+        self.push_scan(waiting, start, end);
+    }
+
+    fn push_scan(&mut self, waiting: Waiting, start: Vec<u8>, end: Vec<u8>) {
+        let tag = self.tag();
         self.waiting = Some((tag, waiting));
         self.effects.push_back(Effect::Scan {
             tag,
@@ -461,8 +567,7 @@ impl Replica {
 
     /// What was read for the job before is not for the next one.
     fn forget_reading(&mut self) {
-        self.is_expected = false;
-        (self.heads, self.pending, self.signed) = (None, None, None);
+        (self.heads, self.pending, self.signed, self.page) = (None, None, None, None);
     }
 
     /// The store did not write: nobody is told that anything is stored, and all is read again.
@@ -476,17 +581,16 @@ impl Replica {
         let waiting = synced
             .into_iter()
             .chain(core::mem::take(&mut self.unacknowledged));
-        let mut requests: Vec<u32> = waiting.map(|one| one.request).collect();
-        requests.extend(core::mem::take(&mut self.jobs).iter().map(|job| job.request));
-        requests
-            .into_iter()
-            .for_each(|request| self.refuse(request, refusal));
+        let mut askers: Vec<Asker> = waiting.map(|one| one.asker).collect();
+        askers.extend(core::mem::take(&mut self.jobs).iter().map(|job| job.asker));
+        askers.into_iter().for_each(|asker| self.refuse(asker, refusal));
+        self.carry_on();
     }
 
-    fn refuse(&mut self, request: u32, refusal: Refusal) {
+    fn refuse(&mut self, asker: Asker, refusal: Refusal) {
         let mut response = Vec::from([VERSION]);
         refusal.code.as_u16().write(&mut response);
         refusal.at.write(&mut response);
-        self.effects.push_back(Effect::Respond { request, response });
+        self.answer(asker, response);
     }
 }

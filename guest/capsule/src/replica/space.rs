@@ -36,6 +36,9 @@ impl Change {
 /// Most changes of one commit, and their bytes: what the smallest store takes.
 const MAX_PART: usize = 500;
 const MAX_PART_BYTES: usize = 480 * 1024;
+/// Changes and their bytes with which what belongs together is written: less than a commit takes, by what the next step adds.
+const FULL: usize = 400;
+const FULL_BYTES: usize = 256 * 1024;
 
 /// The names in keys are hashes, of which eight bytes are as good as a hash of them all. Who makes them collide, as a writer
 /// could of his own records, makes his own capsule slower.
@@ -67,6 +70,9 @@ pub(super) struct Space {
     limit: usize,
     wanted: Vec<Key>,
     changes: Vec<Change>,
+    change_bytes: usize,
+    /// What is written before all other changes.
+    first: Vec<Change>,
     /// Between which changes what was changed so far may be written without the rest.
     marks: Vec<usize>,
 }
@@ -84,6 +90,8 @@ impl Space {
             limit,
             wanted: Vec::new(),
             changes: Vec::new(),
+            change_bytes: 0,
+            first: Vec::new(),
             marks: Vec::new(),
         }
     }
@@ -111,21 +119,27 @@ impl Space {
         Err(Missing)
     }
 
-    /// The value of a key, if it is known here.
-    pub(super) fn peek(&self, key: &[u8]) -> Option<&Value> {
-        self.young.get(key).or_else(|| self.old.get(key))
-    }
-
     /// Writes a value.
     pub(super) fn put(&mut self, key: Key, value: Rc<[u8]>) {
-        self.changes.push(Change::Put(key.clone(), value.clone()));
+        self.change(Change::Put(key.clone(), value.clone()));
+        self.set(key, Some(value));
+    }
+
+    /// Writes a value before all other changes, none of which has to be written with it.
+    pub(super) fn put_first(&mut self, key: Key, value: Rc<[u8]>) {
+        self.first.push(Change::Put(key.clone(), value.clone()));
         self.set(key, Some(value));
     }
 
     /// Removes a value.
     pub(super) fn delete(&mut self, key: Key) {
-        self.changes.push(Change::Delete(key.clone()));
+        self.change(Change::Delete(key.clone()));
         self.set(key, None);
+    }
+
+    fn change(&mut self, change: Change) {
+        self.change_bytes += change.len();
+        self.changes.push(change);
     }
 
     /// What the store said.
@@ -146,7 +160,9 @@ impl Space {
     pub(super) fn take_changes(&mut self) -> Vec<Vec<Change>> {
         self.mark();
         let mut marks = core::mem::take(&mut self.marks).into_iter().peekable();
-        let mut parts = Vec::new();
+        let first = core::mem::take(&mut self.first);
+        let mut parts: Vec<Vec<Change>> = first.chunks(MAX_PART).map(<[Change]>::to_vec).collect();
+        self.change_bytes = 0;
         let (mut part, mut bytes) = (Vec::new(), 0);
         let mut group = Vec::new();
         for (index, change) in core::mem::take(&mut self.changes).into_iter().enumerate() {
@@ -168,9 +184,9 @@ impl Space {
         parts
     }
 
-    /// How many changes there are.
-    pub(super) fn changes(&self) -> usize {
-        self.changes.len()
+    /// Whether there are as many changes as belong into one commit.
+    pub(super) fn is_full(&self) -> bool {
+        self.changes.len() >= FULL || self.change_bytes >= FULL_BYTES
     }
 
     /// Forgets everything: the store did not do what it was told.
@@ -187,7 +203,7 @@ impl Space {
         self.young_bytes += ENTRY_BYTES + key.len() + value.as_ref().map_or(0, |value| value.len());
         self.young.insert(key, value);
         // What is not written yet must not be forgotten: the store would give the value before.
-        if self.young_bytes > self.limit / 2 && self.changes.is_empty() {
+        if self.young_bytes > self.limit / 2 && self.changes.is_empty() && self.first.is_empty() {
             self.old = core::mem::take(&mut self.young);
             self.young_bytes = 0;
         }

@@ -1,6 +1,8 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub(crate) mod net;
 pub(crate) mod server;
+pub(crate) mod world;
 
 use selfsame_capsule::authority::Authority;
 use selfsame_capsule::cache::Verified;

@@ -9,7 +9,7 @@ use selfsame_capsule::keys::{KeyPair, Signature};
 use selfsame_capsule::message::{Acknowledgement, Envelope, Operation, SessionId, Stored};
 use selfsame_capsule::metadata::Charter;
 use selfsame_capsule::record::Record;
-use selfsame_capsule::replica::{Change, Effect, Limits, Replica};
+use selfsame_capsule::replica::{Change, Effect, Limits, PeerId, Replica, Synced};
 use selfsame_capsule::writer::Written;
 use selfsame_codec::{Code, Field, Reader};
 
@@ -25,7 +25,14 @@ pub(crate) struct Server {
     pub(crate) held: Vec<u32>,
     pub(crate) holds: bool,
     pub(crate) durable_commits: usize,
+    /// How many commits it carries out before its machine stops.
+    pub(crate) lives_for: usize,
     pub(crate) responses: BTreeMap<u32, Vec<u8>>,
+    /// What it wants to ask other replicas: tag, peer and request.
+    pub(crate) asks: Vec<(u32, PeerId, Vec<u8>)>,
+    pub(crate) synced: Vec<Synced>,
+    /// Requests in the order in which they were answered lately.
+    pub(crate) answered: Vec<u32>,
     last: u32,
 }
 
@@ -35,9 +42,13 @@ pub(crate) fn key() -> KeyPair {
 
 impl Server {
     pub(crate) fn new(store: Map) -> Self {
+        Self::with_key(key(), store)
+    }
+
+    pub(crate) fn with_key(key: KeyPair, store: Map) -> Self {
         Self {
             replica: Replica::new(
-                key(),
+                key,
                 Limits {
                     cache: 4 << 20,
                     mirrors: 1 << 20,
@@ -48,7 +59,11 @@ impl Server {
             held: Vec::new(),
             holds: false,
             durable_commits: 0,
+            lives_for: usize::MAX,
             responses: BTreeMap::new(),
+            asks: Vec::new(),
+            synced: Vec::new(),
+            answered: Vec::new(),
             last: 0,
         }
     }
@@ -60,6 +75,7 @@ impl Server {
 
     pub(crate) fn send(&mut self, message: Vec<u8>) -> u32 {
         self.last += 1;
+        self.answered.clear();
         self.replica.request(1_800_000_000_000, self.last, message);
         self.work();
         self.last
@@ -73,7 +89,13 @@ impl Server {
         self.work();
     }
 
-    fn work(&mut self) {
+    /// Its response to a request.
+    pub(crate) fn respond(&mut self, message: Vec<u8>) -> Vec<u8> {
+        let request = self.send(message);
+        self.responses.remove(&request).expect("it is answered")
+    }
+
+    pub(crate) fn work(&mut self) {
         while let Some(effect) = self.replica.next_effect() {
             match effect {
                 Effect::Get { tag, keys } => {
@@ -100,6 +122,10 @@ impl Server {
                     durable,
                 } => {
                     assert!(changes.len() <= 500, "{} changes at once", changes.len());
+                    let Some(left) = self.lives_for.checked_sub(1) else {
+                        return;
+                    };
+                    self.lives_for = left;
                     self.apply(changes);
                     self.durable_commits += usize::from(durable);
                     if durable && self.holds {
@@ -112,11 +138,14 @@ impl Server {
                     }
                 }
                 Effect::Respond { request, response } => {
+                    self.answered.push(request);
                     assert!(
                         self.responses.insert(request, response).is_none(),
                         "answered twice"
                     );
                 }
+                Effect::Ask { tag, peer, message } => self.asks.push((tag, peer, message)),
+                Effect::Synced(synced) => self.synced.push(synced),
             }
         }
     }
@@ -248,6 +277,7 @@ fn given(reader: &mut Reader<'_>, operation: &Operation<'_>) -> Given {
             let hashes: u16 = reader.field().expect("a count");
             _ = reader.take(usize::from(hashes) * 32).expect("hashes");
         }
+        Operation::Signature { .. } => _ = reader.take(73).expect("a signature"),
         Operation::Prove { .. } | Operation::Describe => _ = reader.field::<&[u8]>().expect("bytes"),
         Operation::QueryFresh { .. } => {
             _ = reader.field::<selfsame_capsule::message::Fresh>().expect("heads");

@@ -47,8 +47,8 @@ impl Target for Family {
 
     fn run(&mut self, input: &[u8]) {
         let answer = match input {
-            [0, rest @ ..] => functions::answer(functions::derive(rest)),
-            [_, rest @ ..] => functions::answer(functions::verify(rest)),
+            [0, rest @ ..] => functions::derive(rest),
+            [_, rest @ ..] => functions::verify(rest),
             [] => return,
         };
         let (status, result) = answer.split_at(2);

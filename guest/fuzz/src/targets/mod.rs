@@ -2,7 +2,9 @@
 
 mod answer;
 mod capsule;
+mod client;
 mod decode;
+mod exchange;
 mod family;
 mod handshake;
 mod lab;
@@ -51,6 +53,8 @@ pub(crate) fn all() -> Vec<Box<dyn Target>> {
     all.extend(signed::targets());
     all.extend(capsule::targets());
     all.extend(replica::targets());
+    all.extend(exchange::targets());
+    all.extend(client::targets());
     all.push(Box::new(family::Family));
     all.push(Box::new(handshake::Handshake::new()));
     all.push(Box::new(session::Packets::new()));

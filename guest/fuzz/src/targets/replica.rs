@@ -13,9 +13,10 @@ use selfsame_codec::Field;
 use super::Target;
 use super::capsule::{charter, records};
 use super::decode::target;
+use super::exchange::seeds_of_requests;
 use crate::mutate::Shape;
 
-const NOW: u64 = 1_800_000_000_000;
+pub(super) const NOW: u64 = 1_800_000_000_000;
 /// The request that is fuzzed; those before it store a capsule.
 const FUZZED: u32 = 2;
 
@@ -25,7 +26,7 @@ pub(super) fn targets() -> Vec<Box<dyn Target>> {
 }
 
 /// A request with every operation that there is.
-fn request(operations: &[Operation<'_>]) -> Vec<u8> {
+pub(super) fn request(operations: &[Operation<'_>]) -> Vec<u8> {
     let mut message = Vec::new();
     let envelope = Envelope {
         capsule: charter().name(),
@@ -39,7 +40,7 @@ fn request(operations: &[Operation<'_>]) -> Vec<u8> {
     message
 }
 
-fn stored() -> Vec<u8> {
+pub(super) fn stored() -> Vec<u8> {
     let (writer, records) = records();
     let charter = charter();
     let mut operations = vec![
@@ -76,18 +77,20 @@ fn seeds() -> Vec<Vec<u8>> {
         Operation::Describe,
         Operation::Open { slots_log2: 5 },
     ];
-    vec![stored(), request(&reading)]
+    let mut seeds = vec![stored(), request(&reading)];
+    seeds.extend(seeds_of_requests());
+    seeds
 }
 
 fn run(input: &[u8]) {
     let mut replica = Replica::new(KeyPair::from_seed(&[9; 32]), Limits::default());
     let mut store = BTreeMap::new();
     replica.request(NOW, 1, stored());
-    let first = work(&mut replica, &mut store);
+    let first = work(&mut replica, &mut store).responses;
     assert_eq!(first.len(), 1, "the capsule is stored");
     let before = store.clone();
     replica.request(NOW, FUZZED, input.to_vec());
-    let responses = work(&mut replica, &mut store);
+    let responses = work(&mut replica, &mut store).responses;
     assert!(
         matches!(responses.as_slice(), [(FUZZED, _)]),
         "{} responses to a request",
@@ -100,11 +103,21 @@ fn run(input: &[u8]) {
     );
 }
 
-type Store = BTreeMap<Vec<u8>, Rc<[u8]>>;
+pub(super) type Store = BTreeMap<Vec<u8>, Rc<[u8]>>;
 
-/// Does what the replica asks for; its responses.
-fn work(replica: &mut Replica, store: &mut Store) -> Vec<(u32, Vec<u8>)> {
-    let mut responses = Vec::new();
+/// What came of a replica's work
+#[derive(Default)]
+pub(super) struct Done {
+    pub(super) responses: Vec<(u32, Vec<u8>)>,
+    /// What it asks another replica.
+    pub(super) asks: Vec<(u32, Vec<u8>)>,
+    /// Whether a synchronisation has ended.
+    pub(super) ended: bool,
+}
+
+/// Does what the replica asks for.
+pub(super) fn work(replica: &mut Replica, store: &mut Store) -> Done {
+    let mut done = Done::default();
     while let Some(effect) = replica.next_effect() {
         match effect {
             Effect::Get { tag, keys } => {
@@ -130,8 +143,10 @@ fn work(replica: &mut Replica, store: &mut Store) -> Vec<(u32, Vec<u8>)> {
                 }
                 replica.committed(NOW, tag, true);
             }
-            Effect::Respond { request, response } => responses.push((request, response)),
+            Effect::Respond { request, response } => done.responses.push((request, response)),
+            Effect::Ask { tag, message, .. } => done.asks.push((tag, message)),
+            Effect::Synced(_) => done.ended = true,
         }
     }
-    responses
+    done
 }

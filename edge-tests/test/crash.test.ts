@@ -1,0 +1,171 @@
+/**
+ * A replica in Node is killed under load, again and again: what it acknowledged is there, and what it proves is what the
+ * writer wrote. `CRASHES` says how often, a thousand times for
+ * `npm run test:crash`; what survives a loss of power is the business of the stores.
+ */
+import assert from "node:assert/strict";
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { CapsuleModule, capsuleModule } from "selfsame/capsule";
+
+const CRASHES = Number(process.env.CRASHES ?? (process.env.npm_lifecycle_event === "test:crash" ? 1000 : 15));
+/** Requests under way at a time. */
+const CLIENTS = 8;
+/** Records for one life of a replica, far more than it gets to write. */
+const RECORDS_A_LIFE = 60;
+const SEED = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31));
+
+interface Entry {
+  readonly write: Buffer;
+  readonly read: Buffer;
+  readonly prove: Buffer;
+  readonly record: Buffer;
+  readonly name: Buffer;
+}
+
+/** Codes of results: none, and that no signature leads to a record yet. */
+const FINE = 0;
+const UNPROVEN = 0x0808;
+/** Bytes of a response before its first result, and of that before what it gives. */
+const HEAD = 1 + 2 + 4;
+const RESULT = 2;
+
+/** A seeded generator of numbers below 2^32 (mulberry32). */
+function random(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return (mixed ^ (mixed >>> 14)) >>> 0;
+  };
+}
+
+async function load(records: number): Promise<{ create: Buffer; entries: Entry[] }> {
+  const root = fileURLToPath(new URL("../..", import.meta.url));
+  const args = [
+    "run",
+    "--quiet",
+    "--release",
+    "--package",
+    "selfsame-capsule",
+    "--example",
+    "load",
+    `${records}`,
+  ];
+  const { stdout } = await promisify(execFile)("cargo", args, { cwd: root, maxBuffer: 2 ** 31 - 1 });
+  const [first = "", ...rest] = stdout.trim().split("\n");
+  const entries = rest.map((line): Entry => {
+    const [write, read, prove, record, name] = line.split(" ").map((part) => Buffer.from(part, "hex"));
+    return { write, read, prove, record, name } as Entry;
+  });
+  return { create: Buffer.from(first, "hex"), entries };
+}
+
+interface Running {
+  readonly child: ChildProcess;
+  /** Resolves with nothing when the replica is gone. */
+  post(body: Buffer): Promise<Buffer | undefined>;
+}
+
+async function start(file: string): Promise<Running> {
+  const program = fileURLToPath(new URL("../crash/replica.ts", import.meta.url));
+  const child = spawn(process.execPath, [program, file], { stdio: ["ignore", "pipe", "inherit"] });
+  const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream });
+  const [port] = (await once(lines, "line")) as [string];
+  const post = async (body: Buffer): Promise<Buffer | undefined> => {
+    try {
+      const response = await fetch(`http://127.0.0.1:${port}/`, {
+        method: "POST",
+        body: Uint8Array.from(body),
+      });
+      return Buffer.from(await response.arrayBuffer());
+    } catch {
+      return undefined;
+    }
+  };
+  return { child, post };
+}
+
+async function kill({ child }: Running): Promise<void> {
+  child.kill("SIGKILL");
+  await once(child, "exit");
+}
+
+const codeOf = (response: Buffer): number => response.readUInt16LE(1) || response.readUInt16LE(HEAD);
+
+/** Whether a response acknowledges: nothing was refused, and the server has signed. */
+const isAcknowledged = (response: Buffer): boolean =>
+  codeOf(response) === FINE && response[response.length - (1 + 8 + 32 + 64)] === 1;
+
+test(`what a replica acknowledged survives ${CRASHES} kills, seed ${SEED}`, {
+  timeout: 3_600_000,
+}, async () => {
+  const folder = await mkdtemp(join(tmpdir(), "selfsame-crash-"));
+  const { create, entries } = await load(CRASHES * RECORDS_A_LIFE);
+  const metadata = create.subarray(1 + 32 + 16 + 4 + 1 + 4);
+  const module = await CapsuleModule.instantiate(await capsuleModule());
+  const next = random(SEED);
+  const file = join(folder, "capsules.db");
+  const acknowledged: Entry[] = [];
+  let [written, proven, lost] = [0, 0, 0];
+
+  /** Reads and proves what was acknowledged; the newest always, of the rest some. */
+  const check = async (replica: Running): Promise<void> => {
+    const newest = acknowledged.slice(-2 * RECORDS_A_LIFE);
+    const some = Array.from({ length: 20 }, () => acknowledged[next() % acknowledged.length]);
+    for (const entry of [...newest, ...some]) {
+      if (entry === undefined) continue;
+      const read = await replica.post(entry.read);
+      assert.ok(read !== undefined && codeOf(read) === FINE, `record ${entries.indexOf(entry)} is lost`);
+      assert.ok(read.subarray(HEAD + RESULT, -1).equals(entry.record), "a record is what was written");
+      const proof = await replica.post(entry.prove);
+      assert.ok(proof !== undefined);
+      if (codeOf(proof) === UNPROVEN) continue;
+      assert.equal(codeOf(proof), FINE);
+      module.verifyRecord(metadata, entry.name, entry.record, proof.subarray(HEAD + RESULT + 4, -1));
+      proven++;
+    }
+  };
+
+  try {
+    for (let life = 0; life < CRASHES; life++) {
+      const replica = await start(file);
+      assert.ok(await replica.post(create));
+      await check(replica);
+      const until = next() % RECORDS_A_LIFE;
+      let done = 0;
+      const client = async (): Promise<void> => {
+        for (;;) {
+          const entry = entries[written++];
+          const response = entry && (await replica.post(entry.write));
+          if (entry === undefined || response === undefined) return;
+          assert.ok(isAcknowledged(response), `it is refused with ${codeOf(response)}`);
+          acknowledged.push(entry);
+          if (++done === until) replica.child.kill("SIGKILL");
+        }
+      };
+      const clients = Array.from({ length: CLIENTS }, client);
+      if (until === 0) replica.child.kill("SIGKILL");
+      await Promise.all(clients);
+      if (replica.child.exitCode === null && replica.child.signalCode === null) await kill(replica);
+      lost += CLIENTS;
+    }
+    const replica = await start(file);
+    await check(replica);
+    await kill(replica);
+    assert.ok(proven > 0 && acknowledged.length > 0);
+    console.log(
+      `${acknowledged.length} records acknowledged, ${proven} proofs verified, up to ${lost} requests cut off`,
+    );
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});

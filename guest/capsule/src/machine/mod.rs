@@ -1,0 +1,114 @@
+//! A replica or a client as its host sees it: batches of bytes in, batches of bytes out
+//! (`docs/specification/capsule-boundary.md`).
+
+mod client;
+mod replica;
+mod reply;
+mod verifier;
+
+use alloc::boxed::Box;
+
+use selfsame_codec::capsule::{Output, ReplicaConfig, VERIFIER_CONFIG};
+use selfsame_codec::client::ClientConfig;
+use selfsame_codec::{BatchReader, BatchWriter, Code, Item, Malformed, Operation, OperationWriter, Reader};
+
+use crate::replica::Change;
+use client::ClientMachine;
+use replica::ReplicaMachine;
+use verifier::VerifierMachine;
+
+/// Memory that an empty batch of outputs keeps: an ordinary response; more is given back after a burst.
+const KEPT_OUTPUT: usize = 256 * 1024;
+/// The position of an input in `Refused` when the whole batch is.
+const WHOLE_BATCH: u32 = u32::MAX;
+
+/// What is stepped with batches
+#[derive(Debug)]
+pub struct Machine {
+    now_ms: u64,
+    kind: Kind,
+    out: BatchWriter,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Replica(Box<ReplicaMachine>),
+    Client(Box<ClientMachine>),
+    Verifier(Box<VerifierMachine>),
+}
+
+impl Machine {
+    /// What an encoded [`ReplicaConfig`], [`ClientConfig`] or [`VERIFIER_CONFIG`] describes.
+    ///
+    /// # Errors
+    /// [`Code::BadConfig`] when the bytes are none of these.
+    pub fn new(config: &[u8]) -> Result<Self, Code> {
+        let kind = if let Ok(config) = ReplicaConfig::decode(config) {
+            Kind::Replica(Box::new(ReplicaMachine::new(config)))
+        } else if *config == VERIFIER_CONFIG {
+            Kind::Verifier(Box::default())
+        } else {
+            let config = ClientConfig::decode(config).map_err(|_| Code::BadConfig)?;
+            Kind::Client(Box::new(ClientMachine::new(config)?))
+        };
+        Ok(Self {
+            now_ms: 0,
+            kind,
+            out: BatchWriter::new(),
+        })
+    }
+
+    /// Takes the time and a batch of inputs; what the host is to do, in this order.
+    pub fn step(&mut self, batch: &[u8]) -> &[u8] {
+        self.out.clear(KEPT_OUTPUT);
+        let mut reader = Reader::new(batch);
+        let now_ms: Result<u64, Malformed> = reader.field();
+        match (now_ms, BatchReader::new(reader.rest())) {
+            (Ok(now_ms), Ok(items)) => {
+                self.now_ms = self.now_ms.max(now_ms);
+                for (position, item) in items.enumerate() {
+                    if let Err(code) = self.take_item(item) {
+                        self.refuse(u32::try_from(position).unwrap_or(WHOLE_BATCH), code);
+                    }
+                }
+            }
+            _ => self.refuse(WHOLE_BATCH, Code::BadInput),
+        }
+        if let Kind::Client(client) = &mut self.kind {
+            client.end_batch(self.now_ms, &mut self.out);
+        }
+        self.out.as_bytes()
+    }
+
+    fn take_item(&mut self, item: Item<'_>) -> Result<(), Code> {
+        match &mut self.kind {
+            Kind::Replica(replica) => replica.take(self.now_ms, item, &mut self.out),
+            Kind::Client(client) => client.take(self.now_ms, item, &mut self.out),
+            Kind::Verifier(verifier) => verifier.take(item, &mut self.out),
+        }
+    }
+
+    fn refuse(&mut self, input: u32, code: Code) {
+        Output::Refused {
+            input,
+            code: code.as_u16(),
+        }
+        .encode(&mut self.out);
+    }
+}
+
+fn commit(tag: u32, durable: bool, changes: &[Change], out: &mut BatchWriter) {
+    let mut operations = OperationWriter::new();
+    for change in changes {
+        operations.push(match change {
+            Change::Put(key, value) => Operation::Put { key, value },
+            Change::Delete(key) => Operation::Delete { key },
+        });
+    }
+    Output::StoreCommit {
+        tag,
+        durable,
+        operations: operations.as_bytes(),
+    }
+    .encode(out);
+}

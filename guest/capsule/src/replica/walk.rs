@@ -1,0 +1,186 @@
+//! Walks over the elements of a capsule, page by page, so that a capsule may be larger than memory and others are served
+//! between two pages.
+
+use alloc::vec::Vec;
+
+use super::PAGE;
+use super::capsule::CORRUPT;
+use super::index::Outcome;
+use super::layout::{self, Key};
+use super::space::{Missing, Space};
+use crate::hash::{CapsuleName, RecordName};
+use crate::message::Part;
+use crate::refusal::Result;
+use crate::sketch::{Element, ElementKind};
+
+/// A page of keys that was asked for, until whoever asked for it takes it
+pub(super) type Page = Option<Vec<Key>>;
+
+/// What a walk does next
+#[derive(Debug)]
+pub(super) enum Step {
+    /// It is at its end.
+    Done,
+    /// Values are missing.
+    Wait,
+    /// It needs the first keys of this range.
+    Scan(Key, Key),
+}
+
+/// What a walk goes over
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    /// The log of what arrived, if it begins somewhere in it.
+    Log,
+    Records,
+    Signatures,
+    Done,
+}
+
+/// A walk
+#[derive(Debug)]
+pub(super) struct Walk {
+    capsule: CapsuleName,
+    part: Part,
+    stage: Stage,
+    start: Key,
+    end: Key,
+    /// Keys of the log whose values are not all known yet, and whether there are further ones.
+    log: Option<(Vec<Key>, bool)>,
+}
+
+impl Walk {
+    /// Over a part of a capsule.
+    pub(super) fn new(capsule: CapsuleName, part: Part) -> Self {
+        let mut walk = Self {
+            capsule,
+            part,
+            stage: Stage::Done,
+            start: Vec::new(),
+            end: Vec::new(),
+            log: None,
+        };
+        walk.enter(if part.since > 0 {
+            Stage::Log
+        } else {
+            Stage::Records
+        });
+        walk
+    }
+
+    /// Goes on; what it meets is visited, each element once.
+    ///
+    /// # Errors
+    /// [`selfsame_codec::Code::StoreCorrupt`].
+    pub(super) fn step(
+        &mut self,
+        space: &mut Space,
+        page: &mut Page,
+        visit: &mut dyn FnMut(&Element),
+    ) -> Result<Step> {
+        loop {
+            if self.log.is_some() {
+                match self.read_log(space, visit)? {
+                    Outcome::Done(()) => continue,
+                    Outcome::Wait => return Ok(Step::Wait),
+                }
+            }
+            if self.stage == Stage::Done {
+                return Ok(Step::Done);
+            }
+            let Some(keys) = page.take() else {
+                return Ok(Step::Scan(self.start.clone(), self.end.clone()));
+            };
+            let is_last = keys.len() < PAGE;
+            if let Some(last) = keys.last() {
+                self.start = [last.as_slice(), &[0]].concat();
+            }
+            if self.stage == Stage::Log {
+                self.log = Some((keys, is_last));
+                continue;
+            }
+            let kind = self.kind();
+            keys.iter()
+                .filter_map(|key| layout::record_in(key))
+                .for_each(|record| visit(&Element { kind, record }));
+            if is_last {
+                self.enter(self.after());
+            }
+        }
+    }
+
+    /// Whether a walk over everything is past where it would have met this element.
+    pub(super) fn is_past(&self, element: &Element) -> bool {
+        let (stage, kind) = match element.kind {
+            ElementKind::Record => (Stage::Records, layout::RECORD),
+            ElementKind::Signature => (Stage::Signatures, layout::SIGNED),
+        };
+        self.stage > stage
+            || self.stage == stage && layout::of_record(&self.capsule, kind, &element.record) < self.start
+    }
+
+    fn kind(&self) -> ElementKind {
+        if self.stage == Stage::Records {
+            ElementKind::Record
+        } else {
+            ElementKind::Signature
+        }
+    }
+
+    fn after(&self) -> Stage {
+        match self.stage {
+            Stage::Records => Stage::Signatures,
+            _ => Stage::Done,
+        }
+    }
+
+    fn enter(&mut self, stage: Stage) {
+        self.stage = stage;
+        (self.start, self.end) = match stage {
+            Stage::Log => layout::numbers(&self.capsule, layout::ARRIVAL, self.part.since),
+            Stage::Records => {
+                layout::names_between(&self.capsule, layout::RECORD, self.part.first, self.part.last)
+            }
+            Stage::Signatures => {
+                layout::names_between(&self.capsule, layout::SIGNED, self.part.first, self.part.last)
+            }
+            Stage::Done => (Vec::new(), Vec::new()),
+        };
+    }
+
+    fn read_log(&mut self, space: &mut Space, visit: &mut dyn FnMut(&Element)) -> Result<Outcome<()>> {
+        let Some((keys, is_last)) = &self.log else {
+            return Ok(Outcome::Done(()));
+        };
+        let (mut values, mut is_missing) = (Vec::with_capacity(keys.len()), false);
+        for key in keys {
+            match space.get(key) {
+                Ok(value) => values.push(value),
+                Err(Missing) => is_missing = true,
+            }
+        }
+        if is_missing {
+            return Ok(Outcome::Wait);
+        }
+        for value in values {
+            for element in layout::elements(&value.ok_or(CORRUPT)?).ok_or(CORRUPT)? {
+                if (self.part.first..=self.part.last).contains(&prefix(&element.record)) {
+                    visit(&element);
+                }
+            }
+        }
+        let is_last = *is_last;
+        self.log = None;
+        if is_last {
+            self.enter(Stage::Done);
+        }
+        Ok(Outcome::Done(()))
+    }
+}
+
+/// The first eight bytes of a record's name, by which parts are cut.
+pub(super) fn prefix(record: &RecordName) -> u64 {
+    let mut first = [0; 8];
+    first.copy_from_slice(&record.0[..8]);
+    u64::from_be_bytes(first)
+}

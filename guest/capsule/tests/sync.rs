@@ -1,0 +1,586 @@
+//! Replicas come to hold the same, whatever each of them lacks.
+
+mod common;
+
+use common::server::{Client, Map, Server, sign, write};
+use common::world::{World, between_replicas, peer};
+use common::{Log, charter, owner, writer};
+use selfsame_capsule::hash::HashKind;
+use selfsame_capsule::keys::{KeyPair, Signature};
+use selfsame_capsule::message::{Operation, Part};
+use selfsame_capsule::metadata::{Charter, Readers};
+use selfsame_capsule::replica::SyncOutcome;
+use selfsame_capsule::writer::{Backpointers, Writer, Written};
+use selfsame_codec::Code;
+
+/// Gives a replica these records, and their signatures.
+fn give(
+    world: &mut World,
+    index: usize,
+    charter: &Charter,
+    records: &[&Written],
+    signed: &[(&Writer, &Written)],
+) {
+    let mut operations: Vec<Operation<'_>> = records.iter().map(|record| write(record)).collect();
+    operations.extend(
+        signed
+            .iter()
+            .map(|(by, record)| sign(record.name, by.sign(&record.name))),
+    );
+    assert!(world.ask(index, charter, &operations).iter().all(Result::is_ok));
+}
+
+/// Two replicas that converge from what each was given of a log whose last record is signed, from either side.
+fn converges(log: &Log, here: &[usize], there: &[usize]) {
+    let last = log.records.len() - 1;
+    for (one, other) in [(0, 1), (1, 0)] {
+        let mut world = World::created(2, &log.charter);
+        for (index, own) in [(0, here), (1, there)] {
+            let records: Vec<&Written> = own.iter().map(|record| &log.records[*record]).collect();
+            let signed: Vec<(&Writer, &Written)> = own
+                .contains(&last)
+                .then_some((&log.writer, &log.records[last]))
+                .into_iter()
+                .collect();
+            give(&mut world, index, &log.charter, &records, &signed);
+        }
+        world.converge(one, other, &log.charter, "a log");
+        let all: std::collections::BTreeSet<&usize> = here.iter().chain(there).collect();
+        let stored = world.servers[0]
+            .store
+            .keys()
+            .filter(|key| key[32] == b'R')
+            .count();
+        assert_eq!(stored, all.len());
+    }
+}
+
+fn chain(count: usize) -> Log {
+    Log::new(charter(), count, &Backpointers::Chain)
+}
+
+#[test]
+fn replicas_that_hold_the_same_know_it_after_one_tiny_round_trip() {
+    let log = chain(200);
+    let mut world = World::created(2, &log.charter);
+    let records: Vec<&Written> = log.records.iter().collect();
+    for index in 0..2 {
+        give(
+            &mut world,
+            index,
+            &log.charter,
+            &records,
+            &[(&log.writer, &log.records[199])],
+        );
+    }
+    let synced = world.converge(0, 1, &log.charter, "equal replicas");
+    assert_eq!((synced.pulled, synced.pushed), (0, 0));
+    assert!(
+        world.cost.round_trips == 1 && world.cost.bytes <= 200,
+        "{:?}",
+        world.cost
+    );
+}
+
+#[test]
+fn a_component_of_one_record() {
+    let log = chain(6);
+    converges(&log, &[0, 1, 5], &[0, 1, 3, 5]);
+    converges(&log, &[], &[3]);
+    converges(&log, &[1], &[3]);
+}
+
+#[test]
+fn a_hole_behind_a_prefix_of_one_record() {
+    converges(&chain(6), &[0, 3, 4, 5], &[0, 1, 2, 3, 4, 5]);
+    converges(&chain(3), &[0, 2], &[0, 1, 2]);
+}
+
+#[test]
+fn a_responder_that_itself_lacks_records() {
+    converges(&chain(8), &[0, 1, 4, 5, 7], &[0, 2, 3, 6, 7]);
+    converges(&chain(8), &[0, 2, 4, 6], &[1, 3, 5, 7]);
+}
+
+/// R <- x against R <- y1 <- y2 <- y3: both branches, and evidence of the fork, end up on both.
+#[test]
+fn a_fork_of_one_record_against_three() {
+    let charter = charter();
+    let mut one = writer(&charter, 0, owner(), None);
+    let write_next = |by: &mut Writer, content: &[u8]| {
+        by.write(content, &Backpointers::Chain, &[0; 16])
+            .expect("it is small")
+    };
+    let root = write_next(&mut one, b"R");
+    let mut other = writer(&charter, 0, owner(), None);
+    write_next(&mut other, b"R");
+    let x = write_next(&mut one, b"x");
+    let y: Vec<Written> = (1..=3_u8).map(|index| write_next(&mut other, &[index])).collect();
+    for first in [0, 1] {
+        let mut world = World::created(2, &charter);
+        give(&mut world, 0, &charter, &[&root, &x], &[(&one, &x)]);
+        give(
+            &mut world,
+            1,
+            &charter,
+            &[&root, &y[0], &y[1], &y[2]],
+            &[(&other, &y[2])],
+        );
+        world.converge(first, 1 - first, &charter, "a fork");
+        let heads = world.servers[0]
+            .store
+            .keys()
+            .filter(|key| key[32] == b'H')
+            .count();
+        assert_eq!(heads, 2);
+    }
+}
+
+/// The example of the paper's Figure 2: a merge of two branches, of which each replica has one and not the other, with a hole
+/// and a newer head besides.
+#[test]
+fn the_papers_figure_2() {
+    let charter = charter();
+    let mut by = writer(&charter, 0, owner(), None);
+    let mut records: Vec<Written> = Vec::new();
+    for pointers in [&[][..], &[0], &[1], &[1], &[2, 3], &[4], &[0], &[6]] {
+        let names = pointers.iter().map(|index| records[*index].name).collect();
+        if let Some(first) = pointers.first() {
+            by.follow(records[*first].name);
+        }
+        let content = [records.len() as u8];
+        records.push(
+            by.write(&content, &Backpointers::Own(names), &[0; 16])
+                .expect("it is small"),
+        );
+    }
+    let of = |all: &[usize]| all.iter().map(|index| &records[*index]).collect::<Vec<_>>();
+    for first in [0, 1] {
+        let mut world = World::created(2, &charter);
+        give(
+            &mut world,
+            0,
+            &charter,
+            &of(&[0, 2, 4, 5, 6]),
+            &[(&by, &records[5])],
+        );
+        give(
+            &mut world,
+            1,
+            &charter,
+            &of(&[0, 1, 3, 6, 7]),
+            &[(&by, &records[7])],
+        );
+        world.converge(first, 1 - first, &charter, "figure 2");
+        assert_eq!(world.proven(1, &charter).len(), 8);
+    }
+}
+
+/// Records that nothing that is signed leads to yet are stored by both, and proven by both once the signature comes to one.
+#[test]
+fn records_whose_proof_is_not_there_yet() {
+    let log = chain(5);
+    let mut world = World::created(2, &log.charter);
+    let records: Vec<&Written> = log.records.iter().collect();
+    give(&mut world, 0, &log.charter, &records[..3], &[]);
+    give(&mut world, 1, &log.charter, &records[2..], &[]);
+    world.converge(0, 1, &log.charter, "without a signature");
+    assert_eq!(world.proven(0, &log.charter).len(), 0);
+    give(
+        &mut world,
+        1,
+        &log.charter,
+        &[],
+        &[(&log.writer, &log.records[4])],
+    );
+    world.converge(0, 1, &log.charter, "with one");
+    assert_eq!(world.proven(0, &log.charter).len(), 5);
+}
+
+/// Two epoch records of one epoch, whose signatures come in the wrong order: they come into force in the owner's.
+#[test]
+fn epochs_come_into_force_in_their_order() {
+    let charter = charter();
+    let mut by = writer(&charter, 0, owner(), None);
+    let mut begin = |pointers| {
+        let change = selfsame_capsule::epoch::EpochChange::default();
+        by.begin_epoch(change.encode(), 0, None, pointers)
+            .expect("it is small")
+    };
+    let first = begin(Vec::new());
+    let second = begin(vec![first.name]);
+    let mut world = World::created(2, &charter);
+    let signs = |record: &Written| sign(record.name, owner_signs(record));
+    let early = world.ask(0, &charter, &[write(&first), write(&second), signs(&second)]);
+    assert_eq!(early[2], Err(Code::BadEpoch));
+    let early = world.ask(1, &charter, &[write(&second), signs(&second)]);
+    assert_eq!(early[1], Err(Code::BadEpoch));
+    assert!(
+        world
+            .ask(0, &charter, &[signs(&first), signs(&second)])
+            .iter()
+            .all(Result::is_ok)
+    );
+    world.converge(1, 0, &charter, "two epochs");
+}
+
+fn owner_signs(record: &Written) -> Signature {
+    selfsame_capsule::authority::sign_record(&owner(), &record.name)
+}
+
+/// A replica with nothing gets everything, also the metadata, whoever begins; meanwhile it serves.
+#[test]
+fn a_replica_that_joins_catches_up() {
+    let log = chain(600);
+    let records: Vec<&Written> = log.records.iter().collect();
+    for first in [0, 1] {
+        let mut world = World::new(2);
+        let metadata = log.charter.encoded().to_vec();
+        world.ask(0, &log.charter, &[Operation::Create { metadata: &metadata }]);
+        give(
+            &mut world,
+            0,
+            &log.charter,
+            &records,
+            &[(&log.writer, &log.records[599])],
+        );
+        let synced = world.sync(first, 1 - first, log.charter.name());
+        assert_eq!(synced.outcome, SyncOutcome::Agreed);
+        assert_eq!(synced.pulled + synced.pushed, 601);
+        world.assert_same(0, 1, &log.charter, "a replica that joined");
+    }
+    let mut world = World::new(2);
+    let synced = world.sync(0, 1, log.charter.name());
+    assert!(matches!(synced.outcome, SyncOutcome::Refused(refusal) if refusal.code == Code::NoCapsule));
+}
+
+/// Large bodies come in several messages, none larger than may be.
+#[test]
+fn large_bodies_come_in_parts() {
+    let charter = charter();
+    let mut by = writer(&charter, 0, owner(), None);
+    let content = vec![7; 1 << 19];
+    let records: Vec<Written> = (0..40)
+        .map(|_| {
+            by.write(&content, &Backpointers::Chain, &[0; 16])
+                .expect("it is small")
+        })
+        .collect();
+    let mut world = World::created(2, &charter);
+    for chunk in records.chunks(10) {
+        give(&mut world, 0, &charter, &chunk.iter().collect::<Vec<_>>(), &[]);
+    }
+    give(&mut world, 0, &charter, &[], &[(&by, &records[39])]);
+    let synced = world.converge(1, 0, &charter, "large bodies");
+    assert_eq!(synced.pulled, 41);
+}
+
+/// What arrived since both agreed is all that is compared the next time, and as a replica that lost something is not what it
+/// was, everything is.
+#[test]
+fn a_watermark_advances_only_when_both_agree() {
+    let log = chain(3000);
+    let records: Vec<&Written> = log.records.iter().collect();
+    let mut world = World::created(2, &log.charter);
+    for index in 0..2 {
+        give(&mut world, index, &log.charter, &records[..2900], &[]);
+    }
+    world.converge(0, 1, &log.charter, "at first");
+    let watermark = |world: &mut World| {
+        let mut since = Vec::new();
+        world.sync_watched(0, 1, log.charter.name(), |request| {
+            if request[53] == 11 {
+                since.push(u64::from_le_bytes(
+                    request[70..78].try_into().expect("eight bytes"),
+                ));
+            }
+        });
+        since
+    };
+    give(&mut world, 1, &log.charter, &records[2900..2950], &[]);
+    assert_eq!(
+        watermark(&mut world),
+        [2900, 2900, 0],
+        "what arrived since, and then that all is the same"
+    );
+    world.assert_same(0, 1, &log.charter, "what arrived since");
+    // An answer that says that there is nothing is not believed to be agreement.
+    give(&mut world, 1, &log.charter, &records[2950..2960], &[]);
+    let lied = world.sync_with(0, 1, log.charter.name(), |operation, mut response| {
+        if operation == 11 && response.len() > 100 {
+            // No symbols, but another fingerprint.
+            response.truncate(9 + 8 + 32);
+            response.extend_from_slice(&[0; 4]);
+            response.push(0);
+        }
+        response
+    });
+    assert!(matches!(lied.outcome, SyncOutcome::Refused(refusal) if refusal.code == Code::BadMessage));
+    assert_eq!(watermark(&mut world)[0], 2950, "the watermark of before");
+    // The other replica loses its store.
+    world.servers[1] = Server::new(Map::new());
+    let synced = world.converge(0, 1, &log.charter, "a replica that has lost all");
+    assert_eq!(synced.pushed, 2960);
+}
+
+#[test]
+fn what_a_writer_stores_is_pushed_to_the_other_replicas_and_no_further() {
+    let log = chain(30);
+    let mut world = World::created(3, &log.charter);
+    for index in 0..3 {
+        let others = (0..3).filter(|other| *other != index).map(peer).collect();
+        world.servers[index]
+            .replica
+            .set_replicas(log.charter.name(), others);
+    }
+    let records: Vec<&Written> = log.records.iter().collect();
+    for records in records.chunks(7) {
+        give(&mut world, 1, &log.charter, records, &[]);
+    }
+    give(
+        &mut world,
+        2,
+        &log.charter,
+        &[],
+        &[(&log.writer, &log.records[29])],
+    );
+    world.assert_same(0, 1, &log.charter, "pushed");
+    world.assert_same(2, 1, &log.charter, "pushed");
+    assert_eq!(world.pushes, 2 * 6, "each request once to each other replica");
+    // A peer that does not answer keeps nobody up, and gets it later.
+    world.servers[1]
+        .replica
+        .set_replicas(log.charter.name(), vec![peer(9)]);
+    let more = Log::new(charter(), 31, &Backpointers::Chain);
+    let mut client = Client::of(&log.charter);
+    assert!(client.ask(&mut world.servers[1], &[write(&more.records[30])])[0].is_ok());
+    let (tag, _, _) = world.servers[1].asks.pop().expect("it is pushed");
+    world.servers[1].replica.answered(0, tag, None);
+    world.servers[1].work();
+    world.converge(0, 1, &log.charter, "what was not pushed");
+}
+
+/// A writer who is revoked at one replica only: both come to count the same signatures.
+#[test]
+fn a_revocation_that_only_one_has_heard_of() {
+    let alice = || KeyPair::from_seed(&[2; 32]);
+    let charter = common::charter_of(HashKind::Blake3, Readers::Everybody, vec![alice().public()]);
+    let mut hers = writer(&charter, 1, alice(), None);
+    let mut owners = writer(&charter, 0, owner(), None);
+    let records: Vec<Written> = (0..4)
+        .map(|index| {
+            hers.write(&[index], &Backpointers::Chain, &[0; 16])
+                .expect("it is small")
+        })
+        .collect();
+    let change = selfsame_capsule::epoch::EpochChange {
+        revoked: vec![selfsame_capsule::epoch::Revoked {
+            number: 1,
+            heads: vec![records[1].name],
+        }],
+        ..Default::default()
+    };
+    let epoch = owners
+        .begin_epoch(change.encode(), 1, None, vec![records[1].name])
+        .expect("it is small");
+    for first in [0, 1] {
+        let mut world = World::created(2, &charter);
+        give(
+            &mut world,
+            0,
+            &charter,
+            &[&records[0], &records[1], &epoch],
+            &[(&owners, &epoch)],
+        );
+        let all: Vec<&Written> = records.iter().collect();
+        give(
+            &mut world,
+            1,
+            &charter,
+            &all,
+            &[(&hers, &records[3]), (&hers, &records[1])],
+        );
+        world.converge(first, 1 - first, &charter, "a revocation");
+        assert_eq!(world.proven(1, &charter).len(), 3);
+    }
+}
+
+/// More differs than one sketch can tell: it is compared in parts, each bounded.
+#[test]
+fn a_difference_larger_than_a_sketch_is_compared_in_parts() {
+    let log = chain(34_000);
+    let mut world = World::created(2, &log.charter);
+    let records: Vec<&Written> = log.records.iter().collect();
+    let (ours, theirs) = records.split_at(16_000);
+    give(&mut world, 0, &log.charter, ours, &[]);
+    give(
+        &mut world,
+        1,
+        &log.charter,
+        theirs,
+        &[(&log.writer, &log.records[33_999])],
+    );
+    let synced = world.sync(0, 1, log.charter.name());
+    assert_eq!(synced.outcome, SyncOutcome::Agreed);
+    assert_eq!((synced.pushed, synced.pulled), (16_000, 18_001));
+    assert_eq!(world.stored(0), world.stored(1));
+}
+
+/// What somebody on the way makes of responses: never does anything false get stored, nor a synchronisation fail to end.
+#[test]
+fn a_hostile_peer_gets_nothing_false_stored() {
+    let log = chain(60);
+    let records: Vec<&Written> = log.records.iter().collect();
+    let forged = chain_of_a_stranger();
+    for attack in 0..7 {
+        let mut world = World::created(2, &log.charter);
+        give(&mut world, 0, &log.charter, &records[..30], &[]);
+        give(
+            &mut world,
+            1,
+            &log.charter,
+            &records[20..],
+            &[(&log.writer, &log.records[59])],
+        );
+        let mut state = 1_u8;
+        let synced = world.sync_with(0, 1, log.charter.name(), |operation, response| {
+            state = state.wrapping_mul(5).wrapping_add(1);
+            spoil(attack, operation, response, state, &forged)
+        });
+        assert_ne!(synced.outcome, SyncOutcome::Agreed, "attack {attack}");
+        for (key, value) in &world.servers[0].store {
+            if key[32] == b'R' {
+                let honest = log.records.iter().find(|record| record.name.0 == key[33..]);
+                let honest = honest.unwrap_or_else(|| panic!("attack {attack}: a record that nobody wrote"));
+                assert!(value.ends_with(&[honest.header.as_slice(), &honest.body].concat()));
+            }
+            assert!(
+                key[32] != b'G' || key[33..] == log.name(59).0,
+                "attack {attack}: a forged signature"
+            );
+        }
+        // Afterwards an honest one brings the rest.
+        world.converge(0, 1, &log.charter, "after an attack");
+    }
+}
+
+/// A record whose body is not its own, as a result of reading it.
+fn chain_of_a_stranger() -> Vec<u8> {
+    let mut record = chain(1).records.remove(0);
+    record.body[0] ^= 1;
+    [&[0, 0][..], &record.header, &record.body].concat()
+}
+
+/// One way of lying: in sketches, in the elements that ids stand for, in records, in signatures, or in everything.
+fn spoil(attack: u8, operation: u8, mut response: Vec<u8>, state: u8, forged: &[u8]) -> Vec<u8> {
+    let flip = |response: &mut Vec<u8>, from: usize| {
+        let count = response.len();
+        response[from..count - 1]
+            .iter_mut()
+            .step_by(7)
+            .for_each(|byte| *byte ^= state | 1);
+    };
+    match (attack, operation) {
+        (0, 11) if response.len() > 61 => flip(&mut response, 61),
+        (1, 12) => flip(&mut response, 13),
+        (2, 5) => return [&response[..7], forged, &[0]].concat(),
+        (3, 13) => flip(&mut response, 18),
+        (4, 5 | 13) => response.truncate(response.len() / 2),
+        (5, 11) => response.resize(11 << 20, 0),
+        (6, _) => response = vec![state; usize::from(state)],
+        _ => {}
+    }
+    response
+}
+
+/// Requests of a hostile replica: what is malformed or too much is refused by name, and an old salt gives nothing new.
+#[test]
+fn a_hostile_replica_asks() {
+    let log = chain(40);
+    let mut world = World::created(1, &log.charter);
+    give(
+        &mut world,
+        0,
+        &log.charter,
+        &log.records.iter().collect::<Vec<_>>(),
+        &[],
+    );
+    let capsule = log.charter.name();
+    let compare = |part, symbols| Operation::Compare {
+        salt: [1; 16],
+        part,
+        symbols,
+        unless: [0; 32],
+    };
+    let mut ask =
+        |operations: &[Operation<'_>]| world.servers[0].respond(between_replicas(capsule, operations));
+    let code = |response: &[u8], at: usize| u16::from_le_bytes([response[at], response[at + 1]]);
+    let honest = ask(&[compare(Part::WHOLE, 64)]);
+    assert!(code(&honest, 1) == 0 && code(&honest, 7) == 0);
+    assert_eq!(
+        ask(&[compare(Part::WHOLE, 64)]),
+        honest,
+        "an old salt gives the same"
+    );
+    let too_many = ask(&[compare(Part::WHOLE, 1 << 16 | 1)]);
+    assert_eq!(code(&too_many, 1), Code::BadMessage.as_u16());
+    let twice = ask(&[compare(Part::WHOLE, 1), compare(Part::WHOLE, 1)]);
+    assert_eq!(code(&twice, 1), Code::TooLarge.as_u16());
+    let later = Part {
+        since: 41,
+        ..Part::WHOLE
+    };
+    assert_eq!(code(&ask(&[compare(later, 8)]), 7), Code::NoRecord.as_u16());
+    let backwards = Part {
+        since: 0,
+        first: 9,
+        last: 3,
+    };
+    assert_eq!(code(&ask(&[compare(backwards, 8)]), 1), Code::BadMessage.as_u16());
+    let unsigned = Operation::Signature { record: log.name(3) };
+    assert_eq!(code(&ask(&[unsigned]), 7), Code::Unproven.as_u16());
+    // However many ids are asked for, no more elements come than there are.
+    let ids = vec![7; 8 * 60_000];
+    let elements = ask(&[Operation::Elements {
+        salt: [1; 16],
+        part: Part::WHOLE,
+        ids: &ids,
+    }]);
+    assert_eq!(elements[9..], [0, 0, 0, 0, 0]);
+    let mut message = between_replicas(capsule, &[]);
+    message.extend_from_slice(&[12; 1 + 16 + 24]);
+    message.extend_from_slice(&u32::MAX.to_le_bytes());
+    assert_eq!(
+        code(&world.servers[0].respond(message), 1),
+        Code::BadMessage.as_u16()
+    );
+}
+
+/// While a large capsule is walked through for another replica, others are served: nobody waits for the whole walk.
+#[test]
+fn a_long_walk_lets_others_go_first() {
+    let log = chain(4000);
+    let mut world = World::created(1, &log.charter);
+    give(
+        &mut world,
+        0,
+        &log.charter,
+        &log.records.iter().collect::<Vec<_>>(),
+        &[],
+    );
+    let server = &mut world.servers[0];
+    let compare = Operation::Compare {
+        salt: [1; 16],
+        part: Part::WHOLE,
+        symbols: 64,
+        unless: [0; 32],
+    };
+    let capsule = log.charter.name();
+    let describe = between_replicas(capsule, &[Operation::Describe]);
+    server
+        .replica
+        .request(0, 100, between_replicas(capsule, &[compare]));
+    server.replica.request(0, 101, describe);
+    server.work();
+    assert_eq!(server.answered[1..], [101, 100]);
+}

@@ -1,0 +1,234 @@
+//! A server of capsules: stores what writers send it, proves it to readers and signs for what is durable.
+//!
+//! What it says and does is decided in `capsule.wasm`; this module gives it a store, a clock and a way to its clients.
+
+use alloc::sync::Arc;
+use core::fmt;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use data_encoding::BASE32_NOPAD;
+use selfsame_codec::Code;
+use tokio::sync::{Semaphore, broadcast, mpsc, oneshot};
+
+use crate::error::Error;
+use crate::keys::Seed;
+use crate::node::Node;
+use crate::options::ServeOptions;
+use crate::store::{DiskStore, MemoryStore, Storage, StoreError};
+use crate::task::Task;
+
+mod service;
+pub use service::ReplicaService;
+
+mod worker;
+use worker::{Asked, Worker};
+
+/// Most bytes of a request to a replica.
+pub const MAX_CAPSULE_REQUEST: usize = 8 << 20;
+/// Name of the file with the capsules in a replica's folder.
+pub const CAPSULES_FILE: &str = "capsules.redb";
+/// Name of the file with the seed of a replica's key in its folder.
+pub const REPLICA_KEY_FILE: &str = "replica.key";
+
+/// Requests that wait for the replica, and their bytes, of which many fit the module's memory; beyond that whoever asks waits.
+const QUEUE: usize = 1024;
+const MAX_UNDER_WAY: usize = 64 << 20;
+/// What a request takes besides its bytes.
+const REQUEST_BYTES: usize = 256;
+/// Names of new capsules that a listener may be behind.
+const NEWS: usize = 1024;
+
+/// The name of a capsule; as text it is base32 in lower case without padding, which fits the name of a service
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CapsuleName(pub [u8; 32]);
+
+impl fmt::Display for CapsuleName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&BASE32_NOPAD.encode(&self.0).to_ascii_lowercase())
+    }
+}
+
+impl fmt::Debug for CapsuleName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CapsuleName({self})")
+    }
+}
+
+/// Which capsules a replica holds
+#[derive(Debug)]
+struct Shelf {
+    held: Mutex<BTreeSet<CapsuleName>>,
+    news: broadcast::Sender<CapsuleName>,
+}
+
+impl Shelf {
+    fn held(&self) -> MutexGuard<'_, BTreeSet<CapsuleName>> {
+        // Nothing panics between two changes of the set.
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of a key: each begins with the name of its capsule.
+    fn hold(&self, key: &[u8]) {
+        if let Some(name) = key.first_chunk().copied().map(CapsuleName)
+            && self.held().insert(name)
+        {
+            // Nobody need be listening.
+            _ = self.news.send(name);
+        }
+    }
+}
+
+/// A replica of capsules; it ends with its last clone, once what was asked is answered
+#[derive(Clone, Debug)]
+pub struct Replica {
+    key: [u8; 32],
+    asked: mpsc::Sender<Asked>,
+    room: Arc<Semaphore>,
+    shelf: Arc<Shelf>,
+}
+
+impl Replica {
+    /// Opens the replica in a folder, or makes one there, with a key of its own.
+    ///
+    /// # Errors
+    /// [`Error`] says which file cannot be used, and why.
+    pub fn open(folder: &Path) -> Result<Self, Error> {
+        std::fs::create_dir_all(folder).map_err(|error| StoreError::io(folder, error))?;
+        let seed = Seed::load_or_create(&folder.join(REPLICA_KEY_FILE))?;
+        let store = DiskStore::open(&folder.join(CAPSULES_FILE))?;
+        Self::start(&seed, store)
+    }
+
+    /// A replica that forgets everything with the process.
+    ///
+    /// # Errors
+    /// [`Error`] when the module cannot be used.
+    pub fn in_memory(seed: &Seed) -> Result<Self, Error> {
+        Self::start(seed, MemoryStore::new())
+    }
+
+    /// A replica over any store, which nothing else uses.
+    ///
+    /// # Errors
+    /// [`Error`] when the store or the module cannot be used.
+    pub fn start(seed: &Seed, store: impl Storage) -> Result<Self, Error> {
+        let shelf = Arc::new(Shelf {
+            held: Mutex::new(list(&store)?),
+            news: broadcast::channel(NEWS).0,
+        });
+        let (asked, inbox) = mpsc::channel(QUEUE);
+        let worker = Worker::new(seed, Box::new(store), Arc::clone(&shelf))?;
+        let key = worker.key();
+        std::thread::Builder::new()
+            .name("selfsame-replica".into())
+            .spawn(move || worker.run(inbox))
+            .map_err(|error| Error::io("a thread for the replica", error))?;
+        let room = Arc::new(Semaphore::new(MAX_UNDER_WAY));
+        Ok(Self {
+            key,
+            asked,
+            room,
+            shelf,
+        })
+    }
+
+    /// The public key that it signs with.
+    #[must_use]
+    pub fn key(&self) -> [u8; 32] {
+        self.key
+    }
+
+    /// Names of the capsules that it holds.
+    #[must_use]
+    pub fn capsules(&self) -> Vec<CapsuleName> {
+        self.shelf.held().iter().copied().collect()
+    }
+
+    /// Carries out a request as `docs/specification/capsules.md` has it; the response.
+    ///
+    /// # Errors
+    /// [`Error::Core`] for a request that is too long, [`Error::Poisoned`] when the module failed, [`Error::Stopped`] when it
+    /// has failed too often.
+    pub async fn request(&self, message: Bytes) -> Result<Bytes, Error> {
+        if message.len() > MAX_CAPSULE_REQUEST {
+            return Err(Error::from_code(Code::TooLarge));
+        }
+        let bytes =
+            u32::try_from(message.len() + REQUEST_BYTES).map_err(|_| Error::from_code(Code::TooLarge))?;
+        let room = Arc::clone(&self.room).acquire_many_owned(bytes).await;
+        let (answer, response) = oneshot::channel();
+        let room = room.map_err(|_| Error::Stopped)?;
+        let asked = Asked {
+            message,
+            answer,
+            room,
+        };
+        self.asked.send(asked).await.map_err(|_| Error::Stopped)?;
+        response.await.unwrap_or(Err(Error::Stopped))
+    }
+
+    /// A tower service that answers `POST` of a request for any capsule with its response.
+    #[must_use]
+    pub fn service(&self) -> ReplicaService {
+        ReplicaService::new(self.clone(), None)
+    }
+
+    /// Serves each capsule in the mesh, those of today and those to come: as an unowned service whose name is the capsule's, as
+    /// whoever reads a capsule verifies all of it and so need not know who serves it. It goes on until the result is dropped;
+    /// what is published stays.
+    ///
+    /// # Errors
+    /// [`Error`] when a name cannot be published.
+    pub async fn serve_capsules(&self, node: &Node, options: ServeOptions) -> Result<Serving, Error> {
+        let options = options.unowned();
+        let mut news = self.shelf.news.subscribe();
+        for name in self.capsules() {
+            self.serve_one(node, &options, name).await?;
+        }
+        let (replica, node) = (self.clone(), node.clone());
+        Ok(Serving(Task::spawn(async move {
+            loop {
+                let names = match news.recv().await {
+                    Ok(name) => vec![name],
+                    // All that it may have missed.
+                    Err(broadcast::error::RecvError::Lagged(_)) => replica.capsules(),
+                    Err(broadcast::error::RecvError::Closed) => return,
+                };
+                for name in names {
+                    if let Err(error) = replica.serve_one(&node, &options, name).await {
+                        tracing::warn!(%name, %error, "a capsule is not published");
+                    }
+                }
+            }
+        })))
+    }
+
+    async fn serve_one(&self, node: &Node, options: &ServeOptions, name: CapsuleName) -> Result<(), Error> {
+        let service = ReplicaService::new(self.clone(), Some(name));
+        node.serve_with(&name.to_string(), options, service).await
+    }
+}
+
+/// Publishes the capsules of a replica as they come, until it is dropped
+#[derive(Debug)]
+pub struct Serving(#[expect(dead_code, reason = "it is only dropped")] Task);
+
+/// The names of the capsules in a store, each with one look into it.
+fn list(store: &impl Storage) -> Result<BTreeSet<CapsuleName>, StoreError> {
+    let mut names = BTreeSet::new();
+    let mut start = Vec::new();
+    // After every key: the byte after a name is a letter.
+    let end = [0xff; 33];
+    while let Some((key, _)) = store.scan(&start, &end, 1)?.pop() {
+        let Some(name) = key.first_chunk().copied() else {
+            start = [key.as_slice(), &[0]].concat();
+            continue;
+        };
+        names.insert(CapsuleName(name));
+        start = [name.as_slice(), &[0xff]].concat();
+    }
+    Ok(names)
+}

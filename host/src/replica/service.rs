@@ -1,0 +1,139 @@
+use core::convert::Infallible;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use selfsame_codec::{Class, Code};
+use tower_service::Service;
+
+use super::{CapsuleName, MAX_CAPSULE_REQUEST, Replica};
+use crate::error::{BoxError, Error};
+
+/// What requests and responses are to HTTP.
+const CAPSULE_TYPE: &str = "application/vnd.selfsame.capsule";
+/// Where a request holds the name of its capsule.
+const NAME_AT: usize = 1;
+
+/// A tower service in front of a replica: `POST` of a request gives its response
+///
+/// A body that is too long is refused before it is read whole. Whoever accepts JSON is told in words why a request was refused
+/// as a whole.
+#[derive(Clone, Debug)]
+pub struct ReplicaService {
+    replica: Replica,
+    /// The one capsule that may be asked for.
+    only: Option<CapsuleName>,
+}
+
+impl ReplicaService {
+    pub(super) fn new(replica: Replica, only: Option<CapsuleName>) -> Self {
+        Self { replica, only }
+    }
+
+    async fn answer<B>(self, request: Request<B>) -> Response<Full<Bytes>>
+    where
+        B: http_body::Body<Error: Into<BoxError>>,
+    {
+        let (head, body) = request.into_parts();
+        if head.method != Method::POST {
+            let mut response = problem(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "BadMessage",
+                "a replica of capsules takes requests as POST, in the binary format of its specification",
+                None,
+            );
+            response
+                .headers_mut()
+                .insert(ALLOW, HeaderValue::from_static("POST"));
+            return response;
+        }
+        let message = match Limited::new(body, MAX_CAPSULE_REQUEST).collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(error) if error.is::<LengthLimitError>() => return refusal(Code::TooLarge, None),
+            // Nobody is left to read the answer.
+            Err(_) => return refusal(Code::BadMessage, None),
+        };
+        if !self.may_ask(&message) {
+            return refusal(Code::BadMessage, Some(NAME_AT as u32));
+        }
+        match self.replica.request(message).await {
+            Ok(response) => respond(response, &head.headers),
+            Err(Error::Core { code, .. }) => refusal(code, None),
+            Err(_) => refusal(Code::StoreFailed, None),
+        }
+    }
+
+    /// Under a capsule's name only requests for it are answered: who was sent there in good faith creates no others.
+    fn may_ask(&self, message: &[u8]) -> bool {
+        let asked = message.get(NAME_AT..).and_then(|rest| rest.first_chunk::<32>());
+        self.only.is_none_or(|CapsuleName(only)| asked == Some(&only))
+    }
+}
+
+impl<B> Service<Request<B>> for ReplicaService
+where
+    B: http_body::Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
+{
+    type Response = Response<Full<Bytes>>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let service = self.clone();
+        Box::pin(async move { Ok(service.answer(request).await) })
+    }
+}
+
+fn respond(response: Bytes, headers: &HeaderMap) -> Response<Full<Bytes>> {
+    let wants_words = headers
+        .get(ACCEPT)
+        .and_then(|accept| accept.to_str().ok())
+        .is_some_and(|accept| accept.contains("json"));
+    if let Some((code, at)) = refused(&response).filter(|_| wants_words) {
+        return refusal(code, Some(at));
+    }
+    with_body(StatusCode::OK, CAPSULE_TYPE, response)
+}
+
+/// Why and where a response refuses its request as a whole, if it does.
+fn refused(response: &[u8]) -> Option<(Code, u32)> {
+    let (code, rest) = response.get(1..)?.split_first_chunk()?;
+    let code = Code::from_u16(u16::from_le_bytes(*code))?;
+    Some((code, u32::from_le_bytes(*rest.first_chunk()?)))
+}
+
+fn refusal(code: Code, at: Option<u32>) -> Response<Full<Bytes>> {
+    let status = match (code, code.class()) {
+        (Code::TooLarge, _) => StatusCode::PAYLOAD_TOO_LARGE,
+        (_, Class::Malformed | Class::Misbehaved | Class::Usage) => StatusCode::BAD_REQUEST,
+        _ => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    problem(status, code.name(), code.text(), at)
+}
+
+/// Problem details (RFC 9457); no text in it needs an escape.
+fn problem(status: StatusCode, error: &str, detail: &str, at: Option<u32>) -> Response<Full<Bytes>> {
+    let title = status.canonical_reason().unwrap_or_default();
+    let at = at.map_or_else(String::new, |at| format!(",\"at\":{at}"));
+    let number = status.as_u16();
+    let text = format!(
+        "{{\"title\":\"{title}\",\"status\":{number},\"detail\":\"{detail}\",\"error\":\"{error}\"{at}}}\n"
+    );
+    with_body(status, "application/problem+json", Bytes::from(text))
+}
+
+fn with_body(status: StatusCode, kind: &'static str, body: Bytes) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

@@ -1,0 +1,248 @@
+//! A replica of capsules in the host: the same bytes as anywhere, over HTTP and in the mesh, and nothing lost.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use data_encoding::HEXLOWER;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use selfsame_host::{
+    FetchOptions, MAX_CAPSULE_REQUEST, MemoryStore, Owner, Replica, ReplicaService, Seed, ServeOptions,
+    Storage, StoreError,
+};
+use serde_json::Value;
+use tower::ServiceExt as _;
+
+#[expect(dead_code, reason = "what is asked and answered here is no text")]
+mod common;
+use common::within;
+
+#[path = "common/nodes.rs"]
+#[expect(dead_code, reason = "it serves a replica in place of a text")]
+mod nodes;
+use nodes::ring;
+
+/// What every replica answers, at the time and with the key that it names.
+fn conversation() -> Value {
+    serde_json::from_str(include_str!("../../runtime/test/capsule-conversation.json")).expect("JSON")
+}
+
+fn unhex(value: &Value) -> Bytes {
+    let text = value.as_str().expect("text");
+    Bytes::from(HEXLOWER.decode(text.as_bytes()).expect("hex"))
+}
+
+fn seed() -> Seed {
+    let bytes = unhex(&conversation()["seed"]);
+    Seed::from_bytes(bytes.as_ref().try_into().expect("32 bytes"))
+}
+
+fn exchange(what: &str) -> (Bytes, Bytes) {
+    let conversation = conversation();
+    let exchanges = conversation["exchanges"].as_array().expect("a list");
+    let found = exchanges
+        .iter()
+        .find(|one| one["what"] == what)
+        .expect("it is there");
+    (unhex(&found["request"]), unhex(&found["response"]))
+}
+
+fn code_of(response: &[u8]) -> u16 {
+    u16::from_le_bytes([response[1], response[2]])
+}
+
+/// A response without what depends on the time: the signature, and when it was made.
+fn timeless(response: &[u8]) -> &[u8] {
+    const ACKNOWLEDGEMENT: usize = 8 + 32 + 64;
+    let split = response.len().checked_sub(ACKNOWLEDGEMENT + 1);
+    match split.filter(|at| response[*at] == 1) {
+        Some(at) => &response[..at],
+        None => response,
+    }
+}
+
+#[tokio::test]
+async fn it_answers_like_the_replica_that_is_no_webassembly() {
+    let replica = Replica::in_memory(&seed()).expect("a replica");
+    for one in conversation()["exchanges"].as_array().expect("a list") {
+        if one["what"] == "heads and metadata" {
+            // Signed over the time.
+            continue;
+        }
+        let response = within(replica.request(unhex(&one["request"])))
+            .await
+            .expect("a response");
+        let expected = unhex(&one["response"]);
+        // What was left out counts as a response of the session.
+        let serial = if timeless(&expected).len() >= 7 && code_of(&expected) == 0 {
+            3..7
+        } else {
+            0..0
+        };
+        let without = |bytes: &[u8]| [&bytes[..serial.start], &bytes[serial.end..]].concat();
+        assert_eq!(
+            without(timeless(&response)),
+            without(timeless(&expected)),
+            "{}",
+            one["what"]
+        );
+        assert_eq!(response.len(), expected.len(), "{}", one["what"]);
+    }
+}
+
+#[tokio::test]
+async fn what_it_acknowledged_is_there_when_it_is_opened_again_and_so_is_its_key() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let first = Replica::open(folder.path()).expect("a replica");
+    let key = first.key();
+    for what in ["a capsule", "records and a signature", "another capsule"] {
+        let response = within(first.request(exchange(what).0)).await.expect("a response");
+        assert_eq!(code_of(&response), 0, "{what}");
+    }
+    let names = first.capsules();
+    assert_eq!(names.len(), 2);
+    drop(first);
+    let again = reopen(folder.path()).await;
+    assert_eq!((again.key(), again.capsules()), (key, names));
+    let (request, expected) = exchange("reading");
+    let response = within(again.request(request)).await.expect("a response");
+    assert_eq!(response[7..9], expected[7..9], "the first record is read");
+}
+
+/// Opens a replica as soon as the one before has closed its file.
+async fn reopen(folder: &Path) -> Replica {
+    within(async {
+        loop {
+            match Replica::open(folder) {
+                Ok(replica) => return replica,
+                Err(_) => tokio::task::yield_now().await,
+            }
+        }
+    })
+    .await
+}
+
+/// A store that fails when told to
+#[derive(Default)]
+struct Failing {
+    store: MemoryStore,
+    fails: std::sync::Arc<core::sync::atomic::AtomicBool>,
+}
+
+impl Storage for Failing {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.store.get(key)
+    }
+
+    fn scan(&self, start: &[u8], end: &[u8], limit: usize) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
+        self.store.scan(start, end, limit)
+    }
+
+    fn commit(&mut self, changes: &[selfsame_codec::Operation<'_>], durable: bool) -> Result<(), StoreError> {
+        if self.fails.load(core::sync::atomic::Ordering::Relaxed) {
+            return Err(StoreError::Io {
+                path: "memory".into(),
+                why: "the disk is full".into(),
+            });
+        }
+        self.store.commit(changes, durable)
+    }
+}
+
+#[tokio::test]
+async fn who_waits_is_told_when_the_store_fails_and_all_works_once_it_does() {
+    let store = Failing::default();
+    let fails = std::sync::Arc::clone(&store.fails);
+    let replica = Replica::start(&seed(), store).expect("a replica");
+    within(replica.request(exchange("a capsule").0))
+        .await
+        .expect("a response");
+    fails.store(true, core::sync::atomic::Ordering::Relaxed);
+    let response = within(replica.request(exchange("records and a signature").0)).await;
+    let failed = selfsame_host::Code::StoreFailed.as_u16();
+    assert_eq!(code_of(&response.expect("a response")), failed);
+    fails.store(false, core::sync::atomic::Ordering::Relaxed);
+    let response = within(replica.request(exchange("records and a signature").0)).await;
+    assert_eq!(code_of(&response.expect("a response")), 0);
+}
+
+async fn send(service: ReplicaService, request: Request<Full<Bytes>>) -> (Response<()>, Bytes) {
+    let response = within(service.oneshot(request)).await.expect("an answer");
+    let (head, body) = response.into_parts();
+    let body = within(body.collect()).await.expect("a body").to_bytes();
+    (Response::from_parts(head, ()), body)
+}
+
+#[tokio::test]
+async fn over_http_it_refuses_in_words_what_is_no_request() {
+    let replica = Replica::in_memory(&seed()).expect("a replica");
+    let post = |body: Bytes| {
+        Request::post("/")
+            .header("accept", "application/json")
+            .body(Full::new(body))
+    };
+    let (head, _) = send(
+        replica.service(),
+        Request::get("/").body(Full::default()).expect("a request"),
+    )
+    .await;
+    assert_eq!(
+        (head.status(), &head.headers()["allow"]),
+        (StatusCode::METHOD_NOT_ALLOWED, &"POST".parse().expect("a value"))
+    );
+    let long = Bytes::from(vec![0; MAX_CAPSULE_REQUEST + 1]);
+    let (head, body) = send(replica.service(), post(long).expect("a request")).await;
+    assert_eq!(head.status(), StatusCode::PAYLOAD_TOO_LARGE);
+    let said: Value = serde_json::from_slice(&body).expect("JSON");
+    assert_eq!(said["error"], "TooLarge");
+    let (request, _) = exchange("a request that ends too early");
+    let (head, body) = send(replica.service(), post(request).expect("a request")).await;
+    assert_eq!(
+        (head.status(), &head.headers()["content-type"]),
+        (
+            StatusCode::BAD_REQUEST,
+            &"application/problem+json".parse().expect("a value")
+        )
+    );
+    let said: Value = serde_json::from_slice(&body).expect("JSON");
+    assert!(said["error"] == "BadMessage" && said["at"].is_u64(), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_capsule_is_found_in_the_mesh_by_its_name() {
+    let nodes = ring(2).await;
+    let replica = Replica::in_memory(&seed()).expect("a replica");
+    within(replica.request(exchange("a capsule").0))
+        .await
+        .expect("a response");
+    let serving = within(replica.serve_capsules(&nodes[0], ServeOptions::new()))
+        .await
+        .expect("it is published");
+    let name = replica.capsules()[0];
+    assert_eq!(name.to_string().len(), 52);
+    let ask = async |request: Bytes| {
+        let options = FetchOptions::new().owner(Owner::Unowned);
+        let request = Request::post(format!("https://{name}.mesh/"))
+            .extension(options)
+            .body(Full::new(request));
+        let response = within(nodes[1].fetch(request.expect("a request")))
+            .await
+            .expect("an answer");
+        (
+            response.status(),
+            within(response.into_body().collect())
+                .await
+                .expect("a body")
+                .to_bytes(),
+        )
+    };
+    let (status, response) = ask(exchange("records and a signature").0).await;
+    assert_eq!((status, code_of(&response)), (StatusCode::OK, 0));
+    // Under its name no other capsule comes here.
+    assert_eq!(
+        ask(exchange("another capsule").0).await.0,
+        StatusCode::BAD_REQUEST
+    );
+    assert_eq!(replica.capsules(), [name]);
+    drop(serving);
+}

@@ -1,0 +1,102 @@
+import { MeshError } from "../codec/code.ts";
+import { Reader, Writer } from "../codec/field.ts";
+import { fromHex } from "../codec/hex.ts";
+import { randomBytes } from "../driver/driver.ts";
+import type { LogLevel, LogSink } from "../driver/log.ts";
+import type { Mesh } from "../driver/mesh.ts";
+import type { StoreFactory } from "../stores/store.ts";
+import { type Ask, askNode, askUrl, type Peer } from "./peers.ts";
+import { nameOf } from "./replica.ts";
+
+/** A server of a capsule. */
+export interface CapsuleServer {
+  /** The public key that it signs with, 64 hex digits. */
+  readonly key: string;
+  /** Where it answers. */
+  readonly url: string;
+}
+
+/** How long a client waits, in milliseconds. */
+export interface CapsuleTiming {
+  /** Before it asks a second server what the first has not answered; 250 unless given. */
+  readonly hedge_ms?: number | undefined;
+  /** Before it gives up a request; 5 seconds unless given. */
+  readonly attempt_ms?: number | undefined;
+  /** For how long it asks others first after a server has failed or lied; 10 seconds unless given. */
+  readonly avoid_ms?: number | undefined;
+  /** Before it gives up what it was asked for; 30 seconds unless given. */
+  readonly deadline_ms?: number | undefined;
+}
+
+/** How a capsule is opened. */
+export interface CapsuleOptions {
+  /** The capsule's name in base32; not needed with its metadata. */
+  readonly name?: string | undefined;
+  /** Its signed metadata, as `signMetadata` gives them for a new one; the servers are asked unless given. */
+  readonly metadata?: Uint8Array | undefined;
+  /** Its servers, at most 32. A quorum is worth something if you know whose they are: found in the mesh, they may be anybody's. */
+  readonly servers?: readonly CapsuleServer[] | undefined;
+  /** The mesh in which servers are found by the capsule's name, unless they are given. */
+  readonly mesh?: Mesh | undefined;
+  /** Secret seed of the owner, a writer or a reader, 64 hex digits, in place of the one that the store makes and keeps. */
+  readonly seed?: string | undefined;
+  /**
+   * Where the client keeps what it must not forget: which sequence numbers it has used, and what it has seen, so that it
+   * notices when it is shown an older state. A store of its own for each capsule.
+   */
+  readonly storage: StoreFactory;
+  /** How many servers must have stored something before it counts as written; more than half unless given. */
+  readonly writeQuorum?: number | undefined;
+  /** How many servers must have said which records are the newest; more than half unless given. */
+  readonly readQuorum?: number | undefined;
+  /** How long it waits. */
+  readonly timing?: CapsuleTiming | undefined;
+  /** Sends requests to the servers' URLs; the platform's unless given. */
+  readonly fetch?: typeof globalThis.fetch | undefined;
+  /** Where log records go; the console unless given. */
+  readonly log?: LogSink | undefined;
+  /** The least level that is logged; `warn` unless given. */
+  readonly logLevel?: LogLevel | undefined;
+}
+
+/** The servers of a capsule, each by the key that it signs with. */
+export async function serversOf(options: CapsuleOptions, capsule: string): Promise<Peer[]> {
+  const { servers, mesh, fetch } = options;
+  if (servers !== undefined) {
+    return servers.map(({ key, url }) => ({
+      id: fromHex(key, 32, "the key of a server"),
+      ask: askUrl(url, fetch),
+    }));
+  }
+  if (mesh === undefined) {
+    throw new MeshError("BadConfig", "say who serves the capsule (servers), or where they are found (mesh)");
+  }
+  const providers = await mesh.find(capsule, { unowned: true });
+  const asked = providers.map(async ({ peer }) => {
+    const ask = askNode(mesh, capsule, peer);
+    return { id: await keyOf(ask, capsule), ask };
+  });
+  const answers = await Promise.allSettled(asked);
+  const found = answers.flatMap((answer) => (answer.status === "fulfilled" ? [answer.value] : []));
+  if (found.length === 0) throw new MeshError("NoProvider", `nobody in the mesh serves ${capsule}`);
+  return found;
+}
+
+const VERSION = 1;
+const QUERY_FRESH = 7;
+const SESSION_BYTES = 16;
+
+/**
+ * The key that a server says it signs with: nothing is believed of it, as what is signed with another key counts for nothing.
+ */
+async function keyOf(ask: Ask, capsule: string): Promise<Uint8Array> {
+  const request = new Writer().u8(VERSION).raw(nameOf(capsule)).raw(randomBytes(SESSION_BYTES)).u32(0);
+  const reader = new Reader(await ask(request.u8(QUERY_FRESH).raw(randomBytes(32)).copy()));
+  reader.u8();
+  const refused = reader.u16();
+  reader.u32();
+  const failed = refused || reader.u16();
+  if (failed !== 0) throw new MeshError(failed);
+  reader.u64();
+  return reader.take(32).slice();
+}

@@ -1,0 +1,44 @@
+import { MeshError } from "../codec/code.ts";
+import { Reader } from "../codec/field.ts";
+import { toHex } from "../codec/hex.ts";
+
+/** The header of a record. */
+export interface RecordHeader {
+  /** What the body is: bytes of the application, sub-records, or the owner's word on who writes and reads. */
+  readonly kind: "plain" | "tree" | "epoch";
+  /** The number of who wrote it: 0 for the owner. */
+  readonly writer: number;
+  /** The epoch that it was written in. */
+  readonly epoch: number;
+  /** How many records its writer had written before it. */
+  readonly sequence: number;
+  /** Length of the body in bytes, as it is stored. */
+  readonly bodyLength: number;
+  /** Names of earlier records, 64 hex digits each: the first is the primary parent. */
+  readonly backpointers: readonly string[];
+}
+
+const KINDS = ["plain", "tree", "epoch"] as const;
+
+/** Decodes the header of a record that the module has verified. */
+export function decodeHeader(encoded: Uint8Array): RecordHeader {
+  const reader = new Reader(encoded);
+  const kind = KINDS[reader.u8() - 1];
+  if (kind === undefined) throw new MeshError("BadHeader");
+  const pointers = reader.u8();
+  const [writer, epoch, sequence, bodyLength] = [
+    reader.u16(),
+    reader.u32(),
+    Number(reader.u64()),
+    reader.u32(),
+  ];
+  reader.take(32);
+  const backpointers = Array.from({ length: pointers }, () => toHex(reader.take(32)));
+  return { kind, writer, epoch, sequence, bodyLength, backpointers };
+}
+
+/** An error that says where: an offset, or the number of the element where elements are given. */
+export function errorAt(code: number, at: number): MeshError {
+  const error = new MeshError(code);
+  return new MeshError(code, `${error.message}, at ${at}`);
+}

@@ -1,0 +1,274 @@
+import { fromBase32, toBase32 } from "../codec/base32.ts";
+import type { CapsuleOutput } from "../codec/capsule.ts";
+import { MeshError } from "../codec/code.ts";
+import { fromHex, toHex } from "../codec/hex.ts";
+import { randomBytes } from "../driver/driver.ts";
+import { Logger, type LogLevel, type LogSink } from "../driver/log.ts";
+import { State } from "../driver/state.ts";
+import { isPromise, type StoreFactory } from "../stores/store.ts";
+import { concat } from "./body.ts";
+import { Engine, type EngineParts } from "./engine.ts";
+import { CapsuleModule } from "./module.ts";
+import { answered, type Peer, Peers } from "./peers.ts";
+import { errorAt } from "./record.ts";
+
+/** Most bytes of a request. */
+export const MAX_REQUEST: number = 8 * 1024 * 1024;
+/** Most bytes of requests under way: an isolate has 128 MB, which hold them more than once. */
+const MAX_UNDER_WAY: number = 24 * 1024 * 1024;
+/** Memory for what is stored and for mirrors of readers' caches: an isolate of 128 MB is shared with others. */
+const CACHE: number = 16 * 1024 * 1024;
+const MIRRORS: number = 8 * 1024 * 1024;
+const MAX_REQUEST_NUMBER = 0xffff_ffff;
+/** Length of a capsule's name, with which each of its keys begins. */
+const NAME_BYTES = 32;
+/** How a synchronisation ended, as the module says. */
+const AGREED = 0;
+const REFUSED = 2;
+const UNREACHABLE = 3;
+/** Where a request holds the name of its capsule. */
+const NAME_AT = 1;
+
+/** How a replica is opened. */
+export interface ReplicaOptions {
+  /** Where capsules are kept: a store of their own, such as `sqlite("./capsules.db")`. */
+  readonly storage: StoreFactory;
+  /** Secret seed of the key that it signs with, 64 hex digits, in place of the one that the store keeps. */
+  readonly seed?: string | undefined;
+  /** Bytes of the store that are remembered; 16 MiB unless given. */
+  readonly cache?: number | undefined;
+  /** Bytes for mirrors of readers' verification caches; 8 MiB unless given. */
+  readonly mirrors?: number | undefined;
+  /** The time in milliseconds since 1970, which acknowledgements say; the platform's unless given. */
+  readonly now?: (() => number) | undefined;
+  /** Where log records go; the console unless given. */
+  readonly log?: LogSink | undefined;
+  /** The least level that is logged; `warn` unless given. */
+  readonly logLevel?: LogLevel | undefined;
+}
+
+interface Pending {
+  readonly bytes: number;
+  readonly resolve: (response: Uint8Array<ArrayBuffer>) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+interface ReplicaParts {
+  readonly module: WebAssembly.Module;
+  readonly instance: CapsuleModule;
+  readonly state: State;
+  readonly seed: Uint8Array;
+  readonly options: ReplicaOptions;
+}
+
+/** What came of a synchronisation. */
+export interface Synchronised {
+  /** Whether both hold the same now; if not, they do after another one, unless one refuses what the other has. */
+  readonly agreed: boolean;
+  /** How many records and signatures this replica has got. */
+  readonly pulled: number;
+  /** How many it has given. */
+  readonly pushed: number;
+}
+
+interface Syncing {
+  readonly resolve: (synchronised: Synchronised) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** A server of capsules: stores what writers send it, proves it to readers and signs for what is durable. */
+export class Replica {
+  /** The public key that it signs with, 64 hex digits. */
+  readonly key: string;
+  readonly #seed: Uint8Array;
+  readonly #state: State;
+  readonly #engine: Engine;
+  readonly #pending: Map<number, Pending> = new Map();
+  readonly #held: Set<string> = new Set();
+  readonly #listeners: Set<(capsule: string) => void> = new Set();
+  readonly #peers: Peers;
+  readonly #syncing: Map<string, Syncing> = new Map();
+  readonly #pushedTo: Map<string, Uint8Array> = new Map();
+  #nextRequest = 1;
+  #underWay = 0;
+  #closing: Promise<void> | undefined;
+
+  private constructor({ module, instance, state, seed, options }: ReplicaParts) {
+    const { cache = CACHE, mirrors = MIRRORS, now = Date.now } = options;
+    this.key = toHex(instance.deriveKey(seed));
+    this.#seed = seed;
+    this.#state = state;
+    this.#peers = new Peers((tag, response) => this.#engine.push(answered(tag, response)));
+    this.#engine = new Engine({
+      module,
+      instance,
+      state,
+      logger: new Logger(options.log, options.logLevel),
+      now,
+      create: (made) => made.createReplica({ seed, cache, mirrors }),
+      take: (output) => this.#take(output),
+      onPut: (key) => this.#hold(key),
+      lost: (error) => this.#lose(error),
+    });
+  }
+
+  /** Opens the store and starts the module in it. */
+  static async open(options: ReplicaOptions, module: WebAssembly.Module): Promise<Replica> {
+    const given = options.seed === undefined ? undefined : fromHex(options.seed, 32, "seed");
+    const instance = await CapsuleModule.instantiate(module);
+    const opening = options.storage();
+    const state = new State(isPromise(opening) ? await opening : opening);
+    try {
+      const seed = await state.open(given, randomBytes);
+      state.separate(instance.deriveKey(seed));
+      const replica = new Replica({ module, instance, state, seed, options });
+      await replica.#list();
+      return replica;
+    } catch (error) {
+      await state.close();
+      throw error;
+    }
+  }
+
+  /** Names of the capsules that are stored, in base32, in no order. */
+  get capsules(): readonly string[] {
+    return [...this.#held];
+  }
+
+  /** Hears of each capsule that is stored from now on, until the function that is returned is called. */
+  onCapsule(listener: (capsule: string) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Size of the module's memory, in bytes. */
+  get memoryBytes(): number {
+    return this.#engine.memoryBytes;
+  }
+
+  /** Carries out a request as `docs/specification/capsules.md` has it and resolves with the response. */
+  async request(message: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
+    if (this.#engine.failure !== undefined) throw this.#engine.failure;
+    if (message.length > MAX_REQUEST) {
+      throw new MeshError("TooLarge", `a request to a replica has at most ${MAX_REQUEST} bytes`);
+    }
+    if (this.#underWay + message.length > MAX_UNDER_WAY) throw new MeshError("TooManyRequests");
+    const request = this.#nextRequest;
+    this.#nextRequest = request === MAX_REQUEST_NUMBER ? 1 : request + 1;
+    const { promise, resolve, reject } = Promise.withResolvers<Uint8Array<ArrayBuffer>>();
+    this.#pending.set(request, { bytes: message.length, resolve, reject });
+    this.#underWay += message.length;
+    this.#engine.push({ type: "Request", request, message });
+    return promise;
+  }
+
+  /**
+   * Lets this replica and another one of a capsule, whose name is in base32, come to hold the same; creates the capsule where
+   * it is missing.
+   */
+  async synchronise(capsule: string, peer: Peer): Promise<Synchronised> {
+    if (this.#engine.failure !== undefined) throw this.#engine.failure;
+    const name = nameOf(capsule);
+    const key = capsule + toHex(peer.id);
+    if (this.#syncing.has(key)) {
+      throw new MeshError("TooManyRequests", "a synchronisation with this replica is under way");
+    }
+    this.#peers.add(peer);
+    const { promise, resolve, reject } = Promise.withResolvers<Synchronised>();
+    this.#syncing.set(key, { resolve, reject });
+    this.#engine.push({ type: "Sync", peer: peer.id, capsule: name, entropy: randomBytes(32) });
+    return promise;
+  }
+
+  /** Says which other replicas of a capsule there are: what writers store here from now on is pushed to them. */
+  pushTo(capsule: string, peers: readonly Peer[]): void {
+    for (const peer of peers) this.#peers.add(peer);
+    this.#pushedTo.set(capsule, concat(peers.map(({ id }) => id)));
+    this.#tellReplicas(capsule);
+  }
+
+  /** Closes the replica and its store; requests in progress fail. */
+  close(): Promise<void> {
+    this.#closing ??= this.#end();
+    return this.#closing;
+  }
+
+  async #end(): Promise<void> {
+    const closed = this.#engine.close(new MeshError("Cancelled", "the replica was closed"));
+    this.#seed.fill(0);
+    await closed;
+  }
+
+  #tellReplicas(capsule: string): void {
+    const peers = this.#pushedTo.get(capsule) ?? new Uint8Array();
+    this.#engine.push({ type: "Replicas", capsule: nameOf(capsule), peers });
+  }
+
+  #take(output: Parameters<EngineParts["take"]>[0]): void {
+    if (output.type === "Respond") this.#answer(output.request, output.response);
+    else if (output.type === "Ask") this.#peers.ask(output);
+    else if (output.type === "Synced") this.#endSync(output);
+  }
+
+  /** Finds the names of all capsules, each with one look into the store. */
+  async #list(): Promise<void> {
+    const state = this.#state;
+    const end = new Uint8Array(NAME_BYTES + 1).fill(0xff);
+    let start = new Uint8Array(NAME_BYTES);
+    for (;;) {
+      const [first] = await state.scan(start, end, 1);
+      if (first === undefined) return;
+      const key = state.strip(first[0]);
+      this.#hold(key);
+      // After the last key of this capsule: the byte after the name is a letter.
+      start = Uint8Array.from([...key.subarray(0, NAME_BYTES), 0xff]);
+    }
+  }
+
+  #hold(key: Uint8Array): void {
+    const name = toBase32(key.subarray(0, NAME_BYTES));
+    if (this.#held.has(name)) return;
+    this.#held.add(name);
+    for (const listener of this.#listeners) listener(name);
+  }
+
+  #answer(request: number, response: Uint8Array): void {
+    const pending = this.#pending.get(request);
+    this.#pending.delete(request);
+    this.#underWay -= pending?.bytes ?? 0;
+    pending?.resolve(response.slice());
+  }
+
+  #endSync(output: Extract<CapsuleOutput, { type: "Synced" }>): void {
+    const { pulled, pushed, outcome, code, at } = output;
+    const key = toBase32(output.capsule) + toHex(output.peer);
+    const syncing = this.#syncing.get(key);
+    this.#syncing.delete(key);
+    if (outcome === REFUSED) {
+      syncing?.reject(errorAt(code, at));
+    } else if (outcome === UNREACHABLE) {
+      syncing?.reject(new MeshError("Disconnected", "the other replica does not answer"));
+    } else syncing?.resolve({ agreed: outcome === AGREED, pulled, pushed });
+  }
+
+  /** What the module was doing is lost; another instance is told whom to push to. */
+  #lose(error: MeshError): void {
+    for (const { reject } of [...this.#pending.values(), ...this.#syncing.values()]) reject(error);
+    this.#pending.clear();
+    this.#syncing.clear();
+    this.#peers.forget();
+    this.#underWay = 0;
+    for (const capsule of this.#pushedTo.keys()) this.#tellReplicas(capsule);
+  }
+}
+
+/** The name of the capsule that a request is about, in base32; nothing if it is too short to have one. */
+export function capsuleOf(message: Uint8Array): string | undefined {
+  const name = message.subarray(NAME_AT, NAME_AT + NAME_BYTES);
+  return name.length === NAME_BYTES ? toBase32(name) : undefined;
+}
+
+/** The 32 bytes of a capsule's name in base32. */
+export function nameOf(capsule: string): Uint8Array {
+  return fromBase32(capsule, NAME_BYTES, "the name of a capsule");
+}

@@ -1,0 +1,50 @@
+import { Capsule } from "../capsule/client.ts";
+import type { CapsuleOptions } from "../capsule/options.ts";
+import { Replica, type ReplicaOptions } from "../capsule/replica.ts";
+
+export {
+  Capsule,
+  type ForkEvidence,
+  type Governing,
+  type Position,
+  type WriteOptions,
+} from "../capsule/client.ts";
+export { CAPSULE_TYPE, type Requested, replicaHandler } from "../capsule/http.ts";
+export {
+  type CapsuleInfo,
+  CapsuleModule,
+  type CapsulePlan,
+  type ExportInfo,
+  type ProofInfo,
+} from "../capsule/module.ts";
+export type { CapsuleOptions, CapsuleServer, CapsuleTiming } from "../capsule/options.ts";
+export { type Ask, type Peer, peerAt } from "../capsule/peers.ts";
+export type {
+  CapsuleDescription,
+  CapsuleHead,
+  CapsuleHeads,
+  CapsuleRecord,
+} from "../capsule/reading.ts";
+export type { RecordHeader } from "../capsule/record.ts";
+export { MAX_REQUEST, Replica, type ReplicaOptions, type Synchronised } from "../capsule/replica.ts";
+export { type ReplicateOptions, type Replicating, replicate } from "../capsule/replicate.ts";
+export { type CapsulesServed, type ServeCapsulesOptions, serveCapsules } from "../capsule/serve.ts";
+export { fromBase32, toBase32 } from "../codec/base32.ts";
+
+/** Opens replicas and modules with what `compile` gives, which is asked once. */
+export function capsulesOf(compile: () => Promise<WebAssembly.Module>): {
+  readonly capsuleModule: () => Promise<WebAssembly.Module>;
+  readonly openReplica: (options: ReplicaOptions) => Promise<Replica>;
+  readonly openCapsule: (options: CapsuleOptions) => Promise<Capsule>;
+} {
+  let compiled: Promise<WebAssembly.Module> | undefined;
+  const capsuleModule = (): Promise<WebAssembly.Module> => {
+    compiled ??= compile();
+    return compiled;
+  };
+  return {
+    capsuleModule,
+    openReplica: async (options) => Replica.open(options, await capsuleModule()),
+    openCapsule: async (options) => Capsule.open(options, await capsuleModule()),
+  };
+}

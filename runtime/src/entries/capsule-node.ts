@@ -1,0 +1,22 @@
+import { readFile } from "node:fs/promises";
+import type { Capsule } from "../capsule/client.ts";
+import type { CapsuleOptions } from "../capsule/options.ts";
+import type { Replica, ReplicaOptions } from "../capsule/replica.ts";
+import { capsulesOf } from "./capsule-common.ts";
+
+export * from "./capsule-common.ts";
+
+const capsules = /* @__PURE__ */ capsulesOf(() =>
+  readFile(new URL("../../core/capsule.wasm", import.meta.url)).then((bytes) => WebAssembly.compile(bytes)),
+);
+
+/** The module of capsules, which is loaded and compiled once, when it is first asked for. */
+export const capsuleModule: () => Promise<WebAssembly.Module> = () => capsules.capsuleModule();
+
+/** Opens a replica: a server of capsules. */
+export const openReplica: (options: ReplicaOptions) => Promise<Replica> = (options) =>
+  capsules.openReplica(options);
+
+/** Opens a capsule: a client of its servers. */
+export const openCapsule: (options: CapsuleOptions) => Promise<Capsule> = (options) =>
+  capsules.openCapsule(options);

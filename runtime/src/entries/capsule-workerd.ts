@@ -1,0 +1,42 @@
+import compiled from "../../core/capsule.wasm";
+import type { Capsule } from "../capsule/client.ts";
+import type { CapsuleOptions } from "../capsule/options.ts";
+import type { Replica, ReplicaOptions } from "../capsule/replica.ts";
+import { type ServeCapsulesOptions, serveCapsules } from "../capsule/serve.ts";
+import { durableObject } from "../stores/durable-object.ts";
+import type { Extension } from "../workerd/mesh-node.ts";
+import { capsulesOf } from "./capsule-common.ts";
+
+export * from "./capsule-common.ts";
+
+const modules = /* @__PURE__ */ capsulesOf(() => Promise.resolve(compiled));
+
+/** The module of capsules, which is loaded and compiled once, when it is first asked for. */
+export const capsuleModule: () => Promise<WebAssembly.Module> = () => modules.capsuleModule();
+
+/** Opens a replica: a server of capsules. */
+export const openReplica: (options: ReplicaOptions) => Promise<Replica> = (options) =>
+  modules.openReplica(options);
+
+/** Opens a capsule: a client of its servers. */
+export const openCapsule: (options: CapsuleOptions) => Promise<Capsule> = (options) =>
+  modules.openCapsule(options);
+
+/** The table of capsules in the storage of a Durable Object. */
+const TABLE = "_selfsame_capsules";
+
+/** How a Durable Object keeps and serves capsules. */
+export interface CapsulesOptions extends Omit<ReplicaOptions, "storage">, ServeCapsulesOptions {}
+
+/** Lets a `MeshNode` keep capsules in its own storage and serve them: `more = capsules({ service: "capsules" })`. */
+export function capsules(options: CapsulesOptions = {}): Extension {
+  return async (mesh, storage) => {
+    const replica = await openReplica({ ...options, storage: durableObject(storage, TABLE) });
+    const { published, stop } = await serveCapsules(mesh, replica, options);
+    const close = (): Promise<void> => {
+      stop();
+      return replica.close();
+    };
+    return { published, close };
+  };
+}

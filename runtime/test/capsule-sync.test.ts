@@ -1,0 +1,170 @@
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, test } from "node:test";
+import { Capsule } from "../src/capsule/client.ts";
+import { peerAt } from "../src/capsule/peers.ts";
+import { replicate } from "../src/capsule/replicate.ts";
+import { serveCapsules } from "../src/capsule/serve.ts";
+import { memory } from "../src/stores/memory.ts";
+import { sqlite } from "../src/stores/sqlite.ts";
+import { bytes, capsules, module, Network, type Place, text } from "./capsule-support.ts";
+import { leaf, member, until } from "./support.ts";
+
+const OWNER = "11".repeat(32);
+const NEVER_MS = 2 ** 30;
+
+let folder: string;
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), "selfsame-sync-"));
+});
+after(() => rm(folder, { recursive: true }));
+
+/** The owner's client of one replica. */
+async function owner(network: Network, place: Place, metadata: Uint8Array): Promise<Capsule> {
+  const { fetch, log } = network;
+  return Capsule.open({ metadata, servers: [place], seed: OWNER, storage: memory(), fetch, log }, module);
+}
+
+/** What a reader reads at one replica alone; nothing if it does not have it. */
+async function readAt(
+  network: Network,
+  place: Place,
+  name: string,
+  record: string,
+): Promise<string | undefined> {
+  const reader = await Capsule.open(
+    { name, servers: [place], storage: memory(), fetch: network.fetch, log: network.log },
+    module,
+  );
+  try {
+    return text((await reader.read(record)).content);
+  } catch {
+    return undefined;
+  } finally {
+    await reader.close();
+  }
+}
+
+describe("two replicas over sqlite", () => {
+  test("come to hold the same, whoever asks, and one that joins empty catches up while it serves", async () => {
+    const network = new Network();
+    const first = await network.add(sqlite(join(folder, "first.db")));
+    const metadata = capsules.signMetadata({ seed: OWNER, description: "two" });
+    const writer = await owner(network, first, metadata);
+    await writer.create();
+    const contents = Array.from({ length: 300 }, (_, index) => bytes(`record ${index}`));
+    const names = await writer.append(contents);
+    const second = await network.add(sqlite(join(folder, "second.db")));
+    const replicating = replicate(second.replica, {
+      keep: [writer.name],
+      urls: [first.url],
+      fetch: network.fetch,
+      interval_ms: NEVER_MS,
+    });
+    // It answers while it catches up: with what it has, or that it has nothing yet.
+    assert.equal(await readAt(network, first, writer.name, names[0] ?? ""), "record 0");
+    await replicating.joined;
+    assert.deepEqual(second.replica.capsules, [writer.name]);
+    assert.equal(await readAt(network, second, writer.name, names.at(-1) ?? ""), "record 299");
+    const again = await second.replica.synchronise(writer.name, peerAt(first.url, network.fetch));
+    assert.deepEqual(again, { agreed: true, pulled: 0, pushed: 0 });
+    const [late] = await writer.append([bytes("late")]);
+    const other = await first.replica.synchronise(writer.name, peerAt(second.url, network.fetch));
+    // The record and its signature.
+    assert.deepEqual(other, { agreed: true, pulled: 0, pushed: 2 });
+    assert.equal(await readAt(network, second, writer.name, late ?? ""), "late");
+    replicating.stop();
+    await writer.close();
+    await network.close();
+  });
+
+  test("a write is pushed at once, and a new capsule is created where it is missing", async () => {
+    const network = new Network();
+    const [first, second] = (await network.addMany(2)) as [Place, Place];
+    const replicating = replicate(first.replica, {
+      urls: [second.url],
+      fetch: network.fetch,
+      interval_ms: NEVER_MS,
+    });
+    const writer = await owner(network, first, capsules.signMetadata({ seed: OWNER }));
+    await writer.create();
+    await until("the capsule is at the other", () => second.replica.capsules.includes(writer.name));
+    const [name = ""] = await writer.append([bytes("pushed")]);
+    await until(
+      "the record is too",
+      async () => (await readAt(network, second, writer.name, name)) === "pushed",
+    );
+    // What is lost while nobody answers comes with the next comparison.
+    second.isDown = true;
+    const [lost = ""] = await writer.append([bytes("lost")]);
+    await until("the push was lost", () => network.places.length === 2);
+    second.isDown = false;
+    await replicating.round();
+    assert.equal(await readAt(network, second, writer.name, lost), "lost");
+    replicating.stop();
+    await writer.close();
+    await network.close();
+  });
+});
+
+describe("a replica that synchronises with others", () => {
+  test("says when the other does not answer, lies or refuses, and goes on to the next", async () => {
+    const network = new Network();
+    const [first, silent, liar, good] = (await network.addMany(4)) as [Place, Place, Place, Place];
+    const writer = await owner(network, good, capsules.signMetadata({ seed: OWNER }));
+    await writer.create();
+    const [name = ""] = await writer.append([bytes("kept")]);
+    silent.isDown = true;
+    liar.change = (response) => response.fill(0xff);
+    const at = (place: Place) => peerAt(place.url, network.fetch);
+    await assert.rejects(first.replica.synchronise(writer.name, at(silent)), { name: "Disconnected" });
+    await assert.rejects(first.replica.synchronise(writer.name, at(liar)), { class: "Malformed" });
+    assert.deepEqual(first.replica.capsules, []);
+    const { joined, stop } = replicate(first.replica, {
+      keep: [writer.name],
+      urls: [silent.url, liar.url, good.url],
+      fetch: network.fetch,
+      interval_ms: NEVER_MS,
+      log: network.log,
+    });
+    await joined;
+    assert.equal(await readAt(network, first, writer.name, name), "kept");
+    stop();
+    const peer = at(good);
+    const both = [1, 2].map(() => first.replica.synchronise(writer.name, peer));
+    await assert.rejects(both[1] as Promise<unknown>, { name: "TooManyRequests" });
+    await both[0];
+    const going = first.replica.synchronise(writer.name, peer);
+    await Promise.all([assert.rejects(going, { name: "Cancelled" }), first.replica.close()]);
+    await writer.close();
+    await network.close();
+  });
+
+  test("finds them in the mesh by the capsule's name", async () => {
+    const network = new Network();
+    const [first, second] = (await network.addMany(2)) as [Place, Place];
+    const writer = await owner(network, first, capsules.signMetadata({ seed: OWNER }));
+    await writer.create();
+    const [name = ""] = await writer.append([bytes("in the mesh")]);
+    const { mesh, bootstrap } = await member();
+    const served = await serveCapsules(mesh, first.replica);
+    await served.published;
+    const other = await leaf(bootstrap);
+    const replicating = replicate(second.replica, {
+      keep: [writer.name],
+      mesh: other,
+      interval_ms: NEVER_MS,
+      log: network.log,
+    });
+    await replicating.joined;
+    assert.equal(await readAt(network, second, writer.name, name), "in the mesh", network.logged.join("\n"));
+    replicating.stop();
+    served.stop();
+    await writer.close();
+    await other.close();
+    await mesh.close();
+    await network.close();
+  });
+});
