@@ -1,0 +1,189 @@
+//! A replica with its store, in the thread of its only client or in one of its own.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bench_pair::Outcome;
+use redb::Durability as Redb;
+use selfsame_capsule::keys::KeyPair;
+use selfsame_capsule::replica::{Change, Effect, Limits, Replica};
+
+use crate::backend::Durability;
+use crate::store::Store;
+
+/// A server has as much memory as its operator gives it: room for all that a run writes lately, and for a thousand readers.
+const LIMITS: Limits = Limits {
+    cache: 64 << 20,
+    mirrors: 256 << 20,
+};
+
+/// How a client reaches a server
+pub(crate) trait Link {
+    /// Sends a request and waits for the response.
+    ///
+    /// # Errors
+    /// When the server's store fails.
+    fn ask(&mut self, message: Vec<u8>) -> Outcome<Vec<u8>>;
+}
+
+/// A commit that the store has not been told yet
+struct Commit {
+    tag: u32,
+    changes: Vec<Change>,
+    durable: bool,
+}
+
+/// A replica and its store
+pub(crate) struct Server {
+    replica: Replica,
+    store: Store,
+    durability: Durability,
+    commits: VecDeque<Commit>,
+    responses: Vec<(u32, Vec<u8>)>,
+}
+
+impl Server {
+    /// A server whose store is in a folder.
+    ///
+    /// # Errors
+    /// When the store cannot be created.
+    pub(crate) fn create(folder: &Path, durability: Durability) -> Outcome<Self> {
+        Ok(Self {
+            replica: Replica::new(KeyPair::from_seed(&[2; 32]), LIMITS),
+            store: Store::create(&folder.join("store"))?,
+            durability,
+            commits: VecDeque::new(),
+            responses: Vec::new(),
+        })
+    }
+
+    /// Carries out what the replica asks for, until it asks for nothing more.
+    fn work(&mut self) -> Outcome<()> {
+        loop {
+            while let Some(effect) = self.replica.next_effect() {
+                self.carry_out(effect)?;
+            }
+            if self.commits.is_empty() {
+                return Ok(());
+            }
+            self.commit()?;
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect) -> Outcome<()> {
+        match effect {
+            Effect::Get { tag, keys } => {
+                self.commit()?;
+                let values = self.store.get(keys)?;
+                self.replica.values(tag, values);
+            }
+            Effect::Scan {
+                tag,
+                start,
+                end,
+                limit,
+            } => {
+                self.commit()?;
+                let keys = self.store.scan(&start, &end, limit)?;
+                self.replica.keys(tag, &keys);
+            }
+            Effect::Commit {
+                tag,
+                changes,
+                durable,
+            } => self.commits.push_back(Commit {
+                tag,
+                changes,
+                durable,
+            }),
+            Effect::Respond { request, response } => self.responses.push((request, response)),
+        }
+        Ok(())
+    }
+
+    /// Writes the commits that wait as one. One that only makes durable what is durable needs no write.
+    fn commit(&mut self) -> Outcome<()> {
+        let commits = core::mem::take(&mut self.commits);
+        if commits.iter().any(|commit| !commit.changes.is_empty()) {
+            let is_synced =
+                self.durability == Durability::Synced && commits.iter().any(|commit| commit.durable);
+            let durability = if is_synced { Redb::Immediate } else { Redb::None };
+            self.store
+                .commit(commits.iter().flat_map(|commit| &commit.changes), durability)?;
+        }
+        for commit in commits {
+            self.replica.committed(now_ms(), commit.tag, true);
+        }
+        Ok(())
+    }
+}
+
+impl Link for Server {
+    fn ask(&mut self, message: Vec<u8>) -> Outcome<Vec<u8>> {
+        self.replica.request(now_ms(), 0, message);
+        self.work()?;
+        let (_, response) = self.responses.pop().ok_or("the replica did not answer")?;
+        Ok(response)
+    }
+}
+
+/// A request on its way to a server, and where its response goes
+type Letter = (Vec<u8>, Sender<Vec<u8>>);
+
+/// The way to a server in a thread of its own
+pub(crate) struct Channel {
+    server: Sender<Letter>,
+    answers: (Sender<Vec<u8>>, Receiver<Vec<u8>>),
+}
+
+impl Channel {
+    /// A way to the server that [`serve`] runs.
+    pub(crate) fn new(server: Sender<Letter>) -> Self {
+        Self {
+            server,
+            answers: channel(),
+        }
+    }
+}
+
+impl Link for Channel {
+    fn ask(&mut self, message: Vec<u8>) -> Outcome<Vec<u8>> {
+        let gone = "the server has ended";
+        self.server
+            .send((message, self.answers.0.clone()))
+            .map_err(|_| gone)?;
+        self.answers.1.recv().map_err(|_| gone.into())
+    }
+}
+
+/// Serves until nobody can ask any more. Requests that came while the store wrote are carried out together.
+///
+/// # Errors
+/// When the store fails.
+pub(crate) fn serve(mut server: Server, requests: &Receiver<Letter>) -> Outcome<()> {
+    let mut asking: HashMap<u32, Sender<Vec<u8>>> = HashMap::new();
+    let mut last: u32 = 0;
+    while let Ok(first) = requests.recv() {
+        for (message, answer) in core::iter::once(first).chain(requests.try_iter()) {
+            last = last.wrapping_add(1);
+            asking.insert(last, answer);
+            server.replica.request(now_ms(), last, message);
+        }
+        server.work()?;
+        for (request, response) in server.responses.drain(..) {
+            if let Some(answer) = asking.remove(&request) {
+                // Who asked may have given up.
+                _ = answer.send(response);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The time, in milliseconds since 1970.
+fn now_ms() -> u64 {
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    elapsed.as_millis() as u64
+}
