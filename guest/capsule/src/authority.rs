@@ -4,12 +4,13 @@ use alloc::vec::Vec;
 
 use selfsame_codec::Code;
 
+use crate::cache::Verified;
 use crate::epoch::{EpochChange, Revoked};
 use crate::hash::{Hasher, RecordName};
 use crate::header::{HeaderView, RecordKind};
 use crate::keys::{Key, KeyPair, Signature};
 use crate::metadata::Metadata;
-use crate::proof::Writers;
+use crate::proof::{Prover, Writers};
 use crate::refusal::{Refusal, Result};
 
 /// Number of the owner, who may always write.
@@ -73,6 +74,25 @@ impl Authority {
     pub fn number_of(&self, key: &Key) -> Option<u16> {
         let writer = self.writers.iter().find(|writer| writer.key == *key)?;
         (!writer.revoked).then_some(writer.number)
+    }
+
+    /// Numbers and keys of who may write now.
+    pub fn writers(&self) -> impl Iterator<Item = (u16, Key)> + '_ {
+        let active = self.writers.iter().filter(|writer| !writer.revoked);
+        active.map(|writer| (writer.number, writer.key))
+    }
+
+    /// A number that no writer has or had; none when all are used.
+    #[must_use]
+    pub fn next_number(&self) -> Option<u16> {
+        let highest = self.writers.iter().map(|writer| writer.number).max();
+        highest.unwrap_or(OWNER).checked_add(1)
+    }
+
+    /// Whether this writer was revoked.
+    #[must_use]
+    pub fn is_revoked(&self, number: u16) -> bool {
+        matches!(self.active(number), Err(Code::RevokedWriter))
     }
 
     /// The key of a writer.
@@ -188,33 +208,41 @@ pub fn sign_record(key: &KeyPair, name: &RecordName) -> Signature {
     key.sign(RECORD, &name.0)
 }
 
+/// A record with all that proves it
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evidence {
+    /// The header.
+    pub header: Vec<u8>,
+    /// A proof that begins with a signature.
+    pub proof: Vec<u8>,
+}
+
 /// Two records of one writer with the same sequence: evidence that anybody can check, against the writer
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fork {
-    /// One header and its signature.
-    pub one: (Vec<u8>, Signature),
+    /// One record.
+    pub one: Evidence,
     /// The other.
-    pub other: (Vec<u8>, Signature),
+    pub other: Evidence,
 }
 
 impl Fork {
     /// Checks the evidence; returns the number of the writer.
     ///
     /// # Errors
-    /// [`Code::BadFork`] when the headers are the same or of different writers or sequences, [`Code::BadSignature`] when one is
-    /// not signed by the writer's key.
-    pub fn verify(&self, hasher: &Hasher, key: &Key) -> Result<u16> {
-        let one = HeaderView::decode(&self.one.0)?;
-        let other = HeaderView::decode(&self.other.0)?;
+    /// [`Code::BadFork`] when the records are the same or of different writers or sequences, and what [`Prover::verify`] says of
+    /// the proof of one of them.
+    pub fn verify(&self, hasher: &Hasher, writers: &impl Writers) -> Result<u16> {
+        let one = HeaderView::decode(&self.one.header)?;
+        let other = HeaderView::decode(&self.other.header)?;
         let names = [one.name(hasher), other.name(hasher)];
         let same_place = one.writer() == other.writer() && one.sequence() == other.sequence();
         if !same_place || names[0] == names[1] {
             return Err(Refusal::new(Code::BadFork, 0));
         }
-        for (at, (name, signature)) in names.iter().zip([&self.one.1, &self.other.1]).enumerate() {
-            if !key.verifies(RECORD, &name.0, signature) {
-                return Err(Refusal::new(Code::BadSignature, at));
-            }
+        for (name, evidence) in names.iter().zip([&self.one, &self.other]) {
+            let mut nothing = Verified::new(0);
+            Prover::default().verify(hasher, writers, &mut nothing, name, &evidence.proof)?;
         }
         Ok(one.writer())
     }

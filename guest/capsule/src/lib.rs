@@ -39,6 +39,10 @@ pub mod writer;
 
 pub mod witness;
 
+pub mod file;
+
 pub mod message;
 
 pub mod replica;
+
+pub mod client;

@@ -25,6 +25,9 @@ pub const MAX_MESSAGE_BYTES: usize = 8 << 20;
 /// Most operations of one request.
 pub const MAX_OPERATIONS: usize = 4096;
 
+/// Bytes of epoch records after which an answer ends: whoever asked asks for the rest.
+pub const MAX_EPOCH_BYTES: usize = 1 << 20;
+
 const ACKNOWLEDGEMENT: &str = "selfsame/1 capsule acknowledgement";
 const FRESH: &str = "selfsame/1 capsule freshness";
 
@@ -117,6 +120,12 @@ pub enum Operation<'a> {
     },
     /// Asks for the metadata. Gives `length u32 | signed metadata`.
     Describe,
+    /// Asks for the epoch records in force, in their order, from one on. Gives `total u32 | n u16 | header, body, signature 64, n
+    /// times`.
+    Epochs {
+        /// How many the reader has.
+        from: u32,
+    },
 }
 
 impl<'a> Operation<'a> {
@@ -164,6 +173,9 @@ impl<'a> Operation<'a> {
                 record: RecordName(reader.array()?),
             },
             DESCRIBE => Self::Describe,
+            EPOCHS => Self::Epochs {
+                from: reader.field()?,
+            },
             _ => return Err(Malformed),
         })
     }
@@ -198,6 +210,10 @@ impl<'a> Operation<'a> {
             }
             Self::Subrecords { record } => named(SUBRECORDS, record, out),
             Self::Describe => out.push(DESCRIBE),
+            Self::Epochs { from } => {
+                out.push(EPOCHS);
+                from.write(out);
+            }
         }
     }
 }
@@ -212,6 +228,7 @@ const QUERY_FRESH: u8 = 7;
 const READ_PART: u8 = 8;
 const SUBRECORDS: u8 = 9;
 const DESCRIBE: u8 = 10;
+const EPOCHS: u8 = 14;
 
 fn named(kind: u8, record: &RecordName, out: &mut Vec<u8>) {
     out.push(kind);

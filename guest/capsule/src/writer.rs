@@ -213,6 +213,23 @@ impl Writer {
         written
     }
 
+    /// Writes in another epoch from now on.
+    pub fn enter_epoch(&mut self, epoch: u32, seal: Option<EpochKey>) {
+        (self.pen.epoch, self.pen.seal) = (epoch, seal);
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(&self) -> u16 {
+        self.pen.number
+    }
+
+    /// The epoch it writes in.
+    #[must_use]
+    pub fn epoch(&self) -> u32 {
+        self.pen.epoch
+    }
+
     /// Signs a record.
     #[must_use]
     pub fn sign(&self, name: &RecordName) -> Signature {

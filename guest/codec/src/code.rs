@@ -103,6 +103,8 @@ codes! {
     0x0208 BadEpoch "an epoch record does not follow the specification or the epoch record before it"
     /// A reader's public key is none.
     0x0209 BadReaderKey "a reader's public key is not usable: ask the reader for it again"
+    /// A file of a capsule does not follow the specification.
+    0x020A BadFile "the file of a capsule does not follow the specification"
 
     /// A packet does not open with the session's key.
     0x0301 BadSeal "a packet does not open with the session's key"
@@ -141,6 +143,8 @@ codes! {
     0x0311 RevokedWriter "who signed the record has been revoked as a writer of the capsule"
     /// Evidence against a writer does not hold.
     0x0312 BadFork "two records do not show that a writer has used a sequence number twice"
+    /// A server knows less of a capsule than was seen before.
+    0x0313 RolledBack "the replica does not have what was seen before: ask another one"
 
     /// The peer is in another network.
     0x0401 WrongNetwork "the peer is in another network: compare the network's name, admission mode and constants"
@@ -163,6 +167,8 @@ codes! {
     0x0505 NoBootstrap "no bootstrap answered: check their addresses and that one of them runs"
     /// A peer said that it cannot go on with the session.
     0x0506 PeerClosed "the peer closed the session"
+    /// Too few servers have confirmed.
+    0x0507 NoQuorum "too few replicas have confirmed"
 
     /// Too many half-open handshakes.
     0x0601 TooManyHandshakes "too many handshakes are half open"
@@ -210,6 +216,8 @@ codes! {
     0x0808 Unproven "no signature leads to this record yet: ask again when its writer has signed"
     /// The replica does not have the capsule.
     0x0809 NoCapsule "the replica does not have this capsule: ask another one, or create it"
+    /// The reader has no key of the epoch.
+    0x080A NotAReader "the epoch's key was not granted: ask the owner"
 }
 
 impl Code {

@@ -146,6 +146,11 @@ impl Capsule {
         Ok(Outcome::Done(()))
     }
 
+    /// How many epoch records are in force.
+    pub(super) fn epochs(&self) -> u64 {
+        self.counts.epochs
+    }
+
     /// The metadata.
     pub(super) fn charter(&self) -> &Charter {
         &self.charter

@@ -224,6 +224,7 @@ impl Job {
                 capsule.charter().encoded().write(&mut self.results);
                 Ok(Outcome::Done(()))
             }
+            Operation::Epochs { from } => capsule.tell_epochs(tools.space, from, &mut self.results),
             Operation::Open { .. } | Operation::Create { .. } => Ok(Outcome::Done(())),
         };
         match outcome? {

@@ -6,6 +6,7 @@
 
 mod capsule;
 mod entry;
+mod epochs;
 mod index;
 mod job;
 mod layout;

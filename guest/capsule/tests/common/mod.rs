@@ -1,5 +1,6 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub(crate) mod net;
 pub(crate) mod server;
 
 use selfsame_capsule::authority::Authority;

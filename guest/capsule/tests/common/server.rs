@@ -35,9 +35,13 @@ pub(crate) fn key() -> KeyPair {
 
 impl Server {
     pub(crate) fn new(store: Map) -> Self {
+        Self::with_key(key(), store)
+    }
+
+    pub(crate) fn with_key(key: KeyPair, store: Map) -> Self {
         Self {
             replica: Replica::new(
-                key(),
+                key,
                 Limits {
                     cache: 4 << 20,
                     mirrors: 1 << 20,

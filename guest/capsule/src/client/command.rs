@@ -1,0 +1,238 @@
+//! What an application asks of a client, and what it is told: plain data, so that it can cross any boundary.
+
+use alloc::vec::Vec;
+
+use crate::authority::Fork;
+use crate::epoch::{ReaderKey, Revoked};
+use crate::hash::RecordName;
+use crate::header::Header;
+use crate::keys::Key;
+use crate::message::Fresh;
+use crate::refusal::Result;
+use crate::writer::Backpointers;
+
+/// Most elements of one command: records, contents or indexes.
+pub const MAX_ELEMENTS: usize = 1 << 16;
+
+/// What an application asks for (DCS, sections 3.2 and 4.1); each command is answered by one [`Reply`]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Creates the capsule whose metadata the client was given. Gives [`Reply::Done`] when a write quorum has stored it.
+    Create,
+    /// Begins to write, or goes on; writing needs it once. Gives [`Reply::Ready`].
+    Init {
+        /// Where.
+        start: Start,
+    },
+    /// Writes a record of each content, each after the one before. Gives [`Reply::Written`] when a write quorum has stored all.
+    Write {
+        /// The contents, as the application means them: the client seals them where not everybody reads.
+        contents: Vec<Vec<u8>>,
+        /// What each record points to beside the one before it; those of [`Backpointers::Own`] belong to the first record.
+        backpointers: Backpointers,
+        /// What is signed.
+        signing: Signing,
+    },
+    /// Writes one record of sub-records. Gives [`Reply::Written`] with one name.
+    Commit {
+        /// The sub-records.
+        subrecords: Vec<Vec<u8>>,
+        /// What the record points to beside the one before it.
+        backpointers: Backpointers,
+        /// What is signed.
+        signing: Signing,
+    },
+    /// Signs the last record that was written, and so all before it. Gives [`Reply::Done`].
+    Sign,
+    /// Changes who writes and reads; only the owner's client can. Gives [`Reply::Written`] with the epoch records.
+    Govern {
+        /// Keys of writers that join.
+        added: Vec<Key>,
+        /// Writers that leave; needs [`Period::Next`].
+        revoked: Vec<Revoked>,
+        /// Readers that are granted the key of the epoch. In the next epoch nobody else but the owner reads what is written.
+        readers: Vec<ReaderKey>,
+        /// Whether the epoch goes on.
+        period: Period,
+    },
+    /// Reads records, proven and opened. Gives [`Reply::Records`].
+    Read {
+        /// Their names.
+        records: Vec<RecordName>,
+    },
+    /// Lets records be proven. Gives [`Reply::Proven`].
+    Prove {
+        /// Their names.
+        records: Vec<RecordName>,
+    },
+    /// Asks a read quorum for the newest records. Gives [`Reply::Fresh`].
+    QueryFresh,
+    /// Reads sub-records, proven and opened. Gives [`Reply::Parts`].
+    ReadParts {
+        /// Their record.
+        record: RecordName,
+        /// Their places.
+        indexes: Vec<u32>,
+    },
+    /// Asks how many sub-records records have. Gives [`Reply::Subrecords`].
+    Subrecords {
+        /// The records.
+        records: Vec<RecordName>,
+    },
+    /// Makes a file that proves a record to whoever has nothing else. Gives [`Reply::File`].
+    Export {
+        /// The record.
+        record: RecordName,
+        /// What of it.
+        extent: Extent,
+    },
+    /// Collects evidence that a writer has used a sequence number twice. Gives [`Reply::Fork`].
+    Accuse {
+        /// Two records, such as [`Heads::forks`] names.
+        records: [RecordName; 2],
+    },
+    /// Asks what the capsule is and who writes it now. Gives [`Reply::Described`].
+    Describe,
+}
+
+/// Where a writer begins
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// After the last record of its own that was stored by a quorum, as the client's store remembers; without any, at the root.
+    Resume,
+    /// After this record, which is proven first: a branch, or going on with what somebody else wrote.
+    After(RecordName),
+}
+
+/// What a write signs
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signing {
+    /// The last of its records, and so all of them.
+    Last,
+    /// Nothing yet: none of its records is proven before a later one is signed.
+    Later,
+}
+
+/// In which epoch something happens
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Period {
+    /// In the present one.
+    Same,
+    /// In the next one, which has another key.
+    Next,
+}
+
+/// What of a record a file holds
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Its header.
+    Header,
+    /// Its header and its body, as it is stored: sealed where not everybody reads.
+    Whole,
+}
+
+/// What an application is told
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// A write quorum has stored it.
+    Done,
+    /// Writing can begin.
+    Ready(Position),
+    /// These records were written, in their order.
+    Written(Vec<RecordName>),
+    /// Of each record what it holds, or why it could not be read.
+    Records(Vec<Result<Got>>),
+    /// Of each record whether it is proven.
+    Proven(Vec<Result<()>>),
+    /// The newest records.
+    Fresh(Heads),
+    /// Of each sub-record what it holds, or why it could not be read.
+    Parts(Vec<Result<Vec<u8>>>),
+    /// Of each record how many sub-records it has.
+    Subrecords(Vec<Result<u32>>),
+    /// A file.
+    File(Vec<u8>),
+    /// Evidence, verified.
+    Fork(Fork),
+    /// What the capsule is.
+    Described(Description),
+}
+
+/// Where a writer stands
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Its number in the capsule.
+    pub writer: u16,
+    /// The epoch that it writes in.
+    pub epoch: u32,
+    /// The sequence number of its next record.
+    pub sequence: u64,
+    /// What its next record follows.
+    pub parent: Option<RecordName>,
+}
+
+/// A record that was read
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Got {
+    /// The header.
+    pub header: Header,
+    /// What it holds.
+    pub content: Content,
+}
+
+/// What a record holds
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Bytes of the application.
+    Plain(Vec<u8>),
+    /// Sub-records.
+    Parts(Vec<Vec<u8>>),
+    /// The body of an epoch record.
+    Change(Vec<u8>),
+}
+
+/// The newest records
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heads {
+    /// The heads, sorted by name: those that some server named and proved, without those that another server knows to be old.
+    pub heads: Vec<Head>,
+    /// The answers that count, with the number of who gave each: signed over this client's nonce.
+    pub answers: Vec<(u16, Fresh)>,
+    /// Servers whose answers do not count, and why: [`selfsame_codec::Code::RolledBack`] if one knows less than this client has
+    /// seen.
+    pub refused: Vec<(u16, crate::refusal::Refusal)>,
+    /// Pairs of records of one writer with one sequence number that this client has seen.
+    pub forks: Vec<[RecordName; 2]>,
+}
+
+impl Heads {
+    /// Whether all servers whose answers count named the same records.
+    #[must_use]
+    pub fn agree(&self) -> bool {
+        self.answers
+            .windows(2)
+            .all(|pair| pair[0].1.heads == pair[1].1.heads)
+    }
+}
+
+/// A head
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Its name.
+    pub name: RecordName,
+    /// Its header.
+    pub header: Header,
+}
+
+/// What a capsule is
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// The signed metadata.
+    pub metadata: Vec<u8>,
+    /// Numbers and keys of who writes now, the owner included.
+    pub writers: Vec<(u16, Key)>,
+    /// The present epoch.
+    pub epoch: u32,
+    /// How many epoch records there are.
+    pub epoch_records: u32,
+}

@@ -1,0 +1,414 @@
+//! Asking which records are the newest: a quorum of servers says so over this client's nonce, and proves what it says.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use selfsame_codec::{Code, Reader};
+
+use super::base::{Ask, Fault, Head as ResponseHead, Sent, outcome};
+use super::command::{Head, Heads, Reply, Start};
+use super::judge::last_header;
+use super::memory::Origin;
+use super::{Client, Job};
+use crate::cache::Verified;
+use crate::hash::RecordName;
+use crate::header::{Header, HeaderView};
+use crate::message::{Fresh, MAX_HEADS, Operation};
+use crate::refusal::{Refusal, Result};
+
+/// What is done with the newest records
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// The application is told.
+    Tell,
+    /// Writing begins.
+    Init(Start),
+    /// The application is told who writes.
+    Describe,
+}
+
+/// What became of asking one server
+#[derive(Debug)]
+enum Standing {
+    /// It is to be asked.
+    Unasked,
+    /// It was asked.
+    Asked,
+    /// It has named heads that it has yet to prove.
+    Proving(Fresh),
+    /// It has proven what it said.
+    Counted(Fresh),
+    /// What it said does not count.
+    Refused(Refusal),
+}
+
+/// A query of the newest records under way
+#[derive(Debug)]
+pub(super) struct Query {
+    pub(super) command: u32,
+    pub(super) deadline: u64,
+    purpose: Purpose,
+    nonce: [u8; 32],
+    standings: Vec<Standing>,
+    /// Heads that were seen before and that some server has.
+    known: BTreeSet<RecordName>,
+    /// Records that were proven to be signed.
+    proven: BTreeMap<RecordName, Header>,
+    /// Those of them that came out to lie further on than a head that was named.
+    further: BTreeSet<RecordName>,
+}
+
+impl Query {
+    fn counted(&self) -> usize {
+        let counts = |standing: &&Standing| matches!(standing, Standing::Counted(_));
+        self.standings.iter().filter(counts).count()
+    }
+
+    fn answers(&self) -> impl Iterator<Item = (u16, &Fresh)> {
+        (0..)
+            .zip(&self.standings)
+            .filter_map(|(server, standing)| match standing {
+                Standing::Counted(fresh) => Some((server, fresh)),
+                _ => None,
+            })
+    }
+}
+
+impl Client {
+    /// Asks all servers.
+    pub(super) fn ask_fresh(&mut self, (command, deadline): (u32, u64), purpose: Purpose) {
+        let query = Query {
+            command,
+            deadline,
+            purpose,
+            nonce: self.base.random.bytes(),
+            standings: self.base.servers.iter().map(|_| Standing::Unasked).collect(),
+            known: BTreeSet::new(),
+            proven: BTreeMap::new(),
+            further: BTreeSet::new(),
+        };
+        self.add_job(Job::Fresh(query));
+    }
+
+    /// Sends what can be sent; whether all of it is under way.
+    pub(super) fn pump_fresh(&mut self, job: u32, query: &mut Query) -> bool {
+        let mut is_all = true;
+        for (server, standing) in query.standings.iter_mut().enumerate() {
+            if !matches!(standing, Standing::Unasked) {
+                continue;
+            }
+            if !self.base.servers[server].is_ready(self.base.now) {
+                is_all = false;
+                continue;
+            }
+            *standing = Standing::Asked;
+            let mut message = self.base.begin();
+            Operation::QueryFresh { nonce: query.nonce }.write(&mut message);
+            let seen: Vec<RecordName> = self.base.seen.heads.keys().copied().collect();
+            for record in &seen {
+                Operation::Prove { record: *record }.write(&mut message);
+            }
+            self.base.send(server, job, Ask::Fresh(seen), message.into());
+        }
+        is_all
+    }
+
+    /// Reads what a server says is new.
+    ///
+    /// # Errors
+    /// Why it does not count.
+    pub(super) fn take_fresh(
+        &mut self,
+        sent: &Sent,
+        seen: &[RecordName],
+        head: &ResponseHead,
+        reader: &mut Reader<'_>,
+    ) -> core::result::Result<(), Fault> {
+        let Some(Job::Fresh(mut query)) = self.jobs.remove(&sent.job) else {
+            return Ok(());
+        };
+        let read = self.read_fresh(&mut query, sent, seen, head, reader);
+        self.stand(sent, query, &read);
+        read.map(|_| ())
+    }
+
+    fn read_fresh(
+        &mut self,
+        query: &mut Query,
+        sent: &Sent,
+        seen: &[RecordName],
+        head: &ResponseHead,
+        reader: &mut Reader<'_>,
+    ) -> core::result::Result<Standing, Fault> {
+        match self.base.is_current(head) {
+            Ok(true) => {}
+            Ok(false) => return Ok(Standing::Unasked),
+            Err(refusal) => return Ok(Standing::Refused(refusal)),
+        }
+        if let Err(refusal) = outcome(reader)? {
+            return Ok(Standing::Refused(refusal));
+        }
+        let fresh: Fresh = reader.field()?;
+        let key = self.base.servers[sent.server].key;
+        if fresh.server != key || !fresh.verify(&self.base.capsule, &query.nonce) {
+            return Err(Fault::False(Refusal::new(Code::BadSignature, sent.server)));
+        }
+        if !fresh.heads.is_sorted_by(|one, other| one < other) {
+            return Err(Fault::False(Refusal::new(Code::BadMessage, 0)));
+        }
+        for name in seen {
+            if self.take_proof(query, name, reader)?.is_ok() {
+                query.known.insert(*name);
+            }
+        }
+        reader.field::<bool>()?;
+        let unknown = fresh
+            .heads
+            .iter()
+            .filter(|name| !query.proven.contains_key(*name));
+        let unknown: Vec<RecordName> = unknown.copied().collect();
+        if unknown.is_empty() {
+            return Ok(Standing::Counted(fresh));
+        }
+        let mut message = self.base.begin();
+        for record in &unknown {
+            Operation::Prove { record: *record }.write(&mut message);
+        }
+        self.base
+            .send(sent.server, sent.job, Ask::Heads(unknown), message.into());
+        Ok(Standing::Proving(fresh))
+    }
+
+    /// Reads proofs of heads that a server has named.
+    ///
+    /// # Errors
+    /// Why they are none.
+    pub(super) fn take_heads(
+        &mut self,
+        sent: &Sent,
+        names: &[RecordName],
+        head: &ResponseHead,
+        reader: &mut Reader<'_>,
+    ) -> core::result::Result<(), Fault> {
+        let Some(Job::Fresh(mut query)) = self.jobs.remove(&sent.job) else {
+            return Ok(());
+        };
+        let read = self.read_heads(&mut query, sent, names, head, reader);
+        self.stand(sent, query, &read);
+        read.map(|_| ())
+    }
+
+    fn read_heads(
+        &mut self,
+        query: &mut Query,
+        sent: &Sent,
+        names: &[RecordName],
+        head: &ResponseHead,
+        reader: &mut Reader<'_>,
+    ) -> core::result::Result<Standing, Fault> {
+        match self.base.is_current(head) {
+            Ok(true) => {}
+            // Who may write has changed meanwhile: its heads too.
+            Ok(false) => return Ok(Standing::Unasked),
+            Err(refusal) => return Ok(Standing::Refused(refusal)),
+        }
+        for name in names {
+            // What it cannot prove is no head, whatever it has said.
+            _ = self.take_proof(query, name, reader)?;
+        }
+        reader.field::<bool>()?;
+        let standing = core::mem::replace(&mut query.standings[sent.server], Standing::Asked);
+        Ok(match standing {
+            Standing::Proving(fresh) => Standing::Counted(fresh),
+            other => other,
+        })
+    }
+
+    /// Reads and verifies a proof that begins with a signature, and remembers what is signed.
+    fn take_proof(
+        &mut self,
+        query: &mut Query,
+        name: &RecordName,
+        reader: &mut Reader<'_>,
+    ) -> core::result::Result<Result<()>, Fault> {
+        if let Err(refusal) = outcome(reader)? {
+            return Ok(Err(refusal));
+        }
+        let proof: &[u8] = reader.field()?;
+        let Some(trust) = &self.base.trust else {
+            return Ok(Err(Refusal::new(Code::NoCapsule, 0)));
+        };
+        let hasher = trust.charter.hasher();
+        let mut nothing = Verified::new(0);
+        let verified = self
+            .base
+            .prover
+            .verify(hasher, &trust.authority, &mut nothing, name, proof);
+        verified.map_err(Fault::False)?;
+        let last = last_header(proof)?;
+        if last.name(hasher) == *name {
+            self.base.sightings.note(name, &last);
+            query.proven.insert(*name, last.to_header());
+        } else {
+            // It is a head no more: what is signed further on is.
+            let signed = first_header(proof)?;
+            let name = signed.name(hasher);
+            query.proven.insert(name, signed.to_header());
+            query.further.insert(name);
+        }
+        Ok(Ok(()))
+    }
+
+    fn stand(&mut self, sent: &Sent, mut query: Query, read: &core::result::Result<Standing, Fault>) {
+        let before = core::mem::replace(&mut query.standings[sent.server], Standing::Asked);
+        query.standings[sent.server] = match read {
+            Ok(standing) => {
+                self.base.servers[sent.server].answered();
+                match standing {
+                    Standing::Unasked => Standing::Unasked,
+                    Standing::Asked => before,
+                    Standing::Proving(fresh) => Standing::Proving(fresh.clone()),
+                    Standing::Counted(fresh) => Standing::Counted(fresh.clone()),
+                    Standing::Refused(refusal) => Standing::Refused(*refusal),
+                }
+            }
+            Err(Fault::Failed(_)) => Standing::Unasked,
+            Err(Fault::False(refusal)) => Standing::Refused(*refusal),
+        };
+        self.settle_fresh(sent.job, query);
+    }
+
+    /// A server did not answer, or falsely.
+    pub(super) fn miss_fresh(&mut self, sent: &Sent, fault: Fault) {
+        if let Some(Job::Fresh(query)) = self.jobs.remove(&sent.job) {
+            self.stand(sent, query, &Err(fault));
+        }
+    }
+
+    fn settle_fresh(&mut self, job: u32, query: Query) {
+        let counted = query.counted();
+        let seen = &self.base.seen.heads;
+        let has_all_seen = seen
+            .keys()
+            .all(|name| query.known.contains(name) || query.proven.contains_key(name));
+        let is_pending =
+            |standing: &Standing| !matches!(standing, Standing::Counted(_) | Standing::Refused(_));
+        if counted >= self.base.read_quorum && has_all_seen {
+            self.finish_fresh(query);
+        } else if query.standings.iter().any(is_pending) {
+            self.jobs.insert(job, Job::Fresh(query));
+            self.stalled.insert(job);
+        } else {
+            let refusal = self.lacking(&query);
+            self.fail_fresh(&query, refusal);
+        }
+    }
+
+    /// Why a query that is given up has no answer.
+    pub(super) fn lacking(&self, query: &Query) -> Refusal {
+        let counted = query.counted();
+        let refused = query.standings.iter().find_map(|standing| match standing {
+            Standing::Refused(refusal) => Some(*refusal),
+            _ => None,
+        });
+        if counted >= self.base.read_quorum {
+            Refusal::new(Code::RolledBack, counted)
+        } else {
+            refused.unwrap_or_else(|| Refusal::new(Code::NoQuorum, counted))
+        }
+    }
+
+    /// Gives up a query.
+    pub(super) fn fail_fresh(&mut self, query: &Query, refusal: Refusal) {
+        if matches!(query.purpose, Purpose::Init(_)) {
+            self.is_beginning = false;
+        }
+        self.base.reply(query.command, Err(refusal));
+    }
+
+    fn finish_fresh(&mut self, query: Query) {
+        let heads = newest(&query);
+        self.remember(&heads);
+        let call = (query.command, query.deadline);
+        match query.purpose {
+            Purpose::Tell => {
+                let reply = self.tell(query, heads);
+                self.base.reply(call.0, Ok(reply));
+            }
+            Purpose::Describe => {
+                let description = self.describe();
+                self.base.reply(call.0, description.map(Reply::Described));
+            }
+            Purpose::Init(start) => self.begin_writing(call, start, &heads),
+        }
+    }
+
+    fn tell(&self, query: Query, heads: Vec<Head>) -> Reply {
+        let (mut answers, mut refused) = (Vec::new(), Vec::new());
+        for (server, standing) in (0..).zip(query.standings) {
+            match standing {
+                Standing::Counted(fresh) => answers.push((server, fresh)),
+                Standing::Refused(refusal) => refused.push((server, refusal)),
+                _ => {}
+            }
+        }
+        Reply::Fresh(Heads {
+            heads,
+            answers,
+            refused,
+            forks: self.base.sightings.forks().to_vec(),
+        })
+    }
+
+    /// From now on no older state is taken for the newest.
+    fn remember(&mut self, heads: &[Head]) {
+        let origin = |head: &Head| Origin {
+            writer: head.header.writer,
+            sequence: head.header.sequence,
+        };
+        let seen: BTreeMap<RecordName, Origin> = heads
+            .iter()
+            .take(MAX_HEADS)
+            .map(|head| (head.name, origin(head)))
+            .collect();
+        if seen != self.base.seen.heads {
+            self.base.seen.heads = seen;
+            self.base.keep_seen();
+        }
+    }
+}
+
+/// The heads that some server named, without those of which a server that knows of a later record of their writer says that they
+/// are none, and those to which another one points.
+fn newest(query: &Query) -> Vec<Head> {
+    let is_old = |name: &RecordName, header: &Header| {
+        let later = |other: &RecordName| {
+            query.proven.get(other).is_some_and(|later| {
+                later.backpointers.contains(name)
+                    || (later.writer == header.writer && later.sequence > header.sequence)
+            })
+        };
+        query
+            .answers()
+            .any(|(_, fresh)| fresh.heads.binary_search(name).is_err() && fresh.heads.iter().any(later))
+    };
+    let named = query.answers().flat_map(|(_, fresh)| &fresh.heads);
+    let named: BTreeSet<&RecordName> = named.chain(&query.further).collect();
+    let proven = named
+        .into_iter()
+        .filter_map(|name| query.proven.get(name).map(|header| (name, header)));
+    proven
+        .filter(|(name, header)| !is_old(name, header))
+        .map(|(name, header)| Head {
+            name: *name,
+            header: header.clone(),
+        })
+        .collect()
+}
+
+fn first_header(proof: &[u8]) -> core::result::Result<HeaderView<'_>, Fault> {
+    let mut reader = Reader::new(proof);
+    let _anchor: u8 = reader.field()?;
+    let _count: u16 = reader.field()?;
+    HeaderView::read(&mut reader).map_err(Fault::False)
+}

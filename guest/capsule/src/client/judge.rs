@@ -1,0 +1,331 @@
+//! Whether what a server gave is what was asked for.
+
+use alloc::vec::Vec;
+
+use selfsame_codec::{Code, Malformed, Reader};
+
+use super::base::{Base, Fault, outcome};
+use super::command::Got;
+use super::reading::Want;
+use super::trust::open_part;
+use crate::authority::Evidence;
+use crate::cache::Verified;
+use crate::hash::{HASH_BYTES, Hasher, RecordName};
+use crate::header::{HeaderView, RecordKind};
+use crate::proof::Prover;
+use crate::record::Record;
+use crate::refusal::{Refusal, Result};
+use crate::seal::RecordKey;
+use crate::tree::{Whole, verify_path};
+
+/// What was found
+#[derive(Debug)]
+pub(super) enum Found {
+    Record(Got),
+    Proof,
+    Count(u32),
+    Part(Vec<u8>),
+    Evidence(Evidence, Vec<u8>),
+}
+
+/// What an answer comes to
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// It is true.
+    Found(Found),
+    /// It is true, and yet it cannot be used: nobody else's answer can.
+    Final(Refusal),
+    /// The server does not have it.
+    Refused(Refusal),
+    /// No honest server gives it.
+    False(Refusal),
+    /// Its proof builds on what is not known here.
+    Uncached,
+    /// It did not fit in the response with the others.
+    Later,
+}
+
+/// What a server gave for one item
+#[derive(Debug)]
+pub(super) struct Answer<'a> {
+    pub(super) content: Result<Option<Given<'a>>>,
+    pub(super) proof: Result<Option<&'a [u8]>>,
+}
+
+/// What stands before the proof
+#[derive(Debug)]
+pub(super) enum Given<'a> {
+    Record(Record<'a>),
+    Tree {
+        header: HeaderView<'a>,
+        count: u32,
+        preamble: &'a [u8],
+        /// The first sub-record, which proves both.
+        part: &'a [u8],
+        path: &'a [[u8; HASH_BYTES]],
+    },
+    Part {
+        part: &'a [u8],
+        path: &'a [[u8; HASH_BYTES]],
+    },
+}
+
+/// A tree whose record is proven
+#[derive(Debug)]
+pub(super) struct Tree {
+    root: [u8; HASH_BYTES],
+    count: u32,
+    preamble: Vec<u8>,
+    key: Result<Option<RecordKey>>,
+    nothing: Verified,
+}
+
+/// Reads what the operations of an item give, its proof apart.
+///
+/// # Errors
+/// Why it is none.
+pub(super) fn read_content<'a>(
+    want: Want,
+    reader: &mut Reader<'a>,
+) -> core::result::Result<Result<Option<Given<'a>>>, Fault> {
+    Ok(match want {
+        Want::Proof(_) => Ok(None),
+        Want::Record(_) | Want::Evidence(_) => match outcome(reader)? {
+            Ok(()) => Ok(Some(Given::Record(Record::read(reader).map_err(Fault::False)?))),
+            Err(refusal) => Err(refusal),
+        },
+        Want::Part(..) => read_part(reader)?.map(|(part, path)| Some(Given::Part { part, path })),
+        Want::Tree(_) => {
+            let whole = match outcome(reader)? {
+                Ok(()) => {
+                    let header = HeaderView::read(reader).map_err(Fault::False)?;
+                    Ok((header, reader.field()?, reader.field()?))
+                }
+                Err(refusal) => Err(refusal),
+            };
+            let first = read_part(reader)?;
+            whole.and_then(|(header, count, preamble)| {
+                let (part, path) = first?;
+                Ok(Some(Given::Tree {
+                    header,
+                    count,
+                    preamble,
+                    part,
+                    path,
+                }))
+            })
+        }
+    })
+}
+
+type PartOf<'a> = (&'a [u8], &'a [[u8; HASH_BYTES]]);
+
+fn read_part<'a>(reader: &mut Reader<'a>) -> core::result::Result<Result<PartOf<'a>>, Fault> {
+    if let Err(refusal) = outcome(reader)? {
+        return Ok(Err(refusal));
+    }
+    let part = reader.field()?;
+    let count: u16 = reader.field()?;
+    let path = reader.take(usize::from(count) * HASH_BYTES)?;
+    Ok(Ok((part, path.as_chunks().0)))
+}
+
+/// Verifies an answer.
+pub(super) fn judge(
+    base: &mut Base,
+    server: usize,
+    want: Want,
+    answer: &Answer<'_>,
+    tree: &mut Option<Tree>,
+) -> Verdict {
+    let verdict = match (want, &answer.content, &answer.proof) {
+        (_, Err(refusal), _) if refusal.code == Code::TooLarge => return Verdict::Later,
+        (_, Err(refusal), _) | (_, _, Err(refusal)) => return Verdict::Refused(*refusal),
+        (Want::Part(_, index), Ok(Some(Given::Part { part, path })), _) => {
+            return judge_part(base, tree.as_ref(), index, part, path);
+        }
+        (Want::Evidence(name), Ok(Some(Given::Record(record))), Ok(Some(proof))) => {
+            evidence(base, &name, record, proof)
+        }
+        (Want::Proof(name), _, Ok(Some(proof))) => {
+            prove(base, server, &name, Some(proof)).map(|()| Verdict::Found(Found::Proof))
+        }
+        (Want::Record(name), Ok(Some(Given::Record(record))), Ok(proof)) => {
+            judge_record(base, server, &name, record, *proof)
+        }
+        (
+            Want::Tree(name),
+            Ok(Some(Given::Tree {
+                header,
+                count,
+                preamble,
+                part,
+                path,
+            })),
+            Ok(proof),
+        ) => prove_header(base, server, &name, header, *proof)
+            .and_then(|()| judge_tree(base, header, (*count, preamble), (part, path)))
+            .map(|made| {
+                *tree = Some(made);
+                Verdict::Found(Found::Count(*count))
+            }),
+        _ => Err(Refusal::new(Code::BadMessage, 0)),
+    };
+    verdict.unwrap_or_else(|refusal| match refusal.code {
+        Code::UnknownAnchor => Verdict::Uncached,
+        Code::RevokedWriter => Verdict::Refused(refusal),
+        _ => Verdict::False(refusal),
+    })
+}
+
+/// Verifies that a record is proven; without a proof it was verified before.
+fn prove(base: &mut Base, server: usize, name: &RecordName, proof: Option<&[u8]>) -> Result<()> {
+    let Some(proof) = proof else {
+        return if base.is_verified(name) {
+            Ok(())
+        } else {
+            // It was when this was asked.
+            Err(Refusal::new(Code::UnknownAnchor, 0))
+        };
+    };
+    let Some(trust) = &base.trust else {
+        return Err(Refusal::new(Code::NoCapsule, 0));
+    };
+    let (hasher, writers) = (trust.charter.hasher(), &trust.authority);
+    let cache = base.servers[server].cache();
+    base.prover.verify(hasher, writers, cache, name, proof)
+}
+
+fn judge_record(
+    base: &mut Base,
+    server: usize,
+    name: &RecordName,
+    record: &Record<'_>,
+    proof: Option<&[u8]>,
+) -> Result<Verdict> {
+    check(base, name, record)?;
+    prove(base, server, name, proof)?;
+    base.sightings.note(name, &record.header);
+    let opened = base.trust()?.open(base.identity.as_ref(), record);
+    Ok(match opened {
+        Ok(content) => Verdict::Found(Found::Record(Got {
+            header: record.header.to_header(),
+            content,
+        })),
+        Err(refusal) => Verdict::Final(refusal),
+    })
+}
+
+/// Checks that a record is the one with this name.
+fn check(base: &Base, name: &RecordName, record: &Record<'_>) -> Result<()> {
+    let trust = base.trust()?;
+    let found = record.check(trust.charter.hasher(), trust.is_sealed())?;
+    if found == *name {
+        Ok(())
+    } else {
+        Err(Refusal::new(Code::BadHeader, 0))
+    }
+}
+
+fn evidence(base: &Base, name: &RecordName, record: &Record<'_>, proof: &[u8]) -> Result<Verdict> {
+    check(base, name, record)?;
+    let trust = base.trust()?;
+    let mut nothing = Verified::new(0);
+    Prover::default().verify(
+        trust.charter.hasher(),
+        &trust.authority,
+        &mut nothing,
+        name,
+        proof,
+    )?;
+    let evidence = Evidence {
+        header: record.header.encoded().to_vec(),
+        proof: proof.to_vec(),
+    };
+    Ok(Verdict::Found(Found::Evidence(evidence, record.body.to_vec())))
+}
+
+/// Verifies that a header is that of a proven record with sub-records.
+fn prove_header(
+    base: &mut Base,
+    server: usize,
+    name: &RecordName,
+    header: &HeaderView<'_>,
+    proof: Option<&[u8]>,
+) -> Result<()> {
+    let found = header.name(base.trust()?.charter.hasher());
+    if found != *name || header.kind() != RecordKind::Tree {
+        return Err(Refusal::new(Code::BadHeader, 0));
+    }
+    prove(base, server, name, proof)?;
+    base.sightings.note(name, header);
+    Ok(())
+}
+
+/// The header alone does not say how many sub-records there are: the way from the first of them to the tree's hash does.
+fn judge_tree(
+    base: &Base,
+    header: &HeaderView<'_>,
+    (count, preamble): (u32, &[u8]),
+    (part, path): PartOf<'_>,
+) -> Result<Tree> {
+    let trust = base.trust()?;
+    let tree = Tree {
+        root: header.body(),
+        count,
+        preamble: preamble.to_vec(),
+        key: trust.tree_key(base.identity.as_ref(), header, preamble),
+        nothing: Verified::new(0),
+    };
+    tree.verify(trust.charter.hasher(), 0, part, path)?;
+    Ok(tree)
+}
+
+impl Tree {
+    fn verify(&self, hasher: &Hasher, index: u32, part: &[u8], path: &[[u8; HASH_BYTES]]) -> Result<()> {
+        let whole = Whole {
+            root: self.root,
+            count: self.count as usize,
+            preamble: &self.preamble,
+        };
+        let leaf = hasher.leaf(part);
+        verify_path(hasher, &whole, index as usize, leaf, path, &self.nothing).map(|_| ())
+    }
+}
+
+fn judge_part(
+    base: &Base,
+    tree: Option<&Tree>,
+    index: u32,
+    part: &[u8],
+    path: &[[u8; HASH_BYTES]],
+) -> Verdict {
+    let Some(tree) = tree else { return Verdict::Later };
+    let Some(trust) = &base.trust else {
+        return Verdict::Later;
+    };
+    if let Err(refusal) = tree.verify(trust.charter.hasher(), index, part, path) {
+        return Verdict::False(refusal);
+    }
+    let opened = tree
+        .key
+        .as_ref()
+        .map_err(|refusal| *refusal)
+        .and_then(|key| open_part(key.as_ref(), index, part));
+    match opened {
+        Ok(content) => Verdict::Found(Found::Part(content)),
+        Err(refusal) => Verdict::Final(refusal),
+    }
+}
+
+/// What a proof's last header is.
+pub(super) fn last_header(proof: &[u8]) -> core::result::Result<HeaderView<'_>, Malformed> {
+    let mut reader = Reader::new(proof);
+    let _anchor: u8 = reader.field()?;
+    let count: u16 = reader.field()?;
+    let mut last = Err(Malformed);
+    for _ in 0..count {
+        last = HeaderView::read(&mut reader).map_err(|_| Malformed);
+    }
+    last
+}

@@ -1,0 +1,48 @@
+//! Random bytes out of the entropy that the host gives.
+
+use selfsame_sodium::hash::{derive_key, keyed_wide};
+use zeroize::Zeroizing;
+
+const SEED: &str = "selfsame/1 capsule client random";
+
+/// Bytes of one draw.
+const DRAW: usize = 32;
+
+/// A generator whose key is replaced with every draw, so that a later leak tells nothing of earlier bytes
+pub(super) struct Random {
+    key: Zeroizing<[u8; 32]>,
+}
+
+impl core::fmt::Debug for Random {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Random(..)")
+    }
+}
+
+impl Random {
+    /// A generator that knows nothing but `entropy`, which must be fresh.
+    pub(super) fn new(entropy: &[u8; 32]) -> Self {
+        Self {
+            key: Zeroizing::new(derive_key(SEED, entropy)),
+        }
+    }
+
+    /// Mixes in fresh entropy.
+    pub(super) fn mix(&mut self, entropy: &[u8; 32]) {
+        let mut material = Zeroizing::new([0; 64]);
+        material[..32].copy_from_slice(&self.key[..]);
+        material[32..].copy_from_slice(entropy);
+        self.key = Zeroizing::new(derive_key(SEED, &material[..]));
+    }
+
+    /// Draws `N` bytes.
+    pub(super) fn bytes<const N: usize>(&mut self) -> [u8; N] {
+        let mut out = [0; N];
+        for chunk in out.chunks_mut(DRAW) {
+            let wide = Zeroizing::new(keyed_wide(&self.key, &[]));
+            self.key.copy_from_slice(&wide[..DRAW]);
+            chunk.copy_from_slice(&wide[DRAW..DRAW + chunk.len()]);
+        }
+        out
+    }
+}

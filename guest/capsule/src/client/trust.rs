@@ -1,0 +1,259 @@
+//! What a client believes of a capsule: its metadata, the epoch records that it has verified, and the keys that it was granted.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use selfsame_codec::Code;
+use zeroize::Zeroizing;
+
+use super::command::Content;
+use crate::authority::{Authority, OWNER};
+use crate::epoch::{ReaderKeys, epoch_key};
+use crate::hash::RecordName;
+use crate::header::{HeaderView, RecordKind};
+use crate::keys::{Key, KeyPair, Signature};
+use crate::metadata::{Charter, Readers};
+use crate::record::{Record, TreeBody};
+use crate::refusal::{Refusal, Result};
+use crate::seal::{EpochKey, PREAMBLE_BYTES, Place, RecordKey};
+
+/// Bytes of epoch records that a client keeps, to put them into files: of capsules with more it makes no proof files.
+pub(super) const MAX_LOG_BYTES: usize = 4 << 20;
+
+/// Who a client is
+pub(super) struct Identity {
+    seed: Zeroizing<[u8; 32]>,
+    public: Key,
+    reader: ReaderKeys,
+}
+
+impl core::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Identity({:?})", self.public)
+    }
+}
+
+impl Identity {
+    /// Whoever has this seed.
+    pub(super) fn new(seed: Zeroizing<[u8; 32]>) -> Self {
+        Self {
+            public: KeyPair::from_seed(&seed).public(),
+            reader: ReaderKeys::from_seed(&seed),
+            seed,
+        }
+    }
+
+    /// The key that signs.
+    pub(super) fn key_pair(&self) -> KeyPair {
+        KeyPair::from_seed(&self.seed)
+    }
+
+    /// Its public half.
+    pub(super) fn public(&self) -> Key {
+        self.public
+    }
+}
+
+/// What is believed of a capsule
+#[derive(Debug)]
+pub(super) struct Trust {
+    pub(super) charter: Charter,
+    pub(super) authority: Authority,
+    epochs: u32,
+    log: Option<Vec<u8>>,
+    keys: BTreeMap<u32, EpochKey>,
+}
+
+/// What an epoch record has changed
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Changed {
+    /// Whether somebody was revoked, so that what was verified before may count no more.
+    pub(super) revoked: bool,
+}
+
+impl Trust {
+    /// What metadata alone says.
+    pub(super) fn new(charter: Charter) -> Self {
+        Self {
+            authority: Authority::new(charter.metadata()),
+            charter,
+            epochs: 0,
+            log: Some(Vec::new()),
+            keys: BTreeMap::new(),
+        }
+    }
+
+    /// How many epoch records are known.
+    pub(super) fn epochs(&self) -> u32 {
+        self.epochs
+    }
+
+    /// The epoch records as `header, body, signature`, one after the other; nothing if they are too many to keep.
+    pub(super) fn log(&self) -> Option<&[u8]> {
+        self.log.as_deref()
+    }
+
+    /// Whether bodies are sealed.
+    pub(super) fn is_sealed(&self) -> bool {
+        self.charter.metadata().readers == Readers::Granted
+    }
+
+    /// Takes the next epoch record.
+    ///
+    /// # Errors
+    /// What [`Record::check`] and [`Authority::apply`] say.
+    pub(super) fn apply(
+        &mut self,
+        identity: Option<&Identity>,
+        record: &Record<'_>,
+        signature: &Signature,
+    ) -> Result<(RecordName, Changed)> {
+        let name = record.check(self.charter.hasher(), self.is_sealed())?;
+        let change = self
+            .authority
+            .apply(&name, &record.header, record.body, signature)?;
+        self.epochs += 1;
+        self.note(record, signature);
+        let epoch = record.header.epoch();
+        if let Some(identity) = identity {
+            let own = change
+                .grants
+                .iter()
+                .find(|grant| grant.reader == *identity.reader.id());
+            if let Some(Ok(key)) = own.map(|grant| identity.reader.open(&self.charter.name(), epoch, grant)) {
+                self.keys.insert(epoch, key);
+            }
+        }
+        let revoked = !change.revoked.is_empty();
+        Ok((name, Changed { revoked }))
+    }
+
+    fn note(&mut self, record: &Record<'_>, signature: &Signature) {
+        let Some(log) = &mut self.log else { return };
+        let header = record.header.encoded();
+        if log.len() + header.len() + record.body.len() + signature.0.len() > MAX_LOG_BYTES {
+            self.log = None;
+            return;
+        }
+        log.extend_from_slice(header);
+        log.extend_from_slice(record.body);
+        log.extend_from_slice(&signature.0);
+    }
+
+    /// The key of an epoch, of which its owner makes any and a reader has those that it was granted.
+    ///
+    /// # Errors
+    /// [`Code::NotAReader`].
+    pub(super) fn epoch_key(&self, identity: Option<&Identity>, epoch: u32) -> Result<EpochKey> {
+        if let Some(key) = self.keys.get(&epoch) {
+            return Ok(key.clone());
+        }
+        match identity {
+            Some(identity) if identity.public == self.charter.metadata().owner => {
+                Ok(epoch_key(&identity.seed, &self.charter.name(), epoch))
+            }
+            _ => Err(Refusal::new(Code::NotAReader, 0)),
+        }
+    }
+
+    /// With what this client writes in the present epoch; nothing where bodies are not sealed.
+    ///
+    /// # Errors
+    /// [`Code::NotAReader`].
+    pub(super) fn writing_key(&self, identity: Option<&Identity>) -> Result<Option<EpochKey>> {
+        let sealed = self.is_sealed();
+        sealed
+            .then(|| self.epoch_key(identity, self.authority.epoch()))
+            .transpose()
+    }
+
+    /// What a record holds whose body was checked.
+    ///
+    /// # Errors
+    /// [`Code::NotAReader`], [`Code::BadSeal`].
+    pub(super) fn open(&self, identity: Option<&Identity>, record: &Record<'_>) -> Result<Content> {
+        match record.header.kind() {
+            RecordKind::Epoch => Ok(Content::Change(record.body.to_vec())),
+            RecordKind::Plain => self.open_plain(identity, record).map(Content::Plain),
+            RecordKind::Tree => {
+                let tree = TreeBody::decode(record.body, self.is_sealed())?;
+                let key = self.tree_key(identity, &record.header, tree.preamble)?;
+                let parts = (0..)
+                    .zip(&tree.subrecords)
+                    .map(|(index, part)| open_part(key.as_ref(), index, part))
+                    .collect::<Result<_>>()?;
+                Ok(Content::Parts(parts))
+            }
+        }
+    }
+
+    fn open_plain(&self, identity: Option<&Identity>, record: &Record<'_>) -> Result<Vec<u8>> {
+        if !self.is_sealed() {
+            return Ok(record.body.to_vec());
+        }
+        let (preamble, sealed) = record
+            .body
+            .split_first_chunk::<PREAMBLE_BYTES>()
+            .ok_or_else(|| Refusal::new(Code::BadSeal, record.body.len()))?;
+        let epoch = self.epoch_key(identity, record.header.epoch())?;
+        let key = RecordKey::recall(&epoch, &self.place(&record.header), preamble)?;
+        let mut opened = Vec::with_capacity(sealed.len());
+        key.open(sealed, &mut opened)?;
+        Ok(opened)
+    }
+
+    /// The key of the sub-records of a record; nothing where bodies are not sealed.
+    ///
+    /// # Errors
+    /// [`Code::NotAReader`], [`Code::BadSeal`].
+    pub(super) fn tree_key(
+        &self,
+        identity: Option<&Identity>,
+        header: &HeaderView<'_>,
+        preamble: &[u8],
+    ) -> Result<Option<RecordKey>> {
+        if !self.is_sealed() {
+            return Ok(None);
+        }
+        let preamble = preamble
+            .try_into()
+            .map_err(|_| Refusal::new(Code::BadSeal, preamble.len()))?;
+        let epoch = self.epoch_key(identity, header.epoch())?;
+        RecordKey::recall(&epoch, &self.place(header), preamble).map(Some)
+    }
+
+    fn place(&self, header: &HeaderView<'_>) -> Place {
+        Place {
+            capsule: self.charter.name(),
+            epoch: header.epoch(),
+            writer: header.writer(),
+            sequence: header.sequence(),
+        }
+    }
+
+    /// The number under which this client may write.
+    ///
+    /// # Errors
+    /// [`Code::NotAWriter`] when its key is none of a writer's, or no more.
+    pub(super) fn number(&self, identity: Option<&Identity>) -> Result<u16> {
+        let key = identity.map(Identity::public);
+        let number = key.and_then(|key| self.authority.number_of(&key));
+        number.ok_or_else(|| Refusal::new(Code::NotAWriter, 0))
+    }
+
+    /// Whether this client is the owner's.
+    pub(super) fn is_owner(&self, identity: Option<&Identity>) -> bool {
+        self.number(identity) == Ok(OWNER)
+    }
+}
+
+/// What a sub-record holds.
+///
+/// # Errors
+/// [`Code::BadSeal`].
+pub(super) fn open_part(key: Option<&RecordKey>, index: u32, part: &[u8]) -> Result<Vec<u8>> {
+    let Some(key) = key else { return Ok(part.to_vec()) };
+    let mut opened = Vec::with_capacity(part.len());
+    key.open_part(index, part, &mut opened)?;
+    Ok(opened)
+}

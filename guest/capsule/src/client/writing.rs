@@ -1,0 +1,553 @@
+//! Writing: records are made, sent to all servers, and count as written when a quorum has signed for them.
+
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+
+use selfsame_codec::{Code, Reader};
+
+use super::base::{Ask, Base, Fault, Head, Sent, outcome};
+use super::command::{MAX_ELEMENTS, Reply, Signing};
+use super::memory::{Origin, writer_key};
+use super::pen::Pen;
+use super::{Client, Job};
+use crate::authority::OWNER;
+use crate::hash::RecordName;
+use crate::header::{HeaderView, MAX_BACKPOINTERS, MAX_HEADER_BYTES};
+use crate::keys::Signature;
+use crate::message::{Acknowledgement, MAX_OPERATIONS, Operation, Stored};
+use crate::record::Record;
+use crate::refusal::{Refusal, Result};
+use crate::replica::Change;
+use crate::seal::SALT_BYTES;
+use crate::writer::{Backpointers, MAX_CONTENT_BYTES, Progress, Written};
+
+/// Bytes after which a request ends, so that a server has not to hold much at a time.
+const PART_BYTES: usize = 1 << 20;
+/// Operations after which a request ends: less than it may have, as others stand before and after.
+const PART_OPERATIONS: usize = MAX_OPERATIONS - 8;
+/// Backpointers that are left to the application: others are the parent and a shortcut.
+const MAX_OWN: usize = MAX_BACKPOINTERS - 2;
+
+/// A part of what a job writes: one request, the same for all servers
+#[derive(Debug)]
+struct Part {
+    bytes: Rc<[u8]>,
+    /// Where the operations that store begin.
+    start: usize,
+    /// What is stored: whether it is a signature, and the record.
+    stored: Vec<(bool, RecordName)>,
+    acknowledged: u32,
+    refused: u32,
+    flying: u32,
+    /// Servers that were given the capsule too.
+    creating: u32,
+}
+
+/// What is done when all is stored
+#[derive(Debug)]
+pub(super) enum After {
+    /// Nothing but the reply.
+    Nothing,
+    /// The writer has come so far; what is signed of it is a head.
+    Advance {
+        /// Where it is then.
+        progress: Progress,
+        /// The head, if it is signed.
+        head: Option<(RecordName, Origin)>,
+    },
+    /// These epoch records, `header, body, signature`, are in force.
+    Epochs(Vec<u8>, Progress),
+}
+
+/// Something to be stored by a quorum
+#[derive(Debug)]
+pub(super) struct Store {
+    pub(super) command: u32,
+    pub(super) deadline: u64,
+    parts: Vec<Part>,
+    reply: Option<Reply>,
+    after: Option<After>,
+    refusal: Option<Refusal>,
+}
+
+impl Store {
+    /// How many bytes of memory its requests take.
+    pub(super) fn bytes(&self) -> usize {
+        self.parts.iter().map(|part| part.bytes.len()).sum()
+    }
+
+    /// Whether it changes who writes.
+    pub(super) fn governs(&self) -> bool {
+        matches!(self.after, Some(After::Epochs(..)))
+    }
+}
+
+/// Puts operations that store into requests
+struct Packer {
+    head: Vec<u8>,
+    bytes: Vec<u8>,
+    stored: Vec<(bool, RecordName)>,
+    parts: Vec<Part>,
+}
+
+impl Packer {
+    fn new(base: &Base) -> Self {
+        let head = base.begin();
+        Self {
+            bytes: head.clone(),
+            head,
+            stored: Vec::new(),
+            parts: Vec::new(),
+        }
+    }
+
+    fn write(&mut self, written: &Written) -> Result<()> {
+        let header = HeaderView::decode(&written.header)?;
+        let len = written.header.len() + written.body.len();
+        if !self.stored.is_empty()
+            && (self.bytes.len() + len > PART_BYTES || self.stored.len() >= PART_OPERATIONS)
+        {
+            self.cut();
+        }
+        let record = Record {
+            header,
+            body: &written.body,
+        };
+        Operation::Write { record }.write(&mut self.bytes);
+        self.stored.push((false, written.name));
+        Ok(())
+    }
+
+    fn sign(&mut self, record: RecordName, signature: Signature) {
+        Operation::Sign { record, signature }.write(&mut self.bytes);
+        self.stored.push((true, record));
+    }
+
+    fn cut(&mut self) {
+        let bytes = core::mem::replace(&mut self.bytes, self.head.clone());
+        self.parts.push(Part {
+            bytes: bytes.into(),
+            start: self.head.len(),
+            stored: core::mem::take(&mut self.stored),
+            acknowledged: 0,
+            refused: 0,
+            flying: 0,
+            creating: 0,
+        });
+    }
+
+    fn finish(mut self) -> Vec<Part> {
+        if !self.stored.is_empty() || self.parts.is_empty() {
+            self.cut();
+        }
+        self.parts
+    }
+}
+
+impl Client {
+    /// Stores the capsule itself.
+    pub(super) fn create(&mut self, command: u32, deadline: u64) -> Result<()> {
+        self.base.trust()?;
+        let mut parts = Packer::new(&self.base).finish();
+        parts[0].creating = self.base.all();
+        self.store(command, deadline, parts, Reply::Done, After::Nothing);
+        Ok(())
+    }
+
+    /// Writes records of contents.
+    ///
+    /// # Errors
+    /// [`Code::TooLarge`], or why this client cannot write.
+    pub(super) fn write(
+        &mut self,
+        (command, deadline): (u32, u64),
+        contents: &[Vec<u8>],
+        backpointers: &Backpointers,
+        signing: Signing,
+    ) -> Result<()> {
+        check_contents(contents)?;
+        check_backpointers(backpointers)?;
+        let mut packer = Packer::new(&self.base);
+        let pen = writing(&mut self.pen)?;
+        let mut names = Vec::with_capacity(contents.len());
+        let mut pointers = backpointers;
+        let rest = match backpointers {
+            Backpointers::Own(_) => Backpointers::Shortcuts,
+            other => other.clone(),
+        };
+        for content in contents {
+            let salt: [u8; SALT_BYTES] = self.base.random.bytes();
+            let written = pen.writer.write(content, pointers, &salt)?;
+            packer.write(&written)?;
+            names.push(written.name);
+            pointers = &rest;
+        }
+        self.finish_writing((command, deadline), packer, names, signing)
+    }
+
+    /// Writes a record of sub-records.
+    ///
+    /// # Errors
+    /// What [`crate::writer::Writer::commit`] says, or why this client cannot write.
+    pub(super) fn commit(
+        &mut self,
+        (command, deadline): (u32, u64),
+        subrecords: &[Vec<u8>],
+        backpointers: &Backpointers,
+        signing: Signing,
+    ) -> Result<()> {
+        check_backpointers(backpointers)?;
+        let mut packer = Packer::new(&self.base);
+        let pen = writing(&mut self.pen)?;
+        let parts: Vec<&[u8]> = subrecords.iter().map(Vec::as_slice).collect();
+        let salt: [u8; SALT_BYTES] = self.base.random.bytes();
+        let written = pen.writer.commit(&parts, backpointers, &salt)?;
+        packer.write(&written)?;
+        self.finish_writing((command, deadline), packer, Vec::from([written.name]), signing)
+    }
+
+    fn finish_writing(
+        &mut self,
+        (command, deadline): (u32, u64),
+        mut packer: Packer,
+        names: Vec<RecordName>,
+        signing: Signing,
+    ) -> Result<()> {
+        let pen = writing(&mut self.pen)?;
+        let last = names.last().copied().filter(|_| signing == Signing::Last);
+        if let Some(name) = last {
+            packer.sign(name, pen.writer.sign(&name));
+        }
+        let after = advanced(pen, last);
+        self.store(command, deadline, packer.finish(), Reply::Written(names), after);
+        Ok(())
+    }
+
+    /// Signs the last record.
+    ///
+    /// # Errors
+    /// [`Code::NoRecord`] when there is none yet, or why this client cannot write.
+    pub(super) fn sign(&mut self, command: u32, deadline: u64) -> Result<()> {
+        let mut packer = Packer::new(&self.base);
+        let pen = writing(&mut self.pen)?;
+        let last = pen.writer.progress().parent;
+        let name = last.ok_or_else(|| Refusal::new(Code::NoRecord, 0))?;
+        packer.sign(name, pen.writer.sign(&name));
+        let after = advanced(pen, Some(name));
+        self.store(command, deadline, packer.finish(), Reply::Done, after);
+        Ok(())
+    }
+
+    /// Stores epoch records that were made, each with its signature.
+    pub(super) fn store_epochs(
+        &mut self,
+        (command, deadline): (u32, u64),
+        records: &[(Written, Signature)],
+    ) -> Result<()> {
+        let mut packer = Packer::new(&self.base);
+        let mut raw = Vec::new();
+        for (written, signature) in records {
+            packer.write(written)?;
+            packer.sign(written.name, *signature);
+            raw.extend_from_slice(&written.header);
+            raw.extend_from_slice(&written.body);
+            raw.extend_from_slice(&signature.0);
+        }
+        let names = records.iter().map(|(written, _)| written.name).collect();
+        let progress = writing(&mut self.pen)?.writer.progress().clone();
+        let after = After::Epochs(raw, progress);
+        self.store(command, deadline, packer.finish(), Reply::Written(names), after);
+        Ok(())
+    }
+
+    fn store(&mut self, command: u32, deadline: u64, parts: Vec<Part>, reply: Reply, after: After) {
+        let is_writing = !matches!(after, After::Nothing);
+        let store = Store {
+            command,
+            deadline,
+            parts,
+            reply: Some(reply),
+            after: Some(after),
+            refusal: None,
+        };
+        let job = self.add_job(Job::Store(store));
+        if let Some(pen) = self.pen.as_mut().filter(|_| is_writing) {
+            pen.push(job);
+        }
+    }
+
+    /// Sends what can be sent of a job; whether all of it is under way.
+    pub(super) fn pump_store(&mut self, job: u32, store: &mut Store) -> bool {
+        let mut is_all = true;
+        for (index, part) in store.parts.iter_mut().enumerate() {
+            let missing = self.base.all() & !(part.acknowledged | part.refused | part.flying);
+            for server in bits(missing) {
+                if !self.base.servers[server].is_ready(self.base.now) {
+                    is_all = false;
+                    continue;
+                }
+                part.flying |= 1 << server;
+                let creating = part.creating & (1 << server) != 0;
+                let bytes = match self.base.trust.as_ref().filter(|_| creating) {
+                    Some(trust) => with_capsule(part, trust.charter.encoded()),
+                    None => part.bytes.clone(),
+                };
+                let ask = Ask::Store {
+                    part: index,
+                    creating,
+                };
+                self.base.send(server, job, ask, bytes);
+            }
+        }
+        is_all
+    }
+
+    /// Reads what a server has stored.
+    ///
+    /// # Errors
+    /// Why it does not count.
+    pub(super) fn take_stored(
+        &mut self,
+        sent: &Sent,
+        (part, creating): (usize, bool),
+        _head: &Head,
+        reader: &mut Reader<'_>,
+    ) -> core::result::Result<(), Fault> {
+        let bit = 1_u32 << sent.server;
+        let Some(Job::Store(store)) = self.jobs.get_mut(&sent.job) else {
+            return Ok(());
+        };
+        let part = &mut store.parts[part];
+        let read = read_stored(&self.base, sent.server, part, creating, reader)?;
+        part.flying &= !bit;
+        self.base.servers[sent.server].answered();
+        match read {
+            Ok(()) => part.acknowledged |= bit,
+            Err(refusal) if refusal.code == Code::NoCapsule && part.creating & bit == 0 => {
+                part.creating |= bit;
+            }
+            Err(refusal) if refusal.code == Code::NoRecord || refusal.code == Code::TooManyRequests => {
+                // The record is on its way still.
+                self.base.blame(sent.server, Fault::Failed(refusal));
+            }
+            Err(refusal) => {
+                part.refused |= bit;
+                store.refusal = Some(refusal);
+            }
+        }
+        self.settle_store(sent.job);
+        Ok(())
+    }
+
+    /// A server did not answer, or falsely.
+    pub(super) fn miss_store(&mut self, sent: &Sent, part: usize, fault: Fault) {
+        let Some(Job::Store(store)) = self.jobs.get_mut(&sent.job) else {
+            return;
+        };
+        let bit = 1_u32 << sent.server;
+        store.parts[part].flying &= !bit;
+        let (Fault::False(refusal) | Fault::Failed(refusal)) = fault;
+        store.refusal = Some(refusal);
+        if matches!(fault, Fault::False(_)) {
+            store.parts[part].refused |= bit;
+        }
+        self.settle_store(sent.job);
+    }
+
+    fn settle_store(&mut self, job: u32) {
+        let Some(Job::Store(store)) = self.jobs.get(&job) else {
+            return;
+        };
+        let (quorum, count) = (self.base.write_quorum, self.base.servers.len());
+        let done = store
+            .parts
+            .iter()
+            .all(|part| part.acknowledged.count_ones() as usize >= quorum);
+        let lost = store
+            .parts
+            .iter()
+            .any(|part| count - (part.refused.count_ones() as usize) < quorum);
+        if done {
+            self.finish_store(job);
+        } else if lost {
+            let refusal = store.refusal.unwrap_or_else(|| Refusal::new(Code::NoQuorum, 0));
+            self.fail_store(job, refusal);
+        } else {
+            self.stalled.insert(job);
+        }
+    }
+
+    fn finish_store(&mut self, job: u32) {
+        let Some(Job::Store(mut store)) = self.jobs.remove(&job) else {
+            return;
+        };
+        let result = match store.after.take() {
+            Some(After::Advance { progress, head }) => {
+                self.keep_progress(job, Some(progress), head);
+                Ok(())
+            }
+            Some(After::Epochs(raw, progress)) => {
+                self.keep_progress(job, Some(progress), None);
+                self.enact(&raw)
+            }
+            _ => Ok(()),
+        };
+        let reply = store.reply.take().unwrap_or(Reply::Done);
+        self.base.reply(store.command, result.map(|()| reply));
+    }
+
+    /// Gives up what cannot be stored by a quorum.
+    pub(super) fn fail_store(&mut self, job: u32, refusal: Refusal) {
+        if let Some(Job::Store(store)) = self.jobs.remove(&job) {
+            if matches!(store.after, Some(After::Epochs(..))) {
+                // It would go on in an epoch that may not be.
+                self.lay_down();
+            }
+            self.keep_progress(job, None, None);
+            self.base.reply(store.command, Err(refusal));
+        }
+    }
+
+    /// How many servers have stored all of a job.
+    pub(super) fn confirmed(store: &Store) -> usize {
+        let counts = store.parts.iter().map(|part| part.acknowledged.count_ones());
+        counts.min().unwrap_or(0) as usize
+    }
+
+    fn keep_progress(&mut self, job: u32, progress: Option<Progress>, head: Option<(RecordName, Origin)>) {
+        let capsule = self.base.capsule;
+        let writer = self.base.identity.as_ref().map(super::trust::Identity::public);
+        let (Some(pen), Some(writer)) = (&mut self.pen, writer) else {
+            return;
+        };
+        let mut changes = Vec::new();
+        if pen.advance(job, progress) {
+            changes.push(Change::Put(writer_key(&capsule, &writer), pen.kept().encode()));
+        }
+        if let Some((name, origin)) = head {
+            let heads = &mut self.base.seen.heads;
+            let is_newest = heads
+                .values()
+                .all(|other| other.writer != origin.writer || other.sequence <= origin.sequence);
+            if is_newest {
+                heads.retain(|_, other| other.writer != origin.writer);
+                heads.insert(name, origin);
+                changes.push(Change::Put(
+                    super::memory::seen_key(&capsule),
+                    self.base.seen.encode(),
+                ));
+            }
+        }
+        if !changes.is_empty() {
+            self.base.commit(changes, false);
+        }
+    }
+
+    /// Takes epoch records of this client's own that a quorum has stored.
+    fn enact(&mut self, raw: &[u8]) -> Result<()> {
+        let mut reader = Reader::new(raw);
+        while !reader.is_empty() {
+            let (record, signature) = crate::file::read_epoch(&mut reader)?;
+            let name = record.header.name(self.base.trust()?.charter.hasher());
+            if self.base.trust()?.authority.last() != Some(name) {
+                // A server may have told of it before.
+                match self.base.apply(&record, &signature) {
+                    Err(refusal) if self.base.trust()?.authority.epoch() < record.header.epoch() => {
+                        return Err(refusal);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        self.follow_epoch();
+        Ok(())
+    }
+}
+
+/// The places of the bits that are set.
+pub(super) fn bits(mask: u32) -> impl Iterator<Item = usize> {
+    (0..u32::BITS as usize).filter(move |place| mask & (1 << place) != 0)
+}
+
+fn writing(pen: &mut Option<Pen>) -> Result<&mut Pen> {
+    pen.as_mut()
+        .ok_or_else(|| Refusal::new(Code::NotAWriter, usize::from(OWNER)))
+}
+
+fn check_contents(contents: &[Vec<u8>]) -> Result<()> {
+    if contents.is_empty() || contents.len() > MAX_ELEMENTS {
+        return Err(Refusal::new(Code::TooLarge, MAX_ELEMENTS));
+    }
+    match contents
+        .iter()
+        .position(|content| content.len() > MAX_CONTENT_BYTES)
+    {
+        Some(index) => Err(Refusal::new(Code::TooLarge, index)),
+        None => Ok(()),
+    }
+}
+
+fn check_backpointers(backpointers: &Backpointers) -> Result<()> {
+    match backpointers {
+        Backpointers::Own(own) if own.len() > MAX_OWN => Err(Refusal::new(Code::TooLarge, MAX_OWN)),
+        _ => Ok(()),
+    }
+}
+
+fn advanced(pen: &Pen, signed: Option<RecordName>) -> After {
+    let progress = pen.writer.progress().clone();
+    let origin = Origin {
+        writer: pen.writer.number(),
+        sequence: progress.sequence.saturating_sub(1),
+    };
+    After::Advance {
+        head: signed.map(|name| (name, origin)),
+        progress,
+    }
+}
+
+/// The request with the capsule before all else that it stores.
+fn with_capsule(part: &Part, metadata: &[u8]) -> Rc<[u8]> {
+    let mut bytes = Vec::with_capacity(part.bytes.len() + metadata.len() + 5);
+    bytes.extend_from_slice(&part.bytes[..part.start]);
+    Operation::Create { metadata }.write(&mut bytes);
+    bytes.extend_from_slice(&part.bytes[part.start..]);
+    bytes.into()
+}
+
+/// Reads what came of each operation, and verifies the acknowledgement; the first refusal, if there is one.
+fn read_stored(
+    base: &Base,
+    server: usize,
+    part: &Part,
+    creating: bool,
+    reader: &mut Reader<'_>,
+) -> core::result::Result<Result<()>, Fault> {
+    let mut stored = Stored::default();
+    let mut first = Ok(());
+    if creating {
+        match outcome(reader)? {
+            Ok(()) => stored.capsule(),
+            Err(refusal) => first = Err(refusal),
+        }
+    }
+    for (is_signature, name) in &part.stored {
+        match outcome(reader)? {
+            Ok(()) if *is_signature => stored.signature(name),
+            Ok(()) => stored.record(name),
+            Err(refusal) => first = first.and(Err(refusal)),
+        }
+    }
+    if reader.field::<bool>()? {
+        let word: Acknowledgement = reader.field()?;
+        if word.server != base.servers[server].key || !word.verify(&base.capsule, &stored) {
+            return Err(Fault::False(Refusal::new(Code::BadSignature, server)));
+        }
+    } else if !stored.is_empty() || first.is_ok() {
+        return Err(Fault::False(Refusal::new(Code::BadSignature, server)));
+    }
+    reader.clone().finish()?;
+    Ok(first)
+}
+
+const _: () = assert!(PART_BYTES + MAX_HEADER_BYTES < crate::message::MAX_MESSAGE_BYTES);

@@ -1,0 +1,265 @@
+//! A client, its servers, and a network between them that does what a test wants.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use selfsame_capsule::client::{Client, Command, Config, Effect, Heads, Reply, Start};
+use selfsame_capsule::hash::RecordName;
+use selfsame_capsule::keys::KeyPair;
+use selfsame_capsule::metadata::Charter;
+use selfsame_capsule::replica::Change;
+use selfsame_capsule::{Refusal, Result};
+use selfsame_codec::Code;
+use zeroize::Zeroizing;
+
+use super::server::{Map, Server};
+
+pub(crate) const START: u64 = 1_800_000_000_000;
+
+/// What becomes of a message
+pub(crate) enum Fate {
+    /// It comes after so many milliseconds.
+    After(u64),
+    /// It comes twice, at these times.
+    Twice(u64, u64),
+    /// It is lost, and nobody says so.
+    Lost,
+    /// It is lost, and the sender is told.
+    Failed,
+}
+
+/// Decides about each response of a server, which it may change.
+pub(crate) type Rule = Box<dyn FnMut(usize, &mut Vec<u8>) -> Fate>;
+
+pub(crate) fn server_key(index: usize) -> KeyPair {
+    KeyPair::from_seed(&[100 + index as u8; 32])
+}
+
+pub(crate) fn servers(count: usize) -> Vec<Server> {
+    (0..count)
+        .map(|index| Server::with_key(server_key(index), Map::new()))
+        .collect()
+}
+
+pub(crate) fn config(charter: &Charter, count: usize, seed: Option<[u8; 32]>, entropy: u8) -> Config {
+    let keys = (0..count).map(|index| server_key(index).public()).collect();
+    Config {
+        metadata: Some(charter.encoded().to_vec()),
+        seed: seed.map(Zeroizing::new),
+        ..Config::new(charter.name(), keys, [entropy; 32])
+    }
+}
+
+enum Event {
+    Request(usize, u32, Vec<u8>),
+    Response(u32, Vec<u8>),
+    Failed(u32),
+}
+
+/// One client with its store
+pub(crate) struct User {
+    pub(crate) client: Client,
+    pub(crate) store: Map,
+    pub(crate) durable: Map,
+    pub(crate) now: u64,
+    pub(crate) rule: Rule,
+    /// Servers that were asked, in order.
+    pub(crate) asked: Vec<usize>,
+    pub(crate) bytes: usize,
+    /// Whether its store writes nothing.
+    pub(crate) fails: bool,
+    events: BTreeMap<(u64, u64), Event>,
+    ordinal: u64,
+    pub(crate) replies: BTreeMap<u32, Result<Reply>>,
+    open: BTreeSet<u32>,
+    last: u32,
+}
+
+impl User {
+    pub(crate) fn new(config: Config) -> Self {
+        Self::with_store(config, Map::new())
+    }
+
+    pub(crate) fn with_store(config: Config, store: Map) -> Self {
+        Self {
+            client: Client::new(config).expect("the configuration is right"),
+            durable: store.clone(),
+            store,
+            now: START,
+            rule: Box::new(|_, _| Fate::After(5)),
+            asked: Vec::new(),
+            bytes: 0,
+            fails: false,
+            events: BTreeMap::new(),
+            ordinal: 0,
+            replies: BTreeMap::new(),
+            open: BTreeSet::new(),
+            last: 0,
+        }
+    }
+
+    /// Gives a command, whose reply comes later.
+    pub(crate) fn give(&mut self, command: Command) -> u32 {
+        self.last += 1;
+        self.open.insert(self.last);
+        self.client.command(self.now, self.last, command);
+        self.last
+    }
+
+    /// Gives a command and waits for the reply.
+    pub(crate) fn run(&mut self, servers: &mut [Server], command: Command) -> Result<Reply> {
+        let id = self.give(command);
+        self.finish(servers);
+        self.replies.remove(&id).expect("each command is answered")
+    }
+
+    /// Lets time pass until all commands are answered.
+    pub(crate) fn finish(&mut self, servers: &mut [Server]) {
+        for _ in 0..2_000_000 {
+            self.work();
+            if self.open.is_empty() {
+                return;
+            }
+            self.step(servers);
+        }
+        panic!("commands {:?} are never answered", self.open);
+    }
+
+    /// Lets what is under way come to its end.
+    pub(crate) fn settle(&mut self, servers: &mut [Server]) {
+        self.work();
+        while !self.events.is_empty() {
+            self.step(servers);
+            self.work();
+        }
+    }
+
+    fn step(&mut self, servers: &mut [Server]) {
+        let wake = self.client.next_wake();
+        let next = self.events.first_key_value().map(|((at, _), _)| *at);
+        match (next, wake) {
+            (Some(at), wake) if wake.is_none_or(|wake| at <= wake) => {
+                let (_, event) = self.events.pop_first().expect("there is one");
+                self.now = self.now.max(at);
+                self.happen(servers, event);
+            }
+            (_, Some(wake)) => {
+                assert!(wake >= self.now || self.now - wake < 1, "it wakes in the past");
+                self.now = self.now.max(wake);
+                self.client.wake(self.now);
+            }
+            (_, None) => panic!("commands {:?} wait for nothing", self.open),
+        }
+    }
+
+    fn happen(&mut self, servers: &mut [Server], event: Event) {
+        match event {
+            Event::Request(server, request, bytes) => {
+                let sent = servers[server].send(bytes);
+                let mut response = servers[server].responses.remove(&sent).expect("it answers");
+                self.bytes += response.len();
+                match (self.rule)(server, &mut response) {
+                    Fate::After(ms) => self.later(ms, Event::Response(request, response)),
+                    Fate::Twice(first, second) => {
+                        self.later(first, Event::Response(request, response.clone()));
+                        self.later(second, Event::Response(request, response));
+                    }
+                    Fate::Lost => {}
+                    Fate::Failed => self.later(1, Event::Failed(request)),
+                }
+            }
+            Event::Response(request, bytes) => self.client.response(self.now, request, &bytes),
+            Event::Failed(request) => self.client.failed(self.now, request),
+        }
+    }
+
+    fn later(&mut self, ms: u64, event: Event) {
+        self.ordinal += 1;
+        self.events.insert((self.now + ms, self.ordinal), event);
+    }
+
+    pub(crate) fn work(&mut self) {
+        while let Some(effect) = self.client.next_effect() {
+            match effect {
+                Effect::Send {
+                    server,
+                    request,
+                    bytes,
+                } => {
+                    self.asked.push(usize::from(server));
+                    self.later(5, Event::Request(usize::from(server), request, bytes.to_vec()));
+                }
+                Effect::Get { tag, keys } => {
+                    let value = |key: Vec<u8>| (key.clone(), self.store.get(&key).cloned());
+                    let values: Vec<_> = keys.into_iter().map(value).collect();
+                    self.client.values(self.now, tag, &values);
+                }
+                Effect::Commit {
+                    tag,
+                    changes,
+                    durable,
+                } => {
+                    if self.fails {
+                        self.client.committed(self.now, tag, false);
+                        continue;
+                    }
+                    for change in changes {
+                        match change {
+                            Change::Put(key, value) => _ = self.store.insert(key, value),
+                            Change::Delete(key) => _ = self.store.remove(&key),
+                        }
+                    }
+                    if durable {
+                        self.durable = self.store.clone();
+                    }
+                    self.client.committed(self.now, tag, true);
+                }
+                Effect::Reply { command, result } => {
+                    assert!(self.open.remove(&command), "command {command} is answered twice");
+                    self.replies.insert(command, result);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn begin(&mut self, servers: &mut [Server]) {
+        let start = Start::Resume;
+        let ready = self.run(servers, Command::Init { start });
+        assert!(matches!(ready, Ok(Reply::Ready(_))), "{ready:?}");
+    }
+
+    pub(crate) fn written(&mut self, servers: &mut [Server], command: Command) -> Vec<RecordName> {
+        match self.run(servers, command) {
+            Ok(Reply::Written(names)) => names,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn fresh(&mut self, servers: &mut [Server]) -> Result<Heads> {
+        match self.run(servers, Command::QueryFresh)? {
+            Reply::Fresh(heads) => Ok(heads),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn heads(&mut self, servers: &mut [Server]) -> Vec<RecordName> {
+        let heads = self.fresh(servers).expect("a quorum answers");
+        heads.heads.iter().map(|head| head.name).collect()
+    }
+
+    /// What a record holds.
+    pub(crate) fn read(&mut self, servers: &mut [Server], record: RecordName) -> Result<Vec<u8>> {
+        use selfsame_capsule::client::Content;
+        let records = vec![record];
+        let Reply::Records(mut got) = self.run(servers, Command::Read { records })? else {
+            panic!("it reads records");
+        };
+        match got.remove(0)?.content {
+            Content::Plain(content) => Ok(content),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+pub(crate) fn code<T>(result: core::result::Result<T, Refusal>) -> Code {
+    result.err().expect("it is refused").code
+}
