@@ -5,6 +5,9 @@ import { parseArgs } from "node:util";
 
 import { channel } from "./experiments/channel.ts";
 import { core } from "./experiments/core.ts";
+import { dcsD1 } from "./experiments/dcs-d1.ts";
+import { dcsD2 } from "./experiments/dcs-d2.ts";
+import { dcsD3 } from "./experiments/dcs-d3.ts";
 import { handshake } from "./experiments/handshake.ts";
 import { themisT2 } from "./experiments/themis-t2.ts";
 import { themisT3 } from "./experiments/themis-t3.ts";
@@ -21,7 +24,18 @@ import { missed, type Result, toJson, toTable } from "./harness/report.ts";
 const MISSED = 1;
 const BAD_USAGE = 2;
 
-const EXPERIMENTS: readonly Experiment[] = [core, handshake, channel, themisT2, themisT3, themisT4, themisT5];
+const EXPERIMENTS: readonly Experiment[] = [
+  core,
+  handshake,
+  channel,
+  themisT2,
+  themisT3,
+  themisT4,
+  themisT5,
+  dcsD1,
+  dcsD2,
+  dcsD3,
+];
 
 const USAGE = `usage: npm run bench -- NAME [--quick] [--json] [--save FOLDER]
 

@@ -4,25 +4,29 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bench_pair::Outcome;
+use selfsame_capsule::client::{Command, Reply, Signing};
 use selfsame_capsule::hash::RecordName;
+use selfsame_capsule::writer::Backpointers;
 
 use crate::backend::Durability;
-use crate::capsule::{Client, Lengths};
 use crate::server::Server;
+use crate::session::Session;
 use crate::workload::{Random, Values};
 use crate::ycsb::Folder;
 
-/// Operations of one request.
+/// Records of one command.
 const BATCH: u64 = 100;
 const VALUE_BYTES: usize = 16;
+/// A thousand clients with caches of this size have 32 MB of them; each reads what it has written in order.
+const SLOTS_LOG2: u8 = 10;
 
 /// One client with what it has written
 struct One {
-    client: Client,
+    session: Session,
     records: Vec<RecordName>,
 }
 
-/// `count` writes, reads and proofs by all clients together, one request of one client after the other; nanoseconds each.
+/// `count` writes, proofs and reads by all clients together, one command of one client after the other; nanoseconds each.
 ///
 /// # Errors
 /// When something is refused or not proven.
@@ -31,11 +35,9 @@ pub(crate) fn run(clients: u32, folder: &Path, count: u64) -> Outcome<String> {
     let mut server = Server::create(&folder.0, Durability::None)?;
     let mut all = Vec::new();
     for number in 0..clients {
-        let client = Client::create(number, &mut server)?;
-        all.push(One {
-            client,
-            records: Vec::new(),
-        });
+        let session = Session::create(number, SLOTS_LOG2, &mut server)?;
+        let records = Vec::new();
+        all.push(One { session, records });
     }
     let rounds = (count / BATCH / u64::from(clients)).max(1);
     let operations = rounds * u64::from(clients) * BATCH;
@@ -44,16 +46,16 @@ pub(crate) fn run(clients: u32, folder: &Path, count: u64) -> Outcome<String> {
         one.write(&mut server, &values, round)
     })?;
     for one in &mut all {
-        one.client.forget(&mut server)?;
+        one.session.forget(&mut server)?;
     }
-    let read = timed(&mut all, rounds, |one, round| one.read(&mut server, round))?;
     let prove = timed(&mut all, rounds, |one, round| one.prove(&mut server, round))?;
+    let read = timed(&mut all, rounds, |one, round| one.read(&mut server, round))?;
     let each = |took: Duration| took.as_nanos() as f64 / operations as f64;
     Ok(format!(
-        r#"{{"write":{},"read":{},"prove":{}}}"#,
+        r#"{{"write":{},"prove":{},"read":{}}}"#,
         each(write),
-        each(read),
-        each(prove)
+        each(prove),
+        each(read)
     ))
 }
 
@@ -73,14 +75,19 @@ fn timed(
 
 impl One {
     fn write(&mut self, server: &mut Server, values: &Values, round: u64) -> Outcome<()> {
-        let mut request = self.client.request();
-        for number in round * BATCH..(round + 1) * BATCH {
-            let name = self.client.write(&mut request, values.of(number))?;
-            self.records.push(name);
+        let numbers = round * BATCH..(round + 1) * BATCH;
+        let command = Command::Write {
+            contents: numbers.map(|number| values.of(number).to_vec()).collect(),
+            backpointers: Backpointers::Shortcuts,
+            signing: Signing::Last,
+        };
+        match self.session.run(Vec::from([command]), server)?.pop() {
+            Some(Reply::Written(names)) => {
+                self.records.extend(names);
+                Ok(())
+            }
+            _ => Err("the records have no names".into()),
         }
-        self.client.sign(&mut request);
-        let response = self.client.send(request, server)?;
-        self.client.end(response)
     }
 
     fn of_round(&self, round: u64) -> Vec<RecordName> {
@@ -88,25 +95,27 @@ impl One {
         self.records[first..first + BATCH as usize].to_vec()
     }
 
-    fn read(&mut self, server: &mut Server, round: u64) -> Outcome<()> {
-        let names = self.of_round(round);
-        let mut request = self.client.request();
-        names.iter().for_each(|name| request.read(name));
-        let mut response = self.client.send(request, server)?;
-        for name in &names {
-            self.client.read(&mut response, name)?;
+    fn prove(&mut self, server: &mut Server, round: u64) -> Outcome<()> {
+        let records = self.of_round(round);
+        match self
+            .session
+            .run(Vec::from([Command::Prove { records }]), server)?
+            .pop()
+        {
+            Some(Reply::Proven(proven)) if proven.iter().all(Result::is_ok) => Ok(()),
+            _ => Err("a record is not proven".into()),
         }
-        self.client.end(response)
     }
 
-    fn prove(&mut self, server: &mut Server, round: u64) -> Outcome<()> {
-        let names = self.of_round(round);
-        let mut request = self.client.request();
-        names.iter().for_each(|name| request.prove(name));
-        let mut response = self.client.send(request, server)?;
-        for name in &names {
-            self.client.prove(&mut response, name, &mut Lengths::default())?;
+    fn read(&mut self, server: &mut Server, round: u64) -> Outcome<()> {
+        let records = self.of_round(round);
+        match self
+            .session
+            .run(Vec::from([Command::Read { records }]), server)?
+            .pop()
+        {
+            Some(Reply::Records(records)) if records.iter().all(Result::is_ok) => Ok(()),
+            _ => Err("a record cannot be read".into()),
         }
-        self.client.end(response)
     }
 }

@@ -3,6 +3,7 @@
 
 use core::ffi::{c_char, c_int, c_uchar, c_void};
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
 use bench_pair::Outcome;
 use libloading::Library;
@@ -18,16 +19,12 @@ macro_rules! functions {
         #[derive(Debug)]
         pub(crate) struct Functions {
             $(pub(crate) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
-            /// Keeps them loaded.
+            /// Keeps them loaded: RocksDB's threads outlive its databases.
             _library: Library,
         }
 
         impl Functions {
-            /// Loads them.
-            ///
-            /// # Errors
-            /// When the file is no RocksDB.
-            pub(crate) fn load(path: &Path) -> Outcome<Self> {
+            fn find(path: &Path) -> Outcome<Self> {
                 let said = |error: libloading::Error| format!("{} is no RocksDB: {error}", path.display());
                 // SAFETY: what RocksDB does when it is loaded, it does in every program that links it.
                 let library = unsafe { Library::new(path) }.map_err(said)?;
@@ -63,4 +60,19 @@ functions! {
     pinnableslice_value: fn(Handle, *mut usize) -> *const c_char;
     pinnableslice_destroy: fn(Handle);
     free: fn(*mut c_void);
+}
+
+impl Functions {
+    /// Loads them, once for the whole process.
+    ///
+    /// # Errors
+    /// When the file is no RocksDB.
+    pub(crate) fn load(path: &Path) -> Outcome<Arc<Self>> {
+        static LOADED: OnceLock<Arc<Functions>> = OnceLock::new();
+        if let Some(loaded) = LOADED.get() {
+            return Ok(Arc::clone(loaded));
+        }
+        let found = Arc::new(Self::find(path)?);
+        Ok(Arc::clone(LOADED.get_or_init(|| found)))
+    }
 }

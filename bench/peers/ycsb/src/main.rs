@@ -1,5 +1,5 @@
-//! YCSB on RocksDB and on capsules, and what capsules cost: `bench-ycsb ROCKSDB FOLDER`, the shared library and where stores are
-//! created, then tasks on standard input (see `bench_pair::serve`).
+//! YCSB on RocksDB and on capsules, and what capsules cost: `bench-ycsb FOLDER [ROCKSDB]`, where stores are created and RocksDB's
+//! shared library, then tasks on standard input (see `bench_pair::serve`).
 
 mod backend;
 mod capsule;
@@ -8,6 +8,7 @@ mod library;
 mod proofs;
 mod rocks;
 mod server;
+mod session;
 mod store;
 mod table;
 mod workload;
@@ -15,28 +16,18 @@ mod ycsb;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use bench_pair::{Outcome, Task, serve};
 
-use crate::library::Functions;
 use crate::ycsb::Plan;
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args_os().skip(1);
-    let (Some(library), Some(folder), None) = (arguments.next(), arguments.next(), arguments.next()) else {
-        eprintln!("usage: bench-ycsb ROCKSDB FOLDER");
+    let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);
+    let (Some(folder), library, None) = (arguments.next(), arguments.next(), arguments.next()) else {
+        eprintln!("usage: bench-ycsb FOLDER [ROCKSDB]");
         return ExitCode::from(2);
     };
-    let functions = match Functions::load(Path::new(&library)) {
-        Ok(functions) => Arc::new(functions),
-        Err(error) => {
-            eprintln!("{error}");
-            return ExitCode::from(2);
-        }
-    };
-    let folder = PathBuf::from(folder);
-    match serve(|name| task(name, &functions, &folder)) {
+    match serve(|name| task(name, &folder, library.as_deref())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
@@ -45,14 +36,16 @@ fn main() -> ExitCode {
     }
 }
 
-fn task(name: &str, functions: &Arc<Functions>, folder: &Path) -> Outcome<Task> {
+fn task(name: &str, folder: &Path, library: Option<&Path>) -> Outcome<Task> {
     let folder = folder.to_owned();
     let unknown = || format!("no task {name}");
     let number = |text: &str| text.parse::<u32>().map_err(|_| unknown());
     match name.split_once('/').ok_or_else(unknown)? {
         ("ycsb", plan) => {
-            let (plan, functions) = (Plan::read(plan)?, Arc::clone(functions));
-            Ok(Box::new(move |count| plan.run(&functions, &folder, count)))
+            let (plan, library) = (Plan::read(plan)?, library.map(PathBuf::from));
+            Ok(Box::new(move |count| {
+                plan.run(library.as_deref(), &folder, count)
+            }))
         }
         ("proofs", sizes) => {
             let (value_len, per_signature) = sizes.split_once('/').ok_or_else(unknown)?;

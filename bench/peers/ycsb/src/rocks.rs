@@ -36,8 +36,8 @@ impl Database {
     ///
     /// # Errors
     /// What RocksDB says.
-    pub(crate) fn create(functions: &Arc<Functions>, folder: &Path, durability: Durability) -> Outcome<Self> {
-        let f = functions;
+    pub(crate) fn create(functions: Arc<Functions>, folder: &Path, durability: Durability) -> Outcome<Self> {
+        let f = &functions;
         let path = folder.as_os_str().as_encoded_bytes();
         let path = CString::new(path).map_err(|_| "the path of a folder has a zero in it")?;
         let mut family = ptr::null_mut();
@@ -62,7 +62,7 @@ impl Database {
                 )
             })?;
             Ok(Self {
-                functions: Arc::clone(functions),
+                functions: Arc::clone(f),
                 database,
                 family,
                 options,

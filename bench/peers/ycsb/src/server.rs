@@ -19,13 +19,21 @@ const LIMITS: Limits = Limits {
     mirrors: 256 << 20,
 };
 
+/// A request or a response, and what the client calls it
+pub(crate) type Message = (u32, Vec<u8>);
+
 /// How a client reaches a server
 pub(crate) trait Link {
-    /// Sends a request and waits for the response.
+    /// Sends requests, one after the other, and waits for all responses, which come in any order.
     ///
     /// # Errors
     /// When the server's store fails.
-    fn ask(&mut self, message: Vec<u8>) -> Outcome<Vec<u8>>;
+    fn ask(&mut self, requests: Vec<Message>) -> Outcome<Vec<Message>>;
+}
+
+/// The key pair with which the server signs.
+pub(crate) fn server_key() -> KeyPair {
+    KeyPair::from_seed(&[2; 32])
 }
 
 /// A commit that the store has not been told yet
@@ -41,7 +49,7 @@ pub(crate) struct Server {
     store: Store,
     durability: Durability,
     commits: VecDeque<Commit>,
-    responses: Vec<(u32, Vec<u8>)>,
+    responses: Vec<Message>,
 }
 
 impl Server {
@@ -51,7 +59,7 @@ impl Server {
     /// When the store cannot be created.
     pub(crate) fn create(folder: &Path, durability: Durability) -> Outcome<Self> {
         Ok(Self {
-            replica: Replica::new(KeyPair::from_seed(&[2; 32]), LIMITS),
+            replica: Replica::new(server_key(), LIMITS),
             store: Store::create(&folder.join("store"))?,
             durability,
             commits: VecDeque::new(),
@@ -121,21 +129,22 @@ impl Server {
 }
 
 impl Link for Server {
-    fn ask(&mut self, message: Vec<u8>) -> Outcome<Vec<u8>> {
-        self.replica.request(now_ms(), 0, message);
+    fn ask(&mut self, requests: Vec<Message>) -> Outcome<Vec<Message>> {
+        for (request, message) in requests {
+            self.replica.request(now_ms(), request, message);
+        }
         self.work()?;
-        let (_, response) = self.responses.pop().ok_or("the replica did not answer")?;
-        Ok(response)
+        Ok(core::mem::take(&mut self.responses))
     }
 }
 
 /// A request on its way to a server, and where its response goes
-type Letter = (Vec<u8>, Sender<Vec<u8>>);
+type Letter = (Message, Sender<Message>);
 
 /// The way to a server in a thread of its own
 pub(crate) struct Channel {
     server: Sender<Letter>,
-    answers: (Sender<Vec<u8>>, Receiver<Vec<u8>>),
+    answers: (Sender<Message>, Receiver<Message>),
 }
 
 impl Channel {
@@ -149,12 +158,16 @@ impl Channel {
 }
 
 impl Link for Channel {
-    fn ask(&mut self, message: Vec<u8>) -> Outcome<Vec<u8>> {
+    fn ask(&mut self, requests: Vec<Message>) -> Outcome<Vec<Message>> {
         let gone = "the server has ended";
-        self.server
-            .send((message, self.answers.0.clone()))
-            .map_err(|_| gone)?;
-        self.answers.1.recv().map_err(|_| gone.into())
+        let count = requests.len();
+        for request in requests {
+            let letter = (request, self.answers.0.clone());
+            self.server.send(letter).map_err(|_| gone)?;
+        }
+        (0..count)
+            .map(|_| self.answers.1.recv().map_err(|_| gone.into()))
+            .collect()
     }
 }
 
@@ -163,19 +176,19 @@ impl Link for Channel {
 /// # Errors
 /// When the store fails.
 pub(crate) fn serve(mut server: Server, requests: &Receiver<Letter>) -> Outcome<()> {
-    let mut asking: HashMap<u32, Sender<Vec<u8>>> = HashMap::new();
+    let mut asking: HashMap<u32, (u32, Sender<Message>)> = HashMap::new();
     let mut last: u32 = 0;
     while let Ok(first) = requests.recv() {
-        for (message, answer) in core::iter::once(first).chain(requests.try_iter()) {
+        for ((request, message), answer) in core::iter::once(first).chain(requests.try_iter()) {
             last = last.wrapping_add(1);
-            asking.insert(last, answer);
+            asking.insert(last, (request, answer));
             server.replica.request(now_ms(), last, message);
         }
         server.work()?;
-        for (request, response) in server.responses.drain(..) {
-            if let Some(answer) = asking.remove(&request) {
+        for (number, response) in server.responses.drain(..) {
+            if let Some((request, answer)) = asking.remove(&number) {
                 // Who asked may have given up.
-                _ = answer.send(response);
+                _ = answer.send((request, response));
             }
         }
     }
@@ -183,7 +196,7 @@ pub(crate) fn serve(mut server: Server, requests: &Receiver<Letter>) -> Outcome<
 }
 
 /// The time, in milliseconds since 1970.
-fn now_ms() -> u64 {
+pub(crate) fn now_ms() -> u64 {
     let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     elapsed.as_millis() as u64
 }

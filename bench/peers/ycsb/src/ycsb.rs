@@ -62,10 +62,11 @@ impl Plan {
     ///
     /// # Errors
     /// When the store fails, or gives another value than was written.
-    pub(crate) fn run(&self, functions: &Arc<Functions>, folder: &Path, count: u64) -> Outcome<String> {
+    pub(crate) fn run(&self, library: Option<&Path>, folder: &Path, count: u64) -> Outcome<String> {
         let folder = Folder::create(folder)?;
         let took = match (self.store.as_str(), self.threads) {
             ("rocksdb", _) => {
+                let functions = Functions::load(library.ok_or("no library of RocksDB was named")?)?;
                 let database = Arc::new(Database::create(functions, &folder.0, self.durability)?);
                 self.on_threads(count, &|_| Ok(Rocks::new(Arc::clone(&database))))?
             }
