@@ -45,13 +45,15 @@ async function workloads(process: TaskProcess, count: number, rounds: number, ru
         loop(process, "capsule", plan("none")),
         loop(process, "rocksdb", plan("none")),
         loop(process, "rocksdb", plan("logged")),
+        loop(process, "rocksdb-singly", plan("none")),
       ];
       const samples = await takeTurns(loops, count, rounds, run.progress);
-      const [ours = [], unlogged = [], logged = []] = samples.map(perOperation);
+      const [ours = [], unlogged = [], logged = [], singly = []] = samples.map(perOperation);
       const what = `${name}, ${bytes} B, ${count.toLocaleString("en-US")} operations`;
       rows.push(
         timed(what, "1/s", ours, { name: UNLOGGED, samples: unlogged }, ratioAtLeast(least)),
         timed(what, "1/s", ours, { name: "RocksDB with its log, not synced", samples: logged }),
+        timed(what, "1/s", ours, { name: `${UNLOGGED}, a Get for each read`, samples: singly }),
       );
     }
   }

@@ -57,6 +57,7 @@ functions! {
     writebatch_put: fn(Handle, *const c_char, usize, *const c_char, usize);
     write: fn(Handle, Handle, Handle, Error);
     batched_multi_get_cf: fn(Handle, Handle, Handle, usize, *const *const c_char, *const usize, *mut Handle, *mut *mut c_char, bool);
+    get_pinned: fn(Handle, Handle, *const c_char, usize, Error) -> Handle;
     pinnableslice_value: fn(Handle, *mut usize) -> *const c_char;
     pinnableslice_destroy: fn(Handle);
     free: fn(*mut c_void);

@@ -108,10 +108,20 @@ impl Functions {
     }
 }
 
+/// How items are asked for
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asking {
+    /// Those of a batch together.
+    Together,
+    /// One after the other.
+    Singly,
+}
+
 /// One thread's way to the database
 #[derive(Debug)]
 pub(crate) struct Rocks {
     shared: Arc<Database>,
+    asking: Asking,
     batch: Handle,
 }
 
@@ -120,10 +130,14 @@ unsafe impl Send for Rocks {}
 
 impl Rocks {
     /// A way to a database.
-    pub(crate) fn new(shared: Arc<Database>) -> Self {
+    pub(crate) fn new(shared: Arc<Database>, asking: Asking) -> Self {
         // SAFETY: it takes nothing.
         let batch = unsafe { (shared.functions.writebatch_create)() };
-        Self { shared, batch }
+        Self {
+            shared,
+            asking,
+            batch,
+        }
     }
 
     fn write(&self, writes: &[Write<'_>]) -> Outcome<()> {
@@ -145,7 +159,42 @@ impl Rocks {
         }
     }
 
-    fn read(&self, items: &[u32], seen: &mut dyn FnMut(u32, &[u8])) -> Outcome<()> {
+    fn read_singly(&self, items: &[u32], seen: &mut dyn FnMut(u32, &[u8])) -> Outcome<()> {
+        let (database, f) = (&self.shared, &self.shared.functions);
+        for item in items {
+            let key = key(*item);
+            // SAFETY: the handles live as long as this, and the key until it returns.
+            let value = f.told(|error| unsafe {
+                (f.get_pinned)(
+                    database.database,
+                    database.reading,
+                    key.as_ptr().cast(),
+                    key.len(),
+                    error,
+                )
+            })?;
+            self.see(*item, value, seen)?;
+        }
+        Ok(())
+    }
+
+    /// Shows a value and gives it back.
+    fn see(&self, item: u32, value: Handle, seen: &mut dyn FnMut(u32, &[u8])) -> Outcome<()> {
+        let f = &self.shared.functions;
+        if value.is_null() {
+            return Err(format!("RocksDB does not hold item {item}"));
+        }
+        let mut len = 0;
+        // SAFETY: what it points to lives until the slice is given back, which happens once.
+        unsafe {
+            let bytes = (f.pinnableslice_value)(value, &raw mut len);
+            seen(item, core::slice::from_raw_parts(bytes.cast(), len));
+            (f.pinnableslice_destroy)(value);
+        }
+        Ok(())
+    }
+
+    fn read_together(&self, items: &[u32], seen: &mut dyn FnMut(u32, &[u8])) -> Outcome<()> {
         let (database, f) = (&self.shared, &self.shared.functions);
         let keys: Vec<_> = items.iter().map(|item| key(*item)).collect();
         let places: Vec<*const c_char> = keys.iter().map(|key| key.as_ptr().cast()).collect();
@@ -168,16 +217,7 @@ impl Rocks {
         }
         for ((item, value), error) in items.iter().zip(values).zip(errors) {
             f.check(error)?;
-            if value.is_null() {
-                return Err(format!("RocksDB does not hold item {item}"));
-            }
-            let mut len = 0;
-            // SAFETY: what it points to lives until the slice is given back, which happens once.
-            unsafe {
-                let bytes = (f.pinnableslice_value)(value, &raw mut len);
-                seen(*item, core::slice::from_raw_parts(bytes.cast(), len));
-                (f.pinnableslice_destroy)(value);
-            }
+            self.see(*item, value, seen)?;
         }
         Ok(())
     }
@@ -204,10 +244,10 @@ impl Backend for Rocks {
         if !writes.is_empty() {
             self.write(writes)?;
         }
-        if reads.is_empty() {
-            Ok(())
-        } else {
-            self.read(reads, seen)
+        match self.asking {
+            _ if reads.is_empty() => Ok(()),
+            Asking::Together => self.read_together(reads, seen),
+            Asking::Singly => self.read_singly(reads, seen),
         }
     }
 }

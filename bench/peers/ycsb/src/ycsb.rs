@@ -10,7 +10,7 @@ use bench_pair::Outcome;
 
 use crate::backend::{Backend, Durability};
 use crate::library::Functions;
-use crate::rocks::{Database, Rocks};
+use crate::rocks::{Asking, Database, Rocks};
 use crate::server::{Channel, Server, serve};
 use crate::table::Table;
 use crate::workload::{Operation, Random, Values, Workload};
@@ -65,10 +65,14 @@ impl Plan {
     pub(crate) fn run(&self, library: Option<&Path>, folder: &Path, count: u64) -> Outcome<String> {
         let folder = Folder::create(folder)?;
         let took = match (self.store.as_str(), self.threads) {
-            ("rocksdb", _) => {
+            ("rocksdb" | "rocksdb-singly", _) => {
+                let asking = match self.store.as_str() {
+                    "rocksdb" => Asking::Together,
+                    _ => Asking::Singly,
+                };
                 let functions = Functions::load(library.ok_or("no library of RocksDB was named")?)?;
                 let database = Arc::new(Database::create(functions, &folder.0, self.durability)?);
-                self.on_threads(count, &|_| Ok(Rocks::new(Arc::clone(&database))))?
+                self.on_threads(count, &|_| Ok(Rocks::new(Arc::clone(&database), asking)))?
             }
             ("capsule", 1) => {
                 let server = Server::create(&folder.0, self.durability)?;
