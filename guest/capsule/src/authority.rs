@@ -184,22 +184,18 @@ impl Authority {
 }
 
 impl Writers for Authority {
-    fn check(
-        &self,
-        header: &HeaderView<'_>,
-        name: &RecordName,
-        signature: &Signature,
-    ) -> core::result::Result<(), Code> {
+    fn signer(&self, header: &HeaderView<'_>) -> core::result::Result<Key, Code> {
         let writer = self.active(header.writer())?;
         if header.epoch() < writer.since {
             return Err(Code::NotAWriter);
         }
-        if writer.key.verifies(RECORD, &name.0, signature) {
-            Ok(())
-        } else {
-            Err(Code::BadSignature)
-        }
+        Ok(writer.key)
     }
+}
+
+/// Whether a signature of a record is that of this key.
+pub(crate) fn record_signed(key: &Key, name: &RecordName, signature: &Signature) -> bool {
+    key.verifies(RECORD, &name.0, signature)
 }
 
 /// Signs a record as its writer. Its name says which capsule it is of.
