@@ -73,13 +73,23 @@ pub(super) struct Changed {
 
 impl Trust {
     /// What metadata alone says.
-    pub(super) fn new(charter: Charter) -> Self {
-        Self {
+    pub(super) fn new(charter: Charter, identity: Option<&Identity>) -> Self {
+        let mut trust = Self {
             authority: Authority::new(charter.metadata()),
             charter,
             epochs: 0,
             log: Some(Vec::new()),
             keys: BTreeMap::new(),
+        };
+        trust.make_own_key(identity);
+        trust
+    }
+
+    /// Makes the key of the present epoch if this is its owner: it is used for each record.
+    fn make_own_key(&mut self, identity: Option<&Identity>) {
+        let epoch = self.authority.epoch();
+        if let Ok(key) = self.epoch_key(identity, epoch) {
+            self.keys.insert(epoch, key);
         }
     }
 
@@ -124,6 +134,7 @@ impl Trust {
                 self.keys.insert(epoch, key);
             }
         }
+        self.make_own_key(identity);
         let revoked = !change.revoked.is_empty();
         Ok((name, Changed { revoked }))
     }
