@@ -51,7 +51,7 @@ const table = {
   BadTree: [0x0207, "a tree of sub-records, or a path in it, does not fit its record"],
   BadEpoch: [0x0208, "an epoch record does not follow the specification or the epoch record before it"],
   BadReaderKey: [0x0209, "a reader's public key is not usable: ask the reader for it again"],
-  BadFile: [0x020a, "a capsule's file or proof file is damaged, cut short or not in its one form"],
+  BadFile: [0x020a, "the file of a capsule does not follow the specification"],
   BadSeal: [0x0301, "a packet does not open with the session's key"],
   Replayed: [0x0302, "a packet was seen before or is older than the window"],
   BadSignature: [0x0303, "a signature does not verify"],
@@ -73,7 +73,7 @@ const table = {
   NotAWriter: [0x0310, "who signed the record is no writer of the capsule"],
   RevokedWriter: [0x0311, "who signed the record has been revoked as a writer of the capsule"],
   BadFork: [0x0312, "two records do not show that a writer has used a sequence number twice"],
-  RolledBack: [0x0313, "a replica does not know what this client has seen of the capsule before: ask others"],
+  RolledBack: [0x0313, "the replica does not have what was seen before: ask another one"],
   WrongNetwork: [
     0x0401,
     "the peer is in another network: compare the network's name, admission mode and constants",
@@ -90,7 +90,7 @@ const table = {
   NoRoute: [0x0504, "no address of the peer can be dialled from here"],
   NoBootstrap: [0x0505, "no bootstrap answered: check their addresses and that one of them runs"],
   PeerClosed: [0x0506, "the peer closed the session"],
-  NoQuorum: [0x0507, "too few replicas have confirmed: see which of them run, or ask for a smaller quorum"],
+  NoQuorum: [0x0507, "too few replicas have confirmed"],
   TooManyHandshakes: [0x0601, "too many handshakes are half open"],
   TooManySessions: [0x0602, "too many sessions are open"],
   TooManyStreams: [0x0603, "too many streams are open with this peer"],
@@ -119,7 +119,7 @@ const table = {
   NoRecord: [0x0807, "the replica does not have this record: ask another one"],
   Unproven: [0x0808, "no signature leads to this record yet: ask again when its writer has signed"],
   NoCapsule: [0x0809, "the replica does not have this capsule: ask another one, or create it"],
-  NotAReader: [0x080a, "the record is sealed in an epoch whose key was not granted: ask the owner"],
+  NotAReader: [0x080a, "the epoch's key was not granted: ask the owner"],
 } as const satisfies Record<string, readonly [code: number, text: string]>;
 
 /** Stable name of an error code. */

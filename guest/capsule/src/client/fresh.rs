@@ -240,10 +240,7 @@ impl Client {
         };
         let hasher = trust.charter.hasher();
         let mut nothing = Verified::new(0);
-        let verified = self
-            .base
-            .prover
-            .verify(hasher, &trust.authority, &mut nothing, name, proof);
+        let verified = self.base.prover.verify(hasher, trust, &mut nothing, name, proof);
         verified.map_err(Fault::False)?;
         let last = last_header(proof)?;
         if last.name(hasher) == *name {

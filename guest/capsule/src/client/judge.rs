@@ -191,9 +191,9 @@ fn prove(base: &mut Base, server: usize, name: &RecordName, proof: Option<&[u8]>
     let Some(trust) = &base.trust else {
         return Err(Refusal::new(Code::NoCapsule, 0));
     };
-    let (hasher, writers) = (trust.charter.hasher(), &trust.authority);
     let cache = base.servers[server].cache();
-    base.prover.verify(hasher, writers, cache, name, proof)
+    base.prover
+        .verify(trust.charter.hasher(), trust, cache, name, proof)
 }
 
 fn judge_record(

@@ -211,7 +211,7 @@ impl Client {
             let proves = match item.want {
                 Want::Part(..) => false,
                 Want::Proof(_) | Want::Evidence(_) => true,
-                Want::Record(_) | Want::Tree(_) => !self.base.is_verified(&record),
+                Want::Record(_) | Want::Tree(_) => uncached || !self.base.is_verified(&record),
             };
             if proves {
                 Operation::Prove { record }.write(&mut message);

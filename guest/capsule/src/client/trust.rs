@@ -2,23 +2,29 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::cell::RefCell;
 
 use selfsame_codec::Code;
 use zeroize::Zeroizing;
 
 use super::command::Content;
 use crate::authority::{Authority, OWNER};
+use crate::cache::Verified;
 use crate::epoch::{ReaderKeys, epoch_key};
 use crate::hash::RecordName;
 use crate::header::{HeaderView, RecordKind};
 use crate::keys::{Key, KeyPair, Signature};
 use crate::metadata::{Charter, Readers};
+use crate::proof::Writers;
 use crate::record::{Record, TreeBody};
 use crate::refusal::{Refusal, Result};
 use crate::seal::{EpochKey, PREAMBLE_BYTES, Place, RecordKey};
 
 /// Bytes of epoch records that a client keeps, to put them into files: of capsules with more it makes no proof files.
 pub(super) const MAX_LOG_BYTES: usize = 4 << 20;
+
+/// Signed records that are remembered, as a power of two: half a megabyte, for batches of a hundred a million records.
+const SIGNED_SLOTS_LOG2: u8 = 14;
 
 /// Who a client is
 pub(super) struct Identity {
@@ -61,6 +67,8 @@ pub(super) struct Trust {
     pub(super) authority: Authority,
     epochs: u32,
     log: Option<Vec<u8>>,
+    /// Records that a signature was verified of: it need not be verified again.
+    signed: RefCell<Verified>,
     keys: BTreeMap<u32, EpochKey>,
 }
 
@@ -79,6 +87,7 @@ impl Trust {
             charter,
             epochs: 0,
             log: Some(Vec::new()),
+            signed: RefCell::new(Verified::new(SIGNED_SLOTS_LOG2)),
             keys: BTreeMap::new(),
         };
         trust.make_own_key(identity);
@@ -136,6 +145,9 @@ impl Trust {
         }
         self.make_own_key(identity);
         let revoked = !change.revoked.is_empty();
+        if revoked {
+            self.signed.borrow_mut().clear();
+        }
         Ok((name, Changed { revoked }))
     }
 
@@ -255,6 +267,22 @@ impl Trust {
     /// Whether this client is the owner's.
     pub(super) fn is_owner(&self, identity: Option<&Identity>) -> bool {
         self.number(identity) == Ok(OWNER)
+    }
+}
+
+impl Writers for Trust {
+    fn check(
+        &self,
+        header: &HeaderView<'_>,
+        name: &RecordName,
+        signature: &Signature,
+    ) -> core::result::Result<(), Code> {
+        let mut signed = self.signed.borrow_mut();
+        if !signed.contains(&name.0) {
+            self.authority.check(header, name, signature)?;
+            signed.insert(&name.0);
+        }
+        Ok(())
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod answer;
 mod capsule;
+mod client;
 mod decode;
 mod family;
 mod handshake;
@@ -51,6 +52,7 @@ pub(crate) fn all() -> Vec<Box<dyn Target>> {
     all.extend(signed::targets());
     all.extend(capsule::targets());
     all.extend(replica::targets());
+    all.extend(client::targets());
     all.push(Box::new(family::Family));
     all.push(Box::new(handshake::Handshake::new()));
     all.push(Box::new(session::Packets::new()));

@@ -39,7 +39,7 @@ fn request(operations: &[Operation<'_>]) -> Vec<u8> {
     message
 }
 
-fn stored() -> Vec<u8> {
+pub(super) fn stored() -> Vec<u8> {
     let (writer, records) = records();
     let charter = charter();
     let mut operations = vec![
@@ -100,10 +100,10 @@ fn run(input: &[u8]) {
     );
 }
 
-type Store = BTreeMap<Vec<u8>, Rc<[u8]>>;
+pub(super) type Store = BTreeMap<Vec<u8>, Rc<[u8]>>;
 
 /// Does what the replica asks for; its responses.
-fn work(replica: &mut Replica, store: &mut Store) -> Vec<(u32, Vec<u8>)> {
+pub(super) fn work(replica: &mut Replica, store: &mut Store) -> Vec<(u32, Vec<u8>)> {
     let mut responses = Vec::new();
     while let Some(effect) = replica.next_effect() {
         match effect {
