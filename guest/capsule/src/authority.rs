@@ -184,18 +184,22 @@ impl Authority {
 }
 
 impl Writers for Authority {
-    fn signer(&self, header: &HeaderView<'_>) -> core::result::Result<Key, Code> {
+    fn check(
+        &self,
+        header: &HeaderView<'_>,
+        name: &RecordName,
+        signature: &Signature,
+    ) -> core::result::Result<(), Code> {
         let writer = self.active(header.writer())?;
         if header.epoch() < writer.since {
             return Err(Code::NotAWriter);
         }
-        Ok(writer.key)
+        if writer.key.verifies(RECORD, &name.0, signature) {
+            Ok(())
+        } else {
+            Err(Code::BadSignature)
+        }
     }
-}
-
-/// Whether a signature of a record is that of this key.
-pub(crate) fn record_signed(key: &Key, name: &RecordName, signature: &Signature) -> bool {
-    key.verifies(RECORD, &name.0, signature)
 }
 
 /// Signs a record as its writer. Its name says which capsule it is of.

@@ -12,11 +12,10 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Field, Reader};
 
-use crate::authority::record_signed;
 use crate::cache::Verified;
 use crate::hash::{Hasher, RecordName};
 use crate::header::{HeaderView, MAX_HEADER_BYTES};
-use crate::keys::{Key, Signature};
+use crate::keys::Signature;
 use crate::refusal::{Refusal, Result};
 
 /// Longest proof: about nine thousand headers of a chain without shortcuts. A record that lies further from the next
@@ -28,30 +27,18 @@ const HEAD_BYTES: usize = 1 + 2;
 const SIGNED: u8 = 1;
 const CACHED: u8 = 2;
 
-/// Says whose signature of a record counts: DCS leaves it to the metadata's list of writers, which epochs change here
+/// Says whether a signature of a record counts: DCS leaves it to the metadata's list of writers, which epochs change here
 pub trait Writers {
-    /// The key of the writer of a record with this header, who may write it.
-    ///
-    /// # Errors
-    /// [`Code::NotAWriter`] or [`Code::RevokedWriter`].
-    fn signer(&self, header: &HeaderView<'_>) -> core::result::Result<Key, Code>;
-
     /// Whether `signature` is one of the record with this name and header by a writer who may write it.
     ///
     /// # Errors
-    /// What [`Self::signer`] says, or [`Code::BadSignature`].
+    /// [`Code::NotAWriter`], [`Code::RevokedWriter`] or [`Code::BadSignature`].
     fn check(
         &self,
         header: &HeaderView<'_>,
         name: &RecordName,
         signature: &Signature,
-    ) -> core::result::Result<(), Code> {
-        if record_signed(&self.signer(header)?, name, signature) {
-            Ok(())
-        } else {
-            Err(Code::BadSignature)
-        }
-    }
+    ) -> core::result::Result<(), Code>;
 }
 
 /// What a proof begins with
@@ -82,22 +69,13 @@ pub fn encode_proof<'a>(
     }
 }
 
-/// A signature of a record that is the one of this key
-type Signed = (Key, RecordName, Signature);
-
-/// Reads proofs; of one it remembers for the next no more than a signature, as many proofs begin with the same
+/// Reads proofs and keeps no memory of one for the next
 #[derive(Debug, Default)]
 pub struct Prover {
     path: Vec<RecordName>,
-    signed: Option<Signed>,
 }
 
 impl Prover {
-    /// Remembers a signature that was just made: it need not be verified.
-    pub fn signed(&mut self, key: Key, record: RecordName, signature: Signature) {
-        self.signed = Some((key, record, signature));
-    }
-
     /// Verifies that `record` is what a writer wrote, and then adds what the proof has verified to the cache, as
     /// [`learn_header`] says.
     ///
@@ -145,36 +123,10 @@ impl Prover {
             return Err(Refusal::new(Code::BadProof, offset(&reader)));
         }
         let (first, first_name) = first.ok_or_else(|| Refusal::new(Code::BadProof, HEAD_BYTES))?;
-        self.check_anchor(kind, reader, writers, verified, (&first, &first_name))
+        check_anchor(kind, reader, writers, verified, (&first, &first_name))
             .map_err(|code| Refusal::new(code, HEAD_BYTES))?;
         learn(verified, headers, &self.path);
         Ok(())
-    }
-
-    fn check_anchor(
-        &mut self,
-        kind: u8,
-        mut rest: Reader<'_>,
-        writers: &impl Writers,
-        verified: &Verified,
-        (header, name): (&HeaderView<'_>, &RecordName),
-    ) -> core::result::Result<(), Code> {
-        if kind == SIGNED {
-            let signature = Signature(rest.array().map_err(|_| Code::BadProof)?);
-            rest.finish().map_err(|_| Code::BadProof)?;
-            let signed = (writers.signer(header)?, *name, signature);
-            if self.signed != Some(signed) {
-                writers.check(header, name, &signature)?;
-                self.signed = Some(signed);
-            }
-            return Ok(());
-        }
-        rest.finish().map_err(|_| Code::BadProof)?;
-        if verified.contains(&name.0) {
-            Ok(())
-        } else {
-            Err(Code::UnknownAnchor)
-        }
     }
 }
 
@@ -215,6 +167,26 @@ fn verified_before(kind: u8, rest: Reader<'_>, verified: &Verified, record: &Rec
         Ok(())
     } else {
         Err(Refusal::new(Code::UnknownAnchor, HEAD_BYTES))
+    }
+}
+
+fn check_anchor(
+    kind: u8,
+    mut rest: Reader<'_>,
+    writers: &impl Writers,
+    verified: &Verified,
+    (header, name): (&HeaderView<'_>, &RecordName),
+) -> core::result::Result<(), Code> {
+    if kind == SIGNED {
+        let signature = Signature(rest.array().map_err(|_| Code::BadProof)?);
+        rest.finish().map_err(|_| Code::BadProof)?;
+        return writers.check(header, name, &signature);
+    }
+    rest.finish().map_err(|_| Code::BadProof)?;
+    if verified.contains(&name.0) {
+        Ok(())
+    } else {
+        Err(Code::UnknownAnchor)
     }
 }
 

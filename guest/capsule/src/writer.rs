@@ -8,7 +8,7 @@ use crate::authority::sign_record;
 use crate::backpointers::Shortcuts;
 use crate::hash::RecordName;
 use crate::header::{Header, MAX_BACKPOINTERS, MAX_BODY_BYTES, RecordKind};
-use crate::keys::{Key, KeyPair, Signature};
+use crate::keys::{KeyPair, Signature};
 use crate::metadata::Charter;
 use crate::record::TreeBody;
 use crate::refusal::{Refusal, Result, placed};
@@ -228,12 +228,6 @@ impl Writer {
     #[must_use]
     pub fn epoch(&self) -> u32 {
         self.pen.epoch
-    }
-
-    /// The key whose signatures it makes.
-    #[must_use]
-    pub fn key(&self) -> Key {
-        self.pen.key.public()
     }
 
     /// Signs a record.

@@ -3,12 +3,10 @@
 mod common;
 
 use common::{Log, charter, charter_of, nobody, proof_of, verify};
-use selfsame_capsule::authority::Authority;
 use selfsame_capsule::cache::Verified;
 use selfsame_capsule::hash::HashKind;
-use selfsame_capsule::keys::{KeyPair, Signature};
 use selfsame_capsule::metadata::Readers;
-use selfsame_capsule::proof::{Anchor, MAX_PROOF_BYTES, Prover};
+use selfsame_capsule::proof::{Anchor, MAX_PROOF_BYTES};
 use selfsame_capsule::writer::Backpointers;
 use selfsame_codec::Code;
 
@@ -184,36 +182,4 @@ fn shortest(log: &Log, from: usize, to: usize) -> Vec<usize> {
     }
     path.reverse();
     path
-}
-
-/// A prover that has verified a signature, or was told of one, takes the very same one again, and nothing else for it.
-#[test]
-fn a_signature_that_is_remembered_stands_for_no_other() {
-    let log = Log::new(charter(), 3, &Backpointers::Chain);
-    let authority = Authority::new(log.charter.metadata());
-    let (Anchor::Signed(right), Anchor::Signed(other)) = (log.sign(2), log.sign(1)) else {
-        unreachable!("it is signed");
-    };
-    let mut flipped = right;
-    flipped.0[40] ^= 1;
-    let mut prover = Prover::default();
-    let mut takes = |prover: &mut Prover, record: usize, signature: Signature| {
-        let proof = log.proof(&Anchor::Signed(signature), &[record]);
-        let (name, hasher) = (log.name(record), log.charter.hasher());
-        prover.verify(hasher, &authority, &mut empty(), &name, &proof)
-    };
-    for told in [false, true] {
-        if told {
-            prover.signed(log.writer.key(), log.name(2), right);
-        }
-        for _ in 0..2 {
-            assert_eq!(takes(&mut prover, 2, right), Ok(()));
-            assert_eq!(refusal(takes(&mut prover, 2, flipped)), Code::BadSignature);
-            assert_eq!(refusal(takes(&mut prover, 2, other)), Code::BadSignature);
-            assert_eq!(refusal(takes(&mut prover, 1, right)), Code::BadSignature);
-        }
-    }
-    // What was told of another key's signature says nothing of the writer's.
-    prover.signed(KeyPair::from_seed(&[77; 32]).public(), log.name(2), flipped);
-    assert_eq!(refusal(takes(&mut prover, 2, flipped)), Code::BadSignature);
 }

@@ -216,9 +216,7 @@ impl Client {
         let pen = writing(&mut self.pen)?;
         let last = names.last().copied().filter(|_| signing == Signing::Last);
         if let Some(name) = last {
-            let signature = pen.writer.sign(&name);
-            self.base.prover.signed(pen.writer.key(), name, signature);
-            packer.sign(name, signature);
+            packer.sign(name, pen.writer.sign(&name));
         }
         let after = advanced(pen, last);
         self.store(command, deadline, packer.finish(), Reply::Written(names), after);
@@ -234,9 +232,7 @@ impl Client {
         let pen = writing(&mut self.pen)?;
         let last = pen.writer.progress().parent;
         let name = last.ok_or_else(|| Refusal::new(Code::NoRecord, 0))?;
-        let signature = pen.writer.sign(&name);
-        self.base.prover.signed(pen.writer.key(), name, signature);
-        packer.sign(name, signature);
+        packer.sign(name, pen.writer.sign(&name));
         let after = advanced(pen, Some(name));
         self.store(command, deadline, packer.finish(), Reply::Done, after);
         Ok(())
