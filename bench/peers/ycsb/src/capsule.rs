@@ -1,19 +1,21 @@
 //! A client of a capsule that writes, reads and verifies: requests of many operations, each checked before it is believed.
 
+use core::cell::RefCell;
+
 use bench_pair::Outcome;
 use selfsame_capsule::authority::Authority;
 use selfsame_capsule::cache::{DEFAULT_SLOTS_LOG2, Verified};
 use selfsame_capsule::epoch::epoch_key;
 use selfsame_capsule::hash::{HashKind, RecordName};
 use selfsame_capsule::header::HeaderView;
-use selfsame_capsule::keys::KeyPair;
+use selfsame_capsule::keys::{KeyPair, Signature};
 use selfsame_capsule::message::{Acknowledgement, Envelope, Operation, SessionId, Stored};
 use selfsame_capsule::metadata::{Charter, Metadata, Readers};
-use selfsame_capsule::proof::Prover;
+use selfsame_capsule::proof::{Prover, Writers};
 use selfsame_capsule::record::Record;
 use selfsame_capsule::seal::{EpochKey, PREAMBLE_BYTES, Place, RecordKey};
 use selfsame_capsule::writer::{Backpointers, Pen, Progress, Writer};
-use selfsame_codec::{Field, Malformed, Reader};
+use selfsame_codec::{Code, Field, Malformed, Reader};
 
 use crate::server::Link;
 use crate::workload::Random;
@@ -21,13 +23,32 @@ use crate::workload::Random;
 /// A session that no server knows: what it proves, it proves from a signature.
 const NO_SESSION: SessionId = [0; 16];
 const SESSION: SessionId = [7; 16];
+/// Slots for the names of signed records, as a power of two, as in the client of the product.
+const SIGNED_SLOTS_LOG2: u8 = 14;
+
+/// Who writes the capsule, and whose signatures were verified before: the client of the product remembers them too
+struct Remembering {
+    authority: Authority,
+    signed: RefCell<Verified>,
+}
+
+impl Writers for Remembering {
+    fn check(&self, header: &HeaderView<'_>, name: &RecordName, signature: &Signature) -> Result<(), Code> {
+        let mut signed = self.signed.borrow_mut();
+        if !signed.contains(&name.0) {
+            self.authority.check(header, name, signature)?;
+            signed.insert(&name.0);
+        }
+        Ok(())
+    }
+}
 
 /// The client of a capsule's owner
 pub(crate) struct Client {
     charter: Charter,
     writer: Writer,
     seal: EpochKey,
-    authority: Authority,
+    authority: Remembering,
     verified: Verified,
     prover: Prover,
     serial: u32,
@@ -95,7 +116,10 @@ impl Client {
         let mut client = Self {
             writer: Writer::new(charter.clone(), pen, Progress::default()),
             seal,
-            authority: Authority::new(charter.metadata()),
+            authority: Remembering {
+                authority: Authority::new(charter.metadata()),
+                signed: RefCell::new(Verified::new(SIGNED_SLOTS_LOG2)),
+            },
             verified: Verified::new(DEFAULT_SLOTS_LOG2),
             prover: Prover::default(),
             serial: 0,

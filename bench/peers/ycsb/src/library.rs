@@ -17,6 +17,7 @@ macro_rules! functions {
     ($($name:ident: fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
         /// Its functions, each under the name that it has there after `rocksdb_`
         #[derive(Debug)]
+        #[expect(non_snake_case, reason = "the names are RocksDB's")]
         pub(crate) struct Functions {
             $(pub(crate) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
             /// Keeps them loaded: RocksDB's threads outlive its databases.

@@ -1,6 +1,6 @@
 //! A replica with its store, in the thread of its only client or in one of its own.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,7 +15,7 @@ use crate::store::Store;
 
 /// A server has as much memory as its operator gives it: room for all that a run writes lately, and for a thousand readers.
 const LIMITS: Limits = Limits {
-    cache: 64 << 20,
+    cache: 256 << 20,
     mirrors: 256 << 20,
 };
 
@@ -48,7 +48,11 @@ pub(crate) struct Server {
     replica: Replica,
     store: Store,
     durability: Durability,
-    commits: VecDeque<Commit>,
+    commits: Vec<Commit>,
+    /// Commits that were written, and may not be on the disk yet.
+    written: Vec<u32>,
+    is_sync_wanted: bool,
+    is_dirty: bool,
     responses: Vec<Message>,
 }
 
@@ -62,7 +66,10 @@ impl Server {
             replica: Replica::new(server_key(), LIMITS),
             store: Store::create(&folder.join("store"))?,
             durability,
-            commits: VecDeque::new(),
+            commits: Vec::new(),
+            written: Vec::new(),
+            is_sync_wanted: false,
+            is_dirty: false,
             responses: Vec::new(),
         })
     }
@@ -73,17 +80,20 @@ impl Server {
             while let Some(effect) = self.replica.next_effect() {
                 self.carry_out(effect)?;
             }
-            if self.commits.is_empty() {
+            if self.commits.is_empty() && self.written.is_empty() {
                 return Ok(());
             }
-            self.commit()?;
+            self.write(true)?;
+            for tag in core::mem::take(&mut self.written) {
+                self.replica.committed(now_ms(), tag, true);
+            }
         }
     }
 
     fn carry_out(&mut self, effect: Effect) -> Outcome<()> {
         match effect {
             Effect::Get { tag, keys } => {
-                self.commit()?;
+                self.write(false)?;
                 let values = self.store.get(keys)?;
                 self.replica.values(tag, values);
             }
@@ -93,7 +103,7 @@ impl Server {
                 end,
                 limit,
             } => {
-                self.commit()?;
+                self.write(false)?;
                 let keys = self.store.scan(&start, &end, limit)?;
                 self.replica.keys(tag, &keys);
             }
@@ -101,7 +111,7 @@ impl Server {
                 tag,
                 changes,
                 durable,
-            } => self.commits.push_back(Commit {
+            } => self.commits.push(Commit {
                 tag,
                 changes,
                 durable,
@@ -111,19 +121,23 @@ impl Server {
         Ok(())
     }
 
-    /// Writes the commits that wait as one. One that only makes durable what is durable needs no write.
-    fn commit(&mut self) -> Outcome<()> {
+    /// Writes the commits that wait as one, and waits for the disk if it `may_sync` and one of them asked for it.
+    fn write(&mut self, may_sync: bool) -> Outcome<()> {
         let commits = core::mem::take(&mut self.commits);
-        if commits.iter().any(|commit| !commit.changes.is_empty()) {
-            let is_synced =
-                self.durability == Durability::Synced && commits.iter().any(|commit| commit.durable);
+        self.is_dirty |= commits.iter().any(|commit| !commit.changes.is_empty());
+        self.is_sync_wanted |=
+            self.durability == Durability::Synced && commits.iter().any(|commit| commit.durable);
+        let is_synced = may_sync && self.is_sync_wanted && self.is_dirty;
+        let changes: Vec<&Change> = commits.iter().flat_map(|commit| &commit.changes).collect();
+        if is_synced || !changes.is_empty() {
             let durability = if is_synced { Redb::Immediate } else { Redb::None };
-            self.store
-                .commit(commits.iter().flat_map(|commit| &commit.changes), durability)?;
+            self.store.commit(&changes, durability)?;
         }
-        for commit in commits {
-            self.replica.committed(now_ms(), commit.tag, true);
+        if may_sync {
+            self.is_dirty &= !is_synced;
+            self.is_sync_wanted = false;
         }
+        self.written.extend(commits.iter().map(|commit| commit.tag));
         Ok(())
     }
 }

@@ -59,11 +59,7 @@ impl Store {
     }
 
     /// Writes all changes or none.
-    pub(crate) fn commit<'a>(
-        &self,
-        changes: impl Iterator<Item = &'a Change>,
-        durability: Durability,
-    ) -> Outcome<()> {
+    pub(crate) fn commit(&self, changes: &[&Change], durability: Durability) -> Outcome<()> {
         let mut write = self.database.begin_write().map_err(said)?;
         write.set_durability(durability).map_err(said)?;
         {

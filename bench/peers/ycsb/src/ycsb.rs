@@ -129,6 +129,8 @@ impl Plan {
         for batch in load.chunks(BATCH) {
             written.carry_out(store, batch)?;
         }
+        // What is read is signed first, and so all that was loaded.
+        written.carry_out(store, &[Operation::Read(LOADED - 1)])?;
         store.forget()?;
         together.wait();
         let begin = Instant::now();
