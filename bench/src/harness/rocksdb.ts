@@ -13,7 +13,7 @@ const CACHE = fileURLToPath(new URL("../../../.cache/rocksdb/10.2.1/", import.me
 
 const MISSING = `RocksDB is missing. Do one of these, then run it again:
   install Maven, with which this fetches RocksDB's own release (Debian: sudo apt-get install maven; macOS: brew install maven)
-  install RocksDB (Debian: sudo apt-get install librocksdb-dev; macOS: brew install rocksdb)
+  install RocksDB (Debian: sudo apt-get install librocksdb-dev)
   say where its shared library is: ROCKSDB_LIBRARY=/path/to/librocksdb.so`;
 
 /** Where systems keep the library that a package of theirs installs. */
@@ -21,7 +21,7 @@ const OF_SYSTEM = [
   `/usr/lib/${process.arch === "arm64" ? "aarch64" : "x86_64"}-linux-gnu/librocksdb.so`,
   "/usr/lib64/librocksdb.so",
   "/usr/lib/librocksdb.so",
-  "/opt/homebrew/lib/librocksdb.dylib",
+  "/usr/local/lib/librocksdb.so",
   "/usr/local/lib/librocksdb.dylib",
 ];
 
