@@ -337,6 +337,17 @@ class Ring(Live):
         self.assertGreaterEqual(len({record.id for record in records}), 2)
         self.assertEqual(entries, [])
 
+    def test_the_way_back_is_named_only_if_no_way_on_is(self):
+        own_id = parts(RING["host"])[1]
+        behind = (int.from_bytes(own_id, "big") + 1) % 2**256
+        for target in (own_id, behind.to_bytes(32, "big")):
+            with self.subTest(target=target.hex()):
+                result = read_response(self.connection.request(encode([1, target])))
+                own, _closer, successors, predecessor, _entries = result
+                self.assertEqual(own is not None, target == own_id)
+                self.assertNotEqual(successors, [])
+                self.assertIsNone(predecessor)
+
     def test_what_is_no_request_is_malformed(self):
         for body in (
             b"",

@@ -137,7 +137,7 @@ pub struct Hop<'a> {
     pub closer: Vec<&'a [u8]>,
     /// Members that follow the one who answers.
     pub successors: Vec<&'a [u8]>,
-    /// The member before the one who answers.
+    /// The member before the one who answers, if that one names no successor.
     pub predecessor: Option<&'a [u8]>,
     /// What is stored for the object.
     pub entries: Vec<EntryBytes<'a>>,

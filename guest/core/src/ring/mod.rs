@@ -446,20 +446,11 @@ impl Ring {
     fn may_be_member(&mut self, cx: &mut Context<'_>, peer: &PeerId) -> bool {
         if self.book.get(peer).is_none()
             && let Some(bytes) = self.book.named(peer).map(<[u8]>::to_vec)
+            && let Err(code) = self.meet_bytes(cx, &bytes)
         {
-            match self.verify_record(&bytes, cx.now_ms) {
-                Ok(record) => _ = self.meet(record),
-                Err(code) => {
-                    self.book.forget(peer);
-                    self.log(
-                        LogLevel::Debug,
-                        code,
-                        "a record in a list was left out",
-                        Some(*peer),
-                    );
-                    return false;
-                }
-            }
+            self.book.forget(peer);
+            self.log(LogLevel::Debug, code, "a record was left out", Some(*peer));
+            return false;
         }
         let record = self.book.get(peer);
         record.is_none_or(|record| record.role() == Role::Member)
@@ -472,7 +463,7 @@ impl Ring {
             match self.meet_bytes(cx, bytes) {
                 Ok(record) if record.role() == Role::Member => members.push(record.id()),
                 Ok(_) => {}
-                Err(code) => self.log(LogLevel::Debug, code, "a record in a list was left out", None),
+                Err(code) => self.log(LogLevel::Debug, code, "a record was left out", None),
             }
         }
         members

@@ -8,7 +8,7 @@ use super::message::{EntryBytes, Hop, Request, Updated, encode_ack, encode_error
 use super::objects::Inserted;
 use super::position::{Position, in_open};
 use super::{Action, Context, Ring};
-use crate::association::{Association, ObjectId};
+use crate::association::Association;
 use crate::gather::Gather as _;
 use crate::identity::PeerId;
 use crate::record::NodeRecord;
@@ -26,7 +26,7 @@ impl Ring {
             Ok(Some(body)) => self.respond(token, body),
             Ok(None) => {}
             Err(code) => {
-                self.log(LogLevel::Debug, code, "refused a request of a peer", Some(from));
+                self.log(LogLevel::Debug, code, "refused a request", Some(from));
                 self.respond(token, encode_error(code));
             }
         }
@@ -135,11 +135,9 @@ impl Ring {
     /// responsible if it asks for what is held.
     fn hop(&mut self, cx: &mut Context<'_>, target: &Position, held: Option<bool>) -> Vec<u8> {
         let responsible = held == Some(true) || self.routing.is_responsible(target);
-        let object = ObjectId(*target);
         let own = responsible.then(|| self.own_bytes(cx));
-        let start = self.turn(cx, &object);
         let entries = if held.is_some() && responsible {
-            self.objects.find(&object, start, cx.now_ms)
+            self.held(cx, target)
         } else {
             Vec::new()
         };
@@ -156,11 +154,13 @@ impl Ring {
             .take(self.parameters.named_successors)
             .copied()
             .gather();
+        // Whoever is led beyond the position needs no way back to it.
+        let predecessor = self.predecessor().filter(|_| successors.is_empty());
         let hop = Hop {
             responsible: own.as_deref(),
             closer: self.book.encoded(&closer),
             successors: self.book.encoded(&successors),
-            predecessor: self.predecessor().map(NodeRecord::encoded),
+            predecessor: predecessor.map(NodeRecord::encoded),
             entries,
         };
         hop.encode()

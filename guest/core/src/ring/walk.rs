@@ -179,10 +179,8 @@ impl Ring {
 
     /// This member's own answer for a position it is responsible for.
     fn own_answer(&self, cx: &mut Context<'_>, target: &Position, wants_entries: bool) -> Owner {
-        let object = ObjectId(*target);
         let entries = if wants_entries {
-            let start = self.turn(cx, &object);
-            self.objects.find(&object, start, cx.now_ms)
+            own_entries(&self.held(cx, target))
         } else {
             Vec::new()
         };
@@ -191,16 +189,18 @@ impl Ring {
             is_inferred: false,
             hops: 0,
             successors: self.routing.successors().to_vec(),
-            entries: own_entries(&entries),
+            entries,
         }
     }
 
-    /// Where in a long list of publishers an answer begins, so that each gets its turn.
-    pub(super) fn turn(&self, cx: &mut Context<'_>, object: &ObjectId) -> usize {
-        match self.objects.publishers(object) {
+    /// What is stored for an object. A long list of publishers begins anywhere, so that each gets its turn.
+    pub(super) fn held(&self, cx: &mut Context<'_>, object: &Position) -> Vec<EntryBytes<'_>> {
+        let object = ObjectId(*object);
+        let start = match self.objects.publishers(&object) {
             0 | 1 => 0,
             count => cx.random.below(count),
-        }
+        };
+        self.objects.find(&object, start, cx.now_ms)
     }
 
     fn advance(&mut self, cx: &mut Context<'_>, id: u64) {
