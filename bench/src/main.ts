@@ -5,6 +5,9 @@ import { parseArgs } from "node:util";
 
 import { channel } from "./experiments/channel.ts";
 import { core } from "./experiments/core.ts";
+import { dcsD1 } from "./experiments/dcs-d1.ts";
+import { dcsD2 } from "./experiments/dcs-d2.ts";
+import { dcsD3 } from "./experiments/dcs-d3.ts";
 import { dcsD4 } from "./experiments/dcs-d4.ts";
 import { handshake } from "./experiments/handshake.ts";
 import { themisT2 } from "./experiments/themis-t2.ts";
@@ -30,6 +33,9 @@ const EXPERIMENTS: readonly Experiment[] = [
   themisT3,
   themisT4,
   themisT5,
+  dcsD1,
+  dcsD2,
+  dcsD3,
   dcsD4,
 ];
 

@@ -79,6 +79,12 @@ export async function buildConverge(): Promise<string> {
   return converge;
 }
 
+/** YCSB on RocksDB and on capsules. */
+export async function buildYcsb(): Promise<string> {
+  const [ycsb = ""] = await cargo(["bench-ycsb"], "release");
+  return ycsb;
+}
+
 /** The cores with room for millions of associations, with and without cryptography. */
 export function buildCores(): Promise<{ large: string; insecure: string }> {
   progress("building the cores that are compared");

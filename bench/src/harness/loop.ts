@@ -70,6 +70,26 @@ export async function interleaveLoops(
   return samples;
 }
 
+/** Gives every loop so many turns of as many operations, round by round, the order turning; samples as `interleaveLoops`. */
+export async function takeTurns(
+  loops: readonly Loop[],
+  count: number,
+  rounds: number,
+  progress: (text: string) => void,
+): Promise<Sample[][]> {
+  const samples: Sample[][] = loops.map(() => []);
+  for (let round = 0; round < rounds; round += 1) {
+    for (let turn = 0; turn < loops.length; turn += 1) {
+      const index = (round + turn) % loops.length;
+      const loop = loops[index];
+      if (loop === undefined) continue;
+      progress(`round ${round + 1} of ${rounds}: ${loop.name}`);
+      samples[index]?.push({ ...(await loop.run(count)), count });
+    }
+  }
+  return samples;
+}
+
 /** Nanoseconds for one operation, of each sample. */
 export function perOperation(samples: readonly Sample[]): number[] {
   return samples.map(({ ns, count }) => ns / count);

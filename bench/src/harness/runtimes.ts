@@ -1,5 +1,7 @@
+import { mkdirSync } from "node:fs";
 import { createRequire } from "node:module";
 import process from "node:process";
+import { fileURLToPath } from "node:url";
 
 import { CORE, source } from "./build.ts";
 import { TaskProcess } from "./process.ts";
@@ -43,4 +45,26 @@ export function hyperdhtProcess(): TaskProcess {
 /** A process of the native peers. */
 export function nativeProcess(binary: string): TaskProcess {
   return new TaskProcess("native", binary, []);
+}
+
+/** Where peers create their stores: on the disk of the checkout, as folders for temporary files may be in memory. */
+function storeFolder(): string {
+  const folder = fileURLToPath(new URL("../../../.cache/bench/", import.meta.url));
+  mkdirSync(folder, { recursive: true });
+  return folder;
+}
+
+/** A process of YCSB on capsules, and on RocksDB if its library is given. */
+export function ycsbProcess(binary: string, rocksdb?: string): TaskProcess {
+  return new TaskProcess("ycsb", binary, [storeFolder(), ...(rocksdb === undefined ? [] : [rocksdb])]);
+}
+
+/** A process of hypercore. */
+export function hypercoreProcess(): TaskProcess {
+  const flags = ["--disable-warning=ExperimentalWarning"];
+  return new TaskProcess("hypercore", process.execPath, [
+    ...flags,
+    source("runners/hypercore.ts"),
+    storeFolder(),
+  ]);
 }

@@ -103,30 +103,22 @@ impl<S: Slot> Cache<S> {
     }
 }
 
-/// What a mirror will hold when the reader has verified some proofs more: those before in the same response
-#[derive(Debug)]
-pub(crate) struct Ahead<'a> {
-    mirror: &'a Mirror,
+/// What a mirror will hold beside what it holds, when the reader has verified some proofs more: those before in the same response
+#[derive(Debug, Default)]
+pub(crate) struct Ahead {
     changed: BTreeMap<usize, u64>,
 }
 
-impl<'a> Ahead<'a> {
-    pub(crate) fn of(mirror: &'a Mirror) -> Self {
-        Self {
-            mirror,
-            changed: BTreeMap::new(),
-        }
-    }
-
-    pub(crate) fn contains(&self, name: &[u8; HASH_BYTES]) -> bool {
-        match self.changed.get(&self.mirror.place(name)) {
+impl Ahead {
+    pub(crate) fn contains(&self, mirror: &Mirror, name: &[u8; HASH_BYTES]) -> bool {
+        match self.changed.get(&mirror.place(name)) {
             Some(slot) => *slot == u64::of(name),
-            None => self.mirror.contains(name),
+            None => mirror.contains(name),
         }
     }
 
-    pub(crate) fn insert(&mut self, name: &[u8; HASH_BYTES]) {
-        self.changed.insert(self.mirror.place(name), u64::of(name));
+    pub(crate) fn insert(&mut self, mirror: &Mirror, name: &[u8; HASH_BYTES]) {
+        self.changed.insert(mirror.place(name), u64::of(name));
     }
 }
 

@@ -99,7 +99,8 @@ impl Client {
             return Err(Refusal::new(Code::BadMetadata, 0));
         }
         let mut base = Base::new(config);
-        base.trust = charter.map(Trust::new);
+        let identity = base.identity.as_ref();
+        base.trust = charter.map(|charter| Trust::new(charter, identity));
         let tag = base.tag();
         let mut keys = Vec::from([seen_key(&base.capsule), metadata_key(&base.capsule)]);
         if let Some(identity) = &base.identity {
@@ -271,7 +272,7 @@ impl Client {
         if charter.name() != self.base.capsule {
             return Err(Refusal::new(Code::BadMetadata, 0));
         }
-        self.base.trust = Some(Trust::new(charter));
+        self.base.trust = Some(Trust::new(charter, self.base.identity.as_ref()));
         Ok(())
     }
 

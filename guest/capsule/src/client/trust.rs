@@ -81,14 +81,24 @@ pub(super) struct Changed {
 
 impl Trust {
     /// What metadata alone says.
-    pub(super) fn new(charter: Charter) -> Self {
-        Self {
+    pub(super) fn new(charter: Charter, identity: Option<&Identity>) -> Self {
+        let mut trust = Self {
             authority: Authority::new(charter.metadata()),
             charter,
             epochs: 0,
             log: Some(Vec::new()),
             signed: RefCell::new(Verified::new(SIGNED_SLOTS_LOG2)),
             keys: BTreeMap::new(),
+        };
+        trust.make_own_key(identity);
+        trust
+    }
+
+    /// Makes the key of the present epoch if this is its owner: it is used for each record.
+    fn make_own_key(&mut self, identity: Option<&Identity>) {
+        let epoch = self.authority.epoch();
+        if let Ok(key) = self.epoch_key(identity, epoch) {
+            self.keys.insert(epoch, key);
         }
     }
 
@@ -133,6 +143,7 @@ impl Trust {
                 self.keys.insert(epoch, key);
             }
         }
+        self.make_own_key(identity);
         let revoked = !change.revoked.is_empty();
         if revoked {
             self.signed.borrow_mut().clear();
@@ -256,6 +267,13 @@ impl Trust {
     /// Whether this client is the owner's.
     pub(super) fn is_owner(&self, identity: Option<&Identity>) -> bool {
         self.number(identity) == Ok(OWNER)
+    }
+}
+
+impl Trust {
+    /// This client has just signed a record: its signature need not be verified.
+    pub(super) fn has_signed(&self, name: &RecordName) {
+        self.signed.borrow_mut().insert(&name.0);
     }
 }
 

@@ -217,6 +217,7 @@ impl Client {
         let last = names.last().copied().filter(|_| signing == Signing::Last);
         if let Some(name) = last {
             packer.sign(name, pen.writer.sign(&name));
+            self.base.trust()?.has_signed(&name);
         }
         let after = advanced(pen, last);
         self.store(command, deadline, packer.finish(), Reply::Written(names), after);
@@ -233,6 +234,7 @@ impl Client {
         let last = pen.writer.progress().parent;
         let name = last.ok_or_else(|| Refusal::new(Code::NoRecord, 0))?;
         packer.sign(name, pen.writer.sign(&name));
+        self.base.trust()?.has_signed(&name);
         let after = advanced(pen, Some(name));
         self.store(command, deadline, packer.finish(), Reply::Done, after);
         Ok(())

@@ -60,6 +60,7 @@ pub(super) struct Job {
     next: usize,
     results: Vec<u8>,
     learned: Vec<RecordName>,
+    ahead: Ahead,
     stored: Stored,
     /// Which operations stored something.
     storing: Vec<usize>,
@@ -149,6 +150,7 @@ impl Job {
             next: 0,
             results: Vec::new(),
             learned: Vec::new(),
+            ahead: Ahead::default(),
             stored: Stored::default(),
             storing: Vec::new(),
             proof: None,
@@ -261,7 +263,8 @@ impl Job {
                     other => return Ok(other),
                 }
                 let proof = self.proof.get_or_insert_with(|| Proof::new(record));
-                prove(proof, capsule, tools, &mut self.results, &mut self.learned)
+                let learned = (&mut self.ahead, &mut self.learned);
+                prove(proof, capsule, tools, &mut self.results, learned)
             }
             Operation::QueryFresh { nonce } => {
                 match spread(capsule, tools.space)? {
@@ -368,17 +371,17 @@ fn prove(
     capsule: &Capsule,
     tools: &mut Tools<'_>,
     results: &mut Vec<u8>,
-    learned: &mut Vec<RecordName>,
+    (ahead, learned): (&mut Ahead, &mut Vec<RecordName>),
 ) -> Result<Outcome<()>> {
-    let ahead = tools.session.as_deref().map(|session| {
-        let mut ahead = Ahead::of(session.mirror());
-        learned.iter().for_each(|name| ahead.insert(&name.0));
-        ahead
-    });
-    let is_verified = |name: &RecordName| ahead.as_ref().is_some_and(|ahead| ahead.contains(&name.0));
-    let mut made = Vec::new();
+    let mirror = tools.session.as_deref().map(Session::mirror);
+    let is_verified = |name: &RecordName| mirror.is_some_and(|mirror| ahead.contains(mirror, &name.0));
+    let (mut made, before) = (Vec::new(), learned.len());
     let outcome = proof.make(capsule.index(), tools.space, &is_verified, &mut made, learned)?;
     made.as_slice().write(results);
+    if let Some(mirror) = mirror {
+        let new = &learned[before..];
+        new.iter().for_each(|name| ahead.insert(mirror, &name.0));
+    }
     Ok(outcome)
 }
 
@@ -388,7 +391,13 @@ fn read(
     record: &RecordName,
     results: &mut Vec<u8>,
 ) -> Result<Outcome<()>> {
-    let Outcome::Done((entry, body)) = whole(capsule, space, record)? else {
+    let entry = known!(capsule.index().entry(space, record))?.ok_or(NO_RECORD)?;
+    if let Some(body) = entry.inline_body() {
+        results.extend_from_slice(entry.header_bytes());
+        results.extend_from_slice(body);
+        return Ok(Outcome::Done(()));
+    }
+    let Outcome::Done(body) = capsule.body(space, record, &entry)? else {
         return Ok(Outcome::Wait);
     };
     results.extend_from_slice(entry.header_bytes());

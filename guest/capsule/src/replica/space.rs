@@ -4,7 +4,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::hash::{BuildHasherDefault, Hasher};
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::layout::Key;
 
@@ -25,6 +25,12 @@ pub enum Change {
 }
 
 impl Change {
+    fn key(&self) -> &[u8] {
+        match self {
+            Self::Put(key, _) | Self::Delete(key) => key,
+        }
+    }
+
     fn len(&self) -> usize {
         match self {
             Self::Put(key, value) => key.len() + value.len(),
@@ -75,6 +81,16 @@ pub(super) struct Space {
     first: Vec<Change>,
     /// Between which changes what was changed so far may be written without the rest.
     marks: Vec<usize>,
+}
+
+/// The changes of a part, which are written all or none, without those that others in it undo.
+fn last_of_each_key(mut part: Vec<Change>) -> Vec<Change> {
+    let mut seen: HashSet<&[u8], BuildHasherDefault<OfNames>> = HashSet::default();
+    let changes = part.iter().rev();
+    let mut is_last: Vec<bool> = changes.map(|change| seen.insert(change.key())).collect();
+    drop(seen);
+    part.retain(|_| is_last.pop().unwrap_or(true));
+    part
 }
 
 /// What an entry takes beside its key and value.
@@ -172,14 +188,14 @@ impl Space {
             }
             let more: usize = group.iter().map(Change::len).sum();
             if !part.is_empty() && (part.len() + group.len() > MAX_PART || bytes + more > MAX_PART_BYTES) {
-                parts.push(core::mem::take(&mut part));
+                parts.push(last_of_each_key(core::mem::take(&mut part)));
                 bytes = 0;
             }
             bytes += more;
             part.append(&mut group);
         }
         if !part.is_empty() {
-            parts.push(part);
+            parts.push(last_of_each_key(part));
         }
         parts
     }

@@ -1,6 +1,6 @@
 //! A replica with a store that can lose what was not made durable, as disks do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use selfsame_capsule::cache::Verified;
@@ -126,6 +126,11 @@ impl Server {
                         return;
                     };
                     self.lives_for = left;
+                    let keys = changes.iter().map(|change| match change {
+                        Change::Put(key, _) | Change::Delete(key) => key,
+                    });
+                    let keys: BTreeSet<&Vec<u8>> = keys.collect();
+                    assert_eq!(keys.len(), changes.len(), "a key is changed twice at once");
                     self.apply(changes);
                     self.durable_commits += usize::from(durable);
                     if durable && self.holds {

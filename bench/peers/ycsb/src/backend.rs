@@ -1,0 +1,48 @@
+//! What stores are compared by.
+
+use bench_pair::Outcome;
+
+/// What a write survives
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// Nothing: it is on its way to the disk when there is time.
+    None,
+    /// The end of the process: the system has it.
+    Logged,
+    /// A power loss: it is on the disk before it is acknowledged.
+    Synced,
+}
+
+impl Durability {
+    /// That of a word.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub(crate) fn named(word: &str) -> Outcome<Self> {
+        match word {
+            "none" => Ok(Self::None),
+            "logged" => Ok(Self::Logged),
+            "synced" => Ok(Self::Synced),
+            _ => Err(format!("no durability {word}")),
+        }
+    }
+}
+
+/// An item and its new value
+pub(crate) type Write<'a> = (u32, &'a [u8]);
+
+/// What a thread uses a store through
+pub(crate) trait Backend {
+    /// Forgets what it has verified, if it verifies.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn forget(&mut self) -> Outcome<()>;
+
+    /// Writes items, and then reads items; `seen` is told each value.
+    ///
+    /// # Errors
+    /// When the store fails or does not hold an item.
+    fn batch(&mut self, writes: &[Write<'_>], reads: &[u32], seen: &mut dyn FnMut(u32, &[u8]))
+    -> Outcome<()>;
+}

@@ -1,0 +1,71 @@
+import { buildYcsb } from "../harness/build.ts";
+import type { Experiment, Run } from "../harness/experiment.ts";
+import { lines } from "../harness/plot.ts";
+import { type Row, ratioAtLeast, timed } from "../harness/row.ts";
+import { ycsbProcess } from "../harness/runtimes.ts";
+
+const CLIENTS = [1, 10, 100, 1000] as const;
+const MANY = 1000;
+/** A thousand clients may lose this much of what one client reaches. */
+const LEFT_OF_ONE = 0.9;
+const KINDS = ["write", "prove", "read"] as const;
+/** What the paper took for a million of each with a thousand clients, in seconds. */
+const PAPER_SECONDS = { write: 7.5, prove: 2.8, read: 2.1 } as const;
+
+/** Operations of each kind, and turns; a thousand clients have a request each at least. */
+const FULL = { count: 1_000_000, rounds: 3 };
+const QUICK = { count: 100_000, rounds: 2 };
+
+/** Nanoseconds for one operation. */
+type Turn = Readonly<Record<(typeof KINDS)[number], number>>;
+
+async function measure(binary: string, run: Run): Promise<Row[]> {
+  const { count, rounds } = run.quick ? QUICK : FULL;
+  await using process = ycsbProcess(binary);
+  const turns: Turn[][] = CLIENTS.map(() => []);
+  for (let round = 0; round < rounds; round += 1) {
+    for (let turn = 0; turn < CLIENTS.length; turn += 1) {
+      const index = (round + turn) % CLIENTS.length;
+      run.progress(`round ${round + 1} of ${rounds}: ${CLIENTS[index]} clients`);
+      turns[index]?.push(JSON.parse(await process.request(`clients/${CLIENTS[index]}`, count)) as Turn);
+    }
+  }
+  const of = (index: number, kind: (typeof KINDS)[number]) => (turns[index] ?? []).map((turn) => turn[kind]);
+  const rows = KINDS.flatMap((kind) =>
+    CLIENTS.map((clients, index) =>
+      timed(
+        `${kind}, ${clients} clients`,
+        "1/s",
+        of(index, kind),
+        clients === 1 ? null : { name: "one client", samples: of(0, kind) },
+        clients === MANY ? ratioAtLeast(LEFT_OF_ONE) : null,
+      ),
+    ),
+  );
+  run.plot(draw(rows));
+  return rows;
+}
+
+function draw(rows: readonly Row[]): string {
+  const series = KINDS.flatMap((kind, place) => [
+    {
+      name: kind,
+      points: CLIENTS.map((clients, index) => {
+        const row = rows[place * CLIENTS.length + index];
+        return [clients, row?.ours.median ?? 0] as const;
+      }),
+    },
+    { name: `${kind}, the paper's`, points: [[MANY, 1e6 / PAPER_SECONDS[kind]] as const] },
+  ]);
+  return lines("clients", [{ title: "operations a second of all clients together", series }]);
+}
+
+/** Writes, proofs and reads against the number of clients of one server (DCS, section 6.5). */
+export const dcsD3: Experiment = {
+  name: "dcs-d3",
+  summary: "writes, proofs and reads of one to a thousand clients of one server",
+  async prepare() {
+    const binary = await buildYcsb();
+    return (run) => measure(binary, run);
+  },
+};
