@@ -21,7 +21,7 @@ export interface Place extends CapsuleServer {
   isDown: boolean;
   /** What becomes of a response on its way. */
   change: (response: Uint8Array<ArrayBuffer>) => Uint8Array<ArrayBuffer>;
-  /** How many requests came. */
+  /** How many requests were sent there. */
   requests: number;
 }
 
@@ -34,8 +34,8 @@ export class Network {
   readonly fetch: typeof globalThis.fetch = async (input, init) => {
     const request = new Request(input, init);
     const place = this.places.find(({ url }) => url === request.url);
+    if (place !== undefined) place.requests++;
     if (place === undefined || place.isDown) throw new TypeError("connection refused");
-    place.requests++;
     const response = await replicaHandler(place.replica)(request);
     const changed = place.change(new Uint8Array(await response.arrayBuffer()));
     return new Response(changed, { status: response.status });

@@ -98,8 +98,9 @@ describe("two replicas over sqlite", () => {
     );
     // What is lost while nobody answers comes with the next comparison.
     second.isDown = true;
+    const before = second.requests;
     const [lost = ""] = await writer.append([bytes("lost")]);
-    await until("the push was lost", () => network.places.length === 2);
+    await until("the push is lost", () => second.requests > before);
     second.isDown = false;
     await replicating.round();
     assert.equal(await readAt(network, second, writer.name, lost), "lost");
@@ -142,27 +143,36 @@ describe("a replica that synchronises with others", () => {
     await network.close();
   });
 
-  test("finds them in the mesh by the capsule's name", async () => {
+  test("finds them in the mesh by the capsules' names, and pushes each capsule where it belongs", async () => {
     const network = new Network();
     const [first, second] = (await network.addMany(2)) as [Place, Place];
-    const writer = await owner(network, first, capsules.signMetadata({ seed: OWNER }));
-    await writer.create();
-    const [name = ""] = await writer.append([bytes("in the mesh")]);
+    const writers: Capsule[] = [];
+    for (const description of ["one", "two"]) {
+      const writer = await owner(network, first, capsules.signMetadata({ seed: OWNER, description }));
+      await writer.create();
+      await writer.append([bytes(description)]);
+      writers.push(writer);
+    }
     const { mesh, bootstrap } = await member();
     const served = await serveCapsules(mesh, first.replica);
     await served.published;
     const other = await leaf(bootstrap);
-    const replicating = replicate(second.replica, {
-      keep: [writer.name],
-      mesh: other,
-      interval_ms: NEVER_MS,
-      log: network.log,
-    });
+    const keep = writers.map(({ name }) => name);
+    const { log } = network;
+    const replicating = replicate(second.replica, { keep, mesh: other, interval_ms: NEVER_MS, log });
     await replicating.joined;
-    assert.equal(await readAt(network, second, writer.name, name), "in the mesh", network.logged.join("\n"));
+    assert.deepEqual([...second.replica.capsules].sort(), keep.sort(), network.logged.join("\n"));
+    // What is written at the second comes to the first at once, whichever capsule it is of.
+    for (const { name } of writers) {
+      const options = { name, servers: [second], seed: OWNER, storage: memory(), fetch: network.fetch, log };
+      const writer = await Capsule.open(options, module);
+      const [record = ""] = await writer.append([bytes("pushed")]);
+      await until("it is pushed", async () => (await readAt(network, first, name, record)) === "pushed");
+      await writer.close();
+    }
     replicating.stop();
     served.stop();
-    await writer.close();
+    for (const writer of writers) await writer.close();
     await other.close();
     await mesh.close();
     await network.close();

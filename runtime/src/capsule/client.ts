@@ -12,6 +12,7 @@ import { isPromise } from "../stores/store.ts";
 import { concat } from "./body.ts";
 import { Engine, type EngineParts } from "./engine.ts";
 import { CapsuleModule } from "./module.ts";
+import { nameOf } from "./name.ts";
 import { type CapsuleOptions, serversOf } from "./options.ts";
 import { answered, type Peer, Peers } from "./peers.ts";
 import {
@@ -25,7 +26,6 @@ import {
   readResults,
 } from "./reading.ts";
 import { errorAt } from "./record.ts";
-import { nameOf } from "./replica.ts";
 
 /** For servers on the internet: a second server is asked when nine in ten answers have come. */
 const TIMING = { hedge_ms: 250, attempt_ms: 5_000, avoid_ms: 10_000, deadline_ms: 30_000 } as const;

@@ -5,8 +5,8 @@ import { randomBytes } from "../driver/driver.ts";
 import type { LogLevel, LogSink } from "../driver/log.ts";
 import type { Mesh } from "../driver/mesh.ts";
 import type { StoreFactory } from "../stores/store.ts";
+import { nameOf } from "./name.ts";
 import { type Ask, askNode, askUrl, type Peer } from "./peers.ts";
-import { nameOf } from "./replica.ts";
 
 /** A server of a capsule. */
 export interface CapsuleServer {
@@ -73,7 +73,7 @@ export async function serversOf(options: CapsuleOptions, capsule: string): Promi
   }
   const providers = await mesh.find(capsule, { unowned: true });
   const asked = providers.map(async ({ peer }) => {
-    const ask = askNode(mesh, capsule, peer);
+    const ask = askNode(mesh, peer);
     return { id: await keyOf(ask, capsule), ask };
   });
   const answers = await Promise.allSettled(asked);

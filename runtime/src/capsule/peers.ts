@@ -4,6 +4,7 @@ import { toHex } from "../codec/hex.ts";
 import { randomBytes } from "../driver/driver.ts";
 import type { Mesh } from "../driver/mesh.ts";
 import { readBounded } from "./body.ts";
+import { capsuleOf } from "./name.ts";
 
 /** Longest response of a replica: what a request may give, and what its last operation adds. */
 const MAX_RESPONSE: number = 12 * 1024 * 1024;
@@ -29,9 +30,10 @@ export function askUrl(url: string, fetch: typeof globalThis.fetch = globalThis.
   };
 }
 
-/** Asks a node of the mesh that serves a capsule under its name, which is in base32. */
-export function askNode(mesh: Mesh, capsule: string, peer: string): Ask {
+/** Asks a node of the mesh, which serves each of its capsules under the capsule's name. */
+export function askNode(mesh: Mesh, peer: string): Ask {
   return async (body) => {
+    const capsule = capsuleOf(body) ?? "";
     const options = { unowned: true, peer, timeout_ms: ANSWER_MS, retries: 0 };
     return responseOf(await mesh.fetch(`https://${capsule}.mesh/`, { method: "POST", body, ...options }));
   };

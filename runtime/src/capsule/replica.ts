@@ -1,4 +1,4 @@
-import { fromBase32, toBase32 } from "../codec/base32.ts";
+import { toBase32 } from "../codec/base32.ts";
 import type { CapsuleOutput } from "../codec/capsule.ts";
 import { MeshError } from "../codec/code.ts";
 import { fromHex, toHex } from "../codec/hex.ts";
@@ -9,6 +9,7 @@ import { isPromise, type StoreFactory } from "../stores/store.ts";
 import { concat } from "./body.ts";
 import { Engine, type EngineParts } from "./engine.ts";
 import { CapsuleModule } from "./module.ts";
+import { NAME_BYTES, nameOf } from "./name.ts";
 import { answered, type Peer, Peers } from "./peers.ts";
 import { errorAt } from "./record.ts";
 
@@ -20,14 +21,10 @@ const MAX_UNDER_WAY: number = 24 * 1024 * 1024;
 const CACHE: number = 16 * 1024 * 1024;
 const MIRRORS: number = 8 * 1024 * 1024;
 const MAX_REQUEST_NUMBER = 0xffff_ffff;
-/** Length of a capsule's name, with which each of its keys begins. */
-const NAME_BYTES = 32;
 /** How a synchronisation ended, as the module says. */
 const AGREED = 0;
 const REFUSED = 2;
 const UNREACHABLE = 3;
-/** Where a request holds the name of its capsule. */
-const NAME_AT = 1;
 
 /** How a replica is opened. */
 export interface ReplicaOptions {
@@ -260,15 +257,4 @@ export class Replica {
     this.#underWay = 0;
     for (const capsule of this.#pushedTo.keys()) this.#tellReplicas(capsule);
   }
-}
-
-/** The name of the capsule that a request is about, in base32; nothing if it is too short to have one. */
-export function capsuleOf(message: Uint8Array): string | undefined {
-  const name = message.subarray(NAME_AT, NAME_AT + NAME_BYTES);
-  return name.length === NAME_BYTES ? toBase32(name) : undefined;
-}
-
-/** The 32 bytes of a capsule's name in base32. */
-export function nameOf(capsule: string): Uint8Array {
-  return fromBase32(capsule, NAME_BYTES, "the name of a capsule");
 }

@@ -117,7 +117,7 @@ class Replicator {
     const others = providers.filter(({ peer }) => peer !== mesh.id);
     const found = others.map(({ peer }) => ({
       id: fromHex(peer, 32, "a peer's id"),
-      ask: askNode(mesh, capsule, peer),
+      ask: askNode(mesh, peer),
     }));
     return [...this.#known, ...found];
   }

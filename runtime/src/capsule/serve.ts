@@ -2,7 +2,8 @@ import { MeshError } from "../codec/code.ts";
 import type { Mesh } from "../driver/mesh.ts";
 import type { Allow, ServeOptions, Service } from "../driver/service.ts";
 import { replicaHandler } from "./http.ts";
-import { capsuleOf, type Replica } from "./replica.ts";
+import { capsuleOf } from "./name.ts";
+import type { Replica } from "./replica.ts";
 
 /** How a node serves its replica. */
 export interface ServeCapsulesOptions {
