@@ -4,7 +4,7 @@ import path from "node:path";
 
 import ts from "typescript";
 
-import { buildCore } from "../../guest/build/core.mjs";
+import { buildCapsule, buildCore } from "../../guest/build/core.mjs";
 import { must } from "../../guest/build/lib/command.mjs";
 import { root } from "../../guest/build/lib/files.mjs";
 import { program, runProgram } from "../lib/check.mjs";
@@ -31,6 +31,7 @@ async function types() {
   const compile = (file) =>
     runProgram([process.execPath, COMPILER, "--noEmit", "--pretty", "false", "-p", file]);
   await buildCore();
+  await buildCapsule();
   await must("npm", ["run", "--silent", "build", "--workspace", "selfsame"], { cwd: root });
   const problems = [];
   // Two at once: one alone leaves most of the machine idle, all of them take too much memory.

@@ -1,0 +1,263 @@
+//! What operations give that store nothing.
+
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+
+use selfsame_codec::{Code, Field};
+
+use super::capsule::Capsule;
+use super::compare::{Question, Visit, compare, elements, signature};
+use super::entry::Entry;
+use super::index::{NO_RECORD, Outcome, known};
+use super::layout::Key;
+use super::prove::Proof;
+use super::session::Session;
+use super::space::{Missing, Space};
+use super::trees::{Grown, Trees};
+use super::walk::{Page, Step};
+use crate::cache::Ahead;
+use crate::hash::RecordName;
+use crate::header::RecordKind;
+use crate::keys::KeyPair;
+use crate::message::{Fresh, Operation};
+use crate::record::TreeBody;
+use crate::refusal::{Refusal, Result};
+
+/// What operations are carried out with
+pub(super) struct Tools<'a> {
+    pub(super) space: &'a mut Space,
+    pub(super) session: Option<&'a mut Session>,
+    pub(super) trees: &'a mut Trees,
+    pub(super) server: &'a KeyPair,
+    pub(super) now_ms: u64,
+    /// All that is signed, once it was read because it is needed.
+    pub(super) signed: &'a mut Option<Vec<RecordName>>,
+    /// A page of names, once it was read because it is needed.
+    pub(super) page: &'a mut Page,
+}
+
+/// How far a job came
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// It is done.
+    Done,
+    /// What it wants has to be read from the store.
+    Wait,
+    /// What it changed is to be written before it goes on.
+    Flush,
+    /// It has to know all that is signed.
+    NeedsSigned,
+    /// It has to know the first keys of a range.
+    Scan(Key, Key),
+}
+
+impl From<Outcome<()>> for Progress {
+    fn from(outcome: Outcome<()>) -> Self {
+        match outcome {
+            Outcome::Done(()) => Self::Done,
+            Outcome::Wait => Self::Wait,
+        }
+    }
+}
+
+impl From<Step> for Progress {
+    fn from(step: Step) -> Self {
+        match step {
+            Step::Done => Self::Done,
+            Step::Wait => Self::Wait,
+            Step::Scan(start, end) => Self::Scan(start, end),
+        }
+    }
+}
+
+/// The results of a job's operations so far, and what the one under way has come to
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    /// The results.
+    pub(super) results: Vec<u8>,
+    /// What proofs among them verify.
+    pub(super) learned: Vec<RecordName>,
+    ahead: Ahead,
+    proof: Option<Proof>,
+    visit: Option<Visit>,
+}
+
+impl Answers {
+    /// The operation is done: the next one begins anew.
+    pub(super) fn next(&mut self) {
+        (self.proof, self.visit) = (None, None);
+    }
+
+    /// Appends what an operation gives, when it is done and not before.
+    ///
+    /// # Errors
+    /// Why the operation is refused.
+    pub(super) fn answer(
+        &mut self,
+        operation: &Operation<'_>,
+        capsule: &mut Capsule,
+        tools: &mut Tools<'_>,
+    ) -> Result<Progress> {
+        let results = &mut self.results;
+        let outcome = match operation {
+            Operation::Prove { record } => {
+                let proof = self.proof.get_or_insert_with(|| Proof::new(*record));
+                let learned = (&mut self.ahead, &mut self.learned);
+                prove(proof, capsule, tools, results, learned)?
+            }
+            Operation::QueryFresh { nonce } => {
+                let name = capsule.charter().name();
+                let heads = capsule.index().heads().copied().collect();
+                Fresh::sign(tools.server, &name, nonce, heads, tools.now_ms).write(results);
+                Outcome::Done(())
+            }
+            Operation::Read { record } => read(capsule, tools.space, record, results)?,
+            Operation::ReadPart { record, index } => read_part(capsule, tools, record, *index, results)?,
+            Operation::Subrecords { record } => subrecords(capsule, tools.space, record, results)?,
+            Operation::Describe => {
+                capsule.charter().encoded().write(results);
+                Outcome::Done(())
+            }
+            Operation::Compare { .. } | Operation::Elements { .. } => {
+                return self.walk(operation, capsule, tools);
+            }
+            Operation::Signature { record } => signature(capsule, tools.space, record, results)?,
+            Operation::Epochs { from } => capsule.tell_epochs(tools.space, *from, results)?,
+            _ => Outcome::Done(()),
+        };
+        Ok(outcome.into())
+    }
+
+    /// Goes over all names, a page at a time.
+    fn walk(
+        &mut self,
+        operation: &Operation<'_>,
+        capsule: &mut Capsule,
+        tools: &mut Tools<'_>,
+    ) -> Result<Progress> {
+        let (space, page) = (&mut *tools.space, &mut *tools.page);
+        let (visit, results) = (&mut self.visit, &mut self.results);
+        let step = match *operation {
+            Operation::Compare {
+                salt,
+                part,
+                symbols,
+                unless,
+            } => {
+                let question = Question {
+                    salt,
+                    part,
+                    symbols,
+                    unless,
+                };
+                compare(capsule, space, page, &question, visit, results)?
+            }
+            Operation::Elements { salt, part, ids } => {
+                elements(capsule, space, page, (&salt, part, ids), visit, results)?
+            }
+            _ => return Ok(Progress::Done),
+        };
+        Ok(step.into())
+    }
+}
+
+fn prove(
+    proof: &mut Proof,
+    capsule: &Capsule,
+    tools: &mut Tools<'_>,
+    results: &mut Vec<u8>,
+    (ahead, learned): (&mut Ahead, &mut Vec<RecordName>),
+) -> Result<Outcome<()>> {
+    let mirror = tools.session.as_deref().map(Session::mirror);
+    let is_verified = |name: &RecordName| mirror.is_some_and(|mirror| ahead.contains(mirror, &name.0));
+    let (mut made, before) = (Vec::new(), learned.len());
+    let outcome = proof.make(capsule.index(), tools.space, &is_verified, &mut made, learned)?;
+    made.as_slice().write(results);
+    if let Some(mirror) = mirror {
+        let new = &learned[before..];
+        new.iter().for_each(|name| ahead.insert(mirror, &name.0));
+    }
+    Ok(outcome)
+}
+
+fn read(
+    capsule: &Capsule,
+    space: &mut Space,
+    record: &RecordName,
+    results: &mut Vec<u8>,
+) -> Result<Outcome<()>> {
+    let entry = known!(capsule.index().entry(space, record))?.ok_or(NO_RECORD)?;
+    if let Some(body) = entry.inline_body() {
+        results.extend_from_slice(entry.header_bytes());
+        results.extend_from_slice(body);
+        return Ok(Outcome::Done(()));
+    }
+    let Outcome::Done(body) = capsule.body(space, record, &entry)? else {
+        return Ok(Outcome::Wait);
+    };
+    results.extend_from_slice(entry.header_bytes());
+    results.extend_from_slice(&body);
+    Ok(Outcome::Done(()))
+}
+
+fn read_part(
+    capsule: &Capsule,
+    tools: &mut Tools<'_>,
+    record: &RecordName,
+    index: u32,
+    results: &mut Vec<u8>,
+) -> Result<Outcome<()>> {
+    let name = capsule.charter().name();
+    let tree = match tools.trees.get(&name, record) {
+        Some(tree) => tree,
+        None => {
+            let Outcome::Done((entry, body)) = whole(capsule, tools.space, record)? else {
+                return Ok(Outcome::Wait);
+            };
+            has_parts(&entry)?;
+            let hasher = capsule.charter().hasher();
+            let tree = Rc::new(Grown::new(hasher, body, capsule.is_sealed())?);
+            tools.trees.insert(name, *record, tree.clone());
+            tree
+        }
+    };
+    let (part, path) = tree.part(index as usize).ok_or(NO_RECORD)?;
+    part.write(results);
+    (path.len() as u16).write(results);
+    results.extend_from_slice(path.as_flattened());
+    Ok(Outcome::Done(()))
+}
+
+fn subrecords(
+    capsule: &Capsule,
+    space: &mut Space,
+    record: &RecordName,
+    results: &mut Vec<u8>,
+) -> Result<Outcome<()>> {
+    let Outcome::Done((entry, body)) = whole(capsule, space, record)? else {
+        return Ok(Outcome::Wait);
+    };
+    has_parts(&entry)?;
+    let tree = TreeBody::decode(&body, capsule.is_sealed())?;
+    results.extend_from_slice(entry.header_bytes());
+    (tree.subrecords.len() as u32).write(results);
+    tree.preamble.write(results);
+    Ok(Outcome::Done(()))
+}
+
+/// A stored record with its body.
+fn whole(capsule: &Capsule, space: &mut Space, record: &RecordName) -> Result<Outcome<(Entry, Vec<u8>)>> {
+    let entry = known!(capsule.index().entry(space, record))?.ok_or(NO_RECORD)?;
+    Ok(match capsule.body(space, record, &entry)? {
+        Outcome::Done(body) => Outcome::Done((entry, body)),
+        Outcome::Wait => Outcome::Wait,
+    })
+}
+
+fn has_parts(entry: &Entry) -> Result<()> {
+    if entry.header().kind() == RecordKind::Tree {
+        Ok(())
+    } else {
+        Err(Refusal::new(Code::BadTree, 0))
+    }
+}
