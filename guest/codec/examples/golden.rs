@@ -19,22 +19,8 @@ pub(crate) fn main() {
 /// The vectors as JSON: items with their fields as JSON values (bytes as hex, times as text) and every encoding as hex.
 pub(crate) fn golden() -> String {
     let sections = [
-        (
-            "inputs",
-            list(
-                inputs()
-                    .iter()
-                    .map(|(fields, input)| vector(fields, &encoded(|batch| input.encode(batch)))),
-            ),
-        ),
-        (
-            "outputs",
-            list(
-                outputs()
-                    .iter()
-                    .map(|(fields, output)| vector(fields, &encoded(|batch| output.encode(batch)))),
-            ),
-        ),
+        ("inputs", items(&inputs(), |input, batch| input.encode(batch))),
+        ("outputs", items(&outputs(), |output, batch| output.encode(batch))),
         (
             "cbor",
             list(cbor().iter().map(|(value, bytes)| vector(value, bytes))),
@@ -50,36 +36,17 @@ pub(crate) fn golden() -> String {
         ("status", quoted(&hex(&status().view().encode()))),
         (
             "capsule_inputs",
-            list(
-                capsule_inputs()
-                    .iter()
-                    .map(|(fields, input)| vector(fields, &encoded(|batch| input.encode(batch)))),
-            ),
+            items(&capsule_inputs(), |input, batch| input.encode(batch)),
         ),
         (
             "capsule_outputs",
-            list(
-                capsule_outputs()
-                    .iter()
-                    .map(|(fields, output)| vector(fields, &encoded(|batch| output.encode(batch)))),
-            ),
+            items(&capsule_outputs(), |output, batch| output.encode(batch)),
         ),
         (
             "commands",
-            list(
-                commands()
-                    .iter()
-                    .map(|(fields, command)| vector(fields, &encoded(|batch| command.encode(batch)))),
-            ),
+            items(&commands(), |command, batch| command.encode(batch)),
         ),
-        (
-            "replies",
-            list(
-                replies()
-                    .iter()
-                    .map(|(fields, reply)| vector(fields, &encoded(|batch| reply.encode(batch)))),
-            ),
-        ),
+        ("replies", items(&replies(), |reply, batch| reply.encode(batch))),
         ("client_config", quoted(&hex(&client_config().encode()))),
         ("replica_config", quoted(&hex(&replica_config().encode()))),
         ("keys", quoted(&hex(&keys()))),
@@ -90,6 +57,12 @@ pub(crate) fn golden() -> String {
         .map(|(name, value)| format!("  {}: {value}", quoted(name)))
         .collect();
     format!("{{\n{}\n}}\n", members.join(",\n"))
+}
+
+/// Items with their fields.
+fn items<T>(items: &[(String, T)], encode: impl Fn(&T, &mut BatchWriter)) -> String {
+    let vectors = items.iter();
+    list(vectors.map(|(fields, item)| vector(fields, &encoded(|batch| encode(item, batch)))))
 }
 
 fn list(items: impl Iterator<Item = String>) -> String {

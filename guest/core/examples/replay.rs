@@ -80,8 +80,8 @@ fn answer(
             nodes.remove(&slot);
             Ok(Vec::new())
         }
-        4 => Ok(family::answer(family::derive(payload))),
-        5 => Ok(family::answer(family::verify(payload))),
+        4 => Ok(family::derive(payload)),
+        5 => Ok(family::verify(payload)),
         _ => Err(format!("the script has an operation {operation}")),
     }
 }
