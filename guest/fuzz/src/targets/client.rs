@@ -174,7 +174,7 @@ fn file_seeds() -> Vec<Vec<u8>> {
     vec![out]
 }
 
-/// What is accepted is written again byte for byte, and it does not matter in which pieces it comes.
+/// What is accepted is written again byte for byte, and is accepted in whatever pieces it comes.
 fn run_file(input: &[u8]) {
     let mut again = Vec::new();
     let mut exporter = None;
@@ -198,9 +198,11 @@ fn run_file(input: &[u8]) {
     let in_pieces = input
         .chunks(7)
         .try_for_each(|chunk| pieces.push(chunk, &mut |_| {}));
-    assert_eq!(pushed, in_pieces);
-    assert_eq!(whole.finish(), pieces.finish());
-    if let (Ok(_), Some(exporter)) = (whole.finish(), exporter)
+    let ended = pushed.and_then(|()| whole.finish());
+    let ended_in_pieces = in_pieces.and_then(|()| pieces.finish());
+    // What is cut off may be found wrong sooner or later; what is accepted is the same.
+    assert_eq!(ended.is_ok(), ended_in_pieces.is_ok());
+    if let (Ok(_), Some(exporter)) = (ended, exporter)
         && !has_epochs
     {
         exporter.finish(&mut again);
