@@ -8,6 +8,7 @@ mod args;
 use args::{Arguments, Command};
 
 mod cache;
+mod capsule;
 mod client;
 mod control;
 mod doctor;
@@ -52,6 +53,7 @@ fn run(command: Command, output: Output) -> Result<(), Failure> {
         Command::Find(command) => wait(client::find(command, output)),
         Command::Store(command) => wait(client::store(command, output)),
         Command::Call(command) => wait(client::call(command, output)),
+        Command::Capsule(command) => wait(capsule::run(command, output)),
     }
 }
 

@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::sync::OnceLock;
 use std::thread;
 
-use selfsame_codec::capsule::{self, ReplicaConfig};
+use selfsame_codec::capsule;
 use selfsame_codec::{ABI_VERSION, Config, INSECURE};
 use wasmtime::{
     Engine, Instance, Memory, Module, OptLevel, Store, StoreLimits, StoreLimitsBuilder, TypedFunc,
@@ -301,12 +301,8 @@ impl Core {
         self.create_encoded(config.encode())
     }
 
-    /// Creates a replica, in an instance of the module of capsules.
-    pub(crate) fn create_replica(&mut self, config: &ReplicaConfig) -> Result<(), CoreError> {
-        self.create_encoded(config.encode())
-    }
-
-    fn create_encoded(&mut self, mut encoded: Vec<u8>) -> Result<(), CoreError> {
+    /// Creates what an encoded configuration describes, which is wiped.
+    pub(crate) fn create_encoded(&mut self, mut encoded: Vec<u8>) -> Result<(), CoreError> {
         let written = self.write(&[&encoded]);
         zeroize::Zeroize::zeroize(&mut encoded);
         let input = written?;

@@ -130,6 +130,11 @@ impl Error {
         }
     }
 
+    /// The error of a code that says where: an offset, or the number of an element.
+    pub(crate) fn at(code: u16, at: u64) -> Self {
+        Self::core(code, &format!("at {at}"))
+    }
+
     pub(crate) fn io(what: impl fmt::Display, source: io::Error) -> Self {
         Self::Io {
             what: what.to_string(),

@@ -47,6 +47,16 @@ hex_key! {
     OwnerKey, "owner key"
 }
 
+hex_key! {
+    /// The name of a record of a capsule
+    RecordName, "name of a record"
+}
+
+hex_key! {
+    /// The public key with which a server, writer or owner of a capsule signs
+    CapsuleKey, "public key"
+}
+
 /// The 32 bytes that a text spells.
 pub(crate) fn decode_hex(text: &str) -> Option<[u8; 32]> {
     let mut bytes = HEXLOWER_PERMISSIVE.decode(text.trim().as_bytes()).ok()?;

@@ -35,6 +35,9 @@ pub use body::Body;
 mod builder;
 pub use builder::{Builder, IDENTITY_FILE, STORE_FILE};
 
+pub mod capsule;
+pub use capsule::CapsuleName;
+
 mod caller;
 pub use caller::{Assurance, Caller};
 
@@ -62,7 +65,7 @@ mod handle;
 mod in_bytes;
 
 mod id;
-pub use id::{Owner, OwnerKey, ParseIdError, PeerId};
+pub use id::{CapsuleKey, Owner, OwnerKey, ParseIdError, PeerId, RecordName};
 
 #[cfg(feature = "json")]
 pub mod json;
@@ -83,9 +86,7 @@ mod options;
 pub use options::{FetchOptions, ServeOptions};
 
 mod replica;
-pub use replica::{
-    CAPSULES_FILE, CapsuleName, MAX_CAPSULE_REQUEST, REPLICA_KEY_FILE, Replica, ReplicaService, Serving,
-};
+pub use replica::{CAPSULES_FILE, MAX_CAPSULE_REQUEST, REPLICA_KEY_FILE, Replica, ReplicaService, Serving};
 
 mod serve;
 

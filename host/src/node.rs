@@ -234,7 +234,11 @@ impl Node {
     /// # Errors
     /// [`Error::Core`] when nobody does, or nobody answers.
     pub async fn find(&self, name: &str) -> Result<Vec<Provider>, Error> {
-        let owner = self.owner()?;
+        self.find_of(self.owner()?, name).await
+    }
+
+    /// Finds who serves a name of an owner, or of nobody.
+    pub(crate) async fn find_of(&self, owner: Owner, name: &str) -> Result<Vec<Provider>, Error> {
         let item = |tag| {
             Item::new(&Input::Find {
                 tag,

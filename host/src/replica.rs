@@ -3,16 +3,18 @@
 //! What it says and does is decided in `capsule.wasm`; this module gives it a store, a clock and a way to its clients.
 
 use alloc::sync::Arc;
-use core::fmt;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use data_encoding::BASE32_NOPAD;
 use selfsame_codec::Code;
-use tokio::sync::{Semaphore, broadcast, mpsc, oneshot};
+use selfsame_codec::capsule::ReplicaConfig;
+use tokio::sync::{Semaphore, broadcast, oneshot};
 
+use crate::capsule::engine::{self, Event, Orders};
+use crate::capsule::peer::{Peer, Peers};
+use crate::capsule::{self, CapsuleName};
 use crate::error::Error;
 use crate::keys::Seed;
 use crate::node::Node;
@@ -23,8 +25,8 @@ use crate::task::Task;
 mod service;
 pub use service::ReplicaService;
 
-mod worker;
-use worker::{Asked, Worker};
+mod guest;
+use guest::{Asked, ReplicaGuest};
 
 /// Most bytes of a request to a replica.
 pub const MAX_CAPSULE_REQUEST: usize = 8 << 20;
@@ -33,29 +35,15 @@ pub const CAPSULES_FILE: &str = "capsules.redb";
 /// Name of the file with the seed of a replica's key in its folder.
 pub const REPLICA_KEY_FILE: &str = "replica.key";
 
-/// Requests that wait for the replica, and their bytes, of which many fit the module's memory; beyond that whoever asks waits.
-const QUEUE: usize = 1024;
+/// Memory for what is stored and for mirrors of readers' caches.
+const CACHE: u32 = 64 << 20;
+const MIRRORS: u32 = 32 << 20;
+/// Bytes of requests that wait for the replica, of which many fit the module's memory; beyond that whoever asks waits.
 const MAX_UNDER_WAY: usize = 64 << 20;
 /// What a request takes besides its bytes.
 const REQUEST_BYTES: usize = 256;
 /// Names of new capsules that a listener may be behind.
 const NEWS: usize = 1024;
-
-/// The name of a capsule; as text it is base32 in lower case without padding, which fits the name of a service
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CapsuleName(pub [u8; 32]);
-
-impl fmt::Display for CapsuleName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&BASE32_NOPAD.encode(&self.0).to_ascii_lowercase())
-    }
-}
-
-impl fmt::Debug for CapsuleName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CapsuleName({self})")
-    }
-}
 
 /// Which capsules a replica holds
 #[derive(Debug)]
@@ -85,7 +73,7 @@ impl Shelf {
 #[derive(Clone, Debug)]
 pub struct Replica {
     key: [u8; 32],
-    asked: mpsc::Sender<Asked>,
+    orders: Orders<Asked>,
     room: Arc<Semaphore>,
     shelf: Arc<Shelf>,
 }
@@ -119,17 +107,18 @@ impl Replica {
             held: Mutex::new(list(&store)?),
             news: broadcast::channel(NEWS).0,
         });
-        let (asked, inbox) = mpsc::channel(QUEUE);
-        let worker = Worker::new(seed, Box::new(store), Arc::clone(&shelf))?;
-        let key = worker.key();
-        std::thread::Builder::new()
-            .name("selfsame-replica".into())
-            .spawn(move || worker.run(inbox))
-            .map_err(|error| Error::io("a thread for the replica", error))?;
+        let key = capsule::public_key(seed)?;
+        let config = ReplicaConfig {
+            seed: *seed.bytes(),
+            cache: CACHE,
+            mirrors: MIRRORS,
+        };
+        let guest = ReplicaGuest::new(config, Arc::clone(&shelf));
+        let orders = engine::start("selfsame-replica", guest, Box::new(store), Peers::default())?;
         let room = Arc::new(Semaphore::new(MAX_UNDER_WAY));
         Ok(Self {
-            key,
-            asked,
+            key: key.0,
+            orders,
             room,
             shelf,
         })
@@ -166,8 +155,26 @@ impl Replica {
             answer,
             room,
         };
-        self.asked.send(asked).await.map_err(|_| Error::Stopped)?;
+        let sent = self.orders.send(Event::Order(asked)).await;
+        sent.map_err(|_| Error::Stopped)?;
         response.await.unwrap_or(Err(Error::Stopped))
+    }
+
+    /// This replica as others in the process ask it.
+    #[must_use]
+    pub fn peer(&self) -> Peer {
+        let replica = self.clone();
+        Peer::new(self.key, move |message| {
+            let replica = replica.clone();
+            async move { replica.request(message).await }
+        })
+    }
+
+    /// Ends the replica, also for its other clones, and closes its store; what is under way fails.
+    pub async fn close(self) {
+        // One that has ended by itself needs no telling.
+        _ = self.orders.send(Event::End).await;
+        self.orders.closed().await;
     }
 
     /// A tower service that answers `POST` of a request for any capsule with its response.

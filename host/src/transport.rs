@@ -19,7 +19,6 @@ pub(crate) use exchange::Exchanges;
 mod frames;
 mod keep_alive;
 mod poll;
-#[cfg(feature = "telemetry")]
 pub(crate) use poll::{PostClient, client as post_client};
 
 mod server;

@@ -33,7 +33,7 @@ fn help_shows_examples_and_exit_codes() {
             && help.contains("selfsame node --network")
     );
     for command in [
-        "node", "proxy", "nodes", "ring", "doctor", "find", "store", "call", "grant",
+        "node", "proxy", "nodes", "ring", "doctor", "find", "store", "call", "grant", "capsule",
     ] {
         let help = succeed(folder.path(), &[command, "--help"]);
         assert!(help.contains("Example"), "{command}: {help}");
@@ -99,6 +99,27 @@ const MISTAKES: &[(&str, &[&str])] = &[
         "node --network t --listen tcp://127.0.0.1",
         &["tcp://127.0.0.1", "port"],
     ),
+    ("capsule", &["selfsame capsule --help"]),
+    (
+        "capsule heads short --server http://127.0.0.1:1",
+        &["short", "52 characters"],
+    ),
+    ("capsule heads NAME", &["--server", "--network"]),
+    ("capsule heads NAME --server ftp://x", &["ftp://x", "https://"]),
+    (
+        "capsule heads NAME --server http://x/#abc",
+        &["abc", "64 hexadecimal digits"],
+    ),
+    ("capsule heads NAME --network t", &["--join"]),
+    (
+        "capsule read NAME abc --server http://127.0.0.1:1",
+        &["abc", "name of a record"],
+    ),
+    (
+        "capsule append NAME --server http://127.0.0.1:1",
+        &["capsule.key", "--key"],
+    ),
+    ("capsule verify none.capsule", &["none.capsule"]),
     ("node --network t --serve check", &["check", "NAME=http://"]),
     ("node --network t --grant none.grant", &["none.grant"]),
     (
@@ -113,7 +134,7 @@ fn mistakes_are_named_in_one_line() {
     let path = folder.path();
     std::fs::write(path.join("no.grant"), "not a grant!").expect("a file");
     for (line, words) in MISTAKES {
-        let line = line.replace("ID", NO_ID);
+        let line = line.replace("ID", NO_ID).replace("NAME", &"a".repeat(52));
         let arguments: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();
         fail(path, &arguments, 2, words);
     }

@@ -8,6 +8,12 @@ use selfsame_host::{OwnerKey, ParseIdError, PeerId};
 
 use super::log::Log;
 
+mod capsule;
+pub(crate) use capsule::{
+    AppendCommand, CapsuleCommand, CreateCommand, Hash, HeadsCommand, KeyFile, LogCommand, Opened,
+    ProveCommand, ReadCommand, ServeCommand, Servers, VerifyCommand,
+};
+
 mod look;
 pub(crate) use look::{DoctorCommand, RingCommand, Running};
 
@@ -118,6 +124,17 @@ It ends with exit code 0 when all is well and with 1 when something is wrong.")]
   selfsame call https://hello.mesh/ --network twiitr --join wss://node.example#ID --unowned
   selfsame call https://check.mesh/ --network twiitr --join wss://node.example#ID --owner KEY -H 'content-type: application/json' -d '{\"user\":\"ada\"}'")]
     Call(CallCommand),
+
+    /// Writes, reads, proves and verifies capsules: signed records on servers that need not be trusted
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  selfsame capsule serve --listen 127.0.0.1:7300 --data ./capsules
+  selfsame capsule create --server http://127.0.0.1:7300/ --description 'a diary'
+  date | selfsame capsule append NAME --server http://127.0.0.1:7300/
+  selfsame capsule log NAME --server http://127.0.0.1:7300/"
+    )]
+    Capsule(CapsuleCommand),
 }
 
 #[derive(Args, Clone, Debug)]

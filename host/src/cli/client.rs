@@ -126,7 +126,8 @@ pub(crate) fn check_owner(network: &Network) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn join(
+/// Starts a node that lives as long as its command.
+pub(crate) async fn join(
     builder: Builder,
     network: &Network,
     deadline: Instant,
@@ -145,7 +146,7 @@ async fn join(
 }
 
 /// Says goodbye; a neighbour that does not hear it finds out by itself.
-async fn leave(node: Node, deadline: Instant) {
+pub(crate) async fn leave(node: Node, deadline: Instant) {
     let soon = Instant::now() + core::time::Duration::from_secs(1);
     _ = timeout_at(soon.min(deadline), node.leave()).await;
 }

@@ -9,13 +9,10 @@ use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use selfsame_codec::{Class, Code};
 use tower_service::Service;
 
-use super::{CapsuleName, MAX_CAPSULE_REQUEST, Replica};
+use super::{MAX_CAPSULE_REQUEST, Replica};
+use crate::capsule::CapsuleName;
+use crate::capsule::peer::{CAPSULE_TYPE, NAME_AT};
 use crate::error::{BoxError, Error};
-
-/// What requests and responses are to HTTP.
-const CAPSULE_TYPE: &str = "application/vnd.selfsame.capsule";
-/// Where a request holds the name of its capsule.
-const NAME_AT: usize = 1;
 
 /// A tower service in front of a replica: `POST` of a request gives its response
 ///

@@ -1,0 +1,229 @@
+//! Those who are asked: servers of a client, and the other replicas of a replica.
+
+use alloc::sync::Arc;
+use core::fmt;
+use core::str::FromStr;
+use core::time::Duration;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::header::CONTENT_TYPE;
+use http::{Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use selfsame_codec::Code;
+use tokio::time::timeout;
+
+use super::CapsuleName;
+use crate::error::{BoxError, Error};
+use crate::id::{CapsuleKey, Owner, PeerId};
+use crate::keys::random_bytes;
+use crate::node::Node;
+use crate::options::FetchOptions;
+use crate::transport::{Connector, PostClient, post_client};
+
+/// What requests and responses are to HTTP.
+pub(crate) const CAPSULE_TYPE: &str = "application/vnd.selfsame.capsule";
+/// Where a request holds the name of its capsule.
+pub(crate) const NAME_AT: usize = 1;
+/// Longest response of a replica: what a request may give, and what its last operation adds.
+pub(crate) const MAX_RESPONSE: usize = 12 << 20;
+/// How long an answer may take: a replica reads megabytes of records for one.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+type Ask = dyn Fn(Bytes) -> BoxFuture<'static, Result<Bytes, Error>> + Send + Sync;
+
+/// A replica that can be asked; cheap to clone
+#[derive(Clone)]
+pub struct Peer {
+    id: [u8; 32],
+    ask: Arc<Ask>,
+}
+
+impl Peer {
+    /// A replica that is asked so: `ask` is given a request of `docs/specification/capsules.md` and gives the response. `id` is
+    /// whatever it is known by here, always the same for the same one.
+    pub fn new<F>(id: [u8; 32], ask: impl Fn(Bytes) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<Bytes, Error>> + Send + 'static,
+    {
+        Self {
+            id,
+            ask: Arc::new(move |message| Box::pin(ask(message))),
+        }
+    }
+
+    /// The replica that answers at a URL, over HTTP. Keep it: by its id others remember how far they have come with it.
+    ///
+    /// # Errors
+    /// [`Error::Input`] for what is no URL of HTTP.
+    pub fn at(url: &str) -> Result<Self, Error> {
+        let wrong = || {
+            Error::Input(format!(
+                "\"{url}\" is no URL of a replica such as https://capsules.example/"
+            ))
+        };
+        let uri: Uri = url.parse().map_err(|_| wrong())?;
+        if !matches!(uri.scheme_str(), Some("http" | "https")) {
+            return Err(wrong());
+        }
+        // Whoever names a replica means it, wherever it is.
+        let client = post_client(Connector::new(true, &[])?);
+        Ok(Self::new(random_bytes()?, move |message| {
+            post(client.clone(), uri.clone(), message)
+        }))
+    }
+
+    /// A node of the mesh, which serves each of its capsules under the capsule's name.
+    #[must_use]
+    pub fn in_mesh(node: &Node, peer: PeerId) -> Self {
+        let node = node.clone();
+        Self::new(peer.0, move |message| call(node.clone(), peer, message))
+    }
+
+    /// The same replica, known by the key that it signs with.
+    #[must_use]
+    pub(crate) fn known_by(&self, key: CapsuleKey) -> Self {
+        Self {
+            id: key.0,
+            ask: Arc::clone(&self.ask),
+        }
+    }
+
+    /// What it is known by here.
+    #[must_use]
+    pub fn id(&self) -> [u8; 32] {
+        self.id
+    }
+
+    /// Sends a request of `docs/specification/capsules.md`; the response.
+    ///
+    /// # Errors
+    /// [`Error`] when it does not answer in half a minute, or not with a response.
+    pub async fn ask(&self, message: Bytes) -> Result<Bytes, Error> {
+        let answer = timeout(ANSWER_TIMEOUT, (self.ask)(message)).await;
+        answer.unwrap_or_else(|_| Err(Error::from_code(Code::TimedOut)))
+    }
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Peer").field(&PeerId(self.id)).finish()
+    }
+}
+
+/// A server of a capsule for those who write and read it: where it answers, and the key that it signs with
+///
+/// As text it is `URL#KEY`. Without the key the server is asked for it. Nothing is believed of it, but whoever answers there then
+/// counts for a server.
+#[derive(Clone, Debug)]
+pub struct CapsuleServer {
+    pub(crate) key: Option<CapsuleKey>,
+    pub(crate) peer: Peer,
+}
+
+impl CapsuleServer {
+    /// The server with this key.
+    #[must_use]
+    pub fn new(key: CapsuleKey, peer: Peer) -> Self {
+        Self { key: Some(key), peer }
+    }
+
+    /// A server whose key is asked for.
+    #[must_use]
+    pub fn unknown(peer: Peer) -> Self {
+        Self { key: None, peer }
+    }
+}
+
+impl FromStr for CapsuleServer {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let (url, key) = match text.split_once('#') {
+            Some((url, key)) => (url, Some(key.parse()?)),
+            None => (text, None),
+        };
+        Ok(Self {
+            key,
+            peer: Peer::at(url)?,
+        })
+    }
+}
+
+/// Those whom an engine may ask, by their ids; clones share them
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Peers(Arc<Mutex<HashMap<[u8; 32], Peer>>>);
+
+impl Peers {
+    /// Knows one more.
+    pub(crate) fn add(&self, peer: Peer) {
+        self.all().insert(peer.id, peer);
+    }
+
+    pub(super) fn get(&self, id: &[u8; 32]) -> Option<Peer> {
+        self.all().get(id).cloned()
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<[u8; 32], Peer>> {
+        // Nothing panics between two changes of the table.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn post(client: PostClient, uri: Uri, message: Bytes) -> Result<Bytes, Error> {
+    let mut request = Request::post(uri.clone())
+        .body(Full::new(message))
+        .map_err(unusable)?;
+    let kind = http::HeaderValue::from_static(CAPSULE_TYPE);
+    request.headers_mut().insert(CONTENT_TYPE, kind);
+    let response = client.request(request).await;
+    response_of(response.map_err(|error| unanswered(&format!("{uri}: {}", root(&error))))?).await
+}
+
+async fn call(node: Node, peer: PeerId, message: Bytes) -> Result<Bytes, Error> {
+    let name = message.get(NAME_AT..).and_then(|rest| rest.first_chunk::<32>());
+    let name = CapsuleName(*name.ok_or_else(|| Error::from_code(Code::BadMessage))?);
+    let options = FetchOptions::new()
+        .owner(Owner::Unowned)
+        .peer(peer)
+        .timeout(ANSWER_TIMEOUT)
+        .retry(false);
+    let request = Request::post(format!("https://{name}.mesh/"))
+        .extension(options)
+        .body(Full::new(message));
+    response_of(node.fetch(request.map_err(unusable)?).await?).await
+}
+
+async fn response_of<B>(response: Response<B>) -> Result<Bytes, Error>
+where
+    B: http_body::Body<Data: Send, Error: Into<BoxError>>,
+{
+    if response.status() != StatusCode::OK {
+        return Err(unanswered(&format!("a replica answered {}", response.status())));
+    }
+    let body = Limited::new(response.into_body(), MAX_RESPONSE).collect().await;
+    match body {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Error::from_code(Code::TooLarge)),
+        Err(error) => Err(Error::Body(error)),
+    }
+}
+
+fn unusable(error: http::Error) -> Error {
+    Error::Input(error.to_string())
+}
+
+fn unanswered(detail: &str) -> Error {
+    Error::core(Code::Disconnected.as_u16(), detail)
+}
+
+/// What is at the bottom of an error: what the system says.
+fn root(error: &dyn core::error::Error) -> String {
+    let mut last = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    last.to_string()
+}

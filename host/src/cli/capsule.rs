@@ -1,0 +1,133 @@
+//! Capsules: what is written, read, proven and verified.
+
+use core::time::Duration;
+use std::path::Path;
+
+use selfsame_host::capsule::{Capsule, CapsuleBuilder, Timing};
+use selfsame_host::{Node, Seed};
+use tokio::time::{Instant, timeout_at};
+
+use super::args::{CapsuleCommand, Opened, Servers};
+use super::client;
+use super::output::{Failure, Output};
+
+mod create;
+mod look;
+mod serve;
+mod verify;
+mod write;
+
+/// Folder, in that of the state, with what clients must not forget.
+const CLIENTS: &str = "capsule-clients";
+
+pub(crate) async fn run(command: CapsuleCommand, output: Output) -> Result<(), Failure> {
+    match command {
+        CapsuleCommand::Create(command) => create::create(command, output).await,
+        CapsuleCommand::Append(command) => write::append(command, output).await,
+        CapsuleCommand::Read(command) => look::read(command, output).await,
+        CapsuleCommand::Prove(command) => look::prove(command, output).await,
+        CapsuleCommand::Verify(command) => verify::verify(&command, output),
+        CapsuleCommand::Heads(command) => look::heads(command, output).await,
+        CapsuleCommand::Log(command) => look::log(command, output).await,
+        CapsuleCommand::Key(file) => create::key(&file, output),
+        CapsuleCommand::Serve(command) => serve::run(command, output).await,
+    }
+}
+
+/// A client of a capsule, and what it asks through
+struct Client {
+    capsule: Capsule,
+    node: Option<Node>,
+    deadline: Instant,
+}
+
+impl Client {
+    /// Opens the capsule of a name, which reads with the key in the file if there is one.
+    async fn open(opened: &Opened, output: Output) -> Result<Self, Failure> {
+        let Opened {
+            name,
+            servers,
+            key,
+            data,
+        } = opened;
+        let mut builder = Capsule::builder().name(*name);
+        if key.key.exists() {
+            builder = builder.seed(Seed::load(&key.key)?);
+        }
+        Self::start(builder, servers, &data.folder, output).await
+    }
+
+    /// Opens what a builder describes, through these servers.
+    async fn start(
+        mut builder: CapsuleBuilder,
+        servers: &Servers,
+        folder: &Path,
+        output: Output,
+    ) -> Result<Self, Failure> {
+        let longest = servers.timeout.timeout.0;
+        let deadline = Instant::now() + longest;
+        let node = join(servers, deadline, output).await?;
+        for server in &servers.server {
+            builder = builder.server(server.clone());
+        }
+        if let Some(node) = &node {
+            builder = builder.mesh(node);
+        }
+        let builder = builder
+            .storage(folder.join(CLIENTS))
+            .timing(timing(longest))
+            .open();
+        let what = "asking the servers who they are";
+        let opened = output.progress(what, timeout_at(deadline, builder)).await;
+        Ok(Self {
+            capsule: opened.map_err(|_| Failure::timed_out(what))??,
+            node,
+            deadline,
+        })
+    }
+
+    /// Does something with the capsule, and ends it; whatever that came to, the store is closed.
+    async fn with<T>(
+        self,
+        what: &str,
+        output: Output,
+        work: impl AsyncFnOnce(&Capsule) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let done = output
+            .progress(what, timeout_at(self.deadline, work(&self.capsule)))
+            .await;
+        self.capsule.close().await;
+        if let Some(node) = self.node {
+            client::leave(node, self.deadline).await;
+        }
+        done.map_err(|_| Failure::timed_out(what))?
+    }
+}
+
+/// A node that finds servers, if a network is named.
+async fn join(servers: &Servers, deadline: Instant, output: Output) -> Result<Option<Node>, Failure> {
+    let Some(network) = servers.network() else {
+        if servers.server.is_empty() {
+            return Err(Failure::usage(
+                "say where the capsule is: --server URL#KEY, or --network NAME --join URL#PEER-ID to find it by its name",
+            ));
+        }
+        return Ok(None);
+    };
+    let builder = super::node::builder(&network).in_memory();
+    client::join(builder, &network, deadline, output).await.map(Some)
+}
+
+/// A command is given up no later than whoever gave it says.
+fn timing(longest: Duration) -> Timing {
+    Timing {
+        deadline: longest,
+        ..Timing::default()
+    }
+}
+
+/// The secret in a file, which is made if there is none; whether it was.
+fn load_or_create(path: &Path) -> Result<(Seed, bool), Failure> {
+    let is_new = !path.exists();
+    Ok((Seed::load_or_create(path)?, is_new))
+}

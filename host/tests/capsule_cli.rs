@@ -1,0 +1,138 @@
+//! Capsules on the command line, with replicas that are processes too.
+
+#[path = "common/command.rs"]
+mod command;
+
+#[path = "common/run.rs"]
+mod run;
+use run::{fail, run, stderr, succeed};
+
+#[path = "common/running.rs"]
+#[expect(dead_code, reason = "a replica has no ring to leave")]
+mod running;
+use running::Running;
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+/// A replica, and what names it to clients.
+fn replica(folder: &Path, data: &str) -> (Running, String) {
+    let serve = ["capsule", "serve", "--listen", "127.0.0.1:0", "--data", data];
+    let mut replica = Running::start(folder, &serve);
+    let serving = replica.event("serving");
+    let text = |name: &str| serving[name].as_str().expect("text").to_owned();
+    (replica, format!("{}#{}", text("url"), text("key")))
+}
+
+fn words<'a>(line: &'a str, servers: &'a [String]) -> Vec<&'a str> {
+    let mut words: Vec<&str> = line.split(' ').collect();
+    for server in servers {
+        words.extend(["--server", server]);
+    }
+    words
+}
+
+#[test]
+fn a_capsule_is_made_written_read_and_verified() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let replicas: Vec<_> = ["r1", "r2", "r3"]
+        .iter()
+        .map(|data| replica(path, data))
+        .collect();
+    let servers: Vec<String> = replicas.iter().map(|(_, server)| server.clone()).collect();
+    let on = |line: &str| succeed(path, &words(line, &servers));
+    let json = |line: &str| -> Vec<Value> {
+        let lines = on(&format!("--json {line}"));
+        lines
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect()
+    };
+    let name = on("capsule create --description diary");
+    assert_eq!(name.len(), 52);
+    std::fs::write(path.join("one"), "first").expect("a file");
+    std::fs::write(path.join("log"), "a\nb\nc\n").expect("a file");
+    let first = on(&format!("capsule append {name} one"));
+    let lines = on(&format!("capsule append {name} log --lines"));
+    let lines: Vec<&str> = lines.lines().collect();
+    let parts = on(&format!("capsule append {name} one log --together"));
+    assert_eq!((first.len(), lines.len(), parts.len()), (64, 3, 64));
+
+    assert_eq!(on(&format!("capsule read {name} {first}")), "first");
+    let read = &json(&format!("capsule read {name} {} {parts}", lines[2]));
+    assert_eq!(
+        (&read[0]["content"], &read[0]["sequence"].is_u64()),
+        (&Value::from("c"), &true)
+    );
+    assert_eq!(read[1]["subrecords"][1]["content"], "a\nb\nc\n");
+    let heads = json(&format!("capsule heads {name}"));
+    assert_eq!(
+        (heads.len(), &heads[0]["record"]),
+        (1, &Value::from(parts.clone()))
+    );
+    let log: Vec<String> = json(&format!("capsule log {name}"))
+        .iter()
+        .map(|record| record["record"].as_str().expect("a name").to_owned())
+        .collect();
+    assert_eq!(log, [parts.as_str(), lines[2], lines[1], lines[0], &first]);
+    assert_eq!(json(&format!("capsule log {name} -n 2")).len(), 2);
+
+    on(&format!("capsule prove {name} {first} --output first.proof"));
+    drop(replicas);
+    let verified = succeed(path, &["--json", "capsule", "verify", "first.proof"]);
+    let verified: Value = serde_json::from_str(&verified).expect("JSON");
+    assert_eq!(
+        (&verified["capsule"], &verified["record"]),
+        (&Value::from(name), &Value::from(first))
+    );
+    let mut proof = std::fs::read(path.join("first.proof")).expect("the file");
+    let last = proof.len() - 1;
+    proof[last] ^= 1;
+    std::fs::write(path.join("bad.proof"), proof).expect("a file");
+    fail(path, &["capsule", "verify", "bad.proof"], 1, &["at "]);
+    fail(path, &["capsule", "verify", "one"], 1, &["BadFile", "at 0"]);
+}
+
+#[test]
+fn a_record_is_read_from_the_standard_input_and_two_of_three_servers_suffice() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let mut replicas: Vec<_> = ["r1", "r2", "r3"]
+        .iter()
+        .map(|data| replica(path, data))
+        .collect();
+    let servers: Vec<String> = replicas.iter().map(|(_, server)| server.clone()).collect();
+    let name = succeed(path, &words("capsule create --sealed", &servers));
+    replicas.pop();
+    let mut child = command::selfsame(path)
+        .args(words(&format!("capsule append {name}"), &servers))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    let mut input = child.stdin.take().expect("its input");
+    input.write_all(b"from a pipe").expect("it reads");
+    drop(input);
+    let output = child.wait_with_output().expect("an end");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let record = String::from_utf8(output.stdout).expect("text");
+    let read = format!("capsule read {name} {}", record.trim());
+    assert_eq!(succeed(path, &words(&read, &servers)), "from a pipe");
+    // Who has not been granted the key reads nothing.
+    let other = format!("{read} --key other.key --data other");
+    succeed(path, &["capsule", "key", "--key", "other.key"]);
+    fail(path, &words(&other, &servers), 1, &["NotAReader"]);
+    replicas.pop();
+    let lonely = run(
+        path,
+        &words(
+            &format!("capsule append {name} r1/capsules/replica.key --timeout 1s"),
+            &servers,
+        ),
+    );
+    assert_eq!(lonely.status.code(), Some(3), "{}", stderr(&lonely));
+}
