@@ -2,7 +2,7 @@
 
 use selfsame_codec::{Input, Role};
 use selfsame_sim::attack::Kind;
-use selfsame_sim::scenario::{Plan, Scenario, Schedule, join, play, schedule, settle};
+use selfsame_sim::scenario::{Plan, Scenario, Schedule, join, play, publish, schedule, settle};
 use selfsame_sim::{End, Faults, Native, Outcome, RingState, World};
 
 fn ring_of(nodes: usize, seed: u64) -> World<Native> {
@@ -128,6 +128,16 @@ fn withstands(kind: Kind) {
 fn names_are_found_while_three_of_ten_members_are_dead() {
     let report = play(&Plan::new(Scenario::Loss, 60, 5), &mut |_| {});
     assert!(report.is_met(), "{}", report.table());
+}
+
+#[test]
+fn an_association_has_copies_at_three_members_although_they_need_not_know_whose() {
+    let mut world = ring_of(150, 6);
+    let names = publish(&mut world, (0..150).step_by(3), None, 2);
+    world.run_ms(60_000);
+    let state = RingState::of(&mut world);
+    let copies: u64 = state.members().values().map(|status| status.objects).sum();
+    assert_eq!(copies, names.len() as u64 * 3 * 4);
 }
 
 #[test]

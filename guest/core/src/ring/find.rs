@@ -7,7 +7,7 @@ use selfsame_codec::{Code, LogLevel};
 
 use super::lookup::{Owner, Trail};
 use super::message::{EntryBytes, Hop, Request};
-use super::walk::Purpose;
+use super::walk::{Purpose, own_entries};
 use super::{Action, Call, Context, Phase, Provider, Ring};
 use crate::association::{Association, ObjectId};
 use crate::gather::Gather as _;
@@ -139,6 +139,10 @@ impl Ring {
         mirrors.truncate(self.parameters.mirrors);
         mirrors.reverse();
         find.mirrors = if entries.is_empty() { mirrors } else { Vec::new() };
+        let object = find.object;
+        // This member may be a mirror itself.
+        let own = entries.is_empty().then(|| own_entries(&self.held(cx, &object.0)));
+        let entries = own.unwrap_or(entries);
         let entries: Vec<EntryBytes<'_>> = entries
             .iter()
             .map(|(association, record)| EntryBytes { association, record })

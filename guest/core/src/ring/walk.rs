@@ -359,7 +359,7 @@ impl Ring {
     }
 }
 
-fn own_entries(entries: &[EntryBytes<'_>]) -> Vec<(Vec<u8>, Vec<u8>)> {
+pub(super) fn own_entries(entries: &[EntryBytes<'_>]) -> Vec<(Vec<u8>, Vec<u8>)> {
     entries
         .iter()
         .map(|entry| (entry.association.to_vec(), entry.record.to_vec()))

@@ -307,22 +307,28 @@ fn a_store_at_a_member_that_is_not_responsible_is_refused() {
 }
 
 #[test]
-fn only_members_hand_entries_over() {
+fn whoever_hands_entries_over_each_proves_itself() {
     let mut net = Network::ring_of(9, 2);
     let publisher = stranger(1);
     let record = record_at(&publisher, net.now_ms);
     let association = association(&publisher, leaf("check"), net.now_ms);
-    let mirror = encoded(|encoder| {
-        let encoder = encoder.array(2).uint(4).array(1);
-        encoder
-            .array(2)
-            .bytes(association.encoded())
-            .bytes(record.encoded());
-    });
-    assert_eq!(ask(&mut net, 0, stranger(2).id(), &mirror), Some(Class::Usage));
+    let mirror = |association: &[u8]| {
+        encoded(|encoder| {
+            let encoder = encoder.array(2).uint(4).array(1);
+            encoder.array(2).bytes(association).bytes(record.encoded());
+        })
+    };
+    let mut forged = association.encoded().to_vec();
+    *forged.last_mut().expect("it is not empty") ^= 1;
     let member = net.id(1);
-    assert_eq!(ask(&mut net, 0, member, &mirror), None);
-    assert_eq!(net.nodes[0].ring.objects_len(), 1);
+    for (from, entry, held) in [
+        (member, &forged[..], 0),
+        (stranger(2).id(), &forged[..], 0),
+        (stranger(2).id(), association.encoded(), 1),
+    ] {
+        assert_eq!(ask(&mut net, 0, from, &mirror(entry)), None);
+        assert_eq!(net.nodes[0].ring.objects_len(), held);
+    }
 }
 
 #[test]

@@ -260,11 +260,5 @@ fn refusals() -> Vec<(&'static str, u8, Vec<u8>, Class)> {
             Class::Misbehaved,
         ),
         ("store of an older sequence", 3, store(NOW - 1), Class::Misbehaved),
-        (
-            "mirror by somebody unknown",
-            4,
-            encoded(|e| _ = e.array(2).uint(4).array(0)),
-            Class::Usage,
-        ),
     ]
 }
