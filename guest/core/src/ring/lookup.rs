@@ -45,6 +45,8 @@ struct Candidate {
     answered: Option<Option<PeerId>>,
     /// Whether its successors reach beyond the position: it vouches that there is nobody nearer than those that it named.
     vouches: bool,
+    /// Whether it has had its second chance.
+    retried: bool,
 }
 
 /// What a lookup begins with
@@ -203,6 +205,7 @@ impl Lookup {
                     after,
                     answered: None,
                     vouches: false,
+                    retried: false,
                 },
             );
         }
@@ -392,7 +395,8 @@ impl Lookup {
         }
     }
 
-    /// A peer gave no answer; it is not asked again unless it is [named anew](Self::named_anew).
+    /// A peer gave no answer; it is not asked again unless it is [named anew](Self::named_anew) or by
+    /// [who follows it](Self::follower_named).
     pub(crate) fn failed(&mut self, peer: &PeerId, code: Code) {
         if self.returned(peer) {
             self.set(peer, State::Failed);
@@ -405,6 +409,17 @@ impl Lookup {
         let has_failed = |known: &Candidate| known.state == State::Failed;
         if self.candidates.get(peer).is_some_and(has_failed) {
             self.set(peer, State::New);
+        }
+    }
+
+    /// Who follows a peer takes it to live: one that gave no answer may only have been late, and is asked once more.
+    fn follower_named(&mut self, peer: &PeerId) {
+        if let Some(known) = self.candidates.get_mut(peer)
+            && known.state == State::Failed
+            && !known.retried
+        {
+            known.retried = true;
+            known.state = State::New;
         }
     }
 
@@ -445,6 +460,7 @@ impl Lookup {
         {
             self.add(next, true);
             self.steps_back += 1;
+            self.follower_named(&next);
         }
         if answer.responsible {
             self.accept(peer, answer);

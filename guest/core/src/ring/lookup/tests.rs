@@ -145,6 +145,26 @@ fn who_gave_no_answer_is_asked_again_with_a_newer_record_only() {
 }
 
 #[test]
+fn who_gave_no_answer_is_asked_once_more_when_its_follower_takes_it_to_live() {
+    let mut lookup = lookup(peer(50).0, &[peer(30), peer(40)], &[peer(60), peer(70)]);
+    let follows = || Answer {
+        predecessor: Some(peer(60)),
+        ..Answer::default()
+    };
+    assert_eq!(asks(&mut lookup), peer(60));
+    lookup.failed(&peer(60), Code::Disconnected);
+    assert_eq!(asks(&mut lookup), peer(70));
+    assert_eq!(lookup.answered(&peer(70), follows()), Ok(()));
+    assert_eq!(asks(&mut lookup), peer(60));
+    lookup.failed(&peer(60), Code::Disconnected);
+    assert_eq!(asks(&mut lookup), peer(40));
+    assert_eq!(lookup.answered(&peer(40), leads(&[], &[80])), Ok(()));
+    assert_eq!(asks(&mut lookup), peer(80));
+    assert_eq!(lookup.answered(&peer(80), follows()), Ok(()));
+    assert_eq!(asks(&mut lookup), peer(30));
+}
+
+#[test]
 fn a_claim_is_checked_against_members_that_lie_nearer() {
     let mut lookup = lookup(peer(50).0, &[peer(30), peer(40)], &[peer(60)]);
     assert_eq!(asks(&mut lookup), peer(60));
