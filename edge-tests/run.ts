@@ -13,6 +13,8 @@ const TESTS = [
   "five",
   "page",
   "capsules",
+  "stores",
+  "replicas",
   "crash",
 ].map((name) => `test/${name}.test.ts`);
 

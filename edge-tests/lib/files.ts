@@ -1,6 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { build } from "esbuild";
+
+import { ROOT } from "./run.ts";
 
 /** Serves some files on this machine until it is closed. */
 export async function serveFiles(
@@ -19,6 +23,22 @@ export async function serveFiles(
     server.closeAllConnections();
   };
   return { url: `http://127.0.0.1:${port}/`, close };
+}
+
+/** Serves a page that runs a program of this folder, bundled as for any browser, until it is closed. */
+export async function servePage(program: string): Promise<{ url: string; close: () => void }> {
+  const { outputFiles } = await build({
+    entryPoints: [join(ROOT, "edge-tests", program)],
+    bundle: true,
+    write: false,
+    format: "esm",
+    target: "es2022",
+    platform: "browser",
+  });
+  return serveFiles({
+    "index.html": { type: "text/html", body: '<!doctype html><script type="module" src="page.js"></script>' },
+    "page.js": { type: "text/javascript", body: outputFiles[0]?.contents ?? "" },
+  });
 }
 
 /** The core as the package carries it. */

@@ -3,10 +3,9 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { build } from "esbuild";
 
 import { HOW_TO_GET_A_BROWSER, launchChromium } from "../lib/chromium.ts";
-import { serveFiles } from "../lib/files.ts";
+import { servePage } from "../lib/files.ts";
 import { ROOT } from "../lib/run.ts";
 
 interface Conversation {
@@ -21,20 +20,7 @@ test("a replica in Chromium answers like the one that is no WebAssembly, and kee
   const { seed, now_ms, exchanges } = JSON.parse(
     readFileSync(join(ROOT, "runtime/test/capsule-conversation.json"), "utf8"),
   ) as Conversation;
-  const { outputFiles } = await build({
-    entryPoints: [join(ROOT, "edge-tests/capsules/page.ts")],
-    bundle: true,
-    format: "esm",
-    conditions: ["browser"],
-    write: false,
-  });
-  const server = await serveFiles({
-    "index.html": {
-      type: "text/html",
-      body: '<!doctype html><script type="module" src="page.js"></script>',
-    },
-    "page.js": { type: "text/javascript", body: outputFiles[0]?.text ?? assert.fail("nothing was bundled") },
-  });
+  const server = await servePage("capsules/page.ts");
   try {
     const page = await browser.newPage();
     await page.goto(server.url);

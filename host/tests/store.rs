@@ -96,6 +96,42 @@ fn the_largest_commit_of_the_contract_fits() {
 }
 
 #[test]
+fn as_many_operations_as_a_commit_may_have_apply_as_one() {
+    with_each_store(|store| {
+        let keys: Vec<[u8; 4]> = (0..500_u32).map(u32::to_be_bytes).collect();
+        let value = [9; 1000];
+        let operations: Vec<_> = keys.iter().map(|key| put(key, &value)).collect();
+        store.commit(&operations, false).expect("a commit");
+        assert_eq!(store.scan(&[0], &[255], 1000).expect("a scan").len(), 500);
+    });
+}
+
+#[test]
+fn keys_are_bytes_with_zeros_and_high_bits() {
+    with_each_store(|store| {
+        let all: [&[u8]; 7] = [&[0], &[0, 0], &[0, 1], &[1], &[0x7f], &[0x80], &[0xfe, 0xff]];
+        let operations: Vec<_> = all.iter().rev().map(|key| put(key, key)).collect();
+        store.commit(&operations, false).expect("a commit");
+        assert_eq!(keys(store, &[], &[0xff], 10), all);
+        for key in all {
+            assert_eq!(store.get(key).expect("a read"), Some(key.to_vec()));
+        }
+    });
+}
+
+#[test]
+fn a_commit_of_nothing_keeps_what_was_written_before() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("store.redb");
+    let mut store = DiskStore::open(&path).expect("a store");
+    store.commit(&[put(b"a", b"1")], false).expect("a commit");
+    store.commit(&[], true).expect("a commit");
+    drop(store);
+    let store = DiskStore::open(&path).expect("the same store");
+    assert_eq!(keys(&store, &[], &[0xff], 10), [b"a"]);
+}
+
+#[test]
 fn a_store_on_disk_keeps_what_was_written() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("store.redb");

@@ -4,9 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { Capsule } from "../src/capsule/client.ts";
-import { peerAt } from "../src/capsule/peers.ts";
+import { type Peer, peerAt } from "../src/capsule/peers.ts";
+import { Replica } from "../src/capsule/replica.ts";
 import { replicate } from "../src/capsule/replicate.ts";
 import { serveCapsules } from "../src/capsule/serve.ts";
+import { toBase32 } from "../src/codec/base32.ts";
 import { memory } from "../src/stores/memory.ts";
 import { sqlite } from "../src/stores/sqlite.ts";
 import { bytes, capsules, module, Network, type Place, text } from "./capsule-support.ts";
@@ -139,6 +141,52 @@ describe("a replica that synchronises with others", () => {
     await both[0];
     const going = first.replica.synchronise(writer.name, peer);
     await Promise.all([assert.rejects(going, { name: "Cancelled" }), first.replica.close()]);
+    await writer.close();
+    await network.close();
+  });
+
+  test("gives up what it asked when it is closed, lets go of whom it asked, and compares nothing any more", async () => {
+    const replica = await Replica.open({ storage: memory() }, module);
+    const name = toBase32(capsules.verifyMetadata(capsules.signMetadata({ seed: OWNER })).name);
+    const asked = Promise.withResolvers<AbortSignal>();
+    const silent: Peer = {
+      id: new Uint8Array(32).fill(1),
+      ask: (_, signal) => {
+        asked.resolve(signal);
+        return new Promise(() => undefined);
+      },
+    };
+    const going = replica.synchronise(name, silent);
+    const signal = await asked.promise;
+    assert.equal(signal.aborted, false);
+    const { joined, round } = replicate(replica, { keep: [name], urls: [], interval_ms: NEVER_MS });
+    await joined;
+    await Promise.all([assert.rejects(going, { name: "Cancelled" }), replica.close()]);
+    assert.equal(signal.aborted, true);
+    // Nobody is warned again and again of a replica that is gone.
+    await round();
+  });
+
+  test("refuses names that are none and an interval that is none", async () => {
+    const { replica } = await new Network().add();
+    assert.throws(() => replicate(replica, { keep: ["no name"] }), { name: "BadConfig" });
+    for (const interval_ms of [0, -1, Number.NaN]) {
+      assert.throws(() => replicate(replica, { interval_ms }), { name: "BadConfig", message: /interval_ms/ });
+    }
+    await replica.close();
+  });
+
+  test("goes on when a listener of the application fails", async () => {
+    const network = new Network();
+    const place = await network.add();
+    place.replica.onCapsule(() => {
+      throw new Error("on purpose");
+    });
+    const writer = await owner(network, place, capsules.signMetadata({ seed: OWNER }));
+    await writer.create();
+    const [name = ""] = await writer.append([bytes("kept")]);
+    assert.equal(await readAt(network, place, writer.name, name), "kept");
+    assert.match(network.logged.join("\n"), /on purpose/);
     await writer.close();
     await network.close();
   });

@@ -6,15 +6,21 @@ export async function readBounded(
   most: number,
   what: string,
 ): Promise<Uint8Array> {
-  const tooLarge = (): MeshError => new MeshError("TooLarge", `${what} has at most ${most} bytes`);
+  const refuse = async (): Promise<never> => {
+    const error = new MeshError("TooLarge", `${what} has at most ${most} bytes`);
+    await reader?.cancel(error);
+    throw error;
+  };
+  // Not every browser iterates over a body.
+  const reader = (message.body as ReadableStream<Uint8Array> | null)?.getReader();
   const announced = Number(message.headers.get("content-length") ?? 0);
-  if (announced > most) throw tooLarge();
+  if (announced > most) return refuse();
   const chunks: Uint8Array[] = [];
   let length = 0;
-  for await (const chunk of (message.body ?? []) as AsyncIterable<Uint8Array>) {
-    length += chunk.length;
-    if (length > most) throw tooLarge();
-    chunks.push(chunk);
+  for (let read = await reader?.read(); read?.value !== undefined; read = await reader?.read()) {
+    length += read.value.length;
+    if (length > most) return refuse();
+    chunks.push(read.value);
   }
   const [only] = chunks;
   if (only !== undefined && chunks.length === 1) return only;

@@ -13,7 +13,7 @@ import { concat } from "./body.ts";
 import { Engine, type EngineParts } from "./engine.ts";
 import { CapsuleModule } from "./module.ts";
 import { nameOf } from "./name.ts";
-import { type CapsuleOptions, serversOf } from "./options.ts";
+import { type CapsuleOptions, serversOf, TIMING } from "./options.ts";
 import { answered, type Peer, Peers } from "./peers.ts";
 import {
   type CapsuleDescription,
@@ -27,8 +27,6 @@ import {
 } from "./reading.ts";
 import { errorAt } from "./record.ts";
 
-/** For servers on the internet: a second server is asked when nine in ten answers have come. */
-const TIMING = { hedge_ms: 250, attempt_ms: 5_000, avoid_ms: 10_000, deadline_ms: 30_000 } as const;
 const MAX_COMMAND_NUMBER = 0xffff_ffff;
 /** Length of a public key to which the keys of epochs are sealed. */
 const READER_KEY_BYTES = 1216;

@@ -8,6 +8,11 @@ import type { StoreFactory } from "../stores/store.ts";
 import { nameOf } from "./name.ts";
 import { type Ask, askNode, askUrl, type Peer } from "./peers.ts";
 
+/** Most servers of a client. */
+const MAX_SERVERS = 32;
+/** For servers on the internet: a second server is asked when nine in ten answers have come. */
+export const TIMING = { hedge_ms: 250, attempt_ms: 5_000, avoid_ms: 10_000, deadline_ms: 30_000 } as const;
+
 /** A server of a capsule. */
 export interface CapsuleServer {
   /** The public key that it signs with, 64 hex digits. */
@@ -72,9 +77,11 @@ export async function serversOf(options: CapsuleOptions, capsule: string): Promi
     throw new MeshError("BadConfig", "say who serves the capsule (servers), or where they are found (mesh)");
   }
   const providers = await mesh.find(capsule, { unowned: true });
-  const asked = providers.map(async ({ peer }) => {
+  // One that is silent does not keep the others from being used.
+  const signal = AbortSignal.timeout(options.timing?.attempt_ms ?? TIMING.attempt_ms);
+  const asked = providers.slice(0, MAX_SERVERS).map(async ({ peer }) => {
     const ask = askNode(mesh, peer);
-    return { id: await keyOf(ask, capsule), ask };
+    return { id: await keyOf(ask, capsule, signal), ask };
   });
   const answers = await Promise.allSettled(asked);
   const found = answers.flatMap((answer) => (answer.status === "fulfilled" ? [answer.value] : []));
@@ -89,9 +96,9 @@ const SESSION_BYTES = 16;
 /**
  * The key that a server says it signs with: nothing is believed of it, as what is signed with another key counts for nothing.
  */
-async function keyOf(ask: Ask, capsule: string): Promise<Uint8Array> {
+async function keyOf(ask: Ask, capsule: string, signal: AbortSignal): Promise<Uint8Array> {
   const request = new Writer().u8(VERSION).raw(nameOf(capsule)).raw(randomBytes(SESSION_BYTES)).u32(0);
-  const reader = new Reader(await ask(request.u8(QUERY_FRESH).raw(randomBytes(32)).copy()));
+  const reader = new Reader(await ask(request.u8(QUERY_FRESH).raw(randomBytes(32)).copy(), signal));
   reader.u8();
   const refused = reader.u16();
   reader.u32();

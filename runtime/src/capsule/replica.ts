@@ -69,8 +69,18 @@ export interface Synchronised {
 }
 
 interface Syncing {
+  /** Lets go of the peer. */
+  readonly release: () => void;
   readonly resolve: (synchronised: Synchronised) => void;
   readonly reject: (error: unknown) => void;
+}
+
+/** Those to whom a capsule is pushed. */
+interface PushedTo {
+  /** Their ids, one after the other. */
+  readonly ids: Uint8Array;
+  /** Lets go of them. */
+  readonly release: () => void;
 }
 
 /** A server of capsules: stores what writers send it, proves it to readers and signs for what is durable. */
@@ -85,7 +95,9 @@ export class Replica {
   readonly #listeners: Set<(capsule: string) => void> = new Set();
   readonly #peers: Peers;
   readonly #syncing: Map<string, Syncing> = new Map();
-  readonly #pushedTo: Map<string, Uint8Array> = new Map();
+  readonly #pushedTo: Map<string, PushedTo> = new Map();
+  readonly #logger: Logger;
+  readonly #closed: AbortController = new AbortController();
   #nextRequest = 1;
   #underWay = 0;
   #closing: Promise<void> | undefined;
@@ -96,11 +108,12 @@ export class Replica {
     this.#seed = seed;
     this.#state = state;
     this.#peers = new Peers((tag, response) => this.#engine.push(answered(tag, response)));
+    this.#logger = new Logger(options.log, options.logLevel);
     this.#engine = new Engine({
       module,
       instance,
       state,
-      logger: new Logger(options.log, options.logLevel),
+      logger: this.#logger,
       now,
       create: (made) => made.createReplica({ seed, cache, mirrors }),
       take: (output) => this.#take(output),
@@ -138,6 +151,11 @@ export class Replica {
     return () => this.#listeners.delete(listener);
   }
 
+  /** Aborts when the replica is closed. */
+  get closed(): AbortSignal {
+    return this.#closed.signal;
+  }
+
   /** Size of the module's memory, in bytes. */
   get memoryBytes(): number {
     return this.#engine.memoryBytes;
@@ -170,18 +188,25 @@ export class Replica {
     if (this.#syncing.has(key)) {
       throw new MeshError("TooManyRequests", "a synchronisation with this replica is under way");
     }
-    this.#peers.add(peer);
+    const release = this.#peers.add(peer);
     const { promise, resolve, reject } = Promise.withResolvers<Synchronised>();
-    this.#syncing.set(key, { resolve, reject });
+    this.#syncing.set(key, { release, resolve, reject });
     this.#engine.push({ type: "Sync", peer: peer.id, capsule: name, entropy: randomBytes(32) });
     return promise;
   }
 
   /** Says which other replicas of a capsule there are: what writers store here from now on is pushed to them. */
   pushTo(capsule: string, peers: readonly Peer[]): void {
-    for (const peer of peers) this.#peers.add(peer);
-    this.#pushedTo.set(capsule, concat(peers.map(({ id }) => id)));
-    this.#tellReplicas(capsule);
+    const name = nameOf(capsule);
+    const before = this.#pushedTo.get(capsule);
+    const held = peers.map((peer) => this.#peers.add(peer));
+    const release = (): void => {
+      for (const letGo of held) letGo();
+    };
+    const ids = concat(peers.map(({ id }) => id));
+    this.#pushedTo.set(capsule, { ids, release });
+    this.#engine.push({ type: "Replicas", capsule: name, peers: ids });
+    before?.release();
   }
 
   /** Closes the replica and its store; requests in progress fail. */
@@ -191,14 +216,10 @@ export class Replica {
   }
 
   async #end(): Promise<void> {
+    this.#closed.abort(new MeshError("Cancelled", "the replica was closed"));
     const closed = this.#engine.close(new MeshError("Cancelled", "the replica was closed"));
     this.#seed.fill(0);
     await closed;
-  }
-
-  #tellReplicas(capsule: string): void {
-    const peers = this.#pushedTo.get(capsule) ?? new Uint8Array();
-    this.#engine.push({ type: "Replicas", capsule: nameOf(capsule), peers });
   }
 
   #take(output: Parameters<EngineParts["take"]>[0]): void {
@@ -226,7 +247,14 @@ export class Replica {
     const name = toBase32(key.subarray(0, NAME_BYTES));
     if (this.#held.has(name)) return;
     this.#held.add(name);
-    for (const listener of this.#listeners) listener(name);
+    for (const listener of this.#listeners) {
+      try {
+        listener(name);
+      } catch (error) {
+        // What the application does with it is no reason to stop.
+        this.#logger.log("error", `a listener failed: ${error instanceof Error ? error.message : error}`, 0);
+      }
+    }
   }
 
   #answer(request: number, response: Uint8Array): void {
@@ -241,6 +269,7 @@ export class Replica {
     const key = toBase32(output.capsule) + toHex(output.peer);
     const syncing = this.#syncing.get(key);
     this.#syncing.delete(key);
+    syncing?.release();
     if (outcome === REFUSED) {
       syncing?.reject(errorAt(code, at));
     } else if (outcome === UNREACHABLE) {
@@ -251,10 +280,13 @@ export class Replica {
   /** What the module was doing is lost; another instance is told whom to push to. */
   #lose(error: MeshError): void {
     for (const { reject } of [...this.#pending.values(), ...this.#syncing.values()]) reject(error);
+    for (const { release } of this.#syncing.values()) release();
     this.#pending.clear();
     this.#syncing.clear();
     this.#peers.forget();
     this.#underWay = 0;
-    for (const capsule of this.#pushedTo.keys()) this.#tellReplicas(capsule);
+    for (const [capsule, { ids }] of this.#pushedTo) {
+      this.#engine.push({ type: "Replicas", capsule: nameOf(capsule), peers: ids });
+    }
   }
 }

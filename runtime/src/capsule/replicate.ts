@@ -2,6 +2,7 @@ import { MeshError } from "../codec/code.ts";
 import { fromHex } from "../codec/hex.ts";
 import { Logger, type LogSink } from "../driver/log.ts";
 import type { Mesh } from "../driver/mesh.ts";
+import { nameOf } from "./name.ts";
 import { askNode, type Peer, peerAt } from "./peers.ts";
 import type { Replica } from "./replica.ts";
 
@@ -9,6 +10,8 @@ import type { Replica } from "./replica.ts";
 const INTERVAL_MS = 30_000;
 /** By how much of itself the interval varies, so that replicas that were started together do not ask together for ever. */
 const JITTER = 0.5;
+/** What a timer takes. */
+const MAX_TIMER_MS: number = 2 ** 31 - 1;
 
 /** Where the other replicas are. */
 export interface ReplicateOptions {
@@ -38,62 +41,95 @@ export interface Replicating {
 
 /**
  * Keeps a replica at the same state as the other replicas of its capsules: what writers store here is pushed to them at once,
- * and from time to time each capsule is compared with one of them, so that what was lost on the way comes after all.
+ * and from time to time each capsule is compared with one of them, so that what was lost on the way comes after all. It ends
+ * with the replica.
  */
 export function replicate(replica: Replica, options: ReplicateOptions): Replicating {
-  const { interval_ms = INTERVAL_MS } = options;
   const replicator = new Replicator(replica, options);
-  const ignore = replica.onCapsule((capsule) => void replicator.bring([capsule]));
   let timer: ReturnType<typeof setTimeout> | undefined;
-  let isStopped = false;
-  const round = (): Promise<void> => replicator.bring(replicator.capsules());
   const wait = (): void => {
-    if (isStopped) return;
-    const varied = interval_ms * (1 + JITTER * (2 * Math.random() - 1));
-    timer = setTimeout(() => void round().then(wait), varied);
+    if (replicator.isStopped) return;
+    const ahead_ms = Math.min(replicator.due_ms - Date.now(), MAX_TIMER_MS);
+    timer = setTimeout(() => void replicator.round().then(wait), ahead_ms);
   };
-  const joined = round();
+  const joined = replicator.round();
   void joined.then(wait);
   const stop = (): void => {
-    isStopped = true;
+    replicator.stop();
     if (timer !== undefined) clearTimeout(timer);
-    ignore();
   };
-  return { joined, round, stop };
+  replica.closed.addEventListener("abort", stop, { once: true });
+  return { joined, round: () => replicator.round(), stop };
 }
 
-/** Compares one capsule after the other. */
-class Replicator {
+/** Compares one capsule after the other, when it is told to. */
+export class Replicator {
   readonly #replica: Replica;
   readonly #options: ReplicateOptions;
   readonly #logger: Logger;
   readonly #known: readonly Peer[];
+  readonly #interval_ms: number;
+  readonly #ignore: () => void;
   #last: Promise<void> = Promise.resolve();
+  #due_ms = 0;
+  #isStopped = false;
 
+  /** Compares new capsules from now on, and others with `round`. */
   constructor(replica: Replica, options: ReplicateOptions) {
+    const { interval_ms = INTERVAL_MS, keep = [], urls = [], fetch, log } = options;
+    if (!(interval_ms > 0))
+      throw new MeshError("BadConfig", "interval_ms is a number of milliseconds above 0");
+    for (const capsule of keep) nameOf(capsule);
     this.#replica = replica;
     this.#options = options;
-    this.#logger = new Logger(options.log);
-    this.#known = (options.urls ?? []).map((url) => peerAt(url, options.fetch));
+    this.#logger = new Logger(log);
+    this.#known = urls.map((url) => peerAt(url, fetch));
+    this.#interval_ms = interval_ms;
+    this.#ignore = replica.onCapsule((capsule) => void this.#bring([capsule]));
   }
 
-  /** Those that are here or are to be. */
-  capsules(): string[] {
-    return [...new Set([...(this.#options.keep ?? []), ...this.#replica.capsules])];
+  /** When the next round is due, in milliseconds since 1970. */
+  get due_ms(): number {
+    return this.#due_ms;
   }
 
-  /** Compares these after those before; never rejects. */
-  bring(capsules: readonly string[]): Promise<void> {
+  /** Whether it compares nothing any more. */
+  get isStopped(): boolean {
+    return this.#isStopped || this.#replica.closed.aborted;
+  }
+
+  /** Compares each capsule that is here or is to be, after those that are being compared; never rejects. */
+  round(): Promise<void> {
+    this.#waitOn();
+    const capsules = new Set([...(this.#options.keep ?? []), ...this.#replica.capsules]);
+    return this.#bring([...capsules]).then(() => this.#waitOn());
+  }
+
+  #waitOn(): void {
+    this.#due_ms = Date.now() + this.#interval_ms * (1 + JITTER * (2 * Math.random() - 1));
+  }
+
+  /** Compares nothing any more. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#ignore();
+  }
+
+  #bring(capsules: readonly string[]): Promise<void> {
     this.#last = this.#last.then(async () => {
-      for (const capsule of capsules) await this.#bring(capsule);
+      for (const capsule of capsules) {
+        if (this.isStopped) return;
+        await this.#bringOne(capsule);
+      }
     });
     return this.#last;
   }
 
   /** Compares a capsule with others, in random order, until it holds the same as one of them. */
-  async #bring(capsule: string): Promise<void> {
+  async #bringOne(capsule: string): Promise<void> {
     try {
       const peers = await this.#peersOf(capsule);
+      if (this.isStopped) return;
       this.#replica.pushTo(capsule, peers);
       for (const peer of shuffled(peers)) if (await this.#agrees(capsule, peer)) return;
     } catch (error) {
@@ -123,6 +159,7 @@ class Replicator {
   }
 
   #warn(what: string, error: unknown): void {
+    if (this.isStopped) return;
     const code = error instanceof MeshError ? error.code : 0;
     const why = error instanceof Error ? error.message : String(error);
     this.#logger.log("warn", `${what}: ${why}`, code);

@@ -2,6 +2,7 @@ import compiled from "../../core/capsule.wasm";
 import type { Capsule } from "../capsule/client.ts";
 import type { CapsuleOptions } from "../capsule/options.ts";
 import type { Replica, ReplicaOptions } from "../capsule/replica.ts";
+import { type ReplicateOptions, Replicator } from "../capsule/replicate.ts";
 import { type ServeCapsulesOptions, serveCapsules } from "../capsule/serve.ts";
 import { durableObject } from "../stores/durable-object.ts";
 import type { Extension } from "../workerd/mesh-node.ts";
@@ -26,17 +27,29 @@ export const openCapsule: (options: CapsuleOptions) => Promise<Capsule> = (optio
 const TABLE = "_selfsame_capsules";
 
 /** How a Durable Object keeps and serves capsules. */
-export interface CapsulesOptions extends Omit<ReplicaOptions, "storage">, ServeCapsulesOptions {}
+export interface CapsulesOptions extends Omit<ReplicaOptions, "storage">, ServeCapsulesOptions {
+  /**
+   * Keeps up with the other replicas of its capsules, which the mesh finds by the capsules' names, and those at `urls`. Comparing
+   * is due when the node has joined, and after that with the alarms that the node has anyway: about once in 75 seconds.
+   */
+  readonly replicate?: Omit<ReplicateOptions, "mesh"> | undefined;
+}
 
 /** Lets a `MeshNode` keep capsules in its own storage and serve them: `more = capsules({ service: "capsules" })`. */
 export function capsules(options: CapsulesOptions = {}): Extension {
   return async (mesh, storage) => {
     const replica = await openReplica({ ...options, storage: durableObject(storage, TABLE) });
     const { published, stop } = await serveCapsules(mesh, replica, options);
+    const { replicate, log } = options;
+    const replicator = replicate && new Replicator(replica, { log, ...replicate, mesh });
+    const tend = async (): Promise<void> => {
+      if (replicator !== undefined && replicator.due_ms <= Date.now()) await replicator.round();
+    };
     const close = (): Promise<void> => {
       stop();
+      replicator?.stop();
       return replica.close();
     };
-    return { published, close };
+    return { published, tend, close };
   };
 }

@@ -2,6 +2,7 @@ import { fromUtf8, utf8 } from "../codec/field.ts";
 import {
   compareKeys,
   type Entry,
+  MAX_COMMIT,
   MAX_KEY,
   MAX_OPERATIONS,
   MAX_VALUE,
@@ -27,6 +28,20 @@ export interface StoreCase {
 
 function check(condition: boolean, what: string): asserts condition {
   if (!condition) throw new Error(`the store contract is broken: ${what}`);
+}
+
+/** How a commit of `MAX_COMMIT` bytes is made up, of keys of two bytes and values. */
+const WHOLE_VALUES: number = Math.floor(MAX_COMMIT / (MAX_VALUE + 2));
+const LAST_VALUE: number = MAX_COMMIT - WHOLE_VALUES * (MAX_VALUE + 2) - 2;
+
+/** Bytes that look random and are the same each time (mulberry32). */
+function noise(seed: number, length: number): Uint8Array {
+  let state = seed + 1;
+  return Uint8Array.from({ length }, () => {
+    state = (state + 0x6d2b79f5) | 0;
+    const mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    return (mixed ^ (mixed >>> 14)) & 0xff;
+  });
 }
 
 const key = (text: string): Uint8Array => utf8(text);
@@ -146,6 +161,26 @@ export const storeContract: readonly StoreCase[] = [
     await store.commit(many, false);
     const entries = await store.scan(key("k"), key("l"), 1000);
     check(entries.length === MAX_OPERATIONS, "the largest commit applied");
+    await store.close();
+  }),
+  storeCase("a commit of as many bytes as one may have comes back, also all of it at once", async (store) => {
+    const sizes = [...Array.from({ length: WHOLE_VALUES }, () => MAX_VALUE), LAST_VALUE];
+    // Bytes that do not compress: a store may count them after it has tried.
+    const operations = sizes.map((size, index) => ({ key: key(`v${index}`), value: noise(index, size) }));
+    await store.commit(operations, true);
+    const entries = await store.scan(key("v"), key("w"), sizes.length + 1);
+    check(entries.length === sizes.length, "every value is there");
+    for (const [index, [, value]] of entries.entries()) {
+      check(sameBytes(value, noise(index, sizes[index] ?? 0)), "a scan gives whole values");
+    }
+    await store.close();
+  }),
+  storeCase("as many reads at a time as a batch may ask for are all answered", async (store) => {
+    await store.commit([put("a", "1"), put("b", "2")], false);
+    const names = Array.from({ length: 256 }, (_, index) => ["a", "b", "c"][index % 3] ?? "");
+    const values = await Promise.all(names.map((name) => store.get(key(name))));
+    const shown = values.map((value) => (value === undefined ? "-" : fromUtf8(value))).join("");
+    check(shown === "12-".repeat(86).slice(0, 256), "each read gets its own answer");
     await store.close();
   }),
   storeCase("what was committed is there after opening again", async (store, subject) => {

@@ -56,6 +56,8 @@ export type UpgradeResult = CallResult | { readonly accepted: true };
 export interface Extended {
   /** Resolves when it is published. */
   readonly published: Promise<void>;
+  /** Does what is due: called when the node has joined, and with each of its alarms. */
+  tend?(): Promise<void>;
   /** Ends it, when the node has left the ring. */
   close(): Promise<void>;
 }
@@ -118,6 +120,7 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
       node.exchange.sweep();
       node.mesh.flush();
       await this.#joined(node).catch(() => undefined);
+      if (this.#joining !== undefined) await this.#tend(node.extended);
     });
   }
 
@@ -286,13 +289,13 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
     const announced = await mesh.announce(this.#announced(amendments));
     const extended = await this.more?.(mesh, this.ctx.storage);
     const published = Promise.all([announced.published, extended?.published]).then(() => undefined);
-    this.#join(mesh, published);
+    this.#join(mesh, published, extended);
     const exchange = new ExchangeAcceptor(mesh.paths, this.#activity);
     return { mesh, amendments, extended, published, sockets: sockets as Sockets, exchange };
   }
 
   /** Joins the ring; a failure is tried again by the next alarm. */
-  #join(mesh: Mesh, published: Promise<void>): void {
+  #join(mesh: Mesh, published: Promise<void>, extended: Extended | undefined): void {
     const done = this.#activity.begin();
     this.#joining = (async () => {
       try {
@@ -312,12 +315,27 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
       }
     })();
     // Whoever needs the ring hears of a failure; nobody may be waiting.
-    this.#joining.catch(() => undefined);
+    this.#joining.then(
+      () => this.#tend(extended),
+      () => undefined,
+    );
+  }
+
+  /** Lets what is served besides do what is due; the object stays awake meanwhile. */
+  async #tend(extended: Extended | undefined): Promise<void> {
+    const done = this.#activity.begin();
+    try {
+      await extended?.tend?.();
+    } catch (error) {
+      console.error("selfsame: what is served besides failed", error);
+    } finally {
+      done();
+    }
   }
 
   /** Resolves when the node has joined and published its services; begins again after a failure. */
-  async #joined({ mesh, published }: RunningNode): Promise<void> {
-    if (this.#joining === undefined) this.#join(mesh, published);
+  async #joined({ mesh, published, extended }: RunningNode): Promise<void> {
+    if (this.#joining === undefined) this.#join(mesh, published, extended);
     await this.#joining;
   }
 
