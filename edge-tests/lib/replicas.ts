@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { mkdirSync, readFileSync } from "node:fs";
-import { join as joinPath } from "node:path";
+import { existsSync, mkdirSync, readFileSync } from "node:fs";
+import { basename, join as joinPath } from "node:path";
 import process from "node:process";
 import { Miniflare } from "miniflare";
 import type { Browser } from "playwright-core";
-import { CapsuleModule, capsuleModule } from "selfsame/capsule";
+import { CapsuleModule, capsuleModule, fromBase32 } from "selfsame/capsule";
 import { bundleWorker } from "selfsame-twiitr/build";
 import { Child } from "selfsame-twiitr/child";
 import { localWorker } from "selfsame-twiitr/local-worker";
@@ -41,14 +41,20 @@ export interface Surroundings {
   readonly keep: readonly string[];
 }
 
-const seedOf = (name: string): string => Buffer.from(name.padEnd(32, ".")).toString("hex");
+/** A secret seed of the one with this name. */
+export const seedOf = (name: string): string => Buffer.from(name.padEnd(32, ".")).toString("hex");
 
 /** Starts a program and waits until it has said where it is. */
-async function program(name: string, command: string, args: string[], folder: string): Promise<Child> {
+export async function startProgram(
+  name: string,
+  command: string,
+  args: readonly string[],
+  folder: string,
+): Promise<Child> {
   const child = Child.start({
     name,
     command,
-    args,
+    args: [...args],
     cwd: ROOT,
     env: process.env as Record<string, string>,
     log: joinPath(folder, `${name}.log`),
@@ -56,6 +62,45 @@ async function program(name: string, command: string, args: string[], folder: st
   });
   await child.ready;
   return child;
+}
+
+/** Starts a program of this folder in Node or in Deno. */
+export function startScript(
+  name: "node" | "deno",
+  script: string,
+  args: readonly string[],
+  folder: string,
+): Promise<Child> {
+  const all = [joinPath(ROOT, "edge-tests", script), ...args];
+  const flags = ["run", "--quiet", "--no-prompt", "--cached-only", "--allow-all", "--unstable-kv"];
+  return name === "deno"
+    ? startProgram(name, DENO, [...flags, ...all], folder)
+    : startProgram(name, process.execPath, all, folder);
+}
+
+/** Starts a Worker of this folder, with capsules and a Durable Object `Node`, in a local workerd. */
+export async function startWorkerd(
+  entry: string,
+  folder: string,
+  settings: { readonly port?: number; readonly bindings?: Readonly<Record<string, string>> } = {},
+): Promise<Miniflare> {
+  await bundleWorker(joinPath(ROOT, "edge-tests", entry), folder);
+  const read = (name: string): Uint8Array<ArrayBuffer> =>
+    new Uint8Array(readFileSync(joinPath(folder, name)));
+  const wasm = ["core.wasm", "capsule.wasm"].filter((name) => existsSync(joinPath(folder, name)));
+  const worker = basename(entry).replace(/ts$/, "js");
+  const miniflare = new Miniflare(
+    localWorker({
+      modules: {
+        [worker]: readFileSync(joinPath(folder, worker), "utf8"),
+        ...Object.fromEntries(wasm.map((name) => [name, read(name)])),
+      },
+      durableObjects: { NODE: "Node" },
+      ...settings,
+    }),
+  );
+  await miniflare.ready;
+  return miniflare;
 }
 
 function running(child: Child, round: (url: string) => Promise<void>): Running {
@@ -83,12 +128,7 @@ export async function startMember(name: "node" | "deno", where: Surroundings): P
   mkdirSync(folder, { recursive: true });
   const port = await freePort(name === "node" ? 8800 : 8820);
   const settings: MemberSettings = { network, folder, port, bootstrap, seed: seedOf(name), keep };
-  const args = [joinPath(ROOT, "edge-tests/replicas/member.ts"), JSON.stringify(settings)];
-  const flags = ["run", "--quiet", "--no-prompt", "--cached-only", "--allow-all", "--unstable-kv"];
-  const child =
-    name === "deno"
-      ? await program(name, DENO, [...flags, ...args], folder)
-      : await program(name, process.execPath, args, folder);
+  const child = await startScript(name, "replicas/member.ts", [JSON.stringify(settings)], folder);
   return running(child, (url) => post(`${url}round`));
 }
 
@@ -99,7 +139,7 @@ export async function startHost(where: Surroundings): Promise<Running> {
   const suffix = process.platform === "win32" ? ".exe" : "";
   const command = joinPath(target, "release/examples", `replica${suffix}`);
   const port = await freePort(8860);
-  const child = await program(
+  const child = await startProgram(
     "wasmtime",
     command,
     [folder, where.network, `${port}`, where.bootstrap],
@@ -111,31 +151,17 @@ export async function startHost(where: Surroundings): Promise<Running> {
 /** Starts a replica in a Durable Object, in its SQLite; it survives `kill`, which ends the object alone. */
 export async function startWorker(where: Surroundings): Promise<Running> {
   const folder = joinPath(where.folder, "worker");
-  await bundleWorker(joinPath(ROOT, "edge-tests/replicas/worker.ts"), folder);
-  const read = (name: string): Uint8Array<ArrayBuffer> =>
-    new Uint8Array(readFileSync(joinPath(folder, name)));
   const port = await freePort(8840);
   const url = `http://127.0.0.1:${port}`;
   const { network, bootstrap, keep } = where;
-  const miniflare = new Miniflare(
-    localWorker({
-      modules: {
-        "worker.js": readFileSync(joinPath(folder, "worker.js"), "utf8"),
-        "core.wasm": read("core.wasm"),
-        "capsule.wasm": read("capsule.wasm"),
-      },
-      port,
-      bindings: {
-        NETWORK: network,
-        URL: url,
-        BOOTSTRAP: bootstrap.replace("ws:", "http:"),
-        SEED: seedOf("workerd"),
-        KEEP: keep[0] ?? "",
-      },
-      durableObjects: { NODE: "Node" },
-    }),
-  );
-  await miniflare.ready;
+  const bindings = {
+    NETWORK: network,
+    URL: url,
+    BOOTSTRAP: bootstrap.replace("ws:", "http:"),
+    SEED: seedOf("workerd"),
+    KEEP: keep[0] ?? "",
+  };
+  const miniflare = await startWorkerd("replicas/worker.ts", folder, { port, bindings });
   const module = await CapsuleModule.instantiate(await capsuleModule());
   const key = Buffer.from(module.deriveKey(Buffer.from(seedOf("workerd"), "hex"))).toString("hex");
   const { id } = (await (await fetch(`${url}/status`)).json()) as { id: string };
@@ -172,4 +198,21 @@ export async function startPage(browser: Browser, where: Surroundings): Promise<
       files.close();
     },
   };
+}
+
+/** The fingerprint of all that a replica holds of a capsule, over which anti-entropy agrees. */
+export async function fingerprintOf(
+  capsule: string,
+  post: (body: Uint8Array<ArrayBuffer>) => Promise<Response>,
+): Promise<string> {
+  const [version, compare, whole] = [1, 11, Buffer.alloc(24)];
+  whole.fill(0xff, 16);
+  const envelope = [Buffer.of(version), fromBase32(capsule, 32, "the name of a capsule"), Buffer.alloc(20)];
+  const question = [Buffer.of(compare), Buffer.alloc(16), whole, Buffer.alloc(4 + 32)];
+  const response = await post(new Uint8Array(Buffer.concat([...envelope, ...question])));
+  const answer = Buffer.from(await response.arrayBuffer());
+  const results = 1 + 2 + 4;
+  assert.equal(answer.readUInt16LE(1), 0, "the request is understood");
+  assert.equal(answer.readUInt16LE(results), 0, "the capsule is there");
+  return answer.subarray(results + 2 + 8, results + 2 + 8 + 32).toString("hex");
 }

@@ -115,7 +115,7 @@ export async function startSidecar({ data, expose, join, otlp }: SidecarOptions)
 }
 
 /** The program `selfsame`: `SELFSAME_BIN`, or what the build makes. */
-function selfsame(): string {
+export function selfsame(): string {
   const name = process.platform === "win32" ? "selfsame.exe" : "selfsame";
   const target = process.env.CARGO_TARGET_DIR ?? join(ROOT, "target");
   const file = process.env.SELFSAME_BIN ?? join(target, "release", name);

@@ -1,5 +1,5 @@
 // A leaf with a replica in IndexedDB, in a page; whoever opened the page calls `round`.
-import { indexedDb, join } from "selfsame";
+import { indexedDb, join } from "selfsame/browser";
 import { openReplica, replicate, serveCapsules } from "selfsame/capsule";
 
 const NEVER_MS = 2 ** 30;

@@ -8,20 +8,14 @@ import { mkdirSync, rmSync } from "node:fs";
 import { join as joinPath } from "node:path";
 import { after, before, describe, it } from "node:test";
 import type { Browser } from "playwright-core";
-import {
-  type Capsule,
-  CapsuleModule,
-  capsuleModule,
-  fromBase32,
-  openCapsule,
-  toBase32,
-} from "selfsame/capsule";
+import { type Capsule, CapsuleModule, capsuleModule, openCapsule, toBase32 } from "selfsame/capsule";
 import { join, memory, type NodeMesh } from "selfsame/node";
 import { freePort } from "selfsame-twiitr/ports";
 
 import { HOW_TO_GET_A_BROWSER, launchChromium } from "../lib/chromium.ts";
 import { DATA, within } from "../lib/cluster.ts";
 import {
+  fingerprintOf,
   type Running,
   type Surroundings,
   startHost,
@@ -74,18 +68,10 @@ async function clientOf(seed: string, ...those: string[]): Promise<Capsule> {
   return capsule;
 }
 
-/** The fingerprint of all that a replica holds of the capsule, over which anti-entropy agrees. */
-async function fingerprintAt(runtime: string): Promise<string> {
-  const [version, compare, whole] = [1, 11, Buffer.alloc(24)];
-  whole.fill(0xff, 16);
-  const envelope = Buffer.concat([Buffer.of(version), fromBase32(name, 32, "the name"), Buffer.alloc(20)]);
-  const body = Buffer.concat([envelope, Buffer.of(compare), Buffer.alloc(16), whole, Buffer.alloc(4 + 32)]);
-  const response = await overMesh(urlOf(at(runtime)), { method: "POST", body });
-  const answer = Buffer.from(await response.arrayBuffer());
-  assert.equal(answer.readUInt16LE(1), 0, `${runtime} has the capsule`);
-  const results = 1 + 2 + 4;
-  assert.equal(answer.readUInt16LE(results), 0, runtime);
-  return answer.subarray(results + 2 + 8, results + 2 + 8 + 32).toString("hex");
+/** The fingerprint of all that a replica holds. */
+function fingerprintAt(runtime: string): Promise<string> {
+  const url = urlOf(at(runtime));
+  return fingerprintOf(name, (body) => overMesh(url, { method: "POST", body }));
 }
 
 /** Waits until all hold the same. */
