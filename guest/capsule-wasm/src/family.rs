@@ -38,6 +38,7 @@ pub(crate) fn derive(input: &[u8]) -> Vec<u8> {
 /// 2 record:   signed metadata bytes | record 32 | header and body bytes | proof bytes, beginning with a signature
 ///             -> nothing: it is what a writer wrote whom the metadata names
 /// 3 proof:    proof file bytes -> capsule 32 | record 32 | header bytes | 0, or 1 and body bytes
+///             | n u16 | record 32 and header bytes of each on the way from the signature there
 /// ```
 pub(crate) fn verify(input: &[u8]) -> Vec<u8> {
     answer(verified(input))
@@ -134,6 +135,11 @@ fn tell(proven: &Proven) -> Vec<u8> {
     proven.body.is_some().write(&mut out);
     if let Some(body) = &proven.body {
         body.as_slice().write(&mut out);
+    }
+    (proven.path.len() as u16).write(&mut out);
+    for (name, header) in &proven.path {
+        out.extend_from_slice(&name.0);
+        header.as_slice().write(&mut out);
     }
     out
 }

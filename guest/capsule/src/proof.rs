@@ -128,6 +128,16 @@ impl Prover {
     }
 }
 
+/// The headers of a proof that was verified.
+///
+/// # Errors
+/// [`Code::BadProof`] and what [`HeaderView::read`] says.
+pub fn headers_of(proof: &[u8]) -> Result<Vec<HeaderView<'_>>> {
+    let mut reader = Reader::new(proof);
+    let (_, count) = read_head(&mut reader)?;
+    (0..count).map(|_| HeaderView::read(&mut reader)).collect()
+}
+
 /// What a reader learns from one header that is verified, in order: its name, then its backpointers from the last to the first.
 ///
 /// The first backpointer leads to the primary parent, and so it comes last and stays, should they share a slot.

@@ -25,7 +25,7 @@ import {
   readRecord,
   readResults,
 } from "./reading.ts";
-import { errorAt } from "./record.ts";
+import { errorAt, type RecordHeader } from "./record.ts";
 
 const MAX_COMMAND_NUMBER = 0xffff_ffff;
 /** Length of a public key to which the keys of epochs are sealed. */
@@ -94,6 +94,7 @@ export class Capsule {
   readonly key: string;
   /** The public key to which the owner grants this client the keys of epochs, in hex. */
   readonly readerKey: string;
+  readonly #module: WebAssembly.Module;
   readonly #seed: Uint8Array;
   readonly #servers: readonly string[];
   readonly #engine: Engine;
@@ -102,6 +103,8 @@ export class Capsule {
   readonly #pending: Map<number, Pending> = new Map();
   #last = 0;
   #begun: Promise<Position> | undefined;
+  /** Verifies files, apart from what the engine steps. */
+  #verifier: Promise<CapsuleModule> | undefined;
   #closing: Promise<void> | undefined;
 
   private constructor(parts: CapsuleParts) {
@@ -109,6 +112,7 @@ export class Capsule {
     this.name = toBase32(capsule);
     this.key = toHex(instance.deriveKey(seed));
     this.readerKey = instance.deriveReader(seed);
+    this.#module = module;
     this.#seed = seed;
     this.#servers = servers.map(({ id }) => toHex(id));
     this.#peers = new Peers((tag, response) => this.#engine.push(answered(tag, response)));
@@ -189,6 +193,13 @@ export class Capsule {
   async readAll(names: readonly string[]): Promise<(CapsuleRecord | MeshError)[]> {
     const { results } = await this.#ask({ type: "Read", names: encodeNames(names) }, "Records");
     return readResults(results, (reader, index) => readRecord(reader, names[index] ?? ""));
+  }
+
+  /** Reads the header of a record alone, proven: of a sealed record everybody may read that much. */
+  async header(name: string): Promise<RecordHeader> {
+    const file = await this.prove(name, { body: false });
+    this.#verifier ??= CapsuleModule.instantiate(this.#module);
+    return (await this.#verifier).verifyProof(file).header;
   }
 
   /** Reads some of the sub-records of a record, by their places, without the others. */

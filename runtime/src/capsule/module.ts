@@ -78,6 +78,11 @@ export interface ProofInfo {
   readonly header: RecordHeader;
   /** Its body as it is stored, if it is in the file: sealed where not everybody reads. */
   readonly body: Uint8Array | undefined;
+  /**
+   * The records whose headers lead there: the first is signed by its writer, each points to the next one, and the last is the
+   * record itself or points to it.
+   */
+  readonly path: readonly (RecordHeader & { readonly name: string })[];
 }
 
 /** What an export file holds. */
@@ -179,7 +184,11 @@ export class CapsuleModule {
     const [capsule, name] = [reader.take(32), toHex(reader.take(32))];
     const header = decodeHeader(reader.bytes());
     const body = reader.u8() === 1 ? reader.bytes() : undefined;
-    return { capsule, name, header, body };
+    const path = Array.from({ length: reader.u16() }, () => {
+      const name = toHex(reader.take(32));
+      return { ...decodeHeader(reader.bytes()), name };
+    });
+    return { capsule, name, header, body, path };
   }
 
   /** Verifies an export file of any length while it comes, and returns what it holds. Nobody is asked. */

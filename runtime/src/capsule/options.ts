@@ -1,12 +1,14 @@
 import { MeshError } from "../codec/code.ts";
-import { Reader, Writer } from "../codec/field.ts";
-import { fromHex } from "../codec/hex.ts";
-import { randomBytes } from "../driver/driver.ts";
+import { fromHex, toHex } from "../codec/hex.ts";
 import type { LogLevel, LogSink } from "../driver/log.ts";
 import type { Mesh } from "../driver/mesh.ts";
 import type { StoreFactory } from "../stores/store.ts";
 import { nameOf } from "./name.ts";
 import { type Ask, askNode, askUrl, type Peer } from "./peers.ts";
+import { freshRequest, readResult } from "./request.ts";
+
+/** What of a mesh finds the servers of a capsule and asks them. */
+export type CapsuleMesh = Pick<Mesh, "find" | "fetch">;
 
 /** Most servers of a client. */
 const MAX_SERVERS = 32;
@@ -42,7 +44,7 @@ export interface CapsuleOptions {
   /** Its servers, at most 32. A quorum is worth something if you know whose they are: found in the mesh, they may be anybody's. */
   readonly servers?: readonly CapsuleServer[] | undefined;
   /** The mesh in which servers are found by the capsule's name, unless they are given. */
-  readonly mesh?: Mesh | undefined;
+  readonly mesh?: CapsuleMesh | undefined;
   /** Secret seed of the owner, a writer or a reader, 64 hex digits, in place of the one that the store makes and keeps. */
   readonly seed?: string | undefined;
   /**
@@ -86,24 +88,15 @@ export async function serversOf(options: CapsuleOptions, capsule: string): Promi
   const answers = await Promise.allSettled(asked);
   const found = answers.flatMap((answer) => (answer.status === "fulfilled" ? [answer.value] : []));
   if (found.length === 0) throw new MeshError("NoProvider", `nobody in the mesh serves ${capsule}`);
-  return found;
+  // Who says another's key is none more.
+  return [...new Map(found.toReversed().map((peer) => [toHex(peer.id), peer])).values()].reverse();
 }
-
-const VERSION = 1;
-const QUERY_FRESH = 7;
-const SESSION_BYTES = 16;
 
 /**
  * The key that a server says it signs with: nothing is believed of it, as what is signed with another key counts for nothing.
  */
 async function keyOf(ask: Ask, capsule: string, signal: AbortSignal): Promise<Uint8Array> {
-  const request = new Writer().u8(VERSION).raw(nameOf(capsule)).raw(randomBytes(SESSION_BYTES)).u32(0);
-  const reader = new Reader(await ask(request.u8(QUERY_FRESH).raw(randomBytes(32)).copy(), signal));
-  reader.u8();
-  const refused = reader.u16();
-  reader.u32();
-  const failed = refused || reader.u16();
-  if (failed !== 0) throw new MeshError(failed);
+  const reader = readResult(await ask(freshRequest(nameOf(capsule)), signal));
   reader.u64();
   return reader.take(32).slice();
 }

@@ -29,7 +29,7 @@ export function askUrl(url: string, fetch: typeof globalThis.fetch = globalThis.
 }
 
 /** Asks a node of the mesh, which serves each of its capsules under the capsule's name. */
-export function askNode(mesh: Mesh, peer: string): Ask {
+export function askNode(mesh: Pick<Mesh, "fetch">, peer: string): Ask {
   return (body, given) =>
     inTime(given, async (signal) => {
       const capsule = capsuleOf(body) ?? "";

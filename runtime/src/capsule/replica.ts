@@ -12,6 +12,7 @@ import { CapsuleModule } from "./module.ts";
 import { NAME_BYTES, nameOf } from "./name.ts";
 import { answered, type Peer, Peers } from "./peers.ts";
 import { errorAt } from "./record.ts";
+import { createRequest, readResult } from "./request.ts";
 
 /** Most bytes of a request. */
 export const MAX_REQUEST: number = 8 * 1024 * 1024;
@@ -88,6 +89,7 @@ export class Replica {
   /** The public key that it signs with, 64 hex digits. */
   readonly key: string;
   readonly #seed: Uint8Array;
+  readonly #module: WebAssembly.Module;
   readonly #state: State;
   readonly #engine: Engine;
   readonly #pending: Map<number, Pending> = new Map();
@@ -106,6 +108,7 @@ export class Replica {
     const { cache = CACHE, mirrors = MIRRORS, now = Date.now } = options;
     this.key = toHex(instance.deriveKey(seed));
     this.#seed = seed;
+    this.#module = module;
     this.#state = state;
     this.#peers = new Peers((tag, response) => this.#engine.push(answered(tag, response)));
     this.#logger = new Logger(options.log, options.logLevel);
@@ -159,6 +162,14 @@ export class Replica {
   /** Size of the module's memory, in bytes. */
   get memoryBytes(): number {
     return this.#engine.memoryBytes;
+  }
+
+  /** Stores a capsule here by its signed metadata, unless it is stored, and resolves with its name in base32. */
+  async hold(metadata: Uint8Array): Promise<string> {
+    // An instance of its own: the replica's may be in the middle of something.
+    const { name } = (await CapsuleModule.instantiate(this.#module)).verifyMetadata(metadata);
+    readResult(await this.request(createRequest(name, metadata)));
+    return toBase32(name);
   }
 
   /** Carries out a request as `docs/specification/capsules.md` has it and resolves with the response. */

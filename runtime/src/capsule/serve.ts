@@ -7,6 +7,8 @@ import type { Replica } from "./replica.ts";
 
 /** How a node serves its replica. */
 export interface ServeCapsulesOptions {
+  /** Signed metadata of capsules that are stored here from the beginning. */
+  readonly hold?: readonly Uint8Array[] | undefined;
   /** Name of a service that takes requests for any capsule, which is how new ones come here; none unless given. */
   readonly service?: string | undefined;
   /** How that service is published: its grant, or that it is unowned. */
@@ -34,7 +36,8 @@ export async function serveCapsules(
   replica: Replica,
   options: ServeCapsulesOptions = {},
 ): Promise<CapsulesServed> {
-  const { service, publish = {}, allow, limit } = options;
+  const { hold = [], service, publish = {}, allow, limit } = options;
+  for (const metadata of hold) await replica.hold(metadata);
   const serviceOf = (name: string): Service => ({
     name,
     handler: replicaHandler({ request: (message) => only(replica, name, message) }),

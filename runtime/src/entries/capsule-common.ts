@@ -9,6 +9,7 @@ export {
   type Position,
   type WriteOptions,
 } from "../capsule/client.ts";
+export { History, type HistoryRecord } from "../capsule/history.ts";
 export { CAPSULE_TYPE, type Requested, replicaHandler } from "../capsule/http.ts";
 export {
   type CapsuleInfo,
@@ -17,7 +18,7 @@ export {
   type ExportInfo,
   type ProofInfo,
 } from "../capsule/module.ts";
-export type { CapsuleOptions, CapsuleServer, CapsuleTiming } from "../capsule/options.ts";
+export type { CapsuleMesh, CapsuleOptions, CapsuleServer, CapsuleTiming } from "../capsule/options.ts";
 export { type Ask, type Peer, peerAt } from "../capsule/peers.ts";
 export type {
   CapsuleDescription,

@@ -6,4 +6,4 @@ export { type JsonLoggerOptions, jsonLogger } from "./log.ts";
 export { PROMETHEUS_TYPE } from "./prometheus.ts";
 export type { Attributes, AttributeValue } from "./span.ts";
 export { type TelemetryOptions, telemetry } from "./telemetry.ts";
-export { type Sender, traced } from "./traced.ts";
+export { type Sender, traced, untraced } from "./traced.ts";

@@ -1,5 +1,5 @@
 import type { WebSocketInit } from "../driver/caller.ts";
-import { TRACEPARENT, TRACESTATE } from "./context.ts";
+import { childOf, TRACEPARENT, TRACESTATE, writeContext } from "./context.ts";
 
 /** What sends requests: a mesh, `c.var.mesh`, or a service of either. */
 export interface Sender {
@@ -40,4 +40,14 @@ export function traced<T extends Sender>(sender: T, request: Request): T {
       return value.bind(target);
     },
   });
+}
+
+/**
+ * The same mesh, of whose requests no trace tells: for what is asked again and again, as a client of a capsule does. They are
+ * counted like all others.
+ */
+export function untraced<T extends Sender>(sender: T): T {
+  const headers = new Headers();
+  writeContext(childOf(undefined, 0), headers);
+  return traced(sender, new Request("https://untraced.mesh/", { headers }));
 }

@@ -224,6 +224,14 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
     });
   }
 
+  /** Does something with the node once it has joined; the object stays awake while it lasts. For methods of subclasses. */
+  protected async during<T>(work: (mesh: Mesh) => Promise<T>): Promise<T> {
+    return this.#during(async (node) => {
+      await this.#joined(node);
+      return work(node.mesh);
+    });
+  }
+
   async #call(
     request: Request,
     options: CallOptions,

@@ -15,7 +15,7 @@ use crate::cache::Verified;
 use crate::hash::RecordName;
 use crate::header::{Header, HeaderView, MAX_BODY_BYTES};
 use crate::metadata::{Charter, Readers};
-use crate::proof::{MAX_PROOF_BYTES, Prover};
+use crate::proof::{MAX_PROOF_BYTES, Prover, headers_of};
 use crate::record::Record;
 use crate::refusal::{Refusal, Result};
 
@@ -50,6 +50,9 @@ pub struct Proven {
     pub header: Header,
     /// Its body, if it is in the file: sealed where not everybody reads.
     pub body: Option<Vec<u8>>,
+    /// The records that lead there, with their encoded headers: the first is signed, each points to the next one, and the last is
+    /// the record itself or points to it.
+    pub path: Vec<(RecordName, Vec<u8>)>,
 }
 
 impl ProofFile<'_> {
@@ -104,12 +107,17 @@ impl ProofFile<'_> {
             .verify(charter.hasher(), &authority, &mut Verified::new(0), &name, proof)
             .map_err(|refusal| refusal.further(at))?;
         let body = cursor.body(&charter, header)?;
+        let path = headers_of(proof)?
+            .iter()
+            .map(|header| (header.name(charter.hasher()), header.encoded().to_vec()))
+            .collect();
         Ok(Proven {
             header: header.to_header(),
             charter,
             authority,
             name,
             body,
+            path,
         })
     }
 }
