@@ -2,7 +2,8 @@ import { mkdirSync, rmSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { buildAll } from "selfsame-twiitr/build";
 import { Cluster, type Ended, PLAN_FILE } from "selfsame-twiitr/cluster";
-import { loginStatus, startRing } from "selfsame-twiitr/launch";
+import { startRing } from "selfsame-twiitr/launch";
+import { loginStatus } from "selfsame-twiitr/login";
 import { loadPlan } from "selfsame-twiitr/plan";
 import type { Built } from "selfsame-twiitr/programs";
 

@@ -21,10 +21,11 @@ use std::process::ExitCode;
 
 use bytes::Bytes;
 use clap::Parser;
+use data_encoding::HEXLOWER;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
-use selfsame_host::{Body, BoxError, Event, Grant, Node, OwnerKey, json};
+use selfsame_host::{Body, BoxError, Event, Grant, Node, OwnerKey, Replica, ServeOptions, Serving, json};
 use serde::Deserialize;
 use serde_json::{Value, json as value};
 use subtle::ConstantTimeEq as _;
@@ -74,6 +75,9 @@ struct Arguments {
     /// Grant to serve `check`; without one the node serves nothing
     #[arg(long)]
     grant: Vec<Grant>,
+    /// Capsule to hold and serve, as its signed metadata in hexadecimal
+    #[arg(long)]
+    capsule: Vec<String>,
     /// Dials private and loopback addresses that other nodes name
     #[arg(long)]
     allow_private: bool,
@@ -130,6 +134,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
             node.serve("check", service).await?;
             print(&value!({ "event": "serving", "name": "check" }))?;
         }
+        let _serving = hold(&node, &arguments.data, &arguments.capsule).await?;
         watch(&node, events).await
     };
     let ended = tokio::select! {
@@ -177,6 +182,19 @@ async fn joined(node: &Node) -> Result<(), Box<dyn Error>> {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+}
+
+/// Holds capsules, given by their metadata, and serves them until the result is dropped.
+async fn hold(node: &Node, data: &Path, capsules: &[String]) -> Result<Option<Serving>, Box<dyn Error>> {
+    if capsules.is_empty() {
+        return Ok(None);
+    }
+    let replica = Replica::open(data)?;
+    for metadata in capsules {
+        let name = replica.hold(&HEXLOWER.decode(metadata.as_bytes())?).await?;
+        print(&value!({ "event": "holding", "capsule": name.to_string() }))?;
+    }
+    Ok(Some(replica.serve_capsules(node, ServeOptions::default()).await?))
 }
 
 /// Prints the status whenever the ring changes.
@@ -239,11 +257,11 @@ fn read_users(path: &Path) -> Result<HashMap<String, Stored>, Box<dyn Error>> {
     let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
     let entries: HashMap<String, Entry> = serde_json::from_str(&text).map_err(|error| failed(&error))?;
     let decode = |(user, entry): (String, Entry)| {
-        let salt = data_encoding::HEXLOWER
+        let salt = HEXLOWER
             .decode(entry.salt.as_bytes())
             .ok()
             .and_then(|salt| salt.try_into().ok());
-        let hash = data_encoding::HEXLOWER
+        let hash = HEXLOWER
             .decode(entry.hash.as_bytes())
             .ok()
             .and_then(|hash| hash.try_into().ok());

@@ -42,6 +42,11 @@ const MIRRORS: u32 = 32 << 20;
 const MAX_UNDER_WAY: usize = 64 << 20;
 /// What a request takes besides its bytes.
 const REQUEST_BYTES: usize = 256;
+/// What a request that creates a capsule has in it, and where its response has codes, as `docs/specification/capsules.md` says.
+const REQUEST_VERSION: u8 = 1;
+const SESSION_BYTES: usize = 16;
+const CREATE: u8 = 1;
+const CODES_AT: [usize; 2] = [1, 7];
 /// Names of new capsules that a listener may be behind.
 const NEWS: usize = 1024;
 
@@ -134,6 +139,34 @@ impl Replica {
     #[must_use]
     pub fn capsules(&self) -> Vec<CapsuleName> {
         self.shelf.held().iter().copied().collect()
+    }
+
+    /// Stores a capsule by its signed metadata, unless it is stored; its name.
+    ///
+    /// # Errors
+    /// [`Error::Core`] when these are no metadata of a capsule, and what [`Self::request`] says.
+    pub async fn hold(&self, metadata: &[u8]) -> Result<CapsuleName, Error> {
+        let name = capsule::describe(metadata)?.name;
+        let length = u32::try_from(metadata.len()).map_err(|_| Error::from_code(Code::TooLarge))?;
+        let message = [
+            &[REQUEST_VERSION][..],
+            &name.0,
+            // It belongs to no session.
+            &[0; SESSION_BYTES + 4],
+            &[CREATE],
+            &length.to_le_bytes(),
+            metadata,
+        ];
+        let response = self.request(Bytes::from(message.concat())).await?;
+        // Of the request as a whole, and of its one operation.
+        for at in CODES_AT {
+            let code = response.get(at..).and_then(|rest| rest.first_chunk());
+            let code = code.map_or(0, |code| u16::from_le_bytes(*code));
+            if let Some(code) = Code::from_u16(code) {
+                return Err(Error::from_code(code));
+            }
+        }
+        Ok(name)
     }
 
     /// Carries out a request as `docs/specification/capsules.md` has it; the response.

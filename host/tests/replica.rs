@@ -7,8 +7,8 @@ use data_encoding::HEXLOWER;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use selfsame_host::{
-    FetchOptions, MAX_CAPSULE_REQUEST, MemoryStore, Owner, Replica, ReplicaService, Seed, ServeOptions,
-    Storage, StoreError,
+    CapsuleName, FetchOptions, MAX_CAPSULE_REQUEST, MemoryStore, Owner, Replica, ReplicaService, Seed,
+    ServeOptions, Storage, StoreError,
 };
 use serde_json::Value;
 use tower::ServiceExt as _;
@@ -245,4 +245,23 @@ async fn a_capsule_is_found_in_the_mesh_by_its_name() {
     );
     assert_eq!(replica.capsules(), [name]);
     drop(serving);
+}
+
+#[tokio::test]
+async fn it_holds_a_capsule_that_it_is_given_by_its_metadata() {
+    let (created, _) = exchange("a capsule");
+    // version, capsule 32, session 16, verified u32, operation, length u32, metadata
+    let name = CapsuleName(*created[1..].first_chunk().expect("a name"));
+    let length = u32::from_le_bytes(*created[54..].first_chunk().expect("a length")) as usize;
+    let metadata = &created[58..58 + length];
+    let replica = Replica::in_memory(&seed()).expect("a replica");
+    for _ in 0..2 {
+        let held = within(replica.hold(metadata)).await.expect("it is held");
+        assert_eq!(held, name);
+    }
+    assert_eq!(replica.capsules(), [name]);
+    within(replica.hold(&metadata[1..]))
+        .await
+        .expect_err("it is no metadata");
+    assert_eq!(replica.capsules(), [name]);
 }

@@ -1,6 +1,6 @@
 import { type Context, Hono } from "hono";
 
-import { handler } from "./appauth/index.ts";
+import { type HandlerOptions, handler } from "./appauth/index.ts";
 import { gateway } from "./gateway/index.ts";
 
 /** The text format of Prometheus. */
@@ -23,10 +23,12 @@ export type EdgeOptions = {
   owned: readonly string[];
   /** Names that the gateway passes on, or `*` for all. */
   gateway: readonly string[];
+  /** Hears of each login that was right or wrong. */
+  onLogin?: HandlerOptions["onLogin"];
 };
 
 /** The public app of a node: AppAuth's entrance, the gateway into the mesh, and what the node knows of the ring. */
-export function edge({ mesh, platform, owned, gateway: open }: EdgeOptions): Hono {
+export function edge({ mesh, platform, owned, gateway: open, onLogin }: EdgeOptions): Hono {
   const app = new Hono();
   app.get("/status", async (c) => c.json(await mesh(c).status(), 200, { "cache-control": "no-store" }));
   app.get("/metrics", async (c) => c.text(await mesh(c).metrics(), 200, { "content-type": METRICS_TYPE }));
@@ -38,7 +40,7 @@ export function edge({ mesh, platform, owned, gateway: open }: EdgeOptions): Hon
     allows: (name) => open.includes("*") || open.includes(name),
   });
   app.route("/", through);
-  app.route("/", handler({ fetch: (url, init, c) => mesh(c).fetch(url, init), servedBy: platform }));
+  app.route("/", handler({ fetch: (url, init, c) => mesh(c).fetch(url, init), servedBy: platform, onLogin }));
   return app;
 }
 

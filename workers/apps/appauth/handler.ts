@@ -18,7 +18,12 @@ export type HandlerOptions = {
   fetch: (url: string, init: RequestInit, c: Context) => Promise<Response>;
   /** What is told in the header `served-by`, such as `workerd`. */
   servedBy: string;
+  /** Hears of each login that was right or wrong, before it is answered. */
+  onLogin?: ((login: Login, c: Context) => void) | undefined;
 };
+
+/** A login that somebody has checked. */
+export type Login = { user: string; status: 200 | 401; checkedBy: string };
 
 /** An outcome as a status, a sentence, and who checked. */
 type Outcome = { status: 200 | 400 | 401 | 413 | 415 | 503; text: string; user?: string; checkedBy?: string };
@@ -29,7 +34,7 @@ type Outcome = { status: 200 | 400 | 401 | 413 | 415 | 503; text: string; user?:
  * 200 for a right password, 401 for a wrong one, 400 for a body that is no login, 413 for one too large, 415 for
  * another type, 503 when nobody can check. Browsers are answered in HTML, programs in JSON.
  */
-export function handler({ fetch, servedBy }: HandlerOptions): Hono {
+export function handler({ fetch, servedBy, onLogin }: HandlerOptions): Hono {
   const app = new Hono();
   app.use("/login", async (c, next) => {
     await next();
@@ -44,18 +49,25 @@ export function handler({ fetch, servedBy }: HandlerOptions): Hono {
       maxSize: MAX_BODY_BYTES,
       onError: (c) => answer(c, { status: 413, text: "The request is too large." }),
     }),
-    async (c) => answer(c, await login(c, fetch)),
+    async (c) => answer(c, await login(c, fetch, onLogin)),
   );
   app.all("/login", (c) => c.json({ error: "send a GET or a POST" }, 405, { allow: "GET, HEAD, POST" }));
   return app;
 }
 
-async function login(c: Context, fetch: HandlerOptions["fetch"]): Promise<Outcome> {
+async function login(
+  c: Context,
+  fetch: HandlerOptions["fetch"],
+  onLogin: HandlerOptions["onLogin"],
+): Promise<Outcome> {
   const read = READERS[mediaType(c.req.header("content-type"))];
   if (read === undefined) return { status: 415, text: "Send a form or application/json." };
   const credentials = parseCredentials(await read(c).catch(() => undefined));
   if (credentials === undefined) return { status: 400, text: "Send user and password." };
-  return askCheck(credentials, (url, init) => fetch(url, init, c));
+  const outcome = await askCheck(credentials, (url, init) => fetch(url, init, c));
+  const { status, checkedBy = "" } = outcome;
+  if (status === 200 || status === 401) onLogin?.({ user: credentials.user, status, checkedBy }, c);
+  return outcome;
 }
 
 const READERS: Readonly<Record<string, (c: Context) => Promise<unknown>>> = {

@@ -7,4 +7,4 @@ export {
   storePassword,
   verifyPassword,
 } from "./credentials.ts";
-export { type HandlerOptions, handler } from "./handler.ts";
+export { type HandlerOptions, handler, type Login } from "./handler.ts";

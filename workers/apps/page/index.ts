@@ -8,6 +8,7 @@ export type PageConfig = {
   owned: string[];
   allowPrivate: boolean;
   gateway: string;
+  capsule?: string;
 };
 
 /** What serving the page needs of its platform. */
@@ -22,9 +23,11 @@ const FILES: Readonly<Record<string, string>> = {
   "index.html": "text/html; charset=utf-8",
   "main.js": "text/javascript; charset=utf-8",
   "style.css": "text/css; charset=utf-8",
+  "capsule.css": "text/css; charset=utf-8",
   "icon.svg": "image/svg+xml",
   // Browsers compile while they load only what has this type.
   "core.wasm": "application/wasm",
+  "capsule.wasm": "application/wasm",
 };
 
 /** The page dials members wherever they are; everything else it has from here. */

@@ -1,10 +1,12 @@
 import { WorkerEntrypoint } from "cloudflare:workers";
 import { type Context, Hono } from "hono";
-import { MeshNode, type MeshNodeOptions } from "selfsame";
+import { durableObject, type Extension, MeshNode, type MeshNodeOptions } from "selfsame";
+import { capsules } from "selfsame/capsule";
 import { type MeshClient, mesh } from "selfsame/hono";
 import { telemetry, traced } from "selfsame/telemetry";
-import { check, handler, parseDictionary } from "selfsame-apps/appauth";
+import { check, handler, type Login, parseDictionary } from "selfsame-apps/appauth";
 import users from "selfsame-apps/appauth/users.json" with { type: "json" };
+import { AuditLog, audit, auditOf, type SignIn } from "selfsame-apps/audit";
 import { edge, grantsOf, ownerOf, words } from "selfsame-apps/edge";
 
 /** Bindings and variables of the Worker; `wrangler.jsonc` explains them. */
@@ -18,7 +20,12 @@ export type Env = {
   GRANTS: string;
   GATEWAY: string;
   ALLOW_PRIVATE: string;
+  AUDIT: string;
+  AUDIT_SEED: string;
 };
+
+/** What this node is told apart by. */
+const PLATFORM = "workerd";
 
 /** The member of the ring. It serves what it has a grant for. */
 export class Node extends MeshNode<Env> {
@@ -29,14 +36,51 @@ export class Node extends MeshNode<Env> {
     owner: env.OWNER ? ownerOf(words(env.OWNED), env.OWNER) : undefined,
     grants: grantsOf(env.GRANTS),
     allowPrivate: env.ALLOW_PRIVATE === "1",
-    domain: "workerd",
-    telemetry: telemetry({ name: "workerd" }),
+    domain: PLATFORM,
+    telemetry: telemetry({ name: PLATFORM }),
   });
 
   override services: Record<string, string> = Object.fromEntries(
-    Object.keys(grantsOf(this.env.GRANTS)).map((name) => [name, ENTRYPOINTS[name] ?? name]),
+    Object.keys(grantsOf(this.env.GRANTS))
+      .filter((name) => name !== AUDIT)
+      .map((name) => [name, ENTRYPOINTS[name] ?? name]),
   );
+
+  #log: AuditLog | undefined;
+  override more: Extension | undefined = this.#keepLog();
+
+  /** Writes a sign-in to the audit log, if this node keeps one. */
+  async note(signIn: SignIn): Promise<void> {
+    await this.during(async () => this.#log?.note(signIn));
+  }
+
+  /** Holds the capsule of the audit log and serves what this node has verified of it, beside its own replica. */
+  #keepLog(): Extension | undefined {
+    const settings = auditOf(this.env.AUDIT, this.env.AUDIT_SEED);
+    if (settings === undefined) return undefined;
+    const { metadata, seed } = settings;
+    return async (mesh, storage) => {
+      const held = await capsules({ hold: [metadata], replicate: {} })(mesh, storage);
+      const log = new AuditLog({ mesh, metadata, seed, storage: durableObject(storage, "_audit") });
+      this.#log = log;
+      const app = audit(log, { servedBy: PLATFORM });
+      const grant = grantsOf(this.env.GRANTS)[AUDIT];
+      const service = { name: AUDIT, handler: (request: Request) => app.fetch(request), options: { grant } };
+      const { published } = await mesh.announce(grant === undefined ? [] : [service]);
+      return {
+        published: Promise.all([held.published, published]).then(() => undefined),
+        tend: async () => held.tend?.(),
+        close: async () => {
+          await log.close();
+          await held.close();
+        },
+      };
+    };
+  }
 }
+
+/** The service that tells of the audit log; the node answers it itself, as it has the log's client. */
+const AUDIT = "audit";
 
 /** The mesh's `handler`. */
 export class Handler extends WorkerEntrypoint<Env> {
@@ -62,18 +106,31 @@ function meshOf(c: Context): MeshClient {
   return traced(c.var.mesh, c.req.raw);
 }
 
+/** Lets the node write a login to the audit log, after it is answered. */
+function note(login: Login, c: Context): void {
+  const { NODE } = c.env as Env;
+  const node = NODE.get(NODE.idFromName("mesh"));
+  const noted = node.note({ ...login, time_ms: Date.now(), answeredBy: PLATFORM });
+  c.executionCtx.waitUntil(
+    noted.catch((error: unknown) => console.error("a sign-in is not in the audit log:", error)),
+  );
+}
+
 const entrance = new Hono<{ Bindings: Env }>();
 entrance.use(connected);
-entrance.route("/", handler({ fetch: (url, init, c) => meshOf(c).fetch(url, init), servedBy: "workerd" }));
+entrance.route(
+  "/",
+  handler({ fetch: (url, init, c) => meshOf(c).fetch(url, init), servedBy: PLATFORM, onLogin: note }),
+);
 
-const checker = check(parseDictionary(users), { servedBy: "workerd" });
+const checker = check(parseDictionary(users), { servedBy: PLATFORM });
 
 const app = new Hono<{ Bindings: Env }>();
 app.use(connected);
 app.all("*", (c) => {
   const { OWNED, GATEWAY } = c.env;
-  const options = { platform: "workerd", owned: words(OWNED), gateway: words(GATEWAY) };
-  return edge({ ...options, mesh: () => meshOf(c) }).fetch(c.req.raw, c.env);
+  const options = { platform: PLATFORM, owned: words(OWNED), gateway: words(GATEWAY), onLogin: note };
+  return edge({ ...options, mesh: () => meshOf(c) }).fetch(c.req.raw, c.env, c.executionCtx);
 });
 
 export default app;

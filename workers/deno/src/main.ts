@@ -5,16 +5,21 @@
  *
  * Settings are environment variables; `settings.ts` says which.
  */
-import { Hono } from "hono";
+import { type Context, Hono } from "hono";
 import { type Handler, join, sqlite } from "selfsame";
+import { openReplica, replicate, serveCapsules } from "selfsame/capsule";
 import { jsonLogger, telemetry, traced } from "selfsame/telemetry";
-import { check, handler, parseDictionary } from "selfsame-apps/appauth";
+import { check, handler, type Login, parseDictionary } from "selfsame-apps/appauth";
 import users from "selfsame-apps/appauth/users.json" with { type: "json" };
+import { AuditLog, type AuditSettings, audit } from "selfsame-apps/audit";
 import { edge, ownerOf } from "selfsame-apps/edge";
 import { observability } from "selfsame-apps/observability";
 import { type PageConfig, page } from "selfsame-apps/page";
 
 import { readSettings } from "./settings.ts";
+
+/** What this node is told apart by. */
+const PLATFORM = "deno";
 
 const settings = readSettings((name) => Deno.env.get(name));
 const { host, port, owner, owned } = settings;
@@ -27,25 +32,31 @@ const mesh = await join({
   storage: sqlite(settings.data),
   owner: owner ? ownerOf(owned, owner) : undefined,
   allowPrivate: settings.allowPrivate,
-  domain: "deno",
-  telemetry: telemetry({ name: "deno" }),
+  domain: PLATFORM,
+  telemetry: telemetry({ name: PLATFORM }),
   log: jsonLogger({ write: (line) => console.error(line) }),
 });
 
+const kept = settings.audit && (await keepLog(settings.audit));
+const log = kept?.log;
+const onLogin = (login: Login): void => {
+  const signIn = { ...login, time_ms: Date.now(), answeredBy: PLATFORM };
+  log?.note(signIn).catch((error: unknown) => console.error("a sign-in is not in the audit log:", error));
+};
+
 const app = new Hono();
-app.route(
-  "/",
-  edge({ mesh: (c) => traced(mesh, c.req.raw), platform: "deno", owned, gateway: settings.gateway }),
-);
+const meshOf = (c: Context) => traced(mesh, c.req.raw);
+app.route("/", edge({ mesh: meshOf, platform: PLATFORM, owned, gateway: settings.gateway, onLogin }));
 app.route("/", page({ read: (name) => Deno.readFile(`${settings.page}/${name}`), config: pageConfig }));
 const server = Deno.serve({ hostname: host, port, onListen: () => undefined }, mesh.handler(app.fetch));
 
-const checker = check(parseDictionary(users), { servedBy: "deno" });
-const entrance = handler({ fetch: (url, init) => mesh.fetch(url, init), servedBy: "deno" });
+const checker = check(parseDictionary(users), { servedBy: PLATFORM });
+const entrance = handler({ fetch: (url, init) => mesh.fetch(url, init), servedBy: PLATFORM, onLogin });
 const services: Record<string, Handler> = {
   check: (request) => checker.fetch(request),
   handler: (request) => entrance.fetch(request),
   observability: observability(),
+  ...(log === undefined ? {} : { audit: handlerOf(audit(log, { servedBy: PLATFORM })) }),
 };
 for (const [name, grant] of Object.entries(settings.grants)) {
   const service = services[name];
@@ -57,6 +68,26 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) Deno.addSignalListener(sign
 if (settings.endsWithInput) void untilInputEnds().then(stop);
 console.log(JSON.stringify({ id: mesh.id, url: `http://${authority}` }));
 
+/** Holds the capsule of the audit log, keeps up with its other replicas, and opens the log. */
+async function keepLog({ metadata, seed }: AuditSettings): Promise<{ log: AuditLog; capsule: string }> {
+  const replica = await openReplica({ storage: sqlite(beside("capsules.sqlite")) });
+  const capsule = await replica.hold(metadata);
+  const { published } = await serveCapsules(mesh, replica);
+  published.catch((error: unknown) => console.error("the capsule of the audit log is not published:", error));
+  replicate(replica, { mesh });
+  const log = new AuditLog({ mesh, metadata, seed, storage: sqlite(beside("audit.sqlite")) });
+  return { log, capsule };
+}
+
+/** A file in the folder of the node's store. */
+function beside(name: string): string {
+  return settings.data.replace(/[^/\\]*$/, name);
+}
+
+function handlerOf(app: Hono): Handler {
+  return (request) => app.fetch(request);
+}
+
 function pageConfig(): PageConfig {
   const own = settings.address.map((address) => `${address}#${mesh.id}`);
   const known = [...own, ...settings.bootstrap].filter((address) => /^wss?:/.test(address));
@@ -67,6 +98,7 @@ function pageConfig(): PageConfig {
     owned,
     allowPrivate: settings.allowPrivate,
     gateway: `http://${authority}/mesh`,
+    ...(kept === undefined ? {} : { capsule: kept.capsule }),
   };
 }
 
@@ -79,6 +111,7 @@ let isStopping = false;
 async function stop(): Promise<void> {
   if (isStopping) return;
   isStopping = true;
+  await log?.close();
   await mesh.close();
   await Promise.race([server.shutdown(), new Promise((resolve) => setTimeout(resolve, 500))]);
   Deno.exit(0);

@@ -10,7 +10,7 @@ describe("the settings of the Deno node", () => {
     const { network, address, bootstrap, owned, grants, gateway } = read({});
     assert.deepEqual(
       [network, bootstrap, owned, grants, gateway],
-      ["twiitr", [], ["handler", "check", "observability"], {}, []],
+      ["twiitr", [], ["handler", "check", "observability", "audit"], {}, []],
     );
     assert.deepEqual(address, ["ws://127.0.0.1:8788/.mesh", "http://127.0.0.1:8788/.mesh"]);
   });
@@ -29,6 +29,14 @@ describe("the settings of the Deno node", () => {
       check: { version: "2", weight: 0.1 },
       handler: { version: "1.0", weight: 1 },
     });
+  });
+
+  it("name an audit log by its metadata and the seed of who writes it", () => {
+    assert.equal(read({}).audit, undefined);
+    const { audit } = read({ AUDIT: "0aff", AUDIT_SEED: "11".repeat(32) });
+    assert.deepEqual(audit, { metadata: Uint8Array.of(0x0a, 0xff), seed: "11".repeat(32) });
+    assert.throws(() => read({ AUDIT: "metadata", AUDIT_SEED: "11".repeat(32) }), /AUDIT: expected/);
+    assert.throws(() => read({ AUDIT: "0aff" }), /AUDIT_SEED: expected/);
   });
 
   it("that are wrong are named", () => {

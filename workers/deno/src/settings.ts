@@ -1,3 +1,4 @@
+import { type AuditSettings, auditOf } from "selfsame-apps/audit";
 import { grantsOf, words } from "selfsame-apps/edge";
 
 /** How the node runs. */
@@ -18,6 +19,8 @@ export type Settings = {
   /** Versions that this node serves, by name, with the share of the requests that each is to get. */
   versions: Record<string, Version>;
   gateway: string[];
+  /** The audit log that this node holds and writes, if it is told of one. */
+  audit: AuditSettings | undefined;
   /** Folder of the built page. */
   page: string;
   allowPrivate: boolean;
@@ -45,10 +48,11 @@ export function readSettings(variable: (name: string) => string | undefined): Se
     data: text("DATA", "./data/node.sqlite"),
     bootstrap: words(variable("BOOTSTRAP")),
     owner,
-    owned: words(text("OWNED", "handler check observability")),
+    owned: words(text("OWNED", "handler check observability audit")),
     grants: grantsOf(variable("GRANTS")),
     versions: versionsOf(variable("VERSIONS")),
     gateway: words(variable("GATEWAY")),
+    audit: auditOf(variable("AUDIT"), variable("AUDIT_SEED")),
     page: text("PAGE", new URL("../../browser/dist", import.meta.url).pathname),
     allowPrivate: variable("ALLOW_PRIVATE") === "1",
     endsWithInput: variable("END_WITH_INPUT") === "1",

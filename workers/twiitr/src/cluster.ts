@@ -1,13 +1,21 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import type { Overview } from "selfsame-apps/audit";
 
 import { Child } from "./child.ts";
-import { PLATFORMS, type Plan, type Platform, savePlan } from "./plan.ts";
+import { type AuditPlan, PLATFORMS, type Plan, type Platform, savePlan } from "./plan.ts";
 import { type Built, programOf } from "./programs.ts";
 import type { NodeStatus } from "./status.ts";
 
-/** Who owns the names of the main job, and what each node may serve. */
-export type Deployment = { owner: string; grants: Record<Platform, Record<string, string>> };
+/** What a runtime has verified of the audit log. */
+export type Verified = Overview & { verifiedBy: string };
+
+/** Who owns the names of the main job, what each node may serve, and the log that all of them hold. */
+export type Deployment = {
+  owner: string;
+  grants: Record<Platform, Record<string, string>>;
+  audit: AuditPlan;
+};
 
 /** Where the plan of a cluster is kept. */
 export const PLAN_FILE = "plan.json";
@@ -44,6 +52,11 @@ export class Cluster {
   /** Public key of the owner of the names, once they are deployed. */
   get owner(): string | undefined {
     return this.#deployment?.owner;
+  }
+
+  /** The audit log, once it is deployed. */
+  get audit(): AuditPlan | undefined {
+    return this.#deployment?.audit;
   }
 
   /** Where a node answers HTTP. */
@@ -95,6 +108,7 @@ export class Cluster {
       log: this.logOf(platform),
       owner: this.#deployment?.owner ?? "",
       grants: this.#deployment?.grants[platform] ?? {},
+      audit: this.#deployment?.audit,
     });
     const child = Child.start(program);
     this.#children.set(platform, child);

@@ -1,4 +1,5 @@
-import type { Cluster } from "./cluster.ts";
+import type { Cluster, Verified } from "./cluster.ts";
+import { loginStatus } from "./login.ts";
 import { makeDeployment } from "./owner.ts";
 import { PLATFORMS, SERVICES } from "./plan.ts";
 import type { Built } from "./programs.ts";
@@ -9,8 +10,14 @@ const RING_TIMEOUT_MS = 30_000;
 /** Until a first login is answered. */
 const SERVICE_TIMEOUT_MS = 20_000;
 
-/** Starts the nodes, joins them into one ring and deploys AppAuth on it. */
-export async function startRing(cluster: Cluster, built: Built, say: (what: string) => void): Promise<void> {
+/** Starts the nodes, joins them into one ring and deploys AppAuth on it; resolves with what each runtime has verified of its log. */
+export async function startRing(
+  cluster: Cluster,
+  built: Built,
+  say: (what: string) => void,
+): Promise<Verified[]> {
+  // The package that this is built on may have been built only now.
+  const { grantAudit, loadAudit, verifyAudit } = await import("./audit.ts");
   const strangers = PLATFORMS.filter((platform) => cluster.plan.ids[platform] === undefined);
   if (strangers.length > 0) {
     say(`making identities for ${strangers.join(", ")}`);
@@ -22,17 +29,25 @@ export async function startRing(cluster: Cluster, built: Built, say: (what: stri
     );
   }
   say("granting the names to those who serve them");
-  cluster.deploy(await makeDeployment(built.selfsame, cluster.plan, cluster.folder));
+  const audit = await loadAudit(cluster.plan, cluster.folder);
+  cluster.deploy({ ...(await makeDeployment(built.selfsame, cluster.plan, cluster.folder)), audit });
   say("starting wasmtime, which begins the ring");
   await cluster.start("wasmtime");
   say("starting Deno and workerd, which join it");
   await Promise.all([cluster.start("deno"), cluster.start("workerd")]);
   say("waiting until every node knows its neighbours");
   await untilCorrect(cluster, RING_TIMEOUT_MS);
+  say("beginning the audit log, a capsule with a replica in each runtime");
+  await grantAudit(cluster, audit);
   const names = Object.entries(SERVICES).map(([name, platforms]) => `${name} on ${platforms.join(" and ")}`);
   say(`AppAuth is deployed: ${names.join(", ")}`);
   await untilAnswered(cluster);
   say("a first login went through");
+  const verified = await verifyAudit(cluster, audit);
+  say(
+    `the audit log was written and verified by ${verified.map(({ verifiedBy }) => verifiedBy).join(" and ")}`,
+  );
+  return verified;
 }
 
 async function untilAnswered(cluster: Cluster): Promise<void> {
@@ -44,16 +59,4 @@ async function untilAnswered(cluster: Cluster): Promise<void> {
       throw new Error(`a login is answered with ${status || "nothing"}: see ${cluster.logOf("workerd")}`);
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
-}
-
-/** The status that a login is answered with. */
-export async function loginStatus(url: string, user: string, password: string): Promise<number> {
-  const response = await fetch(`${url}/login`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify({ user, password }),
-    signal: AbortSignal.timeout(5000),
-  });
-  await response.body?.cancel();
-  return response.status;
 }

@@ -32,8 +32,8 @@ async function main(): Promise<void> {
   const built = await buildAll((what) => say(`  ${what}`));
   const plan = await loadPlan(join(DATA, PLAN_FILE), "twiitr");
   cluster = new Cluster(plan, built, DATA, ({ platform }) => void restart(platform));
-  await startRing(cluster, built, say);
-  printRing(cluster);
+  const verified = await startRing(cluster, built, say);
+  printRing(cluster, verified);
 }
 
 async function restart(platform: Platform): Promise<void> {

@@ -12,7 +12,11 @@ const execute = promisify(execFile);
 const EXPIRES = "30d";
 
 /** Makes the owner of the names, if there is none yet, and its grants for those who serve them. */
-export async function makeDeployment(selfsame: string, plan: Plan, folder: string): Promise<Deployment> {
+export async function makeDeployment(
+  selfsame: string,
+  plan: Plan,
+  folder: string,
+): Promise<Omit<Deployment, "audit">> {
   const key = join(folder, "owner.key");
   const of = ["--network", plan.network, "--key", key];
   const call = async (args: string[]): Promise<Record<string, string>> => {

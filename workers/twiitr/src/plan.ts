@@ -17,11 +17,26 @@ export type Plan = {
   ids: Partial<Record<Platform, string>>;
 };
 
-/** Who serves what: each name of AppAuth is on two platforms, so that one may fail. */
+/** The audit log of the main job: its capsule, and the secrets of those who write and read it. */
+export type AuditPlan = {
+  /** The capsule's name in base32. */
+  capsule: string;
+  /** Its signed metadata in hexadecimal. */
+  metadata: string;
+  /** Secret seed of the owner, who says who writes and reads. */
+  owner: string;
+  /** Secret seed of each platform's writer. */
+  writers: Record<Platform, string>;
+  /** Secret seed of whoever opens the page with the link that is printed. */
+  reader: string;
+};
+
+/** Who serves what: each name of AppAuth is on two platforms, so that one may fail. What is audited every runtime holds. */
 export const SERVICES: Readonly<Record<string, readonly Platform[]>> = {
   handler: ["workerd", "deno"],
   check: ["wasmtime", "deno"],
   observability: ["deno"],
+  audit: ["workerd", "deno"],
 };
 
 const WANTED_PORTS: Record<Platform, number> = { workerd: 8787, deno: 8788, wasmtime: 8789 };

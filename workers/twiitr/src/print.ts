@@ -1,4 +1,4 @@
-import type { Cluster } from "./cluster.ts";
+import type { Cluster, Verified } from "./cluster.ts";
 import { PLATFORMS, SERVICES } from "./plan.ts";
 
 const { NO_COLOR } = process.env;
@@ -18,7 +18,7 @@ export function sayError(what: string): void {
 }
 
 /** Shows the ring and what can be done with it. */
-export function printRing(cluster: Cluster): void {
+export function printRing(cluster: Cluster, verified: readonly Verified[]): void {
   const members = PLATFORMS.map((platform) => ({ platform, id: cluster.plan.ids[platform] ?? "" }));
   members.sort((a, b) => (a.id < b.id ? -1 : 1));
   const lines = members.map(({ platform, id }) => {
@@ -37,7 +37,15 @@ export function printRing(cluster: Cluster): void {
     `${curl("correct horse battery staple")}     # 200`,
     `${curl("wrong")}                            # 401`,
     "",
-    `${style("1", "The live page:")} ${cluster.urlOf("deno")}/`,
+    style(
+      "1",
+      "The audit log: each sign-in is a sealed record of one capsule, with a replica in each runtime",
+    ),
+    `  ${verified.map(describe).join("; ")}`,
+    `  curl ${cluster.urlOf("deno")}/mesh/audit/                      # what the runtime that answers has verified`,
+    "",
+    `${style("1", "The live page:")} ${cluster.urlOf("deno")}/#reader=${cluster.audit?.reader ?? ""}`,
+    "  the key in this link opens what the log's records hold; without it the page verifies them and shows their graph",
     `${style("1", "The form:")}      ${login}`,
     `${style("1", "Telemetry:")}     curl ${cluster.urlOf("deno")}/mesh/observability/   # requests; their paths: /traces`,
     "",
@@ -47,4 +55,13 @@ export function printRing(cluster: Cluster): void {
     "",
   ];
   process.stdout.write(text.join("\n"));
+}
+
+function describe({ verifiedBy, verified, heads, merges }: Verified): string {
+  const counts = [count(verified, "record"), count(merges, "merge"), count(heads.length, "head")];
+  return `${verifiedBy} verified ${counts.join(", ")}`;
+}
+
+function count(number: number, what: string): string {
+  return `${number} ${what}${number === 1 ? "" : "s"}`;
 }

@@ -3,7 +3,7 @@ import { join } from "node:path";
 
 import type { Program } from "./child.ts";
 import { ROOT } from "./folders.ts";
-import { type Plan, type Platform, SERVICES } from "./plan.ts";
+import { type AuditPlan, type Plan, type Platform, SERVICES } from "./plan.ts";
 
 /** What the build made. */
 export type Built = {
@@ -27,6 +27,8 @@ export type Start = {
   log: string;
   owner: string;
   grants: Record<string, string>;
+  /** The audit log that the node holds, once there is one. */
+  audit: AuditPlan | undefined;
 };
 
 /** Names of the main job that have an owner. */
@@ -55,7 +57,7 @@ export function programOf(platform: Platform, start: Start): Program {
 type Command = { command: string; args: string[]; env: Record<string, string> };
 
 const PROGRAMS: Record<Platform, (start: Start) => Command> = {
-  wasmtime: ({ built, plan, bootstrap, data, owner, grants }) => ({
+  wasmtime: ({ built, plan, bootstrap, data, owner, grants, audit }) => ({
     command: built.appauth,
     args: [
       ...["--network", plan.network, "--listen", `ws://127.0.0.1:${plan.ports.wasmtime}`, "--data", data],
@@ -68,10 +70,11 @@ const PROGRAMS: Record<Platform, (start: Start) => Command> = {
       ...["--users", join(ROOT, "workers/apps/appauth/users.json"), "--allow-private", "--end-with-input"],
       ...(owner ? ["--owner", owner] : []),
       ...Object.entries(grants).flatMap(([, grant]) => ["--grant", grant]),
+      ...(audit ? ["--capsule", audit.metadata] : []),
     ],
     env: {},
   }),
-  deno: ({ built, plan, bootstrap, data, owner, grants }) => ({
+  deno: ({ built, data, ...start }) => ({
     command: built.deno,
     args: [
       ...[
@@ -86,28 +89,26 @@ const PROGRAMS: Record<Platform, (start: Start) => Command> = {
       ...[`--allow-write=${data}`, join(ROOT, "workers/deno/src/main.ts")],
     ],
     env: {
-      ...settings(plan, bootstrap, owner, grants),
-      PORT: String(plan.ports.deno),
+      ...settings("deno", start),
+      PORT: String(start.plan.ports.deno),
       DATA: join(data, "node.sqlite"),
       PAGE: built.page,
       VERSIONS,
       END_WITH_INPUT: "1",
     },
   }),
-  workerd: ({ built, plan, bootstrap, data, owner, grants }) => {
-    const url = `http://127.0.0.1:${plan.ports.workerd}`;
-    const bindings = { ...settings(plan, bootstrap, owner, grants), URL: url };
+  workerd: ({ built, data, ...start }) => {
+    const port = String(start.plan.ports.workerd);
+    const bindings = { ...settings("workerd", start), URL: `http://127.0.0.1:${port}` };
     const script = join(ROOT, "workers/twiitr/src/workerd.ts");
-    const args = [script, built.worker, data, String(plan.ports.workerd), JSON.stringify(bindings)];
+    const args = [script, built.worker, data, port, JSON.stringify(bindings)];
     return { command: process.execPath, args, env: {} };
   },
 };
 
 function settings(
-  plan: Plan,
-  bootstrap: string[],
-  owner: string,
-  grants: Record<string, string>,
+  platform: Platform,
+  { plan, bootstrap, owner, grants, audit }: Omit<Start, "built" | "data">,
 ): Record<string, string> {
   const pairs = Object.entries(grants).map(([name, grant]) => `${name}=${grant}`);
   return {
@@ -118,6 +119,7 @@ function settings(
     GRANTS: pairs.join(" "),
     GATEWAY: "*",
     ALLOW_PRIVATE: "1",
+    ...(audit ? { AUDIT: audit.metadata, AUDIT_SEED: audit.writers[platform] } : {}),
   };
 }
 

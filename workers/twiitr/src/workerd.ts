@@ -21,6 +21,7 @@ const miniflare = new Miniflare(
     modules: {
       "index.js": readFileSync(join(bundle, "index.js"), "utf8"),
       "core.wasm": new Uint8Array(readFileSync(join(bundle, "core.wasm"))),
+      "capsule.wasm": new Uint8Array(readFileSync(join(bundle, "capsule.wasm"))),
     },
     port: Number(port),
     bindings: JSON.parse(bindings) as Record<string, string>,

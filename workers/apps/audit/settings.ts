@@ -1,0 +1,20 @@
+/** Which audit log a node keeps, and as whom. */
+export type AuditSettings = {
+  /** Signed metadata of the capsule. */
+  metadata: Uint8Array;
+  /** Secret seed of the node's key as a writer, 64 hex digits. */
+  seed: string;
+};
+
+/** An audit log from two settings: the metadata in hexadecimal and the seed; `undefined` if there is none. */
+export function auditOf(metadata: string | undefined, seed: string | undefined): AuditSettings | undefined {
+  if (!metadata) return undefined;
+  if (!/^([0-9a-f]{2})+$/.test(metadata)) {
+    throw new TypeError("AUDIT: expected the signed metadata of a capsule in hexadecimal");
+  }
+  if (!seed || !/^[0-9a-f]{64}$/.test(seed)) {
+    throw new TypeError("AUDIT_SEED: expected a seed of 64 hexadecimal digits");
+  }
+  const digits = metadata.match(/../g) ?? [];
+  return { metadata: Uint8Array.from(digits, (pair) => Number.parseInt(pair, 16)), seed };
+}
