@@ -4,15 +4,20 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import type { Browser, BrowserContext, Page } from "playwright-core";
+import { CapsuleModule, capsuleModule } from "selfsame/capsule";
+import { loginStatus } from "selfsame-twiitr/login";
 
+import { writeFiles } from "../lib/capsule-files.ts";
 import { HOW_TO_GET_A_BROWSER, launchChromium } from "../lib/chromium.ts";
 import { DATA, PASSWORD, startCluster, type TestCluster, within } from "../lib/cluster.ts";
+import { startLyingReplica } from "../lib/lying-replica.ts";
 import { run } from "../lib/run.ts";
 
 const screenshots = join(DATA, "screenshots");
 const DESKTOP = { viewport: { width: 1440, height: 900 } };
 const PHONE = { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, isMobile: true, hasTouch: true };
 
+const tools = await CapsuleModule.instantiate(await capsuleModule());
 let browser: Browser | undefined = await launchChromium();
 const skip = browser === undefined ? HOW_TO_GET_A_BROWSER : false;
 let test: TestCluster;
@@ -34,13 +39,13 @@ after(async () => {
   await test?.stop();
 });
 
-async function open(where: BrowserContext): Promise<Page> {
+async function open(where: BrowserContext, hash = ""): Promise<Page> {
   const opened = await where.newPage();
   opened.on("console", (message) => {
     if (message.type() === "error" || message.type() === "warning") problems.push(message.text());
   });
   opened.on("pageerror", (error) => problems.push(error.message));
-  await opened.goto(`${test.cluster.urlOf("deno")}/`);
+  await opened.goto(`${test.cluster.urlOf("deno")}/${hash}`);
   await opened.locator('#state[data-state="joined"]').waitFor({ timeout: 20_000 });
   return opened;
 }
@@ -60,6 +65,38 @@ async function curl(url: string, ...args: string[]): Promise<{ status: number; b
   return { status: Number(printed.slice(at + 1)), body: printed.slice(0, at) };
 }
 
+const rowsOf = (where: Page) => where.locator("#capsule-graph li");
+
+/** Signs in so many times at once, with a wrong password. */
+async function loginAt(platform: "deno" | "workerd", times: number): Promise<void> {
+  const logins = Array.from({ length: times }, () =>
+    loginStatus(test.cluster.urlOf(platform), "ada", "wrong"),
+  );
+  assert.deepEqual(new Set(await Promise.all(logins)), new Set([401]));
+}
+
+/** The file that a node gives to prove a record of the audit log. */
+async function proofOf(record: string): Promise<Uint8Array> {
+  const response = await fetch(`${test.cluster.urlOf("deno")}/mesh/audit/proof/${record}`);
+  assert.equal(response.status, 200);
+  return new Uint8Array(await response.arrayBuffer());
+}
+
+/** Signs in until a record is there whose proof begins with the signature of a later one: what comes together has one. */
+async function recordOnPath(where: Page): Promise<string> {
+  let found: string | undefined;
+  await within(20_000, async () => {
+    await loginAt("deno", 3);
+    const rows = await where.locator("#capsule-graph li", { hasText: "deno" }).all();
+    for (const row of rows.slice(0, 8)) {
+      const name = (await row.getAttribute("data-key")) ?? "";
+      if (tools.verifyProof(await proofOf(name)).path.length > 1) found = name;
+    }
+    assert.ok(found, "each record has a signature of its own");
+  });
+  return found ?? "";
+}
+
 const captions = (where: Page): Promise<string[]> => where.locator("#ring .member .name").allTextContents();
 
 describe("the live page", { skip }, () => {
@@ -67,7 +104,15 @@ describe("the live page", { skip }, () => {
     await within(10_000, async () => {
       assert.deepEqual((await captions(page)).sort(), ["deno", "wasmtime", "workerd"]);
       const services = await page.locator("#ring .member .service").allTextContents();
-      assert.deepEqual(services.sort(), ["check", "check", "handler", "handler", "observability"]);
+      assert.deepEqual(services.sort(), [
+        "audit",
+        "audit",
+        "check",
+        "check",
+        "handler",
+        "handler",
+        "observability",
+      ]);
       assert.equal(await page.locator("#ring .arc").count(), 3);
       assert.equal(await page.locator("#ring .link.relay").count(), 2);
     });
@@ -210,6 +255,103 @@ describe("the live page", { skip }, () => {
     });
   });
 
+  it("draws the audit log as it grows, and verifies it without being able to read it", async () => {
+    const summary = page.locator("#capsule-summary");
+    await within(10_000, async () => {
+      assert.match(
+        (await summary.textContent()) ?? "",
+        /records by 3 writers, .*, epoch 0; each verified in this page$/,
+      );
+    });
+    const newest = (): Promise<string | null> => rowsOf(page).first().getAttribute("data-key");
+    const before = await newest();
+    await Promise.all((["deno", "workerd"] as const).map((platform) => loginAt(platform, 2)));
+    await within(10_000, async () => {
+      assert.notEqual(await newest(), before);
+      const rows = await page.locator("#capsule-graph button.row").allTextContents();
+      for (const platform of ["deno", "workerd"])
+        assert.ok(rows.some((row) => row.startsWith(`${platform}sealed`)));
+      assert.ok(rows.some((row) => row.includes("merge")) && rows.some((row) => row.includes("signed head")));
+      assert.ok((await page.locator("#capsule-graph .edge.merge").count()) > 0);
+      assert.ok((await page.locator("#capsule-graph .edge.parent").count()) > 0);
+    });
+  });
+
+  it("shows the path of the proof of a record that is clicked on, and what each replica says of it", async () => {
+    const record = await recordOnPath(page);
+    await page.locator(`#capsule-graph li[data-key="${record}"] button`).click();
+    await within(10_000, async () => {
+      const steps = await page.locator("#capsule-record .steps li").allTextContents();
+      // Two records at least, and the body.
+      assert.ok(steps.length >= 3, steps.join("|"));
+      assert.match(steps[0] ?? "", /signed by deno, whom the owner lets write/);
+      assert.match(steps.at(-2) ?? "", new RegExp(`^${record.slice(0, 12)}.*: this is the record$`));
+      assert.match(steps.at(-1) ?? "", /^body/);
+      // The last step is the body; between n records there are n - 1 lines.
+      assert.equal(await page.locator("#capsule-graph .edge.proof").count(), steps.length - 2);
+      const answers = await page.locator("#capsule-record .answers li").allTextContents();
+      assert.equal(
+        answers.filter((answer) => answer.includes("gives it, verified")).length,
+        3,
+        answers.join("|"),
+      );
+    });
+    assert.match((await page.locator("#capsule-record .body").textContent()) ?? "", /^Sealed/);
+  });
+
+  it("opens what records hold for whoever has the reader's link, and saves proofs that it checks itself", async () => {
+    assert.ok(browser);
+    const where = await browser.newContext({ ...DESKTOP, acceptDownloads: true });
+    const reader = await open(where, `#reader=${test.cluster.audit?.reader}`);
+    const row = reader.locator("#capsule-graph button.row", { hasText: "ada was refused" }).first();
+    await row.click();
+    await within(10_000, async () => {
+      assert.match((await reader.locator("#capsule-record .body").textContent()) ?? "", /"user": "ada"/);
+    });
+    const [download] = await Promise.all([
+      reader.waitForEvent("download"),
+      reader.locator("#capsule-record .save").click(),
+    ]);
+    await reader.locator("#file-input").setInputFiles(await download.path());
+    await reader.locator('#file-result[data-ok="true"]').waitFor();
+    assert.match(
+      (await reader.locator("#capsule-record h3").textContent()) ?? "",
+      /^Proof file: record [0-9a-f]{12}/,
+    );
+    await where.close();
+  });
+
+  it("checks files that are dropped or chosen, and names what is wrong with them", async () => {
+    const { exported, proof } = await writeFiles("in a file");
+    const result = page.locator("#file-result");
+    const choose = async (bytes: Uint8Array, isTrue: boolean): Promise<string> => {
+      const file = { name: "chosen", mimeType: "application/octet-stream", buffer: Buffer.from(bytes) };
+      await page.locator("#file-input").setInputFiles(file);
+      await page.locator(`#file-result[data-ok="${isTrue}"]`).waitFor();
+      return (await result.textContent()) ?? "";
+    };
+    assert.match(await choose(proof, true), /^True: a writer of the capsule [a-z2-7]{52} has signed/);
+    assert.match((await page.locator("#capsule-record .body").textContent()) ?? "", /^in a file$/);
+    const changed = (bytes: Uint8Array): Uint8Array =>
+      bytes.map((byte, at) => (at === bytes.length - 40 ? byte ^ 1 : byte));
+    assert.match(await choose(changed(proof), false), /^chosen is refused: .*, at \d+$/);
+    assert.match(await choose(changed(exported), false), /^chosen is refused: .*, at \d+$/);
+    assert.match(await choose(exported.slice(0, 10), false), /neither an exported capsule nor a proof/);
+    const drop = await page.evaluateHandle(
+      `(() => {
+        const data = new DataTransfer();
+        data.items.add(new File([new Uint8Array([${exported.join()}])], "dropped"));
+        return data;
+      })()`,
+    );
+    await page.dispatchEvent("#file-drop", "drop", { dataTransfer: drop });
+    await page.locator('#file-result[data-ok="true"]').waitFor();
+    assert.match(
+      (await result.textContent()) ?? "",
+      /with 1 record, each signed for by a writer; nothing is missing/,
+    );
+  });
+
   it("has nothing to complain about while all members run", () => {
     assert.deepEqual(problems, []);
   });
@@ -225,5 +367,29 @@ describe("the live page", { skip }, () => {
       JSON.stringify({ user: "ada", password: PASSWORD }),
     );
     assert.equal(login.status, 200);
+  });
+
+  it("refuses the false record of a replica that lies, and takes the true one from the others", async () => {
+    const { cluster } = test;
+    const capsule = cluster.audit?.capsule ?? "";
+    const record = (await rowsOf(page).first().getAttribute("data-key")) ?? "";
+    const { body } = tools.verifyProof(await proofOf(record));
+    const liar = await startLyingReplica(test, capsule, body ?? assert.fail("the proof has no body"));
+    try {
+      await within(20_000, async () => {
+        await page.locator(`#capsule-graph li[data-key="${record}"] button`).click();
+        await page.locator("#capsule-record .answers li.refused").waitFor({ timeout: 5000 });
+      });
+      const refused = await page.locator("#capsule-record .answers li.refused").allTextContents();
+      assert.equal(refused.length, 1);
+      assert.match(refused[0] ?? "", /^liar.*refused: it gives something else.*a body is not the one/);
+      assert.ok(liar.lies() > 0);
+      const answers = await page.locator("#capsule-record .answers li.verified").count();
+      assert.equal(answers, 3);
+      await page.locator(`#capsule-record .steps li`, { hasText: "this is the record" }).waitFor();
+      await page.locator(".capsule").screenshot({ path: join(screenshots, "capsule-refused.png") });
+    } finally {
+      await liar.close();
+    }
   });
 });

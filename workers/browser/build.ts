@@ -1,4 +1,4 @@
-// Builds the page into `dist`: one script, the core beside it, and the files that need no work.
+// Builds the page into `dist`: one script, the two modules beside it, and the files that need no work.
 import { copyFileSync, mkdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -20,8 +20,11 @@ export async function buildPage(): Promise<string> {
     conditions: ["browser"],
     logLevel: "warning",
   });
-  for (const file of ["index.html", "style.css", "icon.svg"]) copyFileSync(here(file), `${dist}/${file}`);
-  copyFileSync(fileURLToPath(import.meta.resolve("selfsame/core.wasm")), `${dist}/core.wasm`);
+  for (const file of ["index.html", "style.css", "capsule.css", "icon.svg"])
+    copyFileSync(here(file), `${dist}/${file}`);
+  for (const file of ["core.wasm", "capsule.wasm"]) {
+    copyFileSync(fileURLToPath(import.meta.resolve(`selfsame/${file}`)), `${dist}/${file}`);
+  }
   return dist;
 }
 

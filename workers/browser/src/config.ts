@@ -11,7 +11,18 @@ export type PageConfig = {
   allowPrivate: boolean;
   /** Where `curl` reaches a service as `GATEWAY/NAME/path`. */
   gateway: string;
+  /** Name of the capsule that the page shows, in base32. */
+  capsule?: string;
 };
+
+/** What stands before the secret seed of a reader in the address of the page; browsers send it to nobody. */
+const READER = "reader";
+
+/** The secret of a reader of the capsule, if the link to this page has one. */
+export function readerOf(hash: string): string | undefined {
+  const seed = new URLSearchParams(hash.replace(/^#/, "")).get(READER) ?? "";
+  return /^[0-9a-f]{64}$/.test(seed) ? seed : undefined;
+}
 
 /** Loads the configuration; the error says what is wrong with it. */
 export async function loadConfig(): Promise<PageConfig> {
@@ -22,7 +33,10 @@ export async function loadConfig(): Promise<PageConfig> {
   if (typeof network !== "string" || !Array.isArray(bootstrap) || typeof gateway !== "string") {
     throw new Error("mesh.json: expected network, bootstrap and gateway");
   }
-  const rest = config.owner === undefined ? {} : { owner: config.owner };
+  const rest = {
+    ...(config.owner === undefined ? {} : { owner: config.owner }),
+    ...(config.capsule === undefined ? {} : { capsule: config.capsule }),
+  };
   const allowPrivate = config.allowPrivate === true;
   return { network, bootstrap, gateway, owned: config.owned ?? [], allowPrivate, ...rest };
 }

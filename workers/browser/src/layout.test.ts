@@ -90,8 +90,9 @@ describe("captions", () => {
   });
 
   it("shorten long names and long lists", () => {
-    const [placed] = layout(ringOf([member("40", ["a-name-that-is-very-long", "b", "c", "d", "e"])])).nodes;
-    assert.deepEqual(placed?.caption.lines.slice(2), ["a-name-that-\u2026", "b", "c", "+2 more"]);
+    const names = ["a-name-that-is-very-long", "b", "c", "d", "e", "f"];
+    const [placed] = layout(ringOf([member("40", names)])).nodes;
+    assert.deepEqual(placed?.caption.lines.slice(2), ["a-name-that-\u2026", "b", "c", "d", "+2 more"]);
   });
 });
 

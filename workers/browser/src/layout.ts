@@ -45,7 +45,7 @@ const CAPTION_DISTANCE = 44;
 const CROWDED = 0.7;
 /** The space between two captions on the same side. */
 const CAPTION_GAP = 14;
-const MAX_SERVICES = 3;
+const MAX_SERVICES = 4;
 const MAX_NAME_LENGTH = 13;
 
 /** The angle of an id in radians, clockwise from the top: ids are spread over the circle. */

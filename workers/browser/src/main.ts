@@ -1,7 +1,9 @@
 import { indexedDb, join, type Mesh } from "selfsame/slim";
-import { telemetry } from "selfsame/telemetry";
+import { telemetry, untraced } from "selfsame/telemetry";
 
-import { loadConfig, type PageConfig } from "./config.ts";
+import { CapsulePanel } from "./capsule/panel.ts";
+import { CapsuleSource } from "./capsule/source.ts";
+import { loadConfig, type PageConfig, readerOf } from "./config.ts";
 import { messageOf, Page, type PageMesh, showState } from "./page.ts";
 
 /** The name of the database that keeps the page's identity. */
@@ -22,9 +24,12 @@ try {
     domain: "browser",
     telemetry: telemetry({ name: "page" }),
   });
+  const { capsule } = config;
+  const source =
+    capsule === undefined ? undefined : new CapsuleSource(untraced(mesh), capsule, readerOf(location.hash));
   // A page that is kept for the back button would hold its sockets open and answer nobody.
-  addEventListener("pagehide", () => void mesh.close());
-  new Page(meshOf(mesh, config), config).start();
+  addEventListener("pagehide", () => void Promise.all([source?.close(), mesh.close()]));
+  new Page(meshOf(mesh, config), config, new CapsulePanel(source)).start();
 } catch (error) {
   console.error(error);
   showState("failed", messageOf(error));

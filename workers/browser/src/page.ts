@@ -1,4 +1,5 @@
 import { Activity } from "./activity.ts";
+import type { CapsulePanel } from "./capsule/panel.ts";
 import { COLLECTOR, collect } from "./collected.ts";
 import type { PageConfig } from "./config.ts";
 import { byId } from "./dom.ts";
@@ -35,6 +36,7 @@ export type PageMesh = Asked & {
 export class Page {
   readonly #mesh: PageMesh;
   readonly #config: PageConfig;
+  readonly #capsule: CapsulePanel;
   readonly #view: RingView = new RingView(byId("ring", SVGSVGElement));
   readonly #activity: Activity = new Activity(byId("calls", HTMLOListElement));
   readonly #requests: RequestsView;
@@ -44,9 +46,10 @@ export class Page {
   #isCollected = false;
   #withdraw: (() => Promise<void>) | undefined;
 
-  constructor(mesh: PageMesh, config: PageConfig) {
+  constructor(mesh: PageMesh, config: PageConfig, capsule: CapsulePanel) {
     this.#mesh = mesh;
     this.#config = config;
+    this.#capsule = capsule;
     this.#names = new Set([...config.owned, COLLECTOR]);
     const elements = {
       path: byId("path", HTMLOListElement),
@@ -72,6 +75,7 @@ export class Page {
   /** Looks at the ring once and shows it. */
   async look(): Promise<void> {
     if (document.hidden) return;
+    void this.#capsule.look();
     try {
       const [ring, collected] = await Promise.all([
         look(this.#mesh, this.#names),
