@@ -117,6 +117,7 @@ impl Replica {
             seed: *seed.bytes(),
             cache: CACHE,
             mirrors: MIRRORS,
+            owners: Vec::new(),
         };
         let guest = ReplicaGuest::new(config, Arc::clone(&shelf));
         let orders = engine::start("selfsame-replica", guest, Box::new(store), Peers::default())?;

@@ -10,6 +10,7 @@ import { peerAt } from "../src/capsule/peers.ts";
 import { serveCapsules } from "../src/capsule/serve.ts";
 import type { MeshError } from "../src/codec/code.ts";
 import { Writer } from "../src/codec/field.ts";
+import { fromHex, toHex } from "../src/codec/hex.ts";
 import { memory } from "../src/stores/memory.ts";
 import { sqlite } from "../src/stores/sqlite.ts";
 import { bytes, capsules, module, Network, type Place, text } from "./capsule-support.ts";
@@ -42,6 +43,22 @@ async function begun(count: number, plan: Partial<CapsulePlan> = {}): Promise<[N
   await owner.create();
   return [network, owner];
 }
+
+test("a replica for certain owners takes capsules of nobody else", async () => {
+  const network = new Network();
+  const [owner, other] = [OWNER, WRITER].map((seed) => toHex(capsules.deriveKey(fromHex(seed, 32, "seed"))));
+  await network.add(memory(), { owners: [other ?? ""] });
+  const metadata = capsules.signMetadata({ seed: OWNER });
+  const capsule = await open(network, { metadata, seed: OWNER });
+  await assert.rejects(capsule.create(), { name: "OwnerRefused" });
+  await network.add(memory(), { owners: [other ?? "", owner ?? ""] });
+  const allowed = await open(network, { metadata, seed: OWNER, servers: network.places.slice(1) });
+  await allowed.create();
+  await assert.rejects(network.add(memory(), { owners: ["ab"] }), { name: "BadConfig" });
+  await capsule.close();
+  await allowed.close();
+  await network.close();
+});
 
 const contentsOf = (records: readonly ({ content: Uint8Array } | MeshError)[]): string[] =>
   records.map((record) => ("content" in record ? text(record.content) : record.name));
@@ -156,7 +173,7 @@ describe("replicas that lie", () => {
     const [network, owner] = await begun(1);
     const [place] = network.places as [Place];
     await owner.append([bytes("old")]);
-    const old = await network.add(memory(), "55".repeat(32));
+    const old = await network.add(memory(), { seed: "55".repeat(32) });
     await old.replica.synchronise(owner.name, peerAt(place.url, network.fetch));
     await owner.append([bytes("new")]);
     const storage = sqlite(join(folder, "reader.db"));

@@ -104,7 +104,8 @@ describe("golden vectors of the boundary", () => {
   });
 
   test("configuration of a replica, keys and values", () => {
-    const config = { seed: new Uint8Array(32).fill(1), cache: 16 << 20, mirrors: 8 << 20 };
+    const [seed, owners] = [new Uint8Array(32).fill(1), new Uint8Array(64).fill(2)];
+    const config = { seed, cache: 16 << 20, mirrors: 8 << 20, owners };
     assert.equal(toHex(encodeReplicaConfig(config)), golden.replica_config);
     assert.equal(toHex(writeKeys(readKeys(unhex(golden.keys)))), golden.keys);
     const values = [Uint8Array.of(0x31), undefined, new Uint8Array()];

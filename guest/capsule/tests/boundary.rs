@@ -44,6 +44,7 @@ fn replica() -> Machine {
         seed: [7; 32],
         cache: 1 << 20,
         mirrors: 1 << 16,
+        owners: Vec::new(),
     };
     Machine::new(&config.encode()).expect("it is a configuration")
 }

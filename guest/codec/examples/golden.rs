@@ -345,6 +345,7 @@ fn replica_config() -> ReplicaConfig {
         seed: [1; 32],
         cache: 16 << 20,
         mirrors: 8 << 20,
+        owners: [[2; 32]; 2].to_vec(),
     }
 }
 

@@ -68,7 +68,7 @@ items! {
 /// What `create` of a capsule module is given
 ///
 /// ```cddl
-/// config = [version: 1, replica: 1, seed: bytes .size 32, cache: uint, mirrors: uint]
+/// config = [version: 1, replica: 1, seed: bytes .size 32, cache: uint, mirrors: uint, owners: bytes]
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct ReplicaConfig {
@@ -78,7 +78,12 @@ pub struct ReplicaConfig {
     pub cache: u32,
     /// Bytes of mirrors of readers' caches.
     pub mirrors: u32,
+    /// The keys of those whose capsules it holds, at most [`MAX_OWNERS`]; everybody's if there are none.
+    pub owners: Vec<[u8; 32]>,
 }
+
+/// Most owners whose capsules alone a replica holds: a megabyte of keys.
+pub const MAX_OWNERS: usize = 1 << 15;
 
 const VERSION: u64 = 1;
 const REPLICA: u64 = 1;
@@ -93,12 +98,13 @@ impl ReplicaConfig {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         Encoder::new(&mut out)
-            .array(5)
+            .array(6)
             .uint(VERSION)
             .uint(REPLICA)
             .bytes(&self.seed)
             .uint(u64::from(self.cache))
-            .uint(u64::from(self.mirrors));
+            .uint(u64::from(self.mirrors))
+            .bytes(self.owners.as_flattened());
         out
     }
 
@@ -108,7 +114,7 @@ impl ReplicaConfig {
     /// [`Malformed`] when the bytes are no configuration of a replica of this version.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(bytes);
-        decoder.array_of(5)?;
+        decoder.array_of(6)?;
         if decoder.uint()? != VERSION || decoder.uint()? != REPLICA {
             return Err(Malformed);
         }
@@ -116,9 +122,17 @@ impl ReplicaConfig {
             seed: decoder.fixed()?,
             cache: decoder.uint_max(u64::from(u32::MAX))? as u32,
             mirrors: decoder.uint_max(u64::from(u32::MAX))? as u32,
+            owners: read_owners(decoder.bytes(32 * MAX_OWNERS)?)?,
         };
         decoder.finish()?;
         Ok(config)
+    }
+}
+
+fn read_owners(bytes: &[u8]) -> Result<Vec<[u8; 32]>, Malformed> {
+    match bytes.as_chunks() {
+        (owners, []) => Ok(owners.to_vec()),
+        _ => Err(Malformed),
     }
 }
 
@@ -128,6 +142,7 @@ impl core::fmt::Debug for ReplicaConfig {
         f.debug_struct("ReplicaConfig")
             .field("cache", &self.cache)
             .field("mirrors", &self.mirrors)
+            .field("owners", &self.owners.len())
             .finish_non_exhaustive()
     }
 }

@@ -218,6 +218,8 @@ codes! {
     0x0809 NoCapsule "the replica does not have this capsule: ask another one, or create it"
     /// The reader has no key of the epoch.
     0x080A NotAReader "the epoch's key was not granted: ask the owner"
+    /// The replica holds only capsules of certain owners.
+    0x080B OwnerRefused "the replica holds no capsules of this owner: use another one, or ask who runs it"
 }
 
 impl Code {

@@ -33,6 +33,11 @@ export interface ReplicaOptions {
   readonly storage: StoreFactory;
   /** Secret seed of the key that it signs with, 64 hex digits, in place of the one that the store keeps. */
   readonly seed?: string | undefined;
+  /**
+   * Public keys, 64 hex digits each, of those whose capsules it holds, at most 32,768: nobody else can fill its store.
+   * Everybody's unless given.
+   */
+  readonly owners?: readonly string[] | undefined;
   /** Bytes of the store that are remembered; 16 MiB unless given. */
   readonly cache?: number | undefined;
   /** Bytes for mirrors of readers' verification caches; 8 MiB unless given. */
@@ -106,6 +111,7 @@ export class Replica {
 
   private constructor({ module, instance, state, seed, options }: ReplicaParts) {
     const { cache = CACHE, mirrors = MIRRORS, now = Date.now } = options;
+    const owners = concat((options.owners ?? []).map((owner) => fromHex(owner, 32, "owner")));
     this.key = toHex(instance.deriveKey(seed));
     this.#seed = seed;
     this.#module = module;
@@ -118,7 +124,7 @@ export class Replica {
       state,
       logger: this.#logger,
       now,
-      create: (made) => made.createReplica({ seed, cache, mirrors }),
+      create: (made) => made.createReplica({ seed, cache, mirrors, owners }),
       take: (output) => this.#take(output),
       onPut: (key) => this.#hold(key),
       lost: (error) => this.#lose(error),

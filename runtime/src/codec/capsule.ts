@@ -104,6 +104,8 @@ export interface ReplicaConfig {
   readonly cache: number;
   /** Bytes of mirrors of readers' caches. */
   readonly mirrors: number;
+  /** Keys of those whose capsules it holds, 32 bytes each; everybody's if there are none. */
+  readonly owners: Uint8Array;
 }
 
 const VERSION = 1;
@@ -111,9 +113,9 @@ const REPLICA = 1;
 const VERIFIER = 3;
 
 /** Encodes what `create` of a capsule module takes. */
-export function encodeReplicaConfig({ seed, cache, mirrors }: ReplicaConfig): Uint8Array {
-  const encoder = new CborEncoder().array(5).uint(VERSION).uint(REPLICA);
-  return encoder.bytes(seed).uint(cache).uint(mirrors).finish();
+export function encodeReplicaConfig({ seed, cache, mirrors, owners }: ReplicaConfig): Uint8Array {
+  const encoder = new CborEncoder().array(6).uint(VERSION).uint(REPLICA);
+  return encoder.bytes(seed).uint(cache).uint(mirrors).bytes(owners).finish();
 }
 
 /** Encodes what `create` takes to make a verifier of one export file. */

@@ -120,6 +120,7 @@ const table = {
   Unproven: [0x0808, "no signature leads to this record yet: ask again when its writer has signed"],
   NoCapsule: [0x0809, "the replica does not have this capsule: ask another one, or create it"],
   NotAReader: [0x080a, "the epoch's key was not granted: ask the owner"],
+  OwnerRefused: [0x080b, "the replica holds no capsules of this owner: use another one, or ask who runs it"],
 } as const satisfies Record<string, readonly [code: number, text: string]>;
 
 /** Stable name of an error code. */
@@ -198,7 +199,8 @@ export type CodeName =
   | "NoRecord"
   | "Unproven"
   | "NoCapsule"
-  | "NotAReader";
+  | "NotAReader"
+  | "OwnerRefused";
 
 /** Every name of the table, in the order of the codes. */
 export const codeNames: readonly CodeName[] = /* @__PURE__ */ Object.keys(table) as CodeName[];

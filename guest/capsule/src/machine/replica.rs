@@ -10,7 +10,7 @@ use zeroize::Zeroize;
 
 use super::commit;
 use crate::hash::CapsuleName;
-use crate::keys::KeyPair;
+use crate::keys::{Key, KeyPair};
 use crate::replica::{Effect, Limits, PeerId, Replica, SyncOutcome, Synced, Value};
 
 /// Keys that are asked for at once: their values, 60 KiB at most, fit the largest batch of inputs.
@@ -57,8 +57,9 @@ impl ReplicaMachine {
             cache: config.cache as usize,
             mirrors: config.mirrors as usize,
         };
+        let owners = config.owners.iter().copied().map(Key);
         Self {
-            replica: Replica::new(server, limits),
+            replica: Replica::new(server, limits).for_owners(owners.collect()),
             readings: BTreeMap::new(),
         }
     }

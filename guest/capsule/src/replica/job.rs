@@ -9,6 +9,7 @@ use super::index::Outcome;
 use super::serve::{Answers, Progress, Tools};
 use super::space::Space;
 use crate::hash::RecordName;
+use crate::keys::Key;
 use crate::message::{Envelope, MAX_MESSAGE_BYTES, MAX_OPERATIONS, Operation, Stored};
 use crate::metadata::Charter;
 use crate::refusal::{Refusal, Result};
@@ -167,6 +168,9 @@ impl Job {
             if charter.name() != self.envelope.capsule {
                 return Err(Refusal::new(Code::BadMetadata, 0));
             }
+            if capsule.is_none() && !may_own(tools.owners, &charter) {
+                return Err(Refusal::new(Code::OwnerRefused, 0));
+            }
             capsule.get_or_insert_with(|| Capsule::create(tools.space, charter));
             self.stored.capsule();
             self.storing.push(self.next);
@@ -245,4 +249,9 @@ fn spread(capsule: &mut Capsule, space: &mut Space) -> Result<Progress> {
         }
         Outcome::Wait => Progress::Wait,
     })
+}
+
+/// Whether a capsule of this owner may be created.
+fn may_own(owners: &[Key], charter: &Charter) -> bool {
+    owners.is_empty() || owners.contains(&charter.metadata().owner)
 }

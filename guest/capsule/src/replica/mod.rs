@@ -14,6 +14,7 @@ mod exchange;
 mod index;
 mod job;
 mod layout;
+mod limits;
 mod prove;
 mod push;
 mod serve;
@@ -30,13 +31,14 @@ use alloc::vec::Vec;
 use selfsame_codec::{Code, Field};
 
 use crate::hash::{CapsuleName, RecordName};
-use crate::keys::KeyPair;
+use crate::keys::{Key, KeyPair};
 use crate::message::{Acknowledgement, Envelope, Stored, VERSION};
 use crate::refusal::{Refusal, Result};
 use capsule::Capsule;
 use exchange::Syncs;
 use index::Outcome;
 use job::{Asker, Job};
+pub use limits::Limits;
 use push::Pushes;
 use serve::{Progress, Tools};
 use session::Sessions;
@@ -103,25 +105,6 @@ pub enum Effect {
     Synced(Synced),
 }
 
-/// How much memory a replica uses
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of the store that it remembers.
-    pub cache: usize,
-    /// Bytes of mirrors of readers' caches.
-    pub mirrors: usize,
-}
-
-impl Default for Limits {
-    /// For the smallest platform: an isolate of 128 MB that it shares with others.
-    fn default() -> Self {
-        Self {
-            cache: 16 << 20,
-            mirrors: 8 << 20,
-        }
-    }
-}
-
 /// What the first job waits for
 #[derive(Debug)]
 enum Waiting {
@@ -156,6 +139,7 @@ struct Unacknowledged {
 #[derive(Debug)]
 pub struct Replica {
     server: KeyPair,
+    owners: Vec<Key>,
     now_ms: u64,
     space: Space,
     sessions: Sessions,
@@ -184,6 +168,7 @@ impl Replica {
     pub fn new(server: KeyPair, limits: Limits) -> Self {
         Self {
             server,
+            owners: Vec::new(),
             now_ms: 0,
             space: Space::new(limits.cache),
             sessions: Sessions::new(limits.mirrors),
@@ -203,6 +188,13 @@ impl Replica {
             answers: VecDeque::new(),
             effects: VecDeque::new(),
         }
+    }
+
+    /// Lets nobody but these owners create capsules here, and nobody bring such of others; everybody may if there are none.
+    #[must_use]
+    pub fn for_owners(mut self, owners: Vec<Key>) -> Self {
+        self.owners = owners;
+        self
     }
 
     /// What the host is to do next.
@@ -366,6 +358,7 @@ impl Replica {
                 session: self.sessions.get(name, session),
                 trees: &mut self.trees,
                 server: &self.server,
+                owners: &self.owners,
                 now_ms: self.now_ms,
                 signed: &mut self.signed,
                 page: &mut self.page,

@@ -18,7 +18,7 @@ use super::walk::{Page, Step};
 use crate::cache::Ahead;
 use crate::hash::RecordName;
 use crate::header::RecordKind;
-use crate::keys::KeyPair;
+use crate::keys::{self, KeyPair};
 use crate::message::{Fresh, Operation};
 use crate::record::TreeBody;
 use crate::refusal::{Refusal, Result};
@@ -29,6 +29,8 @@ pub(super) struct Tools<'a> {
     pub(super) session: Option<&'a mut Session>,
     pub(super) trees: &'a mut Trees,
     pub(super) server: &'a KeyPair,
+    /// Whose capsules may be created; everybody's if there are none.
+    pub(super) owners: &'a [keys::Key],
     pub(super) now_ms: u64,
     /// All that is signed, once it was read because it is needed.
     pub(super) signed: &'a mut Option<Vec<RecordName>>,

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use selfsame_capsule::cache::Verified;
 use selfsame_capsule::hash::{CapsuleName, RecordName};
-use selfsame_capsule::keys::{KeyPair, Signature};
+use selfsame_capsule::keys::{Key, KeyPair, Signature};
 use selfsame_capsule::message::{Acknowledgement, Envelope, Operation, SessionId, Stored};
 use selfsame_capsule::metadata::Charter;
 use selfsame_capsule::record::Record;
@@ -43,6 +43,12 @@ pub(crate) fn key() -> KeyPair {
 impl Server {
     pub(crate) fn new(store: Map) -> Self {
         Self::with_key(key(), store)
+    }
+
+    /// The same, which holds only capsules of these owners.
+    pub(crate) fn for_owners(mut self, owners: Vec<Key>) -> Self {
+        self.replica = self.replica.for_owners(owners);
+        self
     }
 
     pub(crate) fn with_key(key: KeyPair, store: Map) -> Self {

@@ -23,6 +23,7 @@ pub(crate) fn config() -> Vec<u8> {
         seed: SEED,
         cache: 4 << 20,
         mirrors: 1 << 20,
+        owners: Vec::new(),
     };
     config.encode()
 }
