@@ -82,23 +82,32 @@ export function startScript(
 export async function startWorkerd(
   entry: string,
   folder: string,
-  settings: { readonly port?: number; readonly bindings?: Readonly<Record<string, string>> } = {},
+  settings: {
+    readonly port?: number;
+    readonly bindings?: Readonly<Record<string, string>>;
+    /** Where its inspector answers; nowhere unless given. */
+    readonly inspectorPort?: number;
+    /** Folder in which Durable Objects are kept; in memory unless given. */
+    readonly data?: string;
+  } = {},
 ): Promise<Miniflare> {
   await bundleWorker(joinPath(ROOT, "edge-tests", entry), folder);
   const read = (name: string): Uint8Array<ArrayBuffer> =>
     new Uint8Array(readFileSync(joinPath(folder, name)));
   const wasm = ["core.wasm", "capsule.wasm"].filter((name) => existsSync(joinPath(folder, name)));
   const worker = basename(entry).replace(/ts$/, "js");
-  const miniflare = new Miniflare(
-    localWorker({
+  const { inspectorPort, ...rest } = settings;
+  const miniflare = new Miniflare({
+    ...localWorker({
       modules: {
         [worker]: readFileSync(joinPath(folder, worker), "utf8"),
         ...Object.fromEntries(wasm.map((name) => [name, read(name)])),
       },
       durableObjects: { NODE: "Node" },
-      ...settings,
+      ...rest,
     }),
-  );
+    ...(inspectorPort === undefined ? {} : { inspectorPort }),
+  });
   await miniflare.ready;
   return miniflare;
 }

@@ -230,6 +230,18 @@ describe("the owner's word", () => {
   });
 });
 
+test("what is more than the module takes at a time is refused, and nothing else is lost", async () => {
+  const [network, owner] = await begun(1, {});
+  const going = owner.append([bytes("one")]);
+  const large = Array.from({ length: 17 }, () => new Uint8Array(1_000_000));
+  await assert.rejects(owner.append(large), { name: "TooLarge", message: /in parts/ });
+  const [name = ""] = await going;
+  assert.equal(text((await owner.read(name)).content), "one");
+  assert.deepEqual(network.logged, []);
+  await owner.close();
+  await network.close();
+});
+
 test("a writer that was stopped goes on where it was, and merges a branch", async () => {
   const [network, owner] = await begun(1);
   const [root = ""] = await owner.append([bytes("root")]);

@@ -11,7 +11,7 @@ import { timeoutTimer } from "../driver/timer.ts";
 import { isPromise } from "../stores/store.ts";
 import { concat } from "./body.ts";
 import { Engine, type EngineParts } from "./engine.ts";
-import { CapsuleModule } from "./module.ts";
+import { CapsuleModule, READER_KEY_BYTES } from "./module.ts";
 import { nameOf } from "./name.ts";
 import { type CapsuleOptions, serversOf, TIMING } from "./options.ts";
 import { answered, type Peer, Peers } from "./peers.ts";
@@ -28,8 +28,6 @@ import {
 import { errorAt, type RecordHeader } from "./record.ts";
 
 const MAX_COMMAND_NUMBER = 0xffff_ffff;
-/** Length of a public key to which the keys of epochs are sealed. */
-const READER_KEY_BYTES = 1216;
 
 /** How records are written. */
 export interface WriteOptions {
@@ -292,8 +290,8 @@ export class Capsule {
     const command = this.#last === MAX_COMMAND_NUMBER ? 1 : this.#last + 1;
     this.#last = command;
     const { promise, resolve, reject } = Promise.withResolvers<Reply>();
-    this.#pending.set(command, { resolve, reject });
     this.#engine.push({ ...asked, command } as Command);
+    this.#pending.set(command, { resolve, reject });
     const reply = await promise;
     if (reply.type !== type) throw new MeshError("BadInput", `capsule.wasm answered with ${reply.type}`);
     return reply as Extract<Reply, { type: T }>;

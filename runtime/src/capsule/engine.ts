@@ -7,8 +7,10 @@ import type { State } from "../driver/state.ts";
 import { CapsuleModule } from "./module.ts";
 import { type Ask, Shelf } from "./shelf.ts";
 
-/** Largest batch that the module takes, without what frames the items. */
-const MAX_BATCH: number = 16 * 1024 * 1024 - 64 * 1024;
+/** Bytes of items that are batched; a longer one comes alone. Larger batches save nothing and take memory several times. */
+const MAX_BATCH: number = 1024 * 1024;
+/** Longest input that the module takes, without what frames it. */
+const MAX_INPUT: number = 16 * 1024 * 1024 - 64 * 1024;
 /** What one item adds to its bytes, at most. */
 const ITEM_BYTES = 64;
 /** Traps within `TRAP_WINDOW_MS` after which the engine gives up: what traps again at once is not cured by a restart. */
@@ -61,9 +63,12 @@ export class Engine {
     return this.#instance?.memoryBytes ?? 0;
   }
 
-  /** Takes an input, which the module sees in this turn's batch. */
+  /** Takes an input, which the module sees in this turn's batch; throws if it is too long. */
   push(input: ModuleInput): void {
     if (this.#failure !== undefined) return;
+    if (sizeOf(input) > MAX_INPUT) {
+      throw new MeshError("TooLarge", `at most ${MAX_INPUT} bytes are taken at a time: give them in parts`);
+    }
     this.#inputs.push(input);
     this.schedule();
   }
@@ -147,20 +152,18 @@ export class Engine {
 
   /** What fits one batch; a commit that failed is told alone. */
   #takeBatch(): { batch: InputBatch<ModuleInput>; isFailure: boolean } {
-    const batch = new InputBatch<ModuleInput>(moduleInputCodec);
     let [count, bytes] = [0, 0];
     for (const input of this.#inputs) {
-      const isFailure = input.type === "StoreCommitted" && !input.ok;
-      bytes += ITEM_BYTES + sizeOf(input);
-      if (count > 0 && (isFailure || bytes > MAX_BATCH)) break;
-      batch.push(input);
+      const more = ITEM_BYTES + sizeOf(input);
+      if (count > 0 && (isFailed(input) || bytes + more > MAX_BATCH)) break;
       count++;
-      if (!isFailure) continue;
-      this.#inputs.shift();
-      return { batch, isFailure };
+      bytes += more;
+      if (isFailed(input)) break;
     }
-    this.#inputs = this.#inputs.slice(count);
-    return { batch, isFailure: false };
+    const batch = new InputBatch<ModuleInput>(moduleInputCodec, bytes);
+    const taken = this.#inputs.splice(0, count);
+    for (const input of taken) batch.push(input);
+    return { batch, isFailure: taken.some(isFailed) };
   }
 
   #refused(code: number): void {
@@ -198,6 +201,11 @@ export class Engine {
 
 function isAsk(output: ModuleOutput): output is Ask {
   return output.type === "StoreGet" || output.type === "StoreScan" || output.type === "StoreCommit";
+}
+
+/** Whether it tells of a commit that failed. */
+function isFailed(input: ModuleInput): boolean {
+  return input.type === "StoreCommitted" && !input.ok;
 }
 
 /** Bytes of the fields of an input that have no fixed length. */

@@ -29,7 +29,7 @@ const VERIFY_METADATA = 1;
 const VERIFY_RECORD = 2;
 const VERIFY_PROOF = 3;
 /** Length of the public key to which the key of an epoch is sealed. */
-const READER_KEY_BYTES = 1216;
+export const READER_KEY_BYTES = 1216;
 const SALT_BYTES = 16;
 /** Most bytes of an export file that are given to the module at a time. */
 const CHUNK_BYTES: number = 1024 * 1024;

@@ -19,8 +19,8 @@ export const MAX_REQUEST: number = 8 * 1024 * 1024;
 /** Most bytes of requests under way: an isolate has 128 MB, which hold them more than once. */
 const MAX_UNDER_WAY: number = 24 * 1024 * 1024;
 /** Memory for what is stored and for mirrors of readers' caches: an isolate of 128 MB is shared with others. */
-const CACHE: number = 16 * 1024 * 1024;
-const MIRRORS: number = 8 * 1024 * 1024;
+const CACHE: number = 8 * 1024 * 1024;
+const MIRRORS: number = 4 * 1024 * 1024;
 const MAX_REQUEST_NUMBER = 0xffff_ffff;
 /** How a synchronisation ended, as the module says. */
 const AGREED = 0;
@@ -38,9 +38,9 @@ export interface ReplicaOptions {
    * Everybody's unless given.
    */
   readonly owners?: readonly string[] | undefined;
-  /** Bytes of the store that are remembered; 16 MiB unless given. */
+  /** Bytes of the store that are remembered; 8 MiB unless given. */
   readonly cache?: number | undefined;
-  /** Bytes for mirrors of readers' verification caches; 8 MiB unless given. */
+  /** Bytes for mirrors of readers' verification caches; 4 MiB unless given. */
   readonly mirrors?: number | undefined;
   /** The time in milliseconds since 1970, which acknowledgements say; the platform's unless given. */
   readonly now?: (() => number) | undefined;
@@ -251,9 +251,8 @@ export class Replica {
     const end = new Uint8Array(NAME_BYTES + 1).fill(0xff);
     let start = new Uint8Array(NAME_BYTES);
     for (;;) {
-      const [first] = await state.scan(start, end, 1);
-      if (first === undefined) return;
-      const key = state.strip(first[0]);
+      const [key] = await state.keys(start, end, 1);
+      if (key === undefined) return;
       this.#hold(key);
       // After the last key of this capsule: the byte after the name is a letter.
       start = Uint8Array.from([...key.subarray(0, NAME_BYTES), 0xff]);

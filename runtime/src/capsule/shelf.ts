@@ -119,11 +119,8 @@ export class Shelf {
     };
     if (ask.type === "StoreScan") {
       settle(
-        () => state.scan(ask.start, ask.end, ask.limit),
-        (entries) => {
-          const keys = writeKeys(entries.map(([key]) => state.strip(key)));
-          answer({ type: "StoreKeys", tag, ok: true, keys });
-        },
+        () => state.keys(ask.start, ask.end, ask.limit),
+        (keys) => answer({ type: "StoreKeys", tag, ok: true, keys: writeKeys(keys) }),
         unless({ type: "StoreKeys", tag, ok: false, keys: new Uint8Array() }),
       );
     } else {

@@ -1,4 +1,4 @@
-import { type Field, malformed, Reader, Writer } from "./field.ts";
+import { FIRST_CAPACITY, type Field, malformed, Reader, Writer } from "./field.ts";
 
 /** One item of a batch before its payload is looked at. */
 export interface Item {
@@ -86,12 +86,13 @@ const KEEP = 256 * 1024;
 /** Collects inputs for one `step`: `now u64`, then items. */
 export class InputBatch<T extends { type: string }> {
   readonly #codec: ItemCodec<T>;
-  readonly #writer: Writer = new Writer();
+  readonly #writer: Writer;
   #count = 0;
 
-  constructor(codec: ItemCodec<T>) {
+  /** A batch with room for so many bytes of items; it takes more when it needs them. */
+  constructor(codec: ItemCodec<T>, capacity = 0) {
     this.#codec = codec;
-    this.#writer.u64(0n);
+    this.#writer = new Writer(Math.max(FIRST_CAPACITY, 8 + capacity)).u64(0n);
   }
 
   /** How many items are in the batch. */

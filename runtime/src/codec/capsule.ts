@@ -133,17 +133,17 @@ export function readKeys(encoded: Uint8Array): Uint8Array[] {
 
 /** Encodes the keys of a `StoreKeys`. */
 export function writeKeys(keys: readonly Uint8Array[]): Uint8Array {
-  const writer = new Writer();
+  const writer = new Writer(keys.reduce((length, key) => length + 4 + key.length, 0));
   for (const key of keys) writer.bytes(key);
-  return writer.copy();
+  return writer.written();
 }
 
 /** Encodes the values of a `StoreValues`; a key that has none is `undefined`. */
 export function writeValues(values: readonly (Uint8Array | undefined)[]): Uint8Array {
-  const writer = new Writer();
+  const writer = new Writer(values.reduce((length, value) => length + 5 + (value?.length ?? 0), 0));
   for (const value of values) {
     writer.u8(value === undefined ? 0 : 1);
     if (value !== undefined) writer.bytes(value);
   }
-  return writer.copy();
+  return writer.written();
 }

@@ -108,9 +108,15 @@ export function grown(bytes: Uint8Array, needed: number): Uint8Array<ArrayBuffer
 
 /** Appends fields to a buffer that grows. */
 export class Writer {
-  #bytes: Uint8Array<ArrayBuffer> = new Uint8Array(FIRST_CAPACITY);
-  #view: DataView = new DataView(this.#bytes.buffer);
+  #bytes: Uint8Array<ArrayBuffer>;
+  #view: DataView;
   #length = 0;
+
+  /** Has room for so many bytes, and takes more when it needs them. */
+  constructor(capacity: number = FIRST_CAPACITY) {
+    this.#bytes = new Uint8Array(capacity);
+    this.#view = new DataView(this.#bytes.buffer);
+  }
 
   /** Bytes written so far. */
   get length(): number {

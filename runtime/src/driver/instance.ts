@@ -18,6 +18,12 @@ const FIRST_INPUT = 128 * 1024;
 /** An input buffer beyond this size is given back after use: bursts are rare and memory is shared. */
 const KEEP_INPUT = 1024 * 1024;
 
+/** What is allocated for an input: short ones share a buffer that grows by doubling, a long one gets what it needs. */
+function sizeFor(length: number): number {
+  if (length > KEEP_INPUT) return length;
+  return Math.max(FIRST_INPUT, 2 ** Math.ceil(Math.log2(Math.max(length, 1))));
+}
+
 /** Which module an instance is of. */
 export interface ModuleKind {
   /** What the file is called. */
@@ -84,10 +90,11 @@ export class ModuleInstance {
   /** Writes bytes into the input buffer, which grows when they do not fit. */
   #place(bytes: Uint8Array): number {
     if (bytes.length > this.#inputSize || this.#inputSize > KEEP_INPUT) {
-      const size = Math.max(FIRST_INPUT, 2 ** Math.ceil(Math.log2(Math.max(bytes.length, 1))));
       if (this.#inputSize !== 0) this.#exports.free(this.#input, this.#inputSize);
       this.#inputSize = 0;
+      const size = sizeFor(bytes.length);
       this.#input = this.#exports.alloc(size) >>> 0;
+      if (this.#input === 0) throw new MeshError("TooLarge", `the module takes no ${size} bytes at a time`);
       this.#inputSize = size;
     }
     new Uint8Array(this.#exports.memory.buffer, this.#input, bytes.length).set(bytes);

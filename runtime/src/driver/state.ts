@@ -1,6 +1,13 @@
 import { MeshError } from "../codec/code.ts";
 import { utf8 } from "../codec/field.ts";
-import { type Entry, type MaybePromise, type Operation, type Store, sameBytes } from "../stores/store.ts";
+import {
+  type Entry,
+  isPromise,
+  type MaybePromise,
+  type Operation,
+  type Store,
+  sameBytes,
+} from "../stores/store.ts";
 import type { Core, Identity } from "./core.ts";
 
 /** What the entries of a store mean: a store with a higher number was written by a newer version. */
@@ -78,6 +85,13 @@ export class State {
   /** Reads entries of the core; the keys come with the prefix that `strip` removes. */
   scan(start: Uint8Array, end: Uint8Array, limit: number): MaybePromise<Entry[]> {
     return this.#store.scan(this.#inCore(start), this.#inCore(end), limit);
+  }
+
+  /** Reads keys of the core, which come as the core knows them; values are not read. */
+  keys(start: Uint8Array, end: Uint8Array, limit: number): MaybePromise<Uint8Array[]> {
+    const strip = (keys: Uint8Array[]): Uint8Array[] => keys.map((key) => this.strip(key));
+    const found = this.#store.keys(this.#inCore(start), this.#inCore(end), limit);
+    return isPromise(found) ? found.then(strip) : strip(found);
   }
 
   /** The core's own key of an entry that `scan` returned. */

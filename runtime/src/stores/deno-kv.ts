@@ -86,6 +86,11 @@ export class DenoKvStore implements Store {
     });
   }
 
+  /** Deno KV gives no keys without values. */
+  async keys(start: Uint8Array, end: Uint8Array, limit: number): Promise<Uint8Array[]> {
+    return (await this.scan(start, end, limit)).map(([key]) => key);
+  }
+
   /** A commit of Deno KV is durable when it answers. */
   async commit(operations: readonly Operation[]): Promise<void> {
     checkCommit(operations);

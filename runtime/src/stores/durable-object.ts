@@ -46,10 +46,8 @@ export class DurableObjectStore implements Store {
 
   get(key: Uint8Array): Uint8Array | undefined {
     return this.#guard(() => {
-      const rows = this.#storage.sql.exec<Row>(
-        `SELECT key, value FROM ${this.#table} WHERE key = ?`,
-        owned(key),
-      );
+      const query = `SELECT value FROM ${this.#table} WHERE key = ?`;
+      const rows = this.#storage.sql.exec<Pick<Row, "value">>(query, owned(key));
       for (const { value } of rows) return this.#bytes(value);
       return undefined;
     });
@@ -60,6 +58,14 @@ export class DurableObjectStore implements Store {
       const query = `SELECT key, value FROM ${this.#table} WHERE key >= ? AND key < ? ORDER BY key LIMIT ?`;
       const rows = this.#storage.sql.exec<Row>(query, owned(start), owned(end), limit).toArray();
       return rows.map(({ key, value }) => [this.#bytes(key), this.#bytes(value)]);
+    });
+  }
+
+  keys(start: Uint8Array, end: Uint8Array, limit: number): Uint8Array[] {
+    return this.#guard(() => {
+      const query = `SELECT key FROM ${this.#table} WHERE key >= ? AND key < ? ORDER BY key LIMIT ?`;
+      const rows = this.#storage.sql.exec<Pick<Row, "key">>(query, owned(start), owned(end), limit);
+      return Array.from(rows, ({ key }) => this.#bytes(key));
     });
   }
 

@@ -50,14 +50,23 @@ export class IndexedDbStore implements Store {
   }
 
   async scan(start: Uint8Array, end: Uint8Array, limit: number): Promise<Entry[]> {
-    if (limit === 0 || indexedDB.cmp(owned(start), owned(end)) >= 0) return [];
-    const range = IDBKeyRange.bound(owned(start), owned(end), false, true);
+    const range = rangeOf(start, end);
+    if (limit === 0 || range === undefined) return [];
     const entries = this.#transaction("readonly").objectStore(ENTRIES);
     const [keys, values] = await Promise.all([
       this.#result(entries.getAllKeys(range, limit)),
       this.#result(entries.getAll(range, limit)),
     ]);
     return keys.map((key, index) => [new Uint8Array(key as ArrayBuffer), this.#bytes(values[index])]);
+  }
+
+  async keys(start: Uint8Array, end: Uint8Array, limit: number): Promise<Uint8Array[]> {
+    const range = rangeOf(start, end);
+    if (limit === 0 || range === undefined) return [];
+    const keys = await this.#result(
+      this.#transaction("readonly").objectStore(ENTRIES).getAllKeys(range, limit),
+    );
+    return keys.map((key) => new Uint8Array(key as ArrayBuffer));
   }
 
   async commit(operations: readonly Operation[], durable: boolean): Promise<void> {
@@ -113,6 +122,12 @@ export class IndexedDbStore implements Store {
 /** Bytes in a buffer of their own; IndexedDB would keep the whole buffer behind a view. */
 function owned(bytes: Uint8Array): ArrayBuffer {
   return Uint8Array.from(bytes).buffer;
+}
+
+/** Nothing for a range that is empty, of which there is none. */
+function rangeOf(start: Uint8Array, end: Uint8Array): IDBKeyRange | undefined {
+  const [from, to] = [owned(start), owned(end)];
+  return indexedDB.cmp(from, to) >= 0 ? undefined : IDBKeyRange.bound(from, to, false, true);
 }
 
 /** Takes a lock until the tab is gone, or says that another one has it; where there are no locks, always takes it. */

@@ -33,6 +33,12 @@ export class MemoryStore implements Store {
       .map((key, index) => [key.slice(), (values[index] as Uint8Array).slice()]);
   }
 
+  keys(start: Uint8Array, end: Uint8Array, limit: number): Uint8Array[] {
+    const from = this.#locate(start).at;
+    const to = Math.min(this.#locate(end).at, from + limit);
+    return this.#keys.slice(from, to).map((key) => key.slice());
+  }
+
   commit(operations: readonly Operation[]): void {
     checkCommit(operations);
     for (const { key, value } of operations) {

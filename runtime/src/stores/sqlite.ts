@@ -28,6 +28,7 @@ export class SqliteStore implements Store {
   readonly #database: DatabaseSync;
   readonly #get: StatementSync;
   readonly #scan: StatementSync;
+  readonly #keys: StatementSync;
   readonly #put: StatementSync;
   readonly #delete: StatementSync;
   #synchronous = "FULL";
@@ -45,6 +46,9 @@ export class SqliteStore implements Store {
       this.#scan = this.#database.prepare(
         "SELECT key, value FROM entries WHERE key >= ? AND key < ? ORDER BY key LIMIT ?",
       );
+      this.#keys = this.#database.prepare(
+        "SELECT key FROM entries WHERE key >= ? AND key < ? ORDER BY key LIMIT ?",
+      );
       this.#put = this.#database.prepare("INSERT OR REPLACE INTO entries (key, value) VALUES (?, ?)");
       this.#delete = this.#database.prepare("DELETE FROM entries WHERE key = ?");
     } catch (error) {
@@ -61,6 +65,10 @@ export class SqliteStore implements Store {
     return this.#guard(() =>
       this.#scan.all(start, end, limit).map((row) => [row.key as Uint8Array, row.value as Uint8Array]),
     );
+  }
+
+  keys(start: Uint8Array, end: Uint8Array, limit: number): Uint8Array[] {
+    return this.#guard(() => this.#keys.all(start, end, limit).map((row) => row.key as Uint8Array));
   }
 
   commit(operations: readonly Operation[], durable: boolean): void {

@@ -32,6 +32,8 @@ export interface Store {
   get(key: Uint8Array): MaybePromise<Uint8Array | undefined>;
   /** Reads at most `limit` entries with `start <= key < end`, in order of their bytes. */
   scan(start: Uint8Array, end: Uint8Array, limit: number): MaybePromise<Entry[]>;
+  /** Reads the keys of at most `limit` entries with `start <= key < end`, in order of their bytes; values are not read. */
+  keys(start: Uint8Array, end: Uint8Array, limit: number): MaybePromise<Uint8Array[]>;
   /**
    * Applies all operations or none; with `durable`, answers only when they and all commits before survive a power loss, also
    * when there are no operations.

@@ -20,6 +20,8 @@ const NO_CAPSULE: Refusal = Refusal {
     at: 0,
 };
 
+/// Bytes of results after which a response holds no more bodies: on its way it takes memory several times.
+const MAX_BODIES: usize = 2 << 20;
 /// Most operations of one request that go over all names.
 const MAX_WALKS: usize = 1;
 
@@ -178,6 +180,9 @@ impl Job {
             return Ok(Progress::Done);
         }
         let capsule = capsule.as_mut().ok_or(NO_CAPSULE)?;
+        if self.answers.results.len() >= MAX_BODIES && gives_body(&operation) {
+            return Err(Refusal::new(Code::TooLarge, MAX_BODIES));
+        }
         0_u16.write(&mut self.answers.results);
         let progress = match operation {
             Operation::Write { record } => {
@@ -234,6 +239,14 @@ impl Job {
     pub(super) fn into_parts(self) -> (Vec<u8>, Vec<RecordName>, Stored) {
         (self.answers.results, self.answers.learned, self.stored)
     }
+}
+
+/// Whether it gives a body or a part of one, which may be long.
+fn gives_body(operation: &Operation<'_>) -> bool {
+    matches!(
+        operation,
+        Operation::Read { .. } | Operation::ReadPart { .. } | Operation::Subrecords { .. }
+    )
 }
 
 fn operation(message: &[u8], at: usize) -> Result<Operation<'_>> {
