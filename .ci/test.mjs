@@ -20,8 +20,11 @@ const LAST_LINES = 80;
 /** Suites that mostly wait for time to pass: they run beside the others. What they wait for is shortened. */
 const WAITING = new Map([["test-sleep", { SLEEP_MINUTES: process.env.SLEEP_MINUTES ?? "3" }]]);
 const CARGO_TEST = ["cargo", "test", "--locked", "--no-fail-fast"];
-/** Measures at a rate that a busy machine does not keep up with: runs alone, by its own command. */
-const ALONE = ["test:rolling"];
+/**
+ * These run alone, by their own commands: one measures at a rate that a busy machine does not keep up with, one moves gigabytes,
+ * of which the suite of the runtimes has a short form.
+ */
+const ALONE = ["test:rolling", "test:capsule-1g"];
 /** Suites that need nothing built. */
 const NEEDS_NO_BUILD = ["ci"];
 

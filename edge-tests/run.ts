@@ -15,6 +15,7 @@ const TESTS = [
   "capsules",
   "stores",
   "replicas",
+  "capsule-1g",
   "crash",
 ].map((name) => `test/${name}.test.ts`);
 
