@@ -299,6 +299,22 @@ describe("the live page", { skip }, () => {
     assert.match((await page.locator("#capsule-record .body").textContent()) ?? "", /^Sealed/);
   });
 
+  it("goes from record to record by keyboard", async () => {
+    const focused = () => page.evaluate("document.activeElement.parentElement.dataset.key");
+    const [first, second] = await rowsOf(page).all();
+    assert.ok(first && second);
+    await page.locator('#capsule-graph button[aria-pressed="true"]').focus();
+    await page.keyboard.press("Home");
+    assert.equal(await focused(), await first.getAttribute("data-key"));
+    await page.keyboard.press("ArrowDown");
+    assert.equal(await focused(), await second.getAttribute("data-key"));
+    await page.keyboard.press("ArrowUp");
+    assert.equal(await focused(), await first.getAttribute("data-key"));
+    await page.keyboard.press("Enter");
+    assert.equal(await first.locator("button").getAttribute("aria-pressed"), "true");
+    await page.locator("#capsule-record .steps li", { hasText: "signed by" }).waitFor();
+  });
+
   it("opens what records hold for whoever has the reader's link, and saves proofs that it checks itself", async () => {
     assert.ok(browser);
     const where = await browser.newContext({ ...DESKTOP, acceptDownloads: true });
