@@ -57,6 +57,8 @@ interface Golden {
   capsule_outputs: Vector[];
   commands: Vector[];
   replies: Vector[];
+  map_commands: Vector[];
+  map_replies: Vector[];
   client_config: string;
   replica_config: string;
   keys: string;
@@ -99,8 +101,8 @@ describe("golden vectors of the boundary", () => {
     itemsAgree(outputCodec, golden.outputs));
 
   test("every item of the capsules' boundary decodes to its fields and encodes to its bytes", () => {
-    itemsAgree(moduleInputCodec, [...golden.capsule_inputs, ...golden.commands]);
-    itemsAgree(moduleOutputCodec, [...golden.capsule_outputs, ...golden.replies]);
+    itemsAgree(moduleInputCodec, [...golden.capsule_inputs, ...golden.commands, ...golden.map_commands]);
+    itemsAgree(moduleOutputCodec, [...golden.capsule_outputs, ...golden.replies, ...golden.map_replies]);
   });
 
   test("configuration of a replica, keys and values", () => {

@@ -49,4 +49,6 @@ pub mod replica;
 
 pub mod client;
 
+pub mod map;
+
 pub mod machine;

@@ -41,6 +41,8 @@ pub enum Backpointers {
     Shortcuts,
     /// Those that the caller wants, such as the heads of branches that it merges.
     Own(Vec<RecordName>),
+    /// These in place of the parent, and a shortcut now and then: who goes on with what others wrote need not point to its own.
+    Following(Vec<RecordName>),
 }
 
 /// Where a writer is: what it stores before it signs, so that no sequence number is used twice
@@ -254,7 +256,10 @@ impl Writer {
         hash: [u8; 32],
         backpointers: &Backpointers,
     ) -> Result<Written> {
-        let mut pointers: Vec<RecordName> = self.progress.parent.into_iter().collect();
+        let mut pointers: Vec<RecordName> = match backpointers {
+            Backpointers::Following(names) => names.clone(),
+            _ => self.progress.parent.into_iter().collect(),
+        };
         let mut add = |name: &RecordName| {
             if !pointers.contains(name) {
                 pointers.push(*name);
@@ -262,7 +267,9 @@ impl Writer {
         };
         match backpointers {
             Backpointers::Chain => {}
-            Backpointers::Shortcuts => self.progress.shortcuts.next().iter().for_each(add),
+            Backpointers::Shortcuts | Backpointers::Following(_) => {
+                self.progress.shortcuts.next().iter().for_each(add);
+            }
             Backpointers::Own(own) => own.iter().for_each(&mut add),
         }
         let header = self.header(kind, body.len(), hash, pointers);

@@ -151,7 +151,11 @@ fn sub_records_are_counted_and_read_one_by_one() {
                 records: names.clone(),
             },
         );
-        assert_eq!(counted, Ok(Reply::Subrecords(vec![Ok(37)])));
+        let Ok(Reply::Subrecords(outlines)) = counted else {
+            panic!("{counted:?}");
+        };
+        let outline = outlines[0].as_ref().expect("it is proven");
+        assert_eq!((outline.count, &outline.first), (37, &Ok(subrecords[0].clone())));
         let Ok(Reply::Records(got)) = owner.run(&mut servers, Command::Read { records: names }) else {
             panic!("it is read");
         };

@@ -5,6 +5,7 @@ use selfsame_codec::capsule::{self, ReplicaConfig, Values};
 use selfsame_codec::cbor::Encoder;
 use selfsame_codec::client::{self, ClientConfig};
 use selfsame_codec::http::{RequestHead, ResponseHead};
+use selfsame_codec::map::{MapCommand, MapReply};
 use selfsame_codec::reply::{Node, Provider, Service, Status, encode_found_node, encode_providers};
 use selfsame_codec::{
     BatchWriter, Code, Config, EntryWriter, EventKind, Field, Input, LogLevel, Operation, OperationWriter,
@@ -47,6 +48,14 @@ pub(crate) fn golden() -> String {
             items(&commands(), |command, batch| command.encode(batch)),
         ),
         ("replies", items(&replies(), |reply, batch| reply.encode(batch))),
+        (
+            "map_commands",
+            items(&map_commands(), |command, batch| command.encode(batch)),
+        ),
+        (
+            "map_replies",
+            items(&map_replies(), |reply, batch| reply.encode(batch)),
+        ),
         ("client_config", quoted(&hex(&client_config().encode()))),
         ("replica_config", quoted(&hex(&replica_config().encode()))),
         ("keys", quoted(&hex(&keys()))),
@@ -303,6 +312,31 @@ fn replies() -> Vec<(String, client::Reply<'static>)> {
             \"other_proof\": \"04\"",
             { command: 12, header: &[1], proof: &[2], other_header: &[3], other_proof: &[4] }),
         item!(Reply::Failed, ", \"command\": 11, \"code\": 257, \"at\": 7", { command: 11, code: 0x0101, at: 7 }),
+    ]
+}
+
+fn map_commands() -> Vec<(String, MapCommand<'static>)> {
+    vec![
+        item!(MapCommand::MapWrite, ", \"command\": 1, \"sign\": true, \"operations\": \"02010000006b\"",
+            { command: 1, sign: true, operations: &[2, 1, 0, 0, 0, b'k'] }),
+        item!(MapCommand::MapGet, ", \"command\": 2, \"fresh\": true, \"key\": \"6b\"",
+            { command: 2, fresh: true, key: b"k" }),
+        item!(MapCommand::MapList, ", \"command\": 3, \"fresh\": false, \"values\": true, \"start\": \"61\", \
+            \"end\": \"62\", \"limit\": 9",
+            { command: 3, fresh: false, values: true, start: b"a", end: b"b", limit: 9 }),
+        item!(MapCommand::MapHistory, ", \"command\": 4, \"key\": \"6b\", \"before\": \"ID\", \"limit\": 5",
+            { command: 4, key: b"k", before: &ID, limit: 5 }),
+        item!(MapCommand::MapChanges, ", \"command\": 5, \"begin\": false, \"since\": 7, \"start\": \"61\", \
+            \"end\": \"\", \"every_ms\": 1000",
+            { command: 5, begin: false, since: 7, start: b"a", end: &[], every_ms: 1000 }),
+        item!(MapCommand::Cancel, ", \"command\": 6, \"waiting\": 5", { command: 6, waiting: 5 }),
+    ]
+}
+
+fn map_replies() -> Vec<(String, MapReply<'static>)> {
+    vec![
+        item!(MapReply::Entries, ", \"command\": 1, \"more\": true, \"version\": 2, \"entries\": \"ff\"",
+            { command: 1, more: true, version: 2, entries: &[255] }),
     ]
 }
 

@@ -31,6 +31,8 @@ pub mod http;
 mod input;
 pub use input::{Input, PathKind, Policy};
 
+pub mod map;
+
 mod operation;
 pub use operation::{Entries, EntryWriter, Operation, OperationWriter, Operations};
 

@@ -4,6 +4,7 @@ import type { ClientConfig, Command, Reply } from "../codec/client.ts";
 import { codeNumber, MeshError } from "../codec/code.ts";
 import { Writer } from "../codec/field.ts";
 import { fromHex, toHex } from "../codec/hex.ts";
+import type { MapCommand, MapReply } from "../codec/map.ts";
 import { randomBytes, type WakeTimer } from "../driver/driver.ts";
 import { Logger } from "../driver/log.ts";
 import { State } from "../driver/state.ts";
@@ -27,7 +28,8 @@ import {
 } from "./reading.ts";
 import { errorAt, type RecordHeader } from "./record.ts";
 
-const MAX_COMMAND_NUMBER = 0xffff_ffff;
+/** Larger ones are the module's own. */
+const MAX_COMMAND_NUMBER = 0x7fff_ffff;
 
 /** How records are written. */
 export interface WriteOptions {
@@ -67,10 +69,28 @@ export interface ForkEvidence {
   readonly records: readonly { readonly header: Uint8Array; readonly proof: Uint8Array }[];
 }
 
-type Asked = Command extends infer C ? (C extends Command ? Omit<C, "command"> : never) : never;
+/** A command before it has a number. */
+export type Asked<C> = C extends { command: number } ? Omit<C, "command"> : never;
+
+type AnyReply = Reply | MapReply;
+type ReplyOf<T extends AnyReply["type"]> = Extract<AnyReply, { type: T }>;
+
+/** A command under way. */
+export interface Asking<T extends AnyReply["type"]> {
+  /** Its number. */
+  readonly command: number;
+  readonly reply: Promise<ReplyOf<T>>;
+}
+
+/** Asks a capsule's client something: for what is built on capsules here. */
+export let askOf: <T extends AnyReply["type"]>(
+  capsule: Capsule,
+  asked: Asked<Command | MapCommand>,
+  type: T,
+) => Asking<T>;
 
 interface Pending {
-  readonly resolve: (reply: Reply) => void;
+  readonly resolve: (reply: AnyReply) => void;
   readonly reject: (error: unknown) => void;
 }
 
@@ -100,6 +120,10 @@ export class Capsule {
   readonly #timer: WakeTimer;
   readonly #pending: Map<number, Pending> = new Map();
   #last = 0;
+  static {
+    askOf = (capsule, asked, type) => capsule.#start(asked, type);
+  }
+
   #begun: Promise<Position> | undefined;
   /** Verifies files, apart from what the engine steps. */
   #verifier: Promise<CapsuleModule> | undefined;
@@ -285,16 +309,25 @@ export class Capsule {
     return { writer, epoch, sequence, after: parent.length === 0 ? undefined : toHex(parent) };
   }
 
-  async #ask<T extends Reply["type"]>(asked: Asked, type: T): Promise<Extract<Reply, { type: T }>> {
-    if (this.#engine.failure !== undefined) throw this.#engine.failure;
+  #ask<T extends AnyReply["type"]>(asked: Asked<Command | MapCommand>, type: T): Promise<ReplyOf<T>> {
+    return this.#start(asked, type).reply;
+  }
+
+  #start<T extends AnyReply["type"]>(asked: Asked<Command | MapCommand>, type: T): Asking<T> {
     const command = this.#last === MAX_COMMAND_NUMBER ? 1 : this.#last + 1;
     this.#last = command;
-    const { promise, resolve, reject } = Promise.withResolvers<Reply>();
-    this.#engine.push({ ...asked, command } as Command);
-    this.#pending.set(command, { resolve, reject });
-    const reply = await promise;
-    if (reply.type !== type) throw new MeshError("BadInput", `capsule.wasm answered with ${reply.type}`);
-    return reply as Extract<Reply, { type: T }>;
+    const { promise, resolve, reject } = Promise.withResolvers<AnyReply>();
+    try {
+      this.#engine.push({ ...asked, command } as Command | MapCommand);
+      this.#pending.set(command, { resolve, reject });
+    } catch (error) {
+      reject(error);
+    }
+    const reply = promise.then((reply) => {
+      if (reply.type !== type) throw new MeshError("BadInput", `capsule.wasm answered with ${reply.type}`);
+      return reply as ReplyOf<T>;
+    });
+    return { command, reply };
   }
 
   #take(output: Parameters<EngineParts["take"]>[0]): void {
@@ -309,7 +342,7 @@ export class Capsule {
     if (code === codeNumber("StoreFailed")) this.#engine.fail(new MeshError(code));
   }
 
-  #answer(reply: Reply): void {
+  #answer(reply: AnyReply): void {
     const pending = this.#pending.get(reply.command);
     this.#pending.delete(reply.command);
     if (reply.type === "Failed") pending?.reject(errorAt(reply.code, reply.at));

@@ -2,6 +2,7 @@ import { ItemCodec } from "./batch.ts";
 import { CAPSULE_INPUTS, CAPSULE_OUTPUTS, type CapsuleInput, type CapsuleOutput } from "./capsule.ts";
 import { CborEncoder } from "./cbor.ts";
 import { bytes, bytes32, count, flag, u16, u32 } from "./field.ts";
+import { MAP_COMMANDS, MAP_REPLIES, type MapCommand, type MapReply } from "./map.ts";
 
 /**
  * What an application asks of a client in capsule.wasm; the sentences are those of `guest/codec/src/client.rs`. `command`
@@ -106,15 +107,16 @@ export type Reply =
 
 const writing = { command: u32, sign: flag, shortcuts: flag, pointers: bytes, contents: bytes } as const;
 
-/** What capsule.wasm takes: a replica inputs, a client also commands. */
-export type ModuleInput = CapsuleInput | Command;
+/** What capsule.wasm takes: a replica inputs, a client also commands, those of the map in its capsule too. */
+export type ModuleInput = CapsuleInput | Command | MapCommand;
 
 /** What capsule.wasm gives: a client also replies. */
-export type ModuleOutput = CapsuleOutput | Reply;
+export type ModuleOutput = CapsuleOutput | Reply | MapReply;
 
 /** The codec of what capsule.wasm takes. */
 export const moduleInputCodec: ItemCodec<ModuleInput> = /* @__PURE__ */ new ItemCodec<ModuleInput>({
   ...CAPSULE_INPUTS,
+  ...MAP_COMMANDS,
   Create: [64, { command: u32 }],
   Init: [65, { command: u32, after: bytes }],
   Write: [66, writing],
@@ -134,6 +136,7 @@ export const moduleInputCodec: ItemCodec<ModuleInput> = /* @__PURE__ */ new Item
 /** The codec of what capsule.wasm gives. */
 export const moduleOutputCodec: ItemCodec<ModuleOutput> = /* @__PURE__ */ new ItemCodec<ModuleOutput>({
   ...CAPSULE_OUTPUTS,
+  ...MAP_REPLIES,
   Done: [64, { command: u32 }],
   Ready: [65, { command: u32, writer: u16, epoch: u32, sequence: count, after: bytes }],
   Written: [66, { command: u32, names: bytes }],

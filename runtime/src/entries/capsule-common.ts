@@ -1,4 +1,5 @@
 import { Capsule } from "../capsule/client.ts";
+import { CapsuleMap, type MapOptions } from "../capsule/map.ts";
 import type { CapsuleOptions } from "../capsule/options.ts";
 import { Replica, type ReplicaOptions } from "../capsule/replica.ts";
 
@@ -11,6 +12,18 @@ export {
 } from "../capsule/client.ts";
 export { History, type HistoryRecord } from "../capsule/history.ts";
 export { CAPSULE_TYPE, type Requested, replicaHandler } from "../capsule/http.ts";
+export {
+  CapsuleMap,
+  type MapChange,
+  type MapEntry,
+  type MapListOptions,
+  type MapOperation,
+  type MapOptions,
+  type MapReadOptions,
+  type MapRevision,
+  type MapSubscribeOptions,
+  type MapWriteOptions,
+} from "../capsule/map.ts";
 export {
   type CapsuleInfo,
   CapsuleModule,
@@ -37,6 +50,7 @@ export function capsulesOf(compile: () => Promise<WebAssembly.Module>): {
   readonly capsuleModule: () => Promise<WebAssembly.Module>;
   readonly openReplica: (options: ReplicaOptions) => Promise<Replica>;
   readonly openCapsule: (options: CapsuleOptions) => Promise<Capsule>;
+  readonly openMap: (options: MapOptions) => Promise<CapsuleMap>;
 } {
   let compiled: Promise<WebAssembly.Module> | undefined;
   const capsuleModule = (): Promise<WebAssembly.Module> => {
@@ -47,5 +61,6 @@ export function capsulesOf(compile: () => Promise<WebAssembly.Module>): {
     capsuleModule,
     openReplica: async (options) => Replica.open(options, await capsuleModule()),
     openCapsule: async (options) => Capsule.open(options, await capsuleModule()),
+    openMap: async (options) => CapsuleMap.open(options, await capsuleModule()),
   };
 }

@@ -1,4 +1,5 @@
 import type { Capsule } from "../capsule/client.ts";
+import type { CapsuleMap, MapOptions } from "../capsule/map.ts";
 import type { CapsuleOptions } from "../capsule/options.ts";
 import type { Replica, ReplicaOptions } from "../capsule/replica.ts";
 import { deno } from "../transports/deno.ts";
@@ -22,3 +23,6 @@ export const openReplica: (options: ReplicaOptions) => Promise<Replica> = (optio
 /** Opens a capsule: a client of its servers. */
 export const openCapsule: (options: CapsuleOptions) => Promise<Capsule> = (options) =>
   capsules.openCapsule(options);
+
+/** Opens a map of keys to values in a capsule. */
+export const openMap: (options: MapOptions) => Promise<CapsuleMap> = (options) => capsules.openMap(options);

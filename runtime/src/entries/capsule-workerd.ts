@@ -1,5 +1,6 @@
 import compiled from "../../core/capsule.wasm";
 import type { Capsule } from "../capsule/client.ts";
+import type { CapsuleMap, MapOptions } from "../capsule/map.ts";
 import type { CapsuleOptions } from "../capsule/options.ts";
 import type { Replica, ReplicaOptions } from "../capsule/replica.ts";
 import { type ReplicateOptions, Replicator } from "../capsule/replicate.ts";
@@ -22,6 +23,9 @@ export const openReplica: (options: ReplicaOptions) => Promise<Replica> = (optio
 /** Opens a capsule: a client of its servers. */
 export const openCapsule: (options: CapsuleOptions) => Promise<Capsule> = (options) =>
   modules.openCapsule(options);
+
+/** Opens a map of keys to values in a capsule. */
+export const openMap: (options: MapOptions) => Promise<CapsuleMap> = (options) => modules.openMap(options);
 
 /** The table of capsules in the storage of a Durable Object. */
 const TABLE = "_selfsame_capsules";

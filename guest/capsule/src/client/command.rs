@@ -28,7 +28,7 @@ pub enum Command {
     Write {
         /// The contents, as the application means them: the client seals them where not everybody reads.
         contents: Vec<Vec<u8>>,
-        /// What each record points to beside the one before it; those of [`Backpointers::Own`] belong to the first record.
+        /// What each record points to beside the one before it; those that are named belong to the first record.
         backpointers: Backpointers,
         /// What is signed.
         signing: Signing,
@@ -74,7 +74,7 @@ pub enum Command {
         /// Their places.
         indexes: Vec<u32>,
     },
-    /// Asks how many sub-records records have. Gives [`Reply::Subrecords`].
+    /// Asks for what records with sub-records begin with. Gives [`Reply::Subrecords`].
     Subrecords {
         /// The records.
         records: Vec<RecordName>,
@@ -148,8 +148,8 @@ pub enum Reply {
     Fresh(Heads),
     /// Of each sub-record what it holds, or why it could not be read.
     Parts(Vec<Result<Vec<u8>>>),
-    /// Of each record how many sub-records it has.
-    Subrecords(Vec<Result<u32>>),
+    /// Of each record what it begins with.
+    Subrecords(Vec<Result<Outline>>),
     /// A file.
     File(Vec<u8>),
     /// Evidence, verified.
@@ -178,6 +178,17 @@ pub struct Got {
     pub header: Header,
     /// What it holds.
     pub content: Content,
+}
+
+/// What a record with sub-records begins with
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outline {
+    /// The header.
+    pub header: Header,
+    /// How many sub-records it has.
+    pub count: u32,
+    /// The first of them, or why it cannot be opened.
+    pub first: Result<Vec<u8>>,
 }
 
 /// What a record holds

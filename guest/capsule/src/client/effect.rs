@@ -82,9 +82,9 @@ impl Default for Timing {
     }
 }
 
-/// What a client asks its host to do
+/// What a client asks its host to do; `R` is what it tells the application
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum Effect<R = Reply> {
     /// Send a request to a server; answered by [`super::Client::response`] or [`super::Client::failed`].
     Send {
         /// The server's number.
@@ -115,6 +115,6 @@ pub enum Effect {
         /// Which, as the host called it.
         command: u32,
         /// What came of it.
-        result: Result<Reply>,
+        result: Result<R>,
     },
 }

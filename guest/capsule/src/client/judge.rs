@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use selfsame_codec::{Code, Malformed, Reader};
 
 use super::base::{Base, Fault, outcome};
-use super::command::Got;
+use super::command::{Got, Outline};
 use super::reading::Want;
 use super::trust::open_part;
 use crate::authority::Evidence;
@@ -23,7 +23,7 @@ use crate::tree::{Whole, verify_path};
 pub(super) enum Found {
     Record(Got),
     Proof,
-    Count(u32),
+    Outline(Outline),
     Part(Vec<u8>),
     Evidence(Evidence, Vec<u8>),
 }
@@ -166,8 +166,13 @@ pub(super) fn judge(
         ) => prove_header(base, server, &name, header, *proof)
             .and_then(|()| judge_tree(base, header, (*count, preamble), (part, path)))
             .map(|made| {
+                let outline = Outline {
+                    header: header.to_header(),
+                    count: *count,
+                    first: made.open(0, part),
+                };
                 *tree = Some(made);
-                Verdict::Found(Found::Count(*count))
+                Verdict::Found(Found::Outline(outline))
             }),
         _ => Err(Refusal::new(Code::BadMessage, 0)),
     };
@@ -291,6 +296,11 @@ impl Tree {
         let leaf = hasher.leaf(part);
         verify_path(hasher, &whole, index as usize, leaf, path, &self.nothing).map(|_| ())
     }
+
+    fn open(&self, index: u32, part: &[u8]) -> Result<Vec<u8>> {
+        let key = self.key.as_ref().map_err(|refusal| *refusal)?;
+        open_part(key.as_ref(), index, part)
+    }
 }
 
 fn judge_part(
@@ -307,12 +317,7 @@ fn judge_part(
     if let Err(refusal) = tree.verify(trust.charter.hasher(), index, part, path) {
         return Verdict::False(refusal);
     }
-    let opened = tree
-        .key
-        .as_ref()
-        .map_err(|refusal| *refusal)
-        .and_then(|key| open_part(key.as_ref(), index, part));
-    match opened {
+    match tree.open(index, part) {
         Ok(content) => Verdict::Found(Found::Part(content)),
         Err(refusal) => Verdict::Final(refusal),
     }

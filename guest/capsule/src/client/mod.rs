@@ -30,8 +30,8 @@ use crate::refusal::{Refusal, Result};
 use crate::replica::{Change, Value};
 use base::{Ask, Base, Fault, Head as ResponseHead, Sent, outcome};
 pub use command::{
-    Command, Content, Description, Extent, Got, Head, Heads, MAX_ELEMENTS, Period, Position, Reply, Signing,
-    Start,
+    Command, Content, Description, Extent, Got, Head, Heads, MAX_ELEMENTS, Outline, Period, Position, Reply,
+    Signing, Start,
 };
 pub use effect::{Config, Effect, MAX_SERVERS, Timing};
 use fresh::Purpose;
@@ -210,6 +210,17 @@ impl Client {
     /// Takes fresh random bytes, which are mixed into those before.
     pub fn entropy(&mut self, entropy: &[u8; 32]) {
         self.base.random.mix(entropy);
+    }
+
+    /// The present epoch, once the metadata is known.
+    pub(crate) fn epoch(&self) -> Option<u32> {
+        self.base.trust.as_ref().map(|trust| trust.authority.epoch())
+    }
+
+    /// Whether somebody else may write too.
+    pub(crate) fn has_many_writers(&self) -> bool {
+        let trust = self.base.trust.as_ref();
+        trust.is_none_or(|trust| trust.authority.writers().nth(1).is_some())
     }
 
     /// The time of [`Self::next_wake`] has come.

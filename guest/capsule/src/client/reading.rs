@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use selfsame_codec::{Code, Reader};
 
 use super::base::{Ask, Fault, Head, Sent, outcome};
-use super::command::{Got, Reply};
+use super::command::{Got, Outline, Reply};
 use super::judge::{Answer, Found, Tree, Verdict, judge, read_content};
 use super::{Client, Job};
 use crate::authority::Evidence;
@@ -372,7 +372,7 @@ impl Client {
             Shape::Records => Ok(Reply::Records(outcomes.map(|one| one.and_then(record)).collect())),
             Shape::Proven => Ok(Reply::Proven(outcomes.map(|one| one.map(|_| ())).collect())),
             Shape::Subrecords => Ok(Reply::Subrecords(
-                outcomes.map(|one| one.and_then(count)).collect(),
+                outcomes.map(|one| one.and_then(outline)).collect(),
             )),
             Shape::Parts => match outcomes.next() {
                 Some(Err(refusal)) => Ok(Reply::Parts(outcomes.map(|_| Err(refusal)).collect())),
@@ -434,9 +434,9 @@ fn record(found: Found) -> Result<Got> {
     }
 }
 
-fn count(found: Found) -> Result<u32> {
+fn outline(found: Found) -> Result<Outline> {
     match found {
-        Found::Count(count) => Ok(count),
+        Found::Outline(outline) => Ok(outline),
         _ => Err(unexpected()),
     }
 }

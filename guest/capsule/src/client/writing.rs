@@ -172,7 +172,7 @@ impl Client {
         let mut names = Vec::with_capacity(contents.len());
         let mut pointers = backpointers;
         let rest = match backpointers {
-            Backpointers::Own(_) => Backpointers::Shortcuts,
+            Backpointers::Own(_) | Backpointers::Following(_) => Backpointers::Shortcuts,
             other => other.clone(),
         };
         for content in contents {
@@ -491,7 +491,9 @@ fn check_contents(contents: &[Vec<u8>]) -> Result<()> {
 
 fn check_backpointers(backpointers: &Backpointers) -> Result<()> {
     match backpointers {
-        Backpointers::Own(own) if own.len() > MAX_OWN => Err(Refusal::new(Code::TooLarge, MAX_OWN)),
+        Backpointers::Own(own) | Backpointers::Following(own) if own.len() > MAX_OWN => {
+            Err(Refusal::new(Code::TooLarge, MAX_OWN))
+        }
         _ => Ok(()),
     }
 }

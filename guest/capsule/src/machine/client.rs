@@ -1,18 +1,20 @@
-//! A client behind the boundary.
+//! A client, with the map in its capsule, behind the boundary.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use selfsame_codec::capsule::{Input, Keys, Output, Values};
 use selfsame_codec::client::{self, ClientConfig};
+use selfsame_codec::map::{self as codec_map, MapCommand};
 use selfsame_codec::{BatchWriter, Code, Field, Item, Malformed, Reader};
 use zeroize::Zeroizing;
 
-use super::{commit, reply};
-use crate::client::{Client, Command, Config, Effect, Extent, Period, Signing, Start, Timing};
+use super::{commit, map};
+use crate::client::{Command, Config, Effect, Extent, Period, Signing, Start, Timing};
 use crate::epoch::{ReaderKey, Revoked};
 use crate::hash::{CapsuleName, RecordName};
 use crate::keys::Key;
+use crate::map::{self as maps, Map};
 use crate::writer::Backpointers;
 
 /// The largest time: there is nothing to be woken for.
@@ -21,7 +23,7 @@ const NEVER: u64 = u64::MAX;
 /// A client, the keys of its servers, and what of its store is being read
 #[derive(Debug)]
 pub(super) struct ClientMachine {
-    client: Client,
+    map: Map,
     servers: Vec<Key>,
     readings: BTreeMap<u32, Vec<Vec<u8>>>,
 }
@@ -47,7 +49,7 @@ impl ClientMachine {
             deadline_ms,
         };
         Ok(Self {
-            client: Client::new(made).map_err(|refusal| refusal.code)?,
+            map: Map::new(made).map_err(|refusal| refusal.code)?,
             servers,
             readings: BTreeMap::new(),
         })
@@ -55,10 +57,17 @@ impl ClientMachine {
 
     /// Takes an input or a command and appends what the host is to do.
     pub(super) fn take(&mut self, now_ms: u64, item: Item<'_>, out: &mut BatchWriter) -> Result<(), Code> {
-        if item.kind >= client::FIRST_KIND {
+        if item.kind >= codec_map::FIRST_KIND {
+            let command = MapCommand::decode(item).map_err(|_| Code::BadInput)?;
+            let (id, command) = map::read(&command).map_err(|_| Code::BadInput)?;
+            self.map.command(now_ms, id, command);
+        } else if item.kind >= client::FIRST_KIND {
             let command = client::Command::decode(item).map_err(|_| Code::BadInput)?;
             let (id, command) = read(&command).map_err(|_| Code::BadInput)?;
-            self.client.command(now_ms, id, command);
+            if id > maps::MAX_COMMAND {
+                return Err(Code::BadInput);
+            }
+            self.map.command(now_ms, id, maps::Command::Capsule(command));
         } else {
             self.take_input(now_ms, &Input::decode(item).map_err(|_| Code::BadInput)?)?;
         }
@@ -68,11 +77,11 @@ impl ClientMachine {
 
     /// Wakes the client if it is time, and says when it is next.
     pub(super) fn end_batch(&mut self, now_ms: u64, out: &mut BatchWriter) {
-        if self.client.next_wake().is_some_and(|at| at <= now_ms) {
-            self.client.wake(now_ms);
+        if self.map.next_wake().is_some_and(|at| at <= now_ms) {
+            self.map.wake(now_ms);
         }
         self.follow(out);
-        let at_ms = self.client.next_wake().unwrap_or(NEVER);
+        let at_ms = self.map.next_wake().unwrap_or(NEVER);
         Output::Wake { at_ms }.encode(out);
     }
 
@@ -89,12 +98,12 @@ impl ClientMachine {
                 let values = values.ok_or(Code::BadInput)?.into_iter();
                 let values = values.map(|value| value.map(From::from));
                 let pairs: Vec<_> = keys.into_iter().zip(values).collect();
-                self.client.values(now_ms, tag, &pairs);
+                self.map.values(now_ms, tag, &pairs);
             }
-            Input::StoreCommitted { tag, ok } => self.client.committed(now_ms, tag, ok),
+            Input::StoreCommitted { tag, ok } => self.map.committed(now_ms, tag, ok),
             Input::Answered { tag, ok, response } => match ok {
-                true => self.client.response(now_ms, tag, response),
-                false => self.client.failed(now_ms, tag),
+                true => self.map.response(now_ms, tag, response),
+                false => self.map.failed(now_ms, tag),
             },
             _ => return Err(Code::BadInput),
         }
@@ -102,7 +111,7 @@ impl ClientMachine {
     }
 
     fn follow(&mut self, out: &mut BatchWriter) {
-        while let Some(effect) = self.client.next_effect() {
+        while let Some(effect) = self.map.next_effect() {
             match effect {
                 Effect::Send {
                     server,
@@ -125,7 +134,7 @@ impl ClientMachine {
                     changes,
                     durable,
                 } => commit(tag, durable, &changes, out),
-                Effect::Reply { command, result } => reply::write(command, &result, out),
+                Effect::Reply { command, result } => map::write(command, result, out),
             }
         }
     }
@@ -231,7 +240,7 @@ fn govern(next: bool, added: &[u8], revoked: &[u8], readers: &[u8]) -> Result<Co
     })
 }
 
-fn signing(sign: bool) -> Signing {
+pub(super) fn signing(sign: bool) -> Signing {
     if sign { Signing::Last } else { Signing::Later }
 }
 
@@ -256,7 +265,7 @@ fn keys(bytes: &[u8]) -> Result<Vec<Key>, Malformed> {
     list(bytes, |reader| reader.array().map(Key))
 }
 
-fn list<'a, T>(
+pub(super) fn list<'a, T>(
     bytes: &'a [u8],
     mut read: impl FnMut(&mut Reader<'a>) -> Result<T, Malformed>,
 ) -> Result<Vec<T>, Malformed> {

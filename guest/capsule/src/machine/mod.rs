@@ -2,6 +2,7 @@
 //! (`docs/specification/capsule-boundary.md`).
 
 mod client;
+mod map;
 mod replica;
 mod reply;
 mod verifier;

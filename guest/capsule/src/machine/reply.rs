@@ -50,7 +50,7 @@ fn write_reply(command: u32, reply: &Reply, out: &mut BatchWriter) {
         .encode(out),
         Reply::Subrecords(counts) => Item::Counts {
             command,
-            results: &results(counts, |count, bytes| count.write(bytes)),
+            results: &results(counts, |outline, bytes| outline.count.write(bytes)),
         }
         .encode(out),
         Reply::File(file) => Item::File { command, file }.encode(out),

@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use selfsame_capsule::client::{Client, Command, Config, Effect, Heads, Reply, Start};
 use selfsame_capsule::hash::RecordName;
 use selfsame_capsule::keys::KeyPair;
+use selfsame_capsule::map::{self, Map};
 use selfsame_capsule::metadata::Charter;
-use selfsame_capsule::replica::Change;
+use selfsame_capsule::replica::{Change, Value};
 use selfsame_capsule::{Refusal, Result};
 use selfsame_codec::Code;
 use zeroize::Zeroizing;
 
-use super::server::{Map, Server};
+use super::server::{self, Server};
 
 pub(crate) const START: u64 = 1_800_000_000_000;
 
@@ -36,7 +37,7 @@ pub(crate) fn server_key(index: usize) -> KeyPair {
 
 pub(crate) fn servers(count: usize) -> Vec<Server> {
     (0..count)
-        .map(|index| Server::with_key(server_key(index), Map::new()))
+        .map(|index| Server::with_key(server_key(index), server::Map::new()))
         .collect()
 }
 
@@ -55,11 +56,81 @@ enum Event {
     Failed(u32),
 }
 
+/// What a host drives: a client, or a map in a capsule
+pub(crate) trait Driven: Sized {
+    type Command;
+    type Reply;
+
+    fn open(config: Config) -> Result<Self>;
+    fn command(&mut self, now: u64, id: u32, command: Self::Command);
+    fn response(&mut self, now: u64, request: u32, response: &[u8]);
+    fn failed(&mut self, now: u64, request: u32);
+    fn values(&mut self, now: u64, tag: u32, values: &[(Vec<u8>, Value)]);
+    fn committed(&mut self, now: u64, tag: u32, is_written: bool);
+    fn wake(&mut self, now: u64);
+    fn next_wake(&self) -> Option<u64>;
+    fn next_effect(&mut self) -> Option<Effect<Self::Reply>>;
+}
+
+macro_rules! driven {
+    ($machine:ty, $command:ty, $reply:ty) => {
+        impl Driven for $machine {
+            type Command = $command;
+            type Reply = $reply;
+
+            fn open(config: Config) -> Result<Self> {
+                Self::new(config)
+            }
+
+            fn command(&mut self, now: u64, id: u32, command: Self::Command) {
+                self.command(now, id, command);
+            }
+
+            fn response(&mut self, now: u64, request: u32, response: &[u8]) {
+                self.response(now, request, response);
+            }
+
+            fn failed(&mut self, now: u64, request: u32) {
+                self.failed(now, request);
+            }
+
+            fn values(&mut self, now: u64, tag: u32, values: &[(Vec<u8>, Value)]) {
+                self.values(now, tag, values);
+            }
+
+            fn committed(&mut self, now: u64, tag: u32, is_written: bool) {
+                self.committed(now, tag, is_written);
+            }
+
+            fn wake(&mut self, now: u64) {
+                self.wake(now);
+            }
+
+            fn next_wake(&self) -> Option<u64> {
+                self.next_wake()
+            }
+
+            fn next_effect(&mut self) -> Option<Effect<Self::Reply>> {
+                self.next_effect()
+            }
+        }
+    };
+}
+
+driven!(Client, Command, Reply);
+driven!(Map, map::Command, map::Reply);
+
 /// One client with its store
-pub(crate) struct User {
-    pub(crate) client: Client,
-    pub(crate) store: Map,
-    pub(crate) durable: Map,
+pub(crate) type User = Driver<Client>;
+
+/// One map with its store
+pub(crate) type MapUser = Driver<Map>;
+
+/// A machine with its store, and the network between it and its servers
+pub(crate) struct Driver<M: Driven> {
+    pub(crate) client: M,
+    pub(crate) store: server::Map,
+    pub(crate) durable: server::Map,
     pub(crate) now: u64,
     pub(crate) rule: Rule,
     /// Servers that were asked, in order.
@@ -69,19 +140,19 @@ pub(crate) struct User {
     pub(crate) fails: bool,
     events: BTreeMap<(u64, u64), Event>,
     ordinal: u64,
-    pub(crate) replies: BTreeMap<u32, Result<Reply>>,
+    pub(crate) replies: BTreeMap<u32, Result<M::Reply>>,
     open: BTreeSet<u32>,
     last: u32,
 }
 
-impl User {
+impl<M: Driven> Driver<M> {
     pub(crate) fn new(config: Config) -> Self {
-        Self::with_store(config, Map::new())
+        Self::with_store(config, server::Map::new())
     }
 
-    pub(crate) fn with_store(config: Config, store: Map) -> Self {
+    pub(crate) fn with_store(config: Config, store: server::Map) -> Self {
         Self {
-            client: Client::new(config).expect("the configuration is right"),
+            client: M::open(config).expect("the configuration is right"),
             durable: store.clone(),
             store,
             now: START,
@@ -98,7 +169,7 @@ impl User {
     }
 
     /// Gives a command, whose reply comes later.
-    pub(crate) fn give(&mut self, command: Command) -> u32 {
+    pub(crate) fn give(&mut self, command: M::Command) -> u32 {
         self.last += 1;
         self.open.insert(self.last);
         self.client.command(self.now, self.last, command);
@@ -106,7 +177,7 @@ impl User {
     }
 
     /// Gives a command and waits for the reply.
-    pub(crate) fn run(&mut self, servers: &mut [Server], command: Command) -> Result<Reply> {
+    pub(crate) fn run(&mut self, servers: &mut [Server], command: M::Command) -> Result<M::Reply> {
         let id = self.give(command);
         self.finish(servers);
         self.replies.remove(&id).expect("each command is answered")
@@ -221,6 +292,19 @@ impl User {
         }
     }
 
+    /// Lets something happen, so many times.
+    pub(crate) fn advance(&mut self, servers: &mut [Server], steps: u64) {
+        for _ in 0..steps {
+            self.work();
+            if !self.open.is_empty() {
+                self.step(servers);
+            }
+        }
+        self.work();
+    }
+}
+
+impl User {
     pub(crate) fn begin(&mut self, servers: &mut [Server]) {
         let start = Start::Resume;
         let ready = self.run(servers, Command::Init { start });

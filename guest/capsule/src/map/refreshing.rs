@@ -1,0 +1,415 @@
+//! Learning what is new: from the newest records back to what is known, or to an index.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use selfsame_codec::Code;
+
+use super::format::Head;
+use super::view::{Base, Found, MAX_RECORDS, View};
+use super::{Call, Map, reading, writing};
+use crate::client::{self, Content, Heads, Outline};
+use crate::hash::RecordName;
+use crate::header::Header;
+use crate::refusal::{Refusal, Result};
+
+/// Records that are asked for in one command.
+const ASKED: usize = 512;
+/// Records after which who has fallen behind begins anew at an index, and does not hear of each change.
+const MAX_BEHIND: usize = 1024;
+
+/// What waits until it is known what is new
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waiter {
+    Job(u32),
+    Writer,
+    Watchers,
+}
+
+/// Asking what is new
+#[derive(Debug, Default)]
+pub(super) struct Refreshing {
+    /// Whether anything is known yet.
+    pub(super) is_open: bool,
+    /// What waits for the answer that is under way.
+    waiting: Vec<Waiter>,
+    /// What came after that was asked.
+    next: Vec<Waiter>,
+    is_asking: bool,
+    walk: Option<Walk>,
+    /// The epoch of what is known.
+    epoch: Option<u32>,
+}
+
+impl Refreshing {
+    /// Whether it is under way.
+    pub(super) fn is_asking(&self) -> bool {
+        self.is_asking
+    }
+}
+
+/// The way back from the newest records
+#[derive(Debug)]
+struct Walk {
+    heads: Vec<RecordName>,
+    found: BTreeMap<RecordName, Found>,
+    reached: BTreeSet<RecordName>,
+    frontier: Vec<RecordName>,
+    in_flight: usize,
+    /// Index records before which it has not looked.
+    stops: BTreeSet<RecordName>,
+    lineage: Lineage,
+    /// Whether it goes back to what is known, and not to an index only.
+    is_complete: bool,
+    /// Why it cannot go on.
+    failed: Option<Refusal>,
+}
+
+/// The index records that one covers, as far as was asked
+#[derive(Debug, Default)]
+struct Lineage {
+    of: Option<RecordName>,
+    names: BTreeSet<RecordName>,
+    asked: BTreeSet<RecordName>,
+    /// The last that was named, which may name more.
+    oldest: Option<RecordName>,
+    /// The clock of the last that was read: what is newer and not named is not covered.
+    read: u64,
+}
+
+/// What is known of an index record
+enum Standing {
+    Covered,
+    Apart,
+    Unclear(RecordName),
+}
+
+impl Lineage {
+    fn new(base: &Base) -> Self {
+        Self {
+            of: Some(base.name),
+            names: base.covered.iter().copied().collect(),
+            asked: BTreeSet::new(),
+            oldest: base.covered.last().copied(),
+            read: base.clock,
+        }
+    }
+
+    fn standing(&self, name: &RecordName, clock: u64) -> Standing {
+        if self.names.contains(name) {
+            return Standing::Covered;
+        }
+        match self.oldest {
+            Some(oldest) if self.read > clock => Standing::Unclear(oldest),
+            _ => Standing::Apart,
+        }
+    }
+
+    /// Takes the oldest that it names.
+    fn extend(&mut self, found: &Found) {
+        let index = found.index();
+        let covered = index.map_or(&[][..], |index| &index.covered);
+        self.names.extend(covered);
+        self.read = found.clock();
+        // No way round leads further than to the beginning.
+        let oldest = covered.last().copied();
+        self.oldest = oldest.filter(|name| self.asked.insert(*name));
+    }
+}
+
+impl Walk {
+    fn new(heads: Vec<RecordName>, view: &View, is_complete: bool) -> Self {
+        let mut walk = Self {
+            is_complete,
+            heads: heads.clone(),
+            found: BTreeMap::new(),
+            reached: BTreeSet::new(),
+            frontier: Vec::new(),
+            in_flight: 0,
+            stops: BTreeSet::new(),
+            lineage: Lineage::default(),
+            failed: None,
+        };
+        walk.reach(&heads, view);
+        walk
+    }
+
+    fn reach(&mut self, names: &[RecordName], view: &View) {
+        for name in names {
+            if !view.knows(name) && self.reached.insert(*name) {
+                self.frontier.push(*name);
+            }
+        }
+    }
+
+    fn take(&mut self, name: RecordName, found: Found, view: &View) {
+        if found.index().is_some() {
+            self.stops.insert(name);
+        } else {
+            self.reach(&found.follows, view);
+        }
+        self.found.insert(name, found);
+        if self.found.len() > MAX_RECORDS {
+            self.failed = Some(Refusal::new(Code::TooLarge, MAX_RECORDS));
+        }
+    }
+
+    /// The newest index.
+    fn best(&self, view: &View) -> Option<Base> {
+        let found = self.found.iter().filter_map(|(name, found)| {
+            let index = found.index()?;
+            Some(Base::new(*name, found.clock(), index))
+        });
+        found
+            .chain(view.base.clone())
+            .max_by_key(|base| (base.clock, base.name))
+    }
+
+    /// Looks before index records that the newest one does not cover; what to read to know whether it does.
+    fn resolve(&mut self, view: &View) -> Option<RecordName> {
+        let best = self.best(view)?;
+        if self.lineage.of != Some(best.name) {
+            self.lineage = Lineage::new(&best);
+        }
+        let known = view.base.as_ref().map_or(0, |base| base.clock);
+        for name in self.stops.clone() {
+            let Some(found) = self.found.get(&name) else {
+                continue;
+            };
+            let is_new = self.is_complete && found.clock() > known;
+            let standing = match name == best.name {
+                true => Standing::Covered,
+                false => self.lineage.standing(&name, found.clock()),
+            };
+            match standing {
+                Standing::Unclear(oldest) if !is_new => return Some(oldest),
+                Standing::Covered if !is_new => {}
+                _ => {
+                    let follows = found.follows.clone();
+                    self.reach(&follows, view);
+                }
+            }
+            self.stops.remove(&name);
+        }
+        None
+    }
+}
+
+impl Map {
+    /// Asks what is new for something that waits for it; what was asked before does not count.
+    pub(super) fn refresh(&mut self, waiter: Waiter) {
+        self.refreshing.next.push(waiter);
+        if !self.refreshing.is_asking {
+            self.ask_fresh();
+        }
+    }
+
+    fn ask_fresh(&mut self) {
+        let waiting = core::mem::take(&mut self.refreshing.next);
+        self.refreshing.waiting.extend(waiting);
+        self.refreshing.is_asking = true;
+        self.call(Call::Fresh, client::Command::QueryFresh);
+    }
+
+    /// Takes what the newest records are.
+    pub(super) fn take_fresh(&mut self, fresh: Result<Heads>) {
+        let heads: Vec<RecordName> = match fresh {
+            Ok(fresh) => fresh.heads.iter().map(|head| head.name).collect(),
+            Err(refusal) => return self.end_refresh(Err(refusal)),
+        };
+        let epoch = self.client.epoch();
+        if self.refreshing.epoch != epoch && self.refreshing.is_open {
+            if self.writing.has_unsigned() {
+                // Nobody knows of it yet, so it would be left behind.
+                return self.call(Call::SignFirst, client::Command::Sign);
+            }
+            // What somebody wrote may count no more.
+            self.forget();
+        }
+        self.refreshing.epoch = epoch;
+        self.walk(heads);
+    }
+
+    /// What was not signed is, or cannot be.
+    pub(super) fn signed_first(&mut self, is_signed: bool) {
+        self.writing.all_signed();
+        if !is_signed {
+            self.forget();
+            self.refreshing.epoch = self.client.epoch();
+        }
+        self.ask_fresh();
+    }
+
+    fn forget(&mut self) {
+        self.view = View::default();
+        self.feed.lose();
+        self.refreshing.is_open = false;
+    }
+
+    fn walk(&mut self, heads: Vec<RecordName>) {
+        self.refreshing.walk = Some(Walk::new(heads, &self.view, self.refreshing.is_open));
+        self.go_on();
+    }
+
+    fn go_on(&mut self) {
+        let Some(mut walk) = self.refreshing.walk.take() else {
+            return;
+        };
+        let is_behind = walk.is_complete && walk.found.len() > MAX_BEHIND && !self.writing.has_unsigned();
+        if is_behind || walk.failed.is_some() {
+            // First everything that was asked comes back.
+            walk.frontier.clear();
+            if walk.in_flight == 0 {
+                return self.give_up_walk(walk);
+            }
+        } else if walk.frontier.is_empty()
+            && walk.in_flight == 0
+            && let Some(oldest) = walk.resolve(&self.view)
+        {
+            walk.in_flight = 1;
+            let records = Vec::from([oldest]);
+            self.call(Call::Lineage, client::Command::Subrecords { records });
+        }
+        for names in core::mem::take(&mut walk.frontier).chunks(ASKED) {
+            walk.in_flight += 1;
+            let records = names.to_vec();
+            let call = Call::Outlines(records.clone());
+            self.call(call, client::Command::Subrecords { records });
+        }
+        if walk.in_flight == 0 {
+            let taken = self.take_walk(walk);
+            self.end_refresh(taken);
+        } else {
+            self.refreshing.walk = Some(walk);
+        }
+    }
+
+    /// Ends a way back, or begins it anew if there is too much on it.
+    fn give_up_walk(&mut self, walk: Walk) {
+        match walk.failed {
+            Some(refusal) => self.end_refresh(Err(refusal)),
+            None => {
+                self.forget();
+                self.walk(walk.heads);
+            }
+        }
+    }
+
+    /// Takes the heads of records.
+    pub(super) fn take_outlines(&mut self, names: Vec<RecordName>, outlines: Vec<Result<Outline>>) {
+        let mut plain = Vec::new();
+        let Some(walk) = &mut self.refreshing.walk else {
+            return;
+        };
+        walk.in_flight -= 1;
+        for (name, outline) in names.into_iter().zip(outlines) {
+            match outline.and_then(|outline| Ok((outline.first?, outline.header))) {
+                Ok((first, header)) => walk.take(name, found(Some(&first), &header), &self.view),
+                // It has no sub-records, or a server says so.
+                Err(refusal) if refusal.code == Code::BadTree => plain.push(name),
+                Err(refusal) => walk.failed = Some(refusal),
+            }
+        }
+        if !plain.is_empty() {
+            walk.in_flight += 1;
+            let records = plain.clone();
+            self.call(Call::Plain(plain), client::Command::Read { records });
+        }
+        self.go_on();
+    }
+
+    /// Takes records that are none of a map.
+    pub(super) fn take_plain(&mut self, names: Vec<RecordName>, records: Vec<Result<client::Got>>) {
+        let Some(walk) = &mut self.refreshing.walk else {
+            return;
+        };
+        walk.in_flight -= 1;
+        for (name, record) in names.into_iter().zip(records) {
+            match record {
+                Ok(got) => {
+                    let first = match &got.content {
+                        Content::Parts(parts) => parts.first(),
+                        _ => None,
+                    };
+                    let found = found(first.map(Vec::as_slice), &got.header);
+                    walk.take(name, found, &self.view);
+                }
+                Err(refusal) => walk.failed = Some(refusal),
+            }
+        }
+        self.go_on();
+    }
+
+    /// Takes an index record that a newer one names.
+    pub(super) fn take_lineage(&mut self, mut outlines: Vec<Result<Outline>>) {
+        let Some(walk) = &mut self.refreshing.walk else {
+            return;
+        };
+        walk.in_flight -= 1;
+        let outline = outlines.pop().unwrap_or_else(|| Err(super::unexpected()));
+        match outline.and_then(|outline| Ok((outline.first?, outline.header))) {
+            Ok((first, header)) => walk.lineage.extend(&found(Some(&first), &header)),
+            Err(refusal) => walk.failed = Some(refusal),
+        }
+        self.go_on();
+    }
+
+    /// Takes in all that was found.
+    fn take_walk(&mut self, walk: Walk) -> Result<()> {
+        let best = walk.best(&self.view);
+        let mut found = walk.found;
+        let names = found.iter().map(|(name, found)| (found.clock(), *name));
+        // In their order, so that changes are told in it.
+        for (_, name) in names.collect::<BTreeSet<_>>() {
+            let Some(found) = found.remove(&name) else {
+                continue;
+            };
+            for key in self.view.apply(name, found)? {
+                self.feed.push(key);
+            }
+        }
+        if !walk.is_complete {
+            self.feed.lose();
+        }
+        self.view.set_heads(&walk.heads);
+        let known = self.view.base.as_ref().map(|base| base.name);
+        if let Some(best) = best.filter(|best| known != Some(best.name)) {
+            let covered = self.view.before(&[best.name]);
+            if known.is_none_or(|known| covered.contains(&known) || best.covered.contains(&known)) {
+                self.view.rebase(best, &covered);
+            }
+        }
+        self.refreshing.is_open = true;
+        Ok(())
+    }
+
+    fn end_refresh(&mut self, outcome: Result<()>) {
+        self.refreshing.is_asking = false;
+        self.refreshed_ms = self.now;
+        for waiter in core::mem::take(&mut self.refreshing.waiting) {
+            match waiter {
+                Waiter::Job(job) => reading::refreshed(self, job, outcome),
+                Waiter::Writer => writing::refreshed(self, outcome),
+                // They are asked again.
+                Waiter::Watchers => {}
+            }
+        }
+        self.tell_watchers();
+        if !self.refreshing.next.is_empty() && !self.refreshing.is_asking {
+            self.ask_fresh();
+        }
+    }
+}
+
+/// What a record is for a map, if its first sub-record says so; all else goes on with whatever it points to.
+fn found(first: Option<&[u8]>, header: &Header) -> Found {
+    let head = first.and_then(|first| Head::decode(first).ok());
+    let follows = match &head {
+        Some(head) => usize::from(head.follows).min(header.backpointers.len()),
+        None => header.backpointers.len(),
+    };
+    Found {
+        follows: header.backpointers[..follows].to_vec(),
+        head,
+    }
+}
