@@ -17,6 +17,7 @@ const TESTS = [
   "replicas",
   "capsule-1g",
   "crash",
+  "notes",
 ].map((name) => `test/${name}.test.ts`);
 
 const vitest = join(createRequire(import.meta.url).resolve("vitest/package.json"), "../vitest.mjs");

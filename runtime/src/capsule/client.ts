@@ -318,6 +318,7 @@ export class Capsule {
     this.#last = command;
     const { promise, resolve, reject } = Promise.withResolvers<AnyReply>();
     try {
+      if (this.#engine.failure !== undefined) throw this.#engine.failure;
       this.#engine.push({ ...asked, command } as Command | MapCommand);
       this.#pending.set(command, { resolve, reject });
     } catch (error) {
