@@ -14,7 +14,6 @@ const miniflare = new Miniflare(
     modules: {
       "worker.js": readFileSync(join(bundle, "worker.js"), "utf8"),
       "capsule.wasm": new Uint8Array(readFileSync(join(bundle, "capsule.wasm"))),
-      "core.wasm": new Uint8Array(readFileSync(join(bundle, "core.wasm"))),
     },
     port: Number(port),
     bindings: { SETTINGS: settings },

@@ -1,6 +1,13 @@
 import { Hono } from "hono";
-import type { StoreFactory } from "selfsame";
-import { type CapsuleServer, openMap, openReplica, replicaHandler, replicate } from "selfsame/capsule";
+import {
+  type CapsuleServer,
+  type MapOptions,
+  openMap,
+  openReplica,
+  type ReplicaOptions,
+  replicaHandler,
+  replicate,
+} from "selfsame/capsule";
 
 import { notes } from "./index.ts";
 
@@ -17,7 +24,10 @@ export type PlaceSettings = {
 };
 
 /** Where a place keeps its replica and what its writer must not forget: two stores. */
-export type PlaceStores = { readonly replica: StoreFactory; readonly writer: StoreFactory };
+export type PlaceStores = {
+  readonly replica: ReplicaOptions["storage"];
+  readonly writer: MapOptions["storage"];
+};
 
 /** How often replicas are compared, in milliseconds. */
 const INTERVAL_MS = 2000;
