@@ -203,9 +203,8 @@ impl Map {
                     version: job.version,
                 };
                 self.reply(job.command, Ok(Reply::Entries(entries)));
-                return;
             }
-            Err(refusal) => return self.reply(job.command, Err(refusal)),
+            Err(refusal) => self.reply(job.command, Err(refusal)),
             Ok(Step::Missing(places)) => {
                 job.pending = places.len();
                 self.reading.jobs.insert(number, job);
