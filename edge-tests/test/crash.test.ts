@@ -1,7 +1,7 @@
 /**
- * A replica in Node is killed under load, again and again: what it acknowledged is there, and what it proves is what the
- * writer wrote. `CRASHES` says how often, a thousand times for
- * `npm run test:crash`; what survives a loss of power is the business of the stores.
+ * Replicas in Node and in wasmtime are killed under load, again and again: what they acknowledged is there, and what they prove is
+ * what the writer wrote. `CRASHES` says how often in all, a thousand times for `npm run test:crash`; what survives a loss of power
+ * is the business of the stores.
  */
 import assert from "node:assert/strict";
 import { type ChildProcess, execFile, spawn } from "node:child_process";
@@ -14,6 +14,8 @@ import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { CapsuleModule, capsuleModule } from "selfsame/capsule";
+
+import { selfsame } from "../lib/sidecar.ts";
 
 const CRASHES = Number(process.env.CRASHES ?? (process.env.npm_lifecycle_event === "test:crash" ? 1000 : 15));
 /** Requests under way at a time. */
@@ -69,20 +71,51 @@ async function load(records: number): Promise<{ create: Buffer; entries: Entry[]
   return { create: Buffer.from(first, "hex"), entries };
 }
 
+/** A replica whose process can be killed. */
+interface Host {
+  readonly name: string;
+  /** How often it is killed. */
+  readonly crashes: number;
+  /** Starts it over what is in a folder: its process, and the URL at which it answers once its first line is there. */
+  readonly start: (folder: string) => { child: ChildProcess; url: (line: string) => string };
+}
+
+const node: Host = {
+  name: "Node",
+  crashes: Math.ceil(CRASHES / 2),
+  start: (folder) => {
+    const program = fileURLToPath(new URL("../crash/replica.ts", import.meta.url));
+    const child = spawn(process.execPath, [program, join(folder, "capsules.db")], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    return { child, url: (port) => `http://127.0.0.1:${port}/` };
+  },
+};
+
+const wasmtime: Host = {
+  name: "wasmtime",
+  crashes: Math.floor(CRASHES / 2),
+  start: (folder) => {
+    const serve = ["--json", "capsule", "serve", "--listen", "127.0.0.1:0", "--data", folder];
+    const child = spawn(selfsame(), serve, { stdio: ["ignore", "pipe", "inherit"] });
+    return { child, url: (line) => (JSON.parse(line) as { url: string }).url };
+  },
+};
+
 interface Running {
   readonly child: ChildProcess;
   /** Resolves with nothing when the replica is gone. */
   post(body: Buffer): Promise<Buffer | undefined>;
 }
 
-async function start(file: string): Promise<Running> {
-  const program = fileURLToPath(new URL("../crash/replica.ts", import.meta.url));
-  const child = spawn(process.execPath, [program, file], { stdio: ["ignore", "pipe", "inherit"] });
+async function start(host: Host, folder: string): Promise<Running> {
+  const { child, url: urlOf } = host.start(folder);
   const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream });
-  const [port] = (await once(lines, "line")) as [string];
+  const [line] = (await once(lines, "line")) as [string];
+  const url = urlOf(line);
   const post = async (body: Buffer): Promise<Buffer | undefined> => {
     try {
-      const response = await fetch(`http://127.0.0.1:${port}/`, {
+      const response = await fetch(url, {
         method: "POST",
         body: Uint8Array.from(body),
       });
@@ -105,15 +138,22 @@ const codeOf = (response: Buffer): number => response.readUInt16LE(1) || respons
 const isAcknowledged = (response: Buffer): boolean =>
   codeOf(response) === FINE && response[response.length - (1 + 8 + 32 + 64)] === 1;
 
-test(`what a replica acknowledged survives ${CRASHES} kills, seed ${SEED}`, {
-  timeout: 3_600_000,
-}, async () => {
+for (const host of [node, wasmtime]) {
+  test(
+    `what a replica in ${host.name} acknowledged survives ${host.crashes} kills, seed ${SEED}`,
+    {
+      timeout: 3_600_000,
+    },
+    () => crash(host),
+  );
+}
+
+async function crash(host: Host): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "selfsame-crash-"));
-  const { create, entries } = await load(CRASHES * RECORDS_A_LIFE);
+  const { create, entries } = await load(host.crashes * RECORDS_A_LIFE);
   const metadata = create.subarray(1 + 32 + 16 + 4 + 1 + 4);
   const module = await CapsuleModule.instantiate(await capsuleModule());
   const next = random(SEED);
-  const file = join(folder, "capsules.db");
   const acknowledged: Entry[] = [];
   let [written, proven, lost] = [0, 0, 0];
 
@@ -136,8 +176,8 @@ test(`what a replica acknowledged survives ${CRASHES} kills, seed ${SEED}`, {
   };
 
   try {
-    for (let life = 0; life < CRASHES; life++) {
-      const replica = await start(file);
+    for (let life = 0; life < host.crashes; life++) {
+      const replica = await start(host, folder);
       assert.ok(await replica.post(create));
       await check(replica);
       const until = next() % RECORDS_A_LIFE;
@@ -158,7 +198,7 @@ test(`what a replica acknowledged survives ${CRASHES} kills, seed ${SEED}`, {
       if (replica.child.exitCode === null && replica.child.signalCode === null) await kill(replica);
       lost += CLIENTS;
     }
-    const replica = await start(file);
+    const replica = await start(host, folder);
     await check(replica);
     await kill(replica);
     assert.ok(proven > 0 && acknowledged.length > 0);
@@ -168,4 +208,4 @@ test(`what a replica acknowledged survives ${CRASHES} kills, seed ${SEED}`, {
   } finally {
     await rm(folder, { recursive: true });
   }
-});
+}

@@ -26,7 +26,7 @@
 //! ```
 
 mod builder;
-pub use builder::{CapsuleBuilder, Timing};
+pub use builder::{CapsuleBuilder, Timing, find_servers};
 
 mod client;
 pub use client::{Capsule, Governing, Revocation, WriteOptions};

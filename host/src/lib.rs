@@ -86,7 +86,10 @@ mod options;
 pub use options::{FetchOptions, ServeOptions};
 
 mod replica;
-pub use replica::{CAPSULES_FILE, MAX_CAPSULE_REQUEST, REPLICA_KEY_FILE, Replica, ReplicaService, Serving};
+pub use replica::{
+    CAPSULES_FILE, MAX_CAPSULE_REQUEST, REPLICA_KEY_FILE, Replica, ReplicaService, ReplicateOptions,
+    Replicating, Serving, Synchronised,
+};
 
 mod serve;
 

@@ -16,7 +16,7 @@ use crate::capsule::engine::{self, Event, Orders};
 use crate::capsule::peer::{Peer, Peers};
 use crate::capsule::{self, CapsuleName};
 use crate::error::Error;
-use crate::keys::Seed;
+use crate::keys::{Seed, random_bytes};
 use crate::node::Node;
 use crate::options::ServeOptions;
 use crate::store::{DiskStore, MemoryStore, Storage, StoreError};
@@ -26,7 +26,11 @@ mod service;
 pub use service::ReplicaService;
 
 mod guest;
-use guest::{Asked, ReplicaGuest};
+pub use guest::Synchronised;
+use guest::{Asked, Order, ReplicaGuest};
+
+mod replicate;
+pub use replicate::{ReplicateOptions, Replicating};
 
 /// Most bytes of a request to a replica.
 pub const MAX_CAPSULE_REQUEST: usize = 8 << 20;
@@ -78,7 +82,8 @@ impl Shelf {
 #[derive(Clone, Debug)]
 pub struct Replica {
     key: [u8; 32],
-    orders: Orders<Asked>,
+    orders: Orders<Order>,
+    peers: Peers,
     room: Arc<Semaphore>,
     shelf: Arc<Shelf>,
 }
@@ -119,12 +124,14 @@ impl Replica {
             mirrors: MIRRORS,
             owners: Vec::new(),
         };
+        let peers = Peers::default();
         let guest = ReplicaGuest::new(config, Arc::clone(&shelf));
-        let orders = engine::start("selfsame-replica", guest, Box::new(store), Peers::default())?;
+        let orders = engine::start("selfsame-replica", guest, Box::new(store), peers.clone())?;
         let room = Arc::new(Semaphore::new(MAX_UNDER_WAY));
         Ok(Self {
             key: key.0,
             orders,
+            peers,
             room,
             shelf,
         })
@@ -189,9 +196,49 @@ impl Replica {
             answer,
             room,
         };
-        let sent = self.orders.send(Event::Order(asked)).await;
-        sent.map_err(|_| Error::Stopped)?;
+        self.order(Order::Request(asked)).await?;
         response.await.unwrap_or(Err(Error::Stopped))
+    }
+
+    /// Lets this replica and another one of a capsule come to hold the same; creates the capsule where it is missing.
+    ///
+    /// # Errors
+    /// [`Error::Core`]: `Disconnected` when the other one does not answer, `TooManyRequests` while a synchronisation with it is
+    /// under way, and otherwise what one of them refused, and where.
+    pub async fn synchronise(&self, capsule: CapsuleName, peer: &Peer) -> Result<Synchronised, Error> {
+        self.peers.add(peer.clone());
+        let (done, synced) = oneshot::channel();
+        let order = Order::Sync {
+            capsule,
+            peer: peer.id(),
+            entropy: random_bytes()?,
+            done,
+        };
+        self.order(order).await?;
+        synced.await.unwrap_or(Err(Error::Stopped))
+    }
+
+    /// Says which other replicas of a capsule there are: what writers store here from now on is pushed to them.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] when the replica has ended.
+    pub async fn push_to(&self, capsule: CapsuleName, peers: &[Peer]) -> Result<(), Error> {
+        let ids = peers.iter().map(Peer::id).collect();
+        peers.iter().for_each(|peer| self.peers.add(peer.clone()));
+        self.order(Order::Replicas { capsule, peers: ids }).await
+    }
+
+    /// Keeps this replica at the same state as the other replicas of its capsules, until the result is dropped: what writers
+    /// store here is pushed to them at once, and from time to time each capsule is compared with one of them, so that what was
+    /// lost on the way comes after all.
+    #[must_use]
+    pub fn replicate(&self, options: ReplicateOptions) -> Replicating {
+        Replicating::start(self.clone(), options)
+    }
+
+    async fn order(&self, order: Order) -> Result<(), Error> {
+        let sent = self.orders.send(Event::Order(order)).await;
+        sent.map_err(|_| Error::Stopped)
     }
 
     /// This replica as others in the process ask it.

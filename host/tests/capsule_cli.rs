@@ -136,3 +136,43 @@ fn a_record_is_read_from_the_standard_input_and_two_of_three_servers_suffice() {
     );
     assert_eq!(lonely.status.code(), Some(3), "{}", stderr(&lonely));
 }
+
+#[test]
+fn replicas_come_to_hold_the_same_and_one_that_joins_fetches_what_it_is_to_keep() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let (one, at_one) = replica(path, "r1");
+    let (_other, at_other) = replica(path, "r2");
+    let on = |line: &str, server: &String| succeed(path, &words(line, core::slice::from_ref(server)));
+    let name = on("capsule create", &at_one);
+    let record = on(&format!("capsule append {name} capsule.key"), &at_one);
+    let both = [at_one.clone(), at_other.clone()];
+    let sync = format!("--json capsule sync {name} --data copy");
+    let synced: Value = serde_json::from_str(&succeed(path, &words(&sync, &both))).expect("JSON");
+    assert_eq!(
+        (&synced["agreed"], &synced["pulled"], &synced["pushed"]),
+        (&true.into(), &2.into(), &2.into())
+    );
+    drop(one);
+    let key = std::fs::read_to_string(path.join("capsule.key")).expect("the file");
+    let read = format!("capsule read {name} {record}");
+    assert_eq!(on(&read, &at_other), key.trim());
+    let url = at_other.split('#').next().expect("a URL");
+    let serve = [
+        "capsule",
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--data",
+        "r3",
+        "--replica",
+        url,
+        "--keep",
+        &name,
+    ];
+    let mut third = Running::start(path, &serve);
+    let serving = third.event("serving");
+    let at_third = serving["url"].as_str().expect("a URL").to_owned();
+    third.event("joined");
+    assert_eq!(on(&read, &at_third), key.trim());
+}

@@ -211,6 +211,32 @@ fn no_byte_of_a_file_can_be_changed_removed_or_added() {
 }
 
 #[test]
+fn the_same_is_found_wrong_at_the_same_place_in_whatever_pieces_a_file_comes() {
+    let built = built();
+    let stored = Stored::of(&built.servers[0], &sealed());
+    let file = stored.export(&sealed(), &stored.order(0)).expect("a file");
+    // A number that is no divisor of the length of anything.
+    for at in (0..file.len()).step_by(11) {
+        let mut wrong = file.clone();
+        wrong[at] ^= 0xff;
+        // Cut right after it, soon after it, and not at all.
+        for end in [at + 1, at + 9, at + 70, file.len()] {
+            let wrong = &wrong[..end.min(file.len())];
+            let whole = verify(wrong, wrong.len()).expect_err("it was changed");
+            for chunk in [1, 7, 64] {
+                let damage = verify(wrong, chunk).expect_err("it was changed");
+                assert_eq!(
+                    damage,
+                    whole,
+                    "byte {at} of {}, in pieces of {chunk}",
+                    wrong.len()
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn records_in_another_order_are_refused_by_who_writes_and_by_who_reads() {
     let built = built();
     let stored = Stored::of(&built.servers[0], &sealed());

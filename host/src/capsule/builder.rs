@@ -155,7 +155,7 @@ impl CapsuleBuilder {
     /// found, [`Error::Store`] when the store cannot be opened.
     pub async fn open(self) -> Result<Capsule, Error> {
         let name = self.capsule()?;
-        let servers = find_servers(&self, name).await?;
+        let servers = servers_of(&self, name).await?;
         let keys: Vec<CapsuleKey> = servers.iter().map(|peer| CapsuleKey(peer.id())).collect();
         let settings = self.settings(name, &keys)?;
         let key = self.seed.as_ref().map(public_key).transpose()?;
@@ -237,10 +237,10 @@ fn open_store(place: Place, name: CapsuleName) -> Result<Box<dyn Storage>, Error
 }
 
 /// The servers of a capsule, each by the key that it signs with.
-async fn find_servers(builder: &CapsuleBuilder, name: CapsuleName) -> Result<Vec<Peer>, Error> {
+async fn servers_of(builder: &CapsuleBuilder, name: CapsuleName) -> Result<Vec<Peer>, Error> {
     let mut asked = builder.servers.clone();
     if let Some(node) = &builder.node {
-        asked.extend(providers(node, name).await?);
+        asked.extend(find_servers(node, name).await?);
     }
     if asked.is_empty() {
         return Err(Error::Input(
@@ -268,8 +268,11 @@ async fn find_servers(builder: &CapsuleBuilder, name: CapsuleName) -> Result<Vec
     }
 }
 
-/// Those in the mesh who serve a capsule under its name.
-pub(crate) async fn providers(node: &Node, name: CapsuleName) -> Result<Vec<CapsuleServer>, Error> {
+/// Those in the mesh who serve a capsule under its name, the node itself left out.
+///
+/// # Errors
+/// [`Error::Core`] when nobody in the ring answers.
+pub async fn find_servers(node: &Node, name: CapsuleName) -> Result<Vec<CapsuleServer>, Error> {
     let found = match node.find_of(Owner::Unowned, &name.to_string()).await {
         Err(error) if error.code() == Some(Code::NoProvider) => Vec::new(),
         found => found?,

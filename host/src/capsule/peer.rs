@@ -130,6 +130,12 @@ impl CapsuleServer {
         Self { key: Some(key), peer }
     }
 
+    /// Where it answers.
+    #[must_use]
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
     /// A server whose key is asked for.
     #[must_use]
     pub fn unknown(peer: Peer) -> Self {

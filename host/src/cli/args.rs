@@ -11,7 +11,7 @@ use super::log::Log;
 mod capsule;
 pub(crate) use capsule::{
     AppendCommand, CapsuleCommand, CreateCommand, Hash, HeadsCommand, KeyFile, LogCommand, Opened,
-    ProveCommand, ReadCommand, ServeCommand, Servers, VerifyCommand,
+    ProveCommand, ReadCommand, ServeCommand, Servers, SyncCommand, VerifyCommand,
 };
 
 mod look;

@@ -14,11 +14,15 @@ use super::output::{Failure, Output};
 mod create;
 mod look;
 mod serve;
+mod sync;
 mod verify;
 mod write;
 
 /// Folder, in that of the state, with what clients must not forget.
 const CLIENTS: &str = "capsule-clients";
+
+/// Folder, in that of the state, of this machine's replica.
+const REPLICA: &str = "capsules";
 
 pub(crate) async fn run(command: CapsuleCommand, output: Output) -> Result<(), Failure> {
     match command {
@@ -29,6 +33,7 @@ pub(crate) async fn run(command: CapsuleCommand, output: Output) -> Result<(), F
         CapsuleCommand::Verify(command) => verify::verify(&command, output),
         CapsuleCommand::Heads(command) => look::heads(command, output).await,
         CapsuleCommand::Log(command) => look::log(command, output).await,
+        CapsuleCommand::Sync(command) => sync::sync(command, output).await,
         CapsuleCommand::Key(file) => create::key(&file, output),
         CapsuleCommand::Serve(command) => serve::run(command, output).await,
     }

@@ -1,12 +1,14 @@
 use alloc::sync::Arc;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use bytes::Bytes;
 use selfsame_codec::capsule::{Input, Output, ReplicaConfig};
-use selfsame_codec::{BatchWriter, Item, Malformed};
+use selfsame_codec::{BatchWriter, Code, Item, Malformed};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::Shelf;
+use crate::capsule::CapsuleName;
 use crate::capsule::engine::Guest;
 use crate::core::{Core, CoreError};
 use crate::error::Error;
@@ -20,6 +22,44 @@ pub(super) struct Asked {
     pub(super) room: OwnedSemaphorePermit,
 }
 
+/// Who waits for a synchronisation
+type Syncing = oneshot::Sender<Result<Synchronised, Error>>;
+
+/// What a replica is to do
+pub(super) enum Order {
+    /// Answer a request.
+    Request(Asked),
+    /// Come to hold the same as another one.
+    Sync {
+        capsule: CapsuleName,
+        peer: [u8; 32],
+        entropy: [u8; 32],
+        done: Syncing,
+    },
+    /// Push what is stored of a capsule to these from now on.
+    Replicas {
+        capsule: CapsuleName,
+        peers: Vec<[u8; 32]>,
+    },
+}
+
+/// What came of a synchronisation
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Synchronised {
+    /// Whether both hold the same now; if not, they do after another one, unless one refuses what the other has.
+    pub agreed: bool,
+    /// How many records and signatures this replica has got.
+    pub pulled: u64,
+    /// How many it has given.
+    pub pushed: u64,
+}
+
+/// How a synchronisation ended, as the module says
+const AGREED: u8 = 0;
+const REFUSED: u8 = 2;
+const UNREACHABLE: u8 = 3;
+
 /// Who waits for a response
 struct Waiting {
     answer: oneshot::Sender<Result<Bytes, Error>>,
@@ -32,6 +72,8 @@ pub(super) struct ReplicaGuest {
     config: ReplicaConfig,
     shelf: Arc<Shelf>,
     waiting: HashMap<u32, Waiting>,
+    syncing: HashMap<(CapsuleName, [u8; 32]), Syncing>,
+    pushed_to: HashMap<CapsuleName, Vec<[u8; 32]>>,
     last: u32,
 }
 
@@ -41,19 +83,13 @@ impl ReplicaGuest {
             config,
             shelf,
             waiting: HashMap::new(),
+            syncing: HashMap::new(),
+            pushed_to: HashMap::new(),
             last: 0,
         }
     }
-}
 
-impl Guest for ReplicaGuest {
-    type Order = Asked;
-
-    fn create(&self, core: &mut Core) -> Result<(), CoreError> {
-        core.create_encoded(self.config.encode())
-    }
-
-    fn take(&mut self, asked: Asked, inputs: &mut BatchWriter) {
+    fn ask(&mut self, asked: Asked, inputs: &mut BatchWriter) {
         let Asked {
             message,
             answer,
@@ -68,6 +104,79 @@ impl Guest for ReplicaGuest {
         .encode(inputs);
     }
 
+    /// Ends a synchronisation.
+    fn end(&mut self, output: &Output<'_>) {
+        let Output::Synced {
+            peer,
+            capsule,
+            outcome,
+            code,
+            at,
+            pulled,
+            pushed,
+        } = *output
+        else {
+            return;
+        };
+        let Some(done) = self.syncing.remove(&(CapsuleName(capsule), peer)) else {
+            return;
+        };
+        // Who has gone away needs no answer.
+        _ = done.send(match outcome {
+            REFUSED => Err(Error::at(code, u64::from(at))),
+            UNREACHABLE => Err(Error::from_code(Code::Disconnected)),
+            outcome => Ok(Synchronised {
+                agreed: outcome == AGREED,
+                pulled,
+                pushed,
+            }),
+        });
+    }
+}
+
+fn tell_replicas(capsule: CapsuleName, peers: &[[u8; 32]], inputs: &mut BatchWriter) {
+    Input::Replicas {
+        capsule: capsule.0,
+        peers: peers.as_flattened(),
+    }
+    .encode(inputs);
+}
+
+impl Guest for ReplicaGuest {
+    type Order = Order;
+
+    fn create(&self, core: &mut Core) -> Result<(), CoreError> {
+        core.create_encoded(self.config.encode())
+    }
+
+    fn take(&mut self, order: Order, inputs: &mut BatchWriter) {
+        match order {
+            Order::Request(asked) => self.ask(asked, inputs),
+            Order::Sync {
+                capsule,
+                peer,
+                entropy,
+                done,
+            } => match self.syncing.entry((capsule, peer)) {
+                Entry::Occupied(_) => _ = done.send(Err(Error::from_code(Code::TooManyRequests))),
+                Entry::Vacant(place) => {
+                    place.insert(done);
+                    let capsule = capsule.0;
+                    Input::Sync {
+                        peer,
+                        capsule,
+                        entropy,
+                    }
+                    .encode(inputs);
+                }
+            },
+            Order::Replicas { capsule, peers } => {
+                tell_replicas(capsule, &peers, inputs);
+                self.pushed_to.insert(capsule, peers);
+            }
+        }
+    }
+
     fn follow(&mut self, item: Item<'_>) -> Result<(), Malformed> {
         match Output::decode(item)? {
             Output::Respond { request, response } => {
@@ -79,6 +188,7 @@ impl Guest for ReplicaGuest {
             Output::Refused { input, code } => {
                 tracing::error!(input, code, "the module of capsules refused an input");
             }
+            synced @ Output::Synced { .. } => self.end(&synced),
             _ => return Err(Malformed),
         }
         Ok(())
@@ -88,9 +198,15 @@ impl Guest for ReplicaGuest {
         self.shelf.hold(key);
     }
 
-    fn lose(&mut self, error: &CoreError, _inputs: &mut BatchWriter) {
+    fn lose(&mut self, error: &CoreError, inputs: &mut BatchWriter) {
         for (_, waiting) in self.waiting.drain() {
             _ = waiting.answer.send(Err(Error::Poisoned(error.clone())));
+        }
+        for (_, done) in self.syncing.drain() {
+            _ = done.send(Err(Error::Poisoned(error.clone())));
+        }
+        for (capsule, peers) in &self.pushed_to {
+            tell_replicas(*capsule, peers, inputs);
         }
     }
 }

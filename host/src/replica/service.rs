@@ -47,6 +47,9 @@ impl ReplicaService {
                 .insert(ALLOW, HeaderValue::from_static("POST"));
             return response;
         }
+        if body.size_hint().lower() > MAX_CAPSULE_REQUEST as u64 {
+            return refusal(Code::TooLarge, None);
+        }
         let message = match Limited::new(body, MAX_CAPSULE_REQUEST).collect().await {
             Ok(body) => body.to_bytes(),
             Err(error) if error.is::<LengthLimitError>() => return refusal(Code::TooLarge, None),

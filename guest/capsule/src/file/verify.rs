@@ -95,6 +95,27 @@ struct Known {
     authority: Authority,
 }
 
+/// How long an element is
+///
+/// No more bytes are waited for than it takes to find the first thing that is wrong: so the same is found in whatever pieces a
+/// file comes, also at its end.
+enum Length {
+    /// So many bytes.
+    Known(usize),
+    /// More than there are; with so many, more is known.
+    AtLeast(usize),
+}
+
+impl Length {
+    /// The length with more bytes at the end.
+    fn and(self, more: usize) -> Self {
+        match self {
+            Self::Known(len) => Self::Known(len + more),
+            unknown => unknown,
+        }
+    }
+}
+
 impl Verifier {
     /// A verifier at the start of a file.
     #[must_use]
@@ -152,29 +173,30 @@ impl Verifier {
         let mut used = 0;
         while bytes.len() - used >= self.need.max(1) {
             let rest = &bytes[used..];
-            let need = self.length(rest)?;
-            if need > rest.len() {
-                self.need = need;
-                break;
-            }
+            let len = match self.length(rest)? {
+                Length::Known(len) if len <= rest.len() => len,
+                Length::Known(need) | Length::AtLeast(need) => {
+                    self.need = need;
+                    break;
+                }
+            };
             self.need = 0;
-            self.element(&rest[..need], take)?;
-            self.offset += need as u64;
-            used += need;
+            self.element(&rest[..len], take)?;
+            self.offset += len as u64;
+            used += len;
         }
         Ok(used)
     }
 
-    /// How long the next element is, or how many bytes more it takes to know.
-    fn length(&self, rest: &[u8]) -> Result<usize> {
-        let after = |offset: usize, extra: usize| record_len(rest, offset).map(|len| offset + len + extra);
+    /// How long the next element is.
+    fn length(&self, rest: &[u8]) -> Result<Length> {
         match (&self.stage, rest.first()) {
             (Stage::Start, _) => start_len(rest),
-            (Stage::Epochs { .. }, _) => after(0, SIGNATURE),
+            (Stage::Epochs { .. }, _) => Ok(record_len(rest, 0)?.and(SIGNATURE)),
             (Stage::Records(_), Some(&END)) => end_len(rest, self.walk.holes().len()),
-            (Stage::Records(_), Some(&INNER)) => after(1, 0),
-            (Stage::Records(_), Some(&HEAD)) => head_len(rest),
-            (Stage::Records(_), Some(&EPOCH)) => header_len(rest, 1).map(|len| 1 + len),
+            (Stage::Records(_), Some(&INNER)) => record_len(rest, 1),
+            (Stage::Records(_), Some(&HEAD)) => Ok(record_len(rest, 1)?.and(SIGNATURE)),
+            (Stage::Records(_), Some(&EPOCH)) => header_len(rest, 1),
             _ => Err(Refusal::new(Code::BadFile, 0)),
         }
     }
@@ -286,7 +308,7 @@ fn read_start(element: &[u8]) -> Result<(Known, u32)> {
     Ok((Known { charter, authority }, u32::from_le_bytes(count)))
 }
 
-fn start_len(rest: &[u8]) -> Result<usize> {
+fn start_len(rest: &[u8]) -> Result<Length> {
     let shown = rest.len().min(EXPORT.len());
     let differs = rest[..shown]
         .iter()
@@ -297,49 +319,48 @@ fn start_len(rest: &[u8]) -> Result<usize> {
     }
     let head = EXPORT.len() + 4;
     let Some(length) = rest.get(EXPORT.len()..head) else {
-        return Ok(head);
+        return Ok(Length::AtLeast(rest.len() + 1));
     };
     let length = u32_of(length);
     if length > MAX_METADATA_BYTES {
         return Err(Refusal::new(Code::TooLarge, EXPORT.len()));
     }
-    Ok(head + length + 4)
+    Ok(Length::Known(head + length + 4))
 }
 
 /// The end is as long as it must be; of a file that says something else the first byte that differs is wrong.
-fn end_len(rest: &[u8], holes: usize) -> Result<usize> {
+fn end_len(rest: &[u8], holes: usize) -> Result<Length> {
     let head = 1 + 8 + 4;
     match rest.get(9..head) {
         Some(count) if u32_of(count) != holes => Err(Refusal::new(Code::BadFile, 9)),
-        Some(_) => Ok(head + 32 * holes),
-        None => Ok(head),
+        Some(_) => Ok(Length::Known(head + 32 * holes)),
+        None => Ok(Length::AtLeast(head)),
     }
 }
 
-fn head_len(rest: &[u8]) -> Result<usize> {
-    record_len(rest, 1).map(|len| 1 + len + SIGNATURE)
-}
-
-/// How long the header is that begins at an offset, or more than there is.
-fn header_len(rest: &[u8], offset: usize) -> Result<usize> {
+/// How long an element is to the end of the header that begins at an offset.
+fn header_len(rest: &[u8], offset: usize) -> Result<Length> {
     let Some(count) = rest.get(offset + 1) else {
-        return Ok(2);
+        return Ok(Length::AtLeast(offset + 2));
     };
     let count = usize::from(*count);
     if count > crate::header::MAX_BACKPOINTERS {
         return Err(Refusal::new(Code::BadHeader, offset + 1));
     }
-    Ok(FIXED + 32 * count)
+    Ok(Length::Known(offset + FIXED + 32 * count))
 }
 
-/// How long the header and the body are that begin at an offset, or more than there is.
-fn record_len(rest: &[u8], offset: usize) -> Result<usize> {
-    let len = header_len(rest, offset)?;
-    let Some(encoded) = rest.get(offset..offset + len) else {
-        return Ok(len);
+/// How long an element is to the end of the body whose header begins at an offset.
+fn record_len(rest: &[u8], offset: usize) -> Result<Length> {
+    let end = match header_len(rest, offset)? {
+        Length::Known(end) => end,
+        more => return Ok(more),
+    };
+    let Some(encoded) = rest.get(offset..end) else {
+        return Ok(Length::AtLeast(end));
     };
     let header = HeaderView::decode(encoded).map_err(|refusal| refusal.further(offset))?;
-    Ok(len + header.body_len() as usize)
+    Ok(Length::Known(end + header.body_len() as usize))
 }
 
 fn u32_of(bytes: &[u8]) -> usize {

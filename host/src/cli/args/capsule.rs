@@ -50,12 +50,19 @@ It ends with exit code 0 when all of the file is what its writers signed, and wi
   selfsame --json capsule log NAME --from RECORD --most 100 --server https://one.example/")]
     Log(LogCommand),
 
+    /// Lets the servers of a capsule come to hold the same, and keeps a replica of it in the folder
+    #[command(after_help = "Example:
+  selfsame capsule sync NAME --server https://one.example/ --server https://two.example/ --data ./copy")]
+    Sync(SyncCommand),
+
     /// Shows the public keys of a key file, which is made if there is none: owners name writers and readers by them
     #[command(after_help = "Example:\n  selfsame capsule key --key ./writer.key")]
     Key(KeyFile),
 
     /// Runs a replica that stores capsules and answers by HTTP, until it is interrupted
-    #[command(after_help = "Example:\n  selfsame capsule serve --listen 127.0.0.1:7300 --data ./capsules")]
+    #[command(
+        after_help = "Example:\n  selfsame capsule serve --listen 127.0.0.1:7300 --data ./capsules --replica https://other.example/"
+    )]
     Serve(ServeCommand),
 }
 
@@ -218,7 +225,23 @@ pub(crate) struct ServeCommand {
     pub(crate) listen: SocketAddr,
     #[command(flatten)]
     pub(crate) data: Data,
+    /// URL of another replica, with which this one comes to hold the same; may be given more than once
+    #[arg(long, value_name = "URL")]
+    pub(crate) replica: Vec<String>,
+    /// Name of a capsule that is fetched from the other replicas if it is not here; may be given more than once
+    #[arg(long, value_name = "NAME", requires = "replica")]
+    pub(crate) keep: Vec<CapsuleName>,
     /// Ends when the standard input does, so that the replica does not outlive the program that started it
     #[arg(long)]
     pub(crate) end_with_input: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SyncCommand {
+    /// Name of the capsule
+    pub(crate) name: CapsuleName,
+    #[command(flatten)]
+    pub(crate) servers: Servers,
+    #[command(flatten)]
+    pub(crate) data: Data,
 }

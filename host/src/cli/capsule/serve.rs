@@ -5,13 +5,14 @@ use alloc::sync::Arc;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use selfsame_host::Replica;
-use selfsame_host::capsule::CapsuleKey;
+use selfsame_host::capsule::{CapsuleKey, Peer};
+use selfsame_host::{Replica, ReplicateOptions};
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower_service::Service as _;
 
+use super::REPLICA;
 use crate::cli::args::ServeCommand;
 use crate::cli::output::{Failure, Output};
 use crate::cli::signals::interrupted;
@@ -23,12 +24,9 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause when the system gives no connection, such as when all its files are open.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Folder of the replica in that of the state.
-const FOLDER: &str = "capsules";
-
 pub(super) async fn run(command: ServeCommand, output: Output) -> Result<(), Failure> {
     let interrupted = interrupted(command.end_with_input)?;
-    let replica = Replica::open(&command.data.folder.join(FOLDER))?;
+    let replica = Replica::open(&command.data.folder.join(REPLICA))?;
     let (listener, address) = bind(command.listen).await?;
     let key = CapsuleKey(replica.key());
     output.print(
@@ -40,12 +38,29 @@ pub(super) async fn run(command: ServeCommand, output: Output) -> Result<(), Fai
             "capsules": replica.capsules().len(),
         }),
     )?;
-    tokio::select! {
-        () = accept(listener, &replica) => {}
-        () = interrupted => {}
+    let mut others = ReplicateOptions::new().keep(command.keep);
+    for url in &command.replica {
+        others = others.peer(Peer::at(url)?);
     }
+    let replicating = (!command.replica.is_empty()).then(|| replica.replicate(others));
+    let joined = async {
+        if let Some(replicating) = &replicating {
+            replicating.joined().await;
+            output.print(
+                "joined",
+                &json!({ "event": "joined", "capsules": replica.capsules().len() }),
+            )?;
+        }
+        core::future::pending().await
+    };
+    let ended = tokio::select! {
+        () = accept(listener, &replica) => Ok(()),
+        () = interrupted => Ok(()),
+        failed = joined => failed,
+    };
+    drop(replicating);
     replica.close().await;
-    Ok(())
+    ended
 }
 
 async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Failure> {
