@@ -117,6 +117,8 @@ impl Server {
                 durable,
             }),
             Effect::Respond { request, response } => self.responses.push((request, response)),
+            // It was told of no other replica.
+            Effect::Ask { .. } | Effect::Synced(_) => {}
         }
         Ok(())
     }
