@@ -57,13 +57,13 @@ fn what_was_written_and_signed_is_read_and_proven_also_after_a_restart() {
         }
         assert_eq!(heads(&mut server, &mut client), [log.name(19)]);
         server = server.lose_power();
+        let again = client.ask(&mut server, &operations[..20]);
+        assert!(again.iter().all(Result::is_ok), "and stays proven");
     }
 }
 
 fn rand_session(name: &RecordName) -> [u8; 16] {
-    let mut session = [0; 16];
-    session.copy_from_slice(&name.0[..16]);
-    session
+    name.0[..16].try_into().expect("sixteen bytes")
 }
 
 #[test]

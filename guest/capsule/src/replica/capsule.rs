@@ -102,7 +102,7 @@ impl Capsule {
         let capsule = Self {
             authority: Authority::new(charter.metadata()),
             counts: Counts::default(),
-            index: Index::new(name, &[], &[]),
+            index: Index::new(name, &[], &[], false),
             arrived: Vec::new(),
             charter,
         };
@@ -110,16 +110,11 @@ impl Capsule {
         capsule
     }
 
-    /// Opens a stored capsule, whose heads and unfinished work were read before; nothing if it is not stored.
+    /// Opens a stored capsule, of whose graph was read before what its index begins with; nothing if it is not stored.
     ///
     /// # Errors
     /// [`Code::StoreCorrupt`].
-    pub(super) fn open(
-        space: &mut Space,
-        name: &CapsuleName,
-        heads: &[RecordName],
-        pending: &[RecordName],
-    ) -> Result<Outcome<Option<Self>>> {
+    pub(super) fn open(space: &mut Space, name: &CapsuleName, index: Index) -> Result<Outcome<Option<Self>>> {
         let Some(metadata) = known!(space.get(&single(name, layout::METADATA))) else {
             return Ok(Outcome::Done(None));
         };
@@ -128,7 +123,7 @@ impl Capsule {
         let mut capsule = Self {
             authority: Authority::new(charter.metadata()),
             counts: Counts::decode(&counts)?,
-            index: Index::new(*name, heads, pending),
+            index,
             arrived: Vec::new(),
             charter,
         };
@@ -171,6 +166,11 @@ impl Capsule {
     /// The graph.
     pub(super) fn index(&self) -> &Index {
         &self.index
+    }
+
+    /// The graph, to be told what comes.
+    pub(super) fn index_mut(&mut self) -> &mut Index {
+        &mut self.index
     }
 
     /// The graph, to count its elements.

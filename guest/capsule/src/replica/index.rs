@@ -8,7 +8,8 @@ use selfsame_codec::Code;
 
 use super::census::Census;
 use super::entry::Entry;
-use super::layout::{self, by_sequence, names, of_record};
+use super::layout::{self, Key, names, of_record};
+use super::sequences::Sequences;
 use super::space::{Missing, Space};
 use crate::hash::{CapsuleName, RecordName};
 use crate::keys::Signature;
@@ -46,7 +47,7 @@ macro_rules! known {
 pub(super) use known;
 
 /// The key under which is stored who points to a missing record, and its value
-type Pointing = (Vec<u8>, Rc<[u8]>);
+type Pointing = (Key, Rc<[u8]>);
 
 /// The graph of one capsule
 #[derive(Debug)]
@@ -60,6 +61,9 @@ pub(super) struct Index {
     spreading: VecDeque<RecordName>,
     /// Those of which the store says so.
     kept: BTreeSet<RecordName>,
+    /// Whether records may be missing to which stored ones point.
+    has_holes: bool,
+    sequences: Sequences,
     census: Census,
 }
 
@@ -73,14 +77,22 @@ pub(super) enum Written {
 }
 
 impl Index {
-    /// The index of a capsule whose heads and whose unfinished work were read from the store.
-    pub(super) fn new(capsule: CapsuleName, heads: &[RecordName], pending: &[RecordName]) -> Self {
+    /// The index of a capsule of which was read from the store what the heads are, what work is unfinished, and whether
+    /// records are missing.
+    pub(super) fn new(
+        capsule: CapsuleName,
+        heads: &[RecordName],
+        pending: &[RecordName],
+        has_holes: bool,
+    ) -> Self {
         Self {
             capsule,
             heads: heads.iter().copied().collect(),
             revoked: Vec::new(),
             spreading: pending.iter().copied().collect(),
             kept: pending.iter().copied().collect(),
+            has_holes,
+            sequences: Sequences::default(),
             census: Census::default(),
         }
     }
@@ -139,14 +151,19 @@ impl Index {
     }
 
     /// Asks for all that adding a record needs, so that the store is asked once for many.
-    pub(super) fn expect(&self, space: &mut Space, name: &RecordName, record: &Record<'_>) {
-        let mut ask = |kind, name: &RecordName| _ = space.get(&of_record(&self.capsule, kind, name));
-        ask(layout::RECORD, name);
-        ask(layout::POINTED, name);
-        record
-            .header
-            .backpointers()
-            .for_each(|pointer| ask(layout::RECORD, &pointer));
+    pub(super) fn expect(&mut self, space: &mut Space, name: &RecordName, record: &Record<'_>) {
+        let own = of_record(&self.capsule, layout::RECORD, name);
+        if self.sequences.is_new(space, &self.capsule, &record.header) == Ok(true) {
+            space.learn(own, None);
+        } else {
+            _ = space.get(&own);
+        }
+        if self.has_holes {
+            _ = space.get(&of_record(&self.capsule, layout::POINTED, name));
+        }
+        for pointer in record.header.backpointers() {
+            _ = space.get(&of_record(&self.capsule, layout::RECORD, &pointer));
+        }
     }
 
     /// Adds a record that was checked.
@@ -162,8 +179,12 @@ impl Index {
         if known!(self.entry(space, name))?.is_some() {
             return Ok(Outcome::Done(Written::Known));
         }
+        known!(self.sequences.is_new(space, &self.capsule, &record.header));
         let pointed_key = of_record(&self.capsule, layout::POINTED, name);
-        let pointing = known!(space.get(&pointed_key));
+        let pointing = match self.has_holes {
+            true => known!(space.get(&pointed_key)),
+            false => None,
+        };
         let mut holes = Vec::new();
         for pointer in record.header.backpointers() {
             let is_known = known!(space.get(&of_record(&self.capsule, layout::RECORD, &pointer))).is_some();
@@ -182,6 +203,8 @@ impl Index {
         };
         self.store(space, name, record, &witness);
         self.census.insert(&Element::record(*name));
+        self.sequences.note(space, &self.capsule, &record.header);
+        self.has_holes |= !holes.is_empty();
         holes
             .into_iter()
             .for_each(|(key, others)| note_hole(space, key, others, name));
@@ -356,9 +379,6 @@ impl Index {
         }
         let value = Entry::encode(witness, record.header.encoded(), record.body);
         space.put(of_record(&self.capsule, layout::RECORD, name), value);
-        let header = &record.header;
-        let place = by_sequence(&self.capsule, header.writer(), header.sequence());
-        space.put(place, Rc::from(name.0));
     }
 
     fn set_witness(&self, space: &mut Space, name: &RecordName, entry: &Entry, witness: &Witness) {
@@ -380,7 +400,7 @@ impl Index {
 }
 
 /// Remembers who points to a record that is missing.
-fn note_hole(space: &mut Space, key: Vec<u8>, others: Option<Rc<[u8]>>, name: &RecordName) {
+fn note_hole(space: &mut Space, key: Key, others: Option<Rc<[u8]>>, name: &RecordName) {
     let mut pointing = others.map_or_else(Vec::new, |others| others.to_vec());
     if pointing.len() < MAX_POINTING * name.0.len() {
         pointing.extend_from_slice(&name.0);

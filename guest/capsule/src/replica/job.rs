@@ -105,13 +105,13 @@ impl Job {
     }
 
     /// Checks the records that it writes and asks for what its operations need of the store.
-    pub(super) fn expect(&mut self, capsule: &Capsule, space: &mut Space) {
+    pub(super) fn expect(&mut self, capsule: &mut Capsule, space: &mut Space) {
         for (at, checked) in &mut self.operations {
             match operation(&self.message, *at) {
                 Ok(Operation::Write { record }) => {
                     let name = record.check(capsule.charter().hasher(), capsule.is_sealed());
                     if let Ok(name) = &name {
-                        capsule.index().expect(space, name, &record);
+                        capsule.index_mut().expect(space, name, &record);
                     }
                     *checked = Some(name);
                 }

@@ -9,14 +9,16 @@
 //! G record 32                            -> nothing: the record is signed
 //! H record 32                            -> nothing: the record is a head
 //! M                                      -> signed metadata
+//! N writer u16, big-endian               -> a sequence u64 above which none of the writer's records is stored
 //! P record 32                            -> names, 32 each, of records that point to this one, which is missing
-//! Q writer u16 | sequence u64, big-endian -> name of the record
 //! R record 32                            -> witness | header | body, unless it is in chunks
 //! S                                      -> counts
 //! W record 32                            -> nothing: what it points to may have a better witness through it
 //! ```
 
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
+use core::ops::Deref;
 
 use selfsame_codec::Reader;
 
@@ -34,14 +36,70 @@ pub(super) const EPOCH: u8 = b'E';
 pub(super) const SIGNED: u8 = b'G';
 pub(super) const HEAD: u8 = b'H';
 pub(super) const METADATA: u8 = b'M';
+pub(super) const SEQUENCES: u8 = b'N';
 pub(super) const POINTED: u8 = b'P';
-pub(super) const SEQUENCE: u8 = b'Q';
 pub(super) const RECORD: u8 = b'R';
 pub(super) const COUNTS: u8 = b'S';
 pub(super) const PENDING: u8 = b'W';
 
-/// A key
-pub(super) type Key = Vec<u8>;
+/// Longest key: that of a chunk.
+const MAX_KEY: usize = 32 + 1 + 32 + 2;
+
+/// A key of at most [`MAX_KEY`] bytes, with zeros behind them: it is made for each look into the store, and so lies in place
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Key {
+    bytes: [u8; MAX_KEY],
+    len: u8,
+}
+
+impl Key {
+    /// The parts of a key one after the other, which are never longer than the longest.
+    fn of(parts: &[&[u8]]) -> Self {
+        let mut key = Self {
+            bytes: [0; MAX_KEY],
+            len: 0,
+        };
+        for part in parts {
+            let start = usize::from(key.len);
+            key.bytes[start..start + part.len()].copy_from_slice(part);
+            key.len += part.len() as u8;
+        }
+        key
+    }
+
+    /// A key that the store has named; nothing if it is none of ours.
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        (bytes.len() <= MAX_KEY).then(|| Self::of(&[bytes]))
+    }
+}
+
+impl Deref for Key {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+impl core::fmt::Debug for Key {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// The names in keys are hashes, of which eight bytes are as good as a hash of them all. Who makes them collide, as a writer
+/// could of his own records, makes his own capsule slower.
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let word = |at: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&self.bytes[at..at + 8]);
+            u64::from_le_bytes(word)
+        };
+        // Of the capsule's name, of the kind with the first seven bytes of the rest, and of the end.
+        state.write_u64(word(0) ^ word(32) ^ word(40).rotate_left(17) ^ word(MAX_KEY - 8).rotate_left(31));
+    }
+}
 
 /// The key of a kind of thing of which a capsule has one.
 pub(super) fn single(capsule: &CapsuleName, kind: u8) -> Key {
@@ -58,38 +116,36 @@ pub(super) fn numbered(capsule: &CapsuleName, kind: u8, number: u64) -> Key {
     key(capsule, kind, &number.to_be_bytes())
 }
 
-/// The key of a writer's record by its sequence.
-pub(super) fn by_sequence(capsule: &CapsuleName, writer: u16, sequence: u64) -> Key {
-    let mut rest = [0; 10];
-    rest[..2].copy_from_slice(&writer.to_be_bytes());
-    rest[2..].copy_from_slice(&sequence.to_be_bytes());
-    key(capsule, SEQUENCE, &rest)
+/// The key of what is known of a writer's sequence numbers.
+pub(super) fn sequences(capsule: &CapsuleName, writer: u16) -> Key {
+    key(capsule, SEQUENCES, &writer.to_be_bytes())
 }
 
 /// The key of a chunk of a body.
 pub(super) fn chunk(capsule: &CapsuleName, record: &RecordName, number: u16) -> Key {
-    let mut key = of_record(capsule, CHUNKS, record);
-    key.extend_from_slice(&number.to_be_bytes());
-    key
+    Key::of(&[&capsule.0, &[CHUNKS], &record.0, &number.to_be_bytes()])
 }
 
-/// Where the keys of one kind begin and end, and how many bytes of each are before what it names.
-pub(super) fn range(capsule: &CapsuleName, kind: u8) -> (Key, Key) {
-    (key(capsule, kind, &[]), key(capsule, kind + 1, &[]))
+/// Where keys begin and end
+pub(super) type Range = (Vec<u8>, Vec<u8>);
+
+/// The keys of one kind.
+pub(super) fn range(capsule: &CapsuleName, kind: u8) -> Range {
+    (single(capsule, kind).to_vec(), single(capsule, kind + 1).to_vec())
 }
 
 /// The numbered keys of one kind from a number on.
-pub(super) fn numbers(capsule: &CapsuleName, kind: u8, from: u64) -> (Key, Key) {
-    (numbered(capsule, kind, from), key(capsule, kind + 1, &[]))
+pub(super) fn numbers(capsule: &CapsuleName, kind: u8, from: u64) -> Range {
+    (numbered(capsule, kind, from).to_vec(), range(capsule, kind).1)
 }
 
 /// The keys of one kind that belong to records whose names begin with these eight bytes, or some between them.
-pub(super) fn names_between(capsule: &CapsuleName, kind: u8, first: u64, last: u64) -> (Key, Key) {
+pub(super) fn names_between(capsule: &CapsuleName, kind: u8, first: u64, last: u64) -> Range {
     let end = match last.checked_add(1) {
-        Some(after) => numbered(capsule, kind, after),
-        None => key(capsule, kind + 1, &[]),
+        Some(after) => numbered(capsule, kind, after).to_vec(),
+        None => range(capsule, kind).1,
     };
-    (numbered(capsule, kind, first), end)
+    (numbered(capsule, kind, first).to_vec(), end)
 }
 
 /// The record that a key belongs to.
@@ -98,11 +154,7 @@ pub(super) fn record_in(key: &[u8]) -> Option<RecordName> {
 }
 
 fn key(capsule: &CapsuleName, kind: u8, rest: &[u8]) -> Key {
-    let mut key = Vec::with_capacity(33 + rest.len());
-    key.extend_from_slice(&capsule.0);
-    key.push(kind);
-    key.extend_from_slice(rest);
-    key
+    Key::of(&[&capsule.0, &[kind], rest])
 }
 
 /// Elements after one another; nothing if the bytes hold something else.

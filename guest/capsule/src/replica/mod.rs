@@ -17,6 +17,7 @@ mod layout;
 mod limits;
 mod prove;
 mod push;
+mod sequences;
 mod serve;
 mod session;
 mod space;
@@ -36,7 +37,7 @@ use crate::message::{Acknowledgement, Envelope, Stored, VERSION};
 use crate::refusal::{Refusal, Result};
 use capsule::Capsule;
 use exchange::Syncs;
-use index::Outcome;
+use index::{Index, Outcome};
 use job::{Asker, Job};
 pub use limits::Limits;
 use push::Pushes;
@@ -50,8 +51,8 @@ use walk::Page;
 
 /// Most requests that wait for their turn.
 const MAX_JOBS: usize = 4096;
-/// Most capsules that are open at a time: each takes some kilobytes.
-const MAX_OPEN: usize = 256;
+/// Most capsules that are open at a time: each takes some kilobytes, and opening one a signature and looks into the store.
+const MAX_OPEN: usize = 2048;
 /// Names that are read at once: what the smallest store gives in one answer.
 const PAGE: usize = 500;
 
@@ -228,7 +229,9 @@ impl Replica {
         }
         self.waiting = None;
         for (key, value) in values {
-            self.space.learn(key, value);
+            if let Some(key) = layout::Key::read(&key) {
+                self.space.learn(key, value);
+            }
         }
         self.carry_on();
     }
@@ -344,7 +347,7 @@ impl Replica {
                         .map(|session| session.verified(verified))
                 }
             }
-            if let Some(capsule) = &capsule {
+            if let Some(capsule) = &mut capsule {
                 job.expect(capsule, &mut self.space);
             }
             if self.ask() {
@@ -377,11 +380,11 @@ impl Replica {
                 self.commit(false);
                 self.scan_all(&name, layout::SIGNED);
             }
-            Progress::Scan(..) if job.had_page && !self.jobs.is_empty() => {
+            Progress::Scan(_) if job.had_page && !self.jobs.is_empty() => {
                 job.had_page = false;
                 return Ok(Turn::Yields);
             }
-            Progress::Scan(start, end) => {
+            Progress::Scan((start, end)) => {
                 job.had_page = true;
                 self.push_scan(Waiting::Page, start, end);
             }
@@ -413,9 +416,17 @@ impl Replica {
             self.scan_all(name, kind);
             return Ok(Outcome::Wait);
         };
-        let opened = Capsule::open(&mut self.space, name, heads, pending)?;
-        if matches!(opened, Outcome::Wait) {
-            self.ask();
+        // Whether there are holes, the first few tell.
+        let Some(holes) = &self.page else {
+            let (start, end) = layout::range(name, layout::POINTED);
+            self.push_scan(Waiting::Page, start, end);
+            return Ok(Outcome::Wait);
+        };
+        let index = Index::new(*name, heads, pending, !holes.is_empty());
+        let opened = Capsule::open(&mut self.space, name, index)?;
+        match opened {
+            Outcome::Done(_) => self.page = None,
+            Outcome::Wait => _ = self.ask(),
         }
         Ok(opened)
     }
@@ -520,7 +531,7 @@ impl Replica {
 
     /// Asks for the values that are missing; whether there are any.
     fn ask(&mut self) -> bool {
-        let keys = self.space.take_wanted();
+        let keys: Vec<Vec<u8>> = self.space.take_wanted().iter().map(|key| key.to_vec()).collect();
         if keys.is_empty() {
             return false;
         }

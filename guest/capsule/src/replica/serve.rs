@@ -9,7 +9,7 @@ use super::capsule::Capsule;
 use super::compare::{Question, Visit, compare, elements, signature};
 use super::entry::Entry;
 use super::index::{NO_RECORD, Outcome, known};
-use super::layout::Key;
+use super::layout::Range;
 use super::prove::Proof;
 use super::session::Session;
 use super::space::{Missing, Space};
@@ -50,7 +50,7 @@ pub(super) enum Progress {
     /// It has to know all that is signed.
     NeedsSigned,
     /// It has to know the first keys of a range.
-    Scan(Key, Key),
+    Scan(Range),
 }
 
 impl From<Outcome<()>> for Progress {
@@ -67,7 +67,7 @@ impl From<Step> for Progress {
         match step {
             Step::Done => Self::Done,
             Step::Wait => Self::Wait,
-            Step::Scan(start, end) => Self::Scan(start, end),
+            Step::Scan(range) => Self::Scan(range),
         }
     }
 }

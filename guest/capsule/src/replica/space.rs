@@ -24,21 +24,6 @@ pub enum Change {
     Delete(Vec<u8>),
 }
 
-impl Change {
-    fn key(&self) -> &[u8] {
-        match self {
-            Self::Put(key, _) | Self::Delete(key) => key,
-        }
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Self::Put(key, value) => key.len() + value.len(),
-            Self::Delete(key) => key.len(),
-        }
-    }
-}
-
 /// Most changes of one commit, and their bytes: what the smallest store takes.
 const MAX_PART: usize = 500;
 const MAX_PART_BYTES: usize = 480 * 1024;
@@ -46,55 +31,73 @@ const MAX_PART_BYTES: usize = 480 * 1024;
 const FULL: usize = 400;
 const FULL_BYTES: usize = 256 * 1024;
 
-/// The names in keys are hashes, of which eight bytes are as good as a hash of them all. Who makes them collide, as a writer
-/// could of his own records, makes his own capsule slower.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct OfNames(u64);
+/// What is not written yet of a key; nothing if it is removed
+type Pending = (Key, Value);
 
-impl Hasher for OfNames {
-    fn finish(&self) -> u64 {
-        self.0
-    }
+fn len((key, value): &Pending) -> usize {
+    key.len() + value.as_ref().map_or(0, |value| value.len())
+}
 
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.0 = (self.0.rotate_left(5) ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+impl From<Pending> for Change {
+    fn from((key, value): Pending) -> Self {
+        match value {
+            Some(value) => Self::Put(key.to_vec(), value),
+            None => Self::Delete(key.to_vec()),
         }
     }
 }
 
-type Values = HashMap<Key, Value, BuildHasherDefault<OfNames>>;
+/// Spreads the one word that a key gives
+#[derive(Clone, Copy, Debug, Default)]
+struct OfWord(u64);
+
+impl Hasher for OfWord {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        let mixed = (self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+}
+
+type Values = HashMap<Key, Value, BuildHasherDefault<OfWord>>;
 
 /// Values by key; of those that were not used for long, half are forgotten when there are too many
 #[derive(Debug)]
 pub(super) struct Space {
     young: Values,
+    /// What was not used since; of a key that is among the young ones too, its value is the one before.
     old: Values,
     young_bytes: usize,
     limit: usize,
     wanted: Vec<Key>,
-    changes: Vec<Change>,
+    changes: Vec<Pending>,
     change_bytes: usize,
     /// What is written before all other changes.
-    first: Vec<Change>,
+    first: Vec<Pending>,
     /// Between which changes what was changed so far may be written without the rest.
     marks: Vec<usize>,
 }
 
 /// The changes of a part, which are written all or none, without those that others in it undo.
-fn last_of_each_key(mut part: Vec<Change>) -> Vec<Change> {
-    let mut seen: HashSet<&[u8], BuildHasherDefault<OfNames>> = HashSet::default();
-    let changes = part.iter().rev();
-    let mut is_last: Vec<bool> = changes.map(|change| seen.insert(change.key())).collect();
-    drop(seen);
-    part.retain(|_| is_last.pop().unwrap_or(true));
-    part
+fn last_of_each_key(part: Vec<Pending>) -> Vec<Change> {
+    let mut seen: HashSet<Key, BuildHasherDefault<OfWord>> = HashSet::default();
+    seen.reserve(part.len());
+    let mut changes: Vec<Change> = Vec::with_capacity(part.len());
+    let newest = part.into_iter().rev().filter(|(key, _)| seen.insert(*key));
+    changes.extend(newest.map(Change::from));
+    changes.reverse();
+    changes
 }
 
-/// What an entry takes beside its key and value.
-const ENTRY_BYTES: usize = 96;
+/// What an entry takes beside the bytes of its value: key, pointer and counters, and the room that a table leaves.
+const ENTRY_BYTES: usize = 160;
 
 impl Space {
     /// An empty space that remembers about `limit` bytes.
@@ -123,7 +126,7 @@ impl Space {
     ///
     /// # Errors
     /// [`Missing`] when the store has to be asked, which [`Self::take_wanted`] says.
-    pub(super) fn get(&mut self, key: &[u8]) -> Result<Value, Missing> {
+    pub(super) fn get(&mut self, key: &Key) -> Result<Value, Missing> {
         if let Some(value) = self.young.get(key) {
             return Ok(value.clone());
         }
@@ -131,43 +134,43 @@ impl Space {
             self.remember(key, value.clone());
             return Ok(value);
         }
-        self.wanted.push(key.to_vec());
+        self.wanted.push(*key);
         Err(Missing)
     }
 
     /// Writes a value.
     pub(super) fn put(&mut self, key: Key, value: Rc<[u8]>) {
-        self.change(Change::Put(key.clone(), value.clone()));
-        self.set(key, Some(value));
+        self.change(key, Some(value));
     }
 
     /// Writes a value before all other changes, none of which has to be written with it.
     pub(super) fn put_first(&mut self, key: Key, value: Rc<[u8]>) {
-        self.first.push(Change::Put(key.clone(), value.clone()));
-        self.set(key, Some(value));
+        self.first.push((key, Some(value.clone())));
+        self.remember(key, Some(value));
     }
 
     /// Removes a value.
     pub(super) fn delete(&mut self, key: Key) {
-        self.change(Change::Delete(key.clone()));
-        self.set(key, None);
+        self.change(key, None);
     }
 
-    fn change(&mut self, change: Change) {
-        self.change_bytes += change.len();
+    fn change(&mut self, key: Key, value: Value) {
+        let change = (key, value.clone());
+        self.change_bytes += len(&change);
         self.changes.push(change);
+        self.remember(key, value);
     }
 
     /// What the store said.
     pub(super) fn learn(&mut self, key: Key, value: Value) {
         if !self.young.contains_key(&key) {
-            self.set(key, value);
+            self.remember(key, value);
         }
     }
 
     /// What the store has to be asked, each key once.
     pub(super) fn take_wanted(&mut self) -> Vec<Key> {
-        self.wanted.sort_unstable();
+        self.wanted.sort_unstable_by(|one, other| one.cmp(other));
         self.wanted.dedup();
         core::mem::take(&mut self.wanted)
     }
@@ -177,7 +180,8 @@ impl Space {
         self.mark();
         let mut marks = core::mem::take(&mut self.marks).into_iter().peekable();
         let first = core::mem::take(&mut self.first);
-        let mut parts: Vec<Vec<Change>> = first.chunks(MAX_PART).map(<[Change]>::to_vec).collect();
+        let changes = |part: &[Pending]| part.iter().cloned().map(Change::from).collect();
+        let mut parts: Vec<Vec<Change>> = first.chunks(MAX_PART).map(changes).collect();
         self.change_bytes = 0;
         let (mut part, mut bytes) = (Vec::new(), 0);
         let mut group = Vec::new();
@@ -186,7 +190,7 @@ impl Space {
             if marks.next_if(|mark| *mark <= index + 1).is_none() {
                 continue;
             }
-            let more: usize = group.iter().map(Change::len).sum();
+            let more: usize = group.iter().map(len).sum();
             if !part.is_empty() && (part.len() + group.len() > MAX_PART || bytes + more > MAX_PART_BYTES) {
                 parts.push(last_of_each_key(core::mem::take(&mut part)));
                 bytes = 0;
@@ -197,6 +201,7 @@ impl Space {
         if !part.is_empty() {
             parts.push(last_of_each_key(part));
         }
+        self.forget_old();
         parts
     }
 
@@ -210,15 +215,14 @@ impl Space {
         *self = Self::new(self.limit);
     }
 
-    fn set(&mut self, key: Key, value: Value) {
-        self.old.remove(&key);
-        self.remember(key, value);
+    fn remember(&mut self, key: Key, value: Value) {
+        self.young_bytes += ENTRY_BYTES + value.as_ref().map_or(0, |value| value.len());
+        self.young.insert(key, value);
+        self.forget_old();
     }
 
-    fn remember(&mut self, key: Key, value: Value) {
-        self.young_bytes += ENTRY_BYTES + key.len() + value.as_ref().map_or(0, |value| value.len());
-        self.young.insert(key, value);
-        // What is not written yet must not be forgotten: the store would give the value before.
+    /// What is not written yet must not be forgotten: the store would give the value before.
+    fn forget_old(&mut self) {
         if self.young_bytes > self.limit / 2 && self.changes.is_empty() && self.first.is_empty() {
             self.old = core::mem::take(&mut self.young);
             self.young_bytes = 0;

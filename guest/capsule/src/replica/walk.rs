@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::PAGE;
 use super::capsule::CORRUPT;
 use super::index::Outcome;
-use super::layout::{self, Key};
+use super::layout::{self, Key, Range};
 use super::space::{Missing, Space};
 use crate::hash::{CapsuleName, RecordName};
 use crate::message::Part;
@@ -14,7 +14,7 @@ use crate::refusal::Result;
 use crate::sketch::{Element, ElementKind};
 
 /// A page of keys that was asked for, until whoever asked for it takes it
-pub(super) type Page = Option<Vec<Key>>;
+pub(super) type Page = Option<Vec<Vec<u8>>>;
 
 /// What a walk does next
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(super) enum Step {
     /// Values are missing.
     Wait,
     /// It needs the first keys of this range.
-    Scan(Key, Key),
+    Scan(Range),
 }
 
 /// What a walk goes over
@@ -43,10 +43,10 @@ pub(super) struct Walk {
     capsule: CapsuleName,
     part: Part,
     stage: Stage,
-    start: Key,
-    end: Key,
+    start: Vec<u8>,
+    end: Vec<u8>,
     /// Keys of the log whose values are not all known yet, and whether there are further ones.
-    log: Option<(Vec<Key>, bool)>,
+    log: Option<(Vec<Vec<u8>>, bool)>,
 }
 
 impl Walk {
@@ -89,7 +89,7 @@ impl Walk {
                 return Ok(Step::Done);
             }
             let Some(keys) = page.take() else {
-                return Ok(Step::Scan(self.start.clone(), self.end.clone()));
+                return Ok(Step::Scan((self.start.clone(), self.end.clone())));
             };
             let is_last = keys.len() < PAGE;
             if let Some(last) = keys.last() {
@@ -116,7 +116,7 @@ impl Walk {
             ElementKind::Signature => (Stage::Signatures, layout::SIGNED),
         };
         self.stage > stage
-            || self.stage == stage && layout::of_record(&self.capsule, kind, &element.record) < self.start
+            || self.stage == stage && *layout::of_record(&self.capsule, kind, &element.record) < *self.start
     }
 
     fn kind(&self) -> ElementKind {
@@ -154,7 +154,7 @@ impl Walk {
         };
         let (mut values, mut is_missing) = (Vec::with_capacity(keys.len()), false);
         for key in keys {
-            match space.get(key) {
+            match space.get(&Key::read(key).ok_or(CORRUPT)?) {
                 Ok(value) => values.push(value),
                 Err(Missing) => is_missing = true,
             }
