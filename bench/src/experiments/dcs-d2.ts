@@ -15,6 +15,8 @@ const WORKLOADS = [
   { letter: "d", name: "D, the latest is read", least: 0.7 },
 ] as const;
 const VALUES = [16, 1024] as const;
+/** Sub-records are to be no slower than records. */
+const SUBRECORDS_LEAST = 1;
 
 /** With a write to the disk before each acknowledgement, so many threads share one. */
 const SYNCED_THREADS = 16;
@@ -46,14 +48,22 @@ async function workloads(process: TaskProcess, count: number, rounds: number, ru
         loop(process, "rocksdb", plan("none")),
         loop(process, "rocksdb", plan("logged")),
         loop(process, "rocksdb-singly", plan("none")),
+        loop(process, "subrecords", plan("none")),
       ];
       const samples = await takeTurns(loops, count, rounds, run.progress);
-      const [ours = [], unlogged = [], logged = [], singly = []] = samples.map(perOperation);
+      const [ours = [], unlogged = [], logged = [], singly = [], parts = []] = samples.map(perOperation);
       const what = `${name}, ${bytes} B, ${count.toLocaleString("en-US")} operations`;
       rows.push(
         timed(what, "1/s", ours, { name: UNLOGGED, samples: unlogged }, ratioAtLeast(least)),
         timed(what, "1/s", ours, { name: "RocksDB with its log, not synced", samples: logged }),
         timed(what, "1/s", ours, { name: `${UNLOGGED}, a Get for each read`, samples: singly }),
+        timed(
+          `${what}: sub-records`,
+          "1/s",
+          parts,
+          { name: "records", samples: ours },
+          ratioAtLeast(SUBRECORDS_LEAST),
+        ),
       );
     }
   }

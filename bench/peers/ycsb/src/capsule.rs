@@ -137,12 +137,11 @@ impl Client {
         Ok(client)
     }
 
-    /// Begins a session anew, nothing verified.
-    pub(crate) fn forget(&mut self, link: &mut dyn Link) -> Outcome<()> {
+    /// Begins a session anew, nothing verified, with a cache of 2^`slots_log2` slots.
+    pub(crate) fn forget(&mut self, slots_log2: u8, link: &mut dyn Link) -> Outcome<()> {
         self.serial = 0;
-        self.verified.clear();
+        self.verified = Verified::new(slots_log2);
         let mut request = self.request();
-        let slots_log2 = DEFAULT_SLOTS_LOG2;
         Operation::Open { slots_log2 }.write(&mut request.message);
         request.changes += 1;
         let response = self.send(request, link)?;

@@ -5,6 +5,7 @@ mod backend;
 mod capsule;
 mod clients;
 mod library;
+mod parts;
 mod proofs;
 mod rocks;
 mod server;

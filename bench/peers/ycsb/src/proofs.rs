@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bench_pair::Outcome;
-use selfsame_capsule::cache::{MIN_SLOTS_LOG2, Verified};
+use selfsame_capsule::cache::{DEFAULT_SLOTS_LOG2, MAX_SLOTS_LOG2, MIN_SLOTS_LOG2, Verified};
 use selfsame_capsule::hash::RecordName;
 
 use crate::backend::Durability;
@@ -42,11 +42,11 @@ pub(crate) fn run(value_len: usize, per_signature: usize, folder: &Path, count: 
     }
     let hash = begin.elapsed();
     let read = filled.read()?;
-    let (cached, cached_lengths) = filled.prove_in_session()?;
+    let (cached, cached_lengths) = filled.prove_in_session(DEFAULT_SLOTS_LOG2)?;
     let (uncached, uncached_lengths) = filled.prove_alone()?;
     shuffle(&mut filled.records);
-    let (scattered, scattered_lengths) = filled.prove_in_session()?;
-    filled.client.forget(&mut filled.server)?;
+    let (scattered, scattered_lengths) = filled.prove_in_session(MAX_SLOTS_LOG2)?;
+    filled.client.forget(MAX_SLOTS_LOG2, &mut filled.server)?;
     let verified_read = filled.read_proven()?;
     let mean = |lengths: Lengths| lengths.sum as f64 / count as f64;
     Ok(format!(
@@ -130,8 +130,8 @@ impl Filled {
     }
 
     /// Proves all records in a session that begins with nothing verified.
-    fn prove_in_session(&mut self) -> Outcome<(Duration, Lengths)> {
-        self.client.forget(&mut self.server)?;
+    fn prove_in_session(&mut self, slots_log2: u8) -> Outcome<(Duration, Lengths)> {
+        self.client.forget(slots_log2, &mut self.server)?;
         let mut lengths = Lengths::default();
         let begin = Instant::now();
         for batch in self.records.chunks(BATCH) {

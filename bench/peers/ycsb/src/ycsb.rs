@@ -10,6 +10,7 @@ use bench_pair::Outcome;
 
 use crate::backend::{Backend, Durability};
 use crate::library::Functions;
+use crate::parts::Parts;
 use crate::rocks::{Asking, Database, Rocks};
 use crate::server::{Channel, Server, serve};
 use crate::table::Table;
@@ -74,9 +75,13 @@ impl Plan {
                 let database = Arc::new(Database::create(functions, &folder.0, self.durability)?);
                 self.on_threads(count, &|_| Ok(Rocks::new(Arc::clone(&database), asking)))?
             }
-            ("capsule", 1) => {
+            ("capsule" | "subrecords", 1) => {
                 let server = Server::create(&folder.0, self.durability)?;
-                Vec::from([self.work(&mut Table::create(0, server)?, 0, count, &Barrier::new(1))?])
+                let alone = Barrier::new(1);
+                Vec::from([match self.store.as_str() {
+                    "capsule" => self.work(&mut Table::create(0, server)?, 0, count, &alone),
+                    _ => self.work(&mut Parts::create(0, server)?, 0, count, &alone),
+                }?])
             }
             ("capsule", _) => self.beside_a_server(&folder.0, count)?,
             (other, _) => return Err(format!("no store {other}")),
