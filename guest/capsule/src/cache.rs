@@ -5,11 +5,13 @@
 //! the number of slots, and a name that is inserted takes the place of what its slot held. Names are hashes, so they spread
 //! by themselves; a writer who makes them collide costs his readers longer proofs and nothing else.
 
-use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use hashbrown::HashMap;
+
 use crate::hash::HASH_BYTES;
+use crate::spread::BuildSpread;
 
 /// Fewest slots, as a power of two.
 pub const MIN_SLOTS_LOG2: u8 = 4;
@@ -106,19 +108,19 @@ impl<S: Slot> Cache<S> {
 /// What a mirror will hold beside what it holds, when the reader has verified some proofs more: those before in the same response
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
-    changed: BTreeMap<usize, u64>,
+    changed: HashMap<u64, u64, BuildSpread>,
 }
 
 impl Ahead {
     pub(crate) fn contains(&self, mirror: &Mirror, name: &[u8; HASH_BYTES]) -> bool {
-        match self.changed.get(&mirror.place(name)) {
+        match self.changed.get(&(mirror.place(name) as u64)) {
             Some(slot) => *slot == u64::of(name),
             None => mirror.contains(name),
         }
     }
 
     pub(crate) fn insert(&mut self, mirror: &Mirror, name: &[u8; HASH_BYTES]) {
-        self.changed.insert(mirror.place(name), u64::of(name));
+        self.changed.insert(mirror.place(name) as u64, u64::of(name));
     }
 }
 

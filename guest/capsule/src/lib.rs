@@ -13,6 +13,8 @@ pub use refusal::{Refusal, Result};
 
 pub mod hash;
 
+mod spread;
+
 pub mod keys;
 
 pub mod cache;

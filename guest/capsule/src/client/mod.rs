@@ -21,6 +21,7 @@ mod writing;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
+use core::ops::Bound::{Excluded, Unbounded};
 
 use selfsame_codec::{Code, Reader};
 
@@ -38,6 +39,7 @@ use fresh::Purpose;
 use memory::{Kept, Seen, metadata_key, seen_key, writer_key};
 use pen::Pen;
 use reading::{Query, Shape, Want};
+use servers::Server;
 use trust::{Identity, Trust};
 use writing::Store;
 
@@ -380,7 +382,11 @@ impl Client {
                 Err(refusal) => self.base.reply(waiting.call.0, Err(refusal)),
             }
         }
-        for job in core::mem::take(&mut self.stalled) {
+        // While all servers have as much to do as they may, there is nothing to send, however many jobs wait.
+        let mut next = self.stalled.first().copied();
+        while let Some(job) = next.filter(|_| !self.base.servers.iter().all(Server::is_busy)) {
+            self.stalled.remove(&job);
+            next = self.stalled.range((Excluded(job), Unbounded)).next().copied();
             let Some(mut taken) = self.jobs.remove(&job) else {
                 continue;
             };

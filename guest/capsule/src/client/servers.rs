@@ -47,7 +47,12 @@ impl Server {
 
     /// Whether it may be asked now.
     pub(super) fn is_ready(&self, now: u64) -> bool {
-        now >= self.retry_at && self.in_flight < MAX_IN_FLIGHT
+        now >= self.retry_at && !self.is_busy()
+    }
+
+    /// Whether as many requests are under way to it as may be.
+    pub(super) fn is_busy(&self) -> bool {
+        self.in_flight >= MAX_IN_FLIGHT
     }
 
     /// When it may be asked again, if it is left alone.

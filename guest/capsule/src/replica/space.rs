@@ -2,11 +2,11 @@
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use core::hash::{BuildHasherDefault, Hasher};
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 
 use super::layout::Key;
+use crate::spread::BuildSpread;
 
 /// A value of the store, or that there is none.
 pub type Value = Option<Rc<[u8]>>;
@@ -47,26 +47,7 @@ impl From<Pending> for Change {
     }
 }
 
-/// Spreads the one word that a key gives
-#[derive(Clone, Copy, Debug, Default)]
-struct OfWord(u64);
-
-impl Hasher for OfWord {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        let mixed = (self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ (mixed >> 32);
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
-    }
-}
-
-type Values = HashMap<Key, Value, BuildHasherDefault<OfWord>>;
+type Values = HashMap<Key, Value, BuildSpread>;
 
 /// Values by key; of those that were not used for long, half are forgotten when there are too many
 #[derive(Debug)]
@@ -87,10 +68,13 @@ pub(super) struct Space {
 
 /// The changes of a part, which are written all or none, without those that others in it undo.
 fn last_of_each_key(part: Vec<Pending>) -> Vec<Change> {
-    let mut seen: HashSet<Key, BuildHasherDefault<OfWord>> = HashSet::default();
+    let mut seen = Values::default();
     seen.reserve(part.len());
     let mut changes: Vec<Change> = Vec::with_capacity(part.len());
-    let newest = part.into_iter().rev().filter(|(key, _)| seen.insert(*key));
+    let newest = part
+        .into_iter()
+        .rev()
+        .filter(|(key, _)| seen.insert(*key, None).is_none());
     changes.extend(newest.map(Change::from));
     changes.reverse();
     changes
@@ -170,7 +154,7 @@ impl Space {
 
     /// What the store has to be asked, each key once.
     pub(super) fn take_wanted(&mut self) -> Vec<Key> {
-        self.wanted.sort_unstable_by(|one, other| one.cmp(other));
+        self.wanted.sort_unstable_by(|one, other| one[..].cmp(&other[..]));
         self.wanted.dedup();
         core::mem::take(&mut self.wanted)
     }

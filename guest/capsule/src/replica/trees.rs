@@ -1,20 +1,21 @@
 //! Trees of records whose sub-records were read lately: many are read of one record, and a tree costs as many hashes as it has
 //! sub-records.
 
-use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use hashbrown::HashMap;
+
+use super::layout::{Key, RECORD, of_record};
 use crate::hash::{CapsuleName, HASH_BYTES, Hasher, RecordName};
 use crate::record::TreeBody;
 use crate::refusal::Result;
+use crate::spread::BuildSpread;
 use crate::tree::Tree;
 
 /// Bytes of trees that are remembered: some of the largest.
 const MAX_BYTES: usize = 8 << 20;
-/// Trees that are remembered: what is searched faster than a tree grows.
-const MAX_TREES: usize = 256;
 
 /// A body with sub-records and its tree
 #[derive(Debug)]
@@ -55,34 +56,40 @@ impl Grown {
     }
 }
 
-/// Trees, the one read longest ago first
+type ByRecord = HashMap<Key, Rc<Grown>, BuildSpread>;
+
+/// Trees by the key under which their record is stored; when there are too many, those are forgotten that were not read since
+/// about as many bytes of others were
 #[derive(Debug, Default)]
 pub(super) struct Trees {
-    all: VecDeque<(CapsuleName, RecordName, Rc<Grown>)>,
-    bytes: usize,
+    young: ByRecord,
+    old: ByRecord,
+    young_bytes: usize,
 }
 
 impl Trees {
     /// A tree, if it is remembered.
     pub(super) fn get(&mut self, capsule: &CapsuleName, record: &RecordName) -> Option<Rc<Grown>> {
-        let place = self
-            .all
-            .iter()
-            .rposition(|(of, name, _)| name == record && of == capsule)?;
-        let found = self.all.remove(place)?;
-        let tree = found.2.clone();
-        self.all.push_back(found);
+        let key = of_record(capsule, RECORD, record);
+        if let Some(tree) = self.young.get(&key) {
+            return Some(tree.clone());
+        }
+        let tree = self.old.remove(&key)?;
+        self.remember(key, tree.clone());
         Some(tree)
     }
 
-    /// Remembers a tree, and forgets those read longest ago if they are too many.
+    /// Remembers a tree.
     pub(super) fn insert(&mut self, capsule: CapsuleName, record: RecordName, tree: Rc<Grown>) {
-        self.bytes += tree.bytes();
-        self.all.push_back((capsule, record, tree));
-        while (self.bytes > MAX_BYTES || self.all.len() > MAX_TREES)
-            && let Some((_, _, oldest)) = self.all.pop_front()
-        {
-            self.bytes -= oldest.bytes();
+        self.remember(of_record(&capsule, RECORD, &record), tree);
+    }
+
+    fn remember(&mut self, key: Key, tree: Rc<Grown>) {
+        self.young_bytes += tree.bytes();
+        self.young.insert(key, tree);
+        if self.young_bytes > MAX_BYTES / 2 {
+            self.old = core::mem::take(&mut self.young);
+            self.young_bytes = 0;
         }
     }
 }
