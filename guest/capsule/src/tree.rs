@@ -94,7 +94,8 @@ pub fn verify_path(
     if index >= whole.count {
         return Err(Refusal::new(Code::BadTree, index));
     }
-    let mut seen = alloc::vec![leaf];
+    let mut seen = Vec::with_capacity(1 + path.len() + MAX_LEVELS);
+    seen.push(leaf);
     let (mut at, mut width, mut hash, mut used) = (index, whole.count, leaf, 0);
     while width > 1 {
         if used == path.len() && verified.contains(&hash) {

@@ -1,5 +1,6 @@
 //! One capsule that a replica has open: its metadata, who may write it, and the graph of its records.
 
+use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
@@ -114,19 +115,23 @@ impl Capsule {
     ///
     /// # Errors
     /// [`Code::StoreCorrupt`].
-    pub(super) fn open(space: &mut Space, name: &CapsuleName, index: Index) -> Result<Outcome<Option<Self>>> {
+    pub(super) fn open(
+        space: &mut Space,
+        name: &CapsuleName,
+        index: Index,
+    ) -> Result<Outcome<Option<Box<Self>>>> {
         let Some(metadata) = known!(space.get(&single(name, layout::METADATA))) else {
             return Ok(Outcome::Done(None));
         };
         let charter = Charter::decode(&metadata).map_err(|_| CORRUPT)?;
         let counts = known!(space.get(&single(name, layout::COUNTS))).ok_or(CORRUPT)?;
-        let mut capsule = Self {
+        let mut capsule = Box::new(Self {
             authority: Authority::new(charter.metadata()),
             counts: Counts::decode(&counts)?,
             index,
             arrived: Vec::new(),
             charter,
-        };
+        });
         for place in 0..capsule.counts.epochs {
             match capsule.recall_epoch(space, place)? {
                 Outcome::Done(()) => {}

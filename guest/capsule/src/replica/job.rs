@@ -1,5 +1,6 @@
 //! A request under way: its operations one after the other, each as soon as what it needs of the store was read.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Field, Reader};
@@ -132,7 +133,11 @@ impl Job {
     ///
     /// # Errors
     /// [`Code::StoreCorrupt`] when what the operations stored cannot be brought to its end: then none of it is acknowledged.
-    pub(super) fn run(&mut self, capsule: &mut Option<Capsule>, tools: &mut Tools<'_>) -> Result<Progress> {
+    pub(super) fn run(
+        &mut self,
+        capsule: &mut Option<Box<Capsule>>,
+        tools: &mut Tools<'_>,
+    ) -> Result<Progress> {
         while self.next < self.operations.len() {
             let before = self.answers.results.len();
             match self.carry_out(capsule, tools) {
@@ -162,7 +167,7 @@ impl Job {
     }
 
     /// Carries one operation out; what it gives is appended when it is done, and not before.
-    fn carry_out(&mut self, capsule: &mut Option<Capsule>, tools: &mut Tools<'_>) -> Result<Progress> {
+    fn carry_out(&mut self, capsule: &mut Option<Box<Capsule>>, tools: &mut Tools<'_>) -> Result<Progress> {
         let (at, checked) = &self.operations[self.next];
         let operation = operation(&self.message, *at)?;
         if let Operation::Create { metadata } = operation {
@@ -173,7 +178,7 @@ impl Job {
             if capsule.is_none() && !may_own(tools.owners, &charter) {
                 return Err(Refusal::new(Code::OwnerRefused, 0));
             }
-            capsule.get_or_insert_with(|| Capsule::create(tools.space, charter));
+            capsule.get_or_insert_with(|| Box::new(Capsule::create(tools.space, charter)));
             self.stored.capsule();
             self.storing.push(self.next);
             0_u16.write(&mut self.answers.results);

@@ -26,6 +26,7 @@ mod transfer;
 mod trees;
 mod walk;
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
@@ -145,7 +146,7 @@ pub struct Replica {
     space: Space,
     sessions: Sessions,
     trees: Trees,
-    open: BTreeMap<CapsuleName, Capsule>,
+    open: BTreeMap<CapsuleName, Box<Capsule>>,
     jobs: VecDeque<Job>,
     waiting: Option<(u32, Waiting)>,
     heads: Option<Vec<RecordName>>,
@@ -393,27 +394,21 @@ impl Replica {
     }
 
     /// The capsule, taken out of those that are open; nothing if it is not stored.
-    fn opened(&mut self, name: &CapsuleName) -> Result<Outcome<Option<Capsule>>> {
+    fn opened(&mut self, name: &CapsuleName) -> Result<Outcome<Option<Box<Capsule>>>> {
         if let Some(capsule) = self.open.remove(name) {
             return Ok(Outcome::Done(Some(capsule)));
         }
-        let is_stored = match self.space.get(&layout::single(name, layout::METADATA)) {
-            Ok(metadata) => metadata.is_some(),
+        match self.space.get(&layout::single(name, layout::METADATA)) {
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(Outcome::Done(None)),
             Err(Missing) => {
                 self.ask();
                 return Ok(Outcome::Wait);
             }
-        };
-        if !is_stored {
-            return Ok(Outcome::Done(None));
         }
         let (Some(heads), Some(pending)) = (&self.heads, &self.pending) else {
-            let kind = if self.heads.is_none() {
-                layout::HEAD
-            } else {
-                layout::PENDING
-            };
-            self.scan_all(name, kind);
+            let is_first = self.heads.is_none();
+            self.scan_all(name, if is_first { layout::HEAD } else { layout::PENDING });
             return Ok(Outcome::Wait);
         };
         // Whether there are holes, the first few tell.
@@ -431,7 +426,7 @@ impl Replica {
         Ok(opened)
     }
 
-    fn keep_open(&mut self, name: CapsuleName, capsule: Option<Capsule>) {
+    fn keep_open(&mut self, name: CapsuleName, capsule: Option<Box<Capsule>>) {
         if let Some(capsule) = capsule {
             if self.open.len() >= MAX_OPEN {
                 self.open.pop_first();
