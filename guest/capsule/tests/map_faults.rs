@@ -7,6 +7,7 @@ use common::net::{Fate, code};
 use common::{OWNER_SEED, charter};
 use selfsame_capsule::client::{self, Period, Signing, Start};
 use selfsame_capsule::epoch::Revoked;
+use selfsame_capsule::hash::RecordName;
 use selfsame_capsule::keys::KeyPair;
 use selfsame_capsule::map::{Command, Reply};
 use selfsame_capsule::writer::Backpointers;
@@ -152,6 +153,55 @@ fn records_that_are_none_of_a_map_and_those_that_break_its_rules_hold_nothing() 
         .expect("a capsule takes it");
     assert_eq!(code(reader.get(&mut servers, "c")), Code::BadRecord);
     assert_eq!(reader.get(&mut servers, "a"), Ok(Some(b"1".to_vec())));
+}
+
+/// The leaf of a tree that says where the operation on each key is.
+fn leaf(record: RecordName, entries: &[(u8, u32)]) -> Vec<u8> {
+    let mut leaf = vec![0, entries.len() as u8, 0];
+    for (key, index) in entries {
+        leaf.extend([1, 0, *key, 1]);
+        leaf.extend(1_u64.to_le_bytes());
+        leaf.extend(record.0);
+        leaf.extend(index.to_le_bytes());
+    }
+    leaf
+}
+
+#[test]
+fn a_tree_cannot_invent_what_nobody_has_written() {
+    type Found = Result<bool, Code>;
+    let cases: [(u8, &[(u8, u32)], Found, Found); 6] = [
+        (0, &[(b'a', 1), (b'b', 2)], Ok(true), Ok(true)),
+        (0, &[(b'a', 2), (b'b', 2)], Err(Code::BadRecord), Ok(true)),
+        (
+            0,
+            &[(b'a', 0), (b'b', 9)],
+            Err(Code::BadRecord),
+            Err(Code::NoRecord),
+        ),
+        (0, &[(b'b', 2), (b'a', 1)], Err(Code::BadTree), Err(Code::BadTree)),
+        (1, &[(b'a', 1)], Err(Code::BadTree), Err(Code::BadTree)),
+        (0, &[(b'b', 2)], Ok(false), Ok(true)),
+    ];
+    for (height, entries, a, b) in cases {
+        let (mut servers, mut owner) = begun(&charter(), 1);
+        let written = owner.run(&mut servers, write(vec![set("a", b"1"), set("b", b"2")]));
+        let Ok(Reply::Written(record)) = written else {
+            panic!("{written:?}");
+        };
+        let mut head = b"map\x01\x03\x01".to_vec();
+        head.extend(50_u64.to_le_bytes());
+        head.extend([2, 1, 0, 0, 0, height, 0]);
+        let index = wrote(vec![head, leaf(record, entries)]);
+        owner.run(&mut servers, index).expect("a capsule takes it");
+        let mut reader = user(&charter(), 1, None, 2);
+        for (key, wanted) in [("a", a), ("b", b)] {
+            let found = reader.get(&mut servers, key);
+            let found = found.map(|value| value.is_some());
+            let found = found.map_err(|refusal| refusal.code);
+            assert_eq!(found, wanted, "{key} of {entries:?}");
+        }
+    }
 }
 
 #[test]
