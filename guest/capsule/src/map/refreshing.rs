@@ -15,6 +15,10 @@ use crate::refusal::{Refusal, Result};
 
 /// Records that are asked for in one command.
 const ASKED: usize = 512;
+/// How far behind the newest clock shortcuts are followed: a little more than records between two indexes.
+const AHEAD: u64 = 160;
+/// So many new records are read one after the other before shortcuts are followed: they are seldom more.
+const FEW: usize = 4;
 /// Records after which who has fallen behind begins anew at an index, and does not hear of each change.
 const MAX_BEHIND: usize = 1024;
 
@@ -53,8 +57,15 @@ impl Refreshing {
 struct Walk {
     heads: Vec<RecordName>,
     found: BTreeMap<RecordName, Found>,
+    /// Records that are on the way.
     reached: BTreeSet<RecordName>,
+    /// Records that were read ahead and are not known to be on the way.
+    ahead: BTreeMap<RecordName, Found>,
+    asked: BTreeSet<RecordName>,
     frontier: Vec<RecordName>,
+    /// The largest clock of what was read, and that of an index.
+    newest: u64,
+    indexed: u64,
     in_flight: usize,
     /// Index records before which it has not looked.
     stops: BTreeSet<RecordName>,
@@ -124,7 +135,11 @@ impl Walk {
             heads: heads.clone(),
             found: BTreeMap::new(),
             reached: BTreeSet::new(),
+            ahead: BTreeMap::new(),
+            asked: BTreeSet::new(),
             frontier: Vec::new(),
+            newest: 0,
+            indexed: 0,
             in_flight: 0,
             stops: BTreeSet::new(),
             lineage: Lineage::default(),
@@ -135,23 +150,66 @@ impl Walk {
     }
 
     fn reach(&mut self, names: &[RecordName], view: &View) {
+        let mut rest = names.to_vec();
+        while let Some(name) = rest.pop() {
+            if view.knows(&name) || !self.reached.insert(name) {
+                continue;
+            }
+            match self.ahead.remove(&name) {
+                Some(found) => rest.extend(self.keep(name, found)),
+                None => self.ask(&[name], view),
+            }
+        }
+    }
+
+    fn ask(&mut self, names: &[RecordName], view: &View) {
         for name in names {
-            if !view.knows(name) && self.reached.insert(*name) {
+            if !view.knows(name) && self.asked.insert(*name) {
                 self.frontier.push(*name);
             }
         }
     }
 
     fn take(&mut self, name: RecordName, found: Found, view: &View) {
+        self.newest = self.newest.max(found.clock());
+        if found.index().is_some() {
+            self.indexed = self.indexed.max(found.clock());
+        }
+        // One record after the other would take as many round trips as there are records.
+        let is_far = !self.is_complete || self.found.len() > FEW;
+        if is_far && found.clock() > self.indexed && found.clock() + AHEAD > self.newest {
+            self.ask(&found.shortcuts, view);
+            self.ask(&found.follows, view);
+        }
+        if self.reached.contains(&name) {
+            let next = self.keep(name, found);
+            self.reach(&next, view);
+        } else {
+            self.ahead.insert(name, found);
+        }
+        if self.found.len() + self.ahead.len() > MAX_RECORDS {
+            self.failed = Some(Refusal::new(Code::TooLarge, MAX_RECORDS));
+        }
+    }
+
+    /// A record cannot be read: that matters if it is on the way.
+    fn miss(&mut self, name: RecordName, refusal: Refusal) {
+        self.asked.remove(&name);
+        if self.reached.contains(&name) {
+            self.failed = Some(refusal);
+        }
+    }
+
+    /// Keeps a record that is on the way; where that leads next.
+    fn keep(&mut self, name: RecordName, found: Found) -> Vec<RecordName> {
+        let mut next = Vec::new();
         if found.index().is_some() {
             self.stops.insert(name);
         } else {
-            self.reach(&found.follows, view);
+            next.clone_from(&found.follows);
         }
         self.found.insert(name, found);
-        if self.found.len() > MAX_RECORDS {
-            self.failed = Some(Refusal::new(Code::TooLarge, MAX_RECORDS));
-        }
+        next
     }
 
     /// The newest index.
@@ -307,7 +365,7 @@ impl Map {
                 Ok((first, header)) => walk.take(name, found(Some(&first), &header), &self.view),
                 // It has no sub-records, or a server says so.
                 Err(refusal) if refusal.code == Code::BadTree => plain.push(name),
-                Err(refusal) => walk.failed = Some(refusal),
+                Err(refusal) => walk.miss(name, refusal),
             }
         }
         if !plain.is_empty() {
@@ -334,7 +392,7 @@ impl Map {
                     let found = found(first.map(Vec::as_slice), &got.header);
                     walk.take(name, found, &self.view);
                 }
-                Err(refusal) => walk.failed = Some(refusal),
+                Err(refusal) => walk.miss(name, refusal),
             }
         }
         self.go_on();
@@ -408,8 +466,14 @@ fn found(first: Option<&[u8]>, header: &Header) -> Found {
         Some(head) => usize::from(head.follows).min(header.backpointers.len()),
         None => header.backpointers.len(),
     };
+    let (follows, shortcuts) = header.backpointers.split_at(follows);
     Found {
-        follows: header.backpointers[..follows].to_vec(),
+        shortcuts: if head.is_some() {
+            shortcuts.to_vec()
+        } else {
+            Vec::new()
+        },
+        follows: follows.to_vec(),
         head,
     }
 }

@@ -27,6 +27,8 @@ pub(super) struct Found {
     pub(super) head: Option<Head>,
     /// Records whose state it goes on with.
     pub(super) follows: Vec<RecordName>,
+    /// Others that it points to: records further back.
+    pub(super) shortcuts: Vec<RecordName>,
 }
 
 impl Found {

@@ -289,6 +289,7 @@ impl Map {
         let found = Found {
             head: Some(committed.head.clone()),
             follows: committed.follows.clone(),
+            shortcuts: Vec::new(),
         };
         for key in self.view.apply(name, found)? {
             self.feed.push(key);
@@ -444,6 +445,7 @@ impl Map {
         let found = Found {
             head: Some(head),
             follows: paged.heads,
+            shortcuts: Vec::new(),
         };
         // It holds no operations, so nothing changes.
         if self.view.apply(name, found).is_ok() {
