@@ -36,7 +36,7 @@ export const SERVICES: Readonly<Record<string, readonly Platform[]>> = {
   handler: ["workerd", "deno"],
   check: ["wasmtime", "deno"],
   observability: ["deno"],
-  audit: ["workerd", "deno"],
+  audit: ["wasmtime", "deno", "workerd"],
 };
 
 const WANTED_PORTS: Record<Platform, number> = { workerd: 8787, deno: 8788, wasmtime: 8789 };

@@ -70,9 +70,9 @@ const PROGRAMS: Record<Platform, (start: Start) => Command> = {
       ...["--users", join(ROOT, "workers/apps/appauth/users.json"), "--allow-private", "--end-with-input"],
       ...(owner ? ["--owner", owner] : []),
       ...Object.entries(grants).flatMap(([, grant]) => ["--grant", grant]),
-      ...(audit ? ["--capsule", audit.metadata] : []),
+      ...(audit ? ["--audit", audit.metadata] : []),
     ],
-    env: {},
+    env: audit ? { AUDIT_SEED: audit.writers.wasmtime } : {},
   }),
   deno: ({ built, data, ...start }) => ({
     command: built.deno,

@@ -1,5 +1,5 @@
 //! The service `check` of AppAuth, in a node of its own: takes a user and a password as JSON and compares them with a
-//! dictionary of salted hashes.
+//! dictionary of salted hashes. If it is told of an audit log, it holds a replica of it, writes what it checks and serves `audit`.
 //!
 //! ```text
 //! appauth --network twiitr --listen ws://127.0.0.1:7000 --data ./data --users users.json --grant GRANT
@@ -21,11 +21,10 @@ use std::process::ExitCode;
 
 use bytes::Bytes;
 use clap::Parser;
-use data_encoding::HEXLOWER;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
-use selfsame_host::{Body, BoxError, Event, Grant, Node, OwnerKey, Replica, ServeOptions, Serving, json};
+use selfsame_host::{Body, BoxError, Event, Grant, Node, OwnerKey, Replica, ServeOptions, json};
 use serde::Deserialize;
 use serde_json::{Value, json as value};
 use subtle::ConstantTimeEq as _;
@@ -34,6 +33,9 @@ use tokio::sync::Semaphore;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use unicode_normalization::UnicodeNormalization as _;
+
+mod audit;
+use audit::Log;
 
 /// A login is two short texts.
 const MAX_BODY: usize = 8 * 1024;
@@ -72,12 +74,13 @@ struct Arguments {
     /// Owner of the names
     #[arg(long)]
     owner: Option<OwnerKey>,
-    /// Grant to serve `check`; without one the node serves nothing
+    /// Grant to serve `check` or `audit`; without one the node serves nothing
     #[arg(long)]
     grant: Vec<Grant>,
-    /// Capsule to hold and serve, as its signed metadata in hexadecimal
+    /// Signed metadata of the audit log's capsule, in hexadecimal; the seed of the key that writes it is in the environment
+    /// variable AUDIT_SEED
     #[arg(long)]
-    capsule: Vec<String>,
+    audit: Option<String>,
     /// Dials private and loopback addresses that other nodes name
     #[arg(long)]
     allow_private: bool,
@@ -105,7 +108,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
-    let check = Check::new(read_users(&arguments.users)?);
+    let users = read_users(&arguments.users)?;
     let mut builder = Node::builder(&arguments.network)
         .storage(&arguments.data)
         .listen(&arguments.listen)
@@ -119,22 +122,38 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     if let Some(owner) = arguments.owner {
         builder = builder.owner(owner);
     }
-    let serves = !arguments.grant.is_empty();
+    let mut granted = Vec::new();
     for grant in arguments.grant {
+        granted.push(grant.verify(&arguments.network)?.name);
         builder = builder.grant(grant);
     }
+    let [serves, audits] = ["check", "audit"].map(|name| granted.iter().any(|granted| granted == name));
     let node = builder.start().await?;
     // From here on no change of the ring is missed.
     let events = node.events();
     let work = async {
         print(&value!({ "event": "started", "id": node.id().to_string(), "addresses": node.addresses() }))?;
         joined(&node).await?;
+        let log = open_log(&node, arguments.audit.as_deref(), &arguments.data).await?;
         if serves {
+            let check = Check::new(users, log.as_ref().map(|(log, _)| log.clone()));
             let service = tower::service_fn(move |request| check.clone().answer(request));
             node.serve("check", service).await?;
             print(&value!({ "event": "serving", "name": "check" }))?;
         }
-        let _serving = hold(&node, &arguments.data, &arguments.capsule).await?;
+        if let Some((log, _)) = &log
+            && audits
+        {
+            let log = log.clone();
+            let service = tower::service_fn(move |request| log.clone().answer(request));
+            node.serve("audit", service).await?;
+            print(&value!({ "event": "serving", "name": "audit" }))?;
+        }
+        // Last: whoever wants a password compared need not wait until others find the replica.
+        let _serving = match &log {
+            Some((_, replica)) => Some(replica.serve_capsules(&node, ServeOptions::default()).await?),
+            None => None,
+        };
         watch(&node, events).await
     };
     let ended = tokio::select! {
@@ -184,17 +203,20 @@ async fn joined(node: &Node) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Holds capsules, given by their metadata, and serves them until the result is dropped.
-async fn hold(node: &Node, data: &Path, capsules: &[String]) -> Result<Option<Serving>, Box<dyn Error>> {
-    if capsules.is_empty() {
+/// Opens the audit log, if there is one, with a replica that is still to be served.
+async fn open_log(
+    node: &Node,
+    metadata: Option<&str>,
+    data: &Path,
+) -> Result<Option<(Log, Replica)>, Box<dyn Error>> {
+    let Some(metadata) = metadata else {
         return Ok(None);
-    }
-    let replica = Replica::open(data)?;
-    for metadata in capsules {
-        let name = replica.hold(&HEXLOWER.decode(metadata.as_bytes())?).await?;
-        print(&value!({ "event": "holding", "capsule": name.to_string() }))?;
-    }
-    Ok(Some(replica.serve_capsules(node, ServeOptions::default()).await?))
+    };
+    let seed =
+        std::env::var("AUDIT_SEED").map_err(|_| "AUDIT_SEED: expected the seed of who writes the log")?;
+    Ok(Some(
+        Log::open(node, audit::settings(metadata, &seed, data)?).await?,
+    ))
 }
 
 /// Prints the status whenever the ring changes.
@@ -257,11 +279,11 @@ fn read_users(path: &Path) -> Result<HashMap<String, Stored>, Box<dyn Error>> {
     let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
     let entries: HashMap<String, Entry> = serde_json::from_str(&text).map_err(|error| failed(&error))?;
     let decode = |(user, entry): (String, Entry)| {
-        let salt = HEXLOWER
+        let salt = data_encoding::HEXLOWER
             .decode(entry.salt.as_bytes())
             .ok()
             .and_then(|salt| salt.try_into().ok());
-        let hash = HEXLOWER
+        let hash = data_encoding::HEXLOWER
             .decode(entry.hash.as_bytes())
             .ok()
             .and_then(|hash| hash.try_into().ok());
@@ -287,13 +309,15 @@ struct Credentials {
 struct Check {
     users: Arc<HashMap<String, Stored>>,
     places: Arc<Semaphore>,
+    log: Option<Log>,
 }
 
 impl Check {
-    fn new(users: HashMap<String, Stored>) -> Self {
+    fn new(users: HashMap<String, Stored>, log: Option<Log>) -> Self {
         Self {
             users: Arc::new(users),
             places: Arc::new(Semaphore::new(MAX_RUNNING)),
+            log,
         }
     }
 
@@ -354,7 +378,16 @@ impl Check {
             is_password(&password, stored.as_ref().unwrap_or(&NOBODY))
         });
         // An unknown user is checked like any other, so that the answer takes as long.
-        if is_right.await?? && stored.is_some() {
+        let is_welcome = is_right.await?? && stored.is_some();
+        let status = if is_welcome {
+            StatusCode::OK
+        } else {
+            StatusCode::UNAUTHORIZED
+        };
+        if let Some(log) = &self.log {
+            log.note(&user, status);
+        }
+        if is_welcome {
             Ok(answer(StatusCode::OK, &value!({ "ok": true, "user": user })))
         } else {
             Ok(refuse(StatusCode::UNAUTHORIZED, "wrong user or password"))
