@@ -3,7 +3,7 @@
  * the other, each with the store of its platform; in the end all of them hold the same bytes.
  */
 import assert from "node:assert/strict";
-import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join as joinPath } from "node:path";
 import { after, before, describe, it } from "node:test";
 import type { Miniflare } from "miniflare";
@@ -153,5 +153,16 @@ describe("a capsule of the wasmtime host", () => {
     });
     const logged = log.trim().split("\n").length;
     assert.equal(logged, Object.keys(records).length);
+  });
+
+  it("is the same file wherever it is exported, and verifies", async () => {
+    await capsule("export", name, "--output", "whole.capsule", ...atHost());
+    const whole = readFileSync(joinPath(folder, "whole.capsule"));
+    const info = await module.verifyExport([whole]);
+    assert.deepEqual([info.records, info.holes], [Object.keys(records).length, 0]);
+    for (const runtime of ["wasmtime", ...there.filter((runtime) => runtime !== "page")]) {
+      const response = await fetch(`${urls[runtime]}${name}`);
+      assert.ok(Buffer.from(await response.arrayBuffer()).equals(whole), runtime);
+    }
   });
 });

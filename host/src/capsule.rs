@@ -25,6 +25,9 @@
 //! # }
 //! ```
 
+mod archive;
+pub use archive::{Export, Import};
+
 mod builder;
 pub use builder::{CapsuleBuilder, Timing, find_servers};
 

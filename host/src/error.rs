@@ -84,6 +84,15 @@ impl Error {
         }
     }
 
+    /// Where in what was given something is wrong, if this says it: an offset in bytes, or the number of an element.
+    #[must_use]
+    pub fn place(&self) -> Option<u64> {
+        match self {
+            Self::Core { detail, .. } => detail.strip_prefix("at ")?.parse().ok(),
+            _ => None,
+        }
+    }
+
     /// Whether nobody answered, so that trying again later may help.
     #[must_use]
     pub fn is_unreachable(&self) -> bool {

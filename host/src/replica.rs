@@ -22,8 +22,10 @@ use crate::options::ServeOptions;
 use crate::store::{DiskStore, MemoryStore, Storage, StoreError};
 use crate::task::Task;
 
+mod file;
+
 mod service;
-pub use service::ReplicaService;
+pub use service::{ReplicaBody, ReplicaService};
 
 mod guest;
 pub use guest::Synchronised;
@@ -51,6 +53,8 @@ const REQUEST_VERSION: u8 = 1;
 const SESSION_BYTES: usize = 16;
 const CREATE: u8 = 1;
 const CODES_AT: [usize; 2] = [1, 7];
+/// Export files that are made or stored over HTTP at a time: each takes some memory as long as it lasts.
+const FILES: usize = 4;
 /// Names of new capsules that a listener may be behind.
 const NEWS: usize = 1024;
 
@@ -85,6 +89,7 @@ pub struct Replica {
     orders: Orders<Order>,
     peers: Peers,
     room: Arc<Semaphore>,
+    files: Arc<Semaphore>,
     shelf: Arc<Shelf>,
 }
 
@@ -133,6 +138,7 @@ impl Replica {
             orders,
             peers,
             room,
+            files: Arc::new(Semaphore::new(FILES)),
             shelf,
         })
     }

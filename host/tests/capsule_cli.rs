@@ -153,7 +153,33 @@ fn replicas_come_to_hold_the_same_and_one_that_joins_fetches_what_it_is_to_keep(
         (&synced["agreed"], &synced["pulled"], &synced["pushed"]),
         (&true.into(), &2.into(), &2.into())
     );
+    on(&format!("capsule export {name} --output whole.capsule"), &at_one);
     drop(one);
+    let verified = succeed(path, &["--json", "capsule", "verify", "whole.capsule"]);
+    let verified: Value = serde_json::from_str(&verified).expect("JSON");
+    assert_eq!(
+        (&verified["capsule"], &verified["records"]),
+        (&name.as_str().into(), &1.into())
+    );
+    let (_fourth, at_fourth) = replica(path, "r4");
+    on("capsule import whole.capsule", &at_fourth);
+    let again = format!("capsule export {name} --output again.capsule");
+    on(&again, &at_fourth);
+    let bytes = |file: &str| std::fs::read(path.join(file)).expect("the file");
+    assert_eq!(bytes("whole.capsule"), bytes("again.capsule"));
+    fail(
+        path,
+        &words(&again, core::slice::from_ref(&at_fourth)),
+        2,
+        &["again.capsule"],
+    );
+    std::fs::write(path.join("bad.capsule"), &bytes("whole.capsule")[..100]).expect("a file");
+    fail(
+        path,
+        &words("capsule import bad.capsule", &[at_fourth]),
+        1,
+        &["BadFile", "at 100"],
+    );
     let key = std::fs::read_to_string(path.join("capsule.key")).expect("the file");
     let read = format!("capsule read {name} {record}");
     assert_eq!(on(&read, &at_other), key.trim());

@@ -3,7 +3,14 @@ import { readFileSync } from "node:fs";
 import { describe, test } from "node:test";
 import { fromBase32, toBase32 } from "../src/codec/base32.ts";
 import { InputBatch, type ItemCodec, readItems } from "../src/codec/batch.ts";
-import { encodeReplicaConfig, readKeys, writeKeys, writeValues } from "../src/codec/capsule.ts";
+import {
+  encodeExporterConfig,
+  encodeImporterConfig,
+  encodeReplicaConfig,
+  readKeys,
+  writeKeys,
+  writeValues,
+} from "../src/codec/capsule.ts";
 import { encodeClientConfig, moduleInputCodec, moduleOutputCodec } from "../src/codec/client.ts";
 import {
   CborDecoder,
@@ -61,6 +68,8 @@ interface Golden {
   map_replies: Vector[];
   client_config: string;
   replica_config: string;
+  exporter_config: string;
+  importer_config: string;
   keys: string;
   values: string;
 }
@@ -109,6 +118,8 @@ describe("golden vectors of the boundary", () => {
     const [seed, owners] = [new Uint8Array(32).fill(1), new Uint8Array(64).fill(2)];
     const config = { seed, cache: 16 << 20, mirrors: 8 << 20, owners };
     assert.equal(toHex(encodeReplicaConfig(config)), golden.replica_config);
+    assert.equal(toHex(encodeExporterConfig(new Uint8Array(32).fill(0xab))), golden.exporter_config);
+    assert.equal(toHex(encodeImporterConfig()), golden.importer_config);
     assert.equal(toHex(writeKeys(readKeys(unhex(golden.keys)))), golden.keys);
     const values = [Uint8Array.of(0x31), undefined, new Uint8Array()];
     assert.equal(toHex(writeValues(values)), golden.values);

@@ -53,4 +53,6 @@ pub mod client;
 
 pub mod map;
 
+pub mod archive;
+
 pub mod machine;

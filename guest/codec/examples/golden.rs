@@ -1,7 +1,7 @@
 //! Prints the golden vectors that keep the two codecs of the boundary equal:
 //! `cargo run -p selfsame-codec --example golden > runtime/test/golden.json`
 
-use selfsame_codec::capsule::{self, ReplicaConfig, Values};
+use selfsame_codec::capsule::{self, ExporterConfig, ReplicaConfig, Values};
 use selfsame_codec::cbor::Encoder;
 use selfsame_codec::client::{self, ClientConfig};
 use selfsame_codec::http::{RequestHead, ResponseHead};
@@ -58,6 +58,11 @@ pub(crate) fn golden() -> String {
         ),
         ("client_config", quoted(&hex(&client_config().encode()))),
         ("replica_config", quoted(&hex(&replica_config().encode()))),
+        (
+            "exporter_config",
+            quoted(&hex(&ExporterConfig { capsule: ID }.encode())),
+        ),
+        ("importer_config", quoted(&hex(&capsule::IMPORTER_CONFIG))),
         ("keys", quoted(&hex(&keys()))),
         ("values", quoted(&hex(&values()))),
     ];
@@ -370,6 +375,7 @@ fn capsule_outputs() -> Vec<(String, capsule::Output<'static>)> {
         item!(Output::Verified, ", \"capsule\": \"ID\", \"records\": 1, \"holes\": 2",
             { capsule: ID, records: 1, holes: 2 }),
         item!(Output::Damaged, ", \"code\": 257, \"at\": 3", { code: 0x0101, at: 3 }),
+        item!(Output::Piece, ", \"bytes\": \"0102\"", { bytes: &[1, 2] }),
         item!(Output::Refused, ", \"input\": 4294967295, \"code\": 257", { input: u32::MAX, code: 0x0101 }),
     ]
 }

@@ -29,7 +29,7 @@ items! {
         6 Sync { peer: [u8; 32], capsule: [u8; 32], entropy: [u8; 32] }
         /// Which other replicas of a capsule there are, 32 bytes each, to which a replica pushes what writers store.
         7 Replicas { capsule: [u8; 32], peers: &'a [u8] }
-        /// The next bytes of an export file.
+        /// The next bytes of an export file, to a verifier or an importer; to the latter when it asks nothing.
         8 Chunk { bytes: &'a [u8] }
         /// The export file ends here; answered by `Verified` or `Damaged`.
         9 End {}
@@ -56,10 +56,12 @@ items! {
         /// The last item of a client's batch: step it again by this time; the largest number is never.
         7 Wake { at_ms: u64 }
         /// An export file is what the owner and the writers of this capsule have signed; so many records are in it, and so many
-        /// that these point to are not.
+        /// that these point to are not. What was to be written or stored of it, is.
         8 Verified { capsule: [u8; 32], records: u64, holes: u64 }
-        /// An export file is none; what is wrong first, and at which offset. It takes no more of it.
+        /// An export file is none, or a replica does not give or take it; what is wrong first, and at which offset. That was all.
         9 Damaged { code: u16, at: u64 }
+        /// The next bytes of an export file.
+        10 Piece { bytes: &'a [u8] }
         /// An input of this batch was refused; `input` is its position.
         34 Refused { input: u32, code: u16 }
     }
@@ -88,9 +90,51 @@ pub const MAX_OWNERS: usize = 1 << 15;
 const VERSION: u64 = 1;
 const REPLICA: u64 = 1;
 const VERIFIER: u64 = 3;
+const EXPORTER: u64 = 4;
+const IMPORTER: u64 = 5;
 
 /// What `create` is given to make a verifier of one export file: `[version: 1, verifier: 3]`
 pub const VERIFIER_CONFIG: [u8; 3] = [0x82, VERSION as u8, VERIFIER as u8];
+
+/// What `create` is given to make an importer of one export file, which asks one replica to store it: `[version: 1, importer: 5]`
+pub const IMPORTER_CONFIG: [u8; 3] = [0x82, VERSION as u8, IMPORTER as u8];
+
+/// What `create` is given to make an exporter, which asks one replica for all of a capsule and writes its export file
+///
+/// ```cddl
+/// config = [version: 1, exporter: 4, capsule: bytes .size 32]
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExporterConfig {
+    /// The capsule.
+    pub capsule: [u8; 32],
+}
+
+impl ExporterConfig {
+    /// The encoding that `create` takes.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut encoder = Encoder::new(&mut out);
+        encoder.array(3).uint(VERSION).uint(EXPORTER).bytes(&self.capsule);
+        out
+    }
+
+    /// Reads what `create` was given.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the bytes are no configuration of an exporter of this version.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut decoder = Decoder::new(bytes);
+        decoder.array_of(3)?;
+        if decoder.uint()? != VERSION || decoder.uint()? != EXPORTER {
+            return Err(Malformed);
+        }
+        let capsule = decoder.fixed()?;
+        decoder.finish()?;
+        Ok(Self { capsule })
+    }
+}
 
 impl ReplicaConfig {
     /// The encoding that `create` takes.

@@ -10,8 +10,8 @@ use super::log::Log;
 
 mod capsule;
 pub(crate) use capsule::{
-    AppendCommand, CapsuleCommand, CreateCommand, Hash, HeadsCommand, KeyFile, LogCommand, Opened,
-    ProveCommand, ReadCommand, ServeCommand, Servers, SyncCommand, VerifyCommand,
+    AppendCommand, CapsuleCommand, CreateCommand, ExportCommand, Hash, HeadsCommand, ImportCommand, KeyFile,
+    LogCommand, Opened, ProveCommand, ReadCommand, ServeCommand, Servers, SyncCommand, VerifyCommand,
 };
 
 mod look;

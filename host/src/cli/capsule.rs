@@ -11,6 +11,7 @@ use super::args::{CapsuleCommand, Opened, Servers};
 use super::client;
 use super::output::{Failure, Output};
 
+mod archive;
 mod create;
 mod look;
 mod serve;
@@ -34,6 +35,8 @@ pub(crate) async fn run(command: CapsuleCommand, output: Output) -> Result<(), F
         CapsuleCommand::Heads(command) => look::heads(command, output).await,
         CapsuleCommand::Log(command) => look::log(command, output).await,
         CapsuleCommand::Sync(command) => sync::sync(command, output).await,
+        CapsuleCommand::Export(command) => archive::export(command, output).await,
+        CapsuleCommand::Import(command) => archive::import(command, output).await,
         CapsuleCommand::Key(file) => create::key(&file, output),
         CapsuleCommand::Serve(command) => serve::run(command, output).await,
     }

@@ -1,3 +1,4 @@
+use alloc::sync::Arc;
 use core::convert::Infallible;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -5,19 +6,25 @@ use core::task::{Context, Poll};
 use bytes::Bytes;
 use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use selfsame_codec::{Class, Code};
 use tower_service::Service;
 
+use super::file::{self, FILE_TYPE};
 use super::{MAX_CAPSULE_REQUEST, Replica};
 use crate::capsule::CapsuleName;
 use crate::capsule::peer::{CAPSULE_TYPE, NAME_AT};
 use crate::error::{BoxError, Error};
 
-/// A tower service in front of a replica: `POST` of a request gives its response
+/// The body of a replica's answer: an export file is made while it is read
+pub type ReplicaBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// A tower service in front of a replica: `POST` of a request gives its response, `GET` of a capsule's name its export file, and
+/// `POST` of such a file stores it
 ///
-/// A body that is too long is refused before it is read whole. Whoever accepts JSON is told in words why a request was refused
-/// as a whole.
+/// A request that is too long is refused before it is read whole; a file may have any length. Whoever accepts JSON is told in words
+/// why a request was refused as a whole.
 #[derive(Clone, Debug)]
 pub struct ReplicaService {
     replica: Replica,
@@ -30,23 +37,46 @@ impl ReplicaService {
         Self { replica, only }
     }
 
-    async fn answer<B>(self, request: Request<B>) -> Response<Full<Bytes>>
+    async fn answer<B>(self, request: Request<B>) -> Response<ReplicaBody>
     where
         B: http_body::Body<Error: Into<BoxError>>,
     {
         let (head, body) = request.into_parts();
-        if head.method != Method::POST {
-            let mut response = problem(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "BadMessage",
-                "a replica of capsules takes requests as POST, in the binary format of its specification",
-                None,
-            );
-            response
-                .headers_mut()
-                .insert(ALLOW, HeaderValue::from_static("POST"));
-            return response;
+        match head.method {
+            Method::POST if is_file(&head.headers) && self.only.is_none() => self.import(body).await,
+            Method::POST => self.request(&head.headers, body).await,
+            Method::GET => match self.named(head.uri.path()) {
+                Some(name) => self.export(name).await,
+                None => not_allowed(),
+            },
+            _ => not_allowed(),
         }
+    }
+
+    /// The export file of a capsule.
+    async fn export(self, name: CapsuleName) -> Response<ReplicaBody> {
+        match Arc::clone(&self.replica.files).try_acquire_owned() {
+            Ok(place) => file::export(&self.replica, name, place).await,
+            Err(_) => refusal(Code::TooManyRequests, None),
+        }
+    }
+
+    /// Stores an export file.
+    async fn import<B>(self, body: B) -> Response<ReplicaBody>
+    where
+        B: http_body::Body<Error: Into<BoxError>>,
+    {
+        match Arc::clone(&self.replica.files).try_acquire_owned() {
+            Ok(_place) => file::import(&self.replica, body).await,
+            Err(_) => refusal(Code::TooManyRequests, None),
+        }
+    }
+
+    /// Answers a request.
+    async fn request<B>(self, headers: &HeaderMap, body: B) -> Response<ReplicaBody>
+    where
+        B: http_body::Body<Error: Into<BoxError>>,
+    {
         if body.size_hint().lower() > MAX_CAPSULE_REQUEST as u64 {
             return refusal(Code::TooLarge, None);
         }
@@ -57,13 +87,17 @@ impl ReplicaService {
             Err(_) => return refusal(Code::BadMessage, None),
         };
         if !self.may_ask(&message) {
-            return refusal(Code::BadMessage, Some(NAME_AT as u32));
+            return refusal(Code::BadMessage, Some(NAME_AT as u64));
         }
         match self.replica.request(message).await {
-            Ok(response) => respond(response, &head.headers),
-            Err(Error::Core { code, .. }) => refusal(code, None),
-            Err(_) => refusal(Code::StoreFailed, None),
+            Ok(response) => respond(response, headers),
+            Err(error) => problem_of(&error),
         }
+    }
+
+    /// The capsule whose file is meant: the one that there is here, or the one that the path ends with.
+    fn named(&self, path: &str) -> Option<CapsuleName> {
+        self.only.or_else(|| path.rsplit('/').next()?.parse().ok())
     }
 
     /// Under a capsule's name only requests for it are answered: who was sent there in good faith creates no others.
@@ -77,7 +111,7 @@ impl<B> Service<Request<B>> for ReplicaService
 where
     B: http_body::Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
-    type Response = Response<Full<Bytes>>;
+    type Response = Response<ReplicaBody>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
@@ -91,15 +125,15 @@ where
     }
 }
 
-fn respond(response: Bytes, headers: &HeaderMap) -> Response<Full<Bytes>> {
+fn respond(response: Bytes, headers: &HeaderMap) -> Response<ReplicaBody> {
     let wants_words = headers
         .get(ACCEPT)
         .and_then(|accept| accept.to_str().ok())
         .is_some_and(|accept| accept.contains("json"));
     if let Some((code, at)) = refused(&response).filter(|_| wants_words) {
-        return refusal(code, Some(at));
+        return refusal(code, Some(u64::from(at)));
     }
-    with_body(StatusCode::OK, CAPSULE_TYPE, response)
+    with_body(StatusCode::OK, CAPSULE_TYPE, full(response))
 }
 
 /// Why and where a response refuses its request as a whole, if it does.
@@ -109,7 +143,28 @@ fn refused(response: &[u8]) -> Option<(Code, u32)> {
     Some((code, u32::from_le_bytes(*rest.first_chunk()?)))
 }
 
-fn refusal(code: Code, at: Option<u32>) -> Response<Full<Bytes>> {
+fn is_file(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|kind| kind == FILE_TYPE)
+}
+
+fn not_allowed() -> Response<ReplicaBody> {
+    let mut response = problem(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "BadMessage",
+        "a replica of capsules takes requests as POST, in the binary format of its specification",
+        None,
+    );
+    let allow = HeaderValue::from_static("POST");
+    response.headers_mut().insert(ALLOW, allow);
+    response
+}
+
+/// Tells what went wrong, and where if the error says so.
+pub(super) fn problem_of(error: &Error) -> Response<ReplicaBody> {
+    refusal(error.code().unwrap_or(Code::StoreFailed), error.place())
+}
+
+fn refusal(code: Code, at: Option<u64>) -> Response<ReplicaBody> {
     let status = match (code, code.class()) {
         (Code::TooLarge, _) => StatusCode::PAYLOAD_TOO_LARGE,
         (_, Class::Malformed | Class::Misbehaved | Class::Usage) => StatusCode::BAD_REQUEST,
@@ -119,18 +174,23 @@ fn refusal(code: Code, at: Option<u32>) -> Response<Full<Bytes>> {
 }
 
 /// Problem details (RFC 9457); no text in it needs an escape.
-fn problem(status: StatusCode, error: &str, detail: &str, at: Option<u32>) -> Response<Full<Bytes>> {
+fn problem(status: StatusCode, error: &str, detail: &str, at: Option<u64>) -> Response<ReplicaBody> {
     let title = status.canonical_reason().unwrap_or_default();
     let at = at.map_or_else(String::new, |at| format!(",\"at\":{at}"));
     let number = status.as_u16();
     let text = format!(
         "{{\"title\":\"{title}\",\"status\":{number},\"detail\":\"{detail}\",\"error\":\"{error}\"{at}}}\n"
     );
-    with_body(status, "application/problem+json", Bytes::from(text))
+    with_body(status, "application/problem+json", full(Bytes::from(text)))
 }
 
-fn with_body(status: StatusCode, kind: &'static str, body: Bytes) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(body));
+/// A body that is known as a whole.
+pub(super) fn full(bytes: Bytes) -> ReplicaBody {
+    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+}
+
+pub(super) fn with_body(status: StatusCode, kind: &'static str, body: ReplicaBody) -> Response<ReplicaBody> {
+    let mut response = Response::new(body);
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));

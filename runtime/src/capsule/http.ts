@@ -1,18 +1,24 @@
+import { toBase32 } from "../codec/base32.ts";
 import { MeshError } from "../codec/code.ts";
 import { Reader } from "../codec/field.ts";
 import { problem } from "../codec/problem.ts";
 import { readBounded } from "./body.ts";
+import { isName } from "./name.ts";
+import { PlacedError } from "./record.ts";
 import { MAX_REQUEST, type Replica } from "./replica.ts";
 
 /** What requests and responses are to HTTP. */
 export const CAPSULE_TYPE = "application/vnd.selfsame.capsule";
+/** What export files are to HTTP. */
+export const CAPSULE_FILE_TYPE = "application/vnd.selfsame.capsule-file";
 
 /** What `replicaHandler` needs of a replica. */
-export type Requested = Pick<Replica, "request">;
+export type Requested = Pick<Replica, "request"> & Partial<Pick<Replica, "exportFile" | "importFile">>;
 
 /**
- * A fetch handler for a replica: `POST` of a request of `docs/specification/capsules.md` gives the response. A body that is
- * too long is refused before it is read whole. Whoever accepts JSON is told in words why a request was refused as a whole.
+ * A fetch handler for a replica: `POST` of a request of `docs/specification/capsules.md` gives the response, `GET` of a path that
+ * ends with a capsule's name its export file, and `POST` of such a file stores it. A request that is too long is refused before it
+ * is read whole; a file may have any length. Whoever accepts JSON is told in words why a request was refused as a whole.
  */
 export function replicaHandler(replica: Requested): (request: Request) => Promise<Response> {
   return async (request) => {
@@ -26,6 +32,15 @@ export function replicaHandler(replica: Requested): (request: Request) => Promis
 }
 
 async function answer(replica: Requested, request: Request): Promise<Response> {
+  const { exportFile, importFile } = replica;
+  const name = new URL(request.url).pathname.split("/").at(-1) ?? "";
+  if (request.method === "GET" && exportFile !== undefined && isName(name)) {
+    return fileResponse(exportFile.call(replica, name));
+  }
+  if (importFile !== undefined && request.headers.get("content-type") === CAPSULE_FILE_TYPE) {
+    const { capsule, records, holes } = await importFile.call(replica, piecesOf(request));
+    return Response.json({ capsule: toBase32(capsule), records, holes });
+  }
   if (request.method !== "POST") {
     const detail = "a replica of capsules takes requests as POST, in the binary format of its specification";
     const response = problem(405, { detail });
@@ -38,6 +53,29 @@ async function answer(replica: Requested, request: Request): Promise<Response> {
   return new Response(response, { headers: { "content-type": CAPSULE_TYPE, "cache-control": "no-store" } });
 }
 
+/** A file while it is made: with its first bytes it is known that the capsule is there. */
+async function fileResponse(file: AsyncGenerator<Uint8Array<ArrayBuffer>, unknown>): Promise<Response> {
+  const first = await file.next();
+  let ready: typeof first | undefined = first;
+  const body = new ReadableStream<Uint8Array>({
+    pull: async (controller) => {
+      const { done, value } = ready ?? (await file.next());
+      ready = undefined;
+      if (done === true) controller.close();
+      else controller.enqueue(value);
+    },
+    cancel: async () => void (await file.return(undefined)),
+  });
+  return new Response(body, { headers: { "content-type": CAPSULE_FILE_TYPE, "cache-control": "no-store" } });
+}
+
+/** The body of a request as it comes; not every platform iterates over it. */
+async function* piecesOf({ body }: Request): AsyncGenerator<Uint8Array> {
+  const reader = (body as ReadableStream<Uint8Array> | null)?.getReader();
+  for (let read = await reader?.read(); read?.value !== undefined; read = await reader?.read())
+    yield read.value;
+}
+
 /** In words why a response refuses its request as a whole, if it does. */
 function refusalIn(response: Uint8Array): Response | undefined {
   const reader = new Reader(response);
@@ -46,7 +84,7 @@ function refusalIn(response: Uint8Array): Response | undefined {
   return code === 0 ? undefined : refusal(new MeshError(code), reader.u32());
 }
 
-function refusal(error: MeshError, at?: number): Response {
+function refusal(error: MeshError, at = error instanceof PlacedError ? error.at : undefined): Response {
   const members = { detail: error.message, error: error.name };
   return problem(statusOf(error), at === undefined ? members : { ...members, at });
 }

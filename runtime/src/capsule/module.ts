@@ -2,6 +2,8 @@ import { InputBatch, readItems } from "../codec/batch.ts";
 import {
   CAPSULE_ABI_VERSION,
   type CapsuleInput,
+  encodeExporterConfig,
+  encodeImporterConfig,
   encodeReplicaConfig,
   encodeVerifierConfig,
   type ReplicaConfig,
@@ -120,6 +122,16 @@ export class CapsuleModule {
     const handle = this.#instance.create(encodeClientConfig(config));
     if (handle === 0) throw new MeshError("BadConfig", "capsule.wasm refuses the configuration of a client");
     return handle;
+  }
+
+  /** Creates what writes the export file of a capsule, and returns its handle. */
+  createExporter(capsule: Uint8Array): number {
+    return this.#instance.create(encodeExporterConfig(capsule));
+  }
+
+  /** Creates what stores an export file, and returns its handle. */
+  createImporter(): number {
+    return this.#instance.create(encodeImporterConfig());
   }
 
   /** Feeds a batch of inputs and returns the batch of outputs, in a buffer of its own. A trap throws. */

@@ -11,6 +11,11 @@ export function capsuleOf(message: Uint8Array): string | undefined {
   return name.length === NAME_BYTES ? toBase32(name) : undefined;
 }
 
+/** Whether a text is the name of a capsule in base32. */
+export function isName(text: string): boolean {
+  return /^[a-z2-7]{51}[aq]$/.test(text);
+}
+
 /** The 32 bytes of a capsule's name in base32. */
 export function nameOf(capsule: string): Uint8Array {
   return fromBase32(capsule, NAME_BYTES, "the name of a capsule");

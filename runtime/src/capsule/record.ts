@@ -37,8 +37,18 @@ export function decodeHeader(encoded: Uint8Array): RecordHeader {
   return { kind, writer, epoch, sequence, bodyLength, backpointers };
 }
 
+/** An error that says where. */
+export class PlacedError extends MeshError {
+  /** An offset, or the number of the element where elements are given. */
+  readonly at: number;
+
+  constructor(code: number, at: number) {
+    super(code, `${new MeshError(code).message}, at ${at}`);
+    this.at = at;
+  }
+}
+
 /** An error that says where: an offset, or the number of the element where elements are given. */
-export function errorAt(code: number, at: number): MeshError {
-  const error = new MeshError(code);
-  return new MeshError(code, `${error.message}, at ${at}`);
+export function errorAt(code: number, at: number): PlacedError {
+  return new PlacedError(code, at);
 }

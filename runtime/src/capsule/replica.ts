@@ -6,9 +6,10 @@ import { randomBytes } from "../driver/driver.ts";
 import { Logger, type LogLevel, type LogSink } from "../driver/log.ts";
 import { State } from "../driver/state.ts";
 import { isPromise, type StoreFactory } from "../stores/store.ts";
+import { exportCapsule, importCapsule } from "./archive.ts";
 import { concat } from "./body.ts";
 import { Engine, type EngineParts } from "./engine.ts";
-import { CapsuleModule } from "./module.ts";
+import { CapsuleModule, type ExportInfo } from "./module.ts";
 import { NAME_BYTES, nameOf } from "./name.ts";
 import { answered, type Peer, Peers } from "./peers.ts";
 import { errorAt } from "./record.ts";
@@ -93,8 +94,8 @@ interface PushedTo {
 export class Replica {
   /** The public key that it signs with, 64 hex digits. */
   readonly key: string;
-  readonly #seed: Uint8Array;
   readonly #module: WebAssembly.Module;
+  readonly #seed: Uint8Array;
   readonly #state: State;
   readonly #engine: Engine;
   readonly #pending: Map<number, Pending> = new Map();
@@ -113,8 +114,8 @@ export class Replica {
     const { cache = CACHE, mirrors = MIRRORS, now = Date.now } = options;
     const owners = concat((options.owners ?? []).map((owner) => fromHex(owner, 32, "owner")));
     this.key = toHex(instance.deriveKey(seed));
-    this.#seed = seed;
     this.#module = module;
+    this.#seed = seed;
     this.#state = state;
     this.#peers = new Peers((tag, response) => this.#engine.push(answered(tag, response)));
     this.#logger = new Logger(options.log, options.logLevel);
@@ -176,6 +177,18 @@ export class Replica {
     const { name } = (await CapsuleModule.instantiate(this.#module)).verifyMetadata(metadata);
     readResult(await this.request(createRequest(name, metadata)));
     return toBase32(name);
+  }
+
+  /** Writes the export file of a capsule, whose name is in base32, as it is now. Returns what the file holds. */
+  async *exportFile(name: string): AsyncGenerator<Uint8Array<ArrayBuffer>, ExportInfo> {
+    const module = await CapsuleModule.instantiate(this.#module);
+    return yield* exportCapsule(module, name, (message) => this.request(message));
+  }
+
+  /** Stores what is right in an export file, as it comes; resolves with what it holds. */
+  async importFile(file: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): Promise<ExportInfo> {
+    const module = await CapsuleModule.instantiate(this.#module);
+    return importCapsule(module, file, (message) => this.request(message));
   }
 
   /** Carries out a request as `docs/specification/capsules.md` has it and resolves with the response. */

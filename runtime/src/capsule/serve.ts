@@ -40,7 +40,10 @@ export async function serveCapsules(
   for (const metadata of hold) await replica.hold(metadata);
   const serviceOf = (name: string): Service => ({
     name,
-    handler: replicaHandler({ request: (message) => only(replica, name, message) }),
+    handler: replicaHandler({
+      request: (message) => only(replica, name, message),
+      exportFile: () => replica.exportFile(name),
+    }),
     options: { unowned: true, allow, limit },
   });
   const stop = replica.onCapsule((name) => {

@@ -23,7 +23,7 @@ export type CapsuleInput =
   | { type: "Sync"; peer: Uint8Array; capsule: Uint8Array; entropy: Uint8Array }
   /** Which other replicas of a capsule there are, 32 bytes each, to which a replica pushes what writers store. */
   | { type: "Replicas"; capsule: Uint8Array; peers: Uint8Array }
-  /** The next bytes of an export file. */
+  /** The next bytes of an export file, to a verifier or an importer; to the latter when it asks nothing. */
   | { type: "Chunk"; bytes: Uint8Array }
   /** The export file ends here; answered by `Verified` or `Damaged`. */
   | { type: "End" };
@@ -58,11 +58,13 @@ export type CapsuleOutput =
   | { type: "Wake"; at_ms: number }
   /**
    * An export file is what the owner and the writers of this capsule have signed; so many records are in it, and so many that
-   * these point to are not.
+   * these point to are not. What was to be written or stored of it, is.
    */
   | { type: "Verified"; capsule: Uint8Array; records: number; holes: number }
-  /** An export file is none; what is wrong first, and at which offset. It takes no more of it. */
+  /** An export file is none, or a replica does not give or take it; what is wrong first, and at which offset. That was all. */
   | { type: "Damaged"; code: number; at: number }
+  /** The next bytes of an export file. */
+  | { type: "Piece"; bytes: Uint8Array }
   /** An input of this batch was refused; `input` is its position. */
   | { type: "Refused"; input: number; code: number };
 
@@ -93,6 +95,7 @@ export const CAPSULE_OUTPUTS: Layouts<CapsuleOutput> = {
   Wake: [7, { at_ms: time }],
   Verified: [8, { capsule: bytes32, records: count, holes: count }],
   Damaged: [9, { code: u16, at: count }],
+  Piece: [10, { bytes }],
   Refused: [34, { input: u32, code: u16 }],
 };
 
@@ -111,6 +114,8 @@ export interface ReplicaConfig {
 const VERSION = 1;
 const REPLICA = 1;
 const VERIFIER = 3;
+const EXPORTER = 4;
+const IMPORTER = 5;
 
 /** Encodes what `create` of a capsule module takes. */
 export function encodeReplicaConfig({ seed, cache, mirrors, owners }: ReplicaConfig): Uint8Array {
@@ -121,6 +126,16 @@ export function encodeReplicaConfig({ seed, cache, mirrors, owners }: ReplicaCon
 /** Encodes what `create` takes to make a verifier of one export file. */
 export function encodeVerifierConfig(): Uint8Array {
   return new CborEncoder().array(2).uint(VERSION).uint(VERIFIER).finish();
+}
+
+/** Encodes what `create` takes to make an exporter, which asks one replica for all of a capsule and writes its export file. */
+export function encodeExporterConfig(capsule: Uint8Array): Uint8Array {
+  return new CborEncoder().array(3).uint(VERSION).uint(EXPORTER).bytes(capsule).finish();
+}
+
+/** Encodes what `create` takes to make an importer of one export file, which asks one replica to store it. */
+export function encodeImporterConfig(): Uint8Array {
+  return new CborEncoder().array(2).uint(VERSION).uint(IMPORTER).finish();
 }
 
 /** The keys of a `StoreGet` or `StoreKeys`, as views. */

@@ -3,6 +3,7 @@ import { CapsuleMap, type MapOptions } from "../capsule/map.ts";
 import type { CapsuleOptions } from "../capsule/options.ts";
 import { Replica, type ReplicaOptions } from "../capsule/replica.ts";
 
+export { exportCapsule, importCapsule } from "../capsule/archive.ts";
 export {
   Capsule,
   type ForkEvidence,

@@ -82,12 +82,14 @@ impl Exporter {
         Ok(name)
     }
 
-    /// Ends the export.
-    pub fn finish(self, out: &mut Vec<u8>) {
+    /// Ends the export; how many records are in it, and how many that these point to are not.
+    pub fn finish(self, out: &mut Vec<u8>) -> (u64, u64) {
         out.push(END);
         self.walk.came().write(out);
         let holes = self.walk.holes();
-        (holes.len() as u32).write(out);
+        let count = holes.len() as u64;
+        (count as u32).write(out);
         holes.for_each(|name| out.extend_from_slice(&name.0));
+        (self.walk.came(), count)
     }
 }

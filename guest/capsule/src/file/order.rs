@@ -14,13 +14,19 @@ use crate::refusal::{Refusal, Result};
 /// Most records that are pointed to and not come yet: 8 MiB of memory. Branches, holes and open shortcuts are that many.
 const MAX_AWAITED: usize = 1 << 17;
 
+/// A record is there.
+const THERE: u64 = 1;
+/// A record points to it.
+const POINTER: u64 = 2;
+
 /// Finds the order of records whose headers are read twice: once each in any order, and once each in the order found
 ///
 /// It takes about 64 bytes of memory for each record.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// How many records point to it that have not come yet, and whether it is there.
-    records: BTreeMap<RecordName, (u32, bool)>,
+    /// `POINTER` for each record that points to it and has not come yet, and `THERE` if it is there: one number, so that the code of
+    /// this map is that of [`Walk`]'s.
+    records: BTreeMap<RecordName, u64>,
     ready: BinaryHeap<Reverse<RecordName>>,
     has_begun: bool,
 }
@@ -32,19 +38,29 @@ impl Plan {
         Self::default()
     }
 
-    /// Adds a proven record.
-    pub fn add(&mut self, name: RecordName, header: &HeaderView<'_>) {
-        self.records.entry(name).or_default().1 = true;
-        for pointer in distinct(header) {
-            self.records.entry(pointer).or_default().0 += 1;
+    /// Adds a proven record; those that it points to and no record did before.
+    pub fn add(&mut self, name: RecordName, header: &HeaderView<'_>) -> Vec<RecordName> {
+        let mut fresh = Vec::new();
+        let state = self.records.entry(name).or_default();
+        if *state & THERE != 0 {
+            return fresh;
         }
+        *state |= THERE;
+        for pointer in distinct(header) {
+            let state = self.records.entry(pointer).or_default();
+            if *state == 0 {
+                fresh.push(pointer);
+            }
+            *state += POINTER;
+        }
+        fresh
     }
 
     /// The record that comes next, whose header is then to be given to [`Self::came`].
     pub fn next_record(&mut self) -> Option<RecordName> {
         if !self.has_begun {
             self.has_begun = true;
-            let heads = self.records.iter().filter(|(_, state)| **state == (0, true));
+            let heads = self.records.iter().filter(|(_, state)| **state == THERE);
             self.ready.extend(heads.map(|(name, _)| Reverse(*name)));
         }
         self.ready.pop().map(|Reverse(name)| name)
@@ -53,9 +69,9 @@ impl Plan {
     /// The record that [`Self::next_record`] gave has come.
     pub fn came(&mut self, header: &HeaderView<'_>) {
         for pointer in distinct(header) {
-            if let Some((count, is_there)) = self.records.get_mut(&pointer) {
-                *count -= 1;
-                if *count == 0 && *is_there {
+            if let Some(state) = self.records.get_mut(&pointer) {
+                *state -= POINTER;
+                if *state == THERE {
                     self.ready.push(Reverse(pointer));
                 }
             }

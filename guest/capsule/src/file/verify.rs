@@ -45,7 +45,7 @@ pub enum Entry<'a> {
     /// What the capsule is.
     Capsule(&'a Charter),
     /// An epoch record.
-    Epoch(Record<'a>, Signature),
+    Epoch(RecordName, Record<'a>, Signature),
     /// A record that is proven by those before.
     Record(RecordName, Record<'a>),
     /// A record to which no other points.
@@ -215,7 +215,7 @@ impl Verifier {
                     .authority
                     .apply(&name, &record.header, record.body, &signature)?;
                 self.epochs.insert(name);
-                take(Entry::Epoch(record, signature));
+                take(Entry::Epoch(name, record, signature));
                 self.stage = next_stage(known, left - 1);
             }
             Stage::Records(known) if element[0] == END => {

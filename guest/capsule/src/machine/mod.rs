@@ -1,6 +1,7 @@
-//! A replica or a client as its host sees it: batches of bytes in, batches of bytes out
+//! A replica, a client, or what reads and writes files, as its host sees it: batches of bytes in, batches of bytes out
 //! (`docs/specification/capsule-boundary.md`).
 
+mod archive;
 mod client;
 mod map;
 mod replica;
@@ -9,11 +10,12 @@ mod verifier;
 
 use alloc::boxed::Box;
 
-use selfsame_codec::capsule::{Output, ReplicaConfig, VERIFIER_CONFIG};
+use selfsame_codec::capsule::{ExporterConfig, IMPORTER_CONFIG, Output, ReplicaConfig, VERIFIER_CONFIG};
 use selfsame_codec::client::ClientConfig;
 use selfsame_codec::{BatchReader, BatchWriter, Code, Item, Malformed, Operation, OperationWriter, Reader};
 
 use crate::replica::Change;
+use archive::{ExportMachine, ImportMachine};
 use client::ClientMachine;
 use replica::ReplicaMachine;
 use verifier::VerifierMachine;
@@ -36,10 +38,13 @@ enum Kind {
     Replica(Box<ReplicaMachine>),
     Client(Box<ClientMachine>),
     Verifier(Box<VerifierMachine>),
+    Export(Box<ExportMachine>),
+    Import(Box<ImportMachine>),
 }
 
 impl Machine {
-    /// What an encoded [`ReplicaConfig`], [`ClientConfig`] or [`VERIFIER_CONFIG`] describes.
+    /// What an encoded [`ReplicaConfig`], [`ClientConfig`], [`ExporterConfig`], [`VERIFIER_CONFIG`] or [`IMPORTER_CONFIG`]
+    /// describes.
     ///
     /// # Errors
     /// [`Code::BadConfig`] when the bytes are none of these.
@@ -48,6 +53,10 @@ impl Machine {
             Kind::Replica(Box::new(ReplicaMachine::new(config)))
         } else if *config == VERIFIER_CONFIG {
             Kind::Verifier(Box::default())
+        } else if *config == IMPORTER_CONFIG {
+            Kind::Import(Box::default())
+        } else if let Ok(ExporterConfig { capsule }) = ExporterConfig::decode(config) {
+            Kind::Export(Box::new(ExportMachine::new(capsule)))
         } else {
             let config = ClientConfig::decode(config).map_err(|_| Code::BadConfig)?;
             Kind::Client(Box::new(ClientMachine::new(config)?))
@@ -75,8 +84,10 @@ impl Machine {
             }
             _ => self.refuse(WHOLE_BATCH, Code::BadInput),
         }
-        if let Kind::Client(client) = &mut self.kind {
-            client.end_batch(self.now_ms, &mut self.out);
+        match &mut self.kind {
+            Kind::Client(client) => client.end_batch(self.now_ms, &mut self.out),
+            Kind::Export(export) => export.end_batch(&mut self.out),
+            _ => {}
         }
         self.out.as_bytes()
     }
@@ -86,6 +97,8 @@ impl Machine {
             Kind::Replica(replica) => replica.take(self.now_ms, item, &mut self.out),
             Kind::Client(client) => client.take(self.now_ms, item, &mut self.out),
             Kind::Verifier(verifier) => verifier.take(item, &mut self.out),
+            Kind::Export(export) => export.take(item, &mut self.out),
+            Kind::Import(import) => import.take(item, &mut self.out),
         }
     }
 

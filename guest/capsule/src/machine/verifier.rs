@@ -1,9 +1,10 @@
 //! The verification of an export file behind the boundary.
 
-use selfsame_codec::capsule::{Input, Output};
+use selfsame_codec::capsule::Input;
 use selfsame_codec::{BatchWriter, Code, Item};
 
-use crate::file::{Damage, Verifier};
+use super::archive::{damaged, verified};
+use crate::file::Verifier;
 
 /// A verifier, and whether it has said that the file is damaged
 #[derive(Debug, Default)]
@@ -22,21 +23,13 @@ impl VerifierMachine {
         };
         match outcome {
             Ok(None) => {}
-            Ok(Some(summary)) => Output::Verified {
-                capsule: summary.capsule.0,
-                records: summary.records,
-                holes: summary.holes,
+            Ok(Some(summary)) => verified(&summary, out),
+            Err(damage) if !self.is_told => {
+                self.is_told = true;
+                damaged(damage, out);
             }
-            .encode(out),
-            Err(damage) if !self.is_told => self.tell(damage, out),
             Err(_) => {}
         }
         Ok(())
-    }
-
-    fn tell(&mut self, Damage { code, at }: Damage, out: &mut BatchWriter) {
-        self.is_told = true;
-        let code = code.as_u16();
-        Output::Damaged { code, at }.encode(out);
     }
 }

@@ -10,13 +10,13 @@ use crate::refusal::{Refusal, Result};
 use crate::sketch::Sketch;
 
 /// The response does not decode.
-pub(super) const BAD: Refusal = Refusal {
+pub(crate) const BAD: Refusal = Refusal {
     code: Code::BadMessage,
     at: 0,
 };
 
 /// The results of a response, one after the other
-pub(super) struct Results<'a> {
+pub(crate) struct Results<'a> {
     reader: Reader<'a>,
 }
 
@@ -25,7 +25,7 @@ impl<'a> Results<'a> {
     ///
     /// # Errors
     /// What refused the request as a whole, or [`Code::BadMessage`].
-    pub(super) fn read(response: &'a [u8]) -> Result<Self> {
+    pub(crate) fn read(response: &'a [u8]) -> Result<Self> {
         let mut reader = Reader::new(response);
         if reader.field::<u8>().map_err(|Malformed| BAD)? != VERSION {
             return Err(BAD);
@@ -39,7 +39,7 @@ impl<'a> Results<'a> {
     ///
     /// # Errors
     /// What refused the operation, or [`Code::BadMessage`]; then there are no further results.
-    pub(super) fn next<T>(
+    pub(crate) fn next<T>(
         &mut self,
         read: impl FnOnce(&mut Reader<'a>) -> core::result::Result<T, Malformed>,
     ) -> Result<T> {
@@ -113,13 +113,13 @@ impl<'a> Field<'a> for Compared {
 /// signed = is epoch u8 | sequence u64 | signature 64
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Signed {
+pub(crate) struct Signed {
     /// Whether the record is an epoch record.
     pub(super) is_epoch: bool,
     /// The record's sequence.
     pub(super) sequence: u64,
     /// The signature.
-    pub(super) signature: Signature,
+    pub(crate) signature: Signature,
 }
 
 impl<'a> Field<'a> for Signed {

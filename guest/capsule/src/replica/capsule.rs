@@ -205,6 +205,7 @@ impl Capsule {
         match self.index.add(space, name, record)? {
             Outcome::Wait => return Ok(Outcome::Wait),
             Outcome::Done(Written::Known) => {}
+            Outcome::Done(Written::Proven) => self.arrive(Element::record(*name)),
             Outcome::Done(Written::New) => {
                 self.counts.unsigned += 1;
                 self.counts.unsigned_bytes += bytes;

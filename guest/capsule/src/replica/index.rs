@@ -72,6 +72,8 @@ pub(super) struct Index {
 pub(super) enum Written {
     /// It is new.
     New,
+    /// It is new, and proven by those that were waiting for it.
+    Proven,
     /// It was there.
     Known,
 }
@@ -211,10 +213,11 @@ impl Index {
         if pointing.is_some() {
             space.delete(pointed_key);
         }
-        if witness != Witness::Unproven {
-            self.spreading.push_back(*name);
+        if witness == Witness::Unproven {
+            return Ok(Outcome::Done(Written::New));
         }
-        Ok(Outcome::Done(Written::New))
+        self.spreading.push_back(*name);
+        Ok(Outcome::Done(Written::Proven))
     }
 
     /// Keeps a signature of a stored record, which was verified, as its witness.

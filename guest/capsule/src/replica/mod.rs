@@ -5,6 +5,7 @@
 //! others from it, so that many share one write to the disk.
 
 mod answer;
+pub(crate) use answer::{BAD as BAD_RESPONSE, Results, Signed};
 mod capsule;
 mod census;
 mod compare;

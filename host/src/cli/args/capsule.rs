@@ -55,6 +55,16 @@ It ends with exit code 0 when all of the file is what its writers signed, and wi
   selfsame capsule sync NAME --server https://one.example/ --server https://two.example/ --data ./copy")]
     Sync(SyncCommand),
 
+    /// Writes a whole capsule, as one server has it, into a file that anybody verifies without asking anybody
+    #[command(after_help = "Example:
+  selfsame capsule export NAME --output diary.capsule --server https://one.example/")]
+    Export(ExportCommand),
+
+    /// Stores the capsule in a file at each of the servers, as far as the file is right
+    #[command(after_help = "Example:
+  selfsame capsule import diary.capsule --server https://one.example/ --server https://two.example/")]
+    Import(ImportCommand),
+
     /// Shows the public keys of a key file, which is made if there is none: owners name writers and readers by them
     #[command(after_help = "Example:\n  selfsame capsule key --key ./writer.key")]
     Key(KeyFile),
@@ -244,4 +254,24 @@ pub(crate) struct SyncCommand {
     pub(crate) servers: Servers,
     #[command(flatten)]
     pub(crate) data: Data,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ExportCommand {
+    /// Name of the capsule
+    pub(crate) name: CapsuleName,
+    /// File to write, which must not exist yet
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) servers: Servers,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ImportCommand {
+    /// The file
+    pub(crate) file: PathBuf,
+    /// Server, by its URL; may be given more than once
+    #[arg(long, value_name = "URL", required = true)]
+    pub(crate) server: Vec<String>,
 }
