@@ -120,7 +120,7 @@ fn several_writers_set_what_one_map_would_hold() {
             users[at].put(&mut servers, operations);
             if dice.below(12) == 0 {
                 // It is started anew with what it stored.
-                let store = std::mem::take(&mut users[at].store);
+                let store = core::mem::take(&mut users[at].store);
                 let seed = [OWNER_SEED, seeds[0], seeds[1]][at];
                 users[at] = MapUser::with_store(config(&charter, 3, Some(seed), round as u8), store);
             }
@@ -294,7 +294,7 @@ fn what_is_signed_late_is_seen_by_others_then_and_is_not_lost_when_the_writer_st
     assert_eq!(owner.get(&mut servers, "k5"), Ok(Some(vec![5])));
     assert_eq!(reader.get(&mut servers, "k5"), Ok(Some(vec![5])));
     owner.run(&mut servers, late("k6", &[6])).expect("written");
-    let store = std::mem::take(&mut owner.store);
+    let store = core::mem::take(&mut owner.store);
     let mut again = MapUser::with_store(config(&charter(), 3, Some(OWNER_SEED), 40), store);
     again.put(&mut servers, vec![set("k7", &[7])]);
     let all: Vec<String> = reader.all(&mut servers).into_keys().collect();

@@ -170,7 +170,8 @@ fn leaf(record: RecordName, entries: &[(u8, u32)]) -> Vec<u8> {
 #[test]
 fn a_tree_cannot_invent_what_nobody_has_written() {
     type Found = Result<bool, Code>;
-    let cases: [(u8, &[(u8, u32)], Found, Found); 6] = [
+    type Case<'a> = (u8, &'a [(u8, u32)], Found, Found);
+    let cases: [Case<'_>; 6] = [
         (0, &[(b'a', 1), (b'b', 2)], Ok(true), Ok(true)),
         (0, &[(b'a', 2), (b'b', 2)], Err(Code::BadRecord), Ok(true)),
         (

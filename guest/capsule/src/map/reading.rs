@@ -455,7 +455,7 @@ impl Map {
                             continue;
                         };
                         job.pending -= 1;
-                        job.failed = job.failed.or(part.as_ref().err().copied());
+                        job.failed = job.failed.or_else(|| part.as_ref().err().copied());
                         if job.pending == 0 {
                             self.ready.push_back(number);
                         }

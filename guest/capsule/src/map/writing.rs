@@ -252,7 +252,7 @@ impl Map {
             let operation = Stored {
                 kind,
                 key: key.clone(),
-                before: before.or(newest.map(|version| Reference::There(version.place))),
+                before: before.or_else(|| newest.map(|version| Reference::There(version.place))),
                 value: value.as_deref().unwrap_or_default(),
             };
             stored.push(operation.encode());
