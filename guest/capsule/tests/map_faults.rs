@@ -156,11 +156,11 @@ fn records_that_are_none_of_a_map_and_those_that_break_its_rules_hold_nothing() 
 }
 
 /// The leaf of a tree that says where the operation on each key is.
-fn leaf(record: RecordName, entries: &[(u8, u32)]) -> Vec<u8> {
+fn leaf((record, clock): (RecordName, u64), entries: &[(u8, u32)]) -> Vec<u8> {
     let mut leaf = vec![0, entries.len() as u8, 0];
     for (key, index) in entries {
         leaf.extend([1, 0, *key, 1]);
-        leaf.extend(1_u64.to_le_bytes());
+        leaf.extend(clock.to_le_bytes());
         leaf.extend(record.0);
         leaf.extend(index.to_le_bytes());
     }
@@ -193,7 +193,7 @@ fn a_tree_cannot_invent_what_nobody_has_written() {
         let mut head = b"map\x01\x03\x01".to_vec();
         head.extend(50_u64.to_le_bytes());
         head.extend([2, 1, 0, 0, 0, height, 0]);
-        let index = wrote(vec![head, leaf(record, entries)]);
+        let index = wrote(vec![head, leaf((record, 1), entries)]);
         owner.run(&mut servers, index).expect("a capsule takes it");
         let mut reader = user(&charter(), 1, None, 2);
         for (key, wanted) in [("a", a), ("b", b)] {
@@ -202,6 +202,66 @@ fn a_tree_cannot_invent_what_nobody_has_written() {
             let found = found.map_err(|refusal| refusal.code);
             assert_eq!(found, wanted, "{key} of {entries:?}");
         }
+    }
+}
+
+#[test]
+fn a_node_with_keys_beyond_its_place_in_the_tree_is_refused() {
+    for (key, wanted) in [(b'c', None), (b'z', Some(Code::BadTree))] {
+        let (mut servers, mut owner) = begun(&charter(), 1);
+        let written = owner.run(&mut servers, write(vec![set("a", b"1"), set("m", b"2")]));
+        let Ok(Reply::Written(record)) = written else {
+            panic!("{written:?}");
+        };
+        let mut head = b"map\x01\x03\x01".to_vec();
+        head.extend(50_u64.to_le_bytes());
+        head.extend([2, 1, 0, 0, 0, 1, 0]);
+        let inner = [1, 2, 0, 1, 0, b'a', 2, 2, 0, 0, 0, 1, 0, b'm', 2, 3, 0, 0, 0];
+        let leaves = [
+            leaf((record, 1), &[(b'a', 1), (key, 2)]),
+            leaf((record, 1), &[(b'm', 2)]),
+        ];
+        let index = [vec![head, inner.to_vec()], leaves.to_vec()].concat();
+        owner.run(&mut servers, wrote(index)).expect("a capsule takes it");
+        let mut reader = user(&charter(), 1, None, 2);
+        let found = reader.get(&mut servers, "a");
+        assert_eq!(found.err().map(|refusal| refusal.code), wanted);
+    }
+}
+
+#[test]
+fn what_was_set_at_once_with_an_index_counts_only_if_the_tree_holds_nothing_newer() {
+    let seed = [21; 32];
+    let charter = shared(&[seed]);
+    let (mut servers, mut owner) = begun(&charter, 1);
+    let written = owner.run(&mut servers, write(vec![set("a", b"tree"), set("b", b"tree")]));
+    let Ok(Reply::Written(record)) = written else {
+        panic!("{written:?}");
+    };
+    let mut head = b"map\x01\x03\x01".to_vec();
+    head.extend(50_u64.to_le_bytes());
+    head.extend([2, 1, 0, 0, 0, 0, 0]);
+    let index = wrote(vec![head, leaf((record, 30), &[(b'a', 1), (b'b', 2)])]);
+    let written = owner.run(&mut servers, index);
+    let Ok(Reply::Capsule(client::Reply::Written(index))) = written else {
+        panic!("{written:?}");
+    };
+    for (clock, counts) in [(20, "tree"), (40, "late"), (60, "late")] {
+        let mut late = user(&charter, 1, Some(seed), 9);
+        let start = Start::Resume;
+        late.run(&mut servers, of_capsule(client::Command::Init { start }))
+            .expect("it begins");
+        let mut head = b"map\x01\x01\x00".to_vec();
+        head.extend(u64::to_le_bytes(clock));
+        head.push(1);
+        head.extend(index[0].0);
+        head.extend([1, 0, 1, 1, 0, b'a']);
+        let operation = [&[1, 1, 0, b'a', 0], &b"late"[..]].concat();
+        late.run(&mut servers, wrote(vec![head, operation]))
+            .expect("a capsule takes it");
+        let mut reader = user(&charter, 1, None, 2);
+        assert_eq!(reader.get(&mut servers, "a"), Ok(Some(counts.into())), "{clock}");
+        assert_eq!(reader.get(&mut servers, "b"), Ok(Some(b"tree".to_vec())));
     }
 }
 
