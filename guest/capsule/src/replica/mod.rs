@@ -43,7 +43,7 @@ use index::{Index, Outcome};
 use job::{Asker, Job};
 pub use limits::Limits;
 use push::Pushes;
-use serve::{Progress, Tools};
+use serve::{Progress, Tools, Turn};
 use session::Sessions;
 pub use space::{Change, Value};
 use space::{Missing, Space};
@@ -120,15 +120,6 @@ enum Waiting {
     Page,
 }
 
-/// How a job's turn ended
-enum Turn {
-    Done,
-    /// It waits for the store, and the others for it.
-    Waits,
-    /// It lets others go first.
-    Yields,
-}
-
 /// A response that waits until what it acknowledges is durable
 #[derive(Debug)]
 struct Unacknowledged {
@@ -158,6 +149,8 @@ pub struct Replica {
     /// The durable commit under way, and whose acknowledgement waits for it.
     syncing: Option<(u32, Vec<Unacknowledged>)>,
     last_tag: u32,
+    /// The last commit that was under way when the store failed.
+    failed_until: u32,
     syncs: Syncs,
     pushes: Pushes,
     /// Responses to what the replica asked itself.
@@ -186,6 +179,7 @@ impl Replica {
             unacknowledged: Vec::new(),
             syncing: None,
             last_tag: 0,
+            failed_until: 0,
             syncs: Syncs::default(),
             pushes: Pushes::default(),
             answers: VecDeque::new(),
@@ -284,7 +278,10 @@ impl Replica {
     pub fn committed(&mut self, now_ms: u64, tag: u32, is_written: bool) {
         self.now_ms = now_ms;
         if !is_written {
-            self.fail();
+            // Others that were under way when one failed tell nothing new.
+            if tag.wrapping_sub(self.failed_until).wrapping_sub(1) <= u32::MAX / 2 {
+                self.fail();
+            }
             return;
         }
         if let Some((_, synced)) = self.syncing.take_if(|(expected, _)| *expected == tag) {
@@ -574,6 +571,7 @@ impl Replica {
 
     /// The store did not write: nobody is told that anything is stored, and all is read again.
     fn fail(&mut self) {
+        self.failed_until = self.last_tag;
         let refusal = Refusal::new(Code::StoreFailed, 0);
         self.space.clear();
         self.open.clear();

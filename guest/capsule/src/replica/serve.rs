@@ -38,6 +38,15 @@ pub(super) struct Tools<'a> {
     pub(super) page: &'a mut Page,
 }
 
+/// How a job's turn ended
+pub(super) enum Turn {
+    Done,
+    /// It waits for the store, and the others for it.
+    Waits,
+    /// It lets others go first.
+    Yields,
+}
+
 /// How far a job came
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
