@@ -118,7 +118,7 @@ fn attackers_do_not_hide_members_or_names_from_others() {
 fn withstands(kind: Kind) {
     let plan = Plan {
         kind: Some(kind),
-        ..Plan::new(Scenario::Attack, 150, 1)
+        ..Plan::new(Scenario::Attack, 150, 3)
     };
     let report = play(&plan, &mut |_| {});
     assert!(report.is_met(), "{}", report.table());

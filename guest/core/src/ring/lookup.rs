@@ -476,6 +476,11 @@ impl Lookup {
         Ok(())
     }
 
+    /// The asker takes itself to be responsible, which others are to confirm.
+    pub(crate) fn claim(&mut self, me: &PeerId) {
+        self.accept(me, Answer::default());
+    }
+
     /// Of two that say that they are responsible, the one nearer after the position is.
     fn accept(&mut self, peer: &PeerId, answer: Answer) {
         let nearer = |known: &Owner| distance(&self.target, &peer.0) < distance(&self.target, &known.peer.0);

@@ -6,7 +6,7 @@ use super::Parameters;
 use super::position::{Position, distance, in_half_open, in_open, leading};
 use crate::gather::Gather as _;
 use crate::identity::PeerId;
-use crate::map::{Map, Set};
+use crate::map::Map;
 
 /// Neighbours and fingers of one member
 #[derive(Debug)]
@@ -53,16 +53,11 @@ impl Routing {
         self.fingers.values()
     }
 
-    /// Everybody who is in some table, each once.
+    /// Everybody who is in some table, each once, in the order of the circle from this member on.
     pub(crate) fn all(&self) -> Vec<PeerId> {
         let neighbours = self.predecessor.iter().chain(&self.successors);
-        neighbours
-            .chain(self.fingers.values())
-            .copied()
-            .collect::<Set<PeerId>>()
-            .iter()
-            .copied()
-            .gather()
+        let all = neighbours.chain(self.fingers.values());
+        clockwise(&self.me.0, all.copied().gather())
     }
 
     pub(crate) fn contains(&self, peer: &PeerId) -> bool {
@@ -188,7 +183,7 @@ impl Routing {
     /// in; a member that knows nobody has the whole circle.
     pub(crate) fn range_start(&self) -> Position {
         self.predecessor
-            .or_else(|| clockwise(&self.me.0, self.all()).pop())
+            .or_else(|| self.all().pop())
             .map_or(self.me.0, |peer| peer.0)
     }
 
@@ -201,6 +196,12 @@ impl Routing {
         }
     }
 
+    /// Whether a position lies so close before this member that a predecessor which misleads it gains little there.
+    pub(crate) fn is_near(&self, target: &Position) -> bool {
+        let near = (self.spacing() / 2).saturating_mul(self.parameters.half_spacings);
+        near == 0 || leading(&distance(target, &self.me.0)) < near
+    }
+
     /// Whether this member may be the responsible one.
     pub(crate) fn may_be_responsible(&self, target: &Position) -> bool {
         in_half_open(&self.range_start(), target, &self.me.0)
@@ -208,9 +209,8 @@ impl Routing {
 
     /// The members nearest before a position and after this one, nearest first.
     pub(crate) fn closer(&self, target: &Position) -> Vec<PeerId> {
-        let mut all = self.all();
-        all.retain(|peer| in_open(&self.me.0, &peer.0, target));
-        let mut nearest = clockwise(target, all);
+        let mut nearest = self.all();
+        nearest.retain(|peer| in_open(&self.me.0, &peer.0, target));
         nearest.reverse();
         nearest.truncate(self.parameters.named_closer);
         nearest
@@ -218,9 +218,8 @@ impl Routing {
 
     /// The member known to follow a peer most closely, up to this one.
     pub(crate) fn follower_of(&self, peer: &PeerId) -> Option<PeerId> {
-        let mut all = self.all();
-        all.retain(|other| in_open(&peer.0, &other.0, &self.me.0));
-        clockwise(&peer.0, all).first().copied()
+        let follows = |other: &PeerId| in_open(&peer.0, &other.0, &self.me.0);
+        self.all().into_iter().find(follows)
     }
 
     pub(crate) fn clear(&mut self) {
@@ -309,6 +308,15 @@ mod tests {
         routing.set_predecessor(Some(peer(3)));
         assert!(!routing.is_responsible(&peer(3).0));
         assert!(routing.is_responsible(&peer(5).0));
+    }
+
+    #[test]
+    fn near_is_within_some_usual_ways_between_two_members() {
+        let mut routing = Routing::new(peer(100), &Parameters::DEFAULT);
+        assert!(routing.is_near(&peer(101).0));
+        routing.adopt_successor(peer(104), &[peer(120)]);
+        assert!(routing.is_near(&peer(61).0));
+        assert!(!routing.is_near(&peer(60).0));
     }
 
     #[test]

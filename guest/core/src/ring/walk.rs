@@ -94,7 +94,8 @@ impl Ring {
         purpose: Purpose,
         avoided: Vec<PeerId>,
     ) {
-        if self.serves() && self.routing.is_responsible(&target) {
+        let is_mine = self.serves() && self.routing.is_responsible(&target);
+        if is_mine && self.routing.is_near(&target) {
             let owner = self.own_answer(cx, &target, wants_entries);
             self.walk_done(cx, purpose, Ok(owner), &Trail::default());
             return;
@@ -105,12 +106,11 @@ impl Ring {
             // There are many, and a wrong one only makes other lookups longer.
             start.spacing = 0;
         }
-        self.start(
-            cx,
-            Lookup::new(self.parameters, target, start),
-            wants_entries,
-            purpose,
-        );
+        let mut lookup = Lookup::new(self.parameters, target, start);
+        if is_mine {
+            lookup.claim(&self.me());
+        }
+        self.start(cx, lookup, wants_entries, purpose);
     }
 
     /// Where a lookup begins: at members that may lead to a position, and at successors that may be responsible for it.

@@ -183,6 +183,30 @@ fn a_claim_is_checked_against_members_that_lie_nearer() {
 }
 
 #[test]
+fn the_askers_own_claim_is_checked_like_any_other() {
+    let claimed = || {
+        let mut lookup = lookup(peer(50).0, &[peer(20), peer(40)], &[]);
+        lookup.exclude_asker(peer(90), Some(peer(5)));
+        lookup.claim(&peer(90));
+        assert_eq!(asks(&mut lookup), peer(40));
+        assert_eq!(asks(&mut lookup), peer(20));
+        assert_eq!(lookup.claimed(&peer(40)), Some(peer(90)));
+        lookup
+    };
+    let mut misled = claimed();
+    assert_eq!(misled.answered(&peer(40), leads(&[], &[60, 90])), Ok(()));
+    assert_eq!(misled.answered(&peer(20), leads(&[40], &[40, 60])), Ok(()));
+    assert_eq!(asks(&mut misled), peer(60));
+    assert_eq!(misled.answered(&peer(60), owns()), Ok(()));
+    assert_eq!(finishes(&mut misled), Ok(peer(60)));
+
+    let mut right = claimed();
+    assert_eq!(right.answered(&peer(40), leads(&[], &[90])), Ok(()));
+    assert_eq!(right.answered(&peer(20), leads(&[40], &[40, 90])), Ok(()));
+    assert_eq!(finishes(&mut right), Ok(peer(90)));
+}
+
+#[test]
 fn a_claim_for_which_only_distant_members_vouch_is_not_believed() {
     let mut lookup = lookup(peer(150).0, &[peer(10), peer(80), peer(100)], &[]);
     assert_eq!(asks(&mut lookup), peer(100));
