@@ -45,11 +45,15 @@ impl RingState {
         Ok(())
     }
 
-    /// Whether a member knows somebody who lives.
+    /// Whether a member that started again knows somebody who lives and is none of those `returning`: two that were gone at
+    /// the same time may find each other before the ring.
     #[must_use]
-    pub fn has_living_successor(&self, member: &[u8; 32]) -> bool {
+    pub fn is_back(&self, member: &Id, returning: &BTreeSet<Id>) -> bool {
         let status = self.members().get(member);
-        status.is_some_and(|status| self.living_successors(status).next().is_some())
+        status.is_some_and(|status| {
+            self.living_successors(status)
+                .any(|next| !returning.contains(next))
+        })
     }
 
     /// Whether every member that knows a living successor would still reach one if `gone` failed, and if those in `cut`

@@ -103,7 +103,7 @@ struct Play {
     most: usize,
     /// Hosts that were told to leave, with the tag of the command.
     leaving: Vec<(usize, u32)>,
-    /// Members that have started again and have not found anybody they knew.
+    /// Members that have started again and have found nobody they knew but others of these.
     returning: BTreeSet<[u8; 32]>,
     cuts: Vec<Cut>,
 }
@@ -136,8 +136,8 @@ impl Play {
             self.world.run_ms(look_ms);
             let after_ms = self.world.now_ms() - START_MS;
             let state = RingState::of(&mut self.world);
-            self.returning
-                .retain(|member| !state.has_living_successor(member));
+            let returning = self.returning.clone();
+            self.returning.retain(|member| !state.is_back(member, &returning));
             state
                 .invariant(&self.returning)
                 .map_err(|broken| Failure::Invariant(after_ms, broken))?;
