@@ -9,6 +9,8 @@ extern crate alloc;
 mod memory;
 pub use memory::{allocate, input, release};
 
+#[cfg(all(target_family = "wasm", feature = "growing"))]
+mod growing;
 #[cfg(target_family = "wasm")]
 mod runtime;
 

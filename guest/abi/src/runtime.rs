@@ -5,10 +5,19 @@
 
 use core::panic::PanicInfo;
 
+#[cfg(not(feature = "growing"))]
 use rlsf::SmallGlobalTlsf;
 
+#[cfg(feature = "growing")]
+use crate::growing::GrowingTlsf;
+
+#[cfg(not(feature = "growing"))]
 #[global_allocator]
 static ALLOCATOR: SmallGlobalTlsf = SmallGlobalTlsf::new();
+
+#[cfg(feature = "growing")]
+#[global_allocator]
+static ALLOCATOR: GrowingTlsf = GrowingTlsf::new();
 
 /// A trap, which hosts see as the end of this instance.
 #[panic_handler]
