@@ -25,7 +25,8 @@ const MAY_USE = new Map([
   ["selfsame-capsule-wasm", ["selfsame-abi", "selfsame-capsule", "selfsame-codec"]],
   ["selfsame-sim", ["selfsame-codec", "selfsame-core"]],
   ["selfsame-fuzz", ["selfsame-capsule", "selfsame-codec", "selfsame-core", "selfsame-sodium"]],
-  ["selfsame-host", ["selfsame-codec"]],
+  ["selfsame-store", ["selfsame-codec"]],
+  ["selfsame-host", ["selfsame-codec", "selfsame-store"]],
 ]);
 
 /** @returns {Promise<Finding>} */

@@ -290,7 +290,7 @@ impl Builder {
             std::fs::create_dir_all(&folder).map_err(|error| StoreError::io(&folder, error))?;
             let seed = given.map_or_else(|| Seed::load_or_create(&folder.join(IDENTITY_FILE)), Ok)?;
             let store = DiskStore::open(&folder.join(STORE_FILE))?;
-            Ok((seed, Opened::OnDisk(store)))
+            Ok((seed, Opened::OnDisk(Box::new(store))))
         })
         .await?
     }

@@ -1,20 +1,10 @@
 //! Files that must be whole or absent, and secrets that only their user may read.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
 
-/// Makes a new name in a folder survive a power loss.
-pub(crate) fn sync_folder_of(path: &Path) -> io::Result<()> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    if cfg!(unix) {
-        File::open(folder)?.sync_all()?;
-    }
-    Ok(())
-}
+use crate::store::sync_folder_of;
 
 /// Writes a file that only the user may read, and that must not exist yet.
 pub(crate) fn create_secret(path: &Path, content: &[u8]) -> io::Result<()> {

@@ -80,7 +80,7 @@ impl Worker {
         };
         let mut server = match store {
             Opened::InMemory(store) => return Ok(Self::Here(server(Box::new(store)))),
-            Opened::OnDisk(store) => server(Box::new(store)),
+            Opened::OnDisk(store) => server(store),
         };
         let (requests, inbox) = channel();
         let thread = thread::Builder::new()

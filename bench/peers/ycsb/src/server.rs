@@ -6,7 +6,6 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bench_pair::Outcome;
-use redb::Durability as Redb;
 use selfsame_capsule::keys::KeyPair;
 use selfsame_capsule::replica::{Change, Effect, Limits, Replica};
 
@@ -132,8 +131,7 @@ impl Server {
         let is_synced = may_sync && self.is_sync_wanted && self.is_dirty;
         let changes: Vec<&Change> = commits.iter().flat_map(|commit| &commit.changes).collect();
         if is_synced || !changes.is_empty() {
-            let durability = if is_synced { Redb::Immediate } else { Redb::None };
-            self.store.commit(&changes, durability)?;
+            self.store.commit(&changes, is_synced)?;
         }
         if may_sync {
             self.is_dirty &= !is_synced;

@@ -1,77 +1,56 @@
-//! The store under a replica: the one that the host embeds, with the same settings.
+//! The store under a replica: the one that the host embeds.
 
 use std::path::Path;
 use std::rc::Rc;
 
 use bench_pair::Outcome;
-use redb::{Builder, Database, Durability, ReadableDatabase, TableDefinition};
 use selfsame_capsule::replica::{Change, Value};
+use selfsame_codec::Operation;
+use selfsame_store::{DiskStore, Storage as _};
 
-/// The table in which the host keeps what the core stores.
-const CORE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("core");
-/// The memory for pages that the host gives it.
-const CACHE: usize = 16 << 20;
-
-/// A store in a file
+/// A store on disk
 #[derive(Debug)]
-pub(crate) struct Store {
-    database: Database,
-}
+pub(crate) struct Store(DiskStore);
 
 fn said(error: impl core::fmt::Display) -> String {
-    format!("redb: {error}")
+    error.to_string()
+}
+
+fn operation(change: &Change) -> Operation<'_> {
+    match change {
+        Change::Put(key, value) => Operation::Put { key, value },
+        Change::Delete(key) => Operation::Delete { key },
+    }
 }
 
 impl Store {
     /// Creates it.
     ///
     /// # Errors
-    /// What redb says, here and in all that follows.
+    /// What the store says, here and in all that follows.
     pub(crate) fn create(path: &Path) -> Outcome<Self> {
-        let database = Builder::new().set_cache_size(CACHE).create(path).map_err(said)?;
-        let write = database.begin_write().map_err(said)?;
-        write.open_table(CORE).map_err(said)?;
-        write.commit().map_err(said)?;
-        Ok(Self { database })
+        DiskStore::open(path).map(Self).map_err(said)
     }
 
     /// Keys with their values.
     pub(crate) fn get(&self, keys: Vec<Vec<u8>>) -> Outcome<Vec<(Vec<u8>, Value)>> {
-        let read = self.database.begin_read().map_err(said)?;
-        let table = read.open_table(CORE).map_err(said)?;
         keys.into_iter()
             .map(|key| {
-                let value = table.get(key.as_slice()).map_err(said)?;
-                Ok((key, value.map(|value| Rc::from(value.value()))))
+                let value = self.0.get(&key).map_err(said)?;
+                Ok((key, value.map(Rc::from)))
             })
             .collect()
     }
 
     /// The first `limit` keys from `start` to before `end`.
     pub(crate) fn scan(&self, start: &[u8], end: &[u8], limit: usize) -> Outcome<Vec<Vec<u8>>> {
-        let read = self.database.begin_read().map_err(said)?;
-        let table = read.open_table(CORE).map_err(said)?;
-        let range = table.range(start..end).map_err(said)?;
-        range
-            .take(limit)
-            .map(|entry| Ok(entry.map_err(said)?.0.value().to_vec()))
-            .collect()
+        let entries = self.0.scan(start, end, limit).map_err(said)?;
+        Ok(entries.into_iter().map(|(key, _)| key).collect())
     }
 
-    /// Writes all changes or none.
-    pub(crate) fn commit(&self, changes: &[&Change], durability: Durability) -> Outcome<()> {
-        let mut write = self.database.begin_write().map_err(said)?;
-        write.set_durability(durability).map_err(said)?;
-        {
-            let mut table = write.open_table(CORE).map_err(said)?;
-            for change in changes {
-                match change {
-                    Change::Put(key, value) => table.insert(key.as_slice(), &value[..]).map(drop),
-                    Change::Delete(key) => table.remove(key.as_slice()).map(drop),
-                }
-                .map_err(said)?;
-            }
-        }
-        write.commit().map_err(said)
+    /// Writes all changes or none; when `durable`, they and all before are on the disk then.
+    pub(crate) fn commit(&mut self, changes: &[&Change], durable: bool) -> Outcome<()> {
+        let changes: Vec<Operation<'_>> = changes.iter().map(|change| operation(change)).collect();
+        self.0.commit(&changes, durable).map_err(said)
     }
 }

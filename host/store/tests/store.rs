@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use selfsame_codec::Operation;
-use selfsame_host::{DiskStore, MemoryStore, Storage, StoreError};
+use selfsame_store::{DiskStore, MemoryStore, Storage, StoreError};
 
 fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Operation<'a> {
     Operation::Put { key, value }
@@ -161,13 +161,13 @@ fn a_newer_schema_is_refused_and_left_alone() {
     write
         .open_table(host)
         .expect("a table")
-        .insert("schema", 2)
+        .insert("schema", 3)
         .expect("a schema");
     write.commit().expect("a commit");
     drop(database);
     for _ in 0..2 {
         let error = DiskStore::open(&path).expect_err("a newer schema");
-        assert!(matches!(error, StoreError::TooNew { found: 2, .. }), "{error}");
+        assert!(matches!(error, StoreError::TooNew { found: 3, .. }), "{error}");
         assert!(error.to_string().contains("run the newer version"), "{error}");
     }
 }

@@ -1,0 +1,246 @@
+use alloc::sync::Arc;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use selfsame_codec::Operation;
+
+use super::drain::{Drain, Full};
+use super::journal::Journal;
+use super::merge::{Found, over};
+use super::recovery::{Recovered, recover};
+use super::rows::{self, Row};
+use super::table::Table;
+use super::tree::{self, Journaled, Tree};
+use super::{Entry, Storage, StoreError};
+
+/// Bytes of what was committed lately in memory, and so in a journal, until it goes into the tree; twice as much is there while
+/// it does.
+const ROOM: usize = 32 << 20;
+/// What follows the name of the file in those of its journals.
+const JOURNALS: [&str; 2] = ["-journal-0", "-journal-1"];
+
+/// A store in a file and two journals beside it that survives a crash at any moment
+///
+/// What is committed goes to a journal, and stays in memory until there is enough for a B-tree to take it at once, sorted, in
+/// a thread of its own ([`redb`]). Every page and frame has a checksum that is checked when the store is opened, so that a
+/// damaged one is refused instead of being trusted.
+pub struct DiskStore {
+    tree: Arc<Tree>,
+    salt: u64,
+    table: Table,
+    journal: Journal,
+    /// The number of the last frame that is on the disk.
+    last: u64,
+    /// The other journal, while it is not used.
+    spare: Option<Journal>,
+    drain: Option<Drain>,
+    room: usize,
+    /// Why nothing can be written any more.
+    failed: Option<StoreError>,
+}
+
+impl core::fmt::Debug for DiskStore {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("DiskStore")
+            .field("tree", &self.tree)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The paths of a store's journals.
+pub(crate) fn journals_of(path: &Path) -> [PathBuf; 2] {
+    JOURNALS.map(|end| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(end);
+        name.into()
+    })
+}
+
+impl DiskStore {
+    /// Opens the store in `path`, or creates it when there is no such file.
+    ///
+    /// # Errors
+    /// [`StoreError`] says which file cannot be used, why, and what to do; the files are left as they are.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        Self::open_with_room(path, ROOM)
+    }
+
+    pub(crate) fn open_with_room(path: &Path, room: usize) -> Result<Self, StoreError> {
+        let journals = journals_of(path);
+        match fs::metadata(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                create_journals(&journals)?;
+                tree::create(path)?;
+            }
+            Err(error) => return Err(StoreError::io(path, error)),
+            Ok(file) if !file.is_file() => return Err(StoreError::io(path, "it is not a file")),
+            Ok(file) if file.len() == 0 => return Err(StoreError::corrupt(path, "it is empty")),
+            Ok(_) => {}
+        }
+        let (tree, journaled) = Tree::open(path)?;
+        let journaled = match journaled {
+            Some(journaled) => journaled,
+            None => {
+                create_journals(&journals)?;
+                crate::file::sync_folder_of(path).map_err(|error| StoreError::io(path, error))?;
+                tree.begin_journals()?
+            }
+        };
+        Self::recover(tree, journaled, &journals, room)
+    }
+
+    fn recover(
+        tree: Tree,
+        Journaled { salt, applied }: Journaled,
+        [first, second]: &[PathBuf; 2],
+        room: usize,
+    ) -> Result<Self, StoreError> {
+        let ((mut journal, bytes), (mut spare, others)) = (Journal::open(first)?, Journal::open(second)?);
+        let found = [(first.as_path(), &bytes[..]), (second, &others)];
+        let Recovered { table, last } = recover(&found, salt, applied)?;
+        if last > applied {
+            tree.take(&table, last)?;
+            journal.clear()?;
+            spare.clear()?;
+        }
+        Ok(Self {
+            tree: Arc::new(tree),
+            salt,
+            table: Table::default(),
+            journal,
+            last,
+            spare: Some(spare),
+            drain: None,
+            room,
+            failed: None,
+        })
+    }
+
+    /// Makes room for what is committed next: a full table goes into the tree, once the one before is there.
+    fn make_room(&mut self) -> Result<(), StoreError> {
+        if self.drain.as_ref().is_some_and(Drain::has_ended) {
+            self.end_drain()?;
+        }
+        if self.table.bytes().len() < self.room {
+            return Ok(());
+        }
+        self.end_drain()?;
+        if self.journal.is_used() {
+            self.sync()?;
+        }
+        let Some(next) = self.spare.take() else {
+            return Ok(());
+        };
+        let full = Full {
+            is_durable: self.journal.is_used(),
+            table: core::mem::take(&mut self.table),
+            journal: core::mem::replace(&mut self.journal, next),
+            last: self.last,
+        };
+        self.drain = Some(Drain::begin(&self.tree, full));
+        Ok(())
+    }
+
+    /// Waits for the table that is on its way into the tree, if there is one.
+    pub(crate) fn end_drain(&mut self) -> Result<(), StoreError> {
+        if let Some(drain) = &mut self.drain {
+            drain.wait()?;
+            self.spare = self.drain.take().map(Drain::into_journal);
+        }
+        Ok(())
+    }
+
+    /// Puts all that was committed on the disk.
+    fn sync(&mut self) -> Result<(), StoreError> {
+        if self.drain.as_ref().is_some_and(|drain| !drain.is_durable()) {
+            self.end_drain()?;
+        }
+        let number = self.last + 1;
+        if !self.table.seal(self.salt, number) {
+            return Ok(());
+        }
+        let bytes = self.table.bytes();
+        self.journal.write(bytes)?;
+        if let Err(error) = self.journal.sync(bytes.len()) {
+            self.failed = Some(error.clone());
+            return Err(error);
+        }
+        self.table.close();
+        self.last = number;
+        self.journal.vouch(self.salt, number + 1);
+        Ok(())
+    }
+
+    /// What was written last under a key and is not in the tree, or was not a moment ago.
+    fn recent(&self, key: &[u8]) -> Option<Row<'_>> {
+        let draining = || self.drain.as_ref()?.table().get(key);
+        self.table.get(key).or_else(draining)
+    }
+
+    /// Moves all into the tree, so that its file is all there is.
+    fn close(&mut self) -> Result<(), StoreError> {
+        self.end_drain()?;
+        if !self.table.is_empty() {
+            self.tree.take(&self.table, self.last)?;
+        }
+        self.journal.clear()?;
+        self.spare.as_mut().map_or(Ok(()), Journal::clear)
+    }
+}
+
+impl Drop for DiskStore {
+    fn drop(&mut self) {
+        // What was durable is in the journals if it does not come into the tree.
+        _ = self.close();
+    }
+}
+
+fn create_journals(journals: &[PathBuf]) -> Result<(), StoreError> {
+    journals.iter().try_for_each(|path| Journal::create(path))
+}
+
+fn found(row: Row<'_>) -> Found {
+    Ok((row.key.to_vec(), row.value.map(<[u8]>::to_vec)))
+}
+
+impl Storage for DiskStore {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        match self.recent(key) {
+            Some(row) => Ok(row.value.map(<[u8]>::to_vec)),
+            None => self.tree.get(key),
+        }
+    }
+
+    fn scan(&self, start: &[u8], end: &[u8], limit: usize) -> Result<Vec<Entry>, StoreError> {
+        if start >= end {
+            return Ok(Vec::new());
+        }
+        let draining = self
+            .drain
+            .iter()
+            .flat_map(|drain| drain.table().range(start, end));
+        let recent = over(self.table.range(start, end).map(found), draining.map(found));
+        let all = over(recent, self.tree.range(start, end)?);
+        let entries = all.filter_map(|entry| match entry {
+            Ok((key, value)) => Some(Ok((key, value?))),
+            Err(error) => Some(Err(error)),
+        });
+        entries.take(limit).collect()
+    }
+
+    fn commit(&mut self, changes: &[Operation<'_>], durable: bool) -> Result<(), StoreError> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        rows::check(changes).map_err(|why| StoreError::io(self.journal.path(), why))?;
+        self.make_room()?;
+        let mark = self.table.append(changes);
+        if durable && let Err(error) = self.sync() {
+            self.table.cut(mark);
+            return Err(error);
+        }
+        self.table.keep(mark);
+        Ok(())
+    }
+}

@@ -1,0 +1,139 @@
+//! Where a node or a replica keeps its state: one contract, a durable store on disk and one in memory.
+//!
+//! The core chooses keys and values; what is the host's own, as the schema number, lives outside its key space.
+
+extern crate alloc;
+
+use core::fmt;
+use std::path::{Path, PathBuf};
+
+use selfsame_codec::Operation as Change;
+
+mod disk;
+pub use disk::DiskStore;
+
+mod drain;
+
+mod file;
+pub use file::sync_folder_of;
+
+mod frame;
+mod journal;
+
+mod memory;
+pub use memory::MemoryStore;
+
+mod merge;
+mod recovery;
+mod rows;
+mod table;
+mod tree;
+
+#[cfg(test)]
+mod tests;
+
+/// Number of the layout that this version writes.
+pub const SCHEMA: u64 = 2;
+
+/// Key and value
+pub type Entry = (Vec<u8>, Vec<u8>);
+
+/// What a store must do; one thread uses it
+pub trait Storage: Send + 'static {
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store failed.
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// At most `limit` entries with `start <= key < end`, in the order of their keys.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store failed.
+    fn scan(&self, start: &[u8], end: &[u8], limit: usize) -> Result<Vec<Entry>, StoreError>;
+
+    /// Applies all changes in their order, or none. When `durable`, they and everything committed before them
+    /// survive a power loss once this returns; otherwise readers see them and they may be lost in a crash.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store failed; nothing was applied then.
+    fn commit(&mut self, changes: &[Change<'_>], durable: bool) -> Result<(), StoreError>;
+}
+
+/// Why a store cannot be used
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The file holds something that no version of this program wrote, or was damaged.
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The file was written by a newer version.
+    TooNew {
+        /// The file.
+        path: PathBuf,
+        /// Its schema number.
+        found: u64,
+    },
+    /// Another process has the store open.
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Reading or writing failed.
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        why: String,
+    },
+}
+
+impl StoreError {
+    /// What is wrong with a file.
+    #[must_use]
+    pub fn corrupt(path: &Path, why: impl fmt::Display) -> Self {
+        Self::Corrupt {
+            path: path.into(),
+            why: why.to_string(),
+        }
+    }
+
+    /// What the system says of a file.
+    #[must_use]
+    pub fn io(path: &Path, why: impl fmt::Display) -> Self {
+        Self::Io {
+            path: path.into(),
+            why: why.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Corrupt { path, why } => write!(
+                f,
+                "the store {} is corrupt ({why}): restore a copy of it and of its journals, or move it away with them and \
+                 start again, then the node keeps its identity and fetches its state anew",
+                path.display()
+            ),
+            Self::TooNew { path, found } => write!(
+                f,
+                "the store {} has schema {found} and this version knows {SCHEMA}: run the newer version that wrote it",
+                path.display()
+            ),
+            Self::InUse { path } => write!(
+                f,
+                "the store {} is in use by another process: stop that node, or give this one a folder of its own",
+                path.display()
+            ),
+            Self::Io { path, why } => write!(f, "the store {} cannot be used: {why}", path.display()),
+        }
+    }
+}
+
+impl core::error::Error for StoreError {}

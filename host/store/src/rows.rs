@@ -1,0 +1,66 @@
+//! Changes as bytes: `key length u32 | value length u32 | key | value`, where a removed key has the length [`REMOVED`] and no value.
+
+use selfsame_codec::Operation;
+
+/// In place of a value's length: the key was removed.
+const REMOVED: u32 = u32::MAX;
+/// Bytes of the two lengths.
+const LENGTHS: usize = 8;
+/// Most bytes of the keys and values of one commit.
+const MAX_COMMIT: usize = 1 << 30;
+
+/// One change
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Row<'a> {
+    pub(crate) key: &'a [u8],
+    /// None if it was removed.
+    pub(crate) value: Option<&'a [u8]>,
+    /// Where the next row begins.
+    pub(crate) end: usize,
+}
+
+fn parts<'a>(change: &Operation<'a>) -> (&'a [u8], Option<&'a [u8]>) {
+    match *change {
+        Operation::Put { key, value } => (key, Some(value)),
+        Operation::Delete { key } => (key, None),
+    }
+}
+
+/// Whether changes are few enough for one commit.
+pub(crate) fn check(changes: &[Operation<'_>]) -> Result<(), &'static str> {
+    let bytes = |change| {
+        let (key, value) = parts(change);
+        LENGTHS + key.len() + value.map_or(0, <[u8]>::len)
+    };
+    match changes.iter().map(bytes).sum::<usize>() {
+        0..=MAX_COMMIT => Ok(()),
+        _ => Err("a commit has more than 1 GiB"),
+    }
+}
+
+/// Appends a change.
+pub(crate) fn push(out: &mut Vec<u8>, change: &Operation<'_>) {
+    let (key, value) = parts(change);
+    let value_len = value.map_or(REMOVED, |value| value.len() as u32);
+    out.extend_from_slice(&(key.len() as u32).to_le_bytes());
+    out.extend_from_slice(&value_len.to_le_bytes());
+    out.extend_from_slice(key);
+    out.extend_from_slice(value.unwrap_or_default());
+}
+
+/// The row that begins at a place; nothing if there is no whole one.
+pub(crate) fn row_at(bytes: &[u8], at: usize) -> Option<Row<'_>> {
+    let rest = bytes.get(at..)?;
+    let (key_len, rest) = rest.split_first_chunk()?;
+    let (value_len, rest) = rest.split_first_chunk()?;
+    let (key, rest) = rest.split_at_checked(u32::from_le_bytes(*key_len) as usize)?;
+    let value = match u32::from_le_bytes(*value_len) {
+        REMOVED => None,
+        len => Some(rest.get(..len as usize)?),
+    };
+    Some(Row {
+        key,
+        value,
+        end: at + LENGTHS + key.len() + value.map_or(0, <[u8]>::len),
+    })
+}

@@ -1,0 +1,389 @@
+//! A store on disk beside a map in memory, under random commits, scans, restarts and crashes, with journals that were torn or
+//! damaged. `STORE_SEED` repeats a run, `STORE_STEPS` says how long one is.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use selfsame_codec::Operation;
+
+use super::disk::journals_of;
+use super::{DiskStore, Storage as _, StoreError};
+
+/// A table is full after a few commits.
+const ROOM: usize = 6000;
+const KEYS: u64 = 60;
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// SplitMix64
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % end
+    }
+
+    fn key(&mut self) -> Vec<u8> {
+        format!("key {}", self.below(KEYS)).into_bytes()
+    }
+
+    fn changes(&mut self) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+        let count = self.below(12);
+        let change = |_| {
+            let value = vec![self.below(256) as u8; self.below(200) as usize];
+            (self.key(), (self.below(4) > 0).then_some(value))
+        };
+        (0..count).map(change).collect()
+    }
+}
+
+/// A store that is used, what it holds, and what it may hold after a crash
+struct World {
+    random: Random,
+    folder: tempfile::TempDir,
+    lives: u32,
+    store: Option<DiskStore>,
+    /// After each commit since the last durable one, that included.
+    states: Vec<Map>,
+}
+
+fn all(store: &DiskStore) -> Map {
+    let entries = store.scan(&[], &[0xff], usize::MAX).expect("a scan");
+    entries.into_iter().collect()
+}
+
+fn files_of(path: &Path) -> Vec<PathBuf> {
+    let [first, second] = journals_of(path);
+    vec![path.into(), first, second]
+}
+
+fn copy(from: &Path, to: &Path) {
+    for (from, to) in files_of(from).iter().zip(files_of(to)) {
+        fs::copy(from, to).expect("a copy");
+    }
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut world = Self {
+            random: Random(seed),
+            folder: tempfile::tempdir().expect("a folder"),
+            lives: 0,
+            store: None,
+            states: vec![Map::new()],
+        };
+        world.store = Some(DiskStore::open_with_room(&world.path(), ROOM).expect("a store"));
+        world
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join(format!("{}.redb", self.lives))
+    }
+
+    fn store(&mut self) -> &mut DiskStore {
+        self.store.as_mut().expect("it is open")
+    }
+
+    fn now(&self) -> &Map {
+        self.states.last().expect("there is one")
+    }
+
+    fn commit(&mut self) {
+        let changes = self.random.changes();
+        let durable = self.random.below(3) == 0;
+        let mut map = self.now().clone();
+        let operation = |(key, value): &(Vec<u8>, Option<Vec<u8>>)| {
+            match value {
+                Some(value) => map.insert(key.clone(), value.clone()),
+                None => map.remove(key),
+            };
+        };
+        changes.iter().for_each(operation);
+        let operations: Vec<Operation<'_>> = changes
+            .iter()
+            .map(|(key, value)| match value {
+                Some(value) => Operation::Put { key, value },
+                None => Operation::Delete { key },
+            })
+            .collect();
+        self.store().commit(&operations, durable).expect("a commit");
+        if durable {
+            self.states.clear();
+        }
+        self.states.push(map);
+    }
+
+    fn read(&mut self) {
+        let (key, end, limit) = (
+            self.random.key(),
+            self.random.key(),
+            self.random.below(20) as usize,
+        );
+        let store = self.store.as_ref().expect("it is open");
+        assert_eq!(store.get(&key).expect("a read").as_ref(), self.now().get(&key));
+        let found = store.scan(&key, &end, limit).expect("a scan");
+        let expected: Vec<_> = match key < end {
+            true => self.now().range(key..end).take(limit).collect(),
+            false => Vec::new(),
+        };
+        assert!(
+            found.iter().map(|(key, value)| (key, value)).eq(expected),
+            "a scan"
+        );
+    }
+
+    /// Ends the store as it should be ended.
+    fn restart(&mut self) {
+        self.store = None;
+        let path = self.path();
+        self.store = Some(DiskStore::open_with_room(&path, ROOM).expect("the store again"));
+        let map = all(self.store());
+        assert_eq!(map, *self.now(), "after a restart");
+        self.states = vec![map];
+    }
+
+    /// Goes on with what is in the files now, as if the process had ended.
+    fn crash(&mut self) {
+        // Files that are copied while one of them is written are of no time.
+        self.store().end_drain().expect("a drain");
+        let before = self.path();
+        self.lives += 1;
+        copy(&before, &self.path());
+        self.go_on();
+    }
+
+    fn go_on(&mut self) {
+        let store = DiskStore::open_with_room(&self.path(), ROOM).expect("the store after a crash");
+        let map = all(&store);
+        assert!(self.states.contains(&map), "after a crash something is lost");
+        self.store = Some(store);
+        self.states = vec![map];
+    }
+
+    /// The power fails while a frame is written: of what came last only the beginning is there.
+    fn tear(&mut self) {
+        self.store().end_drain().expect("a drain");
+        let path = self.path();
+        let before: Vec<_> = files_of(&path)
+            .iter()
+            .map(|path| fs::read(path).expect("a file"))
+            .collect();
+        let states = self.states.clone();
+        self.commit();
+        self.store().end_drain().expect("a drain");
+        self.lives += 1;
+        copy(&path, &self.path());
+        let files = files_of(&self.path());
+        let mut may_be = states;
+        may_be.push(self.now().clone());
+        let torn: Vec<_> = (1..3)
+            .filter(|file| fs::read(&files[*file]).expect("a file") != before[*file])
+            .collect();
+        if let [file] = torn[..] {
+            let mut bytes = fs::read(&files[file]).expect("a file");
+            let old = &before[file];
+            let first = bytes
+                .iter()
+                .zip(old)
+                .position(|(new, old)| new != old)
+                .unwrap_or(old.len());
+            let cut = first + self.random.below((bytes.len() - first) as u64 + 1) as usize;
+            bytes.truncate(cut);
+            bytes.extend_from_slice(old.get(cut..).unwrap_or_default());
+            fs::write(&files[file], bytes).expect("a file");
+            self.states = may_be;
+        }
+        self.go_on();
+    }
+
+    /// A byte of a journal is another one: that is noticed, or what was durable is there.
+    fn damage(&mut self) -> bool {
+        self.store().end_drain().expect("a drain");
+        let aside = self.folder.path().join("aside.redb");
+        copy(&self.path(), &aside);
+        let journal = &journals_of(&aside)[self.random.below(2) as usize];
+        let mut bytes = fs::read(journal).expect("a journal");
+        // What is behind was not written yet.
+        let used = bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0);
+        let Some(byte) = bytes.get_mut(self.random.below(used as u64 + 1) as usize) else {
+            return false;
+        };
+        *byte ^= 1 << self.random.below(8);
+        fs::write(journal, bytes).expect("a file");
+        match DiskStore::open(&aside) {
+            Ok(store) => {
+                let map = all(&store);
+                assert!(self.states.contains(&map), "damage loses something");
+                false
+            }
+            Err(StoreError::Corrupt { .. }) => true,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn it_is_a_map_whatever_happens_to_it() {
+    let seeds = number("STORE_SEED").map_or(1..9, |seed| seed..seed + 1);
+    for seed in seeds {
+        let mut world = World::new(seed);
+        let mut noticed = 0;
+        for step in 0..number("STORE_STEPS").unwrap_or(600) {
+            println!("seed {seed}, step {step}");
+            match world.random.below(60) {
+                0 => world.restart(),
+                1 => world.crash(),
+                2 | 3 => world.tear(),
+                4..=6 => noticed += u32::from(world.damage()),
+                7..=30 => world.read(),
+                _ => world.commit(),
+            }
+        }
+        assert!(noticed > 0, "seed {seed}: no damage was noticed");
+    }
+}
+
+#[test]
+fn a_journal_that_is_missing_or_another_store_s_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("store.redb");
+    let mut store = DiskStore::open(&path).expect("a store");
+    let put = Operation::Put {
+        key: b"a",
+        value: b"1",
+    };
+    store.commit(&[put], true).expect("a commit");
+    let aside = folder.path().join("aside.redb");
+    copy(&path, &aside);
+    let [first, _] = journals_of(&aside);
+    let bytes = fs::read(&first).expect("a journal");
+    fs::remove_file(&first).expect("it is removed");
+    let refused = |what: &str| {
+        let error = DiskStore::open(&aside).expect_err(what).to_string();
+        assert!(error.contains("journal-0") && error.contains(what), "{error}");
+    };
+    refused("it is missing");
+    fs::write(&first, bytes).expect("a file");
+    fs::remove_file(&aside).expect("it is removed");
+    refused("the store that it belongs to is gone");
+}
+
+/// What is in no journal is in the tree before what follows it is acknowledged.
+#[test]
+fn a_durable_commit_makes_durable_what_is_on_its_way_into_the_tree() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, aside) = (folder.path().join("store.redb"), folder.path().join("aside.redb"));
+    let mut store = DiskStore::open_with_room(&path, ROOM).expect("a store");
+    let keys: Vec<[u8; 4]> = (0..20_000_u32).map(u32::to_be_bytes).collect();
+    let put = |key| Operation::Put {
+        key,
+        value: &[7; 200],
+    };
+    let changes: Vec<Operation<'_>> = keys.iter().map(|key| put(key)).collect();
+    store.commit(&changes, false).expect("a commit");
+    store.commit(&[put(b"later")], true).expect("a commit");
+    copy(&path, &aside);
+    let copied = DiskStore::open(&aside).expect("the store after a crash");
+    assert_eq!(all(&copied).len(), keys.len() + 1);
+}
+
+#[test]
+fn a_store_of_the_first_schema_gets_journals() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("store.redb");
+    let database = redb::Database::create(&path).expect("a database");
+    let write = database.begin_write().expect("a transaction");
+    let (core, host) = (
+        redb::TableDefinition::<&[u8], &[u8]>::new("core"),
+        redb::TableDefinition::<&str, u64>::new("host"),
+    );
+    let mut table = write.open_table(core).expect("a table");
+    table.insert(&b"a"[..], &b"1"[..]).expect("an entry");
+    drop(table);
+    let mut table = write.open_table(host).expect("a table");
+    table.insert("schema", 1).expect("a schema");
+    drop(table);
+    write.commit().expect("a commit");
+    drop(database);
+    for _ in 0..2 {
+        let mut store = DiskStore::open(&path).expect("a store");
+        assert_eq!(store.get(b"a").expect("a read"), Some(b"1".to_vec()));
+        store.commit(&[], true).expect("a commit");
+    }
+}
+
+const CHILD: &str = "SELFSAME_TEST_DRAIN";
+
+/// Not a test by itself: the process that the next test kills, while tables go into the tree all the time.
+#[test]
+fn child_that_drains_until_it_is_killed() {
+    let Some(path) = std::env::var_os(CHILD) else {
+        return;
+    };
+    let mut store = DiskStore::open_with_room(Path::new(&path), ROOM).expect("a store");
+    let begin = all(&store).len() as u32;
+    for number in begin.. {
+        let put = Operation::Put {
+            key: &number.to_be_bytes(),
+            value: &number.to_le_bytes().repeat(50),
+        };
+        store.commit(&[put], number % 4 > 0).expect("a commit");
+        if number % 4 > 0 {
+            writeln!(std::io::stdout(), "durable {number}").expect("somebody listens");
+        }
+    }
+}
+
+#[test]
+fn kill_9_while_a_table_goes_into_the_tree_loses_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("store.redb");
+    for round in 1..=15 {
+        let mut child = Command::new(std::env::current_exe().expect("this test"))
+            .args(["child_that_drains_until_it_is_killed", "--nocapture"])
+            .env(CHILD, &path)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a child");
+        let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+        let durable = lines
+            .map_while(Result::ok)
+            .filter(|line| line.contains("durable "));
+        let line = durable
+            .take(round * 23)
+            .last()
+            .expect("the child runs until it is killed");
+        child.kill().expect("a kill");
+        child.wait().expect("an end");
+        let acknowledged: usize = line
+            .rsplit(' ')
+            .next()
+            .expect("a number")
+            .parse()
+            .expect("a number");
+        let store = DiskStore::open(&path).expect("the store after a kill");
+        let map = all(&store);
+        assert!(
+            map.len() > acknowledged,
+            "{acknowledged} was durable, {} are left",
+            map.len()
+        );
+        for (number, (key, value)) in (0_u32..).zip(map) {
+            assert_eq!(
+                (key, value),
+                (number.to_be_bytes().to_vec(), number.to_le_bytes().repeat(50))
+            );
+        }
+    }
+}
