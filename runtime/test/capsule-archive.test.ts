@@ -87,6 +87,36 @@ describe("a whole capsule in a file", () => {
     await network.close();
   });
 
+  test("is asked of a path that has it, and another method is told those that a path has", async () => {
+    const { network, first, owner } = await begun();
+    const { name } = owner;
+    const answer = replicaHandler(first.replica);
+    const wrong = [
+      ["GET", "/", "POST"],
+      ["PUT", "/", "POST"],
+      ["PUT", `/${name}`, "GET, POST"],
+      ["HEAD", `/capsules/${name}`, "GET, POST"],
+    ] as const;
+    for (const [method, path, allowed] of wrong) {
+      // A file is stored by no other method than POST.
+      const headers = { "content-type": CAPSULE_FILE_TYPE };
+      const refused = await answer(new Request(`https://one${path}`, { method, headers }));
+      assert.deepEqual([refused.status, refused.headers.get("allow")], [405, allowed], `${method} ${path}`);
+      const { error, detail } = (await refused.json()) as { error: string; detail: string };
+      assert.equal(error, "BadMessage");
+      assert.match(detail, /GET/);
+    }
+    const ofOne = replicaHandler({
+      capsule: name,
+      request: ask(first.replica),
+      exportFile: () => first.replica.exportFile(name),
+    });
+    const given = await ofOne(new Request("https://one/"));
+    assert.deepEqual(new Uint8Array(await given.arrayBuffer()), await fileOf(first.replica, name));
+    await owner.close();
+    await network.close();
+  });
+
   test("is not made of false answers, and of a damaged file only what is right is stored", async () => {
     const { network, first, second, owner } = await begun();
     const lies = async (message: Uint8Array): Promise<Uint8Array> => {

@@ -13,7 +13,11 @@ export const CAPSULE_TYPE = "application/vnd.selfsame.capsule";
 export const CAPSULE_FILE_TYPE = "application/vnd.selfsame.capsule-file";
 
 /** What `replicaHandler` needs of a replica. */
-export type Requested = Pick<Replica, "request"> & Partial<Pick<Replica, "exportFile" | "importFile">>;
+export type Requested = Pick<Replica, "request"> &
+  Partial<Pick<Replica, "exportFile" | "importFile">> & {
+    /** Name of the one capsule that there is: whatever its path, `GET` gives its export file. */
+    readonly capsule?: string | undefined;
+  };
 
 /**
  * A fetch handler for a replica: `POST` of a request of `docs/specification/capsules.md` gives the response, `GET` of a path that
@@ -33,24 +37,28 @@ export function replicaHandler(replica: Requested): (request: Request) => Promis
 
 async function answer(replica: Requested, request: Request): Promise<Response> {
   const { exportFile, importFile } = replica;
-  const name = new URL(request.url).pathname.split("/").at(-1) ?? "";
-  if (request.method === "GET" && exportFile !== undefined && isName(name)) {
-    return fileResponse(exportFile.call(replica, name));
-  }
-  if (importFile !== undefined && request.headers.get("content-type") === CAPSULE_FILE_TYPE) {
+  const { method, headers } = request;
+  const name = replica.capsule ?? new URL(request.url).pathname.split("/").at(-1) ?? "";
+  const hasFile = exportFile !== undefined && isName(name);
+  if (method === "GET" && hasFile) return fileResponse(exportFile.call(replica, name));
+  if (method !== "POST") return notAllowed(hasFile ? "GET, POST" : "POST");
+  if (importFile !== undefined && headers.get("content-type") === CAPSULE_FILE_TYPE) {
     const { capsule, records, holes } = await importFile.call(replica, piecesOf(request));
     return Response.json({ capsule: toBase32(capsule), records, holes });
   }
-  if (request.method !== "POST") {
-    const detail = "a replica of capsules takes requests as POST, in the binary format of its specification";
-    const response = problem(405, { detail });
-    response.headers.set("allow", "POST");
-    return response;
-  }
   const response = await replica.request(await readBounded(request, MAX_REQUEST, "a request to a replica"));
-  const refused = (request.headers.get("accept") ?? "").includes("json") ? refusalIn(response) : undefined;
+  const refused = (headers.get("accept") ?? "").includes("json") ? refusalIn(response) : undefined;
   if (refused !== undefined) return refused;
   return new Response(response, { headers: { "content-type": CAPSULE_TYPE, "cache-control": "no-store" } });
+}
+
+/** What is asked of a path with another method than those that it has. */
+function notAllowed(methods: string): Response {
+  const detail =
+    "a replica of capsules takes requests and export files as POST, and gives the export file of a capsule as GET of its name";
+  const response = problem(405, { detail, error: "BadMessage" });
+  response.headers.set("allow", methods);
+  return response;
 }
 
 /** A file while it is made: with its first bytes it is known that the capsule is there. */

@@ -41,6 +41,7 @@ export async function serveCapsules(
   const serviceOf = (name: string): Service => ({
     name,
     handler: replicaHandler({
+      capsule: name,
       request: (message) => only(replica, name, message),
       exportFile: () => replica.exportFile(name),
     }),
