@@ -26,7 +26,7 @@
 //! ```
 
 mod archive;
-pub use archive::{Export, Import};
+pub use archive::{Export, ExportInfo, Import, verify_export};
 
 mod builder;
 pub use builder::{CapsuleBuilder, Timing, find_servers};
@@ -39,8 +39,7 @@ mod guest;
 
 mod module;
 pub use module::{
-    CapsuleInfo, ExportInfo, HashFunction, Plan, ProofInfo, ReaderKey, describe, public_key, reader_key,
-    verify_export, verify_proof,
+    CapsuleInfo, HashFunction, Plan, ProofInfo, ReaderKey, describe, public_key, reader_key, verify_proof,
 };
 
 mod name;
@@ -54,5 +53,7 @@ pub use reading::{
     Answer, Content, Description, ForkEvidence, Head, Heads, Position, Record, RecordHeader, RecordKind,
     SignedHeader,
 };
+
+pub(crate) mod request;
 
 pub use crate::id::{CapsuleKey, RecordName};

@@ -13,6 +13,7 @@ mod client;
 mod control;
 mod doctor;
 mod keys;
+mod listen;
 mod log;
 mod node;
 mod nodes;

@@ -87,8 +87,8 @@ pub use options::{FetchOptions, ServeOptions};
 
 mod replica;
 pub use replica::{
-    CAPSULES_FILE, MAX_CAPSULE_REQUEST, REPLICA_KEY_FILE, Replica, ReplicaBody, ReplicaService,
-    ReplicateOptions, Replicating, Serving, Synchronised,
+    CAPSULES_FILE, MAX_CAPSULE_REQUEST, REPLICA_KEY_FILE, Replica, ReplicaBody, ReplicaBuilder,
+    ReplicaService, ReplicateOptions, Replicating, Serving, Synchronised,
 };
 
 mod serve;

@@ -9,18 +9,22 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use selfsame_codec::Code;
-use selfsame_codec::capsule::ReplicaConfig;
-use tokio::sync::{Semaphore, broadcast, oneshot};
+use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::{Semaphore, oneshot};
 
-use crate::capsule::engine::{self, Event, Orders};
+use crate::capsule::engine::{Event, Orders};
 use crate::capsule::peer::{Peer, Peers};
+use crate::capsule::request::{self, Sender};
 use crate::capsule::{self, CapsuleName};
 use crate::error::Error;
 use crate::keys::{Seed, random_bytes};
 use crate::node::Node;
 use crate::options::ServeOptions;
-use crate::store::{DiskStore, MemoryStore, Storage, StoreError};
+use crate::store::{Storage, StoreError};
 use crate::task::Task;
+
+mod builder;
+pub use builder::ReplicaBuilder;
 
 mod file;
 
@@ -29,7 +33,7 @@ pub use service::{ReplicaBody, ReplicaService};
 
 mod guest;
 pub use guest::Synchronised;
-use guest::{Asked, Order, ReplicaGuest};
+use guest::{Asked, Order};
 
 mod replicate;
 pub use replicate::{ReplicateOptions, Replicating};
@@ -41,22 +45,8 @@ pub const CAPSULES_FILE: &str = "capsules.redb";
 /// Name of the file with the seed of a replica's key in its folder.
 pub const REPLICA_KEY_FILE: &str = "replica.key";
 
-/// Memory for what is stored and for mirrors of readers' caches.
-const CACHE: u32 = 64 << 20;
-const MIRRORS: u32 = 32 << 20;
-/// Bytes of requests that wait for the replica, of which many fit the module's memory; beyond that whoever asks waits.
-const MAX_UNDER_WAY: usize = 64 << 20;
 /// What a request takes besides its bytes.
 const REQUEST_BYTES: usize = 256;
-/// What a request that creates a capsule has in it, and where its response has codes, as `docs/specification/capsules.md` says.
-const REQUEST_VERSION: u8 = 1;
-const SESSION_BYTES: usize = 16;
-const CREATE: u8 = 1;
-const CODES_AT: [usize; 2] = [1, 7];
-/// Export files that are made or stored over HTTP at a time: each takes some memory as long as it lasts.
-const FILES: usize = 4;
-/// Names of new capsules that a listener may be behind.
-const NEWS: usize = 1024;
 
 /// Which capsules a replica holds
 #[derive(Debug)]
@@ -66,6 +56,14 @@ struct Shelf {
 }
 
 impl Shelf {
+    /// Hears of capsules that come from now on.
+    fn listen(self: &Arc<Self>) -> News {
+        News {
+            heard: self.news.subscribe(),
+            shelf: Arc::clone(self),
+        }
+    }
+
     fn held(&self) -> MutexGuard<'_, BTreeSet<CapsuleName>> {
         // Nothing panics between two changes of the set.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
@@ -82,6 +80,23 @@ impl Shelf {
     }
 }
 
+/// Hears of capsules as they come to a replica
+struct News {
+    heard: broadcast::Receiver<CapsuleName>,
+    shelf: Arc<Shelf>,
+}
+
+impl News {
+    /// The next ones, or all that are held when some were missed; nothing when no more will come.
+    async fn next(&mut self) -> Option<BTreeSet<CapsuleName>> {
+        match self.heard.recv().await {
+            Ok(name) => Some([name].into()),
+            Err(RecvError::Lagged(_)) => Some(self.shelf.held().clone()),
+            Err(RecvError::Closed) => None,
+        }
+    }
+}
+
 /// A replica of capsules; it ends with its last clone, once what was asked is answered
 #[derive(Clone, Debug)]
 pub struct Replica {
@@ -94,53 +109,34 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// Opens the replica in a folder, or makes one there, with a key of its own.
+    /// Settings of a replica.
+    #[must_use]
+    pub fn builder() -> ReplicaBuilder {
+        ReplicaBuilder::default()
+    }
+
+    /// Opens the replica in a folder as [`ReplicaBuilder::open`] does, with no settings of its own.
     ///
     /// # Errors
-    /// [`Error`] says which file cannot be used, and why.
+    /// Those of [`ReplicaBuilder::open`].
     pub fn open(folder: &Path) -> Result<Self, Error> {
-        std::fs::create_dir_all(folder).map_err(|error| StoreError::io(folder, error))?;
-        let seed = Seed::load_or_create(&folder.join(REPLICA_KEY_FILE))?;
-        let store = DiskStore::open(&folder.join(CAPSULES_FILE))?;
-        Self::start(&seed, store)
+        Self::builder().open(folder)
     }
 
-    /// A replica that forgets everything with the process.
+    /// A replica that forgets everything with the process, with no settings of its own.
     ///
     /// # Errors
-    /// [`Error`] when the module cannot be used.
+    /// Those of [`ReplicaBuilder::in_memory`].
     pub fn in_memory(seed: &Seed) -> Result<Self, Error> {
-        Self::start(seed, MemoryStore::new())
+        Self::builder().in_memory(seed)
     }
 
-    /// A replica over any store, which nothing else uses.
+    /// A replica over any store, which nothing else uses, with no settings of its own.
     ///
     /// # Errors
-    /// [`Error`] when the store or the module cannot be used.
+    /// Those of [`ReplicaBuilder::start`].
     pub fn start(seed: &Seed, store: impl Storage) -> Result<Self, Error> {
-        let shelf = Arc::new(Shelf {
-            held: Mutex::new(list(&store)?),
-            news: broadcast::channel(NEWS).0,
-        });
-        let key = capsule::public_key(seed)?;
-        let config = ReplicaConfig {
-            seed: *seed.bytes(),
-            cache: CACHE,
-            mirrors: MIRRORS,
-            owners: Vec::new(),
-        };
-        let peers = Peers::default();
-        let guest = ReplicaGuest::new(config, Arc::clone(&shelf));
-        let orders = engine::start("selfsame-replica", guest, Box::new(store), peers.clone())?;
-        let room = Arc::new(Semaphore::new(MAX_UNDER_WAY));
-        Ok(Self {
-            key: key.0,
-            orders,
-            peers,
-            room,
-            files: Arc::new(Semaphore::new(FILES)),
-            shelf,
-        })
+        Self::builder().start(seed, store)
     }
 
     /// The public key that it signs with.
@@ -161,25 +157,8 @@ impl Replica {
     /// [`Error::Core`] when these are no metadata of a capsule, and what [`Self::request`] says.
     pub async fn hold(&self, metadata: &[u8]) -> Result<CapsuleName, Error> {
         let name = capsule::describe(metadata)?.name;
-        let length = u32::try_from(metadata.len()).map_err(|_| Error::from_code(Code::TooLarge))?;
-        let message = [
-            &[REQUEST_VERSION][..],
-            &name.0,
-            // It belongs to no session.
-            &[0; SESSION_BYTES + 4],
-            &[CREATE],
-            &length.to_le_bytes(),
-            metadata,
-        ];
-        let response = self.request(Bytes::from(message.concat())).await?;
-        // Of the request as a whole, and of its one operation.
-        for at in CODES_AT {
-            let code = response.get(at..).and_then(|rest| rest.first_chunk());
-            let code = code.map_or(0, |code| u16::from_le_bytes(*code));
-            if let Some(code) = Code::from_u16(code) {
-                return Err(Error::from_code(code));
-            }
-        }
+        let create = request::create(Sender::Replica, name, metadata)?;
+        request::result(&self.request(create).await?)?;
         Ok(name)
     }
 
@@ -278,19 +257,13 @@ impl Replica {
     /// [`Error`] when a name cannot be published.
     pub async fn serve_capsules(&self, node: &Node, options: ServeOptions) -> Result<Serving, Error> {
         let options = options.unowned();
-        let mut news = self.shelf.news.subscribe();
+        let mut news = self.shelf.listen();
         for name in self.capsules() {
             self.serve_one(node, &options, name).await?;
         }
         let (replica, node) = (self.clone(), node.clone());
         Ok(Serving(Task::spawn(async move {
-            loop {
-                let names = match news.recv().await {
-                    Ok(name) => vec![name],
-                    // All that it may have missed.
-                    Err(broadcast::error::RecvError::Lagged(_)) => replica.capsules(),
-                    Err(broadcast::error::RecvError::Closed) => return,
-                };
+            while let Some(names) = news.next().await {
                 for name in names {
                     if let Err(error) = replica.serve_one(&node, &options, name).await {
                         tracing::warn!(%name, %error, "a capsule is not published");

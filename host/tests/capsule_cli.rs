@@ -20,8 +20,12 @@ use serde_json::Value;
 
 /// A replica, and what names it to clients.
 fn replica(folder: &Path, data: &str) -> (Running, String) {
+    replica_with(folder, data, &[])
+}
+
+fn replica_with(folder: &Path, data: &str, more: &[&str]) -> (Running, String) {
     let serve = ["capsule", "serve", "--listen", "127.0.0.1:0", "--data", data];
-    let mut replica = Running::start(folder, &serve);
+    let mut replica = Running::start(folder, &[&serve, more].concat());
     let serving = replica.event("serving");
     let text = |name: &str| serving[name].as_str().expect("text").to_owned();
     (replica, format!("{}#{}", text("url"), text("key")))
@@ -82,6 +86,9 @@ fn a_capsule_is_made_written_read_and_verified() {
     assert_eq!(json(&format!("capsule log {name} -n 2")).len(), 2);
 
     on(&format!("capsule prove {name} {first} --output first.proof"));
+    let nowhere = format!("capsule prove {name} {first} --output none.proof");
+    fail(path, &words(&nowhere, &[]), 2, &["--server"]);
+    assert!(!path.join("none.proof").exists(), "nothing was proven");
     drop(replicas);
     let verified = succeed(path, &["--json", "capsule", "verify", "first.proof"]);
     let verified: Value = serde_json::from_str(&verified).expect("JSON");
@@ -201,4 +208,29 @@ fn replicas_come_to_hold_the_same_and_one_that_joins_fetches_what_it_is_to_keep(
     let at_third = serving["url"].as_str().expect("a URL").to_owned();
     third.event("joined");
     assert_eq!(on(&read, &at_third), key.trim());
+}
+
+#[test]
+fn a_replica_for_certain_owners_takes_capsules_of_nobody_else() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let key = |file: &str| {
+        let shown = succeed(path, &["--json", "capsule", "key", "--key", file]);
+        let shown: Value = serde_json::from_str(&shown).expect("JSON");
+        shown["key"].as_str().expect("a key").to_owned()
+    };
+    let (ada, bob) = (key("ada.key"), key("bob.key"));
+    let (_replica, server) = replica_with(path, "r1", &["--owner", &ada, "--owner", &bob]);
+    let create = |file: &str| format!("capsule create --key {file} --timeout 5s");
+    for file in ["ada.key", "bob.key"] {
+        succeed(path, &words(&create(file), core::slice::from_ref(&server)));
+    }
+    fail(
+        path,
+        &words(&create("eve.key"), core::slice::from_ref(&server)),
+        1,
+        &["OwnerRefused"],
+    );
+    let wrong = ["capsule", "serve", "--owner", "ada"];
+    fail(path, &wrong, 2, &["--owner", "64 hexadecimal digits"]);
 }

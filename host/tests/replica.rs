@@ -6,8 +6,9 @@ use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
+use selfsame_host::capsule::{CapsuleKey, Plan, public_key, verify_export};
 use selfsame_host::{
-    CapsuleName, FetchOptions, MAX_CAPSULE_REQUEST, MemoryStore, Owner, Replica, ReplicaService, Seed,
+    CapsuleName, Code, FetchOptions, MAX_CAPSULE_REQUEST, MemoryStore, Owner, Replica, ReplicaService, Seed,
     ServeOptions, Storage, StoreError,
 };
 use serde_json::Value;
@@ -159,7 +160,7 @@ async fn who_waits_is_told_when_the_store_fails_and_all_works_once_it_does() {
         .expect("a response");
     fails.store(true, core::sync::atomic::Ordering::Relaxed);
     let response = within(replica.request(exchange("records and a signature").0)).await;
-    let failed = selfsame_host::Code::StoreFailed.as_u16();
+    let failed = Code::StoreFailed.as_u16();
     assert_eq!(code_of(&response.expect("a response")), failed);
     fails.store(false, core::sync::atomic::Ordering::Relaxed);
     let response = within(replica.request(exchange("records and a signature").0)).await;
@@ -181,15 +182,6 @@ async fn over_http_it_refuses_in_words_what_is_no_request() {
             .header("accept", "application/json")
             .body(Full::new(body))
     };
-    let (head, _) = send(
-        replica.service(),
-        Request::get("/").body(Full::default()).expect("a request"),
-    )
-    .await;
-    assert_eq!(
-        (head.status(), &head.headers()["allow"]),
-        (StatusCode::METHOD_NOT_ALLOWED, &"POST".parse().expect("a value"))
-    );
     let long = Bytes::from(vec![0; MAX_CAPSULE_REQUEST + 1]);
     let (head, body) = send(replica.service(), post(long).expect("a request")).await;
     assert_eq!(head.status(), StatusCode::PAYLOAD_TOO_LARGE);
@@ -206,6 +198,38 @@ async fn over_http_it_refuses_in_words_what_is_no_request() {
     );
     let said: Value = serde_json::from_slice(&body).expect("JSON");
     assert!(said["error"] == "BadMessage" && said["at"].is_u64(), "{said}");
+}
+
+#[tokio::test]
+async fn over_http_another_method_is_told_those_that_a_path_has() {
+    let replica = Replica::in_memory(&seed()).expect("a replica");
+    let name = "a".repeat(52);
+    for (method, path, allowed) in [
+        ("GET", "/", "POST"),
+        ("PUT", "/", "POST"),
+        ("PUT", &format!("/{name}"), "GET, POST"),
+        ("HEAD", &format!("/capsules/{name}"), "GET, POST"),
+    ] {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            // A file is stored by no other method than POST.
+            .header("content-type", "application/vnd.selfsame.capsule-file")
+            .body(Full::default());
+        let (head, body) = send(replica.service(), request.expect("a request")).await;
+        assert_eq!(
+            (head.status(), &head.headers()["allow"]),
+            (StatusCode::METHOD_NOT_ALLOWED, &allowed.parse().expect("a value")),
+            "{method} {path}"
+        );
+        let said: Value = serde_json::from_slice(&body).expect("JSON");
+        assert!(
+            said["detail"]
+                .as_str()
+                .is_some_and(|detail| detail.contains("GET")),
+            "{said}"
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -244,6 +268,16 @@ async fn a_capsule_is_found_in_the_mesh_by_its_name() {
         StatusCode::BAD_REQUEST
     );
     assert_eq!(replica.capsules(), [name]);
+    // Whatever the path, its export file is there.
+    let get = Request::get(format!("https://{name}.mesh/"))
+        .extension(FetchOptions::new().owner(Owner::Unowned))
+        .body(Full::<Bytes>::default());
+    let given = within(nodes[1].fetch(get.expect("a request")))
+        .await
+        .expect("an answer");
+    let file = within(given.into_body().collect()).await.expect("a body");
+    let file = verify_export(file.to_bytes().as_ref()).expect("an export file");
+    assert_eq!(file.capsule, name);
     drop(serving);
 }
 
@@ -264,4 +298,46 @@ async fn it_holds_a_capsule_that_it_is_given_by_its_metadata() {
         .await
         .expect_err("it is no metadata");
     assert_eq!(replica.capsules(), [name]);
+}
+
+#[tokio::test]
+async fn one_for_certain_owners_takes_capsules_of_nobody_else() {
+    let [known, stranger] = [1, 2].map(|number| Seed::from_bytes([number; 32]));
+    let metadata = |owner| Plan::new("").sign(owner).expect("metadata");
+    let open = || {
+        let owner = public_key(&known).expect("a key");
+        Replica::builder().owners([owner])
+    };
+    let replica = open().in_memory(&seed()).expect("a replica");
+    let refused = within(replica.hold(&metadata(&stranger))).await;
+    let error = refused.expect_err("it is a stranger's");
+    assert_eq!(error.code(), Some(Code::OwnerRefused));
+    let held = within(replica.hold(&metadata(&known))).await.expect("it is held");
+    assert_eq!(replica.capsules(), [held]);
+    // Neither does one of a stranger come from another replica.
+    let other = Replica::in_memory(&Seed::from_bytes([3; 32])).expect("a replica");
+    let name = within(other.hold(&metadata(&stranger)))
+        .await
+        .expect("it is held");
+    let brought = within(replica.synchronise(name, &other.peer())).await;
+    let error = brought.expect_err("it is a stranger's");
+    assert_eq!(error.code(), Some(Code::OwnerRefused));
+    assert_eq!(replica.capsules(), [held]);
+    let owners = vec![CapsuleKey([0; 32]); (1 << 15) + 1];
+    let many = Replica::builder().owners(owners).in_memory(&seed());
+    let error = many.expect_err("these are too many");
+    assert!(error.to_string().contains("32768"), "{error}");
+}
+
+#[tokio::test]
+async fn what_it_held_before_it_was_for_certain_owners_stays() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let everybodys = Replica::open(folder.path()).expect("a replica");
+    let metadata = Plan::new("").sign(&seed()).expect("metadata");
+    let name = within(everybodys.hold(&metadata)).await.expect("it is held");
+    within(everybodys.close()).await;
+    let again = Replica::builder().owners([CapsuleKey([0; 32])]);
+    let again = again.open(folder.path()).expect("a replica");
+    assert_eq!(again.capsules(), [name]);
+    within(again.hold(&metadata)).await.expect("it is there");
 }

@@ -1,16 +1,29 @@
-//! Whole capsules as files: written out of what a replica gives, and stored at one.
+//! Whole capsules as files: written out of what a replica gives, verified, and stored at one.
+
+use std::io::Read;
 
 use bytes::Bytes;
-use selfsame_codec::capsule::{ExporterConfig, IMPORTER_CONFIG, Input, Output};
+use selfsame_codec::capsule::{ExporterConfig, IMPORTER_CONFIG, Input, Output, VERIFIER_CONFIG};
 use selfsame_codec::{BatchReader, BatchWriter};
 
-use super::module::ExportInfo;
 use super::{CapsuleName, Peer};
 use crate::core::{Core, CoreModule};
 use crate::error::Error;
 
 /// Most bytes of a file that are given to the module at a time.
 const CHUNK: usize = 1 << 20;
+
+/// What an export file holds
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExportInfo {
+    /// The capsule.
+    pub capsule: CapsuleName,
+    /// How many records there are.
+    pub records: u64,
+    /// How many records are pointed to and not there.
+    pub holes: u64,
+}
 
 /// A capsule on its way from a replica into a file, as it is when this begins
 ///
@@ -137,6 +150,30 @@ impl Import {
             said = step(&mut self.core, Some(&answered))?;
         }
         Ok(said.end)
+    }
+}
+
+/// Verifies an export file of any length while it is read. Nobody is asked.
+///
+/// # Errors
+/// [`Error::Core`] says what is wrong with it, and at which offset; [`Error::Io`] when it cannot be read.
+pub fn verify_export(mut file: impl Read) -> Result<ExportInfo, Error> {
+    let mut core = start(VERIFIER_CONFIG.to_vec())?;
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        let read = file.read(&mut chunk);
+        let input = match read.map_err(|error| Error::io("the export file", error))? {
+            0 => Input::End {},
+            read => Input::Chunk {
+                bytes: &chunk[..read],
+            },
+        };
+        let is_whole = matches!(input, Input::End {});
+        match step(&mut core, Some(&input))?.end {
+            Some(info) => return Ok(info),
+            None if is_whole => return Err(Error::version_skew()),
+            None => {}
+        }
     }
 }
 

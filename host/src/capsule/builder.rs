@@ -3,9 +3,8 @@ use core::sync::atomic::AtomicU32;
 use core::time::Duration;
 use std::path::PathBuf;
 
-use bytes::Bytes;
 use futures_util::future::join_all;
-use selfsame_codec::{Code, Field, Malformed, Reader};
+use selfsame_codec::{Code, Malformed};
 
 use super::CapsuleName;
 use super::client::{Capsule, Parts};
@@ -13,9 +12,10 @@ use super::engine;
 use super::guest::{ClientGuest, ClientSettings};
 use super::module::{describe, public_key};
 use super::peer::{CapsuleServer, Peer, Peers};
+use super::request::{self, Sender};
 use crate::error::Error;
 use crate::id::{CapsuleKey, Owner, PeerId};
-use crate::keys::{Seed, random_bytes};
+use crate::keys::Seed;
 use crate::node::Node;
 use crate::store::{DiskStore, MemoryStore, Storage, StoreError};
 
@@ -284,56 +284,29 @@ pub async fn find_servers(node: &Node, name: CapsuleName) -> Result<Vec<CapsuleS
         .collect())
 }
 
-const VERSION: u8 = 1;
-const CREATE: u8 = 1;
-const QUERY_FRESH: u8 = 7;
-
 /// The key that a server says it signs with: nothing is believed of it, as what is signed with another key counts for nothing. One
 /// that does not have the capsule yet says it when that is created there.
 async fn key_of(peer: &Peer, name: CapsuleName, metadata: Option<&[u8]>) -> Result<CapsuleKey, Error> {
-    let mut fresh = request_about(name)?;
-    fresh.push(QUERY_FRESH);
-    fresh.extend_from_slice(&random_bytes::<32>()?);
-    let response = peer.ask(Bytes::from(fresh)).await?;
+    let response = peer.ask(request::query_fresh(name)?).await?;
     match (signed_by(&response), metadata) {
         (Err(error), Some(metadata)) if error.code() == Some(Code::NoCapsule) => {
-            let mut create = request_about(name)?;
-            create.push(CREATE);
-            metadata.write(&mut create);
-            signed_by(&peer.ask(Bytes::from(create)).await?)
+            let create = request::create(Sender::Client, name, metadata)?;
+            signed_by(&peer.ask(create).await?)
         }
         (key, _) => key,
     }
 }
 
-fn request_about(name: CapsuleName) -> Result<Vec<u8>, Error> {
-    let mut request = vec![VERSION];
-    request.extend_from_slice(&name.0);
-    request.extend_from_slice(&random_bytes::<16>()?);
-    0_u32.write(&mut request);
-    Ok(request)
-}
-
 /// Who has signed the one result of a response to QueryFresh, or its acknowledgement of Create.
 fn signed_by(response: &[u8]) -> Result<CapsuleKey, Error> {
-    let mut reader = Reader::new(response);
+    let mut reader = request::result(response)?;
     let mut read = || {
-        reader.field::<u8>()?;
-        let refused: u16 = reader.field()?;
-        let at_or_serial: u32 = reader.field()?;
-        if refused != 0 {
-            return Ok(Err(Error::at(refused, u64::from(at_or_serial))));
-        }
-        let refused: u16 = reader.field()?;
-        if refused != 0 {
-            return Ok(Err(Error::at(refused, u64::from(reader.field::<u32>()?))));
-        }
         // An acknowledgement begins with 1, and is all there is; before a freshness statement there is nothing.
         if reader.rest().len() == 1 + 8 + 32 + 64 {
             reader.field::<u8>()?;
         }
         let _time_ms: u64 = reader.field()?;
-        Ok(Ok(CapsuleKey(reader.array()?)))
+        Ok(CapsuleKey(reader.array()?))
     };
-    read().unwrap_or_else(|_: Malformed| Err(Error::from_code(Code::BadMessage)))
+    read().map_err(|Malformed| Error::from_code(Code::BadMessage))
 }

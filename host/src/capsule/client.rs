@@ -47,6 +47,15 @@ impl WriteOptions {
     }
 }
 
+/// Of what contents become records
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grouping {
+    /// Each becomes one.
+    Each,
+    /// All of them become one, of which each is a sub-record.
+    Together,
+}
+
 /// A change of who writes and reads
 #[derive(Clone, Debug, Default)]
 pub struct Governing {
@@ -155,21 +164,7 @@ impl Capsule {
         contents: impl IntoIterator<Item = Vec<u8>>,
         options: WriteOptions,
     ) -> Result<Vec<RecordName>, Error> {
-        self.writing().await?;
-        let (contents, pointers) = written(contents, &options);
-        let reply = self
-            .ask(move |command, inputs| {
-                Command::Write {
-                    command,
-                    sign: !options.is_signed_later,
-                    shortcuts: options.merged.is_empty(),
-                    pointers: &pointers,
-                    contents: &contents,
-                }
-                .encode(inputs);
-            })
-            .await?;
-        expect_names(&reply)
+        self.write(contents, &options, Grouping::Each).await
     }
 
     /// Writes one record of sub-records; its name, once a write quorum has it.
@@ -181,24 +176,8 @@ impl Capsule {
         subrecords: impl IntoIterator<Item = Vec<u8>>,
         options: WriteOptions,
     ) -> Result<RecordName, Error> {
-        self.writing().await?;
-        let (contents, pointers) = written(subrecords, &options);
-        let reply = self
-            .ask(move |command, inputs| {
-                Command::Commit {
-                    command,
-                    sign: !options.is_signed_later,
-                    shortcuts: options.merged.is_empty(),
-                    pointers: &pointers,
-                    contents: &contents,
-                }
-                .encode(inputs);
-            })
-            .await?;
-        expect_names(&reply)?
-            .first()
-            .copied()
-            .ok_or_else(Error::version_skew)
+        let names = self.write(subrecords, &options, Grouping::Together).await?;
+        names.first().copied().ok_or_else(Error::version_skew)
     }
 
     /// Signs the last record that was written, and so all before it.
@@ -372,6 +351,44 @@ impl Capsule {
         self.parts.orders.closed().await;
     }
 
+    async fn write(
+        &self,
+        contents: impl IntoIterator<Item = Vec<u8>>,
+        options: &WriteOptions,
+        grouping: Grouping,
+    ) -> Result<Vec<RecordName>, Error> {
+        self.writing().await?;
+        let mut encoded = Vec::new();
+        for content in contents {
+            content.as_slice().write(&mut encoded);
+        }
+        let merged = encode_names(&options.merged);
+        let (sign, shortcuts) = (!options.is_signed_later, merged.is_empty());
+        let reply = self
+            .ask(move |command, inputs| {
+                let (contents, pointers) = (&encoded, &merged);
+                match grouping {
+                    Grouping::Each => Command::Write {
+                        command,
+                        sign,
+                        shortcuts,
+                        pointers,
+                        contents,
+                    },
+                    Grouping::Together => Command::Commit {
+                        command,
+                        sign,
+                        shortcuts,
+                        pointers,
+                        contents,
+                    },
+                }
+                .encode(inputs);
+            })
+            .await?;
+        expect_names(&reply)
+    }
+
     /// Begins to write if it has not; after a failure the next one who writes tries again.
     async fn writing(&self) -> Result<(), Error> {
         let mut begun = self.begun.lock().await;
@@ -411,15 +428,6 @@ impl Capsule {
         sent.map_err(|_| Error::Stopped)?;
         reply.await.unwrap_or(Err(Error::Stopped))
     }
-}
-
-/// The contents as the module reads them, and what the first record points to.
-fn written(contents: impl IntoIterator<Item = Vec<u8>>, options: &WriteOptions) -> (Vec<u8>, Vec<u8>) {
-    let mut encoded = Vec::new();
-    for content in contents {
-        content.as_slice().write(&mut encoded);
-    }
-    (encoded, encode_names(&options.merged))
 }
 
 fn encode_names(names: &[RecordName]) -> Vec<u8> {

@@ -1,19 +1,17 @@
-//! What needs no server: keys, metadata, and the verification of files.
+//! What needs no server: keys, metadata, and the verification of proof files.
 
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
-use std::io::Read;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
-use selfsame_codec::capsule::{Input, Output, VERIFIER_CONFIG};
-use selfsame_codec::{BatchReader, BatchWriter, Field, Malformed, Reader};
+use selfsame_codec::{Field, Malformed, Reader};
 use zeroize::Zeroize as _;
 
 use super::CapsuleName;
 use super::reading::{RecordHeader, read_header};
-use crate::core::{Core, CoreModule};
+use crate::core::CoreModule;
 use crate::error::Error;
 use crate::id::{CapsuleKey, RecordName};
 use crate::keys::{Seed, milliseconds, random_bytes};
@@ -25,8 +23,6 @@ const VERIFY_METADATA: u8 = 1;
 const VERIFY_PROOF: u8 = 3;
 /// Length of the public key to which the key of an epoch is sealed.
 const READER_KEY_BYTES: usize = 1216;
-/// Most bytes of an export file that are given to the module at a time.
-const CHUNK: usize = 1 << 20;
 
 /// The public key to which an owner grants the keys of epochs
 #[derive(Clone, PartialEq, Eq)]
@@ -250,69 +246,6 @@ pub fn verify_proof(file: &[u8]) -> Result<ProofInfo, Error> {
         })
     };
     read().map_err(|_: Malformed| Error::version_skew())
-}
-
-/// What an export file holds
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ExportInfo {
-    /// The capsule.
-    pub capsule: CapsuleName,
-    /// How many records there are.
-    pub records: u64,
-    /// How many records are pointed to and not there.
-    pub holes: u64,
-}
-
-/// Verifies an export file of any length while it is read. Nobody is asked.
-///
-/// # Errors
-/// [`Error::Core`] says what is wrong with it, and at which offset; [`Error::Io`] when it cannot be read.
-pub fn verify_export(mut file: impl Read) -> Result<ExportInfo, Error> {
-    let mut core = CoreModule::capsules()?.instantiate()?;
-    core.create_encoded(VERIFIER_CONFIG.to_vec())?;
-    let mut chunk = vec![0; CHUNK];
-    loop {
-        let read = file.read(&mut chunk);
-        let end = match read.map_err(|error| Error::io("the export file", error))? {
-            0 => feed(&mut core, &Input::End {})?,
-            read => feed(
-                &mut core,
-                &Input::Chunk {
-                    bytes: &chunk[..read],
-                },
-            )?,
-        };
-        if let Some(info) = end {
-            return Ok(info);
-        }
-    }
-}
-
-/// Gives a verifier what comes next; what the file holds once all of it came.
-fn feed(core: &mut Core, input: &Input<'_>) -> Result<Option<ExportInfo>, Error> {
-    let mut batch = BatchWriter::new();
-    input.encode(&mut batch);
-    let outputs = core.step(0, batch.as_bytes())?;
-    let mut items = BatchReader::new(&outputs).map_err(|_| Error::version_skew())?;
-    let said = items.next().map(Output::decode);
-    match (said, input) {
-        (None, Input::Chunk { .. }) => Ok(None),
-        (
-            Some(Ok(Output::Verified {
-                capsule,
-                records,
-                holes,
-            })),
-            _,
-        ) => Ok(Some(ExportInfo {
-            capsule: CapsuleName(capsule),
-            records,
-            holes,
-        })),
-        (Some(Ok(Output::Damaged { code, at })), _) => Err(Error::at(code, at)),
-        _ => Err(Error::version_skew()),
-    }
 }
 
 fn derive(kind: u8, seed: &Seed, write: impl FnOnce(&mut Vec<u8>)) -> Result<Vec<u8>, Error> {

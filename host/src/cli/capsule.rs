@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::path::Path;
 
-use selfsame_host::capsule::{Capsule, CapsuleBuilder, Timing};
+use selfsame_host::capsule::{Capsule, CapsuleBuilder, CapsuleName, Peer, Timing, find_servers};
 use selfsame_host::{Node, Seed};
 use tokio::time::{Instant, timeout_at};
 
@@ -124,6 +124,15 @@ async fn join(servers: &Servers, deadline: Instant, output: Output) -> Result<Op
     };
     let builder = super::node::builder(&network).in_memory();
     client::join(builder, &network, deadline, output).await.map(Some)
+}
+
+/// The replicas that hold a capsule: those that are named, and those that a node finds by its name.
+async fn peers_of(servers: &Servers, node: Option<&Node>, name: CapsuleName) -> Result<Vec<Peer>, Failure> {
+    let mut found = servers.server.clone();
+    if let Some(node) = node {
+        found.extend(find_servers(node, name).await?);
+    }
+    Ok(found.iter().map(|server| server.peer().clone()).collect())
 }
 
 /// A command is given up no later than whoever gave it says.

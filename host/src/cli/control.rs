@@ -6,7 +6,6 @@
 use alloc::sync::Arc;
 use core::convert::Infallible;
 use core::net::{Ipv4Addr, SocketAddr};
-use core::time::Duration;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -16,26 +15,20 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use selfsame_host::{METRICS_TYPE, Node, Telemetry, json};
 use serde_json::{Value, json as value};
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use super::args::Member;
+use super::listen::{accept, answer, bind};
 use super::output::{Failure, Output};
 
 /// Name of the file in a node's folder that says where the node that runs in it answers.
 pub(crate) const CONTROL_FILE: &str = "control.json";
 /// Connections at a time; more wait in the system's queue.
 const MAX_CONNECTIONS: usize = 64;
-/// Time for the head of a request.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// Pause when the system gives no connection, such as when all its files are open.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// What answers for a node while it lives
 #[derive(Debug)]
@@ -63,28 +56,28 @@ impl Control {
             })
         };
         if let Some(address) = member.metrics {
-            let listener = bind(address).await?;
-            let address = listener.local_addr().unwrap_or(address);
+            let (listener, address) = bind(address).await?;
             output.print(
                 format_args!("metrics at http://{address}/metrics"),
                 &value!({ "event": "metrics", "address": address.to_string() }),
             )?;
-            tasks.spawn(accept(listener, desk(None)));
+            let desk = desk(None);
+            tasks.spawn(accept(listener, MAX_CONNECTIONS, move |socket| {
+                serve(socket, Arc::clone(&desk))
+            }));
         }
-        let listener = bind((Ipv4Addr::LOCALHOST, 0).into()).await?;
+        let (listener, address) = bind((Ipv4Addr::LOCALHOST, 0).into()).await?;
         let key = new_key()?;
-        let file = ControlFile::write(&member.data.folder, &listener, &key)?;
-        tasks.spawn(accept(listener, desk(Some(format!("Bearer {key}")))));
+        let file = ControlFile::write(&member.data.folder, address, &key)?;
+        let desk = desk(Some(format!("Bearer {key}")));
+        tasks.spawn(accept(listener, MAX_CONNECTIONS, move |socket| {
+            serve(socket, Arc::clone(&desk))
+        }));
         Ok(Self {
             _tasks: tasks,
             _file: file,
         })
     }
-}
-
-async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
-    let bound = TcpListener::bind(address).await;
-    bound.map_err(|error| Failure::usage(format!("cannot listen on {address}: {error}")))
 }
 
 fn new_key() -> Result<String, Failure> {
@@ -98,18 +91,18 @@ fn new_key() -> Result<String, Failure> {
 struct ControlFile(PathBuf);
 
 impl ControlFile {
-    fn write(folder: &Path, listener: &TcpListener, key: &str) -> Result<Self, Failure> {
+    fn write(folder: &Path, address: SocketAddr, key: &str) -> Result<Self, Failure> {
         let path = folder.join(CONTROL_FILE);
-        let written = listener.local_addr().and_then(|address| {
-            // What a node left that was killed; the store says whether another one runs.
-            _ = fs::remove_file(&path);
-            let mut options = OpenOptions::new();
-            options.write(true).create_new(true);
-            #[cfg(unix)]
-            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-            let content = value!({ "url": format!("http://{address}"), "key": key });
-            options.open(&path)?.write_all(format!("{content}\n").as_bytes())
-        });
+        // What a node left that was killed; the store says whether another one runs.
+        _ = fs::remove_file(&path);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let content = value!({ "url": format!("http://{address}"), "key": key });
+        let written = options
+            .open(&path)
+            .and_then(|mut file| file.write_all(format!("{content}\n").as_bytes()));
         match written {
             Ok(()) => Ok(Self(path)),
             Err(error) => Err(Failure::other(format!("{}: {error}", path.display()))),
@@ -124,35 +117,12 @@ impl Drop for ControlFile {
     }
 }
 
-async fn accept(listener: TcpListener, desk: Arc<Desk>) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    // Nobody closes the semaphore.
-    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
-        match listener.accept().await {
-            Ok((socket, _)) => {
-                let desk = Arc::clone(&desk);
-                tokio::spawn(async move {
-                    let service = service_fn(move |request| {
-                        let desk = Arc::clone(&desk);
-                        async move { Ok::<_, Infallible>(desk.answer(&request).await) }
-                    });
-                    let served = http1::Builder::new()
-                        .timer(TokioTimer::new())
-                        .header_read_timeout(HEAD_TIMEOUT)
-                        .serve_connection(TokioIo::new(socket), service)
-                        .await;
-                    if let Err(error) = served {
-                        tracing::debug!(%error, "a program's connection broke");
-                    }
-                    drop(place);
-                });
-            }
-            Err(error) => {
-                tracing::warn!(%error, "no connection");
-                tokio::time::sleep(PAUSE).await;
-            }
-        }
-    }
+async fn serve(socket: TcpStream, desk: Arc<Desk>) {
+    let service = service_fn(move |request| {
+        let desk = Arc::clone(&desk);
+        async move { Ok::<_, Infallible>(desk.answer(&request).await) }
+    });
+    answer(socket, service).await;
 }
 
 /// Answers questions about a node

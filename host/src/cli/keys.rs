@@ -72,9 +72,7 @@ fn seed(path: &Path, make: bool, remedy: &str) -> Result<Seed, Failure> {
         return Ok(Seed::generate()?);
     }
     Seed::load(path).map_err(|error| match error {
-        selfsame_host::Error::Io { source, .. } => {
-            Failure::usage(format!("{}: {source}: {remedy}", path.display()))
-        }
+        selfsame_host::Error::Io { source, .. } => Failure::file(path, format_args!("{source}: {remedy}")),
         error => error.into(),
     })
 }
@@ -88,6 +86,5 @@ pub(crate) fn read_grants(paths: &[impl AsRef<Path>]) -> Result<Vec<Grant>, Fail
 pub(crate) fn read_grant(path: &Path) -> Result<Grant, Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::usage(format!("the grant {}: {error}", path.display())))?;
-    text.parse::<Grant>()
-        .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+    text.parse::<Grant>().map_err(|error| Failure::file(path, error))
 }

@@ -3,6 +3,7 @@
 use core::fmt::{self, Display};
 use core::time::Duration;
 use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 
 use selfsame_host::{Code, Error};
@@ -42,6 +43,11 @@ impl Failure {
             code: None,
             text: text.into(),
         }
+    }
+
+    /// A file is not usable, and why.
+    pub(crate) fn file(path: &Path, why: impl Display) -> Self {
+        Self::usage(format!("{}: {why}", path.display()))
     }
 
     /// Anything without an exit code of its own.

@@ -39,17 +39,16 @@ pub(crate) async fn ask(running: &Running, longest: Duration) -> Result<Option<V
 
 fn read_control_file(running: &Running) -> Result<Option<(String, String)>, Failure> {
     let path = running.folder.join(CONTROL_FILE);
-    let failed = |why: &dyn core::fmt::Display| Failure::usage(format!("{}: {why}", path.display()));
     let content = match std::fs::read(&path) {
         Ok(content) => content,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(&error)),
+        Err(error) => return Err(Failure::file(&path, error)),
     };
-    let value: Value = serde_json::from_slice(&content).map_err(|error| failed(&error))?;
+    let value: Value = serde_json::from_slice(&content).map_err(|error| Failure::file(&path, error))?;
     let member = |name: &str| value[name].as_str().map(str::to_owned);
     let both = member("url").zip(member("key"));
     both.map(Some)
-        .ok_or_else(|| failed(&"it does not say where the node answers"))
+        .ok_or_else(|| Failure::file(&path, "it does not say where the node answers"))
 }
 
 async fn get(url: &Uri, key: Option<String>) -> Result<Value, String> {

@@ -1,7 +1,6 @@
 use alloc::collections::BTreeSet;
 use core::time::Duration;
 
-use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
@@ -105,7 +104,7 @@ struct Replicator {
 
 impl Replicator {
     async fn run(self, mut rounds: mpsc::Receiver<oneshot::Sender<()>>, joins: watch::Sender<bool>) {
-        let mut news = self.replica.shelf.news.subscribe();
+        let mut news = self.replica.shelf.listen();
         self.bring(self.capsules()).await;
         _ = joins.send(true);
         let mut next = self.next();
@@ -120,7 +119,7 @@ impl Replicator {
                     // Who asked may have gone away.
                     _ = done.send(());
                 }
-                name = news.recv() => match self.new_ones(name) {
+                names = news.next() => match names {
                     Some(names) => self.bring(names).await,
                     None => return,
                 },
@@ -132,16 +131,6 @@ impl Replicator {
     fn capsules(&self) -> BTreeSet<CapsuleName> {
         let kept = self.options.keep.iter().copied();
         kept.chain(self.replica.capsules()).collect()
-    }
-
-    /// The capsules of which one hears; nothing when no more will come.
-    fn new_ones(&self, heard: Result<CapsuleName, RecvError>) -> Option<BTreeSet<CapsuleName>> {
-        match heard {
-            Ok(name) => Some([name].into()),
-            // All that it may have missed.
-            Err(RecvError::Lagged(_)) => Some(self.capsules()),
-            Err(RecvError::Closed) => None,
-        }
     }
 
     /// When the capsules are compared again: half the interval, and up to as long again.

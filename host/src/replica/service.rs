@@ -15,6 +15,7 @@ use super::file::{self, FILE_TYPE};
 use super::{MAX_CAPSULE_REQUEST, Replica};
 use crate::capsule::CapsuleName;
 use crate::capsule::peer::{CAPSULE_TYPE, NAME_AT};
+use crate::capsule::request;
 use crate::error::{BoxError, Error};
 
 /// The body of a replica's answer: an export file is made while it is read
@@ -42,14 +43,13 @@ impl ReplicaService {
         B: http_body::Body<Error: Into<BoxError>>,
     {
         let (head, body) = request.into_parts();
-        match head.method {
-            Method::POST if is_file(&head.headers) && self.only.is_none() => self.import(body).await,
-            Method::POST => self.request(&head.headers, body).await,
-            Method::GET => match self.named(head.uri.path()) {
-                Some(name) => self.export(name).await,
-                None => not_allowed(),
-            },
-            _ => not_allowed(),
+        let named = self.named(head.uri.path());
+        match (head.method, named) {
+            (Method::POST, _) if is_file(&head.headers) && self.only.is_none() => self.import(body).await,
+            (Method::POST, _) => self.request(&head.headers, body).await,
+            (Method::GET, Some(name)) => self.export(name).await,
+            (_, Some(_)) => not_allowed("GET, POST"),
+            (_, None) => not_allowed("POST"),
         }
     }
 
@@ -130,31 +130,26 @@ fn respond(response: Bytes, headers: &HeaderMap) -> Response<ReplicaBody> {
         .get(ACCEPT)
         .and_then(|accept| accept.to_str().ok())
         .is_some_and(|accept| accept.contains("json"));
-    if let Some((code, at)) = refused(&response).filter(|_| wants_words) {
-        return refusal(code, Some(u64::from(at)));
+    if wants_words && let Err(refused) = request::results(&response) {
+        return problem_of(&refused);
     }
     with_body(StatusCode::OK, CAPSULE_TYPE, full(response))
-}
-
-/// Why and where a response refuses its request as a whole, if it does.
-fn refused(response: &[u8]) -> Option<(Code, u32)> {
-    let (code, rest) = response.get(1..)?.split_first_chunk()?;
-    let code = Code::from_u16(u16::from_le_bytes(*code))?;
-    Some((code, u32::from_le_bytes(*rest.first_chunk()?)))
 }
 
 fn is_file(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|kind| kind == FILE_TYPE)
 }
 
-fn not_allowed() -> Response<ReplicaBody> {
+/// What is asked of a path with another method than those that it has.
+fn not_allowed(methods: &'static str) -> Response<ReplicaBody> {
     let mut response = problem(
         StatusCode::METHOD_NOT_ALLOWED,
         "BadMessage",
-        "a replica of capsules takes requests as POST, in the binary format of its specification",
+        "a replica of capsules takes requests and export files as POST, and gives the export file of a capsule as GET of \
+         its name",
         None,
     );
-    let allow = HeaderValue::from_static("POST");
+    let allow = HeaderValue::from_static(methods);
     response.headers_mut().insert(ALLOW, allow);
     response
 }

@@ -70,9 +70,11 @@ It ends with exit code 0 when all of the file is what its writers signed, and wi
     Key(KeyFile),
 
     /// Runs a replica that stores capsules and answers by HTTP, until it is interrupted
-    #[command(
-        after_help = "Example:\n  selfsame capsule serve --listen 127.0.0.1:7300 --data ./capsules --replica https://other.example/"
-    )]
+    #[command(after_help = "Examples:
+  selfsame capsule serve --listen 127.0.0.1:7300 --data ./capsules --replica https://other.example/
+  selfsame capsule serve --listen 127.0.0.1:7300 --data ./capsules --owner KEY
+
+Without --owner it stores whatever anybody gives it, which is for those who pay for everybody's records.")]
     Serve(ServeCommand),
 }
 
@@ -235,6 +237,10 @@ pub(crate) struct ServeCommand {
     pub(crate) listen: SocketAddr,
     #[command(flatten)]
     pub(crate) data: Data,
+    /// Public key of somebody whose capsules it takes, as `selfsame capsule key` shows it; everybody's unless given; may be
+    /// given more than once
+    #[arg(long, value_name = "KEY")]
+    pub(crate) owner: Vec<CapsuleKey>,
     /// URL of another replica, with which this one comes to hold the same; may be given more than once
     #[arg(long, value_name = "URL")]
     pub(crate) replica: Vec<String>,

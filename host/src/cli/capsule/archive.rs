@@ -2,12 +2,12 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 
-use selfsame_host::capsule::{CapsuleName, CapsuleServer, Export, ExportInfo, Import, Peer, find_servers};
+use selfsame_host::capsule::{CapsuleName, CapsuleServer, Export, ExportInfo, Import, Peer};
 use selfsame_host::{Code, Error};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::join;
+use super::{join, peers_of};
 use crate::cli::args::{ExportCommand, ImportCommand};
 use crate::cli::client;
 use crate::cli::output::{Failure, Output};
@@ -23,28 +23,22 @@ pub(super) async fn export(command: ExportCommand, output: Output) -> Result<(),
     } = command;
     let deadline = Instant::now() + servers.timeout.timeout.0;
     let node = join(&servers, deadline, output).await?;
-    let mut peers: Vec<Peer> = servers
-        .server
-        .iter()
-        .map(|server| server.peer().clone())
-        .collect();
-    if let Some(node) = &node {
-        let found = find_servers(node, name).await?;
-        peers.extend(found.iter().map(|server| server.peer().clone()));
-    }
+    let peers = peers_of(&servers, node.as_ref(), name).await?;
     let written = output.progress("exporting", write(&path, name, &peers)).await;
     if let Some(node) = node {
         client::leave(node, deadline).await;
     }
     let info = written?;
-    output.print(path.display(), &value(&info, &path))
+    let mut value = export_value(&info);
+    value["file"] = json!(path);
+    output.print(path.display(), &value)
 }
 
 /// Writes the file out of what the first server gives that gives all of it.
 async fn write(path: &Path, name: CapsuleName, peers: &[Peer]) -> Result<ExportInfo, Failure> {
     let mut failed = Failure::from(Error::from_code(Code::NoProvider));
     for peer in peers {
-        let mut file = File::create_new(path).map_err(|error| unusable(path, &error))?;
+        let mut file = File::create_new(path).map_err(|error| Failure::file(path, error))?;
         match write_from(&mut file, path, name, peer).await {
             Ok(info) => return Ok(info),
             Err(failure) => {
@@ -65,9 +59,10 @@ async fn write_from(
 ) -> Result<ExportInfo, Failure> {
     let mut export = Export::begin(name, peer)?;
     while let Some(bytes) = export.next().await? {
-        file.write_all(&bytes).map_err(|error| unusable(path, &error))?;
+        file.write_all(&bytes)
+            .map_err(|error| Failure::file(path, error))?;
     }
-    file.sync_all().map_err(|error| unusable(path, &error))?;
+    file.sync_all().map_err(|error| Failure::file(path, error))?;
     export
         .info()
         .ok_or_else(|| Failure::other("the export ended before its end"))
@@ -79,38 +74,34 @@ pub(super) async fn import(command: ImportCommand, output: Output) -> Result<(),
         let stored = output
             .progress("importing", store(&path, server.parse::<CapsuleServer>()?.peer()))
             .await?;
-        let Value::Object(mut value) = value(&stored, &path) else {
-            continue;
-        };
-        value.insert("server".into(), server.as_str().into());
+        let mut value = export_value(&stored);
+        value["file"] = json!(path);
+        value["server"] = server.as_str().into();
         let ExportInfo { capsule, records, .. } = stored;
-        output.print(
-            format_args!("{capsule}: {records} records are stored at {server}"),
-            &Value::Object(value),
-        )?;
+        let text = format_args!("{capsule}: {records} records are stored at {server}");
+        output.print(text, &value)?;
     }
     Ok(())
 }
 
 async fn store(path: &Path, peer: &Peer) -> Result<ExportInfo, Failure> {
-    let mut file = File::open(path).map_err(|error| unusable(path, &error))?;
+    let mut file = File::open(path).map_err(|error| Failure::file(path, error))?;
     let mut import = Import::begin(peer)?;
     let mut chunk = vec![0; CHUNK];
     loop {
-        match file.read(&mut chunk).map_err(|error| unusable(path, &error))? {
+        match file
+            .read(&mut chunk)
+            .map_err(|error| Failure::file(path, error))?
+        {
             0 => return Ok(import.finish().await?),
             read => import.push(&chunk[..read]).await?,
         }
     }
 }
 
-fn unusable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::usage(format!("{}: {error}", path.display()))
-}
-
-fn value(info: &ExportInfo, path: &Path) -> Value {
+/// What an export file holds, as JSON.
+pub(super) fn export_value(info: &ExportInfo) -> Value {
     json!({
-        "file": path,
         "capsule": info.capsule.to_string(),
         "records": info.records,
         "holes": info.holes,

@@ -48,19 +48,21 @@ pub(super) async fn prove(command: ProveCommand, output: Output) -> Result<(), F
         output: path,
         header_only,
     } = command;
-    let unusable = |error: std::io::Error| Failure::usage(format!("{}: {error}", path.display()));
+    let unusable = |error: std::io::Error| Failure::file(&path, error);
     let mut file = std::fs::File::create_new(&path).map_err(unusable)?;
-    let client = Client::open(&capsule, output).await?;
-    let made = client
-        .with("proving the record", output, async |capsule| {
-            Ok(capsule.prove(record, !header_only).await?)
-        })
-        .await;
-    let written = made.and_then(|proof| {
+    let written = async {
+        let client = Client::open(&capsule, output).await?;
+        let what = "proving the record";
+        let proof = client
+            .with(what, output, async |capsule| {
+                Ok(capsule.prove(record, !header_only).await?)
+            })
+            .await?;
         let written = file.write_all(&proof).and_then(|()| file.sync_all());
         written.map_err(unusable)?;
-        Ok(proof.len())
-    });
+        Ok::<_, Failure>(proof.len())
+    };
+    let written = written.await;
     if written.is_err() {
         // A half of a file proves nothing.
         _ = std::fs::remove_file(&path);

@@ -1,9 +1,9 @@
-use selfsame_host::capsule::{CapsuleName, Peer, find_servers};
+use selfsame_host::capsule::{CapsuleName, Peer};
 use selfsame_host::{Replica, Synchronised};
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
-use super::{REPLICA, join};
+use super::{REPLICA, join, peers_of};
 use crate::cli::args::SyncCommand;
 use crate::cli::client;
 use crate::cli::output::{Failure, Output};
@@ -15,15 +15,7 @@ pub(super) async fn sync(command: SyncCommand, output: Output) -> Result<(), Fai
     let SyncCommand { name, servers, data } = command;
     let deadline = Instant::now() + servers.timeout.timeout.0;
     let node = join(&servers, deadline, output).await?;
-    let mut peers: Vec<Peer> = servers
-        .server
-        .iter()
-        .map(|server| server.peer().clone())
-        .collect();
-    if let Some(node) = &node {
-        let found = find_servers(node, name).await?;
-        peers.extend(found.iter().map(|server| server.peer().clone()));
-    }
+    let peers = peers_of(&servers, node.as_ref(), name).await?;
     if peers.is_empty() {
         return Err(selfsame_host::Error::from_code(selfsame_host::Code::NoProvider).into());
     }

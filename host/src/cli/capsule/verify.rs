@@ -1,9 +1,9 @@
 use std::fs::File;
 use std::io::{Chain, Cursor, Read};
 
-use selfsame_host::capsule::{verify_export, verify_proof};
-use serde_json::json;
+use selfsame_host::capsule::{ExportInfo, verify_export, verify_proof};
 
+use super::archive::export_value;
 use super::look::header_value;
 use crate::cli::args::VerifyCommand;
 use crate::cli::output::{Failure, Output};
@@ -15,7 +15,7 @@ const MAX_PROOF_FILE: u64 = (4 << 20) + (2 << 20) + (1 << 16);
 
 pub(super) fn verify(command: &VerifyCommand, output: Output) -> Result<(), Failure> {
     let path = &command.file;
-    let unreadable = |error: std::io::Error| Failure::usage(format!("{}: {error}", path.display()));
+    let unreadable = |error: std::io::Error| Failure::file(path, error);
     let file: Box<dyn Read> = if path.as_os_str() == "-" {
         Box::new(std::io::stdin())
     } else {
@@ -35,19 +35,19 @@ pub(super) fn verify(command: &VerifyCommand, output: Output) -> Result<(), Fail
         return output.print(text, &value);
     }
     let export = verify_export(file)?;
-    let value = json!({
-        "capsule": export.capsule.to_string(),
-        "records": export.records,
-        "holes": export.holes,
-    });
-    let (capsule, records, holes) = (export.capsule, export.records, export.holes);
+    let ExportInfo {
+        capsule,
+        records,
+        holes,
+        ..
+    } = export;
     let missing = match holes {
         0 => String::new(),
         holes => format!(", {holes} that they point to are not there"),
     };
     output.print(
         format_args!("capsule {capsule}: {records} records are proven{missing}"),
-        &value,
+        &export_value(&export),
     )
 }
 

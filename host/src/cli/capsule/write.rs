@@ -24,10 +24,10 @@ pub(super) async fn append(command: AppendCommand, output: Output) -> Result<(),
         merge,
     } = command;
     if !capsule.key.key.exists() {
-        return Err(Failure::usage(format!(
-            "{}: no such file: it holds the secret of the capsule's owner or of a writer (--key names another)",
-            capsule.key.key.display()
-        )));
+        return Err(Failure::file(
+            &capsule.key.key,
+            "no such file: it holds the secret of the capsule's owner or of a writer (--key names another)",
+        ));
     }
     if file.is_empty() {
         file.push(PathBuf::from("-"));
@@ -86,7 +86,7 @@ impl Contents {
             .map(|path| {
                 Ok((
                     path.clone(),
-                    source(path).map_err(|error| unreadable(path, &error))?,
+                    source(path).map_err(|error| Failure::file(path, error))?,
                 ))
             })
             .collect();
@@ -126,7 +126,7 @@ impl Contents {
                     }
                     return Some(bounded(line, path));
                 }
-                Err(error) => return Some(Err(unreadable(path, &error))),
+                Err(error) => return Some(Err(Failure::file(path, error))),
             }
         }
     }
@@ -138,7 +138,7 @@ impl Contents {
         let read = source.take(MAX_BODY as u64 + 1).read_to_end(&mut content);
         Some(match read {
             Ok(_) => bounded(content, &path),
-            Err(error) => Err(unreadable(&path, &error)),
+            Err(error) => Err(Failure::file(&path, error)),
         })
     }
 }
@@ -159,16 +159,10 @@ fn source(path: &Path) -> std::io::Result<Box<dyn BufRead>> {
     })
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::usage(format!("{}: {error}", path.display()))
-}
-
 fn bounded(content: Vec<u8>, path: &Path) -> Result<Vec<u8>, Failure> {
     if content.len() > MAX_BODY {
-        return Err(Failure::usage(format!(
-            "{}: a record has at most {MAX_BODY} bytes: cut it into several",
-            path.display()
-        )));
+        let why = format_args!("a record has at most {MAX_BODY} bytes: cut it into several");
+        return Err(Failure::file(path, why));
     }
     Ok(content)
 }

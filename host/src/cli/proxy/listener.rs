@@ -10,9 +10,9 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use selfsame_codec::http::MAX_HEADERS;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 
 use super::gateway::Gateway;
+use crate::cli::listen::accept;
 use crate::cli::output::Failure;
 
 /// Connections at a time; more wait in the system's queue.
@@ -21,8 +21,6 @@ const MAX_CONNECTIONS: usize = 4096;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// Fields of a request: those that travel, and those of one hop.
 const MOST_FIELDS: usize = MAX_HEADERS + 16;
-/// Pause when the system gives no connection, such as when all its files are open.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Takes the address, or says why it cannot be had.
 pub(super) async fn bind(address: SocketAddr, allow_remote: bool) -> Result<TcpListener, Failure> {
@@ -38,28 +36,10 @@ pub(super) async fn bind(address: SocketAddr, allow_remote: bool) -> Result<TcpL
 
 /// Takes connections until the task ends.
 pub(super) async fn run(listener: TcpListener, gateway: Arc<Gateway>) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    loop {
-        // Nobody closes the semaphore.
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-            return;
-        };
-        match listener.accept().await {
-            Ok((socket, _)) => {
-                // Small answers are not held back for more; a socket that cannot say so is closed already.
-                _ = socket.set_nodelay(true);
-                let gateway = Arc::clone(&gateway);
-                tokio::spawn(async move {
-                    serve(TokioIo::new(socket), gateway).await;
-                    drop(place);
-                });
-            }
-            Err(error) => {
-                tracing::warn!(%error, "no connection");
-                tokio::time::sleep(PAUSE).await;
-            }
-        }
-    }
+    accept(listener, MAX_CONNECTIONS, |socket| {
+        serve(TokioIo::new(socket), Arc::clone(&gateway))
+    })
+    .await;
 }
 
 /// Answers the requests of one connection.

@@ -1,0 +1,129 @@
+//! The requests that the host itself makes of replicas, and how responses begin (`docs/specification/capsules.md`).
+
+use bytes::Bytes;
+use selfsame_codec::{Code, Field, Malformed, Reader};
+
+use super::CapsuleName;
+use crate::error::Error;
+use crate::keys::random_bytes;
+
+const VERSION: u8 = 1;
+const SESSION_BYTES: usize = 16;
+const NONCE_BYTES: usize = 32;
+const CREATE: u8 = 1;
+const QUERY_FRESH: u8 = 7;
+
+/// To whom a request belongs
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sender {
+    /// A client: the replica sends on to the others what it stores.
+    Client,
+    /// A replica: what it stores stays where it is.
+    Replica,
+}
+
+/// Asks for a capsule to be stored, by its signed metadata.
+///
+/// # Errors
+/// [`Error::Io`] when the system gives no random bytes.
+pub(crate) fn create(sender: Sender, capsule: CapsuleName, metadata: &[u8]) -> Result<Bytes, Error> {
+    let mut request = begin(sender, capsule)?;
+    request.push(CREATE);
+    metadata.write(&mut request);
+    Ok(request.into())
+}
+
+/// Asks which records are the newest.
+///
+/// # Errors
+/// [`Error::Io`] when the system gives no random bytes.
+pub(crate) fn query_fresh(capsule: CapsuleName) -> Result<Bytes, Error> {
+    let mut request = begin(Sender::Client, capsule)?;
+    request.push(QUERY_FRESH);
+    request.extend_from_slice(&random_bytes::<NONCE_BYTES>()?);
+    Ok(request.into())
+}
+
+/// A request that belongs to no session that was opened.
+fn begin(sender: Sender, capsule: CapsuleName) -> Result<Vec<u8>, Error> {
+    let session: [u8; SESSION_BYTES] = match sender {
+        Sender::Client => random_bytes()?,
+        Sender::Replica => [0; SESSION_BYTES],
+    };
+    let mut request = vec![VERSION];
+    request.extend_from_slice(&capsule.0);
+    request.extend_from_slice(&session);
+    // Of no response it is said that it was verified.
+    0_u32.write(&mut request);
+    Ok(request)
+}
+
+/// What the operations of a request gave.
+///
+/// # Errors
+/// [`Error::Core`]: why the request was refused as a whole, and where; `BadMessage` for what is no response.
+pub(crate) fn results(response: &[u8]) -> Result<Reader<'_>, Error> {
+    let mut reader = Reader::new(response);
+    let _version: u8 = field(&mut reader)?;
+    let refused: u16 = field(&mut reader)?;
+    let serial_or_place: u32 = field(&mut reader)?;
+    if refused != 0 {
+        return Err(Error::at(refused, u64::from(serial_or_place)));
+    }
+    Ok(reader)
+}
+
+/// What the one operation of a request gave.
+///
+/// # Errors
+/// As [`results`], and why the operation was refused, and where.
+pub(crate) fn result(response: &[u8]) -> Result<Reader<'_>, Error> {
+    let mut reader = results(response)?;
+    let refused: u16 = field(&mut reader)?;
+    if refused != 0 {
+        let place: u32 = field(&mut reader)?;
+        return Err(Error::at(refused, u64::from(place)));
+    }
+    Ok(reader)
+}
+
+fn field<'a, T: Field<'a>>(reader: &mut Reader<'a>) -> Result<T, Error> {
+    reader
+        .field()
+        .map_err(|Malformed| Error::from_code(Code::BadMessage))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A response whose request was refused with one code, or whose operation was with the other.
+    fn response([request, operation]: [u16; 2]) -> Vec<u8> {
+        let mut response = vec![VERSION];
+        request.write(&mut response);
+        5_u32.write(&mut response);
+        operation.write(&mut response);
+        9_u32.write(&mut response);
+        response
+    }
+
+    fn refusal(response: &[u8]) -> (Option<Code>, Option<u64>) {
+        let error = result(response).expect_err("it is refused");
+        (error.code(), error.place())
+    }
+
+    #[test]
+    fn a_refusal_is_told_with_its_place_also_one_that_nobody_knows() {
+        let taken = response([0, 0]);
+        assert_eq!(result(&taken).expect("it is taken").rest().len(), 4);
+        let refused = Code::NoCapsule.as_u16();
+        assert_eq!(refusal(&response([refused, 0])), (Some(Code::NoCapsule), Some(5)));
+        assert_eq!(refusal(&response([0, refused])), (Some(Code::NoCapsule), Some(9)));
+        for unknown in [response([u16::MAX, 0]), response([0, u16::MAX])] {
+            assert_eq!(refusal(&unknown), (Some(Code::BadInput), None));
+        }
+        for length in 0..9 {
+            assert_eq!(refusal(&taken[..length]), (Some(Code::BadMessage), None));
+        }
+    }
+}
