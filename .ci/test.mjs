@@ -21,10 +21,10 @@ const LAST_LINES = 80;
 const WAITING = new Map([["test-sleep", { SLEEP_MINUTES: process.env.SLEEP_MINUTES ?? "3" }]]);
 const CARGO_TEST = ["cargo", "test", "--locked", "--no-fail-fast"];
 /**
- * These run alone, by their own commands: one measures at a rate that a busy machine does not keep up with, one moves gigabytes,
- * of which the suite of the runtimes has a short form.
+ * These run alone, by their own commands: one measures at a rate that a busy machine does not keep up with, one moves gigabytes, one
+ * kills replicas a thousand times. Of the last two the suite of the runtimes has a short form.
  */
-const ALONE = ["test:rolling", "test:capsule-1g"];
+const ALONE = ["test:rolling", "test:capsule-1g", "test:crash"];
 /** Suites that need nothing built. */
 const NEEDS_NO_BUILD = ["ci"];
 

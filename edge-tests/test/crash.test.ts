@@ -1,7 +1,7 @@
 /**
  * Replicas in Node and in wasmtime are killed under load, again and again: what they acknowledged is there, and what they prove is
- * what the writer wrote. `CRASHES` says how often in all, a thousand times for `npm run test:crash`; what survives a loss of power
- * is the business of the stores.
+ * what the writer wrote. `CRASHES` says how often in all, a thousand times for `npm run test:crash` and fewer in the suite of all
+ * runtimes; what survives a loss of power is the business of the stores.
  */
 import assert from "node:assert/strict";
 import { type ChildProcess, execFile, spawn } from "node:child_process";
@@ -17,7 +17,7 @@ import { CapsuleModule, capsuleModule } from "selfsame/capsule";
 
 import { selfsame } from "../lib/sidecar.ts";
 
-const CRASHES = Number(process.env.CRASHES ?? (process.env.npm_lifecycle_event === "test:crash" ? 1000 : 15));
+const CRASHES = Number(process.env.CRASHES ?? (process.env.npm_lifecycle_event === "test:crash" ? 1000 : 60));
 /** Requests under way at a time. */
 const CLIENTS = 8;
 /** Records for one life of a replica, far more than it gets to write. */
