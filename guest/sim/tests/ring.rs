@@ -76,6 +76,31 @@ fn a_process_that_was_stopped_takes_its_place_again_when_it_goes_on() {
 }
 
 #[test]
+fn one_that_goes_on_just_after_it_was_given_up_takes_its_place_again() {
+    for seed in 0..8 {
+        for frozen_ms in (4_000..12_000).step_by(400) {
+            let mut world = ring_of(2, seed);
+            // One of three rests where waking costs money: it knows of nothing and has no reason to speak.
+            world.idle_ms = 75_000;
+            let seldom = world.add(Role::Member, &[0, 1]);
+            world.start(seldom);
+            world.command(seldom, |tag| Input::Join { tag });
+            settle(&mut world, 120_000).expect("it joins");
+            world.run_ms(200_000);
+            let id = world.hosts()[seldom].id().0;
+            world.freeze(seldom);
+            world.command(0, |tag| Input::FindNode { tag, id });
+            world.command(1, |tag| Input::FindNode { tag, id });
+            world.run_ms(frozen_ms);
+            world.thaw(seldom);
+            world.run_ms(2_000);
+            let faults = RingState::of(&mut world).faults();
+            assert!(faults.is_settled(), "seed {seed}, {frozen_ms} ms: {faults:?}");
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_dialled_is_a_leaf() {
     let mut world = ring_of(6, 4);
     let leaf = world.add(Role::Leaf, &[0, 1]);

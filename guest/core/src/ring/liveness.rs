@@ -28,10 +28,11 @@ impl Ring {
 
     /// A peer gave a sign of life.
     pub(super) fn heard(&mut self, cx: &mut Context<'_>, peer: PeerId) {
-        // Not at once after it was given up: one that lives and refuses would be asked again and again.
-        let has_rested = self.routing.may_ask(&peer, cx.now_ms);
+        // One that was silent may not speak again for long; one that refused would be asked again and again.
+        let rested_ms = cx.now_ms.saturating_add(self.parameters.rest_ms);
+        let may_return = self.routing.may_ask(&peer, rested_ms);
         self.book.trust(&peer);
-        if self.routing.revive(&peer) && has_rested {
+        if self.routing.revive(&peer) && may_return {
             self.came_back(cx, peer);
         }
         if self.routing.predecessor() == Some(peer) {
@@ -65,8 +66,7 @@ impl Ring {
     /// A request to a peer came back without an answer.
     pub(super) fn not_answered(&mut self, cx: &mut Context<'_>, peer: PeerId, call: &Call, code: Code) {
         let was_last_chance = matches!(call, Call::Probe | Call::ProbePredecessor);
-        let may_be_late = matches!(code, Code::TimedOut | Code::Disconnected);
-        if may_be_late && !was_last_chance && self.routing.contains(&peer) {
+        if is_silence(code) && !was_last_chance && self.routing.contains(&peer) {
             self.probe(peer, Call::Probe, self.parameters.probe_timeout_ms);
             return;
         }
@@ -78,8 +78,11 @@ impl Ring {
     /// next one takes its place at once.
     pub(super) fn part_with(&mut self, cx: &mut Context<'_>, peer: PeerId, code: Code) {
         self.book.suspect(&peer);
-        if self.routing.bury(&peer, cx.now_ms) && self.serves() {
-            self.log(LogLevel::Info, code, "a neighbour is gone", Some(peer));
+        // What refuses lives, and is left alone for a while even if it speaks.
+        let rest_ms = u64::from(!is_silence(code)) * self.parameters.rest_ms;
+        let since_ms = cx.now_ms.saturating_add(rest_ms);
+        if self.routing.bury(&peer, since_ms) && self.serves() {
+            self.log(LogLevel::Info, code, "neighbour gone", Some(peer));
             if self.maintenance.is_unconfirmed && self.is_alone() {
                 self.lost_all();
                 return;
@@ -146,4 +149,9 @@ impl Ring {
             self.ring_changed(cx);
         }
     }
+}
+
+/// Whether a peer of which this was heard may be late, or its path broken.
+fn is_silence(code: Code) -> bool {
+    matches!(code, Code::TimedOut | Code::Disconnected)
 }

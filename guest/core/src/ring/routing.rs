@@ -126,11 +126,11 @@ impl Routing {
         self.successors.iter().filter(is_left_out).copied().gather()
     }
 
-    /// Presumes a peer dead and takes it out of all tables; says whether it was a neighbour.
-    pub(crate) fn bury(&mut self, peer: &PeerId, now_ms: u64) -> bool {
+    /// Presumes a peer dead since a time, and takes it out of all tables; says whether it was a neighbour.
+    pub(crate) fn bury(&mut self, peer: &PeerId, since_ms: u64) -> bool {
         if self.dead.len() < self.parameters.max_dead {
             self.dead
-                .insert(*peer, now_ms.saturating_add(self.parameters.dead_ms));
+                .insert(*peer, since_ms.saturating_add(self.parameters.dead_ms));
         }
         self.remove(peer)
     }
