@@ -75,18 +75,24 @@ fn a_process_that_was_stopped_takes_its_place_again_when_it_goes_on() {
     }
 }
 
+/// Two members and a third that rests where waking costs money: it speaks seldom when it has no reason to.
+fn ring_with_one_that_updates_seldom(seed: u64) -> (World<Native>, usize) {
+    let mut world = ring_of(2, seed);
+    world.idle_ms = 75_000;
+    let seldom = world.add(Role::Member, &[0, 1]);
+    world.start(seldom);
+    world.command(seldom, |tag| Input::Join { tag });
+    settle(&mut world, 120_000).expect("it joins");
+    world.run_ms(200_000);
+    world.idle_ms = 15_000;
+    (world, seldom)
+}
+
 #[test]
 fn one_that_goes_on_just_after_it_was_given_up_takes_its_place_again() {
     for seed in 0..8 {
         for frozen_ms in (4_000..12_000).step_by(400) {
-            let mut world = ring_of(2, seed);
-            // One of three rests where waking costs money: it knows of nothing and has no reason to speak.
-            world.idle_ms = 75_000;
-            let seldom = world.add(Role::Member, &[0, 1]);
-            world.start(seldom);
-            world.command(seldom, |tag| Input::Join { tag });
-            settle(&mut world, 120_000).expect("it joins");
-            world.run_ms(200_000);
+            let (mut world, seldom) = ring_with_one_that_updates_seldom(seed);
             let id = world.hosts()[seldom].id().0;
             world.freeze(seldom);
             world.command(0, |tag| Input::FindNode { tag, id });
@@ -97,6 +103,25 @@ fn one_that_goes_on_just_after_it_was_given_up_takes_its_place_again() {
             let faults = RingState::of(&mut world).faults();
             assert!(faults.is_settled(), "seed {seed}, {frozen_ms} ms: {faults:?}");
         }
+    }
+}
+
+#[test]
+fn one_that_goes_on_is_taken_for_the_predecessor_by_a_member_that_has_lost_its_session() {
+    for seed in 0..40 {
+        let (mut world, seldom) = ring_with_one_that_updates_seldom(seed);
+        let id = world.hosts()[seldom].id().0;
+        world.freeze(seldom);
+        world.command(1, |tag| Input::FindNode { tag, id });
+        // Nobody tells the stopped one that the session is gone.
+        world.end(0, End::PowerLost);
+        world.start(0);
+        world.command(0, |tag| Input::Join { tag });
+        world.run_ms(15_000);
+        world.thaw(seldom);
+        world.run_ms(2_000);
+        let faults = RingState::of(&mut world).faults();
+        assert!(faults.is_settled(), "seed {seed}: {faults:?}");
     }
 }
 

@@ -52,7 +52,7 @@ impl Ring {
     }
 
     /// A member that was presumed dead lives: it gets its place beside this one back without waiting for its next update.
-    fn came_back(&mut self, cx: &mut Context<'_>, peer: PeerId) {
+    pub(super) fn came_back(&mut self, cx: &mut Context<'_>, peer: PeerId) {
         let is_member = |record: &NodeRecord| record.role() == Role::Member;
         if self.phase != Phase::In || !self.book.get(&peer).is_some_and(is_member) {
             return;
@@ -139,14 +139,6 @@ impl Ring {
         if was_neighbour && self.phase == Phase::In {
             self.ring_changed(cx);
             self.stabilise(cx);
-        }
-    }
-
-    pub(super) fn predecessor_lives(&mut self, cx: &mut Context<'_>, peer: PeerId) {
-        if self.serves() && self.routing.precedes_better(&peer) {
-            self.routing.set_predecessor(Some(peer));
-            self.maintenance.predecessor_heard_ms = cx.now_ms;
-            self.ring_changed(cx);
         }
     }
 }

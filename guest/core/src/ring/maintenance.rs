@@ -420,6 +420,18 @@ impl Ring {
 
     /// A member says that this one is its successor. Says whether it is a new predecessor.
     pub(super) fn notified(&mut self, cx: &mut Context<'_>, peer: PeerId) -> bool {
+        let is_new = self.take_predecessor(cx, peer);
+        if !is_new && self.routing.predecessor() != Some(peer) {
+            self.doubt_predecessor(cx, self.parameters.doubt_ms);
+        }
+        if self.routing.successor().is_none() && self.phase == Phase::In {
+            self.update(cx, peer, None);
+        }
+        is_new
+    }
+
+    /// Takes a live member for the predecessor if it is a closer one; says whether it is.
+    pub(super) fn take_predecessor(&mut self, cx: &mut Context<'_>, peer: PeerId) -> bool {
         let is_new = self.routing.precedes_better(&peer);
         if is_new {
             let old = self.routing.predecessor();
@@ -430,11 +442,6 @@ impl Ring {
             if let Some(old) = old {
                 self.hint(old, peer);
             }
-        } else if self.routing.predecessor() != Some(peer) {
-            self.doubt_predecessor(cx, self.parameters.doubt_ms);
-        }
-        if self.routing.successor().is_none() && self.phase == Phase::In {
-            self.update(cx, peer, None);
         }
         is_new
     }
@@ -516,7 +523,10 @@ impl Ring {
         let hint = if self.routing.contains(from) { hint } else { &[] };
         for bytes in hint {
             if let Ok(record) = self.verify_record(bytes, cx.now_ms) {
+                let peer = record.id();
                 self.meet_stranger(cx, record);
+                // It may be the predecessor, presumed dead: it need not know, and may update seldom.
+                self.came_back(cx, peer);
             }
         }
     }

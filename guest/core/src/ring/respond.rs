@@ -63,7 +63,7 @@ impl Ring {
             Refusal::Malformed => Code::BadMessage,
             Refusal::Refused(class) => code_of(class),
         };
-        self.log(LogLevel::Debug, code, "a peer gave no result", Some(peer));
+        self.log(LogLevel::Debug, code, "was refused a request", Some(peer));
         if matches!(call, Call::Update { .. } | Call::Probe | Call::ProbePredecessor) {
             self.part_with(cx, peer, code);
         }
@@ -75,7 +75,9 @@ impl Ring {
             Call::Probe => self.maintenance.probed(&peer),
             Call::ProbePredecessor => {
                 self.maintenance.probed(&peer);
-                self.predecessor_lives(cx, peer);
+                if self.serves() {
+                    self.take_predecessor(cx, peer);
+                }
             }
             Call::Store { object, sequence_ms } if self.publisher.is_storing(object, *sequence_ms) => {
                 self.stored(*object, peer);
