@@ -210,16 +210,95 @@ fn replicas_come_to_hold_the_same_and_one_that_joins_fetches_what_it_is_to_keep(
     assert_eq!(on(&read, &at_third), key.trim());
 }
 
+/// A key file's public key, and its reader's key.
+fn keys(folder: &Path, file: &str) -> (String, String) {
+    let shown = succeed(folder, &["--json", "capsule", "key", "--key", file]);
+    let shown: Value = serde_json::from_str(&shown).expect("JSON");
+    let text = |name: &str| shown[name].as_str().expect("a key").to_owned();
+    (text("key"), text("reader"))
+}
+
+#[test]
+fn an_owner_says_who_writes_and_reads() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let (_replica, server) = replica(path, "r1");
+    let servers = [server];
+    let on = |line: &str| succeed(path, &words(line, &servers));
+    let refused = |line: &str, exit: i32, told: &[&str]| fail(path, &words(line, &servers), exit, told);
+    let name = on("capsule create --sealed");
+    let owner = keys(path, "capsule.key").0;
+    let ((key, reader), (eve, _)) = (keys(path, "bob.key"), keys(path, "eve.key"));
+    assert_eq!(on(&format!("capsule govern {name}")), format!("writer 0 {owner}"));
+
+    std::fs::write(path.join("text"), "by Bob").expect("a file");
+    let append = format!("capsule append {name} text --key bob.key --data bob");
+    refused(&append, 1, &["NotAWriter"]);
+    let added = on(&format!("capsule govern {name} --add {key} --reader {reader}"));
+    assert_eq!(added.len(), 64);
+    let writers = on(&format!("--json capsule govern {name}"));
+    let last: Value = serde_json::from_str(writers.lines().last().expect("a writer")).expect("JSON");
+    assert_eq!((&last["writer"], &last["key"]), (&1.into(), &key.as_str().into()));
+    let (first, second) = (on(&append), on(&append));
+
+    // What is wrong is said before anything is written.
+    let govern = format!("capsule govern {name}");
+    for (change, exit, told) in [
+        (format!("--revoke {eve}"), 2, ["--revoke", &eve]),
+        (
+            format!("--revoke {key} --accept {added}"),
+            2,
+            ["--accept", &added],
+        ),
+        (format!("--accept {first}"), 2, ["--revoke"; 2]),
+        ("--add bob".into(), 2, ["--add", "64 hexadecimal digits"]),
+        (format!("--add {eve} --key none.key"), 2, ["none.key", "--key"]),
+        (
+            format!("--add {eve} --key bob.key --data bob"),
+            1,
+            ["NotAWriter"; 2],
+        ),
+        (format!("--revoke {owner}"), 1, ["BadEpoch"; 2]),
+    ] {
+        refused(&format!("{govern} {change}"), exit, &told);
+    }
+
+    let revoked = on(&format!("--json {govern} --revoke {key} --accept {first}"));
+    let revoked: Value = serde_json::from_str(&revoked).expect("JSON");
+    assert_eq!(revoked["record"].as_str().map(str::len), Some(64));
+    refused(&append, 1, &["NotAWriter"]);
+    assert_eq!(on(&format!("capsule read {name} {first}")), "by Bob");
+    refused(
+        &format!("capsule read {name} {second} --timeout 3s"),
+        1,
+        &["Unproven"],
+    );
+    // A new epoch has a key that Bob was not given.
+    let secret = on(&format!("capsule append {name} text"));
+    refused(
+        &format!("capsule read {name} {secret} --key bob.key --data bob"),
+        1,
+        &["NotAReader"],
+    );
+    on(&format!("{govern} --reader {reader}"));
+    assert_eq!(
+        on(&format!("capsule read {name} {secret} --key bob.key --data bob")),
+        "by Bob"
+    );
+    on(&format!("{govern} --new-epoch"));
+    let later = on(&format!("capsule append {name} text"));
+    refused(
+        &format!("capsule read {name} {later} --key bob.key --data bob"),
+        1,
+        &["NotAReader"],
+    );
+}
+
 #[test]
 fn a_replica_for_certain_owners_takes_capsules_of_nobody_else() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path();
-    let key = |file: &str| {
-        let shown = succeed(path, &["--json", "capsule", "key", "--key", file]);
-        let shown: Value = serde_json::from_str(&shown).expect("JSON");
-        shown["key"].as_str().expect("a key").to_owned()
-    };
-    let (ada, bob) = (key("ada.key"), key("bob.key"));
+    let (ada, bob) = (keys(path, "ada.key").0, keys(path, "bob.key").0);
     let (_replica, server) = replica_with(path, "r1", &["--owner", &ada, "--owner", &bob]);
     let create = |file: &str| format!("capsule create --key {file} --timeout 5s");
     for file in ["ada.key", "bob.key"] {

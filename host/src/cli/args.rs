@@ -10,8 +10,9 @@ use super::log::Log;
 
 mod capsule;
 pub(crate) use capsule::{
-    AppendCommand, CapsuleCommand, CreateCommand, ExportCommand, Hash, HeadsCommand, ImportCommand, KeyFile,
-    LogCommand, Opened, ProveCommand, ReadCommand, ServeCommand, Servers, SyncCommand, VerifyCommand,
+    AppendCommand, CapsuleCommand, CreateCommand, ExportCommand, GovernCommand, Hash, HeadsCommand,
+    ImportCommand, KeyFile, LogCommand, Opened, ProveCommand, ReadCommand, ServeCommand, Servers,
+    SyncCommand, VerifyCommand,
 };
 
 mod look;

@@ -3,16 +3,18 @@
 use core::time::Duration;
 use std::path::Path;
 
-use selfsame_host::capsule::{Capsule, CapsuleBuilder, CapsuleName, Peer, Timing, find_servers};
+use selfsame_host::capsule::{Capsule, CapsuleBuilder, CapsuleName, Peer, RecordName, Timing, find_servers};
 use selfsame_host::{Node, Seed};
+use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
-use super::args::{CapsuleCommand, Opened, Servers};
+use super::args::{CapsuleCommand, KeyFile, Opened, Servers};
 use super::client;
 use super::output::{Failure, Output};
 
 mod archive;
 mod create;
+mod govern;
 mod look;
 mod serve;
 mod sync;
@@ -37,6 +39,7 @@ pub(crate) async fn run(command: CapsuleCommand, output: Output) -> Result<(), F
         CapsuleCommand::Sync(command) => sync::sync(command, output).await,
         CapsuleCommand::Export(command) => archive::export(command, output).await,
         CapsuleCommand::Import(command) => archive::import(command, output).await,
+        CapsuleCommand::Govern(command) => govern::govern(command, output).await,
         CapsuleCommand::Key(file) => create::key(&file, output),
         CapsuleCommand::Serve(command) => serve::run(command, output).await,
     }
@@ -141,6 +144,23 @@ fn timing(longest: Duration) -> Timing {
         deadline: longest,
         ..Timing::default()
     }
+}
+
+/// Refuses to write without the secret to write with.
+fn needs_key(file: &KeyFile) -> Result<(), Failure> {
+    if file.key.exists() {
+        return Ok(());
+    }
+    let why = "no such file: it holds the secret of the capsule's owner or of a writer (--key names another)";
+    Err(Failure::file(&file.key, why))
+}
+
+/// Prints the names of records that were written.
+fn print(names: &[RecordName], output: Output) -> Result<(), Failure> {
+    for name in names {
+        output.print(name, &json!({ "record": name.to_string() }))?;
+    }
+    Ok(())
 }
 
 /// The secret in a file, which is made if there is none; whether it was.

@@ -2,7 +2,7 @@ use core::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use selfsame_host::capsule::{CapsuleKey, CapsuleName, CapsuleServer, RecordName};
+use selfsame_host::capsule::{CapsuleKey, CapsuleName, CapsuleServer, ReaderKey, RecordName};
 
 use super::{Data, Network, Timeout};
 
@@ -64,6 +64,17 @@ It ends with exit code 0 when all of the file is what its writers signed, and wi
     #[command(after_help = "Example:
   selfsame capsule import diary.capsule --server https://one.example/ --server https://two.example/")]
     Import(ImportCommand),
+
+    /// Changes who writes and reads, which only the owner can, and prints the names of the epoch records that say so; without a
+    /// change shows who may write
+    #[command(after_help = "Examples:
+  selfsame capsule govern NAME --server https://one.example/
+  selfsame capsule govern NAME --add KEY --reader READER --server https://one.example/
+  selfsame capsule govern NAME --revoke KEY --accept RECORD --reader READER --server https://one.example/
+
+Keys are those that `selfsame capsule key` shows. A new epoch has a key of its own: whoever is to read what is written in it \
+has to be named with --reader, but for the owner. So a reader leaves with --new-epoch and --reader for each who stays.")]
+    Govern(GovernCommand),
 
     /// Shows the public keys of a key file, which is made if there is none: owners name writers and readers by them
     #[command(after_help = "Example:\n  selfsame capsule key --key ./writer.key")]
@@ -228,6 +239,35 @@ pub(crate) struct LogCommand {
     /// Most records that are shown
     #[arg(short = 'n', long, value_name = "NUMBER", default_value = "20", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) most: u32,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct GovernCommand {
+    #[command(flatten)]
+    pub(crate) capsule: Opened,
+    /// Public key of somebody who may write from now on; may be given up to 64 times
+    #[arg(long, value_name = "KEY")]
+    pub(crate) add: Vec<CapsuleKey>,
+    /// Public key of a writer whose signatures count no more, not even those it has made; begins a new epoch; may be given up to
+    /// 64 times
+    #[arg(long, value_name = "KEY")]
+    pub(crate) revoke: Vec<CapsuleKey>,
+    /// Record of a writer who is revoked that still counts, with all that it leads to; may be given up to 30 times
+    #[arg(long, value_name = "RECORD", requires = "revoke")]
+    pub(crate) accept: Vec<RecordName>,
+    /// Reader's key of somebody who gets the key of the epoch; may be given more than once
+    #[arg(long, value_name = "READER")]
+    pub(crate) reader: Vec<ReaderKey>,
+    /// Begins a new epoch, with another key, though nobody is revoked
+    #[arg(long)]
+    pub(crate) new_epoch: bool,
+}
+
+impl GovernCommand {
+    /// Whether it says that anything is to change.
+    pub(crate) fn is_change(&self) -> bool {
+        self.new_epoch || !(self.add.is_empty() && self.revoke.is_empty() && self.reader.is_empty())
+    }
 }
 
 #[derive(Args, Debug)]

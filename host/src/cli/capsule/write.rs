@@ -2,9 +2,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use selfsame_host::capsule::{Capsule, RecordName, WriteOptions};
-use serde_json::json;
 
-use super::Client;
+use super::{Client, needs_key, print};
 use crate::cli::args::AppendCommand;
 use crate::cli::output::{Failure, Output};
 
@@ -23,12 +22,7 @@ pub(super) async fn append(command: AppendCommand, output: Output) -> Result<(),
         after,
         merge,
     } = command;
-    if !capsule.key.key.exists() {
-        return Err(Failure::file(
-            &capsule.key.key,
-            "no such file: it holds the secret of the capsule's owner or of a writer (--key names another)",
-        ));
-    }
+    needs_key(&capsule.key)?;
     if file.is_empty() {
         file.push(PathBuf::from("-"));
     }
@@ -60,13 +54,6 @@ async fn write(
     options: WriteOptions,
 ) -> Result<Vec<RecordName>, Failure> {
     Ok(capsule.append(batch, options).await?)
-}
-
-fn print(names: &[RecordName], output: Output) -> Result<(), Failure> {
-    for name in names {
-        output.print(name, &json!({ "record": name.to_string() }))?;
-    }
-    Ok(())
 }
 
 type Source = (PathBuf, Box<dyn BufRead>);
