@@ -17,6 +17,7 @@ const TESTS = [
   "replicas",
   "capsule-1g",
   "crash",
+  "damage",
   "notes",
 ].map((name) => `test/${name}.test.ts`);
 

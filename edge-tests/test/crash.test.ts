@@ -1,7 +1,8 @@
 /**
  * Replicas in Node and in wasmtime are killed under load, again and again: what they acknowledged is there, and what they prove is
  * what the writer wrote. `CRASHES` says how often in all, a thousand times for `npm run test:crash` and fewer in the suite of all
- * runtimes; what survives a loss of power is the business of the stores.
+ * runtimes; what survives a loss of power is the business of the stores, and what becomes of a byte that turns in one of them that
+ * of `damage.test.ts`.
  */
 import assert from "node:assert/strict";
 import { type ChildProcess, execFile, spawn } from "node:child_process";

@@ -1,12 +1,11 @@
 //! One capsule that a replica has open: its metadata, who may write it, and the graph of its records.
 
 use alloc::boxed::Box;
-use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Field, Reader};
 
-use super::census::Census;
+use super::damage::Damage;
 use super::entry::Entry;
 use super::index::{Index, NO_RECORD, Outcome, Written, known};
 use super::layout::{self, numbered, of_record, single};
@@ -56,12 +55,22 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    fn encode(&self) -> Rc<[u8]> {
+    fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for count in [self.arrivals, self.unsigned, self.unsigned_bytes, self.epochs] {
             count.write(&mut out);
         }
-        out.into()
+        out
+    }
+
+    /// When they are lost: more than can have arrived, so that no other replica knows of more, nothing that waits for a signature,
+    /// and as many epoch records as are found.
+    fn lost(now_ms: u64) -> Self {
+        Self {
+            arrivals: now_ms << 10,
+            epochs: MAX_EPOCHS,
+            ..Self::default()
+        }
     }
 
     fn decode(bytes: &[u8]) -> Result<Self> {
@@ -99,7 +108,7 @@ impl Capsule {
     /// Creates a capsule that is not stored yet.
     pub(super) fn create(space: &mut Space, charter: Charter) -> Self {
         let name = charter.name();
-        space.put(single(&name, layout::METADATA), Rc::from(charter.encoded()));
+        space.put(single(&name, layout::METADATA), charter.encoded().to_vec());
         let capsule = Self {
             authority: Authority::new(charter.metadata()),
             counts: Counts::default(),
@@ -111,7 +120,16 @@ impl Capsule {
         capsule
     }
 
-    /// Opens a stored capsule, of whose graph was read before what its index begins with; nothing if it is not stored.
+    /// Stores the metadata of a capsule of which all else is stored.
+    pub(super) fn restore(space: &mut Space, charter: &Charter) {
+        space.put(
+            single(&charter.name(), layout::METADATA),
+            charter.encoded().to_vec(),
+        );
+    }
+
+    /// Opens a stored capsule, of whose graph was read before what its index begins with; nothing if it is not stored. Of epoch
+    /// records those before the first that is damaged are in force.
     ///
     /// # Errors
     /// [`Code::StoreCorrupt`].
@@ -119,23 +137,32 @@ impl Capsule {
         space: &mut Space,
         name: &CapsuleName,
         index: Index,
+        now_ms: u64,
     ) -> Result<Outcome<Option<Box<Self>>>> {
         let Some(metadata) = known!(space.get(&single(name, layout::METADATA))) else {
             return Ok(Outcome::Done(None));
         };
         let charter = Charter::decode(&metadata).map_err(|_| CORRUPT)?;
-        let counts = known!(space.get(&single(name, layout::COUNTS))).ok_or(CORRUPT)?;
+        let counts = known!(space.get(&single(name, layout::COUNTS)));
+        let damage = known!(space.get(&single(name, layout::DAMAGE)));
         let mut capsule = Box::new(Self {
             authority: Authority::new(charter.metadata()),
-            counts: Counts::decode(&counts)?,
+            counts: counts.map_or_else(|| Ok(Counts::lost(now_ms)), |counts| Counts::decode(&counts))?,
             index,
             arrived: Vec::new(),
             charter,
         });
+        *capsule.index.damage_mut() = Damage::read(damage);
         for place in 0..capsule.counts.epochs {
-            match capsule.recall_epoch(space, place)? {
-                Outcome::Done(()) => {}
-                Outcome::Wait => return Ok(Outcome::Wait),
+            match capsule.recall_epoch(space, place) {
+                Ok(Outcome::Done(())) => {}
+                Ok(Outcome::Wait) => return Ok(Outcome::Wait),
+                Err(_) => {
+                    capsule.counts.epochs = place;
+                    capsule.put_counts(space);
+                    capsule.index.damage_mut().tear(space, name);
+                    break;
+                }
             }
         }
         Ok(Outcome::Done(Some(capsule)))
@@ -143,7 +170,7 @@ impl Capsule {
 
     fn recall_epoch(&mut self, space: &mut Space, place: u64) -> Result<Outcome<()>> {
         let name = known!(space.get(&numbered(&self.charter.name(), layout::EPOCH, place))).ok_or(CORRUPT)?;
-        let name = RecordName(name.as_ref().try_into().map_err(|_| CORRUPT)?);
+        let name = RecordName(name[..].try_into().map_err(|_| CORRUPT)?);
         let entry = known!(self.index.entry(space, &name))?.ok_or(CORRUPT)?;
         let body = match self.body(space, &name, &entry)? {
             Outcome::Done(body) => body,
@@ -178,9 +205,9 @@ impl Capsule {
         &mut self.index
     }
 
-    /// The graph, to count its elements.
-    pub(super) fn census(&mut self) -> &mut Census {
-        self.index.census()
+    /// Who may write.
+    pub(super) fn authority(&self) -> &Authority {
+        &self.authority
     }
 
     /// Whether bodies are sealed.
@@ -273,7 +300,10 @@ impl Capsule {
         }
         let change = self.authority.apply(name, &entry.header(), body, signature)?;
         let key = numbered(&self.charter.name(), layout::EPOCH, self.counts.epochs);
-        space.put(key, Rc::from(name.0));
+        space.put(key, name.0.to_vec());
+        if let Some(mend) = &mut self.index.damage_mut().mend {
+            mend.comes_into_force(*name);
+        }
         self.counts.epochs += 1;
         // With the record's signature: an epoch that is counted is signed, and one that is signed is counted.
         self.put_counts(space);
@@ -302,13 +332,16 @@ impl Capsule {
     /// The body of a stored record.
     ///
     /// # Errors
-    /// [`Code::StoreCorrupt`] when a chunk is missing.
+    /// [`Code::NoRecord`] when it is lost.
     pub(super) fn body(
         &self,
         space: &mut Space,
         name: &RecordName,
         entry: &Entry,
     ) -> Result<Outcome<Vec<u8>>> {
+        if self.index.damage().is_void(name) {
+            return Err(NO_RECORD);
+        }
         if let Some(body) = entry.inline_body() {
             return Ok(Outcome::Done(body.to_vec()));
         }
@@ -316,8 +349,13 @@ impl Capsule {
         let mut chunks = Vec::new();
         let mut is_missing = false;
         for number in 0..len.div_ceil(layout::CHUNK) {
-            match space.get(&layout::chunk(&self.charter.name(), name, number as u16)) {
-                Ok(chunk) => chunks.push(chunk),
+            let key = layout::chunk(&self.charter.name(), name, number as u16);
+            match space.get(&key) {
+                Ok(Some(chunk)) => chunks.push(chunk),
+                Ok(None) => {
+                    space.report((key, None));
+                    return Err(NO_RECORD);
+                }
                 Err(Missing) => is_missing = true,
             }
         }
@@ -326,7 +364,7 @@ impl Capsule {
         }
         let mut body = Vec::with_capacity(len);
         for chunk in chunks {
-            body.extend_from_slice(&chunk.ok_or(CORRUPT)?);
+            body.extend_from_slice(&chunk);
         }
         Ok(Outcome::Done(body))
     }
@@ -356,7 +394,7 @@ impl Capsule {
         for elements in self.arrived.chunks(ARRIVALS) {
             let mut value = Vec::with_capacity(33 * elements.len());
             elements.iter().for_each(|element| element.write(&mut value));
-            space.put(numbered(&name, layout::ARRIVAL, first), value.into());
+            space.put(numbered(&name, layout::ARRIVAL, first), value);
             first += elements.len() as u64;
         }
         self.arrived.clear();

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use selfsame_codec::Field;
 use selfsame_sodium::hash::hash_for;
 
+use super::damage::Damage;
 use super::space::Space;
 use super::walk::{Page, Step, Walk};
 use crate::hash::CapsuleName;
@@ -70,7 +71,13 @@ impl Census {
     ///
     /// # Errors
     /// [`selfsame_codec::Code::StoreCorrupt`].
-    pub(super) fn step(&mut self, space: &mut Space, page: &mut Page, capsule: CapsuleName) -> Result<Step> {
+    pub(super) fn step(
+        &mut self,
+        space: &mut Space,
+        page: &mut Page,
+        capsule: CapsuleName,
+        damage: &Damage,
+    ) -> Result<Step> {
         let total = self.total.get_or_insert_with(|| {
             self.walk = Some(Walk::new(capsule, Part::WHOLE));
             Total::default()
@@ -78,7 +85,7 @@ impl Census {
         let Some(walk) = &mut self.walk else {
             return Ok(Step::Done);
         };
-        let step = walk.step(space, page, &mut |element| total.add(element))?;
+        let step = walk.step(space, page, damage, &mut |element| total.add(element))?;
         if matches!(step, Step::Done) {
             self.walk = None;
         }

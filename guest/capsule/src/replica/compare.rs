@@ -8,6 +8,7 @@ use selfsame_codec::{Code, Field};
 
 use super::answer::{Compared, Signed};
 use super::capsule::Capsule;
+use super::damage::Damage;
 use super::index::{NO_RECORD, Outcome, known};
 use super::space::{Missing, Space};
 use super::walk::{Page, Step, Walk};
@@ -48,9 +49,9 @@ impl Visit {
         })
     }
 
-    fn step(&mut self, space: &mut Space, page: &mut Page) -> Result<Step> {
+    fn step(&mut self, space: &mut Space, page: &mut Page, damage: &Damage) -> Result<Step> {
         let Self { walk, ids, gathered } = self;
-        walk.step(space, page, &mut |element| {
+        walk.step(space, page, damage, &mut |element| {
             let id = ids.id(element);
             match gathered {
                 Gathered::Sketch(sketch) => sketch.insert(id),
@@ -90,12 +91,11 @@ pub(super) fn compare(
     visit: &mut Option<Visit>,
     results: &mut Vec<u8>,
 ) -> Result<Step> {
-    let name = capsule.charter().name();
-    match capsule.census().step(space, page, name)? {
+    match capsule.index_mut().count(space, page)? {
         Step::Done => {}
         other => return Ok(other),
     }
-    let fingerprint = capsule.census().fingerprint();
+    let fingerprint = capsule.index().census().fingerprint();
     let mut compared = Compared {
         arrivals: capsule.arrivals(),
         fingerprint,
@@ -109,7 +109,7 @@ pub(super) fn compare(
                 visit.insert(Visit::new(capsule, &question.salt, question.part, sketch)?)
             }
         };
-        match visit.step(space, page)? {
+        match visit.step(space, page, capsule.index().damage())? {
             Step::Done => {}
             other => return Ok(other),
         }
@@ -147,7 +147,7 @@ pub(super) fn elements(
             visit.insert(Visit::new(capsule, salt, part, found)?)
         }
     };
-    match visit.step(space, page)? {
+    match visit.step(space, page, capsule.index().damage())? {
         Step::Done => {}
         other => return Ok(other),
     }

@@ -1,11 +1,11 @@
 //! A record as it is stored: witness, header, and the body if it is short.
 
-use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Field, Reader};
 
 use super::layout::MAX_INLINE;
+use super::stored::{SUM, Stored};
 use crate::header::HeaderView;
 use crate::refusal::{Refusal, Result};
 use crate::witness::Witness;
@@ -13,7 +13,7 @@ use crate::witness::Witness;
 /// A stored record
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    value: Rc<[u8]>,
+    value: Stored,
     witness: Witness,
     header: usize,
     body: usize,
@@ -21,21 +21,21 @@ pub(super) struct Entry {
 
 impl Entry {
     /// The value under which a record is stored.
-    pub(super) fn encode(witness: &Witness, header: &[u8], body: &[u8]) -> Rc<[u8]> {
-        let mut value = Vec::with_capacity(72 + header.len() + body.len().min(MAX_INLINE));
+    pub(super) fn encode(witness: &Witness, header: &[u8], body: &[u8]) -> Vec<u8> {
+        let mut value = Vec::with_capacity(72 + header.len() + body.len().min(MAX_INLINE) + SUM);
         witness.write(&mut value);
         value.extend_from_slice(header);
         if body.len() <= MAX_INLINE {
             value.extend_from_slice(body);
         }
-        value.into()
+        value
     }
 
     /// Reads a value.
     ///
     /// # Errors
     /// [`Code::StoreCorrupt`] with the offset.
-    pub(super) fn decode(value: Rc<[u8]>) -> Result<Self> {
+    pub(super) fn decode(value: Stored) -> Result<Self> {
         let mut reader = Reader::new(&value);
         let corrupt =
             |reader: &Reader<'_>| Refusal::new(Code::StoreCorrupt, value.len() - reader.rest().len());
@@ -73,10 +73,10 @@ impl Entry {
     }
 
     /// The value with another witness.
-    pub(super) fn with_witness(&self, witness: &Witness) -> Rc<[u8]> {
-        let mut value = Vec::with_capacity(72 + self.value.len());
+    pub(super) fn with_witness(&self, witness: &Witness) -> Vec<u8> {
+        let mut value = Vec::with_capacity(72 + self.value.len() + SUM);
         witness.write(&mut value);
         value.extend_from_slice(&self.value[self.header..]);
-        value.into()
+        value
     }
 }

@@ -49,7 +49,7 @@ impl Capsule {
     fn tell_epoch(&self, space: &mut Space, place: u64, results: &mut Vec<u8>) -> Result<Outcome<()>> {
         let key = numbered(&self.charter().name(), layout::EPOCH, place);
         let name = known!(space.get(&key)).ok_or(CORRUPT)?;
-        let name = RecordName(name.as_ref().try_into().map_err(|_| CORRUPT)?);
+        let name = RecordName(name[..].try_into().map_err(|_| CORRUPT)?);
         let entry = known!(self.index().entry(space, &name))?.ok_or(CORRUPT)?;
         let Outcome::Done(body) = self.body(space, &name, &entry)? else {
             return Ok(Outcome::Wait);

@@ -1,16 +1,18 @@
 //! The graph of a capsule's records as a replica keeps it: heads, holes and witnesses (DCS, sections 3.3 and 3.4).
 
 use alloc::collections::{BTreeSet, VecDeque};
-use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 use selfsame_codec::Code;
 
 use super::census::Census;
+use super::damage::Damage;
 use super::entry::Entry;
 use super::layout::{self, Key, names, of_record};
 use super::sequences::Sequences;
 use super::space::{Missing, Space};
+use super::stored::Stored;
+use super::walk::{Page, Step};
 use crate::hash::{CapsuleName, RecordName};
 use crate::keys::Signature;
 use crate::record::Record;
@@ -47,7 +49,7 @@ macro_rules! known {
 pub(super) use known;
 
 /// The key under which is stored who points to a missing record, and its value
-type Pointing = (Key, Rc<[u8]>);
+type Pointing = (Key, Vec<u8>);
 
 /// The graph of one capsule
 #[derive(Debug)]
@@ -65,6 +67,7 @@ pub(super) struct Index {
     has_holes: bool,
     sequences: Sequences,
     census: Census,
+    damage: Damage,
 }
 
 /// What writing a record changed
@@ -96,6 +99,7 @@ impl Index {
             has_holes,
             sequences: Sequences::default(),
             census: Census::default(),
+            damage: Damage::default(),
         }
     }
 
@@ -105,7 +109,7 @@ impl Index {
         self.revoked.extend_from_slice(writers);
         for name in signed {
             if self.heads.insert(*name) {
-                space.put_first(of_record(&self.capsule, layout::HEAD, name), Rc::from([]));
+                space.put_first(of_record(&self.capsule, layout::HEAD, name), Vec::new());
             }
             self.spreading.push_back(*name);
         }
@@ -129,9 +133,32 @@ impl Index {
         self.revoked.len() as u32
     }
 
-    /// How much there is, to be compared with what others have.
-    pub(super) fn census(&mut self) -> &mut Census {
-        &mut self.census
+    /// How much there is, to be compared with what others have, once it was counted.
+    pub(super) fn census(&self) -> &Census {
+        &self.census
+    }
+
+    /// Counts on.
+    ///
+    /// # Errors
+    /// [`Code::StoreCorrupt`].
+    pub(super) fn count(&mut self, space: &mut Space, page: &mut Page) -> Result<Step> {
+        self.census.step(space, page, self.capsule, &self.damage)
+    }
+
+    /// Something went without being taken note of: all is counted again.
+    pub(super) fn count_anew(&mut self) {
+        self.census = Census::default();
+    }
+
+    /// What is damaged.
+    pub(super) fn damage(&self) -> &Damage {
+        &self.damage
+    }
+
+    /// What is damaged, to be told more.
+    pub(super) fn damage_mut(&mut self) -> &mut Damage {
+        &mut self.damage
     }
 
     /// Proven records to which no proven record points.
@@ -178,8 +205,13 @@ impl Index {
         name: &RecordName,
         record: &Record<'_>,
     ) -> Result<Outcome<Written>> {
-        if known!(self.entry(space, name))?.is_some() {
-            return Ok(Outcome::Done(Written::Known));
+        if let Some(entry) = known!(self.entry(space, name))? {
+            if !self.damage.regain(space, &self.capsule, name) {
+                return Ok(Outcome::Done(Written::Known));
+            }
+            self.store(space, name, record, entry.witness());
+            self.census.insert(&Element::record(*name));
+            return Ok(Outcome::Done(Written::Proven));
         }
         known!(self.sequences.is_new(space, &self.capsule, &record.header));
         let pointed_key = of_record(&self.capsule, layout::POINTED, name);
@@ -228,7 +260,7 @@ impl Index {
         }
         if steps > 0 {
             self.set_witness(space, name, entry, &Witness::Signed(signature));
-            space.put(of_record(&self.capsule, layout::SIGNED, name), Rc::from([]));
+            space.put(of_record(&self.capsule, layout::SIGNED, name), Vec::new());
             self.census.insert(&Element::signature(*name));
             self.spreading.push_back(*name);
         }
@@ -318,7 +350,7 @@ impl Index {
         }
         let mut pointing = others[..others.len() - proven.0.len()].to_vec();
         pointing.extend_from_slice(&proven.0);
-        Ok(Some((key, pointing.into())))
+        Ok(Some((key, pointing)))
     }
 
     /// A signature of a writer that was revoked is not stored any more, whatever proves its record.
@@ -343,7 +375,7 @@ impl Index {
         let left: BTreeSet<RecordName> = self.spreading.iter().copied().collect();
         let key = |name| of_record(&self.capsule, layout::PENDING, name);
         for name in left.difference(&self.kept) {
-            space.put_first(key(name), Rc::from([]));
+            space.put_first(key(name), Vec::new());
         }
         for name in self.kept.difference(&left) {
             space.mark();
@@ -376,7 +408,7 @@ impl Index {
         // Chunks first: an entry says that its body is there.
         if record.body.len() > layout::MAX_INLINE {
             for (number, chunk) in (0..).zip(record.body.chunks(layout::CHUNK)) {
-                space.put(layout::chunk(&self.capsule, name, number), chunk.into());
+                space.put(layout::chunk(&self.capsule, name, number), chunk.to_vec());
                 space.mark();
             }
         }
@@ -389,9 +421,74 @@ impl Index {
         space.put(key, entry.with_witness(witness));
     }
 
+    /// A record is damaged so much that nothing of it is left.
+    pub(super) fn drop_record(&mut self, space: &mut Space, name: &RecordName) {
+        space.delete(of_record(&self.capsule, layout::RECORD, name));
+        space.delete(of_record(&self.capsule, layout::SIGNED, name));
+        self.remove_head(space, name);
+        self.damage.regain(space, &self.capsule, name);
+        self.count_anew();
+    }
+
+    /// The body of a record is lost.
+    pub(super) fn lose_body(&mut self, space: &mut Space, name: &RecordName) {
+        if !self.damage.lose(space, &self.capsule, *name) {
+            self.drop_record(space, name);
+        }
+        self.count_anew();
+    }
+
+    /// A signature does not count, though it is stored.
+    pub(super) fn forget_signature(&mut self, space: &mut Space, name: &RecordName, entry: &Entry) {
+        space.delete(of_record(&self.capsule, layout::SIGNED, name));
+        self.set_witness(space, name, entry, &Witness::Unproven);
+        self.spreading.push_back(*name);
+        self.count_anew();
+    }
+
+    /// Finds out anew what a record points to: what is missing is noted, what is there may get a witness through it.
+    pub(super) fn mend_pointers(
+        &mut self,
+        space: &mut Space,
+        name: &RecordName,
+        entry: &Entry,
+    ) -> Outcome<()> {
+        let (mut holes, mut is_missing) = (Vec::new(), false);
+        for pointer in entry.header().backpointers() {
+            match space.get(&of_record(&self.capsule, layout::RECORD, &pointer)) {
+                Ok(Some(_)) => {}
+                Err(Missing) => is_missing = true,
+                Ok(None) => {
+                    let key = of_record(&self.capsule, layout::POINTED, &pointer);
+                    match space.get(&key) {
+                        Ok(others) => holes.push((key, others)),
+                        Err(Missing) => is_missing = true,
+                    }
+                }
+            }
+        }
+        if is_missing {
+            return Outcome::Wait;
+        }
+        self.has_holes |= !holes.is_empty();
+        for (key, others) in holes {
+            let is_noted = others
+                .iter()
+                .flat_map(|others| names(others))
+                .any(|other| other == *name);
+            if !is_noted {
+                note_hole(space, key, others, name);
+            }
+        }
+        if self.steps(entry) < u32::MAX {
+            self.spreading.push_back(*name);
+        }
+        Outcome::Done(())
+    }
+
     fn add_head(&mut self, space: &mut Space, name: RecordName) {
         if self.heads.insert(name) {
-            space.put(of_record(&self.capsule, layout::HEAD, &name), Rc::from([]));
+            space.put(of_record(&self.capsule, layout::HEAD, &name), Vec::new());
         }
     }
 
@@ -403,10 +500,10 @@ impl Index {
 }
 
 /// Remembers who points to a record that is missing.
-fn note_hole(space: &mut Space, key: Key, others: Option<Rc<[u8]>>, name: &RecordName) {
+fn note_hole(space: &mut Space, key: Key, others: Option<Stored>, name: &RecordName) {
     let mut pointing = others.map_or_else(Vec::new, |others| others.to_vec());
     if pointing.len() < MAX_POINTING * name.0.len() {
         pointing.extend_from_slice(&name.0);
-        space.put(key, pointing.into());
+        space.put(key, pointing);
     }
 }

@@ -7,11 +7,13 @@ use selfsame_codec::{Code, Field, Reader};
 
 use super::capsule::{Capsule, Signing};
 use super::index::Outcome;
+use super::layout::{self, single};
+use super::mend::Mended;
 use super::serve::{Answers, Progress, Tools};
-use super::space::Space;
-use crate::hash::RecordName;
+use super::space::{Missing, Space};
+use crate::hash::{CapsuleName, RecordName};
 use crate::keys::Key;
-use crate::message::{Envelope, MAX_MESSAGE_BYTES, MAX_OPERATIONS, Operation, Stored};
+use crate::message::{Envelope, MAX_MESSAGE_BYTES, MAX_OPERATIONS, Operation, REPLICAS, Stored};
 use crate::metadata::Charter;
 use crate::refusal::{Refusal, Result};
 
@@ -33,6 +35,8 @@ pub(super) enum Asker {
     Host(u32),
     /// The replica itself, for an exchange with another one that has this number.
     Exchange(u32),
+    /// Nobody: it is about what the store has lost.
+    Nobody,
 }
 
 /// A request under way
@@ -55,6 +59,8 @@ pub(super) struct Job {
     stored: Stored,
     /// Which operations stored something.
     storing: Vec<usize>,
+    /// Whether it mends the graph first.
+    mends: bool,
 }
 
 /// Where an operation begins, and what came of checking the record that it writes
@@ -102,7 +108,55 @@ impl Job {
             answers: Answers::default(),
             stored: Stored::default(),
             storing: Vec::new(),
+            mends: false,
         })
+    }
+
+    /// Mends the graph of a capsule.
+    pub(super) fn mend(capsule: CapsuleName) -> Self {
+        Self {
+            asker: Asker::Nobody,
+            is_expected: true,
+            had_page: false,
+            envelope: Envelope {
+                capsule,
+                session: REPLICAS,
+                verified: 0,
+            },
+            opens: None,
+            message: Vec::new(),
+            operations: Vec::new(),
+            next: 0,
+            answers: Answers::default(),
+            stored: Stored::default(),
+            storing: Vec::new(),
+            mends: true,
+        }
+    }
+
+    /// Mends on; then signatures of epoch records that are not in force are what it stores.
+    fn mend_on(&mut self, capsule: &mut Capsule, tools: &mut Tools<'_>) -> Result<Progress> {
+        loop {
+            let progress = spread(capsule, tools.space)?;
+            if progress != Progress::Done {
+                return Ok(progress);
+            }
+            if tools.space.is_full() {
+                return Ok(Progress::Flush);
+            }
+            match capsule.mend(tools.space, tools.page)? {
+                Mended::Some => {}
+                Mended::Wait(step) => return Ok(step.into()),
+                Mended::All(epochs) => {
+                    self.mends = false;
+                    for (_, record, signature) in epochs {
+                        self.operations.push((self.message.len(), None));
+                        Operation::Sign { record, signature }.write(&mut self.message);
+                    }
+                    return Ok(Progress::Done);
+                }
+            }
+        }
     }
 
     /// Checks the records that it writes and asks for what its operations need of the store.
@@ -138,6 +192,14 @@ impl Job {
         capsule: &mut Option<Box<Capsule>>,
         tools: &mut Tools<'_>,
     ) -> Result<Progress> {
+        if self.mends
+            && let Some(capsule) = capsule
+        {
+            let progress = self.mend_on(capsule, tools)?;
+            if progress != Progress::Done {
+                return Ok(progress);
+            }
+        }
         while self.next < self.operations.len() {
             let before = self.answers.results.len();
             match self.carry_out(capsule, tools) {
@@ -178,7 +240,18 @@ impl Job {
             if capsule.is_none() && !may_own(tools.owners, &charter) {
                 return Err(Refusal::new(Code::OwnerRefused, 0));
             }
-            capsule.get_or_insert_with(|| Box::new(Capsule::create(tools.space, charter)));
+            if capsule.is_none() {
+                let counts = single(&charter.name(), layout::COUNTS);
+                match tools.space.get(&counts) {
+                    Err(Missing) => return Ok(Progress::Wait),
+                    // Its metadata were lost, and nothing else.
+                    Ok(found) if found.is_some() || tools.space.is_damaged(&counts) => {
+                        Capsule::restore(tools.space, &charter);
+                        return Ok(Progress::Reopen);
+                    }
+                    Ok(_) => *capsule = Some(Box::new(Capsule::create(tools.space, charter))),
+                }
+            }
             self.stored.capsule();
             self.storing.push(self.next);
             0_u16.write(&mut self.answers.results);

@@ -1,10 +1,12 @@
 //! What a replica stores under which key.
 //!
-//! Every key begins with the capsule's name and one byte:
+//! Every key begins with the capsule's name and one byte, and after every value that is not empty there is a
+//! [checksum](super::stored):
 //!
 //! ```text
 //! A arrival u64, big-endian              -> elements that arrived together, 33 bytes each
 //! B record 32 | chunk u16, big-endian    -> a chunk of a body that is too long for its entry
+//! D                                      -> what was damaged and is not mended yet
 //! E place u32, big-endian                -> name of the epoch record that is in force at this place
 //! G record 32                            -> nothing: the record is signed
 //! H record 32                            -> nothing: the record is a head
@@ -22,16 +24,18 @@ use core::ops::Deref;
 
 use selfsame_codec::Reader;
 
+use super::stored::SUM;
 use crate::hash::{CapsuleName, RecordName};
 use crate::sketch::Element;
 
 /// Longest body that is stored with its header: a value rewritten for a better witness is not much longer.
 pub(super) const MAX_INLINE: usize = 4 * 1024;
-/// Bytes of a chunk: what the smallest store takes as one value.
-pub(super) const CHUNK: usize = 60 * 1024;
+/// Bytes of a chunk: with its checksum what the smallest store takes as one value.
+pub(super) const CHUNK: usize = 60 * 1024 - SUM;
 
 pub(super) const ARRIVAL: u8 = b'A';
 pub(super) const CHUNKS: u8 = b'B';
+pub(super) const DAMAGE: u8 = b'D';
 pub(super) const EPOCH: u8 = b'E';
 pub(super) const SIGNED: u8 = b'G';
 pub(super) const HEAD: u8 = b'H';
@@ -70,6 +74,26 @@ impl Key {
     /// A key that the store has named; nothing if it is none of ours.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         (bytes.len() <= MAX_KEY).then(|| Self::of(&[bytes]))
+    }
+
+    /// Whether it belongs to this capsule.
+    pub(super) fn is_of(&self, capsule: &CapsuleName) -> bool {
+        self.starts_with(&capsule.0)
+    }
+
+    /// Of what kind it is.
+    pub(super) fn kind(&self) -> Option<u8> {
+        self.get(32).copied()
+    }
+
+    /// The record that it belongs to.
+    pub(super) fn record(&self) -> Option<RecordName> {
+        self.get(33..)?.first_chunk().copied().map(RecordName)
+    }
+
+    /// Whether its value is empty.
+    pub(super) fn says_all(&self) -> bool {
+        matches!(self.kind(), Some(SIGNED | HEAD | PENDING))
     }
 }
 

@@ -9,19 +9,25 @@ pub(crate) use answer::{BAD as BAD_RESPONSE, Results, Signed};
 mod capsule;
 mod census;
 mod compare;
+mod damage;
 mod entry;
 mod epochs;
 mod exchange;
+mod heal;
 mod index;
 mod job;
 mod layout;
 mod limits;
+mod mend;
+mod opening;
 mod prove;
 mod push;
 mod sequences;
 mod serve;
 mod session;
 mod space;
+mod stored;
+mod sum;
 mod sync;
 mod transfer;
 mod trees;
@@ -39,14 +45,14 @@ use crate::message::{Acknowledgement, Envelope, Stored, VERSION};
 use crate::refusal::{Refusal, Result};
 use capsule::Capsule;
 use exchange::Syncs;
-use index::{Index, Outcome};
+use index::Outcome;
 use job::{Asker, Job};
 pub use limits::Limits;
 use push::Pushes;
 use serve::{Progress, Tools, Turn};
 use session::Sessions;
+use space::Space;
 pub use space::{Change, Value};
-use space::{Missing, Space};
 pub use sync::{Outcome as SyncOutcome, PeerId, Synced};
 use trees::Trees;
 use walk::Page;
@@ -226,7 +232,7 @@ impl Replica {
         self.waiting = None;
         for (key, value) in values {
             if let Some(key) = layout::Key::read(&key) {
-                self.space.learn(key, value);
+                self.space.learn_sealed(key, value);
             }
         }
         self.carry_on();
@@ -335,6 +341,11 @@ impl Replica {
         let Outcome::Done(mut capsule) = self.opened(&name)? else {
             return Ok(Turn::Waits);
         };
+        if let Some(open) = &mut capsule
+            && self.heeds_damage(open)
+        {
+            return self.advance(job);
+        }
         if !job.is_expected {
             job.is_expected = true;
             match job.opens {
@@ -366,13 +377,14 @@ impl Replica {
                 page: &mut self.page,
             };
             match job.run(&mut capsule, &mut tools)? {
-                Progress::Flush => self.commit(false),
+                Progress::Flush => _ = self.commit(false),
+                Progress::Reopen => return self.advance(job),
                 other => break other,
-            };
+            }
         };
         self.keep_open(name, capsule);
         match progress {
-            Progress::Done | Progress::Flush => return Ok(Turn::Done),
+            Progress::Done | Progress::Flush | Progress::Reopen => return Ok(Turn::Done),
             Progress::Wait => _ = self.ask(),
             Progress::NeedsSigned => {
                 // What this request has signed itself is among it.
@@ -389,48 +401,6 @@ impl Replica {
             }
         }
         Ok(Turn::Waits)
-    }
-
-    /// The capsule, taken out of those that are open; nothing if it is not stored.
-    fn opened(&mut self, name: &CapsuleName) -> Result<Outcome<Option<Box<Capsule>>>> {
-        if let Some(capsule) = self.open.remove(name) {
-            return Ok(Outcome::Done(Some(capsule)));
-        }
-        match self.space.get(&layout::single(name, layout::METADATA)) {
-            Ok(Some(_)) => {}
-            Ok(None) => return Ok(Outcome::Done(None)),
-            Err(Missing) => {
-                self.ask();
-                return Ok(Outcome::Wait);
-            }
-        }
-        let (Some(heads), Some(pending)) = (&self.heads, &self.pending) else {
-            let is_first = self.heads.is_none();
-            self.scan_all(name, if is_first { layout::HEAD } else { layout::PENDING });
-            return Ok(Outcome::Wait);
-        };
-        // Whether there are holes, the first few tell.
-        let Some(holes) = &self.page else {
-            let (start, end) = layout::range(name, layout::POINTED);
-            self.push_scan(Waiting::Page, start, end);
-            return Ok(Outcome::Wait);
-        };
-        let index = Index::new(*name, heads, pending, !holes.is_empty());
-        let opened = Capsule::open(&mut self.space, name, index)?;
-        match opened {
-            Outcome::Done(_) => self.page = None,
-            Outcome::Wait => _ = self.ask(),
-        }
-        Ok(opened)
-    }
-
-    fn keep_open(&mut self, name: CapsuleName, capsule: Option<Box<Capsule>>) {
-        if let Some(capsule) = capsule {
-            if self.open.len() >= MAX_OPEN {
-                self.open.pop_first();
-            }
-            self.open.insert(name, capsule);
-        }
     }
 
     /// Answers a job, once what it stored is durable.
@@ -482,6 +452,7 @@ impl Replica {
         match asker {
             Asker::Host(request) => self.effects.push_back(Effect::Respond { request, response }),
             Asker::Exchange(exchange) => self.answers.push_back((exchange, response)),
+            Asker::Nobody => {}
         }
     }
 

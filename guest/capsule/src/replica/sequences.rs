@@ -2,7 +2,6 @@
 //! nothing need be looked up of it.
 
 use alloc::collections::BTreeMap;
-use alloc::rc::Rc;
 
 use super::layout;
 use super::space::{Missing, Space};
@@ -44,7 +43,7 @@ impl Sequences {
             None => {
                 let told = space.get(&layout::sequences(capsule, writer))?;
                 // Of a number that cannot be read nothing is known: then everything is looked up.
-                let told = told.map(|told| told.as_ref().try_into().map_or(u64::MAX, u64::from_le_bytes));
+                let told = told.map(|told| told[..].try_into().map_or(u64::MAX, u64::from_le_bytes));
                 let highest = Highest { stored: told, told };
                 self.of.insert(writer, highest);
                 highest
@@ -61,7 +60,7 @@ impl Sequences {
         if highest.told < highest.stored {
             let told = sequence.saturating_add(AHEAD);
             highest.told = Some(told);
-            space.put_first(layout::sequences(capsule, writer), Rc::from(told.to_le_bytes()));
+            space.put_first(layout::sequences(capsule, writer), told.to_le_bytes().into());
         }
     }
 }

@@ -56,6 +56,8 @@ pub(super) enum Progress {
     Wait,
     /// What it changed is to be written before it goes on.
     Flush,
+    /// The capsule is stored, and has to be opened.
+    Reopen,
     /// It has to know all that is signed.
     NeedsSigned,
     /// It has to know the first keys of a range.

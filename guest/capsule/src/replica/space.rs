@@ -5,11 +5,15 @@ use alloc::vec::Vec;
 
 use hashbrown::HashMap;
 
-use super::layout::Key;
+use super::layout::{Key, SEQUENCES};
+use super::stored::Stored;
 use crate::spread::BuildSpread;
 
-/// A value of the store, or that there is none.
+/// A value as the store has it, or that there is none.
 pub type Value = Option<Rc<[u8]>>;
+
+/// What is known of a key: its value, or that there is none.
+pub(super) type Known = Option<Stored>;
 
 /// Something has to be read from the store first
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,22 +36,28 @@ const FULL: usize = 400;
 const FULL_BYTES: usize = 256 * 1024;
 
 /// What is not written yet of a key; nothing if it is removed
-type Pending = (Key, Value);
+type Pending = (Key, Known);
 
 fn len((key, value): &Pending) -> usize {
-    key.len() + value.as_ref().map_or(0, |value| value.len())
+    key.len() + value.as_ref().map_or(0, Stored::sealed_len)
 }
 
 impl From<Pending> for Change {
     fn from((key, value): Pending) -> Self {
         match value {
-            Some(value) => Self::Put(key.to_vec(), value),
+            Some(value) => Self::Put(key.to_vec(), value.into_sealed()),
             None => Self::Delete(key.to_vec()),
         }
     }
 }
 
-type Values = HashMap<Key, Value, BuildSpread>;
+type Values = HashMap<Key, Known, BuildSpread>;
+
+/// Most damaged values that are known of before their capsule heeds them; further ones are met again.
+const MAX_DAMAGED: usize = 1024;
+
+/// A key and its damaged value, or that there is none where there must be one
+pub(super) type Damaged = (Key, Value);
 
 /// Values by key; of those that were not used for long, half are forgotten when there are too many
 #[derive(Debug)]
@@ -64,6 +74,7 @@ pub(super) struct Space {
     first: Vec<Pending>,
     /// Between which changes what was changed so far may be written without the rest.
     marks: Vec<usize>,
+    damaged: Vec<Damaged>,
 }
 
 /// The changes of a part, which are written all or none, without those that others in it undo.
@@ -96,6 +107,7 @@ impl Space {
             change_bytes: 0,
             first: Vec::new(),
             marks: Vec::new(),
+            damaged: Vec::new(),
         }
     }
 
@@ -110,7 +122,7 @@ impl Space {
     ///
     /// # Errors
     /// [`Missing`] when the store has to be asked, which [`Self::take_wanted`] says.
-    pub(super) fn get(&mut self, key: &Key) -> Result<Value, Missing> {
+    pub(super) fn get(&mut self, key: &Key) -> Result<Known, Missing> {
         if let Some(value) = self.young.get(key) {
             return Ok(value.clone());
         }
@@ -123,12 +135,13 @@ impl Space {
     }
 
     /// Writes a value.
-    pub(super) fn put(&mut self, key: Key, value: Rc<[u8]>) {
-        self.change(key, Some(value));
+    pub(super) fn put(&mut self, key: Key, value: Vec<u8>) {
+        self.change(key, Some(Stored::seal(&key, value)));
     }
 
     /// Writes a value before all other changes, none of which has to be written with it.
-    pub(super) fn put_first(&mut self, key: Key, value: Rc<[u8]>) {
+    pub(super) fn put_first(&mut self, key: Key, value: Vec<u8>) {
+        let value = Stored::seal(&key, value);
         self.first.push((key, Some(value.clone())));
         self.remember(key, Some(value));
     }
@@ -138,7 +151,7 @@ impl Space {
         self.change(key, None);
     }
 
-    fn change(&mut self, key: Key, value: Value) {
+    fn change(&mut self, key: Key, value: Known) {
         let change = (key, value.clone());
         self.change_bytes += len(&change);
         self.changes.push(change);
@@ -146,10 +159,42 @@ impl Space {
     }
 
     /// What the store said.
-    pub(super) fn learn(&mut self, key: Key, value: Value) {
+    pub(super) fn learn(&mut self, key: Key, value: Known) {
         if !self.young.contains_key(&key) {
             self.remember(key, value);
         }
+    }
+
+    /// What the store said, as it said it. A damaged value is none.
+    pub(super) fn learn_sealed(&mut self, key: Key, value: Value) {
+        let opened = value.as_ref().map(|value| Stored::open(&key, value.clone()));
+        match opened {
+            None => self.learn(key, None),
+            Some(Some(whole)) => self.learn(key, Some(whole)),
+            // What is known of a writer's numbers cannot be read, and that is all: see there.
+            Some(None) if key.kind() == Some(SEQUENCES) => self.learn(key, Some(Stored::empty())),
+            Some(None) => {
+                self.learn(key, None);
+                self.report((key, value));
+            }
+        }
+    }
+
+    /// A value is damaged, or is not where it must be.
+    pub(super) fn report(&mut self, damaged: Damaged) {
+        if self.damaged.len() < MAX_DAMAGED {
+            self.damaged.push(damaged);
+        }
+    }
+
+    /// What is damaged, once. What is not heeded is met again.
+    pub(super) fn take_damaged(&mut self) -> Vec<Damaged> {
+        core::mem::take(&mut self.damaged)
+    }
+
+    /// Whether a value is known to be damaged.
+    pub(super) fn is_damaged(&self, key: &Key) -> bool {
+        self.damaged.iter().any(|(other, _)| other == key)
     }
 
     /// What the store has to be asked, each key once.
@@ -199,8 +244,8 @@ impl Space {
         *self = Self::new(self.limit);
     }
 
-    fn remember(&mut self, key: Key, value: Value) {
-        self.young_bytes += ENTRY_BYTES + value.as_ref().map_or(0, |value| value.len());
+    fn remember(&mut self, key: Key, value: Known) {
+        self.young_bytes += ENTRY_BYTES + value.as_ref().map_or(0, Stored::sealed_len);
         self.young.insert(key, value);
         self.forget_old();
     }

@@ -5,9 +5,11 @@ use alloc::vec::Vec;
 
 use super::PAGE;
 use super::capsule::CORRUPT;
+use super::damage::Damage;
 use super::index::Outcome;
 use super::layout::{self, Key, Range};
 use super::space::{Missing, Space};
+use super::stored::Stored;
 use crate::hash::{CapsuleName, RecordName};
 use crate::message::Part;
 use crate::refusal::Result;
@@ -68,7 +70,7 @@ impl Walk {
         walk
     }
 
-    /// Goes on; what it meets is visited, each element once.
+    /// Goes on; what it meets is visited, each element once, but records whose bodies are lost.
     ///
     /// # Errors
     /// [`selfsame_codec::Code::StoreCorrupt`].
@@ -76,8 +78,14 @@ impl Walk {
         &mut self,
         space: &mut Space,
         page: &mut Page,
+        damage: &Damage,
         visit: &mut dyn FnMut(&Element),
     ) -> Result<Step> {
+        let visit = &mut |element: &Element| {
+            if element.kind != ElementKind::Record || !damage.is_void(&element.record) {
+                visit(element);
+            }
+        };
         loop {
             if self.log.is_some() {
                 match self.read_log(space, visit)? {
@@ -163,7 +171,8 @@ impl Walk {
             return Ok(Outcome::Wait);
         }
         for value in values {
-            for element in layout::elements(&value.ok_or(CORRUPT)?).ok_or(CORRUPT)? {
+            // What was damaged of the log is left out: it is a hint.
+            for element in layout::elements(&value.unwrap_or_else(Stored::empty)).ok_or(CORRUPT)? {
                 if (self.part.first..=self.part.last).contains(&prefix(&element.record)) {
                     visit(&element);
                 }

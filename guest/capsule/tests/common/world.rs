@@ -188,8 +188,9 @@ impl World {
     }
 }
 
+/// A stored record without its witness, nor the checksum of both.
 fn without_witness(value: &[u8]) -> &[u8] {
-    let mut reader = Reader::new(value);
+    let mut reader = Reader::new(&value[..value.len() - 8]);
     _ = reader
         .field::<selfsame_capsule::witness::Witness>()
         .expect("a witness");

@@ -1,0 +1,207 @@
+//! Mending the graph after damage: every record is looked at once, what it points to is missing or gets the witness through it,
+//! and epoch records that are signed but not in force come into force again. Others are served in between.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use super::PAGE;
+use super::capsule::Capsule;
+use super::index::{Outcome, known};
+use super::layout::{self, MAX_INLINE, numbered, of_record};
+use super::space::{Missing, Space};
+use super::walk::{Page, Step};
+use crate::hash::RecordName;
+use crate::header::RecordKind;
+use crate::keys::Signature;
+use crate::message::MAX_OPERATIONS;
+use crate::refusal::Result;
+use crate::witness::Witness;
+
+/// Records that are looked at together: what the store is asked for them at once fits the smallest cache.
+const AT_ONCE: usize = 64;
+
+/// What was fetched for the next records
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Fetched {
+    #[default]
+    Nothing,
+    Entries,
+    Pointers,
+}
+
+/// A look through the graph
+#[derive(Debug, Default)]
+pub(super) struct Mend {
+    /// Epoch records in force, once they are known.
+    in_force: Option<BTreeSet<RecordName>>,
+    /// Where the next page begins.
+    start: Option<Vec<u8>>,
+    is_last: bool,
+    /// The rest of the page, what comes first at its end.
+    names: Vec<RecordName>,
+    fetched: Fetched,
+    /// Epoch records that are signed and not in force, in the order of their sequences.
+    idle: Vec<(u64, RecordName, Signature)>,
+    /// Whether more was found damaged meanwhile.
+    is_again: bool,
+}
+
+impl Mend {
+    /// More is damaged: when this look is at its end, another one begins.
+    pub(super) fn again(&mut self) {
+        self.is_again = true;
+    }
+
+    /// An epoch record has come into force.
+    pub(super) fn comes_into_force(&mut self, name: RecordName) {
+        if let Some(in_force) = &mut self.in_force {
+            in_force.insert(name);
+        }
+    }
+}
+
+/// How far it came
+pub(super) enum Mended {
+    /// Some records were looked at.
+    Some,
+    /// Something has to be read first.
+    Wait(Step),
+    /// All were; these epoch records may come into force again, in this order.
+    All(Vec<(u64, RecordName, Signature)>),
+}
+
+impl Capsule {
+    /// Looks at the next records.
+    ///
+    /// # Errors
+    /// [`selfsame_codec::Code::StoreCorrupt`].
+    pub(super) fn mend(&mut self, space: &mut Space, page: &mut Page) -> Result<Mended> {
+        let Some(mut mend) = self.index_mut().damage_mut().mend.take() else {
+            return Ok(Mended::All(Vec::new()));
+        };
+        let mended = self.mend_some(&mut mend, space, page)?;
+        if !matches!(mended, Mended::All(_)) {
+            self.index_mut().damage_mut().mend = Some(mend);
+        } else if mend.is_again {
+            self.index_mut().damage_mut().begin_mending();
+            return Ok(Mended::Some);
+        } else {
+            let name = self.charter().name();
+            self.index_mut().damage_mut().mended(space, &name);
+        }
+        Ok(mended)
+    }
+
+    fn mend_some(&mut self, mend: &mut Mend, space: &mut Space, page: &mut Page) -> Result<Mended> {
+        if mend.in_force.is_none() {
+            match self.names_in_force(space) {
+                Ok(names) => mend.in_force = Some(names),
+                Err(Missing) => return Ok(Mended::Wait(Step::Wait)),
+            }
+        }
+        if mend.names.is_empty() {
+            if mend.is_last {
+                let mut idle = core::mem::take(&mut mend.idle);
+                idle.truncate(MAX_OPERATIONS);
+                return Ok(Mended::All(idle));
+            }
+            let name = self.charter().name();
+            let (first, end) = layout::range(&name, layout::RECORD);
+            let Some(keys) = page.take() else {
+                let start = mend.start.clone().unwrap_or(first);
+                return Ok(Mended::Wait(Step::Scan((start, end))));
+            };
+            mend.is_last = keys.len() < PAGE;
+            mend.start = keys.last().map(|last| [last.as_slice(), &[0]].concat());
+            mend.names = keys
+                .iter()
+                .rev()
+                .filter_map(|key| layout::record_in(key))
+                .collect();
+        }
+        self.mend_batch(mend, space)
+    }
+
+    fn mend_batch(&mut self, mend: &mut Mend, space: &mut Space) -> Result<Mended> {
+        let has_pointers = mend.fetched == Fetched::Entries;
+        if mend.fetched != Fetched::Pointers {
+            mend.fetched = if has_pointers {
+                Fetched::Pointers
+            } else {
+                Fetched::Entries
+            };
+            let names = mend.names.iter().rev().take(AT_ONCE);
+            let fetched = names.filter(|name| self.fetch(space, name, has_pointers));
+            return Ok(match fetched.count() {
+                0 => Mended::Some,
+                _ => Mended::Wait(Step::Wait),
+            });
+        }
+        for _ in 0..AT_ONCE {
+            let Some(name) = mend.names.last().copied() else {
+                break;
+            };
+            if let Outcome::Wait = self.mend_record(mend, space, &name)? {
+                return Ok(Mended::Wait(Step::Wait));
+            }
+            mend.names.pop();
+        }
+        mend.fetched = Fetched::Nothing;
+        Ok(Mended::Some)
+    }
+
+    /// Asks for a record or for what it points to; whether anything is to be read.
+    fn fetch(&self, space: &mut Space, name: &RecordName, has_pointers: bool) -> bool {
+        let capsule = self.charter().name();
+        let mut is_missing = false;
+        let mut ask = |name: &RecordName, space: &mut Space| {
+            is_missing |= space.get(&of_record(&capsule, layout::RECORD, name)).is_err();
+        };
+        match self.index().entry(space, name) {
+            Ok(Ok(Some(entry))) if has_pointers => {
+                for pointer in entry.header().backpointers() {
+                    ask(&pointer, space);
+                }
+            }
+            _ if has_pointers => {}
+            _ => ask(name, space),
+        }
+        is_missing
+    }
+
+    fn mend_record(&mut self, mend: &mut Mend, space: &mut Space, name: &RecordName) -> Result<Outcome<()>> {
+        let Some(entry) = known!(self.index().entry(space, name))? else {
+            return Ok(Outcome::Done(()));
+        };
+        match self.index_mut().mend_pointers(space, name, &entry) {
+            Outcome::Done(()) => {}
+            Outcome::Wait => return Ok(Outcome::Wait),
+        }
+        let header = entry.header();
+        if entry.inline_body().is_none() && header.body_len() as usize <= MAX_INLINE {
+            self.index_mut().lose_body(space, name);
+        }
+        let Witness::Signed(signature) = *entry.witness() else {
+            return Ok(Outcome::Done(()));
+        };
+        let is_in_force = mend.in_force.as_ref().is_none_or(|names| names.contains(name));
+        if header.kind() == RecordKind::Epoch && !is_in_force {
+            self.index_mut().forget_signature(space, name, &entry);
+            let sequence = header.sequence();
+            let place = mend.idle.partition_point(|(other, ..)| *other < sequence);
+            mend.idle.insert(place, (sequence, *name, signature));
+        }
+        Ok(Outcome::Done(()))
+    }
+
+    fn names_in_force(&self, space: &mut Space) -> core::result::Result<BTreeSet<RecordName>, Missing> {
+        let (mut names, mut is_missing) = (BTreeSet::new(), false);
+        for place in 0..self.epochs() {
+            match space.get(&numbered(&self.charter().name(), layout::EPOCH, place)) {
+                Ok(name) => names.extend(name.iter().flat_map(|name| layout::names(name))),
+                Err(Missing) => is_missing = true,
+            }
+        }
+        if is_missing { Err(Missing) } else { Ok(names) }
+    }
+}
