@@ -119,7 +119,7 @@ impl Stored {
         let count = self.records.len();
         for index in 0..count {
             let (written, _) = &self.records[(index * 7 + seed) % count];
-            plan.add(written.name, &view(written));
+            plan.add(written.name, &view(written)).expect("they are few");
         }
         let mut order = Vec::new();
         while let Some(name) = plan.next_record() {

@@ -35,7 +35,7 @@ pub enum Exported {
 
 /// An export of the proven records of a capsule, as they are when it begins
 ///
-/// It takes about 64 bytes of memory for each record, and one record.
+/// It takes about 64 bytes of memory for each record, of which there may be [`crate::file::MAX_PLANNED`], and one record.
 #[derive(Debug)]
 pub struct Export {
     capsule: CapsuleName,
@@ -202,7 +202,7 @@ impl Export {
                 (Err(refusal), None) if refusal.code == Code::NoRecord => {}
                 (Err(refusal), _) | (_, Some(Err(refusal))) => return Err(refusal),
                 (Ok(record), _) if record.header.name(charter.hasher()) == name => {
-                    self.frontier.extend(self.plan.add(name, &record.header));
+                    self.frontier.extend(self.plan.add(name, &record.header)?);
                 }
                 (Ok(_), _) => return Err(BAD_RESPONSE),
             }

@@ -6,7 +6,7 @@ mod proof;
 mod verify;
 
 pub use export::Exporter;
-pub use order::Plan;
+pub use order::{MAX_PLANNED, Plan};
 pub use proof::{MAX_PROOF_FILE_BYTES, ProofFile, Proven};
 pub use verify::{Damage, Entry, Summary, Verifier};
 

@@ -14,6 +14,9 @@ use crate::refusal::{Refusal, Result};
 /// Most records that are pointed to and not come yet: 8 MiB of memory. Branches, holes and open shortcuts are that many.
 const MAX_AWAITED: usize = 1 << 17;
 
+/// Most records of a plan: 128 MiB of memory, which the module of an export has.
+pub const MAX_PLANNED: usize = 1 << 21;
+
 /// A record is there.
 const THERE: u64 = 1;
 /// A record points to it.
@@ -39,11 +42,17 @@ impl Plan {
     }
 
     /// Adds a proven record; those that it points to and no record did before.
-    pub fn add(&mut self, name: RecordName, header: &HeaderView<'_>) -> Vec<RecordName> {
+    ///
+    /// # Errors
+    /// [`Code::TooLarge`] when there are more than [`MAX_PLANNED`].
+    pub fn add(&mut self, name: RecordName, header: &HeaderView<'_>) -> Result<Vec<RecordName>> {
         let mut fresh = Vec::new();
+        if self.records.len() > MAX_PLANNED {
+            return Err(Refusal::new(Code::TooLarge, MAX_PLANNED));
+        }
         let state = self.records.entry(name).or_default();
         if *state & THERE != 0 {
-            return fresh;
+            return Ok(fresh);
         }
         *state |= THERE;
         for pointer in distinct(header) {
@@ -53,7 +62,7 @@ impl Plan {
             }
             *state += POINTER;
         }
-        fresh
+        Ok(fresh)
     }
 
     /// The record that comes next, whose header is then to be given to [`Self::came`].

@@ -27,6 +27,8 @@ const MAX_UNSIGNED: u64 = 1 << 17;
 const MAX_UNSIGNED_BYTES: u64 = 256 << 20;
 /// Most epoch records of a capsule.
 const MAX_EPOCHS: u64 = 1 << 16;
+/// Most signatures among which a revocation finds those that count no more: they are in memory then, with some 200 bytes each.
+pub(super) const MAX_SIGNED: usize = 1 << 20;
 /// Elements in one value of arrivals.
 const ARRIVALS: usize = 1024;
 
@@ -246,7 +248,8 @@ impl Capsule {
     /// for.
     ///
     /// # Errors
-    /// What [`crate::proof::Writers::check`] and [`Authority::apply`] say, [`Code::NoRecord`], [`Code::StoreCorrupt`].
+    /// What [`crate::proof::Writers::check`] and [`Authority::apply`] say, [`Code::NoRecord`], [`Code::TooLarge`] when there are too
+    /// many heads, or signatures to revoke some of, [`Code::StoreCorrupt`].
     pub(super) fn sign(
         &mut self,
         space: &mut Space,
@@ -268,6 +271,9 @@ impl Capsule {
                 return Ok(Outcome::Done(Signing::NeedsSigned));
             }
             let signed = signed.unwrap_or_default();
+            if signed.len() > MAX_SIGNED {
+                return Err(Refusal::new(Code::TooLarge, MAX_SIGNED));
+            }
             match self.begin_epoch(space, (name, &entry, &body), signature, signed)? {
                 Outcome::Done(()) => {}
                 Outcome::Wait => return Ok(Outcome::Wait),
@@ -275,6 +281,7 @@ impl Capsule {
         } else {
             let checked = self.authority.check(&header, name, signature);
             checked.map_err(|code| Refusal::new(code, 0))?;
+            self.index.has_room_for(&entry)?;
         }
         self.counts.unsigned = 0;
         self.counts.unsigned_bytes = 0;

@@ -20,6 +20,9 @@ use crate::refusal::{Refusal, Result};
 use crate::sketch::Element;
 use crate::witness::Witness;
 
+/// Most heads: they are in memory as long as the capsule is open, and all are named before anything is merged. A writer that makes
+/// further branches merges some first.
+const MAX_HELD_HEADS: usize = 1 << 14;
 /// Most records that are remembered as pointing to one that is missing.
 const MAX_POINTING: usize = 1024;
 
@@ -250,6 +253,22 @@ impl Index {
         }
         self.spreading.push_back(*name);
         Ok(Outcome::Done(Written::Proven))
+    }
+
+    /// Refuses a head that is one too many, unless it takes the place of another one.
+    ///
+    /// # Errors
+    /// [`Code::TooLarge`].
+    pub(super) fn has_room_for(&self, entry: &Entry) -> Result<()> {
+        let is_head = self.steps(entry) == u32::MAX;
+        let mut pointers = entry.header().backpointers();
+        if is_head
+            && self.heads.len() >= MAX_HELD_HEADS
+            && !pointers.any(|pointer| self.heads.contains(&pointer))
+        {
+            return Err(Refusal::new(Code::TooLarge, MAX_HELD_HEADS));
+        }
+        Ok(())
     }
 
     /// Keeps a signature of a stored record, which was verified, as its witness.

@@ -43,7 +43,7 @@ use crate::hash::{CapsuleName, RecordName};
 use crate::keys::{Key, KeyPair};
 use crate::message::{Acknowledgement, Envelope, Stored, VERSION};
 use crate::refusal::{Refusal, Result};
-use capsule::Capsule;
+use capsule::{Capsule, MAX_SIGNED};
 use exchange::Syncs;
 use index::Outcome;
 use job::{Asker, Job};
@@ -252,7 +252,9 @@ impl Replica {
             return;
         };
         found.extend(keys.iter().filter_map(|key| layout::record_in(key)));
-        match keys.last().filter(|_| keys.len() >= PAGE) {
+        // That there are too many is enough to know.
+        let is_enough = kind == layout::SIGNED && found.len() > MAX_SIGNED;
+        match keys.last().filter(|_| keys.len() >= PAGE && !is_enough) {
             Some(last) => {
                 let start = [last.as_slice(), &[0]].concat();
                 self.scan(kind, start, end, found);
