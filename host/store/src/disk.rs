@@ -15,8 +15,8 @@ use super::tree::{self, Journaled, Tree};
 use super::{Entry, Storage, StoreError};
 
 /// Bytes of what was committed lately in memory, and so in a journal, until it goes into the tree; twice as much is there while
-/// it does.
-const ROOM: usize = 32 << 20;
+/// it does. As many as RocksDB has by default: the more there are, the more of them share a page of the tree that is written.
+const ROOM: usize = 64 << 20;
 /// What follows the name of the file in those of its journals.
 const JOURNALS: [&str; 2] = ["-journal-0", "-journal-1"];
 
