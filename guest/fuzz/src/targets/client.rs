@@ -153,7 +153,7 @@ fn file_seeds() -> Vec<Vec<u8>> {
     let (writer, records) = records();
     let mut plan = Plan::new();
     for record in &records {
-        plan.add(record.name, &view(record));
+        plan.add(record.name, &view(record)).expect("they are few");
     }
     let mut out = Vec::new();
     let mut exporter = Exporter::new(charter(), 0, &mut out);
