@@ -111,6 +111,9 @@ pub(crate) struct Ahead {
     changed: HashMap<u64, u64, BuildSpread>,
 }
 
+/// About how many names a hundred proofs verify that build on one another.
+const AHEAD: usize = 400;
+
 impl Ahead {
     pub(crate) fn contains(&self, mirror: &Mirror, name: &[u8; HASH_BYTES]) -> bool {
         match self.changed.get(&(mirror.place(name) as u64)) {
@@ -120,6 +123,9 @@ impl Ahead {
     }
 
     pub(crate) fn insert(&mut self, mirror: &Mirror, name: &[u8; HASH_BYTES]) {
+        if self.changed.is_empty() {
+            self.changed.reserve(AHEAD);
+        }
         self.changed.insert(mirror.place(name) as u64, u64::of(name));
     }
 }

@@ -8,7 +8,7 @@ use selfsame_codec::{Code, Field, Reader};
 use super::damage::Damage;
 use super::entry::Entry;
 use super::index::{Index, NO_RECORD, Outcome, Written, known};
-use super::layout::{self, numbered, of_record, single};
+use super::layout::{self, numbered, single};
 use super::space::{Missing, Space};
 use crate::authority::Authority;
 use crate::epoch::EpochChange;
@@ -410,10 +410,5 @@ impl Capsule {
 
     fn put_counts(&self, space: &mut Space) {
         space.put(single(&self.charter.name(), layout::COUNTS), self.counts.encode());
-    }
-
-    /// Asks for what signing a record needs.
-    pub(super) fn expect_record(&self, space: &mut Space, name: &RecordName) {
-        let _ = space.get(&of_record(&self.charter.name(), layout::RECORD, name));
     }
 }

@@ -3,7 +3,7 @@
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use selfsame_codec::Code;
+use selfsame_codec::{Code, Reader};
 
 use super::census::Census;
 use super::damage::Damage;
@@ -183,7 +183,7 @@ impl Index {
     }
 
     /// Asks for all that adding a record needs, so that the store is asked once for many.
-    pub(super) fn expect(&mut self, space: &mut Space, name: &RecordName, record: &Record<'_>) {
+    pub(super) fn expect_write(&mut self, space: &mut Space, name: &RecordName, record: &Record<'_>) {
         let own = of_record(&self.capsule, layout::RECORD, name);
         if self.sequences.is_new(space, &self.capsule, &record.header) == Ok(true) {
             space.learn(own, None);
@@ -196,6 +196,21 @@ impl Index {
         for pointer in record.header.backpointers() {
             _ = space.get(&of_record(&self.capsule, layout::RECORD, &pointer));
         }
+    }
+
+    /// Asks for records, and for those that prove them where that is wanted.
+    pub(super) fn expect(&self, space: &mut Space, records: &[(RecordName, bool)]) {
+        let key = |name: &RecordName| of_record(&self.capsule, layout::RECORD, name);
+        let keys: Vec<Key> = records.iter().map(|(name, _)| key(name)).collect();
+        let mut next = Vec::new();
+        space.expect(&keys, |number, value| {
+            if records[number].1
+                && let Ok(Witness::Through { next: name, .. }) = Reader::new(value).field()
+            {
+                next.push(key(&name));
+            }
+        });
+        space.expect(&next, |_, _| {});
     }
 
     /// Adds a record that was checked.
@@ -391,6 +406,9 @@ impl Index {
 
     /// What is left to do is stored before what was done, so that an end in between leaves no witness behind.
     fn keep_pending(&mut self, space: &mut Space) {
+        if self.spreading.is_empty() && self.kept.is_empty() {
+            return;
+        }
         let left: BTreeSet<RecordName> = self.spreading.iter().copied().collect();
         let key = |name| of_record(&self.capsule, layout::PENDING, name);
         for name in left.difference(&self.kept) {

@@ -11,6 +11,7 @@ use super::layout::{self, single};
 use super::mend::Mended;
 use super::serve::{Answers, Progress, Tools};
 use super::space::{Missing, Space};
+use crate::cache::Mirror;
 use crate::hash::{CapsuleName, RecordName};
 use crate::keys::Key;
 use crate::message::{Envelope, MAX_MESSAGE_BYTES, MAX_OPERATIONS, Operation, REPLICAS, Stored};
@@ -159,28 +160,40 @@ impl Job {
         }
     }
 
-    /// Checks the records that it writes and asks for what its operations need of the store.
-    pub(super) fn expect(&mut self, capsule: &mut Capsule, space: &mut Space) {
+    /// Checks the records that it writes and asks for what its operations need of the store; `mirror` is what its reader has
+    /// verified.
+    pub(super) fn expect(&mut self, capsule: &mut Capsule, space: &mut Space, mirror: Option<&Mirror>) {
+        // And whether they are to be proven.
+        let mut records: Vec<(RecordName, bool)> = Vec::new();
         for (at, checked) in &mut self.operations {
             match operation(&self.message, *at) {
                 Ok(Operation::Write { record }) => {
                     let name = record.check(capsule.charter().hasher(), capsule.is_sealed());
                     if let Ok(name) = &name {
-                        capsule.index_mut().expect(space, name, &record);
+                        capsule.index_mut().expect_write(space, name, &record);
                     }
                     *checked = Some(name);
                 }
+                Ok(Operation::Prove { record }) => {
+                    if mirror.is_some_and(|mirror| mirror.contains(&record.0)) {
+                        continue;
+                    }
+                    match records.last_mut() {
+                        Some((last, proves)) if *last == record => *proves = true,
+                        _ => records.push((record, true)),
+                    }
+                }
                 Ok(
                     Operation::Read { record }
-                    | Operation::Prove { record }
                     | Operation::Sign { record, .. }
                     | Operation::Signature { record }
                     | Operation::ReadPart { record, .. }
                     | Operation::Subrecords { record },
-                ) => capsule.expect_record(space, &record),
+                ) => records.push((record, false)),
                 _ => {}
             }
         }
+        capsule.index().expect(space, &records);
     }
 
     /// Carries on.

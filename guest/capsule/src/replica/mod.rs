@@ -31,6 +31,7 @@ mod sum;
 mod sync;
 mod transfer;
 mod trees;
+mod values;
 mod walk;
 
 use alloc::boxed::Box;
@@ -350,17 +351,15 @@ impl Replica {
         }
         if !job.is_expected {
             job.is_expected = true;
-            match job.opens {
-                Some(slots_log2) => self.sessions.open(name, session, slots_log2),
-                None => {
-                    _ = self
-                        .sessions
-                        .get(name, session)
-                        .map(|session| session.verified(verified))
-                }
+            if let Some(slots_log2) = job.opens {
+                self.sessions.open(name, session, slots_log2);
+            } else if let Some(session) = self.sessions.get(name, session) {
+                session.verified(verified);
             }
             if let Some(capsule) = &mut capsule {
-                job.expect(capsule, &mut self.space);
+                let session = self.sessions.get(name, session);
+                let mirror = session.map(|session| session.mirror());
+                job.expect(capsule, &mut self.space, mirror);
             }
             if self.ask() {
                 self.keep_open(name, capsule);

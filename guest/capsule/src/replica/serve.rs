@@ -183,9 +183,12 @@ fn prove(
 ) -> Result<Outcome<()>> {
     let mirror = tools.session.as_deref().map(Session::mirror);
     let is_verified = |name: &RecordName| mirror.is_some_and(|mirror| ahead.contains(mirror, &name.0));
-    let (mut made, before) = (Vec::new(), learned.len());
-    let outcome = proof.make(capsule.index(), tools.space, &is_verified, &mut made, learned)?;
-    made.as_slice().write(results);
+    let (at, before) = (results.len(), learned.len());
+    0_u32.write(results);
+    let outcome = proof.make(capsule.index(), tools.space, &is_verified, results, learned)?;
+    let start = at + size_of::<u32>();
+    let len = (results.len() - start) as u32;
+    results[at..start].copy_from_slice(&len.to_le_bytes());
     if let Some(mirror) = mirror {
         let new = &learned[before..];
         new.iter().for_each(|name| ahead.insert(mirror, &name.0));

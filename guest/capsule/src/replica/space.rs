@@ -3,11 +3,9 @@
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
-use hashbrown::HashMap;
-
 use super::layout::{Key, SEQUENCES};
 use super::stored::Stored;
-use crate::spread::BuildSpread;
+use super::values::Values;
 
 /// A value as the store has it, or that there is none.
 pub type Value = Option<Rc<[u8]>>;
@@ -51,8 +49,6 @@ impl From<Pending> for Change {
     }
 }
 
-type Values = HashMap<Key, Known, BuildSpread>;
-
 /// Most damaged values that are known of before their capsule heeds them; further ones are met again.
 const MAX_DAMAGED: usize = 1024;
 
@@ -77,21 +73,26 @@ pub(super) struct Space {
     damaged: Vec<Damaged>,
 }
 
+/// Reads a byte of each line of a value that will be used soon, so that the processor fetches those of many values at a time.
+fn fetch(value: &[u8]) {
+    let sum = value.iter().step_by(LINE).fold(0_u8, |sum, byte| sum ^ byte);
+    core::hint::black_box(sum);
+}
+
+/// Bytes that a processor fetches from memory at once.
+const LINE: usize = 64;
+
 /// The changes of a part, which are written all or none, without those that others in it undo.
 fn last_of_each_key(part: Vec<Pending>) -> Vec<Change> {
-    let mut seen = Values::default();
-    seen.reserve(part.len());
+    let mut seen = Values::with_capacity(part.len());
     let mut changes: Vec<Change> = Vec::with_capacity(part.len());
-    let newest = part
-        .into_iter()
-        .rev()
-        .filter(|(key, _)| seen.insert(*key, None).is_none());
+    let newest = part.into_iter().rev().filter(|(key, _)| seen.insert(*key, None));
     changes.extend(newest.map(Change::from));
     changes.reverse();
     changes
 }
 
-/// What an entry takes beside the bytes of its value: key, pointer and counters, and the room that a table leaves.
+/// What an entry takes beside the bytes of its value: key, pointer and counters, its place, and the room that tables leave.
 const ENTRY_BYTES: usize = 160;
 
 impl Space {
@@ -126,12 +127,30 @@ impl Space {
         if let Some(value) = self.young.get(key) {
             return Ok(value.clone());
         }
-        if let Some((key, value)) = self.old.remove_entry(key) {
-            self.remember(key, value.clone());
+        if let Some(value) = self.old.get(key).cloned() {
+            self.remember(*key, value.clone());
             return Ok(value);
         }
         self.wanted.push(*key);
         Err(Missing)
+    }
+
+    /// Asks for the values of those keys that are not known, and shows those that are, with the number of their key.
+    pub(super) fn expect(&mut self, keys: &[Key], mut known: impl FnMut(usize, &[u8])) {
+        let mut missing = Vec::new();
+        for (number, value) in self.young.get_all(keys).into_iter().enumerate() {
+            match value {
+                Some(Some(value)) => {
+                    fetch(value);
+                    known(number, value);
+                }
+                Some(None) => {}
+                None => missing.push(number),
+            }
+        }
+        for number in missing {
+            _ = self.get(&keys[number]);
+        }
     }
 
     /// Writes a value.
@@ -160,7 +179,7 @@ impl Space {
 
     /// What the store said.
     pub(super) fn learn(&mut self, key: Key, value: Known) {
-        if !self.young.contains_key(&key) {
+        if self.young.get(&key).is_none() {
             self.remember(key, value);
         }
     }

@@ -1,0 +1,126 @@
+//! A table of values by key, which lie in the order in which they came: what was written together is found together.
+
+use alloc::vec::Vec;
+use core::hash::BuildHasher as _;
+
+use hashbrown::HashTable;
+
+use super::layout::Key;
+use super::space::Known;
+use crate::spread::BuildSpread;
+
+/// Where a key's value lies, with half of the key's hash: what the table holds stays in the processor's cache, and a value that
+/// is not looked for is hardly ever touched
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    hash: u32,
+    index: u32,
+}
+
+impl Place {
+    /// The hash by which the table finds it: it takes some bits from either end.
+    fn spread(hash: u32) -> u64 {
+        u64::from(hash) << 32 | u64::from(hash)
+    }
+}
+
+/// Values by key
+#[derive(Debug, Default)]
+pub(super) struct Values {
+    places: HashTable<Place>,
+    entries: Vec<(Key, Known)>,
+}
+
+fn hash(key: &Key) -> u32 {
+    BuildSpread::default().hash_one(key) as u32
+}
+
+impl Values {
+    /// Room for so many.
+    pub(super) fn with_capacity(count: usize) -> Self {
+        Self {
+            places: HashTable::with_capacity(count),
+            entries: Vec::with_capacity(count),
+        }
+    }
+
+    /// The value of a key.
+    pub(super) fn get(&self, key: &Key) -> Option<&Known> {
+        let hash = hash(key);
+        let is_it = |place: &Place| place.hash == hash && self.entries[place.index as usize].0 == *key;
+        let place = self.places.find(Place::spread(hash), is_it)?;
+        Some(&self.entries[place.index as usize].1)
+    }
+
+    /// The values of many keys. Each step is done for all of them before the next one, so that the processor fetches what it
+    /// needs of many from memory at a time.
+    pub(super) fn get_all(&self, keys: &[Key]) -> Vec<Option<&Known>> {
+        let hashes: Vec<u32> = keys.iter().map(hash).collect();
+        let index = |hash: &u32| {
+            let place = self
+                .places
+                .find(Place::spread(*hash), |place| place.hash == *hash)?;
+            Some(place.index)
+        };
+        let indexes: Vec<Option<u32>> = hashes.iter().map(index).collect();
+        let value = |(key, index): (&Key, Option<u32>)| match &self.entries[index? as usize] {
+            (other, value) if other == key => Some(value),
+            // Another one with the same hash.
+            _ => self.get(key),
+        };
+        keys.iter().zip(indexes).map(value).collect()
+    }
+
+    /// Sets the value of a key; whether it had none.
+    pub(super) fn insert(&mut self, key: Key, value: Known) -> bool {
+        let hash = hash(&key);
+        let entries = &mut self.entries;
+        let is_it = |place: &Place| place.hash == hash && entries[place.index as usize].0 == key;
+        if let Some(place) = self.places.find(Place::spread(hash), is_it) {
+            entries[place.index as usize].1 = value;
+            return false;
+        }
+        let index = entries.len() as u32;
+        entries.push((key, value));
+        self.places
+            .insert_unique(Place::spread(hash), Place { hash, index }, |place| {
+                Place::spread(place.hash)
+            });
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::{CapsuleName, RecordName};
+    use crate::replica::layout::{RECORD, of_record};
+    use crate::replica::stored::Stored;
+
+    fn key(number: u32) -> Key {
+        let mut name = [7; 32];
+        name[20..24].copy_from_slice(&number.to_le_bytes());
+        of_record(&CapsuleName([1; 32]), RECORD, &RecordName(name))
+    }
+
+    fn value(number: u32) -> Stored {
+        Stored::seal(&key(number), number.to_le_bytes().to_vec())
+    }
+
+    #[test]
+    fn values_are_found_though_their_keys_have_the_same_hash() {
+        assert_eq!(hash(&key(1)), hash(&key(2)));
+        let mut values = Values::default();
+        for number in 0..300 {
+            assert!(values.insert(key(number), Some(value(number))));
+        }
+        assert!(!values.insert(key(7), None));
+        assert_eq!(values.get(&key(7)), Some(&None));
+        assert_eq!(values.get(&key(299)), Some(&Some(value(299))));
+        assert_eq!(values.get(&key(300)), None);
+        let keys: Vec<Key> = (0..301).map(key).collect();
+        for (key, value) in keys.iter().zip(values.get_all(&keys)) {
+            assert_eq!(value, values.get(key));
+        }
+    }
+}
