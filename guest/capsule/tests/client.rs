@@ -329,6 +329,44 @@ fn a_server_that_forgets_its_sessions_costs_longer_proofs_and_nothing_else() {
 }
 
 #[test]
+fn sub_records_are_asked_for_again_when_their_tree_is() {
+    let (mut servers, mut owner) = begun(&charter(), 1);
+    let subrecords = |number: u8| (0..9).map(|index| vec![number, index]).collect::<Vec<_>>();
+    let records: Vec<RecordName> = (0..40)
+        .map(|number| {
+            let commit = Command::Commit {
+                subrecords: subrecords(number),
+                backpointers: Backpointers::Shortcuts,
+                signing: Signing::Last,
+            };
+            owner.written(&mut servers, commit)[0]
+        })
+        .collect();
+    // With eight places, what one response brings in drives out what the proofs of the next build on.
+    let mut config = config(&charter(), 1, None, 2);
+    config.slots_log2 = 3;
+    let mut reader = User::new(config);
+    for _ in 0..4 {
+        let asked: Vec<u32> = records
+            .iter()
+            .map(|record| {
+                let (record, indexes) = (*record, vec![8, 0, 3]);
+                reader.give(Command::ReadParts { record, indexes })
+            })
+            .collect();
+        reader.finish(&mut servers);
+        for (number, id) in (0..).zip(asked) {
+            let Some(Ok(Reply::Parts(parts))) = reader.replies.remove(&id) else {
+                panic!("{number} is not read");
+            };
+            let whole = subrecords(number);
+            let right = [8, 0, 3].map(|index: usize| Ok(whole[index].clone()));
+            assert_eq!(parts, right, "{number}");
+        }
+    }
+}
+
+#[test]
 fn a_writer_that_was_stopped_uses_no_sequence_number_again() {
     let (mut servers, mut owner) = begun(&charter(), 3);
     let mut seen = std::collections::BTreeMap::new();

@@ -279,6 +279,7 @@ impl Client {
             }
             let verdict = judge(&mut self.base, sent.server, want, &answer, &mut query.tree);
             any |= matches!(verdict, Verdict::Found(_));
+            let awaits_tree = query.awaits_tree_of(sent.server, want);
             let item = &mut query.items[*index];
             match verdict {
                 Verdict::Found(found) => query.end(*index, Ok(found)),
@@ -287,7 +288,7 @@ impl Client {
                     (item.uncached, all_verified) = (true, false);
                     self.base.servers[sent.server].close_session();
                 }
-                Verdict::Later if any => {}
+                Verdict::Later if any || awaits_tree => {}
                 Verdict::Refused(refusal) | Verdict::False(refusal) => {
                     item.refused |= 1 << sent.server;
                     item.refusal = refusal;
@@ -398,9 +399,17 @@ impl Query {
         self.left == 0
     }
 
+    /// Whether an item waits to be asked. A sub-record cannot be verified before its tree, which is under way.
     fn is_idle(&self, index: usize) -> bool {
         let item = &self.items[index];
-        item.outcome.is_none() && item.flying == 0
+        let waits = matches!(item.want, Want::Part(..)) && self.tree.is_none() && self.items[0].flying != 0;
+        item.outcome.is_none() && item.flying == 0 && !waits
+    }
+
+    /// Whether this is a sub-record whose tree a server is asked for once more.
+    fn awaits_tree_of(&self, server: usize, want: Want) -> bool {
+        let tree = &self.items[0];
+        matches!(want, Want::Part(..)) && tree.outcome.is_none() && tree.refused & (1 << server) == 0
     }
 }
 
