@@ -6,26 +6,16 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { mkdirSync, rmSync } from "node:fs";
-import type { Server } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join as joinPath } from "node:path";
 import { after, before, describe, it, type TestContext } from "node:test";
 import type { Miniflare } from "miniflare";
-import { memory, serve, sqlite } from "selfsame";
-import {
-  type Capsule,
-  CapsuleModule,
-  capsuleModule,
-  openCapsule,
-  openReplica,
-  peerAt,
-  type Replica,
-  replicaHandler,
-} from "selfsame/capsule";
+import { memory, sqlite } from "selfsame";
+import { type Capsule, CapsuleModule, capsuleModule, openCapsule, peerAt } from "selfsame/capsule";
 import { freePort } from "selfsame-twiitr/ports";
 
 import { DATA } from "../lib/cluster.ts";
 import { type Inspector, inspect } from "../lib/inspector.ts";
+import { type LocalReplica, startLocalReplica } from "../lib/local-replica.ts";
 import { startWorkerd } from "../lib/replicas.ts";
 
 const MIB = Number(
@@ -51,8 +41,7 @@ let inspector: Inspector;
 /** Where the object answers. */
 let url: string;
 let writer: Capsule;
-let replica: Replica;
-let server: Server;
+let local: LocalReplica;
 
 /** Bytes that do not compress, other ones each time. */
 function noise(number: number, length: number): Buffer {
@@ -155,17 +144,14 @@ before(async () => {
   url = `${await miniflare.ready}first/`;
   inspector = await inspect(inspectorPort);
   await open();
-  replica = await openReplica({ storage: sqlite(joinPath(folder, "node.db")) });
-  server = await serve({ fetch: replicaHandler(replica), port: 0, hostname: "127.0.0.1" });
+  local = await startLocalReplica(sqlite(joinPath(folder, "node.db")));
 });
 
 after(async () => {
   await writer?.close();
   inspector?.close();
   await miniflare?.dispose();
-  server?.close();
-  server?.closeAllConnections();
-  await replica?.close();
+  await local?.close();
   rmSync(folder, { recursive: true, force: true });
 });
 
@@ -203,7 +189,7 @@ describe(`a capsule of ${MIB} MiB and a Durable Object of less than ${LIMIT / 1e
 
   it("is fetched from there by another replica", async (context) => {
     await small(context, async () => {
-      const { agreed } = await replica.synchronise(writer.name, peerAt(url));
+      const { agreed } = await local.replica.synchronise(writer.name, peerAt(url));
       assert.ok(agreed);
     });
   });
@@ -212,8 +198,7 @@ describe(`a capsule of ${MIB} MiB and a Durable Object of less than ${LIMIT / 1e
     await fetch(`${url}restart`);
     url = `${await miniflare.ready}second/`;
     await small(context, async () => {
-      const { port } = server.address() as AddressInfo;
-      const query = new URLSearchParams({ name: writer.name, from: `http://127.0.0.1:${port}/` });
+      const query = new URLSearchParams({ name: writer.name, from: local.url });
       const { agreed } = (await (await fetch(`${url}synchronise?${query}`)).json()) as { agreed: boolean };
       assert.ok(agreed);
     });

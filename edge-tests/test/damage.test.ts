@@ -4,21 +4,13 @@
  */
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
-import type { Server } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { memory, type StoreFactory, serve, sqlite } from "selfsame";
-import {
-  CapsuleModule,
-  capsuleModule,
-  openCapsule,
-  openReplica,
-  peerAt,
-  type Replica,
-  replicaHandler,
-} from "selfsame/capsule";
+import { memory, type StoreFactory, sqlite } from "selfsame";
+import { CapsuleModule, capsuleModule, openCapsule, peerAt } from "selfsame/capsule";
+
+import { type LocalReplica, startLocalReplica } from "../lib/local-replica.ts";
 
 const OWNER = "11".repeat(32);
 const GUEST = "22".repeat(32);
@@ -39,33 +31,20 @@ const contents = [
 
 let folder: string;
 let file: string;
-const running = new Set<Place>();
+const running = new Set<LocalReplica>();
 
-/** A replica that answers at a URL. */
-interface Place {
-  readonly replica: Replica;
-  readonly key: string;
-  readonly url: string;
-  close(): Promise<void>;
-}
-
-async function start(storage: StoreFactory): Promise<Place> {
-  const replica = await openReplica({ storage });
-  const server: Server = await serve({ fetch: replicaHandler(replica), port: 0, hostname: "127.0.0.1" });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-  const close = async (): Promise<void> => {
-    server.close();
-    server.closeAllConnections();
-    running.delete(place);
-    await replica.close();
-  };
-  const place = { replica, key: replica.key, url, close };
+async function start(storage: StoreFactory): Promise<LocalReplica> {
+  const place = await startLocalReplica(storage);
   running.add(place);
-  return place;
+  const close = async (): Promise<void> => {
+    running.delete(place);
+    await place.close();
+  };
+  return { ...place, close };
 }
 
 /** How many of the records a reader of this replica alone gets; what is not refused is what was written. */
-async function served(place: Place, name: string, names: readonly string[]): Promise<number> {
+async function served(place: LocalReplica, name: string, names: readonly string[]): Promise<number> {
   const reader = await openCapsule({ name, servers: [place], storage: memory() });
   let count = 0;
   for (const [index, record] of names.entries()) {
