@@ -27,7 +27,6 @@ mod serve;
 mod session;
 mod space;
 mod stored;
-mod sum;
 mod sync;
 mod transfer;
 mod trees;
