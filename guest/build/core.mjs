@@ -55,7 +55,7 @@ const CAPSULE = {
   place: path.join(root, "runtime/core/capsule.wasm"),
   record: path.join(root, "runtime/core/capsule.json"),
   selection: ["--package", "selfsame-capsule-wasm"],
-  crates: ["abi", "capsule", "capsule-wasm", "codec", "sodium"],
+  crates: ["abi", "capsule", "capsule-wasm", "codec", "multibuffer", "sodium"],
   version: CAPSULE_VERSION,
 };
 

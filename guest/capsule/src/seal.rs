@@ -13,10 +13,11 @@
 use alloc::vec::Vec;
 
 use selfsame_codec::Code;
+use selfsame_multibuffer::{Message, apply, is_many, keyed_wide};
 use selfsame_sodium::aead::{self, NONCE_BYTES, TAG_BYTES};
-use selfsame_sodium::hash::{keyed, keyed_wide};
+use selfsame_sodium::hash::{keyed, keyed_wide as keyed_wide_one};
 use selfsame_sodium::memory;
-use zeroize::Zeroizing;
+use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::hash::CapsuleName;
 use crate::refusal::{Refusal, Result};
@@ -85,7 +86,7 @@ impl RecordKey {
     /// The key of a record that is about to be written; `salt` is random and used once.
     #[must_use]
     pub fn new(epoch: &EpochKey, place: &Place, salt: &[u8; SALT_BYTES]) -> Self {
-        let wide = Zeroizing::new(keyed_wide(&epoch.0, &derivation(place, salt)));
+        let wide = Zeroizing::new(keyed_wide_one(&epoch.0, &derivation(place, salt)));
         let mut key = Zeroizing::new([0; 32]);
         let mut preamble = [0; PREAMBLE_BYTES];
         key.copy_from_slice(&wide[..32]);
@@ -116,7 +117,7 @@ impl RecordKey {
     }
 
     /// Appends the sealed body.
-    pub fn seal(&self, plain: &[u8], out: &mut Vec<u8>) {
+    fn seal(&self, plain: &[u8], out: &mut Vec<u8>) {
         out.reserve(SEAL_BYTES + plain.len());
         out.extend_from_slice(&self.preamble);
         seal_with(&self.key, plain, out);
@@ -125,14 +126,6 @@ impl RecordKey {
     /// Appends a sealed sub-record.
     pub fn seal_part(&self, index: u32, plain: &[u8], out: &mut Vec<u8>) {
         seal_with(&self.part(index), plain, out);
-    }
-
-    /// Appends what a sealed body, without its preamble, holds.
-    ///
-    /// # Errors
-    /// [`Code::BadSeal`] when it was changed.
-    pub fn open(&self, sealed: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        open_with(&self.key, sealed, out)
     }
 
     /// Appends what a sealed sub-record holds.
@@ -146,6 +139,154 @@ impl RecordKey {
     fn part(&self, index: u32) -> Zeroizing<[u8; 32]> {
         Zeroizing::new(keyed(&self.key, &index.to_le_bytes()))
     }
+}
+
+/// A record that is about to be written: where it is, a random salt that is used once, and what it is to hold
+pub type Unsealed<'a> = (Place, [u8; SALT_BYTES], &'a [u8]);
+
+/// The sealed bodies of records.
+#[must_use]
+pub fn seal_each(epoch: &EpochKey, records: &[Unsealed<'_>]) -> Vec<Vec<u8>> {
+    if !is_many(records.len()) {
+        return records.iter().map(|record| seal_one(epoch, record)).collect();
+    }
+    let inputs: Vec<_> = records
+        .iter()
+        .map(|(place, salt, _)| derivation(place, salt))
+        .collect();
+    let inputs: Vec<&[u8]> = inputs.iter().map(<[u8; 62]>::as_slice).collect();
+    let keys = Zeroizing::new(keyed_wide(&epoch.0, &inputs));
+    let begin = |((_, salt, content), wide): (&Unsealed<'_>, &[u8; 64])| {
+        let mut body = Vec::with_capacity(SEAL_BYTES + content.len());
+        body.extend_from_slice(salt);
+        body.extend_from_slice(&wide[KEY_BYTES..]);
+        body.extend_from_slice(content);
+        body
+    };
+    let mut bodies: Vec<Vec<u8>> = records.iter().zip(keys.iter()).map(begin).collect();
+    let contents = bodies.iter_mut().map(|body| &mut body[PREAMBLE_BYTES..]);
+    let tags = apply_each(&keys, contents);
+    let mut padded = Vec::new();
+    for (body, key) in bodies.iter_mut().zip(tags.iter()) {
+        let tag = tag_of(key, &body[PREAMBLE_BYTES..], &mut padded);
+        body.extend_from_slice(&tag);
+    }
+    bodies
+}
+
+/// What sealed bodies of an epoch hold, or [`Code::BadSeal`]: where each record is, and its body.
+#[must_use]
+pub fn open_each(epoch: &EpochKey, records: &[(Place, &[u8])]) -> Vec<Result<Vec<u8>>> {
+    if !is_many(records.len()) {
+        return records.iter().map(|record| open_one(epoch, record)).collect();
+    }
+    let parts: Vec<Result<Parts<'_>>> = records.iter().map(|(_, body)| parts_of(body)).collect();
+    let input = |((place, _), parts): (&(Place, &[u8]), &Result<Parts<'_>>)| {
+        let salt = parts.map_or([0; SALT_BYTES], |parts| parts.salt);
+        derivation(place, &salt)
+    };
+    let inputs: Vec<_> = records.iter().zip(&parts).map(input).collect();
+    let inputs: Vec<&[u8]> = inputs.iter().map(<[u8; 62]>::as_slice).collect();
+    let keys = Zeroizing::new(keyed_wide(&epoch.0, &inputs));
+    let text = |parts: &Result<Parts<'_>>| parts.map_or_else(|_| Vec::new(), |parts| parts.cipher.to_vec());
+    let mut texts: Vec<Vec<u8>> = parts.iter().map(text).collect();
+    let tags = apply_each(&keys, texts.iter_mut().map(Vec::as_mut_slice));
+    let mut padded = Vec::new();
+    let mut open = |place: usize, text: &mut Vec<u8>| {
+        let parts = parts[place]?;
+        if !memory::equal(&keys[place][KEY_BYTES..], parts.commitment) {
+            return Err(Refusal::new(Code::BadSeal, SALT_BYTES));
+        }
+        if !memory::equal(&tag_of(&tags[place], parts.cipher, &mut padded), parts.tag) {
+            return Err(Refusal::new(Code::BadSeal, PREAMBLE_BYTES));
+        }
+        Ok(core::mem::take(text))
+    };
+    let opened = texts
+        .iter_mut()
+        .enumerate()
+        .map(|(place, text)| open(place, text))
+        .collect();
+    // What did not open was turned into something nobody is to see.
+    texts.zeroize();
+    opened
+}
+
+const KEY_BYTES: usize = aead::KEY_BYTES;
+
+fn seal_one(epoch: &EpochKey, (place, salt, content): &Unsealed<'_>) -> Vec<u8> {
+    let mut body = Vec::new();
+    RecordKey::new(epoch, place, salt).seal(content, &mut body);
+    body
+}
+
+fn open_one(epoch: &EpochKey, (place, body): &(Place, &[u8])) -> Result<Vec<u8>> {
+    let (preamble, sealed) = body
+        .split_first_chunk::<PREAMBLE_BYTES>()
+        .ok_or_else(|| Refusal::new(Code::BadSeal, body.len()))?;
+    let key = RecordKey::recall(epoch, place, preamble)?;
+    let mut opened = Vec::with_capacity(sealed.len());
+    open_with(&key.key, sealed, &mut opened)?;
+    Ok(opened)
+}
+
+/// The parts of a sealed body
+#[derive(Clone, Copy)]
+struct Parts<'a> {
+    salt: [u8; SALT_BYTES],
+    commitment: &'a [u8],
+    cipher: &'a [u8],
+    tag: &'a [u8; TAG_BYTES],
+}
+
+fn parts_of(body: &[u8]) -> Result<Parts<'_>> {
+    let (preamble, sealed) = body
+        .split_first_chunk::<PREAMBLE_BYTES>()
+        .ok_or_else(|| Refusal::new(Code::BadSeal, body.len()))?;
+    let (cipher, tag) = sealed
+        .split_last_chunk::<TAG_BYTES>()
+        .ok_or_else(|| Refusal::new(Code::BadSeal, sealed.len()))?;
+    let mut salt = [0; SALT_BYTES];
+    salt.copy_from_slice(&preamble[..SALT_BYTES]);
+    Ok(Parts {
+        salt,
+        commitment: &preamble[SALT_BYTES..],
+        cipher,
+        tag,
+    })
+}
+
+/// Encrypts or decrypts each text with the first half of its key, and gives the keys of their tags.
+fn apply_each<'a>(
+    keys: &[[u8; 2 * KEY_BYTES]],
+    texts: impl Iterator<Item = &'a mut [u8]>,
+) -> Zeroizing<Vec<[u8; KEY_BYTES]>> {
+    let mut tags = Zeroizing::new(alloc::vec![[0; KEY_BYTES]; keys.len()]);
+    let each = keys.iter().zip(texts).zip(tags.iter_mut());
+    let message = |((key, bytes), authenticator)| Message {
+        key: first_half(key),
+        bytes,
+        authenticator,
+    };
+    let mut messages: Vec<Message<'_>> = each.map(message).collect();
+    apply(&mut messages);
+    drop(messages);
+    tags
+}
+
+fn first_half(wide: &[u8; 2 * KEY_BYTES]) -> &[u8; KEY_BYTES] {
+    let (halves, _) = wide.as_chunks();
+    &halves[0]
+}
+
+/// The tag of a ciphertext without associated data (RFC 8439, section 2.8).
+fn tag_of(key: &[u8; KEY_BYTES], cipher: &[u8], padded: &mut Vec<u8>) -> [u8; TAG_BYTES] {
+    padded.clear();
+    padded.extend_from_slice(cipher);
+    padded.resize(cipher.len().next_multiple_of(TAG_BYTES), 0);
+    padded.extend_from_slice(&0_u64.to_le_bytes());
+    padded.extend_from_slice(&(cipher.len() as u64).to_le_bytes());
+    aead::authenticate(key, padded)
 }
 
 fn derivation(place: &Place, salt: &[u8; SALT_BYTES]) -> [u8; 62] {

@@ -37,8 +37,7 @@ impl Tree {
         check_count(leaves.len())?;
         let mut levels = alloc::vec![leaves];
         while let Some(below) = levels.last().filter(|level| level.len() > 1) {
-            let above = below.chunks(FAN_OUT).map(|group| parent(hasher, group)).collect();
-            levels.push(above);
+            levels.push(level_above(hasher, below));
         }
         Ok(Self { levels })
     }
@@ -142,6 +141,22 @@ fn check_count(count: usize) -> Result<()> {
         1..=MAX_SUBRECORDS => Ok(()),
         _ => Err(Refusal::new(Code::TooLarge, MAX_SUBRECORDS)),
     }
+}
+
+/// The nodes over those of a level.
+fn level_above(hasher: &Hasher, below: &[Hash]) -> Vec<Hash> {
+    // Only the last node may have a single child.
+    let (several, single) = match below.len() % FAN_OUT {
+        1 => below.split_at(below.len() - 1),
+        _ => (below, [].as_slice()),
+    };
+    let several: Vec<&[u8]> = several
+        .chunks(FAN_OUT)
+        .map(|children| children.as_flattened())
+        .collect();
+    let mut above = hasher.nodes(&several);
+    above.extend_from_slice(single);
+    above
 }
 
 /// A single hash rises as it is.

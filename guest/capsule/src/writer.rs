@@ -12,7 +12,7 @@ use crate::keys::{KeyPair, Signature};
 use crate::metadata::Charter;
 use crate::record::TreeBody;
 use crate::refusal::{Refusal, Result, placed};
-use crate::seal::{EpochKey, Place, RecordKey, SALT_BYTES, SEAL_BYTES};
+use crate::seal::{EpochKey, Place, RecordKey, SALT_BYTES, SEAL_BYTES, seal_each};
 use crate::tree::MAX_SUBRECORDS;
 
 /// Longest content of a record.
@@ -139,16 +139,46 @@ impl Writer {
         backpointers: &Backpointers,
         salt: &[u8; SALT_BYTES],
     ) -> Result<Written> {
-        if content.len() > MAX_CONTENT_BYTES {
+        let mut written = self.write_each(&[content], backpointers, &[*salt])?;
+        written.pop().ok_or_else(|| Refusal::new(Code::NoRecord, 0))
+    }
+
+    /// Makes records, one after the other, each with its random salt that is used once. `backpointers` are those of the first; those
+    /// that follow an application's own have shortcuts.
+    ///
+    /// # Errors
+    /// As [`Self::write`]; records before the one that is refused are made all the same.
+    pub fn write_each(
+        &mut self,
+        contents: &[&[u8]],
+        backpointers: &Backpointers,
+        salts: &[[u8; SALT_BYTES]],
+    ) -> Result<Vec<Written>> {
+        if contents.iter().any(|content| content.len() > MAX_CONTENT_BYTES) {
             return Err(Refusal::new(Code::TooLarge, MAX_CONTENT_BYTES));
         }
-        let mut body = Vec::new();
-        match self.record_key(salt) {
-            Some(key) => key.seal(content, &mut body),
-            None => body.extend_from_slice(content),
-        }
-        let hash = self.charter.hasher().body(&body);
-        self.append(RecordKind::Plain, body, hash, backpointers)
+        let bodies = match &self.pen.seal {
+            Some(seal) => {
+                let places = (self.progress.sequence..).map(|sequence| self.place(sequence));
+                let records = places.zip(salts).zip(contents);
+                let records: Vec<_> = records
+                    .map(|((place, salt), content)| (place, *salt, *content))
+                    .collect();
+                seal_each(seal, &records)
+            }
+            None => contents.iter().map(|content| content.to_vec()).collect(),
+        };
+        let slices: Vec<&[u8]> = bodies.iter().map(Vec::as_slice).collect();
+        let hashes = self.charter.hasher().bodies(&slices);
+        let rest = match backpointers {
+            Backpointers::Own(_) | Backpointers::Following(_) => &Backpointers::Shortcuts,
+            other => other,
+        };
+        let pointers = core::iter::once(backpointers).chain(core::iter::repeat(rest));
+        let records = bodies.into_iter().zip(hashes).zip(pointers);
+        records
+            .map(|((body, hash), pointers)| self.append(RecordKind::Plain, body, hash, pointers))
+            .collect()
     }
 
     /// Makes a record of sub-records; `salt` is random and used once.
@@ -239,14 +269,18 @@ impl Writer {
     }
 
     fn record_key(&self, salt: &[u8; SALT_BYTES]) -> Option<RecordKey> {
-        let place = Place {
+        let seal = self.pen.seal.as_ref()?;
+        let place = self.place(self.progress.sequence);
+        Some(RecordKey::new(seal, &place, salt))
+    }
+
+    fn place(&self, sequence: u64) -> Place {
+        Place {
             capsule: self.charter.name(),
             epoch: self.pen.epoch,
             writer: self.pen.number,
-            sequence: self.progress.sequence,
-        };
-        let seal = self.pen.seal.as_ref()?;
-        Some(RecordKey::new(seal, &place, salt))
+            sequence,
+        }
     }
 
     fn append(

@@ -9,7 +9,7 @@ use selfsame_capsule::hash::{HashKind, RecordName};
 use selfsame_capsule::keys::KeyPair;
 use selfsame_capsule::metadata::{Charter, Readers};
 use selfsame_capsule::proof::Writers;
-use selfsame_capsule::seal::{Place, RecordKey};
+use selfsame_capsule::seal::{Place, open_each, seal_each};
 use selfsame_capsule::writer::{Backpointers, Writer, Written};
 use selfsame_codec::Code;
 
@@ -224,15 +224,26 @@ fn a_body_opens_at_its_place_and_under_its_key_only() {
         writer: 1,
         sequence: 4,
     };
-    let sealing = RecordKey::new(&key, &place, &[7; 16]);
-    let mut body = Vec::new();
-    sealing.seal(b"content", &mut body);
+    let record = (place, [7; 16], &b"content"[..]);
+    let body = seal_each(&key, &[record]).remove(0);
+    assert_eq!(seal_each(&key, &[record; 20]), vec![body.clone(); 20]);
+    let among_others = seal_each(&key, &[(Place { sequence: 9, ..place }, [1; 16], &b"other"[..])]).remove(0);
+    // Alone and among others, of which another one is what it should be.
     let open = |key: &_, place: &Place, body: &[u8]| {
-        let (preamble, sealed) = body.split_first_chunk().ok_or(Code::BadSeal)?;
-        let mut plain = Vec::new();
-        let opening = RecordKey::recall(key, place, preamble).map_err(|refusal| refusal.code)?;
-        opening.open(sealed, &mut plain).map_err(|refusal| refusal.code)?;
-        Ok::<_, Code>(plain)
+        let alone = open_each(key, &[(*place, body)]).remove(0);
+        let mut among = vec![(*place, body); 20];
+        among[3] = (
+            Place {
+                sequence: 9,
+                ..*place
+            },
+            &among_others,
+        );
+        let all = open_each(key, &among);
+        for (index, opened) in all.iter().enumerate().filter(|(index, _)| *index != 3) {
+            assert_eq!(opened, &alone, "record {index}");
+        }
+        alone.map_err(|refusal| refusal.code)
     };
     assert_eq!(open(&key, &place, &body), Ok(b"content".to_vec()));
     let elsewhere = [

@@ -13,7 +13,7 @@ use selfsame_capsule::message::{Acknowledgement, Envelope, Operation, SessionId,
 use selfsame_capsule::metadata::{Charter, Metadata, Readers};
 use selfsame_capsule::proof::{Prover, Writers};
 use selfsame_capsule::record::Record;
-use selfsame_capsule::seal::{EpochKey, PREAMBLE_BYTES, Place, RecordKey};
+use selfsame_capsule::seal::{EpochKey, Place, open_each};
 use selfsame_capsule::writer::{Backpointers, Pen, Progress, Writer};
 use selfsame_codec::{Code, Field, Malformed, Reader};
 
@@ -256,13 +256,8 @@ impl Client {
             writer: record.header.writer(),
             sequence: record.header.sequence(),
         };
-        let (preamble, sealed) = record
-            .body
-            .split_first_chunk::<PREAMBLE_BYTES>()
-            .ok_or("the body is too short")?;
-        let key = RecordKey::recall(&self.seal, &place, preamble).map_err(refused)?;
-        self.opened.clear();
-        key.open(sealed, &mut self.opened).map_err(refused)?;
+        let mut opened = open_each(&self.seal, &[(place, record.body)]);
+        self.opened = opened.pop().ok_or("it does not open")?.map_err(refused)?;
         Ok(&self.opened)
     }
 

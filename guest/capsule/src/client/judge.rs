@@ -13,7 +13,7 @@ use crate::cache::Verified;
 use crate::hash::{HASH_BYTES, Hasher, RecordName};
 use crate::header::{HeaderView, RecordKind};
 use crate::proof::Prover;
-use crate::record::Record;
+use crate::record::{Record, check_each};
 use crate::refusal::{Refusal, Result};
 use crate::seal::RecordKey;
 use crate::tree::{Whole, verify_path};
@@ -30,9 +30,11 @@ pub(super) enum Found {
 
 /// What an answer comes to
 #[derive(Debug)]
-pub(super) enum Verdict {
+pub(super) enum Verdict<'a> {
     /// It is true.
     Found(Found),
+    /// It is the record, and proven; what it holds is yet to be opened.
+    Proven(Record<'a>),
     /// It is true, and yet it cannot be used: nobody else's answer can.
     Final(Refusal),
     /// The server does not have it.
@@ -49,6 +51,8 @@ pub(super) enum Verdict {
 #[derive(Debug)]
 pub(super) struct Answer<'a> {
     pub(super) content: Result<Option<Given<'a>>>,
+    /// The name of the record, if one was given, once its body was checked.
+    pub(super) checked: Option<Result<RecordName>>,
     pub(super) proof: Result<Option<&'a [u8]>>,
 }
 
@@ -130,14 +134,32 @@ fn read_part<'a>(reader: &mut Reader<'a>) -> core::result::Result<Result<PartOf<
     Ok(Ok((part, path.as_chunks().0)))
 }
 
-/// Verifies an answer.
-pub(super) fn judge(
+/// Checks the records that were given, all at once.
+pub(super) fn check(base: &Base, answers: &mut [Answer<'_>]) -> Result<()> {
+    let trust = base.trust()?;
+    let given = |answer: &&mut Answer<'_>| matches!(answer.content, Ok(Some(Given::Record(_))));
+    let records: Vec<Record<'_>> = answers
+        .iter()
+        .filter_map(|answer| match answer.content {
+            Ok(Some(Given::Record(record))) => Some(record),
+            _ => None,
+        })
+        .collect();
+    let checked = check_each(&records, trust.charter.hasher(), trust.is_sealed());
+    for (answer, checked) in answers.iter_mut().filter(given).zip(checked) {
+        answer.checked = Some(checked);
+    }
+    Ok(())
+}
+
+/// Verifies an answer, whose record is checked.
+pub(super) fn judge<'a>(
     base: &mut Base,
     server: usize,
     want: Want,
-    answer: &Answer<'_>,
+    answer: &Answer<'a>,
     tree: &mut Option<Tree>,
-) -> Verdict {
+) -> Verdict<'a> {
     let verdict = match (want, &answer.content, &answer.proof) {
         (_, Err(refusal), _) if refusal.code == Code::TooLarge => return Verdict::Later,
         (_, Err(refusal), _) | (_, _, Err(refusal)) => return Verdict::Refused(*refusal),
@@ -145,13 +167,13 @@ pub(super) fn judge(
             return judge_part(base, tree.as_ref(), index, part, path);
         }
         (Want::Evidence(name), Ok(Some(Given::Record(record))), Ok(Some(proof))) => {
-            evidence(base, &name, record, proof)
+            is_named(&name, answer).and_then(|()| evidence(base, &name, record, proof))
         }
         (Want::Proof(name), _, Ok(Some(proof))) => {
             prove(base, server, &name, Some(proof)).map(|()| Verdict::Found(Found::Proof))
         }
         (Want::Record(name), Ok(Some(Given::Record(record))), Ok(proof)) => {
-            judge_record(base, server, &name, record, *proof)
+            is_named(&name, answer).and_then(|()| judge_record(base, server, &name, record, *proof))
         }
         (
             Want::Tree(name),
@@ -201,39 +223,28 @@ fn prove(base: &mut Base, server: usize, name: &RecordName, proof: Option<&[u8]>
         .verify(trust.charter.hasher(), trust, cache, name, proof)
 }
 
-fn judge_record(
-    base: &mut Base,
-    server: usize,
-    name: &RecordName,
-    record: &Record<'_>,
-    proof: Option<&[u8]>,
-) -> Result<Verdict> {
-    check(base, name, record)?;
-    prove(base, server, name, proof)?;
-    base.sightings.note(name, &record.header);
-    let opened = base.trust()?.open(base.identity.as_ref(), record);
-    Ok(match opened {
-        Ok(content) => Verdict::Found(Found::Record(Got {
-            header: record.header.to_header(),
-            content,
-        })),
-        Err(refusal) => Verdict::Final(refusal),
-    })
-}
-
-/// Checks that a record is the one with this name.
-fn check(base: &Base, name: &RecordName, record: &Record<'_>) -> Result<()> {
-    let trust = base.trust()?;
-    let found = record.check(trust.charter.hasher(), trust.is_sealed())?;
-    if found == *name {
-        Ok(())
-    } else {
-        Err(Refusal::new(Code::BadHeader, 0))
+/// Whether the record that was given is the one with this name.
+fn is_named(name: &RecordName, answer: &Answer<'_>) -> Result<()> {
+    match answer.checked {
+        Some(Ok(found)) if found == *name => Ok(()),
+        Some(Err(refusal)) => Err(refusal),
+        _ => Err(Refusal::new(Code::BadHeader, 0)),
     }
 }
 
-fn evidence(base: &Base, name: &RecordName, record: &Record<'_>, proof: &[u8]) -> Result<Verdict> {
-    check(base, name, record)?;
+fn judge_record<'a>(
+    base: &mut Base,
+    server: usize,
+    name: &RecordName,
+    record: &Record<'a>,
+    proof: Option<&[u8]>,
+) -> Result<Verdict<'a>> {
+    prove(base, server, name, proof)?;
+    base.sightings.note(name, &record.header);
+    Ok(Verdict::Proven(*record))
+}
+
+fn evidence<'a>(base: &Base, name: &RecordName, record: &Record<'_>, proof: &[u8]) -> Result<Verdict<'a>> {
     let trust = base.trust()?;
     let mut nothing = Verified::new(0);
     Prover::default().verify(
@@ -309,7 +320,7 @@ fn judge_part(
     index: u32,
     part: &[u8],
     path: &[[u8; HASH_BYTES]],
-) -> Verdict {
+) -> Verdict<'static> {
     let Some(tree) = tree else { return Verdict::Later };
     let Some(trust) = &base.trust else {
         return Verdict::Later;

@@ -6,11 +6,12 @@ use selfsame_codec::{Code, Reader};
 
 use super::base::{Ask, Fault, Head, Sent, outcome};
 use super::command::{Got, Outline, Reply};
-use super::judge::{Answer, Found, Tree, Verdict, judge, read_content};
+use super::judge::{Answer, Found, Tree, Verdict, check, judge, read_content};
 use super::{Client, Job};
 use crate::authority::Evidence;
 use crate::hash::RecordName;
 use crate::message::Operation;
+use crate::record::Record;
 use crate::refusal::{Refusal, Result};
 
 /// Items of one request: each takes at most three operations.
@@ -267,22 +268,32 @@ impl Client {
                 return Ok(());
             }
         }
+        let read = items
+            .iter()
+            .map(|(index, proves)| Answer::read(query.items[*index].want, *proves, reader));
+        let mut answers = read.collect::<core::result::Result<Vec<_>, _>>()?;
+        if reader.field::<bool>()? {
+            return Err(Fault::False(Refusal::new(Code::BadMessage, 0)));
+        }
+        reader.clone().finish()?;
+        check(&self.base, &mut answers).map_err(Fault::False)?;
         let mut all_verified = true;
         let mut any = false;
         let mut fault = Ok(());
-        for (index, proves) in items {
+        let mut proven = Vec::new();
+        for ((index, proves), answer) in items.iter().zip(&answers) {
             let want = query.items[*index].want;
-            let answer = Answer::read(want, *proves, reader)?;
             if query.items[*index].outcome.is_some() {
                 all_verified &= !proves;
                 continue;
             }
-            let verdict = judge(&mut self.base, sent.server, want, &answer, &mut query.tree);
-            any |= matches!(verdict, Verdict::Found(_));
+            let verdict = judge(&mut self.base, sent.server, want, answer, &mut query.tree);
+            any |= matches!(verdict, Verdict::Found(_) | Verdict::Proven(_));
             let awaits_tree = query.awaits_tree_of(sent.server, want);
             let item = &mut query.items[*index];
             match verdict {
                 Verdict::Found(found) => query.end(*index, Ok(found)),
+                Verdict::Proven(record) => proven.push((*index, record)),
                 Verdict::Final(refusal) => query.end(*index, Err(refusal)),
                 Verdict::Uncached if !item.uncached => {
                     (item.uncached, all_verified) = (true, false);
@@ -303,15 +314,29 @@ impl Client {
                 }
             }
         }
-        if reader.field::<bool>()? {
-            return Err(Fault::False(Refusal::new(Code::BadMessage, 0)));
-        }
-        reader.clone().finish()?;
+        self.open_records(query, &proven).map_err(Fault::False)?;
         self.end_of_session(sent, head, all_verified);
         if let Err(fault) = fault {
             self.base.blame(sent.server, fault);
         } else if any {
             self.base.preferred = sent.server;
+        }
+        Ok(())
+    }
+
+    /// Opens records that are proven. What does not open, nobody's answer can make open.
+    fn open_records(&self, query: &mut Query, proven: &[(usize, Record<'_>)]) -> Result<()> {
+        let records: Vec<Record<'_>> = proven.iter().map(|(_, record)| *record).collect();
+        let opened = self
+            .base
+            .trust()?
+            .open_each(self.base.identity.as_ref(), &records);
+        for ((index, record), content) in proven.iter().zip(opened) {
+            let header = record.header.to_header();
+            query.end(
+                *index,
+                content.map(|content| Found::Record(Got { header, content })),
+            );
         }
         Ok(())
     }
@@ -428,7 +453,12 @@ impl Answer<'_> {
                 Err(refusal) => Err(refusal),
             },
         };
-        Ok(Answer { content, proof })
+        let checked = None;
+        Ok(Answer {
+            content,
+            checked,
+            proof,
+        })
     }
 }
 

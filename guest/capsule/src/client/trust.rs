@@ -18,7 +18,7 @@ use crate::metadata::{Charter, Readers};
 use crate::proof::Writers;
 use crate::record::{Record, TreeBody};
 use crate::refusal::{Refusal, Result};
-use crate::seal::{EpochKey, PREAMBLE_BYTES, Place, RecordKey};
+use crate::seal::{EpochKey, Place, RecordKey, open_each};
 
 /// Bytes of epoch records that a client keeps, to put them into files: of capsules with more it makes no proof files.
 pub(super) const MAX_LOG_BYTES: usize = 4 << 20;
@@ -190,14 +190,53 @@ impl Trust {
             .transpose()
     }
 
-    /// What a record holds whose body was checked.
-    ///
-    /// # Errors
-    /// [`Code::NotAReader`], [`Code::BadSeal`].
-    pub(super) fn open(&self, identity: Option<&Identity>, record: &Record<'_>) -> Result<Content> {
+    /// What records hold whose bodies were checked, or [`Code::NotAReader`] or [`Code::BadSeal`].
+    pub(super) fn open_each(
+        &self,
+        identity: Option<&Identity>,
+        records: &[Record<'_>],
+    ) -> Vec<Result<Content>> {
+        let mut all = Vec::with_capacity(records.len());
+        let is_same = |one: &Record<'_>, other: &Record<'_>| {
+            let kinds = [one.header.kind(), other.header.kind()];
+            self.is_sealed() && kinds == [RecordKind::Plain; 2] && one.header.epoch() == other.header.epoch()
+        };
+        for records in records.chunk_by(is_same) {
+            match records {
+                [one] if one.header.kind() != RecordKind::Plain || !self.is_sealed() => {
+                    all.push(self.open_one(identity, one));
+                }
+                _ => self.open_sealed(identity, records, &mut all),
+            }
+        }
+        all
+    }
+
+    /// Opens plain records of one epoch.
+    fn open_sealed(
+        &self,
+        identity: Option<&Identity>,
+        records: &[Record<'_>],
+        all: &mut Vec<Result<Content>>,
+    ) {
+        let epoch = records.first().map_or(0, |record| record.header.epoch());
+        let key = match self.epoch_key(identity, epoch) {
+            Ok(key) => key,
+            Err(refusal) => return all.extend(records.iter().map(|_| Err(refusal))),
+        };
+        let sealed = records
+            .iter()
+            .map(|record| (self.place(&record.header), record.body));
+        let sealed: Vec<(Place, &[u8])> = sealed.collect();
+        let opened = open_each(&key, &sealed).into_iter();
+        all.extend(opened.map(|opened| opened.map(Content::Plain)));
+    }
+
+    /// Opens a record of another kind, or one that is not sealed.
+    fn open_one(&self, identity: Option<&Identity>, record: &Record<'_>) -> Result<Content> {
         match record.header.kind() {
             RecordKind::Epoch => Ok(Content::Change(record.body.to_vec())),
-            RecordKind::Plain => self.open_plain(identity, record).map(Content::Plain),
+            RecordKind::Plain => Ok(Content::Plain(record.body.to_vec())),
             RecordKind::Tree => {
                 let tree = TreeBody::decode(record.body, self.is_sealed())?;
                 let key = self.tree_key(identity, &record.header, tree.preamble)?;
@@ -208,21 +247,6 @@ impl Trust {
                 Ok(Content::Parts(parts))
             }
         }
-    }
-
-    fn open_plain(&self, identity: Option<&Identity>, record: &Record<'_>) -> Result<Vec<u8>> {
-        if !self.is_sealed() {
-            return Ok(record.body.to_vec());
-        }
-        let (preamble, sealed) = record
-            .body
-            .split_first_chunk::<PREAMBLE_BYTES>()
-            .ok_or_else(|| Refusal::new(Code::BadSeal, record.body.len()))?;
-        let epoch = self.epoch_key(identity, record.header.epoch())?;
-        let key = RecordKey::recall(&epoch, &self.place(&record.header), preamble)?;
-        let mut opened = Vec::with_capacity(sealed.len());
-        key.open(sealed, &mut opened)?;
-        Ok(opened)
     }
 
     /// The key of the sub-records of a record; nothing where bodies are not sealed.

@@ -169,19 +169,11 @@ impl Client {
         check_backpointers(backpointers)?;
         let mut packer = Packer::new(&self.base);
         let pen = writing(&mut self.pen)?;
-        let mut names = Vec::with_capacity(contents.len());
-        let mut pointers = backpointers;
-        let rest = match backpointers {
-            Backpointers::Own(_) | Backpointers::Following(_) => Backpointers::Shortcuts,
-            other => other.clone(),
-        };
-        for content in contents {
-            let salt: [u8; SALT_BYTES] = self.base.random.bytes();
-            let written = pen.writer.write(content, pointers, &salt)?;
-            packer.write(&written)?;
-            names.push(written.name);
-            pointers = &rest;
-        }
+        let salts: Vec<[u8; SALT_BYTES]> = contents.iter().map(|_| self.base.random.bytes()).collect();
+        let contents: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
+        let records = pen.writer.write_each(&contents, backpointers, &salts)?;
+        records.iter().try_for_each(|written| packer.write(written))?;
+        let names = records.iter().map(|written| written.name).collect();
         self.finish_writing((command, deadline), packer, names, signing)
     }
 

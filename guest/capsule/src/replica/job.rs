@@ -16,6 +16,7 @@ use crate::hash::{CapsuleName, RecordName};
 use crate::keys::Key;
 use crate::message::{Envelope, MAX_MESSAGE_BYTES, MAX_OPERATIONS, Operation, REPLICAS, Stored};
 use crate::metadata::Charter;
+use crate::record::check_each;
 use crate::refusal::{Refusal, Result};
 
 /// The capsule is not stored.
@@ -165,14 +166,13 @@ impl Job {
     pub(super) fn expect(&mut self, capsule: &mut Capsule, space: &mut Space, mirror: Option<&Mirror>) {
         // And whether they are to be proven.
         let mut records: Vec<(RecordName, bool)> = Vec::new();
-        for (at, checked) in &mut self.operations {
+        // What is written, and which operation writes it.
+        let (mut written, mut writing) = (Vec::new(), Vec::new());
+        for (index, (at, _)) in self.operations.iter().enumerate() {
             match operation(&self.message, *at) {
                 Ok(Operation::Write { record }) => {
-                    let name = record.check(capsule.charter().hasher(), capsule.is_sealed());
-                    if let Ok(name) = &name {
-                        capsule.index_mut().expect_write(space, name, &record);
-                    }
-                    *checked = Some(name);
+                    written.push(record);
+                    writing.push(index);
                 }
                 Ok(Operation::Prove { record }) => {
                     if mirror.is_some_and(|mirror| mirror.contains(&record.0)) {
@@ -192,6 +192,13 @@ impl Job {
                 ) => records.push((record, false)),
                 _ => {}
             }
+        }
+        let names = check_each(&written, capsule.charter().hasher(), capsule.is_sealed());
+        for ((index, record), name) in writing.into_iter().zip(&written).zip(names) {
+            if let Ok(name) = &name {
+                capsule.index_mut().expect_write(space, name, record);
+            }
+            self.operations[index].1 = Some(name);
         }
         capsule.index().expect(space, &records);
     }

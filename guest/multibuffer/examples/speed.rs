@@ -1,0 +1,52 @@
+//! What a hash and a message cost, alone and with others: nanoseconds each.
+
+use core::hint::black_box;
+use std::time::Instant;
+
+use selfsame_multibuffer::{Message, apply, keyed, keyed_wide};
+
+const MANY: usize = 96;
+const TURNS: u32 = 2000;
+
+fn timed(name: &str, mut turn: impl FnMut()) {
+    turn();
+    let begin = Instant::now();
+    (0..TURNS).for_each(|_| turn());
+    let each = begin.elapsed().as_nanos() as f64 / f64::from(TURNS) / MANY as f64;
+    println!("{name:40} {each:8.1} ns");
+}
+
+fn main() {
+    let key = [7; 32];
+    for len in [62, 80, 200, 1104] {
+        let inputs = vec![vec![1; len]; MANY];
+        let slices: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+        timed(&format!("hash of {len} B, alone"), || {
+            for input in &inputs {
+                black_box(blake3::keyed_hash(&key, black_box(input)));
+            }
+        });
+        timed(&format!("hash of {len} B, of {MANY}"), || {
+            black_box(keyed(&key, &slices));
+        });
+        if len <= 64 {
+            timed(&format!("wide of {len} B, of {MANY}"), || {
+                black_box(keyed_wide(&key, &slices));
+            });
+        }
+    }
+    for len in [16, 1024] {
+        let mut texts = vec![vec![1; len]; MANY];
+        let mut authenticators = vec![[0; 32]; MANY];
+        timed(&format!("ChaCha20 of {len} B, of {MANY}"), || {
+            let mut messages: Vec<_> = (texts.iter_mut().zip(&mut authenticators))
+                .map(|(bytes, authenticator)| Message {
+                    key: &key,
+                    bytes,
+                    authenticator,
+                })
+                .collect();
+            apply(black_box(&mut messages));
+        });
+    }
+}
