@@ -141,7 +141,7 @@ export async function startMember(name: "node" | "deno", where: Surroundings): P
   return running(child, (url) => post(`${url}round`));
 }
 
-/** Starts a replica of the wasmtime host, in redb. It compares nothing itself. */
+/** Starts a replica of the wasmtime host, in files of its own store. It compares nothing itself. */
 export async function startHost(where: Surroundings): Promise<Running> {
   const folder = joinPath(where.folder, "wasmtime");
   const target = process.env.CARGO_TARGET_DIR ?? joinPath(ROOT, "target");

@@ -1,5 +1,5 @@
 /**
- * One capsule, five replicas that find each other on the ring by its name: the wasmtime host (redb), Node (SQLite), Deno
+ * One capsule, five replicas that find each other on the ring by its name: the wasmtime host (sorted runs), Node (SQLite), Deno
  * (Deno KV), a Durable Object in workerd (SQLite) and a page in Chromium (IndexedDB). Whatever is written where, and whoever
  * was away, they come to hold the same.
  */

@@ -26,8 +26,8 @@ use crate::transport::{Address, Connector, DIALS, Dialler, Exchanges, Listener, 
 
 /// Name of the file that holds a node's seed, in its folder.
 pub const IDENTITY_FILE: &str = "identity.key";
-/// Name of the file that holds a node's state, in its folder.
-pub const STORE_FILE: &str = "store.redb";
+/// Name of the folder that holds a node's state, in its folder.
+pub const STORE_FOLDER: &str = "store";
 /// How long a node sleeps at most when nothing happens.
 const IDLE: Duration = Duration::from_secs(15);
 /// Events that wait for a slow listener.
@@ -289,7 +289,7 @@ impl Builder {
         blocking(move || {
             std::fs::create_dir_all(&folder).map_err(|error| StoreError::io(&folder, error))?;
             let seed = given.map_or_else(|| Seed::load_or_create(&folder.join(IDENTITY_FILE)), Ok)?;
-            let store = DiskStore::open(&folder.join(STORE_FILE))?;
+            let store = DiskStore::open(&folder.join(STORE_FOLDER))?;
             Ok((seed, Opened::OnDisk(Box::new(store))))
         })
         .await?

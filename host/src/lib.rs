@@ -33,7 +33,7 @@ mod body;
 pub use body::Body;
 
 mod builder;
-pub use builder::{Builder, IDENTITY_FILE, STORE_FILE};
+pub use builder::{Builder, IDENTITY_FILE, STORE_FOLDER};
 
 pub mod capsule;
 pub use capsule::CapsuleName;
@@ -87,7 +87,7 @@ pub use options::{FetchOptions, ServeOptions};
 
 mod replica;
 pub use replica::{
-    CAPSULES_FILE, MAX_CAPSULE_REQUEST, REPLICA_KEY_FILE, Replica, ReplicaBody, ReplicaBuilder,
+    CAPSULES_FOLDER, MAX_CAPSULE_REQUEST, REPLICA_KEY_FILE, Replica, ReplicaBody, ReplicaBuilder,
     ReplicaService, ReplicateOptions, Replicating, Serving, Synchronised,
 };
 

@@ -40,8 +40,8 @@ pub use replicate::{ReplicateOptions, Replicating};
 
 /// Most bytes of a request to a replica.
 pub const MAX_CAPSULE_REQUEST: usize = 8 << 20;
-/// Name of the file with the capsules in a replica's folder.
-pub const CAPSULES_FILE: &str = "capsules.redb";
+/// Name of the folder with the capsules in a replica's folder.
+pub const CAPSULES_FOLDER: &str = "capsules";
 /// Name of the file with the seed of a replica's key in its folder.
 pub const REPLICA_KEY_FILE: &str = "replica.key";
 

@@ -213,15 +213,15 @@ fn a_store_that_cannot_be_used_is_left_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path();
     succeed(path, &["id", "new", "--network", "t", "--data", "d"]);
-    std::fs::write(path.join("d/store.redb"), "damaged").expect("a file");
+    std::fs::write(path.join("d/store"), "damaged").expect("a file");
     fail(
         path,
         &["node", "--network", "t", "--data", "d"],
         5,
-        &["store.redb", "corrupt", "move it away"],
+        &["d/store", "corrupt", "move it away"],
     );
     assert_eq!(
-        std::fs::read_to_string(path.join("d/store.redb")).expect("the file"),
+        std::fs::read_to_string(path.join("d/store")).expect("the file"),
         "damaged"
     );
 }

@@ -1,10 +1,10 @@
-//! Bytes that turn in a value of redb: the replica does not serve them, and has them again from another one.
+//! Bytes that turn in a value of a store: the replica does not serve them, and has them again from another one.
 
 use selfsame_codec::Operation;
 use selfsame_host::capsule::{
     Capsule, CapsuleKey, CapsuleServer, Content, Governing, Plan, RecordName, WriteOptions, public_key,
 };
-use selfsame_host::{CAPSULES_FILE, Code, DiskStore, Replica, Seed, Storage as _};
+use selfsame_host::{CAPSULES_FOLDER, Code, DiskStore, Replica, Seed, Storage as _};
 
 #[expect(dead_code, reason = "what is asked and answered here is no text")]
 mod common;
@@ -96,7 +96,7 @@ fn turn(file: &std::path::Path, kind: u8, place: usize) -> usize {
 }
 
 #[tokio::test]
-async fn turned_bytes_in_redb_are_not_served_and_come_again_from_another_replica() {
+async fn turned_bytes_in_a_store_are_not_served_and_come_again_from_another_replica() {
     let healthy = Replica::in_memory(&seed(10)).expect("a replica");
     let (capsule, records) = written_at(&healthy).await;
     let folder = tempfile::tempdir().expect("a folder");
@@ -112,7 +112,7 @@ async fn turned_bytes_in_redb_are_not_served_and_come_again_from_another_replica
     {
         let what = format!("byte {place} / {PLACES} of {}", char::from(kind));
         assert!(
-            turn(&folder.path().join(CAPSULES_FILE), kind, place) > 0,
+            turn(&folder.path().join(CAPSULES_FOLDER), kind, place) > 0,
             "{what}"
         );
         let replica = open();

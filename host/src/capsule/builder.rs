@@ -227,7 +227,7 @@ fn open_store(place: Place, name: CapsuleName) -> Result<Box<dyn Storage>, Error
         Place::Store(store) => Ok(store),
         Place::Folder(folder) => {
             std::fs::create_dir_all(&folder).map_err(|error| StoreError::io(&folder, error))?;
-            Ok(Box::new(DiskStore::open(&folder.join(format!("{name}.redb")))?))
+            Ok(Box::new(DiskStore::open(&folder.join(name.to_string()))?))
         }
         Place::Unsaid => Err(Error::Input(
             "say where the client keeps what it must not forget: a folder (storage), or nowhere (in_memory)"

@@ -6,7 +6,7 @@ use selfsame_codec::capsule::{MAX_OWNERS, ReplicaConfig};
 use tokio::sync::{Semaphore, broadcast};
 
 use super::guest::ReplicaGuest;
-use super::{CAPSULES_FILE, REPLICA_KEY_FILE, Replica, Shelf, list};
+use super::{CAPSULES_FOLDER, REPLICA_KEY_FILE, Replica, Shelf, list};
 use crate::capsule::engine;
 use crate::capsule::peer::Peers;
 use crate::capsule::{CapsuleKey, public_key};
@@ -46,7 +46,7 @@ impl ReplicaBuilder {
     pub fn open(self, folder: &Path) -> Result<Replica, Error> {
         std::fs::create_dir_all(folder).map_err(|error| StoreError::io(folder, error))?;
         let seed = Seed::load_or_create(&folder.join(REPLICA_KEY_FILE))?;
-        let store = DiskStore::open(&folder.join(CAPSULES_FILE))?;
+        let store = DiskStore::open(&folder.join(CAPSULES_FOLDER))?;
         self.start(&seed, store)
     }
 

@@ -1,29 +1,26 @@
 use alloc::sync::Arc;
-use std::fs;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use selfsame_codec::Operation;
 
 use super::drain::{Drain, Full};
+use super::folder::{self, Lock};
 use super::journal::Journal;
 use super::merge::{Found, over};
 use super::recovery::{Recovered, recover};
 use super::rows::{self, Row};
 use super::table::Table;
-use super::tree::{self, Journaled, Tree};
+use super::tree::{Journaled, Tree};
 use super::{Entry, Storage, StoreError};
 
 /// Bytes of what was committed lately in memory, and so in a journal, until it goes into the tree; twice as much is there while
-/// it does. As many as RocksDB has by default: the more there are, the more of them share a page of the tree that is written.
+/// it does. As many as RocksDB has by default, and one run of the tree.
 const ROOM: usize = 64 << 20;
-/// What follows the name of the file in those of its journals.
-const JOURNALS: [&str; 2] = ["-journal-0", "-journal-1"];
 
-/// A store in a file and two journals beside it that survives a crash at any moment
+/// A store in a folder that survives a crash at any moment
 ///
-/// What is committed goes to a journal, and stays in memory until there is enough for a B-tree to take it at once, sorted, in
-/// a thread of its own ([`redb`]). Every page and frame has a checksum that is checked when the store is opened, so that a
+/// What is committed goes to a journal, and stays in memory until there is enough to be written at once as a sorted run, in a
+/// thread of its own ([`lsm_tree`]). Every run and frame has a checksum that is checked when the store is opened, so that a
 /// damaged one is refused instead of being trusted.
 pub struct DiskStore {
     tree: Arc<Tree>,
@@ -38,6 +35,8 @@ pub struct DiskStore {
     room: usize,
     /// Why nothing can be written any more.
     failed: Option<StoreError>,
+    /// Given up last.
+    _lock: Lock,
 }
 
 impl core::fmt::Debug for DiskStore {
@@ -48,17 +47,8 @@ impl core::fmt::Debug for DiskStore {
     }
 }
 
-/// The paths of a store's journals.
-pub(crate) fn journals_of(path: &Path) -> [PathBuf; 2] {
-    JOURNALS.map(|end| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(end);
-        name.into()
-    })
-}
-
 impl DiskStore {
-    /// Opens the store in `path`, or creates it when there is no such file.
+    /// Opens the store in the folder `path`, or creates it when there is none.
     ///
     /// # Errors
     /// [`StoreError`] says which file cannot be used, why, and what to do; the files are left as they are.
@@ -67,37 +57,11 @@ impl DiskStore {
     }
 
     pub(crate) fn open_with_room(path: &Path, room: usize) -> Result<Self, StoreError> {
-        let journals = journals_of(path);
-        match fs::metadata(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                create_journals(&journals)?;
-                tree::create(path)?;
-            }
-            Err(error) => return Err(StoreError::io(path, error)),
-            Ok(file) if !file.is_file() => return Err(StoreError::io(path, "it is not a file")),
-            Ok(file) if file.len() == 0 => return Err(StoreError::corrupt(path, "it is empty")),
-            Ok(_) => {}
-        }
-        let (tree, journaled) = Tree::open(path)?;
-        let journaled = match journaled {
-            Some(journaled) => journaled,
-            None => {
-                create_journals(&journals)?;
-                crate::file::sync_folder_of(path).map_err(|error| StoreError::io(path, error))?;
-                tree.begin_journals()?
-            }
-        };
-        Self::recover(tree, journaled, &journals, room)
-    }
-
-    fn recover(
-        tree: Tree,
-        Journaled { salt, applied }: Journaled,
-        [first, second]: &[PathBuf; 2],
-        room: usize,
-    ) -> Result<Self, StoreError> {
-        let ((mut journal, bytes), (mut spare, others)) = (Journal::open(first)?, Journal::open(second)?);
-        let found = [(first.as_path(), &bytes[..]), (second, &others)];
+        let lock = folder::open(path)?;
+        let (tree, Journaled { salt, applied }) = Tree::open(&folder::runs_of(path))?;
+        let [first, second] = folder::journals_of(path);
+        let ((mut journal, bytes), (mut spare, others)) = (Journal::open(&first)?, Journal::open(&second)?);
+        let found = [(first.as_path(), &bytes[..]), (&second, &others)];
         let Recovered { table, last } = recover(&found, salt, applied)?;
         if last > applied {
             tree.take(&table, last)?;
@@ -114,6 +78,7 @@ impl DiskStore {
             drain: None,
             room,
             failed: None,
+            _lock: lock,
         })
     }
 
@@ -178,7 +143,7 @@ impl DiskStore {
         self.table.get(key).or_else(draining)
     }
 
-    /// Moves all into the tree, so that its file is all there is.
+    /// Moves all into the tree, so that the journals are empty.
     fn close(&mut self) -> Result<(), StoreError> {
         self.end_drain()?;
         if !self.table.is_empty() {
@@ -194,10 +159,6 @@ impl Drop for DiskStore {
         // What was durable is in the journals if it does not come into the tree.
         _ = self.close();
     }
-}
-
-fn create_journals(journals: &[PathBuf]) -> Result<(), StoreError> {
-    journals.iter().try_for_each(|path| Journal::create(path))
 }
 
 fn found(row: Row<'_>) -> Found {
@@ -221,7 +182,7 @@ impl Storage for DiskStore {
             .iter()
             .flat_map(|drain| drain.table().range(start, end));
         let recent = over(self.table.range(start, end).map(found), draining.map(found));
-        let all = over(recent, self.tree.range(start, end)?);
+        let all = over(recent, self.tree.range(start, end));
         let entries = all.filter_map(|entry| match entry {
             Ok((key, value)) => Some(Ok((key, value?))),
             Err(error) => Some(Err(error)),

@@ -30,14 +30,10 @@ impl Journal {
     /// Creates one, empty.
     ///
     /// # Errors
-    /// [`StoreError`] when it cannot be created, or one is there that has something in it.
+    /// [`StoreError`] when it cannot be created, or one is there.
     pub(crate) fn create(path: &Path) -> Result<(), StoreError> {
-        let file = OpenOptions::new().append(true).create(true).open(path);
-        let len = file.and_then(|file| file.metadata()).map(|file| file.len());
-        match len.map_err(|error| StoreError::io(path, error))? {
-            0 => Ok(()),
-            _ => Err(StoreError::corrupt(path, "the store that it belongs to is gone")),
-        }
+        let created = File::create_new(path);
+        created.map(drop).map_err(|error| StoreError::io(path, error))
     }
 
     /// Opens one; its bytes.

@@ -17,6 +17,7 @@ mod drain;
 mod file;
 pub use file::sync_folder_of;
 
+mod folder;
 mod frame;
 mod journal;
 
@@ -26,6 +27,7 @@ pub use memory::MemoryStore;
 mod merge;
 mod recovery;
 mod rows;
+mod runs;
 mod table;
 mod tree;
 
@@ -33,7 +35,7 @@ mod tree;
 mod tests;
 
 /// Number of the layout that this version writes.
-pub const SCHEMA: u64 = 2;
+pub const SCHEMA: u64 = 3;
 
 /// Key and value
 pub type Entry = (Vec<u8>, Vec<u8>);
@@ -64,23 +66,28 @@ pub trait Storage: Send + 'static {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The file holds something that no version of this program wrote, or was damaged.
+    /// A file holds something that no version of this program wrote, or was damaged.
     Corrupt {
-        /// The file.
+        /// The file, or the folder of the store.
         path: PathBuf,
         /// What is wrong with it.
         why: String,
     },
-    /// The file was written by a newer version.
+    /// The store was written by an earlier version that this one does not read.
+    TooOld {
+        /// The file or folder.
+        path: PathBuf,
+    },
+    /// The store was written by a newer version.
     TooNew {
-        /// The file.
+        /// The folder.
         path: PathBuf,
         /// Its schema number.
         found: u64,
     },
     /// Another process has the store open.
     InUse {
-        /// The file.
+        /// The folder.
         path: PathBuf,
     },
     /// Reading or writing failed.
@@ -117,8 +124,14 @@ impl fmt::Display for StoreError {
         match self {
             Self::Corrupt { path, why } => write!(
                 f,
-                "the store {} is corrupt ({why}): restore a copy of it and of its journals, or move it away with them and \
-                 start again, then the node keeps its identity and fetches its state anew",
+                "the store {} is corrupt ({why}): restore a copy of the store's whole folder, or move it away and start again, \
+                 then the node keeps its identity and fetches its state anew",
+                path.display()
+            ),
+            Self::TooOld { path } => write!(
+                f,
+                "the store {} was written by an earlier version: run that one, or move it away, with its journals, and start \
+                 again, then the node keeps its identity and fetches its state anew",
                 path.display()
             ),
             Self::TooNew { path, found } => write!(

@@ -8,6 +8,8 @@ const REMOVED: u32 = u32::MAX;
 const LENGTHS: usize = 8;
 /// Most bytes of the keys and values of one commit.
 const MAX_COMMIT: usize = 1 << 30;
+/// Most bytes of a key: the length of one in the tree, where it has one byte more, is a u16.
+const MAX_KEY: usize = u16::MAX as usize - 1;
 
 /// One change
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +28,11 @@ fn parts<'a>(change: &Operation<'a>) -> (&'a [u8], Option<&'a [u8]>) {
     }
 }
 
-/// Whether changes are few enough for one commit.
+/// Whether the keys are short enough, and changes few enough for one commit.
 pub(crate) fn check(changes: &[Operation<'_>]) -> Result<(), &'static str> {
+    if changes.iter().any(|change| parts(change).0.len() > MAX_KEY) {
+        return Err("a key has more than 65,534 bytes");
+    }
     let bytes = |change| {
         let (key, value) = parts(change);
         LENGTHS + key.len() + value.map_or(0, <[u8]>::len)

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use selfsame_codec::Operation;
 
-use super::disk::journals_of;
+use super::folder::{journals_of, runs_of};
 use super::{DiskStore, Storage as _, StoreError};
 
 /// A table is full after a few commits.
@@ -58,14 +58,23 @@ fn all(store: &DiskStore) -> Map {
     entries.into_iter().collect()
 }
 
-fn files_of(path: &Path) -> Vec<PathBuf> {
-    let [first, second] = journals_of(path);
-    vec![path.into(), first, second]
+fn read_journals(path: &Path) -> Vec<Vec<u8>> {
+    let read = |path| fs::read(path).expect("a journal");
+    journals_of(path).iter().map(read).collect()
 }
 
+/// Copies a folder in place of another one.
 fn copy(from: &Path, to: &Path) {
-    for (from, to) in files_of(from).iter().zip(files_of(to)) {
-        fs::copy(from, to).expect("a copy");
+    _ = fs::remove_dir_all(to);
+    fs::create_dir(to).expect("a folder");
+    for entry in fs::read_dir(from).expect("a folder") {
+        let entry = entry.expect("its entry");
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if from.is_dir() {
+            copy(&from, &to);
+        } else {
+            fs::copy(from, to).expect("a copy");
+        }
     }
 }
 
@@ -83,7 +92,7 @@ impl World {
     }
 
     fn path(&self) -> PathBuf {
-        self.folder.path().join(format!("{}.redb", self.lives))
+        self.folder.path().join(self.lives.to_string())
     }
 
     fn store(&mut self) -> &mut DiskStore {
@@ -170,21 +179,17 @@ impl World {
     fn tear(&mut self) {
         self.store().end_drain().expect("a drain");
         let path = self.path();
-        let before: Vec<_> = files_of(&path)
-            .iter()
-            .map(|path| fs::read(path).expect("a file"))
-            .collect();
+        let before = read_journals(&path);
         let states = self.states.clone();
         self.commit();
         self.store().end_drain().expect("a drain");
         self.lives += 1;
         copy(&path, &self.path());
-        let files = files_of(&self.path());
+        let files = journals_of(&self.path());
         let mut may_be = states;
         may_be.push(self.now().clone());
-        let torn: Vec<_> = (1..3)
-            .filter(|file| fs::read(&files[*file]).expect("a file") != before[*file])
-            .collect();
+        let after = read_journals(&self.path());
+        let torn: Vec<_> = (0..2).filter(|file| after[*file] != before[*file]).collect();
         if let [file] = torn[..] {
             let mut bytes = fs::read(&files[file]).expect("a file");
             let old = &before[file];
@@ -205,7 +210,7 @@ impl World {
     /// A byte of a journal is another one: that is noticed, or what was durable is there.
     fn damage(&mut self) -> bool {
         self.store().end_drain().expect("a drain");
-        let aside = self.folder.path().join("aside.redb");
+        let aside = self.folder.path().join("aside");
         copy(&self.path(), &aside);
         let journal = &journals_of(&aside)[self.random.below(2) as usize];
         let mut bytes = fs::read(journal).expect("a journal");
@@ -256,14 +261,14 @@ fn it_is_a_map_whatever_happens_to_it() {
 #[test]
 fn a_journal_that_is_missing_or_another_store_s_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("store.redb");
+    let path = folder.path().join("store");
     let mut store = DiskStore::open(&path).expect("a store");
     let put = Operation::Put {
         key: b"a",
         value: b"1",
     };
     store.commit(&[put], true).expect("a commit");
-    let aside = folder.path().join("aside.redb");
+    let aside = folder.path().join("aside");
     copy(&path, &aside);
     let [first, _] = journals_of(&aside);
     let bytes = fs::read(&first).expect("a journal");
@@ -274,15 +279,19 @@ fn a_journal_that_is_missing_or_another_store_s_is_refused() {
     };
     refused("it is missing");
     fs::write(&first, bytes).expect("a file");
-    fs::remove_file(&aside).expect("it is removed");
-    refused("the store that it belongs to is gone");
+    let other = folder.path().join("other");
+    drop(DiskStore::open(&other).expect("another store"));
+    fs::remove_dir_all(runs_of(&aside)).expect("they are removed");
+    copy(&runs_of(&other), &runs_of(&aside));
+    let store = DiskStore::open(&aside).expect("frames of another store are none");
+    assert_eq!(all(&store), Map::new());
 }
 
 /// What is in no journal is in the tree before what follows it is acknowledged.
 #[test]
 fn a_durable_commit_makes_durable_what_is_on_its_way_into_the_tree() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (path, aside) = (folder.path().join("store.redb"), folder.path().join("aside.redb"));
+    let (path, aside) = (folder.path().join("store"), folder.path().join("aside"));
     let mut store = DiskStore::open_with_room(&path, ROOM).expect("a store");
     let keys: Vec<[u8; 4]> = (0..20_000_u32).map(u32::to_be_bytes).collect();
     let put = |key| Operation::Put {
@@ -295,31 +304,6 @@ fn a_durable_commit_makes_durable_what_is_on_its_way_into_the_tree() {
     copy(&path, &aside);
     let copied = DiskStore::open(&aside).expect("the store after a crash");
     assert_eq!(all(&copied).len(), keys.len() + 1);
-}
-
-#[test]
-fn a_store_of_the_first_schema_gets_journals() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("store.redb");
-    let database = redb::Database::create(&path).expect("a database");
-    let write = database.begin_write().expect("a transaction");
-    let (core, host) = (
-        redb::TableDefinition::<&[u8], &[u8]>::new("core"),
-        redb::TableDefinition::<&str, u64>::new("host"),
-    );
-    let mut table = write.open_table(core).expect("a table");
-    table.insert(&b"a"[..], &b"1"[..]).expect("an entry");
-    drop(table);
-    let mut table = write.open_table(host).expect("a table");
-    table.insert("schema", 1).expect("a schema");
-    drop(table);
-    write.commit().expect("a commit");
-    drop(database);
-    for _ in 0..2 {
-        let mut store = DiskStore::open(&path).expect("a store");
-        assert_eq!(store.get(b"a").expect("a read"), Some(b"1".to_vec()));
-        store.commit(&[], true).expect("a commit");
-    }
 }
 
 const CHILD: &str = "SELFSAME_TEST_DRAIN";
@@ -347,7 +331,7 @@ fn child_that_drains_until_it_is_killed() {
 #[test]
 fn kill_9_while_a_table_goes_into_the_tree_loses_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("store.redb");
+    let path = folder.path().join("store");
     for round in 1..=15 {
         let mut child = Command::new(std::env::current_exe().expect("this test"))
             .args(["child_that_drains_until_it_is_killed", "--nocapture"])

@@ -1,38 +1,52 @@
-//! The tree that holds the bulk: a file of redb.
+//! The tree that holds the bulk: sorted runs that are merged, a folder of lsm-tree.
 
-use std::fs;
+use alloc::sync::Arc;
+use core::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
-use redb::{
-    Builder, CommitError, Database, DatabaseError, ReadOnlyTable, ReadableDatabase, StorageError,
-    TableDefinition, TableError, TransactionError, Value,
+use lsm_tree::compaction::Leveled;
+use lsm_tree::config::PinningPolicy;
+use lsm_tree::{
+    AbstractTree as _, AnyTree, Cache, Config, DescriptorTable, Guard as _, SeqNo, SequenceNumberCounter,
 };
 
+use super::StoreError;
 use super::merge::Found;
+use super::runs;
 use super::table::Table;
-use super::{SCHEMA, StoreError};
 
-/// Entries of the core.
-const CORE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("core");
-/// Entries of the host.
-const HOST: TableDefinition<'_, &str, u64> = TableDefinition::new("host");
-/// Key of the schema number among the host's entries.
-const SCHEMA_KEY: &str = "schema";
-/// Key of the salt of the journals' frames.
-const SALT_KEY: &str = "journal";
-/// Key of the number of the last frame whose rows are here.
-const APPLIED_KEY: &str = "applied";
-/// The schema of stores that have no journals.
-const WITHOUT_JOURNALS: u64 = 1;
-/// Memory for pages.
-const CACHE: usize = 16 * 1024 * 1024;
+/// Key of what is the host's own.
+const HOST: &[u8] = &[0];
+/// What keys of the core's entries begin with.
+const CORE: u8 = 1;
+/// Memory for blocks.
+const CACHE: u64 = 16 * 1024 * 1024;
+/// Files of runs that are open at a time.
+const FILES: usize = 64;
+/// Merges before a table is taken, at most: one moves runs down a level, and there are seven.
+const MERGES: usize = 16;
+/// What was written last.
+const LATEST: SeqNo = SeqNo::MAX;
 
 /// An open tree
-#[derive(Debug)]
 pub(crate) struct Tree {
-    database: Database,
+    runs: AnyTree,
+    /// The number of the next run.
+    next: SequenceNumberCounter,
     path: PathBuf,
+    salt: u64,
+    /// What was found when a block was damaged.
+    damage: OnceLock<StoreError>,
+}
+
+impl fmt::Debug for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tree")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What a tree says of its journals
@@ -45,68 +59,48 @@ pub(crate) struct Journaled {
 }
 
 impl Tree {
-    /// Opens the tree in `path`, every page of it checked; what its journals are, if it has some.
-    ///
-    /// # Errors
-    /// [`StoreError`]; the file is left as it is.
-    pub(crate) fn open(path: &Path) -> Result<(Self, Option<Journaled>), StoreError> {
-        let database = Builder::new()
-            .set_cache_size(CACHE)
-            .set_check_integrity_on_open(true)
-            .open(path)
-            .map_err(|error| database_error(path, error))?;
-        let tree = Self {
-            database,
-            path: path.into(),
-        };
-        let journaled = tree.check_schema()?;
-        Ok((tree, journaled))
-    }
-
-    fn check_schema(&self) -> Result<Option<Journaled>, StoreError> {
-        let corrupt = |why: &str| StoreError::corrupt(&self.path, why);
-        let host = match self.read(HOST) {
-            Err(TableError::Storage(error)) => return Err(self.storage_error(error)),
-            table => table.map_err(|_| corrupt("another program wrote it"))?,
-        };
-        let number = |key| {
-            let number = host.get(key).map_err(|error| self.storage_error(error))?;
-            Ok::<_, StoreError>(number.map(|guard| guard.value()))
-        };
-        match number(SCHEMA_KEY)? {
-            Some(SCHEMA) => {}
-            Some(WITHOUT_JOURNALS) => return Ok(None),
-            Some(found) if found > SCHEMA => {
-                return Err(StoreError::TooNew {
-                    path: self.path.clone(),
-                    found,
-                });
-            }
-            _ => return Err(corrupt("it has no schema number")),
-        }
-        match (number(SALT_KEY)?, number(APPLIED_KEY)?) {
-            (Some(salt), Some(applied)) => Ok(Some(Journaled { salt, applied })),
-            _ => Err(corrupt("it does not say what its journals are")),
-        }
-    }
-
-    /// Gives it empty journals, whose salt is drawn.
+    /// Creates an empty one, whose journals' salt is drawn.
     ///
     /// # Errors
     /// [`StoreError`] when it cannot be written, or there is no randomness.
-    pub(crate) fn begin_journals(&self) -> Result<Journaled, StoreError> {
-        let journaled = Journaled {
-            salt: draw_salt(&self.path)?,
-            applied: 0,
+    pub(crate) fn create(path: &Path) -> Result<(), StoreError> {
+        let tree = Self::open_as(path, draw_salt(path)?)?;
+        tree.take(&Table::default(), 0)
+    }
+
+    /// Opens the tree in `path`, each file of it checked; what its journals are.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the files are left as they are.
+    pub(crate) fn open(path: &Path) -> Result<(Self, Journaled), StoreError> {
+        runs::check(path)?;
+        let mut tree = Self::open_as(path, 0)?;
+        let newest = tree.runs.get_highest_persisted_seqno();
+        tree.next.set(newest.map_or(0, |number| number + 1));
+        let host = tree.runs.get(HOST, LATEST).map_err(|error| tree.failed(error))?;
+        let Some((salt, applied)) = host.as_deref().and_then(parts_of) else {
+            return Err(StoreError::corrupt(path, "it does not say what its journals are"));
         };
-        self.write(|write| {
-            let mut host = write.open_table(HOST)?;
-            host.insert(SCHEMA_KEY, SCHEMA)?;
-            host.insert(SALT_KEY, journaled.salt)?;
-            host.insert(APPLIED_KEY, journaled.applied)?;
-            Ok(())
-        })?;
-        Ok(journaled)
+        tree.salt = salt;
+        Ok((tree, Journaled { salt, applied }))
+    }
+
+    fn open_as(path: &Path, salt: u64) -> Result<Self, StoreError> {
+        let next = SequenceNumberCounter::default();
+        // Parts of indexes and filters come into memory when they are needed, like all other blocks.
+        let opened = Config::new(path, next.clone(), SequenceNumberCounter::default())
+            .use_cache(Arc::new(Cache::with_capacity_bytes(CACHE)))
+            .use_descriptor_table(Some(Arc::new(DescriptorTable::new(FILES))))
+            .index_block_partitioning_policy(PinningPolicy::all(true))
+            .filter_block_partitioning_policy(PinningPolicy::all(true))
+            .open();
+        Ok(Self {
+            runs: opened.map_err(|error| described(path, error))?,
+            next,
+            path: path.into(),
+            salt,
+            damage: OnceLock::new(),
+        })
     }
 
     /// The value of a key.
@@ -114,77 +108,65 @@ impl Tree {
     /// # Errors
     /// [`StoreError`], here and in all that follows.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let table = self.read(CORE).map_err(|error| self.table_error(error))?;
-        let value = table.get(key).map_err(|error| self.storage_error(error))?;
-        Ok(value.map(|guard| guard.value().to_vec()))
+        let value = self.runs.get(stored(key), LATEST);
+        let value = value.map_err(|error| self.failed(error))?;
+        Ok(value.map(|value| value.to_vec()))
     }
 
     /// The entries with `start <= key < end`, in the order of their keys.
-    pub(crate) fn range(&self, start: &[u8], end: &[u8]) -> Result<impl Iterator<Item = Found>, StoreError> {
-        let table = self.read(CORE).map_err(|error| self.table_error(error))?;
-        let range = table
-            .range(start..end)
-            .map_err(|error| self.storage_error(error))?;
-        Ok(range.map(|entry| {
-            let (key, value) = entry.map_err(|error| self.storage_error(error))?;
-            Ok((key.value().to_vec(), Some(value.value().to_vec())))
-        }))
+    pub(crate) fn range(&self, start: &[u8], end: &[u8]) -> impl Iterator<Item = Found> {
+        let entries = self.runs.range(stored(start)..stored(end), LATEST, None);
+        entries.map(|entry| {
+            let (key, value) = entry.into_inner().map_err(|error| self.failed(error))?;
+            let key = key.get(1..).unwrap_or_default();
+            Ok((key.to_vec(), Some(value.to_vec())))
+        })
     }
 
     /// Takes the rows of a table and the number of the last frame in it, all or nothing, and waits for the disk.
     pub(crate) fn take(&self, table: &Table, applied: u64) -> Result<(), StoreError> {
-        self.write(|write| {
-            let mut core = write.open_table(CORE)?;
-            for row in table.rows() {
-                match row.value {
-                    Some(value) => drop(core.insert(row.key, value)?),
-                    None => drop(core.remove(row.key)?),
-                }
+        // First what may fail again and again: the table would come as one run more each time.
+        self.merge()?;
+        self.write(table, applied).map_err(|error| self.failed(error))
+    }
+
+    fn write(&self, table: &Table, applied: u64) -> lsm_tree::Result<()> {
+        let mut run = self.runs.ingestion()?;
+        run.write(HOST, [self.salt.to_le_bytes(), applied.to_le_bytes()].concat())?;
+        let mut key = vec![CORE];
+        for row in table.rows() {
+            key.truncate(1);
+            key.extend_from_slice(row.key);
+            match row.value {
+                Some(value) => run.write(&key[..], value)?,
+                None => run.write_tombstone(&key[..])?,
             }
-            write.open_table(HOST)?.insert(APPLIED_KEY, applied)?;
-            Ok(())
-        })
-    }
-
-    fn read<K: redb::Key + 'static, V: Value + 'static>(
-        &self,
-        table: TableDefinition<'_, K, V>,
-    ) -> Result<ReadOnlyTable<K, V>, TableError> {
-        let read = self.database.begin_read().map_err(|error| match error {
-            TransactionError::Storage(error) => error,
-            error => StorageError::Io(std::io::Error::other(error)),
-        })?;
-        read.open_table(table)
-    }
-
-    fn write(
-        &self,
-        change: impl FnOnce(&redb::WriteTransaction) -> Result<(), redb::Error>,
-    ) -> Result<(), StoreError> {
-        let write = self.database.begin_write().map_err(|error| match error {
-            TransactionError::Storage(error) => self.storage_error(error),
-            error => StoreError::io(&self.path, error),
-        })?;
-        change(&write).map_err(|error| match error {
-            redb::Error::Corrupted(why) => self.storage_error(StorageError::Corrupted(why)),
-            redb::Error::Io(error) => self.storage_error(StorageError::Io(error)),
-            error => StoreError::io(&self.path, error),
-        })?;
-        write.commit().map_err(|error| match error {
-            CommitError::Storage(error) => self.storage_error(error),
-            error => StoreError::io(&self.path, error),
-        })
-    }
-
-    fn storage_error(&self, error: StorageError) -> StoreError {
-        storage_error(&self.path, error)
-    }
-
-    fn table_error(&self, error: TableError) -> StoreError {
-        match error {
-            TableError::Storage(error) => self.storage_error(error),
-            error => StoreError::corrupt(&self.path, error),
         }
+        run.finish()
+    }
+
+    /// Merges runs until they are few.
+    fn merge(&self) -> Result<(), StoreError> {
+        let strategy = Arc::new(Leveled::default());
+        for _ in 0..MERGES {
+            let before = self.runs.current_version().id();
+            let merged = self.runs.compact(strategy.clone(), self.next.get());
+            merged.map_err(|error| self.failed(error))?;
+            if self.runs.current_version().id() == before {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is wrong, with the file that is damaged if one is.
+    fn failed(&self, error: lsm_tree::Error) -> StoreError {
+        let error = described(&self.path, error);
+        if !matches!(error, StoreError::Corrupt { .. }) {
+            return error;
+        }
+        let found = || runs::check(&self.path).err().unwrap_or(error);
+        self.damage.get_or_init(found).clone()
     }
 }
 
@@ -194,57 +176,30 @@ fn draw_salt(path: &Path) -> Result<u64, StoreError> {
     Ok(salt | 1)
 }
 
-/// Writes an empty tree beside its place and moves it there, so that a crash leaves a whole file or none.
-///
-/// # Errors
-/// [`StoreError`].
-pub(crate) fn create(path: &Path) -> Result<(), StoreError> {
-    let draft = path.with_extension("new");
-    match fs::remove_file(&draft) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(StoreError::io(&draft, error)),
-        _ => {}
-    }
-    let database = Builder::new()
-        .create(&draft)
-        .map_err(|error| database_error(&draft, error))?;
-    let tree = Tree {
-        database,
-        path: draft,
-    };
-    tree.write(|write| {
-        write.open_table(CORE)?;
-        Ok(())
-    })?;
-    tree.begin_journals()?;
-    let Tree {
-        database,
-        path: draft,
-    } = tree;
-    drop(database);
-    fs::rename(&draft, path).map_err(|error| StoreError::io(path, error))?;
-    crate::file::sync_folder_of(path).map_err(|error| StoreError::io(path, error))
-}
-
-fn database_error(path: &Path, error: DatabaseError) -> StoreError {
-    match error {
-        DatabaseError::DatabaseAlreadyOpen => StoreError::InUse { path: path.into() },
-        DatabaseError::Storage(error) => storage_error(path, error),
-        DatabaseError::RepairAborted | DatabaseError::UpgradeRequired(_) => StoreError::corrupt(path, error),
-        error => StoreError::io(path, error),
+/// Salt and number of the last frame.
+fn parts_of(host: &[u8]) -> Option<(u64, u64)> {
+    match host.as_chunks::<8>() {
+        ([salt, applied], []) => Some((u64::from_le_bytes(*salt), u64::from_le_bytes(*applied))),
+        _ => None,
     }
 }
 
-fn storage_error(path: &Path, error: StorageError) -> StoreError {
+/// A key of the core as it is in the runs.
+fn stored(key: &[u8]) -> Vec<u8> {
+    let mut stored = Vec::with_capacity(1 + key.len());
+    stored.push(CORE);
+    stored.extend_from_slice(key);
+    stored
+}
+
+fn described(path: &Path, error: lsm_tree::Error) -> StoreError {
     match error {
-        StorageError::Corrupted(why) => StoreError::corrupt(path, why),
-        StorageError::Io(error)
-            if matches!(
-                error.kind(),
-                ErrorKind::InvalidData | ErrorKind::UnexpectedEof | ErrorKind::InvalidInput
-            ) =>
-        {
-            StoreError::corrupt(path, error)
-        }
-        error => StoreError::io(path, error),
+        lsm_tree::Error::Io(error) => match error.kind() {
+            ErrorKind::InvalidData | ErrorKind::UnexpectedEof | ErrorKind::NotFound => {
+                StoreError::corrupt(path, error)
+            }
+            _ => StoreError::io(path, error),
+        },
+        error => StoreError::corrupt(path, error),
     }
 }
