@@ -34,12 +34,13 @@ pub(crate) fn run(clients: u32, folder: &Path, count: u64) -> Outcome<String> {
     let folder = Folder::create(folder)?;
     let mut server = Server::create(&folder.0, Durability::None)?;
     let mut all = Vec::new();
+    let rounds = (count / BATCH / u64::from(clients)).max(1);
     for number in 0..clients {
         let session = Session::create(number, SLOTS_LOG2, &mut server)?;
-        let records = Vec::new();
+        // As much as it will take: what is measured does not move names about.
+        let records = Vec::with_capacity((rounds * BATCH) as usize);
         all.push(One { session, records });
     }
-    let rounds = (count / BATCH / u64::from(clients)).max(1);
     let operations = rounds * u64::from(clients) * BATCH;
     let values = Values::new(&mut Random::new(1), VALUE_BYTES);
     let write = timed(&mut all, rounds, |one, round| {
