@@ -111,6 +111,10 @@ impl Capsule {
     pub(super) fn create(space: &mut Space, charter: Charter) -> Self {
         let name = charter.name();
         space.put(single(&name, layout::METADATA), charter.encoded().to_vec());
+        // Nothing is stored of its writers: the store need not be asked before each record whether it is there.
+        for writer in 0..=charter.metadata().writers.len() as u16 {
+            space.learn(layout::sequences(&name, writer), None);
+        }
         let capsule = Self {
             authority: Authority::new(charter.metadata()),
             counts: Counts::default(),

@@ -25,6 +25,8 @@ pub(crate) struct Server {
     pub(crate) held: Vec<u32>,
     pub(crate) holds: bool,
     pub(crate) durable_commits: usize,
+    /// Of how many keys it has read the values.
+    pub(crate) reads: usize,
     /// How many commits it carries out before its machine stops.
     pub(crate) lives_for: usize,
     pub(crate) responses: BTreeMap<u32, Vec<u8>>,
@@ -65,6 +67,7 @@ impl Server {
             held: Vec::new(),
             holds: false,
             durable_commits: 0,
+            reads: 0,
             lives_for: usize::MAX,
             responses: BTreeMap::new(),
             asks: Vec::new(),
@@ -105,6 +108,7 @@ impl Server {
         while let Some(effect) = self.replica.next_effect() {
             match effect {
                 Effect::Get { tag, keys } => {
+                    self.reads += keys.len();
                     let value = |key: Vec<u8>| (key.clone(), self.store.get(&key).cloned());
                     self.replica.values(tag, keys.into_iter().map(value).collect());
                 }
