@@ -77,8 +77,11 @@ const VERSION_HEADER = "builds/msvc/version.h";
 const RUNTIME = "builds/wasm32-freestanding";
 /** Where our own files are. */
 const OURS = "guest/sodium/wasm";
-/** What upstream has no file for: what stands in for the random source, and what the compiler's library does slowly. */
-const ADDITIONS = ["arc4random.c", "memcmp.c"];
+/**
+ * What upstream has no file for: what stands in for the random source, what the compiler's library does slowly, and what
+ * native builds have too.
+ */
+const ADDITIONS = ["arc4random.c", "memcmp.c", "../c/ed25519_prepared.c"];
 /** Computes the table of one of the replacements. */
 const TABLE_MAKER = "base-table.mjs";
 
@@ -221,7 +224,7 @@ function prepare(release, ours) {
   }
   sources.set(`${CURVE}/base-table.h`, Buffer.from(baseTable()));
   for (const name of ADDITIONS) {
-    sources.set(`${OURS}/${name}`, Buffer.from(textOf(ours, name), "latin1"));
+    sources.set(path.posix.join(OURS, name), Buffer.from(textOf(ours, name), "latin1"));
   }
   return sources;
 }

@@ -12,6 +12,7 @@ use crate::keys::{Key, KeyPair, Signature};
 use crate::metadata::Metadata;
 use crate::proof::{Prover, Writers};
 use crate::refusal::{Refusal, Result};
+use crate::verifier::Verifier;
 
 /// Number of the owner, who may always write.
 pub const OWNER: u16 = 0;
@@ -139,6 +140,30 @@ impl Authority {
         Ok(change)
     }
 
+    /// What [`Writers::check`] says, for who checks signatures of the same writers often.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check_with(
+        &self,
+        verifier: &mut Verifier,
+        header: &HeaderView<'_>,
+        name: &RecordName,
+        signature: &Signature,
+    ) -> core::result::Result<(), Code> {
+        let key = self.writer_of(header)?.key;
+        valid(verifier.verifies(&key, RECORD, &name.0, signature))
+    }
+
+    /// The writer of a record, if it may write it.
+    fn writer_of(&self, header: &HeaderView<'_>) -> core::result::Result<&Writer, Code> {
+        let writer = self.active(header.writer())?;
+        if header.epoch() < writer.since {
+            return Err(Code::NotAWriter);
+        }
+        Ok(writer)
+    }
+
     fn active(&self, number: u16) -> core::result::Result<&Writer, Code> {
         match self.writers.iter().find(|writer| writer.number == number) {
             Some(Writer { revoked: true, .. }) => Err(Code::RevokedWriter),
@@ -190,16 +215,12 @@ impl Writers for Authority {
         name: &RecordName,
         signature: &Signature,
     ) -> core::result::Result<(), Code> {
-        let writer = self.active(header.writer())?;
-        if header.epoch() < writer.since {
-            return Err(Code::NotAWriter);
-        }
-        if writer.key.verifies(RECORD, &name.0, signature) {
-            Ok(())
-        } else {
-            Err(Code::BadSignature)
-        }
+        valid(self.writer_of(header)?.key.verifies(RECORD, &name.0, signature))
     }
+}
+
+fn valid(is_valid: bool) -> core::result::Result<(), Code> {
+    if is_valid { Ok(()) } else { Err(Code::BadSignature) }
 }
 
 /// Signs a record as its writer. Its name says which capsule it is of.

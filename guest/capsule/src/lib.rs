@@ -17,6 +17,8 @@ mod spread;
 
 pub mod keys;
 
+pub mod verifier;
+
 pub mod cache;
 
 pub mod header;

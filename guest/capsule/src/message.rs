@@ -18,6 +18,7 @@ use crate::keys::{Key, KeyPair, Signature};
 use crate::record::Record;
 use crate::refusal::{Refusal, Result};
 use crate::sketch::{MAX_SYMBOLS, Salt};
+use crate::verifier::Verifier;
 
 /// Version of the messages.
 pub const VERSION: u8 = 1;
@@ -429,9 +430,9 @@ impl Acknowledgement {
 
     /// Whether the server named has signed for exactly this.
     #[must_use]
-    pub fn verify(&self, capsule: &CapsuleName, stored: &Stored) -> bool {
+    pub fn verify(&self, verifier: &mut Verifier, capsule: &CapsuleName, stored: &Stored) -> bool {
         let statement = stored.statement(capsule, &self.server, self.time_ms);
-        self.server.verifies(ACKNOWLEDGEMENT, &statement, &self.signature)
+        verifier.verifies(&self.server, ACKNOWLEDGEMENT, &statement, &self.signature)
     }
 }
 
@@ -494,9 +495,9 @@ impl Fresh {
 
     /// Whether the server named has signed this for this nonce.
     #[must_use]
-    pub fn verify(&self, capsule: &CapsuleName, nonce: &[u8; 32]) -> bool {
+    pub fn verify(&self, verifier: &mut Verifier, capsule: &CapsuleName, nonce: &[u8; 32]) -> bool {
         let statement = fresh_statement(capsule, &self.server, nonce, &self.heads, self.time_ms);
-        self.server.verifies(FRESH, &statement, &self.signature)
+        verifier.verifies(&self.server, FRESH, &statement, &self.signature)
     }
 }
 

@@ -32,6 +32,16 @@ unsafe extern "C" {
         mlen: c_ulonglong,
         pk: *const c_uchar,
     ) -> c_int;
+    fn selfsame_ed25519_prepare(table: *mut u64, pk: *const c_uchar) -> c_int;
+    fn selfsame_ed25519_prepare_base(table: *mut u64) -> c_int;
+    fn selfsame_ed25519_verify_prepared(
+        sig: *const c_uchar,
+        m: *const c_uchar,
+        mlen: c_ulonglong,
+        pk: *const c_uchar,
+        of_key: *const u64,
+        of_base: *const u64,
+    ) -> c_int;
 
     fn crypto_scalarmult_curve25519_base(q: *mut c_uchar, n: *const c_uchar) -> c_int;
     fn crypto_scalarmult_curve25519(q: *mut c_uchar, n: *const c_uchar, p: *const c_uchar) -> c_int;
@@ -169,6 +179,41 @@ pub(crate) fn sign_verify_detached(sig: &[u8; 64], message: &[u8], pk: &[u8; 32]
     let len = message.len() as c_ulonglong;
     // SAFETY: BOUNDS (crypto_sign_ed25519.h: 64, `len` and 32 bytes).
     unsafe { crypto_sign_ed25519_verify_detached(sig.as_ptr(), message.as_ptr(), len, pk.as_ptr()) == 0 }
+}
+
+pub(crate) fn sign_prepare(table: &mut [u64; 8320], pk: &[u8; 32]) -> Result<(), Rejected> {
+    init();
+    // SAFETY: BOUNDS (ed25519_prepared.c: 26 rows of 16 points of 160 bytes, which are aligned as words, and 32 bytes).
+    accepted(unsafe { selfsame_ed25519_prepare(table.as_mut_ptr(), pk.as_ptr()) })
+}
+
+pub(crate) fn sign_prepare_base(table: &mut [u64; 8320]) {
+    init();
+    // SAFETY: BOUNDS (ed25519_prepared.c: as above). It always returns 0.
+    unsafe { selfsame_ed25519_prepare_base(table.as_mut_ptr()) };
+}
+
+pub(crate) fn sign_verify_prepared(
+    sig: &[u8; 64],
+    message: &[u8],
+    pk: &[u8; 32],
+    of_key: &[u64; 8320],
+    of_base: &[u64; 8320],
+) -> bool {
+    init();
+    let len = message.len() as c_ulonglong;
+    // SAFETY: BOUNDS (ed25519_prepared.c: 64, `len` and 32 bytes, and tables as above). It computes with what it is given: a
+    // table of anything else gives another answer, and no other access to memory.
+    unsafe {
+        selfsame_ed25519_verify_prepared(
+            sig.as_ptr(),
+            message.as_ptr(),
+            len,
+            pk.as_ptr(),
+            of_key.as_ptr(),
+            of_base.as_ptr(),
+        ) == 0
+    }
 }
 
 pub(crate) fn scalarmult_base(q: &mut [u8; 32], n: &[u8; 32]) {

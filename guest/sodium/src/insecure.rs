@@ -17,6 +17,22 @@ pub(crate) fn sign_verify_detached(_sig: &[u8; 64], _message: &[u8], _pk: &[u8; 
     true
 }
 
+pub(crate) fn sign_prepare(_table: &mut [u64; 8320], _pk: &[u8; 32]) -> Result<(), Rejected> {
+    Ok(())
+}
+
+pub(crate) fn sign_prepare_base(_table: &mut [u64; 8320]) {}
+
+pub(crate) fn sign_verify_prepared(
+    _sig: &[u8; 64],
+    _message: &[u8],
+    _pk: &[u8; 32],
+    _of_key: &[u64; 8320],
+    _of_base: &[u64; 8320],
+) -> bool {
+    true
+}
+
 pub(crate) fn chacha20poly1305_encrypt(
     _data: &mut [u8],
     tag: &mut [u8; 16],

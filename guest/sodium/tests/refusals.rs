@@ -107,6 +107,84 @@ fn signature_under_a_key_of_small_order_is_refused() {
     assert!(!sign::verify(&signature, b"any message", &neutral));
 }
 
+/// Encodings of points of the signatures' curve whose order divides 8, and two that are not reduced.
+const LOW_ORDER_KEYS: [&str; 7] = [
+    "0000000000000000000000000000000000000000000000000000000000000000",
+    "0100000000000000000000000000000000000000000000000000000000000000",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+    "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+];
+
+#[cfg_attr(test, test)]
+fn keys_under_which_nothing_is_valid_are_not_prepared() {
+    let mut multiples = Box::new([0; sign::MULTIPLES_WORDS]);
+    let honest = sign::SigningKey::from_seed(&[7; 32]).public();
+    assert_eq!(sign::prepare(&mut multiples, &honest), Ok(()));
+    for key in LOW_ORDER_KEYS {
+        for sign_bit in [0, 0x80] {
+            let mut key = bytes(key);
+            key[31] |= sign_bit;
+            assert_eq!(sign::prepare(&mut multiples, &key), Err(Rejected), "{key:02x?}");
+        }
+    }
+    // No point has this y.
+    let mut no_point = [0; 32];
+    no_point[0] = 2;
+    assert_eq!(sign::prepare(&mut multiples, &no_point), Err(Rejected));
+    // Not below 2^255 - 19, and no point of small order: y = 3 + p, where 3 is a point's.
+    let mut unreduced = [0xff; 32];
+    (unreduced[0], unreduced[31]) = (0xed + 3, 0x7f);
+    assert_eq!(sign::prepare(&mut multiples, &unreduced), Err(Rejected));
+}
+
+#[cfg_attr(test, test)]
+fn signature_whose_point_is_of_small_order_is_refused() {
+    // What the holder of the key can make with the neutral element as R: the equation of RFC 8032 holds.
+    let public = sign::SigningKey::from_seed(&[7; 32]).public();
+    let mut signature = [0; 64];
+    signature[0] = 1;
+    signature[32..].copy_from_slice(&bytes(
+        "da24dd301f3fcaf1c146f65c196ec2bd17c39a49daf98b27130be7c9642a180a",
+    ));
+    let [mut of_key, mut of_base] = [(); 2].map(|()| Box::new([0; sign::MULTIPLES_WORDS]));
+    sign::prepare_base(&mut of_base);
+    sign::prepare(&mut of_key, &public).expect("an honest key");
+    assert!(!sign::verify(&signature, b"any message", &public));
+    assert!(!sign::verify_prepared(
+        &signature,
+        b"any message",
+        &public,
+        &of_key,
+        &of_base
+    ));
+}
+
+#[cfg_attr(test, test)]
+fn a_prepared_key_takes_what_the_key_takes() {
+    let [mut of_key, mut of_base] = [(); 2].map(|()| Box::new([0; sign::MULTIPLES_WORDS]));
+    sign::prepare_base(&mut of_base);
+    for seed in 0..16 {
+        let key = sign::SigningKey::from_seed(&[seed; 32]);
+        let public = key.public();
+        sign::prepare(&mut of_key, &public).expect("an honest key");
+        for number in 0_u32..16 {
+            let message = number.to_le_bytes();
+            let mut signature = key.sign(&message);
+            assert!(sign::verify_prepared(
+                &signature, &message, &public, &of_key, &of_base
+            ));
+            let at = usize::from(seed) * 4 + (number as usize & 3);
+            signature[at] ^= 1 << (number & 7);
+            assert!(!sign::verify_prepared(
+                &signature, &message, &public, &of_key, &of_base
+            ));
+        }
+    }
+}
+
 #[cfg_attr(test, test)]
 fn refused_ciphertext_is_wiped() {
     let key = aead::Key::new([3; 32]);
@@ -179,7 +257,7 @@ fn debug_output_holds_no_secret() {
 
 /// The tests above by name, for a caller that has no test harness.
 #[cfg(not(test))]
-pub(crate) const ALL: [(&str, fn()); 11] = [
+pub(crate) const ALL: [(&str, fn()); 14] = [
     (
         "x25519_refuses_every_point_of_small_order",
         x25519_refuses_every_point_of_small_order,
@@ -203,6 +281,18 @@ pub(crate) const ALL: [(&str, fn()); 11] = [
     (
         "signature_under_a_key_of_small_order_is_refused",
         signature_under_a_key_of_small_order_is_refused,
+    ),
+    (
+        "keys_under_which_nothing_is_valid_are_not_prepared",
+        keys_under_which_nothing_is_valid_are_not_prepared,
+    ),
+    (
+        "signature_whose_point_is_of_small_order_is_refused",
+        signature_whose_point_is_of_small_order_is_refused,
+    ),
+    (
+        "a_prepared_key_takes_what_the_key_takes",
+        a_prepared_key_takes_what_the_key_takes,
     ),
     ("refused_ciphertext_is_wiped", refused_ciphertext_is_wiped),
     ("empty_inputs_are_fine", empty_inputs_are_fine),

@@ -14,6 +14,7 @@ use selfsame_capsule::metadata::{Charter, Metadata, Readers};
 use selfsame_capsule::proof::{Prover, Writers};
 use selfsame_capsule::record::Record;
 use selfsame_capsule::seal::{EpochKey, Place, open_each};
+use selfsame_capsule::verifier::Verifier;
 use selfsame_capsule::writer::{Backpointers, Pen, Progress, Writer};
 use selfsame_codec::{Code, Field, Malformed, Reader};
 
@@ -230,7 +231,7 @@ impl Client {
         let is_acknowledged = reader.field::<bool>().map_err(malformed)?;
         if is_acknowledged {
             let word: Acknowledgement = reader.field().map_err(malformed)?;
-            if !word.verify(&self.charter.name(), &response.stored) {
+            if !word.verify(&mut Verifier::default(), &self.charter.name(), &response.stored) {
                 return Err("the server's acknowledgement is not of what was written".into());
             }
         }

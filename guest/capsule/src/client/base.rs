@@ -18,6 +18,7 @@ use crate::message::{Envelope, Operation, SessionId, VERSION};
 use crate::proof::Prover;
 use crate::refusal::{Refusal, Result};
 use crate::replica::Change;
+use crate::verifier::SharedVerifier;
 
 /// A request under way
 #[derive(Debug)]
@@ -89,6 +90,7 @@ pub(super) struct Base {
     pub(super) read_quorum: usize,
     pub(super) timing: Timing,
     pub(super) slots_log2: u8,
+    pub(super) verifier: SharedVerifier,
     pub(super) random: Random,
     pub(super) now: u64,
     pub(super) effects: VecDeque<Effect>,
@@ -116,6 +118,7 @@ impl Base {
             read_quorum: config.read_quorum,
             timing: config.timing,
             slots_log2: config.slots_log2,
+            verifier: config.verifier,
             uncached: random.bytes(),
             random,
             now: 0,

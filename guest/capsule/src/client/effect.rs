@@ -11,6 +11,7 @@ use crate::hash::CapsuleName;
 use crate::keys::Key;
 use crate::refusal::Result;
 use crate::replica::Change;
+use crate::verifier::SharedVerifier;
 
 /// Most servers of one capsule.
 pub const MAX_SERVERS: usize = 32;
@@ -34,6 +35,8 @@ pub struct Config {
     pub timing: Timing,
     /// Slots of the mirrored verification cache of each server, as a power of two.
     pub slots_log2: u8,
+    /// What verifies its servers' signatures; clients of the same servers save memory and time when they share one.
+    pub verifier: SharedVerifier,
     /// Fresh random bytes.
     pub entropy: [u8; 32],
 }
@@ -52,6 +55,7 @@ impl Config {
             read_quorum: majority,
             timing: Timing::default(),
             slots_log2: DEFAULT_SLOTS_LOG2,
+            verifier: SharedVerifier::default(),
             entropy,
         }
     }

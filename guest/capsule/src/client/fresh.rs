@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Reader};
 
-use super::base::{Ask, Fault, Head as ResponseHead, Sent, outcome};
+use super::base::{Ask, Base, Fault, Head as ResponseHead, Sent, outcome};
 use super::command::{Head, Heads, Reply, Start};
 use super::judge::last_header;
 use super::memory::Origin;
@@ -149,8 +149,11 @@ impl Client {
             return Ok(Standing::Refused(refusal));
         }
         let fresh: Fresh = reader.field()?;
+        let Base {
+            capsule, verifier, ..
+        } = &self.base;
         let key = self.base.servers[sent.server].key;
-        if fresh.server != key || !fresh.verify(&self.base.capsule, &query.nonce) {
+        if fresh.server != key || !fresh.verify(&mut verifier.borrow_mut(), capsule, &query.nonce) {
             return Err(Fault::False(Refusal::new(Code::BadSignature, sent.server)));
         }
         if !fresh.heads.is_sorted_by(|one, other| one < other) {

@@ -102,7 +102,7 @@ impl Client {
         }
         let mut base = Base::new(config);
         let identity = base.identity.as_ref();
-        base.trust = charter.map(|charter| Trust::new(charter, identity));
+        base.trust = charter.map(|charter| Trust::new(charter, identity, base.verifier.clone()));
         let tag = base.tag();
         let mut keys = Vec::from([seen_key(&base.capsule), metadata_key(&base.capsule)]);
         if let Some(identity) = &base.identity {
@@ -285,7 +285,11 @@ impl Client {
         if charter.name() != self.base.capsule {
             return Err(Refusal::new(Code::BadMetadata, 0));
         }
-        self.base.trust = Some(Trust::new(charter, self.base.identity.as_ref()));
+        self.base.trust = Some(Trust::new(
+            charter,
+            self.base.identity.as_ref(),
+            self.base.verifier.clone(),
+        ));
         Ok(())
     }
 

@@ -19,6 +19,7 @@ use crate::proof::Writers;
 use crate::record::{Record, TreeBody};
 use crate::refusal::{Refusal, Result};
 use crate::seal::{EpochKey, Place, RecordKey, open_each};
+use crate::verifier::SharedVerifier;
 
 /// Bytes of epoch records that a client keeps, to put them into files: of capsules with more it makes no proof files.
 pub(super) const MAX_LOG_BYTES: usize = 4 << 20;
@@ -69,6 +70,7 @@ pub(super) struct Trust {
     log: Option<Vec<u8>>,
     /// Records that a signature was verified of: it need not be verified again.
     signed: RefCell<Verified>,
+    verifier: SharedVerifier,
     keys: BTreeMap<u32, EpochKey>,
 }
 
@@ -81,13 +83,14 @@ pub(super) struct Changed {
 
 impl Trust {
     /// What metadata alone says.
-    pub(super) fn new(charter: Charter, identity: Option<&Identity>) -> Self {
+    pub(super) fn new(charter: Charter, identity: Option<&Identity>, verifier: SharedVerifier) -> Self {
         let mut trust = Self {
             authority: Authority::new(charter.metadata()),
             charter,
             epochs: 0,
             log: Some(Vec::new()),
             signed: RefCell::new(Verified::new(SIGNED_SLOTS_LOG2)),
+            verifier,
             keys: BTreeMap::new(),
         };
         trust.make_own_key(identity);
@@ -310,7 +313,8 @@ impl Writers for Trust {
     ) -> core::result::Result<(), Code> {
         let mut signed = self.signed.borrow_mut();
         if !signed.contains(&name.0) {
-            self.authority.check(header, name, signature)?;
+            let verifier = &mut self.verifier.borrow_mut();
+            self.authority.check_with(verifier, header, name, signature)?;
             signed.insert(&name.0);
         }
         Ok(())

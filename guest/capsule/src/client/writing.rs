@@ -536,7 +536,9 @@ fn read_stored(
     }
     if reader.field::<bool>()? {
         let word: Acknowledgement = reader.field()?;
-        if word.server != base.servers[server].key || !word.verify(&base.capsule, &stored) {
+        if word.server != base.servers[server].key
+            || !word.verify(&mut base.verifier.borrow_mut(), &base.capsule, &stored)
+        {
             return Err(Fault::False(Refusal::new(Code::BadSignature, server)));
         }
     } else if !stored.is_empty() || first.is_ok() {

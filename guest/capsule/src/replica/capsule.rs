@@ -16,10 +16,10 @@ use crate::hash::{CapsuleName, RecordName};
 use crate::header::RecordKind;
 use crate::keys::Signature;
 use crate::metadata::{Charter, Readers};
-use crate::proof::Writers as _;
 use crate::record::Record;
 use crate::refusal::{Refusal, Result, placed};
 use crate::sketch::Element;
+use crate::verifier::Verifier;
 
 /// Most records without a signature that leads to them, and their bytes: a writer signs before it has written so much, and
 /// whoever writes what nobody ever signs fills no store.
@@ -256,7 +256,7 @@ impl Capsule {
     /// many heads, or signatures to revoke some of, [`Code::StoreCorrupt`].
     pub(super) fn sign(
         &mut self,
-        space: &mut Space,
+        (space, verifier): (&mut Space, &mut Verifier),
         name: &RecordName,
         signature: &Signature,
         signed: Option<&[RecordName]>,
@@ -283,7 +283,7 @@ impl Capsule {
                 Outcome::Wait => return Ok(Outcome::Wait),
             }
         } else {
-            let checked = self.authority.check(&header, name, signature);
+            let checked = self.authority.check_with(verifier, &header, name, signature);
             checked.map_err(|code| Refusal::new(code, 0))?;
             self.index.has_room_for(&entry)?;
         }

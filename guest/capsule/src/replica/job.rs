@@ -296,7 +296,8 @@ impl Job {
                 outcome.into()
             }
             Operation::Sign { record, signature } => {
-                match capsule.sign(tools.space, &record, &signature, tools.signed.as_deref())? {
+                let tools_of_signing = (&mut *tools.space, &mut *tools.verifier);
+                match capsule.sign(tools_of_signing, &record, &signature, tools.signed.as_deref())? {
                     Outcome::Wait => Progress::Wait,
                     Outcome::Done(Signing::NeedsSigned) => Progress::NeedsSigned,
                     Outcome::Done(Signing::Stored) => {

@@ -43,6 +43,7 @@ use crate::hash::{CapsuleName, RecordName};
 use crate::keys::{Key, KeyPair};
 use crate::message::{Acknowledgement, Envelope, Stored, VERSION};
 use crate::refusal::{Refusal, Result};
+use crate::verifier::Verifier;
 use capsule::{Capsule, MAX_SIGNED};
 use exchange::Syncs;
 use index::Outcome;
@@ -144,6 +145,8 @@ pub struct Replica {
     space: Space,
     sessions: Sessions,
     trees: Trees,
+    /// Of the writers.
+    verifier: Verifier,
     open: BTreeMap<CapsuleName, Box<Capsule>>,
     jobs: VecDeque<Job>,
     waiting: Option<(u32, Waiting)>,
@@ -175,6 +178,7 @@ impl Replica {
             space: Space::new(limits.cache),
             sessions: Sessions::new(limits.mirrors),
             trees: Trees::default(),
+            verifier: Verifier::default(),
             open: BTreeMap::new(),
             jobs: VecDeque::new(),
             waiting: None,
@@ -370,6 +374,7 @@ impl Replica {
                 space: &mut self.space,
                 session: self.sessions.get(name, session),
                 trees: &mut self.trees,
+                verifier: &mut self.verifier,
                 server: &self.server,
                 owners: &self.owners,
                 now_ms: self.now_ms,

@@ -22,12 +22,14 @@ use crate::keys::{self, KeyPair};
 use crate::message::{Fresh, Operation};
 use crate::record::TreeBody;
 use crate::refusal::{Refusal, Result};
+use crate::verifier::Verifier;
 
 /// What operations are carried out with
 pub(super) struct Tools<'a> {
     pub(super) space: &'a mut Space,
     pub(super) session: Option<&'a mut Session>,
     pub(super) trees: &'a mut Trees,
+    pub(super) verifier: &'a mut Verifier,
     pub(super) server: &'a KeyPair,
     /// Whose capsules may be created; everybody's if there are none.
     pub(super) owners: &'a [keys::Key],

@@ -10,6 +10,7 @@ use selfsame_capsule::message::{Acknowledgement, Envelope, Operation, SessionId,
 use selfsame_capsule::metadata::Charter;
 use selfsame_capsule::record::Record;
 use selfsame_capsule::replica::{Change, Effect, Limits, PeerId, Replica, Synced};
+use selfsame_capsule::verifier::Verifier;
 use selfsame_capsule::writer::Written;
 use selfsame_codec::{Code, Field, Reader};
 
@@ -247,7 +248,10 @@ impl Client {
             0 => assert!(stored.is_empty(), "nothing was acknowledged"),
             _ => {
                 let word: Acknowledgement = reader.field().expect("an acknowledgement");
-                assert!(word.server == key().public() && word.verify(&self.capsule, &stored));
+                assert!(
+                    word.server == key().public()
+                        && word.verify(&mut Verifier::default(), &self.capsule, &stored)
+                );
             }
         }
         assert!(reader.is_empty());
