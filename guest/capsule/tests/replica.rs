@@ -31,10 +31,8 @@ fn proven(server: &mut Server, client: &mut Client, record: RecordName) -> Resul
 
 fn heads(server: &mut Server, client: &mut Client) -> Vec<RecordName> {
     let nonce = [3; 32];
-    let given = client
-        .ask(server, &[Operation::QueryFresh { nonce }])
-        .remove(0)
-        .expect("heads");
+    let mut given = client.ask(server, &[Operation::QueryFresh { nonce }]);
+    let given = given.remove(0).expect("heads");
     let fresh = Fresh::read(&mut Reader::new(&given)).expect("heads");
     let verify = |nonce| fresh.verify(&mut Default::default(), &client.capsule, nonce);
     assert!(verify(&nonce) && !verify(&[4; 32]));
