@@ -86,7 +86,10 @@ const LINE: usize = 64;
 fn last_of_each_key(part: Vec<Pending>) -> Vec<Change> {
     let mut seen = Values::with_capacity(part.len());
     let mut changes: Vec<Change> = Vec::with_capacity(part.len());
-    let newest = part.into_iter().rev().filter(|(key, _)| seen.insert(*key, None));
+    let newest = part
+        .into_iter()
+        .rev()
+        .filter(|(key, _)| seen.insert(*key, None).is_none());
     changes.extend(newest.map(Change::from));
     changes.reverse();
     changes
@@ -264,8 +267,12 @@ impl Space {
     }
 
     fn remember(&mut self, key: Key, value: Known) {
-        self.young_bytes += ENTRY_BYTES + value.as_ref().map_or(0, Stored::sealed_len);
-        self.young.insert(key, value);
+        let bytes = |value: &Known| value.as_ref().map_or(0, Stored::sealed_len);
+        self.young_bytes += bytes(&value);
+        match self.young.insert(key, value) {
+            Some(before) => self.young_bytes -= bytes(&before),
+            None => self.young_bytes += ENTRY_BYTES,
+        }
         self.forget_old();
     }
 
@@ -275,5 +282,32 @@ impl Space {
             self.old = core::mem::take(&mut self.young);
             self.young_bytes = 0;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::{CapsuleName, RecordName};
+    use crate::replica::layout::{RECORD, of_record};
+
+    fn key(number: u8) -> Key {
+        of_record(&CapsuleName([1; 32]), RECORD, &RecordName([number; 32]))
+    }
+
+    #[test]
+    fn what_is_written_again_and_again_takes_the_place_of_nothing_else() {
+        let mut space = Space::new(20 * ENTRY_BYTES);
+        space.put(key(1), Vec::from([1; 8]));
+        for number in 0..100 {
+            space.put(key(2), Vec::from([number; 8]));
+            _ = space.take_changes();
+        }
+        assert!(space.get(&key(1)).is_ok_and(|value| value.is_some()));
+        for number in 3..30 {
+            space.put(key(number), Vec::new());
+            _ = space.take_changes();
+        }
+        assert_eq!(space.get(&key(1)), Err(Missing));
     }
 }

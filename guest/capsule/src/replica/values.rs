@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 use core::hash::BuildHasher as _;
+use core::mem::replace;
 
 use hashbrown::HashTable;
 
@@ -71,14 +72,13 @@ impl Values {
         keys.iter().zip(indexes).map(value).collect()
     }
 
-    /// Sets the value of a key; whether it had none.
-    pub(super) fn insert(&mut self, key: Key, value: Known) -> bool {
+    /// Sets the value of a key; the one before, if it had one.
+    pub(super) fn insert(&mut self, key: Key, value: Known) -> Option<Known> {
         let hash = hash(&key);
         let entries = &mut self.entries;
         let is_it = |place: &Place| place.hash == hash && entries[place.index as usize].0 == key;
         if let Some(place) = self.places.find(Place::spread(hash), is_it) {
-            entries[place.index as usize].1 = value;
-            return false;
+            return Some(replace(&mut entries[place.index as usize].1, value));
         }
         let index = entries.len() as u32;
         entries.push((key, value));
@@ -86,7 +86,7 @@ impl Values {
             .insert_unique(Place::spread(hash), Place { hash, index }, |place| {
                 Place::spread(place.hash)
             });
-        true
+        None
     }
 }
 
@@ -112,9 +112,9 @@ mod tests {
         assert_eq!(hash(&key(1)), hash(&key(2)));
         let mut values = Values::default();
         for number in 0..300 {
-            assert!(values.insert(key(number), Some(value(number))));
+            assert_eq!(values.insert(key(number), Some(value(number))), None);
         }
-        assert!(!values.insert(key(7), None));
+        assert_eq!(values.insert(key(7), None), Some(Some(value(7))));
         assert_eq!(values.get(&key(7)), Some(&None));
         assert_eq!(values.get(&key(299)), Some(&Some(value(299))));
         assert_eq!(values.get(&key(300)), None);
