@@ -115,7 +115,9 @@ async fn join(swarm: &mut Swarm<Protocols>, bootstrap: &str) -> Outcome<()> {
 async fn next_event(swarm: &mut Swarm<Protocols>) -> Option<Event> {
     match swarm.select_next_some().await {
         SwarmEvent::Behaviour(ProtocolsEvent::Kad(event)) => Some(event),
-        SwarmEvent::Behaviour(ProtocolsEvent::Identify(identify::Event::Received { peer_id, info, .. })) => {
+        SwarmEvent::Behaviour(ProtocolsEvent::Identify(identify::Event::Received {
+            peer_id, info, ..
+        })) => {
             for address in info.listen_addrs {
                 swarm.behaviour_mut().kad.add_address(&peer_id, address);
             }

@@ -26,23 +26,45 @@ impl Durability {
             _ => Err(format!("no durability {word}")),
         }
     }
+
+    /// How many more requests a server takes before it answers one: as many as there are if they can share a wait for the disk.
+    pub(crate) fn others_together(self) -> usize {
+        match self {
+            Self::Synced => usize::MAX,
+            Self::None | Self::Logged => 0,
+        }
+    }
 }
 
 /// An item and its new value
 pub(crate) type Write<'a> = (u32, &'a [u8]);
 
+/// Who is told what batches came to, in their order
+pub(crate) trait Observer {
+    /// The value of the read at a place of the oldest batch that is not done.
+    fn value(&mut self, place: usize, value: &[u8]);
+
+    /// The oldest batch is done: what it wrote is stored, and what it read was told.
+    fn done(&mut self);
+}
+
 /// What a thread uses a store through
 pub(crate) trait Backend {
-    /// Forgets what it has verified, if it verifies.
+    /// Forgets what it has verified, if it verifies. No batch is under way.
     ///
     /// # Errors
     /// When the store fails.
     fn forget(&mut self) -> Outcome<()>;
 
-    /// Writes items, and then reads items; `seen` is told each value.
+    /// Writes items, and then reads items, which need not be done when it returns.
     ///
     /// # Errors
     /// When the store fails or does not hold an item.
-    fn batch(&mut self, writes: &[Write<'_>], reads: &[u32], seen: &mut dyn FnMut(u32, &[u8]))
-    -> Outcome<()>;
+    fn batch(&mut self, writes: &[Write<'_>], reads: &[u32], observer: &mut dyn Observer) -> Outcome<()>;
+
+    /// Waits until all batches are done.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn settle(&mut self, observer: &mut dyn Observer) -> Outcome<()>;
 }

@@ -203,8 +203,8 @@ impl Client {
 
     /// Sends a request, and checks that what it writes was stored.
     pub(crate) fn send(&mut self, request: Request, link: &mut dyn Link) -> Outcome<Response> {
-        let mut responses = link.ask(Vec::from([(0, request.message)]))?;
-        let (_, bytes) = responses.pop().ok_or("the server did not answer")?;
+        link.send((0, request.message))?;
+        let (_, bytes) = link.receive()?.ok_or("the server did not answer")?;
         let mut reader = Reader::new(&bytes);
         let (_version, code): (u8, u16) = (
             reader.field().map_err(malformed)?,

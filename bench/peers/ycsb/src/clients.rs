@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use bench_pair::Outcome;
 use selfsame_capsule::client::{Command, Reply, Signing};
 use selfsame_capsule::hash::RecordName;
+use selfsame_capsule::verifier::SharedVerifier;
 use selfsame_capsule::writer::Backpointers;
 
 use crate::backend::Durability;
@@ -33,10 +34,11 @@ struct One {
 pub(crate) fn run(clients: u32, folder: &Path, count: u64) -> Outcome<String> {
     let folder = Folder::create(folder)?;
     let mut server = Server::create(&folder.0, Durability::None)?;
+    let verifier = SharedVerifier::default();
     let mut all = Vec::new();
     let rounds = (count / BATCH / u64::from(clients)).max(1);
     for number in 0..clients {
-        let session = Session::create(number, SLOTS_LOG2, &mut server)?;
+        let session = Session::create(number, SLOTS_LOG2, &verifier, &mut server)?;
         // As much as it will take: what is measured does not move names about.
         let records = Vec::with_capacity((rounds * BATCH) as usize);
         all.push(One { session, records });

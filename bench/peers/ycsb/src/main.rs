@@ -5,7 +5,6 @@ mod backend;
 mod capsule;
 mod clients;
 mod library;
-mod parts;
 mod proofs;
 mod rocks;
 mod server;
@@ -19,8 +18,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use bench_pair::{Outcome, Task, serve};
+use mimalloc::MiMalloc;
 
 use crate::ycsb::Plan;
+
+/// As the command `selfsame` has it; RocksDB brings its own.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);

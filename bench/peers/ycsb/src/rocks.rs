@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bench_pair::Outcome;
 
-use crate::backend::{Backend, Durability, Write};
+use crate::backend::{Backend, Durability, Observer, Write};
 use crate::library::{Error, Functions, Handle};
 use crate::workload::key;
 
@@ -159,9 +159,9 @@ impl Rocks {
         }
     }
 
-    fn read_singly(&self, items: &[u32], seen: &mut dyn FnMut(u32, &[u8])) -> Outcome<()> {
+    fn read_singly(&self, items: &[u32], observer: &mut dyn Observer) -> Outcome<()> {
         let (database, f) = (&self.shared, &self.shared.functions);
-        for item in items {
+        for (place, item) in items.iter().enumerate() {
             let key = key(*item);
             // SAFETY: the handles live as long as this, and the key until it returns.
             let value = f.told(|error| unsafe {
@@ -173,28 +173,28 @@ impl Rocks {
                     error,
                 )
             })?;
-            self.see(*item, value, seen)?;
+            self.see(place, value, observer)?;
         }
         Ok(())
     }
 
     /// Shows a value and gives it back.
-    fn see(&self, item: u32, value: Handle, seen: &mut dyn FnMut(u32, &[u8])) -> Outcome<()> {
+    fn see(&self, place: usize, value: Handle, observer: &mut dyn Observer) -> Outcome<()> {
         let f = &self.shared.functions;
         if value.is_null() {
-            return Err(format!("RocksDB does not hold item {item}"));
+            return Err(format!("RocksDB does not hold what is read at place {place}"));
         }
         let mut len = 0;
         // SAFETY: what it points to lives until the slice is given back, which happens once.
         unsafe {
             let bytes = (f.pinnableslice_value)(value, &raw mut len);
-            seen(item, core::slice::from_raw_parts(bytes.cast(), len));
+            observer.value(place, core::slice::from_raw_parts(bytes.cast(), len));
             (f.pinnableslice_destroy)(value);
         }
         Ok(())
     }
 
-    fn read_together(&self, items: &[u32], seen: &mut dyn FnMut(u32, &[u8])) -> Outcome<()> {
+    fn read_together(&self, items: &[u32], observer: &mut dyn Observer) -> Outcome<()> {
         let (database, f) = (&self.shared, &self.shared.functions);
         let keys: Vec<_> = items.iter().map(|item| key(*item)).collect();
         let places: Vec<*const c_char> = keys.iter().map(|key| key.as_ptr().cast()).collect();
@@ -215,9 +215,9 @@ impl Rocks {
                 false,
             );
         }
-        for ((item, value), error) in items.iter().zip(values).zip(errors) {
+        for (place, (value, error)) in values.into_iter().zip(errors).enumerate() {
             f.check(error)?;
-            self.see(*item, value, seen)?;
+            self.see(place, value, observer)?;
         }
         Ok(())
     }
@@ -235,19 +235,20 @@ impl Backend for Rocks {
         Ok(())
     }
 
-    fn batch(
-        &mut self,
-        writes: &[Write<'_>],
-        reads: &[u32],
-        seen: &mut dyn FnMut(u32, &[u8]),
-    ) -> Outcome<()> {
+    fn batch(&mut self, writes: &[Write<'_>], reads: &[u32], observer: &mut dyn Observer) -> Outcome<()> {
         if !writes.is_empty() {
             self.write(writes)?;
         }
         match self.asking {
-            _ if reads.is_empty() => Ok(()),
-            Asking::Together => self.read_together(reads, seen),
-            Asking::Singly => self.read_singly(reads, seen),
+            _ if reads.is_empty() => {}
+            Asking::Together => self.read_together(reads, observer)?,
+            Asking::Singly => self.read_singly(reads, observer)?,
         }
+        observer.done();
+        Ok(())
+    }
+
+    fn settle(&mut self, _: &mut dyn Observer) -> Outcome<()> {
+        Ok(())
     }
 }

@@ -1,9 +1,9 @@
 //! A replica with its store, in the thread of its only client or in one of its own.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bench_pair::Outcome;
 use selfsame_capsule::keys::KeyPair;
@@ -23,11 +23,17 @@ pub(crate) type Message = (u32, Vec<u8>);
 
 /// How a client reaches a server
 pub(crate) trait Link {
-    /// Sends requests, one after the other, and waits for all responses, which come in any order.
+    /// Sends a request.
+    ///
+    /// # Errors
+    /// When the server has ended.
+    fn send(&mut self, request: Message) -> Outcome<()>;
+
+    /// Waits for a response to one of the requests, which come in any order; nothing if all requests have theirs.
     ///
     /// # Errors
     /// When the server's store fails.
-    fn ask(&mut self, requests: Vec<Message>) -> Outcome<Vec<Message>>;
+    fn receive(&mut self) -> Outcome<Option<Message>>;
 }
 
 /// The key pair with which the server signs.
@@ -52,7 +58,7 @@ pub(crate) struct Server {
     written: Vec<u32>,
     is_sync_wanted: bool,
     is_dirty: bool,
-    responses: Vec<Message>,
+    responses: VecDeque<Message>,
 }
 
 impl Server {
@@ -69,7 +75,7 @@ impl Server {
             written: Vec::new(),
             is_sync_wanted: false,
             is_dirty: false,
-            responses: Vec::new(),
+            responses: VecDeque::new(),
         })
     }
 
@@ -115,7 +121,7 @@ impl Server {
                 changes,
                 durable,
             }),
-            Effect::Respond { request, response } => self.responses.push((request, response)),
+            Effect::Respond { request, response } => self.responses.push_back((request, response)),
             // It was told of no other replica.
             Effect::Ask { .. } | Effect::Synced(_) => {}
         }
@@ -143,57 +149,107 @@ impl Server {
 }
 
 impl Link for Server {
-    fn ask(&mut self, requests: Vec<Message>) -> Outcome<Vec<Message>> {
-        for (request, message) in requests {
-            self.replica.request(now_ms(), request, message);
+    fn send(&mut self, (request, message): Message) -> Outcome<()> {
+        self.replica.request(now_ms(), request, message);
+        Ok(())
+    }
+
+    fn receive(&mut self) -> Outcome<Option<Message>> {
+        if self.responses.is_empty() {
+            self.work()?;
         }
-        self.work()?;
-        Ok(core::mem::take(&mut self.responses))
+        Ok(self.responses.pop_front())
     }
 }
 
 /// A request on its way to a server, and where its response goes
 type Letter = (Message, Sender<Message>);
 
+/// How a thread waits for another one
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// It sleeps at once: there are more threads than cores.
+    Sleeps,
+    /// It looks again for a while first: to wake it takes longer than what it waits for.
+    Looks,
+}
+
+/// How long a thread looks again before it sleeps.
+const LOOKING: Duration = Duration::from_micros(200);
+/// How often it looks before it asks for the time.
+const LOOKS: usize = 32;
+
+impl Patience {
+    /// Waits for the next message; nothing when none can come any more.
+    fn receive<T>(self, messages: &Receiver<T>) -> Option<T> {
+        if self == Self::Looks {
+            let begin = Instant::now();
+            while begin.elapsed() < LOOKING {
+                for _ in 0..LOOKS {
+                    match messages.try_recv() {
+                        Ok(message) => return Some(message),
+                        Err(TryRecvError::Disconnected) => return None,
+                        Err(TryRecvError::Empty) => core::hint::spin_loop(),
+                    }
+                }
+                // To the store's own thread, if it has something to do.
+                std::thread::yield_now();
+            }
+        }
+        messages.recv().ok()
+    }
+}
+
 /// The way to a server in a thread of its own
 pub(crate) struct Channel {
     server: Sender<Letter>,
     answers: (Sender<Message>, Receiver<Message>),
+    under_way: usize,
+    patience: Patience,
 }
 
 impl Channel {
     /// A way to the server that [`serve`] runs.
-    pub(crate) fn new(server: Sender<Letter>) -> Self {
+    pub(crate) fn new(server: Sender<Letter>, patience: Patience) -> Self {
         Self {
+            patience,
             server,
             answers: channel(),
+            under_way: 0,
         }
     }
 }
+
+const GONE: &str = "the server has ended";
 
 impl Link for Channel {
-    fn ask(&mut self, requests: Vec<Message>) -> Outcome<Vec<Message>> {
-        let gone = "the server has ended";
-        let count = requests.len();
-        for request in requests {
-            let letter = (request, self.answers.0.clone());
-            self.server.send(letter).map_err(|_| gone)?;
+    fn send(&mut self, request: Message) -> Outcome<()> {
+        let letter = (request, self.answers.0.clone());
+        self.server.send(letter).map_err(|_| GONE)?;
+        self.under_way += 1;
+        Ok(())
+    }
+
+    fn receive(&mut self) -> Outcome<Option<Message>> {
+        if self.under_way == 0 {
+            return Ok(None);
         }
-        (0..count)
-            .map(|_| self.answers.1.recv().map_err(|_| gone.into()))
-            .collect()
+        let answer = self.patience.receive(&self.answers.1).ok_or(GONE)?;
+        self.under_way -= 1;
+        Ok(Some(answer))
     }
 }
 
-/// Serves until nobody can ask any more. Requests that came while the store wrote are carried out together.
+/// Serves until nobody can ask any more. Requests that came while the disk wrote are carried out together.
 ///
 /// # Errors
 /// When the store fails.
-pub(crate) fn serve(mut server: Server, requests: &Receiver<Letter>) -> Outcome<()> {
+pub(crate) fn serve(mut server: Server, requests: &Receiver<Letter>, patience: Patience) -> Outcome<()> {
     let mut asking: HashMap<u32, (u32, Sender<Message>)> = HashMap::new();
     let mut last: u32 = 0;
-    while let Ok(first) = requests.recv() {
-        for ((request, message), answer) in core::iter::once(first).chain(requests.try_iter()) {
+    while let Some(first) = patience.receive(requests) {
+        let others = requests.try_iter().take(server.durability.others_together());
+        for ((request, message), answer) in core::iter::once(first).chain(others) {
             last = last.wrapping_add(1);
             asking.insert(last, (request, answer));
             server.replica.request(now_ms(), last, message);

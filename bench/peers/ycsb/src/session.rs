@@ -1,22 +1,24 @@
 //! The client of the owner of a capsule, through its public interface: commands in, replies out.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 use bench_pair::Outcome;
 use selfsame_capsule::client::{Client, Command, Config, Effect, Reply, Start};
-use selfsame_capsule::hash::HashKind;
+use selfsame_capsule::hash::{HashKind, RecordName};
 use selfsame_capsule::keys::KeyPair;
 use selfsame_capsule::metadata::{Charter, Metadata, Readers};
 use selfsame_capsule::replica::Change;
+use selfsame_capsule::verifier::SharedVerifier;
 
-use crate::server::{Link, Message, now_ms, server_key};
+use crate::server::{Link, now_ms, server_key};
 
 /// A client with what it keeps
 pub(crate) struct Session {
     config: Config,
     client: Client,
     kept: HashMap<Vec<u8>, Rc<[u8]>>,
+    replies: VecDeque<(u32, Reply)>,
     last: u32,
 }
 
@@ -26,7 +28,12 @@ impl Session {
     ///
     /// # Errors
     /// What the client or the server refuses, here and in all that follows.
-    pub(crate) fn create(number: u32, slots_log2: u8, link: &mut dyn Link) -> Outcome<Self> {
+    pub(crate) fn create(
+        number: u32,
+        slots_log2: u8,
+        verifier: &SharedVerifier,
+        link: &mut dyn Link,
+    ) -> Outcome<Self> {
         let mut seed = [1; 32];
         seed[..4].copy_from_slice(&number.to_le_bytes());
         let owner = KeyPair::from_seed(&seed);
@@ -44,10 +51,12 @@ impl Session {
         config.metadata = Some(charter.encoded().to_vec());
         config.seed = Some(seed.into());
         config.slots_log2 = slots_log2;
+        config.verifier = Rc::clone(verifier);
         let mut session = Self {
             client: open(&config)?,
             config,
             kept: HashMap::new(),
+            replies: VecDeque::new(),
             last: 0,
         };
         let start = Start::Resume;
@@ -63,39 +72,62 @@ impl Session {
         self.run(Vec::from([Command::Init { start }]), link).map(drop)
     }
 
-    /// Gives commands all at once; their replies, in their order.
+    /// Gives commands all at once, and waits; their replies, in their order.
     pub(crate) fn run(&mut self, commands: Vec<Command>, link: &mut dyn Link) -> Outcome<Vec<Reply>> {
         let first = self.last;
         let mut replies: Vec<Option<Reply>> = commands.iter().map(|_| None).collect();
         for command in commands {
-            self.client.command(now_ms(), self.last, command);
-            self.last += 1;
+            self.give(command, link)?;
         }
-        loop {
-            let mut requests = Vec::new();
-            while let Some(effect) = self.client.next_effect() {
-                match effect {
-                    Effect::Send { request, bytes, .. } => requests.push((request, bytes.to_vec())),
-                    Effect::Reply { command, result } => {
-                        let reply = result.map_err(|refusal| refusal.to_string())?;
-                        replies[(command - first) as usize] = Some(reply);
-                    }
-                    other => self.keep(other),
-                }
-            }
-            if requests.is_empty() {
-                break;
-            }
-            self.receive(link.ask(requests)?);
+        while replies.iter().any(Option::is_none) {
+            let (command, reply) = self.reply(link)?;
+            let place = command
+                .checked_sub(first)
+                .ok_or("another command was under way")?;
+            replies[place as usize] = Some(reply);
         }
-        let replies = replies.into_iter().collect::<Option<_>>();
-        replies.ok_or_else(|| "a command had no reply".into())
+        Ok(replies.into_iter().flatten().collect())
     }
 
-    fn receive(&mut self, responses: Vec<Message>) {
-        for (request, response) in responses {
+    /// Gives a command; the number of its reply.
+    pub(crate) fn give(&mut self, command: Command, link: &mut dyn Link) -> Outcome<u32> {
+        let number = self.last;
+        self.last += 1;
+        self.client.command(now_ms(), number, command);
+        self.carry_out(link)?;
+        Ok(number)
+    }
+
+    /// The names of the records that a command writes.
+    pub(crate) fn names(&self, command: u32) -> Outcome<&[RecordName]> {
+        let names = self.client.writing(command);
+        names.ok_or_else(|| "a command does not write".into())
+    }
+
+    /// Waits for the reply to some command.
+    pub(crate) fn reply(&mut self, link: &mut dyn Link) -> Outcome<(u32, Reply)> {
+        loop {
+            if let Some(reply) = self.replies.pop_front() {
+                return Ok(reply);
+            }
+            let (request, response) = link.receive()?.ok_or("a command had no reply")?;
             self.client.response(now_ms(), request, &response);
+            self.carry_out(link)?;
         }
+    }
+
+    fn carry_out(&mut self, link: &mut dyn Link) -> Outcome<()> {
+        while let Some(effect) = self.client.next_effect() {
+            match effect {
+                Effect::Send { request, bytes, .. } => link.send((request, bytes.to_vec()))?,
+                Effect::Reply { command, result } => {
+                    let reply = result.map_err(|refusal| refusal.to_string())?;
+                    self.replies.push_back((command, reply));
+                }
+                other => self.keep(other),
+            }
+        }
+        Ok(())
     }
 
     fn keep(&mut self, effect: Effect) {

@@ -1,91 +1,220 @@
-//! A key-value store on a capsule, as in DCS, section 6.4: a record for each write, signed only when one of those that are not
-//! signed yet is read.
+//! A key-value store on a capsule, as in DCS, section 6.4: each write is a record, or the writes of a batch are the sub-records of
+//! one; they are signed only when one of those that are not signed yet is read.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use bench_pair::Outcome;
 use selfsame_capsule::cache::DEFAULT_SLOTS_LOG2;
-use selfsame_capsule::client::{Command, Content, Reply, Signing};
+use selfsame_capsule::client::{Command, Content, Got, Reply, Signing};
 use selfsame_capsule::hash::RecordName;
+use selfsame_capsule::verifier::SharedVerifier;
 use selfsame_capsule::writer::Backpointers;
 
-use crate::backend::{Backend, Write};
+use crate::backend::{Backend, Observer, Write};
 use crate::server::Link;
 use crate::session::Session;
 use crate::workload::{KEY_BYTES, key};
 
-/// The store, whose items are named by their numbers
-pub(crate) struct Table<L> {
-    link: L,
-    session: Session,
-    /// The record of each item, and how many signatures there were when it was written.
-    records: HashMap<u32, (RecordName, u64)>,
+/// What an item is
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A record.
+    Records,
+    /// A sub-record.
+    Subrecords,
+}
+
+/// Where an item was written last
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    record: RecordName,
+    /// Which sub-record of it.
+    index: u32,
+    /// How many signatures there were then.
     signatures: u64,
 }
 
+/// Reads of one command: which items, and which of the batch's reads they are
+type Reads = (u32, Vec<(u32, usize)>);
+
+/// Sub-records that are wanted of one record, and the reads that want them
+type Wanted = (Vec<u32>, Vec<(u32, usize)>);
+
+/// A batch that is under way
+#[derive(Debug, Default)]
+struct Batch {
+    /// Commands that write or sign.
+    writing: Vec<u32>,
+    reading: Vec<Reads>,
+    replies: HashMap<u32, Reply>,
+}
+
+/// The store, whose items are named by their numbers
+pub(crate) struct Table<L> {
+    kind: Kind,
+    link: L,
+    session: Session,
+    places: HashMap<u32, Place>,
+    signatures: u64,
+    under_way: VecDeque<Batch>,
+    most: usize,
+}
+
 impl<L: Link> Table<L> {
-    /// An empty store in the capsule of a number.
+    /// An empty store in the capsule of a number. So many batches are under way `most` of the time.
     ///
     /// # Errors
     /// What the client or the server refuses.
-    pub(crate) fn create(number: u32, mut link: L) -> Outcome<Self> {
+    pub(crate) fn create(kind: Kind, number: u32, most: usize, mut link: L) -> Outcome<Self> {
         Ok(Self {
-            session: Session::create(number, DEFAULT_SLOTS_LOG2, &mut link)?,
+            kind,
+            session: Session::create(number, DEFAULT_SLOTS_LOG2, &SharedVerifier::default(), &mut link)?,
             link,
-            records: HashMap::new(),
+            places: HashMap::new(),
             signatures: 0,
+            under_way: VecDeque::new(),
+            most,
         })
-    }
-
-    /// Writes items; `signing` says whether they are read in the same batch.
-    fn write(&mut self, writes: &[Write<'_>], signing: Signing) -> Outcome<()> {
-        let content = |(item, value): &Write<'_>| [&key(*item)[..], value].concat();
-        let command = Command::Write {
-            contents: writes.iter().map(content).collect(),
-            backpointers: Backpointers::Shortcuts,
-            signing,
-        };
-        let replies = self.session.run(Vec::from([command]), &mut self.link)?;
-        let Some(Reply::Written(names)) = replies.first() else {
-            return Err("the records have no names".into());
-        };
-        for ((item, _), name) in writes.iter().zip(names) {
-            self.records.insert(*item, (*name, self.signatures));
-        }
-        Ok(())
     }
 
     /// Whether an item is to be read that nothing signed leads to.
     fn needs_signature(&self, writes: &[Write<'_>], reads: &[u32]) -> bool {
         reads.iter().any(|read| {
-            let before = self.records.get(read);
-            before.is_some_and(|(_, signatures)| *signatures == self.signatures)
+            let before = self.places.get(read);
+            before.is_some_and(|place| place.signatures == self.signatures)
                 || writes.iter().any(|(item, _)| item == read)
         })
     }
 
-    fn read(&mut self, reads: &[u32], seen: &mut dyn FnMut(u32, &[u8])) -> Outcome<()> {
-        let name = |item: &u32| self.records.get(item).map(|(name, _)| *name);
-        let records: Option<Vec<RecordName>> = reads.iter().map(name).collect();
-        let records = records.ok_or("an item was never written")?;
-        let replies = self
-            .session
-            .run(Vec::from([Command::Read { records }]), &mut self.link)?;
-        let Some(Reply::Records(records)) = replies.first() else {
-            return Err("there are no records".into());
+    /// Writes items; `signing` says whether they are read in the same batch.
+    fn write(&mut self, writes: &[Write<'_>], signing: Signing) -> Outcome<u32> {
+        let content = |(item, value): &Write<'_>| [&key(*item)[..], value].concat();
+        let contents = writes.iter().map(content).collect();
+        let backpointers = Backpointers::Shortcuts;
+        let command = match self.kind {
+            Kind::Records => Command::Write {
+                contents,
+                backpointers,
+                signing,
+            },
+            Kind::Subrecords => Command::Commit {
+                subrecords: contents,
+                backpointers,
+                signing,
+            },
         };
-        for (item, got) in reads.iter().zip(records) {
-            let got = got.as_ref().map_err(|refusal| refusal.to_string())?;
-            let Content::Plain(content) = &got.content else {
-                return Err("a record of another kind".into());
+        let number = self.session.give(command, &mut self.link)?;
+        let names = self.session.names(number)?;
+        let is_one = self.kind == Kind::Subrecords;
+        for (index, (item, _)) in (0..).zip(writes) {
+            let record = names.get(if is_one { 0 } else { index as usize });
+            let place = Place {
+                record: *record.ok_or("a record has no name")?,
+                index,
+                signatures: self.signatures,
             };
-            let (found, value) = content.split_at_checked(KEY_BYTES).ok_or("no key in a record")?;
-            if found != key(*item) {
-                return Err("a record of another item".into());
+            self.places.insert(*item, place);
+        }
+        Ok(number)
+    }
+
+    fn read(&mut self, items: &[u32]) -> Outcome<Vec<Reads>> {
+        match self.kind {
+            Kind::Records => self.read_records(items),
+            Kind::Subrecords => self.read_parts(items),
+        }
+    }
+
+    fn read_records(&mut self, items: &[u32]) -> Outcome<Vec<Reads>> {
+        let name = |item: &u32| self.places.get(item).map(|place| place.record);
+        let records: Option<Vec<RecordName>> = items.iter().map(name).collect();
+        let records = records.ok_or("an item was never written")?;
+        let number = self.session.give(Command::Read { records }, &mut self.link)?;
+        let reads = items.iter().copied().zip(0..).collect();
+        Ok(Vec::from([(number, reads)]))
+    }
+
+    fn read_parts(&mut self, items: &[u32]) -> Outcome<Vec<Reads>> {
+        let mut wanted: BTreeMap<RecordName, Wanted> = BTreeMap::new();
+        for (order, item) in items.iter().enumerate() {
+            let place = self.places.get(item).ok_or("an item was never written")?;
+            let (indexes, reads) = wanted.entry(place.record).or_default();
+            indexes.push(place.index);
+            reads.push((*item, order));
+        }
+        let mut all = Vec::with_capacity(wanted.len());
+        for (record, (indexes, reads)) in wanted {
+            let command = Command::ReadParts { record, indexes };
+            all.push((self.session.give(command, &mut self.link)?, reads));
+        }
+        Ok(all)
+    }
+
+    /// Waits until no more than so many batches are under way.
+    fn wait(&mut self, most: usize, observer: &mut dyn Observer) -> Outcome<()> {
+        while self.under_way.len() > most {
+            let (command, reply) = self.session.reply(&mut self.link)?;
+            let is_of = |batch: &&mut Batch| batch.has(command);
+            let batch = self.under_way.iter_mut().find(is_of);
+            batch
+                .ok_or("a reply to no command")?
+                .replies
+                .insert(command, reply);
+            while let Some(batch) = self.under_way.pop_front_if(|batch| batch.is_done()) {
+                batch.tell(observer)?;
+                observer.done();
             }
-            seen(*item, value);
         }
         Ok(())
+    }
+}
+
+impl Batch {
+    fn has(&self, command: u32) -> bool {
+        self.writing.contains(&command) || self.reading.iter().any(|(number, _)| *number == command)
+    }
+
+    fn is_done(&self) -> bool {
+        self.replies.len() == self.writing.len() + self.reading.len()
+    }
+
+    fn tell(self, observer: &mut dyn Observer) -> Outcome<()> {
+        for (command, reads) in &self.reading {
+            match self.replies.get(command) {
+                Some(Reply::Records(records)) => {
+                    for ((item, place), record) in reads.iter().zip(records) {
+                        observer.value(*place, value(*item, record_content(record)?)?);
+                    }
+                }
+                Some(Reply::Parts(parts)) => {
+                    for ((item, place), part) in reads.iter().zip(parts) {
+                        let part = part.as_ref().map_err(|refusal| refusal.to_string())?;
+                        observer.value(*place, value(*item, part)?);
+                    }
+                }
+                _ => return Err("nothing was read".into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn record_content<E: ToString>(got: &Result<Got, E>) -> Outcome<&[u8]> {
+    match &got.as_ref().map_err(ToString::to_string)?.content {
+        Content::Plain(content) => Ok(content),
+        _ => Err("a record of another kind".into()),
+    }
+}
+
+/// The value in what was written of an item.
+fn value(item: u32, content: &[u8]) -> Outcome<&[u8]> {
+    let (found, value) = content
+        .split_at_checked(KEY_BYTES)
+        .ok_or("no key in what was read")?;
+    if found == key(item) {
+        Ok(value)
+    } else {
+        Err("what was read is another item".into())
     }
 }
 
@@ -94,24 +223,26 @@ impl<L: Link> Backend for Table<L> {
         self.session.forget(&mut self.link)
     }
 
-    fn batch(
-        &mut self,
-        writes: &[Write<'_>],
-        reads: &[u32],
-        seen: &mut dyn FnMut(u32, &[u8]),
-    ) -> Outcome<()> {
+    fn batch(&mut self, writes: &[Write<'_>], reads: &[u32], observer: &mut dyn Observer) -> Outcome<()> {
         let is_signed = self.needs_signature(writes, reads);
+        let mut batch = Batch::default();
         if !writes.is_empty() {
             let signing = if is_signed { Signing::Last } else { Signing::Later };
-            self.write(writes, signing)?;
+            batch.writing.push(self.write(writes, signing)?);
         } else if is_signed {
-            self.session.run(Vec::from([Command::Sign]), &mut self.link)?;
+            batch
+                .writing
+                .push(self.session.give(Command::Sign, &mut self.link)?);
         }
         self.signatures += u64::from(is_signed);
-        if reads.is_empty() {
-            Ok(())
-        } else {
-            self.read(reads, seen)
+        if !reads.is_empty() {
+            batch.reading = self.read(reads)?;
         }
+        self.under_way.push_back(batch);
+        self.wait(self.most - 1, observer)
+    }
+
+    fn settle(&mut self, observer: &mut dyn Observer) -> Outcome<()> {
+        self.wait(0, observer)
     }
 }

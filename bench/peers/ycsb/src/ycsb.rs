@@ -1,5 +1,6 @@
 //! The workloads on each store: as many threads as are wanted, each with items of its own, in batches.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier};
@@ -8,18 +9,20 @@ use std::time::{Duration, Instant};
 
 use bench_pair::Outcome;
 
-use crate::backend::{Backend, Durability};
+use crate::backend::{Backend, Durability, Observer};
 use crate::library::Functions;
-use crate::parts::Parts;
 use crate::rocks::{Asking, Database, Rocks};
-use crate::server::{Channel, Server, serve};
-use crate::table::Table;
+use crate::server::{Channel, Patience, Server, serve};
+use crate::table::{Kind, Table};
 use crate::workload::{Operation, Random, Values, Workload};
 
 /// Items that each thread has loaded before it begins.
 const LOADED: u32 = 2000;
 /// Operations that are handed over together.
 const BATCH: usize = 100;
+/// Batches under way of a client that is alone with a server: so that neither waits for the other. Where there are many clients,
+/// each has one.
+const UNDER_WAY: usize = 2;
 /// Items of a thread are numbered from its number times this.
 const OF_THREAD: u32 = 1 << 24;
 
@@ -65,8 +68,8 @@ impl Plan {
     /// When the store fails, or gives another value than was written.
     pub(crate) fn run(&self, library: Option<&Path>, folder: &Path, count: u64) -> Outcome<String> {
         let folder = Folder::create(folder)?;
-        let took = match (self.store.as_str(), self.threads) {
-            ("rocksdb" | "rocksdb-singly", _) => {
+        let took = match self.store.as_str() {
+            "rocksdb" | "rocksdb-singly" => {
                 let asking = match self.store.as_str() {
                     "rocksdb" => Asking::Together,
                     _ => Asking::Singly,
@@ -75,27 +78,25 @@ impl Plan {
                 let database = Arc::new(Database::create(functions, &folder.0, self.durability)?);
                 self.on_threads(count, &|_| Ok(Rocks::new(Arc::clone(&database), asking)))?
             }
-            ("capsule" | "subrecords", 1) => {
-                let server = Server::create(&folder.0, self.durability)?;
-                let alone = Barrier::new(1);
-                Vec::from([match self.store.as_str() {
-                    "capsule" => self.work(&mut Table::create(0, server)?, 0, count, &alone),
-                    _ => self.work(&mut Parts::create(0, server)?, 0, count, &alone),
-                }?])
-            }
-            ("capsule", _) => self.beside_a_server(&folder.0, count)?,
-            (other, _) => return Err(format!("no store {other}")),
+            "capsule" => self.beside_a_server(Kind::Records, &folder.0, count)?,
+            "subrecords" => self.beside_a_server(Kind::Subrecords, &folder.0, count)?,
+            other => return Err(format!("no store {other}")),
         };
         Ok(to_json(took))
     }
 
     /// The server of the capsules has a thread of its own, as RocksDB has for what it does in the background.
-    fn beside_a_server(&self, folder: &Path, count: u64) -> Outcome<Vec<Took>> {
+    fn beside_a_server(&self, kind: Kind, folder: &Path, count: u64) -> Outcome<Vec<Took>> {
         let (asking, asked) = channel();
+        let (under_way, patience) = match self.threads {
+            1 => (UNDER_WAY, Patience::Looks),
+            _ => (1, Patience::Sleeps),
+        };
         thread::scope(|scope| {
-            let server = scope.spawn(move || serve(Server::create(folder, self.durability)?, &asked));
+            let server =
+                scope.spawn(move || serve(Server::create(folder, self.durability)?, &asked, patience));
             let took = self.on_threads(count, &|thread| {
-                Table::create(thread, Channel::new(asking.clone()))
+                Table::create(kind, thread, under_way, Channel::new(asking.clone(), patience))
             });
             drop(asking);
             server.join().map_err(|_| "the server panicked")??;
@@ -136,28 +137,40 @@ impl Plan {
         }
         // What is read is signed first, and so all that was loaded.
         written.carry_out(store, &[Operation::Read(LOADED - 1)])?;
+        store.settle(&mut written)?;
+        written.took.clear();
         store.forget()?;
         together.wait();
         let begin = Instant::now();
-        let mut batches = Vec::with_capacity(operations.len() / BATCH + 1);
         for batch in operations.chunks(BATCH) {
-            let before = Instant::now();
             written.carry_out(store, batch)?;
-            batches.push(before.elapsed());
         }
+        store.settle(&mut written)?;
+        let whole = begin.elapsed();
+        written.end(operations.len().div_ceil(BATCH))?;
         Ok(Took {
-            whole: begin.elapsed(),
-            batches,
+            whole,
+            batches: written.took,
         })
     }
 }
 
-/// Which value each item was given last, so that what is read can be compared
+/// A batch that is under way: since when, and which values its reads are to give
+struct Expected {
+    since: Instant,
+    versions: Vec<u64>,
+    seen: usize,
+}
+
+/// Which value each item was given last, so that what is read can be compared, and how long each batch took
 struct Written<'a> {
     values: &'a Values,
     first: u32,
     versions: Vec<u64>,
     next: u64,
+    expected: VecDeque<Expected>,
+    wrong: u64,
+    took: Vec<Duration>,
 }
 
 impl<'a> Written<'a> {
@@ -167,10 +180,14 @@ impl<'a> Written<'a> {
             first,
             versions: Vec::new(),
             next: 0,
+            expected: VecDeque::new(),
+            wrong: 0,
+            took: Vec::new(),
         }
     }
 
     fn carry_out(&mut self, store: &mut impl Backend, batch: &[Operation]) -> Outcome<()> {
+        let since = Instant::now();
         let (mut writes, mut reads) = (Vec::with_capacity(batch.len()), Vec::with_capacity(batch.len()));
         for operation in batch {
             match *operation {
@@ -184,16 +201,44 @@ impl<'a> Written<'a> {
                 }
             }
         }
-        let mut wrong = None;
-        store.batch(&writes, &reads, &mut |item, value| {
-            let version = self.versions[(item - self.first) as usize];
-            if value != self.values.of(version) {
-                wrong = Some(item);
-            }
-        })?;
-        wrong.map_or(Ok(()), |item| {
-            Err(format!("item {item} has not the value that it was given last"))
-        })
+        let version = |item: &u32| self.versions[(item - self.first) as usize];
+        self.expected.push_back(Expected {
+            since,
+            versions: reads.iter().map(version).collect(),
+            seen: 0,
+        });
+        store.batch(&writes, &reads, self)
+    }
+
+    /// Checks that so many batches were done, and that all that was read is what was written.
+    fn end(&self, batches: usize) -> Outcome<()> {
+        match (self.wrong, self.took.len() == batches) {
+            (0, true) => Ok(()),
+            (0, false) => Err("a batch was not done".into()),
+            (wrong, _) => Err(format!(
+                "{wrong} reads did not give the value that was written last"
+            )),
+        }
+    }
+}
+
+impl Observer for Written<'_> {
+    fn value(&mut self, place: usize, value: &[u8]) {
+        let expected = self.expected.front_mut().filter(|expected| {
+            let version = expected.versions.get(place);
+            version.is_some_and(|version| value == self.values.of(*version))
+        });
+        match expected {
+            Some(expected) => expected.seen += 1,
+            None => self.wrong += 1,
+        }
+    }
+
+    fn done(&mut self) {
+        if let Some(expected) = self.expected.pop_front() {
+            self.wrong += expected.versions.len().abs_diff(expected.seen) as u64;
+            self.took.push(expected.since.elapsed());
+        }
     }
 }
 
