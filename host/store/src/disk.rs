@@ -14,8 +14,11 @@ use super::tree::{Journaled, Tree};
 use super::{Entry, Storage, StoreError};
 
 /// Bytes of what was committed lately in memory, and so in a journal, until it goes into the tree; twice as much is there while
-/// it does. As many as RocksDB has by default, and one run of the tree.
+/// it does, and the memory for it from then on. As many as RocksDB has by default, and one run of the tree.
 const ROOM: usize = 64 << 20;
+/// How many times as much memory a table may have taken that is filled again: its last commit may have been a large one, and it
+/// grows by doubling.
+const GROWN: usize = 3;
 
 /// A store in a folder that survives a crash at any moment
 ///
@@ -32,6 +35,8 @@ pub struct DiskStore {
     /// The other journal, while it is not used.
     spare: Option<Journal>,
     drain: Option<Drain>,
+    /// The table that was drained last, empty.
+    empty: Table,
     room: usize,
     /// Why nothing can be written any more.
     failed: Option<StoreError>,
@@ -76,6 +81,7 @@ impl DiskStore {
             last,
             spare: Some(spare),
             drain: None,
+            empty: Table::default(),
             room,
             failed: None,
             _lock: lock,
@@ -99,7 +105,7 @@ impl DiskStore {
         };
         let full = Full {
             is_durable: self.journal.is_used(),
-            table: core::mem::take(&mut self.table),
+            table: core::mem::replace(&mut self.table, core::mem::take(&mut self.empty)),
             journal: core::mem::replace(&mut self.journal, next),
             last: self.last,
         };
@@ -111,7 +117,13 @@ impl DiskStore {
     pub(crate) fn end_drain(&mut self) -> Result<(), StoreError> {
         if let Some(drain) = &mut self.drain {
             drain.wait()?;
-            self.spare = self.drain.take().map(Drain::into_journal);
+        }
+        if let Some(drain) = self.drain.take() {
+            let (journal, table) = drain.into_parts();
+            self.spare = Some(journal);
+            if table.room() <= GROWN * self.room {
+                self.empty = table;
+            }
         }
         Ok(())
     }

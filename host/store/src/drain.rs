@@ -90,9 +90,11 @@ impl Drain {
         }
     }
 
-    /// The journal, to be used again, when the tree has all of it.
-    pub(crate) fn into_journal(mut self) -> Journal {
+    /// The journal, to be used again, when the tree has all of it, and the table, empty.
+    pub(crate) fn into_parts(mut self) -> (Journal, Table) {
         self.journal.restart();
-        self.journal
+        let mut table = Arc::into_inner(self.table).unwrap_or_default();
+        table.clear();
+        (self.journal, table)
     }
 }

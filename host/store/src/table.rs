@@ -13,17 +13,17 @@ use super::rows::{self, Row, row_at};
 /// So many keys that came since the last scan are sorted in one by one.
 const FEW: usize = 64;
 
-/// Where a key was written last
+/// A key's hash and number
 #[derive(Clone, Copy, Debug)]
 struct Place {
     hash: u64,
-    row: u32,
+    number: u32,
 }
 
-/// The first row of each key, the first of them in the order of their keys
+/// The numbers of keys, the first of them in the order of the keys
 #[derive(Debug, Default)]
 struct Order {
-    rows: Vec<u32>,
+    keys: Vec<u32>,
     sorted: usize,
 }
 
@@ -32,6 +32,9 @@ struct Order {
 pub(crate) struct Table {
     bytes: Vec<u8>,
     places: HashTable<Place>,
+    /// Where each key was written last, by its number.
+    rows: Vec<u32>,
+    /// SipHash with keys of its own: others choose what keys of the store are, in part, and must not know which fall together.
     hasher: RandomState,
     order: Mutex<Order>,
     /// Where the open frame begins.
@@ -53,6 +56,22 @@ impl Table {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.places.is_empty()
+    }
+
+    /// Forgets all, and keeps the memory for what comes next: to get as much from the system anew takes longer than to fill it.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.places.clear();
+        self.rows.clear();
+        self.open = None;
+        let order = self.order.get_mut().unwrap_or_else(PoisonError::into_inner);
+        order.keys.clear();
+        order.sorted = 0;
+    }
+
+    /// Bytes of memory for rows.
+    pub(crate) fn room(&self) -> usize {
+        self.bytes.capacity()
     }
 
     /// Appends changes to the open frame; nobody sees them before [`Self::keep`].
@@ -95,6 +114,7 @@ impl Table {
         let Self {
             bytes,
             places,
+            rows,
             hasher,
             order,
             ..
@@ -102,13 +122,15 @@ impl Table {
         let order = order.get_mut().unwrap_or_else(PoisonError::into_inner);
         while let Some(row) = row_at(bytes, at) {
             let hash = hasher.hash_one(row.key);
-            let place = Place { hash, row: at as u32 };
-            let is_same = |old: &Place| old.hash == hash && key_at(bytes, old.row) == row.key;
-            match places.find_mut(hash, is_same) {
-                Some(old) => *old = place,
+            let is_same =
+                |old: &Place| old.hash == hash && key_at(bytes, rows[old.number as usize]) == row.key;
+            match places.find(hash, is_same) {
+                Some(old) => rows[old.number as usize] = at as u32,
                 None => {
-                    places.insert_unique(hash, place, |old| old.hash);
-                    order.rows.push(place.row);
+                    let number = rows.len() as u32;
+                    places.insert_unique(hash, Place { hash, number }, |old| old.hash);
+                    order.keys.push(number);
+                    rows.push(at as u32);
                 }
             }
             at = row.end;
@@ -131,49 +153,82 @@ impl Table {
     /// What was written last under a key.
     pub(crate) fn get(&self, key: &[u8]) -> Option<Row<'_>> {
         let hash = self.hasher.hash_one(key);
-        let is_same = |place: &Place| place.hash == hash && key_at(&self.bytes, place.row) == key;
+        let is_same = |place: &Place| place.hash == hash && self.key(place.number) == key;
         let place = self.places.find(hash, is_same)?;
-        row_at(&self.bytes, place.row as usize)
+        self.row(place.number)
+    }
+
+    fn row(&self, number: u32) -> Option<Row<'_>> {
+        row_at(&self.bytes, self.rows[number as usize] as usize)
+    }
+
+    fn key(&self, number: u32) -> &[u8] {
+        key_at(&self.bytes, self.rows[number as usize])
     }
 
     /// What was written last under each key with `start <= key < end`, in the order of the keys.
     pub(crate) fn range<'a>(&'a self, start: &[u8], end: &'a [u8]) -> impl Iterator<Item = Row<'a>> {
-        let rows = self.sorted();
-        let first = rows.rows.partition_point(|row| key_at(&self.bytes, *row) < start);
-        let keys = (first..).map_while(move |number| {
-            let row = rows.rows.get(number)?;
-            Some(key_at(&self.bytes, *row)).filter(|key| *key < end)
-        });
-        keys.filter_map(|key| self.get(key))
+        let order = self.sorted();
+        let first = order.keys.partition_point(|number| self.key(*number) < start);
+        let rows = (first..).map_while(move |place| self.row(*order.keys.get(place)?));
+        rows.take_while(move |row| row.key < end)
     }
 
     /// What was written last under each key, in the order of the keys.
     pub(crate) fn rows(&self) -> impl Iterator<Item = Row<'_>> {
         // A copy, so that others may scan meanwhile.
-        let rows = self.sorted().rows.clone();
-        rows.into_iter()
-            .filter_map(|row| self.get(key_at(&self.bytes, row)))
+        let keys = self.sorted().keys.clone();
+        keys.into_iter().filter_map(|number| self.row(number))
     }
 
-    /// The first rows of all keys, sorted.
+    /// The numbers of all keys, sorted.
     fn sorted(&self) -> MutexGuard<'_, Order> {
         // A panic leaves it in some order, with as many sorted as is said.
         let mut order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
-        let Order { rows, sorted } = &mut *order;
-        let key = |row: &u32| key_at(&self.bytes, *row);
-        if rows.len() - *sorted > FEW {
-            // It takes the part that is sorted as it is.
-            rows.sort_by(|one, other| key(one).cmp(key(other)));
-            *sorted = rows.len();
+        let Order { keys, sorted } = &mut *order;
+        if keys.len() - *sorted > FEW {
+            self.sort(keys);
+            *sorted = keys.len();
         }
-        while let Some(row) = rows.get(*sorted).copied() {
-            let place = rows[..*sorted].partition_point(|other| key(other) < key(&row));
-            rows.copy_within(place..*sorted, place + 1);
-            rows[place] = row;
+        while let Some(number) = keys.get(*sorted).copied() {
+            let place = keys[..*sorted].partition_point(|other| self.key(*other) < self.key(number));
+            keys.copy_within(place..*sorted, place + 1);
+            keys[place] = number;
             *sorted += 1;
         }
         order
     }
+
+    /// Sorts keys by what follows what they all begin with, of which most often some bytes decide.
+    fn sort(&self, keys: &mut [u32]) {
+        let Some((first, others)) = keys.split_first() else {
+            return;
+        };
+        let first = self.key(*first);
+        let shared = others.iter().fold(first.len(), |shared, number| {
+            let both = first[..shared].iter().zip(self.key(*number));
+            both.take_while(|(one, other)| one == other).count()
+        });
+        let mut begun: Vec<(u64, u32)> = keys
+            .iter()
+            .map(|number| (begin_of(&self.key(*number)[shared..]), *number))
+            .collect();
+        begun.sort_unstable_by(|(one, number), (other, second)| {
+            let order = one.cmp(other);
+            order.then_with(|| self.key(*number).cmp(self.key(*second)))
+        });
+        for (key, (_, number)) in keys.iter_mut().zip(begun) {
+            *key = number;
+        }
+    }
+}
+
+/// The first bytes, so that what is less has less of them, or as many.
+fn begin_of(key: &[u8]) -> u64 {
+    let mut begin = [0; 8];
+    let len = key.len().min(begin.len());
+    begin[..len].copy_from_slice(&key[..len]);
+    u64::from_be_bytes(begin)
 }
 
 fn key_at(bytes: &[u8], row: u32) -> &[u8] {
