@@ -23,6 +23,8 @@ use crate::writer::{Backpointers, MAX_CONTENT_BYTES, Progress, Written};
 
 /// Bytes after which a request ends, so that a server has not to hold much at a time.
 const PART_BYTES: usize = 1 << 20;
+/// More than the operation takes that signs the last record.
+const SIGNING_BYTES: usize = 128;
 /// Operations after which a request ends: less than it may have, as others stand before and after.
 const PART_OPERATIONS: usize = MAX_OPERATIONS - 8;
 /// Backpointers that are left to the application: others are the parent and a shortcut.
@@ -109,6 +111,13 @@ impl Packer {
         }
     }
 
+    /// Makes room for records that come next, and for a signature.
+    fn reserve(&mut self, records: &[Written]) {
+        let len = |written: &Written| 1 + written.header.len() + written.body.len();
+        let all: usize = records.iter().map(len).sum();
+        self.bytes.reserve(all.min(PART_BYTES) + SIGNING_BYTES);
+    }
+
     fn write(&mut self, written: &Written) -> Result<()> {
         let header = HeaderView::decode(&written.header)?;
         let len = written.header.len() + written.body.len();
@@ -190,6 +199,7 @@ impl Client {
         let salts: Vec<[u8; SALT_BYTES]> = contents.iter().map(|_| self.base.random.bytes()).collect();
         let contents: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
         let records = pen.writer.write_each(&contents, backpointers, &salts)?;
+        packer.reserve(&records);
         records.iter().try_for_each(|written| packer.write(written))?;
         let names = records.iter().map(|written| written.name).collect();
         self.finish_writing((command, deadline), packer, names, signing)

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use selfsame_codec::{Code, Field, Reader};
 
 use super::layout::MAX_INLINE;
-use super::stored::{SUM, Stored};
+use super::stored::Stored;
 use crate::header::HeaderView;
 use crate::refusal::{Refusal, Result};
 use crate::witness::Witness;
@@ -20,15 +20,13 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// The value under which a record is stored.
-    pub(super) fn encode(witness: &Witness, header: &[u8], body: &[u8]) -> Vec<u8> {
-        let mut value = Vec::with_capacity(72 + header.len() + body.len().min(MAX_INLINE) + SUM);
-        witness.write(&mut value);
-        value.extend_from_slice(header);
+    /// Appends the value under which a record is stored.
+    pub(super) fn encode(witness: &Witness, header: &[u8], body: &[u8], out: &mut Vec<u8>) {
+        witness.write(out);
+        out.extend_from_slice(header);
         if body.len() <= MAX_INLINE {
-            value.extend_from_slice(body);
+            out.extend_from_slice(body);
         }
-        value
     }
 
     /// Reads a value.
@@ -72,11 +70,9 @@ impl Entry {
         (body.len() == self.header().body_len() as usize).then_some(body)
     }
 
-    /// The value with another witness.
-    pub(super) fn with_witness(&self, witness: &Witness) -> Vec<u8> {
-        let mut value = Vec::with_capacity(72 + self.value.len() + SUM);
-        witness.write(&mut value);
-        value.extend_from_slice(&self.value[self.header..]);
-        value
+    /// Appends the value with another witness.
+    pub(super) fn encode_with(&self, witness: &Witness, out: &mut Vec<u8>) {
+        witness.write(out);
+        out.extend_from_slice(&self.value[self.header..]);
     }
 }

@@ -67,8 +67,9 @@ impl Capsule {
             space.delete(of_record(&self.charter().name(), layout::SIGNED, name));
             Witness::Unproven
         };
-        let value = Entry::encode(&witness, entry.header_bytes(), body.unwrap_or_default());
-        space.put(of_record(&self.charter().name(), layout::RECORD, name), value);
+        let kept = body.unwrap_or_default();
+        Entry::encode(&witness, entry.header_bytes(), kept, space.draft());
+        space.put_draft(of_record(&self.charter().name(), layout::RECORD, name));
         if body.is_none() && header.body_len() as usize <= MAX_INLINE {
             self.index_mut().lose_body(space, name);
         }

@@ -198,12 +198,13 @@ impl Index {
         }
     }
 
-    /// Asks for records, and for those that prove them where that is wanted.
-    pub(super) fn expect(&self, space: &mut Space, records: &[(RecordName, bool)]) {
+    /// Asks for records, and for those that prove them where that is wanted; how many bytes those have that are known.
+    pub(super) fn expect(&self, space: &mut Space, records: &[(RecordName, bool)]) -> usize {
         let key = |name: &RecordName| of_record(&self.capsule, layout::RECORD, name);
         let keys: Vec<Key> = records.iter().map(|(name, _)| key(name)).collect();
-        let mut next = Vec::new();
+        let (mut next, mut bytes) = (Vec::new(), 0);
         space.expect(&keys, |number, value| {
+            bytes += value.len();
             if records[number].1
                 && let Ok(Witness::Through { next: name, .. }) = Reader::new(value).field()
             {
@@ -211,6 +212,7 @@ impl Index {
             }
         });
         space.expect(&next, |_, _| {});
+        bytes
     }
 
     /// Adds a record that was checked.
@@ -449,13 +451,13 @@ impl Index {
                 space.mark();
             }
         }
-        let value = Entry::encode(witness, record.header.encoded(), record.body);
-        space.put(of_record(&self.capsule, layout::RECORD, name), value);
+        Entry::encode(witness, record.header.encoded(), record.body, space.draft());
+        space.put_draft(of_record(&self.capsule, layout::RECORD, name));
     }
 
     fn set_witness(&self, space: &mut Space, name: &RecordName, entry: &Entry, witness: &Witness) {
-        let key = of_record(&self.capsule, layout::RECORD, name);
-        space.put(key, entry.with_witness(witness));
+        entry.encode_with(witness, space.draft());
+        space.put_draft(of_record(&self.capsule, layout::RECORD, name));
     }
 
     /// A record is damaged so much that nothing of it is left.

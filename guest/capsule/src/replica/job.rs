@@ -168,6 +168,7 @@ impl Job {
         let mut records: Vec<(RecordName, bool)> = Vec::new();
         // What is written, and which operation writes it.
         let (mut written, mut writing) = (Vec::new(), Vec::new());
+        let mut has_reads = false;
         for (index, (at, _)) in self.operations.iter().enumerate() {
             match operation(&self.message, *at) {
                 Ok(Operation::Write { record }) => {
@@ -183,9 +184,12 @@ impl Job {
                         _ => records.push((record, true)),
                     }
                 }
+                Ok(Operation::Read { record }) => {
+                    has_reads = true;
+                    records.push((record, false));
+                }
                 Ok(
-                    Operation::Read { record }
-                    | Operation::Sign { record, .. }
+                    Operation::Sign { record, .. }
                     | Operation::Signature { record }
                     | Operation::ReadPart { record, .. }
                     | Operation::Subrecords { record },
@@ -200,7 +204,10 @@ impl Job {
             }
             self.operations[index].1 = Some(name);
         }
-        capsule.index().expect(space, &records);
+        let known = capsule.index().expect(space, &records);
+        if has_reads {
+            self.answers.results.reserve(known.min(MAX_BODIES));
+        }
     }
 
     /// Carries on.
@@ -334,7 +341,7 @@ impl Job {
             .map(move |index| &self.message[self.operations[*index].0..end(*index)])
     }
 
-    /// Its results, what its proofs verify, and what is to be acknowledged.
+    /// The response with its results, what its proofs verify, and what is to be acknowledged.
     pub(super) fn into_parts(self) -> (Vec<u8>, Vec<RecordName>, Stored) {
         (self.answers.results, self.answers.learned, self.stored)
     }

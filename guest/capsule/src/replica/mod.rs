@@ -50,7 +50,7 @@ use index::Outcome;
 use job::{Asker, Job};
 pub use limits::Limits;
 use push::Pushes;
-use serve::{Progress, Tools, Turn};
+use serve::{Progress, SERIAL, Tools, Turn};
 use session::Sessions;
 use space::Space;
 pub use space::{Change, Value};
@@ -414,14 +414,10 @@ impl Replica {
         if let Asker::Host(_) = asker {
             self.push_on(&job);
         }
-        let (results, learned, stored) = job.into_parts();
+        let (mut response, learned, stored) = job.into_parts();
         let session = self.sessions.get(envelope.capsule, envelope.session);
         let serial = session.map_or(0, |session| session.respond(learned));
-        let mut response = Vec::with_capacity(results.len() + 128);
-        response.push(VERSION);
-        0_u16.write(&mut response);
-        serial.write(&mut response);
-        response.extend_from_slice(&results);
+        response[SERIAL].copy_from_slice(&serial.to_le_bytes());
         if stored.is_empty() {
             self.commit(false);
             response.push(0);

@@ -19,7 +19,7 @@ use crate::cache::Ahead;
 use crate::hash::RecordName;
 use crate::header::RecordKind;
 use crate::keys::{self, KeyPair};
-use crate::message::{Fresh, Operation};
+use crate::message::{Fresh, Operation, VERSION};
 use crate::record::TreeBody;
 use crate::refusal::{Refusal, Result};
 use crate::verifier::Verifier;
@@ -85,16 +85,33 @@ impl From<Step> for Progress {
     }
 }
 
+/// What a response begins with, until its serial number is known
+const HEAD: [u8; 7] = [VERSION, 0, 0, 0, 0, 0, 0];
+/// Where that stands.
+pub(super) const SERIAL: core::ops::Range<usize> = 3..7;
+
 /// The results of a job's operations so far, and what the one under way has come to
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Answers {
-    /// The results.
+    /// The response with the results.
     pub(super) results: Vec<u8>,
     /// What proofs among them verify.
     pub(super) learned: Vec<RecordName>,
     ahead: Ahead,
     proof: Option<Proof>,
     visit: Option<Visit>,
+}
+
+impl Default for Answers {
+    fn default() -> Self {
+        Self {
+            results: HEAD.into(),
+            learned: Vec::new(),
+            ahead: Ahead::default(),
+            proof: None,
+            visit: None,
+        }
+    }
 }
 
 impl Answers {

@@ -71,6 +71,8 @@ pub(super) struct Space {
     /// Between which changes what was changed so far may be written without the rest.
     marks: Vec<usize>,
     damaged: Vec<Damaged>,
+    /// Where values are put together, one after the other in the same memory.
+    draft: Vec<u8>,
 }
 
 /// Reads a byte of each line of a value that will be used soon, so that the processor fetches those of many values at a time.
@@ -112,6 +114,7 @@ impl Space {
             first: Vec::new(),
             marks: Vec::new(),
             damaged: Vec::new(),
+            draft: Vec::new(),
         }
     }
 
@@ -159,6 +162,18 @@ impl Space {
     /// Writes a value.
     pub(super) fn put(&mut self, key: Key, value: Vec<u8>) {
         self.change(key, Some(Stored::seal(&key, value)));
+    }
+
+    /// Where to put a value together for [`Self::put_draft`]: there is nothing in it.
+    pub(super) fn draft(&mut self) -> &mut Vec<u8> {
+        self.draft.clear();
+        &mut self.draft
+    }
+
+    /// Writes the value that was put together.
+    pub(super) fn put_draft(&mut self, key: Key) {
+        let value = Stored::seal_in(&key, &mut self.draft);
+        self.change(key, Some(value));
     }
 
     /// Writes a value before all other changes, none of which has to be written with it.

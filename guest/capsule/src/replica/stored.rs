@@ -17,12 +17,17 @@ pub(super) struct Stored(Rc<[u8]>);
 
 impl Stored {
     /// Seals a value for its key.
-    #[inline(never)]
     pub(super) fn seal(key: &Key, mut value: Vec<u8>) -> Self {
+        Self::seal_in(key, &mut value)
+    }
+
+    /// As [`Self::seal`]; the memory can be used again.
+    #[inline(never)]
+    pub(super) fn seal_in(key: &Key, value: &mut Vec<u8>) -> Self {
         if !value.is_empty() {
-            value.extend_from_slice(&sum(key, &value));
+            value.extend_from_slice(&sum(key, value));
         }
-        Self(value.into())
+        Self(Rc::from(&value[..]))
     }
 
     /// What the store has under a key; nothing if it is damaged.
