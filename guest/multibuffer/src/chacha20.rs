@@ -27,64 +27,103 @@ pub struct Message<'a> {
 
 /// Encrypts or decrypts all messages.
 pub fn apply(messages: &mut [Message<'_>]) {
-    let blocks = messages
-        .iter()
-        .enumerate()
-        .flat_map(|(message, Message { bytes, .. })| {
-            let count = bytes.len().div_ceil(BLOCK_BYTES) as u32;
-            (0..=count).map(move |block| (message, block))
+    dispatch!(level(), simd => apply_all(simd, messages));
+}
+
+#[inline(always)]
+fn apply_all<S: Simd>(simd: S, messages: &mut [Message<'_>]) {
+    let mut stream = Stream::default();
+    let lanes = S::u32s::LEN as u32;
+    // Blocks for which their message has no lanes full: they share lanes with those of others.
+    let mut others: Vec<(usize, u32)> = Vec::with_capacity(messages.len());
+    for (place, message) in messages.iter_mut().enumerate() {
+        let count = message.bytes.len().div_ceil(BLOCK_BYTES) as u32 + 1;
+        let shared = count - count % lanes;
+        for first in (0..shared).step_by(S::u32s::LEN) {
+            let key = words_of(message.key).map(|word| splat(simd, word));
+            let numbers: [u32; MOST] = core::array::from_fn(|lane| first + lane as u32);
+            stream.make(simd, &key, load(simd, &numbers));
+            for (block, stream) in (first..first + lanes).zip(&stream.blocks) {
+                message.take(block, stream);
+            }
+        }
+        others.extend((shared..count).map(|block| (place, block)));
+    }
+    for blocks in others.chunks(S::u32s::LEN) {
+        let mut numbers = [0; MOST];
+        for (lane, (place, block)) in blocks.iter().enumerate() {
+            let key = words_of(messages[*place].key);
+            for (words, word) in stream.words.iter_mut().zip(key) {
+                words[lane] = word;
+            }
+            numbers[lane] = *block;
+        }
+        let key = core::array::from_fn(|word| load(simd, &stream.words[word]));
+        stream.make(simd, &key, load(simd, &numbers));
+        for ((place, block), stream) in blocks.iter().zip(&stream.blocks) {
+            messages[*place].take(*block, stream);
+        }
+    }
+    stream.words.zeroize();
+    stream.blocks.zeroize();
+}
+
+fn words_of(key: &[u8; KEY_BYTES]) -> [u32; 8] {
+    let (words, _) = key.as_chunks();
+    core::array::from_fn(|word| u32::from_le_bytes(words[word]))
+}
+
+impl Message<'_> {
+    /// Takes a block of its key stream.
+    #[inline(always)]
+    fn take(&mut self, block: u32, stream: &[u8; BLOCK_BYTES]) {
+        match block.checked_sub(1) {
+            None => self.authenticator.copy_from_slice(&stream[..KEY_BYTES]),
+            Some(before) => mask(&mut self.bytes[before as usize * BLOCK_BYTES..], stream),
+        }
+    }
+}
+
+/// Blocks of key streams, one in each lane
+struct Stream {
+    words: Transposed,
+    blocks: [[u8; BLOCK_BYTES]; MOST],
+}
+
+impl Default for Stream {
+    fn default() -> Self {
+        Self {
+            words: [[0; MOST]; WORDS],
+            blocks: [[0; BLOCK_BYTES]; MOST],
+        }
+    }
+}
+
+impl Stream {
+    /// Makes the blocks with these numbers of the streams of keys.
+    #[inline(always)]
+    fn make<S: Simd>(&mut self, simd: S, key: &[S::u32s; 8], numbers: S::u32s) {
+        let before: [S::u32s; WORDS] = core::array::from_fn(|word| match word {
+            0..4 => splat(simd, CONSTANTS[word]),
+            4..12 => key[word - 4],
+            12 => numbers,
+            _ => splat(simd, 0),
         });
-    let blocks: Vec<(usize, u32)> = blocks.collect();
-    dispatch!(level(), simd => apply_all(simd, messages, &blocks));
-}
-
-#[inline(always)]
-fn apply_all<S: Simd>(simd: S, messages: &mut [Message<'_>], blocks: &[(usize, u32)]) {
-    let mut words: Transposed = [[0; MOST]; WORDS];
-    let mut stream = [[0; BLOCK_BYTES]; MOST];
-    for blocks in blocks.chunks(S::u32s::LEN) {
-        for (lane, (message, block)) in blocks.iter().enumerate() {
-            let (key, _) = messages[*message].key.as_chunks();
-            for (word, bytes) in words[4..12].iter_mut().zip(key) {
-                word[lane] = u32::from_le_bytes(*bytes);
-            }
-            words[12][lane] = *block;
+        let mut v = before;
+        for _ in 0..10 {
+            quarter::<S>(&mut v, [0, 4, 8, 12]);
+            quarter::<S>(&mut v, [1, 5, 9, 13]);
+            quarter::<S>(&mut v, [2, 6, 10, 14]);
+            quarter::<S>(&mut v, [3, 7, 11, 15]);
+            quarter::<S>(&mut v, [0, 5, 10, 15]);
+            quarter::<S>(&mut v, [1, 6, 11, 12]);
+            quarter::<S>(&mut v, [2, 7, 8, 13]);
+            quarter::<S>(&mut v, [3, 4, 9, 14]);
         }
-        make_stream(simd, &mut words);
-        untranspose(simd, &words, &mut stream);
-        for ((message, block), stream) in blocks.iter().zip(&stream) {
-            let message = &mut messages[*message];
-            match block.checked_sub(1) {
-                None => message.authenticator.copy_from_slice(&stream[..KEY_BYTES]),
-                Some(before) => mask(&mut message.bytes[before as usize * BLOCK_BYTES..], stream),
-            }
+        for (word, (v, before)) in self.words.iter_mut().zip(v.into_iter().zip(before)) {
+            store::<S>(v + before, word);
         }
-    }
-    stream.zeroize();
-    words.zeroize();
-}
-
-/// Turns keys in words 4 to 11 and block numbers in word 12 into blocks of the key stream.
-#[inline(always)]
-fn make_stream<S: Simd>(simd: S, words: &mut Transposed) {
-    let before: [S::u32s; WORDS] = core::array::from_fn(|word| match word {
-        0..4 => splat(simd, CONSTANTS[word]),
-        4..13 => load(simd, &words[word]),
-        _ => splat(simd, 0),
-    });
-    let mut v = before;
-    for _ in 0..10 {
-        quarter::<S>(&mut v, [0, 4, 8, 12]);
-        quarter::<S>(&mut v, [1, 5, 9, 13]);
-        quarter::<S>(&mut v, [2, 6, 10, 14]);
-        quarter::<S>(&mut v, [3, 7, 11, 15]);
-        quarter::<S>(&mut v, [0, 5, 10, 15]);
-        quarter::<S>(&mut v, [1, 6, 11, 12]);
-        quarter::<S>(&mut v, [2, 7, 8, 13]);
-        quarter::<S>(&mut v, [3, 4, 9, 14]);
-    }
-    for (word, (v, before)) in words.iter_mut().zip(v.into_iter().zip(before)) {
-        store::<S>(v + before, word);
+        untranspose(simd, &self.words, &mut self.blocks);
     }
 }
 

@@ -56,7 +56,11 @@ struct Node<'a> {
     flags: u32,
 }
 
-impl Node<'_> {
+impl<'a> Node<'a> {
+    fn whole_block(&self, block: usize) -> Option<&'a [u8; BLOCK_BYTES]> {
+        self.bytes.get(block * BLOCK_BYTES..)?.first_chunk()
+    }
+
     fn blocks(&self) -> usize {
         self.bytes.len().div_ceil(BLOCK_BYTES).max(1)
     }
@@ -132,7 +136,20 @@ fn join(key: &Words, hashes: &[[u8; HASH_BYTES]], counts: &mut [usize]) -> Vec<[
 
 fn hash(key: &Words, nodes: &[Node<'_>]) -> Vec<[u8; HASH_BYTES]> {
     let mut hashes = alloc::vec![[0; HASH_BYTES]; nodes.len()];
-    dispatch!(level(), simd => hash_all(simd, key, nodes, &mut hashes));
+    let is_sorted = nodes.is_sorted_by_key(Node::blocks);
+    if is_sorted {
+        dispatch!(level(), simd => hash_all(simd, key, nodes, &mut hashes));
+        return hashes;
+    }
+    // Lanes of few blocks would wait for those of many: the last chunks of inputs beside whole ones.
+    let mut order: Vec<usize> = (0..nodes.len()).collect();
+    order.sort_by_key(|place| nodes[*place].blocks());
+    let sorted: Vec<Node<'_>> = order.iter().map(|place| nodes[*place]).collect();
+    let mut sorted_hashes = hashes.clone();
+    dispatch!(level(), simd => hash_all(simd, key, &sorted, &mut sorted_hashes));
+    for (place, hash) in order.into_iter().zip(sorted_hashes) {
+        hashes[place] = hash;
+    }
     hashes
 }
 
@@ -189,19 +206,15 @@ fn take_block<S: Simd>(simd: S, nodes: &[Node<'_>], block: usize, words: &mut Tr
     let mut lengths = [0; MOST];
     let mut filled = [[0; BLOCK_BYTES]; MOST];
     for ((length, filled), node) in lengths.iter_mut().zip(&mut filled).zip(nodes) {
-        let bytes = node.bytes.get(block * BLOCK_BYTES..).unwrap_or_default();
-        let len = bytes.len().min(BLOCK_BYTES);
-        *length = len as u32;
-        if len < BLOCK_BYTES {
-            filled[..len].copy_from_slice(&bytes[..len]);
+        *length = BLOCK_BYTES as u32;
+        if node.whole_block(block).is_none() {
+            let bytes = node.bytes.get(block * BLOCK_BYTES..).unwrap_or_default();
+            *length = bytes.len() as u32;
+            filled[..bytes.len()].copy_from_slice(bytes);
         }
     }
-    let blocks = core::array::from_fn(|lane| {
-        let rest = nodes
-            .get(lane)
-            .and_then(|node| node.bytes.get(block * BLOCK_BYTES..));
-        rest.and_then(<[u8]>::first_chunk).unwrap_or(&filled[lane])
-    });
+    let whole = |lane: usize| nodes.get(lane)?.whole_block(block);
+    let blocks = core::array::from_fn(|lane| whole(lane).unwrap_or(&filled[lane]));
     transpose(simd, &blocks, words);
     lengths
 }
