@@ -196,10 +196,8 @@ impl Metadata {
 
     /// A key has one number: the owner's is 0, the first writers' follow.
     fn has_each_writer_once(&self) -> bool {
-        let mut keys: Vec<&Key> = self.writers.iter().collect();
-        keys.push(&self.owner);
-        keys.sort_unstable();
-        keys.windows(2).all(|pair| pair[0] != pair[1])
+        let is_new = |(place, key): (usize, &Key)| *key != self.owner && !self.writers[..place].contains(key);
+        self.writers.iter().enumerate().all(is_new)
     }
 }
 

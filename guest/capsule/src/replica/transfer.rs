@@ -53,8 +53,10 @@ impl Transfer {
         let signatures: Vec<RecordName> = of(ElementKind::Signature).collect();
         let mut sorted = signatures.clone();
         sorted.sort_unstable();
-        let mut records: Vec<RecordName> = of(ElementKind::Record).collect();
-        records.sort_by_key(|record| sorted.binary_search(record).is_ok());
+        let is_unsigned = |record: &RecordName| sorted.binary_search(record).is_err();
+        let (mut records, signed): (Vec<_>, Vec<_>) = of(ElementKind::Record).partition(is_unsigned);
+        // They are taken from the end.
+        records.extend(signed);
         Self {
             from,
             records,
