@@ -12,7 +12,7 @@ use common::server::write;
 use common::{Log, charter, charter_of, writer};
 use selfsame_capsule::hash::HashKind;
 use selfsame_capsule::keys::Signature;
-use selfsame_capsule::message::{Envelope, Operation};
+use selfsame_capsule::message::{Envelope, Operation, TO_THE_TOP};
 use selfsame_capsule::metadata::{Charter, Readers};
 use selfsame_capsule::writer::{Backpointers, Written};
 use selfsame_codec::Field;
@@ -141,12 +141,19 @@ fn signed(log: &Log, index: usize) -> Operation<'static> {
     }
 }
 
-fn parts(tree: &Written) -> [Operation<'static>; 3] {
+fn parts(tree: &Written) -> [Operation<'static>; 5] {
     let record = tree.name;
+    let part = |index, levels| Operation::ReadPart {
+        record,
+        index,
+        levels,
+    };
     [
         Operation::Subrecords { record },
-        Operation::ReadPart { record, index: 4 },
-        Operation::ReadPart { record, index: 5 },
+        part(4, TO_THE_TOP),
+        part(4, 0),
+        part(1, 1),
+        part(5, TO_THE_TOP),
     ]
 }
 

@@ -155,13 +155,15 @@ pub enum Operation<'a> {
         /// Random bytes, to which the answer is bound.
         nonce: [u8; 32],
     },
-    /// Reads a sub-record, with what proves it against its record's tree. Gives `length u32 | sub-record | hashes u16 | hash
-    /// 32, as often as said`.
+    /// Reads a sub-record, with what proves it against its record's tree, or against the node so many levels above it. Gives `length
+    /// u32 | sub-record | hashes u16 | hash 32, as often as said`.
     ReadPart {
         /// The record.
         record: RecordName,
         /// Place of the sub-record.
         index: u32,
+        /// How many levels up the reader knows a node; [`TO_THE_TOP`] if it knows none.
+        levels: u8,
     },
     /// Asks what sub-records a record has. Gives `header | sub-records u32 | preamble length u32 | preamble`.
     Subrecords {
@@ -203,6 +205,9 @@ pub enum Operation<'a> {
         from: u32,
     },
 }
+
+/// More levels than any tree has: a sub-record is proven by all of its path.
+pub const TO_THE_TOP: u8 = u8::MAX;
 
 /// A fingerprint of all elements of a replica's set: of how many there are, and the sum of their hashes modulo 2^256
 pub type Fingerprint = [u8; HASH_BYTES];
@@ -250,6 +255,7 @@ impl<'a> Operation<'a> {
             READ_PART => Self::ReadPart {
                 record: RecordName(reader.array()?),
                 index: reader.field()?,
+                levels: reader.field()?,
             },
             SUBRECORDS => Self::Subrecords {
                 record: RecordName(reader.array()?),
@@ -303,9 +309,14 @@ impl<'a> Operation<'a> {
                 out.push(QUERY_FRESH);
                 out.extend_from_slice(nonce);
             }
-            Self::ReadPart { record, index } => {
+            Self::ReadPart {
+                record,
+                index,
+                levels,
+            } => {
                 named(READ_PART, record, out);
                 index.write(out);
+                levels.write(out);
             }
             Self::Subrecords { record } => named(SUBRECORDS, record, out),
             Self::Describe => out.push(DESCRIBE),

@@ -13,7 +13,7 @@
 use alloc::vec::Vec;
 
 use selfsame_codec::Code;
-use selfsame_multibuffer::{Message, apply, is_many, keyed_wide};
+use selfsame_multibuffer::{Message, apply, is_many, keyed_wide, keyed_wide_each};
 use selfsame_sodium::aead::{self, NONCE_BYTES, TAG_BYTES};
 use selfsame_sodium::hash::{keyed, keyed_wide as keyed_wide_one};
 use selfsame_sodium::memory;
@@ -123,17 +123,37 @@ impl RecordKey {
         seal_with(&self.key, plain, out);
     }
 
-    /// Appends a sealed sub-record.
-    pub fn seal_part(&self, index: u32, plain: &[u8], out: &mut Vec<u8>) {
-        seal_with(&self.part(index), plain, out);
-    }
-
-    /// Appends what a sealed sub-record holds.
-    ///
-    /// # Errors
-    /// [`Code::BadSeal`] when it was changed.
-    pub fn open_part(&self, index: u32, sealed: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        open_with(&self.part(index), sealed, out)
+    /// Appends the sealed sub-records of the record, one after the other, each [`TAG_BYTES`] longer than it was.
+    pub fn seal_parts(&self, parts: &[&[u8]], out: &mut Vec<u8>) {
+        if !is_many(parts.len()) {
+            for (index, part) in (0..).zip(parts) {
+                seal_with(&self.part(index), part, out);
+            }
+            return;
+        }
+        let start = out.len();
+        let places: Vec<[u8; 4]> = (0..parts.len() as u32).map(u32::to_le_bytes).collect();
+        let places: Vec<&[u8]> = places.iter().map(<[u8; 4]>::as_slice).collect();
+        let keys = Zeroizing::new(keyed_wide(&self.key, &places));
+        for part in parts {
+            out.extend_from_slice(part);
+            out.extend_from_slice(&[0; TAG_BYTES]);
+        }
+        let mut rest = &mut out[start..];
+        let mut texts = Vec::with_capacity(parts.len());
+        let mut tags = Vec::with_capacity(parts.len());
+        for part in parts {
+            let (text, behind) = rest.split_at_mut(part.len());
+            let (tag, behind) = behind.split_at_mut(TAG_BYTES);
+            texts.push(text);
+            tags.push(tag);
+            rest = behind;
+        }
+        let tag_keys = apply_each(&keys, texts.iter_mut().map(|text| &mut **text));
+        let mut padded = Vec::new();
+        for ((text, tag), key) in texts.iter().zip(tags).zip(tag_keys.iter()) {
+            tag.copy_from_slice(&tag_of(key, text, &mut padded));
+        }
     }
 
     fn part(&self, index: u32) -> Zeroizing<[u8; 32]> {
@@ -210,6 +230,51 @@ pub fn open_each(epoch: &EpochKey, records: &[(Place, &[u8])]) -> Vec<Result<Vec
     // What did not open was turned into something nobody is to see.
     texts.zeroize();
     opened
+}
+
+/// A sealed sub-record: the key of its record, its place there, and how it is stored
+pub type SealedPart<'a> = (&'a RecordKey, u32, &'a [u8]);
+
+/// What sealed sub-records hold, or [`Code::BadSeal`].
+#[must_use]
+pub fn open_parts(parts: &[SealedPart<'_>]) -> Vec<Result<Vec<u8>>> {
+    if !is_many(parts.len()) {
+        return parts.iter().map(open_one_part).collect();
+    }
+    let places: Vec<[u8; 4]> = parts.iter().map(|(_, index, _)| index.to_le_bytes()).collect();
+    let keyed = parts
+        .iter()
+        .zip(&places)
+        .map(|((key, ..), place)| (&*key.key, place.as_slice()));
+    let keys = Zeroizing::new(keyed_wide_each(&keyed.collect::<Vec<_>>()));
+    let sealed: Vec<_> = parts
+        .iter()
+        .map(|(.., sealed)| sealed.split_last_chunk::<TAG_BYTES>())
+        .collect();
+    let text = |sealed: &Option<(&[u8], _)>| sealed.map_or_else(Vec::new, |(cipher, _)| cipher.to_vec());
+    let mut texts: Vec<Vec<u8>> = sealed.iter().map(text).collect();
+    let tags = apply_each(&keys, texts.iter_mut().map(Vec::as_mut_slice));
+    let mut padded = Vec::new();
+    let mut opened = Vec::with_capacity(parts.len());
+    for ((place, sealed), text) in sealed.into_iter().enumerate().zip(&mut texts) {
+        let key = &tags[place];
+        opened.push(match sealed {
+            Some((cipher, tag)) if memory::equal(&tag_of(key, cipher, &mut padded), tag) => {
+                Ok(core::mem::take(text))
+            }
+            Some(_) => Err(Refusal::new(Code::BadSeal, PREAMBLE_BYTES)),
+            None => Err(Refusal::new(Code::BadSeal, parts[place].2.len())),
+        });
+    }
+    // What did not open was turned into something nobody is to see.
+    texts.zeroize();
+    opened
+}
+
+fn open_one_part((key, index, sealed): &SealedPart<'_>) -> Result<Vec<u8>> {
+    let mut opened = Vec::with_capacity(sealed.len());
+    open_with(&key.part(*index), sealed, &mut opened)?;
+    Ok(opened)
 }
 
 const KEY_BYTES: usize = aead::KEY_BYTES;

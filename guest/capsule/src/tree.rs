@@ -8,7 +8,6 @@ use alloc::vec::Vec;
 
 use selfsame_codec::Code;
 
-use crate::cache::Verified;
 use crate::hash::{HASH_BYTES, Hasher};
 use crate::refusal::{Refusal, Result};
 
@@ -55,84 +54,188 @@ impl Tree {
         self.levels[0].len()
     }
 
-    /// What proves a leaf: on each level the other hashes of its node, from the leaves up to the first node that `is_known`,
-    /// or to the top.
-    #[must_use]
-    pub fn path(&self, index: usize, is_known: impl Fn(&Hash) -> bool) -> Vec<Hash> {
-        let mut path = Vec::new();
-        let mut at = index;
-        for level in &self.levels {
-            if level.len() == 1 || level.get(at).is_none_or(&is_known) {
-                break;
+    /// Appends what proves a leaf, the last one if there are not so many: on each level the other hashes of its node, from the leaves
+    /// up for so many levels, or to the top.
+    pub fn path(&self, index: usize, levels: u8, out: &mut Vec<u8>) {
+        let mut at = index.min(self.count() - 1);
+        for level in self.levels.iter().take(usize::from(levels)) {
+            let (first, len) = bounds(level.len(), at);
+            for (place, hash) in level[first..first + len].iter().enumerate() {
+                if first + place != at {
+                    out.extend_from_slice(hash);
+                }
             }
-            path.extend(
-                group(level, at)
-                    .filter(|(place, _)| *place != at)
-                    .map(|(_, hash)| *hash),
-            );
             at /= FAN_OUT;
         }
-        path
     }
 }
 
-/// Checks that a leaf is in the tree with this hash, as far as a node that is verified already, and returns what is verified
-/// by that: the leaf and every hash of the path and the nodes above them.
-///
-/// # Errors
-/// [`Code::BadTree`] with the number of the path's hash at which it ends too early or too late, or does not fit.
-pub fn verify_path(
-    hasher: &Hasher,
-    whole: &Whole<'_>,
-    index: usize,
-    leaf: Hash,
-    path: &[Hash],
-    verified: &Verified,
-) -> Result<Vec<Hash>> {
-    check_count(whole.count)?;
-    if index >= whole.count {
-        return Err(Refusal::new(Code::BadTree, index));
-    }
-    let mut seen = Vec::with_capacity(1 + path.len() + MAX_LEVELS);
-    seen.push(leaf);
-    let (mut at, mut width, mut hash, mut used) = (index, whole.count, leaf, 0);
-    while width > 1 {
-        if used == path.len() && verified.contains(&hash) {
-            return Ok(seen);
-        }
-        let (first, len) = bounds(width, at);
-        let others = path
-            .get(used..used + len - 1)
-            .ok_or_else(|| Refusal::new(Code::BadTree, path.len()))?;
-        used += others.len();
-        seen.extend_from_slice(others);
-        let (before, after) = others.split_at(at - first);
-        let mut children = [[0; HASH_BYTES]; FAN_OUT];
-        let joined = before.iter().chain(core::iter::once(&hash)).chain(after);
-        for (place, child) in children.iter_mut().zip(joined) {
-            *place = *child;
-        }
-        hash = parent(hasher, &children[..len]);
-        seen.push(hash);
-        at /= FAN_OUT;
-        width = width.div_ceil(FAN_OUT);
-    }
-    if used == path.len() && root(hasher, whole.count, whole.preamble, &hash) == whole.root {
-        Ok(seen)
-    } else {
-        Err(Refusal::new(Code::BadTree, used))
-    }
-}
-
-/// What is known of a whole tree
+/// Where a path ends
 #[derive(Clone, Copy, Debug)]
-pub struct Whole<'a> {
-    /// The tree's hash, of a header that is verified.
-    pub root: Hash,
-    /// How many leaves it has.
+pub enum End<'a> {
+    /// At the tree's hash.
+    Root {
+        /// The hash, of a header that is verified.
+        root: Hash,
+        /// What stands before the sub-records.
+        preamble: &'a [u8],
+    },
+    /// At a node above the leaf, or at the leaf, that is verified to be there.
+    Node {
+        /// So many levels above the leaf.
+        level: u32,
+        /// Its hash.
+        hash: Hash,
+    },
+}
+
+/// That a leaf is in a tree, and the path that is to prove it
+#[derive(Clone, Copy, Debug)]
+pub struct Claim<'a> {
+    /// How many leaves the tree has, which a path to the tree's hash proves too.
     pub count: usize,
-    /// What stands before the sub-records.
-    pub preamble: &'a [u8],
+    /// Which leaf it is.
+    pub index: usize,
+    /// Its hash.
+    pub leaf: Hash,
+    /// The hashes of the path.
+    pub path: &'a [Hash],
+    /// Where the path ends.
+    pub end: End<'a>,
+}
+
+/// The children of a node that a path went through
+#[derive(Clone, Copy, Debug)]
+pub struct Group {
+    /// The number of the claim.
+    pub claim: usize,
+    /// Which node's, as [`way_up`] counts.
+    pub number: u32,
+    /// Their hashes, zeros behind them if they are fewer.
+    pub children: [Hash; FAN_OUT],
+    len: usize,
+}
+
+/// Checks claims, those of all on one level of their trees at a time. Gives the last node of each path, the topmost if it leads to
+/// the tree's hash, or [`Code::BadTree`] with the number of the path's hash at which it ends too early or too late, or does not fit.
+/// The groups are verified as those of their claims are.
+#[must_use]
+pub fn verify_each(hasher: &Hasher, claims: &[Claim<'_>]) -> (Vec<Result<Hash>>, Vec<Group>) {
+    let mut ways: Vec<Way> = claims.iter().map(Way::begin).collect();
+    let mut groups: Vec<Group> = Vec::new();
+    for level in 0..MAX_LEVELS as u32 {
+        let first = groups.len();
+        for (number, (way, claim)) in ways.iter_mut().zip(claims).enumerate() {
+            if !way.is_at_end(claim, level) {
+                way.step(claim, number, &mut groups);
+            }
+        }
+        let new = &groups[first..];
+        let inputs: Vec<&[u8]> = new
+            .iter()
+            .map(|group| group.children[..group.len].as_flattened())
+            .collect();
+        for (group, hash) in new.iter().zip(hasher.nodes(&inputs)) {
+            ways[group.claim].hash = hash;
+        }
+    }
+    let results = ways.iter().zip(claims).map(|(way, claim)| way.end(hasher, claim));
+    (results.collect(), groups)
+}
+
+/// How far the check of a claim came
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    at: usize,
+    width: usize,
+    /// How many nodes there are on the levels below.
+    below: usize,
+    hash: Hash,
+    used: usize,
+    /// Whether the path ended too early, or is of no leaf.
+    is_broken: bool,
+}
+
+impl Way {
+    fn begin(claim: &Claim<'_>) -> Self {
+        Self {
+            at: claim.index,
+            width: claim.count,
+            below: 0,
+            hash: claim.leaf,
+            used: 0,
+            is_broken: claim.index >= claim.count || claim.count > MAX_SUBRECORDS,
+        }
+    }
+
+    fn is_at_end(&self, claim: &Claim<'_>, now: u32) -> bool {
+        self.is_broken || self.width == 1 || matches!(claim.end, End::Node { level, .. } if level <= now)
+    }
+
+    /// Goes up to the node above, whose hash follows from the children. A single one rises as it is.
+    fn step(&mut self, claim: &Claim<'_>, number: usize, groups: &mut Vec<Group>) {
+        let (first, len) = bounds(self.width, self.at);
+        let Some(others) = claim.path.get(self.used..self.used + len - 1) else {
+            self.is_broken = true;
+            return;
+        };
+        let mut children = [[0; HASH_BYTES]; FAN_OUT];
+        let mut others = others.iter();
+        for (place, child) in children[..len].iter_mut().enumerate() {
+            let own = first + place == self.at;
+            *child = if own {
+                self.hash
+            } else {
+                others.next().copied().unwrap_or_default()
+            };
+        }
+        self.used += len - 1;
+        self.at /= FAN_OUT;
+        if len > 1 {
+            groups.push(Group {
+                claim: number,
+                number: (self.below + self.at) as u32,
+                children,
+                len,
+            });
+        }
+        self.width = self.width.div_ceil(FAN_OUT);
+        self.below += self.width;
+    }
+
+    fn end(&self, hasher: &Hasher, claim: &Claim<'_>) -> Result<Hash> {
+        let is_there = !self.is_broken
+            && self.used == claim.path.len()
+            && match claim.end {
+                End::Root {
+                    root: expected,
+                    preamble,
+                } => root(hasher, claim.count, preamble, &self.hash) == expected,
+                End::Node { hash, .. } => hash == self.hash,
+            };
+        if is_there {
+            Ok(self.hash)
+        } else {
+            Err(Refusal::new(Code::BadTree, self.used))
+        }
+    }
+}
+
+/// The nodes above a leaf from the lowest up, each with its number and which of its children leads to the leaf. Nodes are counted
+/// level by level, the lowest first.
+pub fn way_up(count: usize, index: usize) -> impl Iterator<Item = (u32, usize)> {
+    let (mut at, mut width, mut below) = (index, count, 0);
+    core::iter::from_fn(move || {
+        if width <= 1 {
+            return None;
+        }
+        let child = at % FAN_OUT;
+        at /= FAN_OUT;
+        let number = below + at;
+        width = width.div_ceil(FAN_OUT);
+        below += width;
+        Some((number as u32, child))
+    })
 }
 
 fn check_count(count: usize) -> Result<()> {
@@ -159,14 +262,6 @@ fn level_above(hasher: &Hasher, below: &[Hash]) -> Vec<Hash> {
     above
 }
 
-/// A single hash rises as it is.
-fn parent(hasher: &Hasher, children: &[Hash]) -> Hash {
-    match children {
-        [only] => *only,
-        several => hasher.node(several.as_flattened()),
-    }
-}
-
 fn root(hasher: &Hasher, count: usize, preamble: &[u8], top: &Hash) -> Hash {
     let mut whole = Vec::with_capacity(4 + preamble.len() + HASH_BYTES);
     whole.extend_from_slice(&(count as u32).to_le_bytes());
@@ -179,15 +274,6 @@ fn root(hasher: &Hasher, count: usize, preamble: &[u8], top: &Hash) -> Hash {
 fn bounds(width: usize, at: usize) -> (usize, usize) {
     let first = at / FAN_OUT * FAN_OUT;
     (first, FAN_OUT.min(width - first))
-}
-
-/// The children of the node that `at` belongs to, with their places.
-fn group(level: &[Hash], at: usize) -> impl Iterator<Item = (usize, &Hash)> {
-    let (first, len) = bounds(level.len(), at);
-    level[first..first + len]
-        .iter()
-        .enumerate()
-        .map(move |(offset, hash)| (first + offset, hash))
 }
 
 const _: () = assert!(FAN_OUT.pow(MAX_LEVELS as u32) == MAX_SUBRECORDS);

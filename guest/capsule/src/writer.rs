@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Field, Reader};
+use selfsame_sodium::aead::TAG_BYTES;
 
 use crate::authority::sign_record;
 use crate::backpointers::Shortcuts;
@@ -195,22 +196,26 @@ impl Writer {
             return Err(Refusal::new(Code::TooLarge, MAX_SUBRECORDS));
         }
         let key = self.record_key(salt);
-        let mut sealed = Vec::new();
-        let mut ends = Vec::with_capacity(subrecords.len());
-        for (index, subrecord) in (0..).zip(subrecords) {
-            match &key {
-                Some(key) => key.seal_part(index, subrecord, &mut sealed),
-                None => sealed.extend_from_slice(subrecord),
+        let mut sealed = Vec::with_capacity(subrecords.iter().map(|part| part.len() + TAG_BYTES).sum());
+        let more = match &key {
+            Some(key) => {
+                key.seal_parts(subrecords, &mut sealed);
+                TAG_BYTES
             }
-            ends.push(sealed.len());
-        }
-        let starts = core::iter::once(&0).chain(&ends);
+            None => {
+                subrecords.iter().for_each(|part| sealed.extend_from_slice(part));
+                0
+            }
+        };
+        let mut rest = sealed.as_slice();
+        let mut next = |part: &&[u8]| {
+            let (part, others) = rest.split_at(part.len() + more);
+            rest = others;
+            part
+        };
         let tree = TreeBody {
             preamble: key.as_ref().map_or(&[], |key| key.preamble()),
-            subrecords: starts
-                .zip(&ends)
-                .map(|(start, end)| &sealed[*start..*end])
-                .collect(),
+            subrecords: subrecords.iter().map(&mut next).collect(),
         };
         let mut body = Vec::with_capacity(sealed.len() + 64 + 4 * subrecords.len());
         tree.encode(&mut body);

@@ -136,8 +136,8 @@ fn sub_records_are_counted_and_read_one_by_one() {
             },
         );
         let record = names[0];
-        let indexes = vec![36, 0, 5, 37];
-        let parts = owner.run(&mut servers, Command::ReadParts { record, indexes });
+        let asked = [36, 0, 5, 37].map(|index| (record, index)).to_vec();
+        let parts = owner.run(&mut servers, Command::ReadParts { parts: asked });
         let Ok(Reply::Parts(parts)) = parts else {
             panic!("{parts:?}");
         };
@@ -350,8 +350,8 @@ fn sub_records_are_asked_for_again_when_their_tree_is() {
         let asked: Vec<u32> = records
             .iter()
             .map(|record| {
-                let (record, indexes) = (*record, vec![8, 0, 3]);
-                reader.give(Command::ReadParts { record, indexes })
+                let parts = [8, 0, 3].map(|index| (*record, index)).to_vec();
+                reader.give(Command::ReadParts { parts })
             })
             .collect();
         reader.finish(&mut servers);

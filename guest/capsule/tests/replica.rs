@@ -11,7 +11,6 @@ use selfsame_capsule::hash::{HashKind, RecordName};
 use selfsame_capsule::keys::{KeyPair, Signature};
 use selfsame_capsule::message::{Fresh, MAX_MESSAGE_BYTES, Operation};
 use selfsame_capsule::metadata::Readers;
-use selfsame_capsule::tree::{Whole, verify_path};
 use selfsame_capsule::writer::{Backpointers, Written};
 use selfsame_codec::{Code, Field, Reader};
 
@@ -379,61 +378,6 @@ fn a_long_body_lies_in_chunks_and_is_whole_or_not_there() {
     assert_eq!(client.ask(&mut server, &[read]), [Err(Code::NoRecord)]);
     let again = client.ask(&mut server, &[write(&written), read]);
     assert_eq!(again, [Ok(Vec::new()), Ok(whole)]);
-}
-
-/// Sub-records are read with what proves them against the record's tree.
-#[test]
-fn a_subrecord_comes_with_its_path() {
-    let (mut server, mut client) = created();
-    let mut writer = writer(&charter(), 0, owner(), None);
-    let parts: Vec<Vec<u8>> = (0..23_u8).map(|index| vec![index; 5]).collect();
-    let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-    let written = writer
-        .commit(&parts, &Backpointers::Chain, &[0; 16])
-        .expect("it is small");
-    let signed = sign(written.name, writer.sign(&written.name));
-    assert!(
-        client
-            .ask(&mut server, &[write(&written), signed])
-            .iter()
-            .all(Result::is_ok)
-    );
-    let charter = charter();
-    let whole = Whole {
-        root: view(&written).body(),
-        count: parts.len(),
-        preamble: &[],
-    };
-    for (index, part) in (0..).zip(&parts) {
-        let operation = Operation::ReadPart {
-            record: written.name,
-            index,
-        };
-        let given = client
-            .ask(&mut server, &[operation])
-            .remove(0)
-            .expect("it is there");
-        let mut reader = Reader::new(&given);
-        let read: &[u8] = reader.field().expect("the sub-record");
-        let count: u16 = reader.field().expect("a count");
-        let path: Vec<[u8; 32]> = (0..count).map(|_| reader.array().expect("a hash")).collect();
-        assert_eq!(read, *part);
-        let leaf = charter.hasher().leaf(read);
-        let verified = verify_path(
-            charter.hasher(),
-            &whole,
-            index as usize,
-            leaf,
-            &path,
-            &client.cache,
-        );
-        assert!(verified.is_ok(), "sub-record {index}");
-    }
-    let beyond = Operation::ReadPart {
-        record: written.name,
-        index: 23,
-    };
-    assert_eq!(client.ask(&mut server, &[beyond]), [Err(Code::NoRecord)]);
 }
 
 /// Of a writer that is revoked only what the owner accepts is proven still, and nothing that it signs later is taken.

@@ -226,24 +226,53 @@ fn take_block<S: Simd>(simd: S, nodes: &[Node<'_>], block: usize, words: &mut Tr
 /// When an input is longer than a block.
 pub fn keyed_wide(key: &[u8; HASH_BYTES], inputs: &[&[u8]]) -> Vec<[u8; 2 * HASH_BYTES]> {
     let mut key = words_of(key);
+    let outputs = wide(&[key], inputs.iter().copied());
+    key.zeroize();
+    outputs
+}
+
+/// What [`keyed_wide`] gives for each input under its own secret key.
+///
+/// # Panics
+/// When an input is longer than a block.
+pub fn keyed_wide_each(inputs: &[(&[u8; HASH_BYTES], &[u8])]) -> Vec<[u8; 2 * HASH_BYTES]> {
+    let mut keys: Vec<Words> = inputs.iter().map(|(key, _)| words_of(key)).collect();
+    let outputs = wide(&keys, inputs.iter().map(|(_, input)| *input));
+    keys.zeroize();
+    outputs
+}
+
+/// One key for all inputs, or one for each.
+fn wide<'a>(keys: &[Words], inputs: impl Iterator<Item = &'a [u8]>) -> Vec<[u8; 2 * HASH_BYTES]> {
+    let inputs: Vec<&[u8]> = inputs.collect();
     assert!(
         inputs.iter().all(|input| input.len() <= BLOCK_BYTES),
         "an input is longer than a block"
     );
     let mut outputs = alloc::vec![[0; 2 * HASH_BYTES]; inputs.len()];
-    dispatch!(level(), simd => wide_all(simd, &key, inputs, &mut outputs));
-    key.zeroize();
+    dispatch!(level(), simd => wide_all(simd, keys, &inputs, &mut outputs));
     outputs
 }
 
 #[inline(always)]
-fn wide_all<S: Simd>(simd: S, key: &Words, inputs: &[&[u8]], outputs: &mut [[u8; 2 * HASH_BYTES]]) {
+fn wide_all<S: Simd>(simd: S, keys: &[Words], inputs: &[&[u8]], outputs: &mut [[u8; 2 * HASH_BYTES]]) {
     let lanes = S::u32s::LEN;
-    let chain = key.map(|word| splat(simd, word));
+    let mut chain = keys
+        .first()
+        .map_or([0; 8], |key| *key)
+        .map(|word| splat(simd, word));
     let flags = splat(simd, KEYED_HASH | CHUNK_START | CHUNK_END | ROOT);
     let mut words: Transposed = [[0; MOST]; WORDS];
     let mut blocks = [[0; BLOCK_BYTES]; MOST];
-    for (inputs, outputs) in inputs.chunks(lanes).zip(outputs.chunks_mut(lanes)) {
+    for (number, (inputs, outputs)) in inputs.chunks(lanes).zip(outputs.chunks_mut(lanes)).enumerate() {
+        if keys.len() > 1 {
+            for (lane, key) in keys[number * lanes..].iter().take(lanes).enumerate() {
+                for (words, word) in words.iter_mut().zip(key) {
+                    words[lane] = *word;
+                }
+            }
+            chain = core::array::from_fn(|word| load(simd, &words[word]));
+        }
         let mut lengths = [0; MOST];
         for ((length, block), input) in lengths.iter_mut().zip(&mut blocks).zip(inputs) {
             *length = input.len() as u32;

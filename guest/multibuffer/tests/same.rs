@@ -1,6 +1,6 @@
 //! The results are those of the functions for one input.
 
-use selfsame_multibuffer::{Message, apply, keyed, keyed_wide};
+use selfsame_multibuffer::{Message, apply, keyed, keyed_wide, keyed_wide_each};
 use selfsame_sodium::aead;
 
 /// Bytes that a seed repeats.
@@ -70,6 +70,25 @@ fn wide_outputs_are_those_of_blake3() {
         let mut hasher = blake3::Hasher::new_keyed(&key);
         hasher.update(input).finalize_xof().fill(&mut expected);
         assert_eq!(expected, wide, "{} bytes", input.len());
+    }
+}
+
+#[test]
+fn each_input_is_hashed_under_its_own_key() {
+    for count in [1, 2, 15, 16, 17, 65] {
+        let keys: Vec<_> = (0..count).map(|n| key(50 + n)).collect();
+        let inputs: Vec<_> = (0..count).map(|n| bytes(n, n as usize % 65)).collect();
+        let pairs: Vec<_> = keys
+            .iter()
+            .zip(&inputs)
+            .map(|(key, input)| (key, input.as_slice()))
+            .collect();
+        let all = keyed_wide_each(&pairs);
+        assert_eq!(all.len(), pairs.len());
+        for ((key, input), wide) in pairs.into_iter().zip(all) {
+            assert_eq!(keyed_wide(key, &[input]), [wide], "{} bytes", input.len());
+            assert_eq!(blake3::keyed_hash(key, input).as_bytes(), &wide[..32]);
+        }
     }
 }
 

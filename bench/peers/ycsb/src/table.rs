@@ -1,7 +1,7 @@
 //! A key-value store on a capsule, as in DCS, section 6.4: each write is a record, or the writes of a batch are the sub-records of
 //! one; they are signed only when one of those that are not signed yet is read.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use bench_pair::Outcome;
 use selfsame_capsule::cache::DEFAULT_SLOTS_LOG2;
@@ -37,15 +37,12 @@ struct Place {
 /// Reads of one command: which items, and which of the batch's reads they are
 type Reads = (u32, Vec<(u32, usize)>);
 
-/// Sub-records that are wanted of one record, and the reads that want them
-type Wanted = (Vec<u32>, Vec<(u32, usize)>);
-
 /// A batch that is under way
 #[derive(Debug, Default)]
 struct Batch {
     /// Commands that write or sign.
     writing: Vec<u32>,
-    reading: Vec<Reads>,
+    reading: Option<Reads>,
     replies: HashMap<u32, Reply>,
 }
 
@@ -118,36 +115,18 @@ impl<L: Link> Table<L> {
         Ok(number)
     }
 
-    fn read(&mut self, items: &[u32]) -> Outcome<Vec<Reads>> {
-        match self.kind {
-            Kind::Records => self.read_records(items),
-            Kind::Subrecords => self.read_parts(items),
-        }
-    }
-
-    fn read_records(&mut self, items: &[u32]) -> Outcome<Vec<Reads>> {
-        let name = |item: &u32| self.places.get(item).map(|place| place.record);
-        let records: Option<Vec<RecordName>> = items.iter().map(name).collect();
-        let records = records.ok_or("an item was never written")?;
-        let number = self.session.give(Command::Read { records }, &mut self.link)?;
-        let reads = items.iter().copied().zip(0..).collect();
-        Ok(Vec::from([(number, reads)]))
-    }
-
-    fn read_parts(&mut self, items: &[u32]) -> Outcome<Vec<Reads>> {
-        let mut wanted: BTreeMap<RecordName, Wanted> = BTreeMap::new();
-        for (order, item) in items.iter().enumerate() {
-            let place = self.places.get(item).ok_or("an item was never written")?;
-            let (indexes, reads) = wanted.entry(place.record).or_default();
-            indexes.push(place.index);
-            reads.push((*item, order));
-        }
-        let mut all = Vec::with_capacity(wanted.len());
-        for (record, (indexes, reads)) in wanted {
-            let command = Command::ReadParts { record, indexes };
-            all.push((self.session.give(command, &mut self.link)?, reads));
-        }
-        Ok(all)
+    fn read(&mut self, items: &[u32]) -> Outcome<Reads> {
+        let place = |item: &u32| self.places.get(item).map(|place| (place.record, place.index));
+        let parts: Option<Vec<(RecordName, u32)>> = items.iter().map(place).collect();
+        let parts = parts.ok_or("an item was never written")?;
+        let command = match self.kind {
+            Kind::Records => Command::Read {
+                records: parts.iter().map(|(record, _)| *record).collect(),
+            },
+            Kind::Subrecords => Command::ReadParts { parts },
+        };
+        let number = self.session.give(command, &mut self.link)?;
+        Ok((number, items.iter().copied().zip(0..).collect()))
     }
 
     /// Waits until no more than so many batches are under way.
@@ -175,11 +154,11 @@ impl Batch {
     }
 
     fn is_done(&self) -> bool {
-        self.replies.len() == self.writing.len() + self.reading.len()
+        self.replies.len() == self.writing.len() + self.reading.iter().len()
     }
 
     fn tell(self, observer: &mut dyn Observer) -> Outcome<()> {
-        for (command, reads) in &self.reading {
+        if let Some((command, reads)) = &self.reading {
             match self.replies.get(command) {
                 Some(Reply::Records(records)) => {
                     for ((item, place), record) in reads.iter().zip(records) {
@@ -236,7 +215,7 @@ impl<L: Link> Backend for Table<L> {
         }
         self.signatures += u64::from(is_signed);
         if !reads.is_empty() {
-            batch.reading = self.read(reads)?;
+            batch.reading = Some(self.read(reads)?);
         }
         self.under_way.push_back(batch);
         self.wait(self.most - 1, observer)

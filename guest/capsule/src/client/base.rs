@@ -11,9 +11,10 @@ use super::memory::{Seen, seen_key};
 use super::random::Random;
 use super::servers::Server;
 use super::sightings::Sightings;
+use super::trees::Trees;
 use super::trust::{Identity, Trust};
 use crate::file::read_epoch;
-use crate::hash::{CapsuleName, RecordName};
+use crate::hash::{CapsuleName, HASH_BYTES, RecordName};
 use crate::message::{Envelope, Operation, SessionId, VERSION};
 use crate::proof::Prover;
 use crate::refusal::{Refusal, Result};
@@ -46,14 +47,48 @@ pub(super) struct Sent {
 pub(super) enum Ask {
     /// To store a part of what a job writes, and the capsule before if it is `creating`.
     Store { part: usize, creating: bool },
-    /// Items of a query, and for each whether its proof is asked for.
-    Items(Vec<(usize, bool)>),
+    /// Items of a query.
+    Items(Vec<Asked>),
     /// The heads, and to prove those that were seen before.
     Fresh(Vec<RecordName>),
     /// To prove heads that it has named.
     Heads(Vec<RecordName>),
     /// The metadata.
     Describe,
+}
+
+/// An item of a query that was asked for
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// Its number in the query.
+    pub(super) index: usize,
+    /// Whether its proof is asked for.
+    pub(super) proves: bool,
+    /// Of a sub-record, against what it is verified.
+    pub(super) against: Option<Against>,
+}
+
+/// Against what a sub-record is verified
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Against {
+    /// What its record begins with, which was asked for with the item at this place of the request.
+    Trunk(usize),
+    /// A node that was verified before.
+    Node {
+        /// In the tree with this number.
+        tree: u64,
+        /// So many levels above the sub-record.
+        level: u32,
+        /// Its hash.
+        hash: [u8; HASH_BYTES],
+    },
+}
+
+impl Against {
+    /// Whether it is what was asked for with the item at this place.
+    pub(super) fn is_trunk(&self, place: usize) -> bool {
+        matches!(self, Self::Trunk(of) if *of == place)
+    }
 }
 
 /// Why an answer is none
@@ -99,6 +134,7 @@ pub(super) struct Base {
     pub(super) seen: Seen,
     pub(super) prover: Prover,
     pub(super) sightings: Sightings,
+    pub(super) trees: Trees,
     /// A session that is never opened: proofs in it begin with a signature.
     pub(super) uncached: SessionId,
     /// The server that is asked first.
@@ -128,6 +164,7 @@ impl Base {
             seen: Seen::default(),
             prover: Prover::default(),
             sightings: Sightings::default(),
+            trees: Trees::default(),
             preferred: 0,
             last_request: 0,
             last_tag: 0,
@@ -320,6 +357,7 @@ impl Base {
         }
         if changed.revoked {
             self.servers.iter_mut().for_each(Server::forget);
+            self.trees.forget();
         }
         Ok(())
     }

@@ -69,10 +69,8 @@ pub enum Command {
     QueryFresh,
     /// Reads sub-records, proven and opened. Gives [`Reply::Parts`].
     ReadParts {
-        /// Their record.
-        record: RecordName,
-        /// Their places.
-        indexes: Vec<u32>,
+        /// Of each its record, and its place there.
+        parts: Vec<(RecordName, u32)>,
     },
     /// Asks for what records with sub-records begin with. Gives [`Reply::Subrecords`].
     Subrecords {

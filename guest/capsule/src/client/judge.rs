@@ -6,17 +6,15 @@ use selfsame_codec::{Code, Malformed, Reader};
 
 use super::base::{Base, Fault, outcome};
 use super::command::{Got, Outline};
+use super::parts::{Part, Trunk, read_part};
 use super::reading::Want;
-use super::trust::open_part;
 use crate::authority::Evidence;
 use crate::cache::Verified;
-use crate::hash::{HASH_BYTES, Hasher, RecordName};
-use crate::header::{HeaderView, RecordKind};
+use crate::hash::RecordName;
+use crate::header::HeaderView;
 use crate::proof::Prover;
 use crate::record::{Record, check_each};
 use crate::refusal::{Refusal, Result};
-use crate::seal::RecordKey;
-use crate::tree::{Whole, verify_path};
 
 /// What was found
 #[derive(Debug)]
@@ -45,6 +43,8 @@ pub(super) enum Verdict<'a> {
     Uncached,
     /// It did not fit in the response with the others.
     Later,
+    /// It builds on what was forgotten while it was under way.
+    Forgotten,
 }
 
 /// What a server gave for one item
@@ -53,6 +53,8 @@ pub(super) struct Answer<'a> {
     pub(super) content: Result<Option<Given<'a>>>,
     /// The name of the record, if one was given, once its body was checked.
     pub(super) checked: Option<Result<RecordName>>,
+    /// With a sub-record, what its record begins with, if that was asked for.
+    pub(super) trunk: Option<Result<Trunk<'a>>>,
     pub(super) proof: Result<Option<&'a [u8]>>,
 }
 
@@ -60,31 +62,10 @@ pub(super) struct Answer<'a> {
 #[derive(Debug)]
 pub(super) enum Given<'a> {
     Record(Record<'a>),
-    Tree {
-        header: HeaderView<'a>,
-        count: u32,
-        preamble: &'a [u8],
-        /// The first sub-record, which proves both.
-        part: &'a [u8],
-        path: &'a [[u8; HASH_BYTES]],
-    },
-    Part {
-        part: &'a [u8],
-        path: &'a [[u8; HASH_BYTES]],
-    },
+    Part(Part<'a>),
 }
 
-/// A tree whose record is proven
-#[derive(Debug)]
-pub(super) struct Tree {
-    root: [u8; HASH_BYTES],
-    count: u32,
-    preamble: Vec<u8>,
-    key: Result<Option<RecordKey>>,
-    nothing: Verified,
-}
-
-/// Reads what the operations of an item give, its proof apart.
+/// Reads what the operation of an item gives, its proof apart.
 ///
 /// # Errors
 /// Why it is none.
@@ -98,40 +79,8 @@ pub(super) fn read_content<'a>(
             Ok(()) => Ok(Some(Given::Record(Record::read(reader).map_err(Fault::False)?))),
             Err(refusal) => Err(refusal),
         },
-        Want::Part(..) => read_part(reader)?.map(|(part, path)| Some(Given::Part { part, path })),
-        Want::Tree(_) => {
-            let whole = match outcome(reader)? {
-                Ok(()) => {
-                    let header = HeaderView::read(reader).map_err(Fault::False)?;
-                    Ok((header, reader.field()?, reader.field()?))
-                }
-                Err(refusal) => Err(refusal),
-            };
-            let first = read_part(reader)?;
-            whole.and_then(|(header, count, preamble)| {
-                let (part, path) = first?;
-                Ok(Some(Given::Tree {
-                    header,
-                    count,
-                    preamble,
-                    part,
-                    path,
-                }))
-            })
-        }
+        Want::Part(..) | Want::Tree(_) => read_part(reader)?.map(|part| Some(Given::Part(part))),
     })
-}
-
-type PartOf<'a> = (&'a [u8], &'a [[u8; HASH_BYTES]]);
-
-fn read_part<'a>(reader: &mut Reader<'a>) -> core::result::Result<Result<PartOf<'a>>, Fault> {
-    if let Err(refusal) = outcome(reader)? {
-        return Ok(Err(refusal));
-    }
-    let part = reader.field()?;
-    let count: u16 = reader.field()?;
-    let path = reader.take(usize::from(count) * HASH_BYTES)?;
-    Ok(Ok((part, path.as_chunks().0)))
 }
 
 /// Checks the records that were given, all at once.
@@ -153,19 +102,10 @@ pub(super) fn check(base: &Base, answers: &mut [Answer<'_>]) -> Result<()> {
 }
 
 /// Verifies an answer, whose record is checked.
-pub(super) fn judge<'a>(
-    base: &mut Base,
-    server: usize,
-    want: Want,
-    answer: &Answer<'a>,
-    tree: &mut Option<Tree>,
-) -> Verdict<'a> {
+pub(super) fn judge<'a>(base: &mut Base, server: usize, want: Want, answer: &Answer<'a>) -> Verdict<'a> {
     let verdict = match (want, &answer.content, &answer.proof) {
         (_, Err(refusal), _) if refusal.code == Code::TooLarge => return Verdict::Later,
         (_, Err(refusal), _) | (_, _, Err(refusal)) => return Verdict::Refused(*refusal),
-        (Want::Part(_, index), Ok(Some(Given::Part { part, path })), _) => {
-            return judge_part(base, tree.as_ref(), index, part, path);
-        }
         (Want::Evidence(name), Ok(Some(Given::Record(record))), Ok(Some(proof))) => {
             is_named(&name, answer).and_then(|()| evidence(base, &name, record, proof))
         }
@@ -175,27 +115,6 @@ pub(super) fn judge<'a>(
         (Want::Record(name), Ok(Some(Given::Record(record))), Ok(proof)) => {
             is_named(&name, answer).and_then(|()| judge_record(base, server, &name, record, *proof))
         }
-        (
-            Want::Tree(name),
-            Ok(Some(Given::Tree {
-                header,
-                count,
-                preamble,
-                part,
-                path,
-            })),
-            Ok(proof),
-        ) => prove_header(base, server, &name, header, *proof)
-            .and_then(|()| judge_tree(base, header, (*count, preamble), (part, path)))
-            .map(|made| {
-                let outline = Outline {
-                    header: header.to_header(),
-                    count: *count,
-                    first: made.open(0, part),
-                };
-                *tree = Some(made);
-                Verdict::Found(Found::Outline(outline))
-            }),
         _ => Err(Refusal::new(Code::BadMessage, 0)),
     };
     verdict.unwrap_or_else(|refusal| match refusal.code {
@@ -206,7 +125,7 @@ pub(super) fn judge<'a>(
 }
 
 /// Verifies that a record is proven; without a proof it was verified before.
-fn prove(base: &mut Base, server: usize, name: &RecordName, proof: Option<&[u8]>) -> Result<()> {
+pub(super) fn prove(base: &mut Base, server: usize, name: &RecordName, proof: Option<&[u8]>) -> Result<()> {
     let Some(proof) = proof else {
         return if base.is_verified(name) {
             Ok(())
@@ -259,79 +178,6 @@ fn evidence<'a>(base: &Base, name: &RecordName, record: &Record<'_>, proof: &[u8
         proof: proof.to_vec(),
     };
     Ok(Verdict::Found(Found::Evidence(evidence, record.body.to_vec())))
-}
-
-/// Verifies that a header is that of a proven record with sub-records.
-fn prove_header(
-    base: &mut Base,
-    server: usize,
-    name: &RecordName,
-    header: &HeaderView<'_>,
-    proof: Option<&[u8]>,
-) -> Result<()> {
-    let found = header.name(base.trust()?.charter.hasher());
-    if found != *name || header.kind() != RecordKind::Tree {
-        return Err(Refusal::new(Code::BadHeader, 0));
-    }
-    prove(base, server, name, proof)?;
-    base.sightings.note(name, header);
-    Ok(())
-}
-
-/// The header alone does not say how many sub-records there are: the way from the first of them to the tree's hash does.
-fn judge_tree(
-    base: &Base,
-    header: &HeaderView<'_>,
-    (count, preamble): (u32, &[u8]),
-    (part, path): PartOf<'_>,
-) -> Result<Tree> {
-    let trust = base.trust()?;
-    let tree = Tree {
-        root: header.body(),
-        count,
-        preamble: preamble.to_vec(),
-        key: trust.tree_key(base.identity.as_ref(), header, preamble),
-        nothing: Verified::new(0),
-    };
-    tree.verify(trust.charter.hasher(), 0, part, path)?;
-    Ok(tree)
-}
-
-impl Tree {
-    fn verify(&self, hasher: &Hasher, index: u32, part: &[u8], path: &[[u8; HASH_BYTES]]) -> Result<()> {
-        let whole = Whole {
-            root: self.root,
-            count: self.count as usize,
-            preamble: &self.preamble,
-        };
-        let leaf = hasher.leaf(part);
-        verify_path(hasher, &whole, index as usize, leaf, path, &self.nothing).map(|_| ())
-    }
-
-    fn open(&self, index: u32, part: &[u8]) -> Result<Vec<u8>> {
-        let key = self.key.as_ref().map_err(|refusal| *refusal)?;
-        open_part(key.as_ref(), index, part)
-    }
-}
-
-fn judge_part(
-    base: &Base,
-    tree: Option<&Tree>,
-    index: u32,
-    part: &[u8],
-    path: &[[u8; HASH_BYTES]],
-) -> Verdict<'static> {
-    let Some(tree) = tree else { return Verdict::Later };
-    let Some(trust) = &base.trust else {
-        return Verdict::Later;
-    };
-    if let Err(refusal) = tree.verify(trust.charter.hasher(), index, part, path) {
-        return Verdict::False(refusal);
-    }
-    match tree.open(index, part) {
-        Ok(content) => Verdict::Found(Found::Part(content)),
-        Err(refusal) => Verdict::Final(refusal),
-    }
 }
 
 /// What a proof's last header is.

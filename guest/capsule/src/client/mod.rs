@@ -11,11 +11,13 @@ mod fresh;
 mod govern;
 mod judge;
 mod memory;
+mod parts;
 mod pen;
 mod random;
 mod reading;
 mod servers;
 mod sightings;
+mod trees;
 mod trust;
 mod writing;
 
@@ -25,6 +27,7 @@ use core::ops::Bound::{Excluded, Unbounded};
 
 use selfsame_codec::{Code, Reader};
 
+use crate::hash::RecordName;
 use crate::message::Operation;
 use crate::metadata::Charter;
 use crate::refusal::{Refusal, Result};
@@ -508,11 +511,10 @@ impl Client {
             Command::Subrecords { records } => self.ask(call, Shape::Subrecords, records, Want::Tree)?,
             Command::QueryFresh => self.ask_fresh(call, Purpose::Tell),
             Command::Describe => self.ask_fresh(call, Purpose::Describe),
-            Command::ReadParts { record, indexes } => {
-                check_elements(indexes.len())?;
-                let parts = indexes.iter().map(|index| Want::Part(*record, *index));
-                let wants = core::iter::once(Want::Tree(*record)).chain(parts).collect();
-                self.query(Query::new(call, Shape::Parts, wants));
+            Command::ReadParts { parts } => {
+                check_elements(parts.len())?;
+                let wants = parts.iter().map(|(record, index)| Want::Part(*record, *index));
+                self.query(Query::new(call, Shape::Parts, wants.collect()));
             }
             Command::Export { record, extent } => {
                 self.ask(call, Shape::File(*extent), &[*record], Want::Evidence)?;
@@ -526,8 +528,8 @@ impl Client {
         &mut self,
         call: (u32, u64),
         shape: Shape,
-        records: &[crate::hash::RecordName],
-        want: impl Fn(crate::hash::RecordName) -> Want,
+        records: &[RecordName],
+        want: fn(RecordName) -> Want,
     ) -> Result<()> {
         check_elements(records.len())?;
         let wants = records.iter().map(|record| want(*record)).collect();
@@ -583,10 +585,9 @@ fn check_config(config: &Config) -> Result<()> {
     if count == 0 || count > MAX_SERVERS {
         return refused(count);
     }
-    let mut keys = config.servers.clone();
-    keys.sort_unstable();
-    if let Some(index) = keys.windows(2).position(|pair| pair[0] == pair[1]) {
-        return refused(index);
+    let servers = &config.servers;
+    if let Some(again) = (1..count).find(|place| servers[..*place].contains(&servers[*place])) {
+        return refused(again);
     }
     let fits = |quorum: usize| (1..=count).contains(&quorum);
     if fits(config.write_quorum) && fits(config.read_quorum) {

@@ -4,13 +4,15 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Reader};
 
-use super::base::{Ask, Fault, Head, Sent, outcome};
+use super::base::{Against, Ask, Asked, Fault, Head, Sent, outcome};
 use super::command::{Got, Outline, Reply};
-use super::judge::{Answer, Found, Tree, Verdict, check, judge, read_content};
+use super::judge::{Answer, Found, Verdict, check, judge, read_content};
+use super::parts::{judge_parts, read_trunk};
+use super::trees::Trunks;
 use super::{Client, Job};
 use crate::authority::Evidence;
 use crate::hash::RecordName;
-use crate::message::Operation;
+use crate::message::{Operation, TO_THE_TOP};
 use crate::record::Record;
 use crate::refusal::{Refusal, Result};
 
@@ -26,7 +28,7 @@ pub(super) enum Want {
     Proof(RecordName),
     /// How many sub-records a record has.
     Tree(RecordName),
-    /// A sub-record of the record of the first item.
+    /// A sub-record of a record.
     Part(RecordName, u32),
     /// A record and a proof that begins with a signature.
     Evidence(RecordName),
@@ -41,6 +43,14 @@ impl Want {
             | Self::Tree(name)
             | Self::Part(name, _)
             | Self::Evidence(name) => *name,
+        }
+    }
+
+    /// Which sub-record: the first with what the record begins with, which a sub-record proves.
+    pub(super) fn index(&self) -> u32 {
+        match self {
+            Self::Part(_, index) => *index,
+            _ => 0,
         }
     }
 }
@@ -80,7 +90,6 @@ pub(super) struct Query {
     pub(super) shape: Shape,
     items: Vec<Item>,
     left: usize,
-    tree: Option<Tree>,
 }
 
 impl Query {
@@ -99,7 +108,6 @@ impl Query {
             shape,
             left: wants.len(),
             items: wants.into_iter().map(item).collect(),
-            tree: None,
         }
     }
 
@@ -170,13 +178,13 @@ impl Client {
     }
 
     /// Asks one more server for what a request has not answered for a while.
-    pub(super) fn hedge(&mut self, job: u32, items: &[(usize, bool)]) {
+    pub(super) fn hedge(&mut self, job: u32, items: &[Asked]) {
         let Some(Job::Query(mut query)) = self.jobs.remove(&job) else {
             return;
         };
         let left = items
             .iter()
-            .map(|(index, _)| *index)
+            .map(|asked| asked.index)
             .filter(|index| query.items[*index].outcome.is_none());
         let left: Vec<usize> = left.collect();
         if let Some(first) = left.first() {
@@ -196,32 +204,67 @@ impl Client {
             self.base.begin_cached(server)
         };
         let mut asked = Vec::with_capacity(chosen.len());
-        for index in chosen {
+        let mut trunks = Trunks::default();
+        for (place, index) in chosen.iter().enumerate() {
             let item = &mut query.items[*index];
             item.flying |= 1 << server;
             let record = item.want.record();
+            let mut against = None;
             match item.want {
                 Want::Record(_) | Want::Evidence(_) => Operation::Read { record }.write(&mut message),
-                Want::Tree(_) => {
-                    Operation::Subrecords { record }.write(&mut message);
-                    Operation::ReadPart { record, index: 0 }.write(&mut message);
+                Want::Tree(_) | Want::Part(..) => {
+                    against = Some(self.ask_part(item.want, place, &mut trunks, &mut message));
                 }
-                Want::Part(_, index) => Operation::ReadPart { record, index }.write(&mut message),
                 Want::Proof(_) => {}
             }
-            let proves = match item.want {
-                Want::Part(..) => false,
-                Want::Proof(_) | Want::Evidence(_) => true,
-                Want::Record(_) | Want::Tree(_) => uncached || !self.base.is_verified(&record),
+            let proves = match &against {
+                Some(against) if !against.is_trunk(place) => false,
+                _ => match item.want {
+                    Want::Proof(_) | Want::Evidence(_) => true,
+                    _ => uncached || !self.base.is_verified(&record),
+                },
             };
             if proves {
                 Operation::Prove { record }.write(&mut message);
             }
-            asked.push((*index, proves));
+            asked.push(Asked {
+                index: *index,
+                proves,
+                against,
+            });
         }
         let ask = Ask::Items(asked);
         self.base
             .send_in(server, job, ask, message.into(), (session, opens));
+    }
+
+    /// Asks for a sub-record, and what is not known of its record unless an item before asks for that: against what it is verified.
+    fn ask_part(&self, want: Want, place: usize, trunks: &mut Trunks, message: &mut Vec<u8>) -> Against {
+        let (record, index) = (want.record(), want.index());
+        let is_part = matches!(want, Want::Part(..));
+        let tree = self.base.trees.get(&record).filter(|_| is_part);
+        let against = match tree {
+            Some(tree) => {
+                let (level, hash) = self.base.trees.known(tree, index);
+                let tree = tree.number;
+                Against::Node { tree, level, hash }
+            }
+            None => Against::Trunk(trunks.find(&record, place).filter(|_| is_part).unwrap_or(place)),
+        };
+        if against.is_trunk(place) {
+            Operation::Subrecords { record }.write(message);
+        }
+        let levels = match &against {
+            Against::Node { level, .. } => *level as u8,
+            Against::Trunk(_) => TO_THE_TOP,
+        };
+        Operation::ReadPart {
+            record,
+            index,
+            levels,
+        }
+        .write(message);
+        against
     }
 
     /// Reads what a server gave for items of a query.
@@ -231,7 +274,7 @@ impl Client {
     pub(super) fn take_items(
         &mut self,
         sent: &Sent,
-        items: &[(usize, bool)],
+        items: &[Asked],
         head: &Head,
         reader: &mut Reader<'_>,
     ) -> core::result::Result<(), Fault> {
@@ -239,7 +282,7 @@ impl Client {
             return Ok(());
         };
         let read = self.read_items(&mut query, sent, items, head, reader);
-        for (index, _) in items {
+        for Asked { index, .. } in items {
             query.items[*index].flying &= !(1 << sent.server);
         }
         if let Err(fault) = read {
@@ -255,7 +298,7 @@ impl Client {
         &mut self,
         query: &mut Query,
         sent: &Sent,
-        items: &[(usize, bool)],
+        items: &[Asked],
         head: &Head,
         reader: &mut Reader<'_>,
     ) -> core::result::Result<(), Fault> {
@@ -268,28 +311,31 @@ impl Client {
                 return Ok(());
             }
         }
-        let read = items
+        let wants: Vec<(Want, &Asked)> = items
             .iter()
-            .map(|(index, proves)| Answer::read(query.items[*index].want, *proves, reader));
+            .map(|asked| (query.items[asked.index].want, asked))
+            .collect();
+        let read = wants
+            .iter()
+            .enumerate()
+            .map(|(place, asked)| Answer::read(place, asked, reader));
         let mut answers = read.collect::<core::result::Result<Vec<_>, _>>()?;
         if reader.field::<bool>()? {
             return Err(Fault::False(Refusal::new(Code::BadMessage, 0)));
         }
         reader.clone().finish()?;
-        check(&self.base, &mut answers).map_err(Fault::False)?;
+        let verdicts = self.judge_items(&query.shape, sent.server, &wants, &mut answers);
+        let verdicts = verdicts.map_err(Fault::False)?;
         let mut all_verified = true;
         let mut any = false;
         let mut fault = Ok(());
         let mut proven = Vec::new();
-        for ((index, proves), answer) in items.iter().zip(&answers) {
-            let want = query.items[*index].want;
+        for (Asked { index, .. }, verdict) in items.iter().zip(verdicts) {
             if query.items[*index].outcome.is_some() {
-                all_verified &= !proves;
+                all_verified &= !matches!(verdict, Verdict::False(_) | Verdict::Uncached);
                 continue;
             }
-            let verdict = judge(&mut self.base, sent.server, want, answer, &mut query.tree);
             any |= matches!(verdict, Verdict::Found(_) | Verdict::Proven(_));
-            let awaits_tree = query.awaits_tree_of(sent.server, want);
             let item = &mut query.items[*index];
             match verdict {
                 Verdict::Found(found) => query.end(*index, Ok(found)),
@@ -299,7 +345,8 @@ impl Client {
                     (item.uncached, all_verified) = (true, false);
                     self.base.servers[sent.server].close_session();
                 }
-                Verdict::Later if any || awaits_tree => {}
+                Verdict::Later if any => {}
+                Verdict::Forgotten => {}
                 Verdict::Refused(refusal) | Verdict::False(refusal) => {
                     item.refused |= 1 << sent.server;
                     item.refusal = refusal;
@@ -322,6 +369,23 @@ impl Client {
             self.base.preferred = sent.server;
         }
         Ok(())
+    }
+
+    /// Verifies what was given for items.
+    fn judge_items<'a>(
+        &mut self,
+        shape: &Shape,
+        server: usize,
+        wants: &[(Want, &Asked)],
+        answers: &mut [Answer<'a>],
+    ) -> Result<Vec<Verdict<'a>>> {
+        if matches!(shape, Shape::Parts | Shape::Subrecords) {
+            return judge_parts(&mut self.base, server, wants, answers);
+        }
+        check(&self.base, answers)?;
+        let each = wants.iter().zip(&*answers);
+        let verdicts = each.map(|((want, _), answer)| judge(&mut self.base, server, *want, answer));
+        Ok(verdicts.collect())
     }
 
     /// Opens records that are proven. What does not open, nobody's answer can make open.
@@ -354,9 +418,9 @@ impl Client {
         }
     }
 
-    fn refuse_items(&mut self, query: &mut Query, server: usize, items: &[(usize, bool)], fault: Fault) {
+    fn refuse_items(&mut self, query: &mut Query, server: usize, items: &[Asked], fault: Fault) {
         let (Fault::Failed(refusal) | Fault::False(refusal)) = fault;
-        for (index, _) in items {
+        for Asked { index, .. } in items {
             let item = &mut query.items[*index];
             item.refusal = refusal;
             if matches!(fault, Fault::False(_)) {
@@ -366,11 +430,11 @@ impl Client {
     }
 
     /// A server did not answer, or falsely.
-    pub(super) fn miss_items(&mut self, sent: &Sent, items: &[(usize, bool)], fault: Fault) {
+    pub(super) fn miss_items(&mut self, sent: &Sent, items: &[Asked], fault: Fault) {
         let Some(Job::Query(mut query)) = self.jobs.remove(&sent.job) else {
             return;
         };
-        for (index, _) in items {
+        for Asked { index, .. } in items {
             query.items[*index].flying &= !(1 << sent.server);
         }
         self.refuse_items(&mut query, sent.server, items, fault);
@@ -400,10 +464,7 @@ impl Client {
             Shape::Subrecords => Ok(Reply::Subrecords(
                 outcomes.map(|one| one.and_then(outline)).collect(),
             )),
-            Shape::Parts => match outcomes.next() {
-                Some(Err(refusal)) => Ok(Reply::Parts(outcomes.map(|_| Err(refusal)).collect())),
-                _ => Ok(Reply::Parts(outcomes.map(|one| one.and_then(part)).collect())),
-            },
+            Shape::Parts => Ok(Reply::Parts(outcomes.map(|one| one.and_then(part)).collect())),
             Shape::File(extent) => evidence(outcomes.next()).and_then(|one| self.proof_file(one, extent)),
             Shape::Fork => {
                 let both = [evidence(outcomes.next()), evidence(outcomes.next())];
@@ -424,29 +485,26 @@ impl Query {
         self.left == 0
     }
 
-    /// Whether an item waits to be asked. A sub-record cannot be verified before its tree, which is under way.
+    /// Whether an item waits to be asked.
     fn is_idle(&self, index: usize) -> bool {
         let item = &self.items[index];
-        let waits = matches!(item.want, Want::Part(..)) && self.tree.is_none() && self.items[0].flying != 0;
-        item.outcome.is_none() && item.flying == 0 && !waits
-    }
-
-    /// Whether this is a sub-record whose tree a server is asked for once more.
-    fn awaits_tree_of(&self, server: usize, want: Want) -> bool {
-        let tree = &self.items[0];
-        matches!(want, Want::Part(..)) && tree.outcome.is_none() && tree.refused & (1 << server) == 0
+        item.outcome.is_none() && item.flying == 0
     }
 }
 
 impl Answer<'_> {
-    /// Reads the results of an item's operations.
+    /// Reads the results of the operations of the item at a place of a request.
     fn read<'a>(
-        want: Want,
-        proves: bool,
+        place: usize,
+        (want, asked): &(Want, &Asked),
         reader: &mut Reader<'a>,
     ) -> core::result::Result<Answer<'a>, Fault> {
-        let content = read_content(want, reader)?;
-        let proof = match proves {
+        let trunk = match &asked.against {
+            Some(against) if against.is_trunk(place) => Some(read_trunk(reader)?),
+            _ => None,
+        };
+        let content = read_content(*want, reader)?;
+        let proof = match asked.proves {
             false => Ok(None),
             true => match outcome(reader)? {
                 Ok(()) => Ok(Some(reader.field()?)),
@@ -457,6 +515,7 @@ impl Answer<'_> {
         Ok(Answer {
             content,
             checked,
+            trunk,
             proof,
         })
     }

@@ -18,7 +18,7 @@ use crate::metadata::{Charter, Readers};
 use crate::proof::Writers;
 use crate::record::{Record, TreeBody};
 use crate::refusal::{Refusal, Result};
-use crate::seal::{EpochKey, Place, RecordKey, open_each};
+use crate::seal::{EpochKey, Place, RecordKey, open_each, open_parts};
 use crate::verifier::SharedVerifier;
 
 /// Bytes of epoch records that a client keeps, to put them into files: of capsules with more it makes no proof files.
@@ -243,11 +243,14 @@ impl Trust {
             RecordKind::Tree => {
                 let tree = TreeBody::decode(record.body, self.is_sealed())?;
                 let key = self.tree_key(identity, &record.header, tree.preamble)?;
-                let parts = (0..)
-                    .zip(&tree.subrecords)
-                    .map(|(index, part)| open_part(key.as_ref(), index, part))
-                    .collect::<Result<_>>()?;
-                Ok(Content::Parts(parts))
+                let parts = match &key {
+                    None => tree.subrecords.iter().map(|part| Ok(part.to_vec())).collect(),
+                    Some(key) => {
+                        let parts = (0..).zip(tree.subrecords).map(|(index, part)| (key, index, part));
+                        open_parts(&parts.collect::<Vec<_>>())
+                    }
+                };
+                parts.into_iter().collect::<Result<_>>().map(Content::Parts)
             }
         }
     }
@@ -319,15 +322,4 @@ impl Writers for Trust {
         }
         Ok(())
     }
-}
-
-/// What a sub-record holds.
-///
-/// # Errors
-/// [`Code::BadSeal`].
-pub(super) fn open_part(key: Option<&RecordKey>, index: u32, part: &[u8]) -> Result<Vec<u8>> {
-    let Some(key) = key else { return Ok(part.to_vec()) };
-    let mut opened = Vec::with_capacity(part.len());
-    key.open_part(index, part, &mut opened)?;
-    Ok(opened)
 }

@@ -205,9 +205,8 @@ fn read_question(command: &client::Command<'_>) -> Result<(u32, Command), Malfor
             name,
             indexes,
         } => {
-            let record = RecordName(name);
-            let indexes = list(indexes, |reader| reader.field())?;
-            (command, Command::ReadParts { record, indexes })
+            let parts = list(indexes, |reader| Ok((RecordName(name), reader.field()?)))?;
+            (command, Command::ReadParts { parts })
         }
         C::CountParts { command, names: of } => (command, Command::Subrecords { records: names(of)? }),
         C::Export { command, name, whole } => {

@@ -48,7 +48,7 @@ enum Call {
     Outlines(Vec<RecordName>),
     Plain(Vec<RecordName>),
     Lineage,
-    Parts(RecordName, Vec<u32>),
+    Parts(Vec<Place>),
     Init,
     /// Signs what was written before this client was started.
     Recover,
@@ -262,9 +262,9 @@ impl Map {
                 self.take_plain(names, records);
             }
             Call::Lineage => self.take_lineage(spread(result.and_then(outlines), 1)),
-            Call::Parts(record, indexes) => {
-                let parts = spread(result.and_then(parts_of), indexes.len());
-                self.take_parts(record, &indexes, parts);
+            Call::Parts(places) => {
+                let parts = spread(result.and_then(parts_of), places.len());
+                self.take_parts(&places, parts);
             }
             Call::Init => self.begun(result.and_then(position)),
             Call::Recover => self.recovered(done),

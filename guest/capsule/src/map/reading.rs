@@ -419,37 +419,31 @@ impl Map {
 
     /// Asks for sub-records.
     pub(super) fn want(&mut self, places: &[Place], user: User) {
-        let mut asked: Vec<(RecordName, Vec<u32>)> = Vec::new();
+        let mut asked = Vec::new();
         for place in places {
             let users = self.reading.wanted.entry(*place).or_default();
             users.push(user);
-            if users.len() > 1 {
-                continue;
-            }
-            match asked.iter_mut().find(|(record, _)| *record == place.record) {
-                Some((_, indexes)) => indexes.push(place.index),
-                None => asked.push((place.record, Vec::from([place.index]))),
+            if users.len() == 1 {
+                asked.push(*place);
             }
         }
-        for (record, indexes) in asked {
-            let call = Call::Parts(record, indexes.clone());
-            self.call(call, client::Command::ReadParts { record, indexes });
+        if !asked.is_empty() {
+            let parts = asked.iter().map(|place| (place.record, place.index)).collect();
+            self.call(Call::Parts(asked), client::Command::ReadParts { parts });
         }
     }
 
     /// Takes sub-records.
-    pub(super) fn take_parts(&mut self, record: RecordName, indexes: &[u32], parts: Vec<Result<Vec<u8>>>) {
-        for (index, part) in indexes.iter().zip(parts) {
-            let index = *index;
-            let place = Place { record, index };
-            let users = self.reading.wanted.remove(&place).unwrap_or_default();
+    pub(super) fn take_parts(&mut self, places: &[Place], parts: Vec<Result<Vec<u8>>>) {
+        for (place, part) in places.iter().zip(parts) {
+            let users = self.reading.wanted.remove(place).unwrap_or_default();
             let part: Result<Rc<[u8]>> = part.map(Into::into);
             if let Ok(bytes) = &part {
-                self.parts.insert(place, bytes.clone());
+                self.parts.insert(*place, bytes.clone());
             }
             for user in users {
                 match user {
-                    User::Growth => self.take_node(place, part.as_deref().map_err(|refusal| *refusal)),
+                    User::Growth => self.take_node(*place, part.as_deref().map_err(|refusal| *refusal)),
                     User::Job(number) => {
                         let Some(job) = self.reading.jobs.get_mut(&number) else {
                             continue;

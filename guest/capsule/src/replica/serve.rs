@@ -144,7 +144,11 @@ impl Answers {
                 Outcome::Done(())
             }
             Operation::Read { record } => read(capsule, tools.space, record, results)?,
-            Operation::ReadPart { record, index } => read_part(capsule, tools, record, *index, results)?,
+            Operation::ReadPart {
+                record,
+                index,
+                levels,
+            } => read_part(capsule, tools, record, (*index, *levels), results)?,
             Operation::Subrecords { record } => subrecords(capsule, tools.space, record, results)?,
             Operation::Describe => {
                 capsule.charter().encoded().write(results);
@@ -239,7 +243,7 @@ fn read_part(
     capsule: &Capsule,
     tools: &mut Tools<'_>,
     record: &RecordName,
-    index: u32,
+    (index, levels): (u32, u8),
     results: &mut Vec<u8>,
 ) -> Result<Outcome<()>> {
     let name = capsule.charter().name();
@@ -256,10 +260,7 @@ fn read_part(
             tree
         }
     };
-    let (part, path) = tree.part(index as usize).ok_or(NO_RECORD)?;
-    part.write(results);
-    (path.len() as u16).write(results);
-    results.extend_from_slice(path.as_flattened());
+    tree.write(index as usize, levels, results).ok_or(NO_RECORD)?;
     Ok(Outcome::Done(()))
 }
 

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use hashbrown::HashMap;
+use selfsame_codec::Field;
 
 use super::layout::{Key, RECORD, of_record};
 use crate::hash::{CapsuleName, HASH_BYTES, Hasher, RecordName};
@@ -44,10 +45,16 @@ impl Grown {
         Ok(Self { body, parts, tree })
     }
 
-    /// A sub-record, and what proves it.
-    pub(super) fn part(&self, index: usize) -> Option<(&[u8], Vec<[u8; HASH_BYTES]>)> {
+    /// Appends a sub-record, and of what proves it so many levels.
+    pub(super) fn write(&self, index: usize, levels: u8, out: &mut Vec<u8>) -> Option<()> {
         let part = self.parts.get(index)?;
-        Some((&self.body[part.clone()], self.tree.path(index, |_| false)))
+        (&self.body[part.clone()]).write(out);
+        let at = out.len();
+        0_u16.write(out);
+        self.tree.path(index, levels, out);
+        let count = (out.len() - at) / HASH_BYTES;
+        out[at..at + size_of::<u16>()].copy_from_slice(&(count as u16).to_le_bytes());
+        Some(())
     }
 
     /// About how many bytes of memory it takes: of the tree a third more than its leaves.

@@ -46,8 +46,7 @@ fn commands() -> Vec<Command> {
         Command::QueryFresh,
         Command::Create,
         Command::ReadParts {
-            record: names[4],
-            indexes: vec![0, 3],
+            parts: vec![(names[4], 0), (names[4], 3)],
         },
         Command::Accuse {
             records: [names[0], names[1]],

@@ -72,7 +72,11 @@ fn seeds() -> Vec<Vec<u8>> {
             record: records[1].name,
         },
         Operation::QueryFresh { nonce: [2; 32] },
-        Operation::ReadPart { record, index: 3 },
+        Operation::ReadPart {
+            record,
+            index: 3,
+            levels: 1,
+        },
         Operation::Subrecords { record },
         Operation::Describe,
         Operation::Open { slots_log2: 5 },
