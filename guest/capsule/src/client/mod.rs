@@ -17,6 +17,7 @@ mod random;
 mod reading;
 mod servers;
 mod sightings;
+mod signed;
 mod trees;
 mod trust;
 mod writing;

@@ -8,8 +8,8 @@ use selfsame_codec::Code;
 use zeroize::Zeroizing;
 
 use super::command::Content;
+use super::signed::Signed;
 use crate::authority::{Authority, OWNER};
-use crate::cache::Verified;
 use crate::epoch::{ReaderKeys, epoch_key};
 use crate::hash::RecordName;
 use crate::header::{HeaderView, RecordKind};
@@ -23,9 +23,6 @@ use crate::verifier::SharedVerifier;
 
 /// Bytes of epoch records that a client keeps, to put them into files: of capsules with more it makes no proof files.
 pub(super) const MAX_LOG_BYTES: usize = 4 << 20;
-
-/// Signed records that are remembered, as a power of two: half a megabyte, for batches of a hundred a million records.
-const SIGNED_SLOTS_LOG2: u8 = 14;
 
 /// Who a client is
 pub(super) struct Identity {
@@ -69,7 +66,7 @@ pub(super) struct Trust {
     epochs: u32,
     log: Option<Vec<u8>>,
     /// Records that a signature was verified of: it need not be verified again.
-    signed: RefCell<Verified>,
+    signed: RefCell<Signed>,
     verifier: SharedVerifier,
     keys: BTreeMap<u32, EpochKey>,
 }
@@ -89,7 +86,7 @@ impl Trust {
             charter,
             epochs: 0,
             log: Some(Vec::new()),
-            signed: RefCell::new(Verified::new(SIGNED_SLOTS_LOG2)),
+            signed: RefCell::default(),
             verifier,
             keys: BTreeMap::new(),
         };
@@ -303,7 +300,7 @@ impl Trust {
 impl Trust {
     /// This client has just signed a record: its signature need not be verified.
     pub(super) fn has_signed(&self, name: &RecordName) {
-        self.signed.borrow_mut().insert(&name.0);
+        self.signed.borrow_mut().insert(name);
     }
 }
 
@@ -315,10 +312,10 @@ impl Writers for Trust {
         signature: &Signature,
     ) -> core::result::Result<(), Code> {
         let mut signed = self.signed.borrow_mut();
-        if !signed.contains(&name.0) {
+        if !signed.contains(name) {
             let verifier = &mut self.verifier.borrow_mut();
             self.authority.check_with(verifier, header, name, signature)?;
-            signed.insert(&name.0);
+            signed.insert(name);
         }
         Ok(())
     }
