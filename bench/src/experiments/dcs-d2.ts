@@ -23,7 +23,7 @@ const SYNCED_THREADS = 16;
 const SYNCED_LEAST = 1;
 
 /** Operations of a turn, and turns. */
-const FULL = { count: 1_000_000, synced: 100_000, rounds: 3 };
+const FULL = { count: 1_000_000, synced: 1_000_000, rounds: 3 };
 const QUICK = { count: 10_000, synced: 8_000, rounds: 2 };
 /** The paper's runs are this long. */
 const PAPER_COUNT = 10_000;
