@@ -12,7 +12,7 @@ use http_body_util::BodyExt as _;
 use selfsame_host::{Body, BoxError, Node};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 
 mod common;
 use common::{get, text, within};
@@ -28,7 +28,9 @@ struct Gate {
     to: watch::Sender<Option<SocketAddr>>,
     connections: Arc<AtomicUsize>,
     stalled: watch::Sender<bool>,
-    task: JoinHandle<()>,
+    closing: watch::Sender<bool>,
+    /// Its sender is gone when nothing is connected any more.
+    open: watch::Receiver<()>,
 }
 
 impl Gate {
@@ -37,21 +39,32 @@ impl Gate {
         let address = listener.local_addr().expect("its number");
         let (to, leads_to) = watch::channel(None);
         let (stalled, is_stalled) = watch::channel(false);
+        let (closing, mut is_closing) = watch::channel(false);
+        let (is_open, open) = watch::channel(());
         let connections = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&connections);
-        let task = tokio::spawn(async move {
+        tokio::spawn(async move {
             let mut carried = JoinSet::new();
-            while let Ok((near, _)) = listener.accept().await {
+            loop {
+                let accepted = tokio::select! {
+                    accepted = listener.accept() => accepted,
+                    _ = is_closing.wait_for(|closing| *closing) => break,
+                };
+                let Ok((near, _)) = accepted else { break };
                 counted.fetch_add(1, Ordering::Relaxed);
                 carried.spawn(carry(near, leads_to.clone(), is_stalled.clone()));
             }
+            drop(listener);
+            carried.shutdown().await;
+            drop(is_open);
         });
         Self {
             address,
             to,
             connections,
             stalled,
-            task,
+            closing,
+            open,
         }
     }
 
@@ -62,7 +75,12 @@ impl Gate {
 
     /// Cuts what is connected, and refuses what comes.
     fn close(&self) {
-        self.task.abort();
+        self.closing.send_replace(true);
+    }
+
+    /// Waits until it is closed: until then what was connected may still carry something.
+    async fn closed(&self) {
+        while self.open.clone().changed().await.is_ok() {}
     }
 
     /// Accepts what comes and carries nothing more, as if a cable were pulled.
@@ -200,6 +218,7 @@ async fn a_path_that_comes_back_is_taken_when_the_other_one_is_lost() {
     call().await;
     assert_eq!(gates.each_ref().map(Gate::connections), [0, 1]);
     gates[1].close();
+    within(gates[1].closed()).await;
     call().await;
     assert_eq!(gates.each_ref().map(Gate::connections), [1, 1]);
 }
