@@ -8,10 +8,11 @@ use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use selfsame_host::capsule::{CapsuleKey, Plan, public_key, verify_export};
 use selfsame_host::{
-    CapsuleName, Code, FetchOptions, MAX_CAPSULE_REQUEST, MemoryStore, Owner, Replica, ReplicaService, Seed,
-    ServeOptions, Storage, StoreError,
+    CapsuleName, Code, Ended, FetchOptions, MAX_CAPSULE_REQUEST, MemoryStore, Owner, Replica, ReplicaService,
+    Seed, ServeOptions, Storage, StoreError,
 };
 use serde_json::Value;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tower::ServiceExt as _;
 
 #[expect(dead_code, reason = "what is asked and answered here is no text")]
@@ -165,6 +166,77 @@ async fn who_waits_is_told_when_the_store_fails_and_all_works_once_it_does() {
     fails.store(false, core::sync::atomic::Ordering::Relaxed);
     let response = within(replica.request(exchange("records and a signature").0)).await;
     assert_eq!(code_of(&response.expect("a response")), 0);
+}
+
+/// A store whose waits for the disk end when the test lets them
+struct Slow {
+    store: MemoryStore,
+    begun: UnboundedSender<Ended>,
+    fails: std::sync::Arc<core::sync::atomic::AtomicBool>,
+}
+
+impl Storage for Slow {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.store.get(key)
+    }
+
+    fn scan(&self, start: &[u8], end: &[u8], limit: usize) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
+        self.store.scan(start, end, limit)
+    }
+
+    fn commit(&mut self, changes: &[selfsame_codec::Operation<'_>], durable: bool) -> Result<(), StoreError> {
+        self.store.commit(changes, durable)
+    }
+
+    fn begin_sync(&mut self, ended: Ended) -> Result<bool, StoreError> {
+        self.begun.send(ended).expect("the test waits");
+        Ok(true)
+    }
+
+    fn end_sync(&mut self) -> Result<(), StoreError> {
+        match self.fails.load(core::sync::atomic::Ordering::Relaxed) {
+            true => Err(StoreError::io(Path::new("memory"), "the disk is gone")),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The disk has written: as a store, its thread says so.
+fn end(ended: Ended) {
+    std::thread::spawn(ended).join().expect("it is heard");
+}
+
+#[tokio::test]
+async fn it_serves_others_while_the_disk_writes_and_acknowledges_once_it_has() {
+    let (begun, mut waits) = unbounded_channel();
+    let fails = std::sync::Arc::default();
+    let store = Slow {
+        store: MemoryStore::new(),
+        begun,
+        fails: std::sync::Arc::clone(&fails),
+    };
+    let replica = Replica::start(&seed(), store).expect("a replica");
+    for (what, is_written) in [("a capsule", true), ("records and a signature", false)] {
+        let mut writing = core::pin::pin!(replica.request(exchange(what).0));
+        let ended = tokio::select! {
+            _ = &mut writing => panic!("{what}: it is acknowledged before it is durable"),
+            ended = waits.recv() => ended.expect("a wait for the disk"),
+        };
+        let read = within(replica.request(exchange("reading").0))
+            .await
+            .expect("a response");
+        assert_ne!(code_of(&read), Code::StoreFailed.as_u16());
+        tokio::select! {
+            biased;
+            _ = &mut writing => panic!("{what}: it is acknowledged before it is durable"),
+            () = core::future::ready(()) => {}
+        }
+        fails.store(!is_written, core::sync::atomic::Ordering::Relaxed);
+        end(ended);
+        let code = code_of(&within(writing).await.expect("a response"));
+        assert_eq!(code == 0, is_written, "{what}");
+        assert!(is_written || code == Code::StoreFailed.as_u16(), "{code}");
+    }
 }
 
 async fn send(service: ReplicaService, request: Request<Full<Bytes>>) -> (Response<()>, Bytes) {

@@ -60,6 +60,8 @@ pub(crate) enum Event<T> {
         tag: u32,
         response: Option<Bytes>,
     },
+    /// The disk has what the store waited for.
+    Synced,
     /// It is time.
     Wake,
     /// It ends, whoever may still order.
@@ -75,8 +77,18 @@ pub(crate) struct Engine<G: Guest> {
     core: Core,
     guest: G,
     store: Box<dyn Storage>,
+    waiting: Waiting,
     outside: Outside<G::Order>,
     traps: VecDeque<Instant>,
+}
+
+/// Commits that were written, of which the module is told once the disk has them
+#[derive(Default)]
+struct Waiting {
+    /// Those that the store waits for.
+    syncing: Vec<u32>,
+    /// Those that it waits for next, together.
+    next: Vec<u32>,
 }
 
 /// The way to others, and to the clock
@@ -115,6 +127,7 @@ pub(crate) fn start<G: Guest>(
         core,
         guest,
         store,
+        waiting: Waiting::default(),
         outside: Outside {
             runtime: Runtime::try_current().ok(),
             events: events.downgrade(),
@@ -149,6 +162,7 @@ impl<G: Guest> Engine<G> {
             }
             goes_on = self.work(batch) && goes_on;
         }
+        self.settle();
         // First the store: who sees that the engine has ended may open it again.
         drop(self);
         drop(inbox);
@@ -170,6 +184,7 @@ impl<G: Guest> Engine<G> {
             .encode(batch),
             // What an instance has asked that is gone.
             Event::Answered { .. } => {}
+            Event::Synced => self.end_sync(batch),
             Event::Wake => self.outside.alarm_at = NEVER,
             Event::End => return false,
         }
@@ -193,17 +208,60 @@ impl<G: Guest> Engine<G> {
             let outputs = self.core.step(now_ms, inputs.as_bytes())?;
             inputs = self.follow(&outputs).map_err(|Malformed| not_understood())?;
             if inputs.is_empty() {
+                self.begin_sync(&mut inputs);
+            }
+            if inputs.is_empty() {
                 return Ok(());
             }
         }
     }
 
-    /// Does what the module asks; what it is to be told. After a commit that failed it is told that and nothing else, as what
-    /// it asked of the store afterwards was in the belief that the commit had worked.
+    /// Has the store wait for the disk, if somebody waits for that, while the module goes on.
+    fn begin_sync(&mut self, inputs: &mut BatchWriter) {
+        if self.waiting.next.is_empty() || !self.waiting.syncing.is_empty() {
+            return;
+        }
+        let events = self.outside.events.clone();
+        let ended = Box::new(move || {
+            // Without senders the engine ends, and waits itself.
+            if let Some(events) = events.upgrade() {
+                _ = events.blocking_send(Event::Synced);
+            }
+        });
+        let tags = core::mem::take(&mut self.waiting.next);
+        match self.store.begin_sync(ended) {
+            Ok(true) => self.waiting.syncing = tags,
+            Ok(false) => tell(&tags, true, inputs),
+            Err(error) => {
+                report(error);
+                tell(&tags, false, inputs);
+            }
+        }
+    }
+
+    /// The disk has what the store waited for, unless it failed.
+    fn end_sync(&mut self, inputs: &mut BatchWriter) {
+        let ok = self.store.end_sync().map_err(report).is_ok();
+        tell(&core::mem::take(&mut self.waiting.syncing), ok, inputs);
+    }
+
+    /// Waits for the disk before all ends, so that whoever is to hear of it does.
+    fn settle(&mut self) {
+        while !self.waiting.syncing.is_empty() {
+            let mut inputs = BatchWriter::new();
+            self.end_sync(&mut inputs);
+            if !self.work(inputs) {
+                return;
+            }
+        }
+    }
+
+    /// Does what the module asks; what it is to be told. After a commit that failed it is told that of it and of all that follow,
+    /// and nothing else, as what it asked of the store afterwards was in the belief that the commit had worked.
     fn follow(&mut self, outputs: &[u8]) -> Result<BatchWriter, Malformed> {
         let mut inputs = BatchWriter::new();
         let mut group = Group::default();
-        let mut failed = None;
+        let mut failed = Vec::new();
         for item in BatchReader::new(outputs)? {
             if item.kind >= client::FIRST_KIND {
                 self.guest.follow(item)?;
@@ -213,8 +271,8 @@ impl<G: Guest> Engine<G> {
                 Output::Ask { tag, peer, message } => self.outside.ask(tag, &peer, message),
                 Output::Wake { at_ms } => self.outside.set_alarm(at_ms),
                 read @ (Output::StoreGet { .. } | Output::StoreScan { .. }) => {
-                    failed = failed.or_else(|| self.write(core::mem::take(&mut group), &mut inputs).err());
-                    if failed.is_none() {
+                    failed.extend(self.write(core::mem::take(&mut group), &mut inputs));
+                    if failed.is_empty() {
                         self.read(&read, &mut inputs);
                     }
                 }
@@ -222,41 +280,43 @@ impl<G: Guest> Engine<G> {
                     tag,
                     durable,
                     operations,
-                } if failed.is_none() => group.add(tag, durable, operations)?,
-                Output::StoreCommit { .. } => {}
+                } if failed.is_empty() => group.add(tag, durable, operations)?,
+                Output::StoreCommit { tag, .. } => failed.push(tag),
                 _ => self.guest.follow(item)?,
             }
         }
-        if let Some(tag) = failed.or_else(|| self.write(group, &mut inputs).err()) {
+        failed.extend(self.write(group, &mut inputs));
+        if !failed.is_empty() {
             inputs.clear(0);
-            Input::StoreCommitted { tag, ok: false }.encode(&mut inputs);
+            tell(&failed, false, &mut inputs);
         }
         Ok(inputs)
     }
 
-    /// Writes commits as one; the tag of the first when the store fails.
-    fn write(&mut self, group: Group<'_>, inputs: &mut BatchWriter) -> Result<(), u32> {
+    /// Writes commits as one, of which the module is told once they are as durable as asked for; their tags when the store fails.
+    fn write(&mut self, group: Group<'_>, inputs: &mut BatchWriter) -> Vec<u32> {
         let Group {
             tags,
             changes,
             durable,
         } = group;
-        let Some(first) = tags.first() else {
-            return Ok(());
-        };
-        if let Err(error) = self.store.commit(&changes, durable) {
+        if tags.is_empty() {
+            return tags;
+        }
+        if let Err(error) = self.store.commit(&changes, false) {
             report(error);
-            return Err(*first);
+            return tags;
         }
         for change in &changes {
             if let Operation::Put { key, .. } = change {
                 self.guest.wrote(key);
             }
         }
-        for tag in tags {
-            Input::StoreCommitted { tag, ok: true }.encode(inputs);
+        match durable {
+            true => self.waiting.next.extend(tags),
+            false => tell(&tags, true, inputs),
         }
-        Ok(())
+        Vec::new()
     }
 
     fn read(&self, output: &Output<'_>, inputs: &mut BatchWriter) {
@@ -301,6 +361,7 @@ impl<G: Guest> Engine<G> {
     fn start_anew(&mut self, error: &CoreError) -> Option<BatchWriter> {
         tracing::error!(%error, "the module of capsules failed");
         self.outside.forget();
+        self.waiting = Waiting::default();
         let mut inputs = BatchWriter::new();
         self.guest.lose(error, &mut inputs);
         let now = Instant::now();
@@ -390,6 +451,13 @@ impl<T: Send + 'static> Outside<T> {
         self.generation = self.generation.wrapping_add(1);
         self.asks.abort_all();
         (self.alarm, self.alarm_at) = (None, NEVER);
+    }
+}
+
+/// Tells the module whether commits are as durable as asked for.
+fn tell(tags: &[u32], ok: bool, inputs: &mut BatchWriter) {
+    for tag in tags {
+        Input::StoreCommitted { tag: *tag, ok }.encode(inputs);
     }
 }
 

@@ -1,4 +1,5 @@
 use alloc::sync::Arc;
+use std::io;
 use std::path::Path;
 
 use selfsame_codec::Operation;
@@ -9,6 +10,7 @@ use super::journal::Journal;
 use super::merge::{Found, over};
 use super::recovery::{Recovered, recover};
 use super::rows::{self, Row};
+use super::syncer::{Ended, Syncer};
 use super::table::Table;
 use super::tree::{Journaled, Tree};
 use super::{Entry, Storage, StoreError};
@@ -19,6 +21,15 @@ const ROOM: usize = 64 << 20;
 /// How many times as much memory a table may have taken that is filled again: its last commit may have been a large one, and it
 /// grows by doubling.
 const GROWN: usize = 3;
+
+/// Frames that were written to the journal, and may not be on the disk yet
+#[derive(Clone, Copy, Debug)]
+struct Sealed {
+    /// The number of the last of them.
+    number: u64,
+    /// Bytes of the journal with them.
+    len: usize,
+}
 
 /// A store in a folder that survives a crash at any moment
 ///
@@ -35,6 +46,11 @@ pub struct DiskStore {
     /// The other journal, while it is not used.
     spare: Option<Journal>,
     drain: Option<Drain>,
+    /// What is waited for in a thread of its own. The next frame is written when it has ended: one that is there vouches for all
+    /// before.
+    syncing: Option<Sealed>,
+    /// That thread, once there was something to wait for.
+    syncer: Option<Syncer>,
     /// The table that was drained last, empty.
     empty: Table,
     room: usize,
@@ -81,6 +97,8 @@ impl DiskStore {
             last,
             spare: Some(spare),
             drain: None,
+            syncing: None,
+            syncer: None,
             empty: Table::default(),
             room,
             failed: None,
@@ -97,6 +115,7 @@ impl DiskStore {
             return Ok(());
         }
         self.end_drain()?;
+        self.end_sync()?;
         if self.journal.is_used() {
             self.sync()?;
         }
@@ -130,23 +149,53 @@ impl DiskStore {
 
     /// Puts all that was committed on the disk.
     fn sync(&mut self) -> Result<(), StoreError> {
+        let Some(sealed) = self.seal()? else { return Ok(()) };
+        let synced = self.journal.file().sync_data();
+        self.end_frames(sealed, synced)
+    }
+
+    /// Writes all that was committed to the journal, once what is there is on the disk; nothing if there is nothing new.
+    fn seal(&mut self) -> Result<Option<Sealed>, StoreError> {
+        self.end_sync()?;
         if self.drain.as_ref().is_some_and(|drain| !drain.is_durable()) {
             self.end_drain()?;
         }
         let number = self.last + 1;
         if !self.table.seal(self.salt, number) {
-            return Ok(());
+            return Ok(None);
         }
         let bytes = self.table.bytes();
         self.journal.write(bytes)?;
-        if let Err(error) = self.journal.sync(bytes.len()) {
+        let len = bytes.len();
+        self.table.close();
+        Ok(Some(Sealed { number, len }))
+    }
+
+    /// Takes note of what the disk has, or that nobody knows it.
+    fn end_frames(&mut self, sealed: Sealed, synced: io::Result<()>) -> Result<(), StoreError> {
+        if let Err(error) = synced {
+            let error = StoreError::io(self.journal.path(), error);
             self.failed = Some(error.clone());
             return Err(error);
         }
-        self.table.close();
+        let Sealed { number, len } = sealed;
         self.last = number;
+        self.journal.synced(len);
         self.journal.vouch(self.salt, number + 1);
         Ok(())
+    }
+
+    fn start_syncer(&mut self) -> Result<(), StoreError> {
+        if self.syncer.is_none() {
+            let started = Syncer::start();
+            self.syncer = Some(started.map_err(|error| StoreError::io(self.journal.path(), error))?);
+        }
+        Ok(())
+    }
+
+    /// Whether the store can be written.
+    fn check(&self) -> Result<(), StoreError> {
+        self.failed.clone().map_or(Ok(()), Err)
     }
 
     /// What was written last under a key and is not in the tree, or was not a moment ago.
@@ -157,6 +206,8 @@ impl DiskStore {
 
     /// Moves all into the tree, so that the journals are empty.
     fn close(&mut self) -> Result<(), StoreError> {
+        // What the journal may not have is in the table.
+        _ = self.end_sync();
         self.end_drain()?;
         if !self.table.is_empty() {
             self.tree.take(&self.table, self.last)?;
@@ -203,9 +254,7 @@ impl Storage for DiskStore {
     }
 
     fn commit(&mut self, changes: &[Operation<'_>], durable: bool) -> Result<(), StoreError> {
-        if let Some(error) = &self.failed {
-            return Err(error.clone());
-        }
+        self.check()?;
         rows::check(changes).map_err(|why| StoreError::io(self.journal.path(), why))?;
         self.make_room()?;
         let mark = self.table.append(changes);
@@ -215,5 +264,25 @@ impl Storage for DiskStore {
         }
         self.table.keep(mark);
         Ok(())
+    }
+
+    fn begin_sync(&mut self, ended: Ended) -> Result<bool, StoreError> {
+        self.check()?;
+        self.start_syncer()?;
+        let Some(sealed) = self.seal()? else {
+            return Ok(false);
+        };
+        if let Some(syncer) = &self.syncer {
+            syncer.begin(Arc::clone(self.journal.file()), ended);
+            self.syncing = Some(sealed);
+        }
+        Ok(true)
+    }
+
+    fn end_sync(&mut self) -> Result<(), StoreError> {
+        match self.syncing.take().zip(self.syncer.as_ref()) {
+            Some((sealed, syncer)) => self.end_frames(sealed, syncer.end()),
+            None => Ok(()),
+        }
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! It grows in steps, with zeros: to write where a file has bytes already takes the disk a fraction of what a new length does.
 
+use alloc::sync::Arc;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ const ZEROS: [u8; 16 << 10] = [0; 16 << 10];
 /// A journal
 #[derive(Debug)]
 pub(crate) struct Journal {
-    file: File,
+    file: Arc<File>,
     path: PathBuf,
     /// Bytes that the file has.
     len: usize,
@@ -52,7 +53,7 @@ impl Journal {
             _ => StoreError::io(path, error),
         })?;
         let journal = Self {
-            file,
+            file: Arc::new(file),
             path: path.into(),
             len: bytes.len(),
             written: 0,
@@ -75,22 +76,21 @@ impl Journal {
     /// [`StoreError`]; the next try writes them again.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         let written = self.grow(bytes.len() + HEADER).and_then(|()| {
-            self.file.seek(SeekFrom::Start(self.written as u64))?;
-            self.file.write_all(&bytes[self.written..])
+            let mut file = &*self.file;
+            file.seek(SeekFrom::Start(self.written as u64))?;
+            file.write_all(&bytes[self.written..])
         });
         written.map_err(|error| StoreError::io(&self.path, error))
     }
 
-    /// Waits until so many bytes are on the disk.
-    ///
-    /// # Errors
-    /// [`StoreError`]: then nobody knows what is there.
-    pub(crate) fn sync(&mut self, written: usize) -> Result<(), StoreError> {
-        self.file
-            .sync_data()
-            .map_err(|error| StoreError::io(&self.path, error))?;
+    /// The file, to be waited for.
+    pub(crate) fn file(&self) -> &Arc<File> {
+        &self.file
+    }
+
+    /// Takes note that so many bytes are on the disk.
+    pub(crate) fn synced(&mut self, written: usize) {
         self.written = written;
-        Ok(())
     }
 
     /// Vouches for the frames before this number, so that damage to the last of them is seen even if no other follows. The next
@@ -99,7 +99,7 @@ impl Journal {
         let mut frame = [0; HEADER];
         frame::seal(&mut frame, salt, number);
         // What it is for is on the disk already.
-        _ = self.file.write_all(&frame);
+        _ = (&*self.file).write_all(&frame);
     }
 
     fn grow(&mut self, needed: usize) -> io::Result<()> {
@@ -108,10 +108,11 @@ impl Journal {
         }
         let [least, most] = STEPS;
         let goal = needed + needed.clamp(least, most);
-        self.file.seek(SeekFrom::Start(self.len as u64))?;
+        let mut file = &*self.file;
+        file.seek(SeekFrom::Start(self.len as u64))?;
         while self.len < goal {
             let zeros = &ZEROS[..ZEROS.len().min(goal - self.len)];
-            self.file.write_all(zeros)?;
+            file.write_all(zeros)?;
             self.len += zeros.len();
         }
         Ok(())

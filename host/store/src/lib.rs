@@ -28,6 +28,10 @@ mod merge;
 mod recovery;
 mod rows;
 mod runs;
+
+mod syncer;
+pub use syncer::Ended;
+
 mod table;
 mod tree;
 
@@ -60,6 +64,25 @@ pub trait Storage: Send + 'static {
     /// # Errors
     /// [`StoreError`] when the store failed; nothing was applied then.
     fn commit(&mut self, changes: &[Change<'_>], durable: bool) -> Result<(), StoreError>;
+
+    /// Begins to make durable all that was committed, while more is; false if it is already. Else `ended` is called in another
+    /// thread, once, when [`Self::end_sync`] need not wait. One that was begun before is waited for first.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store failed; `ended` is not called then.
+    fn begin_sync(&mut self, ended: Ended) -> Result<bool, StoreError> {
+        drop(ended);
+        self.commit(&[], true)?;
+        Ok(false)
+    }
+
+    /// Waits for what [`Self::begin_sync`] has begun, if it has: what was committed before that is durable then.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store failed: then nobody knows what is durable, and nothing can be committed any more.
+    fn end_sync(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 /// Why a store cannot be used

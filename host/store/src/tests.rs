@@ -51,6 +51,8 @@ struct World {
     store: Option<DiskStore>,
     /// After each commit since the last durable one, that included.
     states: Vec<Map>,
+    /// Which of them is on its way to the disk.
+    begun: Option<usize>,
 }
 
 fn all(store: &DiskStore) -> Map {
@@ -86,6 +88,7 @@ impl World {
             lives: 0,
             store: None,
             states: vec![Map::new()],
+            begun: None,
         };
         world.store = Some(DiskStore::open_with_room(&world.path(), ROOM).expect("a store"));
         world
@@ -105,7 +108,7 @@ impl World {
 
     fn commit(&mut self) {
         let changes = self.random.changes();
-        let durable = self.random.below(3) == 0;
+        let durable = self.random.below(4) == 0;
         let mut map = self.now().clone();
         let operation = |(key, value): &(Vec<u8>, Option<Vec<u8>>)| {
             match value {
@@ -124,8 +127,35 @@ impl World {
         self.store().commit(&operations, durable).expect("a commit");
         if durable {
             self.states.clear();
+            self.begun = None;
         }
         self.states.push(map);
+        match self.random.below(4) {
+            0 => self.begin_sync(),
+            1 => self.end_sync(),
+            _ => {}
+        }
+    }
+
+    fn begin_sync(&mut self) {
+        let is_begun = self.store().begin_sync(Box::new(|| {})).expect("a sync");
+        self.take_synced();
+        self.begun = Some(self.states.len() - 1);
+        if !is_begun {
+            self.take_synced();
+        }
+    }
+
+    fn end_sync(&mut self) {
+        self.store().end_sync().expect("an end");
+        self.take_synced();
+    }
+
+    /// What was begun has ended: what was before is not what a crash leaves any more.
+    fn take_synced(&mut self) {
+        if let Some(begun) = self.begun.take() {
+            self.states.drain(..begun);
+        }
     }
 
     fn read(&mut self) {
@@ -155,6 +185,7 @@ impl World {
         let map = all(self.store());
         assert_eq!(map, *self.now(), "after a restart");
         self.states = vec![map];
+        self.begun = None;
     }
 
     /// Goes on with what is in the files now, as if the process had ended.
@@ -173,6 +204,7 @@ impl World {
         assert!(self.states.contains(&map), "after a crash something is lost");
         self.store = Some(store);
         self.states = vec![map];
+        self.begun = None;
     }
 
     /// The power fails while a frame is written: of what came last only the beginning is there.
@@ -321,9 +353,16 @@ fn child_that_drains_until_it_is_killed() {
             key: &number.to_be_bytes(),
             value: &number.to_le_bytes().repeat(50),
         };
-        store.commit(&[put], number % 4 > 0).expect("a commit");
-        if number % 4 > 0 {
-            writeln!(std::io::stdout(), "durable {number}").expect("somebody listens");
+        store.commit(&[put], number % 4 == 1).expect("a commit");
+        let say = |number| writeln!(std::io::stdout(), "durable {number}").expect("somebody listens");
+        match number % 4 {
+            1 => say(number),
+            2 => _ = store.begin_sync(Box::new(|| {})).expect("a sync"),
+            3 => {
+                store.end_sync().expect("an end");
+                say(number - 1);
+            }
+            _ => {}
         }
     }
 }

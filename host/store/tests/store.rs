@@ -132,6 +132,48 @@ fn a_commit_of_nothing_keeps_what_was_written_before() {
 }
 
 #[test]
+fn a_sync_of_nothing_has_ended_at_once() {
+    with_each_store(|store| {
+        store.end_sync().expect("nothing was begun");
+        store.commit(&[put(b"a", b"1")], true).expect("a commit");
+        let ended = Box::new(|| panic!("nothing is waited for"));
+        assert!(!store.begin_sync(ended).expect("a sync"));
+        store.end_sync().expect("nothing is waited for");
+    });
+}
+
+#[test]
+fn what_was_committed_before_a_sync_is_there_after_a_crash_once_it_has_ended() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, aside) = (folder.path().join("store"), folder.path().join("aside"));
+    let mut store = DiskStore::open(&path).expect("a store");
+    let crashed = || {
+        _ = fs::remove_dir_all(&aside);
+        copy(&path, &aside);
+        keys(
+            &DiskStore::open(&aside).expect("the store after a crash"),
+            b"",
+            b"z",
+            10,
+        )
+    };
+    let (tell, told) = std::sync::mpsc::channel();
+    for round in 1..4_u8 {
+        store.commit(&[put(&[2 * round], b"1")], false).expect("a commit");
+        let tell = tell.clone();
+        let ended = Box::new(move || tell.send(round).expect("the test waits"));
+        assert!(store.begin_sync(ended).expect("a sync"));
+        store
+            .commit(&[put(&[2 * round + 1], b"2")], false)
+            .expect("a commit meanwhile");
+        assert_eq!(told.recv(), Ok(round));
+        store.end_sync().expect("an end");
+        let expected: Vec<Vec<u8>> = (2..=2 * round).map(|key| vec![key]).collect();
+        assert_eq!(crashed(), expected);
+    }
+}
+
+#[test]
 fn a_store_on_disk_keeps_what_was_written() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("store");

@@ -26,14 +26,6 @@ impl Durability {
             _ => Err(format!("no durability {word}")),
         }
     }
-
-    /// How many more requests a server takes before it answers one: as many as there are if they can share a wait for the disk.
-    pub(crate) fn others_together(self) -> usize {
-        match self {
-            Self::Synced => usize::MAX,
-            Self::None | Self::Logged => 0,
-        }
-    }
 }
 
 /// An item and its new value

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use bench_pair::Outcome;
 use selfsame_capsule::keys::KeyPair;
 use selfsame_capsule::replica::{Change, Effect, Limits, Replica};
+use selfsame_store::Ended;
 
 use crate::backend::Durability;
 use crate::store::Store;
@@ -54,10 +55,12 @@ pub(crate) struct Server {
     store: Store,
     durability: Durability,
     commits: Vec<Commit>,
-    /// Commits that were written, and may not be on the disk yet.
+    /// Commits that were written as they were to be.
     written: Vec<u32>,
-    is_sync_wanted: bool,
-    is_dirty: bool,
+    /// Commits that were written, and are to be on the disk.
+    durable: Vec<u32>,
+    /// Those of them that the disk is waited for.
+    syncing: Vec<u32>,
     responses: VecDeque<Message>,
 }
 
@@ -73,32 +76,49 @@ impl Server {
             durability,
             commits: Vec::new(),
             written: Vec::new(),
-            is_sync_wanted: false,
-            is_dirty: false,
+            durable: Vec::new(),
+            syncing: Vec::new(),
             responses: VecDeque::new(),
         })
     }
 
-    /// Carries out what the replica asks for, until it asks for nothing more.
-    fn work(&mut self) -> Outcome<()> {
+    /// Carries out what the replica asks for, until it asks for nothing more or waits for the disk. `ended` makes what is called
+    /// when that has written: then [`Self::synced`] goes on.
+    fn work(&mut self, ended: impl Fn() -> Ended) -> Outcome<()> {
         loop {
             while let Some(effect) = self.replica.next_effect() {
                 self.carry_out(effect)?;
             }
-            if self.commits.is_empty() && self.written.is_empty() {
+            self.write()?;
+            if self.syncing.is_empty() && !self.durable.is_empty() {
+                let is_begun = self.store.begin_sync(ended())?;
+                let waiting = if is_begun {
+                    &mut self.syncing
+                } else {
+                    &mut self.written
+                };
+                waiting.append(&mut self.durable);
+            }
+            if self.written.is_empty() {
                 return Ok(());
             }
-            self.write(true)?;
             for tag in core::mem::take(&mut self.written) {
                 self.replica.committed(now_ms(), tag, true);
             }
         }
     }
 
+    /// The disk has what was waited for.
+    fn synced(&mut self) -> Outcome<()> {
+        self.store.end_sync()?;
+        self.written.append(&mut self.syncing);
+        Ok(())
+    }
+
     fn carry_out(&mut self, effect: Effect) -> Outcome<()> {
         match effect {
             Effect::Get { tag, keys } => {
-                self.write(false)?;
+                self.write()?;
                 let values = self.store.get(keys)?;
                 self.replica.values(tag, values);
             }
@@ -108,7 +128,7 @@ impl Server {
                 end,
                 limit,
             } => {
-                self.write(false)?;
+                self.write()?;
                 let keys = self.store.scan(&start, &end, limit)?;
                 self.replica.keys(tag, &keys);
             }
@@ -128,22 +148,22 @@ impl Server {
         Ok(())
     }
 
-    /// Writes the commits that wait as one, and waits for the disk if it `may_sync` and one of them asked for it.
-    fn write(&mut self, may_sync: bool) -> Outcome<()> {
+    /// Writes the commits that wait as one.
+    fn write(&mut self) -> Outcome<()> {
         let commits = core::mem::take(&mut self.commits);
-        self.is_dirty |= commits.iter().any(|commit| !commit.changes.is_empty());
-        self.is_sync_wanted |=
-            self.durability == Durability::Synced && commits.iter().any(|commit| commit.durable);
-        let is_synced = may_sync && self.is_sync_wanted && self.is_dirty;
         let changes: Vec<&Change> = commits.iter().flat_map(|commit| &commit.changes).collect();
-        if is_synced || !changes.is_empty() {
-            self.store.commit(&changes, is_synced)?;
+        if !changes.is_empty() {
+            self.store.commit(&changes)?;
         }
-        if may_sync {
-            self.is_dirty &= !is_synced;
-            self.is_sync_wanted = false;
+        for Commit { tag, durable, .. } in commits {
+            let waits = durable && self.durability == Durability::Synced;
+            let waiting = if waits {
+                &mut self.durable
+            } else {
+                &mut self.written
+            };
+            waiting.push(tag);
         }
-        self.written.extend(commits.iter().map(|commit| commit.tag));
         Ok(())
     }
 }
@@ -156,14 +176,26 @@ impl Link for Server {
 
     fn receive(&mut self) -> Outcome<Option<Message>> {
         if self.responses.is_empty() {
-            self.work()?;
+            // Nothing else is to be done meanwhile.
+            self.work(|| Box::new(|| {}))?;
+            while !self.syncing.is_empty() {
+                self.synced()?;
+                self.work(|| Box::new(|| {}))?;
+            }
         }
         Ok(self.responses.pop_front())
     }
 }
 
-/// A request on its way to a server, and where its response goes
-type Letter = (Message, Sender<Message>);
+/// What a server in a thread of its own hears
+pub(crate) enum Letter {
+    /// A request, and where its response goes.
+    Request(Message, Sender<Message>),
+    /// The disk has what was waited for.
+    Synced,
+    /// Nobody asks any more.
+    End,
+}
 
 /// How a thread waits for another one
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,7 +256,7 @@ const GONE: &str = "the server has ended";
 
 impl Link for Channel {
     fn send(&mut self, request: Message) -> Outcome<()> {
-        let letter = (request, self.answers.0.clone());
+        let letter = Letter::Request(request, self.answers.0.clone());
         self.server.send(letter).map_err(|_| GONE)?;
         self.under_way += 1;
         Ok(())
@@ -240,21 +272,33 @@ impl Link for Channel {
     }
 }
 
-/// Serves until nobody can ask any more. Requests that came while the disk wrote are carried out together.
+/// Serves until it is told to end. What comes while the disk writes is carried out meanwhile, and written together afterwards.
 ///
 /// # Errors
 /// When the store fails.
-pub(crate) fn serve(mut server: Server, requests: &Receiver<Letter>, patience: Patience) -> Outcome<()> {
+pub(crate) fn serve(
+    mut server: Server,
+    (letters, inbox): (Sender<Letter>, Receiver<Letter>),
+    patience: Patience,
+) -> Outcome<()> {
+    let ended = || -> Ended {
+        let letters = letters.clone();
+        // When the server has ended, nobody waits.
+        Box::new(move || _ = letters.send(Letter::Synced))
+    };
     let mut asking: HashMap<u32, (u32, Sender<Message>)> = HashMap::new();
     let mut last: u32 = 0;
-    while let Some(first) = patience.receive(requests) {
-        let others = requests.try_iter().take(server.durability.others_together());
-        for ((request, message), answer) in core::iter::once(first).chain(others) {
-            last = last.wrapping_add(1);
-            asking.insert(last, (request, answer));
-            server.replica.request(now_ms(), last, message);
+    while let Some(letter) = patience.receive(&inbox) {
+        match letter {
+            Letter::Request((request, message), answer) => {
+                last = last.wrapping_add(1);
+                asking.insert(last, (request, answer));
+                server.replica.request(now_ms(), last, message);
+            }
+            Letter::Synced => server.synced()?,
+            Letter::End => break,
         }
-        server.work()?;
+        server.work(ended)?;
         for (number, response) in server.responses.drain(..) {
             if let Some((request, answer)) = asking.remove(&number) {
                 // Who asked may have given up.

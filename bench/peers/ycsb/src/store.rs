@@ -6,7 +6,7 @@ use std::rc::Rc;
 use bench_pair::Outcome;
 use selfsame_capsule::replica::{Change, Value};
 use selfsame_codec::Operation;
-use selfsame_store::{DiskStore, Storage as _};
+use selfsame_store::{DiskStore, Ended, Storage as _};
 
 /// A store on disk
 #[derive(Debug)]
@@ -48,9 +48,19 @@ impl Store {
         Ok(entries.into_iter().map(|(key, _)| key).collect())
     }
 
-    /// Writes all changes or none; when `durable`, they and all before are on the disk then.
-    pub(crate) fn commit(&mut self, changes: &[&Change], durable: bool) -> Outcome<()> {
+    /// Writes all changes or none.
+    pub(crate) fn commit(&mut self, changes: &[&Change]) -> Outcome<()> {
         let changes: Vec<Operation<'_>> = changes.iter().map(|change| operation(change)).collect();
-        self.0.commit(&changes, durable).map_err(said)
+        self.0.commit(&changes, false).map_err(said)
+    }
+
+    /// Begins to put on the disk what was written; false if it is there.
+    pub(crate) fn begin_sync(&mut self, ended: Ended) -> Outcome<bool> {
+        self.0.begin_sync(ended).map_err(said)
+    }
+
+    /// Waits for what was begun.
+    pub(crate) fn end_sync(&mut self) -> Outcome<()> {
+        self.0.end_sync().map_err(said)
     }
 }
