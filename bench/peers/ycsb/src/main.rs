@@ -1,6 +1,9 @@
 //! YCSB on RocksDB and on capsules, and what capsules cost: `bench-ycsb FOLDER [ROCKSDB]`, where stores are created and RocksDB's
 //! shared library, then tasks on standard input (see `bench_pair::serve`).
 
+/// As the command `selfsame` has it; RocksDB brings its own.
+#[path = "../../../../host/src/allocator.rs"]
+mod allocator;
 mod backend;
 mod capsule;
 mod clients;
@@ -18,15 +21,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use bench_pair::{Outcome, Task, serve};
-use mimalloc::MiMalloc;
 
 use crate::ycsb::Plan;
 
-/// As the command `selfsame` has it; RocksDB brings its own.
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
-
 fn main() -> ExitCode {
+    allocator::configure();
     let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);
     let (Some(folder), library, None) = (arguments.next(), arguments.next(), arguments.next()) else {
         eprintln!("usage: bench-ycsb FOLDER [ROCKSDB]");
