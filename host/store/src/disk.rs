@@ -18,6 +18,8 @@ use super::{Entry, Storage, StoreError};
 /// Bytes of what was committed lately in memory, and so in a journal, until it goes into the tree; twice as much is there while
 /// it does, and the memory for it from then on. As many as RocksDB has by default, and one run of the tree.
 const ROOM: usize = 64 << 20;
+/// Which part of the room the last commit before a table is full may have beyond it, without memory anew: 4 MiB.
+const LAST: usize = 16;
 /// How many times as much memory a table may have taken that is filled again: its last commit may have been a large one, and it
 /// grows by doubling.
 const GROWN: usize = 3;
@@ -257,6 +259,7 @@ impl Storage for DiskStore {
         self.check()?;
         rows::check(changes).map_err(|why| StoreError::io(self.journal.path(), why))?;
         self.make_room()?;
+        self.table.reserve(changes, self.room + self.room / LAST);
         let mark = self.table.append(changes);
         if durable && let Err(error) = self.sync() {
             self.table.cut(mark);

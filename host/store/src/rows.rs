@@ -28,16 +28,21 @@ fn parts<'a>(change: &Operation<'a>) -> (&'a [u8], Option<&'a [u8]>) {
     }
 }
 
+/// Bytes of changes as rows.
+pub(crate) fn len(changes: &[Operation<'_>]) -> usize {
+    let bytes = |change| {
+        let (key, value) = parts(change);
+        LENGTHS + key.len() + value.map_or(0, <[u8]>::len)
+    };
+    changes.iter().map(bytes).sum()
+}
+
 /// Whether the keys are short enough, and changes few enough for one commit.
 pub(crate) fn check(changes: &[Operation<'_>]) -> Result<(), &'static str> {
     if changes.iter().any(|change| parts(change).0.len() > MAX_KEY) {
         return Err("a key has more than 65,534 bytes");
     }
-    let bytes = |change| {
-        let (key, value) = parts(change);
-        LENGTHS + key.len() + value.map_or(0, <[u8]>::len)
-    };
-    match changes.iter().map(bytes).sum::<usize>() {
+    match len(changes) {
         0..=MAX_COMMIT => Ok(()),
         _ => Err("a commit has more than 1 GiB"),
     }

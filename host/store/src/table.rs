@@ -13,6 +13,9 @@ use super::rows::{self, Row, row_at};
 /// So many keys that came since the last scan are sorted in one by one.
 const FEW: usize = 64;
 
+/// Bytes up to which a table grows by doubling: the store of a small node takes no more than it needs.
+const SMALL: usize = 1 << 20;
+
 /// A key's hash and number
 #[derive(Clone, Copy, Debug)]
 struct Place {
@@ -72,6 +75,15 @@ impl Table {
     /// Bytes of memory for rows.
     pub(crate) fn room(&self) -> usize {
         self.bytes.capacity()
+    }
+
+    /// Sees to memory for changes. A table that would grow past [`SMALL`] gets all of its `room` at once: by doubling it
+    /// would be copied again and again into memory that the system must first clear, and end with up to twice as much.
+    pub(crate) fn reserve(&mut self, changes: &[Operation<'_>], room: usize) {
+        let (has, needed) = (self.room(), self.bytes.len() + HEADER + rows::len(changes));
+        if needed > has && needed.max(2 * has) > SMALL && needed <= room {
+            self.bytes.reserve_exact(room - self.bytes.len());
+        }
     }
 
     /// Appends changes to the open frame; nobody sees them before [`Self::keep`].
@@ -233,4 +245,34 @@ fn begin_of(key: &[u8]) -> u64 {
 
 fn key_at(bytes: &[u8], row: u32) -> &[u8] {
     row_at(bytes, row as usize).map_or(&[], |row| row.key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_that_grew_takes_all_its_room_at_once_and_no_more() {
+        let room = 4 * SMALL;
+        let mut table = Table::default();
+        let value = vec![7; 10_000];
+        let mut rooms = Vec::new();
+        while table.bytes().len() + 2 * value.len() < room {
+            let key = (table.bytes().len() as u64).to_le_bytes();
+            let changes = [put(&key, &value)];
+            table.reserve(&changes, room);
+            let mark = table.append(&changes);
+            table.keep(mark);
+            rooms.push(table.room());
+        }
+        assert!(rooms[0] < SMALL, "{}", rooms[0]);
+        assert_eq!(rooms.last(), Some(&room));
+        assert!(rooms.iter().all(|had| *had <= SMALL || *had == room));
+        table.reserve(&[put(&[], &vec![7; room])], room);
+        assert_eq!(table.room(), room, "what does not fit is not its concern");
+    }
+
+    fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Operation<'a> {
+        Operation::Put { key, value }
+    }
 }
