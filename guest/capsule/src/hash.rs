@@ -177,6 +177,12 @@ impl Hasher {
     pub fn root(&self, whole: &[u8]) -> [u8; HASH_BYTES] {
         self.kind.hash(&self.root, whole)
     }
+
+    /// What [`Self::root`] gives for each.
+    #[must_use]
+    pub fn roots(&self, wholes: &[&[u8]]) -> Vec<[u8; HASH_BYTES]> {
+        self.kind.hash_each(&self.root, wholes)
+    }
 }
 
 impl core::fmt::Debug for Hasher {

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Malformed, Reader};
 
-use crate::hash::{Hasher, RecordName};
+use crate::hash::{HASH_BYTES, Hasher, RecordName};
 use crate::header::{HeaderView, RecordKind};
 use crate::refusal::{Refusal, Result, placed};
 use crate::seal::PREAMBLE_BYTES;
@@ -44,25 +44,60 @@ impl<'a> Record<'a> {
     ///
     /// # Errors
     /// [`Code::BadBody`], or [`Code::BadTree`] with the offset in the body.
+    #[inline(never)]
     pub fn check(&self, hasher: &Hasher, sealed: bool) -> Result<RecordName> {
-        let hash = match self.header.kind() {
-            RecordKind::Tree => {
-                let tree = TreeBody::decode(self.body, sealed)?;
-                tree.hashes(hasher)?.root(hasher, tree.preamble)
+        self.checked(hasher, sealed).map(|checked| checked.name)
+    }
+
+    /// As [`Self::check`], with the tree of which that took the hashes.
+    ///
+    /// # Errors
+    /// As [`Self::check`].
+    pub fn checked(&self, hasher: &Hasher, sealed: bool) -> Result<Checked> {
+        let tree = match self.header.kind() {
+            RecordKind::Tree => Some(self.check_tree(hasher, sealed)?),
+            RecordKind::Plain | RecordKind::Epoch => {
+                self.is_of(hasher.body(self.body))?;
+                None
             }
-            RecordKind::Plain | RecordKind::Epoch => hasher.body(self.body),
         };
+        let name = self.header.name(hasher);
+        Ok(Checked { name, tree })
+    }
+
+    fn check_tree(&self, hasher: &Hasher, sealed: bool) -> Result<Tree> {
+        let body = TreeBody::decode(self.body, sealed)?;
+        let tree = body.hashes(hasher)?;
+        self.is_of(tree.root(hasher, body.preamble)).map(|()| tree)
+    }
+
+    fn is_of(&self, hash: [u8; HASH_BYTES]) -> Result<()> {
         if hash == self.header.body() {
-            Ok(self.header.name(hasher))
+            Ok(())
         } else {
-            Err(Refusal::new(Code::BadBody, 0))
+            Err(BAD_BODY)
         }
     }
 }
 
+/// The body is not the one that the header points to.
+const BAD_BODY: Refusal = Refusal {
+    code: Code::BadBody,
+    at: 0,
+};
+
+/// A record whose body is the one that its header points to
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// Its name.
+    pub name: RecordName,
+    /// The tree over its sub-records, if it has some.
+    pub tree: Option<Tree>,
+}
+
 /// Does what [`Record::check`] does for each, faster.
 #[must_use]
-pub fn check_each(records: &[Record<'_>], hasher: &Hasher, sealed: bool) -> Vec<Result<RecordName>> {
+pub fn check_each(records: &[Record<'_>], hasher: &Hasher, sealed: bool) -> Vec<Result<Checked>> {
     let headers: Vec<&[u8]> = records.iter().map(|record| record.header.encoded()).collect();
     let names = hasher.record_names(&headers);
     let is_tree = |record: &Record<'_>| record.header.kind() == RecordKind::Tree;
@@ -73,15 +108,70 @@ pub fn check_each(records: &[Record<'_>], hasher: &Hasher, sealed: bool) -> Vec<
         .collect();
     let mut bodies = hasher.bodies(&plain).into_iter();
     let check = |(record, name): (&Record<'_>, RecordName)| {
-        if is_tree(record) {
-            return record.check(hasher, sealed);
-        }
-        match bodies.next() {
-            Some(hash) if hash == record.header.body() => Ok(name),
-            _ => Err(Refusal::new(Code::BadBody, 0)),
-        }
+        let tree = if is_tree(record) {
+            Some(record.check_tree(hasher, sealed)?)
+        } else {
+            let hash = bodies.next().ok_or(BAD_BODY)?;
+            record.is_of(hash)?;
+            None
+        };
+        Ok(Checked { name, tree })
     };
     records.iter().zip(names).map(check).collect()
+}
+
+/// What the body of a record with sub-records begins with
+#[derive(Clone, Copy, Debug)]
+pub struct TreeHead<'a> {
+    /// What stands before the sub-records if they are sealed.
+    pub preamble: &'a [u8],
+    lengths: &'a [[u8; size_of::<u32>()]],
+}
+
+impl<'a> TreeHead<'a> {
+    /// How long it is before the lengths of the sub-records.
+    #[must_use]
+    pub fn fixed_len(sealed: bool) -> usize {
+        size_of::<u32>() + if sealed { PREAMBLE_BYTES } else { 0 }
+    }
+
+    /// How long it is of so many sub-records.
+    #[must_use]
+    pub fn len_of(count: u32, sealed: bool) -> usize {
+        Self::fixed_len(sealed) + count as usize * size_of::<u32>()
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn read(reader: &mut Reader<'a>, sealed: bool) -> core::result::Result<Self, Malformed> {
+        let count = reader.field::<u32>()? as usize;
+        let preamble = reader.take(if sealed { PREAMBLE_BYTES } else { 0 })?;
+        if count == 0 || count > MAX_SUBRECORDS {
+            return Err(Malformed);
+        }
+        let (lengths, _) = reader.take(count * size_of::<u32>())?.as_chunks();
+        Ok(Self { preamble, lengths })
+    }
+
+    /// How many sub-records there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.lengths.len()
+    }
+
+    /// How long each of them is.
+    pub fn lengths(&self) -> impl Iterator<Item = u32> {
+        self.lengths.iter().map(|length| u32::from_le_bytes(*length))
+    }
+
+    /// Where the first of them begins in the body.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
+    pub fn len(&self) -> usize {
+        size_of::<u32>() + self.preamble.len() + self.lengths.as_flattened().len()
+    }
 }
 
 /// The body of a record with sub-records
@@ -103,17 +193,12 @@ impl<'a> TreeBody<'a> {
     }
 
     fn read(reader: &mut Reader<'a>, sealed: bool) -> core::result::Result<Self, Malformed> {
-        let count = reader.field::<u32>()? as usize;
-        let preamble = reader.take(if sealed { PREAMBLE_BYTES } else { 0 })?;
-        if count == 0 || count > MAX_SUBRECORDS {
-            return Err(Malformed);
+        let head = TreeHead::read(reader, sealed)?;
+        let preamble = head.preamble;
+        let mut subrecords = Vec::with_capacity(head.count());
+        for len in head.lengths() {
+            subrecords.push(reader.take(len as usize)?);
         }
-        let lengths = reader.take(count * size_of::<u32>())?;
-        let (lengths, _) = lengths.as_chunks();
-        let subrecords = lengths
-            .iter()
-            .map(|length| reader.take(u32::from_le_bytes(*length) as usize))
-            .collect::<core::result::Result<_, _>>()?;
         if reader.is_empty() {
             Ok(Self { preamble, subrecords })
         } else {

@@ -45,7 +45,7 @@ impl Tree {
     #[must_use]
     pub fn root(&self, hasher: &Hasher, preamble: &[u8]) -> Hash {
         let top = self.levels.last().and_then(|level| level.first());
-        root(hasher, self.count(), preamble, top.unwrap_or(&[0; HASH_BYTES]))
+        hasher.root(&whole(self.count(), preamble, top.unwrap_or(&[0; HASH_BYTES])))
     }
 
     /// How many leaves there are.
@@ -125,10 +125,15 @@ pub fn verify_each(hasher: &Hasher, claims: &[Claim<'_>]) -> (Vec<Result<Hash>>,
     let mut groups: Vec<Group> = Vec::new();
     for level in 0..MAX_LEVELS as u32 {
         let first = groups.len();
+        let mut is_end = true;
         for (number, (way, claim)) in ways.iter_mut().zip(claims).enumerate() {
             if !way.is_at_end(claim, level) {
+                is_end = false;
                 way.step(claim, number, &mut groups);
             }
+        }
+        if is_end {
+            break;
         }
         let new = &groups[first..];
         let inputs: Vec<&[u8]> = new
@@ -139,8 +144,27 @@ pub fn verify_each(hasher: &Hasher, claims: &[Claim<'_>]) -> (Vec<Result<Hash>>,
             ways[group.claim].hash = hash;
         }
     }
-    let results = ways.iter().zip(claims).map(|(way, claim)| way.end(hasher, claim));
-    (results.collect(), groups)
+    let mut roots = roots(hasher, claims, &ways).into_iter();
+    let end = |(way, claim): (&Way, &Claim<'_>)| {
+        let (found, expected) = match claim.end {
+            End::Root { root, .. } => (roots.next().unwrap_or_default(), root),
+            End::Node { hash, .. } => (way.hash, hash),
+        };
+        way.end(claim, found == expected)
+    };
+    (ways.iter().zip(claims).map(end).collect(), groups)
+}
+
+/// The tree's hash of each claim whose path leads to one, all at once.
+fn roots(hasher: &Hasher, claims: &[Claim<'_>], ways: &[Way]) -> Vec<Hash> {
+    let mut wholes: Vec<Vec<u8>> = Vec::new();
+    for (claim, way) in claims.iter().zip(ways) {
+        if let End::Root { preamble, .. } = claim.end {
+            wholes.push(whole(claim.count, preamble, &way.hash));
+        }
+    }
+    let wholes: Vec<&[u8]> = wholes.iter().map(Vec::as_slice).collect();
+    hasher.roots(&wholes)
 }
 
 /// How far the check of a claim came
@@ -203,17 +227,8 @@ impl Way {
         self.below += self.width;
     }
 
-    fn end(&self, hasher: &Hasher, claim: &Claim<'_>) -> Result<Hash> {
-        let is_there = !self.is_broken
-            && self.used == claim.path.len()
-            && match claim.end {
-                End::Root {
-                    root: expected,
-                    preamble,
-                } => root(hasher, claim.count, preamble, &self.hash) == expected,
-                End::Node { hash, .. } => hash == self.hash,
-            };
-        if is_there {
+    fn end(&self, claim: &Claim<'_>, is_that_hash: bool) -> Result<Hash> {
+        if !self.is_broken && self.used == claim.path.len() && is_that_hash {
             Ok(self.hash)
         } else {
             Err(Refusal::new(Code::BadTree, self.used))
@@ -262,12 +277,9 @@ fn level_above(hasher: &Hasher, below: &[Hash]) -> Vec<Hash> {
     above
 }
 
-fn root(hasher: &Hasher, count: usize, preamble: &[u8], top: &Hash) -> Hash {
-    let mut whole = Vec::with_capacity(4 + preamble.len() + HASH_BYTES);
-    whole.extend_from_slice(&(count as u32).to_le_bytes());
-    whole.extend_from_slice(preamble);
-    whole.extend_from_slice(top);
-    hasher.root(&whole)
+/// What a tree's hash is of.
+fn whole(count: usize, preamble: &[u8], top: &Hash) -> Vec<u8> {
+    [&(count as u32).to_le_bytes(), preamble, top].concat()
 }
 
 /// Where the node that `at` belongs to begins on a level of `width` hashes, and how many children it has.

@@ -11,7 +11,7 @@ use super::memory::{Seen, seen_key};
 use super::random::Random;
 use super::servers::Server;
 use super::sightings::Sightings;
-use super::trees::Trees;
+use super::trees::{Tree, Trees};
 use super::trust::{Identity, Trust};
 use crate::file::read_epoch;
 use crate::hash::{CapsuleName, HASH_BYTES, RecordName};
@@ -69,14 +69,14 @@ pub(super) struct Asked {
 }
 
 /// Against what a sub-record is verified
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Against {
     /// What its record begins with, which was asked for with the item at this place of the request.
     Trunk(usize),
     /// A node that was verified before.
     Node {
-        /// In the tree with this number.
-        tree: u64,
+        /// In this tree.
+        tree: Rc<Tree>,
         /// So many levels above the sub-record.
         level: u32,
         /// Its hash.

@@ -96,7 +96,7 @@ pub(super) fn check(base: &Base, answers: &mut [Answer<'_>]) -> Result<()> {
         .collect();
     let checked = check_each(&records, trust.charter.hasher(), trust.is_sealed());
     for (answer, checked) in answers.iter_mut().filter(given).zip(checked) {
-        answer.checked = Some(checked);
+        answer.checked = Some(checked.map(|checked| checked.name));
     }
     Ok(())
 }

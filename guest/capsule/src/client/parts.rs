@@ -13,7 +13,7 @@ use super::trees::Tree;
 use crate::hash::{HASH_BYTES, RecordName};
 use crate::header::{HeaderView, RecordKind};
 use crate::refusal::{Refusal, Result};
-use crate::seal::open_parts;
+use crate::seal::{PREAMBLE_BYTES, open_parts};
 use crate::tree::{Claim, End, verify_each};
 
 /// What a record with sub-records begins with, as a server gave it
@@ -211,6 +211,9 @@ fn prove_trunk<'a>(
     if trunk.header.kind() != RecordKind::Tree || trunk.header.name(hasher) != *record {
         return Err(Lack::found(Refusal::new(Code::BadHeader, 0)));
     }
+    if trunk.preamble.len() > PREAMBLE_BYTES {
+        return Err(Lack::found(Refusal::new(Code::BadTree, 0)));
+    }
     prove(base, server, record, proof).map_err(Lack::found)?;
     base.sightings.note(record, &trunk.header);
     Ok(Fresh { trunk, tree: None })
@@ -224,13 +227,14 @@ fn claim<'a>(
     answer: &Answer<'a>,
     trunks: &Trunks<'a>,
 ) -> core::result::Result<(Case<'a>, Claim<'a>), Option<Lack>> {
-    let (origin, count, end) = match asked.against.ok_or(Some(NOTHING))? {
+    let (origin, count, end) = match asked.against.as_ref().ok_or(Some(NOTHING))? {
         Against::Node { tree, level, hash } => {
-            let known = base.trees.get(&want.record());
-            let tree = known.filter(|known| known.number == tree).ok_or(None)?;
+            let (level, hash) = (*level, *hash);
+            let tree = Some(tree).filter(|tree| base.trees.holds(tree)).ok_or(None)?;
             (Origin::Known(tree.clone()), tree.count, End::Node { level, hash })
         }
         Against::Trunk(place) => {
+            let place = *place;
             let Fresh { trunk, .. } = trunks[place].as_ref().map_err(|lack| Some(*lack))?;
             let (root, preamble) = (trunk.header.body(), trunk.preamble);
             (Origin::Trunk(place), trunk.count, End::Root { root, preamble })

@@ -19,6 +19,9 @@ use crate::refusal::{Refusal, Result};
 /// Items of one request: each takes at most three operations.
 const ITEMS: usize = 1024;
 
+/// About how many bytes of a request an item takes: mostly it is one operation with a name.
+const ITEM_BYTES: usize = 40;
+
 /// What is wanted of one item
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Want {
@@ -203,6 +206,7 @@ impl Client {
         } else {
             self.base.begin_cached(server)
         };
+        message.reserve(chosen.len() * ITEM_BYTES);
         let mut asked = Vec::with_capacity(chosen.len());
         let mut trunks = Trunks::default();
         for (place, index) in chosen.iter().enumerate() {
@@ -242,13 +246,8 @@ impl Client {
     fn ask_part(&self, want: Want, place: usize, trunks: &mut Trunks, message: &mut Vec<u8>) -> Against {
         let (record, index) = (want.record(), want.index());
         let is_part = matches!(want, Want::Part(..));
-        let tree = self.base.trees.get(&record).filter(|_| is_part);
-        let against = match tree {
-            Some(tree) => {
-                let (level, hash) = self.base.trees.known(tree, index);
-                let tree = tree.number;
-                Against::Node { tree, level, hash }
-            }
+        let against = match self.base.trees.find(&record, index).filter(|_| is_part) {
+            Some((tree, level, hash)) => Against::Node { tree, level, hash },
             None => Against::Trunk(trunks.find(&record, place).filter(|_| is_part).unwrap_or(place)),
         };
         if against.is_trunk(place) {

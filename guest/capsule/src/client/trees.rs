@@ -13,23 +13,26 @@ use crate::seal::RecordKey;
 use crate::spread::BuildSpread;
 use crate::tree::{FAN_OUT, way_up};
 
-/// Most trees that are remembered: a megabyte of them.
-const TREES: usize = 1 << 13;
-/// Most nodes whose children are remembered: three megabytes of them.
-const NODES: usize = 1 << 14;
+/// Most trees that are remembered, as many as names are in a verification cache: three megabytes of them.
+const TREES: usize = 1 << 14;
+/// Most nodes whose children are remembered: five megabytes of them.
+const NODES: usize = 1 << 15;
 
 /// A tree whose record is proven and whose topmost node is verified
 #[derive(Debug)]
 pub(super) struct Tree {
     name: RecordName,
     /// Told from those of all other trees that this client has known.
-    pub(super) number: u64,
+    number: u64,
     /// How many sub-records it has.
     pub(super) count: u32,
     top: [u8; HASH_BYTES],
     /// With what they are sealed, if they are.
     pub(super) key: Result<Option<RecordKey>>,
 }
+
+/// The tree of a sub-record, and how many levels above the sub-record which node of it is verified
+type Known = (Rc<Tree>, u32, [u8; HASH_BYTES]);
 
 /// The children of a node
 #[derive(Debug)]
@@ -45,17 +48,31 @@ pub(super) struct Trees {
     trees: Vec<Option<Rc<Tree>>>,
     nodes: Vec<Option<Box<Node>>>,
     last: u64,
+    /// The last tree that counts no more.
+    forgotten: u64,
 }
 
 impl Trees {
     /// The tree of a record, if it is known.
-    pub(super) fn get(&self, name: &RecordName) -> Option<&Rc<Tree>> {
+    fn get(&self, name: &RecordName) -> Option<&Rc<Tree>> {
         let tree = self.trees.get(place(name))?.as_ref();
         tree.filter(|tree| tree.name == *name)
     }
 
+    /// What is known of a sub-record, if the tree of its record is.
+    pub(super) fn find(&self, name: &RecordName, index: u32) -> Option<Known> {
+        let tree = self.get(name)?;
+        let (level, hash) = self.known(tree, index);
+        Some((tree.clone(), level, hash))
+    }
+
+    /// Whether nothing was forgotten since this tree was verified.
+    pub(super) fn holds(&self, tree: &Tree) -> bool {
+        tree.number > self.forgotten
+    }
+
     /// The lowest node above a sub-record, or the sub-record itself, that is verified.
-    pub(super) fn known(&self, tree: &Tree, index: u32) -> (u32, [u8; HASH_BYTES]) {
+    fn known(&self, tree: &Tree, index: u32) -> (u32, [u8; HASH_BYTES]) {
         let mut level = 0;
         for (number, child) in way_up(tree.count as usize, index as usize) {
             if let Some(Some(node)) = self.nodes.get(node_place(tree, number))
@@ -98,12 +115,17 @@ impl Trees {
 
     /// Takes the children of a node of a tree, which are verified.
     pub(super) fn learn(&mut self, tree: &Tree, number: u32, children: [[u8; HASH_BYTES]; FAN_OUT]) {
-        if let Some(node) = self.nodes.get_mut(node_place(tree, number)) {
-            *node = Some(Box::new(Node {
-                tree: tree.number,
-                number,
-                children,
-            }));
+        let Some(place) = self.nodes.get_mut(node_place(tree, number)) else {
+            return;
+        };
+        let node = Node {
+            tree: tree.number,
+            number,
+            children,
+        };
+        match place {
+            Some(before) => **before = node,
+            None => *place = Some(Box::new(node)),
         }
     }
 
@@ -111,6 +133,7 @@ impl Trees {
     pub(super) fn forget(&mut self) {
         self.trees.clear();
         self.nodes.clear();
+        self.forgotten = self.last;
     }
 }
 

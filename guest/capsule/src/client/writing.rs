@@ -222,6 +222,7 @@ impl Client {
         let parts: Vec<&[u8]> = subrecords.iter().map(Vec::as_slice).collect();
         let salt: [u8; SALT_BYTES] = self.base.random.bytes();
         let written = pen.writer.commit(&parts, backpointers, &salt)?;
+        packer.reserve(core::slice::from_ref(&written));
         packer.write(&written)?;
         self.finish_writing((command, deadline), packer, Vec::from([written.name]), signing)
     }

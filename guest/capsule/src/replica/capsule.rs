@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use selfsame_codec::{Code, Field, Reader};
 
@@ -350,19 +351,47 @@ impl Capsule {
         name: &RecordName,
         entry: &Entry,
     ) -> Result<Outcome<Vec<u8>>> {
+        let len = entry.header().body_len() as usize;
+        let mut body = Vec::new();
+        Ok(
+            match self.write_body(space, name, Some(entry), 0..len, &mut body)? {
+                Outcome::Done(()) => Outcome::Done(body),
+                Outcome::Wait => Outcome::Wait,
+            },
+        )
+    }
+
+    /// Appends a range of the body of a stored record, or some of it if it has to wait; without its entry, if the body is known to be in
+    /// chunks.
+    ///
+    /// # Errors
+    /// [`Code::NoRecord`] when it is lost.
+    pub(super) fn write_body(
+        &self,
+        space: &mut Space,
+        name: &RecordName,
+        entry: Option<&Entry>,
+        range: Range<usize>,
+        out: &mut Vec<u8>,
+    ) -> Result<Outcome<()>> {
         if self.index.damage().is_void(name) {
             return Err(NO_RECORD);
         }
-        if let Some(body) = entry.inline_body() {
-            return Ok(Outcome::Done(body.to_vec()));
+        if let Some(body) = entry.and_then(Entry::inline_body) {
+            out.extend_from_slice(body.get(range).ok_or(CORRUPT)?);
+            return Ok(Outcome::Done(()));
         }
-        let len = entry.header().body_len() as usize;
-        let mut chunks = Vec::new();
         let mut is_missing = false;
-        for number in 0..len.div_ceil(layout::CHUNK) {
+        out.reserve(range.len());
+        for number in range.start / layout::CHUNK..range.end.div_ceil(layout::CHUNK) {
             let key = layout::chunk(&self.charter.name(), name, number as u16);
             match space.get(&key) {
-                Ok(Some(chunk)) => chunks.push(chunk),
+                Ok(Some(chunk)) => {
+                    let start = number * layout::CHUNK;
+                    let end = range.end.min(start + layout::CHUNK) - start;
+                    let wanted = chunk.get(range.start.saturating_sub(start)..end);
+                    out.extend_from_slice(wanted.ok_or(CORRUPT)?);
+                }
                 Ok(None) => {
                     space.report((key, None));
                     return Err(NO_RECORD);
@@ -370,14 +399,11 @@ impl Capsule {
                 Err(Missing) => is_missing = true,
             }
         }
-        if is_missing {
-            return Ok(Outcome::Wait);
-        }
-        let mut body = Vec::with_capacity(len);
-        for chunk in chunks {
-            body.extend_from_slice(&chunk);
-        }
-        Ok(Outcome::Done(body))
+        Ok(if is_missing {
+            Outcome::Wait
+        } else {
+            Outcome::Done(())
+        })
     }
 
     /// Makes witnesses better; see [`Index::spread`].

@@ -447,7 +447,8 @@ impl Index {
         // Chunks first: an entry says that its body is there.
         if record.body.len() > layout::MAX_INLINE {
             for (number, chunk) in (0..).zip(record.body.chunks(layout::CHUNK)) {
-                space.put(layout::chunk(&self.capsule, name, number), chunk.to_vec());
+                space.draft().extend_from_slice(chunk);
+                space.put_draft(layout::chunk(&self.capsule, name, number));
                 space.mark();
             }
         }

@@ -9,6 +9,7 @@ use super::capsule::{Capsule, Signing};
 use super::index::Outcome;
 use super::layout::{self, single};
 use super::mend::Mended;
+use super::parts::plant;
 use super::serve::{Answers, Progress, Tools};
 use super::space::{Missing, Space};
 use crate::cache::Mirror;
@@ -16,7 +17,7 @@ use crate::hash::{CapsuleName, RecordName};
 use crate::keys::Key;
 use crate::message::{Envelope, MAX_MESSAGE_BYTES, MAX_OPERATIONS, Operation, REPLICAS, Stored};
 use crate::metadata::Charter;
-use crate::record::check_each;
+use crate::record::{Checked, check_each};
 use crate::refusal::{Refusal, Result};
 
 /// The capsule is not stored.
@@ -66,7 +67,7 @@ pub(super) struct Job {
 }
 
 /// Where an operation begins, and what came of checking the record that it writes
-type Start = (usize, Option<Result<RecordName>>);
+type Start = (usize, Option<Result<Checked>>);
 
 impl Job {
     /// Reads a request.
@@ -197,12 +198,12 @@ impl Job {
                 _ => {}
             }
         }
-        let names = check_each(&written, capsule.charter().hasher(), capsule.is_sealed());
-        for ((index, record), name) in writing.into_iter().zip(&written).zip(names) {
-            if let Ok(name) = &name {
-                capsule.index_mut().expect_write(space, name, record);
+        let checked = check_each(&written, capsule.charter().hasher(), capsule.is_sealed());
+        for ((index, record), checked) in writing.into_iter().zip(&written).zip(checked) {
+            if let Ok(checked) = &checked {
+                capsule.index_mut().expect_write(space, &checked.name, record);
             }
-            self.operations[index].1 = Some(name);
+            self.operations[index].1 = Some(checked);
         }
         let known = capsule.index().expect(space, &records);
         if has_reads {
@@ -257,7 +258,7 @@ impl Job {
 
     /// Carries one operation out; what it gives is appended when it is done, and not before.
     fn carry_out(&mut self, capsule: &mut Option<Box<Capsule>>, tools: &mut Tools<'_>) -> Result<Progress> {
-        let (at, checked) = &self.operations[self.next];
+        let (at, checked) = &mut self.operations[self.next];
         let operation = operation(&self.message, *at)?;
         if let Operation::Create { metadata } = operation {
             let charter = Charter::decode(metadata)?;
@@ -291,14 +292,18 @@ impl Job {
         0_u16.write(&mut self.answers.results);
         let progress = match operation {
             Operation::Write { record } => {
-                let name = match checked {
-                    Some(checked) => (*checked)?,
-                    None => record.check(capsule.charter().hasher(), capsule.is_sealed())?,
+                let checked = match checked {
+                    Some(checked) => checked,
+                    None => checked.insert(record.checked(capsule.charter().hasher(), capsule.is_sealed())),
                 };
-                let outcome = capsule.write(tools.space, &name, &record)?;
+                let Checked { name, tree } = checked.as_mut().map_err(|refusal| *refusal)?;
+                let outcome = capsule.write(tools.space, name, &record)?;
                 if matches!(outcome, Outcome::Done(())) {
-                    self.stored.record(&name);
+                    self.stored.record(name);
                     self.storing.push(self.next);
+                    if let Some(tree) = tree.take() {
+                        plant(capsule, tools.trees, (name, &record), tree);
+                    }
                 }
                 outcome.into()
             }

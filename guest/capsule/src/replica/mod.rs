@@ -20,6 +20,7 @@ mod layout;
 mod limits;
 mod mend;
 mod opening;
+mod parts;
 mod prove;
 mod push;
 mod sequences;
@@ -330,6 +331,7 @@ impl Replica {
                 Err(refusal) => {
                     // What it changed is not written, nor believed.
                     self.space.clear();
+                    self.trees.clear();
                     self.forget_reading();
                     self.refuse(job.asker, refusal);
                 }
@@ -546,6 +548,7 @@ impl Replica {
         self.failed_until = self.last_tag;
         let refusal = Refusal::new(Code::StoreFailed, 0);
         self.space.clear();
+        self.trees.clear();
         self.open.clear();
         self.waiting = None;
         self.forget_reading();

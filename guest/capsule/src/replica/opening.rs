@@ -58,6 +58,9 @@ impl Replica {
 
     /// Heeds what was found damaged of an open capsule; whether it has to be opened anew.
     pub(super) fn heeds_damage(&mut self, capsule: &mut Capsule) -> bool {
+        if self.space.has_damaged() {
+            self.trees.clear();
+        }
         if capsule.heal(&mut self.space) {
             self.commit(false);
             self.forget_reading();

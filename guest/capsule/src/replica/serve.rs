@@ -1,27 +1,24 @@
 //! What operations give that store nothing.
 
-use alloc::rc::Rc;
 use alloc::vec::Vec;
 
-use selfsame_codec::{Code, Field};
+use selfsame_codec::Field;
 
 use super::capsule::Capsule;
 use super::compare::{Question, Visit, compare, elements, signature};
-use super::entry::Entry;
 use super::index::{NO_RECORD, Outcome, known};
 use super::layout::Range;
+use super::parts::{read_part, subrecords};
 use super::prove::Proof;
 use super::session::Session;
 use super::space::{Missing, Space};
-use super::trees::{Grown, Trees};
+use super::trees::Trees;
 use super::walk::{Page, Step};
 use crate::cache::Ahead;
 use crate::hash::RecordName;
-use crate::header::RecordKind;
 use crate::keys::{self, KeyPair};
 use crate::message::{Fresh, Operation, VERSION};
-use crate::record::TreeBody;
-use crate::refusal::{Refusal, Result};
+use crate::refusal::Result;
 use crate::verifier::Verifier;
 
 /// What operations are carried out with
@@ -148,7 +145,10 @@ impl Answers {
                 record,
                 index,
                 levels,
-            } => read_part(capsule, tools, record, (*index, *levels), results)?,
+            } => {
+                let tools = (&mut *tools.space, &mut *tools.trees);
+                read_part(capsule, tools, record, (*index, *levels), results)?
+            }
             Operation::Subrecords { record } => subrecords(capsule, tools.space, record, results)?,
             Operation::Describe => {
                 capsule.charter().encoded().write(results);
@@ -237,63 +237,4 @@ fn read(
     results.extend_from_slice(entry.header_bytes());
     results.extend_from_slice(&body);
     Ok(Outcome::Done(()))
-}
-
-fn read_part(
-    capsule: &Capsule,
-    tools: &mut Tools<'_>,
-    record: &RecordName,
-    (index, levels): (u32, u8),
-    results: &mut Vec<u8>,
-) -> Result<Outcome<()>> {
-    let name = capsule.charter().name();
-    let tree = match tools.trees.get(&name, record) {
-        Some(tree) => tree,
-        None => {
-            let Outcome::Done((entry, body)) = whole(capsule, tools.space, record)? else {
-                return Ok(Outcome::Wait);
-            };
-            has_parts(&entry)?;
-            let hasher = capsule.charter().hasher();
-            let tree = Rc::new(Grown::new(hasher, body, capsule.is_sealed())?);
-            tools.trees.insert(name, *record, tree.clone());
-            tree
-        }
-    };
-    tree.write(index as usize, levels, results).ok_or(NO_RECORD)?;
-    Ok(Outcome::Done(()))
-}
-
-fn subrecords(
-    capsule: &Capsule,
-    space: &mut Space,
-    record: &RecordName,
-    results: &mut Vec<u8>,
-) -> Result<Outcome<()>> {
-    let Outcome::Done((entry, body)) = whole(capsule, space, record)? else {
-        return Ok(Outcome::Wait);
-    };
-    has_parts(&entry)?;
-    let tree = TreeBody::decode(&body, capsule.is_sealed())?;
-    results.extend_from_slice(entry.header_bytes());
-    (tree.subrecords.len() as u32).write(results);
-    tree.preamble.write(results);
-    Ok(Outcome::Done(()))
-}
-
-/// A stored record with its body.
-fn whole(capsule: &Capsule, space: &mut Space, record: &RecordName) -> Result<Outcome<(Entry, Vec<u8>)>> {
-    let entry = known!(capsule.index().entry(space, record))?.ok_or(NO_RECORD)?;
-    Ok(match capsule.body(space, record, &entry)? {
-        Outcome::Done(body) => Outcome::Done((entry, body)),
-        Outcome::Wait => Outcome::Wait,
-    })
-}
-
-fn has_parts(entry: &Entry) -> Result<()> {
-    if entry.header().kind() == RecordKind::Tree {
-        Ok(())
-    } else {
-        Err(Refusal::new(Code::BadTree, 0))
-    }
 }

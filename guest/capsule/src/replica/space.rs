@@ -224,6 +224,11 @@ impl Space {
         }
     }
 
+    /// Whether anything was found damaged.
+    pub(super) fn has_damaged(&self) -> bool {
+        !self.damaged.is_empty()
+    }
+
     /// What is damaged, once. What is not heeded is met again.
     pub(super) fn take_damaged(&mut self) -> Vec<Damaged> {
         core::mem::take(&mut self.damaged)

@@ -1,6 +1,7 @@
-//! Trees of records whose sub-records were read lately: many are read of one record, and a tree costs as many hashes as it has
-//! sub-records.
+//! Where sub-records lie in the bodies of records that were written or read lately, and what proves them: many are read of one
+//! record, and a tree costs as many hashes as it has sub-records. The sub-records themselves stay where the store has them.
 
+use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -8,58 +9,73 @@ use core::ops::Range;
 use hashbrown::HashMap;
 use selfsame_codec::Field;
 
-use super::layout::{Key, RECORD, of_record};
-use crate::hash::{CapsuleName, HASH_BYTES, Hasher, RecordName};
-use crate::record::TreeBody;
-use crate::refusal::Result;
+use super::layout::{Key, MAX_INLINE, RECORD, of_record};
+use crate::hash::{CapsuleName, HASH_BYTES, RecordName};
+use crate::record::TreeHead;
 use crate::spread::BuildSpread;
 use crate::tree::Tree;
 
-/// Bytes of trees that are remembered: some of the largest.
+/// Bytes of trees that are remembered: those of some 200,000 sub-records, or of one of the largest records.
 const MAX_BYTES: usize = 8 << 20;
+/// What one takes beside what it points to: it, its key, and the room that a table leaves.
+const ENTRY_BYTES: usize = 256;
 
-/// A body with sub-records and its tree
+/// Where the sub-records of a record lie in its body, and their tree as soon as a path of it was needed
 #[derive(Debug)]
 pub(super) struct Grown {
-    body: Vec<u8>,
-    parts: Vec<Range<usize>>,
-    tree: Tree,
+    /// Where each of them begins, and where the last one ends.
+    starts: Vec<u32>,
+    /// The body if it is short: to find it in the store takes longer.
+    body: Option<Box<[u8]>>,
+    tree: Option<Tree>,
 }
 
 impl Grown {
-    /// Grows the tree of a body.
-    ///
-    /// # Errors
-    /// [`selfsame_codec::Code::BadTree`].
-    pub(super) fn new(hasher: &Hasher, body: Vec<u8>, sealed: bool) -> Result<Self> {
-        let decoded = TreeBody::decode(&body, sealed)?;
-        let tree = decoded.hashes(hasher)?;
-        let lens = decoded.subrecords.iter().map(|part| part.len());
-        let mut end = body.len() - lens.clone().sum::<usize>();
-        let parts = lens
-            .map(|len| {
-                end += len;
-                end - len..end
-            })
-            .collect();
-        Ok(Self { body, parts, tree })
+    /// The sub-records of a body that begins with this head, of which the whole `body` is at hand or nothing.
+    pub(super) fn new(head: &TreeHead<'_>, body: Option<&[u8]>, tree: Option<Tree>) -> Self {
+        let mut starts = Vec::with_capacity(head.count() + 1);
+        let mut end = head.len() as u32;
+        starts.push(end);
+        starts.extend(head.lengths().map(|len| {
+            end = end.saturating_add(len);
+            end
+        }));
+        let body = body.filter(|body| body.len() <= MAX_INLINE).map(Box::from);
+        Self { starts, body, tree }
     }
 
-    /// Appends a sub-record, and of what proves it so many levels.
-    pub(super) fn write(&self, index: usize, levels: u8, out: &mut Vec<u8>) -> Option<()> {
-        let part = self.parts.get(index)?;
-        (&self.body[part.clone()]).write(out);
+    /// Whether it gives paths of so many levels.
+    pub(super) fn gives(&self, levels: u8) -> bool {
+        levels == 0 || self.tree.is_some()
+    }
+
+    /// Where a sub-record lies in the body.
+    pub(super) fn part(&self, index: usize) -> Option<Range<usize>> {
+        let (start, end) = (self.starts.get(index)?, self.starts.get(index + 1)?);
+        Some(*start as usize..*end as usize)
+    }
+
+    /// The body, if it is short.
+    pub(super) fn body(&self) -> Option<&[u8]> {
+        self.body.as_deref()
+    }
+
+    /// Appends of what proves a sub-record so many levels.
+    pub(super) fn write_path(&self, index: usize, levels: u8, out: &mut Vec<u8>) {
         let at = out.len();
         0_u16.write(out);
-        self.tree.path(index, levels, out);
-        let count = (out.len() - at) / HASH_BYTES;
-        out[at..at + size_of::<u16>()].copy_from_slice(&(count as u16).to_le_bytes());
-        Some(())
+        if let Some(tree) = &self.tree {
+            tree.path(index, levels, out);
+        }
+        let start = at + size_of::<u16>();
+        let count = (out.len() - start) / HASH_BYTES;
+        out[at..start].copy_from_slice(&(count as u16).to_le_bytes());
     }
 
     /// About how many bytes of memory it takes: of the tree a third more than its leaves.
     fn bytes(&self) -> usize {
-        self.body.len() + self.parts.len() * (size_of::<Range<usize>>() + HASH_BYTES * 4 / 3)
+        let of_each = size_of::<u32>() + self.tree.as_ref().map_or(0, |_| HASH_BYTES * 4 / 3);
+        ENTRY_BYTES + self.body.as_ref().map_or(0, |body| body.len()) + self.starts.len() * of_each
     }
 }
 
@@ -75,25 +91,41 @@ pub(super) struct Trees {
 }
 
 impl Trees {
-    /// A tree, if it is remembered.
-    pub(super) fn get(&mut self, capsule: &CapsuleName, record: &RecordName) -> Option<Rc<Grown>> {
+    /// A tree that gives paths of so many levels, if it is remembered.
+    pub(super) fn get(
+        &mut self,
+        capsule: &CapsuleName,
+        record: &RecordName,
+        levels: u8,
+    ) -> Option<Rc<Grown>> {
         let key = of_record(capsule, RECORD, record);
-        if let Some(tree) = self.young.get(&key) {
-            return Some(tree.clone());
-        }
-        let tree = self.old.remove(&key)?;
-        self.remember(key, tree.clone());
-        Some(tree)
+        let young = self.young.get(&key).cloned();
+        let tree = match young {
+            Some(tree) => tree,
+            None => {
+                let tree = self.old.remove(&key)?;
+                self.remember(key, tree.clone());
+                tree
+            }
+        };
+        tree.gives(levels).then_some(tree)
     }
 
     /// Remembers a tree.
-    pub(super) fn insert(&mut self, capsule: CapsuleName, record: RecordName, tree: Rc<Grown>) {
-        self.remember(of_record(&capsule, RECORD, &record), tree);
+    pub(super) fn insert(&mut self, capsule: &CapsuleName, record: &RecordName, tree: Rc<Grown>) {
+        self.remember(of_record(capsule, RECORD, record), tree);
+    }
+
+    /// Something that was stored may be gone.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
     }
 
     fn remember(&mut self, key: Key, tree: Rc<Grown>) {
         self.young_bytes += tree.bytes();
-        self.young.insert(key, tree);
+        if let Some(before) = self.young.insert(key, tree) {
+            self.young_bytes -= before.bytes();
+        }
         if self.young_bytes > MAX_BYTES / 2 {
             self.old = core::mem::take(&mut self.young);
             self.young_bytes = 0;
