@@ -13,7 +13,7 @@
 use alloc::vec::Vec;
 
 use selfsame_codec::Code;
-use selfsame_multibuffer::{Message, apply, is_many, keyed_wide, keyed_wide_each};
+use selfsame_multibuffer::{Message, apply, is_faster_at_once, is_many, keyed_wide, keyed_wide_each, tags};
 use selfsame_sodium::aead::{self, NONCE_BYTES, TAG_BYTES};
 use selfsame_sodium::hash::{keyed, keyed_wide as keyed_wide_one};
 use selfsame_sodium::memory;
@@ -150,9 +150,9 @@ impl RecordKey {
             rest = behind;
         }
         let tag_keys = apply_each(&keys, texts.iter_mut().map(|text| &mut **text));
-        let mut padded = Vec::new();
-        for ((text, tag), key) in texts.iter().zip(tags).zip(tag_keys.iter()) {
-            tag.copy_from_slice(&tag_of(key, text, &mut padded));
+        let ciphers = texts.iter().map(|text| &**text);
+        for (tag, made) in tags.into_iter().zip(tags_of(&tag_keys, ciphers)) {
+            tag.copy_from_slice(&made);
         }
     }
 
@@ -185,10 +185,10 @@ pub fn seal_each(epoch: &EpochKey, records: &[Unsealed<'_>]) -> Vec<Vec<u8>> {
     };
     let mut bodies: Vec<Vec<u8>> = records.iter().zip(keys.iter()).map(begin).collect();
     let contents = bodies.iter_mut().map(|body| &mut body[PREAMBLE_BYTES..]);
-    let tags = apply_each(&keys, contents);
-    let mut padded = Vec::new();
-    for (body, key) in bodies.iter_mut().zip(tags.iter()) {
-        let tag = tag_of(key, &body[PREAMBLE_BYTES..], &mut padded);
+    let tag_keys = apply_each(&keys, contents);
+    let ciphers = bodies.iter().map(|body| &body[PREAMBLE_BYTES..]);
+    let tags = tags_of(&tag_keys, ciphers);
+    for (body, tag) in bodies.iter_mut().zip(tags) {
         body.extend_from_slice(&tag);
     }
     bodies
@@ -210,14 +210,17 @@ pub fn open_each(epoch: &EpochKey, records: &[(Place, &[u8])]) -> Vec<Result<Vec
     let keys = Zeroizing::new(keyed_wide(&epoch.0, &inputs));
     let text = |parts: &Result<Parts<'_>>| parts.map_or_else(|_| Vec::new(), |parts| parts.cipher.to_vec());
     let mut texts: Vec<Vec<u8>> = parts.iter().map(text).collect();
-    let tags = apply_each(&keys, texts.iter_mut().map(Vec::as_mut_slice));
-    let mut padded = Vec::new();
-    let mut open = |place: usize, text: &mut Vec<u8>| {
+    let tag_keys = apply_each(&keys, texts.iter_mut().map(Vec::as_mut_slice));
+    let ciphers = parts
+        .iter()
+        .map(|parts| parts.map_or(&[][..], |parts| parts.cipher));
+    let tags = tags_of(&tag_keys, ciphers);
+    let open = |place: usize, text: &mut Vec<u8>| {
         let parts = parts[place]?;
         if !memory::equal(&keys[place][KEY_BYTES..], parts.commitment) {
             return Err(Refusal::new(Code::BadSeal, SALT_BYTES));
         }
-        if !memory::equal(&tag_of(&tags[place], parts.cipher, &mut padded), parts.tag) {
+        if !memory::equal(&tags[place], parts.tag) {
             return Err(Refusal::new(Code::BadSeal, PREAMBLE_BYTES));
         }
         Ok(core::mem::take(text))
@@ -253,15 +256,15 @@ pub fn open_parts(parts: &[SealedPart<'_>]) -> Vec<Result<Vec<u8>>> {
         .collect();
     let text = |sealed: &Option<(&[u8], _)>| sealed.map_or_else(Vec::new, |(cipher, _)| cipher.to_vec());
     let mut texts: Vec<Vec<u8>> = sealed.iter().map(text).collect();
-    let tags = apply_each(&keys, texts.iter_mut().map(Vec::as_mut_slice));
-    let mut padded = Vec::new();
+    let tag_keys = apply_each(&keys, texts.iter_mut().map(Vec::as_mut_slice));
+    let ciphers = sealed
+        .iter()
+        .map(|sealed| sealed.map_or(&[][..], |(cipher, _)| cipher));
+    let tags = tags_of(&tag_keys, ciphers);
     let mut opened = Vec::with_capacity(parts.len());
     for ((place, sealed), text) in sealed.into_iter().enumerate().zip(&mut texts) {
-        let key = &tags[place];
         opened.push(match sealed {
-            Some((cipher, tag)) if memory::equal(&tag_of(key, cipher, &mut padded), tag) => {
-                Ok(core::mem::take(text))
-            }
+            Some((_, tag)) if memory::equal(&tags[place], tag) => Ok(core::mem::take(text)),
             Some(_) => Err(Refusal::new(Code::BadSeal, PREAMBLE_BYTES)),
             None => Err(Refusal::new(Code::BadSeal, parts[place].2.len())),
         });
@@ -342,6 +345,19 @@ fn apply_each<'a>(
 fn first_half(wide: &[u8; 2 * KEY_BYTES]) -> &[u8; KEY_BYTES] {
     let (halves, _) = wide.as_chunks();
     &halves[0]
+}
+
+/// The tag of each ciphertext under its key.
+fn tags_of<'a>(keys: &[[u8; KEY_BYTES]], ciphers: impl Iterator<Item = &'a [u8]>) -> Vec<[u8; TAG_BYTES]> {
+    let sealed: Vec<_> = keys.iter().zip(ciphers).collect();
+    if is_faster_at_once(sealed.len()) {
+        return tags(&sealed);
+    }
+    let mut padded = Vec::new();
+    sealed
+        .into_iter()
+        .map(|(key, cipher)| tag_of(key, cipher, &mut padded))
+        .collect()
 }
 
 /// The tag of a ciphertext without associated data (RFC 8439, section 2.8).

@@ -3,7 +3,8 @@
 use core::hint::black_box;
 use std::time::Instant;
 
-use selfsame_multibuffer::{Message, apply, keyed, keyed_wide};
+use selfsame_multibuffer::{Message, apply, keyed, keyed_wide, tags};
+use selfsame_sodium::aead;
 
 const MANY: usize = 96;
 const TURNS: u32 = 2000;
@@ -47,6 +48,15 @@ fn main() {
                 })
                 .collect();
             apply(black_box(&mut messages));
+        });
+        let sealed: Vec<_> = texts.iter().map(|text| (&key, text.as_slice())).collect();
+        timed(&format!("Poly1305 of {len} B, of {MANY}"), || {
+            black_box(tags(black_box(&sealed)));
+        });
+        timed(&format!("Poly1305 of {len} B, alone"), || {
+            for text in &texts {
+                black_box(aead::authenticate(&key, black_box(text)));
+            }
         });
     }
 }

@@ -1,4 +1,4 @@
-//! BLAKE3 and ChaCha20 of many short inputs at once: a lane of a vector for each, as wide as the processor's vectors are.
+//! BLAKE3, ChaCha20 and Poly1305 of many short inputs at once: a lane of a vector for each, as wide as the processor's vectors are.
 //!
 //! A hash of one header, or the keystream of one record, is a chain of dependent steps that leaves most of a processor idle.
 //! Whoever has a hundred of them gets them for the time of ten. The results are exactly those of the functions for one input.
@@ -12,6 +12,9 @@ pub use hash::{HASH_BYTES, keyed, keyed_wide, keyed_wide_each};
 
 mod chacha20;
 pub use chacha20::{KEY_BYTES, Message, apply};
+
+mod poly1305;
+pub use poly1305::{Sealed, TAG_BYTES, is_faster_at_once, tags};
 
 mod lanes;
 pub use lanes::BLOCK_BYTES;

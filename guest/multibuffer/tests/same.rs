@@ -1,6 +1,6 @@
 //! The results are those of the functions for one input.
 
-use selfsame_multibuffer::{Message, apply, keyed, keyed_wide, keyed_wide_each};
+use selfsame_multibuffer::{Message, apply, keyed, keyed_wide, keyed_wide_each, tags};
 use selfsame_sodium::aead;
 
 /// Bytes that a seed repeats.
@@ -129,4 +129,100 @@ fn authenticators_keys_are_the_first_block_of_the_key_stream() {
     let expected = "76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7";
     let found: String = authenticator.iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(found, expected);
+}
+
+/// The tag as libsodium has it, of what ChaCha20-Poly1305 takes of a ciphertext without associated data.
+fn tag_of(key: &[u8; 32], cipher: &[u8]) -> [u8; 16] {
+    let mut padded = cipher.to_vec();
+    padded.resize(cipher.len().next_multiple_of(16), 0);
+    padded.extend_from_slice(&0_u64.to_le_bytes());
+    padded.extend_from_slice(&(cipher.len() as u64).to_le_bytes());
+    aead::authenticate(key, &padded)
+}
+
+#[track_caller]
+fn same_tags(keys: &[[u8; 32]], ciphers: &[Vec<u8>]) {
+    let sealed: Vec<_> = keys
+        .iter()
+        .zip(ciphers)
+        .map(|(key, cipher)| (key, cipher.as_slice()))
+        .collect();
+    let all = tags(&sealed);
+    assert_eq!(all.len(), sealed.len());
+    for ((key, cipher), tag) in sealed.into_iter().zip(all) {
+        assert_eq!(tag_of(key, cipher), tag, "{} bytes, key {key:02x?}", cipher.len());
+    }
+}
+
+#[test]
+fn tags_of_all_lengths_are_those_of_libsodium() {
+    for count in [0, 1, 2, 8, 15, 16, 17, 33, 100] {
+        let keys: Vec<_> = (0..count).map(|n| key(n + 7)).collect();
+        for first in (0..1_200).step_by(37) {
+            let equal: Vec<_> = (0..count).map(|n| bytes(n, first)).collect();
+            same_tags(&keys, &equal);
+            let others: Vec<_> = (0..count)
+                .map(|n| bytes(n, first + (n as usize * 29) % 310))
+                .collect();
+            same_tags(&keys, &others);
+        }
+    }
+}
+
+#[test]
+fn tags_of_numbers_at_the_edge_are_those_of_libsodium() {
+    // Keys and ciphertexts whose limbs are as long as they can be, sums about 2^130 - 5, and factors of 0, 1 and 2.
+    let halves = |first: u128, second: u128| {
+        let mut key = [0; 32];
+        key[..16].copy_from_slice(&first.to_le_bytes());
+        key[16..].copy_from_slice(&second.to_le_bytes());
+        key
+    };
+    let factors = [
+        0,
+        1,
+        2,
+        4,
+        5,
+        u128::MAX,
+        u128::MAX - 4,
+        1 << 127,
+        1 << 64,
+        (1 << 26) - 1,
+    ];
+    let fills = [0x00, 0x01, 0x7f, 0x80, 0xfb, 0xff];
+    let mut keys = Vec::new();
+    let mut ciphers = Vec::new();
+    for first in factors {
+        for second in [0, 1, u128::MAX] {
+            for fill in fills {
+                for len in [0, 1, 15, 16, 17, 48, 63, 64, 65, 1040] {
+                    keys.push(halves(first, second));
+                    let mut cipher = vec![fill; len];
+                    if let (Some(byte), true) = (cipher.first_mut(), fill == 0xff) {
+                        *byte = 0xfb;
+                    }
+                    ciphers.push(cipher);
+                }
+            }
+        }
+    }
+    same_tags(&keys, &ciphers);
+}
+
+#[test]
+fn tags_that_can_be_counted_by_hand_are_right() {
+    let key = |factor: u8, second: u8| {
+        let mut key = [0; 32];
+        (key[0], key[16]) = (factor, second);
+        key
+    };
+    let cipher = [0; 16];
+    // Times 0 all is 0, and only the key's second half is left.
+    assert_eq!(tags(&[(&key(0, 9), &cipher)])[0], 9_u128.to_le_bytes());
+    // Times 1: 2^128, then the length 16 in the second half of a step, and 2^128 more; what is above 2^128 is cut.
+    assert_eq!(tags(&[(&key(1, 0), &cipher)])[0], (16_u128 << 64).to_le_bytes());
+    // Times 2 each: 4 * 2^128 + 2 * 2^128 + 2 * 16 * 2^64, and each 2^130 counts 5.
+    let number = 5 + ((2 * 16_u128) << 64);
+    assert_eq!(tags(&[(&key(2, 0), &cipher)])[0], number.to_le_bytes());
 }
