@@ -4,6 +4,7 @@
 
 mod common;
 
+use common::dice::Dice;
 use common::server::{sign, write};
 use common::world::World;
 use common::{charter_of, owner, writer};
@@ -13,33 +14,6 @@ use selfsame_capsule::keys::{KeyPair, Signature};
 use selfsame_capsule::metadata::{Charter, Readers};
 use selfsame_capsule::replica::SyncOutcome;
 use selfsame_capsule::writer::{Backpointers, Progress, Writer, Written};
-
-struct Dice(u64);
-
-impl Dice {
-    /// SplitMix64.
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    fn once_in(&mut self, times: usize) -> bool {
-        self.below(times) == 0
-    }
-
-    fn shuffle<T>(&mut self, all: &mut [T]) {
-        for index in (1..all.len()).rev() {
-            all.swap(index, self.below(index + 1));
-        }
-    }
-}
 
 fn alice() -> KeyPair {
     KeyPair::from_seed(&[2; 32])
@@ -67,19 +41,19 @@ impl Graph {
             writer(charter, 0, owner(), None),
             writer(charter, 1, alice(), None),
         ];
-        let count = 1 + dice.below(40);
+        let count = 1 + dice.index(40);
         while graph.records.len() < count {
             if dice.once_in(25) {
                 graph.begin_epoch(dice, charter, &mut writers);
             }
-            let which = dice.below(writers.len());
+            let which = dice.index(writers.len());
             let backpointers = graph.pointers(dice, &mut writers[which]);
             let before = writers[which].progress().clone();
             graph.write(dice, &mut writers[which], &backpointers);
             // A fork: the same writer uses the sequence number again.
             if dice.once_in(12) {
                 let mut again = fork(charter, which, before);
-                for _ in 0..1 + dice.below(3) {
+                for _ in 0..1 + dice.index(3) {
                     let backpointers = graph.pointers(dice, &mut again);
                     graph.write(dice, &mut again, &backpointers);
                 }
@@ -104,14 +78,14 @@ impl Graph {
         if self.records.is_empty() {
             return Backpointers::Chain;
         }
-        let any = |dice: &mut Dice| self.records[dice.below(self.records.len())].name;
-        match dice.below(6) {
+        let any = |dice: &mut Dice| self.records[dice.index(self.records.len())].name;
+        match dice.index(6) {
             0 => {
                 by.follow(any(dice));
                 Backpointers::Chain
             }
             1 => {
-                let mut own: Vec<RecordName> = (0..1 + dice.below(3)).map(|_| any(dice)).collect();
+                let mut own: Vec<RecordName> = (0..1 + dice.index(3)).map(|_| any(dice)).collect();
                 own.sort_unstable();
                 own.dedup();
                 by.follow(own[0]);
@@ -145,7 +119,7 @@ impl Graph {
             EpochChange::default()
         } else if writers.len() > 1 {
             if !self.records.is_empty() && dice.once_in(2) {
-                heads.push(self.records[dice.below(self.records.len())].name);
+                heads.push(self.records[dice.index(self.records.len())].name);
             }
             let gone = writers.remove(1);
             self.epoch += 1;
@@ -178,9 +152,9 @@ impl Graph {
 
     /// Gives a replica some of it, in a random order: all but some, a beginning, or a branch.
     fn give(&self, dice: &mut Dice, world: &mut World, index: usize, charter: &Charter) {
-        let beginning = dice.below(self.records.len() + 1);
-        let rarely = 2 + dice.below(8);
-        let way = dice.below(5);
+        let beginning = dice.index(self.records.len() + 1);
+        let rarely = 2 + dice.index(8);
+        let way = dice.index(5);
         let mut operations = Vec::new();
         for (place, record) in self.records.iter().enumerate() {
             let is_given = match way {
@@ -204,7 +178,7 @@ impl Graph {
                 let place = if in_order {
                     operations.len()
                 } else {
-                    dice.below(operations.len() + 1)
+                    dice.index(operations.len() + 1)
                 };
                 operations.insert(place, sign(*name, *signature));
             }

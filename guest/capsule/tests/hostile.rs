@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::dice::Dice;
 use common::net::{Fate, User, code, config, server_key, servers};
 use common::server::{Map, Server};
 use common::{OWNER_SEED, charter};
@@ -10,17 +11,6 @@ use selfsame_capsule::hash::RecordName;
 use selfsame_capsule::metadata::Charter;
 use selfsame_capsule::writer::Backpointers;
 use selfsame_codec::Code;
-
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) % bound
-    }
-}
 
 fn content(index: usize) -> Vec<u8> {
     format!("the content of record {index}").into_bytes()

@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::dice::Dice;
 use common::maps::{Model, Using as _, begun, delete, entries, set, shared, text, user, value, write};
 use common::net::{MapUser, code, config};
 use common::{OWNER_SEED, charter, charter_of};
@@ -11,36 +12,25 @@ use selfsame_capsule::map::{Command, MAX_KEY_BYTES, MAX_VALUE_BYTES, Operation, 
 use selfsame_capsule::metadata::Readers;
 use selfsame_codec::Code;
 
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) % bound
-    }
-
-    /// Some operations on few keys, so that they meet.
-    fn operations(&mut self, model: &mut Model) -> Vec<Operation> {
-        let operations = (0..=self.below(6)).map(|_| {
-            let key = format!("key {}", self.below(90));
-            if self.below(4) == 0 {
-                return delete(&key);
-            }
-            let len = self.below(40) as usize;
-            set(&key, &vec![self.below(256) as u8; len])
-        });
-        let operations: Vec<Operation> = operations.collect();
-        for Operation { key, value } in operations.clone() {
-            let key = String::from_utf8(key).expect("keys are UTF-8");
-            match value {
-                Some(value) => _ = model.insert(key, value),
-                None => _ = model.remove(&key),
-            }
+/// Some operations on few keys, so that they meet.
+fn operations(dice: &mut Dice, model: &mut Model) -> Vec<Operation> {
+    let operations = (0..=dice.below(6)).map(|_| {
+        let key = format!("key {}", dice.below(90));
+        if dice.below(4) == 0 {
+            return delete(&key);
         }
-        operations
+        let len = dice.below(40) as usize;
+        set(&key, &vec![dice.below(256) as u8; len])
+    });
+    let operations: Vec<Operation> = operations.collect();
+    for Operation { key, value } in operations.clone() {
+        let key = String::from_utf8(key).expect("keys are UTF-8");
+        match value {
+            Some(value) => _ = model.insert(key, value),
+            None => _ = model.remove(&key),
+        }
     }
+    operations
 }
 
 #[test]
@@ -116,7 +106,7 @@ fn several_writers_set_what_one_map_would_hold() {
         let mut model = Model::new();
         for round in 0..220 {
             let at = dice.below(3) as usize;
-            let operations = dice.operations(&mut model);
+            let operations = operations(&mut dice, &mut model);
             users[at].put(&mut servers, operations);
             if dice.below(12) == 0 {
                 // It is started anew with what it stored.
@@ -155,7 +145,7 @@ fn writers_at_the_same_time_end_with_the_same_map_whoever_reads_it_and_from_wher
         let mut dice = Dice(seed * 0x51ed_270b);
         for _ in 0..90 {
             for user in &mut users {
-                let operations = dice.operations(&mut Model::new());
+                let operations = operations(&mut dice, &mut Model::new());
                 user.give(write(operations));
             }
             // None of them waits for the others.

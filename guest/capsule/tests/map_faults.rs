@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::dice::Dice;
 use common::maps::{Model, Using as _, begun, set, shared, text, user, value, write};
 use common::net::{Fate, code};
 use common::{OWNER_SEED, charter};
@@ -12,17 +13,6 @@ use selfsame_capsule::keys::KeyPair;
 use selfsame_capsule::map::{Command, Reply};
 use selfsame_capsule::writer::Backpointers;
 use selfsame_codec::Code;
-
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) % bound
-    }
-}
 
 fn of_capsule(command: client::Command) -> Command {
     Command::Capsule(command)

@@ -4,6 +4,7 @@ mod common;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use common::dice::Dice;
 use common::server::{Client, Map, Server, sign, write};
 use common::{Log, charter, owner, view, writer};
 use selfsame_capsule::epoch::{EpochChange, Revoked};
@@ -239,7 +240,7 @@ fn witnesses_are_shortest_ways_whatever_the_order() {
     for seed in 1..=40_u64 {
         let mut dice = Dice(seed);
         let (records, pointers) = graph(&mut dice, 60);
-        let signed: Vec<usize> = (0..records.len()).filter(|_| dice.below(8) == 0).collect();
+        let signed: Vec<usize> = (0..records.len()).filter(|_| dice.index(8) == 0).collect();
         let (mut server, mut client) = created();
         let signer = writer(&charter(), 0, owner(), None);
         let mut order: Vec<(usize, bool)> = (0..records.len()).map(|index| (index, false)).collect();
@@ -249,7 +250,7 @@ fn witnesses_are_shortest_ways_whatever_the_order() {
                 .iter()
                 .position(|step| *step == (*index, false))
                 .expect("it is there");
-            let place = after + 1 + dice.below(order.len() - after);
+            let place = after + 1 + dice.index(order.len() - after);
             order.insert(place, (*index, true));
         }
         for (index, is_signature) in order {
@@ -259,7 +260,7 @@ fn witnesses_are_shortest_ways_whatever_the_order() {
                 false => write(&records[index]),
             };
             assert!(client.ask(&mut server, &[operation])[0].is_ok());
-            if dice.below(20) == 0 {
+            if dice.index(20) == 0 {
                 server = server.lose_power();
             }
         }
@@ -288,30 +289,13 @@ fn witnesses_are_shortest_ways_whatever_the_order() {
     }
 }
 
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % bound as u64) as usize
-    }
-
-    fn shuffle<T>(&mut self, all: &mut [T]) {
-        for index in (1..all.len()).rev() {
-            all.swap(index, self.below(index + 1));
-        }
-    }
-}
-
 /// Records that each point to some before them, and to which.
 fn graph(dice: &mut Dice, count: usize) -> (Vec<Written>, Vec<Vec<usize>>) {
     let mut writer = writer(&charter(), 0, owner(), None);
     let (mut records, mut pointers): (Vec<Written>, Vec<Vec<usize>>) = (Vec::new(), Vec::new());
     for index in 0..count {
-        let several = if index == 0 { 0 } else { 1 + dice.below(3) };
-        let mut own: Vec<usize> = (0..several).map(|_| dice.below(index)).collect();
+        let several = if index == 0 { 0 } else { 1 + dice.index(3) };
+        let mut own: Vec<usize> = (0..several).map(|_| dice.index(index)).collect();
         own.sort_unstable();
         own.dedup();
         if let Some(first) = own.first() {
