@@ -6,6 +6,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use selfsame_codec::Operation;
 
@@ -15,6 +16,15 @@ use super::{DiskStore, Storage as _, StoreError};
 /// A table is full after a few commits.
 const ROOM: usize = 6000;
 const KEYS: u64 = 60;
+
+/// A child that is begun holds for a moment what is open in its parent, and so the locks of stores that are opened again: one test
+/// at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    // A test that failed leaves nothing behind.
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -271,6 +281,7 @@ fn number(name: &str) -> Option<u64> {
 
 #[test]
 fn it_is_a_map_whatever_happens_to_it() {
+    let _alone = alone();
     let seeds = number("STORE_SEED").map_or(1..9, |seed| seed..seed + 1);
     for seed in seeds {
         let mut world = World::new(seed);
@@ -292,6 +303,7 @@ fn it_is_a_map_whatever_happens_to_it() {
 
 #[test]
 fn a_journal_that_is_missing_or_another_store_s_is_refused() {
+    let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("store");
     let mut store = DiskStore::open(&path).expect("a store");
@@ -322,6 +334,7 @@ fn a_journal_that_is_missing_or_another_store_s_is_refused() {
 /// What is in no journal is in the tree before what follows it is acknowledged.
 #[test]
 fn a_durable_commit_makes_durable_what_is_on_its_way_into_the_tree() {
+    let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let (path, aside) = (folder.path().join("store"), folder.path().join("aside"));
     let mut store = DiskStore::open_with_room(&path, ROOM).expect("a store");
@@ -369,6 +382,7 @@ fn child_that_drains_until_it_is_killed() {
 
 #[test]
 fn kill_9_while_a_table_goes_into_the_tree_loses_nothing() {
+    let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("store");
     for round in 1..=15 {
