@@ -1,7 +1,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use selfsame_host::capsule::{Capsule, RecordName, WriteOptions};
+use selfsame_host::capsule::WriteOptions;
 
 use super::{Client, needs_key, print};
 use crate::cli::args::AppendCommand;
@@ -35,25 +35,17 @@ pub(super) async fn append(command: AppendCommand, output: Output) -> Result<(),
             }
             let mut options = WriteOptions::new().merge(merge);
             if together {
-                let parts = contents.by_ref().collect::<Result<Vec<_>, _>>()?;
+                let parts = contents.all()?;
                 let name = capsule.commit(parts, options).await?;
                 return print(&[name], output);
             }
             while let Some(batch) = contents.batch()? {
-                let names = write(capsule, batch, core::mem::take(&mut options)).await?;
+                let names = capsule.append(batch, core::mem::take(&mut options)).await?;
                 print(&names, output)?;
             }
             Ok(())
         })
         .await
-}
-
-async fn write(
-    capsule: &Capsule,
-    batch: Vec<Vec<u8>>,
-    options: WriteOptions,
-) -> Result<Vec<RecordName>, Failure> {
-    Ok(capsule.append(batch, options).await?)
 }
 
 type Source = (PathBuf, Box<dyn BufRead>);
@@ -86,15 +78,26 @@ impl Contents {
 
     /// The next contents, as many as are written at once.
     fn batch(&mut self) -> Result<Option<Vec<Vec<u8>>>, Failure> {
-        let (mut batch, mut bytes) = (Vec::new(), 0);
-        while batch.len() < BATCH
-            && bytes < BATCH_BYTES
+        let batch = self.up_to(BATCH, BATCH_BYTES)?;
+        Ok((!batch.is_empty()).then_some(batch))
+    }
+
+    /// All contents, as the parts of one record; if they are too many for one, so many that they are refused.
+    fn all(&mut self) -> Result<Vec<Vec<u8>>, Failure> {
+        self.up_to(MAX_BODY, MAX_BODY)
+    }
+
+    /// The next contents, until they are so many or have so many bytes.
+    fn up_to(&mut self, most: usize, most_bytes: usize) -> Result<Vec<Vec<u8>>, Failure> {
+        let (mut contents, mut bytes) = (Vec::new(), 0);
+        while contents.len() < most
+            && bytes < most_bytes
             && let Some(content) = self.next().transpose()?
         {
             bytes += content.len();
-            batch.push(content);
+            contents.push(content);
         }
-        Ok((!batch.is_empty()).then_some(batch))
+        Ok(contents)
     }
 
     /// The next line of the present file, without its end.
