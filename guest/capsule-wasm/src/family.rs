@@ -150,7 +150,7 @@ fn verify_record(charter: &Charter, name: &RecordName, record: &[u8], proof: &[u
     if !reader.is_empty() {
         return Err(Refusal::new(Code::BadBody, record.len() - reader.rest().len()));
     }
-    let sealed = charter.metadata().readers == Readers::Granted;
+    let sealed = charter.is_sealed();
     if read.check(charter.hasher(), sealed)? != *name {
         return Err(Refusal::new(Code::BadHeader, 0));
     }

@@ -82,6 +82,12 @@ impl Charter {
         Self::decode(&encoded)
     }
 
+    /// Whether bodies are sealed: only whom the owner grants a key can read them.
+    #[must_use]
+    pub fn is_sealed(&self) -> bool {
+        self.metadata.readers == Readers::Granted
+    }
+
     /// Reads signed metadata and verifies it.
     ///
     /// # Errors

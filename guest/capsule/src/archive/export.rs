@@ -11,7 +11,7 @@ use crate::hash::{CapsuleName, RecordName};
 use crate::header::RecordKind;
 use crate::keys::Signature;
 use crate::message::{Fresh, Operation};
-use crate::metadata::{Charter, Readers};
+use crate::metadata::Charter;
 use crate::proof::Writers as _;
 use crate::record::Record;
 use crate::refusal::{Refusal, Result};
@@ -166,7 +166,7 @@ impl Export {
         let mut reader = Reader::new(all);
         while !reader.is_empty() {
             let (record, signature) = read_epoch(&mut reader)?;
-            let name = record.check(charter.hasher(), is_sealed(charter))?;
+            let name = record.check(charter.hasher(), charter.is_sealed())?;
             authority.apply(&name, &record.header, record.body, &signature)?;
             opening.count += 1;
         }
@@ -225,7 +225,7 @@ impl Export {
             return Err(BAD_RESPONSE);
         };
         let record = results.next(|reader| Record::read(reader).map_err(|_| Malformed))?;
-        if record.check(charter.hasher(), is_sealed(charter))? != *name {
+        if record.check(charter.hasher(), charter.is_sealed())? != *name {
             return Err(BAD_RESPONSE);
         }
         let head = self.heads.iter().find(|(head, _)| head == name);
@@ -248,8 +248,4 @@ impl Export {
             holes,
         }))
     }
-}
-
-fn is_sealed(charter: &Charter) -> bool {
-    charter.metadata().readers == Readers::Granted
 }

@@ -14,7 +14,7 @@ use crate::epoch::{ReaderKeys, epoch_key};
 use crate::hash::RecordName;
 use crate::header::{HeaderView, RecordKind};
 use crate::keys::{Key, KeyPair, Signature};
-use crate::metadata::{Charter, Readers};
+use crate::metadata::Charter;
 use crate::proof::Writers;
 use crate::record::{Record, TreeBody};
 use crate::refusal::{Refusal, Result};
@@ -114,7 +114,7 @@ impl Trust {
 
     /// Whether bodies are sealed.
     pub(super) fn is_sealed(&self) -> bool {
-        self.charter.metadata().readers == Readers::Granted
+        self.charter.is_sealed()
     }
 
     /// Takes the next epoch record.

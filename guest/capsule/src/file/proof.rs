@@ -14,7 +14,7 @@ use crate::authority::Authority;
 use crate::cache::Verified;
 use crate::hash::RecordName;
 use crate::header::{Header, HeaderView, MAX_BODY_BYTES};
-use crate::metadata::{Charter, Readers};
+use crate::metadata::Charter;
 use crate::proof::{MAX_PROOF_BYTES, Prover, headers_of};
 use crate::record::Record;
 use crate::refusal::{Refusal, Result};
@@ -152,7 +152,7 @@ impl<'a> Cursor<'a> {
         for _ in 0..count {
             let at = self.at();
             let applied = read_epoch(&mut self.reader).and_then(|(record, signature)| {
-                let name = record.check(charter.hasher(), is_sealed(charter))?;
+                let name = record.check(charter.hasher(), charter.is_sealed())?;
                 authority.apply(&name, &record.header, record.body, &signature)
             });
             applied.map_err(|refusal| refusal.further(at))?;
@@ -167,7 +167,7 @@ impl<'a> Cursor<'a> {
         let at = self.at();
         let body = self.take(header.body_len() as usize)?;
         Record { header, body }
-            .check(charter.hasher(), is_sealed(charter))
+            .check(charter.hasher(), charter.is_sealed())
             .map_err(|refusal| refusal.further(at))?;
         self.end().map(|()| Some(body.to_vec()))
     }
@@ -179,9 +179,4 @@ impl<'a> Cursor<'a> {
             Err(self.short())
         }
     }
-}
-
-/// Whether bodies are sealed.
-pub(super) fn is_sealed(charter: &Charter) -> bool {
-    charter.metadata().readers == Readers::Granted
 }

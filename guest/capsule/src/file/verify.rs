@@ -6,7 +6,6 @@ use alloc::vec::Vec;
 use selfsame_codec::{Code, Field, Reader};
 
 use super::order::Walk;
-use super::proof::is_sealed;
 use super::{END, EPOCH, EXPORT, HEAD, INNER, read_epoch};
 use crate::authority::Authority;
 use crate::hash::{CapsuleName, RecordName};
@@ -210,7 +209,7 @@ impl Verifier {
             }
             Stage::Epochs { mut known, left } => {
                 let (record, signature) = read_epoch(&mut Reader::new(element))?;
-                let name = record.check(known.charter.hasher(), is_sealed(&known.charter))?;
+                let name = record.check(known.charter.hasher(), known.charter.is_sealed())?;
                 known
                     .authority
                     .apply(&name, &record.header, record.body, &signature)?;
@@ -263,7 +262,7 @@ impl Verifier {
         }
         let body = reader.rest();
         let record = Record { header, body };
-        let checked = record.check(hasher, is_sealed(&known.charter));
+        let checked = record.check(hasher, known.charter.is_sealed());
         checked.map_err(|refusal| refusal.further(element.len() - body.len()))?;
         take(match signature {
             Some(signature) => Entry::Head(name, record, signature),

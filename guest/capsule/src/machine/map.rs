@@ -8,7 +8,6 @@ use selfsame_codec::{BatchWriter, Field, Malformed, Reader};
 use super::client::{list, signing};
 use super::reply;
 use crate::client;
-use crate::hash::RecordName;
 use crate::map::{Command, Entries, Entry, Freshness, Held, MAX_COMMAND, Operation, Place, Range, Reply};
 use crate::refusal::Result;
 
@@ -63,7 +62,7 @@ fn read_later(command: &MapCommand<'_>) -> core::result::Result<(u32, Command), 
             before,
             limit,
         } => {
-            let before = match list(before, read_place)?.as_slice() {
+            let before = match list(before, Place::read)?.as_slice() {
                 [] => None,
                 [place] => Some(*place),
                 _ => return Err(Malformed),
@@ -121,12 +120,6 @@ fn read_operation(reader: &mut Reader<'_>) -> core::result::Result<Operation, Ma
     Ok(Operation { key, value })
 }
 
-fn read_place(reader: &mut Reader<'_>) -> core::result::Result<Place, Malformed> {
-    let record = RecordName(reader.array()?);
-    let index = reader.field()?;
-    Ok(Place { record, index })
-}
-
 /// Appends what came of a command.
 pub(super) fn write(command: u32, result: Result<Reply>, out: &mut BatchWriter) {
     let result = match result {
@@ -149,8 +142,7 @@ fn write_entries(command: u32, entries: &Entries, out: &mut BatchWriter) {
     } in &entries.entries
     {
         key.as_slice().write(&mut bytes);
-        place.record.0.write(&mut bytes);
-        place.index.write(&mut bytes);
+        place.write(&mut bytes);
         clock.write(&mut bytes);
         match held {
             Held::Nothing => bytes.push(0),

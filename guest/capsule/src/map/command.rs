@@ -2,6 +2,8 @@
 
 use alloc::vec::Vec;
 
+use selfsame_codec::{Field, Malformed, Reader};
+
 use crate::client;
 use crate::hash::RecordName;
 
@@ -115,6 +117,19 @@ pub struct Place {
     pub record: RecordName,
     /// Its sub-record.
     pub index: u32,
+}
+
+impl<'a> Field<'a> for Place {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let record = RecordName(reader.array()?);
+        let index = reader.field()?;
+        Ok(Self { record, index })
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.record.0);
+        self.index.write(out);
+    }
 }
 
 /// What an application is told

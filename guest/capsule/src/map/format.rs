@@ -91,8 +91,7 @@ impl Reference {
         match self {
             Self::There(place) => {
                 out.push(1);
-                out.extend_from_slice(&place.record.0);
-                place.index.write(out);
+                place.write(out);
             }
             Self::Here(index) => {
                 out.push(2);
@@ -103,7 +102,7 @@ impl Reference {
 
     fn read_tagged(tag: u8, reader: &mut Reader<'_>) -> core::result::Result<Self, Malformed> {
         match tag {
-            1 => Ok(Self::There(read_place(reader)?)),
+            1 => Ok(Self::There(reader.field()?)),
             2 => Ok(Self::Here(reader.field()?)),
             _ => Err(Malformed),
         }
@@ -113,12 +112,6 @@ impl Reference {
         let tag = reader.field()?;
         Self::read_tagged(tag, reader)
     }
-}
-
-pub(super) fn read_place(reader: &mut Reader<'_>) -> core::result::Result<Place, Malformed> {
-    let record = RecordName(reader.array()?);
-    let index = reader.field()?;
-    Ok(Place { record, index })
 }
 
 /// Reads a key: never empty, never too long, always UTF-8.

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Field, Malformed, Reader};
 
-use super::format::{Kind, Reference, Version, read_key, read_place, write_key};
+use super::format::{Kind, Reference, Version, read_key, write_key};
 use crate::refusal::{Result, placed};
 
 /// Most entries of a node: it is what one key's change writes anew, and what one answer of a server brings.
@@ -35,8 +35,7 @@ impl Node {
                     write_key(key, &mut out);
                     out.push(version.kind as u8);
                     version.clock.write(&mut out);
-                    out.extend_from_slice(&version.place.record.0);
-                    version.place.index.write(&mut out);
+                    version.place.write(&mut out);
                 }
             }
             Self::Inner(height, children) => {
@@ -96,6 +95,6 @@ fn read_entries<T>(
 fn read_version(reader: &mut Reader<'_>) -> core::result::Result<Version, Malformed> {
     let kind = Kind::read(reader)?;
     let clock = reader.field()?;
-    let place = read_place(reader)?;
+    let place = reader.field()?;
     Ok(Version { kind, clock, place })
 }

@@ -16,7 +16,7 @@ use crate::epoch::EpochChange;
 use crate::hash::{CapsuleName, RecordName};
 use crate::header::RecordKind;
 use crate::keys::Signature;
-use crate::metadata::{Charter, Readers};
+use crate::metadata::Charter;
 use crate::record::Record;
 use crate::refusal::{Refusal, Result, placed};
 use crate::sketch::Element;
@@ -219,7 +219,7 @@ impl Capsule {
 
     /// Whether bodies are sealed.
     pub(super) fn is_sealed(&self) -> bool {
-        self.charter.metadata().readers == Readers::Granted
+        self.charter.is_sealed()
     }
 
     /// Stores a record that was checked.
