@@ -262,28 +262,7 @@ impl Job {
         let operation = operation(&self.message, *at)?;
         if let Operation::Create { metadata } = operation {
             let charter = Charter::decode(metadata)?;
-            if charter.name() != self.envelope.capsule {
-                return Err(Refusal::new(Code::BadMetadata, 0));
-            }
-            if capsule.is_none() && !may_own(tools.owners, &charter) {
-                return Err(Refusal::new(Code::OwnerRefused, 0));
-            }
-            if capsule.is_none() {
-                let counts = single(&charter.name(), layout::COUNTS);
-                match tools.space.get(&counts) {
-                    Err(Missing) => return Ok(Progress::Wait),
-                    // Its metadata were lost, and nothing else.
-                    Ok(found) if found.is_some() || tools.space.is_damaged(&counts) => {
-                        Capsule::restore(tools.space, &charter);
-                        return Ok(Progress::Reopen);
-                    }
-                    Ok(_) => *capsule = Some(Box::new(Capsule::create(tools.space, charter))),
-                }
-            }
-            self.stored.capsule();
-            self.storing.push(self.next);
-            0_u16.write(&mut self.answers.results);
-            return Ok(Progress::Done);
+            return self.create(charter, capsule, tools);
         }
         let capsule = capsule.as_mut().ok_or(NO_CAPSULE)?;
         if self.answers.results.len() >= MAX_BODIES && gives_body(&operation) {
@@ -332,6 +311,37 @@ impl Job {
             return Err(Refusal::new(Code::TooLarge, MAX_MESSAGE_BYTES));
         }
         Ok(progress)
+    }
+
+    /// Creates the capsule of this metadata, if there is none yet.
+    fn create(
+        &mut self,
+        charter: Charter,
+        capsule: &mut Option<Box<Capsule>>,
+        tools: &mut Tools<'_>,
+    ) -> Result<Progress> {
+        if charter.name() != self.envelope.capsule {
+            return Err(Refusal::new(Code::BadMetadata, 0));
+        }
+        if capsule.is_none() {
+            if !may_own(tools.owners, &charter) {
+                return Err(Refusal::new(Code::OwnerRefused, 0));
+            }
+            let counts = single(&charter.name(), layout::COUNTS);
+            match tools.space.get(&counts) {
+                Err(Missing) => return Ok(Progress::Wait),
+                // Its metadata were lost, and nothing else.
+                Ok(found) if found.is_some() || tools.space.is_damaged(&counts) => {
+                    Capsule::restore(tools.space, &charter);
+                    return Ok(Progress::Reopen);
+                }
+                Ok(_) => *capsule = Some(Box::new(Capsule::create(tools.space, charter))),
+            }
+        }
+        self.stored.capsule();
+        self.storing.push(self.next);
+        0_u16.write(&mut self.answers.results);
+        Ok(Progress::Done)
     }
 
     /// Those of its operations that stored something, as they came.
