@@ -5,9 +5,7 @@ use alloc::vec::Vec;
 use fearless_simd::{Simd, SimdBase as _, dispatch};
 use zeroize::Zeroize as _;
 
-use crate::lanes::{
-    BLOCK_BYTES, MOST, Transposed, WORDS, level, load, rotate_right, splat, store, untranspose,
-};
+use crate::lanes::{BLOCK_BYTES, MOST, WORDS, Words, level, load, rotate_right, splat, untranspose};
 
 /// Length of a key.
 pub const KEY_BYTES: usize = 32;
@@ -53,18 +51,18 @@ fn apply_all<S: Simd>(simd: S, messages: &mut [Message<'_>]) {
         let mut numbers = [0; MOST];
         for (lane, (place, block)) in blocks.iter().enumerate() {
             let key = words_of(messages[*place].key);
-            for (words, word) in stream.words.iter_mut().zip(key) {
+            for (words, word) in stream.keys.iter_mut().zip(key) {
                 words[lane] = word;
             }
             numbers[lane] = *block;
         }
-        let key = core::array::from_fn(|word| load(simd, &stream.words[word]));
+        let key = core::array::from_fn(|word| load(simd, &stream.keys[word]));
         stream.make(simd, &key, load(simd, &numbers));
         for ((place, block), stream) in blocks.iter().zip(&stream.blocks) {
             messages[*place].take(*block, stream);
         }
     }
-    stream.words.zeroize();
+    stream.keys.zeroize();
     stream.blocks.zeroize();
 }
 
@@ -86,14 +84,15 @@ impl Message<'_> {
 
 /// Blocks of key streams, one in each lane
 struct Stream {
-    words: Transposed,
+    /// The words of each lane's key.
+    keys: [[u32; MOST]; 8],
     blocks: [[u8; BLOCK_BYTES]; MOST],
 }
 
 impl Default for Stream {
     fn default() -> Self {
         Self {
-            words: [[0; MOST]; WORDS],
+            keys: [[0; MOST]; 8],
             blocks: [[0; BLOCK_BYTES]; MOST],
         }
     }
@@ -103,12 +102,12 @@ impl Stream {
     /// Makes the blocks with these numbers of the streams of keys.
     #[inline(always)]
     fn make<S: Simd>(&mut self, simd: S, key: &[S::u32s; 8], numbers: S::u32s) {
-        let before: [S::u32s; WORDS] = core::array::from_fn(|word| match word {
-            0..4 => splat(simd, CONSTANTS[word]),
-            4..12 => key[word - 4],
-            12 => numbers,
-            _ => splat(simd, 0),
-        });
+        let mut before: Words<S> = [splat(simd, 0); WORDS];
+        for (word, constant) in before.iter_mut().zip(CONSTANTS) {
+            *word = splat(simd, constant);
+        }
+        before[4..12].copy_from_slice(key);
+        before[12] = numbers;
         let mut v = before;
         for _ in 0..10 {
             quarter::<S>(&mut v, [0, 4, 8, 12]);
@@ -120,15 +119,15 @@ impl Stream {
             quarter::<S>(&mut v, [2, 7, 8, 13]);
             quarter::<S>(&mut v, [3, 4, 9, 14]);
         }
-        for (word, (v, before)) in self.words.iter_mut().zip(v.into_iter().zip(before)) {
-            store::<S>(v + before, word);
+        for (word, before) in v.iter_mut().zip(before) {
+            *word += before;
         }
-        untranspose(simd, &self.words, &mut self.blocks);
+        untranspose(simd, &v, &mut self.blocks);
     }
 }
 
 #[inline(always)]
-fn quarter<S: Simd>(v: &mut [S::u32s; WORDS], [a, b, c, d]: [usize; 4]) {
+fn quarter<S: Simd>(v: &mut Words<S>, [a, b, c, d]: [usize; 4]) {
     v[a] += v[b];
     v[d] = rotate_right::<S, 16>(v[d] ^ v[a]);
     v[c] += v[d];
@@ -143,15 +142,27 @@ fn quarter<S: Simd>(v: &mut [S::u32s; WORDS], [a, b, c, d]: [usize; 4]) {
 #[inline(always)]
 fn mask(bytes: &mut [u8], stream: &[u8; BLOCK_BYTES]) {
     match bytes.first_chunk_mut::<BLOCK_BYTES>() {
-        Some(block) => {
-            for (byte, key) in block.iter_mut().zip(stream) {
-                *byte ^= key;
-            }
-        }
+        Some(block) => add(block, stream),
         None => {
-            for (byte, key) in bytes.iter_mut().zip(stream) {
+            let (parts, rest) = bytes.as_chunks_mut::<PART_BYTES>();
+            let (streams, _) = stream.as_chunks();
+            for (part, stream) in parts.iter_mut().zip(streams) {
+                add(part, stream);
+            }
+            let behind = &stream[parts.len() * PART_BYTES..];
+            for (byte, key) in rest.iter_mut().zip(behind) {
                 *byte ^= key;
             }
         }
+    }
+}
+
+/// What is masked at a time of less than a block.
+const PART_BYTES: usize = 16;
+
+#[inline(always)]
+fn add<const N: usize>(bytes: &mut [u8; N], stream: &[u8; N]) {
+    for (byte, key) in bytes.iter_mut().zip(stream) {
+        *byte ^= key;
     }
 }

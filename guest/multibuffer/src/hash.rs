@@ -7,13 +7,14 @@ use zeroize::Zeroize as _;
 
 use crate::is_many;
 use crate::lanes::{
-    BLOCK_BYTES, MOST, Transposed, WORDS, level, load, rotate_right, splat, store, transpose, untranspose,
+    BLOCK_BYTES, MOST, WORDS, Words as Vectors, level, load, rotate_right, splat, transpose, untranspose,
 };
 
 /// Length of a hash and of a key.
 pub const HASH_BYTES: usize = 32;
 /// Length of a chunk, the leaf of the tree over an input.
 const CHUNK_BYTES: usize = 1024;
+const CHUNK_BLOCKS: usize = CHUNK_BYTES / BLOCK_BYTES;
 
 const CHUNK_START: u32 = 1;
 const CHUNK_END: u32 = 1 << 1;
@@ -56,10 +57,12 @@ struct Node<'a> {
     flags: u32,
 }
 
-impl<'a> Node<'a> {
-    fn whole_block(&self, block: usize) -> Option<&'a [u8; BLOCK_BYTES]> {
-        self.bytes.get(block * BLOCK_BYTES..)?.first_chunk()
-    }
+impl Node<'_> {
+    const NOTHING: Self = Self {
+        bytes: &[],
+        counter: 0,
+        flags: 0,
+    };
 
     fn blocks(&self) -> usize {
         self.bytes.len().div_ceil(BLOCK_BYTES).max(1)
@@ -136,87 +139,127 @@ fn join(key: &Words, hashes: &[[u8; HASH_BYTES]], counts: &mut [usize]) -> Vec<[
 
 fn hash(key: &Words, nodes: &[Node<'_>]) -> Vec<[u8; HASH_BYTES]> {
     let mut hashes = alloc::vec![[0; HASH_BYTES]; nodes.len()];
-    let is_sorted = nodes.is_sorted_by_key(Node::blocks);
-    if is_sorted {
-        dispatch!(level(), simd => hash_all(simd, key, nodes, &mut hashes));
-        return hashes;
-    }
-    // Lanes of few blocks would wait for those of many: the last chunks of inputs beside whole ones.
-    let mut order: Vec<usize> = (0..nodes.len()).collect();
-    order.sort_by_key(|place| nodes[*place].blocks());
-    let sorted: Vec<Node<'_>> = order.iter().map(|place| nodes[*place]).collect();
-    let mut sorted_hashes = hashes.clone();
-    dispatch!(level(), simd => hash_all(simd, key, &sorted, &mut sorted_hashes));
-    for (place, hash) in order.into_iter().zip(sorted_hashes) {
-        hashes[place] = hash;
-    }
+    let order = by_blocks(nodes);
+    dispatch!(level(), simd => hash_all(simd, key, (nodes, &order), &mut hashes));
     hashes
 }
 
+/// The places of nodes of few blocks first: their lanes would wait for those of many, the last chunks of inputs for whole ones.
+fn by_blocks(nodes: &[Node<'_>]) -> Vec<usize> {
+    let mut next = [0; CHUNK_BLOCKS + 2];
+    for node in nodes {
+        next[node.blocks() + 1] += 1;
+    }
+    for blocks in 1..next.len() {
+        next[blocks] += next[blocks - 1];
+    }
+    let mut order = alloc::vec![0; nodes.len()];
+    for (place, node) in nodes.iter().enumerate() {
+        let next = &mut next[node.blocks()];
+        order[*next] = place;
+        *next += 1;
+    }
+    order
+}
+
 #[inline(always)]
-fn hash_all<S: Simd>(simd: S, key: &Words, nodes: &[Node<'_>], hashes: &mut [[u8; HASH_BYTES]]) {
-    let lanes = S::u32s::LEN;
-    for (nodes, hashes) in nodes.chunks(lanes).zip(hashes.chunks_mut(lanes)) {
-        hash_some(simd, key, nodes, hashes);
+fn hash_all<S: Simd>(
+    simd: S,
+    key: &Words,
+    (nodes, order): (&[Node<'_>], &[usize]),
+    hashes: &mut [[u8; HASH_BYTES]],
+) {
+    let mut some = [Node::NOTHING; MOST];
+    for places in order.chunks(S::u32s::LEN) {
+        let some = &mut some[..places.len()];
+        for (node, place) in some.iter_mut().zip(places) {
+            *node = nodes[*place];
+        }
+        hash_some(simd, key, some, |lane, hash| hashes[places[lane]] = hash);
     }
 }
 
 /// Hashes as many nodes as there are lanes, or fewer.
 #[inline(always)]
-fn hash_some<S: Simd>(simd: S, key: &Words, nodes: &[Node<'_>], hashes: &mut [[u8; HASH_BYTES]]) {
+fn hash_some<S: Simd>(
+    simd: S,
+    key: &Words,
+    nodes: &[Node<'_>],
+    mut done: impl FnMut(usize, [u8; HASH_BYTES]),
+) {
     let mut chain = key.map(|word| splat(simd, word));
     let mut counters = [0; MOST];
     for (counter, node) in counters.iter_mut().zip(nodes) {
         *counter = node.counter;
     }
     let counter = load(simd, &counters);
+    let least = nodes.iter().map(Node::blocks).min().unwrap_or(0);
     let most = nodes.iter().map(Node::blocks).max().unwrap_or(0);
-    let mut words: Transposed = [[0; MOST]; WORDS];
+    // What is not the last block of any of them is whole.
+    let whole: [&[[u8; BLOCK_BYTES]]; MOST] =
+        core::array::from_fn(|lane| nodes.get(lane).unwrap_or(&nodes[0]).bytes.as_chunks().0);
     for block in 0..most {
-        let lengths = take_block(simd, nodes, block, &mut words);
-        let mut flags = [0; MOST];
-        for (flags, node) in flags.iter_mut().zip(nodes) {
-            *flags = node.flags_of(block);
+        let (words, lengths) = if block + 1 < least {
+            let blocks = whole.map(|blocks| &blocks[block]);
+            (transpose(simd, &blocks), splat(simd, BLOCK_BYTES as u32))
+        } else {
+            take_block(simd, nodes, block)
+        };
+        let flags = if block > 0 && block + 1 < least {
+            splat(simd, KEYED_HASH)
+        } else {
+            flags_of(simd, nodes, block)
+        };
+        let out = compress(simd, &chain, &words, [counter, lengths, flags]);
+        for word in 0..chain.len() {
+            chain[word] = out[word] ^ out[word + 8];
         }
-        let out = compress(
-            simd,
-            &chain,
-            &words,
-            [counter, load(simd, &lengths), load(simd, &flags)],
-        );
-        chain = core::array::from_fn(|word| out[word] ^ out[word + 8]);
-        if nodes.iter().any(|node| node.blocks() == block + 1) {
-            for (words, vector) in words.iter_mut().zip(chain) {
-                store::<S>(vector, words);
-            }
-            let mut blocks = [[0; BLOCK_BYTES]; MOST];
-            untranspose(simd, &words, &mut blocks);
-            for ((node, hash), block_of) in nodes.iter().zip(&mut *hashes).zip(&blocks) {
-                if node.blocks() == block + 1 {
-                    hash.copy_from_slice(&block_of[..HASH_BYTES]);
-                }
+        if block + 1 >= least {
+            let hashes = hashes_of(simd, &chain);
+            let is_last = |(_, node): &(usize, &Node<'_>)| node.blocks() == block + 1;
+            for (lane, _) in nodes.iter().enumerate().filter(is_last) {
+                done(lane, hashes[lane]);
             }
         }
     }
 }
 
+/// The flags of the same block of each node.
+#[inline(always)]
+fn flags_of<S: Simd>(simd: S, nodes: &[Node<'_>], block: usize) -> S::u32s {
+    let mut flags = [0; MOST];
+    for (flags, node) in flags.iter_mut().zip(nodes) {
+        *flags = node.flags_of(block);
+    }
+    load(simd, &flags)
+}
+
+/// The chaining value of each lane.
+#[inline(always)]
+fn hashes_of<S: Simd>(simd: S, chain: &[S::u32s; 8]) -> [[u8; HASH_BYTES]; MOST] {
+    let mut words = [splat(simd, 0); WORDS];
+    words[..chain.len()].copy_from_slice(chain);
+    let mut blocks = [[0; BLOCK_BYTES]; MOST];
+    untranspose(simd, &words, &mut blocks);
+    let mut hashes = [[0; HASH_BYTES]; MOST];
+    for (hash, block) in hashes.iter_mut().zip(blocks) {
+        hash.copy_from_slice(&block[..HASH_BYTES]);
+    }
+    hashes
+}
+
 /// Takes the same block of each node, filled up with zeros; how long each is without them.
 #[inline(always)]
-fn take_block<S: Simd>(simd: S, nodes: &[Node<'_>], block: usize, words: &mut Transposed) -> [u32; MOST] {
+fn take_block<S: Simd>(simd: S, nodes: &[Node<'_>], block: usize) -> (Vectors<S>, S::u32s) {
     let mut lengths = [0; MOST];
     let mut filled = [[0; BLOCK_BYTES]; MOST];
     for ((length, filled), node) in lengths.iter_mut().zip(&mut filled).zip(nodes) {
-        *length = BLOCK_BYTES as u32;
-        if node.whole_block(block).is_none() {
-            let bytes = node.bytes.get(block * BLOCK_BYTES..).unwrap_or_default();
-            *length = bytes.len() as u32;
-            filled[..bytes.len()].copy_from_slice(bytes);
-        }
+        let bytes = node.bytes.get(block * BLOCK_BYTES..).unwrap_or_default();
+        let bytes = &bytes[..bytes.len().min(BLOCK_BYTES)];
+        *length = bytes.len() as u32;
+        filled[..bytes.len()].copy_from_slice(bytes);
     }
-    let whole = |lane: usize| nodes.get(lane)?.whole_block(block);
-    let blocks = core::array::from_fn(|lane| whole(lane).unwrap_or(&filled[lane]));
-    transpose(simd, &blocks, words);
-    lengths
+    (transpose(simd, &filled.each_ref()), load(simd, &lengths))
 }
 
 /// The first 64 bytes of the output for each input of one block at most, under one secret key: what `keyed_hash` gives, and as much
@@ -262,16 +305,16 @@ fn wide_all<S: Simd>(simd: S, keys: &[Words], inputs: &[&[u8]], outputs: &mut [[
         .map_or([0; 8], |key| *key)
         .map(|word| splat(simd, word));
     let flags = splat(simd, KEYED_HASH | CHUNK_START | CHUNK_END | ROOT);
-    let mut words: Transposed = [[0; MOST]; WORDS];
+    let mut lane_keys = [[0; MOST]; 8];
     let mut blocks = [[0; BLOCK_BYTES]; MOST];
     for (number, (inputs, outputs)) in inputs.chunks(lanes).zip(outputs.chunks_mut(lanes)).enumerate() {
         if keys.len() > 1 {
             for (lane, key) in keys[number * lanes..].iter().take(lanes).enumerate() {
-                for (words, word) in words.iter_mut().zip(key) {
+                for (words, word) in lane_keys.iter_mut().zip(key) {
                     words[lane] = *word;
                 }
             }
-            chain = core::array::from_fn(|word| load(simd, &words[word]));
+            chain = core::array::from_fn(|word| load(simd, &lane_keys[word]));
         }
         let mut lengths = [0; MOST];
         for ((length, block), input) in lengths.iter_mut().zip(&mut blocks).zip(inputs) {
@@ -279,21 +322,22 @@ fn wide_all<S: Simd>(simd: S, keys: &[Words], inputs: &[&[u8]], outputs: &mut [[
             *block = [0; BLOCK_BYTES];
             block[..input.len()].copy_from_slice(input);
         }
-        transpose(simd, &blocks.each_ref(), &mut words);
+        let words = transpose(simd, &blocks.each_ref());
         let out = compress(
             simd,
             &chain,
             &words,
             [splat(simd, 0), load(simd, &lengths), flags],
         );
-        for (word, words) in words.iter_mut().enumerate() {
-            let other = if word < 8 { out[word + 8] } else { chain[word - 8] };
-            store::<S>(out[word] ^ other, words);
+        let mut wide = out;
+        for word in 0..chain.len() {
+            wide[word] ^= out[word + 8];
+            wide[word + 8] ^= chain[word];
         }
-        untranspose(simd, &words, &mut blocks);
+        untranspose(simd, &wide, &mut blocks);
         outputs.copy_from_slice(&blocks[..outputs.len()]);
     }
-    words.zeroize();
+    lane_keys.zeroize();
     blocks.zeroize();
 }
 
@@ -302,10 +346,9 @@ fn wide_all<S: Simd>(simd: S, keys: &[Words], inputs: &[&[u8]], outputs: &mut [[
 fn compress<S: Simd>(
     simd: S,
     chain: &[S::u32s; 8],
-    block: &Transposed,
+    m: &Vectors<S>,
     [counter, length, flags]: [S::u32s; 3],
-) -> [S::u32s; WORDS] {
-    let m: [S::u32s; WORDS] = core::array::from_fn(|word| load(simd, &block[word]));
+) -> Vectors<S> {
     let iv = IV.map(|word| splat(simd, word));
     let zero = splat(simd, 0);
     let [c0, c1, c2, c3, c4, c5, c6, c7] = *chain;
@@ -313,18 +356,18 @@ fn compress<S: Simd>(
     let mut v = [
         c0, c1, c2, c3, c4, c5, c6, c7, i0, i1, i2, i3, counter, zero, length, flags,
     ];
-    round::<S>(&mut v, &m, &SCHEDULE[0]);
-    round::<S>(&mut v, &m, &SCHEDULE[1]);
-    round::<S>(&mut v, &m, &SCHEDULE[2]);
-    round::<S>(&mut v, &m, &SCHEDULE[3]);
-    round::<S>(&mut v, &m, &SCHEDULE[4]);
-    round::<S>(&mut v, &m, &SCHEDULE[5]);
-    round::<S>(&mut v, &m, &SCHEDULE[6]);
+    round::<S>(&mut v, m, &SCHEDULE[0]);
+    round::<S>(&mut v, m, &SCHEDULE[1]);
+    round::<S>(&mut v, m, &SCHEDULE[2]);
+    round::<S>(&mut v, m, &SCHEDULE[3]);
+    round::<S>(&mut v, m, &SCHEDULE[4]);
+    round::<S>(&mut v, m, &SCHEDULE[5]);
+    round::<S>(&mut v, m, &SCHEDULE[6]);
     v
 }
 
 #[inline(always)]
-fn round<S: Simd>(v: &mut [S::u32s; WORDS], m: &[S::u32s; WORDS], order: &[usize; WORDS]) {
+fn round<S: Simd>(v: &mut Vectors<S>, m: &Vectors<S>, order: &[usize; WORDS]) {
     let at = |place: usize| (m[order[place]], m[order[place + 1]]);
     mix::<S>(v, [0, 4, 8, 12], at(0));
     mix::<S>(v, [1, 5, 9, 13], at(2));
@@ -337,7 +380,7 @@ fn round<S: Simd>(v: &mut [S::u32s; WORDS], m: &[S::u32s; WORDS], order: &[usize
 }
 
 #[inline(always)]
-fn mix<S: Simd>(v: &mut [S::u32s; WORDS], [a, b, c, d]: [usize; 4], (x, y): (S::u32s, S::u32s)) {
+fn mix<S: Simd>(v: &mut Vectors<S>, [a, b, c, d]: [usize; 4], (x, y): (S::u32s, S::u32s)) {
     v[a] = v[a] + v[b] + x;
     v[d] = rotate_right::<S, 16>(v[d] ^ v[a]);
     v[c] += v[d];

@@ -1,6 +1,6 @@
 //! Vectors of 32-bit words, a lane for each input.
 
-use fearless_simd::{Level, Simd, SimdBase as _, u32x4};
+use fearless_simd::{Bytes as _, Level, Simd, SimdBase as _};
 
 /// Most lanes of any processor's vectors.
 pub(crate) const MOST: usize = 16;
@@ -9,11 +9,11 @@ pub(crate) const WORDS: usize = 16;
 
 /// Length of a block, in BLAKE3 and in ChaCha20.
 pub const BLOCK_BYTES: usize = 64;
-/// Words and lanes that are transposed at a time.
-const QUAD: usize = 4;
+/// Length of a word.
+const WORD_BYTES: usize = size_of::<u32>();
 
-/// The same word of each lane's block, for all words: what vectors are loaded from and stored to
-pub(crate) type Transposed = [[u32; MOST]; WORDS];
+/// The same word of each lane's block, for all words
+pub(crate) type Words<S> = [<S as Simd>::u32s; WORDS];
 
 /// What this processor's vectors can do.
 pub(crate) fn level() -> Level {
@@ -39,12 +39,6 @@ pub(crate) fn load<S: Simd>(simd: S, words: &[u32; MOST]) -> S::u32s {
     S::u32s::from_slice(simd, &words[..S::u32s::LEN])
 }
 
-/// Keeps a word of each lane.
-#[inline(always)]
-pub(crate) fn store<S: Simd>(vector: S::u32s, words: &mut [u32; MOST]) {
-    vector.store_slice(&mut words[..S::u32s::LEN]);
-}
-
 /// Turns the bits of all lanes to the right.
 #[inline(always)]
 pub(crate) fn rotate_right<S: Simd, const BITS: u32>(vector: S::u32s) -> S::u32s {
@@ -53,47 +47,52 @@ pub(crate) fn rotate_right<S: Simd, const BITS: u32>(vector: S::u32s) -> S::u32s
 
 /// Words of the blocks of all lanes, a vector for each.
 #[inline(always)]
-pub(crate) fn transpose<S: Simd>(simd: S, blocks: &[&[u8; BLOCK_BYTES]; MOST], words: &mut Transposed) {
-    for lane in (0..S::u32s::LEN).step_by(QUAD) {
-        for word in (0..WORDS).step_by(QUAD) {
-            let rows = core::array::from_fn(|row| quad(simd, blocks[lane + row], word));
-            for (row, vector) in turn(simd, rows).into_iter().enumerate() {
-                vector.store_slice(&mut words[word + row][lane..lane + QUAD]);
-            }
+pub(crate) fn transpose<S: Simd>(simd: S, blocks: &[&[u8; BLOCK_BYTES]; MOST]) -> Words<S> {
+    let mut words = [splat(simd, 0); WORDS];
+    for square in squares::<S>() {
+        let mut rows = words;
+        for (row, block) in rows.iter_mut().zip(blocks).take(square.len()) {
+            let bytes = &block[square.start * WORD_BYTES..square.end * WORD_BYTES];
+            *row = S::u8s::from_slice(simd, bytes).bitcast();
         }
+        turn::<S>(&mut rows);
+        let len = square.len();
+        words[square].copy_from_slice(&rows[..len]);
     }
+    words
 }
 
 /// The blocks of all lanes.
 #[inline(always)]
-pub(crate) fn untranspose<S: Simd>(simd: S, words: &Transposed, blocks: &mut [[u8; BLOCK_BYTES]; MOST]) {
-    for lane in (0..S::u32s::LEN).step_by(QUAD) {
-        for word in (0..WORDS).step_by(QUAD) {
-            let rows =
-                core::array::from_fn(|row| u32x4::from_slice(simd, &words[word + row][lane..lane + QUAD]));
-            for (row, vector) in turn(simd, rows).into_iter().enumerate() {
-                let (bytes, _) = blocks[lane + row].as_chunks_mut::<{ size_of::<u32>() }>();
-                for (column, bytes) in bytes[word..word + QUAD].iter_mut().enumerate() {
-                    *bytes = vector[column].to_le_bytes();
-                }
-            }
+pub(crate) fn untranspose<S: Simd>(simd: S, words: &Words<S>, blocks: &mut [[u8; BLOCK_BYTES]; MOST]) {
+    for square in squares::<S>() {
+        let mut rows = [splat(simd, 0); WORDS];
+        rows[..square.len()].copy_from_slice(&words[square.clone()]);
+        turn::<S>(&mut rows);
+        for (row, block) in rows.into_iter().zip(&mut *blocks).take(square.len()) {
+            let bytes: S::u8s = row.bitcast();
+            bytes.store_slice(&mut block[square.start * WORD_BYTES..square.end * WORD_BYTES]);
         }
     }
 }
 
+/// Which words are transposed at a time: as many as there are lanes.
 #[inline(always)]
-fn quad<S: Simd>(simd: S, block: &[u8; BLOCK_BYTES], word: usize) -> u32x4<S> {
-    let (bytes, _) = block.as_chunks();
-    let words: [u32; QUAD] = core::array::from_fn(|column| u32::from_le_bytes(bytes[word + column]));
-    u32x4::from_slice(simd, &words)
+fn squares<S: Simd>() -> impl Iterator<Item = core::ops::Range<usize>> {
+    let lanes = S::u32s::LEN;
+    (0..WORDS / lanes).map(move |square| square * lanes..(square + 1) * lanes)
 }
 
-/// Rows become columns.
+/// Makes columns of the first rows, of which there are as many as lanes: what is interleaved moves the highest bit of its row to the
+/// end of the number of its column, and the highest bit of that to the end of the row's.
 #[inline(always)]
-fn turn<S: Simd>(simd: S, [a, b, c, d]: [u32x4<S>; QUAD]) -> [u32x4<S>; QUAD] {
-    let (ac_low, ac_high) = simd.interleave_u32x4(a, c);
-    let (bd_low, bd_high) = simd.interleave_u32x4(b, d);
-    let (first, second) = simd.interleave_u32x4(ac_low, bd_low);
-    let (third, fourth) = simd.interleave_u32x4(ac_high, bd_high);
-    [first, second, third, fourth]
+fn turn<S: Simd>(rows: &mut Words<S>) {
+    let half = S::u32s::LEN / 2;
+    for _ in 0..S::u32s::LEN.ilog2() {
+        let before = *rows;
+        for pair in 0..half {
+            let (low, high) = before[pair].interleave(before[pair + half]);
+            (rows[2 * pair], rows[2 * pair + 1]) = (low, high);
+        }
+    }
 }

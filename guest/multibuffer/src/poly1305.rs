@@ -9,7 +9,7 @@ use fearless_simd::{Simd, SimdBase as _, SimdWiden as _, dispatch};
 use zeroize::Zeroize as _;
 
 use crate::KEY_BYTES;
-use crate::lanes::{BLOCK_BYTES, MOST, Transposed, WORDS, level, load, transpose};
+use crate::lanes::{BLOCK_BYTES, MOST, Words, level, load, transpose};
 
 /// Length of a tag.
 pub const TAG_BYTES: usize = 16;
@@ -82,9 +82,16 @@ fn sum_up<S: Simd>(simd: S, sealed: &[Option<Sealed<'_>>; MOST]) -> [[u64; MOST]
     let factors = factors(simd, sealed);
     let zero = S::u64s::splat(simd, 0);
     let mut sum: Numbers<S> = [[zero; LIMBS]; 2];
-    let mut words: Transposed = [[0; MOST]; WORDS];
+    // Of these blocks all lanes have the whole.
+    let whole: [&[[u8; BLOCK_BYTES]]; MOST] =
+        core::array::from_fn(|lane| sealed[lane].map_or(&[][..], |(_, cipher)| cipher.as_chunks().0));
+    let shared = whole.iter().map(|blocks| blocks.len()).min().unwrap_or(0);
     for block in 0..most.div_ceil(STEPS) {
-        take_block(simd, sealed, block, &mut words);
+        let words = if block < shared {
+            transpose(simd, &whole.map(|blocks| &blocks[block]))
+        } else {
+            take_block(simd, sealed, block)
+        };
         for step in 0..STEPS.min(most - block * STEPS) {
             let number = block * STEPS + step;
             let before = sum;
@@ -105,15 +112,13 @@ fn sum_up<S: Simd>(simd: S, sealed: &[Option<Sealed<'_>>; MOST]) -> [[u64; MOST]
 
 /// The same block of each ciphertext, filled up with zeros and the step with its length.
 #[inline(always)]
-fn take_block<S: Simd>(simd: S, sealed: &[Option<Sealed<'_>>; MOST], block: usize, words: &mut Transposed) {
+fn take_block<S: Simd>(simd: S, sealed: &[Option<Sealed<'_>>; MOST], block: usize) -> Words<S> {
     let at = block * BLOCK_BYTES;
-    let whole = |lane: usize| sealed[lane]?.1.get(at..)?.first_chunk::<BLOCK_BYTES>();
     let mut filled = [[0; BLOCK_BYTES]; MOST];
-    for (lane, filled) in filled.iter_mut().enumerate() {
-        let Some((_, cipher)) = sealed[lane].filter(|_| whole(lane).is_none()) else {
-            continue;
-        };
+    for (filled, sealed) in filled.iter_mut().zip(sealed) {
+        let Some((_, cipher)) = sealed else { continue };
         let rest = cipher.get(at..).unwrap_or_default();
+        let rest = &rest[..rest.len().min(BLOCK_BYTES)];
         filled[..rest.len()].copy_from_slice(rest);
         // The first half of the step is the length of associated data, of which there is none.
         let length = (cipher.len().next_multiple_of(TAG_BYTES) + TAG_BYTES / 2).checked_sub(at);
@@ -121,8 +126,7 @@ fn take_block<S: Simd>(simd: S, sealed: &[Option<Sealed<'_>>; MOST], block: usiz
             place.copy_from_slice(&(cipher.len() as u64).to_le_bytes());
         }
     }
-    let blocks = core::array::from_fn(|lane| whole(lane).unwrap_or(&filled[lane]));
-    transpose(simd, &blocks, words);
+    transpose(simd, &filled.each_ref())
 }
 
 /// Limbs of four words of each lane, and what is above them.
@@ -162,11 +166,13 @@ fn factors<S: Simd>(simd: S, sealed: &[Option<Sealed<'_>>; MOST]) -> [Numbers<S>
 
 /// Adds a step of each lane.
 #[inline(always)]
-fn add<S: Simd>(simd: S, words: &Transposed, step: usize, sum: &mut Numbers<S>) {
-    let words = core::array::from_fn(|word| load(simd, &words[step * STEP_WORDS + word]));
+fn add<S: Simd>(simd: S, words: &Words<S>, step: usize, sum: &mut Numbers<S>) {
+    let words = core::array::from_fn(|word| words[step * STEP_WORDS + word]);
+    // All limbs are shorter: that tells the compiler that what is added stays so short that one instruction multiplies two.
+    let short = S::u64s::splat(simd, u64::from(u32::MAX >> 2));
     for (sum, more) in sum.iter_mut().zip(limbs_of(simd, words, ABOVE)) {
         for (sum, more) in sum.iter_mut().zip(more) {
-            *sum += more;
+            *sum = (*sum & short) + more;
         }
     }
 }
@@ -189,7 +195,7 @@ fn product<S: Simd>(
     let [r0, r1, r2, r3, r4] = short_of::<S>(once, short);
     // What would be above 2^130 counts five times.
     let [_, s1, s2, s3, s4] = short_of::<S>(five_times, short);
-    let h = short_of::<S>(number, short);
+    let h = *number;
     let mut d0 = dot::<S>(&h, [r0, s4, s3, s2, s1]);
     let mut d1 = dot::<S>(&h, [r1, r0, s4, s3, s2]);
     let mut d2 = dot::<S>(&h, [r2, r1, r0, s4, s3]);
