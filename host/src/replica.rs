@@ -289,7 +289,7 @@ fn list(store: &impl Storage) -> Result<BTreeSet<CapsuleName>, StoreError> {
     let mut start = Vec::new();
     // After every key: the byte after a name is a letter.
     let end = [0xff; 33];
-    while let Some((key, _)) = store.scan(&start, &end, 1)?.pop() {
+    while let Some(key) = store.keys(&start, &end, 1)?.pop() {
         let Some(name) = key.first_chunk().copied() else {
             start = [key.as_slice(), &[0]].concat();
             continue;

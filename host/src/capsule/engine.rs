@@ -336,10 +336,10 @@ impl<G: Guest> Engine<G> {
                 end,
                 limit,
             } => {
-                let found = self.store.scan(start, end, limit as usize);
+                let found = self.store.keys(start, end, limit as usize);
                 let ok = found.is_ok();
                 let mut keys = Vec::new();
-                for (key, _) in found.map_err(report).unwrap_or_default() {
+                for key in found.map_err(report).unwrap_or_default() {
                     key.as_slice().write(&mut keys);
                 }
                 Input::StoreKeys { tag, ok, keys: &keys }.encode(inputs);

@@ -206,6 +206,19 @@ impl DiskStore {
         self.table.get(key).or_else(draining)
     }
 
+    /// What was written last under the keys with `start <= key < end` and is not in the tree; of its values what is wanted.
+    fn recent_in<'a>(
+        &'a self,
+        start: &'a [u8],
+        end: &'a [u8],
+        wanted: impl Fn(&[u8]) -> Vec<u8> + Copy + 'a,
+    ) -> impl Iterator<Item = Found> + 'a {
+        let found = move |row: Row<'_>| -> Found { Ok((row.key.to_vec(), row.value.map(wanted))) };
+        let draining = self.drain.iter();
+        let draining = draining.flat_map(move |drain| drain.table().range(start, end));
+        over(self.table.range(start, end).map(found), draining.map(found))
+    }
+
     /// Moves all into the tree, so that the journals are empty.
     fn close(&mut self) -> Result<(), StoreError> {
         // What the journal may not have is in the table.
@@ -226,8 +239,12 @@ impl Drop for DiskStore {
     }
 }
 
-fn found(row: Row<'_>) -> Found {
-    Ok((row.key.to_vec(), row.value.map(<[u8]>::to_vec)))
+/// An entry that was not removed.
+fn present(found: Found) -> Option<Result<Entry, StoreError>> {
+    match found {
+        Ok((key, value)) => Some(Ok((key, value?))),
+        Err(error) => Some(Err(error)),
+    }
 }
 
 impl Storage for DiskStore {
@@ -242,17 +259,23 @@ impl Storage for DiskStore {
         if start >= end {
             return Ok(Vec::new());
         }
-        let draining = self
-            .drain
-            .iter()
-            .flat_map(|drain| drain.table().range(start, end));
-        let recent = over(self.table.range(start, end).map(found), draining.map(found));
-        let all = over(recent, self.tree.range(start, end));
-        let entries = all.filter_map(|entry| match entry {
-            Ok((key, value)) => Some(Ok((key, value?))),
-            Err(error) => Some(Err(error)),
-        });
-        entries.take(limit).collect()
+        let all = over(
+            self.recent_in(start, end, |value| value.to_vec()),
+            self.tree.range(start, end),
+        );
+        all.filter_map(present).take(limit).collect()
+    }
+
+    fn keys(&self, start: &[u8], end: &[u8], limit: usize) -> Result<Vec<Vec<u8>>, StoreError> {
+        if start >= end {
+            return Ok(Vec::new());
+        }
+        let all = over(
+            self.recent_in(start, end, |_| Vec::new()),
+            self.tree.keys(start, end),
+        );
+        let keys = all.filter_map(present).map(|entry| Ok(entry?.0));
+        keys.take(limit).collect()
     }
 
     fn commit(&mut self, changes: &[Operation<'_>], durable: bool) -> Result<(), StoreError> {

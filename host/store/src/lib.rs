@@ -39,7 +39,7 @@ mod tree;
 mod tests;
 
 /// Number of the layout that this version writes.
-pub const SCHEMA: u64 = 3;
+pub const SCHEMA: u64 = 4;
 
 /// Key and value
 pub type Entry = (Vec<u8>, Vec<u8>);
@@ -57,6 +57,15 @@ pub trait Storage: Send + 'static {
     /// # Errors
     /// [`StoreError`] when the store failed.
     fn scan(&self, start: &[u8], end: &[u8], limit: usize) -> Result<Vec<Entry>, StoreError>;
+
+    /// The keys of what [`Self::scan`] gives. Stores that can read them without the values do.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store failed.
+    fn keys(&self, start: &[u8], end: &[u8], limit: usize) -> Result<Vec<Vec<u8>>, StoreError> {
+        let entries = self.scan(start, end, limit)?;
+        Ok(entries.into_iter().map(|(key, _)| key).collect())
+    }
 
     /// Applies all changes in their order, or none. When `durable`, they and everything committed before them
     /// survive a power loss once this returns; otherwise readers see them and they may be lost in a crash.

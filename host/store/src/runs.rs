@@ -13,10 +13,12 @@ use super::StoreError;
 
 /// The file that says which manifest counts.
 const CURRENT: &str = "current";
-/// The folder of the runs' files.
+/// The folder of the runs' files, and what the section of a manifest that lists them is called.
 const TABLES: &str = "tables";
-/// The section of a manifest that lists them.
-const SECTION: &[u8] = b"tables";
+/// The folder of the files of long values.
+const VALUES: &str = "blobs";
+/// The section of a manifest that lists those.
+const VALUES_SECTION: &str = "blob_files";
 /// The only kind of checksum.
 const XXH3: u8 = 0;
 /// Bytes that are read at once.
@@ -37,11 +39,16 @@ pub(crate) fn check(folder: &Path) -> Result<(), StoreError> {
     };
     let manifest = folder.join(format!("v{number}"));
     check_file(&manifest, sum)?;
-    let tables = folder.join(TABLES);
-    for (number, sum) in runs_in(&manifest).map_err(|error| failed(&manifest, &error))? {
-        check_file(&tables.join(number.to_string()), sum)?;
-    }
-    Ok(())
+    let runs = runs_in(&manifest).map_err(|error| failed(&manifest, &error))?;
+    check_files(&folder.join(TABLES), &runs)?;
+    let values = values_in(&manifest).map_err(|error| failed(&manifest, &error))?;
+    check_files(&folder.join(VALUES), &values)
+}
+
+fn check_files(folder: &Path, files: &[Listed]) -> Result<(), StoreError> {
+    files
+        .iter()
+        .try_for_each(|(number, sum)| check_file(&folder.join(number.to_string()), *sum))
 }
 
 fn failed(path: &Path, error: &io::Error) -> StoreError {
@@ -85,29 +92,50 @@ fn array<const N: usize>(reader: &mut impl Read) -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// The numbers and checksums of the files of all runs: `levels u8`, each `runs u8`, each `files u32`, each `number u64 | kind u8 |
-/// checksum u128 | sequence number u64`.
-fn runs_in(manifest: &Path) -> io::Result<Vec<(u64, u128)>> {
-    let invalid = |why: &str| io::Error::new(ErrorKind::InvalidData, why);
+/// The number of a file, which is its name, and its checksum
+type Listed = (u64, u128);
+
+fn invalid(why: &str) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, why)
+}
+
+fn section(manifest: &Path, name: &str) -> io::Result<impl Read> {
     let archive = Reader::new(manifest).map_err(|_| invalid("it is no manifest"))?;
-    let section = archive.toc().section(SECTION);
-    let mut reader = section
-        .ok_or_else(|| invalid("it lists no runs"))?
-        .buf_reader(manifest)?;
+    let section = archive.toc().section(name.as_bytes());
+    section
+        .ok_or_else(|| invalid("it lists no files"))?
+        .buf_reader(manifest)
+}
+
+/// `number u64 | kind u8 | checksum u128`.
+fn listed(reader: &mut impl Read) -> io::Result<Listed> {
+    let number = u64::from_le_bytes(array(reader)?);
+    if array(reader)? != [XXH3] {
+        return Err(invalid("a checksum is of another kind"));
+    }
+    Ok((number, u128::from_le_bytes(array(reader)?)))
+}
+
+/// The files of all runs: `levels u8`, each `runs u8`, each `files u32`, each as [`listed`] with `sequence number u64` behind it.
+fn runs_in(manifest: &Path) -> io::Result<Vec<Listed>> {
+    let mut reader = section(manifest, TABLES)?;
     let mut files = Vec::new();
     let [levels] = array(&mut reader)?;
     for _ in 0..levels {
         let [runs] = array(&mut reader)?;
         for _ in 0..runs {
             for _ in 0..u32::from_le_bytes(array(&mut reader)?) {
-                let number = u64::from_le_bytes(array(&mut reader)?);
-                if array(&mut reader)? != [XXH3] {
-                    return Err(invalid("a checksum is of another kind"));
-                }
-                files.push((number, u128::from_le_bytes(array(&mut reader)?)));
+                files.push(listed(&mut reader)?);
                 array::<8>(&mut reader)?;
             }
         }
     }
     Ok(files)
+}
+
+/// The files of long values: `files u32`, each as [`listed`].
+fn values_in(manifest: &Path) -> io::Result<Vec<Listed>> {
+    let mut reader = section(manifest, VALUES_SECTION)?;
+    let count = u32::from_le_bytes(array(&mut reader)?);
+    (0..count).map(|_| listed(&mut reader)).collect()
 }

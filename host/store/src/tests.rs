@@ -46,7 +46,8 @@ impl Random {
     fn changes(&mut self) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
         let count = self.below(12);
         let change = |_| {
-            let value = vec![self.below(256) as u8; self.below(200) as usize];
+            let longest = [200, 1000][usize::from(self.below(8) == 0)];
+            let value = vec![self.below(256) as u8; self.below(longest) as usize];
             (self.key(), (self.below(4) > 0).then_some(value))
         };
         (0..count).map(change).collect()
@@ -178,9 +179,11 @@ impl World {
         assert_eq!(store.get(&key).expect("a read").as_ref(), self.now().get(&key));
         let found = store.scan(&key, &end, limit).expect("a scan");
         let expected: Vec<_> = match key < end {
-            true => self.now().range(key..end).take(limit).collect(),
+            true => self.now().range(key.clone()..end.clone()).take(limit).collect(),
             false => Vec::new(),
         };
+        let keys = store.keys(&key, &end, limit).expect("a scan of keys");
+        assert!(keys.iter().eq(expected.iter().map(|(key, _)| *key)), "keys");
         assert!(
             found.iter().map(|(key, value)| (key, value)).eq(expected),
             "a scan"

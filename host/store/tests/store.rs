@@ -21,12 +21,10 @@ fn with_each_store(check: impl Fn(&mut dyn Storage)) {
 }
 
 fn keys(store: &dyn Storage, start: &[u8], end: &[u8], limit: usize) -> Vec<Vec<u8>> {
-    store
-        .scan(start, end, limit)
-        .expect("a scan")
-        .into_iter()
-        .map(|(key, _)| key)
-        .collect()
+    let entries = store.scan(start, end, limit).expect("a scan");
+    let keys = store.keys(start, end, limit).expect("a scan of keys");
+    assert!(entries.iter().map(|(key, _)| key).eq(&keys));
+    keys
 }
 
 #[test]
@@ -298,14 +296,18 @@ fn keys_that_are_too_long_are_refused() {
     assert_eq!(store.get(&longest).expect("a read"), Some(b"1".to_vec()));
 }
 
+/// Some lie in the runs, and some beside them.
+fn value_of(number: u32) -> Vec<u8> {
+    vec![number as u8; if number.is_multiple_of(3) { 700 } else { 300 }]
+}
+
 fn filled_store(path: &Path) {
     // Several runs, and what is removed in a later one.
     for part in 0..3_u32 {
         let mut store = DiskStore::open(path).expect("a store");
         for number in (part..200).step_by(1 + part as usize) {
-            let value = [number as u8; 300];
             store
-                .commit(&[put(&number.to_be_bytes(), &value)], number % 20 == 0)
+                .commit(&[put(&number.to_be_bytes(), &value_of(number))], number % 20 == 0)
                 .expect("a commit");
         }
         let extra = [&[0xee][..], &part.to_be_bytes()].concat();
@@ -321,9 +323,10 @@ fn filled_store(path: &Path) {
 fn is_whole(store: &dyn Storage) -> bool {
     let entries = store.scan(&[], &[0xff], 1000).expect("a scan");
     entries.len() == 200
-        && entries.iter().enumerate().all(|(number, (key, value))| {
-            *key == (number as u32).to_be_bytes() && *value == [number as u8; 300]
-        })
+        && entries
+            .iter()
+            .zip(0..)
+            .all(|((key, value), number)| *key == u32::to_be_bytes(number) && *value == value_of(number))
 }
 
 fn files_in(folder: &Path) -> Vec<PathBuf> {
@@ -429,16 +432,23 @@ fn a_file_that_is_missing_is_noticed() {
     assert!(refused >= 6, "{refused} refused");
 }
 
-/// A block is checked whenever it is read.
+/// A block is checked whenever it is read, and so is a long value.
 #[cfg(unix)]
 #[test]
 fn damage_after_the_opening_is_noticed_by_who_reads_it() {
+    damage_is_noticed_in("runs/tables", 100);
+    damage_is_noticed_in("runs/blobs", 60);
+}
+
+/// Damages the files of a folder, and reads; at least so many values are refused.
+#[cfg(unix)]
+fn damage_is_noticed_in(damaged: &str, least: u32) {
     use std::os::unix::fs::FileExt as _;
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("store");
     filled_store(&path);
     let store = DiskStore::open(&path).expect("a store");
-    for file in files_in(&path.join("runs/tables")) {
+    for file in files_in(&path.join(damaged)) {
         let bytes = fs::read(&file).expect("its bytes");
         let open = fs::OpenOptions::new().write(true).open(&file).expect("a file");
         for at in (0..bytes.len() as u64).step_by(100) {
@@ -450,17 +460,17 @@ fn damage_after_the_opening_is_noticed_by_who_reads_it() {
     for number in 0..200_u32 {
         match store.get(&number.to_be_bytes()) {
             Ok(value) => {
-                assert_eq!(value, Some(vec![number as u8; 300]));
+                assert_eq!(value, Some(value_of(number)));
                 right += 1;
             }
             Err(StoreError::Corrupt { path: named, .. }) => {
-                assert!(named.starts_with(path.join("runs/tables")), "{}", named.display());
+                assert!(named.starts_with(path.join(damaged)), "{}", named.display());
                 refused += 1;
             }
             Err(error) => panic!("{error}"),
         }
     }
-    assert!(refused > 100, "{refused} refused, {right} right");
+    assert!(refused > least, "{refused} refused, {right} right");
     let scanned = store.scan(&[], &[0xff], 1000);
     assert!(matches!(scanned, Err(StoreError::Corrupt { .. })));
 }

@@ -44,8 +44,7 @@ impl Store {
 
     /// The first `limit` keys from `start` to before `end`.
     pub(crate) fn scan(&self, start: &[u8], end: &[u8], limit: usize) -> Outcome<Vec<Vec<u8>>> {
-        let entries = self.0.scan(start, end, limit).map_err(said)?;
-        Ok(entries.into_iter().map(|(key, _)| key).collect())
+        self.0.keys(start, end, limit).map_err(said)
     }
 
     /// Writes all changes or none.
