@@ -15,6 +15,8 @@ pub mod hash;
 
 mod spread;
 
+mod fetch;
+
 pub mod keys;
 
 pub mod verifier;

@@ -11,6 +11,7 @@
 //! which ChaCha20-Poly1305 alone allows.
 
 use alloc::vec::Vec;
+use core::ops::Deref;
 
 use selfsame_codec::Code;
 use selfsame_multibuffer::{Message, apply, is_faster_at_once, is_many, keyed_wide, keyed_wide_each, tags};
@@ -134,7 +135,7 @@ impl RecordKey {
         let start = out.len();
         let places: Vec<[u8; 4]> = (0..parts.len() as u32).map(u32::to_le_bytes).collect();
         let places: Vec<&[u8]> = places.iter().map(<[u8; 4]>::as_slice).collect();
-        let keys = Zeroizing::new(keyed_wide(&self.key, &places));
+        let keys = Keys(keyed_wide(&self.key, &places));
         for part in parts {
             out.extend_from_slice(part);
             out.extend_from_slice(&[0; TAG_BYTES]);
@@ -167,15 +168,34 @@ pub type Unsealed<'a> = (Place, [u8; SALT_BYTES], &'a [u8]);
 /// The sealed bodies of records.
 #[must_use]
 pub fn seal_each(epoch: &EpochKey, records: &[Unsealed<'_>]) -> Vec<Vec<u8>> {
-    if !is_many(records.len()) {
-        return records.iter().map(|record| seal_one(epoch, record)).collect();
+    let mut bodies = Vec::with_capacity(records.len());
+    for records in together(records) {
+        if is_many(records.len()) {
+            bodies.extend(seal_some(epoch, records));
+        } else {
+            bodies.extend(records.iter().map(|record| seal_one(epoch, record)));
+        }
     }
+    bodies
+}
+
+/// Most that are sealed or opened at once: as many as there are lanes at most, so that what one step leaves is still near when the
+/// next one needs it.
+const TOGETHER: usize = 16;
+
+/// Parts of at most so many, of about the same length.
+fn together<T>(records: &[T]) -> impl Iterator<Item = &[T]> {
+    let parts = records.len().div_ceil(TOGETHER).max(1);
+    records.chunks(records.len().div_ceil(parts).max(1))
+}
+
+fn seal_some(epoch: &EpochKey, records: &[Unsealed<'_>]) -> Vec<Vec<u8>> {
     let inputs: Vec<_> = records
         .iter()
         .map(|(place, salt, _)| derivation(place, salt))
         .collect();
     let inputs: Vec<&[u8]> = inputs.iter().map(<[u8; 62]>::as_slice).collect();
-    let keys = Zeroizing::new(keyed_wide(&epoch.0, &inputs));
+    let keys = Keys(keyed_wide(&epoch.0, &inputs));
     let begin = |((_, salt, content), wide): (&Unsealed<'_>, &[u8; 64])| {
         let mut body = Vec::with_capacity(SEAL_BYTES + content.len());
         body.extend_from_slice(salt);
@@ -197,9 +217,18 @@ pub fn seal_each(epoch: &EpochKey, records: &[Unsealed<'_>]) -> Vec<Vec<u8>> {
 /// What sealed bodies of an epoch hold, or [`Code::BadSeal`]: where each record is, and its body.
 #[must_use]
 pub fn open_each(epoch: &EpochKey, records: &[(Place, &[u8])]) -> Vec<Result<Vec<u8>>> {
-    if !is_many(records.len()) {
-        return records.iter().map(|record| open_one(epoch, record)).collect();
+    let mut contents = Vec::with_capacity(records.len());
+    for records in together(records) {
+        if is_many(records.len()) {
+            contents.extend(open_some(epoch, records));
+        } else {
+            contents.extend(records.iter().map(|record| open_one(epoch, record)));
+        }
     }
+    contents
+}
+
+fn open_some(epoch: &EpochKey, records: &[(Place, &[u8])]) -> Vec<Result<Vec<u8>>> {
     let parts: Vec<Result<Parts<'_>>> = records.iter().map(|(_, body)| parts_of(body)).collect();
     let input = |((place, _), parts): (&(Place, &[u8]), &Result<Parts<'_>>)| {
         let salt = parts.map_or([0; SALT_BYTES], |parts| parts.salt);
@@ -207,7 +236,7 @@ pub fn open_each(epoch: &EpochKey, records: &[(Place, &[u8])]) -> Vec<Result<Vec
     };
     let inputs: Vec<_> = records.iter().zip(&parts).map(input).collect();
     let inputs: Vec<&[u8]> = inputs.iter().map(<[u8; 62]>::as_slice).collect();
-    let keys = Zeroizing::new(keyed_wide(&epoch.0, &inputs));
+    let keys = Keys(keyed_wide(&epoch.0, &inputs));
     let text = |parts: &Result<Parts<'_>>| parts.map_or_else(|_| Vec::new(), |parts| parts.cipher.to_vec());
     let mut texts: Vec<Vec<u8>> = parts.iter().map(text).collect();
     let tag_keys = apply_each(&keys, texts.iter_mut().map(Vec::as_mut_slice));
@@ -249,7 +278,7 @@ pub fn open_parts(parts: &[SealedPart<'_>]) -> Vec<Result<Vec<u8>>> {
         .iter()
         .zip(&places)
         .map(|((key, ..), place)| (&*key.key, place.as_slice()));
-    let keys = Zeroizing::new(keyed_wide_each(&keyed.collect::<Vec<_>>()));
+    let keys = Keys(keyed_wide_each(&keyed.collect::<Vec<_>>()));
     let sealed: Vec<_> = parts
         .iter()
         .map(|(.., sealed)| sealed.split_last_chunk::<TAG_BYTES>())
@@ -324,13 +353,30 @@ fn parts_of(body: &[u8]) -> Result<Parts<'_>> {
     })
 }
 
+/// Keys that are wiped, all at once, when they are dropped
+struct Keys<const N: usize>(Vec<[u8; N]>);
+
+impl<const N: usize> Deref for Keys<N> {
+    type Target = [[u8; N]];
+
+    fn deref(&self) -> &[[u8; N]] {
+        &self.0
+    }
+}
+
+impl<const N: usize> Drop for Keys<N> {
+    fn drop(&mut self) {
+        memory::wipe(self.0.as_flattened_mut());
+    }
+}
+
 /// Encrypts or decrypts each text with the first half of its key, and gives the keys of their tags.
 fn apply_each<'a>(
     keys: &[[u8; 2 * KEY_BYTES]],
     texts: impl Iterator<Item = &'a mut [u8]>,
-) -> Zeroizing<Vec<[u8; KEY_BYTES]>> {
-    let mut tags = Zeroizing::new(alloc::vec![[0; KEY_BYTES]; keys.len()]);
-    let each = keys.iter().zip(texts).zip(tags.iter_mut());
+) -> Keys<KEY_BYTES> {
+    let mut tags = Keys(alloc::vec![[0; KEY_BYTES]; keys.len()]);
+    let each = keys.iter().zip(texts).zip(tags.0.iter_mut());
     let message = |((key, bytes), authenticator)| Message {
         key: first_half(key),
         bytes,

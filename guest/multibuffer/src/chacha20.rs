@@ -2,10 +2,8 @@
 
 use alloc::vec::Vec;
 
+use crate::lanes::{BLOCK_BYTES, MOST, WORDS, Words, level, load, rotate_right, splat, untranspose, wipe};
 use fearless_simd::{Simd, SimdBase as _, dispatch};
-use zeroize::Zeroize as _;
-
-use crate::lanes::{BLOCK_BYTES, MOST, WORDS, Words, level, load, rotate_right, splat, untranspose};
 
 /// Length of a key.
 pub const KEY_BYTES: usize = 32;
@@ -62,8 +60,8 @@ fn apply_all<S: Simd>(simd: S, messages: &mut [Message<'_>]) {
             messages[*place].take(*block, stream);
         }
     }
-    stream.keys.zeroize();
-    stream.blocks.zeroize();
+    wipe(&mut stream.keys, [0; MOST]);
+    wipe(&mut stream.blocks, [0; BLOCK_BYTES]);
 }
 
 fn words_of(key: &[u8; KEY_BYTES]) -> [u32; 8] {

@@ -8,6 +8,7 @@ use zeroize::Zeroize as _;
 use crate::is_many;
 use crate::lanes::{
     BLOCK_BYTES, MOST, WORDS, Words as Vectors, level, load, rotate_right, splat, transpose, untranspose,
+    wipe,
 };
 
 /// Length of a hash and of a key.
@@ -337,8 +338,8 @@ fn wide_all<S: Simd>(simd: S, keys: &[Words], inputs: &[&[u8]], outputs: &mut [[
         untranspose(simd, &wide, &mut blocks);
         outputs.copy_from_slice(&blocks[..outputs.len()]);
     }
-    lane_keys.zeroize();
-    blocks.zeroize();
+    wipe(&mut lane_keys, [0; MOST]);
+    wipe(&mut blocks, [0; BLOCK_BYTES]);
 }
 
 /// The compression function before its last step, which joins the halves: counters below 2^32, lengths and flags.

@@ -1,6 +1,7 @@
 //! Vectors of 32-bit words, a lane for each input.
 
 use fearless_simd::{Bytes as _, Level, Simd, SimdBase as _};
+use zeroize::optimization_barrier;
 
 /// Most lanes of any processor's vectors.
 pub(crate) const MOST: usize = 16;
@@ -25,6 +26,13 @@ pub(crate) fn level() -> Level {
     {
         Level::baseline()
     }
+}
+
+/// Overwrites what was secret, as a whole where `zeroize` writes one element after the other.
+#[inline(always)]
+pub(crate) fn wipe<T: Copy, const N: usize>(secrets: &mut [T; N], zero: T) {
+    *secrets = [zero; N];
+    optimization_barrier(secrets);
 }
 
 /// The same word in all lanes.

@@ -28,6 +28,8 @@ const NO_CAPSULE: Refusal = Refusal {
 
 /// Bytes of results after which a response holds no more bodies: on its way it takes memory several times.
 const MAX_BODIES: usize = 2 << 20;
+/// About how many bytes of results a record takes beside what is stored of it: its proof, most often one header.
+const PROOF_BYTES: usize = 256;
 /// Most operations of one request that go over all names.
 const MAX_WALKS: usize = 1;
 
@@ -207,7 +209,8 @@ impl Job {
         }
         let known = capsule.index().expect(space, &records);
         if has_reads {
-            self.answers.results.reserve(known.min(MAX_BODIES));
+            let proofs = records.len() * PROOF_BYTES;
+            self.answers.results.reserve((known + proofs).min(MAX_BODIES));
         }
     }
 

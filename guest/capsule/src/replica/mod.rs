@@ -40,6 +40,7 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Field};
 
+use crate::fetch::fetch_message;
 use crate::hash::{CapsuleName, RecordName};
 use crate::keys::{Key, KeyPair};
 use crate::message::{Acknowledgement, Envelope, Stored, VERSION};
@@ -213,6 +214,7 @@ impl Replica {
     /// Takes a request, which [`Effect::Respond`] answers; `request` is what the host calls it.
     pub fn request(&mut self, now_ms: u64, request: u32, message: Vec<u8>) {
         self.now_ms = now_ms;
+        fetch_message(&message);
         self.enqueue(Asker::Host(request), message);
         self.carry_on();
     }

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use super::layout::{Key, SEQUENCES};
 use super::stored::Stored;
 use super::values::Values;
+use crate::fetch::fetch;
 
 /// A value as the store has it, or that there is none.
 pub type Value = Option<Rc<[u8]>>;
@@ -74,15 +75,6 @@ pub(super) struct Space {
     /// Where values are put together, one after the other in the same memory.
     draft: Vec<u8>,
 }
-
-/// Reads a byte of each line of a value that will be used soon, so that the processor fetches those of many values at a time.
-fn fetch(value: &[u8]) {
-    let sum = value.iter().step_by(LINE).fold(0_u8, |sum, byte| sum ^ byte);
-    core::hint::black_box(sum);
-}
-
-/// Bytes that a processor fetches from memory at once.
-const LINE: usize = 64;
 
 /// The changes of a part, which are written all or none, without those that others in it undo.
 fn last_of_each_key(part: Vec<Pending>) -> Vec<Change> {

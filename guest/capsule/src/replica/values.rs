@@ -29,7 +29,45 @@ impl Place {
 #[derive(Debug, Default)]
 pub(super) struct Values {
     places: HashTable<Place>,
-    entries: Vec<(Key, Known)>,
+    entries: Entries,
+}
+
+/// Entries by their number, in parts: whoever gets more and more of them copies none, and never has twice the memory.
+#[derive(Debug, Default)]
+struct Entries(Vec<Vec<Entry>>);
+
+type Entry = (Key, Known);
+
+/// Entries of a part: some hundred kilobytes.
+const PART: usize = 1 << PART_LOG2;
+const PART_LOG2: u32 = 12;
+
+impl Entries {
+    fn with_capacity(count: usize) -> Self {
+        Self(Vec::from([Vec::with_capacity(count.min(PART))]))
+    }
+
+    fn get(&self, index: u32) -> &Entry {
+        &self.0[(index >> PART_LOG2) as usize][index as usize % PART]
+    }
+
+    fn get_mut(&mut self, index: u32) -> &mut Entry {
+        &mut self.0[(index >> PART_LOG2) as usize][index as usize % PART]
+    }
+
+    /// Adds one; its number.
+    fn push(&mut self, entry: Entry) -> u32 {
+        if self.0.last().is_none_or(|last| last.len() == PART) {
+            // The first part is all that most have.
+            let room = if self.0.is_empty() { 0 } else { PART };
+            self.0.push(Vec::with_capacity(room));
+        }
+        let before = self.0.len() - 1;
+        let last = &mut self.0[before];
+        let index = before * PART + last.len();
+        last.push(entry);
+        index as u32
+    }
 }
 
 fn hash(key: &Key) -> u32 {
@@ -41,16 +79,16 @@ impl Values {
     pub(super) fn with_capacity(count: usize) -> Self {
         Self {
             places: HashTable::with_capacity(count),
-            entries: Vec::with_capacity(count),
+            entries: Entries::with_capacity(count),
         }
     }
 
     /// The value of a key.
     pub(super) fn get(&self, key: &Key) -> Option<&Known> {
         let hash = hash(key);
-        let is_it = |place: &Place| place.hash == hash && self.entries[place.index as usize].0 == *key;
+        let is_it = |place: &Place| place.hash == hash && self.entries.get(place.index).0 == *key;
         let place = self.places.find(Place::spread(hash), is_it)?;
-        Some(&self.entries[place.index as usize].1)
+        Some(&self.entries.get(place.index).1)
     }
 
     /// The values of many keys. Each step is done for all of them before the next one, so that the processor fetches what it
@@ -64,7 +102,7 @@ impl Values {
             Some(place.index)
         };
         let indexes: Vec<Option<u32>> = hashes.iter().map(index).collect();
-        let value = |(key, index): (&Key, Option<u32>)| match &self.entries[index? as usize] {
+        let value = |(key, index): (&Key, Option<u32>)| match self.entries.get(index?) {
             (other, value) if other == key => Some(value),
             // Another one with the same hash.
             _ => self.get(key),
@@ -76,12 +114,11 @@ impl Values {
     pub(super) fn insert(&mut self, key: Key, value: Known) -> Option<Known> {
         let hash = hash(&key);
         let entries = &mut self.entries;
-        let is_it = |place: &Place| place.hash == hash && entries[place.index as usize].0 == key;
+        let is_it = |place: &Place| place.hash == hash && entries.get(place.index).0 == key;
         if let Some(place) = self.places.find(Place::spread(hash), is_it) {
-            return Some(replace(&mut entries[place.index as usize].1, value));
+            return Some(replace(&mut entries.get_mut(place.index).1, value));
         }
-        let index = entries.len() as u32;
-        entries.push((key, value));
+        let index = entries.push((key, value));
         self.places
             .insert_unique(Place::spread(hash), Place { hash, index }, |place| {
                 Place::spread(place.hash)
@@ -111,14 +148,15 @@ mod tests {
     fn values_are_found_though_their_keys_have_the_same_hash() {
         assert_eq!(hash(&key(1)), hash(&key(2)));
         let mut values = Values::default();
-        for number in 0..300 {
+        let last = 2 * PART as u32;
+        for number in 0..last {
             assert_eq!(values.insert(key(number), Some(value(number))), None);
         }
         assert_eq!(values.insert(key(7), None), Some(Some(value(7))));
         assert_eq!(values.get(&key(7)), Some(&None));
-        assert_eq!(values.get(&key(299)), Some(&Some(value(299))));
-        assert_eq!(values.get(&key(300)), None);
-        let keys: Vec<Key> = (0..301).map(key).collect();
+        assert_eq!(values.get(&key(last - 1)), Some(&Some(value(last - 1))));
+        assert_eq!(values.get(&key(last)), None);
+        let keys: Vec<Key> = (0..=last).map(key).collect();
         for (key, value) in keys.iter().zip(values.get_all(&keys)) {
             assert_eq!(value, values.get(key));
         }
