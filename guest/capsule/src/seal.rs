@@ -168,14 +168,11 @@ pub type Unsealed<'a> = (Place, [u8; SALT_BYTES], &'a [u8]);
 /// The sealed bodies of records.
 #[must_use]
 pub fn seal_each(epoch: &EpochKey, records: &[Unsealed<'_>]) -> Vec<Vec<u8>> {
-    let mut bodies = Vec::with_capacity(records.len());
-    for records in together(records) {
-        if is_many(records.len()) {
-            bodies.extend(seal_some(epoch, records));
-        } else {
-            bodies.extend(records.iter().map(|record| seal_one(epoch, record)));
-        }
+    if !is_many(records.len()) {
+        return records.iter().map(|record| seal_one(epoch, record)).collect();
     }
+    let mut bodies = Vec::with_capacity(records.len());
+    together(records).for_each(|records| bodies.extend(seal_some(epoch, records)));
     bodies
 }
 
@@ -217,14 +214,11 @@ fn seal_some(epoch: &EpochKey, records: &[Unsealed<'_>]) -> Vec<Vec<u8>> {
 /// What sealed bodies of an epoch hold, or [`Code::BadSeal`]: where each record is, and its body.
 #[must_use]
 pub fn open_each(epoch: &EpochKey, records: &[(Place, &[u8])]) -> Vec<Result<Vec<u8>>> {
-    let mut contents = Vec::with_capacity(records.len());
-    for records in together(records) {
-        if is_many(records.len()) {
-            contents.extend(open_some(epoch, records));
-        } else {
-            contents.extend(records.iter().map(|record| open_one(epoch, record)));
-        }
+    if !is_many(records.len()) {
+        return records.iter().map(|record| open_one(epoch, record)).collect();
     }
+    let mut contents = Vec::with_capacity(records.len());
+    together(records).for_each(|records| contents.extend(open_some(epoch, records)));
     contents
 }
 

@@ -34,7 +34,10 @@ pub(super) struct Values {
 
 /// Entries by their number, in parts: whoever gets more and more of them copies none, and never has twice the memory.
 #[derive(Debug, Default)]
-struct Entries(Vec<Vec<Entry>>);
+struct Entries {
+    parts: Vec<Vec<Entry>>,
+    len: u32,
+}
 
 type Entry = (Key, Known);
 
@@ -43,30 +46,27 @@ const PART: usize = 1 << PART_LOG2;
 const PART_LOG2: u32 = 12;
 
 impl Entries {
-    fn with_capacity(count: usize) -> Self {
-        Self(Vec::from([Vec::with_capacity(count.min(PART))]))
-    }
-
     fn get(&self, index: u32) -> &Entry {
-        &self.0[(index >> PART_LOG2) as usize][index as usize % PART]
+        &self.parts[(index >> PART_LOG2) as usize][index as usize % PART]
     }
 
+    #[inline(never)]
     fn get_mut(&mut self, index: u32) -> &mut Entry {
-        &mut self.0[(index >> PART_LOG2) as usize][index as usize % PART]
+        &mut self.parts[(index >> PART_LOG2) as usize][index as usize % PART]
     }
 
     /// Adds one; its number.
+    #[inline(never)]
     fn push(&mut self, entry: Entry) -> u32 {
-        if self.0.last().is_none_or(|last| last.len() == PART) {
-            // The first part is all that most have.
-            let room = if self.0.is_empty() { 0 } else { PART };
-            self.0.push(Vec::with_capacity(room));
+        let index = self.len;
+        if index as usize % PART == 0 {
+            self.parts.push(Vec::new());
         }
-        let before = self.0.len() - 1;
-        let last = &mut self.0[before];
-        let index = before * PART + last.len();
-        last.push(entry);
-        index as u32
+        if let Some(last) = self.parts.last_mut() {
+            last.push(entry);
+        }
+        self.len += 1;
+        index
     }
 }
 
@@ -75,11 +75,11 @@ fn hash(key: &Key) -> u32 {
 }
 
 impl Values {
-    /// Room for so many.
+    /// Room for the places of so many.
     pub(super) fn with_capacity(count: usize) -> Self {
         Self {
             places: HashTable::with_capacity(count),
-            entries: Entries::with_capacity(count),
+            entries: Entries::default(),
         }
     }
 
