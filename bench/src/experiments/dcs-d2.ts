@@ -1,6 +1,6 @@
 import { buildYcsb } from "../harness/build.ts";
 import type { Experiment, Run } from "../harness/experiment.ts";
-import { type Loop, loopOf, medians, perOperation, takeTurns } from "../harness/loop.ts";
+import { type Loop, loopOf, medians, perOperation, type Sample, takeTurns } from "../harness/loop.ts";
 import { bars } from "../harness/plot.ts";
 import type { TaskProcess } from "../harness/process.ts";
 import { findRocksDb } from "../harness/rocksdb.ts";
@@ -70,24 +70,27 @@ async function workloads(process: TaskProcess, count: number, rounds: number, ru
   return rows;
 }
 
+/** Records and sub-records beside RocksDB, all of which wait for the disk. */
 async function synced(process: TaskProcess, count: number, rounds: number, run: Run): Promise<Row[]> {
   const rows: Row[] = [];
   for (const bytes of VALUES) {
     const plan = `a/${bytes}/synced/${SYNCED_THREADS}`;
-    const loops = [loop(process, "capsule", plan), loop(process, "rocksdb", plan)];
-    const [ours = [], theirs = []] = await takeTurns(loops, count, rounds, run.progress);
+    const loops = ["rocksdb", "capsule", "subrecords"].map((store) => loop(process, store, plan));
+    const [theirs = [], records = [], parts = []] = await takeTurns(loops, count, rounds, run.progress);
     const what = `A, ${bytes} B, on the disk before it is acknowledged, ${SYNCED_THREADS} threads`;
-    const name = "RocksDB with sync on";
-    rows.push(
-      timed(
-        what,
-        "1/s",
-        perOperation(ours),
-        { name, samples: perOperation(theirs) },
-        ratioAtLeast(SYNCED_LEAST),
-      ),
-      timed(`${what}: a batch, median`, "ms", medians(ours), { name, samples: medians(theirs) }),
-    );
+    for (const [kind, ours] of [
+      [what, records],
+      [`${what}: sub-records`, parts],
+    ] as const) {
+      const peer = (of: (samples: Sample[]) => number[]) => ({
+        name: "RocksDB with sync on",
+        samples: of(theirs),
+      });
+      rows.push(
+        timed(kind, "1/s", perOperation(ours), peer(perOperation), ratioAtLeast(SYNCED_LEAST)),
+        timed(`${kind}: a batch, median`, "ms", medians(ours), peer(medians)),
+      );
+    }
   }
   return rows;
 }

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Malformed, Reader};
 
-use super::base::{Base, Fault, outcome};
+use super::base::{Asked, Base, Fault, outcome};
 use super::command::{Got, Outline};
 use super::parts::{Part, Trunk, read_part};
 use super::reading::Want;
@@ -51,8 +51,8 @@ pub(super) enum Verdict<'a> {
 #[derive(Debug)]
 pub(super) struct Answer<'a> {
     pub(super) content: Result<Option<Given<'a>>>,
-    /// The name of the record, if one was given, once its body was checked.
-    pub(super) checked: Option<Result<RecordName>>,
+    /// Whether the record that was given is the one that was asked for, once that was checked.
+    pub(super) checked: Option<Result<()>>,
     /// With a sub-record, what its record begins with, if that was asked for.
     pub(super) trunk: Option<Result<Trunk<'a>>>,
     pub(super) proof: Result<Option<&'a [u8]>>,
@@ -83,10 +83,10 @@ pub(super) fn read_content<'a>(
     })
 }
 
-/// Checks the records that were given, all at once.
-pub(super) fn check(base: &Base, answers: &mut [Answer<'_>]) -> Result<()> {
+/// Checks the records that were given, all at once, and that each is the one with the name that was asked for.
+pub(super) fn check(base: &Base, wants: &[(Want, &Asked)], answers: &mut [Answer<'_>]) -> Result<()> {
     let trust = base.trust()?;
-    let given = |answer: &&mut Answer<'_>| matches!(answer.content, Ok(Some(Given::Record(_))));
+    let given = |answer: &Answer<'_>| matches!(answer.content, Ok(Some(Given::Record(_))));
     let records: Vec<Record<'_>> = answers
         .iter()
         .filter_map(|answer| match answer.content {
@@ -95,8 +95,13 @@ pub(super) fn check(base: &Base, answers: &mut [Answer<'_>]) -> Result<()> {
         })
         .collect();
     let checked = check_each(&records, trust.charter.hasher(), trust.is_sealed());
-    for (answer, checked) in answers.iter_mut().filter(given).zip(checked) {
-        answer.checked = Some(checked.map(|checked| checked.name));
+    let answers = wants.iter().zip(answers).filter(|(_, answer)| given(answer));
+    for (((want, _), answer), checked) in answers.zip(&checked) {
+        answer.checked = Some(match checked {
+            Ok(checked) if checked.name == want.record() => Ok(()),
+            Ok(_) => Err(Refusal::new(Code::BadHeader, 0)),
+            Err(refusal) => Err(*refusal),
+        });
     }
     Ok(())
 }
@@ -107,13 +112,13 @@ pub(super) fn judge<'a>(base: &mut Base, server: usize, want: Want, answer: &Ans
         (_, Err(refusal), _) if refusal.code == Code::TooLarge => return Verdict::Later,
         (_, Err(refusal), _) | (_, _, Err(refusal)) => return Verdict::Refused(*refusal),
         (Want::Evidence(name), Ok(Some(Given::Record(record))), Ok(Some(proof))) => {
-            is_named(&name, answer).and_then(|()| evidence(base, &name, record, proof))
+            is_checked(answer).and_then(|()| evidence(base, &name, record, proof))
         }
         (Want::Proof(name), _, Ok(Some(proof))) => {
             prove(base, server, &name, Some(proof)).map(|()| Verdict::Found(Found::Proof))
         }
         (Want::Record(name), Ok(Some(Given::Record(record))), Ok(proof)) => {
-            is_named(&name, answer).and_then(|()| judge_record(base, server, &name, record, *proof))
+            is_checked(answer).and_then(|()| judge_record(base, server, &name, record, *proof))
         }
         _ => Err(Refusal::new(Code::BadMessage, 0)),
     };
@@ -142,13 +147,11 @@ pub(super) fn prove(base: &mut Base, server: usize, name: &RecordName, proof: Op
         .verify(trust.charter.hasher(), trust, cache, name, proof)
 }
 
-/// Whether the record that was given is the one with this name.
-fn is_named(name: &RecordName, answer: &Answer<'_>) -> Result<()> {
-    match answer.checked {
-        Some(Ok(found)) if found == *name => Ok(()),
-        Some(Err(refusal)) => Err(refusal),
-        _ => Err(Refusal::new(Code::BadHeader, 0)),
-    }
+/// Whether the record that was given is the one that was asked for.
+fn is_checked(answer: &Answer<'_>) -> Result<()> {
+    answer
+        .checked
+        .unwrap_or_else(|| Err(Refusal::new(Code::BadHeader, 0)))
 }
 
 fn judge_record<'a>(

@@ -381,7 +381,7 @@ impl Client {
         if matches!(shape, Shape::Parts | Shape::Subrecords) {
             return judge_parts(&mut self.base, server, wants, answers);
         }
-        check(&self.base, answers)?;
+        check(&self.base, wants, answers)?;
         let each = wants.iter().zip(&*answers);
         let verdicts = each.map(|((want, _), answer)| judge(&mut self.base, server, *want, answer));
         Ok(verdicts.collect())

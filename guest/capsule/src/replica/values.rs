@@ -59,7 +59,7 @@ impl Entries {
     #[inline(never)]
     fn push(&mut self, entry: Entry) -> u32 {
         let index = self.len;
-        if index as usize % PART == 0 {
+        if (index as usize).is_multiple_of(PART) {
             self.parts.push(Vec::new());
         }
         if let Some(last) = self.parts.last_mut() {
