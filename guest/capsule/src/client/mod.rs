@@ -28,7 +28,6 @@ use core::ops::Bound::{Excluded, Unbounded};
 
 use selfsame_codec::{Code, Reader};
 
-use crate::fetch::fetch_message;
 use crate::hash::RecordName;
 use crate::message::Operation;
 use crate::metadata::Charter;
@@ -171,7 +170,6 @@ impl Client {
             return;
         };
         self.base.servers[sent.server].in_flight -= 1;
-        fetch_message(response);
         let epochs = self.base.trust.as_ref().map(Trust::epochs);
         if let Err(fault) = self.take(&sent, response) {
             self.base.blame(sent.server, fault);

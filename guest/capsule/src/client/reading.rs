@@ -11,6 +11,7 @@ use super::parts::{judge_parts, read_trunk};
 use super::trees::Trunks;
 use super::{Client, Job};
 use crate::authority::Evidence;
+use crate::fetch::fetch_message;
 use crate::hash::RecordName;
 use crate::message::{Operation, TO_THE_TOP};
 use crate::record::Record;
@@ -310,6 +311,7 @@ impl Client {
                 return Ok(());
             }
         }
+        fetch_message(reader.rest());
         let wants: Vec<(Want, &Asked)> = items
             .iter()
             .map(|asked| (query.items[asked.index].want, asked))
