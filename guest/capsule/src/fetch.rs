@@ -9,8 +9,8 @@ pub(crate) fn fetch(value: &[u8]) {
     core::hint::black_box(sum);
 }
 
-/// As [`fetch`], of a message that another thread has written: read one after the other, its lines come in less than half of the time
-/// that it takes where many records of it are hashed side by side. In WebAssembly the host has just copied it.
+/// As [`fetch`], of a message that another thread has written: its lines come sooner one after the other than where many records of
+/// it are hashed side by side. In WebAssembly the host has just copied it.
 pub(crate) fn fetch_message(message: &[u8]) {
     if cfg!(not(target_family = "wasm")) {
         fetch(message);

@@ -34,14 +34,6 @@ impl Storage for MemoryStore {
             .collect())
     }
 
-    fn keys(&self, start: &[u8], end: &[u8], limit: usize) -> Result<Vec<Vec<u8>>, StoreError> {
-        if start >= end {
-            return Ok(Vec::new());
-        }
-        let range = self.entries.range(start.to_vec()..end.to_vec());
-        Ok(range.take(limit).map(|(key, _)| key.clone()).collect())
-    }
-
     fn commit(&mut self, operations: &[Operation<'_>], _durable: bool) -> Result<(), StoreError> {
         for operation in operations {
             match operation {

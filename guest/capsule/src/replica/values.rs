@@ -32,7 +32,7 @@ pub(super) struct Values {
     entries: Entries,
 }
 
-/// Entries by their number, in parts: whoever gets more and more of them copies none, and never has twice the memory.
+/// Entries by their number, in parts: when they become more, at most one part is copied, and nobody has all of them twice.
 #[derive(Debug, Default)]
 struct Entries {
     parts: Vec<Vec<Entry>>,
