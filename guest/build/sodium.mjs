@@ -133,6 +133,12 @@ const REPLACEMENTS = [
     by: "sc25519_reduce.c",
   },
   {
+    file: "src/libsodium/crypto_sign/ed25519/ref10/sign.c",
+    from: "void\n_crypto_sign_ed25519_ref10_hinit(",
+    until: "static inline void\n_crypto_sign_ed25519_clamp(",
+    by: "sign_hinit.c",
+  },
+  {
     file: "src/libsodium/crypto_hash/sha512/cp/hash_sha512_cp.c",
     from: "static void\nSHA512_Transform(",
     until: "static const uint8_t PAD[128] ",
@@ -144,6 +150,12 @@ const REPLACEMENTS = [
     until: "static void\nkeccakf_12_rounds(",
     by: "keccakf_24_rounds.c",
   },
+  ...["128", "256"].map((bits) => ({
+    file: `src/libsodium/crypto_xof/shake${bits}/ref/shake${bits}_ref.c`,
+    from: `int\nshake${bits}_ref_update(`,
+    until: `int\nshake${bits}_ref(`,
+    by: "shake.c",
+  })),
   {
     file: "src/libsodium/crypto_kem/mlkem768/ref/kem_mlkem768_ref.c",
     from: "static void\npoly_basemul(",

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use selfsame_codec::{Code, LogLevel, Role};
+use selfsame_codec::{Code, LogLevel};
 
 use super::message::Request;
 use super::{Action, Call, Context, Phase, Ring};
@@ -16,14 +16,28 @@ impl Ring {
         if let Some(predecessor) = self.routing.predecessor()
             && cx.now_ms.saturating_sub(heard_ms) >= silence_ms
         {
-            self.probe(predecessor, Call::Probe, self.parameters.answer_timeout_ms);
+            self.probe(predecessor, self.parameters.answer_timeout_ms);
         }
     }
 
-    pub(super) fn probe(&mut self, peer: PeerId, call: Call, timeout_ms: u32) {
+    /// Asks a peer whether it lives; a member that does and is a closer predecessor becomes it.
+    pub(super) fn probe(&mut self, peer: PeerId, timeout_ms: u32) {
         if self.maintenance.probing.insert(peer) {
-            self.call(peer, call, &Request::Ping { hint: Vec::new() }, timeout_ms);
+            self.call(peer, Call::Probe, &Request::Ping { hint: Vec::new() }, timeout_ms);
         }
+    }
+
+    /// Asks members that fell silent and would be the nearest whether they are back: one that stood still need not know
+    /// that it was missed, and may be silent for as long as its own rounds are apart.
+    pub(super) fn ask_missing_neighbours(&mut self) {
+        let mut missing = core::mem::take(&mut self.maintenance.missing);
+        missing.retain(|peer| self.routing.is_dead(peer));
+        for peer in missing.iter() {
+            if self.routing.would_be_nearest(peer) {
+                self.probe(*peer, self.parameters.answer_timeout_ms);
+            }
+        }
+        self.maintenance.missing = missing;
     }
 
     /// A peer gave a sign of life.
@@ -32,8 +46,12 @@ impl Ring {
         let rested_ms = cx.now_ms.saturating_add(self.parameters.rest_ms);
         let may_return = self.routing.may_ask(&peer, rested_ms);
         self.book.trust(&peer);
-        if self.routing.revive(&peer) && may_return {
-            self.came_back(cx, peer);
+        self.maintenance.probing.remove(&peer);
+        if self.routing.revive(&peer) {
+            self.maintenance.missing.remove(&peer);
+            if may_return {
+                self.came_back(cx, peer);
+            }
         }
         if self.routing.predecessor() == Some(peer) {
             self.maintenance.predecessor_heard_ms = cx.now_ms;
@@ -53,21 +71,24 @@ impl Ring {
 
     /// A member that was presumed dead lives: it gets its place beside this one back without waiting for its next update.
     pub(super) fn came_back(&mut self, cx: &mut Context<'_>, peer: PeerId) {
-        let is_member = |record: &NodeRecord| record.role() == Role::Member;
-        if self.phase != Phase::In || !self.book.get(&peer).is_some_and(is_member) {
+        if self.phase != Phase::In || !self.is_known_member(&peer) {
             return;
         }
         self.consider(cx, peer, None);
         if self.is_member() && self.routing.precedes_better(&peer) {
-            self.probe(peer, Call::ProbePredecessor, self.parameters.answer_timeout_ms);
+            self.probe(peer, self.parameters.answer_timeout_ms);
         }
     }
 
     /// A request to a peer came back without an answer.
     pub(super) fn not_answered(&mut self, cx: &mut Context<'_>, peer: PeerId, call: &Call, code: Code) {
-        let was_last_chance = matches!(call, Call::Probe | Call::ProbePredecessor);
-        if is_silence(code) && !was_last_chance && self.routing.contains(&peer) {
-            self.probe(peer, Call::Probe, self.parameters.probe_timeout_ms);
+        if matches!(call, Call::Probe) {
+            // It was heard since, or is known to be silent: one that stays so is not asked for ever.
+            if !self.maintenance.probing.remove(&peer) || self.routing.is_dead(&peer) {
+                return;
+            }
+        } else if is_silence(code) && self.routing.contains(&peer) {
+            self.probe(peer, self.parameters.probe_timeout_ms);
             return;
         }
         self.maintenance.updating.remove(&peer);
@@ -79,9 +100,17 @@ impl Ring {
     pub(super) fn part_with(&mut self, cx: &mut Context<'_>, peer: PeerId, code: Code) {
         self.book.suspect(&peer);
         // What refuses lives, and is left alone for a while even if it speaks.
-        let rest_ms = u64::from(!is_silence(code)) * self.parameters.rest_ms;
+        let is_silent = is_silence(code);
+        let rest_ms = u64::from(!is_silent) * self.parameters.rest_ms;
         let since_ms = cx.now_ms.saturating_add(rest_ms);
-        if self.routing.bury(&peer, since_ms) && self.serves() {
+        let was_neighbour = self.routing.bury(&peer, since_ms);
+        if !self.serves() {
+            return;
+        }
+        if is_silent && self.routing.would_be_nearest(&peer) {
+            self.maintenance.missing.insert(peer);
+        }
+        if was_neighbour {
             self.log(LogLevel::Info, code, "neighbour gone", Some(peer));
             if self.maintenance.is_unconfirmed && self.is_alone() {
                 self.lost_all();
@@ -113,7 +142,7 @@ impl Ring {
         }
         if self.routing.is_neighbour(&peer) {
             self.maintenance.hurry(cx.now_ms);
-            self.probe(peer, Call::Probe, self.parameters.answer_timeout_ms);
+            self.probe(peer, self.parameters.answer_timeout_ms);
         }
     }
 
@@ -125,20 +154,12 @@ impl Ring {
         predecessor: Option<NodeRecord>,
     ) {
         let was_predecessor = self.routing.predecessor() == Some(peer);
-        let was_neighbour = self.routing.bury(&peer, cx.now_ms);
+        self.part_with(cx, peer, Code::PeerClosed);
         if was_predecessor
             && let Some(record) = predecessor
             && record.id() != self.me()
         {
-            self.probe(
-                record.id(),
-                Call::ProbePredecessor,
-                self.parameters.answer_timeout_ms,
-            );
-        }
-        if was_neighbour && self.phase == Phase::In {
-            self.ring_changed(cx);
-            self.stabilise(cx);
+            self.probe(record.id(), self.parameters.answer_timeout_ms);
         }
     }
 }

@@ -36,6 +36,8 @@ pub(super) struct Maintenance {
     newcomers: Map<u64, PeerId>,
     pub(super) updating: Set<PeerId>,
     pub(super) probing: Set<PeerId>,
+    /// Members that fell silent and may be the nearest.
+    pub(super) missing: Set<PeerId>,
     pub(super) predecessor_heard_ms: u64,
     finger: u8,
     next_finger_ms: u64,
@@ -54,6 +56,7 @@ impl Maintenance {
             newcomers: Map::new(),
             updating: Set::new(),
             probing: Set::new(),
+            missing: Set::new(),
             predecessor_heard_ms: 0,
             finger: u8::MAX,
             next_finger_ms: 0,
@@ -64,10 +67,6 @@ impl Maintenance {
 
     pub(super) fn newcomer(&self, token: u64) -> Option<PeerId> {
         self.newcomers.get(&token).copied()
-    }
-
-    pub(super) fn probed(&mut self, peer: &PeerId) {
-        self.probing.remove(peer);
     }
 
     pub(super) fn cancel(&mut self, command: u32) {
@@ -291,6 +290,7 @@ impl Ring {
         if self.is_member() {
             self.stabilise(cx);
             self.doubt_predecessor(cx, self.settings.idle_ms.saturating_mul(3) / 2);
+            self.ask_missing_neighbours();
             if cx.now_ms >= self.maintenance.next_finger_ms {
                 self.maintenance.next_finger_ms = cx.now_ms.saturating_add(self.parameters.finger_ms);
                 self.fix_finger(cx);
@@ -385,7 +385,7 @@ impl Ring {
             let changed = self.routing.adopt_successor(peer, &list);
             // They are dead, or hidden from this member.
             for hidden in self.routing.unknown_to(&peer, &list) {
-                self.probe(hidden, Call::Probe, self.parameters.answer_timeout_ms);
+                self.probe(hidden, self.parameters.answer_timeout_ms);
             }
             self.take_entries(cx, &updated.entries);
             if let Some(old) = old

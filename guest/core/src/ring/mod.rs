@@ -59,8 +59,6 @@ enum Call {
     },
     /// A check whether a neighbour lives.
     Probe,
-    /// A check whether the predecessor of one that left lives.
-    ProbePredecessor,
     /// Members told to somebody who may not know them.
     Hint,
     Join,
@@ -454,6 +452,12 @@ impl Ring {
         }
         let record = self.book.get(peer);
         record.is_none_or(|record| record.role() == Role::Member)
+    }
+
+    /// Whether a peer is known to be a member.
+    fn is_known_member(&self, peer: &PeerId) -> bool {
+        let record = self.book.get(peer);
+        record.is_some_and(|record| record.role() == Role::Member)
     }
 
     /// Reads a list of members; what does not verify is left out.

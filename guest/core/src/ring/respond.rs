@@ -64,7 +64,7 @@ impl Ring {
             Refusal::Refused(class) => code_of(class),
         };
         self.log(LogLevel::Debug, code, "was refused a request", Some(peer));
-        if matches!(call, Call::Update { .. } | Call::Probe | Call::ProbePredecessor) {
+        if matches!(call, Call::Update { .. } | Call::Probe) {
             self.part_with(cx, peer, code);
         }
         self.call_failed(cx, peer, call, code);
@@ -72,12 +72,8 @@ impl Ring {
 
     fn acknowledged(&mut self, cx: &mut Context<'_>, peer: PeerId, call: &Call) {
         match call {
-            Call::Probe => self.maintenance.probed(&peer),
-            Call::ProbePredecessor => {
-                self.maintenance.probed(&peer);
-                if self.serves() {
-                    self.take_predecessor(cx, peer);
-                }
+            Call::Probe if self.serves() && self.is_known_member(&peer) => {
+                self.take_predecessor(cx, peer);
             }
             Call::Store { object, sequence_ms } if self.publisher.is_storing(object, *sequence_ms) => {
                 self.stored(*object, peer);
@@ -105,9 +101,8 @@ impl Ring {
             Call::Mirror => self.mirror_failed(&peer),
             Call::Leave => self.left_one(cx, false),
             Call::Attach => self.attach_failed(cx, peer),
-            Call::Probe | Call::ProbePredecessor => self.maintenance.probed(&peer),
             Call::Farewell => self.farewell_over(cx),
-            Call::Store { .. } | Call::Hint => {}
+            Call::Store { .. } | Call::Hint | Call::Probe => {}
         }
     }
 }

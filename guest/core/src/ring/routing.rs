@@ -89,6 +89,11 @@ impl Routing {
                 .is_none_or(|known| in_open(&self.me.0, &peer.0, &known.0))
     }
 
+    /// Whether a peer would be the successor or the predecessor.
+    pub(crate) fn would_be_nearest(&self, peer: &PeerId) -> bool {
+        self.succeeds_better(peer) || self.precedes_better(peer)
+    }
+
     /// Takes a live successor and its own list, without those presumed dead. What was known beside them stays: a list
     /// may be that of a newcomer, or leave out whom its sender wants to hide. Says whether anything changed.
     pub(crate) fn adopt_successor(&mut self, peer: PeerId, list: &[PeerId]) -> bool {

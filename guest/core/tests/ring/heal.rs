@@ -147,6 +147,29 @@ fn a_partition_makes_two_rings_that_merge_again() {
 }
 
 #[test]
+fn a_member_that_stood_still_without_noticing_is_asked_whether_it_is_back() {
+    for seed in 750..800 {
+        let mut net = Network::new(seed);
+        let count = 3 + net.dice.below(10);
+        for node in 0..count {
+            // As in a Durable Object, and in a server.
+            let idle_ms = if node == 1 { 75_000 } else { 15_000 };
+            net.add_with(Role::Member, |settings| settings.idle_ms = idle_ms);
+            let bootstraps: Vec<usize> = if node == 0 { Vec::new() } else { vec![0] };
+            assert_eq!(net.join(node, &bootstraps), Outcome::Done);
+        }
+        net.run_for(300_000);
+        let others: Vec<usize> = (0..count).filter(|node| *node != 1).collect();
+        net.wall(&[1], &others, true);
+        let stood_ms = 5_000 + net.dice.below(15_000) as u64;
+        net.run_for(stood_ms);
+        net.wall(&[1], &others, false);
+        let took_ms = net.settle(90_000);
+        assert!(took_ms < 16_000, "{took_ms} ms after {stood_ms}, seed {seed}");
+    }
+}
+
+#[test]
 fn joins_and_crashes_at_random_end_in_one_ring() {
     for seed in 800..812 {
         let mut net = Network::ring_of(seed, 10);
