@@ -57,7 +57,7 @@ enum Call {
     Walk {
         walk: u64,
     },
-    /// A check whether a neighbour lives.
+    /// A check whether a member lives.
     Probe,
     /// Members told to somebody who may not know them.
     Hint,

@@ -34,8 +34,7 @@ impl Ring {
 
     /// A member that takes part in the ring has spoken: others may hide it from this one.
     fn meet_near(&mut self, from: &PeerId) {
-        let is_member = |record: &NodeRecord| record.role() == Role::Member;
-        if self.book.get(from).is_some_and(is_member) && self.routing.take_in(*from) {
+        if self.is_known_member(from) && self.routing.take_in(*from) {
             self.actions.push_back(Action::Changed);
         }
     }
