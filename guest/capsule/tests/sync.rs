@@ -426,6 +426,34 @@ fn a_difference_larger_than_a_sketch_is_compared_in_parts() {
     assert_eq!(world.stored(0), world.stored(1));
 }
 
+/// One lie of how much differs costs about one large sketch, not one for each part that such a difference would be cut into.
+#[test]
+fn a_difference_that_is_a_lie_is_soon_found_out() {
+    const ELEMENTS: std::ops::Range<usize> = 53..61;
+    let log = chain(60);
+    let records: Vec<&Written> = log.records.iter().collect();
+    let mut world = World::created(2, &log.charter);
+    give(&mut world, 0, &log.charter, &records[..30], &[]);
+    give(
+        &mut world,
+        1,
+        &log.charter,
+        &records[20..],
+        &[(&log.writer, &log.records[59])],
+    );
+    let mut lies = 1;
+    let synced = world.sync_with(0, 1, log.charter.name(), |operation, mut response| {
+        if operation == 11 && lies > 0 {
+            lies -= 1;
+            response[ELEMENTS].copy_from_slice(&(1_u64 << 26).to_le_bytes());
+        }
+        response
+    });
+    assert_eq!((synced.outcome, lies), (SyncOutcome::Agreed, 0));
+    assert!(world.cost.bytes < 1 << 20, "{:?}", world.cost);
+    assert_eq!(world.stored(0), world.stored(1));
+}
+
 /// What somebody on the way makes of responses: never does anything false get stored, nor a synchronisation fail to end.
 #[test]
 fn a_hostile_peer_gets_nothing_false_stored() {

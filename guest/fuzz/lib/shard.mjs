@@ -7,7 +7,15 @@ import { root } from "../../build/lib/files.mjs";
 
 /**
  * @typedef {{ target: string, message: string, input: string }} Failure
- * @typedef {{ target: string, executions: number, inputs: number, lasting: boolean, warm: number, now: number }} Lane
+ * @typedef {object} Lane
+ * @property {string} target
+ * @property {number} executions
+ * @property {number} seconds that they took together
+ * @property {number} inputs
+ * @property {boolean} lasting
+ * @property {number} warm
+ * @property {number} now
+ *
  * @typedef {{ guided: boolean, total: number, reached: string, largest: number, heap: number, memory: number | null }} End
  * @typedef {{ failures: Failure[], lanes: Lane[], end: End | undefined }} Report
  */

@@ -42,10 +42,11 @@ function mergeLanes(lanes) {
   /** @type {Map<string, Lane>} */
   const merged = new Map();
   for (const lane of lanes) {
-    const { executions = 0, inputs = 0, warm = 0, now = 0 } = merged.get(lane.target) ?? {};
+    const { executions = 0, seconds = 0, inputs = 0, warm = 0, now = 0 } = merged.get(lane.target) ?? {};
     merged.set(lane.target, {
       ...lane,
       executions: executions + lane.executions,
+      seconds: seconds + lane.seconds,
       inputs: inputs + lane.inputs,
       warm: Math.max(warm, lane.warm),
       now: Math.max(now, lane.now),
@@ -77,9 +78,10 @@ function bitsInAny(sets) {
 export function describe(total, seconds, files = []) {
   const { lanes, failures, guided, points, reached, largest, memory } = total;
   const executions = [...lanes.values()].reduce((sum, lane) => sum + lane.executions, 0);
-  const lines = [...lanes.values()].map(({ target, executions, inputs, lasting, warm, now }) => {
+  const lines = [...lanes.values()].map(({ target, executions, seconds, inputs, lasting, warm, now }) => {
     const heap = lasting ? `, heap ${sign(warm)} after warm-up and ${sign(now)} at the end` : "";
-    return `  ${target.padEnd(14)} ${String(executions).padStart(9)} executions, ${inputs} inputs kept${heap}`;
+    const took = `${String(executions).padStart(9)} executions in ${seconds.toFixed(1)} s`;
+    return `  ${target.padEnd(18)} ${took}, ${inputs} inputs kept${heap}`;
   });
   const rate = Math.round(executions / Math.max(seconds, 0.001));
   const coverage = guided

@@ -2,7 +2,9 @@
 
 use core::any::Any;
 use core::panic::AssertUnwindSafe;
+use core::time::Duration;
 use std::panic;
+use std::time::Instant;
 
 use crate::coverage::{self, Seen};
 use crate::heap;
@@ -42,6 +44,8 @@ pub(crate) struct Lane {
     /// Those of them that reached a new point.
     pub(crate) point_finders: Vec<Vec<u8>>,
     pub(crate) executions: u64,
+    /// How long they took together, from which its weight is chosen.
+    pub(crate) time: Duration,
     pub(crate) heap: LastingHeap,
 }
 
@@ -75,6 +79,7 @@ impl Engine {
                     inputs: Vec::new(),
                     point_finders: Vec::new(),
                     executions: 0,
+                    time: Duration::ZERO,
                     heap: LastingHeap::default(),
                 })
                 .collect(),
@@ -143,6 +148,7 @@ impl Engine {
     fn execute(&mut self, lane: usize, input: &[u8]) -> bool {
         let target = &mut self.lanes[lane].target;
         coverage::reset();
+        let started = Instant::now();
         let mut outcome = observe(target.as_mut(), input);
         let novelty = self.seen.add();
         if outcome.kept != 0 && outcome.message.is_none() && !target.keeps_state() {
@@ -158,6 +164,7 @@ impl Engine {
         }
         let lane = &mut self.lanes[lane];
         lane.executions += 1;
+        lane.time += started.elapsed();
         if lane.target.keeps_state() {
             let growth = lane.lasting(outcome.kept);
             outcome.message = outcome.message.or(growth);

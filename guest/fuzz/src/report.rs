@@ -27,9 +27,10 @@ pub(crate) fn end(engine: &Engine) {
     }
     for lane in &engine.lanes {
         println!(
-            "{{\"target\":\"{}\",\"executions\":{},\"inputs\":{},\"lasting\":{},\"warm\":{},\"now\":{}}}",
+            "{{\"target\":\"{}\",\"executions\":{},\"seconds\":{:.3},\"inputs\":{},\"lasting\":{},\"warm\":{},\"now\":{}}}",
             lane.target.name(),
             lane.executions,
+            lane.time.as_secs_f64(),
             lane.inputs.len(),
             lane.target.keeps_state(),
             lane.heap.warm,

@@ -9,7 +9,7 @@ import { count, describe, merge } from "../lib/summary.mjs";
  * @returns {import("../lib/shard.mjs").Report}
  */
 function report(reached, failures = []) {
-  const lane = { target: "cbor", executions: 10, inputs: 2, lasting: false, warm: 0, now: 0 };
+  const lane = { target: "cbor", executions: 10, seconds: 1.5, inputs: 2, lasting: false, warm: 0, now: 0 };
   const end = { guided: true, total: 16, reached, largest: 1, heap: 1, memory: 1024 * 1024 };
   return { failures, lanes: [lane, { ...lane, target: "soak", lasting: true, warm: 1024, now: -2048 }], end };
 }
@@ -20,6 +20,7 @@ test("points count once however many processes reached them", () => {
   assert.equal(total.lanes.get("cbor")?.executions, 20);
   assert.equal(count(total), "2 passed, 0 failed");
   assert.match(describe(total, 2), /executions {3}40 in 2 s, 20 a second/);
+  assert.match(describe(total, 2), /cbor +20 executions in 3.0 s, 4 inputs kept/);
   assert.match(describe(total, 2), /3 of 16 points \(18\.8 %\)/);
 });
 

@@ -24,6 +24,8 @@ const MAX_PASSES: usize = 64;
 const MAX_PARTS: u64 = 256;
 /// Most sketches of one synchronisation from which nothing could be taken out: an honest one fails once in hundreds of times.
 const MAX_FAILURES: usize = 16;
+/// So many times more symbols than what differs are more than any honest estimate asks for.
+const MUCH: usize = 4;
 /// How often, in so many synchronisations, the whole sets are compared under a fresh salt although their fingerprints are the
 /// same: a writer could make records that have the same fingerprint as others, with much work, but not the same ids.
 const FULL_EVERY: u8 = 16;
@@ -381,6 +383,9 @@ impl Sync {
         let Some(Differing { ours, mut theirs }) = difference.decode() else {
             return self.refine(differing);
         };
+        if (ours.len() + theirs.len()) * MUCH < self.piece.symbols {
+            self.join_pieces();
+        }
         if ours.is_empty() && theirs.is_empty() {
             let is_same = self.is_whole && self.there.0 == self.fingerprint;
             return if is_same { self.agree() } else { self.next_piece() };
@@ -437,6 +442,18 @@ impl Sync {
             since: Watermark::default(),
             symbols: symbols as usize,
         }));
+    }
+
+    /// Looks at the parts that are left as one, and anew: the estimate for which they were cut was wrong, or a lie, from which
+    /// hundreds of large sketches would follow.
+    fn join_pieces(&mut self) {
+        if let [last, .., next] = self.pieces[..] {
+            self.pieces = Vec::from([Piece {
+                last: last.last,
+                symbols: FIRST_SYMBOLS,
+                ..next
+            }]);
+        }
     }
 
     /// Goes on with the next part, or with the next pass.
