@@ -19,12 +19,12 @@ const TARBALL_SHA256: &str = "eb9873cc5ccd7b26ef058394264663c99e9c047b423be1ffd4
 /// Where the WebAssembly archive lies, relative to the root of the checkout.
 const WASM_ARCHIVE: &str = ".cache/sodium/wasm32/libsodium.a";
 /// What upstream has no function for.
-const OURS: &str = "c/ed25519_prepared.c";
+const OURS: [&str; 2] = ["c/ed25519_prepared.c", "c/ed25519_lanes.c"];
 
 fn main() -> Outcome<()> {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=source/Cargo.lock");
-    println!("cargo::rerun-if-changed={OURS}");
+    println!("cargo::rerun-if-changed=c");
     if env::var("CARGO_CFG_TARGET_FAMILY")?
         .split(',')
         .any(|family| family == "wasm")
@@ -165,7 +165,7 @@ fn compile(tree: &Path) -> Outcome<()> {
         !random && (!assembly || (arch == "x86_64" && os != "windows"))
     });
     files.sort();
-    build.files(files).file(OURS);
+    build.files(files).files(OURS);
     build.try_compile("sodium")?;
     Ok(())
 }

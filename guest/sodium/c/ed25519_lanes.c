@@ -1,0 +1,254 @@
+/*
+ See ed25519_lanes.h. A field element is five limbs of 51 bits in vectors of 64 bits a lane, as in upstream's code for one.
+ A limb that is multiplied has at most 52 bits: every sum and difference carries before it goes into a product.
+*/
+
+#include "ed25519_lanes.h"
+
+#ifdef HAVE_LANES
+
+#include <immintrin.h>
+
+#define LIMBS 5
+#define IN_LANES static inline __attribute__((target("avx512f,avx512ifma"), always_inline))
+
+/* the products of two elements, with the bits above the 52nd of each one limb on, where they count twice: a limb has 51 */
+#define DIGITS (2 * LIMBS)
+
+typedef struct {
+    __m512i limbs[LIMBS];
+} fe_lanes;
+
+typedef struct {
+    fe_lanes X, Y, Z, T;
+} p3_lanes;
+
+typedef struct {
+    fe_lanes YplusX, YminusX, Z, T2d;
+} cached_lanes;
+
+static const uint64_t MASK = ((uint64_t) 1 << 51) - 1;
+
+/* twice the prime: what is added so that nothing goes below zero */
+static const uint64_t TWICE[LIMBS] = { 0xfffffffffffdaULL, 0xffffffffffffeULL, 0xffffffffffffeULL, 0xffffffffffffeULL,
+                                       0xffffffffffffeULL };
+
+/* twice the curve's d */
+static const uint64_t D2[LIMBS] = { 1859910466990425ULL, 932731440258426ULL, 1072319116312658ULL, 1815898335770999ULL,
+                                    633789495995903ULL };
+
+IN_LANES __m512i
+everywhere(uint64_t value)
+{
+    return _mm512_set1_epi64((long long) value);
+}
+
+/* limbs below 2^62 become ones below 2^51 + 2^16 */
+IN_LANES void
+carry(fe_lanes *f)
+{
+    __m512i carries[LIMBS];
+    int     i;
+
+    for (i = 0; i < LIMBS; i++) {
+        carries[i] = _mm512_srli_epi64(f->limbs[i], 51);
+        f->limbs[i] = _mm512_and_si512(f->limbs[i], everywhere(MASK));
+    }
+    f->limbs[0] = _mm512_madd52lo_epu64(f->limbs[0], carries[LIMBS - 1], everywhere(19));
+    for (i = 1; i < LIMBS; i++) {
+        f->limbs[i] = _mm512_add_epi64(f->limbs[i], carries[i - 1]);
+    }
+}
+
+IN_LANES fe_lanes
+multiply(const fe_lanes *f, const fe_lanes *g)
+{
+    __m512i  low[DIGITS], high[DIGITS], above;
+    fe_lanes product;
+    int      i, j;
+
+    for (i = 0; i < DIGITS; i++) {
+        low[i] = high[i] = _mm512_setzero_si512();
+    }
+    for (i = 0; i < LIMBS; i++) {
+        for (j = 0; j < LIMBS; j++) {
+            low[i + j] = _mm512_madd52lo_epu64(low[i + j], f->limbs[i], g->limbs[j]);
+            high[i + j + 1] = _mm512_madd52hi_epu64(high[i + j + 1], f->limbs[i], g->limbs[j]);
+        }
+    }
+    for (i = 0; i < DIGITS; i++) {
+        low[i] = _mm512_add_epi64(low[i], _mm512_add_epi64(high[i], high[i]));
+    }
+    /* 2^255 is 19 */
+    for (i = 0; i < LIMBS; i++) {
+        above = low[i + LIMBS];
+        above = _mm512_add_epi64(_mm512_add_epi64(above, _mm512_slli_epi64(above, 1)), _mm512_slli_epi64(above, 4));
+        product.limbs[i] = _mm512_add_epi64(low[i], above);
+    }
+    carry(&product);
+    return product;
+}
+
+IN_LANES fe_lanes
+add(const fe_lanes *f, const fe_lanes *g)
+{
+    fe_lanes sum;
+    int      i;
+
+    for (i = 0; i < LIMBS; i++) {
+        sum.limbs[i] = _mm512_add_epi64(f->limbs[i], g->limbs[i]);
+    }
+    carry(&sum);
+    return sum;
+}
+
+IN_LANES fe_lanes
+subtract(const fe_lanes *f, const fe_lanes *g)
+{
+    fe_lanes difference;
+    int      i;
+
+    for (i = 0; i < LIMBS; i++) {
+        difference.limbs[i] =
+            _mm512_sub_epi64(_mm512_add_epi64(f->limbs[i], everywhere(TWICE[i])), g->limbs[i]);
+    }
+    carry(&difference);
+    return difference;
+}
+
+/* Hisil, Wong, Carter, Dawson: Twisted Edwards curves revisited, section 3.1, for a = -1 */
+IN_LANES void
+add_to(p3_lanes *sum, const cached_lanes *point)
+{
+    fe_lanes a, b, c, d, e, f, g, h;
+
+    a = subtract(&sum->Y, &sum->X);
+    a = multiply(&a, &point->YminusX);
+    b = add(&sum->Y, &sum->X);
+    b = multiply(&b, &point->YplusX);
+    c = multiply(&sum->T, &point->T2d);
+    d = multiply(&sum->Z, &point->Z);
+    d = add(&d, &d);
+    e = subtract(&b, &a);
+    f = subtract(&d, &c);
+    g = add(&d, &c);
+    h = add(&b, &a);
+    sum->X = multiply(&e, &f);
+    sum->Y = multiply(&g, &h);
+    sum->Z = multiply(&f, &g);
+    sum->T = multiply(&e, &h);
+}
+
+IN_LANES fe_lanes
+fetch(__m512i points, size_t offset)
+{
+    fe_lanes f;
+    size_t   i;
+
+    for (i = 0; i < LIMBS; i++) {
+        f.limbs[i] = _mm512_i64gather_epi64(
+            _mm512_add_epi64(points, everywhere(offset + i * sizeof(uint64_t))), NULL, 1);
+    }
+    return f;
+}
+
+/* the points of one step, with the opposite of those that are to be subtracted */
+IN_LANES cached_lanes
+fetch_points(const ge25519_cached *const points[LANES], __mmask8 negated)
+{
+    __m512i      at = _mm512_loadu_si512((const void *) points);
+    cached_lanes point;
+    fe_lanes     plus = fetch(at, offsetof(ge25519_cached, YplusX));
+    fe_lanes     minus = fetch(at, offsetof(ge25519_cached, YminusX));
+    int          i;
+
+    point.Z = fetch(at, offsetof(ge25519_cached, Z));
+    point.T2d = fetch(at, offsetof(ge25519_cached, T2d));
+    for (i = 0; i < LIMBS; i++) {
+        point.YplusX.limbs[i] = _mm512_mask_blend_epi64(negated, plus.limbs[i], minus.limbs[i]);
+        point.YminusX.limbs[i] = _mm512_mask_blend_epi64(negated, minus.limbs[i], plus.limbs[i]);
+        point.T2d.limbs[i] = _mm512_mask_sub_epi64(point.T2d.limbs[i], negated, everywhere(TWICE[i]), point.T2d.limbs[i]);
+    }
+    return point;
+}
+
+IN_LANES cached_lanes
+to_cached(const p3_lanes *p)
+{
+    cached_lanes cached;
+    fe_lanes     d2;
+    int          i;
+
+    for (i = 0; i < LIMBS; i++) {
+        d2.limbs[i] = everywhere(D2[i]);
+    }
+    cached.YplusX = add(&p->Y, &p->X);
+    cached.YminusX = subtract(&p->Y, &p->X);
+    cached.Z = p->Z;
+    cached.T2d = multiply(&p->T, &d2);
+    return cached;
+}
+
+/* adds to the point of each lane that of another one, of the same four */
+#define ADD_OTHERS(sum, order)                                                               \
+    do {                                                                                     \
+        cached_lanes others = to_cached(sum);                                                \
+        int          limb;                                                                   \
+                                                                                             \
+        for (limb = 0; limb < LIMBS; limb++) {                                               \
+            others.YplusX.limbs[limb] = _mm512_permutex_epi64(others.YplusX.limbs[limb], order);   \
+            others.YminusX.limbs[limb] = _mm512_permutex_epi64(others.YminusX.limbs[limb], order); \
+            others.Z.limbs[limb] = _mm512_permutex_epi64(others.Z.limbs[limb], order);       \
+            others.T2d.limbs[limb] = _mm512_permutex_epi64(others.T2d.limbs[limb], order);   \
+        }                                                                                    \
+        add_to(sum, &others);                                                                \
+    } while (0)
+
+/* lanes 1, 0, 3, 2 of four, and 2, 3, 0, 1 */
+#define NEIGHBOURS 0xb1
+#define PAIRS 0x4e
+
+IN_LANES void
+take(fe25519 f, const fe_lanes *lanes, int lane)
+{
+    uint64_t limbs[LANES];
+    int      i;
+
+    for (i = 0; i < LIMBS; i++) {
+        _mm512_storeu_si512(limbs, lanes->limbs[i]);
+        f[i] = limbs[lane];
+    }
+}
+
+int
+selfsame_ed25519_has_lanes(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512ifma");
+}
+
+__attribute__((target("avx512f,avx512ifma"))) void
+selfsame_ed25519_sum_in_lanes(ge25519_p3 sums[2], const ge25519_terms *terms)
+{
+    p3_lanes     sum;
+    cached_lanes point;
+    int          i;
+
+    for (i = 0; i < LIMBS; i++) {
+        sum.X.limbs[i] = sum.T.limbs[i] = _mm512_setzero_si512();
+        sum.Y.limbs[i] = sum.Z.limbs[i] = everywhere(i == 0);
+    }
+    for (i = 0; i < STEPS; i++) {
+        point = fetch_points(terms->points[i], terms->negated[i]);
+        add_to(&sum, &point);
+    }
+    ADD_OTHERS(&sum, NEIGHBOURS);
+    ADD_OTHERS(&sum, PAIRS);
+    for (i = 0; i < 2; i++) {
+        take(sums[i].X, &sum.X, i * LANES / 2);
+        take(sums[i].Y, &sum.Y, i * LANES / 2);
+        take(sums[i].Z, &sum.Z, i * LANES / 2);
+        take(sums[i].T, &sum.T, i * LANES / 2);
+    }
+}
+
+#endif
