@@ -9,6 +9,8 @@
 
 #include <immintrin.h>
 
+#include "utils.h"
+
 #define LIMBS 5
 #define IN_LANES static inline __attribute__((target("avx512f,avx512ifma"), always_inline))
 
@@ -26,6 +28,19 @@ typedef struct {
 typedef struct {
     fe_lanes YplusX, YminusX, Z, T2d;
 } cached_lanes;
+
+/* a point whose Z is 1 */
+typedef struct {
+    fe_lanes yplusx, yminusx, xy2d;
+} affine_lanes;
+
+#define ROWS 32
+#define COLUMNS 8
+
+/* upstream's: column j of row i is (j + 1) * 256^i times the base point */
+static const ge25519_precomp base[ROWS][COLUMNS] = {
+# include "fe_51/base.h"
+};
 
 static const uint64_t MASK = ((uint64_t) 1 << 51) - 1;
 
@@ -116,27 +131,68 @@ subtract(const fe_lanes *f, const fe_lanes *g)
     return difference;
 }
 
-/* Hisil, Wong, Carter, Dawson: Twisted Edwards curves revisited, section 3.1, for a = -1 */
+/* Hisil, Wong, Carter, Dawson: Twisted Edwards curves revisited, section 3.1, for a = -1; z_twice is twice both Z */
 IN_LANES void
-add_to(p3_lanes *sum, const cached_lanes *point)
+add_all(p3_lanes *sum, const fe_lanes *yplusx, const fe_lanes *yminusx, const fe_lanes *t2d, const fe_lanes *z_twice)
 {
-    fe_lanes a, b, c, d, e, f, g, h;
+    fe_lanes a, b, c, e, f, g, h;
 
     a = subtract(&sum->Y, &sum->X);
-    a = multiply(&a, &point->YminusX);
+    a = multiply(&a, yminusx);
     b = add(&sum->Y, &sum->X);
-    b = multiply(&b, &point->YplusX);
-    c = multiply(&sum->T, &point->T2d);
-    d = multiply(&sum->Z, &point->Z);
-    d = add(&d, &d);
+    b = multiply(&b, yplusx);
+    c = multiply(&sum->T, t2d);
     e = subtract(&b, &a);
-    f = subtract(&d, &c);
-    g = add(&d, &c);
+    f = subtract(z_twice, &c);
+    g = add(z_twice, &c);
     h = add(&b, &a);
     sum->X = multiply(&e, &f);
     sum->Y = multiply(&g, &h);
     sum->Z = multiply(&f, &g);
     sum->T = multiply(&e, &h);
+}
+
+IN_LANES void
+add_to(p3_lanes *sum, const cached_lanes *point)
+{
+    fe_lanes z = multiply(&sum->Z, &point->Z);
+
+    z = add(&z, &z);
+    add_all(sum, &point->YplusX, &point->YminusX, &point->T2d, &z);
+}
+
+IN_LANES void
+add_affine_to(p3_lanes *sum, const affine_lanes *point)
+{
+    fe_lanes z = add(&sum->Z, &sum->Z);
+
+    add_all(sum, &point->yplusx, &point->yminusx, &point->xy2d, &z);
+}
+
+IN_LANES void
+neutral(p3_lanes *sum)
+{
+    int i;
+
+    for (i = 0; i < LIMBS; i++) {
+        sum->X.limbs[i] = sum->T.limbs[i] = _mm512_setzero_si512();
+        sum->Y.limbs[i] = sum->Z.limbs[i] = everywhere(i == 0);
+    }
+}
+
+/* the opposite of some lanes' points: coordinates change places, and one its sign */
+IN_LANES void
+negate(fe_lanes *yplusx, fe_lanes *yminusx, fe_lanes *t2d, __mmask8 negated)
+{
+    __m512i plus;
+    int     i;
+
+    for (i = 0; i < LIMBS; i++) {
+        plus = yplusx->limbs[i];
+        yplusx->limbs[i] = _mm512_mask_blend_epi64(negated, plus, yminusx->limbs[i]);
+        yminusx->limbs[i] = _mm512_mask_blend_epi64(negated, yminusx->limbs[i], plus);
+        t2d->limbs[i] = _mm512_mask_sub_epi64(t2d->limbs[i], negated, everywhere(TWICE[i]), t2d->limbs[i]);
+    }
 }
 
 IN_LANES fe_lanes
@@ -158,17 +214,12 @@ fetch_points(const ge25519_cached *const points[LANES], __mmask8 negated)
 {
     __m512i      at = _mm512_loadu_si512((const void *) points);
     cached_lanes point;
-    fe_lanes     plus = fetch(at, offsetof(ge25519_cached, YplusX));
-    fe_lanes     minus = fetch(at, offsetof(ge25519_cached, YminusX));
-    int          i;
 
+    point.YplusX = fetch(at, offsetof(ge25519_cached, YplusX));
+    point.YminusX = fetch(at, offsetof(ge25519_cached, YminusX));
     point.Z = fetch(at, offsetof(ge25519_cached, Z));
     point.T2d = fetch(at, offsetof(ge25519_cached, T2d));
-    for (i = 0; i < LIMBS; i++) {
-        point.YplusX.limbs[i] = _mm512_mask_blend_epi64(negated, plus.limbs[i], minus.limbs[i]);
-        point.YminusX.limbs[i] = _mm512_mask_blend_epi64(negated, minus.limbs[i], plus.limbs[i]);
-        point.T2d.limbs[i] = _mm512_mask_sub_epi64(point.T2d.limbs[i], negated, everywhere(TWICE[i]), point.T2d.limbs[i]);
-    }
+    negate(&point.YplusX, &point.YminusX, &point.T2d, negated);
     return point;
 }
 
@@ -220,6 +271,60 @@ take(fe25519 f, const fe_lanes *lanes, int lane)
     }
 }
 
+/* adds up each four lanes, and takes both sums */
+IN_LANES void
+finish(ge25519_p3 sums[2], p3_lanes *sum)
+{
+    int i;
+
+    ADD_OTHERS(sum, NEIGHBOURS);
+    ADD_OTHERS(sum, PAIRS);
+    for (i = 0; i < 2; i++) {
+        take(sums[i].X, &sum->X, i * LANES / 2);
+        take(sums[i].Y, &sum->Y, i * LANES / 2);
+        take(sums[i].Z, &sum->Z, i * LANES / 2);
+        take(sums[i].T, &sum->T, i * LANES / 2);
+    }
+}
+
+/* one limb of four rows' points in the same column, for odd digits and for even ones */
+IN_LANES __m512i
+limb_of(const uint64_t *first)
+{
+    const int     row = sizeof base[0] / sizeof(uint64_t);
+    const __m256i rows = _mm256_set_epi64x(3 * row, 2 * row, row, 0);
+
+    return _mm512_broadcast_i64x4(_mm256_i64gather_epi64((const long long *) first, rows, sizeof(uint64_t)));
+}
+
+/* the digits' multiples of four rows, from the first on, each read and the wanted ones kept */
+IN_LANES affine_lanes
+select_points(const ge25519_precomp row[COLUMNS], __m512i digits)
+{
+    const __mmask8 negative = _mm512_cmplt_epi64_mask(digits, _mm512_setzero_si512());
+    const __m512i  sizes = _mm512_abs_epi64(digits);
+    affine_lanes   point;
+    __mmask8       is_it;
+    int            column, i;
+
+    for (i = 0; i < LIMBS; i++) {
+        point.yplusx.limbs[i] = point.yminusx.limbs[i] = everywhere(i == 0);
+        point.xy2d.limbs[i] = _mm512_setzero_si512();
+    }
+    for (column = 0; column < COLUMNS; column++) {
+        is_it = _mm512_cmpeq_epi64_mask(sizes, everywhere((uint64_t) column + 1));
+        for (i = 0; i < LIMBS; i++) {
+            point.yplusx.limbs[i] =
+                _mm512_mask_mov_epi64(point.yplusx.limbs[i], is_it, limb_of(&row[column].yplusx[i]));
+            point.yminusx.limbs[i] =
+                _mm512_mask_mov_epi64(point.yminusx.limbs[i], is_it, limb_of(&row[column].yminusx[i]));
+            point.xy2d.limbs[i] = _mm512_mask_mov_epi64(point.xy2d.limbs[i], is_it, limb_of(&row[column].xy2d[i]));
+        }
+    }
+    negate(&point.yplusx, &point.yminusx, &point.xy2d, negative);
+    return point;
+}
+
 int
 selfsame_ed25519_has_lanes(void)
 {
@@ -233,22 +338,34 @@ selfsame_ed25519_sum_in_lanes(ge25519_p3 sums[2], const ge25519_terms *terms)
     cached_lanes point;
     int          i;
 
-    for (i = 0; i < LIMBS; i++) {
-        sum.X.limbs[i] = sum.T.limbs[i] = _mm512_setzero_si512();
-        sum.Y.limbs[i] = sum.Z.limbs[i] = everywhere(i == 0);
-    }
+    neutral(&sum);
     for (i = 0; i < STEPS; i++) {
         point = fetch_points(terms->points[i], terms->negated[i]);
         add_to(&sum, &point);
     }
-    ADD_OTHERS(&sum, NEIGHBOURS);
-    ADD_OTHERS(&sum, PAIRS);
-    for (i = 0; i < 2; i++) {
-        take(sums[i].X, &sum.X, i * LANES / 2);
-        take(sums[i].Y, &sum.Y, i * LANES / 2);
-        take(sums[i].Z, &sum.Z, i * LANES / 2);
-        take(sums[i].T, &sum.T, i * LANES / 2);
+    finish(sums, &sum);
+}
+
+__attribute__((target("avx512f,avx512ifma"))) void
+selfsame_ed25519_base_in_lanes(ge25519_p3 sums[2], const signed char digits[NIBBLES])
+{
+    p3_lanes     sum;
+    affine_lanes point;
+    long long    of_rows[LANES];
+    int          i, lane;
+
+    neutral(&sum);
+    for (i = 0; i < ROWS; i += LANES / 2) {
+        for (lane = 0; lane < LANES; lane++) {
+            of_rows[lane] = digits[2 * (i + lane % (LANES / 2)) + (lane < LANES / 2)];
+        }
+        point = select_points(base[i], _mm512_loadu_si512(of_rows));
+        add_affine_to(&sum, &point);
     }
+    finish(sums, &sum);
+    sodium_memzero(of_rows, sizeof of_rows);
+    sodium_memzero(&sum, sizeof sum);
+    sodium_memzero(&point, sizeof point);
 }
 
 #endif

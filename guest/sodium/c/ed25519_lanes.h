@@ -31,6 +31,15 @@ int selfsame_ed25519_has_lanes(void);
 */
 void selfsame_ed25519_sum_in_lanes(ge25519_p3 sums[2], const ge25519_terms *terms);
 
+/* digits of 4 bits of a scalar, from -8 to 8 */
+#define NIBBLES 64
+
+/*
+ The base point times the sum of odd digits[i] * 16^(i - 1), and times that of even digits[i] * 16^i. The digits are secret:
+ the same memory is read, in the same order, whatever they are.
+*/
+void selfsame_ed25519_base_in_lanes(ge25519_p3 sums[2], const signed char digits[NIBBLES]);
+
 #endif
 
 #endif

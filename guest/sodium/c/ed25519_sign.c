@@ -1,0 +1,105 @@
+/*
+ Ed25519's signature as upstream makes it (RFC 8032, section 5.1.6), with the multiplication of the base point in lanes where
+ the processor has them. Secrets decide neither which way is taken nor which memory is read, and are wiped.
+*/
+
+#include "crypto_hash_sha512.h"
+#include "crypto_sign_ed25519.h"
+#include "private/ed25519_ref10.h"
+#include "utils.h"
+
+#include "ed25519_lanes.h"
+
+#ifdef HAVE_LANES
+
+/* digits[i] * 16^i summed up is the scalar, which is below 2^255 */
+static void
+recode(signed char digits[NIBBLES], const unsigned char scalar[32])
+{
+    int carry = 0;
+    int i, digit;
+
+    for (i = 0; i < NIBBLES; i++) {
+        digit = ((scalar[i / 2] >> (i % 2 * 4)) & 15) + carry;
+        carry = i + 1 < NIBBLES ? (digit + 8) >> 4 : 0;
+        digits[i] = (signed char) (digit - carry * 16);
+    }
+}
+
+static void
+add_to(ge25519_p3 *sum, const ge25519_p3 *point)
+{
+    ge25519_cached cached;
+    ge25519_p1p1   t;
+
+    ge25519_p3_to_cached(&cached, point);
+    ge25519_add(&t, sum, &cached);
+    ge25519_p1p1_to_p3(sum, &t);
+}
+
+static void
+multiply_base(ge25519_p3 *product, const unsigned char scalar[32])
+{
+    signed char digits[NIBBLES];
+    ge25519_p3  sums[2];
+    int         i;
+
+    recode(digits, scalar);
+    selfsame_ed25519_base_in_lanes(sums, digits);
+    *product = sums[0];
+    for (i = 0; i < 4; i++) {
+        add_to(product, product);
+    }
+    add_to(product, &sums[1]);
+    sodium_memzero(digits, sizeof digits);
+    sodium_memzero(sums, sizeof sums);
+}
+
+static void
+sign_in_lanes(unsigned char sig[64], const unsigned char *m, unsigned long long mlen, const unsigned char sk[64])
+{
+    crypto_hash_sha512_state state;
+    ge25519_p3               r;
+    unsigned char            expanded[64];
+    unsigned char            nonce[64];
+    unsigned char            h[64];
+
+    crypto_hash_sha512(expanded, sk, 32);
+    crypto_hash_sha512_init(&state);
+    crypto_hash_sha512_update(&state, expanded + 32, 32);
+    crypto_hash_sha512_update(&state, m, mlen);
+    crypto_hash_sha512_final(&state, nonce);
+    sc25519_reduce(nonce);
+    multiply_base(&r, nonce);
+    ge25519_p3_tobytes(sig, &r);
+
+    crypto_hash_sha512_init(&state);
+    crypto_hash_sha512_update(&state, sig, 32);
+    crypto_hash_sha512_update(&state, sk + 32, 32);
+    crypto_hash_sha512_update(&state, m, mlen);
+    crypto_hash_sha512_final(&state, h);
+    sc25519_reduce(h);
+    expanded[0] &= 248;
+    expanded[31] &= 127;
+    expanded[31] |= 64;
+    sc25519_muladd(sig + 32, h, expanded, nonce);
+
+    sodium_memzero(expanded, sizeof expanded);
+    sodium_memzero(nonce, sizeof nonce);
+    sodium_memzero(&r, sizeof r);
+}
+
+#endif
+
+/* as crypto_sign_ed25519_detached */
+void
+selfsame_ed25519_sign(unsigned char sig[64], const unsigned char *m, unsigned long long mlen, const unsigned char sk[64])
+{
+#ifdef HAVE_LANES
+    if (selfsame_ed25519_has_lanes()) {
+        sign_in_lanes(sig, m, mlen, sk);
+        return;
+    }
+#endif
+    crypto_sign_ed25519_detached(sig, NULL, m, mlen, sk);
+}
