@@ -4,9 +4,11 @@ use selfsame_capsule::hash::CapsuleName;
 use selfsame_capsule::message::{Envelope, Operation};
 use selfsame_capsule::metadata::Charter;
 use selfsame_capsule::replica::{PeerId, SyncOutcome, Synced};
+use selfsame_capsule::writer::{Backpointers, Writer, Written};
 use selfsame_codec::{Code, Field, Reader};
 
-use super::server::{Client, Map, Server};
+use super::server::{Client, Map, Server, sign, write};
+use super::{Log, charter};
 
 const NOW: u64 = 1_800_000_000_000;
 
@@ -210,4 +212,26 @@ pub(crate) fn between_replicas(capsule: CapsuleName, operations: &[Operation<'_>
         .iter()
         .for_each(|operation| operation.write(&mut message));
     message
+}
+
+/// Gives a replica these records, and their signatures.
+pub(crate) fn give(
+    world: &mut World,
+    index: usize,
+    charter: &Charter,
+    records: &[&Written],
+    signed: &[(&Writer, &Written)],
+) {
+    let mut operations: Vec<Operation<'_>> = records.iter().map(|record| write(record)).collect();
+    operations.extend(
+        signed
+            .iter()
+            .map(|(by, record)| sign(record.name, by.sign(&record.name))),
+    );
+    assert!(world.ask(index, charter, &operations).iter().all(Result::is_ok));
+}
+
+/// A chain of so many records.
+pub(crate) fn chain(count: usize) -> Log {
+    Log::new(charter(), count, &Backpointers::Chain)
 }
