@@ -7,8 +7,10 @@
 
 #ifdef HAVE_LANES
 
+#include <cpuid.h>
 #include <immintrin.h>
 
+#include "runtime.h"
 #include "utils.h"
 
 #define LIMBS 5
@@ -325,10 +327,27 @@ select_points(const ge25519_precomp row[COLUMNS], __m512i digits)
     return point;
 }
 
+static int
+has_ifma(void)
+{
+    unsigned int a, b, c, d;
+
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b >> 21 & 1);
+}
+
 int
 selfsame_ed25519_has_lanes(void)
 {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512ifma");
+    enum { UNKNOWN, NO, YES };
+    static int known = UNKNOWN;
+    int        answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
+
+    if (answer == UNKNOWN) {
+        /* upstream has found out whether the system keeps the vectors, too */
+        answer = sodium_runtime_has_avx512f() && has_ifma() ? YES : NO;
+        __atomic_store_n(&known, answer, __ATOMIC_RELAXED);
+    }
+    return answer == YES;
 }
 
 __attribute__((target("avx512f,avx512ifma"))) void

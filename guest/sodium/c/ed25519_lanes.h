@@ -9,7 +9,8 @@
 
 #include "private/ed25519_ref10.h"
 
-#if defined(HAVE_TI_MODE) && defined(__x86_64__) && defined(__GNUC__)
+/* not on Windows, where GCC does not align the stack for vectors */
+#if defined(HAVE_TI_MODE) && defined(__x86_64__) && defined(__GNUC__) && !defined(_WIN32)
 #define HAVE_LANES 1
 
 #define LANES 8
