@@ -10,6 +10,7 @@ const node = (id: string, before: string, after: string, joined = true): NodeSta
   bootId: "",
   predecessor: before ? { id: before } : null,
   successors: after ? [{ id: after }] : [],
+  services: [],
 });
 
 describe("a ring", () => {

@@ -1,5 +1,5 @@
 import type { Cluster } from "./cluster.ts";
-import { PLATFORMS } from "./plan.ts";
+import { PLATFORMS, SERVICES } from "./plan.ts";
 import type { NodeStatus } from "./status.ts";
 
 /** Between two looks. */
@@ -39,6 +39,28 @@ export async function untilCorrect(cluster: Cluster, timeoutMs: number): Promise
     if (faults.length === 0) return statuses;
     if (Date.now() > deadline)
       throw new Error(`the ring is not correct after ${timeoutMs / 1000} s: ${faults.join(", ")}`);
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+  }
+}
+
+/** Waits until each node that runs serves all that is its own: one that has just started is a member before that. */
+export async function untilServing(cluster: Cluster, timeoutMs: number): Promise<void> {
+  const deadline = Date.now() + timeoutMs;
+  for (;;) {
+    const missing: string[] = [];
+    for (const platform of PLATFORMS.filter((platform) => cluster.isRunning(platform))) {
+      const wanted = Object.keys(SERVICES).filter((name) => SERVICES[name]?.includes(platform));
+      const served = await cluster.statusOf(platform).then(
+        ({ services }) => services.map(({ name }) => name),
+        (): string[] => [],
+      );
+      missing.push(
+        ...wanted.filter((name) => !served.includes(name)).map((name) => `${name} on ${platform}`),
+      );
+    }
+    if (missing.length === 0) return;
+    if (Date.now() > deadline)
+      throw new Error(`not served after ${timeoutMs / 1000} s: ${missing.join(", ")}`);
     await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
   }
 }

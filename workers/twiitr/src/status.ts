@@ -5,4 +5,5 @@ export type NodeStatus = {
   bootId: string;
   predecessor: { id: string } | null;
   successors: readonly { id: string }[];
+  services: readonly { name: string }[];
 };
