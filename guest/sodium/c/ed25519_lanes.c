@@ -17,7 +17,7 @@
 #define IN_LANES static inline __attribute__((target("avx512f,avx512ifma"), always_inline))
 
 /* the products of two elements, with the bits above the 52nd of each one limb on, where they count twice: a limb has 51 */
-#define DIGITS (2 * LIMBS)
+#define PRODUCT_LIMBS (2 * LIMBS)
 
 typedef struct {
     __m512i limbs[LIMBS];
@@ -80,11 +80,11 @@ carry(fe_lanes *f)
 IN_LANES fe_lanes
 multiply(const fe_lanes *f, const fe_lanes *g)
 {
-    __m512i  low[DIGITS], high[DIGITS], above;
+    __m512i  low[PRODUCT_LIMBS], high[PRODUCT_LIMBS], above;
     fe_lanes product;
     int      i, j;
 
-    for (i = 0; i < DIGITS; i++) {
+    for (i = 0; i < PRODUCT_LIMBS; i++) {
         low[i] = high[i] = _mm512_setzero_si512();
     }
     for (i = 0; i < LIMBS; i++) {
@@ -93,7 +93,7 @@ multiply(const fe_lanes *f, const fe_lanes *g)
             high[i + j + 1] = _mm512_madd52hi_epu64(high[i + j + 1], f->limbs[i], g->limbs[j]);
         }
     }
-    for (i = 0; i < DIGITS; i++) {
+    for (i = 0; i < PRODUCT_LIMBS; i++) {
         low[i] = _mm512_add_epi64(low[i], _mm512_add_epi64(high[i], high[i]));
     }
     /* 2^255 is 19 */
@@ -273,20 +273,41 @@ take(fe25519 f, const fe_lanes *lanes, int lane)
     }
 }
 
-/* adds up each four lanes, and takes both sums */
 IN_LANES void
-finish(ge25519_p3 sums[2], p3_lanes *sum)
+take_point(ge25519_p3 *point, const p3_lanes *lanes, int lane)
 {
-    int i;
+    take(point->X, &lanes->X, lane);
+    take(point->Y, &lanes->Y, lane);
+    take(point->Z, &lanes->Z, lane);
+    take(point->T, &lanes->T, lane);
+}
 
-    ADD_OTHERS(sum, NEIGHBOURS);
-    ADD_OTHERS(sum, PAIRS);
-    for (i = 0; i < 2; i++) {
-        take(sums[i].X, &sum->X, i * LANES / 2);
-        take(sums[i].Y, &sum->Y, i * LANES / 2);
-        take(sums[i].Z, &sum->Z, i * LANES / 2);
-        take(sums[i].T, &sum->T, i * LANES / 2);
+static void
+add_one_to(ge25519_p3 *sum, const ge25519_p3 *point)
+{
+    ge25519_cached cached;
+    ge25519_p1p1   t;
+
+    ge25519_p3_to_cached(&cached, point);
+    ge25519_add(&t, sum, &cached);
+    ge25519_p1p1_to_p3(sum, &t);
+}
+
+/* adds up each four lanes, and to the first sum, doubled so many times, the second one */
+IN_LANES void
+finish(ge25519_p3 *sum, p3_lanes *lanes, int doublings)
+{
+    ge25519_p3 second;
+
+    ADD_OTHERS(lanes, NEIGHBOURS);
+    ADD_OTHERS(lanes, PAIRS);
+    take_point(sum, lanes, 0);
+    take_point(&second, lanes, LANES / 2);
+    while (doublings-- > 0) {
+        add_one_to(sum, sum);
     }
+    add_one_to(sum, &second);
+    sodium_memzero(&second, sizeof second);
 }
 
 /* one limb of four rows' points in the same column, for odd digits and for even ones */
@@ -351,22 +372,22 @@ selfsame_ed25519_has_lanes(void)
 }
 
 __attribute__((target("avx512f,avx512ifma"))) void
-selfsame_ed25519_sum_in_lanes(ge25519_p3 sums[2], const ge25519_terms *terms)
+selfsame_ed25519_sum_in_lanes(ge25519_p3 *sum, const ge25519_terms *terms, int doublings)
 {
-    p3_lanes     sum;
+    p3_lanes     lanes;
     cached_lanes point;
     int          i;
 
-    neutral(&sum);
+    neutral(&lanes);
     for (i = 0; i < STEPS; i++) {
         point = fetch_points(terms->points[i], terms->negated[i]);
-        add_to(&sum, &point);
+        add_to(&lanes, &point);
     }
-    finish(sums, &sum);
+    finish(sum, &lanes, doublings);
 }
 
 __attribute__((target("avx512f,avx512ifma"))) void
-selfsame_ed25519_base_in_lanes(ge25519_p3 sums[2], const signed char digits[NIBBLES])
+selfsame_ed25519_base_in_lanes(ge25519_p3 *product, const signed char digits[NIBBLES])
 {
     p3_lanes     sum;
     affine_lanes point;
@@ -381,7 +402,8 @@ selfsame_ed25519_base_in_lanes(ge25519_p3 sums[2], const signed char digits[NIBB
         point = select_points(base[i], _mm512_loadu_si512(of_rows));
         add_affine_to(&sum, &point);
     }
-    finish(sums, &sum);
+    /* odd digits count 16 times */
+    finish(product, &sum, 4);
     sodium_memzero(of_rows, sizeof of_rows);
     sodium_memzero(&sum, sizeof sum);
     sodium_memzero(&point, sizeof point);

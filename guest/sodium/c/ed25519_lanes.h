@@ -27,19 +27,19 @@ typedef struct {
 int selfsame_ed25519_has_lanes(void);
 
 /*
- The sum of the points of lanes 0 to 3, and that of lanes 4 to 7. All is public here: what is fetched from memory depends on what
- is added. The limbs of the points' coordinates are below 2^52.
+ The sum of the points of lanes 0 to 3, doubled so many times, and of those of lanes 4 to 7. All is public here: what is fetched
+ from memory depends on what is added. The limbs of the points' coordinates are below 2^52.
 */
-void selfsame_ed25519_sum_in_lanes(ge25519_p3 sums[2], const ge25519_terms *terms);
+void selfsame_ed25519_sum_in_lanes(ge25519_p3 *sum, const ge25519_terms *terms, int doublings);
 
 /* digits of 4 bits of a scalar, from -8 to 8 */
 #define NIBBLES 64
 
 /*
- The base point times the sum of odd digits[i] * 16^(i - 1), and times that of even digits[i] * 16^i. The digits are secret:
- the same memory is read, in the same order, whatever they are.
+ The base point times the sum of digits[i] * 16^i. The digits are secret: the same memory is read, in the same order, whatever
+ they are.
 */
-void selfsame_ed25519_base_in_lanes(ge25519_p3 sums[2], const signed char digits[NIBBLES]);
+void selfsame_ed25519_base_in_lanes(ge25519_p3 *product, const signed char digits[NIBBLES]);
 
 #endif
 

@@ -138,40 +138,16 @@ add_multiple(ge25519_p3 *sum, const ge25519_cached row[COLUMNS], int digit)
     }
 }
 
-/* what both scalars' digits make of both tables */
-static void
-sum_up(ge25519_p3 *sum, const multiples of_key, const multiples of_base, const signed char of_h[DIGITS],
-       const signed char of_s[DIGITS])
-{
-    int i;
-
-    /* the neutral element */
-    memset(sum, 0, sizeof *sum);
-    sum->Y[0] = 1;
-    sum->Z[0] = 1;
-    for (i = 1; i < DIGITS; i += 2) {
-        add_multiple(sum, of_key[i / 2], of_h[i]);
-        add_multiple(sum, of_base[i / 2], of_s[i]);
-    }
-    double_times(sum, BITS);
-    for (i = 0; i < DIGITS; i += 2) {
-        add_multiple(sum, of_key[i / 2], of_h[i]);
-        add_multiple(sum, of_base[i / 2], of_s[i]);
-    }
-}
-
 #ifdef HAVE_LANES
 static const ge25519_cached neutral = { { 1 }, { 1 }, { 1 }, { 0 } };
 
-/* as sum_up: four lanes add what belongs to odd digits, four what belongs to even ones; of each two every second row */
+/* four lanes add what belongs to odd digits, four what belongs to even ones; of each two every second row */
 static void
 sum_up_in_lanes(ge25519_p3 *sum, const multiples of_key, const multiples of_base, const signed char of_h[DIGITS],
                 const signed char of_s[DIGITS])
 {
-    ge25519_terms  terms;
-    ge25519_p3     sums[2];
-    ge25519_cached even;
-    int            step, lane;
+    ge25519_terms terms;
+    int           step, lane;
 
     for (step = 0; step < STEPS; step++) {
         terms.negated[step] = 0;
@@ -187,13 +163,37 @@ sum_up_in_lanes(ge25519_p3 *sum, const multiples of_key, const multiples of_base
             terms.negated[step] |= (unsigned char) ((digit < 0) << lane);
         }
     }
-    selfsame_ed25519_sum_in_lanes(sums, &terms);
-    *sum = sums[0];
-    double_times(sum, BITS);
-    ge25519_p3_to_cached(&even, &sums[1]);
-    add_to(sum, &even);
+    selfsame_ed25519_sum_in_lanes(sum, &terms, BITS);
 }
 #endif
+
+/* what both scalars' digits make of both tables */
+static void
+sum_up(ge25519_p3 *sum, const multiples of_key, const multiples of_base, const signed char of_h[DIGITS],
+       const signed char of_s[DIGITS])
+{
+    int i;
+
+#ifdef HAVE_LANES
+    if (selfsame_ed25519_has_lanes()) {
+        sum_up_in_lanes(sum, of_key, of_base, of_h, of_s);
+        return;
+    }
+#endif
+    /* the neutral element */
+    memset(sum, 0, sizeof *sum);
+    sum->Y[0] = 1;
+    sum->Z[0] = 1;
+    for (i = 1; i < DIGITS; i += 2) {
+        add_multiple(sum, of_key[i / 2], of_h[i]);
+        add_multiple(sum, of_base[i / 2], of_s[i]);
+    }
+    double_times(sum, BITS);
+    for (i = 0; i < DIGITS; i += 2) {
+        add_multiple(sum, of_key[i / 2], of_h[i]);
+        add_multiple(sum, of_base[i / 2], of_s[i]);
+    }
+}
 
 int
 selfsame_ed25519_prepare(multiples table, const unsigned char *pk)
@@ -238,15 +238,7 @@ selfsame_ed25519_verify_prepared(const unsigned char *sig, const unsigned char *
     recode(of_h, h);
     recode(of_s, sig + 32);
 
-#ifdef HAVE_LANES
-    if (selfsame_ed25519_has_lanes()) {
-        sum_up_in_lanes(&sum, of_key, of_base, of_h, of_s);
-    } else {
-        sum_up(&sum, of_key, of_base, of_h, of_s);
-    }
-#else
     sum_up(&sum, of_key, of_base, of_h, of_s);
-#endif
     ge25519_p3_tobytes(r, &sum);
     return memcmp(r, sig, sizeof r) == 0 ? 0 : -1;
 }

@@ -27,32 +27,13 @@ recode(signed char digits[NIBBLES], const unsigned char scalar[32])
 }
 
 static void
-add_to(ge25519_p3 *sum, const ge25519_p3 *point)
-{
-    ge25519_cached cached;
-    ge25519_p1p1   t;
-
-    ge25519_p3_to_cached(&cached, point);
-    ge25519_add(&t, sum, &cached);
-    ge25519_p1p1_to_p3(sum, &t);
-}
-
-static void
 multiply_base(ge25519_p3 *product, const unsigned char scalar[32])
 {
     signed char digits[NIBBLES];
-    ge25519_p3  sums[2];
-    int         i;
 
     recode(digits, scalar);
-    selfsame_ed25519_base_in_lanes(sums, digits);
-    *product = sums[0];
-    for (i = 0; i < 4; i++) {
-        add_to(product, product);
-    }
-    add_to(product, &sums[1]);
+    selfsame_ed25519_base_in_lanes(product, digits);
     sodium_memzero(digits, sizeof digits);
-    sodium_memzero(sums, sizeof sums);
 }
 
 static void
