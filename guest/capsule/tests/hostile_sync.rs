@@ -2,17 +2,15 @@
 
 mod common;
 
+use common::Log;
 use common::world::{World, between_replicas, chain, give};
 use selfsame_capsule::message::{Operation, Part};
 use selfsame_capsule::replica::SyncOutcome;
 use selfsame_capsule::writer::Written;
 use selfsame_codec::Code;
 
-/// One lie of how much differs costs about one large sketch, not one for each part that such a difference would be cut into.
-#[test]
-fn a_difference_that_is_a_lie_is_soon_found_out() {
-    const ELEMENTS: core::ops::Range<usize> = 53..61;
-    let log = chain(60);
+/// Two replicas that share some records of a log of sixty, and each have others.
+fn apart(log: &Log) -> World {
     let records: Vec<&Written> = log.records.iter().collect();
     let mut world = World::created(2, &log.charter);
     give(&mut world, 0, &log.charter, &records[..30], &[]);
@@ -23,6 +21,15 @@ fn a_difference_that_is_a_lie_is_soon_found_out() {
         &records[20..],
         &[(&log.writer, &log.records[59])],
     );
+    world
+}
+
+/// One lie of how much differs costs about one large sketch, not one for each part that such a difference would be cut into.
+#[test]
+fn a_difference_that_is_a_lie_is_soon_found_out() {
+    const ELEMENTS: core::ops::Range<usize> = 53..61;
+    let log = chain(60);
+    let mut world = apart(&log);
     let mut lies = 1;
     let synced = world.sync_with(0, 1, log.charter.name(), |operation, mut response| {
         if operation == 11 && lies > 0 {
@@ -40,18 +47,9 @@ fn a_difference_that_is_a_lie_is_soon_found_out() {
 #[test]
 fn a_hostile_peer_gets_nothing_false_stored() {
     let log = chain(60);
-    let records: Vec<&Written> = log.records.iter().collect();
     let forged = chain_of_a_stranger();
     for attack in 0..7 {
-        let mut world = World::created(2, &log.charter);
-        give(&mut world, 0, &log.charter, &records[..30], &[]);
-        give(
-            &mut world,
-            1,
-            &log.charter,
-            &records[20..],
-            &[(&log.writer, &log.records[59])],
-        );
+        let mut world = apart(&log);
         let mut state = 1_u8;
         let synced = world.sync_with(0, 1, log.charter.name(), |operation, response| {
             state = state.wrapping_mul(5).wrapping_add(1);
@@ -108,14 +106,7 @@ fn spoil(attack: u8, operation: u8, mut response: Vec<u8>, state: u8, forged: &[
 #[test]
 fn a_hostile_replica_asks() {
     let log = chain(40);
-    let mut world = World::created(1, &log.charter);
-    give(
-        &mut world,
-        0,
-        &log.charter,
-        &log.records.iter().collect::<Vec<_>>(),
-        &[],
-    );
+    let mut world = World::of(&log);
     let capsule = log.charter.name();
     let compare = |part, symbols| Operation::Compare {
         salt: [1; 16],

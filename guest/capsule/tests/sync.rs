@@ -409,14 +409,7 @@ fn a_difference_larger_than_a_sketch_is_compared_in_parts() {
 #[test]
 fn a_long_walk_lets_others_go_first() {
     let log = chain(4000);
-    let mut world = World::created(1, &log.charter);
-    give(
-        &mut world,
-        0,
-        &log.charter,
-        &log.records.iter().collect::<Vec<_>>(),
-        &[],
-    );
+    let mut world = World::of(&log);
     let server = &mut world.servers[0];
     let compare = Operation::Compare {
         salt: [1; 16],

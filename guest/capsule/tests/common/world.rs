@@ -56,6 +56,14 @@ impl World {
         world
     }
 
+    /// One replica that has all records of a log.
+    pub(crate) fn of(log: &Log) -> Self {
+        let mut world = Self::created(1, &log.charter);
+        let records: Vec<&Written> = log.records.iter().collect();
+        give(&mut world, 0, &log.charter, &records, &[]);
+        world
+    }
+
     /// Sends a client's operations to one of them; what came of each.
     pub(crate) fn ask(
         &mut self,
