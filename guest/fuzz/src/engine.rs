@@ -44,7 +44,7 @@ pub(crate) struct Lane {
     /// Those of them that reached a new point.
     pub(crate) point_finders: Vec<Vec<u8>>,
     pub(crate) executions: u64,
-    /// How long they took together, from which its weight is chosen.
+    /// How long they took together: by it whoever writes a target chooses its weight.
     pub(crate) time: Duration,
     pub(crate) heap: LastingHeap,
 }
