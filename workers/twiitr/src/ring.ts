@@ -1,5 +1,5 @@
 import type { Cluster } from "./cluster.ts";
-import { PLATFORMS, SERVICES } from "./plan.ts";
+import { PLATFORMS, type Platform, SERVICES } from "./plan.ts";
 import type { NodeStatus } from "./status.ts";
 
 /** Between two looks. */
@@ -24,43 +24,49 @@ export function faultsOf(statuses: readonly NodeStatus[]): string[] {
   });
 }
 
-/** Waits until the nodes that run form one correct ring. */
-export async function untilCorrect(cluster: Cluster, timeoutMs: number): Promise<NodeStatus[]> {
+/** What a platform does not serve, or not yet, of what is its own. */
+function missingFrom(platform: Platform, { services }: NodeStatus): string[] {
+  const served = services.map(({ name }) => name);
+  const wanted = Object.keys(SERVICES).filter((name) => SERVICES[name]?.includes(platform));
+  return wanted.filter((name) => !served.includes(name)).map((name) => `${name} is not on ${platform}`);
+}
+
+/** Asks all nodes that run until nothing is wrong with what they answer. */
+async function untilRight(
+  cluster: Cluster,
+  timeoutMs: number,
+  subject: string,
+  look: (statuses: ReadonlyMap<Platform, NodeStatus>) => string[],
+): Promise<NodeStatus[]> {
   const deadline = Date.now() + timeoutMs;
   for (;;) {
     const running = PLATFORMS.filter((platform) => cluster.isRunning(platform));
     const faults: string[] = [];
-    const statuses: NodeStatus[] = [];
-    for (const asked of await Promise.allSettled(running.map((platform) => cluster.statusOf(platform)))) {
-      if (asked.status === "fulfilled") statuses.push(asked.value);
-      else faults.push(asked.reason instanceof Error ? asked.reason.message : String(asked.reason));
+    const statuses = new Map<Platform, NodeStatus>();
+    const answers = await Promise.allSettled(running.map((platform) => cluster.statusOf(platform)));
+    for (const [index, platform] of running.entries()) {
+      const asked = answers[index];
+      if (asked?.status === "fulfilled") statuses.set(platform, asked.value);
+      else faults.push(asked?.reason instanceof Error ? asked.reason.message : String(asked?.reason));
     }
-    if (faults.length === 0) faults.push(...faultsOf(statuses));
-    if (faults.length === 0) return statuses;
+    if (faults.length === 0) faults.push(...look(statuses));
+    if (faults.length === 0) return [...statuses.values()];
     if (Date.now() > deadline)
-      throw new Error(`the ring is not correct after ${timeoutMs / 1000} s: ${faults.join(", ")}`);
+      throw new Error(`${subject} after ${timeoutMs / 1000} s: ${faults.join(", ")}`);
     await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
   }
 }
 
+/** Waits until the nodes that run form one correct ring. */
+export function untilCorrect(cluster: Cluster, timeoutMs: number): Promise<NodeStatus[]> {
+  return untilRight(cluster, timeoutMs, "the ring is not correct", (statuses) =>
+    faultsOf([...statuses.values()]),
+  );
+}
+
 /** Waits until each node that runs serves all that is its own: one that has just started is a member before that. */
 export async function untilServing(cluster: Cluster, timeoutMs: number): Promise<void> {
-  const deadline = Date.now() + timeoutMs;
-  for (;;) {
-    const missing: string[] = [];
-    for (const platform of PLATFORMS.filter((platform) => cluster.isRunning(platform))) {
-      const wanted = Object.keys(SERVICES).filter((name) => SERVICES[name]?.includes(platform));
-      const served = await cluster.statusOf(platform).then(
-        ({ services }) => services.map(({ name }) => name),
-        (): string[] => [],
-      );
-      missing.push(
-        ...wanted.filter((name) => !served.includes(name)).map((name) => `${name} on ${platform}`),
-      );
-    }
-    if (missing.length === 0) return;
-    if (Date.now() > deadline)
-      throw new Error(`not served after ${timeoutMs / 1000} s: ${missing.join(", ")}`);
-    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
-  }
+  await untilRight(cluster, timeoutMs, "not all is served", (statuses) =>
+    [...statuses].flatMap(([platform, status]) => missingFrom(platform, status)),
+  );
 }
