@@ -233,9 +233,9 @@ fn a_writer_joins_writes_and_is_revoked() {
     let mut reader = user(&charter(), 3, None);
     assert_eq!(reader.read(&mut servers, refused), Ok(b"refused".to_vec()));
     owner.written(&mut servers, leaves(1, Period::Next));
-    // Also a reader that had verified it believes it no more.
-    assert_eq!(reader.read(&mut servers, accepted), Ok(b"accepted".to_vec()));
+    // Also a reader that had verified it, and so asks for no proof, believes it no more.
     assert_eq!(code(reader.read(&mut servers, refused)), Code::Unproven);
+    assert_eq!(reader.read(&mut servers, accepted), Ok(b"accepted".to_vec()));
     assert_eq!(
         code(writer.run(&mut servers, write(&["late"]))),
         Code::RevokedWriter
@@ -326,6 +326,32 @@ fn a_server_that_forgets_its_sessions_costs_longer_proofs_and_nothing_else() {
         .run(&mut servers, Command::Prove { records })
         .expect("proven");
     assert!(reader.bytes - before < 2000, "{} bytes", reader.bytes - before);
+}
+
+#[test]
+fn what_was_verified_is_read_without_a_proof_though_the_cache_forgets_it_meanwhile() {
+    let (mut servers, mut owner) = begun(&charter(), 1);
+    let contents = (0..200).map(|number| vec![number; 3]).collect();
+    let records = owner.written(&mut servers, writing(contents));
+    let mut config = config(&charter(), 1, None, 2);
+    config.slots_log2 = 4;
+    let mut reader = User::new(config);
+    assert_eq!(reader.read(&mut servers, records[0]), Ok(vec![0; 3]));
+    let before = reader.asked.len();
+    // Their proofs take every place in the cache before the answer comes to what is asked for behind them.
+    let others = records[1..].to_vec();
+    let others = reader.give(Command::Read { records: others });
+    let first = reader.give(Command::Read {
+        records: vec![records[0]],
+    });
+    reader.finish(&mut servers);
+    for id in [others, first] {
+        let Some(Ok(Reply::Records(got))) = reader.replies.remove(&id) else {
+            panic!("they are read");
+        };
+        assert!(got.iter().all(Result::is_ok));
+    }
+    assert_eq!(reader.asked.len() - before, 2);
 }
 
 #[test]

@@ -34,8 +34,8 @@ pub(super) struct Sent {
     pub(super) session: Option<SessionId>,
     /// Whether it opens that session.
     opens: bool,
-    /// From which epoch record on it asked.
-    from: u32,
+    /// How many epoch records were known when it was sent: it asks for those after them.
+    pub(super) epochs: u32,
     /// When another server is asked too.
     pub(super) hedge_at: Option<u64>,
     /// When it is given up.
@@ -246,7 +246,7 @@ impl Base {
         Operation::Epochs { from }.write(message);
     }
 
-    fn epochs(&self) -> u32 {
+    pub(super) fn epochs(&self) -> u32 {
         self.trust.as_ref().map_or(0, Trust::epochs)
     }
 
@@ -271,7 +271,7 @@ impl Base {
                 ask,
                 session,
                 opens,
-                from: self.epochs(),
+                epochs: self.epochs(),
                 hedge_at: is_read.then_some(self.now + self.timing.hedge_ms),
                 expires: self.now + self.timing.attempt_ms,
             },
@@ -306,7 +306,7 @@ impl Base {
             outcome(reader)?.map_err(Fault::Failed)?;
         }
         let epochs = match outcome(reader)? {
-            Ok(()) => Ok(self.read_epochs(sent.from, reader)?),
+            Ok(()) => Ok(self.read_epochs(sent.epochs, reader)?),
             Err(refusal) => Err(refusal),
         };
         Ok(Head { serial, epochs })

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Malformed, Reader};
 
-use super::base::{Asked, Base, Fault, outcome};
+use super::base::{Asked, Base, Fault, Sent, outcome};
 use super::command::{Got, Outline};
 use super::parts::{Part, Trunk, read_part};
 use super::reading::Want;
@@ -107,7 +107,7 @@ pub(super) fn check(base: &Base, wants: &[(Want, &Asked)], answers: &mut [Answer
 }
 
 /// Verifies an answer, whose record is checked.
-pub(super) fn judge<'a>(base: &mut Base, server: usize, want: Want, answer: &Answer<'a>) -> Verdict<'a> {
+pub(super) fn judge<'a>(base: &mut Base, sent: &Sent, want: Want, answer: &Answer<'a>) -> Verdict<'a> {
     let verdict = match (want, &answer.content, &answer.proof) {
         (_, Err(refusal), _) if refusal.code == Code::TooLarge => return Verdict::Later,
         (_, Err(refusal), _) | (_, _, Err(refusal)) => return Verdict::Refused(*refusal),
@@ -115,10 +115,10 @@ pub(super) fn judge<'a>(base: &mut Base, server: usize, want: Want, answer: &Ans
             is_checked(answer).and_then(|()| evidence(base, &name, record, proof))
         }
         (Want::Proof(name), _, Ok(Some(proof))) => {
-            prove(base, server, &name, Some(proof)).map(|()| Verdict::Found(Found::Proof))
+            prove(base, sent, &name, Some(proof)).map(|()| Verdict::Found(Found::Proof))
         }
         (Want::Record(name), Ok(Some(Given::Record(record))), Ok(proof)) => {
-            is_checked(answer).and_then(|()| judge_record(base, server, &name, record, *proof))
+            is_checked(answer).and_then(|()| judge_record(base, sent, &name, record, *proof))
         }
         _ => Err(Refusal::new(Code::BadMessage, 0)),
     };
@@ -129,20 +129,20 @@ pub(super) fn judge<'a>(base: &mut Base, server: usize, want: Want, answer: &Ans
     })
 }
 
-/// Verifies that a record is proven; without a proof it was verified before.
-pub(super) fn prove(base: &mut Base, server: usize, name: &RecordName, proof: Option<&[u8]>) -> Result<()> {
+/// Verifies that a record is proven; without a proof it was verified before it was asked for.
+pub(super) fn prove(base: &mut Base, sent: &Sent, name: &RecordName, proof: Option<&[u8]>) -> Result<()> {
     let Some(proof) = proof else {
-        return if base.is_verified(name) {
+        // A cache that has given its place away since does not make it less true; a revocation may.
+        return if base.epochs() == sent.epochs || base.is_verified(name) {
             Ok(())
         } else {
-            // It was when this was asked.
             Err(Refusal::new(Code::UnknownAnchor, 0))
         };
     };
     let Some(trust) = &base.trust else {
         return Err(Refusal::new(Code::NoCapsule, 0));
     };
-    let cache = base.servers[server].cache();
+    let cache = base.servers[sent.server].cache();
     base.prover
         .verify(trust.charter.hasher(), trust, cache, name, proof)
 }
@@ -156,12 +156,12 @@ fn is_checked(answer: &Answer<'_>) -> Result<()> {
 
 fn judge_record<'a>(
     base: &mut Base,
-    server: usize,
+    sent: &Sent,
     name: &RecordName,
     record: &Record<'a>,
     proof: Option<&[u8]>,
 ) -> Result<Verdict<'a>> {
-    prove(base, server, name, proof)?;
+    prove(base, sent, name, proof)?;
     base.sightings.note(name, &record.header);
     Ok(Verdict::Proven(*record))
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Reader};
 
-use super::base::{Against, Asked, Base, Fault, outcome};
+use super::base::{Against, Asked, Base, Fault, Sent, outcome};
 use super::command::Outline;
 use super::judge::{Answer, Found, Given, Verdict, prove};
 use super::reading::Want;
@@ -138,13 +138,13 @@ pub(super) fn read_part<'a>(reader: &mut Reader<'a>) -> core::result::Result<Res
 /// [`Code::NoCapsule`].
 pub(super) fn judge_parts<'a>(
     base: &mut Base,
-    server: usize,
+    sent: &Sent,
     asked: &[(Want, &Asked)],
     answers: &[Answer<'a>],
 ) -> Result<Vec<Verdict<'a>>> {
     let mut trunks = Vec::with_capacity(asked.len());
     for ((want, _), answer) in asked.iter().zip(answers) {
-        trunks.push(prove_trunk(base, server, &want.record(), answer));
+        trunks.push(prove_trunk(base, sent, &want.record(), answer));
     }
     let mut cases = Vec::with_capacity(asked.len());
     let mut claims = Vec::with_capacity(asked.len());
@@ -201,7 +201,7 @@ fn found<'a>(case: &Case<'_>, trunks: &Trunks<'_>, content: Result<Vec<u8>>) -> 
 /// Verifies that the header in an answer is that of a proven record with sub-records.
 fn prove_trunk<'a>(
     base: &mut Base,
-    server: usize,
+    sent: &Sent,
     record: &RecordName,
     answer: &Answer<'a>,
 ) -> core::result::Result<Fresh<'a>, Lack> {
@@ -214,7 +214,7 @@ fn prove_trunk<'a>(
     if trunk.preamble.len() > PREAMBLE_BYTES {
         return Err(Lack::found(Refusal::new(Code::BadTree, 0)));
     }
-    prove(base, server, record, proof).map_err(Lack::found)?;
+    prove(base, sent, record, proof).map_err(Lack::found)?;
     base.sightings.note(record, &trunk.header);
     Ok(Fresh { trunk, tree: None })
 }

@@ -325,7 +325,7 @@ impl Client {
             return Err(Fault::False(Refusal::new(Code::BadMessage, 0)));
         }
         reader.clone().finish()?;
-        let verdicts = self.judge_items(&query.shape, sent.server, &wants, &mut answers);
+        let verdicts = self.judge_items(&query.shape, sent, &wants, &mut answers);
         let verdicts = verdicts.map_err(Fault::False)?;
         let mut all_verified = true;
         let mut any = false;
@@ -376,16 +376,16 @@ impl Client {
     fn judge_items<'a>(
         &mut self,
         shape: &Shape,
-        server: usize,
+        sent: &Sent,
         wants: &[(Want, &Asked)],
         answers: &mut [Answer<'a>],
     ) -> Result<Vec<Verdict<'a>>> {
         if matches!(shape, Shape::Parts | Shape::Subrecords) {
-            return judge_parts(&mut self.base, server, wants, answers);
+            return judge_parts(&mut self.base, sent, wants, answers);
         }
         check(&self.base, wants, answers)?;
         let each = wants.iter().zip(&*answers);
-        let verdicts = each.map(|((want, _), answer)| judge(&mut self.base, server, *want, answer));
+        let verdicts = each.map(|((want, _), answer)| judge(&mut self.base, sent, *want, answer));
         Ok(verdicts.collect())
     }
 
