@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use core::ops::Deref;
 
 use selfsame_codec::Code;
-use selfsame_multibuffer::{Message, apply, is_faster_at_once, is_many, keyed_wide, keyed_wide_each, tags};
+use selfsame_multibuffer::{Message, apply, is_many, keyed_wide, keyed_wide_each, tags};
 use selfsame_sodium::aead::{self, NONCE_BYTES, TAG_BYTES};
 use selfsame_sodium::hash::{keyed, keyed_wide as keyed_wide_one};
 use selfsame_sodium::memory;
@@ -390,14 +390,11 @@ fn first_half(wide: &[u8; 2 * KEY_BYTES]) -> &[u8; KEY_BYTES] {
 /// The tag of each ciphertext under its key.
 fn tags_of<'a>(keys: &[[u8; KEY_BYTES]], ciphers: impl Iterator<Item = &'a [u8]>) -> Vec<[u8; TAG_BYTES]> {
     let sealed: Vec<_> = keys.iter().zip(ciphers).collect();
-    if is_faster_at_once(sealed.len()) {
-        return tags(&sealed);
-    }
-    let mut padded = Vec::new();
-    sealed
-        .into_iter()
-        .map(|(key, cipher)| tag_of(key, cipher, &mut padded))
-        .collect()
+    tags(&sealed).unwrap_or_else(|| {
+        let mut padded = Vec::new();
+        let tag = |(key, cipher): &(&[u8; KEY_BYTES], &[u8])| tag_of(key, cipher, &mut padded);
+        sealed.iter().map(tag).collect()
+    })
 }
 
 /// The tag of a ciphertext without associated data (RFC 8439, section 2.8).

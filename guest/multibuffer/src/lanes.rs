@@ -1,6 +1,6 @@
 //! Vectors of 32-bit words, a lane for each input.
 
-use fearless_simd::{Bytes as _, Level, Simd, SimdBase as _};
+use fearless_simd::{Bytes as _, Level, Simd, SimdBase};
 use zeroize::optimization_barrier;
 
 /// Most lanes of any processor's vectors.
@@ -63,7 +63,7 @@ pub(crate) fn transpose<S: Simd>(simd: S, blocks: &[&[u8; BLOCK_BYTES]; MOST]) -
             let bytes = &block[square.start * WORD_BYTES..square.end * WORD_BYTES];
             *row = S::u8s::from_slice(simd, bytes).bitcast();
         }
-        turn::<S>(&mut rows);
+        turn(&mut rows);
         let len = square.len();
         words[square].copy_from_slice(&rows[..len]);
     }
@@ -76,7 +76,7 @@ pub(crate) fn untranspose<S: Simd>(simd: S, words: &Words<S>, blocks: &mut [[u8;
     for square in squares::<S>() {
         let mut rows = [splat(simd, 0); WORDS];
         rows[..square.len()].copy_from_slice(&words[square.clone()]);
-        turn::<S>(&mut rows);
+        turn(&mut rows);
         for (row, block) in rows.into_iter().zip(&mut *blocks).take(square.len()) {
             let bytes: S::u8s = row.bitcast();
             bytes.store_slice(&mut block[square.start * WORD_BYTES..square.end * WORD_BYTES]);
@@ -94,9 +94,9 @@ fn squares<S: Simd>() -> impl Iterator<Item = core::ops::Range<usize>> {
 /// Makes columns of the first rows, of which there are as many as lanes: what is interleaved moves the highest bit of its row to the
 /// end of the number of its column, and the highest bit of that to the end of the row's.
 #[inline(always)]
-fn turn<S: Simd>(rows: &mut Words<S>) {
-    let half = S::u32s::LEN / 2;
-    for _ in 0..S::u32s::LEN.ilog2() {
+pub(crate) fn turn<S: Simd, V: SimdBase<S>, const ROWS: usize>(rows: &mut [V; ROWS]) {
+    let half = V::LEN / 2;
+    for _ in 0..V::LEN.ilog2() {
         let before = *rows;
         for pair in 0..half {
             let (low, high) = before[pair].interleave(before[pair + half]);

@@ -14,7 +14,7 @@ mod chacha20;
 pub use chacha20::{KEY_BYTES, Message, apply};
 
 mod poly1305;
-pub use poly1305::{Sealed, TAG_BYTES, is_faster_at_once, tags};
+pub use poly1305::{Sealed, TAG_BYTES, tags};
 
 mod lanes;
 pub use lanes::BLOCK_BYTES;
