@@ -297,3 +297,34 @@ fn trees_of_a_writer_that_is_revoked_are_forgotten() {
     assert_eq!(code(got.pop().expect("there are three")), Code::Unproven);
     assert_eq!(got, [Ok(contents[0].clone()), Ok(contents[1].clone())]);
 }
+
+#[test]
+fn a_sub_record_of_a_long_record_is_read_without_the_others() {
+    let part = |index: u32, len: usize| -> Vec<u8> { (0..len).map(|at| (at as u32 ^ index) as u8).collect() };
+    // Bodies that end about where chunks do, and a long one, which is cut into longer chunks.
+    for (len, count) in [(900, 9), (1360, 6), (8000, 64), (8176, 64), (8180, 64)] {
+        let (mut servers, mut owner, _) = stored(&charter(), 1, &[1]);
+        let commit = Command::Commit {
+            subrecords: (0..count).map(|index| part(index, len)).collect(),
+            backpointers: Backpointers::Shortcuts,
+            signing: Signing::Last,
+        };
+        let name = owner.written(&mut servers, commit)[0];
+        let mut user = reader(&charter(), 1);
+        let all: Vec<_> = (0..count).map(|index| (name, index)).collect();
+        let contents: Vec<_> = (0..count).map(|index| Ok(part(index, len))).collect();
+        assert_eq!(read(&mut user, &mut servers, &all), contents);
+        let most = if len > 8176 { 190_000 } else { 30_000 };
+        for index in 0..count {
+            // Whoever has verified it once asks for it alone.
+            servers = servers.into_iter().map(Server::lose_power).collect();
+            let given = read(&mut user, &mut servers, &[(name, index)]);
+            assert_eq!(given, contents[index as usize..][..1], "{count} of {len} bytes");
+            let bytes = servers[0].read_bytes;
+            assert!(
+                bytes < most,
+                "{bytes} bytes for {index} of {count} of {len} bytes"
+            );
+        }
+    }
+}

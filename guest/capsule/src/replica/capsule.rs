@@ -7,7 +7,7 @@ use core::ops::Range;
 use selfsame_codec::{Code, Field, Reader};
 
 use super::damage::Damage;
-use super::entry::Entry;
+use super::entry::{Body, Entry};
 use super::index::{Index, NO_RECORD, Outcome, Written, known};
 use super::layout::{self, numbered, single};
 use super::space::{Missing, Space};
@@ -354,15 +354,14 @@ impl Capsule {
         let len = entry.header().body_len() as usize;
         let mut body = Vec::new();
         Ok(
-            match self.write_body(space, name, Some(entry), 0..len, &mut body)? {
+            match self.write_body(space, name, &Body::of(entry), 0..len, &mut body)? {
                 Outcome::Done(()) => Outcome::Done(body),
                 Outcome::Wait => Outcome::Wait,
             },
         )
     }
 
-    /// Appends a range of the body of a stored record, or some of it if it has to wait; without its entry, if the body is known to be in
-    /// chunks.
+    /// Appends a range of the body of a stored record, or some of it if it has to wait.
     ///
     /// # Errors
     /// [`Code::NoRecord`] when it is lost.
@@ -370,25 +369,28 @@ impl Capsule {
         &self,
         space: &mut Space,
         name: &RecordName,
-        entry: Option<&Entry>,
+        body: &Body<'_>,
         range: Range<usize>,
         out: &mut Vec<u8>,
     ) -> Result<Outcome<()>> {
         if self.index.damage().is_void(name) {
             return Err(NO_RECORD);
         }
-        if let Some(body) = entry.and_then(Entry::inline_body) {
-            out.extend_from_slice(body.get(range).ok_or(CORRUPT)?);
-            return Ok(Outcome::Done(()));
-        }
+        let chunk_len = match *body {
+            Body::Whole(body) => {
+                out.extend_from_slice(body.get(range).ok_or(CORRUPT)?);
+                return Ok(Outcome::Done(()));
+            }
+            Body::Chunks(len) => len,
+        };
         let mut is_missing = false;
         out.reserve(range.len());
-        for number in range.start / layout::CHUNK..range.end.div_ceil(layout::CHUNK) {
+        for number in range.start / chunk_len..range.end.div_ceil(chunk_len) {
             let key = layout::chunk(&self.charter.name(), name, number as u16);
             match space.get(&key) {
                 Ok(Some(chunk)) => {
-                    let start = number * layout::CHUNK;
-                    let end = range.end.min(start + layout::CHUNK) - start;
+                    let start = number * chunk_len;
+                    let end = range.end.min(start + chunk_len) - start;
                     let wanted = chunk.get(range.start.saturating_sub(start)..end);
                     out.extend_from_slice(wanted.ok_or(CORRUPT)?);
                 }

@@ -4,11 +4,29 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Field, Reader};
 
-use super::layout::MAX_INLINE;
+use super::layout::{MAX_INLINE, chunk_len};
 use super::stored::Stored;
 use crate::header::HeaderView;
 use crate::refusal::{Refusal, Result};
 use crate::witness::Witness;
+
+/// Where the body of a stored record is
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Body<'a> {
+    /// It is at hand.
+    Whole(&'a [u8]),
+    /// In chunks of so many bytes.
+    Chunks(usize),
+}
+
+impl<'a> Body<'a> {
+    /// That of an entry.
+    pub(super) fn of(entry: &'a Entry) -> Self {
+        let header = entry.header();
+        let chunks = || Body::Chunks(chunk_len(header.kind(), header.body_len() as usize));
+        entry.inline_body().map_or_else(chunks, Body::Whole)
+    }
+}
 
 /// A stored record
 #[derive(Clone, Debug)]

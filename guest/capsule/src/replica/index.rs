@@ -446,7 +446,8 @@ impl Index {
     fn store(&self, space: &mut Space, name: &RecordName, record: &Record<'_>, witness: &Witness) {
         // Chunks first: an entry says that its body is there.
         if record.body.len() > layout::MAX_INLINE {
-            for (number, chunk) in (0..).zip(record.body.chunks(layout::CHUNK)) {
+            let len = layout::chunk_len(record.header.kind(), record.body.len());
+            for (number, chunk) in (0..).zip(record.body.chunks(len)) {
                 space.draft().extend_from_slice(chunk);
                 space.put_draft(layout::chunk(&self.capsule, name, number));
                 space.mark();

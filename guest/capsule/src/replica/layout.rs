@@ -26,12 +26,17 @@ use selfsame_codec::Reader;
 
 use super::stored::SUM;
 use crate::hash::{CapsuleName, RecordName};
+use crate::header::RecordKind;
 use crate::sketch::Element;
 
 /// Longest body that is stored with its header: a value rewritten for a better witness is not much longer.
 pub(super) const MAX_INLINE: usize = 4 * 1024;
 /// Bytes of a chunk: with its checksum what the smallest store takes as one value.
-pub(super) const CHUNK: usize = 60 * 1024 - SUM;
+const CHUNK: usize = 60 * 1024 - SUM;
+/// Bytes of a chunk of which often only a sub-record is wanted.
+const SHORT_CHUNK: usize = 8 * 1024 - SUM;
+/// Longest body that is cut into those: the store is told of no more than 64 at once.
+const MAX_SHORT: usize = 64 * SHORT_CHUNK;
 
 pub(super) const ARRIVAL: u8 = b'A';
 pub(super) const CHUNKS: u8 = b'B';
@@ -146,6 +151,14 @@ pub(super) fn numbered(capsule: &CapsuleName, kind: u8, number: u64) -> Key {
 /// The key of what is known of a writer's sequence numbers.
 pub(super) fn sequences(capsule: &CapsuleName, writer: u16) -> Key {
     key(capsule, SEQUENCES, &writer.to_be_bytes())
+}
+
+/// How long the chunks of a body are, but for the last one.
+pub(super) fn chunk_len(kind: RecordKind, body_len: usize) -> usize {
+    match kind {
+        RecordKind::Tree if body_len <= MAX_SHORT => SHORT_CHUNK,
+        _ => CHUNK,
+    }
 }
 
 /// The key of a chunk of a body.

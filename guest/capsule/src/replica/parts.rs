@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use selfsame_codec::{Code, Field, Reader};
 
 use super::capsule::{CORRUPT, Capsule};
-use super::entry::Entry;
+use super::entry::{Body, Entry};
 use super::index::{NO_RECORD, Outcome, known};
 use super::space::{Missing, Space};
 use super::trees::{Grown, Trees};
@@ -41,14 +41,9 @@ pub(super) fn read_part(
     };
     let part = grown.part(index as usize).ok_or(NO_RECORD)?;
     (part.len() as u32).write(results);
-    match grown.body() {
-        Some(body) => results.extend_from_slice(body.get(part).ok_or(CORRUPT)?),
-        None => {
-            let Outcome::Done(()) = capsule.write_body(space, record, None, part, results)? else {
-                return Ok(Outcome::Wait);
-            };
-        }
-    }
+    let Outcome::Done(()) = capsule.write_body(space, record, &grown.body(), part, results)? else {
+        return Ok(Outcome::Wait);
+    };
     grown.write_path(index as usize, levels, results);
     Ok(Outcome::Done(()))
 }
@@ -66,7 +61,7 @@ pub(super) fn subrecords(
     let entry = known!(entry(capsule, space, record))?;
     let len = TreeHead::fixed_len(capsule.is_sealed());
     let mut head = Vec::new();
-    let Outcome::Done(()) = capsule.write_body(space, record, Some(&entry), 0..len, &mut head)? else {
+    let Outcome::Done(()) = capsule.write_body(space, record, &Body::of(&entry), 0..len, &mut head)? else {
         return Ok(Outcome::Wait);
     };
     results.extend_from_slice(entry.header_bytes());
@@ -97,7 +92,7 @@ fn grow(capsule: &Capsule, space: &mut Space, record: &RecordName, levels: u8) -
         None if levels == 0 => {
             let mut count = Vec::new();
             let range = 0..size_of::<u32>();
-            match capsule.write_body(space, record, Some(&entry), range, &mut count)? {
+            match capsule.write_body(space, record, &Body::of(&entry), range, &mut count)? {
                 Outcome::Done(()) => {
                     TreeHead::len_of(Reader::new(&count).field().map_err(|_| CORRUPT)?, sealed)
                 }
@@ -107,7 +102,8 @@ fn grow(capsule: &Capsule, space: &mut Space, record: &RecordName, levels: u8) -
         _ => entry.header().body_len() as usize,
     };
     let mut bytes = Vec::new();
-    let Outcome::Done(()) = capsule.write_body(space, record, Some(&entry), 0..needed, &mut bytes)? else {
+    let Outcome::Done(()) = capsule.write_body(space, record, &Body::of(&entry), 0..needed, &mut bytes)?
+    else {
         return Ok(Outcome::Wait);
     };
     let head = TreeHead::read(&mut Reader::new(&bytes), sealed).map_err(|_| CORRUPT)?;

@@ -9,8 +9,10 @@ use core::ops::Range;
 use hashbrown::HashMap;
 use selfsame_codec::Field;
 
-use super::layout::{Key, MAX_INLINE, RECORD, of_record};
+use super::entry::Body;
+use super::layout::{Key, MAX_INLINE, RECORD, chunk_len, of_record};
 use crate::hash::{CapsuleName, HASH_BYTES, RecordName};
+use crate::header::RecordKind;
 use crate::record::TreeHead;
 use crate::spread::BuildSpread;
 use crate::tree::Tree;
@@ -55,9 +57,17 @@ impl Grown {
         Some(*start as usize..*end as usize)
     }
 
-    /// The body, if it is short.
-    pub(super) fn body(&self) -> Option<&[u8]> {
-        self.body.as_deref()
+    /// Where the body is.
+    pub(super) fn body(&self) -> Body<'_> {
+        match &self.body {
+            Some(body) => Body::Whole(body),
+            None => Body::Chunks(chunk_len(RecordKind::Tree, self.len())),
+        }
+    }
+
+    /// How long the body is.
+    fn len(&self) -> usize {
+        self.starts.last().map_or(0, |end| *end as usize)
     }
 
     /// Appends of what proves a sub-record so many levels.

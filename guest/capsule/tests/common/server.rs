@@ -28,6 +28,8 @@ pub(crate) struct Server {
     pub(crate) durable_commits: usize,
     /// Of how many keys it has read the values.
     pub(crate) reads: usize,
+    /// Bytes that its store gave for them.
+    pub(crate) read_bytes: usize,
     /// How many commits it carries out before its machine stops.
     pub(crate) lives_for: usize,
     pub(crate) responses: BTreeMap<u32, Vec<u8>>,
@@ -69,6 +71,7 @@ impl Server {
             holds: false,
             durable_commits: 0,
             reads: 0,
+            read_bytes: 0,
             lives_for: usize::MAX,
             responses: BTreeMap::new(),
             asks: Vec::new(),
@@ -111,7 +114,10 @@ impl Server {
                 Effect::Get { tag, keys } => {
                     self.reads += keys.len();
                     let value = |key: Vec<u8>| (key.clone(), self.store.get(&key).cloned());
-                    self.replica.values(tag, keys.into_iter().map(value).collect());
+                    let values: Vec<_> = keys.into_iter().map(value).collect();
+                    let given = values.iter().filter_map(|(_, value)| value.as_ref());
+                    self.read_bytes += given.map(|value| value.len()).sum::<usize>();
+                    self.replica.values(tag, values);
                 }
                 Effect::Scan {
                     tag,
