@@ -1,5 +1,8 @@
 //! The allocator of the command: what a thread allocates another one frees, as messages go from the sockets' threads to the
 //! core's and its store's.
+//!
+//! Without huge pages (its feature `no_thp`): in a virtual machine that gives free memory back to its host, as many do, the first
+//! touch of one takes milliseconds. With them one request in a hundred of a busy replica took 6.5 ms, without them 0.9.
 #![expect(unsafe_code, reason = "an option of the allocator is set by a function of C")]
 
 use core::ffi::{c_int, c_long};
