@@ -1,5 +1,7 @@
 //! Random bytes out of the entropy that the host gives.
 
+use alloc::vec::Vec;
+
 use selfsame_sodium::hash::{derive_key, keyed_wide};
 use zeroize::Zeroizing;
 
@@ -44,5 +46,19 @@ impl Random {
             chunk.copy_from_slice(&wide[DRAW..DRAW + chunk.len()]);
         }
         out
+    }
+
+    /// Draws `N` bytes, which divides 64, at least so many times.
+    pub(super) fn many<const N: usize>(&mut self, count: usize) -> Vec<[u8; N]> {
+        let seed = Zeroizing::new(self.bytes());
+        let mut draws = Vec::with_capacity(count);
+        while draws.len() < count {
+            draws.extend_from_slice(
+                keyed_wide(&seed, &(draws.len() as u32).to_le_bytes())
+                    .as_chunks()
+                    .0,
+            );
+        }
+        draws
     }
 }

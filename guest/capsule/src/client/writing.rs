@@ -196,7 +196,7 @@ impl Client {
         check_backpointers(backpointers)?;
         let mut packer = Packer::new(&self.base);
         let pen = writing(&mut self.pen)?;
-        let salts: Vec<[u8; SALT_BYTES]> = contents.iter().map(|_| self.base.random.bytes()).collect();
+        let salts: Vec<[u8; SALT_BYTES]> = self.base.random.many(contents.len());
         let contents: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
         let records = pen.writer.write_each(&contents, backpointers, &salts)?;
         packer.reserve(&records);
