@@ -454,7 +454,8 @@ impl Index {
             }
         }
         Entry::encode(witness, record.header.encoded(), record.body, space.draft());
-        space.put_draft(of_record(&self.capsule, layout::RECORD, name));
+        // The signature of what is written with it gives it another witness.
+        space.put_open_draft(of_record(&self.capsule, layout::RECORD, name));
     }
 
     fn set_witness(&self, space: &mut Space, name: &RecordName, entry: &Entry, witness: &Witness) {

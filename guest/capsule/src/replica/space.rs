@@ -44,7 +44,7 @@ fn len((key, value): &Pending) -> usize {
 impl From<Pending> for Change {
     fn from((key, value): Pending) -> Self {
         match value {
-            Some(value) => Self::Put(key.to_vec(), value.into_sealed()),
+            Some(value) => Self::Put(key.to_vec(), value.into_sealed(&key)),
             None => Self::Delete(key.to_vec()),
         }
     }
@@ -165,6 +165,12 @@ impl Space {
     /// Writes the value that was put together.
     pub(super) fn put_draft(&mut self, key: Key) {
         let value = Stored::seal_in(&key, &mut self.draft);
+        self.change(key, Some(value));
+    }
+
+    /// As [`Self::put_draft`], a value that most likely gives way to another one before it is written.
+    pub(super) fn put_open_draft(&mut self, key: Key) {
+        let value = Stored::leave_open(&mut self.draft);
         self.change(key, Some(value));
     }
 
