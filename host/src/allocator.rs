@@ -13,8 +13,7 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// After so many milliseconds memory that was freed goes back to the system, in place of after one second: what a node needs
-/// again soon, the system would have to clear first. That and the holes in large pages took a replica that writes at full speed a
-/// fifth of its processor time.
+/// again soon, the system would have to clear first.
 const PURGE_DELAY_MS: c_long = 10_000;
 /// The number of the option (`mi_option_purge_delay` in `mimalloc.h`).
 const PURGE_DELAY: c_int = 15;
