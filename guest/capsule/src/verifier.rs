@@ -15,7 +15,7 @@ use crate::keys::{Key, Signature};
 /// Keys that are remembered: each has 66,560 bytes once it is prepared, and one table of as many is for all. Enough for a
 /// client's servers, and for the writers that a replica hears of at a time.
 const MAX_KEYS: usize = 32;
-/// Valid signatures of a key before it is prepared, which takes as long as two verifications and saves two thirds of each.
+/// Valid signatures of a key before it is prepared, which takes as long as two to four verifications and saves two thirds of each.
 const BEFORE_PREPARING: u32 = 8;
 
 /// Verifies signatures, in a third of the time those of keys that it has seen often lately

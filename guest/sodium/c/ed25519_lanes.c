@@ -36,6 +36,9 @@ typedef struct {
     fe_lanes yplusx, yminusx, xy2d;
 } affine_lanes;
 
+/* digits of 4 bits of a scalar, from -8 to 8 */
+#define NIBBLES 64
+
 #define ROWS 32
 #define COLUMNS 8
 
@@ -348,12 +351,13 @@ select_points(const ge25519_precomp row[COLUMNS], __m512i digits)
     return point;
 }
 
+/* IFMA, and AVX-512 on shorter vectors, too */
 static int
 has_ifma(void)
 {
     unsigned int a, b, c, d;
 
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b >> 21 & 1);
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b >> 21 & 1) && (b >> 31 & 1);
 }
 
 int
@@ -386,14 +390,30 @@ selfsame_ed25519_sum_in_lanes(ge25519_p3 *sum, const ge25519_terms *terms, int d
     finish(sum, &lanes, doublings);
 }
 
+/* digits[i] * 16^i summed up is the scalar, which is below 2^255 */
+static void
+recode(signed char digits[NIBBLES], const unsigned char scalar[32])
+{
+    int carried = 0;
+    int i, digit;
+
+    for (i = 0; i < NIBBLES; i++) {
+        digit = ((scalar[i / 2] >> (i % 2 * 4)) & 15) + carried;
+        carried = i + 1 < NIBBLES ? (digit + 8) >> 4 : 0;
+        digits[i] = (signed char) (digit - carried * 16);
+    }
+}
+
 __attribute__((target("avx512f,avx512ifma"))) void
-selfsame_ed25519_base_in_lanes(ge25519_p3 *product, const signed char digits[NIBBLES])
+selfsame_ed25519_base_in_lanes(ge25519_p3 *product, const unsigned char scalar[32])
 {
     p3_lanes     sum;
     affine_lanes point;
+    signed char  digits[NIBBLES];
     long long    of_rows[LANES];
     int          i, lane;
 
+    recode(digits, scalar);
     neutral(&sum);
     for (i = 0; i < ROWS; i += LANES / 2) {
         for (lane = 0; lane < LANES; lane++) {
@@ -404,6 +424,7 @@ selfsame_ed25519_base_in_lanes(ge25519_p3 *product, const signed char digits[NIB
     }
     /* odd digits count 16 times */
     finish(product, &sum, 4);
+    sodium_memzero(digits, sizeof digits);
     sodium_memzero(of_rows, sizeof of_rows);
     sodium_memzero(&sum, sizeof sum);
     sodium_memzero(&point, sizeof point);

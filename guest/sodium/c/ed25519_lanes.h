@@ -32,14 +32,10 @@ int selfsame_ed25519_has_lanes(void);
 */
 void selfsame_ed25519_sum_in_lanes(ge25519_p3 *sum, const ge25519_terms *terms, int doublings);
 
-/* digits of 4 bits of a scalar, from -8 to 8 */
-#define NIBBLES 64
-
 /*
- The base point times the sum of digits[i] * 16^i. The digits are secret: the same memory is read, in the same order, whatever
- they are.
+ The base point times a scalar below 2^255. The scalar may be secret: the same memory is read, in the same order, whatever it is.
 */
-void selfsame_ed25519_base_in_lanes(ge25519_p3 *product, const signed char digits[NIBBLES]);
+void selfsame_ed25519_base_in_lanes(ge25519_p3 *product, const unsigned char scalar[32]);
 
 #endif
 

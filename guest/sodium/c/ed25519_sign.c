@@ -12,30 +12,6 @@
 
 #ifdef HAVE_LANES
 
-/* digits[i] * 16^i summed up is the scalar, which is below 2^255 */
-static void
-recode(signed char digits[NIBBLES], const unsigned char scalar[32])
-{
-    int carry = 0;
-    int i, digit;
-
-    for (i = 0; i < NIBBLES; i++) {
-        digit = ((scalar[i / 2] >> (i % 2 * 4)) & 15) + carry;
-        carry = i + 1 < NIBBLES ? (digit + 8) >> 4 : 0;
-        digits[i] = (signed char) (digit - carry * 16);
-    }
-}
-
-static void
-multiply_base(ge25519_p3 *product, const unsigned char scalar[32])
-{
-    signed char digits[NIBBLES];
-
-    recode(digits, scalar);
-    selfsame_ed25519_base_in_lanes(product, digits);
-    sodium_memzero(digits, sizeof digits);
-}
-
 static void
 sign_in_lanes(unsigned char sig[64], const unsigned char *m, unsigned long long mlen, const unsigned char sk[64])
 {
@@ -51,7 +27,7 @@ sign_in_lanes(unsigned char sig[64], const unsigned char *m, unsigned long long 
     crypto_hash_sha512_update(&state, m, mlen);
     crypto_hash_sha512_final(&state, nonce);
     sc25519_reduce(nonce);
-    multiply_base(&r, nonce);
+    selfsame_ed25519_base_in_lanes(&r, nonce);
     ge25519_p3_tobytes(sig, &r);
 
     crypto_hash_sha512_init(&state);

@@ -29,6 +29,8 @@ unsafe extern "C" {
     ) -> c_int;
     #[cfg(not(target_family = "wasm"))]
     fn selfsame_ed25519_sign(sig: *mut c_uchar, m: *const c_uchar, mlen: c_ulonglong, sk: *const c_uchar);
+    // Natively one of ours that takes the same.
+    #[cfg_attr(not(target_family = "wasm"), link_name = "selfsame_ed25519_verify")]
     fn crypto_sign_ed25519_verify_detached(
         sig: *const c_uchar,
         m: *const c_uchar,
@@ -192,13 +194,13 @@ pub(crate) fn sign_verify_detached(sig: &[u8; 64], message: &[u8], pk: &[u8; 32]
 
 pub(crate) fn sign_prepare(table: &mut [u64; 8320], pk: &[u8; 32]) -> Result<(), Rejected> {
     init();
-    // SAFETY: BOUNDS (ed25519_prepared.c: 26 rows of 16 points of 160 bytes, which are aligned as words, and 32 bytes).
+    // SAFETY: BOUNDS (ed25519_verify.c: 26 rows of 16 points of 160 bytes, which are aligned as words, and 32 bytes).
     accepted(unsafe { selfsame_ed25519_prepare(table.as_mut_ptr(), pk.as_ptr()) })
 }
 
 pub(crate) fn sign_prepare_base(table: &mut [u64; 8320]) {
     init();
-    // SAFETY: BOUNDS (ed25519_prepared.c: as above). It always returns 0.
+    // SAFETY: BOUNDS (ed25519_verify.c: as above). It always returns 0.
     unsafe { selfsame_ed25519_prepare_base(table.as_mut_ptr()) };
 }
 
@@ -211,7 +213,7 @@ pub(crate) fn sign_verify_prepared(
 ) -> bool {
     init();
     let len = message.len() as c_ulonglong;
-    // SAFETY: BOUNDS (ed25519_prepared.c: 64, `len` and 32 bytes, and tables as above). It computes with what it is given: a
+    // SAFETY: BOUNDS (ed25519_verify.c: 64, `len` and 32 bytes, and tables as above). It computes with what it is given: a
     // table of anything else gives another answer, and no other access to memory.
     unsafe {
         selfsame_ed25519_verify_prepared(

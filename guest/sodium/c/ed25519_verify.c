@@ -1,6 +1,7 @@
 /*
- Verification of Ed25519 signatures of one key again and again, from multiples of the key and of the base point that are
- computed once. All is public here, so nothing takes the same time whatever it is given.
+ Verification of Ed25519 signatures: of one key again and again, from multiples of the key and of the base point that are
+ computed once, and of any key. It takes exactly what upstream takes. All is public here, so nothing takes the same time
+ whatever it is given.
 
  A scalar below l has 51 digits of 5 bits from -16 to 16. Row i of a table holds n * 1024^i * P for n from 1 to 16: the
  odd digits of both scalars are looked up and added, the sum is taken 32 times, and the even digits are added, which is
@@ -16,7 +17,10 @@
 
 /* a vector of WebAssembly holds no more than two */
 #ifndef __wasm__
+# include "crypto_sign_ed25519.h"
+
 # include "ed25519_lanes.h"
+# include "ed25519_multiply.h"
 #endif
 
 #define BITS 5
@@ -195,13 +199,51 @@ sum_up(ge25519_p3 *sum, const multiples of_key, const multiples of_base, const s
     }
 }
 
+/* the opposite of the key as a point, unless it is one that no signature is valid under */
+static int
+read_negative(ge25519_p3 *negative, const unsigned char *pk)
+{
+    if (ge25519_is_canonical(pk) == 0 || ge25519_has_small_order(pk) != 0) {
+        return -1;
+    }
+    return ge25519_frombytes_negate_vartime(negative, pk);
+}
+
+/* what the message's hash multiplies the key with, unless no message has this signature */
+static int
+challenge(unsigned char h[64], const unsigned char *sig, const unsigned char *m, unsigned long long mlen,
+          const unsigned char *pk)
+{
+    crypto_hash_sha512_state state;
+
+    if (sc25519_is_canonical(sig + 32) == 0 || ge25519_has_small_order(sig) != 0) {
+        return -1;
+    }
+    crypto_hash_sha512_init(&state);
+    crypto_hash_sha512_update(&state, sig, 32);
+    crypto_hash_sha512_update(&state, pk, 32);
+    crypto_hash_sha512_update(&state, m, mlen);
+    crypto_hash_sha512_final(&state, h);
+    sc25519_reduce(h);
+    return 0;
+}
+
+/* whether the sum is the point that the signature begins with */
+static int
+compare(const unsigned char *sig, const ge25519_p3 *sum)
+{
+    unsigned char r[32];
+
+    ge25519_p3_tobytes(r, sum);
+    return memcmp(r, sig, sizeof r) == 0 ? 0 : -1;
+}
+
 int
 selfsame_ed25519_prepare(multiples table, const unsigned char *pk)
 {
     ge25519_p3 negative;
 
-    if (ge25519_is_canonical(pk) == 0 || ge25519_has_small_order(pk) != 0 ||
-        ge25519_frombytes_negate_vartime(&negative, pk) != 0) {
+    if (read_negative(&negative, pk) != 0) {
         return -1;
     }
     fill(table, &negative);
@@ -219,26 +261,52 @@ int
 selfsame_ed25519_verify_prepared(const unsigned char *sig, const unsigned char *m, unsigned long long mlen,
                                  const unsigned char *pk, const multiples of_key, const multiples of_base)
 {
-    crypto_hash_sha512_state state;
-    ge25519_p3               sum;
-    unsigned char            h[64];
-    unsigned char            r[32];
-    signed char              of_h[DIGITS];
-    signed char              of_s[DIGITS];
+    ge25519_p3    sum;
+    unsigned char h[64];
+    signed char   of_h[DIGITS];
+    signed char   of_s[DIGITS];
 
-    if (sc25519_is_canonical(sig + 32) == 0 || ge25519_has_small_order(sig) != 0) {
+    if (challenge(h, sig, m, mlen, pk) != 0) {
         return -1;
     }
-    crypto_hash_sha512_init(&state);
-    crypto_hash_sha512_update(&state, sig, 32);
-    crypto_hash_sha512_update(&state, pk, 32);
-    crypto_hash_sha512_update(&state, m, mlen);
-    crypto_hash_sha512_final(&state, h);
-    sc25519_reduce(h);
     recode(of_h, h);
     recode(of_s, sig + 32);
-
     sum_up(&sum, of_key, of_base, of_h, of_s);
-    ge25519_p3_tobytes(r, &sum);
-    return memcmp(r, sig, sizeof r) == 0 ? 0 : -1;
+    return compare(sig, &sum);
 }
+
+#ifndef __wasm__
+
+#ifdef HAVE_LANES
+static int
+verify_in_lanes(const unsigned char *sig, const unsigned char *m, unsigned long long mlen, const unsigned char *pk)
+{
+    ge25519_p3     negative, sum, of_base;
+    ge25519_cached addend;
+    unsigned char  h[64];
+
+    if (challenge(h, sig, m, mlen, pk) != 0 || read_negative(&negative, pk) != 0) {
+        return -1;
+    }
+    selfsame_ed25519_multiply(&sum, &negative, h);
+    selfsame_ed25519_base_in_lanes(&of_base, sig + 32);
+    ge25519_p3_to_cached(&addend, &of_base);
+    add_to(&sum, &addend);
+    return compare(sig, &sum);
+}
+#endif
+
+/* as crypto_sign_ed25519_verify_detached */
+int
+selfsame_ed25519_verify(const unsigned char *sig, const unsigned char *m, unsigned long long mlen,
+                        const unsigned char *pk)
+{
+#ifdef HAVE_LANES
+    if (selfsame_ed25519_has_lanes()) {
+        return verify_in_lanes(sig, m, mlen, pk);
+    }
+#endif
+    return crypto_sign_ed25519_verify_detached(sig, m, mlen, pk);
+}
+
+#endif
