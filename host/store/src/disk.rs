@@ -20,6 +20,8 @@ use super::{Entry, Storage, StoreError};
 const ROOM: usize = 64 << 20;
 /// Which part of the room the last commit before a table is full may have beyond it, without memory anew: 4 MiB.
 const LAST: usize = 16;
+/// Which part of the room a file of long values has at most that is small.
+const SMALL_FILE: usize = 16;
 /// How many times as much memory a table may have taken that is filled again: its last commit may have been a large one, and it
 /// grows by doubling.
 const GROWN: usize = 3;
@@ -81,13 +83,16 @@ impl DiskStore {
 
     pub(crate) fn open_with_room(path: &Path, room: usize) -> Result<Self, StoreError> {
         let lock = folder::open(path)?;
-        let (tree, Journaled { salt, applied }) = Tree::open(&folder::runs_of(path))?;
+        let (runs, values) = (folder::runs_of(path), folder::values_of(path));
+        let small = (room / SMALL_FILE) as u64;
+        let (tree, Journaled { salt, applied }) = Tree::open(&runs, &values, small)?;
         let [first, second] = folder::journals_of(path);
         let ((mut journal, bytes), (mut spare, others)) = (Journal::open(&first)?, Journal::open(&second)?);
         let found = [(first.as_path(), &bytes[..]), (&second, &others)];
         let Recovered { table, last } = recover(&found, salt, applied)?;
         if last > applied {
             tree.take(&table, last)?;
+            tree.remove_retired();
             journal.clear()?;
             spare.clear()?;
         }
@@ -140,6 +145,7 @@ impl DiskStore {
             drain.wait()?;
         }
         if let Some(drain) = self.drain.take() {
+            self.tree.remove_retired();
             let (journal, table) = drain.into_parts();
             self.spare = Some(journal);
             if table.room() <= GROWN * self.room {
@@ -226,6 +232,7 @@ impl DiskStore {
         self.end_drain()?;
         if !self.table.is_empty() {
             self.tree.take(&self.table, self.last)?;
+            self.tree.remove_retired();
         }
         self.journal.clear()?;
         self.spare.as_mut().map_or(Ok(()), Journal::clear)

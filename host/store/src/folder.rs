@@ -18,6 +18,8 @@ const MAX_SCHEMA: u64 = 64;
 const JOURNALS: [&str; 2] = ["journal-0", "journal-1"];
 /// The folder of the runs.
 const RUNS: &str = "runs";
+/// The folder of the files of long values.
+const VALUES: &str = "values";
 /// What a file of redb begins with.
 const REDB: &[u8] = b"redb";
 /// What followed the names of stores when they were files of redb.
@@ -33,6 +35,11 @@ pub(crate) fn journals_of(path: &Path) -> [PathBuf; 2] {
 /// The path of a store's runs.
 pub(crate) fn runs_of(path: &Path) -> PathBuf {
     path.join(RUNS)
+}
+
+/// The path of a store's long values.
+pub(crate) fn values_of(path: &Path) -> PathBuf {
+    path.join(VALUES)
 }
 
 /// Whose store it is as long as this lives
@@ -150,7 +157,7 @@ fn create(path: &Path) -> Result<(), StoreError> {
     journals_of(&draft)
         .iter()
         .try_for_each(|path| Journal::create(path))?;
-    Tree::create(&runs_of(&draft))?;
+    Tree::create(&runs_of(&draft), &values_of(&draft))?;
     let moved = sync_folder_of(&schema)
         .and_then(|()| fs::rename(&draft, path))
         .and_then(|()| sync_folder_of(path));

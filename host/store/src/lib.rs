@@ -34,12 +34,13 @@ pub use syncer::Ended;
 
 mod table;
 mod tree;
+mod values;
 
 #[cfg(test)]
 mod tests;
 
 /// Number of the layout that this version writes.
-pub const SCHEMA: u64 = 4;
+pub const SCHEMA: u64 = 5;
 
 /// Key and value
 pub type Entry = (Vec<u8>, Vec<u8>);

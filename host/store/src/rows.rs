@@ -5,7 +5,7 @@ use selfsame_codec::Operation;
 /// In place of a value's length: the key was removed.
 const REMOVED: u32 = u32::MAX;
 /// Bytes of the two lengths.
-const LENGTHS: usize = 8;
+pub(crate) const LENGTHS: usize = 8;
 /// Most bytes of the keys and values of one commit.
 const MAX_COMMIT: usize = 1 << 30;
 /// Most bytes of a key: the length of one in the tree, where it has one byte more, is a u16.
@@ -17,6 +17,8 @@ pub(crate) struct Row<'a> {
     pub(crate) key: &'a [u8],
     /// None if it was removed.
     pub(crate) value: Option<&'a [u8]>,
+    /// All of the row.
+    pub(crate) bytes: &'a [u8],
     /// Where the next row begins.
     pub(crate) end: usize,
 }
@@ -60,17 +62,31 @@ pub(crate) fn push(out: &mut Vec<u8>, change: &Operation<'_>) {
 
 /// The row that begins at a place; nothing if there is no whole one.
 pub(crate) fn row_at(bytes: &[u8], at: usize) -> Option<Row<'_>> {
-    let rest = bytes.get(at..)?;
-    let (key_len, rest) = rest.split_first_chunk()?;
+    let begun = bytes.get(at..)?;
+    let (key_len, rest) = begun.split_first_chunk()?;
     let (value_len, rest) = rest.split_first_chunk()?;
     let (key, rest) = rest.split_at_checked(u32::from_le_bytes(*key_len) as usize)?;
     let value = match u32::from_le_bytes(*value_len) {
         REMOVED => None,
         len => Some(rest.get(..len as usize)?),
     };
+    let len = LENGTHS + key.len() + value.map_or(0, <[u8]>::len);
     Some(Row {
         key,
         value,
-        end: at + LENGTHS + key.len() + value.map_or(0, <[u8]>::len),
+        bytes: &begun[..len],
+        end: at + len,
     })
+}
+
+/// Bytes of a row behind its lengths.
+pub(crate) fn len_behind(lengths: [u8; LENGTHS]) -> u64 {
+    let both = u64::from_le_bytes(lengths);
+    let (key_len, value_len) = (both as u32, (both >> 32) as u32);
+    u64::from(key_len)
+        + if value_len == REMOVED {
+            0
+        } else {
+            u64::from(value_len)
+        }
 }

@@ -15,10 +15,6 @@ use super::StoreError;
 const CURRENT: &str = "current";
 /// The folder of the runs' files, and what the section of a manifest that lists them is called.
 const TABLES: &str = "tables";
-/// The folder of the files of long values.
-const VALUES: &str = "blobs";
-/// The section of a manifest that lists those.
-const VALUES_SECTION: &str = "blob_files";
 /// The only kind of checksum.
 const XXH3: u8 = 0;
 /// Bytes that are read at once.
@@ -40,15 +36,9 @@ pub(crate) fn check(folder: &Path) -> Result<(), StoreError> {
     let manifest = folder.join(format!("v{number}"));
     check_file(&manifest, sum)?;
     let runs = runs_in(&manifest).map_err(|error| failed(&manifest, &error))?;
-    check_files(&folder.join(TABLES), &runs)?;
-    let values = values_in(&manifest).map_err(|error| failed(&manifest, &error))?;
-    check_files(&folder.join(VALUES), &values)
-}
-
-fn check_files(folder: &Path, files: &[Listed]) -> Result<(), StoreError> {
-    files
-        .iter()
-        .try_for_each(|(number, sum)| check_file(&folder.join(number.to_string()), *sum))
+    let tables = folder.join(TABLES);
+    runs.iter()
+        .try_for_each(|(number, sum)| check_file(&tables.join(number.to_string()), *sum))
 }
 
 fn failed(path: &Path, error: &io::Error) -> StoreError {
@@ -131,11 +121,4 @@ fn runs_in(manifest: &Path) -> io::Result<Vec<Listed>> {
         }
     }
     Ok(files)
-}
-
-/// The files of long values: `files u32`, each as [`listed`].
-fn values_in(manifest: &Path) -> io::Result<Vec<Listed>> {
-    let mut reader = section(manifest, VALUES_SECTION)?;
-    let count = u32::from_le_bytes(array(&mut reader)?);
-    (0..count).map(|_| listed(&mut reader)).collect()
 }

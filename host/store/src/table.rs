@@ -186,11 +186,17 @@ impl Table {
         rows.take_while(move |row| row.key < end)
     }
 
-    /// What was written last under each key, in the order of the keys.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+    /// What was written last under each key, in the order of the keys, and the number of each.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (u32, Row<'_>)> {
         // A copy, so that others may scan meanwhile.
         let keys = self.sorted().keys.clone();
-        keys.into_iter().filter_map(|number| self.row(number))
+        let rows = keys.into_iter();
+        rows.filter_map(|number| Some((number, self.row(number)?)))
+    }
+
+    /// The same in the order of the numbers, which is nearly that of memory.
+    pub(crate) fn rows_by_number(&self) -> impl Iterator<Item = (u32, Row<'_>)> {
+        (0..self.rows.len() as u32).filter_map(|number| Some((number, self.row(number)?)))
     }
 
     /// The numbers of all keys, sorted.

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use selfsame_codec::Operation;
 
-use super::folder::{journals_of, runs_of};
+use super::folder::{journals_of, runs_of, values_of};
 use super::{DiskStore, Storage as _, StoreError};
 
 /// A table is full after a few commits.
@@ -352,6 +352,61 @@ fn a_durable_commit_makes_durable_what_is_on_its_way_into_the_tree() {
     copy(&path, &aside);
     let copied = DiskStore::open(&aside).expect("the store after a crash");
     assert_eq!(all(&copied).len(), keys.len() + 1);
+}
+
+fn values_len(path: &Path) -> (usize, u64) {
+    let files = fs::read_dir(values_of(path)).expect("a folder");
+    let lens: Vec<u64> = files
+        .map(|file| file.expect("a file").metadata().expect("its length").len())
+        .collect();
+    (lens.len(), lens.iter().sum())
+}
+
+/// What is replaced or removed again and again does not fill the disk, and what stays meanwhile stays.
+#[test]
+fn long_values_that_are_not_needed_any_more_are_removed() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("store");
+    let mut store = DiskStore::open_with_room(&path, ROOM).expect("a store");
+    let key = |number: u32| number.to_be_bytes();
+    let value = |number: u32, round: u32| vec![(number + round) as u8; 600];
+    let last = |number: u32, rounds: u32| if number.is_multiple_of(10) { 0 } else { rounds - 1 };
+    let (keys, rounds) = (100_u32, 40_u32);
+    let mut most = 0;
+    for round in 0..rounds {
+        for number in (0..keys).filter(|number| round == 0 || !number.is_multiple_of(10)) {
+            let put = Operation::Put {
+                key: &key(number),
+                value: &value(number, round),
+            };
+            store.commit(&[put], false).expect("a commit");
+        }
+        most = most.max(values_len(&path).1);
+    }
+    let live = u64::from(keys) * 600;
+    assert!(most < 5 * live, "{most} bytes for {live}");
+    drop(store);
+    let mut store = DiskStore::open_with_room(&path, ROOM).expect("the store again");
+    let expected: Map = (0..keys)
+        .map(|number| (key(number).to_vec(), value(number, last(number, rounds))))
+        .collect();
+    assert_eq!(all(&store), expected);
+    let removed: Vec<_> = (0..keys).map(key).collect();
+    let deletes: Vec<_> = removed.iter().map(|key| Operation::Delete { key }).collect();
+    store.commit(&deletes, false).expect("a commit");
+    for _ in 0..20 {
+        drop(store);
+        store = DiskStore::open_with_room(&path, ROOM).expect("the store again");
+        let put = Operation::Put {
+            key: b"one",
+            value: &[1; 600],
+        };
+        store.commit(&[put], false).expect("a commit");
+    }
+    drop(store);
+    let (files, bytes) = values_len(&path);
+    assert!(files <= 10 && bytes < live / 2, "{files} files, {bytes} bytes");
 }
 
 const CHILD: &str = "SELFSAME_TEST_DRAIN";

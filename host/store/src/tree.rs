@@ -9,19 +9,24 @@ use std::sync::OnceLock;
 use lsm_tree::compaction::Leveled;
 use lsm_tree::config::PinningPolicy;
 use lsm_tree::{
-    AbstractTree as _, AnyTree, Cache, Config, DescriptorTable, Guard as _, KvSeparationOptions, SeqNo,
-    SequenceNumberCounter,
+    AbstractTree as _, AnyTree, Cache, Config, DescriptorTable, Guard as _, SeqNo, SequenceNumberCounter,
 };
 
 use super::StoreError;
-use super::merge::Found;
+use super::merge::{Found, over_by};
+use super::rows::Row;
 use super::runs;
 use super::table::Table;
+use super::values::{self, Draft, Listed, Place, Values};
 
-/// Key of what is the host's own.
-const HOST: &[u8] = &[0];
 /// What keys of the core's entries begin with.
 const CORE: u8 = 1;
+/// Key of what is the host's own: the last one.
+const HOST: &[u8] = &[2];
+/// What values begin with that are in the tree.
+const SHORT: u8 = 0;
+/// What begins what is in place of values that are beside it.
+const LONG: u8 = 1;
 /// Memory for blocks.
 const CACHE: u64 = 16 * 1024 * 1024;
 /// Files of runs that are open at a time.
@@ -31,9 +36,8 @@ const FILES: usize = 64;
 /// either, of what is not 3.2 in place of 2.3, when there are the most runs (`examples/cold.rs`).
 const RUNS: u8 = 8;
 /// Values of so many bytes and more lie beside the runs, which name their places: only those are merged, as most values stay as long
-/// as the store. Half a GiB takes 1.3 s to write in place of 1.7 s; a read of such a value looks into one file more, and takes 8 us in
-/// place of 6.7.
-const LONG_VALUE: u32 = 512;
+/// as the store.
+const LONG_VALUE: usize = 512;
 /// Merges before a table is taken, at most: one moves runs down a level, and there are seven.
 const MERGES: usize = 16;
 /// What was written last.
@@ -42,6 +46,9 @@ const LATEST: SeqNo = SeqNo::MAX;
 /// An open tree
 pub(crate) struct Tree {
     runs: AnyTree,
+    values: Values,
+    /// Bytes of a small file of values, at most.
+    small: u64,
     /// The number of the next run.
     next: SequenceNumberCounter,
     path: PathBuf,
@@ -72,29 +79,31 @@ impl Tree {
     ///
     /// # Errors
     /// [`StoreError`] when it cannot be written, or there is no randomness.
-    pub(crate) fn create(path: &Path) -> Result<(), StoreError> {
-        let tree = Self::open_as(path, draw_salt(path)?)?;
+    pub(crate) fn create(path: &Path, values: &Path) -> Result<(), StoreError> {
+        Values::create(values)?;
+        let tree = Self::open_as(path, values, 0, draw_salt(path)?)?;
         tree.take(&Table::default(), 0)
     }
 
-    /// Opens the tree in `path`, each file of it checked; what its journals are.
+    /// Opens the tree in `path`, with the long values in `values`, each file of both checked; what its journals are.
     ///
     /// # Errors
     /// [`StoreError`]; the files are left as they are.
-    pub(crate) fn open(path: &Path) -> Result<(Self, Journaled), StoreError> {
+    pub(crate) fn open(path: &Path, values: &Path, small: u64) -> Result<(Self, Journaled), StoreError> {
         runs::check(path)?;
-        let mut tree = Self::open_as(path, 0)?;
+        let mut tree = Self::open_as(path, values, small, 0)?;
         let newest = tree.runs.get_highest_persisted_seqno();
         tree.next.set(newest.map_or(0, |number| number + 1));
         let host = tree.runs.get(HOST, LATEST).map_err(|error| tree.failed(error))?;
-        let Some((salt, applied)) = host.as_deref().and_then(parts_of) else {
+        let Some((journaled, listed)) = host.as_deref().and_then(parts_of) else {
             return Err(StoreError::corrupt(path, "it does not say what its journals are"));
         };
-        tree.salt = salt;
-        Ok((tree, Journaled { salt, applied }))
+        tree.values.check(listed)?;
+        tree.salt = journaled.salt;
+        Ok((tree, journaled))
     }
 
-    fn open_as(path: &Path, salt: u64) -> Result<Self, StoreError> {
+    fn open_as(path: &Path, values: &Path, small: u64, salt: u64) -> Result<Self, StoreError> {
         let next = SequenceNumberCounter::default();
         // Parts of indexes and filters come into memory when they are needed, like all other blocks.
         let opened = Config::new(path, next.clone(), SequenceNumberCounter::default())
@@ -102,12 +111,11 @@ impl Tree {
             .use_descriptor_table(Some(Arc::new(DescriptorTable::new(FILES))))
             .index_block_partitioning_policy(PinningPolicy::all(true))
             .filter_block_partitioning_policy(PinningPolicy::all(true))
-            .with_kv_separation(Some(
-                KvSeparationOptions::default().separation_threshold(LONG_VALUE),
-            ))
             .open();
         Ok(Self {
             runs: opened.map_err(|error| described(path, error))?,
+            values: Values::at(values.into()),
+            small,
             next,
             path: path.into(),
             salt,
@@ -122,7 +130,29 @@ impl Tree {
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let value = self.runs.get(stored(key), LATEST);
         let value = value.map_err(|error| self.failed(error))?;
-        Ok(value.map(|value| value.to_vec()))
+        value.map(|value| self.resolve(key, &value)).transpose()
+    }
+
+    /// The value that a key has if this is in its place in the tree.
+    fn resolve(&self, key: &[u8], value: &[u8]) -> Result<Vec<u8>, StoreError> {
+        match value.split_first() {
+            Some((&SHORT, value)) => Ok(value.to_vec()),
+            _ => self.values.read(self.placed(value)?, key),
+        }
+    }
+
+    fn placed(&self, value: &[u8]) -> Result<Place, StoreError> {
+        let place = value.strip_prefix(&[LONG]).and_then(Place::from_bytes);
+        place.ok_or_else(|| StoreError::corrupt(&self.path, "another program wrote it"))
+    }
+
+    /// Where the value of a key is, if it lies beside the tree.
+    fn place_of(&self, key: &[u8]) -> Result<Option<Place>, StoreError> {
+        let value = self.runs.get(stored(key), LATEST);
+        match value.map_err(|error| self.failed(error))?.as_deref() {
+            None | Some([SHORT, ..]) => Ok(None),
+            Some(value) => self.placed(value).map(Some),
+        }
     }
 
     /// The entries with `start <= key < end`, in the order of their keys.
@@ -131,7 +161,7 @@ impl Tree {
         entries.map(|entry| {
             let (key, value) = entry.into_inner().map_err(|error| self.failed(error))?;
             let key = key.get(1..).unwrap_or_default();
-            Ok((key.to_vec(), Some(value.to_vec())))
+            Ok((key.to_vec(), Some(self.resolve(key, &value)?)))
         })
     }
 
@@ -148,22 +178,67 @@ impl Tree {
     pub(crate) fn take(&self, table: &Table, applied: u64) -> Result<(), StoreError> {
         // First what may fail again and again: the table would come as one run more each time.
         self.merge()?;
-        self.write(table, applied).map_err(|error| self.failed(error))
+        let mut draft = self.values.draft();
+        let placed = write_long(&mut draft, table)?;
+        let place_of = |key: &[u8]| match table.get(key) {
+            Some(_) => Ok(None),
+            None => self.place_of(key),
+        };
+        let kept = values::keep(&self.values, self.small, &mut draft, place_of)?;
+        let listed = self.values.listed_with(draft.finish()?, &kept);
+        let written = self.write(table, &placed, &kept.rows, &host_of(self.salt, applied, &listed));
+        written.map_err(|error| self.failed(error))?;
+        draft.keep();
+        self.values.list(listed);
+        Ok(())
     }
 
-    fn write(&self, table: &Table, applied: u64) -> lsm_tree::Result<()> {
+    /// Writes a run: a table whose long values are in their places, keys whose values have new ones, and what is the host's own.
+    fn write(
+        &self,
+        table: &Table,
+        placed: &[(u32, Place)],
+        kept: &[(Vec<u8>, Place)],
+        host: &[u8],
+    ) -> lsm_tree::Result<()> {
+        let of_table = table.rows().map(|(number, row)| {
+            let place = placed.binary_search_by_key(&number, |(number, _)| *number);
+            let place = place.ok().map(|at| placed[at].1);
+            (
+                row.key,
+                place.map_or_else(|| Written::from(row.value), Written::Long),
+            )
+        });
+        let kept = kept.iter().map(|(key, place)| (&key[..], Written::Long(*place)));
         let mut run = self.runs.ingestion()?;
-        run.write(HOST, [self.salt.to_le_bytes(), applied.to_le_bytes()].concat())?;
-        let mut key = vec![CORE];
-        for row in table.rows() {
+        let (mut key, mut value) = (vec![CORE], Vec::new());
+        for (row_key, written) in over_by(of_table, kept, |one, other| one.0.cmp(other.0)) {
             key.truncate(1);
-            key.extend_from_slice(row.key);
-            match row.value {
-                Some(value) => run.write(&key[..], value)?,
-                None => run.write_tombstone(&key[..])?,
+            key.extend_from_slice(row_key);
+            value.clear();
+            match written {
+                Written::Removed => {
+                    run.write_tombstone(&key[..])?;
+                    continue;
+                }
+                Written::Short(short) => {
+                    value.push(SHORT);
+                    value.extend_from_slice(short);
+                }
+                Written::Long(place) => {
+                    value.push(LONG);
+                    value.extend_from_slice(&place.to_bytes());
+                }
             }
+            run.write(&key[..], &value[..])?;
         }
+        run.write(HOST, host)?;
         run.finish()
+    }
+
+    /// Removes files that the last table has made useless. Nobody may be reading.
+    pub(crate) fn remove_retired(&self) {
+        self.values.remove_retired();
     }
 
     /// Merges runs until they are few.
@@ -197,12 +272,52 @@ fn draw_salt(path: &Path) -> Result<u64, StoreError> {
     Ok(salt | 1)
 }
 
-/// Salt and number of the last frame.
-fn parts_of(host: &[u8]) -> Option<(u64, u64)> {
-    match host.as_chunks::<8>() {
-        ([salt, applied], []) => Some((u64::from_le_bytes(*salt), u64::from_le_bytes(*applied))),
-        _ => None,
+/// What a run has for a key
+enum Written<'a> {
+    Removed,
+    Short(&'a [u8]),
+    Long(Place),
+}
+
+impl<'a> From<Option<&'a [u8]>> for Written<'a> {
+    fn from(value: Option<&'a [u8]>) -> Self {
+        value.map_or(Self::Removed, Self::Short)
     }
+}
+
+/// Writes the long values of a table; the places of their rows, by their numbers.
+fn write_long(draft: &mut Draft, table: &Table) -> Result<Vec<(u32, Place)>, StoreError> {
+    let is_long = |row: &Row<'_>| row.value.is_some_and(|value| value.len() >= LONG_VALUE);
+    let long = || table.rows_by_number().filter(|(_, row)| is_long(row));
+    let mut numbers = long().map(|(number, _)| number);
+    let mut placed = Vec::new();
+    draft.append(long().map(|(_, row)| row.bytes), |place| {
+        placed.extend(numbers.next().map(|number| (number, place)));
+    })?;
+    Ok(placed)
+}
+
+/// What is the host's own: `salt u64 | number of the last frame u64 | each file of long values`.
+fn host_of(salt: u64, applied: u64, listed: &[Listed]) -> Vec<u8> {
+    let mut host = [salt.to_le_bytes(), applied.to_le_bytes()].concat();
+    host.extend(listed.iter().flat_map(|file| file.to_bytes()));
+    host
+}
+
+fn parts_of(host: &[u8]) -> Option<(Journaled, Vec<Listed>)> {
+    let (salt, rest) = host.split_first_chunk()?;
+    let (applied, files) = rest.split_first_chunk()?;
+    let (files, []) = files.as_chunks::<{ Listed::BYTES }>() else {
+        return None;
+    };
+    let journaled = Journaled {
+        salt: u64::from_le_bytes(*salt),
+        applied: u64::from_le_bytes(*applied),
+    };
+    Some((
+        journaled,
+        files.iter().map(Listed::from_bytes).collect::<Option<_>>()?,
+    ))
 }
 
 /// A key of the core as it is in the runs.

@@ -437,7 +437,7 @@ fn a_file_that_is_missing_is_noticed() {
 #[test]
 fn damage_after_the_opening_is_noticed_by_who_reads_it() {
     damage_is_noticed_in("runs/tables", 100);
-    damage_is_noticed_in("runs/blobs", 60);
+    damage_is_noticed_in("values", 60);
 }
 
 /// Damages the files of a folder, and reads; at least so many values are refused.
