@@ -10,9 +10,9 @@ use super::draft::{Draft, MARKED};
 use super::{Listed, Place, Values, failed, read_at};
 
 /// Files in which garbage is looked for with each table, which most often brings one: what is half garbage goes as fast as it comes.
-const LOOKED_AT: usize = 4;
+const LOOKED_AT: usize = 2;
 /// Rows that tell how much of a file is garbage.
-const SAMPLES: u64 = 32;
+const SAMPLES: u64 = 24;
 /// So many files that are small are written as one.
 const FEW: usize = 8;
 /// Most bytes of a key that is looked for.
