@@ -2,8 +2,13 @@
 
 use alloc::vec::Vec;
 
-use crate::lanes::{BLOCK_BYTES, MOST, WORDS, Words, level, load, rotate_right, splat, untranspose, wipe};
+use crate::lanes::{
+    BLOCK_BYTES, MOST, WORDS, Words, level, load, rotate_right, splat, together, untranspose, wipe,
+};
 use fearless_simd::{Simd, SimdBase as _, dispatch};
+
+/// Pairs of rounds: one of columns, one of diagonals.
+const DOUBLE_ROUNDS: usize = 10;
 
 /// Length of a key.
 pub const KEY_BYTES: usize = 32;
@@ -28,22 +33,34 @@ pub fn apply(messages: &mut [Message<'_>]) {
 
 #[inline(always)]
 fn apply_all<S: Simd>(simd: S, messages: &mut [Message<'_>]) {
-    let mut stream = Stream::default();
+    let (mut stream, mut second) = (Stream::default(), Stream::default());
     let lanes = S::u32s::LEN as u32;
-    // Blocks for which their message has no lanes full: they share lanes with those of others.
-    let mut others: Vec<(usize, u32)> = Vec::with_capacity(messages.len());
-    for (place, message) in messages.iter_mut().enumerate() {
+    // Which blocks of a message have the lanes for themselves, from the first one on, and which share them with those of others.
+    let (mut alone, mut others) = (Vec::new(), Vec::with_capacity(messages.len()));
+    for (place, message) in messages.iter().enumerate() {
         let count = message.bytes.len().div_ceil(BLOCK_BYTES) as u32 + 1;
         let shared = count - count % lanes;
-        for first in (0..shared).step_by(S::u32s::LEN) {
-            let key = words_of(message.key).map(|word| splat(simd, word));
-            let numbers: [u32; MOST] = core::array::from_fn(|lane| first + lane as u32);
-            stream.make(simd, &key, load(simd, &numbers));
-            for (block, stream) in (first..first + lanes).zip(&stream.blocks) {
-                message.take(block, stream);
-            }
-        }
+        alone.extend((0..shared).step_by(S::u32s::LEN).map(|first| (place, first)));
         others.extend((shared..count).map(|block| (place, block)));
+    }
+    for blocks in alone.chunks(together::<S>()) {
+        let start = |(place, first): (usize, u32)| {
+            let key = words_of(messages[place].key).map(|word| splat(simd, word));
+            let numbers: [u32; MOST] = core::array::from_fn(|lane| first + lane as u32);
+            begin(simd, &key, load(simd, &numbers))
+        };
+        if let [one, two] = *blocks {
+            make_two(
+                simd,
+                [start(one), start(two)],
+                [&mut stream.blocks, &mut second.blocks],
+            );
+            messages[two.0].take_all(two.1, &second.blocks[..S::u32s::LEN]);
+        } else {
+            make(simd, start(blocks[0]), &mut stream.blocks);
+        }
+        let (place, first) = blocks[0];
+        messages[place].take_all(first, &stream.blocks[..S::u32s::LEN]);
     }
     for blocks in others.chunks(S::u32s::LEN) {
         let mut numbers = [0; MOST];
@@ -55,11 +72,12 @@ fn apply_all<S: Simd>(simd: S, messages: &mut [Message<'_>]) {
             numbers[lane] = *block;
         }
         let key = core::array::from_fn(|word| load(simd, &stream.keys[word]));
-        stream.make(simd, &key, load(simd, &numbers));
+        make(simd, begin(simd, &key, load(simd, &numbers)), &mut stream.blocks);
         for ((place, block), stream) in blocks.iter().zip(&stream.blocks) {
             messages[*place].take(*block, stream);
         }
     }
+    wipe(&mut second.blocks, [0; BLOCK_BYTES]);
     wipe(&mut stream.keys, [0; MOST]);
     wipe(&mut stream.blocks, [0; BLOCK_BYTES]);
 }
@@ -70,6 +88,24 @@ fn words_of(key: &[u8; KEY_BYTES]) -> [u32; 8] {
 }
 
 impl Message<'_> {
+    /// Takes blocks of its key stream, from one on.
+    #[inline(always)]
+    fn take_all(&mut self, first: u32, streams: &[[u8; BLOCK_BYTES]]) {
+        let mut streams = streams.iter();
+        if first == 0
+            && let Some(stream) = streams.next()
+        {
+            self.take(0, stream);
+        }
+        let (blocks, rest) = self.bytes[first.saturating_sub(1) as usize * BLOCK_BYTES..].as_chunks_mut();
+        for (block, stream) in blocks.iter_mut().zip(&mut streams) {
+            add::<BLOCK_BYTES>(block, stream);
+        }
+        if let Some(stream) = streams.next() {
+            mask(rest, stream);
+        }
+    }
+
     /// Takes a block of its key stream.
     #[inline(always)]
     fn take(&mut self, block: u32, stream: &[u8; BLOCK_BYTES]) {
@@ -96,31 +132,65 @@ impl Default for Stream {
     }
 }
 
-impl Stream {
-    /// Makes the blocks with these numbers of the streams of keys.
-    #[inline(always)]
-    fn make<S: Simd>(&mut self, simd: S, key: &[S::u32s; 8], numbers: S::u32s) {
-        let mut before: Words<S> = [splat(simd, 0); WORDS];
-        for (word, constant) in before.iter_mut().zip(CONSTANTS) {
-            *word = splat(simd, constant);
-        }
-        before[4..12].copy_from_slice(key);
-        before[12] = numbers;
-        let mut v = before;
-        for _ in 0..10 {
-            quarter::<S>(&mut v, [0, 4, 8, 12]);
-            quarter::<S>(&mut v, [1, 5, 9, 13]);
-            quarter::<S>(&mut v, [2, 6, 10, 14]);
-            quarter::<S>(&mut v, [3, 7, 11, 15]);
-            quarter::<S>(&mut v, [0, 5, 10, 15]);
-            quarter::<S>(&mut v, [1, 6, 11, 12]);
-            quarter::<S>(&mut v, [2, 7, 8, 13]);
-            quarter::<S>(&mut v, [3, 4, 9, 14]);
-        }
-        for (word, before) in v.iter_mut().zip(before) {
-            *word += before;
-        }
-        untranspose(simd, &v, &mut self.blocks);
+/// What the blocks with these numbers of the streams of keys are made from.
+#[inline(always)]
+fn begin<S: Simd>(simd: S, key: &[S::u32s; 8], numbers: S::u32s) -> Words<S> {
+    let mut words = [splat(simd, 0); WORDS];
+    for (word, constant) in words.iter_mut().zip(CONSTANTS) {
+        *word = splat(simd, constant);
+    }
+    words[4..12].copy_from_slice(key);
+    words[12] = numbers;
+    words
+}
+
+/// Makes a block in each lane.
+#[inline(always)]
+fn make<S: Simd>(simd: S, before: Words<S>, blocks: &mut [[u8; BLOCK_BYTES]; MOST]) {
+    let mut v = before;
+    for _ in 0..DOUBLE_ROUNDS {
+        quarters::<S, _>([&mut v]);
+    }
+    end(simd, v, before, blocks);
+}
+
+/// Makes two blocks in each lane, the steps of both by turns.
+#[inline(always)]
+fn make_two<S: Simd>(simd: S, before: [Words<S>; 2], blocks: [&mut [[u8; BLOCK_BYTES]; MOST]; 2]) {
+    let [mut v, mut w] = before;
+    for _ in 0..DOUBLE_ROUNDS {
+        quarters::<S, _>([&mut v, &mut w]);
+    }
+    let [of_v, of_w] = blocks;
+    end(simd, v, before[0], of_v);
+    end(simd, w, before[1], of_w);
+}
+
+#[inline(always)]
+fn end<S: Simd>(simd: S, mut v: Words<S>, before: Words<S>, blocks: &mut [[u8; BLOCK_BYTES]; MOST]) {
+    for (word, before) in v.iter_mut().zip(before) {
+        *word += before;
+    }
+    untranspose(simd, &v, blocks);
+}
+
+/// Two rounds of each.
+#[inline(always)]
+fn quarters<S: Simd, const N: usize>(mut each: [&mut Words<S>; N]) {
+    quarter_of_each::<S, N>(&mut each, [0, 4, 8, 12]);
+    quarter_of_each::<S, N>(&mut each, [1, 5, 9, 13]);
+    quarter_of_each::<S, N>(&mut each, [2, 6, 10, 14]);
+    quarter_of_each::<S, N>(&mut each, [3, 7, 11, 15]);
+    quarter_of_each::<S, N>(&mut each, [0, 5, 10, 15]);
+    quarter_of_each::<S, N>(&mut each, [1, 6, 11, 12]);
+    quarter_of_each::<S, N>(&mut each, [2, 7, 8, 13]);
+    quarter_of_each::<S, N>(&mut each, [3, 4, 9, 14]);
+}
+
+#[inline(always)]
+fn quarter_of_each<S: Simd, const N: usize>(each: &mut [&mut Words<S>; N], words: [usize; 4]) {
+    for v in each {
+        quarter::<S>(v, words);
     }
 }
 

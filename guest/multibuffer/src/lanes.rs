@@ -16,6 +16,12 @@ const WORD_BYTES: usize = size_of::<u32>();
 /// The same word of each lane's block, for all words
 pub(crate) type Words<S> = [<S as Simd>::u32s; WORDS];
 
+/// How many times all lanes are filled at once: where there are registers for two, the processor waits less for what it has just
+/// computed.
+pub(crate) const fn together<S: Simd>() -> usize {
+    if S::u32s::LEN == MOST { 2 } else { 1 }
+}
+
 /// What this processor's vectors can do.
 pub(crate) fn level() -> Level {
     #[cfg(not(target_family = "wasm"))]
