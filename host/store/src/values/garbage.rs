@@ -1,11 +1,12 @@
 //! Files of which most rows are not what their keys have any more: the others are written again with the next table.
 
 use std::fs::{self, File};
+use std::io;
 
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 use super::super::StoreError;
-use super::super::rows::row_at;
+use super::super::rows::{LENGTHS, row_at};
 use super::draft::{Draft, MARKED};
 use super::{Listed, Place, Values, failed, read_at};
 
@@ -15,8 +16,6 @@ const LOOKED_AT: usize = 2;
 const SAMPLES: u64 = 24;
 /// So many files that are small are written as one.
 const FEW: usize = 8;
-/// Most bytes of a key that is looked for.
-const MAX_KEY: usize = 1 << 10;
 
 /// What was needed of files that are not any more
 #[derive(Debug, Default)]
@@ -83,7 +82,7 @@ fn mostly_garbage(
     let mut found = Vec::new();
     for file in turn(values) {
         let (live, all) = live_of_sample(values, &file, place_of)?;
-        if 2 * live <= all {
+        if all > 0 && 2 * live <= all {
             found.push(file);
         }
     }
@@ -125,19 +124,23 @@ fn live_of_sample(
     Ok((live, all))
 }
 
-/// Where a marked row begins, and its key; nothing if that is long.
-fn sampled_row(file: &File, listed: &Listed, mark: u64) -> std::io::Result<Option<(u64, Vec<u8>)>> {
+/// Where a marked row begins, and its key; nothing where the mark is damaged.
+fn sampled_row(file: &File, listed: &Listed, mark: u64) -> io::Result<Option<(u64, Vec<u8>)>> {
     let mut at = [0; 8];
     read_at(file, &mut at, listed.len + mark * 8)?;
     let at = u64::from_le_bytes(at);
-    let mut key_len = [0; 4];
-    read_at(file, &mut key_len, at)?;
-    let key_len = u32::from_le_bytes(key_len) as usize;
-    if key_len > MAX_KEY {
+    if at >= listed.len.saturating_sub(LENGTHS as u64) {
         return Ok(None);
     }
-    let mut key = vec![0; key_len];
-    read_at(file, &mut key, at + 8)?;
+    let mut key_len = [0; 4];
+    read_at(file, &mut key_len, at)?;
+    let key_len = u32::from_le_bytes(key_len);
+    let key_at = at + LENGTHS as u64;
+    if u64::from(key_len) > listed.len - key_at {
+        return Ok(None);
+    }
+    let mut key = vec![0; key_len as usize];
+    read_at(file, &mut key, key_at)?;
     Ok(Some((at, key)))
 }
 
