@@ -409,6 +409,39 @@ fn long_values_that_are_not_needed_any_more_are_removed() {
     assert!(files <= 10 && bytes < live / 2, "{files} files, {bytes} bytes");
 }
 
+/// What could not be written is written with the next try, and nothing that was committed is lost meanwhile.
+#[test]
+fn a_table_whose_long_values_cannot_be_written_is_tried_again() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, aside) = (folder.path().join("store"), folder.path().join("aside"));
+    let mut store = DiskStore::open_with_room(&path, ROOM).expect("a store");
+    let mut expected = Map::new();
+    let mut commit = |store: &mut DiskStore, number: u32| {
+        let (key, value) = (number.to_be_bytes(), vec![number as u8; 600]);
+        let put = Operation::Put {
+            key: &key,
+            value: &value,
+        };
+        let committed = store.commit(&[put], false);
+        if committed.is_ok() {
+            expected.insert(key.to_vec(), value);
+        }
+        committed
+    };
+    (0..30).for_each(|number| commit(&mut store, number).expect("a commit"));
+    store.end_drain().expect("a drain");
+    fs::rename(values_of(&path), &aside).expect("it is moved away");
+    let refused = (30..90).find_map(|number| commit(&mut store, number).err());
+    assert!(matches!(refused, Some(StoreError::Io { .. })), "{refused:?}");
+    fs::rename(&aside, values_of(&path)).expect("it is moved back");
+    (90..150).for_each(|number| commit(&mut store, number).expect("a commit"));
+    assert_eq!(all(&store), expected);
+    drop(store);
+    let store = DiskStore::open_with_room(&path, ROOM).expect("the store again");
+    assert_eq!(all(&store), expected);
+}
+
 const CHILD: &str = "SELFSAME_TEST_DRAIN";
 
 /// Not a test by itself: the process that the next test kills, while tables go into the tree all the time.

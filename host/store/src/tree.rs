@@ -185,11 +185,13 @@ impl Tree {
             None => self.place_of(key),
         };
         let kept = values::keep(&self.values, self.small, &mut draft, place_of)?;
-        let listed = self.values.listed_with(draft.finish()?, &kept);
+        if let Some(file) = draft.finish()? {
+            self.values.add(file);
+        }
+        let listed = self.values.listed_without(&kept);
         let written = self.write(table, &placed, &kept.rows, &host_of(self.salt, applied, &listed));
         written.map_err(|error| self.failed(error))?;
-        draft.keep();
-        self.values.list(listed);
+        self.values.retire(&kept);
         Ok(())
     }
 

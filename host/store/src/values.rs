@@ -192,22 +192,23 @@ impl Values {
         Draft::new(self.path_of(number), number)
     }
 
-    /// What the tree names with a new file, and without those that are not needed any more.
-    pub(crate) fn listed_with(&self, new: Option<Listed>, kept: &Kept) -> Vec<Listed> {
-        let files = self.files();
-        let stay = files.listed.iter().filter(|file| !kept.replaces(file.number));
-        stay.copied().chain(new).collect()
+    /// Takes a file that is whole. Whatever becomes of the run that is to name it, the next one does.
+    pub(crate) fn add(&self, file: Listed) {
+        self.files().listed.push(file);
     }
 
-    /// Takes note of what the tree names now.
-    pub(crate) fn list(&self, listed: Vec<Listed>) {
+    /// What the tree names without files that are not needed any more.
+    pub(crate) fn listed_without(&self, kept: &Kept) -> Vec<Listed> {
+        let mut listed = self.files().listed.clone();
+        listed.retain(|file| !kept.replaces(file.number));
+        listed
+    }
+
+    /// The tree names those files no more.
+    pub(crate) fn retire(&self, kept: &Kept) {
         let mut files = self.files();
-        let before = core::mem::replace(&mut files.listed, listed);
-        let gone: Vec<u64> = before
-            .iter()
-            .map(|file| file.number)
-            .filter(|number| files.listed.iter().all(|file| file.number != *number))
-            .collect();
+        let gone = files.listed.extract_if(.., |file| kept.replaces(file.number));
+        let gone: Vec<u64> = gone.map(|file| file.number).collect();
         files.retired.extend(gone);
     }
 
@@ -272,13 +273,17 @@ fn read_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, bytes, at)
 }
 
-#[cfg(not(unix))]
-fn read_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<()> {
-    use std::io::{Read as _, Seek as _};
-    // A handle of its own place: others may read meanwhile.
-    let mut file = file.try_clone()?;
-    file.seek(io::SeekFrom::Start(at))?;
-    file.read_exact(bytes)
+#[cfg(windows)]
+fn read_at(file: &File, mut bytes: &mut [u8], mut at: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let read = std::os::windows::fs::FileExt::seek_read(file, bytes, at)?;
+        if read == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        bytes = &mut bytes[read..];
+        at += read as u64;
+    }
+    Ok(())
 }
 
 fn failed(path: &Path, error: &io::Error) -> StoreError {

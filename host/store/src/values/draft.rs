@@ -100,11 +100,11 @@ impl Draft {
         }
     }
 
-    /// Puts the file on the disk; nothing if it has no rows.
+    /// Puts the file on the disk, where it stays; nothing if it has no rows.
     ///
     /// # Errors
     /// [`StoreError::Io`] with what the system says.
-    pub(crate) fn finish(&mut self) -> Result<Option<Listed>, StoreError> {
+    pub(crate) fn finish(mut self) -> Result<Option<Listed>, StoreError> {
         let Some(file) = &mut self.file else {
             return Ok(None);
         };
@@ -114,12 +114,8 @@ impl Draft {
             .and_then(|()| sync_folder_of(&self.path));
         ended.map_err(|error| StoreError::io(&self.path, error))?;
         self.listed.sum = self.sums.digest();
-        Ok(Some(self.listed))
-    }
-
-    /// The tree names it: it stays.
-    pub(crate) fn keep(mut self) {
         self.is_whole = true;
+        Ok(Some(self.listed))
     }
 }
 
