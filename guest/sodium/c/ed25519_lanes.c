@@ -47,6 +47,14 @@ static const ge25519_precomp base[ROWS][COLUMNS] = {
 # include "fe_51/base.h"
 };
 
+/* so many rows' points lie limb by limb beside one another, so that a vector takes them at once */
+#define TURNED (LANES / 2)
+
+/* the limbs of a column's points: of y + x, of y - x, of 2 d x y */
+typedef uint64_t turned_limbs[3 * LIMBS][TURNED];
+
+static turned_limbs turned_base[ROWS / TURNED][COLUMNS] __attribute__((aligned(32)));
+
 static const uint64_t MASK = ((uint64_t) 1 << 51) - 1;
 
 /* twice the prime: what is added so that nothing goes below zero */
@@ -315,17 +323,14 @@ finish(ge25519_p3 *sum, p3_lanes *lanes, int doublings)
 
 /* one limb of four rows' points in the same column, for odd digits and for even ones */
 IN_LANES __m512i
-limb_of(const uint64_t *first)
+limb_of(const uint64_t rows[TURNED])
 {
-    const int     row = sizeof base[0] / sizeof(uint64_t);
-    const __m256i rows = _mm256_set_epi64x(3 * row, 2 * row, row, 0);
-
-    return _mm512_broadcast_i64x4(_mm256_i64gather_epi64((const long long *) first, rows, sizeof(uint64_t)));
+    return _mm512_broadcast_i64x4(_mm256_load_si256((const __m256i *) (const void *) rows));
 }
 
 /* the digits' multiples of four rows, from the first on, each read and the wanted ones kept */
 IN_LANES affine_lanes
-select_points(const ge25519_precomp row[COLUMNS], __m512i digits)
+select_points(const turned_limbs points[COLUMNS], __m512i digits)
 {
     const __mmask8 negative = _mm512_cmplt_epi64_mask(digits, _mm512_setzero_si512());
     const __m512i  sizes = _mm512_abs_epi64(digits);
@@ -341,10 +346,11 @@ select_points(const ge25519_precomp row[COLUMNS], __m512i digits)
         is_it = _mm512_cmpeq_epi64_mask(sizes, everywhere((uint64_t) column + 1));
         for (i = 0; i < LIMBS; i++) {
             point.yplusx.limbs[i] =
-                _mm512_mask_mov_epi64(point.yplusx.limbs[i], is_it, limb_of(&row[column].yplusx[i]));
+                _mm512_mask_mov_epi64(point.yplusx.limbs[i], is_it, limb_of(points[column][i]));
             point.yminusx.limbs[i] =
-                _mm512_mask_mov_epi64(point.yminusx.limbs[i], is_it, limb_of(&row[column].yminusx[i]));
-            point.xy2d.limbs[i] = _mm512_mask_mov_epi64(point.xy2d.limbs[i], is_it, limb_of(&row[column].xy2d[i]));
+                _mm512_mask_mov_epi64(point.yminusx.limbs[i], is_it, limb_of(points[column][LIMBS + i]));
+            point.xy2d.limbs[i] =
+                _mm512_mask_mov_epi64(point.xy2d.limbs[i], is_it, limb_of(points[column][2 * LIMBS + i]));
         }
     }
     negate(&point.yplusx, &point.yminusx, &point.xy2d, negative);
@@ -373,6 +379,24 @@ selfsame_ed25519_has_lanes(void)
         __atomic_store_n(&known, answer, __ATOMIC_RELAXED);
     }
     return answer == YES;
+}
+
+void
+selfsame_ed25519_turn_base(void)
+{
+    int row, column, i;
+
+    for (row = 0; row < ROWS; row++) {
+        for (column = 0; column < COLUMNS; column++) {
+            uint64_t(*limbs)[TURNED] = turned_base[row / TURNED][column];
+
+            for (i = 0; i < LIMBS; i++) {
+                limbs[i][row % TURNED] = base[row][column].yplusx[i];
+                limbs[LIMBS + i][row % TURNED] = base[row][column].yminusx[i];
+                limbs[2 * LIMBS + i][row % TURNED] = base[row][column].xy2d[i];
+            }
+        }
+    }
 }
 
 __attribute__((target("avx512f,avx512ifma"))) void
@@ -419,7 +443,7 @@ selfsame_ed25519_base_in_lanes(ge25519_p3 *product, const unsigned char scalar[3
         for (lane = 0; lane < LANES; lane++) {
             of_rows[lane] = digits[2 * (i + lane % (LANES / 2)) + (lane < LANES / 2)];
         }
-        point = select_points(base[i], _mm512_loadu_si512(of_rows));
+        point = select_points(turned_base[i / TURNED], _mm512_loadu_si512(of_rows));
         add_affine_to(&sum, &point);
     }
     /* odd digits count 16 times */

@@ -32,6 +32,9 @@ int selfsame_ed25519_has_lanes(void);
 */
 void selfsame_ed25519_sum_in_lanes(ge25519_p3 *sum, const ge25519_terms *terms, int doublings);
 
+/* Makes the table of the base point's multiples: before all else, and once. */
+void selfsame_ed25519_turn_base(void);
+
 /*
  The base point times a scalar below 2^255. The scalar may be secret: the same memory is read, in the same order, whatever it is.
 */

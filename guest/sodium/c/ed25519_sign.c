@@ -48,6 +48,17 @@ sign_in_lanes(unsigned char sig[64], const unsigned char *m, unsigned long long 
 
 #endif
 
+/* Makes what signatures and their verification need: before all of them, once libsodium knows the processor. */
+void
+selfsame_ed25519_prepare_tables(void)
+{
+#ifdef HAVE_LANES
+    if (selfsame_ed25519_has_lanes()) {
+        selfsame_ed25519_turn_base();
+    }
+#endif
+}
+
 /* as crypto_sign_ed25519_detached */
 void
 selfsame_ed25519_sign(unsigned char sig[64], const unsigned char *m, unsigned long long mlen, const unsigned char sk[64])
