@@ -4,6 +4,8 @@
  * The result is kept by the hash of the sources, the flags and the compiler.
  */
 
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import path from "node:path";
 import process from "node:process";
@@ -256,11 +258,13 @@ async function recall(key) {
 }
 
 /**
- * Builds the archive unless it is there already.
- *
- * @returns {Promise<SodiumBuild>}
+ * How often a process begins to compile. Now and then V8 ends one when it frees the code of a module of WebAssembly, as the compiler
+ * is (nodejs/node#64500).
  */
-export async function buildSodium() {
+const TRIES = 3;
+
+/** What is to be built, and the key by which it is kept. */
+async function plan() {
   const compiler = await findCompiler();
   const ours = await readOurs();
   const recipe = JSON.stringify([
@@ -271,7 +275,33 @@ export async function buildSodium() {
     FLAGS,
     OPTIMISATION.map(([pattern, flags]) => [pattern.source, flags]),
   ]);
-  const key = sha256(recipe).slice(0, 32);
+  return { compiler, ours, key: sha256(recipe).slice(0, 32) };
+}
+
+/**
+ * Builds the archive unless it is there already, in a process of its own.
+ *
+ * @returns {Promise<SodiumBuild>}
+ */
+export async function buildSodium() {
+  const { key } = await plan();
+  for (let left = TRIES; left > 0 && (await recall(key)) === undefined; left--) {
+    const child = spawn(process.execPath, [fileURLToPath(import.meta.url)], {
+      stdio: ["ignore", "ignore", "inherit"],
+    });
+    const [, signal] = await once(child, "exit");
+    if (signal === null) break;
+  }
+  return build();
+}
+
+/**
+ * Builds the archive unless it is there already.
+ *
+ * @returns {Promise<SodiumBuild>}
+ */
+async function build() {
+  const { compiler, ours, key } = await plan();
   const place = path.join(cache, "sodium/wasm32/libsodium.a");
   const known = await recall(key);
   let archive = known?.archive;
@@ -310,7 +340,7 @@ export async function buildSodium() {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   await run(async () => {
-    const built = await buildSodium();
+    const built = await build();
     note(`${built.archive} (${built.compiler}${built.official ? "" : ", unofficial"})`);
   });
 }
