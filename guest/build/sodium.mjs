@@ -263,6 +263,8 @@ async function recall(key) {
  */
 const TRIES = 3;
 
+/** @typedef {Awaited<ReturnType<typeof plan>>} Plan */
+
 /** What is to be built, and the key by which it is kept. */
 async function plan() {
   const compiler = await findCompiler();
@@ -284,24 +286,24 @@ async function plan() {
  * @returns {Promise<SodiumBuild>}
  */
 export async function buildSodium() {
-  const { key } = await plan();
-  for (let left = TRIES; left > 0 && (await recall(key)) === undefined; left--) {
+  const planned = await plan();
+  for (let left = TRIES; left > 0 && (await recall(planned.key)) === undefined; left--) {
     const child = spawn(process.execPath, [fileURLToPath(import.meta.url)], {
       stdio: ["ignore", "ignore", "inherit"],
     });
     const [, signal] = await once(child, "exit");
     if (signal === null) break;
   }
-  return build();
+  return build(planned);
 }
 
 /**
  * Builds the archive unless it is there already.
  *
+ * @param {Plan} plan
  * @returns {Promise<SodiumBuild>}
  */
-async function build() {
-  const { compiler, ours, key } = await plan();
+async function build({ compiler, ours, key }) {
   const place = path.join(cache, "sodium/wasm32/libsodium.a");
   const known = await recall(key);
   let archive = known?.archive;
@@ -340,7 +342,7 @@ async function build() {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   await run(async () => {
-    const built = await build();
+    const built = await build(await plan());
     note(`${built.archive} (${built.compiler}${built.official ? "" : ", unofficial"})`);
   });
 }

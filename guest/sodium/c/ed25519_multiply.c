@@ -25,7 +25,6 @@
 #define Y_LANE 2
 #define Z_LANE 4
 #define T_LANE 8
-#define ALL_LANES 15
 
 /* from which lanes those of a permuted vector come, the first one's first */
 #define ORDER(a, b, c, d) ((a) | (b) << 2 | (c) << 4 | (d) << 6)

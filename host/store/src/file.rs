@@ -1,6 +1,8 @@
 use std::fs::File;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::Path;
+
+use super::StoreError;
 
 /// Makes a new name in a folder survive a power loss.
 ///
@@ -15,4 +17,13 @@ pub fn sync_folder_of(path: &Path) -> io::Result<()> {
         File::open(folder)?.sync_all()?;
     }
     Ok(())
+}
+
+/// What a file that must be there and whole has come to.
+pub(crate) fn failed(path: &Path, error: &io::Error) -> StoreError {
+    match error.kind() {
+        ErrorKind::NotFound => StoreError::corrupt(path, "it is missing"),
+        ErrorKind::InvalidData | ErrorKind::UnexpectedEof => StoreError::corrupt(path, error),
+        _ => StoreError::io(path, error),
+    }
 }

@@ -10,6 +10,7 @@ use sfa::Reader;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::StoreError;
+use super::file::failed;
 
 /// The file that says which manifest counts.
 const CURRENT: &str = "current";
@@ -39,14 +40,6 @@ pub(crate) fn check(folder: &Path) -> Result<(), StoreError> {
     let tables = folder.join(TABLES);
     runs.iter()
         .try_for_each(|(number, sum)| check_file(&tables.join(number.to_string()), *sum))
-}
-
-fn failed(path: &Path, error: &io::Error) -> StoreError {
-    match error.kind() {
-        ErrorKind::NotFound => StoreError::corrupt(path, "it is missing"),
-        ErrorKind::InvalidData | ErrorKind::UnexpectedEof => StoreError::corrupt(path, error),
-        _ => StoreError::io(path, error),
-    }
 }
 
 /// `manifest's number u64 | its checksum u128 | kind u8`.

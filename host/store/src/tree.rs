@@ -205,11 +205,12 @@ impl Tree {
     ) -> lsm_tree::Result<()> {
         let of_table = table.rows().map(|(number, row)| {
             let place = placed.binary_search_by_key(&number, |(number, _)| *number);
-            let place = place.ok().map(|at| placed[at].1);
-            (
-                row.key,
-                place.map_or_else(|| Written::from(row.value), Written::Long),
-            )
+            let written = match (place, row.value) {
+                (Ok(at), _) => Written::Long(placed[at].1),
+                (Err(_), Some(value)) => Written::Short(value),
+                (Err(_), None) => Written::Removed,
+            };
+            (row.key, written)
         });
         let kept = kept.iter().map(|(key, place)| (&key[..], Written::Long(*place)));
         let mut run = self.runs.ingestion()?;
@@ -279,12 +280,6 @@ enum Written<'a> {
     Removed,
     Short(&'a [u8]),
     Long(Place),
-}
-
-impl<'a> From<Option<&'a [u8]>> for Written<'a> {
-    fn from(value: Option<&'a [u8]>) -> Self {
-        value.map_or(Self::Removed, Self::Short)
-    }
 }
 
 /// Writes the long values of a table; the places of their rows, by their numbers.

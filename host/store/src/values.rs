@@ -7,13 +7,14 @@
 use alloc::sync::Arc;
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::StoreError;
+use super::file::failed;
 use super::rows::row_at;
 
 mod draft;
@@ -241,16 +242,19 @@ impl Values {
         Ok(file)
     }
 
+    /// Reads bytes of a file.
+    fn read_at(&self, number: u64, bytes: &mut [u8], at: u64) -> Result<(), StoreError> {
+        let read = self.file(number).and_then(|file| read_at(&file, bytes, at));
+        read.map_err(|error| failed(&self.path_of(number), &error))
+    }
+
     /// The value of a key whose row is in a place.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] when something else is there.
     pub(crate) fn read(&self, place: Place, key: &[u8]) -> Result<Vec<u8>, StoreError> {
         let mut row = vec![0; place.len as usize];
-        let read = self
-            .file(place.file)
-            .and_then(|file| read_at(&file, &mut row, place.at));
-        read.map_err(|error| failed(&self.path_of(place.file), &error))?;
+        self.read_at(place.file, &mut row, place.at)?;
         let value = row_at(&row, 0)
             .filter(|row| row.key == key && row.bytes.len() == place.len as usize)
             .and_then(|row| row.value);
@@ -278,18 +282,10 @@ fn read_at(file: &File, mut bytes: &mut [u8], mut at: u64) -> io::Result<()> {
     while !bytes.is_empty() {
         let read = std::os::windows::fs::FileExt::seek_read(file, bytes, at)?;
         if read == 0 {
-            return Err(ErrorKind::UnexpectedEof.into());
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
         bytes = &mut bytes[read..];
         at += read as u64;
     }
     Ok(())
-}
-
-fn failed(path: &Path, error: &io::Error) -> StoreError {
-    match error.kind() {
-        ErrorKind::NotFound => StoreError::corrupt(path, "it is missing"),
-        ErrorKind::InvalidData | ErrorKind::UnexpectedEof => StoreError::corrupt(path, error),
-        _ => StoreError::io(path, error),
-    }
 }

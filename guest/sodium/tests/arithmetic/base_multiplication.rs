@@ -21,9 +21,9 @@ const RANDOM_SCALARS: usize = 1000;
 const PRODUCTS: &str = "b63eaf71dfa8e79a3eba9307503fc9a360ea43660a5397a64829c31dca1c75ad";
 
 /// What is done with a scalar: whether libsodium accepted the product, and the product.
-type Product = (bool, Bytes);
+pub(super) type Product = (bool, Bytes);
 
-fn times_base(scalar: &Bytes) -> Product {
+pub(super) fn times_base(scalar: &Bytes) -> Product {
     let mut product = [0; 32];
     // SAFETY: both pointers are to 32 bytes, as the C function requires, and do not overlap.
     let code = unsafe { crypto_scalarmult_ed25519_base_noclamp(product.as_mut_ptr(), scalar.as_ptr()) };

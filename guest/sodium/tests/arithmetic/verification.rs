@@ -5,7 +5,9 @@ use core::ffi::{c_int, c_uchar, c_ulonglong};
 
 use selfsame_sodium::sign;
 
+use super::base_multiplication::times_base;
 use super::scalars::{Bytes, ORDER, random};
+use super::small_order::TORSION;
 
 unsafe extern "C" {
     fn crypto_sign_ed25519_verify_detached(
@@ -19,18 +21,11 @@ unsafe extern "C" {
     fn crypto_core_ed25519_scalar_reduce(r: *mut c_uchar, s: *const c_uchar);
     fn crypto_core_ed25519_scalar_mul(z: *mut c_uchar, x: *const c_uchar, y: *const c_uchar);
     fn crypto_core_ed25519_scalar_add(z: *mut c_uchar, x: *const c_uchar, y: *const c_uchar);
-    fn crypto_scalarmult_ed25519_base_noclamp(q: *mut c_uchar, n: *const c_uchar) -> c_int;
 }
 
 type Signature = [u8; 64];
 
 const SIGNERS: usize = 200;
-
-/// A point of order 8.
-const TORSION: Bytes = [
-    0xc7, 0x17, 0x6a, 0x70, 0x3d, 0x4d, 0xd8, 0x4f, 0xba, 0x3c, 0x0b, 0x76, 0x0d, 0x10, 0x67, 0x0f, 0x2a,
-    0x20, 0x53, 0xfa, 0x2c, 0x39, 0xcc, 0xc6, 0x4e, 0xc7, 0xfd, 0x77, 0x92, 0xac, 0x03, 0x7a,
-];
 
 fn libsodium_takes(signature: &Signature, message: &[u8], key: &Bytes) -> bool {
     let len = message.len() as c_ulonglong;
@@ -46,14 +41,6 @@ fn sum(one: &Bytes, other: &Bytes) -> Bytes {
     let code = unsafe { crypto_core_ed25519_add(sum.as_mut_ptr(), one.as_ptr(), other.as_ptr()) };
     assert_eq!(code, 0, "{one:02x?} and {other:02x?} are points");
     sum
-}
-
-fn times_base(scalar: &Bytes) -> Bytes {
-    let mut product = [0; 32];
-    // SAFETY: both pointers are to 32 bytes, as the C function requires.
-    let code = unsafe { crypto_scalarmult_ed25519_base_noclamp(product.as_mut_ptr(), scalar.as_ptr()) };
-    assert_eq!(code, 0, "{scalar:02x?} is not 0");
-    product
 }
 
 /// What the hash says that the key is multiplied with (RFC 8032, section 5.1.7).
@@ -115,7 +102,8 @@ fn what_libsodium_takes_is_taken_and_nothing_else() {
             scalar[31] &= 0x0f;
             scalar
         });
-        let (point, key) = (times_base(&nonce), times_base(&secret));
+        let ((has_point, point), (has_key, key)) = (times_base(&nonce), times_base(&secret));
+        assert!(has_point && has_key, "neither is 0");
         let message = &secret[..usize::from(nonce[0]) % 33];
         let honest = signature_of(&secret, &nonce, &point, &key, message);
         assert_eq!(taken(&honest, message, &key), 1);

@@ -22,11 +22,11 @@ const BYTES_AT_ONCE: usize = 256 << 10;
 /// Nothing is created before there is something to write.
 pub(crate) struct Draft {
     path: PathBuf,
+    /// Until it is whole, from the first row on.
     file: Option<File>,
     listed: Listed,
     sums: Box<Xxh3Default>,
     marks: Vec<u8>,
-    is_whole: bool,
 }
 
 impl Draft {
@@ -42,7 +42,6 @@ impl Draft {
             },
             sums: Box::default(),
             marks: Vec::new(),
-            is_whole: false,
         }
     }
 
@@ -114,14 +113,14 @@ impl Draft {
             .and_then(|()| sync_folder_of(&self.path));
         ended.map_err(|error| StoreError::io(&self.path, error))?;
         self.listed.sum = self.sums.digest();
-        self.is_whole = true;
+        self.file = None;
         Ok(Some(self.listed))
     }
 }
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        if !self.is_whole && self.file.is_some() {
+        if self.file.is_some() {
             // What stays is removed when the store is opened.
             _ = fs::remove_file(&self.path);
         }

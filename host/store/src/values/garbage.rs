@@ -1,14 +1,14 @@
 //! Files of which most rows are not what their keys have any more: the others are written again with the next table.
 
-use std::fs::{self, File};
-use std::io;
+use std::fs;
 
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 use super::super::StoreError;
+use super::super::file::failed;
 use super::super::rows::{LENGTHS, row_at};
 use super::draft::{Draft, MARKED};
-use super::{Listed, Place, Values, failed, read_at};
+use super::{Listed, Place, Values};
 
 /// Files in which garbage is looked for with each table, which most often brings one: what is half garbage goes as fast as it comes.
 const LOOKED_AT: usize = 2;
@@ -107,16 +107,13 @@ fn live_of_sample(
     listed: &Listed,
     place_of: &impl Fn(&[u8]) -> Result<Option<Place>, StoreError>,
 ) -> Result<(u64, u64), StoreError> {
-    let file = values.file(listed.number);
-    let path = values.path_of(listed.number);
-    let file = file.map_err(|error| failed(&path, &error))?;
     let marks = u64::from(listed.rows.div_ceil(MARKED));
     let samples = marks.min(SAMPLES);
     let (mut live, mut all) = (0, 0);
     for sample in 0..samples {
-        let at =
-            sampled_row(&file, listed, sample * marks / samples).map_err(|error| failed(&path, &error))?;
-        let Some((at, key)) = at else { continue };
+        let Some((at, key)) = sampled_row(values, listed, sample * marks / samples)? else {
+            continue;
+        };
         all += 1;
         let is_here = |place: Place| place.file == listed.number && place.at == at;
         live += u64::from(place_of(&key)?.is_some_and(is_here));
@@ -125,22 +122,22 @@ fn live_of_sample(
 }
 
 /// Where a marked row begins, and its key; nothing where the mark is damaged.
-fn sampled_row(file: &File, listed: &Listed, mark: u64) -> io::Result<Option<(u64, Vec<u8>)>> {
+fn sampled_row(values: &Values, listed: &Listed, mark: u64) -> Result<Option<(u64, Vec<u8>)>, StoreError> {
     let mut at = [0; 8];
-    read_at(file, &mut at, listed.len + mark * 8)?;
+    values.read_at(listed.number, &mut at, listed.len + mark * 8)?;
     let at = u64::from_le_bytes(at);
     if at >= listed.len.saturating_sub(LENGTHS as u64) {
         return Ok(None);
     }
     let mut key_len = [0; 4];
-    read_at(file, &mut key_len, at)?;
+    values.read_at(listed.number, &mut key_len, at)?;
     let key_len = u32::from_le_bytes(key_len);
     let key_at = at + LENGTHS as u64;
     if u64::from(key_len) > listed.len - key_at {
         return Ok(None);
     }
     let mut key = vec![0; key_len as usize];
-    read_at(file, &mut key, key_at)?;
+    values.read_at(listed.number, &mut key, key_at)?;
     Ok(Some((at, key)))
 }
 
