@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use selfsame_codec::Operation as Change;
 
+mod direct;
 mod disk;
 pub use disk::DiskStore;
 

@@ -1,21 +1,18 @@
 //! A file that is being written.
 
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, IoSlice, Write as _};
+use std::fs;
+use std::io;
 use std::path::PathBuf;
 
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 use super::super::StoreError;
+use super::super::direct::DirectFile;
 use super::super::file::sync_folder_of;
 use super::{Listed, Place};
 
 /// Of each so many rows one has a mark: where it begins, as a u64 behind all rows. A few of them tell how much of a file is garbage.
 pub(super) const MARKED: u32 = 16;
-/// Rows that go to the file at once, and bytes: far more than what a call costs, and what a processor has in its cache still when they
-/// are written after their sums.
-const ROWS_AT_ONCE: usize = 512;
-const BYTES_AT_ONCE: usize = 256 << 10;
 
 /// A file of long values until it is whole.
 ///
@@ -23,7 +20,7 @@ const BYTES_AT_ONCE: usize = 256 << 10;
 pub(crate) struct Draft {
     path: PathBuf,
     /// Until it is whole, from the first row on.
-    file: Option<File>,
+    file: Option<DirectFile>,
     listed: Listed,
     sums: Box<Xxh3Default>,
     marks: Vec<u8>,
@@ -45,7 +42,7 @@ impl Draft {
         }
     }
 
-    /// Writes rows from where they are, without copying them together; `note` is told where each is, in their order.
+    /// Writes rows; `note` is told where each is, in their order.
     ///
     /// # Errors
     /// [`StoreError::Io`] with what the system says.
@@ -54,18 +51,12 @@ impl Draft {
         rows: impl Iterator<Item = &'a [u8]>,
         mut note: impl FnMut(Place),
     ) -> Result<(), StoreError> {
-        let (mut waiting, mut bytes) = (Vec::with_capacity(ROWS_AT_ONCE), 0);
         for row in rows {
             note(self.place_next(row));
-            waiting.push(IoSlice::new(row));
-            bytes += row.len();
-            if waiting.len() == ROWS_AT_ONCE || bytes >= BYTES_AT_ONCE {
-                self.write(&mut waiting)?;
-                waiting.clear();
-                bytes = 0;
-            }
+            let written = self.file().and_then(|file| file.append(row));
+            written.map_err(|error| StoreError::io(&self.path, error))?;
         }
-        self.write(&mut waiting)
+        Ok(())
     }
 
     fn place_next(&mut self, row: &[u8]) -> Place {
@@ -84,18 +75,10 @@ impl Draft {
         place
     }
 
-    fn write(&mut self, rows: &mut [IoSlice<'_>]) -> Result<(), StoreError> {
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let written = self.file().and_then(|file| write_all(file, rows));
-        written.map_err(|error| StoreError::io(&self.path, error))
-    }
-
-    fn file(&mut self) -> io::Result<&mut File> {
+    fn file(&mut self) -> io::Result<&mut DirectFile> {
         match &mut self.file {
             Some(file) => Ok(file),
-            none => Ok(none.insert(File::create(&self.path)?)),
+            none => Ok(none.insert(DirectFile::create(&self.path)?)),
         }
     }
 
@@ -104,37 +87,31 @@ impl Draft {
     /// # Errors
     /// [`StoreError::Io`] with what the system says.
     pub(crate) fn finish(mut self) -> Result<Option<Listed>, StoreError> {
-        let Some(file) = &mut self.file else {
+        let Some(mut file) = self.file.take() else {
             return Ok(None);
         };
         let ended = file
-            .write_all(&self.marks)
-            .and_then(|()| file.sync_data())
+            .append(&self.marks)
+            .and_then(|()| file.finish())
             .and_then(|()| sync_folder_of(&self.path));
-        ended.map_err(|error| StoreError::io(&self.path, error))?;
+        if let Err(error) = ended {
+            self.remove();
+            return Err(StoreError::io(&self.path, error));
+        }
         self.listed.sum = self.sums.digest();
-        self.file = None;
         Ok(Some(self.listed))
+    }
+
+    fn remove(&self) {
+        // What stays is removed when the store is opened.
+        _ = fs::remove_file(&self.path);
     }
 }
 
 impl Drop for Draft {
     fn drop(&mut self) {
         if self.file.is_some() {
-            // What stays is removed when the store is opened.
-            _ = fs::remove_file(&self.path);
+            self.remove();
         }
     }
-}
-
-fn write_all(file: &mut File, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
-    while !parts.is_empty() {
-        match file.write_vectored(parts) {
-            Ok(0) => return Err(ErrorKind::WriteZero.into()),
-            Ok(written) => IoSlice::advance_slices(&mut parts, written),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
