@@ -13,6 +13,9 @@ use super::rows::{self, Row, row_at};
 /// So many keys that came since the last scan are sorted in one by one.
 const FEW: usize = 64;
 
+/// So many rows are looked up together, as they are anywhere in memory and none of them has to wait for the one before.
+const TOGETHER: usize = 16;
+
 /// Bytes up to which a table grows by doubling: the store of a small node takes no more than it needs.
 const SMALL: usize = 1 << 20;
 
@@ -186,17 +189,28 @@ impl Table {
         rows.take_while(move |row| row.key < end)
     }
 
+    /// How many keys there are.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
     /// What was written last under each key, in the order of the keys, and the number of each.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (u32, Row<'_>)> {
         // A copy, so that others may scan meanwhile.
         let keys = self.sorted().keys.clone();
-        let rows = keys.into_iter();
-        rows.filter_map(|number| Some((number, self.row(number)?)))
+        let mut begin = 0;
+        let several = core::iter::from_fn(move || {
+            let numbers = keys.get(begin..keys.len().min(begin + TOGETHER))?;
+            begin += TOGETHER;
+            let row = |number: &u32| Some((*number, self.row(*number)?));
+            Some(numbers.iter().map(row).collect::<Vec<_>>())
+        });
+        several.flatten().flatten()
     }
 
     /// The same in the order of the numbers, which is nearly that of memory.
-    pub(crate) fn rows_by_number(&self) -> impl Iterator<Item = (u32, Row<'_>)> {
-        (0..self.rows.len() as u32).filter_map(|number| Some((number, self.row(number)?)))
+    pub(crate) fn rows_by_number(&self) -> impl Iterator<Item = Row<'_>> {
+        (0..self.rows.len() as u32).map_while(|number| self.row(number))
     }
 
     /// The numbers of all keys, sorted.

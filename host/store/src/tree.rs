@@ -5,6 +5,7 @@ use core::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::thread;
 
 use lsm_tree::compaction::Leveled;
 use lsm_tree::config::PinningPolicy;
@@ -14,7 +15,6 @@ use lsm_tree::{
 
 use super::StoreError;
 use super::merge::{Found, over_by};
-use super::rows::Row;
 use super::runs;
 use super::table::Table;
 use super::values::{self, Draft, Listed, Place, Values};
@@ -32,12 +32,14 @@ const CACHE: u64 = 16 * 1024 * 1024;
 /// Files of runs that are open at a time.
 const FILES: usize = 64;
 /// So many runs are merged into the level below. Keys are hashes, so a merge writes nearly all of that level again: with lsm-tree's 4,
-/// half a GiB takes 1.6 s to write, with these 1.3 s. In return a read looks into more filters: one of what is there takes 8 us with
-/// either, of what is not 3.2 in place of 2.3, when there are the most runs (`examples/cold.rs`).
-const RUNS: u8 = 8;
+/// 1.9 GiB take 8.2 s to write, with these 4.8 s. In return a read looks into more filters: one of what is there takes 8.5 us in place
+/// of 7, of what is not 2.7 in place of 1.5, when there are the most runs (`examples/cold.rs`).
+const RUNS: u8 = 12;
 /// Values of so many bytes and more lie beside the runs, which name their places: only those are merged, as most values stay as long
 /// as the store.
 const LONG_VALUE: usize = 512;
+/// Rows of a run after which others have their turn, who have more haste: they take some tens of microseconds.
+const BETWEEN_TURNS: usize = 128;
 /// Merges before a table is taken, at most: one moves runs down a level, and there are seven.
 const MERGES: usize = 16;
 /// What was written last.
@@ -199,23 +201,26 @@ impl Tree {
     fn write(
         &self,
         table: &Table,
-        placed: &[(u32, Place)],
+        placed: &[Option<Place>],
         kept: &[(Vec<u8>, Place)],
         host: &[u8],
     ) -> lsm_tree::Result<()> {
         let of_table = table.rows().map(|(number, row)| {
-            let place = placed.binary_search_by_key(&number, |(number, _)| *number);
-            let written = match (place, row.value) {
-                (Ok(at), _) => Written::Long(placed[at].1),
-                (Err(_), Some(value)) => Written::Short(value),
-                (Err(_), None) => Written::Removed,
+            let written = match (placed[number as usize], row.value) {
+                (Some(place), _) => Written::Long(place),
+                (None, Some(value)) => Written::Short(value),
+                (None, None) => Written::Removed,
             };
             (row.key, written)
         });
         let kept = kept.iter().map(|(key, place)| (&key[..], Written::Long(*place)));
         let mut run = self.runs.ingestion()?;
         let (mut key, mut value) = (vec![CORE], Vec::new());
-        for (row_key, written) in over_by(of_table, kept, |one, other| one.0.cmp(other.0)) {
+        let all = over_by(of_table, kept, |one, other| one.0.cmp(other.0));
+        for (number, (row_key, written)) in all.enumerate() {
+            if number % BETWEEN_TURNS == 0 {
+                thread::yield_now();
+            }
             key.truncate(1);
             key.extend_from_slice(row_key);
             value.clear();
@@ -282,15 +287,13 @@ enum Written<'a> {
     Long(Place),
 }
 
-/// Writes the long values of a table; the places of their rows, by their numbers.
-fn write_long(draft: &mut Draft, table: &Table) -> Result<Vec<(u32, Place)>, StoreError> {
-    let is_long = |row: &Row<'_>| row.value.is_some_and(|value| value.len() >= LONG_VALUE);
-    let long = || table.rows_by_number().filter(|(_, row)| is_long(row));
-    let mut numbers = long().map(|(number, _)| number);
-    let mut placed = Vec::new();
-    draft.append(long().map(|(_, row)| row.bytes), |place| {
-        placed.extend(numbers.next().map(|number| (number, place)));
-    })?;
+/// Writes the long values of a table; of each number of a row the place, if its value is one.
+fn write_long(draft: &mut Draft, table: &Table) -> Result<Vec<Option<Place>>, StoreError> {
+    let mut placed = Vec::with_capacity(table.len());
+    for row in table.rows_by_number() {
+        let is_long = row.value.is_some_and(|value| value.len() >= LONG_VALUE);
+        placed.push(is_long.then(|| draft.append(row.bytes)).transpose()?);
+    }
     Ok(placed)
 }
 

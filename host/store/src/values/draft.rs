@@ -42,21 +42,15 @@ impl Draft {
         }
     }
 
-    /// Writes rows; `note` is told where each is, in their order.
+    /// Writes a row; where it is.
     ///
     /// # Errors
     /// [`StoreError::Io`] with what the system says.
-    pub(crate) fn append<'a>(
-        &mut self,
-        rows: impl Iterator<Item = &'a [u8]>,
-        mut note: impl FnMut(Place),
-    ) -> Result<(), StoreError> {
-        for row in rows {
-            note(self.place_next(row));
-            let written = self.file().and_then(|file| file.append(row));
-            written.map_err(|error| StoreError::io(&self.path, error))?;
-        }
-        Ok(())
+    pub(crate) fn append(&mut self, row: &[u8]) -> Result<Place, StoreError> {
+        let place = self.place_next(row);
+        let written = self.file().and_then(|file| file.append(row));
+        written.map_err(|error| StoreError::io(&self.path, error))?;
+        Ok(place)
     }
 
     fn place_next(&mut self, row: &[u8]) -> Place {

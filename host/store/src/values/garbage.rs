@@ -49,10 +49,9 @@ pub(crate) fn keep(
     let mut kept = Kept::default();
     for file in chosen {
         let Loaded { bytes, rows } = load(values, &file, &place_of)?;
-        let rows = || rows.iter().filter_map(|at| row_at(&bytes, *at));
-        let mut keys = rows().map(|row| row.key.to_vec());
-        let note = |place| kept.rows.extend(keys.next().map(|key| (key, place)));
-        draft.append(rows().map(|row| row.bytes), note)?;
+        for row in rows.iter().filter_map(|at| row_at(&bytes, *at)) {
+            kept.rows.push((row.key.to_vec(), draft.append(row.bytes)?));
+        }
         kept.files.push(file.number);
     }
     kept.rows.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
