@@ -1,4 +1,4 @@
-//! Long values, beside the tree that says where each is: files of rows in the order of their keys, written once and read at their
+//! Long values, beside the tree that says where each is: files of rows in the order in which they came, written once and read at their
 //! places, until most of a file's rows are not what their keys have any more.
 //!
 //! Bytes of the tree's own about them are little-endian: of a [`Place`] `file u64 | at u64 | length u32 | sum u64`, of a [`Listed`]
