@@ -1,5 +1,4 @@
 use alloc::sync::Arc;
-use std::io;
 use std::path::Path;
 
 use selfsame_codec::Operation;
@@ -26,7 +25,7 @@ const SMALL_FILE: usize = 16;
 /// grows by doubling.
 const GROWN: usize = 3;
 
-/// Frames that were written to the journal, and may not be on the disk yet
+/// Frames that are being written to the journal
 #[derive(Clone, Copy, Debug)]
 struct Sealed {
     /// The number of the last of them.
@@ -50,10 +49,10 @@ pub struct DiskStore {
     /// The other journal, while it is not used.
     spare: Option<Journal>,
     drain: Option<Drain>,
-    /// What is waited for in a thread of its own. The next frame is written when it has ended: one that is there vouches for all
+    /// What is written in a thread of its own. The next frame is written when it is on the disk: one that is there vouches for all
     /// before.
     syncing: Option<Sealed>,
-    /// That thread, once there was something to wait for.
+    /// That thread, once there was something to write.
     syncer: Option<Syncer>,
     /// The table that was drained last, empty.
     empty: Table,
@@ -140,7 +139,7 @@ impl DiskStore {
     }
 
     /// Waits for the table that is on its way into the tree, if there is one.
-    pub(crate) fn end_drain(&mut self) -> Result<(), StoreError> {
+    fn end_drain(&mut self) -> Result<(), StoreError> {
         if let Some(drain) = &mut self.drain {
             drain.wait()?;
         }
@@ -155,50 +154,50 @@ impl DiskStore {
         Ok(())
     }
 
-    /// Puts all that was committed on the disk.
-    fn sync(&mut self) -> Result<(), StoreError> {
-        let Some(sealed) = self.seal()? else { return Ok(()) };
-        let synced = self.journal.file().sync_data();
-        self.end_frames(sealed, synced)
+    /// Waits until no file is being written: they stay as they are until something is committed or made durable.
+    pub(crate) fn rest(&mut self) -> Result<(), StoreError> {
+        if let Some(syncer) = &mut self.syncer {
+            syncer.rest();
+        }
+        self.end_drain()
     }
 
-    /// Writes all that was committed to the journal, once what is there is on the disk; nothing if there is nothing new.
-    fn seal(&mut self) -> Result<Option<Sealed>, StoreError> {
+    /// Puts all that was committed on the disk.
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.begin(Box::new(|| {}))?;
+        self.end_sync()
+    }
+
+    /// Begins to write all that was committed to the journal, once what is there is on the disk; false if there is nothing new.
+    fn begin(&mut self, ended: Ended) -> Result<bool, StoreError> {
         self.end_sync()?;
         if self.drain.as_ref().is_some_and(|drain| !drain.is_durable()) {
             self.end_drain()?;
         }
         let number = self.last + 1;
         if !self.table.seal(self.salt, number) {
-            return Ok(None);
+            return Ok(false);
         }
-        let bytes = self.table.bytes();
-        self.journal.write(bytes)?;
-        let len = bytes.len();
+        let syncer = match &mut self.syncer {
+            Some(syncer) => syncer,
+            none => {
+                let started = Syncer::start();
+                none.insert(started.map_err(|error| StoreError::io(self.journal.path(), error))?)
+            }
+        };
+        // One thread at a time writes a file.
+        syncer.rest();
+        let frames = self.table.bytes();
+        self.journal.grow(frames.len())?;
+        let vouching = (self.salt, number + 1);
+        let pending = self.journal.pending(frames, syncer.memory(), vouching);
+        syncer.begin(pending, ended);
+        self.syncing = Some(Sealed {
+            number,
+            len: frames.len(),
+        });
         self.table.close();
-        Ok(Some(Sealed { number, len }))
-    }
-
-    /// Takes note of what the disk has, or that nobody knows it.
-    fn end_frames(&mut self, sealed: Sealed, synced: io::Result<()>) -> Result<(), StoreError> {
-        if let Err(error) = synced {
-            let error = StoreError::io(self.journal.path(), error);
-            self.failed = Some(error.clone());
-            return Err(error);
-        }
-        let Sealed { number, len } = sealed;
-        self.last = number;
-        self.journal.synced(len);
-        self.journal.vouch(self.salt, number + 1);
-        Ok(())
-    }
-
-    fn start_syncer(&mut self) -> Result<(), StoreError> {
-        if self.syncer.is_none() {
-            let started = Syncer::start();
-            self.syncer = Some(started.map_err(|error| StoreError::io(self.journal.path(), error))?);
-        }
-        Ok(())
+        Ok(true)
     }
 
     /// Whether the store can be written.
@@ -229,7 +228,7 @@ impl DiskStore {
     fn close(&mut self) -> Result<(), StoreError> {
         // What the journal may not have is in the table.
         _ = self.end_sync();
-        self.end_drain()?;
+        self.rest()?;
         if !self.table.is_empty() {
             self.tree.take(&self.table, self.last)?;
             self.tree.remove_retired();
@@ -301,21 +300,20 @@ impl Storage for DiskStore {
 
     fn begin_sync(&mut self, ended: Ended) -> Result<bool, StoreError> {
         self.check()?;
-        self.start_syncer()?;
-        let Some(sealed) = self.seal()? else {
-            return Ok(false);
-        };
-        if let Some(syncer) = &self.syncer {
-            syncer.begin(Arc::clone(self.journal.file()), ended);
-            self.syncing = Some(sealed);
-        }
-        Ok(true)
+        self.begin(ended)
     }
 
     fn end_sync(&mut self) -> Result<(), StoreError> {
-        match self.syncing.take().zip(self.syncer.as_ref()) {
-            Some((sealed, syncer)) => self.end_frames(sealed, syncer.end()),
-            None => Ok(()),
+        let Some((Sealed { number, len }, syncer)) = self.syncing.take().zip(self.syncer.as_ref()) else {
+            return Ok(());
+        };
+        if let Err(error) = syncer.end() {
+            let error = StoreError::io(self.journal.path(), error);
+            self.failed = Some(error.clone());
+            return Err(error);
         }
+        self.last = number;
+        self.journal.synced(len);
+        Ok(())
     }
 }

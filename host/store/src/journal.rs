@@ -2,28 +2,32 @@
 //! rows in it are in the tree.
 //!
 //! It grows in steps, with zeros: to write where a file has bytes already takes the disk a fraction of what a new length does.
+//! Whole blocks are written: of the one in which frames end, what is before their end once more with the frames that follow.
 
 use alloc::sync::Arc;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::path::{Path, PathBuf};
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
 
 use super::StoreError;
+use super::aligned::{ALIGNED, Aligned};
+use super::direct::{DirectFile, write};
 use super::frame::{self, HEADER};
 
 /// The first step, and the largest.
 const STEPS: [usize; 2] = [64 << 10, 4 << 20];
 /// Zeros that are written at once.
-const ZEROS: [u8; 16 << 10] = [0; 16 << 10];
+const ZEROS: usize = 256 << 10;
+/// Memory for frames that is used again: more than a busy store writes at once, and less than a large commit has.
+const KEPT: usize = 4 << 20;
 
 /// A journal
 #[derive(Debug)]
 pub(crate) struct Journal {
-    file: Arc<File>,
-    path: PathBuf,
-    /// Bytes that the file has.
+    file: DirectFile,
+    /// Bytes of it that can be written again, whole blocks.
     len: usize,
-    /// Bytes of it that are on the disk since it began anew.
+    /// Bytes of frames that are on the disk since it began anew.
     written: usize,
 }
 
@@ -42,27 +46,21 @@ impl Journal {
     /// # Errors
     /// [`StoreError`] when it cannot be read or is not there.
     pub(crate) fn open(path: &Path) -> Result<(Self, Vec<u8>), StoreError> {
-        let mut bytes = Vec::new();
-        let opened = OpenOptions::new().read(true).write(true).open(path);
-        let read = opened.and_then(|mut file| {
-            file.read_to_end(&mut bytes)?;
-            Ok(file)
-        });
-        let file = read.map_err(|error| match error.kind() {
+        let opened = fs::read(path).and_then(|bytes| Ok((DirectFile::open(path)?, bytes)));
+        let (file, bytes) = opened.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => StoreError::corrupt(path, "it is missing"),
             _ => StoreError::io(path, error),
         })?;
         let journal = Self {
-            file: Arc::new(file),
-            path: path.into(),
-            len: bytes.len(),
+            file,
+            len: 0,
             written: 0,
         };
         Ok((journal, bytes))
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        self.file.path()
     }
 
     /// Whether something is on the disk since it began anew.
@@ -70,52 +68,50 @@ impl Journal {
         self.written > 0
     }
 
-    /// Writes the bytes that follow those that are written.
+    /// Makes room for so many bytes of frames, and for what vouches for them.
     ///
     /// # Errors
-    /// [`StoreError`]; the next try writes them again.
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        let written = self.grow(bytes.len() + HEADER).and_then(|()| {
-            let mut file = &*self.file;
-            file.seek(SeekFrom::Start(self.written as u64))?;
-            file.write_all(&bytes[self.written..])
-        });
-        written.map_err(|error| StoreError::io(&self.path, error))
+    /// [`StoreError`] when the disk has none; the next try may find some.
+    pub(crate) fn grow(&mut self, frames: usize) -> Result<(), StoreError> {
+        let needed = frames + HEADER;
+        if needed <= self.len {
+            return Ok(());
+        }
+        let [least, most] = STEPS;
+        let goal = (needed + needed.clamp(least, most)).next_multiple_of(ALIGNED);
+        let zeros = Aligned::zeros(ZEROS.min(goal - self.len));
+        while self.len < goal {
+            let zeros = &zeros.bytes()[..zeros.len().min(goal - self.len)];
+            let grown = self.file.write(self.len as u64, zeros);
+            grown.map_err(|error| StoreError::io(self.path(), error))?;
+            self.len += zeros.len();
+        }
+        Ok(())
     }
 
-    /// The file, to be waited for.
-    pub(crate) fn file(&self) -> &Arc<File> {
-        &self.file
+    /// What is to be written of `frames`, which there is room for: those that follow the ones that are written. They are copied to
+    /// `memory`, and are vouched for as all before a number.
+    pub(crate) fn pending(&self, frames: &[u8], mut memory: Aligned, (salt, number): (u64, u64)) -> Pending {
+        let at = self.written - self.written % ALIGNED;
+        let needed = frames.len() - at + 2 * ALIGNED;
+        if memory.room() < needed {
+            memory = Aligned::with_room(needed);
+        }
+        memory.clear();
+        memory.push(&frames[at..]);
+        let mut vouching = [0; HEADER];
+        frame::seal(&mut vouching, salt, number);
+        Pending {
+            file: Arc::clone(self.file.file()),
+            at: at as u64,
+            frames: memory,
+            vouching,
+        }
     }
 
     /// Takes note that so many bytes are on the disk.
     pub(crate) fn synced(&mut self, written: usize) {
         self.written = written;
-    }
-
-    /// Vouches for the frames before this number, so that damage to the last of them is seen even if no other follows. The next
-    /// frame takes its place.
-    pub(crate) fn vouch(&mut self, salt: u64, number: u64) {
-        let mut frame = [0; HEADER];
-        frame::seal(&mut frame, salt, number);
-        // What it is for is on the disk already.
-        _ = (&*self.file).write_all(&frame);
-    }
-
-    fn grow(&mut self, needed: usize) -> io::Result<()> {
-        if needed <= self.len {
-            return Ok(());
-        }
-        let [least, most] = STEPS;
-        let goal = needed + needed.clamp(least, most);
-        let mut file = &*self.file;
-        file.seek(SeekFrom::Start(self.len as u64))?;
-        while self.len < goal {
-            let zeros = &ZEROS[..ZEROS.len().min(goal - self.len)];
-            file.write_all(zeros)?;
-            self.len += zeros.len();
-        }
-        Ok(())
     }
 
     /// Begins anew: its rows are in the tree.
@@ -130,8 +126,60 @@ impl Journal {
     pub(crate) fn clear(&mut self) -> Result<(), StoreError> {
         self.restart();
         self.len = 0;
-        self.file
-            .set_len(0)
-            .map_err(|error| StoreError::io(&self.path, error))
+        let cleared = self.file.set_len(0);
+        cleared.map_err(|error| StoreError::io(self.path(), error))
+    }
+}
+
+/// Frames that are to be written, in any thread
+#[derive(Debug)]
+pub(crate) struct Pending {
+    file: Arc<File>,
+    /// Where the block begins in which the first of them does.
+    at: u64,
+    /// That block from there on, and what follows.
+    frames: Aligned,
+    /// A frame that only vouches for them, so that damage to the last of them is seen even if no other follows.
+    vouching: [u8; HEADER],
+}
+
+/// Frames that the disk has
+#[derive(Debug)]
+pub(crate) struct Written {
+    pending: Pending,
+    /// Bytes without what fills the last block.
+    len: usize,
+}
+
+impl Pending {
+    /// Puts them on the disk.
+    ///
+    /// # Errors
+    /// What the system says: then nobody knows what is there.
+    pub(crate) fn write(mut self) -> io::Result<Written> {
+        let len = self.frames.len();
+        self.frames.pad();
+        write(&self.file, self.at, self.frames.bytes())?;
+        self.file.sync_data()?;
+        Ok(Written { pending: self, len })
+    }
+}
+
+impl Written {
+    /// Vouches for them. The next frame takes the place of what does; the memory is to be used for it.
+    pub(crate) fn vouch(self) -> Aligned {
+        let Self { pending, len } = self;
+        let mut last = pending.frames;
+        let begin = len - len % ALIGNED;
+        last.keep(begin..len);
+        last.push(&pending.vouching);
+        last.pad();
+        // What it is for is on the disk already.
+        _ = write(&pending.file, pending.at + begin as u64, last.bytes());
+        if last.room() > KEPT {
+            Aligned::default()
+        } else {
+            last
+        }
     }
 }

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use selfsame_codec::Operation as Change;
 
+mod aligned;
+mod appender;
 mod direct;
 mod disk;
 pub use disk::DiskStore;

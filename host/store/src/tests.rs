@@ -204,7 +204,7 @@ impl World {
     /// Goes on with what is in the files now, as if the process had ended.
     fn crash(&mut self) {
         // Files that are copied while one of them is written are of no time.
-        self.store().end_drain().expect("a drain");
+        self.store().rest().expect("a rest");
         let before = self.path();
         self.lives += 1;
         copy(&before, &self.path());
@@ -222,12 +222,12 @@ impl World {
 
     /// The power fails while a frame is written: of what came last only the beginning is there.
     fn tear(&mut self) {
-        self.store().end_drain().expect("a drain");
+        self.store().rest().expect("a rest");
         let path = self.path();
         let before = read_journals(&path);
         let states = self.states.clone();
         self.commit();
-        self.store().end_drain().expect("a drain");
+        self.store().rest().expect("a rest");
         self.lives += 1;
         copy(&path, &self.path());
         let files = journals_of(&self.path());
@@ -254,7 +254,7 @@ impl World {
 
     /// A byte of a journal is another one: that is noticed, or what was durable is there.
     fn damage(&mut self) -> bool {
-        self.store().end_drain().expect("a drain");
+        self.store().rest().expect("a rest");
         let aside = self.folder.path().join("aside");
         copy(&self.path(), &aside);
         let journal = &journals_of(&aside)[self.random.below(2) as usize];
@@ -315,6 +315,7 @@ fn a_journal_that_is_missing_or_another_store_s_is_refused() {
         value: b"1",
     };
     store.commit(&[put], true).expect("a commit");
+    store.rest().expect("a rest");
     let aside = folder.path().join("aside");
     copy(&path, &aside);
     let [first, _] = journals_of(&aside);
@@ -349,6 +350,7 @@ fn a_durable_commit_makes_durable_what_is_on_its_way_into_the_tree() {
     let changes: Vec<Operation<'_>> = keys.iter().map(|key| put(key)).collect();
     store.commit(&changes, false).expect("a commit");
     store.commit(&[put(b"later")], true).expect("a commit");
+    store.rest().expect("a rest");
     copy(&path, &aside);
     let copied = DiskStore::open(&aside).expect("the store after a crash");
     assert_eq!(all(&copied).len(), keys.len() + 1);
@@ -430,7 +432,7 @@ fn a_table_whose_long_values_cannot_be_written_is_tried_again() {
         committed
     };
     (0..30).for_each(|number| commit(&mut store, number).expect("a commit"));
-    store.end_drain().expect("a drain");
+    store.rest().expect("a rest");
     fs::rename(values_of(&path), &aside).expect("it is moved away");
     let refused = (30..90).find_map(|number| commit(&mut store, number).err());
     assert!(matches!(refused, Some(StoreError::Io { .. })), "{refused:?}");

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 use super::super::StoreError;
-use super::super::direct::DirectFile;
+use super::super::appender::Appender;
 use super::super::file::sync_folder_of;
 use super::{Listed, Place};
 
@@ -20,7 +20,7 @@ pub(super) const MARKED: u32 = 16;
 pub(crate) struct Draft {
     path: PathBuf,
     /// Until it is whole, from the first row on.
-    file: Option<DirectFile>,
+    file: Option<Appender>,
     listed: Listed,
     sums: Box<Xxh3Default>,
     marks: Vec<u8>,
@@ -69,10 +69,10 @@ impl Draft {
         place
     }
 
-    fn file(&mut self) -> io::Result<&mut DirectFile> {
+    fn file(&mut self) -> io::Result<&mut Appender> {
         match &mut self.file {
             Some(file) => Ok(file),
-            none => Ok(none.insert(DirectFile::create(&self.path)?)),
+            none => Ok(none.insert(Appender::create(&self.path)?)),
         }
     }
 
