@@ -126,7 +126,7 @@ impl RecordKey {
 
     /// Appends the sealed sub-records of the record, one after the other, each [`TAG_BYTES`] longer than it was.
     pub fn seal_parts(&self, parts: &[&[u8]], out: &mut Vec<u8>) {
-        if !is_many(parts.len()) {
+        if !is_many(parts.len(), parts.iter().map(|part| part.len()).sum()) {
             for (index, part) in (0..).zip(parts) {
                 seal_with(&self.part(index), part, out);
             }
@@ -168,7 +168,10 @@ pub type Unsealed<'a> = (Place, [u8; SALT_BYTES], &'a [u8]);
 /// The sealed bodies of records.
 #[must_use]
 pub fn seal_each(epoch: &EpochKey, records: &[Unsealed<'_>]) -> Vec<Vec<u8>> {
-    if !is_many(records.len()) {
+    if !is_many(
+        records.len(),
+        records.iter().map(|(.., content)| content.len()).sum(),
+    ) {
         return records.iter().map(|record| seal_one(epoch, record)).collect();
     }
     let mut bodies = Vec::with_capacity(records.len());
@@ -214,7 +217,7 @@ fn seal_some(epoch: &EpochKey, records: &[Unsealed<'_>]) -> Vec<Vec<u8>> {
 /// What sealed bodies of an epoch hold, or [`Code::BadSeal`]: where each record is, and its body.
 #[must_use]
 pub fn open_each(epoch: &EpochKey, records: &[(Place, &[u8])]) -> Vec<Result<Vec<u8>>> {
-    if !is_many(records.len()) {
+    if !is_many(records.len(), records.iter().map(|(_, body)| body.len()).sum()) {
         return records.iter().map(|record| open_one(epoch, record)).collect();
     }
     let mut contents = Vec::with_capacity(records.len());
@@ -264,7 +267,7 @@ pub type SealedPart<'a> = (&'a RecordKey, u32, &'a [u8]);
 /// What sealed sub-records hold, or [`Code::BadSeal`].
 #[must_use]
 pub fn open_parts(parts: &[SealedPart<'_>]) -> Vec<Result<Vec<u8>>> {
-    if !is_many(parts.len()) {
+    if !is_many(parts.len(), parts.iter().map(|(.., sealed)| sealed.len()).sum()) {
         return parts.iter().map(open_one_part).collect();
     }
     let places: Vec<[u8; 4]> = parts.iter().map(|(_, index, _)| index.to_le_bytes()).collect();

@@ -35,51 +35,93 @@ pub fn apply(messages: &mut [Message<'_>]) {
 fn apply_all<S: Simd>(simd: S, messages: &mut [Message<'_>]) {
     let (mut stream, mut second) = (Stream::default(), Stream::default());
     let lanes = S::u32s::LEN as u32;
-    // Which blocks of a message have the lanes for themselves, from the first one on, and which share them with those of others.
-    let (mut alone, mut others) = (Vec::new(), Vec::with_capacity(messages.len()));
-    for (place, message) in messages.iter().enumerate() {
-        let count = message.bytes.len().div_ceil(BLOCK_BYTES) as u32 + 1;
-        let shared = count - count % lanes;
-        alone.extend((0..shared).step_by(S::u32s::LEN).map(|first| (place, first)));
-        others.extend((shared..count).map(|block| (place, block)));
+    let (mut runs, mut others) = (Vec::new(), Vec::with_capacity(messages.len()));
+    for (message, of) in messages.iter().enumerate() {
+        let count = of.bytes.len().div_ceil(BLOCK_BYTES) as u32 + 1;
+        let whole = count - count % lanes;
+        runs.extend(
+            (0..whole)
+                .step_by(S::u32s::LEN)
+                .map(|block| Block { message, block }),
+        );
+        others.extend((whole..count).map(|block| Block { message, block }));
     }
-    for blocks in alone.chunks(together::<S>()) {
-        let start = |(place, first): (usize, u32)| {
-            let key = words_of(messages[place].key).map(|word| splat(simd, word));
-            let numbers: [u32; MOST] = core::array::from_fn(|lane| first + lane as u32);
-            begin(simd, &key, load(simd, &numbers))
-        };
-        if let [one, two] = *blocks {
-            make_two(
-                simd,
-                [start(one), start(two)],
-                [&mut stream.blocks, &mut second.blocks],
-            );
-            messages[two.0].take_all(two.1, &second.blocks[..S::u32s::LEN]);
+    let runs = runs.iter().map(|first| Lanes::Run(*first));
+    let groups: Vec<Lanes<'_>> = runs
+        .chain(others.chunks(S::u32s::LEN).map(Lanes::Shared))
+        .collect();
+    for groups in groups.chunks(together::<S>()) {
+        let start = groups[0].start(simd, messages, &mut stream.keys);
+        if let Some(group) = groups.get(1) {
+            let other = group.start(simd, messages, &mut second.keys);
+            make_two(simd, [start, other], [&mut stream.blocks, &mut second.blocks]);
+            group.take(messages, &second.blocks[..S::u32s::LEN]);
         } else {
-            make(simd, start(blocks[0]), &mut stream.blocks);
+            make(simd, start, &mut stream.blocks);
         }
-        let (place, first) = blocks[0];
-        messages[place].take_all(first, &stream.blocks[..S::u32s::LEN]);
+        groups[0].take(messages, &stream.blocks[..S::u32s::LEN]);
     }
-    for blocks in others.chunks(S::u32s::LEN) {
+    stream.wipe();
+    second.wipe();
+}
+
+/// A block of the key stream of a message
+#[derive(Clone, Copy)]
+struct Block {
+    message: usize,
+    block: u32,
+}
+
+/// What the lanes make
+enum Lanes<'a> {
+    /// As many blocks of one message as there are lanes, from this one on.
+    Run(Block),
+    /// One block each.
+    Shared(&'a [Block]),
+}
+
+impl Lanes<'_> {
+    /// What the blocks are made from.
+    #[inline(always)]
+    fn start<S: Simd>(&self, simd: S, messages: &[Message<'_>], keys: &mut [[u32; MOST]; 8]) -> Words<S> {
         let mut numbers = [0; MOST];
-        for (lane, (place, block)) in blocks.iter().enumerate() {
-            let key = words_of(messages[*place].key);
-            for (words, word) in stream.keys.iter_mut().zip(key) {
-                words[lane] = word;
+        let mut key = [splat(simd, 0); 8];
+        match *self {
+            Self::Run(Block { message, block }) => {
+                for (key, word) in key.iter_mut().zip(words_of(messages[message].key)) {
+                    *key = splat(simd, word);
+                }
+                for (number, block) in numbers.iter_mut().zip(block..) {
+                    *number = block;
+                }
             }
-            numbers[lane] = *block;
+            Self::Shared(blocks) => {
+                for (lane, Block { message, block }) in blocks.iter().enumerate() {
+                    for (words, word) in keys.iter_mut().zip(words_of(messages[*message].key)) {
+                        words[lane] = word;
+                    }
+                    numbers[lane] = *block;
+                }
+                for (key, words) in key.iter_mut().zip(keys) {
+                    *key = load(simd, words);
+                }
+            }
         }
-        let key = core::array::from_fn(|word| load(simd, &stream.keys[word]));
-        make(simd, begin(simd, &key, load(simd, &numbers)), &mut stream.blocks);
-        for ((place, block), stream) in blocks.iter().zip(&stream.blocks) {
-            messages[*place].take(*block, stream);
+        begin(simd, &key, load(simd, &numbers))
+    }
+
+    /// Gives the messages what was made.
+    #[inline(always)]
+    fn take(&self, messages: &mut [Message<'_>], streams: &[[u8; BLOCK_BYTES]]) {
+        match *self {
+            Self::Run(Block { message, block }) => messages[message].take_all(block, streams),
+            Self::Shared(blocks) => {
+                for (Block { message, block }, stream) in blocks.iter().zip(streams) {
+                    messages[*message].take(*block, stream);
+                }
+            }
         }
     }
-    wipe(&mut second.blocks, [0; BLOCK_BYTES]);
-    wipe(&mut stream.keys, [0; MOST]);
-    wipe(&mut stream.blocks, [0; BLOCK_BYTES]);
 }
 
 fn words_of(key: &[u8; KEY_BYTES]) -> [u32; 8] {
@@ -99,7 +141,7 @@ impl Message<'_> {
         }
         let (blocks, rest) = self.bytes[first.saturating_sub(1) as usize * BLOCK_BYTES..].as_chunks_mut();
         for (block, stream) in blocks.iter_mut().zip(&mut streams) {
-            add::<BLOCK_BYTES>(block, stream);
+            add(block, stream);
         }
         if let Some(stream) = streams.next() {
             mask(rest, stream);
@@ -144,6 +186,13 @@ fn begin<S: Simd>(simd: S, key: &[S::u32s; 8], numbers: S::u32s) -> Words<S> {
     words
 }
 
+impl Stream {
+    fn wipe(&mut self) {
+        wipe(&mut self.keys, [0; MOST]);
+        wipe(&mut self.blocks, [0; BLOCK_BYTES]);
+    }
+}
+
 /// Makes a block in each lane.
 #[inline(always)]
 fn make<S: Simd>(simd: S, before: Words<S>, blocks: &mut [[u8; BLOCK_BYTES]; MOST]) {
@@ -177,33 +226,34 @@ fn end<S: Simd>(simd: S, mut v: Words<S>, before: Words<S>, blocks: &mut [[u8; B
 /// Two rounds of each.
 #[inline(always)]
 fn quarters<S: Simd, const N: usize>(mut each: [&mut Words<S>; N]) {
-    quarter_of_each::<S, N>(&mut each, [0, 4, 8, 12]);
-    quarter_of_each::<S, N>(&mut each, [1, 5, 9, 13]);
-    quarter_of_each::<S, N>(&mut each, [2, 6, 10, 14]);
-    quarter_of_each::<S, N>(&mut each, [3, 7, 11, 15]);
-    quarter_of_each::<S, N>(&mut each, [0, 5, 10, 15]);
-    quarter_of_each::<S, N>(&mut each, [1, 6, 11, 12]);
-    quarter_of_each::<S, N>(&mut each, [2, 7, 8, 13]);
-    quarter_of_each::<S, N>(&mut each, [3, 4, 9, 14]);
+    half::<S, N, 16, 20>(&mut each, COLUMNS);
+    half::<S, N, 24, 25>(&mut each, COLUMNS);
+    half::<S, N, 16, 20>(&mut each, DIAGONALS);
+    half::<S, N, 24, 25>(&mut each, DIAGONALS);
 }
 
+const COLUMNS: [[usize; 4]; 4] = [[0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15]];
+const DIAGONALS: [[usize; 4]; 4] = [[0, 5, 10, 15], [1, 6, 11, 12], [2, 7, 8, 13], [3, 4, 9, 14]];
+
 #[inline(always)]
-fn quarter_of_each<S: Simd, const N: usize>(each: &mut [&mut Words<S>; N], words: [usize; 4]) {
+fn half<S: Simd, const N: usize, const FIRST: u32, const SECOND: u32>(
+    each: &mut [&mut Words<S>; N],
+    words: [[usize; 4]; 4],
+) {
     for v in each {
-        quarter::<S>(v, words);
+        quarter::<S, FIRST, SECOND>(v, words[0]);
+        quarter::<S, FIRST, SECOND>(v, words[1]);
+        quarter::<S, FIRST, SECOND>(v, words[2]);
+        quarter::<S, FIRST, SECOND>(v, words[3]);
     }
 }
 
 #[inline(always)]
-fn quarter<S: Simd>(v: &mut Words<S>, [a, b, c, d]: [usize; 4]) {
+fn quarter<S: Simd, const FIRST: u32, const SECOND: u32>(v: &mut Words<S>, [a, b, c, d]: [usize; 4]) {
     v[a] += v[b];
-    v[d] = rotate_right::<S, 16>(v[d] ^ v[a]);
+    v[d] = rotate_right::<S, FIRST>(v[d] ^ v[a]);
     v[c] += v[d];
-    v[b] = rotate_right::<S, 20>(v[b] ^ v[c]);
-    v[a] += v[b];
-    v[d] = rotate_right::<S, 24>(v[d] ^ v[a]);
-    v[c] += v[d];
-    v[b] = rotate_right::<S, 25>(v[b] ^ v[c]);
+    v[b] = rotate_right::<S, SECOND>(v[b] ^ v[c]);
 }
 
 /// Adds a block of the key stream to the first bytes.
@@ -215,7 +265,7 @@ fn mask(bytes: &mut [u8], stream: &[u8; BLOCK_BYTES]) {
             let (parts, rest) = bytes.as_chunks_mut::<PART_BYTES>();
             let (streams, _) = stream.as_chunks();
             for (part, stream) in parts.iter_mut().zip(streams) {
-                add(part, stream);
+                *part = (u128::from_le_bytes(*part) ^ u128::from_le_bytes(*stream)).to_le_bytes();
             }
             let behind = &stream[parts.len() * PART_BYTES..];
             for (byte, key) in rest.iter_mut().zip(behind) {
@@ -226,10 +276,10 @@ fn mask(bytes: &mut [u8], stream: &[u8; BLOCK_BYTES]) {
 }
 
 /// What is masked at a time of less than a block.
-const PART_BYTES: usize = 16;
+const PART_BYTES: usize = size_of::<u128>();
 
 #[inline(always)]
-fn add<const N: usize>(bytes: &mut [u8; N], stream: &[u8; N]) {
+fn add(bytes: &mut [u8; BLOCK_BYTES], stream: &[u8; BLOCK_BYTES]) {
     for (byte, key) in bytes.iter_mut().zip(stream) {
         *byte ^= key;
     }

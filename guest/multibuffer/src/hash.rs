@@ -1,14 +1,15 @@
 //! Keyed BLAKE3 (the BLAKE3 paper, section 2).
 
 use alloc::vec::Vec;
+use core::hint::black_box;
 
 use fearless_simd::{Simd, SimdBase as _, dispatch};
 use zeroize::Zeroize as _;
 
 use crate::is_many;
 use crate::lanes::{
-    BLOCK_BYTES, MOST, WORDS, Words as Vectors, level, load, rotate_right, splat, transpose, untranspose,
-    wipe,
+    BLOCK_BYTES, MOST, WORDS, Words as Vectors, level, load, rotate_right, splat, together, transpose,
+    untranspose, wipe,
 };
 
 /// Length of a hash and of a key.
@@ -84,20 +85,21 @@ impl Node<'_> {
 /// The hashes of all inputs under one key, each what `blake3::keyed_hash` gives. Inputs of some chunks gain least, and those of many
 /// chunks nothing.
 pub fn keyed(key: &[u8; HASH_BYTES], inputs: &[&[u8]]) -> Vec<[u8; HASH_BYTES]> {
-    if !is_many(inputs.len()) {
+    if !is_many(inputs.len(), inputs.iter().map(|input| input.len()).sum()) {
         return inputs
             .iter()
             .map(|input| blake3::keyed_hash(key, input).into())
             .collect();
     }
     let key = words_of(key);
-    let mut nodes = Vec::with_capacity(inputs.len());
-    let mut chunks = Vec::with_capacity(inputs.len());
-    for input in inputs {
-        let count = input.len().div_ceil(CHUNK_BYTES).max(1);
-        let root = if count == 1 { ROOT } else { 0 };
-        chunks.push(count);
-        nodes.extend((0..count).map(|chunk| Node {
+    let mut chunks: Vec<usize> = inputs
+        .iter()
+        .map(|input| input.len().div_ceil(CHUNK_BYTES).max(1))
+        .collect();
+    let mut nodes = Vec::with_capacity(chunks.iter().sum());
+    for (input, count) in inputs.iter().zip(&chunks) {
+        let root = if *count == 1 { ROOT } else { 0 };
+        nodes.extend((0..*count).map(|chunk| Node {
             bytes: &input[chunk * CHUNK_BYTES..input.len().min((chunk + 1) * CHUNK_BYTES)],
             counter: chunk as u32,
             flags: KEYED_HASH | root,
@@ -145,14 +147,15 @@ fn hash(key: &Words, nodes: &[Node<'_>]) -> Vec<[u8; HASH_BYTES]> {
     hashes
 }
 
-/// The places of nodes of few blocks first: their lanes would wait for those of many, the last chunks of inputs for whole ones.
+/// The places of nodes of many blocks first: the last of their lanes then take along some of few, the last chunks of inputs, where
+/// lanes of few would wait for one of many.
 fn by_blocks(nodes: &[Node<'_>]) -> Vec<usize> {
-    let mut next = [0; CHUNK_BLOCKS + 2];
+    let mut next = [0; CHUNK_BLOCKS + 1];
     for node in nodes {
-        next[node.blocks() + 1] += 1;
+        next[node.blocks() - 1] += 1;
     }
-    for blocks in 1..next.len() {
-        next[blocks] += next[blocks - 1];
+    for blocks in (1..next.len()).rev() {
+        next[blocks - 1] += next[blocks];
     }
     let mut order = alloc::vec![0; nodes.len()];
     for (place, node) in nodes.iter().enumerate() {
@@ -170,56 +173,156 @@ fn hash_all<S: Simd>(
     (nodes, order): (&[Node<'_>], &[usize]),
     hashes: &mut [[u8; HASH_BYTES]],
 ) {
-    let mut some = [Node::NOTHING; MOST];
-    for places in order.chunks(S::u32s::LEN) {
-        let some = &mut some[..places.len()];
-        for (node, place) in some.iter_mut().zip(places) {
-            *node = nodes[*place];
-        }
-        hash_some(simd, key, some, |lane, hash| hashes[places[lane]] = hash);
+    let mut rest = order;
+    while let Some((places, others)) = split::<S>(rest) {
+        let first = some_of(nodes, places);
+        let one = Group::begin(simd, key, &first[..places.len()]);
+        let is_near = |next: &[usize]| together::<S>() > 1 && 2 * nodes[next[0]].blocks() > one.most;
+        rest = match split::<S>(others).filter(|(next, _)| is_near(next)) {
+            Some((next, others)) => {
+                let second = some_of(nodes, next);
+                let two = Group::begin(simd, key, &second[..next.len()]);
+                hash_two(simd, (one, two), (places, next), hashes);
+                others
+            }
+            None => {
+                hash_one(simd, one, places, hashes);
+                others
+            }
+        };
     }
 }
 
-/// Hashes as many nodes as there are lanes, or fewer.
 #[inline(always)]
-fn hash_some<S: Simd>(
-    simd: S,
-    key: &Words,
-    nodes: &[Node<'_>],
-    mut done: impl FnMut(usize, [u8; HASH_BYTES]),
-) {
-    let mut chain = key.map(|word| splat(simd, word));
-    let mut counters = [0; MOST];
-    for (counter, node) in counters.iter_mut().zip(nodes) {
-        *counter = node.counter;
+fn hash_one<S: Simd>(simd: S, mut one: Group<'_, S>, places: &[usize], hashes: &mut [[u8; HASH_BYTES]]) {
+    for block in 0..one.most {
+        one.take(simd, block);
+        let [out] = compress::<S, 1>([one.start(simd)], [&one.words]);
+        one.end(simd, block, &out, |lane, hash| hashes[places[lane]] = hash);
     }
-    let counter = load(simd, &counters);
-    let least = nodes.iter().map(Node::blocks).min().unwrap_or(0);
-    let most = nodes.iter().map(Node::blocks).max().unwrap_or(0);
-    // What is not the last block of any of them is whole.
-    let whole: [&[[u8; BLOCK_BYTES]]; MOST] =
-        core::array::from_fn(|lane| nodes.get(lane).unwrap_or(&nodes[0]).bytes.as_chunks().0);
-    for block in 0..most {
-        let (words, lengths) = if block + 1 < least {
-            let blocks = whole.map(|blocks| &blocks[block]);
-            (transpose(simd, &blocks), splat(simd, BLOCK_BYTES as u32))
+}
+
+/// Hashes two groups, the second of no more blocks, the steps of both by turns.
+#[inline(always)]
+fn hash_two<S: Simd>(
+    simd: S,
+    (mut one, mut two): (Group<'_, S>, Group<'_, S>),
+    (of_one, of_two): (&[usize], &[usize]),
+    hashes: &mut [[u8; HASH_BYTES]],
+) {
+    for block in 0..one.most {
+        one.take(simd, block);
+        two.take(simd, block);
+        let starts = [one.start(simd), two.start(simd)];
+        let [out, other] = compress::<S, 2>(starts, [&one.words, &two.words]);
+        one.end(simd, block, &out, |lane, hash| hashes[of_one[lane]] = hash);
+        two.end(simd, block, &other, |lane, hash| hashes[of_two[lane]] = hash);
+    }
+}
+
+/// As many places as there are lanes, or what is left, and those behind.
+#[inline(always)]
+fn split<S: Simd>(places: &[usize]) -> Option<(&[usize], &[usize])> {
+    (!places.is_empty()).then(|| places.split_at(places.len().min(S::u32s::LEN)))
+}
+
+#[inline(always)]
+fn some_of<'a>(nodes: &[Node<'a>], places: &[usize]) -> [Node<'a>; MOST] {
+    let mut some = [Node::NOTHING; MOST];
+    for (node, place) in some.iter_mut().zip(places) {
+        *node = nodes[*place];
+    }
+    some
+}
+
+/// As many nodes as there are lanes, or fewer, of which the same block is hashed at a time
+struct Group<'a, S: Simd> {
+    nodes: &'a [Node<'a>],
+    /// Blocks of each lane that are whole.
+    whole: [&'a [[u8; BLOCK_BYTES]]; MOST],
+    least: usize,
+    most: usize,
+    chain: [S::u32s; 8],
+    counter: S::u32s,
+    words: Vectors<S>,
+    lengths: S::u32s,
+    flags: S::u32s,
+}
+
+impl<'a, S: Simd> Group<'a, S> {
+    #[inline(always)]
+    fn begin(simd: S, key: &Words, nodes: &'a [Node<'a>]) -> Self {
+        let zero = splat(simd, 0);
+        let mut counters = [0; MOST];
+        let mut whole: [&[[u8; BLOCK_BYTES]]; MOST] = [nodes[0].bytes.as_chunks().0; MOST];
+        let (mut least, mut most) = (usize::MAX, 0);
+        for (lane, node) in nodes.iter().enumerate() {
+            counters[lane] = node.counter;
+            whole[lane] = node.bytes.as_chunks().0;
+            least = least.min(node.blocks());
+            most = most.max(node.blocks());
+        }
+        let mut chain = [zero; 8];
+        for (chain, word) in chain.iter_mut().zip(key) {
+            *chain = splat(simd, *word);
+        }
+        Self {
+            nodes,
+            whole,
+            least,
+            most,
+            chain,
+            counter: load(simd, &counters),
+            words: [zero; WORDS],
+            lengths: zero,
+            flags: zero,
+        }
+    }
+
+    /// Takes the block of a number.
+    #[inline(always)]
+    fn take(&mut self, simd: S, block: usize) {
+        // What is not the last block of any of them is whole.
+        if block + 1 < self.least {
+            let mut blocks = [&self.whole[0][block]; MOST];
+            for (taken, whole) in blocks.iter_mut().zip(&self.whole) {
+                *taken = &whole[block];
+            }
+            self.words = transpose(simd, &blocks);
+            self.lengths = splat(simd, BLOCK_BYTES as u32);
         } else {
-            take_block(simd, nodes, block)
-        };
-        let flags = if block > 0 && block + 1 < least {
+            (self.words, self.lengths) = take_block(simd, self.nodes, block);
+        }
+        self.flags = if block > 0 && block + 1 < self.least {
             splat(simd, KEYED_HASH)
         } else {
-            flags_of(simd, nodes, block)
+            flags_of(simd, self.nodes, block)
         };
-        let out = compress(simd, &chain, &words, [counter, lengths, flags]);
-        for word in 0..chain.len() {
-            chain[word] = out[word] ^ out[word + 8];
+    }
+
+    #[inline(always)]
+    fn start(&self, simd: S) -> Vectors<S> {
+        start_of::<S>(simd, &self.chain, [self.counter, self.lengths, self.flags])
+    }
+
+    /// Ends what the block began; `done` gets the hashes of which it was the last.
+    #[inline(always)]
+    fn end(
+        &mut self,
+        simd: S,
+        block: usize,
+        out: &Vectors<S>,
+        mut done: impl FnMut(usize, [u8; HASH_BYTES]),
+    ) {
+        for word in 0..self.chain.len() {
+            self.chain[word] = out[word] ^ out[word + 8];
         }
-        if block + 1 >= least {
-            let hashes = hashes_of(simd, &chain);
-            let is_last = |(_, node): &(usize, &Node<'_>)| node.blocks() == block + 1;
-            for (lane, _) in nodes.iter().enumerate().filter(is_last) {
-                done(lane, hashes[lane]);
+        if block + 1 >= self.least {
+            let hashes = hashes_of(simd, &self.chain);
+            for (lane, node) in self.nodes.iter().enumerate() {
+                if node.blocks() == block + 1 {
+                    done(lane, hashes[lane]);
+                }
             }
         }
     }
@@ -256,9 +359,11 @@ fn take_block<S: Simd>(simd: S, nodes: &[Node<'_>], block: usize) -> (Vectors<S>
     let mut filled = [[0; BLOCK_BYTES]; MOST];
     for ((length, filled), node) in lengths.iter_mut().zip(&mut filled).zip(nodes) {
         let bytes = node.bytes.get(block * BLOCK_BYTES..).unwrap_or_default();
-        let bytes = &bytes[..bytes.len().min(BLOCK_BYTES)];
-        *length = bytes.len() as u32;
-        filled[..bytes.len()].copy_from_slice(bytes);
+        *length = bytes.len().min(BLOCK_BYTES) as u32;
+        match bytes.first_chunk() {
+            Some(whole) => *filled = *whole,
+            None => filled[..bytes.len()].copy_from_slice(bytes),
+        }
     }
     (transpose(simd, &filled.each_ref()), load(simd, &lengths))
 }
@@ -324,12 +429,9 @@ fn wide_all<S: Simd>(simd: S, keys: &[Words], inputs: &[&[u8]], outputs: &mut [[
             block[..input.len()].copy_from_slice(input);
         }
         let words = transpose(simd, &blocks.each_ref());
-        let out = compress(
-            simd,
-            &chain,
-            &words,
-            [splat(simd, 0), load(simd, &lengths), flags],
-        );
+        let lengths = load(simd, &lengths);
+        let start = start_of::<S>(simd, &chain, [splat(simd, 0), lengths, flags]);
+        let [out] = compress::<S, 1>([start], [&words]);
         let mut wide = out;
         for word in 0..chain.len() {
             wide[word] ^= out[word + 8];
@@ -342,54 +444,88 @@ fn wide_all<S: Simd>(simd: S, keys: &[Words], inputs: &[&[u8]], outputs: &mut [[
     wipe(&mut blocks, [0; BLOCK_BYTES]);
 }
 
-/// The compression function before its last step, which joins the halves: counters below 2^32, lengths and flags.
+/// What the compression function begins with: chaining values, counters below 2^32, lengths and flags.
 #[inline(always)]
-fn compress<S: Simd>(
-    simd: S,
-    chain: &[S::u32s; 8],
-    m: &Vectors<S>,
-    [counter, length, flags]: [S::u32s; 3],
-) -> Vectors<S> {
-    let iv = IV.map(|word| splat(simd, word));
+fn start_of<S: Simd>(simd: S, chain: &[S::u32s; 8], [counter, length, flags]: [S::u32s; 3]) -> Vectors<S> {
     let zero = splat(simd, 0);
     let [c0, c1, c2, c3, c4, c5, c6, c7] = *chain;
-    let [i0, i1, i2, i3] = iv;
-    let mut v = [
-        c0, c1, c2, c3, c4, c5, c6, c7, i0, i1, i2, i3, counter, zero, length, flags,
-    ];
-    round::<S>(&mut v, m, &SCHEDULE[0]);
-    round::<S>(&mut v, m, &SCHEDULE[1]);
-    round::<S>(&mut v, m, &SCHEDULE[2]);
-    round::<S>(&mut v, m, &SCHEDULE[3]);
-    round::<S>(&mut v, m, &SCHEDULE[4]);
-    round::<S>(&mut v, m, &SCHEDULE[5]);
-    round::<S>(&mut v, m, &SCHEDULE[6]);
-    v
+    let [i0, i1, i2, i3] = IV;
+    [
+        c0,
+        c1,
+        c2,
+        c3,
+        c4,
+        c5,
+        c6,
+        c7,
+        splat(simd, i0),
+        splat(simd, i1),
+        splat(simd, i2),
+        splat(simd, i3),
+        counter,
+        zero,
+        length,
+        flags,
+    ]
+}
+
+/// The compression function before its last step, which joins the halves, of each group: their steps by turns.
+#[inline(always)]
+fn compress<S: Simd, const N: usize>(mut all: [Vectors<S>; N], words: [&Vectors<S>; N]) -> [Vectors<S>; N] {
+    round::<S, N>(&mut all, words, &SCHEDULE[0]);
+    round::<S, N>(&mut all, words, &SCHEDULE[1]);
+    round::<S, N>(&mut all, words, &SCHEDULE[2]);
+    round::<S, N>(&mut all, words, &SCHEDULE[3]);
+    round::<S, N>(&mut all, words, &SCHEDULE[4]);
+    round::<S, N>(&mut all, words, &SCHEDULE[5]);
+    round::<S, N>(&mut all, words, &SCHEDULE[6]);
+    all
 }
 
 #[inline(always)]
-fn round<S: Simd>(v: &mut Vectors<S>, m: &Vectors<S>, order: &[usize; WORDS]) {
-    let at = |place: usize| (m[order[place]], m[order[place + 1]]);
-    mix::<S>(v, [0, 4, 8, 12], at(0));
-    mix::<S>(v, [1, 5, 9, 13], at(2));
-    mix::<S>(v, [2, 6, 10, 14], at(4));
-    mix::<S>(v, [3, 7, 11, 15], at(6));
-    mix::<S>(v, [0, 5, 10, 15], at(8));
-    mix::<S>(v, [1, 6, 11, 12], at(10));
-    mix::<S>(v, [2, 7, 8, 13], at(12));
-    mix::<S>(v, [3, 4, 9, 14], at(14));
+fn round<S: Simd, const N: usize>(
+    all: &mut [Vectors<S>; N],
+    mut words: [&Vectors<S>; N],
+    order: &[usize; WORDS],
+) {
+    if N > 1 {
+        // There are registers for what is hashed only: words are read from memory where they are added.
+        words = black_box(words);
+    }
+    half::<S, N, 16, 12>(all, words, (COLUMNS, &order[..8], 0));
+    half::<S, N, 8, 7>(all, words, (COLUMNS, &order[..8], 1));
+    half::<S, N, 16, 12>(all, words, (DIAGONALS, &order[8..], 0));
+    half::<S, N, 8, 7>(all, words, (DIAGONALS, &order[8..], 1));
+}
+
+const COLUMNS: [[usize; 4]; 4] = [[0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15]];
+const DIAGONALS: [[usize; 4]; 4] = [[0, 5, 10, 15], [1, 6, 11, 12], [2, 7, 8, 13], [3, 4, 9, 14]];
+
+#[inline(always)]
+fn half<S: Simd, const N: usize, const FIRST: u32, const SECOND: u32>(
+    all: &mut [Vectors<S>; N],
+    words: [&Vectors<S>; N],
+    (places, order, second): ([[usize; 4]; 4], &[usize], usize),
+) {
+    for (v, m) in all.iter_mut().zip(words) {
+        mix::<S, FIRST, SECOND>(v, places[0], m[order[second]]);
+        mix::<S, FIRST, SECOND>(v, places[1], m[order[2 + second]]);
+        mix::<S, FIRST, SECOND>(v, places[2], m[order[4 + second]]);
+        mix::<S, FIRST, SECOND>(v, places[3], m[order[6 + second]]);
+    }
 }
 
 #[inline(always)]
-fn mix<S: Simd>(v: &mut Vectors<S>, [a, b, c, d]: [usize; 4], (x, y): (S::u32s, S::u32s)) {
-    v[a] = v[a] + v[b] + x;
-    v[d] = rotate_right::<S, 16>(v[d] ^ v[a]);
+fn mix<S: Simd, const FIRST: u32, const SECOND: u32>(
+    v: &mut Vectors<S>,
+    [a, b, c, d]: [usize; 4],
+    word: S::u32s,
+) {
+    v[a] = v[a] + word + v[b];
+    v[d] = rotate_right::<S, FIRST>(v[d] ^ v[a]);
     v[c] += v[d];
-    v[b] = rotate_right::<S, 12>(v[b] ^ v[c]);
-    v[a] = v[a] + v[b] + y;
-    v[d] = rotate_right::<S, 8>(v[d] ^ v[a]);
-    v[c] += v[d];
-    v[b] = rotate_right::<S, 7>(v[b] ^ v[c]);
+    v[b] = rotate_right::<S, SECOND>(v[b] ^ v[c]);
 }
 
 fn words_of(key: &[u8; HASH_BYTES]) -> Words {

@@ -21,10 +21,12 @@ pub use lanes::BLOCK_BYTES;
 
 /// Fewer inputs than these are faster one after the other.
 const MANY: usize = 5;
+/// If they have fewer bytes than these. Of longer ones no two are.
+const LONG: usize = 512;
 
-/// Whether so many inputs are faster at once. In WebAssembly, whose vectors have four lanes, they never are by enough: the code would
-/// be 15 kB of every download.
+/// Whether so many inputs, of so many bytes together, are faster at once. In WebAssembly, whose vectors have four lanes, they never
+/// are by enough: the code would be 15 kB of every download.
 #[must_use]
-pub fn is_many(count: usize) -> bool {
-    !cfg!(target_family = "wasm") && count >= MANY
+pub fn is_many(count: usize, bytes: usize) -> bool {
+    !cfg!(target_family = "wasm") && (count >= MANY || (count > 1 && bytes >= count * LONG))
 }
