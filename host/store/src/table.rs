@@ -231,27 +231,42 @@ impl Table {
         order
     }
 
-    /// Sorts keys by what follows what they all begin with, of which most often some bytes decide.
+    /// Sorts keys by some bytes that follow what they all begin with, and those that have these in common too likewise.
     fn sort(&self, keys: &mut [u32]) {
-        let Some((first, others)) = keys.split_first() else {
-            return;
-        };
-        let first = self.key(*first);
-        let shared = others.iter().fold(first.len(), |shared, number| {
-            let both = first[..shared].iter().zip(self.key(*number));
-            both.take_while(|(one, other)| one == other).count()
-        });
-        let mut begun: Vec<(u64, u32)> = keys
-            .iter()
-            .map(|number| (begin_of(&self.key(*number)[shared..]), *number))
-            .collect();
-        begun.sort_unstable_by(|(one, number), (other, second)| {
-            let order = one.cmp(other);
-            order.then_with(|| self.key(*number).cmp(self.key(*second)))
-        });
-        for (key, (_, number)) in keys.iter_mut().zip(begun) {
-            *key = number;
+        let mut unsorted = Vec::from([(0..keys.len(), 0)]);
+        while let Some((range, known)) = unsorted.pop() {
+            let keys = &mut keys[range.clone()];
+            let shared = known + self.shared(keys, known);
+            let begin = |number: &u32| (begin_of(&self.key(*number)[shared..]), *number);
+            let mut begun: Vec<(u64, u32)> = keys.iter().map(begin).collect();
+            begun.sort_unstable_by_key(|(begin, _)| *begin);
+            for (key, (_, number)) in keys.iter_mut().zip(&begun) {
+                *key = *number;
+            }
+            let mut start = 0;
+            for same in begun.chunk_by(|(one, _), (other, _)| one == other) {
+                let end = start + same.len();
+                // If all have the same, some have no more.
+                if same.len() > FEW && same.len() < keys.len() {
+                    unsorted.push((range.start + start..range.start + end, shared));
+                } else if same.len() > 1 {
+                    keys[start..end].sort_unstable_by_key(|number| self.key(*number));
+                }
+                start = end;
+            }
         }
+    }
+
+    /// How many bytes keys have in common from a place on, up to which they are the same.
+    fn shared(&self, keys: &[u32], known: usize) -> usize {
+        let Some((first, others)) = keys.split_first() else {
+            return 0;
+        };
+        let first = &self.key(*first)[known..];
+        others.iter().fold(first.len(), |shared, number| {
+            let both = first[..shared].iter().zip(&self.key(*number)[known..]);
+            both.take_while(|(one, other)| one == other).count()
+        })
     }
 }
 
@@ -294,5 +309,35 @@ mod tests {
 
     fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Operation<'a> {
         Operation::Put { key, value }
+    }
+
+    fn order(keys: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let mut table = Table::default();
+        let changes: Vec<Operation<'_>> = keys.iter().map(|key| put(key, b"1")).collect();
+        let mark = table.append(&changes);
+        table.keep(mark);
+        table.rows().map(|(_, row)| row.key.to_vec()).collect()
+    }
+
+    #[test]
+    fn keys_are_sorted_whatever_they_have_in_common() {
+        let zeros = (0..200).map(|len| vec![0; len]).rev().collect();
+        let steps = (0..300)
+            .map(|step| [vec![7; 9 * step], vec![1, 2]].concat())
+            .collect();
+        let groups = (0..1000_u32)
+            .map(|number| [&[9; 20][..], &[(number % 5) as u8; 11], &number.to_le_bytes()].concat())
+            .collect();
+        let short = (0..300_u32)
+            .map(|number| number.to_le_bytes()[..1 + number as usize % 4].to_vec())
+            .collect();
+        let mut all: Vec<Vec<Vec<u8>>> = vec![zeros, steps, groups, short];
+        all.push(all.concat());
+        for keys in all {
+            let mut expected = keys.clone();
+            expected.sort();
+            expected.dedup();
+            assert!(order(&keys) == expected);
+        }
     }
 }

@@ -256,7 +256,7 @@ impl Base {
         server: usize,
         job: u32,
         ask: Ask,
-        bytes: Rc<[u8]>,
+        bytes: Rc<Vec<u8>>,
         (session, opens): (Option<SessionId>, bool),
     ) {
         self.last_request = self.last_request.wrapping_add(1);
@@ -284,7 +284,7 @@ impl Base {
     }
 
     /// Sends a request that builds on no session.
-    pub(super) fn send(&mut self, server: usize, job: u32, ask: Ask, bytes: Rc<[u8]>) {
+    pub(super) fn send(&mut self, server: usize, job: u32, ask: Ask, bytes: Rc<Vec<u8>>) {
         self.send_in(server, job, ask, bytes, (None, false));
     }
 

@@ -96,7 +96,7 @@ pub enum Effect<R = Reply> {
         /// What the answer is for.
         request: u32,
         /// The request.
-        bytes: Rc<[u8]>,
+        bytes: Rc<Vec<u8>>,
     },
     /// Read the values of keys; answered by [`super::Client::values`].
     Get {

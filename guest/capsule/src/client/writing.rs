@@ -33,7 +33,7 @@ const MAX_OWN: usize = MAX_BACKPOINTERS - 2;
 /// A part of what a job writes: one request, the same for all servers
 #[derive(Debug)]
 struct Part {
-    bytes: Rc<[u8]>,
+    bytes: Rc<Vec<u8>>,
     /// Where the operations that store begin.
     start: usize,
     /// What is stored: whether it is a signature, and the record.
@@ -532,7 +532,7 @@ fn advanced(pen: &Pen, signed: Option<RecordName>) -> After {
 }
 
 /// The request with the capsule before all else that it stores.
-fn with_capsule(part: &Part, metadata: &[u8]) -> Rc<[u8]> {
+fn with_capsule(part: &Part, metadata: &[u8]) -> Rc<Vec<u8>> {
     let mut bytes = Vec::with_capacity(part.bytes.len() + metadata.len() + 5);
     bytes.extend_from_slice(&part.bytes[..part.start]);
     Operation::Create { metadata }.write(&mut bytes);
