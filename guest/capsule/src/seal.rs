@@ -168,24 +168,21 @@ pub type Unsealed<'a> = (Place, [u8; SALT_BYTES], &'a [u8]);
 /// The sealed bodies of records.
 #[must_use]
 pub fn seal_each(epoch: &EpochKey, records: &[Unsealed<'_>]) -> Vec<Vec<u8>> {
-    if !is_many(
-        records.len(),
-        records.iter().map(|(.., content)| content.len()).sum(),
-    ) {
+    let bytes = records.iter().map(|(.., content)| content.len()).sum();
+    if !is_many(records.len(), bytes) {
         return records.iter().map(|record| seal_one(epoch, record)).collect();
     }
     let mut bodies = Vec::with_capacity(records.len());
-    together(records).for_each(|records| bodies.extend(seal_some(epoch, records)));
+    together(records, bytes).for_each(|records| bodies.extend(seal_some(epoch, records)));
     bodies
 }
 
-/// Most that are sealed or opened at once: as many as there are lanes at most, so that what one step leaves is still near when the
-/// next one needs it.
-const TOGETHER: usize = 16;
+/// About how many bytes are sealed or opened at once: so few that what one step leaves is still near when the next one needs it.
+const TOGETHER: usize = 256 << 10;
 
-/// Parts of at most so many, of about the same length.
-fn together<T>(records: &[T]) -> impl Iterator<Item = &[T]> {
-    let parts = records.len().div_ceil(TOGETHER).max(1);
+/// Parts of about the same length, of records that have so many bytes.
+fn together<T>(records: &[T], bytes: usize) -> impl Iterator<Item = &[T]> {
+    let parts = bytes.div_ceil(TOGETHER).max(1);
     records.chunks(records.len().div_ceil(parts).max(1))
 }
 
@@ -217,11 +214,12 @@ fn seal_some(epoch: &EpochKey, records: &[Unsealed<'_>]) -> Vec<Vec<u8>> {
 /// What sealed bodies of an epoch hold, or [`Code::BadSeal`]: where each record is, and its body.
 #[must_use]
 pub fn open_each(epoch: &EpochKey, records: &[(Place, &[u8])]) -> Vec<Result<Vec<u8>>> {
-    if !is_many(records.len(), records.iter().map(|(_, body)| body.len()).sum()) {
+    let bytes = records.iter().map(|(_, body)| body.len()).sum();
+    if !is_many(records.len(), bytes) {
         return records.iter().map(|record| open_one(epoch, record)).collect();
     }
     let mut contents = Vec::with_capacity(records.len());
-    together(records).for_each(|records| contents.extend(open_some(epoch, records)));
+    together(records, bytes).for_each(|records| contents.extend(open_some(epoch, records)));
     contents
 }
 
@@ -267,9 +265,16 @@ pub type SealedPart<'a> = (&'a RecordKey, u32, &'a [u8]);
 /// What sealed sub-records hold, or [`Code::BadSeal`].
 #[must_use]
 pub fn open_parts(parts: &[SealedPart<'_>]) -> Vec<Result<Vec<u8>>> {
-    if !is_many(parts.len(), parts.iter().map(|(.., sealed)| sealed.len()).sum()) {
+    let bytes = parts.iter().map(|(.., sealed)| sealed.len()).sum();
+    if !is_many(parts.len(), bytes) {
         return parts.iter().map(open_one_part).collect();
     }
+    let mut contents = Vec::with_capacity(parts.len());
+    together(parts, bytes).for_each(|parts| contents.extend(open_some_parts(parts)));
+    contents
+}
+
+fn open_some_parts(parts: &[SealedPart<'_>]) -> Vec<Result<Vec<u8>>> {
     let places: Vec<[u8; 4]> = parts.iter().map(|(_, index, _)| index.to_le_bytes()).collect();
     let keyed = parts
         .iter()

@@ -116,11 +116,14 @@ pub struct Group {
     len: usize,
 }
 
+/// What claims come to: the last node of the path of each, and the groups that paths went through
+pub type Checked = (Vec<Result<Hash>>, Vec<Group>);
+
 /// Checks claims, those of all on one level of their trees at a time. Gives the last node of each path, the topmost if it leads to
 /// the tree's hash, or [`Code::BadTree`] with the number of the path's hash at which it ends too early or too late, or does not fit.
 /// The groups are verified as those of their claims are.
 #[must_use]
-pub fn verify_each(hasher: &Hasher, claims: &[Claim<'_>]) -> (Vec<Result<Hash>>, Vec<Group>) {
+pub fn verify_each(hasher: &Hasher, claims: &[Claim<'_>]) -> Checked {
     let mut ways: Vec<Way> = claims.iter().map(Way::begin).collect();
     let mut groups: Vec<Group> = Vec::new();
     for level in 0..MAX_LEVELS as u32 {

@@ -14,7 +14,7 @@ use crate::hash::{HASH_BYTES, RecordName};
 use crate::header::{HeaderView, RecordKind};
 use crate::refusal::{Refusal, Result};
 use crate::seal::{PREAMBLE_BYTES, open_parts};
-use crate::tree::{Claim, End, verify_each};
+use crate::tree::{Checked, Claim, End, verify_each};
 
 /// What a record with sub-records begins with, as a server gave it
 #[derive(Clone, Copy, Debug)]
@@ -54,15 +54,15 @@ struct Case<'a> {
     place: usize,
     want: Want,
     part: &'a [u8],
-    origin: Origin,
+    origin: Origin<'a>,
 }
 
 /// Where its tree comes from
-enum Origin {
+enum Origin<'a> {
     /// From the answer at this place.
     Trunk(usize),
     /// It was known before.
-    Known(Rc<Tree>),
+    Known(&'a Rc<Tree>),
 }
 
 /// There is nothing of it in the answer.
@@ -148,20 +148,28 @@ pub(super) fn judge_parts<'a>(
     }
     let mut cases = Vec::with_capacity(asked.len());
     let mut claims = Vec::with_capacity(asked.len());
-    let mut verdicts = Vec::with_capacity(asked.len());
+    // What is neither lacking nor forgotten is replaced below.
+    let mut verdicts: Vec<Verdict<'_>> = asked.iter().map(|_| Verdict::Forgotten).collect();
     for (place, ((want, asked), answer)) in asked.iter().zip(answers).enumerate() {
-        verdicts.push(match claim(base, (place, *want), asked, answer, &trunks) {
+        match claim(base, (place, *want), asked, answer, &trunks) {
             Ok((case, claim)) => {
                 cases.push(case);
                 claims.push(claim);
-                // It is replaced below.
-                Verdict::Forgotten
             }
-            Err(Some(lack)) => lack.verdict(),
-            Err(None) => Verdict::Forgotten,
-        });
+            Err(Some(lack)) => verdicts[place] = lack.verdict(),
+            Err(None) => {}
+        }
     }
-    let verified = verify(base, &cases, &mut claims, &mut trunks)?;
+    let (tops, groups) = verify(base, &cases, &mut claims, &mut trunks)?;
+    let each = cases.iter().zip(tops);
+    let verified: Vec<_> = each
+        .map(|(case, top)| top.and_then(|_| tree_of(case, &trunks)))
+        .collect();
+    for group in groups {
+        if let Ok(tree) = verified[group.claim] {
+            base.trees.learn(tree, group.number, group.children);
+        }
+    }
     let mut sealed = Vec::with_capacity(cases.len());
     for (case, tree) in cases.iter().zip(&verified) {
         if let Ok(Ok(Some(key))) = tree.as_ref().map(|tree| &tree.key) {
@@ -223,7 +231,7 @@ fn prove_trunk<'a>(
 fn claim<'a>(
     base: &Base,
     (place, want): (usize, Want),
-    asked: &Asked,
+    asked: &'a Asked,
     answer: &Answer<'a>,
     trunks: &Trunks<'a>,
 ) -> core::result::Result<(Case<'a>, Claim<'a>), Option<Lack>> {
@@ -231,7 +239,7 @@ fn claim<'a>(
         Against::Node { tree, level, hash } => {
             let (level, hash) = (*level, *hash);
             let tree = Some(tree).filter(|tree| base.trees.holds(tree)).ok_or(None)?;
-            (Origin::Known(tree.clone()), tree.count, End::Node { level, hash })
+            (Origin::Known(tree), tree.count, End::Node { level, hash })
         }
         Against::Trunk(place) => {
             let place = *place;
@@ -261,43 +269,45 @@ fn claim<'a>(
     Ok((case, claim))
 }
 
-/// Verifies claims: the tree of each, of which is remembered what was verified.
+/// Verifies claims, and remembers the trees of records that were not known.
 fn verify(
     base: &mut Base,
     cases: &[Case<'_>],
     claims: &mut [Claim<'_>],
     trunks: &mut Trunks<'_>,
-) -> Result<Vec<Result<Rc<Tree>>>> {
+) -> Result<Checked> {
     let parts: Vec<&[u8]> = cases.iter().map(|case| case.part).collect();
     let hasher = base.trust()?.charter.hasher();
     for (claim, leaf) in claims.iter_mut().zip(hasher.leaves(&parts)) {
         claim.leaf = leaf;
     }
     let (tops, groups) = verify_each(hasher, claims);
-    let mut verified = Vec::with_capacity(cases.len());
-    for (case, top) in cases.iter().zip(tops) {
-        verified.push(match (top, &case.origin) {
-            (Err(refusal), _) => Err(refusal),
-            (Ok(_), Origin::Known(tree)) => Ok(tree.clone()),
-            (Ok(top), Origin::Trunk(place)) => match &mut trunks[*place] {
-                Ok(fresh) => fresh.grow(base, &case.want.record(), top),
-                Err(lack) => Err(lack.refusal),
-            },
-        });
-    }
-    for group in groups {
-        if let Ok(tree) = &verified[group.claim] {
-            base.trees.learn(tree, group.number, group.children);
+    for (case, top) in cases.iter().zip(&tops) {
+        if let (Ok(top), Origin::Trunk(place)) = (top, &case.origin)
+            && let Ok(fresh) = &mut trunks[*place]
+        {
+            fresh.grow(base, &case.want.record(), *top)?;
         }
     }
-    Ok(verified)
+    Ok((tops, groups))
+}
+
+/// The tree of a sub-record that is verified.
+fn tree_of<'t>(case: &Case<'t>, trunks: &'t Trunks<'_>) -> Result<&'t Rc<Tree>> {
+    match case.origin {
+        Origin::Known(tree) => Ok(tree),
+        Origin::Trunk(place) => match &trunks[place] {
+            Ok(fresh) => fresh.tree.as_ref().ok_or(NOTHING.refusal),
+            Err(lack) => Err(lack.refusal),
+        },
+    }
 }
 
 impl Fresh<'_> {
     /// The tree, whose topmost node is verified.
-    fn grow(&mut self, base: &mut Base, record: &RecordName, top: [u8; HASH_BYTES]) -> Result<Rc<Tree>> {
-        if let Some(tree) = &self.tree {
-            return Ok(tree.clone());
+    fn grow(&mut self, base: &mut Base, record: &RecordName, top: [u8; HASH_BYTES]) -> Result<()> {
+        if self.tree.is_some() {
+            return Ok(());
         }
         let Trunk {
             header,
@@ -305,8 +315,7 @@ impl Fresh<'_> {
             preamble,
         } = &self.trunk;
         let key = base.trust()?.tree_key(base.identity.as_ref(), header, preamble);
-        let tree = base.trees.insert(*record, (*count, top), key);
-        self.tree = Some(tree.clone());
-        Ok(tree)
+        self.tree = Some(base.trees.insert(*record, (*count, top), key));
+        Ok(())
     }
 }

@@ -210,6 +210,11 @@ impl Client {
         message.reserve(chosen.len() * ITEM_BYTES);
         let mut asked = Vec::with_capacity(chosen.len());
         let mut trunks = Trunks::default();
+        let part = |index: &usize| match query.items[*index].want {
+            Want::Part(record, number) => Some((record, number)),
+            _ => None,
+        };
+        self.base.trees.fetch(chosen.iter().filter_map(part));
         for (place, index) in chosen.iter().enumerate() {
             let item = &mut query.items[*index];
             item.flying |= 1 << server;

@@ -66,6 +66,18 @@ impl Trees {
         Some((tree.clone(), level, hash))
     }
 
+    /// Brings near what [`Self::find`] is to say of many sub-records, so that the processor fetches it of several at a time. Not in
+    /// WebAssembly, where it is code of a download.
+    pub(super) fn fetch(&self, parts: impl Iterator<Item = (RecordName, u32)>) {
+        if cfg!(target_family = "wasm") {
+            return;
+        }
+        let trees: Vec<_> = parts.map(|(name, index)| (self.get(&name), index)).collect();
+        for (tree, index) in trees {
+            core::hint::black_box(tree.map(|tree| self.known(tree, index).1[0]));
+        }
+    }
+
     /// Whether nothing was forgotten since this tree was verified.
     pub(super) fn holds(&self, tree: &Tree) -> bool {
         tree.number > self.forgotten
