@@ -177,6 +177,7 @@ fn hash_all<S: Simd>(
     while let Some((places, others)) = split::<S>(rest) {
         let first = some_of(nodes, places);
         let one = Group::begin(simd, key, &first[..places.len()]);
+        // Both take as long as the longer one.
         let is_near = |next: &[usize]| together::<S>() > 1 && 2 * nodes[next[0]].blocks() > one.most;
         rest = match split::<S>(others).filter(|(next, _)| is_near(next)) {
             Some((next, others)) => {
