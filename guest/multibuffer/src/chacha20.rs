@@ -3,7 +3,8 @@
 use alloc::vec::Vec;
 
 use crate::lanes::{
-    BLOCK_BYTES, MOST, WORDS, Words, level, load, rotate_right, splat, together, untranspose, wipe,
+    BLOCK_BYTES, COLUMNS, DIAGONALS, MOST, WORDS, Words, level, load, rotate_right, splat, together,
+    untranspose, wipe,
 };
 use fearless_simd::{Simd, SimdBase as _, dispatch};
 
@@ -231,9 +232,6 @@ fn quarters<S: Simd, const N: usize>(mut each: [&mut Words<S>; N]) {
     half::<S, N, 16, 20>(&mut each, DIAGONALS);
     half::<S, N, 24, 25>(&mut each, DIAGONALS);
 }
-
-const COLUMNS: [[usize; 4]; 4] = [[0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15]];
-const DIAGONALS: [[usize; 4]; 4] = [[0, 5, 10, 15], [1, 6, 11, 12], [2, 7, 8, 13], [3, 4, 9, 14]];
 
 #[inline(always)]
 fn half<S: Simd, const N: usize, const FIRST: u32, const SECOND: u32>(

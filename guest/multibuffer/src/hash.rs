@@ -8,8 +8,8 @@ use zeroize::Zeroize as _;
 
 use crate::is_many;
 use crate::lanes::{
-    BLOCK_BYTES, MOST, WORDS, Words as Vectors, level, load, rotate_right, splat, together, transpose,
-    untranspose, wipe,
+    BLOCK_BYTES, COLUMNS, DIAGONALS, MOST, WORDS, Words as Vectors, level, load, rotate_right, splat,
+    together, transpose, untranspose, wipe,
 };
 
 /// Length of a hash and of a key.
@@ -499,9 +499,6 @@ fn round<S: Simd, const N: usize>(
     half::<S, N, 16, 12>(all, words, (DIAGONALS, &order[8..], 0));
     half::<S, N, 8, 7>(all, words, (DIAGONALS, &order[8..], 1));
 }
-
-const COLUMNS: [[usize; 4]; 4] = [[0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15]];
-const DIAGONALS: [[usize; 4]; 4] = [[0, 5, 10, 15], [1, 6, 11, 12], [2, 7, 8, 13], [3, 4, 9, 14]];
 
 #[inline(always)]
 fn half<S: Simd, const N: usize, const FIRST: u32, const SECOND: u32>(

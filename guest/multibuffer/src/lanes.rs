@@ -13,6 +13,10 @@ pub const BLOCK_BYTES: usize = 64;
 /// Length of a word.
 const WORD_BYTES: usize = size_of::<u32>();
 
+/// Which words a round mixes, in BLAKE3 and in ChaCha20: columns of the state first, diagonals afterwards.
+pub(crate) const COLUMNS: [[usize; 4]; 4] = [[0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15]];
+pub(crate) const DIAGONALS: [[usize; 4]; 4] = [[0, 5, 10, 15], [1, 6, 11, 12], [2, 7, 8, 13], [3, 4, 9, 14]];
+
 /// The same word of each lane's block, for all words
 pub(crate) type Words<S> = [<S as Simd>::u32s; WORDS];
 

@@ -304,7 +304,7 @@ fn tree_of<'t>(case: &Case<'t>, trunks: &'t Trunks<'_>) -> Result<&'t Rc<Tree>> 
 }
 
 impl Fresh<'_> {
-    /// The tree, whose topmost node is verified.
+    /// Remembers the tree, whose topmost node is verified, unless that was done before.
     fn grow(&mut self, base: &mut Base, record: &RecordName, top: [u8; HASH_BYTES]) -> Result<()> {
         if self.tree.is_some() {
             return Ok(());
