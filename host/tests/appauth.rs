@@ -74,7 +74,11 @@ impl Service {
                     let address = message["addresses"][0].as_str().expect("an address");
                     bootstrap = format!("{address}#{id}");
                 }
-                Some("serving") => break,
+                // Whoever waits for the service looks at the status, and no neighbour may come whose news would bring it.
+                Some("serving") => {
+                    assert_eq!(message["status"]["services"][0]["name"], "check");
+                    break;
+                }
                 _ => {}
             }
         }

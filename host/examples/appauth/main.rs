@@ -139,7 +139,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
             let check = Check::new(users, log.as_ref().map(|(log, _)| log.clone()));
             let service = tower::service_fn(move |request| check.clone().answer(request));
             node.serve("check", service).await?;
-            print(&value!({ "event": "serving", "name": "check" }))?;
+            tell_serving(&node, "check").await?;
         }
         if let Some((log, _)) = &log
             && audits
@@ -147,7 +147,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
             let log = log.clone();
             let service = tower::service_fn(move |request| log.clone().answer(request));
             node.serve("audit", service).await?;
-            print(&value!({ "event": "serving", "name": "audit" }))?;
+            tell_serving(&node, "audit").await?;
         }
         // Last: whoever wants a password compared need not wait until others find the replica.
         let _serving = match &log {
@@ -201,6 +201,12 @@ async fn joined(node: &Node) -> Result<(), Box<dyn Error>> {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+}
+
+/// Prints what is served from now on, with the status: it is no change of the ring.
+async fn tell_serving(node: &Node, name: &str) -> Result<(), Box<dyn Error>> {
+    let status = node.status().await?;
+    print(&value!({ "event": "serving", "name": name, "status": json::status(&status) }))
 }
 
 /// Opens the audit log, if there is one, with a replica that is still to be served.
