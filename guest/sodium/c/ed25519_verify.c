@@ -145,6 +145,22 @@ add_multiple(ge25519_p3 *sum, const ge25519_cached row[COLUMNS], int digit)
 #ifdef HAVE_LANES
 static const ge25519_cached neutral = { { 1 }, { 1 }, { 1 }, { 0 } };
 
+/* bytes that come from memory at a time */
+#define LINE 64
+
+/* All points are known before the first is added: whoever verifies under many keys waits for their memory once, not 13 times. */
+static void
+prefetch(const ge25519_cached *point)
+{
+    const char *const begin = (const char *) point;
+    size_t            at;
+
+    for (at = 0; at < sizeof *point; at += LINE) {
+        __builtin_prefetch(begin + at);
+    }
+    __builtin_prefetch(begin + sizeof *point - 1);
+}
+
 /* four lanes add what belongs to odd digits, four what belongs to even ones; of each two every second row */
 static void
 sum_up_in_lanes(ge25519_p3 *sum, const multiples of_key, const multiples of_base, const signed char of_h[DIGITS],
@@ -164,6 +180,7 @@ sum_up_in_lanes(ge25519_p3 *sum, const multiples of_key, const multiples of_base
             const int                           size = digit < 0 ? -digit : digit;
 
             terms.points[step][lane] = size > 0 ? &table[row][size - 1] : &neutral;
+            prefetch(terms.points[step][lane]);
             terms.negated[step] |= (unsigned char) ((digit < 0) << lane);
         }
     }
