@@ -71,8 +71,13 @@ pub(super) struct Asked {
 /// Against what a sub-record is verified
 #[derive(Clone, Debug)]
 pub(super) enum Against {
-    /// What its record begins with, which was asked for with the item at this place of the request.
-    Trunk(usize),
+    /// What its record begins with.
+    Trunk {
+        /// Which of those that the request asks for.
+        number: usize,
+        /// Whether it asks for it with this item.
+        is_here: bool,
+    },
     /// A node that was verified before.
     Node {
         /// In this tree.
@@ -84,10 +89,10 @@ pub(super) enum Against {
     },
 }
 
-impl Against {
-    /// Whether it is what was asked for with the item at this place.
-    pub(super) fn is_trunk(&self, place: usize) -> bool {
-        matches!(self, Self::Trunk(of) if *of == place)
+impl Asked {
+    /// Whether what its record begins with is asked for with it.
+    pub(super) fn asks_trunk(&self) -> bool {
+        matches!(self.against, Some(Against::Trunk { is_here: true, .. }))
     }
 }
 

@@ -6,7 +6,6 @@ use selfsame_codec::{Code, Malformed, Reader};
 
 use super::base::{Asked, Base, Fault, Sent, outcome};
 use super::command::{Got, Outline};
-use super::parts::{Part, Trunk, read_part};
 use super::reading::Want;
 use crate::authority::Evidence;
 use crate::cache::Verified;
@@ -50,49 +49,67 @@ pub(super) enum Verdict<'a> {
 /// What a server gave for one item
 #[derive(Debug)]
 pub(super) struct Answer<'a> {
-    pub(super) content: Result<Option<Given<'a>>>,
+    record: Result<Option<Record<'a>>>,
     /// Whether the record that was given is the one that was asked for, once that was checked.
-    pub(super) checked: Option<Result<()>>,
-    /// With a sub-record, what its record begins with, if that was asked for.
-    pub(super) trunk: Option<Result<Trunk<'a>>>,
-    pub(super) proof: Result<Option<&'a [u8]>>,
+    checked: Option<Result<()>>,
+    proof: Result<Option<&'a [u8]>>,
 }
 
-/// What stands before the proof
-#[derive(Debug)]
-pub(super) enum Given<'a> {
-    Record(Record<'a>),
-    Part(Part<'a>),
+impl<'a> Answer<'a> {
+    /// Reads the results of the operations of an item.
+    ///
+    /// # Errors
+    /// Why they are none.
+    pub(super) fn read(
+        (want, asked): &(Want, &Asked),
+        reader: &mut Reader<'a>,
+    ) -> core::result::Result<Self, Fault> {
+        Ok(Self {
+            record: read_record(*want, reader)?,
+            checked: None,
+            proof: read_proof(asked, reader)?,
+        })
+    }
 }
 
-/// Reads what the operation of an item gives, its proof apart.
+/// Reads a record, if one was asked for.
+fn read_record<'a>(
+    want: Want,
+    reader: &mut Reader<'a>,
+) -> core::result::Result<Result<Option<Record<'a>>>, Fault> {
+    if matches!(want, Want::Proof(_)) {
+        return Ok(Ok(None));
+    }
+    Ok(match outcome(reader)? {
+        Ok(()) => Ok(Some(Record::read(reader).map_err(Fault::False)?)),
+        Err(refusal) => Err(refusal),
+    })
+}
+
+/// Reads a proof, if one was asked for.
 ///
 /// # Errors
 /// Why it is none.
-pub(super) fn read_content<'a>(
-    want: Want,
+pub(super) fn read_proof<'a>(
+    asked: &Asked,
     reader: &mut Reader<'a>,
-) -> core::result::Result<Result<Option<Given<'a>>>, Fault> {
-    Ok(match want {
-        Want::Proof(_) => Ok(None),
-        Want::Record(_) | Want::Evidence(_) => match outcome(reader)? {
-            Ok(()) => Ok(Some(Given::Record(Record::read(reader).map_err(Fault::False)?))),
+) -> core::result::Result<Result<Option<&'a [u8]>>, Fault> {
+    Ok(match asked.proves {
+        false => Ok(None),
+        true => match outcome(reader)? {
+            Ok(()) => Ok(Some(reader.field()?)),
             Err(refusal) => Err(refusal),
         },
-        Want::Part(..) | Want::Tree(_) => read_part(reader)?.map(|part| Some(Given::Part(part))),
     })
 }
 
 /// Checks the records that were given, all at once, and that each is the one with the name that was asked for.
 pub(super) fn check(base: &Base, wants: &[(Want, &Asked)], answers: &mut [Answer<'_>]) -> Result<()> {
     let trust = base.trust()?;
-    let given = |answer: &Answer<'_>| matches!(answer.content, Ok(Some(Given::Record(_))));
+    let given = |answer: &Answer<'_>| matches!(answer.record, Ok(Some(_)));
     let records: Vec<Record<'_>> = answers
         .iter()
-        .filter_map(|answer| match answer.content {
-            Ok(Some(Given::Record(record))) => Some(record),
-            _ => None,
-        })
+        .filter_map(|answer| answer.record.ok().flatten())
         .collect();
     let checked = check_each(&records, trust.charter.hasher(), trust.is_sealed());
     let answers = wants.iter().zip(answers).filter(|(_, answer)| given(answer));
@@ -108,16 +125,16 @@ pub(super) fn check(base: &Base, wants: &[(Want, &Asked)], answers: &mut [Answer
 
 /// Verifies an answer, whose record is checked.
 pub(super) fn judge<'a>(base: &mut Base, sent: &Sent, want: Want, answer: &Answer<'a>) -> Verdict<'a> {
-    let verdict = match (want, &answer.content, &answer.proof) {
+    let verdict = match (want, &answer.record, &answer.proof) {
         (_, Err(refusal), _) if refusal.code == Code::TooLarge => return Verdict::Later,
         (_, Err(refusal), _) | (_, _, Err(refusal)) => return Verdict::Refused(*refusal),
-        (Want::Evidence(name), Ok(Some(Given::Record(record))), Ok(Some(proof))) => {
+        (Want::Evidence(name), Ok(Some(record)), Ok(Some(proof))) => {
             is_checked(answer).and_then(|()| evidence(base, &name, record, proof))
         }
         (Want::Proof(name), _, Ok(Some(proof))) => {
             prove(base, sent, &name, Some(proof)).map(|()| Verdict::Found(Found::Proof))
         }
-        (Want::Record(name), Ok(Some(Given::Record(record))), Ok(proof)) => {
+        (Want::Record(name), Ok(Some(record)), Ok(proof)) => {
             is_checked(answer).and_then(|()| judge_record(base, sent, &name, record, *proof))
         }
         _ => Err(Refusal::new(Code::BadMessage, 0)),

@@ -7,18 +7,18 @@ use selfsame_codec::{Code, Reader};
 
 use super::base::{Against, Asked, Base, Fault, Sent, outcome};
 use super::command::Outline;
-use super::judge::{Answer, Found, Given, Verdict, prove};
+use super::judge::{Found, Verdict, prove, read_proof};
 use super::reading::Want;
 use super::trees::Tree;
 use crate::hash::{HASH_BYTES, RecordName};
 use crate::header::{HeaderView, RecordKind};
 use crate::refusal::{Refusal, Result};
 use crate::seal::{PREAMBLE_BYTES, open_parts};
-use crate::tree::{Checked, Claim, End, verify_each};
+use crate::tree::{Claim, End, verify_each};
 
 /// What a record with sub-records begins with, as a server gave it
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Trunk<'a> {
+struct Trunk<'a> {
     header: HeaderView<'a>,
     count: u32,
     preamble: &'a [u8],
@@ -26,9 +26,21 @@ pub(super) struct Trunk<'a> {
 
 /// A sub-record as a server gave it, and its path
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part<'a> {
+struct Part<'a> {
     part: &'a [u8],
     path: &'a [[u8; HASH_BYTES]],
+}
+
+/// What a record begins with as a server gave it, and its proof if that was asked for
+type Begun<'a> = (Result<Trunk<'a>>, Result<Option<&'a [u8]>>);
+
+/// What a server gave of the sub-records that were asked for
+#[derive(Debug)]
+pub(super) struct Given<'a> {
+    /// Each of them.
+    parts: Vec<Result<Part<'a>>>,
+    /// What some of their records begin with.
+    trunks: Vec<Begun<'a>>,
 }
 
 /// A record whose header is proven; its tree is as soon as one sub-record is
@@ -45,24 +57,29 @@ struct Lack {
     is_said: bool,
 }
 
-/// Of each answer the record that it begins with
+/// What records begin with
 type Trunks<'a> = Vec<core::result::Result<Fresh<'a>, Lack>>;
 
 /// A sub-record that is to be verified
 struct Case<'a> {
-    /// Of which answer.
+    /// Of which item.
     place: usize,
-    want: Want,
-    part: &'a [u8],
+    index: u32,
+    given: Part<'a>,
     origin: Origin<'a>,
 }
 
 /// Where its tree comes from
+#[derive(Clone, Copy)]
 enum Origin<'a> {
-    /// From the answer at this place.
+    /// From what its record begins with: which of those that were given.
     Trunk(usize),
-    /// It was known before.
-    Known(&'a Rc<Tree>),
+    /// It was known before, with a node so many levels above the sub-record.
+    Node {
+        tree: &'a Rc<Tree>,
+        level: u32,
+        hash: &'a [u8; HASH_BYTES],
+    },
 }
 
 /// There is nothing of it in the answer.
@@ -102,11 +119,31 @@ impl Lack {
     }
 }
 
+impl<'a> Given<'a> {
+    /// Reads what was given for the items of a request.
+    ///
+    /// # Errors
+    /// Why it is no answer.
+    pub(super) fn read(
+        asked: &[(Want, &Asked)],
+        reader: &mut Reader<'a>,
+    ) -> core::result::Result<Self, Fault> {
+        let (mut parts, mut trunks) = (Vec::with_capacity(asked.len()), Vec::new());
+        for (_, asked) in asked {
+            if !asked.asks_trunk() {
+                parts.push(read_part(reader)?);
+                continue;
+            }
+            let trunk = read_trunk(reader)?;
+            parts.push(read_part(reader)?);
+            trunks.push((trunk, read_proof(asked, reader)?));
+        }
+        Ok(Self { parts, trunks })
+    }
+}
+
 /// Reads what a record with sub-records begins with.
-///
-/// # Errors
-/// Why it is none.
-pub(super) fn read_trunk<'a>(reader: &mut Reader<'a>) -> core::result::Result<Result<Trunk<'a>>, Fault> {
+fn read_trunk<'a>(reader: &mut Reader<'a>) -> core::result::Result<Result<Trunk<'a>>, Fault> {
     if let Err(refusal) = outcome(reader)? {
         return Ok(Err(refusal));
     }
@@ -118,10 +155,7 @@ pub(super) fn read_trunk<'a>(reader: &mut Reader<'a>) -> core::result::Result<Re
 }
 
 /// Reads a sub-record.
-///
-/// # Errors
-/// Why it is none.
-pub(super) fn read_part<'a>(reader: &mut Reader<'a>) -> core::result::Result<Result<Part<'a>>, Fault> {
+fn read_part<'a>(reader: &mut Reader<'a>) -> core::result::Result<Result<Part<'a>>, Fault> {
     if let Err(refusal) = outcome(reader)? {
         return Ok(Err(refusal));
     }
@@ -140,81 +174,71 @@ pub(super) fn judge_parts<'a>(
     base: &mut Base,
     sent: &Sent,
     asked: &[(Want, &Asked)],
-    answers: &[Answer<'a>],
+    given: &Given<'_>,
 ) -> Result<Vec<Verdict<'a>>> {
-    let mut trunks = Vec::with_capacity(asked.len());
-    for ((want, _), answer) in asked.iter().zip(answers) {
-        trunks.push(prove_trunk(base, sent, &want.record(), answer));
+    let mut trunks: Trunks<'_> = Vec::with_capacity(given.trunks.len());
+    let asking = asked.iter().filter(|(_, asked)| asked.asks_trunk());
+    for ((want, _), begun) in asking.zip(&given.trunks) {
+        trunks.push(prove_trunk(base, sent, &want.record(), *begun));
     }
     let mut cases = Vec::with_capacity(asked.len());
-    let mut claims = Vec::with_capacity(asked.len());
     // What is neither lacking nor forgotten is replaced below.
     let mut verdicts: Vec<Verdict<'_>> = asked.iter().map(|_| Verdict::Forgotten).collect();
-    for (place, ((want, asked), answer)) in asked.iter().zip(answers).enumerate() {
-        match claim(base, (place, *want), asked, answer, &trunks) {
-            Ok((case, claim)) => {
-                cases.push(case);
-                claims.push(claim);
-            }
+    for (place, ((want, asked), part)) in asked.iter().zip(&given.parts).enumerate() {
+        match case(base, (place, want.index()), asked, part, &trunks) {
+            Ok(case) => cases.push(case),
             Err(Some(lack)) => verdicts[place] = lack.verdict(),
             Err(None) => {}
         }
     }
-    let (tops, groups) = verify(base, &cases, &mut claims, &mut trunks)?;
-    let each = cases.iter().zip(tops);
-    let verified: Vec<_> = each
-        .map(|(case, top)| top.and_then(|_| tree_of(case, &trunks)))
-        .collect();
-    for group in groups {
-        if let Ok(tree) = verified[group.claim] {
-            base.trees.learn(tree, group.number, group.children);
-        }
-    }
+    let verified = verify(base, asked, &cases, &mut trunks)?;
+    let tree = |number: usize| verified[number].and_then(|()| tree_of(&cases[number], &trunks));
     let mut sealed = Vec::with_capacity(cases.len());
-    for (case, tree) in cases.iter().zip(&verified) {
-        if let Ok(Ok(Some(key))) = tree.as_ref().map(|tree| &tree.key) {
-            sealed.push((key, case.want.index(), case.part));
+    for (number, case) in cases.iter().enumerate() {
+        if let Ok(Ok(Some(key))) = tree(number).map(|tree| &tree.key) {
+            sealed.push((key, case.index, case.given.part));
         }
     }
     let mut opened = open_parts(&sealed).into_iter();
-    for (case, tree) in cases.iter().zip(&verified) {
-        verdicts[case.place] = match tree {
+    for (number, case) in cases.iter().enumerate() {
+        verdicts[case.place] = match tree(number) {
             Ok(tree) => {
                 let content = match &tree.key {
-                    Ok(None) => Ok(case.part.to_vec()),
+                    Ok(None) => Ok(case.given.part.to_vec()),
                     Ok(Some(_)) => opened.next().unwrap_or(Err(NOTHING.refusal)),
                     Err(refusal) => Err(*refusal),
                 };
-                found(case, &trunks, content)
+                found(&asked[case.place].0, case, &trunks, content)
             }
-            Err(refusal) => Verdict::False(*refusal),
+            Err(refusal) => Verdict::False(refusal),
         };
     }
     Ok(verdicts)
 }
 
 /// What was found, once it is verified.
-fn found<'a>(case: &Case<'_>, trunks: &Trunks<'_>, content: Result<Vec<u8>>) -> Verdict<'a> {
-    match (case.want, &trunks[case.place], content) {
-        (Want::Tree(_), Ok(Fresh { trunk, .. }), first) => Verdict::Found(Found::Outline(Outline {
-            header: trunk.header.to_header(),
-            count: trunk.count,
-            first,
-        })),
+fn found<'a>(want: &Want, case: &Case<'_>, trunks: &Trunks<'_>, content: Result<Vec<u8>>) -> Verdict<'a> {
+    match (want, case.origin, content) {
+        (Want::Tree(_), Origin::Trunk(number), first) if let Ok(Fresh { trunk, .. }) = &trunks[number] => {
+            Verdict::Found(Found::Outline(Outline {
+                header: trunk.header.to_header(),
+                count: trunk.count,
+                first,
+            }))
+        }
         (_, _, Ok(content)) => Verdict::Found(Found::Part(content)),
         (_, _, Err(refusal)) => Verdict::Final(refusal),
     }
 }
 
-/// Verifies that the header in an answer is that of a proven record with sub-records.
+/// Verifies that the header that was given is that of a proven record with sub-records.
 fn prove_trunk<'a>(
     base: &mut Base,
     sent: &Sent,
     record: &RecordName,
-    answer: &Answer<'a>,
+    (trunk, proof): Begun<'a>,
 ) -> core::result::Result<Fresh<'a>, Lack> {
-    let trunk = answer.trunk.ok_or(NOTHING)?.map_err(Lack::said)?;
-    let proof = answer.proof.map_err(Lack::said)?;
+    let (trunk, proof) = (trunk.map_err(Lack::said)?, proof.map_err(Lack::said)?);
     let hasher = base.trust().map_err(Lack::found)?.charter.hasher();
     if trunk.header.kind() != RecordKind::Tree || trunk.header.name(hasher) != *record {
         return Err(Lack::found(Refusal::new(Code::BadHeader, 0)));
@@ -227,79 +251,109 @@ fn prove_trunk<'a>(
     Ok(Fresh { trunk, tree: None })
 }
 
-/// What is to be verified of an answer. Nothing is lacking if what it builds on was forgotten since it was asked for.
-fn claim<'a>(
+/// What is to be verified of an item. Nothing is lacking if what it builds on was forgotten since it was asked for.
+fn case<'a>(
     base: &Base,
-    (place, want): (usize, Want),
+    (place, index): (usize, u32),
     asked: &'a Asked,
-    answer: &Answer<'a>,
-    trunks: &Trunks<'a>,
-) -> core::result::Result<(Case<'a>, Claim<'a>), Option<Lack>> {
-    let (origin, count, end) = match asked.against.as_ref().ok_or(Some(NOTHING))? {
+    given: &Result<Part<'a>>,
+    trunks: &Trunks<'_>,
+) -> core::result::Result<Case<'a>, Option<Lack>> {
+    let origin = match asked.against.as_ref().ok_or(Some(NOTHING))? {
         Against::Node { tree, level, hash } => {
-            let (level, hash) = (*level, *hash);
             let tree = Some(tree).filter(|tree| base.trees.holds(tree)).ok_or(None)?;
-            (Origin::Known(tree), tree.count, End::Node { level, hash })
+            let level = *level;
+            Origin::Node { tree, level, hash }
         }
-        Against::Trunk(place) => {
-            let place = *place;
-            let Fresh { trunk, .. } = trunks[place].as_ref().map_err(|lack| Some(*lack))?;
-            let (root, preamble) = (trunk.header.body(), trunk.preamble);
-            (Origin::Trunk(place), trunk.count, End::Root { root, preamble })
+        Against::Trunk { number, .. } => {
+            trunks[*number].as_ref().map_err(|lack| Some(*lack))?;
+            Origin::Trunk(*number)
         }
     };
-    let given = match &answer.content {
-        Ok(Some(Given::Part(given))) => given,
-        Ok(_) => return Err(Some(NOTHING)),
-        Err(refusal) => return Err(Some(Lack::said(*refusal))),
-    };
-    let case = Case {
+    Ok(Case {
         place,
-        want,
-        part: given.part,
+        index,
+        given: given.map_err(|refusal| Some(Lack::said(refusal)))?,
         origin,
-    };
-    let claim = Claim {
-        count: count as usize,
-        index: want.index() as usize,
-        leaf: [0; HASH_BYTES],
-        path: given.path,
-        end,
-    };
-    Ok((case, claim))
+    })
 }
 
-/// Verifies claims, and remembers the trees of records that were not known.
+/// Verifies sub-records, and remembers what is new of their trees.
 fn verify(
     base: &mut Base,
+    asked: &[(Want, &Asked)],
     cases: &[Case<'_>],
-    claims: &mut [Claim<'_>],
     trunks: &mut Trunks<'_>,
-) -> Result<Checked> {
-    let parts: Vec<&[u8]> = cases.iter().map(|case| case.part).collect();
+) -> Result<Vec<Result<()>>> {
+    let parts: Vec<&[u8]> = cases.iter().map(|case| case.given.part).collect();
     let hasher = base.trust()?.charter.hasher();
-    for (claim, leaf) in claims.iter_mut().zip(hasher.leaves(&parts)) {
-        claim.leaf = leaf;
-    }
-    let (tops, groups) = verify_each(hasher, claims);
-    for (case, top) in cases.iter().zip(&tops) {
-        if let (Ok(top), Origin::Trunk(place)) = (top, &case.origin)
-            && let Ok(fresh) = &mut trunks[*place]
-        {
-            fresh.grow(base, &case.want.record(), *top)?;
+    let (mut verified, mut claiming, mut claims) = (Vec::with_capacity(cases.len()), Vec::new(), Vec::new());
+    for (number, (case, leaf)) in cases.iter().zip(hasher.leaves(&parts)).enumerate() {
+        verified.push(Ok(()));
+        // Most were read before.
+        if !case.is_known(&leaf) {
+            claiming.push(number);
+            claims.push(case.claim(leaf, trunks)?);
         }
     }
-    Ok((tops, groups))
+    let (tops, groups) = verify_each(hasher, &claims);
+    for (number, top) in claiming.iter().zip(tops) {
+        let case = &cases[*number];
+        match (top, case.origin) {
+            (Err(refusal), _) => verified[*number] = Err(refusal),
+            (Ok(top), Origin::Trunk(trunk)) => {
+                if let Ok(fresh) = &mut trunks[trunk] {
+                    fresh.grow(base, &asked[case.place].0.record(), top)?;
+                }
+            }
+            (Ok(_), Origin::Node { .. }) => {}
+        }
+    }
+    for group in groups {
+        let number = claiming[group.claim];
+        if verified[number].is_ok() {
+            let tree = tree_of(&cases[number], trunks)?;
+            base.trees.learn(tree, group.number, group.children);
+        }
+    }
+    Ok(verified)
 }
 
 /// The tree of a sub-record that is verified.
 fn tree_of<'t>(case: &Case<'t>, trunks: &'t Trunks<'_>) -> Result<&'t Rc<Tree>> {
     match case.origin {
-        Origin::Known(tree) => Ok(tree),
-        Origin::Trunk(place) => match &trunks[place] {
+        Origin::Node { tree, .. } => Ok(tree),
+        Origin::Trunk(number) => match &trunks[number] {
             Ok(fresh) => fresh.tree.as_ref().ok_or(NOTHING.refusal),
             Err(lack) => Err(lack.refusal),
         },
+    }
+}
+
+impl<'a> Case<'a> {
+    /// Whether the sub-record with this hash was verified before.
+    fn is_known(&self, leaf: &[u8; HASH_BYTES]) -> bool {
+        self.given.path.is_empty()
+            && matches!(self.origin, Origin::Node { level: 0, hash, .. } if hash == leaf)
+    }
+
+    /// That it is in its tree.
+    fn claim(&self, leaf: [u8; HASH_BYTES], trunks: &Trunks<'a>) -> Result<Claim<'a>> {
+        let (count, end) = match self.origin {
+            Origin::Node { tree, level, hash } => (tree.count, End::Node { level, hash: *hash }),
+            Origin::Trunk(number) => {
+                let Fresh { trunk, .. } = trunks[number].as_ref().map_err(|lack| lack.refusal)?;
+                let (root, preamble) = (trunk.header.body(), trunk.preamble);
+                (trunk.count, End::Root { root, preamble })
+            }
+        };
+        Ok(Claim {
+            count: count as usize,
+            index: self.index as usize,
+            leaf,
+            path: self.given.path,
+            end,
+        })
     }
 }
 

@@ -4,10 +4,10 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Reader};
 
-use super::base::{Against, Ask, Asked, Fault, Head, Sent, outcome};
+use super::base::{Against, Ask, Asked, Fault, Head, Sent};
 use super::command::{Got, Outline, Reply};
-use super::judge::{Answer, Found, Verdict, check, judge, read_content};
-use super::parts::{judge_parts, read_trunk};
+use super::judge::{Answer, Found, Verdict, check, judge};
+use super::parts::{Given, judge_parts};
 use super::trees::Trunks;
 use super::{Client, Job};
 use crate::authority::Evidence;
@@ -214,25 +214,31 @@ impl Client {
             Want::Part(record, number) => Some((record, number)),
             _ => None,
         };
-        self.base.trees.fetch(chosen.iter().filter_map(part));
-        for (place, index) in chosen.iter().enumerate() {
+        let parts: Vec<(RecordName, u32)> = chosen.iter().filter_map(part).collect();
+        let mut known = self.base.trees.find(&parts).into_iter();
+        for index in chosen {
             let item = &mut query.items[*index];
             item.flying |= 1 << server;
             let record = item.want.record();
             let mut against = None;
             match item.want {
                 Want::Record(_) | Want::Evidence(_) => Operation::Read { record }.write(&mut message),
-                Want::Tree(_) | Want::Part(..) => {
-                    against = Some(self.ask_part(item.want, place, &mut trunks, &mut message));
+                Want::Tree(_) => against = Some(trunks.ask()),
+                Want::Part(..) => {
+                    against = Some(match known.next().flatten() {
+                        Some((tree, level, hash)) => Against::Node { tree, level, hash },
+                        None => trunks.find(&record),
+                    });
                 }
                 Want::Proof(_) => {}
             }
-            let proves = match &against {
-                Some(against) if !against.is_trunk(place) => false,
-                _ => match item.want {
-                    Want::Proof(_) | Want::Evidence(_) => true,
-                    _ => uncached || !self.base.is_verified(&record),
-                },
+            if let Some(against) = &against {
+                ask_part(&item.want, against, &mut message);
+            }
+            let proves = match (item.want, &against) {
+                (Want::Proof(_) | Want::Evidence(_), _) => true,
+                (_, Some(Against::Node { .. } | Against::Trunk { is_here: false, .. })) => false,
+                _ => uncached || !self.base.is_verified(&record),
             };
             if proves {
                 Operation::Prove { record }.write(&mut message);
@@ -246,30 +252,6 @@ impl Client {
         let ask = Ask::Items(asked);
         self.base
             .send_in(server, job, ask, message.into(), (session, opens));
-    }
-
-    /// Asks for a sub-record, and what is not known of its record unless an item before asks for that: against what it is verified.
-    fn ask_part(&self, want: Want, place: usize, trunks: &mut Trunks, message: &mut Vec<u8>) -> Against {
-        let (record, index) = (want.record(), want.index());
-        let is_part = matches!(want, Want::Part(..));
-        let against = match self.base.trees.find(&record, index).filter(|_| is_part) {
-            Some((tree, level, hash)) => Against::Node { tree, level, hash },
-            None => Against::Trunk(trunks.find(&record, place).filter(|_| is_part).unwrap_or(place)),
-        };
-        if against.is_trunk(place) {
-            Operation::Subrecords { record }.write(message);
-        }
-        let levels = match &against {
-            Against::Node { level, .. } => *level as u8,
-            Against::Trunk(_) => TO_THE_TOP,
-        };
-        Operation::ReadPart {
-            record,
-            index,
-            levels,
-        }
-        .write(message);
-        against
     }
 
     /// Reads what a server gave for items of a query.
@@ -321,16 +303,19 @@ impl Client {
             .iter()
             .map(|asked| (query.items[asked.index].want, asked))
             .collect();
-        let read = wants
-            .iter()
-            .enumerate()
-            .map(|(place, asked)| Answer::read(place, asked, reader));
-        let mut answers = read.collect::<core::result::Result<Vec<_>, _>>()?;
-        if reader.field::<bool>()? {
-            return Err(Fault::False(Refusal::new(Code::BadMessage, 0)));
-        }
-        reader.clone().finish()?;
-        let verdicts = self.judge_items(&query.shape, sent, &wants, &mut answers);
+        let verdicts = match query.shape {
+            Shape::Parts | Shape::Subrecords => {
+                let given = Given::read(&wants, reader)?;
+                end_of_items(reader)?;
+                judge_parts(&mut self.base, sent, &wants, &given)
+            }
+            _ => {
+                let read = wants.iter().map(|asked| Answer::read(asked, reader));
+                let mut answers = read.collect::<core::result::Result<Vec<_>, _>>()?;
+                end_of_items(reader)?;
+                self.judge_items(sent, &wants, &mut answers)
+            }
+        };
         let verdicts = verdicts.map_err(Fault::False)?;
         let mut all_verified = true;
         let mut any = false;
@@ -377,17 +362,13 @@ impl Client {
         Ok(())
     }
 
-    /// Verifies what was given for items.
+    /// Verifies what was given for items that are no sub-records.
     fn judge_items<'a>(
         &mut self,
-        shape: &Shape,
         sent: &Sent,
         wants: &[(Want, &Asked)],
         answers: &mut [Answer<'a>],
     ) -> Result<Vec<Verdict<'a>>> {
-        if matches!(shape, Shape::Parts | Shape::Subrecords) {
-            return judge_parts(&mut self.base, sent, wants, answers);
-        }
         check(&self.base, wants, answers)?;
         let each = wants.iter().zip(&*answers);
         let verdicts = each.map(|((want, _), answer)| judge(&mut self.base, sent, *want, answer));
@@ -498,33 +479,32 @@ impl Query {
     }
 }
 
-impl Answer<'_> {
-    /// Reads the results of the operations of the item at a place of a request.
-    fn read<'a>(
-        place: usize,
-        (want, asked): &(Want, &Asked),
-        reader: &mut Reader<'a>,
-    ) -> core::result::Result<Answer<'a>, Fault> {
-        let trunk = match &asked.against {
-            Some(against) if against.is_trunk(place) => Some(read_trunk(reader)?),
-            _ => None,
-        };
-        let content = read_content(*want, reader)?;
-        let proof = match asked.proves {
-            false => Ok(None),
-            true => match outcome(reader)? {
-                Ok(()) => Ok(Some(reader.field()?)),
-                Err(refusal) => Err(refusal),
-            },
-        };
-        let checked = None;
-        Ok(Answer {
-            content,
-            checked,
-            trunk,
-            proof,
-        })
+/// Asks for a sub-record, with its record's beginning if that is to be asked for here.
+fn ask_part(want: &Want, against: &Against, message: &mut Vec<u8>) {
+    let (record, index) = (want.record(), want.index());
+    let levels = match against {
+        Against::Node { level, .. } => *level as u8,
+        Against::Trunk { is_here, .. } => {
+            if *is_here {
+                Operation::Subrecords { record }.write(message);
+            }
+            TO_THE_TOP
+        }
+    };
+    Operation::ReadPart {
+        record,
+        index,
+        levels,
     }
+    .write(message);
+}
+
+/// There is no more than the items in a response, nor anything acknowledged.
+fn end_of_items(reader: &mut Reader<'_>) -> core::result::Result<(), Fault> {
+    if reader.field::<bool>()? {
+        return Err(Fault::False(Refusal::new(Code::BadMessage, 0)));
+    }
+    Ok(reader.clone().finish()?)
 }
 
 fn unexpected() -> Refusal {

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use hashbrown::HashMap;
 
+use super::base::Against;
 use crate::hash::{HASH_BYTES, RecordName};
 use crate::refusal::Result;
 use crate::seal::RecordKey;
@@ -32,7 +33,7 @@ pub(super) struct Tree {
 }
 
 /// The tree of a sub-record, and how many levels above the sub-record which node of it is verified
-type Known = (Rc<Tree>, u32, [u8; HASH_BYTES]);
+pub(super) type Known = (Rc<Tree>, u32, [u8; HASH_BYTES]);
 
 /// The children of a node
 #[derive(Debug)]
@@ -59,23 +60,16 @@ impl Trees {
         tree.filter(|tree| tree.name == *name)
     }
 
-    /// What is known of a sub-record, if the tree of its record is.
-    pub(super) fn find(&self, name: &RecordName, index: u32) -> Option<Known> {
-        let tree = self.get(name)?;
-        let (level, hash) = self.known(tree, index);
-        Some((tree.clone(), level, hash))
-    }
-
-    /// Brings near what [`Self::find`] is to say of many sub-records, so that the processor fetches it of several at a time. Not in
-    /// WebAssembly, where it is code of a download.
-    pub(super) fn fetch(&self, parts: impl Iterator<Item = (RecordName, u32)>) {
-        if cfg!(target_family = "wasm") {
-            return;
-        }
-        let trees: Vec<_> = parts.map(|(name, index)| (self.get(&name), index)).collect();
-        for (tree, index) in trees {
-            core::hint::black_box(tree.map(|tree| self.known(tree, index).1[0]));
-        }
+    /// What is known of each sub-record, if the tree of its record is. Each step is done for all of them before the next one, so that
+    /// the processor fetches what it needs of many from memory at a time.
+    pub(super) fn find(&self, parts: &[(RecordName, u32)]) -> Vec<Option<Known>> {
+        let trees: Vec<Option<&Rc<Tree>>> = parts.iter().map(|(name, _)| self.get(name)).collect();
+        let known = |((_, index), tree): (&(RecordName, u32), Option<&Rc<Tree>>)| {
+            let tree = tree?;
+            let (level, hash) = self.known(tree, *index);
+            Some((tree.clone(), level, hash))
+        };
+        parts.iter().zip(trees).map(known).collect()
     }
 
     /// Whether nothing was forgotten since this tree was verified.
@@ -161,23 +155,42 @@ fn node_place(tree: &Tree, number: u32) -> usize {
 /// A number that has no common factor with that of the nodes, and is near it divided by the golden ratio.
 const APART: u64 = 10_127;
 
-/// Which items of a request ask for what their record begins with
+/// What records begin with, as far as a request asks for it
 #[derive(Debug, Default)]
 pub(super) struct Trunks {
-    numbers: HashMap<u64, u64, BuildSpread>,
+    places: HashMap<u64, u64, BuildSpread>,
     asked: Vec<(RecordName, usize)>,
+    count: usize,
 }
 
 impl Trunks {
-    /// The place of the item that asks for what a record begins with; if there is none, it is to be this one.
-    pub(super) fn find(&mut self, record: &RecordName, place: usize) -> Option<usize> {
-        let (first, _) = record.0.split_first_chunk()?;
-        let number = self
-            .numbers
-            .insert(u64::from_le_bytes(*first), self.asked.len() as u64);
-        let found = number.and_then(|number| self.asked.get(number as usize));
-        let found = found.filter(|(name, _)| name == record).map(|(_, place)| *place);
-        self.asked.push((*record, found.unwrap_or(place)));
-        found
+    /// Asks for what a record begins with, if no item before does.
+    pub(super) fn find(&mut self, record: &RecordName) -> Against {
+        let mut first = [0; size_of::<u64>()];
+        first.copy_from_slice(&record.0[..size_of::<u64>()]);
+        let place = self
+            .places
+            .insert(u64::from_le_bytes(first), self.asked.len() as u64);
+        let found = place.and_then(|place| self.asked.get(place as usize));
+        let found = found
+            .filter(|(name, _)| name == record)
+            .map(|(_, number)| *number);
+        self.asked.push((*record, found.unwrap_or(self.count)));
+        match found {
+            Some(number) => Against::Trunk {
+                number,
+                is_here: false,
+            },
+            None => self.ask(),
+        }
+    }
+
+    /// Asks for what a record begins with.
+    pub(super) fn ask(&mut self) -> Against {
+        self.count += 1;
+        Against::Trunk {
+            number: self.count - 1,
+            is_here: true,
+        }
     }
 }

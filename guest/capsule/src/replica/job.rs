@@ -12,6 +12,7 @@ use super::mend::Mended;
 use super::parts::plant;
 use super::serve::{Answers, Progress, Tools};
 use super::space::{Missing, Space};
+use super::trees::{Part, Trees};
 use crate::cache::Mirror;
 use crate::hash::{CapsuleName, RecordName};
 use crate::keys::Key;
@@ -166,11 +167,17 @@ impl Job {
 
     /// Checks the records that it writes and asks for what its operations need of the store; `mirror` is what its reader has
     /// verified.
-    pub(super) fn expect(&mut self, capsule: &mut Capsule, space: &mut Space, mirror: Option<&Mirror>) {
+    pub(super) fn expect(
+        &mut self,
+        capsule: &mut Capsule,
+        (space, trees): (&mut Space, &Trees),
+        mirror: Option<&Mirror>,
+    ) {
         // And whether they are to be proven.
         let mut records: Vec<(RecordName, bool)> = Vec::new();
         // What is written, and which operation writes it.
         let (mut written, mut writing) = (Vec::new(), Vec::new());
+        let mut parts: Vec<Part> = Vec::new();
         let mut has_reads = false;
         for (index, (at, _)) in self.operations.iter().enumerate() {
             match operation(&self.message, *at) {
@@ -194,9 +201,16 @@ impl Job {
                 Ok(
                     Operation::Sign { record, .. }
                     | Operation::Signature { record }
-                    | Operation::ReadPart { record, .. }
                     | Operation::Subrecords { record },
                 ) => records.push((record, false)),
+                Ok(Operation::ReadPart {
+                    record,
+                    index,
+                    levels,
+                }) => {
+                    has_reads = true;
+                    parts.push((record, index, levels));
+                }
                 _ => {}
             }
         }
@@ -207,9 +221,10 @@ impl Job {
             }
             self.operations[index].1 = Some(checked);
         }
-        let known = capsule.index().expect(space, &records);
+        let name = capsule.charter().name();
+        let known = trees.expect(&name, &parts, &mut records) + capsule.index().expect(space, &records);
         if has_reads {
-            let proofs = records.len() * PROOF_BYTES;
+            let proofs = (records.len() + parts.len()) * PROOF_BYTES;
             self.answers.results.reserve((known + proofs).min(MAX_BODIES));
         }
     }

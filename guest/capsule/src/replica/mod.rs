@@ -366,7 +366,7 @@ impl Replica {
             if let Some(capsule) = &mut capsule {
                 let session = self.sessions.get(name, session);
                 let mirror = session.map(|session| session.mirror());
-                job.expect(capsule, &mut self.space, mirror);
+                job.expect(capsule, (&mut self.space, &self.trees), mirror);
             }
             if self.ask() {
                 self.keep_open(name, capsule);

@@ -11,6 +11,7 @@ use selfsame_codec::Field;
 
 use super::entry::Body;
 use super::layout::{Key, MAX_INLINE, RECORD, chunk_len, of_record};
+use crate::fetch::fetch;
 use crate::hash::{CapsuleName, HASH_BYTES, RecordName};
 use crate::header::RecordKind;
 use crate::record::TreeHead;
@@ -57,6 +58,16 @@ impl Grown {
         Some(*start as usize..*end as usize)
     }
 
+    /// Brings a sub-record near; how long it is.
+    fn fetch(&self, index: usize) -> usize {
+        let range = self.part(index).unwrap_or_default();
+        let len = range.len();
+        if let Some(body) = &self.body {
+            fetch(body.get(range).unwrap_or_default());
+        }
+        len
+    }
+
     /// Where the body is.
     pub(super) fn body(&self) -> Body<'_> {
         match &self.body {
@@ -89,6 +100,9 @@ impl Grown {
     }
 }
 
+/// A sub-record that is wanted: of a record, its number, and levels of its path
+pub(super) type Part = (RecordName, u32, u8);
+
 type ByRecord = HashMap<Key, Rc<Grown>, BuildSpread>;
 
 /// Trees by the key under which their record is stored; when there are too many, those are forgotten that were not read since
@@ -119,6 +133,30 @@ impl Trees {
             }
         };
         tree.gives(levels).then_some(tree)
+    }
+
+    /// Adds to `records` those whose trees have to be read before their sub-records are given. What is needed of the others is brought
+    /// near, each step for all of them before the next one, so that the processor fetches it of many at a time; how many bytes
+    /// these sub-records have.
+    pub(super) fn expect(
+        &self,
+        capsule: &CapsuleName,
+        parts: &[Part],
+        records: &mut Vec<(RecordName, bool)>,
+    ) -> usize {
+        let find = |(record, _, levels): &Part| {
+            let tree = self.young.get(&of_record(capsule, RECORD, record))?;
+            tree.gives(*levels).then_some(tree)
+        };
+        let trees: Vec<Option<&Rc<Grown>>> = parts.iter().map(find).collect();
+        let mut bytes = 0;
+        for ((record, index, _), tree) in parts.iter().zip(trees) {
+            match tree {
+                Some(tree) => bytes += tree.fetch(*index as usize),
+                None => records.push((*record, false)),
+            }
+        }
+        bytes
     }
 
     /// Remembers a tree.
