@@ -197,39 +197,26 @@ pub(crate) enum Letter {
     End,
 }
 
-/// How a thread waits for another one
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
-    /// It sleeps at once: there are more threads than cores.
-    Sleeps,
-    /// It looks again for a while first: to wake it takes longer than what it waits for.
-    Looks,
-}
-
-/// How long a thread looks again before it sleeps.
-const LOOKING: Duration = Duration::from_micros(200);
-/// How often it looks before it asks for the time.
+/// How long a thread looks again before it sleeps, as to wake it takes longer than most of what it waits for. As long as a thread
+/// of RocksDB that writes (its `write_thread_max_yield_usec`).
+const LOOKING: Duration = Duration::from_micros(100);
+/// How often it looks before it lets others go first.
 const LOOKS: usize = 32;
 
-impl Patience {
-    /// Waits for the next message; nothing when none can come any more.
-    fn receive<T>(self, messages: &Receiver<T>) -> Option<T> {
-        if self == Self::Looks {
-            let begin = Instant::now();
-            while begin.elapsed() < LOOKING {
-                for _ in 0..LOOKS {
-                    match messages.try_recv() {
-                        Ok(message) => return Some(message),
-                        Err(TryRecvError::Disconnected) => return None,
-                        Err(TryRecvError::Empty) => core::hint::spin_loop(),
-                    }
-                }
-                // To the store's own thread, if it has something to do.
-                std::thread::yield_now();
+/// Waits for the next message; nothing when none can come any more.
+fn next<T>(messages: &Receiver<T>) -> Option<T> {
+    let begin = Instant::now();
+    while begin.elapsed() < LOOKING {
+        for _ in 0..LOOKS {
+            match messages.try_recv() {
+                Ok(message) => return Some(message),
+                Err(TryRecvError::Disconnected) => return None,
+                Err(TryRecvError::Empty) => core::hint::spin_loop(),
             }
         }
-        messages.recv().ok()
+        std::thread::yield_now();
     }
+    messages.recv().ok()
 }
 
 /// The way to a server in a thread of its own
@@ -237,14 +224,12 @@ pub(crate) struct Channel {
     server: Sender<Letter>,
     answers: (Sender<Message>, Receiver<Message>),
     under_way: usize,
-    patience: Patience,
 }
 
 impl Channel {
     /// A way to the server that [`serve`] runs.
-    pub(crate) fn new(server: Sender<Letter>, patience: Patience) -> Self {
+    pub(crate) fn new(server: Sender<Letter>) -> Self {
         Self {
-            patience,
             server,
             answers: channel(),
             under_way: 0,
@@ -266,7 +251,7 @@ impl Link for Channel {
         if self.under_way == 0 {
             return Ok(None);
         }
-        let answer = self.patience.receive(&self.answers.1).ok_or(GONE)?;
+        let answer = next(&self.answers.1).ok_or(GONE)?;
         self.under_way -= 1;
         Ok(Some(answer))
     }
@@ -276,11 +261,7 @@ impl Link for Channel {
 ///
 /// # Errors
 /// When the store fails.
-pub(crate) fn serve(
-    mut server: Server,
-    (letters, inbox): (Sender<Letter>, Receiver<Letter>),
-    patience: Patience,
-) -> Outcome<()> {
+pub(crate) fn serve(mut server: Server, (letters, inbox): (Sender<Letter>, Receiver<Letter>)) -> Outcome<()> {
     let ended = || -> Ended {
         let letters = letters.clone();
         // When the server has ended, nobody waits.
@@ -288,7 +269,7 @@ pub(crate) fn serve(
     };
     let mut asking: HashMap<u32, (u32, Sender<Message>)> = HashMap::new();
     let mut last: u32 = 0;
-    while let Some(letter) = patience.receive(&inbox) {
+    while let Some(letter) = next(&inbox) {
         match letter {
             Letter::Request((request, message), answer) => {
                 last = last.wrapping_add(1);

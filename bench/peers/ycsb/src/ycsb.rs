@@ -12,7 +12,7 @@ use bench_pair::Outcome;
 use crate::backend::{Backend, Durability, Observer};
 use crate::library::Functions;
 use crate::rocks::{Asking, Database, Rocks};
-use crate::server::{Channel, Letter, Patience, Server, serve};
+use crate::server::{Channel, Letter, Server, serve};
 use crate::table::{Kind, Table};
 use crate::workload::{Operation, Random, Values, Workload};
 
@@ -88,16 +88,12 @@ impl Plan {
     /// The server of the capsules has a thread of its own, as RocksDB has for what it does in the background.
     fn beside_a_server(&self, kind: Kind, folder: &Path, count: u64) -> Outcome<Vec<Took>> {
         let (asking, inbox) = channel();
-        let (under_way, patience) = match self.threads {
-            1 => (UNDER_WAY, Patience::Looks),
-            _ => (1, Patience::Sleeps),
-        };
+        let under_way = if self.threads == 1 { UNDER_WAY } else { 1 };
         thread::scope(|scope| {
             let inbox = (asking.clone(), inbox);
-            let server =
-                scope.spawn(move || serve(Server::create(folder, self.durability)?, inbox, patience));
+            let server = scope.spawn(move || serve(Server::create(folder, self.durability)?, inbox));
             let took = self.on_threads(count, &|thread| {
-                Table::create(kind, thread, under_way, Channel::new(asking.clone(), patience))
+                Table::create(kind, thread, under_way, Channel::new(asking.clone()))
             });
             // One that has failed does not hear it.
             _ = asking.send(Letter::End);
