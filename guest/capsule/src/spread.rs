@@ -2,6 +2,8 @@
 
 use core::hash::{BuildHasherDefault, Hasher};
 
+use crate::hash::HASH_BYTES;
+
 /// Makes it
 pub(crate) type BuildSpread = BuildHasherDefault<Spread>;
 
@@ -22,4 +24,11 @@ impl Hasher for Spread {
     fn write(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
     }
+}
+
+/// The first word of a hash.
+pub(crate) fn first_word(hash: &[u8; HASH_BYTES]) -> u64 {
+    let mut word = [0; size_of::<u64>()];
+    word.copy_from_slice(&hash[..size_of::<u64>()]);
+    u64::from_le_bytes(word)
 }

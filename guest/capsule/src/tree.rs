@@ -71,7 +71,7 @@ impl Tree {
 }
 
 /// Where a path ends
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End<'a> {
     /// At the tree's hash.
     Root {
@@ -90,7 +90,7 @@ pub enum End<'a> {
 }
 
 /// That a leaf is in a tree, and the path that is to prove it
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim<'a> {
     /// How many leaves the tree has, which a path to the tree's hash proves too.
     pub count: usize,

@@ -3,6 +3,7 @@
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
+use hashbrown::HashMap;
 use selfsame_codec::{Code, Reader};
 
 use super::base::{Against, Asked, Base, Fault, Sent, outcome};
@@ -14,6 +15,7 @@ use crate::hash::{HASH_BYTES, RecordName};
 use crate::header::{HeaderView, RecordKind};
 use crate::refusal::{Refusal, Result};
 use crate::seal::{PREAMBLE_BYTES, open_parts};
+use crate::spread::{BuildSpread, first_word};
 use crate::tree::{Claim, End, verify_each};
 
 /// What a record with sub-records begins with, as a server gave it
@@ -80,6 +82,30 @@ enum Origin<'a> {
         level: u32,
         hash: &'a [u8; HASH_BYTES],
     },
+}
+
+/// What is to be verified, each once: what was written last is often asked for several times
+#[derive(Default)]
+struct Claims<'a> {
+    all: Vec<Claim<'a>>,
+    /// Their numbers by their leaves.
+    numbers: HashMap<u64, u64, BuildSpread>,
+}
+
+impl<'a> Claims<'a> {
+    /// Adds a claim unless the same is there; its number.
+    fn add(&mut self, claim: Claim<'a>) -> usize {
+        let leaf = first_word(&claim.leaf);
+        if let Some(number) = self.numbers.get(&leaf)
+            && self.all[*number as usize] == claim
+        {
+            return *number as usize;
+        }
+        let number = self.all.len();
+        self.numbers.insert(leaf, number as u64);
+        self.all.push(claim);
+        number
+    }
 }
 
 /// There is nothing of it in the answer.
@@ -287,20 +313,22 @@ fn verify(
 ) -> Result<Vec<Result<()>>> {
     let parts: Vec<&[u8]> = cases.iter().map(|case| case.given.part).collect();
     let hasher = base.trust()?.charter.hasher();
-    let (mut verified, mut claiming, mut claims) = (Vec::with_capacity(cases.len()), Vec::new(), Vec::new());
+    let (mut verified, mut claiming) = (Vec::with_capacity(cases.len()), Vec::new());
+    let mut claims = Claims::default();
     for (number, (case, leaf)) in cases.iter().zip(hasher.leaves(&parts)).enumerate() {
         verified.push(Ok(()));
         // Most were read before.
         if !case.is_known(&leaf) {
-            claiming.push(number);
-            claims.push(case.claim(leaf, trunks)?);
+            claiming.push((number, claims.add(case.claim(leaf, trunks)?)));
         }
     }
-    let (tops, groups) = verify_each(hasher, &claims);
-    for (number, top) in claiming.iter().zip(tops) {
-        let case = &cases[*number];
-        match (top, case.origin) {
-            (Err(refusal), _) => verified[*number] = Err(refusal),
+    let (tops, groups) = verify_each(hasher, &claims.all);
+    let mut cases_of = alloc::vec![0; claims.all.len()];
+    for (number, claim) in claiming {
+        let case = &cases[number];
+        cases_of[claim] = number;
+        match (tops[claim], case.origin) {
+            (Err(refusal), _) => verified[number] = Err(refusal),
             (Ok(top), Origin::Trunk(trunk)) => {
                 if let Ok(fresh) = &mut trunks[trunk] {
                     fresh.grow(base, &asked[case.place].0.record(), top)?;
@@ -310,7 +338,7 @@ fn verify(
         }
     }
     for group in groups {
-        let number = claiming[group.claim];
+        let number = cases_of[group.claim];
         if verified[number].is_ok() {
             let tree = tree_of(&cases[number], trunks)?;
             base.trees.learn(tree, group.number, group.children);

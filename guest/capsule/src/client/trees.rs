@@ -11,7 +11,7 @@ use super::base::Against;
 use crate::hash::{HASH_BYTES, RecordName};
 use crate::refusal::Result;
 use crate::seal::RecordKey;
-use crate::spread::BuildSpread;
+use crate::spread::{BuildSpread, first_word};
 use crate::tree::{FAN_OUT, way_up};
 
 /// Most trees that are remembered, as many as names are in a verification cache: three megabytes of them.
@@ -166,11 +166,8 @@ pub(super) struct Trunks {
 impl Trunks {
     /// Asks for what a record begins with, if no item before does.
     pub(super) fn find(&mut self, record: &RecordName) -> Against {
-        let mut first = [0; size_of::<u64>()];
-        first.copy_from_slice(&record.0[..size_of::<u64>()]);
-        let place = self
-            .places
-            .insert(u64::from_le_bytes(first), self.asked.len() as u64);
+        let first = first_word(&record.0);
+        let place = self.places.insert(first, self.asked.len() as u64);
         let found = place.and_then(|place| self.asked.get(place as usize));
         let found = found
             .filter(|(name, _)| name == record)
