@@ -2,6 +2,8 @@
 
 use selfsame_capsule::keys::{Key, KeyPair, Signature};
 use selfsame_capsule::verifier::Verifier;
+use selfsame_sodium::hash::hash_for;
+use selfsame_sodium::sign::SigningKey;
 
 const LABEL: &str = "selfsame/1 capsule record";
 
@@ -48,6 +50,30 @@ fn as_many_keys_as_there_are_are_verified_and_few_remembered() {
 }
 
 #[test]
+fn of_more_keys_than_are_remembered_only_valid_signatures_are_taken() {
+    let mut verifier = Verifier::default();
+    let pairs: Vec<KeyPair> = (0..1200_u16)
+        .map(|number| {
+            let mut seed = [0; 32];
+            seed[..2].copy_from_slice(&number.to_le_bytes());
+            KeyPair::from_seed(&seed)
+        })
+        .collect();
+    // Some come again before they are forgotten, for the second time or later, and some after.
+    for (round, step) in [1, 1, 3, 3, 1].into_iter().enumerate() {
+        for (pair, other) in pairs.iter().zip(pairs.iter().rev()).step_by(step) {
+            let statement = [round as u8];
+            let signature = pair.sign(LABEL, &statement);
+            assert!(verifier.verifies(&pair.public(), LABEL, &statement, &signature));
+            assert!(!verifier.verifies(&other.public(), LABEL, &statement, &signature));
+            let mut forged = signature;
+            forged.0[round] ^= 1;
+            assert!(!verifier.verifies(&pair.public(), LABEL, &statement, &forged));
+        }
+    }
+}
+
+#[test]
 fn who_cannot_sign_makes_nobody_forgotten() {
     let mut verifier = Verifier::default();
     let one = pair(1);
@@ -59,4 +85,24 @@ fn who_cannot_sign_makes_nobody_forgotten() {
         }
     }
     assert_eq!(prepared(&verifier), "Verifier { known: 1, prepared: 1 }");
+}
+
+#[test]
+fn a_key_that_begins_like_another_is_another() {
+    let seed = [7; 32];
+    let public = Key(SigningKey::from_seed(&seed).public());
+    let signature = |key: &Key| {
+        let signing = SigningKey::from_parts(&seed, &key.0);
+        Signature(signing.sign(&hash_for(LABEL, b"statement")))
+    };
+    let mut verifier = Verifier::default();
+    for round in 0..12 {
+        assert!(verifier.verifies(&public, LABEL, b"statement", &signature(&public)));
+        for last in 0..=u8::MAX {
+            let mut similar = public;
+            similar.0[31] = last;
+            let is_valid = verifier.verifies(&similar, LABEL, b"statement", &signature(&similar));
+            assert_eq!(is_valid, similar == public, "{round}");
+        }
+    }
 }

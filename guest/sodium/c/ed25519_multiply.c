@@ -34,9 +34,8 @@ typedef struct {
     __m256i limbs[LIMBS];
 } four;
 
-/* digits of an odd scalar's window, and the multiples that they stand for: 1, 3 to 15 */
+/* digits of an odd scalar's window, which stand for one of the multiples */
 #define BITS 5
-#define MULTIPLES 8
 #define DIGITS 256
 
 static const uint64_t MASK = ((uint64_t) 1 << 51) - 1;
@@ -288,20 +287,43 @@ to_point(ge25519_p3 *point, const four *f)
     }
 }
 
-/* 1, 3, 5 to 15 times the point */
 IN_LANES void
-fill(four multiples[MULTIPLES], const ge25519_p3 *point)
+store(uint64_t limbs[LIMBS][4], const four *f)
 {
-    four sum = from_point(point);
+    int i;
+
+    for (i = 0; i < LIMBS; i++) {
+        _mm256_storeu_si256((__m256i *) (void *) limbs[i], f->limbs[i]);
+    }
+}
+
+IN_LANES four
+load(const uint64_t limbs[LIMBS][4])
+{
+    four f;
+    int  i;
+
+    for (i = 0; i < LIMBS; i++) {
+        f.limbs[i] = _mm256_loadu_si256((const __m256i *) (const void *) limbs[i]);
+    }
+    return f;
+}
+
+/* 1, 3, 5 to 15 times the point of these elements */
+IN_LANES void
+fill(uint64_t multiples[PART_MULTIPLES][LIMBS][4], four sum)
+{
+    four cached = to_cached(&sum);
     four doubled;
     int  i;
 
-    multiples[0] = to_cached(&sum);
-    doubled = carry(sum_of(&sum, &multiples[0]));
+    store(multiples[0], &cached);
+    doubled = carry(sum_of(&sum, &cached));
     doubled = to_cached(&doubled);
-    for (i = 1; i < MULTIPLES; i++) {
+    for (i = 1; i < PART_MULTIPLES; i++) {
         sum = carry(sum_of(&sum, &doubled));
-        multiples[i] = to_cached(&sum);
+        cached = to_cached(&sum);
+        store(multiples[i], &cached);
     }
 }
 
@@ -332,32 +354,76 @@ recode(signed char digits[DIGITS], const unsigned char scalar[32])
     return count;
 }
 
-__attribute__((target("avx512f,avx512vl,avx512ifma"))) void
-selfsame_ed25519_multiply(ge25519_p3 *product, const ge25519_p3 *point, const unsigned char scalar[32])
+IN_LANES four
+twice_times(four sum, int times)
 {
-    four        multiples[MULTIPLES], addend, sum, doubling;
-    signed char digits[DIGITS];
-    int         i, limb;
+    four doubling;
 
-    fill(multiples, point);
+    while (times-- > 0) {
+        doubling = to_double(&sum);
+        sum = twice(&doubling);
+    }
+    return carry(sum);
+}
+
+/* the sum of what the scalar's digits say of each part, of which each has as many; the digits of all parts are doubled together */
+IN_LANES void
+sum_up(ge25519_p3 *product, const uint64_t (*parts)[PART_MULTIPLES][LIMBS][4], int count, const unsigned char scalar[32])
+{
+    const int   each = DIGITS / count;
+    signed char digits[DIGITS];
+    four        addend, sum, doubling;
+    int         i, limb, part, digit, at;
+
     for (limb = 0; limb < LIMBS; limb++) {
         /* the neutral element is (0, 1, 1, 0) */
         sum.limbs[limb] = limb == 0 ? _mm256_set_epi64x(0, 1, 1, 0) : _mm256_setzero_si256();
     }
-    for (i = recode(digits, scalar) - 1; i >= 0; i--) {
+    at = recode(digits, scalar);
+    for (i = (at < each ? at : each) - 1; i >= 0; i--) {
         doubling = to_double(&sum);
         sum = twice(&doubling);
-        if (digits[i] != 0) {
-            addend = multiples[(digits[i] < 0 ? -digits[i] : digits[i]) / 2];
-            if (digits[i] < 0) {
-                addend = negate(&addend);
+        for (part = 0; part < count; part++) {
+            digit = digits[part * each + i];
+            if (digit != 0) {
+                addend = load(parts[part][(digit < 0 ? -digit : digit) / 2]);
+                if (digit < 0) {
+                    addend = negate(&addend);
+                }
+                sum = carry(sum);
+                sum = sum_of(&sum, &addend);
             }
-            sum = carry(sum);
-            sum = sum_of(&sum, &addend);
         }
     }
     sum = carry(sum);
     to_point(product, &sum);
+}
+
+__attribute__((target("avx512f,avx512vl,avx512ifma"))) void
+selfsame_ed25519_multiply(ge25519_p3 *product, const ge25519_p3 *point, const unsigned char scalar[32])
+{
+    uint64_t only[1][PART_MULTIPLES][LIMBS][4];
+
+    fill(only[0], from_point(point));
+    sum_up(product, only, 1, scalar);
+}
+
+__attribute__((target("avx512f,avx512vl,avx512ifma"))) void
+selfsame_ed25519_split(ge25519_parts parts, const ge25519_p3 *point)
+{
+    four first = from_point(point);
+    int  part;
+
+    for (part = 0; part < PARTS; part++) {
+        fill(parts[part], first);
+        first = twice_times(first, DIGITS / PARTS);
+    }
+}
+
+__attribute__((target("avx512f,avx512vl,avx512ifma"))) void
+selfsame_ed25519_multiply_split(ge25519_p3 *product, const ge25519_parts parts, const unsigned char scalar[32])
+{
+    sum_up(product, parts, PARTS, scalar);
 }
 
 #endif

@@ -148,17 +148,17 @@ static const ge25519_cached neutral = { { 1 }, { 1 }, { 1 }, { 0 } };
 /* bytes that come from memory at a time */
 #define LINE 64
 
-/* All points are known before the first is added: whoever verifies under many keys waits for their memory once, not 13 times. */
+/* Begins to bring near what is needed soon. */
 static void
-prefetch(const ge25519_cached *point)
+prefetch(const void *data, size_t size)
 {
-    const char *const begin = (const char *) point;
+    const char *const begin = data;
     size_t            at;
 
-    for (at = 0; at < sizeof *point; at += LINE) {
+    for (at = 0; at < size; at += LINE) {
         __builtin_prefetch(begin + at);
     }
-    __builtin_prefetch(begin + sizeof *point - 1);
+    __builtin_prefetch(begin + size - 1);
 }
 
 /* four lanes add what belongs to odd digits, four what belongs to even ones; of each two every second row */
@@ -180,7 +180,8 @@ sum_up_in_lanes(ge25519_p3 *sum, const multiples of_key, const multiples of_base
             const int                           size = digit < 0 ? -digit : digit;
 
             terms.points[step][lane] = size > 0 ? &table[row][size - 1] : &neutral;
-            prefetch(terms.points[step][lane]);
+            /* All points are known before the first is added: of many keys, memory is waited for once and not 13 times. */
+            prefetch(terms.points[step][lane], sizeof *terms.points[step][lane]);
             terms.negated[step] |= (unsigned char) ((digit < 0) << lane);
         }
     }
@@ -294,24 +295,77 @@ selfsame_ed25519_verify_prepared(const unsigned char *sig, const unsigned char *
 
 #ifndef __wasm__
 
+/* what Rust gives as many words of 64 bits for */
+#define SPLIT_WORDS 640
+
 #ifdef HAVE_LANES
+typedef char split_has_its_size[sizeof(ge25519_parts) == SPLIT_WORDS * sizeof(uint64_t) ? 1 : -1];
+
+/* whether the signature's point is the sum of what the key makes of the challenge and of the base point's part */
+static int
+compare_with_base(const unsigned char *sig, ge25519_p3 *of_key)
+{
+    ge25519_p3     of_base;
+    ge25519_cached addend;
+
+    selfsame_ed25519_base_in_lanes(&of_base, sig + 32);
+    ge25519_p3_to_cached(&addend, &of_base);
+    add_to(of_key, &addend);
+    return compare(sig, of_key);
+}
+
 static int
 verify_in_lanes(const unsigned char *sig, const unsigned char *m, unsigned long long mlen, const unsigned char *pk)
 {
-    ge25519_p3     negative, sum, of_base;
-    ge25519_cached addend;
-    unsigned char  h[64];
+    ge25519_p3    negative, of_key;
+    unsigned char h[64];
 
     if (challenge(h, sig, m, mlen, pk) != 0 || read_negative(&negative, pk) != 0) {
         return -1;
     }
-    selfsame_ed25519_multiply(&sum, &negative, h);
-    selfsame_ed25519_base_in_lanes(&of_base, sig + 32);
-    ge25519_p3_to_cached(&addend, &of_base);
-    add_to(&sum, &addend);
-    return compare(sig, &sum);
+    selfsame_ed25519_multiply(&of_key, &negative, h);
+    return compare_with_base(sig, &of_key);
 }
 #endif
+
+/* splits a key, on processors that have the vectors for it */
+int
+selfsame_ed25519_prepare_split(uint64_t split[SPLIT_WORDS], const unsigned char *pk)
+{
+#ifdef HAVE_LANES
+    ge25519_p3 negative;
+
+    if (selfsame_ed25519_has_lanes() && read_negative(&negative, pk) == 0) {
+        selfsame_ed25519_split((void *) split, &negative);
+        return 0;
+    }
+#else
+    (void) split;
+    (void) pk;
+#endif
+    return -1;
+}
+
+/* as crypto_sign_ed25519_verify_detached, for a key that was split */
+int
+selfsame_ed25519_verify_split(const unsigned char *sig, const unsigned char *m, unsigned long long mlen,
+                              const unsigned char *pk, const uint64_t split[SPLIT_WORDS])
+{
+#ifdef HAVE_LANES
+    ge25519_p3    of_key;
+    unsigned char h[64];
+
+    prefetch(split, SPLIT_WORDS * sizeof split[0]);
+    if (challenge(h, sig, m, mlen, pk) != 0) {
+        return -1;
+    }
+    selfsame_ed25519_multiply_split(&of_key, (const void *) split, h);
+    return compare_with_base(sig, &of_key);
+#else
+    (void) split;
+    return crypto_sign_ed25519_verify_detached(sig, m, mlen, pk);
+#endif
+}
 
 /* as crypto_sign_ed25519_verify_detached */
 int

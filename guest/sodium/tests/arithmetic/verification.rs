@@ -3,7 +3,7 @@
 
 use core::ffi::{c_int, c_uchar, c_ulonglong};
 
-use selfsame_sodium::sign;
+use selfsame_sodium::sign::{self, Split};
 
 use super::base_multiplication::times_base;
 use super::scalars::{Bytes, ORDER, random};
@@ -87,6 +87,13 @@ fn taken(signature: &Signature, message: &[u8], key: &Bytes) -> usize {
     let takes = libsodium_takes(signature, message, key);
     let ours = sign::verify(signature, message, key);
     assert_eq!(ours, takes, "{signature:02x?} of {message:02x?} by {key:02x?}");
+    if let Some(split) = Split::of(key) {
+        let ours = split.verify(signature, message, key);
+        assert_eq!(
+            ours, takes,
+            "{signature:02x?} of {message:02x?} by {key:02x?}, split"
+        );
+    }
     usize::from(takes)
 }
 
