@@ -414,9 +414,10 @@ selfsame_ed25519_split(ge25519_parts parts, const ge25519_p3 *point)
     four first = from_point(point);
     int  part;
 
-    for (part = 0; part < PARTS; part++) {
-        fill(parts[part], first);
+    fill(parts[0], first);
+    for (part = 1; part < PARTS; part++) {
         first = twice_times(first, DIGITS / PARTS);
+        fill(parts[part], first);
     }
 }
 
