@@ -135,7 +135,7 @@ impl Many {
             *split = Split::of(&key.0).map(Box::new);
         }
         match split {
-            Some(split) => split.verify(&signature.0, &hash_for(label, statement), &key.0),
+            Some(split) => split.verify(&signature.0, &hash_for(label, statement)),
             None => key.verifies(label, statement, signature),
         }
     }

@@ -88,7 +88,7 @@ fn taken(signature: &Signature, message: &[u8], key: &Bytes) -> usize {
     let ours = sign::verify(signature, message, key);
     assert_eq!(ours, takes, "{signature:02x?} of {message:02x?} by {key:02x?}");
     if let Some(split) = Split::of(key) {
-        let ours = split.verify(signature, message, key);
+        let ours = split.verify(signature, message);
         assert_eq!(
             ours, takes,
             "{signature:02x?} of {message:02x?} by {key:02x?}, split"
