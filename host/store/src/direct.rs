@@ -3,7 +3,7 @@
 
 use alloc::sync::Arc;
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Seek as _, SeekFrom, Write as _};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 /// A file that is written in whole blocks from aligned memory
@@ -70,10 +70,23 @@ impl DirectFile {
     }
 }
 
-/// Writes bytes at a place of a file.
-pub(crate) fn write(mut file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
-    file.seek(SeekFrom::Start(at))?;
-    file.write_all(bytes)
+/// Writes bytes at a place of a file; several threads may, each at places of its own.
+#[cfg(unix)]
+pub(crate) fn write(file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, at)
+}
+
+#[cfg(windows)]
+pub(crate) fn write(file: &File, mut at: u64, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let written = std::os::windows::fs::FileExt::seek_write(file, bytes, at)?;
+        if written == 0 {
+            return Err(ErrorKind::WriteZero.into());
+        }
+        bytes = &bytes[written..];
+        at += written as u64;
+    }
+    Ok(())
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]

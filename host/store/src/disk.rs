@@ -159,6 +159,7 @@ impl DiskStore {
         if let Some(syncer) = &mut self.syncer {
             syncer.rest();
         }
+        self.journal.rest();
         self.end_drain()
     }
 

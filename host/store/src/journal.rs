@@ -1,13 +1,16 @@
 //! The file of a journal: written and on the disk before a commit is acknowledged, and written again from its beginning once the
 //! rows in it are in the tree.
 //!
-//! It grows in steps, with zeros: to write where a file has bytes already takes the disk a fraction of what a new length does.
+//! It grows in steps, with zeros: to write where a file has bytes already takes the disk a fraction of what a new length does. That of a
+//! busy store grows in a thread of its own, before the room is needed.
 //! Whole blocks are written: of the one in which frames end, what is before their end once more with the frames that follow.
 
 use alloc::sync::Arc;
+use core::ops::Range;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
+use std::thread::{self, JoinHandle};
 
 use super::StoreError;
 use super::aligned::{ALIGNED, Aligned};
@@ -18,6 +21,10 @@ use super::frame::{self, HEADER};
 const STEPS: [usize; 2] = [64 << 10, 4 << 20];
 /// Zeros that are written at once.
 const ZEROS: usize = 256 << 10;
+/// With so many bytes a journal is that of a busy store.
+const BUSY: usize = 1 << 20;
+/// So little room is left when one grows that is: what comes while it does fits.
+const LITTLE: usize = 2 << 20;
 /// Memory for frames that is used again: more than a busy store writes at once, and less than a large commit has.
 const KEPT: usize = 4 << 20;
 
@@ -29,6 +36,36 @@ pub(crate) struct Journal {
     len: usize,
     /// Bytes of frames that are on the disk since it began anew.
     written: usize,
+    /// How it grows meanwhile.
+    growth: Option<Growth>,
+}
+
+/// Zeros that are written behind what a journal has
+#[derive(Debug)]
+struct Growth {
+    /// Bytes that it has then.
+    len: usize,
+    /// None once it was waited for.
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Growth {
+    fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Waits for it; whether the zeros are there.
+    fn wait(&mut self) -> bool {
+        let written = self.thread.take().map(JoinHandle::join);
+        matches!(written, Some(Ok(Ok(()))))
+    }
+}
+
+impl Drop for Growth {
+    fn drop(&mut self) {
+        // Nobody writes to a file that somebody else may open next.
+        self.wait();
+    }
 }
 
 impl Journal {
@@ -55,6 +92,7 @@ impl Journal {
             file,
             len: 0,
             written: 0,
+            growth: None,
         };
         Ok((journal, bytes))
     }
@@ -74,19 +112,49 @@ impl Journal {
     /// [`StoreError`] when the disk has none; the next try may find some.
     pub(crate) fn grow(&mut self, frames: usize) -> Result<(), StoreError> {
         let needed = frames + HEADER;
-        if needed <= self.len {
-            return Ok(());
+        if needed > self.len || self.growth.as_ref().is_some_and(Growth::has_ended) {
+            self.rest();
         }
         let [least, most] = STEPS;
-        let goal = (needed + needed.clamp(least, most)).next_multiple_of(ALIGNED);
-        let zeros = Aligned::zeros(ZEROS.min(goal - self.len));
-        while self.len < goal {
-            let zeros = &zeros.bytes()[..zeros.len().min(goal - self.len)];
-            let grown = self.file.write(self.len as u64, zeros);
-            grown.map_err(|error| StoreError::io(self.path(), error))?;
-            self.len += zeros.len();
+        if needed > self.len {
+            let goal = (needed + needed.clamp(least, most)).next_multiple_of(ALIGNED);
+            self.fill(goal)?;
+        }
+        if self.growth.is_none() && self.len > BUSY && self.len - needed < LITTLE {
+            self.growth = self.begin_growth(self.len + most);
         }
         Ok(())
+    }
+
+    fn fill(&mut self, goal: usize) -> Result<(), StoreError> {
+        // The first write shows how the file can be written.
+        let zeros = Aligned::zeros(ALIGNED.min(goal - self.len));
+        let filled = self.file.write(self.len as u64, zeros.bytes());
+        let filled = filled.and_then(|()| fill(self.file.file(), self.len + zeros.len()..goal));
+        filled.map_err(|error| StoreError::io(self.path(), error))?;
+        self.len = goal;
+        Ok(())
+    }
+
+    /// Nothing if there are no more threads: then it grows when it must.
+    fn begin_growth(&self, goal: usize) -> Option<Growth> {
+        let (file, len) = (Arc::clone(self.file.file()), self.len);
+        let begun = thread::Builder::new()
+            .name("selfsame-grow".into())
+            .spawn(move || fill(&file, len..goal));
+        Some(Growth {
+            len: goal,
+            thread: Some(begun.ok()?),
+        })
+    }
+
+    /// Waits until nothing is written but what is asked for.
+    pub(crate) fn rest(&mut self) {
+        if let Some(mut growth) = self.growth.take()
+            && growth.wait()
+        {
+            self.len = growth.len;
+        }
     }
 
     /// What is to be written of `frames`, which there is room for: those that follow the ones that are written. They are copied to
@@ -124,11 +192,21 @@ impl Journal {
     /// # Errors
     /// [`StoreError`].
     pub(crate) fn clear(&mut self) -> Result<(), StoreError> {
+        self.rest();
         self.restart();
         self.len = 0;
         let cleared = self.file.set_len(0);
         cleared.map_err(|error| StoreError::io(self.path(), error))
     }
+}
+
+/// Writes zeros where a file has nothing yet.
+fn fill(file: &File, place: Range<usize>) -> io::Result<()> {
+    let zeros = Aligned::zeros(ZEROS.min(place.len()));
+    for at in place.clone().step_by(ZEROS) {
+        write(file, at as u64, &zeros.bytes()[..ZEROS.min(place.end - at)])?;
+    }
+    Ok(())
 }
 
 /// Frames that are to be written, in any thread

@@ -11,6 +11,10 @@ const MAX_COMMIT: usize = 1 << 30;
 /// Most bytes of a key: the length of one in the tree, where it has one byte more, is a u16.
 const MAX_KEY: usize = u16::MAX as usize - 1;
 
+/// Values of so many bytes and more are long: they lie beside the runs, which name their places. Only those are merged, as most values
+/// stay as long as the store.
+const LONG_VALUE: usize = 512;
+
 /// One change
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Row<'a> {
@@ -21,6 +25,13 @@ pub(crate) struct Row<'a> {
     pub(crate) bytes: &'a [u8],
     /// Where the next row begins.
     pub(crate) end: usize,
+}
+
+impl Row<'_> {
+    /// Whether its value is long.
+    pub(crate) fn is_long(&self) -> bool {
+        self.value.is_some_and(|value| value.len() >= LONG_VALUE)
+    }
 }
 
 fn parts<'a>(change: &Operation<'a>) -> (&'a [u8], Option<&'a [u8]>) {

@@ -16,6 +16,9 @@ const FEW: usize = 64;
 /// So many rows are looked up together, as they are anywhere in memory and none of them has to wait for the one before.
 const TOGETHER: usize = 16;
 
+/// Bytes that a processor fetches from memory at once.
+const LINE: usize = 64;
+
 /// Bytes up to which a table grows by doubling: the store of a small node takes no more than it needs.
 const SMALL: usize = 1 << 20;
 
@@ -43,6 +46,8 @@ pub(crate) struct Table {
     /// SipHash with keys of its own: others choose what keys of the store are, in part, and must not know which fall together.
     hasher: RandomState,
     order: Mutex<Order>,
+    /// Numbers of keys that have long values, or had some.
+    long: Vec<u32>,
     /// Where the open frame begins.
     open: Option<usize>,
 }
@@ -69,6 +74,7 @@ impl Table {
         self.bytes.clear();
         self.places.clear();
         self.rows.clear();
+        self.long.clear();
         self.open = None;
         let order = self.order.get_mut().unwrap_or_else(PoisonError::into_inner);
         order.keys.clear();
@@ -132,6 +138,7 @@ impl Table {
             rows,
             hasher,
             order,
+            long,
             ..
         } = self;
         let order = order.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -139,14 +146,21 @@ impl Table {
             let hash = hasher.hash_one(row.key);
             let is_same =
                 |old: &Place| old.hash == hash && key_at(bytes, rows[old.number as usize]) == row.key;
-            match places.find(hash, is_same) {
-                Some(old) => rows[old.number as usize] = at as u32,
+            let number = match places.find(hash, is_same) {
+                Some(old) => {
+                    rows[old.number as usize] = at as u32;
+                    old.number
+                }
                 None => {
                     let number = rows.len() as u32;
                     places.insert_unique(hash, Place { hash, number }, |old| old.hash);
                     order.keys.push(number);
                     rows.push(at as u32);
+                    number
                 }
+            };
+            if row.is_long() {
+                long.push(number);
             }
             at = row.end;
         }
@@ -189,11 +203,6 @@ impl Table {
         rows.take_while(move |row| row.key < end)
     }
 
-    /// How many keys there are.
-    pub(crate) fn len(&self) -> usize {
-        self.rows.len()
-    }
-
     /// What was written last under each key, in the order of the keys, and the number of each.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (u32, Row<'_>)> {
         // A copy, so that others may scan meanwhile.
@@ -203,14 +212,24 @@ impl Table {
             let numbers = keys.get(begin..keys.len().min(begin + TOGETHER))?;
             begin += TOGETHER;
             let row = |number: &u32| Some((*number, self.row(*number)?));
-            Some(numbers.iter().map(row).collect::<Vec<_>>())
+            let rows: Vec<_> = numbers.iter().map_while(row).collect();
+            // Of a long value nothing more is read.
+            let short = rows.iter().filter(|(_, row)| !row.is_long());
+            short.for_each(|(_, row)| fetch(row.bytes));
+            Some(rows)
         });
-        several.flatten().flatten()
+        several.flatten()
     }
 
-    /// The same in the order of the numbers, which is nearly that of memory.
-    pub(crate) fn rows_by_number(&self) -> impl Iterator<Item = Row<'_>> {
-        (0..self.rows.len() as u32).map_while(|number| self.row(number))
+    /// Rows with long values, in the order of their numbers, which is nearly that of memory.
+    pub(crate) fn long_rows(&self) -> impl Iterator<Item = (u32, Row<'_>)> {
+        let mut numbers = self.long.clone();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let rows = numbers
+            .into_iter()
+            .filter_map(|number| Some((number, self.row(number)?)));
+        rows.filter(|(_, row)| row.is_long())
     }
 
     /// The numbers of all keys, sorted.
@@ -239,7 +258,8 @@ impl Table {
             let shared = known + self.shared(keys, known);
             let begin = |number: &u32| (begin_of(&self.key(*number)[shared..]), *number);
             let mut begun: Vec<(u64, u32)> = keys.iter().map(begin).collect();
-            begun.sort_unstable_by_key(|(begin, _)| *begin);
+            // Stable: keys that begin alike stay in the order in which they are in memory.
+            begun.sort_by_key(|(begin, _)| *begin);
             for (key, (_, number)) in keys.iter_mut().zip(&begun) {
                 *key = *number;
             }
@@ -276,6 +296,12 @@ fn begin_of(key: &[u8]) -> u64 {
     let len = key.len().min(begin.len());
     begin[..len].copy_from_slice(&key[..len]);
     u64::from_be_bytes(begin)
+}
+
+/// Reads a byte of each line of a row, so that the processor fetches several rows from memory at a time.
+fn fetch(row: &[u8]) {
+    let sum = row.iter().step_by(LINE).fold(0_u8, |sum, byte| sum ^ byte);
+    core::hint::black_box(sum);
 }
 
 fn key_at(bytes: &[u8], row: u32) -> &[u8] {

@@ -356,6 +356,29 @@ fn a_durable_commit_makes_durable_what_is_on_its_way_into_the_tree() {
     assert_eq!(all(&copied).len(), keys.len() + 1);
 }
 
+/// Zeros are written behind frames while others are, and never over them.
+#[test]
+fn a_journal_that_grows_while_it_is_written_keeps_every_frame() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, aside) = (folder.path().join("store"), folder.path().join("aside"));
+    let mut store = DiskStore::open(&path).expect("a store");
+    let value = |number: u32| vec![number as u8 | 1; 100_000];
+    for number in 0..150_u32 {
+        let (key, value) = (number.to_be_bytes(), value(number));
+        let put = Operation::Put {
+            key: &key,
+            value: &value,
+        };
+        store.commit(&[put], true).expect("a commit");
+    }
+    store.rest().expect("a rest");
+    copy(&path, &aside);
+    let copied = all(&DiskStore::open(&aside).expect("the store after a crash"));
+    let expected = (0..150_u32).map(|number| (number.to_be_bytes().to_vec(), value(number)));
+    assert!(copied.into_iter().eq(expected));
+}
+
 fn values_len(path: &Path) -> (usize, u64) {
     let files = fs::read_dir(values_of(path)).expect("a folder");
     let lens: Vec<u64> = files

@@ -15,6 +15,7 @@ use lsm_tree::{
 
 use super::StoreError;
 use super::merge::{Found, over_by};
+use super::rows::Row;
 use super::runs;
 use super::table::Table;
 use super::values::{self, Draft, Listed, Place, Values};
@@ -35,9 +36,6 @@ const FILES: usize = 64;
 /// 1.9 GiB take 8.2 s to write, with these 4.8 s. In return a read looks into more filters: one of what is there takes 8.5 us in place
 /// of 7, of what is not 2.7 in place of 1.5, when there are the most runs (`examples/cold.rs`).
 const RUNS: u8 = 12;
-/// Values of so many bytes and more lie beside the runs, which name their places: only those are merged, as most values stay as long
-/// as the store.
-const LONG_VALUE: usize = 512;
 /// Rows of a run after which others have their turn, who have more haste: they take some tens of microseconds.
 const BETWEEN_TURNS: usize = 128;
 /// Merges before a table is taken, at most: one moves runs down a level, and there are seven.
@@ -201,13 +199,15 @@ impl Tree {
     fn write(
         &self,
         table: &Table,
-        placed: &[Option<Place>],
+        placed: &[(u32, Place)],
         kept: &[(Vec<u8>, Place)],
         host: &[u8],
     ) -> lsm_tree::Result<()> {
         let of_table = table.rows().map(|(number, row)| {
-            let written = match (placed[number as usize], row.value) {
-                (Some(place), _) => Written::Long(place),
+            let place = || placed.binary_search_by_key(&number, |(number, _)| *number).ok();
+            let place = if row.is_long() { place() } else { None };
+            let written = match (place, row.value) {
+                (Some(index), _) => Written::Long(placed[index].1),
                 (None, Some(value)) => Written::Short(value),
                 (None, None) => Written::Removed,
             };
@@ -287,14 +287,10 @@ enum Written<'a> {
     Long(Place),
 }
 
-/// Writes the long values of a table; of each number of a row the place, if its value is one.
-fn write_long(draft: &mut Draft, table: &Table) -> Result<Vec<Option<Place>>, StoreError> {
-    let mut placed = Vec::with_capacity(table.len());
-    for row in table.rows_by_number() {
-        let is_long = row.value.is_some_and(|value| value.len() >= LONG_VALUE);
-        placed.push(is_long.then(|| draft.append(row.bytes)).transpose()?);
-    }
-    Ok(placed)
+/// Writes the long values of a table; the place of each, by the numbers of their rows.
+fn write_long(draft: &mut Draft, table: &Table) -> Result<Vec<(u32, Place)>, StoreError> {
+    let write = |(number, row): (u32, Row<'_>)| Ok((number, draft.append(row.bytes)?));
+    table.long_rows().map(write).collect()
 }
 
 /// What is the host's own: `salt u64 | number of the last frame u64 | each file of long values`.
