@@ -18,7 +18,7 @@ use crate::refusal::{Refusal, Result, placed};
 /// Most backpointers of a record: a merge of so many branches, less what the writer adds to shorten proofs.
 pub const MAX_BACKPOINTERS: usize = 32;
 /// Bytes of a header without backpointers.
-const FIXED_BYTES: usize = 1 + 1 + 2 + 4 + 8 + 4 + HASH_BYTES;
+pub(crate) const FIXED_BYTES: usize = 1 + 1 + 2 + 4 + 8 + 4 + HASH_BYTES;
 /// Longest header.
 pub const MAX_HEADER_BYTES: usize = FIXED_BYTES + MAX_BACKPOINTERS * HASH_BYTES;
 /// Longest body: what a server takes into memory for one record; a larger thing is cut into records.

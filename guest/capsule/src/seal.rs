@@ -140,21 +140,8 @@ impl RecordKey {
             out.extend_from_slice(part);
             out.extend_from_slice(&[0; TAG_BYTES]);
         }
-        let mut rest = &mut out[start..];
-        let mut texts = Vec::with_capacity(parts.len());
-        let mut tags = Vec::with_capacity(parts.len());
-        for part in parts {
-            let (text, behind) = rest.split_at_mut(part.len());
-            let (tag, behind) = behind.split_at_mut(TAG_BYTES);
-            texts.push(text);
-            tags.push(tag);
-            rest = behind;
-        }
-        let tag_keys = apply_each(&keys, texts.iter_mut().map(|text| &mut **text));
-        let ciphers = texts.iter().map(|text| &**text);
-        for (tag, made) in tags.into_iter().zip(tags_of(&tag_keys, ciphers)) {
-            tag.copy_from_slice(&made);
-        }
+        let lens = parts.iter().map(|part| part.len());
+        seal_in_place(&keys, 0, lens, &mut out[start..]);
     }
 
     fn part(&self, index: u32) -> Zeroizing<[u8; 32]> {
@@ -165,16 +152,17 @@ impl RecordKey {
 /// A record that is about to be written: where it is, a random salt that is used once, and what it is to hold
 pub type Unsealed<'a> = (Place, [u8; SALT_BYTES], &'a [u8]);
 
-/// The sealed bodies of records.
-#[must_use]
-pub fn seal_each(epoch: &EpochKey, records: &[Unsealed<'_>]) -> Vec<Vec<u8>> {
+/// Appends the sealed bodies of records, one after the other, each [`SEAL_BYTES`] longer than what it holds.
+pub fn seal_each(epoch: &EpochKey, records: &[Unsealed<'_>], out: &mut Vec<u8>) {
     let bytes = records.iter().map(|(.., content)| content.len()).sum();
-    if !is_many(records.len(), bytes) {
-        return records.iter().map(|record| seal_one(epoch, record)).collect();
+    out.reserve(bytes + records.len() * SEAL_BYTES);
+    if is_many(records.len(), bytes) {
+        together(records, bytes).for_each(|records| seal_some(epoch, records, out));
+    } else {
+        for (place, salt, content) in records {
+            RecordKey::new(epoch, place, salt).seal(content, out);
+        }
     }
-    let mut bodies = Vec::with_capacity(records.len());
-    together(records, bytes).for_each(|records| bodies.extend(seal_some(epoch, records)));
-    bodies
 }
 
 /// About how many bytes are sealed or opened at once: so few that what one step leaves is still near when the next one needs it.
@@ -186,29 +174,44 @@ fn together<T>(records: &[T], bytes: usize) -> impl Iterator<Item = &[T]> {
     records.chunks(records.len().div_ceil(parts).max(1))
 }
 
-fn seal_some(epoch: &EpochKey, records: &[Unsealed<'_>]) -> Vec<Vec<u8>> {
+fn seal_some(epoch: &EpochKey, records: &[Unsealed<'_>], out: &mut Vec<u8>) {
     let inputs: Vec<_> = records
         .iter()
         .map(|(place, salt, _)| derivation(place, salt))
         .collect();
     let inputs: Vec<&[u8]> = inputs.iter().map(<[u8; 62]>::as_slice).collect();
     let keys = Keys(keyed_wide(&epoch.0, &inputs));
-    let begin = |((_, salt, content), wide): (&Unsealed<'_>, &[u8; 64])| {
-        let mut body = Vec::with_capacity(SEAL_BYTES + content.len());
-        body.extend_from_slice(salt);
-        body.extend_from_slice(&wide[KEY_BYTES..]);
-        body.extend_from_slice(content);
-        body
-    };
-    let mut bodies: Vec<Vec<u8>> = records.iter().zip(keys.iter()).map(begin).collect();
-    let contents = bodies.iter_mut().map(|body| &mut body[PREAMBLE_BYTES..]);
-    let tag_keys = apply_each(&keys, contents);
-    let ciphers = bodies.iter().map(|body| &body[PREAMBLE_BYTES..]);
-    let tags = tags_of(&tag_keys, ciphers);
-    for (body, tag) in bodies.iter_mut().zip(tags) {
-        body.extend_from_slice(&tag);
+    let start = out.len();
+    for ((_, salt, content), wide) in records.iter().zip(keys.iter()) {
+        out.extend_from_slice(salt);
+        out.extend_from_slice(&wide[KEY_BYTES..]);
+        out.extend_from_slice(content);
+        out.extend_from_slice(&[0; TAG_BYTES]);
     }
-    bodies
+    let lens = records.iter().map(|(.., content)| content.len());
+    seal_in_place(&keys, PREAMBLE_BYTES, lens, &mut out[start..]);
+}
+
+/// Seals texts that lie one after the other, each behind so many bytes and before those of its tag.
+fn seal_in_place(
+    keys: &Keys<64>,
+    behind: usize,
+    lens: impl ExactSizeIterator<Item = usize>,
+    mut rest: &mut [u8],
+) {
+    let (mut texts, mut tags) = (Vec::with_capacity(lens.len()), Vec::with_capacity(lens.len()));
+    for len in lens {
+        let (text, others) = rest[behind..].split_at_mut(len);
+        let (tag, others) = others.split_at_mut(TAG_BYTES);
+        texts.push(text);
+        tags.push(tag);
+        rest = others;
+    }
+    let tag_keys = apply_each(keys, texts.iter_mut().map(|text| &mut **text));
+    let ciphers = texts.iter().map(|text| &**text);
+    for (tag, made) in tags.into_iter().zip(tags_of(&tag_keys, ciphers)) {
+        tag.copy_from_slice(&made);
+    }
 }
 
 /// What sealed bodies of an epoch hold, or [`Code::BadSeal`]: where each record is, and its body.
@@ -312,12 +315,6 @@ fn open_one_part((key, index, sealed): &SealedPart<'_>) -> Result<Vec<u8>> {
 }
 
 const KEY_BYTES: usize = aead::KEY_BYTES;
-
-fn seal_one(epoch: &EpochKey, (place, salt, content): &Unsealed<'_>) -> Vec<u8> {
-    let mut body = Vec::new();
-    RecordKey::new(epoch, place, salt).seal(content, &mut body);
-    body
-}
 
 fn open_one(epoch: &EpochKey, (place, body): &(Place, &[u8])) -> Result<Vec<u8>> {
     let (preamble, sealed) = body

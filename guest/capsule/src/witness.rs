@@ -29,6 +29,17 @@ pub enum Witness {
     },
 }
 
+impl Witness {
+    /// How many bytes it is encoded in.
+    pub(crate) fn encoded_len(&self) -> usize {
+        match self {
+            Self::Unproven => 1,
+            Self::Signed(signature) => 1 + signature.0.len(),
+            Self::Through { next, .. } => 1 + 2 * size_of::<u32>() + next.0.len(),
+        }
+    }
+}
+
 impl<'a> Field<'a> for Witness {
     fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
         match reader.field::<u8>()? {

@@ -7,11 +7,11 @@ use selfsame_sodium::aead::TAG_BYTES;
 
 use crate::authority::sign_record;
 use crate::backpointers::Shortcuts;
-use crate::hash::RecordName;
-use crate::header::{Header, MAX_BACKPOINTERS, MAX_BODY_BYTES, RecordKind};
+use crate::hash::{HASH_BYTES, RecordName};
+use crate::header::{Header, HeaderView, MAX_BACKPOINTERS, MAX_BODY_BYTES, RecordKind};
 use crate::keys::{KeyPair, Signature};
 use crate::metadata::Charter;
-use crate::record::TreeBody;
+use crate::record::{Record, TreeBody};
 use crate::refusal::{Refusal, Result, placed};
 use crate::seal::{EpochKey, Place, RecordKey, SALT_BYTES, SEAL_BYTES, seal_each};
 use crate::tree::MAX_SUBRECORDS;
@@ -140,12 +140,19 @@ impl Writer {
         backpointers: &Backpointers,
         salt: &[u8; SALT_BYTES],
     ) -> Result<Written> {
-        let mut written = self.write_each(&[content], backpointers, &[*salt])?;
-        written.pop().ok_or_else(|| Refusal::new(Code::NoRecord, 0))
+        let mut written = None;
+        self.write_each(&[content], backpointers, &[*salt], &mut |name, record| {
+            written = Some(Written {
+                name: *name,
+                header: record.header.encoded().to_vec(),
+                body: record.body.to_vec(),
+            });
+        })?;
+        written.ok_or_else(|| Refusal::new(Code::NoRecord, 0))
     }
 
-    /// Makes records, one after the other, each with its random salt that is used once. `backpointers` are those of the first; those
-    /// that follow an application's own have shortcuts.
+    /// Makes records, one after the other, each with its random salt that is used once, and shows each to `take`. `backpointers` are
+    /// those of the first; those that follow an application's own have shortcuts.
     ///
     /// # Errors
     /// As [`Self::write`]; records before the one that is refused are made all the same.
@@ -154,32 +161,52 @@ impl Writer {
         contents: &[&[u8]],
         backpointers: &Backpointers,
         salts: &[[u8; SALT_BYTES]],
-    ) -> Result<Vec<Written>> {
+        take: &mut dyn FnMut(&RecordName, Record<'_>),
+    ) -> Result<()> {
         if contents.iter().any(|content| content.len() > MAX_CONTENT_BYTES) {
             return Err(Refusal::new(Code::TooLarge, MAX_CONTENT_BYTES));
         }
-        let bodies = match &self.pen.seal {
-            Some(seal) => {
-                let places = (self.progress.sequence..).map(|sequence| self.place(sequence));
-                let records = places.zip(salts).zip(contents);
-                let records: Vec<_> = records
-                    .map(|((place, salt), content)| (place, *salt, *content))
-                    .collect();
-                seal_each(seal, &records)
-            }
-            None => contents.iter().map(|content| content.to_vec()).collect(),
-        };
-        let slices: Vec<&[u8]> = bodies.iter().map(Vec::as_slice).collect();
-        let hashes = self.charter.hasher().bodies(&slices);
+        let mut sealed = Vec::new();
+        let bodies = self.bodies(contents, salts, &mut sealed);
+        let hashes = self.charter.hasher().bodies(&bodies);
         let rest = match backpointers {
             Backpointers::Own(_) | Backpointers::Following(_) => &Backpointers::Shortcuts,
             other => other,
         };
         let pointers = core::iter::once(backpointers).chain(core::iter::repeat(rest));
-        let records = bodies.into_iter().zip(hashes).zip(pointers);
-        records
-            .map(|((body, hash), pointers)| self.append(RecordKind::Plain, body, hash, pointers))
-            .collect()
+        let mut header = Vec::new();
+        for ((body, hash), pointers) in bodies.into_iter().zip(hashes).zip(pointers) {
+            header.clear();
+            let name = self.append(RecordKind::Plain, (body.len(), hash), pointers, &mut header)?;
+            let header = HeaderView::decode(&header)?;
+            take(&name, Record { header, body });
+        }
+        Ok(())
+    }
+
+    /// The bodies of the next records, sealed in `sealed` if they are to be.
+    fn bodies<'a>(
+        &self,
+        contents: &[&'a [u8]],
+        salts: &[[u8; SALT_BYTES]],
+        sealed: &'a mut Vec<u8>,
+    ) -> Vec<&'a [u8]> {
+        let Some(seal) = &self.pen.seal else {
+            return contents.to_vec();
+        };
+        let places = (self.progress.sequence..).map(|sequence| self.place(sequence));
+        let records = places.zip(salts).zip(contents);
+        let records: Vec<_> = records
+            .map(|((place, salt), content)| (place, *salt, *content))
+            .collect();
+        seal_each(seal, &records, sealed);
+        let mut rest = sealed.as_slice();
+        let mut next = |content: &&[u8]| {
+            let (body, others) = rest.split_at(content.len() + SEAL_BYTES);
+            rest = others;
+            body
+        };
+        contents.iter().map(&mut next).collect()
     }
 
     /// Makes a record of sub-records; `salt` is random and used once.
@@ -224,7 +251,9 @@ impl Writer {
         }
         let hasher = self.charter.hasher();
         let hash = tree.hashes(hasher)?.root(hasher, tree.preamble);
-        self.append(RecordKind::Tree, body, hash, backpointers)
+        let mut header = Vec::new();
+        let name = self.append(RecordKind::Tree, (body.len(), hash), backpointers, &mut header)?;
+        Ok(Written { name, header, body })
     }
 
     /// Makes an epoch record, whose body is as [`crate::epoch::EpochChange::encode`] gives it; from then on this writer, the
@@ -242,12 +271,17 @@ impl Writer {
         let before = (self.pen.epoch, self.pen.seal.take());
         (self.pen.epoch, self.pen.seal) = (epoch, seal);
         let hash = self.charter.hasher().body(&change);
-        let header = self.header(RecordKind::Epoch, change.len(), hash, backpointers);
-        let written = self.finish(&header, change);
-        if written.is_err() {
+        let header = self.header(RecordKind::Epoch, (change.len(), hash), backpointers);
+        let mut encoded = Vec::new();
+        let finished = self.finish(&header, &mut encoded);
+        if finished.is_err() {
             (self.pen.epoch, self.pen.seal) = before;
         }
-        written
+        Ok(Written {
+            name: finished?,
+            header: encoded,
+            body: change,
+        })
     }
 
     /// Writes in another epoch from now on.
@@ -288,13 +322,14 @@ impl Writer {
         }
     }
 
+    /// Appends the next header to `out`, of a body of this length and hash; its record's name.
     fn append(
         &mut self,
         kind: RecordKind,
-        body: Vec<u8>,
-        hash: [u8; 32],
+        body: (usize, [u8; HASH_BYTES]),
         backpointers: &Backpointers,
-    ) -> Result<Written> {
+        out: &mut Vec<u8>,
+    ) -> Result<RecordName> {
         let mut pointers: Vec<RecordName> = match backpointers {
             Backpointers::Following(names) => names.clone(),
             _ => self.progress.parent.into_iter().collect(),
@@ -311,15 +346,14 @@ impl Writer {
             }
             Backpointers::Own(own) => own.iter().for_each(&mut add),
         }
-        let header = self.header(kind, body.len(), hash, pointers);
-        self.finish(&header, body)
+        let header = self.header(kind, body, pointers);
+        self.finish(&header, out)
     }
 
     fn header(
         &self,
         kind: RecordKind,
-        body_len: usize,
-        body: [u8; 32],
+        (body_len, body): (usize, [u8; HASH_BYTES]),
         backpointers: Vec<RecordName>,
     ) -> Header {
         Header {
@@ -333,20 +367,15 @@ impl Writer {
         }
     }
 
-    fn finish(&mut self, header: &Header, body: Vec<u8>) -> Result<Written> {
+    fn finish(&mut self, header: &Header, out: &mut Vec<u8>) -> Result<RecordName> {
         if header.backpointers.len() > MAX_BACKPOINTERS {
             return Err(Refusal::new(Code::TooLarge, MAX_BACKPOINTERS));
         }
-        let mut encoded = Vec::new();
-        header.encode(&mut encoded);
-        let name = self.charter.hasher().record_name(&encoded);
+        header.encode(out);
+        let name = self.charter.hasher().record_name(out);
         self.progress.sequence += 1;
         self.progress.parent = Some(name);
         self.progress.shortcuts.push(name);
-        Ok(Written {
-            name,
-            header: encoded,
-            body,
-        })
+        Ok(name)
     }
 }

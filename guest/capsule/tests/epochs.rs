@@ -9,7 +9,7 @@ use selfsame_capsule::hash::{HashKind, RecordName};
 use selfsame_capsule::keys::KeyPair;
 use selfsame_capsule::metadata::{Charter, Readers};
 use selfsame_capsule::proof::Writers;
-use selfsame_capsule::seal::{Place, open_each, seal_each};
+use selfsame_capsule::seal::{Place, Unsealed, open_each, seal_each};
 use selfsame_capsule::writer::{Backpointers, Writer, Written};
 use selfsame_codec::Code;
 
@@ -225,9 +225,14 @@ fn a_body_opens_at_its_place_and_under_its_key_only() {
         sequence: 4,
     };
     let record = (place, [7; 16], &b"content"[..]);
-    let body = seal_each(&key, &[record]).remove(0);
-    assert_eq!(seal_each(&key, &[record; 20]), vec![body.clone(); 20]);
-    let among_others = seal_each(&key, &[(Place { sequence: 9, ..place }, [1; 16], &b"other"[..])]).remove(0);
+    let seal = |records: &[Unsealed<'_>]| {
+        let mut bodies = Vec::new();
+        seal_each(&key, records, &mut bodies);
+        bodies
+    };
+    let body = seal(&[record]);
+    assert_eq!(seal(&[record; 20]), body.repeat(20));
+    let among_others = seal(&[(Place { sequence: 9, ..place }, [1; 16], &b"other"[..])]);
     // Alone and among others, of which another one is what it should be.
     let open = |key: &_, place: &Place, body: &[u8]| {
         let alone = open_each(key, &[(*place, body)]).remove(0);

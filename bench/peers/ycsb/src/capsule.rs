@@ -203,7 +203,7 @@ impl Client {
 
     /// Sends a request, and checks that what it writes was stored.
     pub(crate) fn send(&mut self, request: Request, link: &mut dyn Link) -> Outcome<Response> {
-        link.send((0, request.message))?;
+        link.send((0, request.message.into()))?;
         let (_, bytes) = link.receive()?.ok_or("the server did not answer")?;
         let mut reader = Reader::new(&bytes);
         let (_version, code): (u8, u16) = (

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -19,8 +20,10 @@ const LIMITS: Limits = Limits {
     mirrors: 256 << 20,
 };
 
-/// A request or a response, and what the client calls it
-pub(crate) type Message = (u32, Vec<u8>);
+/// A request, and what the client calls it
+pub(crate) type Request = (u32, Arc<Vec<u8>>);
+/// Its response
+pub(crate) type Response = (u32, Vec<u8>);
 
 /// How a client reaches a server
 pub(crate) trait Link {
@@ -28,13 +31,13 @@ pub(crate) trait Link {
     ///
     /// # Errors
     /// When the server has ended.
-    fn send(&mut self, request: Message) -> Outcome<()>;
+    fn send(&mut self, request: Request) -> Outcome<()>;
 
     /// Waits for a response to one of the requests, which come in any order; nothing if all requests have theirs.
     ///
     /// # Errors
     /// When the server's store fails.
-    fn receive(&mut self) -> Outcome<Option<Message>>;
+    fn receive(&mut self) -> Outcome<Option<Response>>;
 }
 
 /// The key pair with which the server signs.
@@ -61,7 +64,7 @@ pub(crate) struct Server {
     durable: Vec<u32>,
     /// Those of them that the disk is waited for.
     syncing: Vec<u32>,
-    responses: VecDeque<Message>,
+    responses: VecDeque<Response>,
 }
 
 impl Server {
@@ -169,12 +172,12 @@ impl Server {
 }
 
 impl Link for Server {
-    fn send(&mut self, (request, message): Message) -> Outcome<()> {
+    fn send(&mut self, (request, message): Request) -> Outcome<()> {
         self.replica.request(now_ms(), request, message);
         Ok(())
     }
 
-    fn receive(&mut self) -> Outcome<Option<Message>> {
+    fn receive(&mut self) -> Outcome<Option<Response>> {
         if self.responses.is_empty() {
             // Nothing else is to be done meanwhile.
             self.work(|| Box::new(|| {}))?;
@@ -190,7 +193,7 @@ impl Link for Server {
 /// What a server in a thread of its own hears
 pub(crate) enum Letter {
     /// A request, and where its response goes.
-    Request(Message, Sender<Message>),
+    Request(Request, Sender<Response>),
     /// The disk has what was waited for.
     Synced,
     /// Nobody asks any more.
@@ -222,7 +225,7 @@ fn next<T>(messages: &Receiver<T>) -> Option<T> {
 /// The way to a server in a thread of its own
 pub(crate) struct Channel {
     server: Sender<Letter>,
-    answers: (Sender<Message>, Receiver<Message>),
+    answers: (Sender<Response>, Receiver<Response>),
     under_way: usize,
 }
 
@@ -240,14 +243,14 @@ impl Channel {
 const GONE: &str = "the server has ended";
 
 impl Link for Channel {
-    fn send(&mut self, request: Message) -> Outcome<()> {
+    fn send(&mut self, request: Request) -> Outcome<()> {
         let letter = Letter::Request(request, self.answers.0.clone());
         self.server.send(letter).map_err(|_| GONE)?;
         self.under_way += 1;
         Ok(())
     }
 
-    fn receive(&mut self) -> Outcome<Option<Message>> {
+    fn receive(&mut self) -> Outcome<Option<Response>> {
         if self.under_way == 0 {
             return Ok(None);
         }
@@ -267,7 +270,7 @@ pub(crate) fn serve(mut server: Server, (letters, inbox): (Sender<Letter>, Recei
         // When the server has ended, nobody waits.
         Box::new(move || _ = letters.send(Letter::Synced))
     };
-    let mut asking: HashMap<u32, (u32, Sender<Message>)> = HashMap::new();
+    let mut asking: HashMap<u32, (u32, Sender<Response>)> = HashMap::new();
     let mut last: u32 = 0;
     while let Some(letter) = next(&inbox) {
         match letter {

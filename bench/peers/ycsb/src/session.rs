@@ -119,7 +119,7 @@ impl Session {
     fn carry_out(&mut self, link: &mut dyn Link) -> Outcome<()> {
         while let Some(effect) = self.client.next_effect() {
             match effect {
-                Effect::Send { request, bytes, .. } => link.send((request, Rc::unwrap_or_clone(bytes)))?,
+                Effect::Send { request, bytes, .. } => link.send((request, bytes))?,
                 Effect::Reply { command, result } => {
                     let reply = result.map_err(|refusal| refusal.to_string())?;
                     self.replies.push_back((command, reply));

@@ -2,6 +2,7 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Field, Malformed, Reader};
@@ -261,7 +262,7 @@ impl Base {
         server: usize,
         job: u32,
         ask: Ask,
-        bytes: Rc<Vec<u8>>,
+        bytes: Arc<Vec<u8>>,
         (session, opens): (Option<SessionId>, bool),
     ) {
         self.last_request = self.last_request.wrapping_add(1);
@@ -289,7 +290,7 @@ impl Base {
     }
 
     /// Sends a request that builds on no session.
-    pub(super) fn send(&mut self, server: usize, job: u32, ask: Ask, bytes: Rc<Vec<u8>>) {
+    pub(super) fn send(&mut self, server: usize, job: u32, ask: Ask, bytes: Arc<Vec<u8>>) {
         self.send_in(server, job, ask, bytes, (None, false));
     }
 

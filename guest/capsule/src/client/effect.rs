@@ -1,6 +1,6 @@
 //! What a client is made of from outside: its configuration, and what it asks its host to do.
 
-use alloc::rc::Rc;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use zeroize::Zeroizing;
@@ -96,7 +96,7 @@ pub enum Effect<R = Reply> {
         /// What the answer is for.
         request: u32,
         /// The request.
-        bytes: Rc<Vec<u8>>,
+        bytes: Arc<Vec<u8>>,
     },
     /// Read the values of keys; answered by [`super::Client::values`].
     Get {

@@ -1,6 +1,6 @@
 //! Writing: records are made, sent to all servers, and count as written when a quorum has signed for them.
 
-use alloc::rc::Rc;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Reader};
@@ -11,18 +11,20 @@ use super::memory::{Origin, writer_key};
 use super::pen::Pen;
 use super::{Client, Job};
 use crate::authority::OWNER;
-use crate::hash::RecordName;
-use crate::header::{HeaderView, MAX_BACKPOINTERS, MAX_HEADER_BYTES};
+use crate::hash::{HASH_BYTES, RecordName};
+use crate::header::{FIXED_BYTES, HeaderView, MAX_BACKPOINTERS, MAX_HEADER_BYTES};
 use crate::keys::Signature;
 use crate::message::{Acknowledgement, MAX_OPERATIONS, Operation, Stored};
 use crate::record::Record;
 use crate::refusal::{Refusal, Result};
 use crate::replica::Change;
-use crate::seal::SALT_BYTES;
+use crate::seal::{SALT_BYTES, SEAL_BYTES};
 use crate::writer::{Backpointers, MAX_CONTENT_BYTES, Progress, Written};
 
 /// Bytes after which a request ends, so that a server has not to hold much at a time.
 const PART_BYTES: usize = 1 << 20;
+/// About how many bytes of a request a record takes beside what it holds: mostly it has two backpointers.
+const RECORD_BYTES: usize = 1 + FIXED_BYTES + 2 * HASH_BYTES + SEAL_BYTES;
 /// More than the operation takes that signs the last record.
 const SIGNING_BYTES: usize = 128;
 /// Operations after which a request ends: less than it may have, as others stand before and after.
@@ -33,7 +35,7 @@ const MAX_OWN: usize = MAX_BACKPOINTERS - 2;
 /// A part of what a job writes: one request, the same for all servers
 #[derive(Debug)]
 struct Part {
-    bytes: Rc<Vec<u8>>,
+    bytes: Arc<Vec<u8>>,
     /// Where the operations that store begin.
     start: usize,
     /// What is stored: whether it is a signature, and the record.
@@ -111,27 +113,30 @@ impl Packer {
         }
     }
 
-    /// Makes room for records that come next, and for a signature.
-    fn reserve(&mut self, records: &[Written]) {
-        let len = |written: &Written| 1 + written.header.len() + written.body.len();
-        let all: usize = records.iter().map(len).sum();
+    /// Makes room for records that come next, with bodies of so many bytes, and for a signature.
+    fn reserve(&mut self, records: usize, bytes: usize) {
+        self.stored.reserve(records.min(PART_OPERATIONS) + 1);
+        let all = bytes + records * RECORD_BYTES;
         self.bytes.reserve(all.min(PART_BYTES) + SIGNING_BYTES);
     }
 
-    fn write(&mut self, written: &Written) -> Result<()> {
-        let header = HeaderView::decode(&written.header)?;
-        let len = written.header.len() + written.body.len();
+    fn write(&mut self, name: &RecordName, record: Record<'_>) {
+        let len = record.header.encoded().len() + record.body.len();
         if !self.stored.is_empty()
             && (self.bytes.len() + len > PART_BYTES || self.stored.len() >= PART_OPERATIONS)
         {
             self.cut();
         }
+        Operation::Write { record }.write(&mut self.bytes);
+        self.stored.push((false, *name));
+    }
+
+    fn write_one(&mut self, written: &Written) -> Result<()> {
         let record = Record {
-            header,
+            header: HeaderView::decode(&written.header)?,
             body: &written.body,
         };
-        Operation::Write { record }.write(&mut self.bytes);
-        self.stored.push((false, written.name));
+        self.write(&written.name, record);
         Ok(())
     }
 
@@ -198,10 +203,14 @@ impl Client {
         let pen = writing(&mut self.pen)?;
         let salts: Vec<[u8; SALT_BYTES]> = self.base.random.many(contents.len());
         let contents: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
-        let records = pen.writer.write_each(&contents, backpointers, &salts)?;
-        packer.reserve(&records);
-        records.iter().try_for_each(|written| packer.write(written))?;
-        let names = records.iter().map(|written| written.name).collect();
+        let bytes: usize = contents.iter().map(|content| content.len()).sum();
+        packer.reserve(contents.len(), bytes);
+        let mut names = Vec::with_capacity(contents.len());
+        pen.writer
+            .write_each(&contents, backpointers, &salts, &mut |name, record| {
+                packer.write(name, record);
+                names.push(*name);
+            })?;
         self.finish_writing((command, deadline), packer, names, signing)
     }
 
@@ -222,8 +231,8 @@ impl Client {
         let parts: Vec<&[u8]> = subrecords.iter().map(Vec::as_slice).collect();
         let salt: [u8; SALT_BYTES] = self.base.random.bytes();
         let written = pen.writer.commit(&parts, backpointers, &salt)?;
-        packer.reserve(core::slice::from_ref(&written));
-        packer.write(&written)?;
+        packer.reserve(1, written.body.len());
+        packer.write_one(&written)?;
         self.finish_writing((command, deadline), packer, Vec::from([written.name]), signing)
     }
 
@@ -270,7 +279,7 @@ impl Client {
         let mut packer = Packer::new(&self.base);
         let mut raw = Vec::new();
         for (written, signature) in records {
-            packer.write(written)?;
+            packer.write_one(written)?;
             packer.sign(written.name, *signature);
             raw.extend_from_slice(&written.header);
             raw.extend_from_slice(&written.body);
@@ -532,7 +541,7 @@ fn advanced(pen: &Pen, signed: Option<RecordName>) -> After {
 }
 
 /// The request with the capsule before all else that it stores.
-fn with_capsule(part: &Part, metadata: &[u8]) -> Rc<Vec<u8>> {
+fn with_capsule(part: &Part, metadata: &[u8]) -> Arc<Vec<u8>> {
     let mut bytes = Vec::with_capacity(part.bytes.len() + metadata.len() + 5);
     bytes.extend_from_slice(&part.bytes[..part.start]);
     Operation::Create { metadata }.write(&mut bytes);

@@ -7,7 +7,7 @@ use core::ops::Range;
 use selfsame_codec::{Code, Field, Reader};
 
 use super::damage::Damage;
-use super::entry::{Body, Entry};
+use super::entry::{Body, Entry, Given};
 use super::index::{Index, NO_RECORD, Outcome, Written, known};
 use super::layout::{self, numbered, single};
 use super::space::{Missing, Space};
@@ -17,7 +17,6 @@ use crate::hash::{CapsuleName, RecordName};
 use crate::header::RecordKind;
 use crate::keys::Signature;
 use crate::metadata::Charter;
-use crate::record::Record;
 use crate::refusal::{Refusal, Result, placed};
 use crate::sketch::Element;
 use crate::verifier::Verifier;
@@ -230,13 +229,13 @@ impl Capsule {
         &mut self,
         space: &mut Space,
         name: &RecordName,
-        record: &Record<'_>,
+        given: &Given<'_>,
     ) -> Result<Outcome<()>> {
-        let bytes = (record.header.encoded().len() + record.body.len()) as u64;
+        let bytes = (given.record.header.encoded().len() + given.record.body.len()) as u64;
         if self.counts.unsigned >= MAX_UNSIGNED || self.counts.unsigned_bytes + bytes > MAX_UNSIGNED_BYTES {
             return Err(Refusal::new(Code::TooManyUnsigned, 0));
         }
-        match self.index.add(space, name, record)? {
+        match self.index.add(space, name, given)? {
             Outcome::Wait => return Ok(Outcome::Wait),
             Outcome::Done(Written::Known) => {}
             Outcome::Done(Written::Proven) => self.arrive(Element::record(*name)),

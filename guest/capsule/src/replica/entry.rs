@@ -1,12 +1,15 @@
 //! A record as it is stored: witness, header, and the body if it is short.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::Deref;
 
 use selfsame_codec::{Code, Field, Reader};
 
 use super::layout::{MAX_INLINE, chunk_len};
-use super::stored::Stored;
+use super::stored::{SUM, Stored};
 use crate::header::HeaderView;
+use crate::record::Record;
 use crate::refusal::{Refusal, Result};
 use crate::witness::Witness;
 
@@ -28,22 +31,61 @@ impl<'a> Body<'a> {
     }
 }
 
-/// A stored record
+/// A record of a request
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Given<'a> {
+    /// The record.
+    pub(super) record: Record<'a>,
+    /// The request.
+    pub(super) request: &'a Arc<Vec<u8>>,
+    /// Where in it the record begins.
+    pub(super) at: usize,
+}
+
+/// Where an entry's bytes are: it is put together only when the store is told of it
+#[derive(Clone, Debug)]
+enum Source {
+    /// In what is stored, behind the witness of before.
+    Store(Stored),
+    /// In the request that brought it.
+    Request(Arc<Vec<u8>>),
+}
+
+impl Deref for Source {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Store(value) => value,
+            Self::Request(message) => message,
+        }
+    }
+}
+
+/// A stored record, or one that is about to be
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    value: Stored,
+    source: Source,
     witness: Witness,
     header: usize,
     body: usize,
+    end: usize,
 }
 
 impl Entry {
-    /// Appends the value under which a record is stored.
-    pub(super) fn encode(witness: &Witness, header: &[u8], body: &[u8], out: &mut Vec<u8>) {
-        witness.write(out);
-        out.extend_from_slice(header);
-        if body.len() <= MAX_INLINE {
-            out.extend_from_slice(body);
+    /// That of a record that a request brought.
+    pub(super) fn of(given: &Given<'_>, witness: Witness) -> Self {
+        let body = given.at + given.record.header.encoded().len();
+        let inline = match given.record.body.len() {
+            len @ 0..=MAX_INLINE => len,
+            _ => 0,
+        };
+        Self {
+            source: Source::Request(Arc::clone(given.request)),
+            witness,
+            header: given.at,
+            body,
+            end: body + inline,
         }
     }
 
@@ -58,13 +100,25 @@ impl Entry {
         let witness = reader.field().map_err(|_| corrupt(&reader))?;
         let header = value.len() - reader.rest().len();
         HeaderView::read(&mut reader).map_err(|_| Refusal::new(Code::StoreCorrupt, header))?;
-        let body = value.len() - reader.rest().len();
+        let (body, end) = (value.len() - reader.rest().len(), value.len());
         Ok(Self {
-            value,
+            source: Source::Store(value),
             witness,
             header,
             body,
+            end,
         })
+    }
+
+    /// Appends the value under which it is stored.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        self.witness.write(out);
+        out.extend_from_slice(&self.source[self.header..self.end]);
+    }
+
+    /// How long that is, with its checksum.
+    pub(super) fn sealed_len(&self) -> usize {
+        self.witness.encoded_len() + self.end - self.header + SUM
     }
 
     /// How the record is proven.
@@ -74,23 +128,29 @@ impl Entry {
 
     /// The header's bytes.
     pub(super) fn header_bytes(&self) -> &[u8] {
-        &self.value[self.header..self.body]
+        &self.source[self.header..self.body]
     }
 
     /// The header.
     pub(super) fn header(&self) -> HeaderView<'_> {
-        HeaderView::decode(self.header_bytes()).expect("it was checked when the entry was read")
+        HeaderView::decode(self.header_bytes()).expect("it was checked when the entry was made")
     }
 
     /// The body, unless it is in chunks.
     pub(super) fn inline_body(&self) -> Option<&[u8]> {
-        let body = &self.value[self.body..];
+        let body = &self.source[self.body..self.end];
         (body.len() == self.header().body_len() as usize).then_some(body)
     }
 
-    /// Appends the value with another witness.
-    pub(super) fn encode_with(&self, witness: &Witness, out: &mut Vec<u8>) {
-        witness.write(out);
-        out.extend_from_slice(&self.value[self.header..]);
+    /// The entry with another witness.
+    pub(super) fn with_witness(mut self, witness: Witness) -> Self {
+        self.witness = witness;
+        self
+    }
+
+    /// The entry without a body: it is lost.
+    pub(super) fn without_body(mut self) -> Self {
+        self.end = self.body;
+        self
     }
 }

@@ -67,10 +67,11 @@ impl Capsule {
             space.delete(of_record(&self.charter().name(), layout::SIGNED, name));
             Witness::Unproven
         };
-        let kept = body.unwrap_or_default();
-        Entry::encode(&witness, entry.header_bytes(), kept, space.draft());
-        space.put_draft(of_record(&self.charter().name(), layout::RECORD, name));
-        if body.is_none() && header.body_len() as usize <= MAX_INLINE {
+        let (has_body, is_short) = (body.is_some(), header.body_len() as usize <= MAX_INLINE);
+        let healed = entry.with_witness(witness);
+        let healed = if has_body { healed } else { healed.without_body() };
+        space.put_record(of_record(&self.charter().name(), layout::RECORD, name), healed);
+        if !has_body && is_short {
             self.index_mut().lose_body(space, name);
         }
         self.index_mut().count_anew();

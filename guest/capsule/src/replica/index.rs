@@ -7,7 +7,7 @@ use selfsame_codec::{Code, Reader};
 
 use super::census::Census;
 use super::damage::Damage;
-use super::entry::Entry;
+use super::entry::{Entry, Given};
 use super::layout::{self, Key, names, of_record};
 use super::sequences::Sequences;
 use super::space::{Missing, Space};
@@ -178,23 +178,22 @@ impl Index {
         space: &mut Space,
         name: &RecordName,
     ) -> core::result::Result<Result<Option<Entry>>, Missing> {
-        let value = space.get(&of_record(&self.capsule, layout::RECORD, name))?;
-        Ok(value.map(Entry::decode).transpose())
+        space.record(&of_record(&self.capsule, layout::RECORD, name))
     }
 
     /// Asks for all that adding a record needs, so that the store is asked once for many.
     pub(super) fn expect_write(&mut self, space: &mut Space, name: &RecordName, record: &Record<'_>) {
         let own = of_record(&self.capsule, layout::RECORD, name);
         if self.sequences.is_new(space, &self.capsule, &record.header) == Ok(true) {
-            space.learn(own, None);
+            space.assume(own);
         } else {
-            _ = space.get(&own);
+            _ = space.has(&own);
         }
         if self.has_holes {
-            _ = space.get(&of_record(&self.capsule, layout::POINTED, name));
+            _ = space.has(&of_record(&self.capsule, layout::POINTED, name));
         }
         for pointer in record.header.backpointers() {
-            _ = space.get(&of_record(&self.capsule, layout::RECORD, &pointer));
+            _ = space.has(&of_record(&self.capsule, layout::RECORD, &pointer));
         }
     }
 
@@ -223,25 +222,28 @@ impl Index {
         &mut self,
         space: &mut Space,
         name: &RecordName,
-        record: &Record<'_>,
+        given: &Given<'_>,
     ) -> Result<Outcome<Written>> {
+        let header = &given.record.header;
+        if known!(self.sequences.is_new(space, &self.capsule, header)) {
+            space.assume(of_record(&self.capsule, layout::RECORD, name));
+        }
         if let Some(entry) = known!(self.entry(space, name))? {
             if !self.damage.regain(space, &self.capsule, name) {
                 return Ok(Outcome::Done(Written::Known));
             }
-            self.store(space, name, record, entry.witness());
+            self.store(space, name, given, *entry.witness());
             self.census.insert(&Element::record(*name));
             return Ok(Outcome::Done(Written::Proven));
         }
-        known!(self.sequences.is_new(space, &self.capsule, &record.header));
         let pointed_key = of_record(&self.capsule, layout::POINTED, name);
         let pointing = match self.has_holes {
             true => known!(space.get(&pointed_key)),
             false => None,
         };
         let mut holes = Vec::new();
-        for pointer in record.header.backpointers() {
-            let is_known = known!(space.get(&of_record(&self.capsule, layout::RECORD, &pointer))).is_some();
+        for pointer in header.backpointers() {
+            let is_known = known!(space.has(&of_record(&self.capsule, layout::RECORD, &pointer)));
             if !is_known {
                 let key = of_record(&self.capsule, layout::POINTED, &pointer);
                 let others = known!(space.get(&key));
@@ -255,9 +257,9 @@ impl Index {
             },
             None => Witness::Unproven,
         };
-        self.store(space, name, record, &witness);
+        self.store(space, name, given, witness);
         self.census.insert(&Element::record(*name));
-        self.sequences.note(space, &self.capsule, &record.header);
+        self.sequences.note(space, &self.capsule, header);
         self.has_holes |= !holes.is_empty();
         holes
             .into_iter()
@@ -295,7 +297,7 @@ impl Index {
             self.add_head(space, *name);
         }
         if steps > 0 {
-            self.set_witness(space, name, entry, &Witness::Signed(signature));
+            self.set_witness(space, name, entry.clone(), Witness::Signed(signature));
             space.put(of_record(&self.capsule, layout::SIGNED, name), Vec::new());
             self.census.insert(&Element::signature(*name));
             self.spreading.push_back(*name);
@@ -363,7 +365,7 @@ impl Index {
             .into_iter()
             .for_each(|(key, pointing)| space.put(key, pointing));
         for (pointer, below) in better {
-            self.set_witness(space, &pointer, &below, &through);
+            self.set_witness(space, &pointer, below, through);
             self.spreading.push_back(pointer);
         }
         Ok(Outcome::Done(()))
@@ -443,7 +445,8 @@ impl Index {
         Ok(Outcome::Done(best))
     }
 
-    fn store(&self, space: &mut Space, name: &RecordName, record: &Record<'_>, witness: &Witness) {
+    fn store(&self, space: &mut Space, name: &RecordName, given: &Given<'_>, witness: Witness) {
+        let record = &given.record;
         // Chunks first: an entry says that its body is there.
         if record.body.len() > layout::MAX_INLINE {
             let len = layout::chunk_len(record.header.kind(), record.body.len());
@@ -453,14 +456,13 @@ impl Index {
                 space.mark();
             }
         }
-        Entry::encode(witness, record.header.encoded(), record.body, space.draft());
-        // The signature of what is written with it gives it another witness.
-        space.put_open_draft(of_record(&self.capsule, layout::RECORD, name));
+        let key = of_record(&self.capsule, layout::RECORD, name);
+        space.put_record(key, Entry::of(given, witness));
     }
 
-    fn set_witness(&self, space: &mut Space, name: &RecordName, entry: &Entry, witness: &Witness) {
-        entry.encode_with(witness, space.draft());
-        space.put_draft(of_record(&self.capsule, layout::RECORD, name));
+    fn set_witness(&self, space: &mut Space, name: &RecordName, entry: Entry, witness: Witness) {
+        let key = of_record(&self.capsule, layout::RECORD, name);
+        space.put_record(key, entry.with_witness(witness));
     }
 
     /// A record is damaged so much that nothing of it is left.
@@ -483,7 +485,7 @@ impl Index {
     /// A signature does not count, though it is stored.
     pub(super) fn forget_signature(&mut self, space: &mut Space, name: &RecordName, entry: &Entry) {
         space.delete(of_record(&self.capsule, layout::SIGNED, name));
-        self.set_witness(space, name, entry, &Witness::Unproven);
+        self.set_witness(space, name, entry.clone(), Witness::Unproven);
         self.spreading.push_back(*name);
         self.count_anew();
     }
@@ -497,10 +499,10 @@ impl Index {
     ) -> Outcome<()> {
         let (mut holes, mut is_missing) = (Vec::new(), false);
         for pointer in entry.header().backpointers() {
-            match space.get(&of_record(&self.capsule, layout::RECORD, &pointer)) {
-                Ok(Some(_)) => {}
+            match space.has(&of_record(&self.capsule, layout::RECORD, &pointer)) {
+                Ok(true) => {}
                 Err(Missing) => is_missing = true,
-                Ok(None) => {
+                Ok(false) => {
                     let key = of_record(&self.capsule, layout::POINTED, &pointer);
                     match space.get(&key) {
                         Ok(others) => holes.push((key, others)),

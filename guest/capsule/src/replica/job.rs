@@ -1,11 +1,13 @@
 //! A request under way: its operations one after the other, each as soon as what it needs of the store was read.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Field, Reader};
 
 use super::capsule::{Capsule, Signing};
+use super::entry::Given;
 use super::index::Outcome;
 use super::layout::{self, single};
 use super::mend::Mended;
@@ -58,7 +60,7 @@ pub(super) struct Job {
     pub(super) envelope: Envelope,
     /// How large a cache the reader begins its session with, if it does.
     pub(super) opens: Option<u8>,
-    message: Vec<u8>,
+    message: Arc<Vec<u8>>,
     operations: Vec<Start>,
     next: usize,
     answers: Answers,
@@ -77,7 +79,7 @@ impl Job {
     ///
     /// # Errors
     /// [`Code::TooLarge`], [`Code::BadMessage`] or what reading a record says, with the offset; nothing of it is carried out.
-    pub(super) fn read(asker: Asker, message: Vec<u8>) -> Result<Self> {
+    pub(super) fn read(asker: Asker, message: Arc<Vec<u8>>) -> Result<Self> {
         if message.len() > MAX_MESSAGE_BYTES {
             return Err(Refusal::new(Code::TooLarge, MAX_MESSAGE_BYTES));
         }
@@ -130,7 +132,7 @@ impl Job {
                 verified: 0,
             },
             opens: None,
-            message: Vec::new(),
+            message: Arc::default(),
             operations: Vec::new(),
             next: 0,
             answers: Answers::default(),
@@ -157,7 +159,7 @@ impl Job {
                     self.mends = false;
                     for (_, record, signature) in epochs {
                         self.operations.push((self.message.len(), None));
-                        Operation::Sign { record, signature }.write(&mut self.message);
+                        Operation::Sign { record, signature }.write(Arc::make_mut(&mut self.message));
                     }
                     return Ok(Progress::Done);
                 }
@@ -294,7 +296,12 @@ impl Job {
                     None => checked.insert(record.checked(capsule.charter().hasher(), capsule.is_sealed())),
                 };
                 let Checked { name, tree } = checked.as_mut().map_err(|refusal| *refusal)?;
-                let outcome = capsule.write(tools.space, name, &record)?;
+                let given = Given {
+                    record,
+                    request: &self.message,
+                    at: *at + 1,
+                };
+                let outcome = capsule.write(tools.space, name, &given)?;
                 if matches!(outcome, Outcome::Done(())) {
                     self.stored.record(name);
                     self.storing.push(self.next);

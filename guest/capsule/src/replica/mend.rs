@@ -155,7 +155,7 @@ impl Capsule {
         let capsule = self.charter().name();
         let mut is_missing = false;
         let mut ask = |name: &RecordName, space: &mut Space| {
-            is_missing |= space.get(&of_record(&capsule, layout::RECORD, name)).is_err();
+            is_missing |= space.has(&of_record(&capsule, layout::RECORD, name)).is_err();
         };
         match self.index().entry(space, name) {
             Ok(Ok(Some(entry))) if has_pointers => {

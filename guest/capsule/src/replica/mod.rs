@@ -8,6 +8,7 @@ mod answer;
 pub(crate) use answer::{BAD as BAD_RESPONSE, Results, Signed};
 mod capsule;
 mod census;
+mod changes;
 mod compare;
 mod damage;
 mod entry;
@@ -36,6 +37,7 @@ mod walk;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Field};
@@ -212,14 +214,15 @@ impl Replica {
     }
 
     /// Takes a request, which [`Effect::Respond`] answers; `request` is what the host calls it.
-    pub fn request(&mut self, now_ms: u64, request: u32, message: Vec<u8>) {
+    pub fn request(&mut self, now_ms: u64, request: u32, message: impl Into<Arc<Vec<u8>>>) {
         self.now_ms = now_ms;
+        let message = message.into();
         fetch_message(&message);
         self.enqueue(Asker::Host(request), message);
         self.carry_on();
     }
 
-    fn enqueue(&mut self, asker: Asker, message: Vec<u8>) {
+    fn enqueue(&mut self, asker: Asker, message: Arc<Vec<u8>>) {
         let job = if self.jobs.len() < MAX_JOBS {
             Job::read(asker, message)
         } else {

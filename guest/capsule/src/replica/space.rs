@@ -3,10 +3,13 @@
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
+use super::changes::{Changes, MAX_PART, New};
+use super::entry::Entry;
 use super::layout::{Key, SEQUENCES};
 use super::stored::Stored;
 use super::values::Values;
 use crate::fetch::fetch;
+use crate::refusal;
 
 /// A value as the store has it, or that there is none.
 pub type Value = Option<Rc<[u8]>>;
@@ -27,24 +30,13 @@ pub enum Change {
     Delete(Vec<u8>),
 }
 
-/// Most changes of one commit, and their bytes: what the smallest store takes.
-const MAX_PART: usize = 500;
-const MAX_PART_BYTES: usize = 480 * 1024;
-/// Changes and their bytes with which what belongs together is written: less than a commit takes, by what the next step adds.
-const FULL: usize = 400;
-const FULL_BYTES: usize = 256 * 1024;
-
 /// What is not written yet of a key; nothing if it is removed
 type Pending = (Key, Known);
-
-fn len((key, value): &Pending) -> usize {
-    key.len() + value.as_ref().map_or(0, Stored::sealed_len)
-}
 
 impl From<Pending> for Change {
     fn from((key, value): Pending) -> Self {
         match value {
-            Some(value) => Self::Put(key.to_vec(), value.into_sealed(&key)),
+            Some(value) => Self::Put(key.to_vec(), value.into_sealed()),
             None => Self::Delete(key.to_vec()),
         }
     }
@@ -65,28 +57,16 @@ pub(super) struct Space {
     young_bytes: usize,
     limit: usize,
     wanted: Vec<Key>,
-    changes: Vec<Pending>,
-    change_bytes: usize,
+    changes: Changes,
     /// What is written before all other changes.
     first: Vec<Pending>,
-    /// Between which changes what was changed so far may be written without the rest.
-    marks: Vec<usize>,
     damaged: Vec<Damaged>,
     /// Where values are put together, one after the other in the same memory.
     draft: Vec<u8>,
 }
 
-/// The changes of a part, which are written all or none, without those that others in it undo.
-fn last_of_each_key(part: Vec<Pending>) -> Vec<Change> {
-    let mut seen = Values::with_capacity(part.len());
-    let mut changes: Vec<Change> = Vec::with_capacity(part.len());
-    let newest = part
-        .into_iter()
-        .rev()
-        .filter(|(key, _)| seen.insert(*key, None).is_none());
-    changes.extend(newest.map(Change::from));
-    changes.reverse();
-    changes
+fn decoded(value: Known) -> refusal::Result<Option<Entry>> {
+    value.map(Entry::decode).transpose()
 }
 
 /// What an entry takes beside the bytes of its value: key, pointer and counters, its place, and the room that tables leave.
@@ -101,10 +81,8 @@ impl Space {
             young_bytes: 0,
             limit,
             wanted: Vec::new(),
-            changes: Vec::new(),
-            change_bytes: 0,
+            changes: Changes::default(),
             first: Vec::new(),
-            marks: Vec::new(),
             damaged: Vec::new(),
             draft: Vec::new(),
         }
@@ -112,9 +90,7 @@ impl Space {
 
     /// What was changed so far may be written without what follows.
     pub(super) fn mark(&mut self) {
-        if self.marks.last() != Some(&self.changes.len()) {
-            self.marks.push(self.changes.len());
-        }
+        self.changes.mark();
     }
 
     /// The value of a key.
@@ -122,6 +98,38 @@ impl Space {
     /// # Errors
     /// [`Missing`] when the store has to be asked, which [`Self::take_wanted`] says.
     pub(super) fn get(&mut self, key: &Key) -> Result<Known, Missing> {
+        match self.changes.get(key) {
+            Some(new) => Ok(new.clone().into_known(key, &mut self.draft)),
+            None => self.written(key),
+        }
+    }
+
+    /// The record of a key; see [`Self::get`].
+    ///
+    /// # Errors
+    /// [`Missing`], or [`Code::StoreCorrupt`](selfsame_codec::Code::StoreCorrupt) inside.
+    pub(super) fn record(&mut self, key: &Key) -> Result<refusal::Result<Option<Entry>>, Missing> {
+        match self.changes.get(key) {
+            Some(New::Record(entry)) => Ok(Ok(Some(entry.clone()))),
+            Some(_) => self.get(key).map(decoded),
+            None => self.written(key).map(decoded),
+        }
+    }
+
+    /// Whether there is a value under a key; see [`Self::get`].
+    ///
+    /// # Errors
+    /// [`Missing`].
+    pub(super) fn has(&mut self, key: &Key) -> Result<bool, Missing> {
+        match self.changes.get(key) {
+            Some(New::Assumed | New::Value(None)) => Ok(false),
+            Some(_) => Ok(true),
+            None => self.written(key).map(|value| value.is_some()),
+        }
+    }
+
+    /// What the store has.
+    fn written(&mut self, key: &Key) -> Result<Known, Missing> {
         if let Some(value) = self.young.get(key) {
             return Ok(value.clone());
         }
@@ -168,10 +176,14 @@ impl Space {
         self.change(key, Some(value));
     }
 
-    /// As [`Self::put_draft`], a value that most likely gives way to another one before it is written.
-    pub(super) fn put_open_draft(&mut self, key: Key) {
-        let value = Stored::leave_open(&mut self.draft);
-        self.change(key, Some(value));
+    /// Writes a record.
+    pub(super) fn put_record(&mut self, key: Key, entry: Entry) {
+        self.changes.put(key, New::Record(entry));
+    }
+
+    /// Notes that the store has nothing under a key, unless it is to be told something: until then it is not asked for it.
+    pub(super) fn assume(&mut self, key: Key) {
+        self.changes.assume(key);
     }
 
     /// Writes a value before all other changes, none of which has to be written with it.
@@ -187,10 +199,7 @@ impl Space {
     }
 
     fn change(&mut self, key: Key, value: Known) {
-        let change = (key, value.clone());
-        self.change_bytes += len(&change);
-        self.changes.push(change);
-        self.remember(key, value);
+        self.changes.put(key, New::Value(value));
     }
 
     /// What the store said.
@@ -244,39 +253,30 @@ impl Space {
         core::mem::take(&mut self.wanted)
     }
 
-    /// What the store has to be told, cut where it was marked into parts that the smallest store takes.
+    /// What the store has to be told, in parts that the smallest store takes.
     pub(super) fn take_changes(&mut self) -> Vec<Vec<Change>> {
-        self.mark();
-        let mut marks = core::mem::take(&mut self.marks).into_iter().peekable();
         let first = core::mem::take(&mut self.first);
         let changes = |part: &[Pending]| part.iter().cloned().map(Change::from).collect();
         let mut parts: Vec<Vec<Change>> = first.chunks(MAX_PART).map(changes).collect();
-        self.change_bytes = 0;
-        let (mut part, mut bytes) = (Vec::new(), 0);
-        let mut group = Vec::new();
-        for (index, change) in core::mem::take(&mut self.changes).into_iter().enumerate() {
-            group.push(change);
-            if marks.next_if(|mark| *mark <= index + 1).is_none() {
-                continue;
+        let mut changes = core::mem::take(&mut self.changes);
+        for len in changes.cut() {
+            let mut told = Vec::with_capacity(len);
+            for (key, new) in changes.take(len) {
+                let value = new.into_known(&key, &mut self.draft);
+                self.remember(key, value.clone());
+                told.push(Change::from((key, value)));
             }
-            let more: usize = group.iter().map(len).sum();
-            if !part.is_empty() && (part.len() + group.len() > MAX_PART || bytes + more > MAX_PART_BYTES) {
-                parts.push(last_of_each_key(core::mem::take(&mut part)));
-                bytes = 0;
-            }
-            bytes += more;
-            part.append(&mut group);
+            parts.push(told);
         }
-        if !part.is_empty() {
-            parts.push(last_of_each_key(part));
-        }
+        changes.clear();
+        self.changes = changes;
         self.forget_old();
         parts
     }
 
     /// Whether there are as many changes as belong into one commit.
     pub(super) fn is_full(&self) -> bool {
-        self.changes.len() >= FULL || self.change_bytes >= FULL_BYTES
+        self.changes.is_full()
     }
 
     /// Forgets everything: the store did not do what it was told.
@@ -296,7 +296,7 @@ impl Space {
 
     /// What is not written yet must not be forgotten: the store would give the value before.
     fn forget_old(&mut self) {
-        if self.young_bytes > self.limit / 2 && self.changes.is_empty() && self.first.is_empty() {
+        if self.young_bytes > self.limit / 2 && self.first.is_empty() {
             self.old = core::mem::take(&mut self.young);
             self.young_bytes = 0;
         }
@@ -309,16 +309,103 @@ mod tests {
     use crate::hash::{CapsuleName, RecordName};
     use crate::replica::layout::{RECORD, of_record};
 
-    fn key(number: u8) -> Key {
-        of_record(&CapsuleName([1; 32]), RECORD, &RecordName([number; 32]))
+    fn key(number: u32) -> Key {
+        let mut name = [7; 32];
+        name[..4].copy_from_slice(&number.to_le_bytes());
+        of_record(&CapsuleName([1; 32]), RECORD, &RecordName(name))
+    }
+
+    fn put(space: &mut Space, number: u32, value: u8) {
+        space.put(key(number), Vec::from([value; 8]));
+    }
+
+    /// The first bytes of the values that the store is told, by the numbers of their keys.
+    fn told(parts: Vec<Vec<Change>>) -> Vec<Vec<(u32, u8)>> {
+        let told = |change: &Change| match change {
+            Change::Put(key, value) => {
+                let name = Key::read(key).and_then(|key| key.record()).expect("a record");
+                let number = name.0.first_chunk().expect("four bytes");
+                (u32::from_le_bytes(*number), value[0])
+            }
+            Change::Delete(_) => panic!("nothing is removed"),
+        };
+        parts.iter().map(|part| part.iter().map(told).collect()).collect()
+    }
+
+    #[test]
+    fn what_is_changed_again_is_told_once_with_what_changed_it() {
+        let mut space = Space::new(1 << 20);
+        put(&mut space, 0, 1);
+        for number in 1..300 {
+            space.mark();
+            put(&mut space, number, 1);
+        }
+        put(&mut space, 0, 2);
+        for number in 300..600 {
+            put(&mut space, number, 1);
+            space.mark();
+        }
+        let parts = told(space.take_changes());
+        assert_eq!(parts[0][0], (0, 2));
+        assert!(parts[0].len() > 300, "cut after {}", parts[0].len());
+        let all: Vec<u32> = parts.iter().flatten().map(|(number, _)| *number).collect();
+        assert!(all.iter().copied().eq(0..600));
+    }
+
+    #[test]
+    fn of_more_than_a_commit_takes_each_part_has_the_last_of_each_key() {
+        let mut space = Space::new(1 << 20);
+        for number in 0..1300 {
+            put(&mut space, number, 1);
+            put(&mut space, number / 2, 2);
+            put(&mut space, number % 10, (number % 250) as u8);
+            space.mark();
+        }
+        let parts = told(space.take_changes());
+        assert!(parts.len() > 2);
+        let mut last = alloc::collections::BTreeMap::new();
+        for part in parts {
+            assert!(part.len() <= MAX_PART);
+            let mut numbers: Vec<u32> = part.iter().map(|(number, _)| *number).collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            assert_eq!(numbers.len(), part.len(), "a key is twice in a part");
+            last.extend(part);
+        }
+        for (number, value) in last {
+            let known = space.get(&key(number)).expect("it is known").expect("a value");
+            assert_eq!(known[0], value, "key {number}");
+            let expected = match number {
+                0..10 => (1290 + number) % 250,
+                10..650 => 2,
+                _ => 1,
+            };
+            assert_eq!(u32::from(value), expected, "key {number}");
+        }
+    }
+
+    #[test]
+    fn what_is_assumed_is_not_asked_for_and_never_told() {
+        let mut space = Space::new(1 << 20);
+        space.assume(key(1));
+        put(&mut space, 2, 1);
+        space.assume(key(2));
+        assert_eq!(space.get(&key(1)), Ok(None));
+        assert_eq!(space.has(&key(1)), Ok(false));
+        assert_eq!(space.has(&key(2)), Ok(true));
+        assert!(space.take_wanted().is_empty());
+        put(&mut space, 1, 1);
+        space.assume(key(3));
+        assert_eq!(told(space.take_changes()), [[(2, 1), (1, 1)]]);
+        assert_eq!(space.get(&key(3)), Err(Missing));
     }
 
     #[test]
     fn what_is_written_again_and_again_takes_the_place_of_nothing_else() {
         let mut space = Space::new(20 * ENTRY_BYTES);
-        space.put(key(1), Vec::from([1; 8]));
+        put(&mut space, 1, 1);
         for number in 0..100 {
-            space.put(key(2), Vec::from([number; 8]));
+            put(&mut space, 2, number);
             _ = space.take_changes();
         }
         assert!(space.get(&key(1)).is_ok_and(|value| value.is_some()));

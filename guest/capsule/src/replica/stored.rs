@@ -10,8 +10,6 @@ use super::layout::Key;
 
 /// Bytes of a checksum.
 pub(super) const SUM: usize = 8;
-/// What stands in its place before it is known. A checksum that is the same is only found anew.
-const OPEN: [u8; SUM] = [0; SUM];
 
 /// A whole value; of a key that says all by being there it is empty, and then has no checksum
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,12 +27,6 @@ impl Stored {
         if !value.is_empty() {
             value.extend_from_slice(&sum(key, value));
         }
-        Self(Rc::from(&value[..]))
-    }
-
-    /// A value that most likely gives way to another one before it is written: its checksum is left open until then.
-    pub(super) fn leave_open(value: &mut Vec<u8>) -> Self {
-        value.extend_from_slice(&OPEN);
         Self(Rc::from(&value[..]))
     }
 
@@ -57,12 +49,9 @@ impl Stored {
         Self(Rc::from([]))
     }
 
-    /// The value with its checksum, as it goes into the store under its key.
-    pub(super) fn into_sealed(self, key: &Key) -> Rc<[u8]> {
-        match self.0.split_last_chunk::<SUM>() {
-            Some((value, &OPEN)) => Self::seal(key, value.to_vec()).0,
-            _ => self.0,
-        }
+    /// The value with its checksum, as it goes into the store.
+    pub(super) fn into_sealed(self) -> Rc<[u8]> {
+        self.0
     }
 
     /// How many bytes it takes.

@@ -13,14 +13,14 @@ use crate::spread::BuildSpread;
 /// Where a key's value lies, with half of the key's hash: what the table holds stays in the processor's cache, and a value that
 /// is not looked for is hardly ever touched
 #[derive(Clone, Copy, Debug)]
-struct Place {
-    hash: u32,
-    index: u32,
+pub(super) struct Place {
+    pub(super) hash: u32,
+    pub(super) index: u32,
 }
 
 impl Place {
     /// The hash by which the table finds it: it takes some bits from either end.
-    fn spread(hash: u32) -> u64 {
+    pub(super) fn spread(hash: u32) -> u64 {
         u64::from(hash) << 32 | u64::from(hash)
     }
 }
@@ -70,19 +70,12 @@ impl Entries {
     }
 }
 
-fn hash(key: &Key) -> u32 {
+/// Half of a key's hash.
+pub(super) fn hash(key: &Key) -> u32 {
     BuildSpread::default().hash_one(key) as u32
 }
 
 impl Values {
-    /// Room for the places of so many.
-    pub(super) fn with_capacity(count: usize) -> Self {
-        Self {
-            places: HashTable::with_capacity(count),
-            entries: Entries::default(),
-        }
-    }
-
     /// The value of a key.
     pub(super) fn get(&self, key: &Key) -> Option<&Known> {
         let hash = hash(key);
