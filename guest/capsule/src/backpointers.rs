@@ -4,21 +4,44 @@ use alloc::vec::Vec;
 
 use crate::hash::RecordName;
 
-/// Shortcuts over a writer's records, one more backpointer each, with which the way between any two takes a number of steps
-/// that grows with the logarithm of their distance.
-///
-/// Records form blocks: a record is a block of level 0, and after three blocks of one level in a row the next record closes
-/// them to one of the next level. Who closes a block points to the record before that block, or, if it is the very first, to the
-/// last record of the first of the three: the scheme of Buldas and others (*Time-stamping with binary linking schemes*,
-/// section 5), as in Bamboo.
-#[derive(Clone, Debug, Default)]
-pub struct Shortcuts {
+/// Records in blocks: a record is a block of level 0, and after `N` blocks of one level in a row the next record closes them to one of
+/// the next level.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Blocks<const N: usize> {
     /// Level and last record of each block that is not closed into a larger one.
     open: Vec<(u8, RecordName)>,
 }
 
-/// Blocks that the next one closes.
-const CLOSED: usize = 3;
+impl<const N: usize> Blocks<N> {
+    /// The blocks that the next record closes.
+    fn closed(&self) -> Option<&[(u8, RecordName); N]> {
+        let closed = self.open.last_chunk::<N>()?;
+        closed
+            .iter()
+            .all(|(level, _)| *level == closed[0].0)
+            .then_some(closed)
+    }
+
+    fn push(&mut self, name: RecordName) {
+        let level = match self.closed() {
+            Some(closed) => {
+                let level = closed[0].0 + 1;
+                self.open.truncate(self.open.len() - N);
+                level
+            }
+            None => 0,
+        };
+        self.open.push((level, name));
+    }
+}
+
+/// Shortcuts over a writer's records, one more backpointer each, with which the way between any two takes a number of steps
+/// that grows with the logarithm of their distance.
+///
+/// Who closes three blocks points to the record before them, or, if they are the very first, to the last record of the first of the
+/// three: the scheme of Buldas and others (*Time-stamping with binary linking schemes*, section 5), as in Bamboo.
+#[derive(Clone, Debug, Default)]
+pub struct Shortcuts(Blocks<3>);
 
 impl Shortcuts {
     /// For a writer's first record.
@@ -30,32 +53,19 @@ impl Shortcuts {
     /// The shortcut of the next record, if it has one beside its writer's record before it.
     #[must_use]
     pub fn next(&self) -> Option<RecordName> {
-        let (_, closed) = self.closes()?;
-        let before = (self.open.len() - CLOSED).checked_sub(1);
-        Some(before.map_or(closed, |place| self.open[place].1))
+        let closed = self.0.closed()?;
+        let before = (self.0.open.len() - closed.len()).checked_sub(1);
+        Some(before.map_or(closed[0].1, |place| self.0.open[place].1))
     }
 
     /// Takes the record that was written.
     pub fn push(&mut self, name: RecordName) {
-        let level = match self.closes() {
-            Some((level, _)) => {
-                self.open.truncate(self.open.len() - CLOSED);
-                level + 1
-            }
-            None => 0,
-        };
-        self.open.push((level, name));
-    }
-
-    /// What the next record closes: blocks of which level, and where the first of them ends.
-    fn closes(&self) -> Option<(u8, RecordName)> {
-        let (first, rest) = self.open.last_chunk::<CLOSED>()?.split_first()?;
-        rest.iter().all(|(level, _)| *level == first.0).then_some(*first)
+        self.0.push(name);
     }
 
     /// Appends what a writer stores of this.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        for (level, name) in &self.open {
+        for (level, name) in &self.0.open {
             out.push(*level);
             out.extend_from_slice(&name.0);
         }
@@ -70,9 +80,34 @@ impl Shortcuts {
             name.copy_from_slice(&bytes[1..]);
             (bytes[0], RecordName(name))
         };
-        rest.is_empty().then(|| Self {
-            open: entries.iter().map(entry).collect(),
-        })
+        let open = entries.iter().map(entry).collect();
+        rest.is_empty().then_some(Self(Blocks { open }))
+    }
+}
+
+/// Hubs among records that are written together, most likely to be signed by the last of them: who closes seven blocks points to the
+/// last record of each, and the last record to those of all that are open. So the way from it to any other takes a step for each
+/// power of seven, and one header on it proves seven records.
+#[derive(Clone, Debug, Default)]
+pub struct Hubs(Blocks<{ Self::SPOKES }>);
+
+impl Hubs {
+    /// How many blocks a hub closes.
+    pub const SPOKES: usize = 7;
+
+    /// What the next record points to beside its parent; more if it is the last.
+    pub fn next(&self, is_last: bool) -> impl Iterator<Item = &RecordName> {
+        let closed: &[_] = match self.0.closed() {
+            _ if is_last => &self.0.open,
+            Some(closed) => closed,
+            None => &[],
+        };
+        closed.iter().map(|(_, name)| name)
+    }
+
+    /// Takes the record that was written.
+    pub fn push(&mut self, name: RecordName) {
+        self.0.push(name);
     }
 }
 
@@ -149,17 +184,43 @@ mod tests {
     }
 
     #[test]
+    fn from_the_last_of_a_batch_the_way_to_any_other_is_a_few_steps() {
+        for (count, most, longest) in [(2, 1, 1), (8, 7, 1), (50, 8, 2), (400, 14, 3), (4096, 28, 5)] {
+            let mut hubs = Hubs::default();
+            let mut steps = alloc::vec![usize::MAX; count];
+            let mut all: Vec<Vec<usize>> = Vec::new();
+            for at in 0..count {
+                let own: Vec<usize> = hubs
+                    .next(at + 1 == count)
+                    .map(|name| index(*name))
+                    .chain(at.checked_sub(1))
+                    .collect();
+                assert!(own.len() <= most + 1, "{} of {count}", own.len());
+                all.push(own);
+                hubs.push(name(at as u64));
+            }
+            steps[count - 1] = 0;
+            for at in (0..count).rev() {
+                for to in &all[at] {
+                    steps[*to] = steps[*to].min(steps[at] + 1);
+                }
+            }
+            assert_eq!(steps.iter().max(), Some(&longest), "of {count}");
+        }
+    }
+
+    #[test]
     fn what_is_kept_grows_with_the_logarithm_and_comes_back() {
         let mut shortcuts = Shortcuts::new();
         for at in 1..=100_000 {
             shortcuts.push(name(at));
-            assert!(shortcuts.open.len() <= 33);
+            assert!(shortcuts.0.open.len() <= 33);
         }
         let mut encoded = Vec::new();
         shortcuts.encode(&mut encoded);
         let back = Shortcuts::decode(&encoded).expect("what was written");
         assert_eq!(back.next(), shortcuts.next());
-        assert_eq!(back.open, shortcuts.open);
+        assert_eq!(back.0, shortcuts.0);
         assert!(Shortcuts::decode(&encoded[1..]).is_none());
     }
 }

@@ -6,7 +6,7 @@ use selfsame_codec::{Code, Field, Reader};
 use selfsame_sodium::aead::TAG_BYTES;
 
 use crate::authority::sign_record;
-use crate::backpointers::Shortcuts;
+use crate::backpointers::{Hubs, Shortcuts};
 use crate::hash::{HASH_BYTES, RecordName};
 use crate::header::{Header, HeaderView, MAX_BACKPOINTERS, MAX_BODY_BYTES, RecordKind};
 use crate::keys::{KeyPair, Signature};
@@ -152,7 +152,7 @@ impl Writer {
     }
 
     /// Makes records, one after the other, each with its random salt that is used once, and shows each to `take`. `backpointers` are
-    /// those of the first; those that follow an application's own have shortcuts.
+    /// those of the first; those that follow an application's own have shortcuts. Many together have one of those, and [`Hubs`].
     ///
     /// # Errors
     /// As [`Self::write`]; records before the one that is refused are made all the same.
@@ -173,11 +173,24 @@ impl Writer {
             Backpointers::Own(_) | Backpointers::Following(_) => &Backpointers::Shortcuts,
             other => other,
         };
-        let pointers = core::iter::once(backpointers).chain(core::iter::repeat(rest));
-        let mut header = Vec::new();
-        for ((body, hash), pointers) in bodies.into_iter().zip(hashes).zip(pointers) {
+        let (mut header, mut hubs) = (Vec::new(), Hubs::default());
+        let last = bodies.len().saturating_sub(1);
+        // Of few the way over their parents is short as well, and each has its shortcut.
+        let has_hubs = bodies.len() > 2 * Hubs::SPOKES;
+        for (number, (body, hash)) in bodies.into_iter().zip(hashes).enumerate() {
+            let wanted = if number == 0 { backpointers } else { rest };
+            let is_last = !has_hubs || number == last;
+            let mut pointers = self.pointers(wanted, is_last);
+            if has_hubs && *wanted == Backpointers::Shortcuts {
+                hubs.next(is_last).for_each(|name| add(&mut pointers, name));
+            }
             header.clear();
-            let name = self.append(RecordKind::Plain, (body.len(), hash), pointers, &mut header)?;
+            let made = self.header(RecordKind::Plain, (body.len(), hash), pointers);
+            let name = self.finish(&made, &mut header)?;
+            if is_last {
+                self.progress.shortcuts.push(name);
+            }
+            hubs.push(name);
             let header = HeaderView::decode(&header)?;
             take(&name, Record { header, body });
         }
@@ -251,9 +264,8 @@ impl Writer {
         }
         let hasher = self.charter.hasher();
         let hash = tree.hashes(hasher)?.root(hasher, tree.preamble);
-        let mut header = Vec::new();
-        let name = self.append(RecordKind::Tree, (body.len(), hash), backpointers, &mut header)?;
-        Ok(Written { name, header, body })
+        let pointers = self.pointers(backpointers, true);
+        self.finish_one(RecordKind::Tree, body, hash, pointers)
     }
 
     /// Makes an epoch record, whose body is as [`crate::epoch::EpochChange::encode`] gives it; from then on this writer, the
@@ -271,17 +283,11 @@ impl Writer {
         let before = (self.pen.epoch, self.pen.seal.take());
         (self.pen.epoch, self.pen.seal) = (epoch, seal);
         let hash = self.charter.hasher().body(&change);
-        let header = self.header(RecordKind::Epoch, (change.len(), hash), backpointers);
-        let mut encoded = Vec::new();
-        let finished = self.finish(&header, &mut encoded);
-        if finished.is_err() {
+        let written = self.finish_one(RecordKind::Epoch, change, hash, backpointers);
+        if written.is_err() {
             (self.pen.epoch, self.pen.seal) = before;
         }
-        Ok(Written {
-            name: finished?,
-            header: encoded,
-            body: change,
-        })
+        written
     }
 
     /// Writes in another epoch from now on.
@@ -322,32 +328,21 @@ impl Writer {
         }
     }
 
-    /// Appends the next header to `out`, of a body of this length and hash; its record's name.
-    fn append(
-        &mut self,
-        kind: RecordKind,
-        body: (usize, [u8; HASH_BYTES]),
-        backpointers: &Backpointers,
-        out: &mut Vec<u8>,
-    ) -> Result<RecordName> {
-        let mut pointers: Vec<RecordName> = match backpointers {
+    /// What the next record points to; `is_last` of those that are written together, or alone.
+    fn pointers(&self, wanted: &Backpointers, is_last: bool) -> Vec<RecordName> {
+        let mut pointers: Vec<RecordName> = match wanted {
             Backpointers::Following(names) => names.clone(),
             _ => self.progress.parent.into_iter().collect(),
         };
-        let mut add = |name: &RecordName| {
-            if !pointers.contains(name) {
-                pointers.push(*name);
+        match wanted {
+            Backpointers::Shortcuts | Backpointers::Following(_) if is_last => {
+                let shortcut = self.progress.shortcuts.next();
+                shortcut.iter().for_each(|name| add(&mut pointers, name));
             }
-        };
-        match backpointers {
-            Backpointers::Chain => {}
-            Backpointers::Shortcuts | Backpointers::Following(_) => {
-                self.progress.shortcuts.next().iter().for_each(add);
-            }
-            Backpointers::Own(own) => own.iter().for_each(&mut add),
+            Backpointers::Own(own) => own.iter().for_each(|name| add(&mut pointers, name)),
+            _ => {}
         }
-        let header = self.header(kind, body, pointers);
-        self.finish(&header, out)
+        pointers
     }
 
     fn header(
@@ -367,6 +362,22 @@ impl Writer {
         }
     }
 
+    /// Makes a record that is written alone.
+    fn finish_one(
+        &mut self,
+        kind: RecordKind,
+        body: Vec<u8>,
+        hash: [u8; HASH_BYTES],
+        pointers: Vec<RecordName>,
+    ) -> Result<Written> {
+        let mut header = Vec::new();
+        let made = self.header(kind, (body.len(), hash), pointers);
+        let name = self.finish(&made, &mut header)?;
+        self.progress.shortcuts.push(name);
+        Ok(Written { name, header, body })
+    }
+
+    /// Appends a header to `out`; its record's name, after which the writer goes on.
     fn finish(&mut self, header: &Header, out: &mut Vec<u8>) -> Result<RecordName> {
         if header.backpointers.len() > MAX_BACKPOINTERS {
             return Err(Refusal::new(Code::TooLarge, MAX_BACKPOINTERS));
@@ -375,7 +386,13 @@ impl Writer {
         let name = self.charter.hasher().record_name(out);
         self.progress.sequence += 1;
         self.progress.parent = Some(name);
-        self.progress.shortcuts.push(name);
         Ok(name)
+    }
+}
+
+/// Adds a pointer that is not there yet.
+fn add(pointers: &mut Vec<RecordName>, name: &RecordName) {
+    if !pointers.contains(name) {
+        pointers.push(*name);
     }
 }

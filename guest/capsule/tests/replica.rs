@@ -7,11 +7,13 @@ use std::collections::{BTreeMap, VecDeque};
 use common::dice::Dice;
 use common::server::{Client, Map, Server, sign, write};
 use common::{Log, charter, owner, view, writer};
+use selfsame_capsule::cache::Verified;
 use selfsame_capsule::epoch::{EpochChange, Revoked};
 use selfsame_capsule::hash::{HashKind, RecordName};
 use selfsame_capsule::keys::{KeyPair, Signature};
 use selfsame_capsule::message::{Fresh, MAX_MESSAGE_BYTES, Operation};
 use selfsame_capsule::metadata::Readers;
+use selfsame_capsule::record::Record;
 use selfsame_capsule::writer::{Backpointers, Written};
 use selfsame_codec::{Code, Field, Reader};
 
@@ -60,6 +62,63 @@ fn what_was_written_and_signed_is_read_and_proven_also_after_a_restart() {
         for half in operations[..20].chunks(10) {
             assert!(client.ask(&mut server, half).iter().all(Result::is_ok));
         }
+    }
+}
+
+/// Records that are written together.
+fn batch(count: usize) -> (Log, Vec<[u8; 16]>) {
+    let mut log = Log::new(charter(), 0, &Backpointers::Shortcuts);
+    let contents: Vec<Vec<u8>> = (0..count).map(|index| index.to_string().into_bytes()).collect();
+    let contents: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
+    let salts = vec![[0; 16]; count];
+    let mut records = Vec::new();
+    let mut take = |name: &RecordName, record: Record<'_>| {
+        records.push(Written {
+            name: *name,
+            header: record.header.encoded().to_vec(),
+            body: record.body.to_vec(),
+        });
+    };
+    let made = log
+        .writer
+        .write_each(&contents, &Backpointers::Shortcuts, &salts, &mut take);
+    made.expect("they are small");
+    log.records = records;
+    (log, salts)
+}
+
+#[test]
+fn any_record_of_a_batch_is_proven_by_a_few_headers_and_all_by_fewer_than_there_are() {
+    let (mut server, mut client) = created();
+    let (log, _) = batch(400);
+    let last = log.name(399);
+    let mut operations: Vec<Operation<'_>> = log.records.iter().map(write).collect();
+    operations.push(sign(last, log.writer.sign(&last)));
+    assert!(client.ask(&mut server, &operations).iter().all(Result::is_ok));
+    for record in &log.records {
+        client.cache.clear();
+        client.session = record.name.0[..16].try_into().expect("sixteen bytes");
+        let bytes = proven(&mut server, &mut client, record.name).expect("it is proven");
+        assert!(bytes < 1500, "{bytes} bytes");
+    }
+    client.cache = Verified::new(10);
+    client.ask(&mut server, &[Operation::Open { slots_log2: 10 }]);
+    let mut bytes = 0;
+    for record in &log.records {
+        bytes += proven(&mut server, &mut client, record.name).expect("it is proven");
+    }
+    let headers: usize = log.records.iter().map(|record| record.header.len()).sum();
+    assert!(bytes < headers, "{bytes} of {headers}");
+}
+
+#[test]
+fn few_records_together_are_what_they_are_one_after_the_other() {
+    let (log, salts) = batch(14);
+    let mut writer = writer(&charter(), 0, owner(), None);
+    for (index, (record, salt)) in log.records.iter().zip(&salts).enumerate() {
+        let content = index.to_string();
+        let alone = writer.write(content.as_bytes(), &Backpointers::Shortcuts, salt);
+        assert_eq!(alone.as_ref(), Ok(record));
     }
 }
 
