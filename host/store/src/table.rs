@@ -284,10 +284,17 @@ impl Table {
         };
         let first = &self.key(*first)[known..];
         others.iter().fold(first.len(), |shared, number| {
-            let both = first[..shared].iter().zip(&self.key(*number)[known..]);
-            both.take_while(|(one, other)| one == other).count()
+            in_common(&first[..shared], &self.key(*number)[known..])
         })
     }
+}
+
+/// How many bytes two keys have in common.
+fn in_common(one: &[u8], other: &[u8]) -> usize {
+    let both = one.as_chunks::<8>().0.iter().zip(other.as_chunks::<8>().0);
+    let same = 8 * both.take_while(|(one, other)| one == other).count();
+    let rest = one[same..].iter().zip(&other[same..]);
+    same + rest.take_while(|(one, other)| one == other).count()
 }
 
 /// The first bytes, so that what is less has less of them, or as many.

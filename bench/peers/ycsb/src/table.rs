@@ -51,33 +51,42 @@ pub(crate) struct Table<L> {
     kind: Kind,
     link: L,
     session: Session,
-    places: HashMap<u32, Place>,
+    /// The number of the first item.
+    first: u32,
+    /// Where each item is, from the first on.
+    places: Vec<Option<Place>>,
     signatures: u64,
     under_way: VecDeque<Batch>,
     most: usize,
 }
 
 impl<L: Link> Table<L> {
-    /// An empty store in the capsule of a number. So many batches are under way `most` of the time.
+    /// An empty store in the capsule of a number, whose items are numbered from `first` on. So many batches are under way `most` of the
+    /// time.
     ///
     /// # Errors
     /// What the client or the server refuses.
-    pub(crate) fn create(kind: Kind, number: u32, most: usize, mut link: L) -> Outcome<Self> {
+    pub(crate) fn create(kind: Kind, (number, first): (u32, u32), most: usize, mut link: L) -> Outcome<Self> {
         Ok(Self {
             kind,
             session: Session::create(number, DEFAULT_SLOTS_LOG2, &SharedVerifier::default(), &mut link)?,
             link,
-            places: HashMap::new(),
+            first,
+            places: Vec::new(),
             signatures: 0,
             under_way: VecDeque::new(),
             most,
         })
     }
 
+    fn place(&self, item: u32) -> Option<&Place> {
+        self.places.get((item - self.first) as usize)?.as_ref()
+    }
+
     /// Whether an item is to be read that nothing signed leads to.
     fn needs_signature(&self, writes: &[Write<'_>], reads: &[u32]) -> bool {
         reads.iter().any(|read| {
-            let before = self.places.get(read);
+            let before = self.place(*read);
             before.is_some_and(|place| place.signatures == self.signatures)
                 || writes.iter().any(|(item, _)| item == read)
         })
@@ -110,13 +119,15 @@ impl<L: Link> Table<L> {
                 index,
                 signatures: self.signatures,
             };
-            self.places.insert(*item, place);
+            let at = (item - self.first) as usize;
+            self.places.resize(self.places.len().max(at + 1), None);
+            self.places[at] = Some(place);
         }
         Ok(number)
     }
 
     fn read(&mut self, items: &[u32]) -> Outcome<Reads> {
-        let place = |item: &u32| self.places.get(item).map(|place| (place.record, place.index));
+        let place = |item: &u32| self.place(*item).map(|place| (place.record, place.index));
         let parts: Option<Vec<(RecordName, u32)>> = items.iter().map(place).collect();
         let parts = parts.ok_or("an item was never written")?;
         let command = match self.kind {

@@ -93,7 +93,12 @@ impl Plan {
             let inbox = (asking.clone(), inbox);
             let server = scope.spawn(move || serve(Server::create(folder, self.durability)?, inbox));
             let took = self.on_threads(count, &|thread| {
-                Table::create(kind, thread, under_way, Channel::new(asking.clone()))
+                Table::create(
+                    kind,
+                    (thread, thread * OF_THREAD),
+                    under_way,
+                    Channel::new(asking.clone()),
+                )
             });
             // One that has failed does not hear it.
             _ = asking.send(Letter::End);
