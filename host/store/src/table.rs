@@ -142,29 +142,43 @@ impl Table {
             ..
         } = self;
         let order = order.get_mut().unwrap_or_else(PoisonError::into_inner);
-        while let Some(row) = row_at(bytes, at) {
-            let hash = hasher.hash_one(row.key);
-            let is_same =
-                |old: &Place| old.hash == hash && key_at(bytes, rows[old.number as usize]) == row.key;
-            let number = match places.find(hash, is_same) {
-                Some(old) => {
-                    rows[old.number as usize] = at as u32;
-                    old.number
-                }
-                None => {
-                    let number = rows.len() as u32;
-                    places.insert_unique(hash, Place { hash, number }, |old| old.hash);
-                    order.keys.push(number);
-                    rows.push(at as u32);
-                    number
-                }
-            };
-            if row.is_long() {
-                long.push(number);
+        let mut some = Vec::with_capacity(TOGETHER);
+        loop {
+            while some.len() < TOGETHER
+                && let Some(row) = row_at(bytes, at)
+            {
+                some.push((at, hasher.hash_one(row.key), row));
+                at = row.end;
             }
-            at = row.end;
+            if some.is_empty() {
+                return at;
+            }
+            // Nothing comes of it, but the processor fetches what the next step needs of all of them.
+            let looked = some
+                .iter()
+                .filter(|(_, hash, _)| places.find(*hash, |old| old.hash == *hash).is_some());
+            core::hint::black_box(looked.count());
+            for (at, hash, row) in some.drain(..) {
+                let is_same =
+                    |old: &Place| old.hash == hash && key_at(bytes, rows[old.number as usize]) == row.key;
+                let number = match places.find(hash, is_same) {
+                    Some(old) => {
+                        rows[old.number as usize] = at as u32;
+                        old.number
+                    }
+                    None => {
+                        let number = rows.len() as u32;
+                        places.insert_unique(hash, Place { hash, number }, |old| old.hash);
+                        order.keys.push(number);
+                        rows.push(at as u32);
+                        number
+                    }
+                };
+                if row.is_long() {
+                    long.push(number);
+                }
+            }
         }
-        at
     }
 
     /// Writes the header of the open frame; false if there is none. More rows may follow it until it is closed.
