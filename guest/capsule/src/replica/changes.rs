@@ -142,6 +142,11 @@ impl Changes {
         lens
     }
 
+    /// The keys of all changes.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.list.iter().map(|(key, _)| key)
+    }
+
     /// Takes the changes of the next part.
     pub(super) fn take(&mut self, len: usize) -> impl Iterator<Item = (Key, New)> {
         let part = self.list.drain(..len);

@@ -259,6 +259,7 @@ impl Space {
         let changes = |part: &[Pending]| part.iter().cloned().map(Change::from).collect();
         let mut parts: Vec<Vec<Change>> = first.chunks(MAX_PART).map(changes).collect();
         let mut changes = core::mem::take(&mut self.changes);
+        self.young.fetch(changes.keys());
         for len in changes.cut() {
             let mut told = Vec::with_capacity(len);
             for (key, new) in changes.take(len) {

@@ -103,6 +103,15 @@ impl Values {
         keys.iter().zip(indexes).map(value).collect()
     }
 
+    /// Lets the processor fetch where the values of keys are, or will be, of many at a time.
+    pub(super) fn fetch<'a>(&self, keys: impl Iterator<Item = &'a Key>) {
+        let is_there = |hash: u32| {
+            let place = self.places.find(Place::spread(hash), |place| place.hash == hash);
+            place.is_some()
+        };
+        core::hint::black_box(keys.map(hash).filter(|hash| is_there(*hash)).count());
+    }
+
     /// Sets the value of a key; the one before, if it had one.
     pub(super) fn insert(&mut self, key: Key, value: Known) -> Option<Known> {
         let hash = hash(&key);
