@@ -205,11 +205,15 @@ pub(crate) enum Letter {
 const LOOKING: Duration = Duration::from_micros(100);
 /// How often it looks before it lets others go first.
 const LOOKS: usize = 32;
+/// When others had so much to do meanwhile, so often, it sleeps, as RocksDB's do (its `write_thread_slow_yield_usec`).
+const SLOW: Duration = Duration::from_micros(3);
+const SLOW_TURNS: usize = 3;
 
 /// Waits for the next message; nothing when none can come any more.
 fn next<T>(messages: &Receiver<T>) -> Option<T> {
     let begin = Instant::now();
-    while begin.elapsed() < LOOKING {
+    let (mut now, mut slow) = (begin, 0);
+    while now - begin < LOOKING && slow < SLOW_TURNS {
         for _ in 0..LOOKS {
             match messages.try_recv() {
                 Ok(message) => return Some(message),
@@ -217,7 +221,10 @@ fn next<T>(messages: &Receiver<T>) -> Option<T> {
                 Err(TryRecvError::Empty) => core::hint::spin_loop(),
             }
         }
+        let before = Instant::now();
         std::thread::yield_now();
+        now = Instant::now();
+        slow += usize::from(now - before >= SLOW);
     }
     messages.recv().ok()
 }
