@@ -29,6 +29,10 @@ struct Place {
     number: u32,
 }
 
+/// What a key begins with, and zeros behind it if it is shorter. They lie together, and rows anywhere in memory: mostly they are enough to
+/// sort keys by.
+type Head = [u8; 48];
+
 /// The numbers of keys, the first of them in the order of the keys
 #[derive(Debug, Default)]
 struct Order {
@@ -43,6 +47,8 @@ pub(crate) struct Table {
     places: HashTable<Place>,
     /// Where each key was written last, by its number.
     rows: Vec<u32>,
+    /// What each key begins with, by its number.
+    heads: Vec<Head>,
     /// SipHash with keys of its own: others choose what keys of the store are, in part, and must not know which fall together.
     hasher: RandomState,
     order: Mutex<Order>,
@@ -74,6 +80,7 @@ impl Table {
         self.bytes.clear();
         self.places.clear();
         self.rows.clear();
+        self.heads.clear();
         self.long.clear();
         self.open = None;
         let order = self.order.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -136,6 +143,7 @@ impl Table {
             bytes,
             places,
             rows,
+            heads,
             hasher,
             order,
             long,
@@ -171,6 +179,7 @@ impl Table {
                         places.insert_unique(hash, Place { hash, number }, |old| old.hash);
                         order.keys.push(number);
                         rows.push(at as u32);
+                        heads.push(head_of(row.key));
                         number
                     }
                 };
@@ -264,13 +273,13 @@ impl Table {
         order
     }
 
-    /// Sorts keys by some bytes that follow what they all begin with, and those that have these in common too likewise.
+    /// Sorts keys by some bytes that follow what their heads have in common, and those that have these in common too likewise.
     fn sort(&self, keys: &mut [u32]) {
         let mut unsorted = Vec::from([(0..keys.len(), 0)]);
         while let Some((range, known)) = unsorted.pop() {
             let keys = &mut keys[range.clone()];
             let shared = known + self.shared(keys, known);
-            let begin = |number: &u32| (begin_of(&self.key(*number)[shared..]), *number);
+            let begin = |number: &u32| (begin_of(&self.heads[*number as usize][shared..]), *number);
             let mut begun: Vec<(u64, u32)> = keys.iter().map(begin).collect();
             // Stable: keys that begin alike stay in the order in which they are in memory.
             begun.sort_by_key(|(begin, _)| *begin);
@@ -280,7 +289,7 @@ impl Table {
             let mut start = 0;
             for same in begun.chunk_by(|(one, _), (other, _)| one == other) {
                 let end = start + same.len();
-                // If all have the same, some have no more.
+                // If all have the same, their heads have no more.
                 if same.len() > FEW && same.len() < keys.len() {
                     unsorted.push((range.start + start..range.start + end, shared));
                 } else if same.len() > 1 {
@@ -291,19 +300,27 @@ impl Table {
         }
     }
 
-    /// How many bytes keys have in common from a place on, up to which they are the same.
+    /// How many bytes heads have in common from a place on, up to which they are the same.
     fn shared(&self, keys: &[u32], known: usize) -> usize {
         let Some((first, others)) = keys.split_first() else {
             return 0;
         };
-        let first = &self.key(*first)[known..];
+        let head = |number: &u32| &self.heads[*number as usize][known..];
+        let first = head(first);
         others.iter().fold(first.len(), |shared, number| {
-            in_common(&first[..shared], &self.key(*number)[known..])
+            in_common(&first[..shared], head(number))
         })
     }
 }
 
-/// How many bytes two keys have in common.
+fn head_of(key: &[u8]) -> Head {
+    let mut head = [0; size_of::<Head>()];
+    let len = key.len().min(head.len());
+    head[..len].copy_from_slice(&key[..len]);
+    head
+}
+
+/// How many bytes two heads have in common.
 fn in_common(one: &[u8], other: &[u8]) -> usize {
     let both = one.as_chunks::<8>().0.iter().zip(other.as_chunks::<8>().0);
     let same = 8 * both.take_while(|(one, other)| one == other).count();
