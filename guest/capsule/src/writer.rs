@@ -141,7 +141,7 @@ impl Writer {
         salt: &[u8; SALT_BYTES],
     ) -> Result<Written> {
         let mut written = None;
-        self.write_each(&[content], backpointers, &[*salt], &mut |name, record| {
+        self.write_each(&[(content, *salt)], backpointers, &mut |name, record| {
             written = Some(Written {
                 name: *name,
                 header: record.header.encoded().to_vec(),
@@ -151,23 +151,26 @@ impl Writer {
         written.ok_or_else(|| Refusal::new(Code::NoRecord, 0))
     }
 
-    /// Makes records, one after the other, each with its random salt that is used once, and shows each to `take`. `backpointers` are
-    /// those of the first; those that follow an application's own have shortcuts. Many together have one of those, and [`Hubs`].
+    /// Makes records of contents, each with its random salt that is used once, one after the other, and shows each to `take`.
+    /// `backpointers` are those of the first; those that follow an application's own have shortcuts. Many together have one of those,
+    /// and [`Hubs`].
     ///
     /// # Errors
     /// As [`Self::write`]; records before the one that is refused are made all the same.
     pub fn write_each(
         &mut self,
-        contents: &[&[u8]],
+        contents: &[(&[u8], [u8; SALT_BYTES])],
         backpointers: &Backpointers,
-        salts: &[[u8; SALT_BYTES]],
         take: &mut dyn FnMut(&RecordName, Record<'_>),
     ) -> Result<()> {
-        if contents.iter().any(|content| content.len() > MAX_CONTENT_BYTES) {
+        if contents
+            .iter()
+            .any(|(content, _)| content.len() > MAX_CONTENT_BYTES)
+        {
             return Err(Refusal::new(Code::TooLarge, MAX_CONTENT_BYTES));
         }
         let mut sealed = Vec::new();
-        let bodies = self.bodies(contents, salts, &mut sealed);
+        let bodies = self.bodies(contents, &mut sealed);
         let hashes = self.charter.hasher().bodies(&bodies);
         let rest = match backpointers {
             Backpointers::Own(_) | Backpointers::Following(_) => &Backpointers::Shortcuts,
@@ -200,21 +203,18 @@ impl Writer {
     /// The bodies of the next records, sealed in `sealed` if they are to be.
     fn bodies<'a>(
         &self,
-        contents: &[&'a [u8]],
-        salts: &[[u8; SALT_BYTES]],
+        contents: &[(&'a [u8], [u8; SALT_BYTES])],
         sealed: &'a mut Vec<u8>,
     ) -> Vec<&'a [u8]> {
         let Some(seal) = &self.pen.seal else {
-            return contents.to_vec();
+            return contents.iter().map(|(content, _)| *content).collect();
         };
         let places = (self.progress.sequence..).map(|sequence| self.place(sequence));
-        let records = places.zip(salts).zip(contents);
-        let records: Vec<_> = records
-            .map(|((place, salt), content)| (place, *salt, *content))
-            .collect();
+        let unsealed = |(place, (content, salt)): (Place, &(&'a [u8], _))| (place, *salt, *content);
+        let records: Vec<_> = places.zip(contents).map(unsealed).collect();
         seal_each(seal, &records, sealed);
         let mut rest = sealed.as_slice();
-        let mut next = |content: &&[u8]| {
+        let mut next = |(content, _): &(&[u8], _)| {
             let (body, others) = rest.split_at(content.len() + SEAL_BYTES);
             rest = others;
             body

@@ -66,11 +66,13 @@ fn what_was_written_and_signed_is_read_and_proven_also_after_a_restart() {
 }
 
 /// Records that are written together.
-fn batch(count: usize) -> (Log, Vec<[u8; 16]>) {
+fn batch(count: usize) -> Log {
     let mut log = Log::new(charter(), 0, &Backpointers::Shortcuts);
     let contents: Vec<Vec<u8>> = (0..count).map(|index| index.to_string().into_bytes()).collect();
-    let contents: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
-    let salts = vec![[0; 16]; count];
+    let contents: Vec<(&[u8], [u8; 16])> = contents
+        .iter()
+        .map(|content| (content.as_slice(), [0; 16]))
+        .collect();
     let mut records = Vec::new();
     let mut take = |name: &RecordName, record: Record<'_>| {
         records.push(Written {
@@ -81,16 +83,16 @@ fn batch(count: usize) -> (Log, Vec<[u8; 16]>) {
     };
     let made = log
         .writer
-        .write_each(&contents, &Backpointers::Shortcuts, &salts, &mut take);
+        .write_each(&contents, &Backpointers::Shortcuts, &mut take);
     made.expect("they are small");
     log.records = records;
-    (log, salts)
+    log
 }
 
 #[test]
 fn any_record_of_a_batch_is_proven_by_a_few_headers_and_all_by_fewer_than_there_are() {
     let (mut server, mut client) = created();
-    let (log, _) = batch(400);
+    let log = batch(400);
     let last = log.name(399);
     let mut operations: Vec<Operation<'_>> = log.records.iter().map(write).collect();
     operations.push(sign(last, log.writer.sign(&last)));
@@ -113,11 +115,11 @@ fn any_record_of_a_batch_is_proven_by_a_few_headers_and_all_by_fewer_than_there_
 
 #[test]
 fn few_records_together_are_what_they_are_one_after_the_other() {
-    let (log, salts) = batch(14);
+    let log = batch(14);
     let mut writer = writer(&charter(), 0, owner(), None);
-    for (index, (record, salt)) in log.records.iter().zip(&salts).enumerate() {
+    for (index, record) in log.records.iter().enumerate() {
         let content = index.to_string();
-        let alone = writer.write(content.as_bytes(), &Backpointers::Shortcuts, salt);
+        let alone = writer.write(content.as_bytes(), &Backpointers::Shortcuts, &[0; 16]);
         assert_eq!(alone.as_ref(), Ok(record));
     }
 }

@@ -160,7 +160,11 @@ impl DiskStore {
             syncer.rest();
         }
         self.journal.rest();
-        self.end_drain()
+        self.end_drain()?;
+        if let Some(spare) = &mut self.spare {
+            spare.rest();
+        }
+        Ok(())
     }
 
     /// Puts all that was committed on the disk.

@@ -202,12 +202,12 @@ impl Client {
         let mut packer = Packer::new(&self.base);
         let pen = writing(&mut self.pen)?;
         let salts: Vec<[u8; SALT_BYTES]> = self.base.random.many(contents.len());
-        let contents: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
-        let bytes: usize = contents.iter().map(|content| content.len()).sum();
+        let bytes: usize = contents.iter().map(Vec::len).sum();
         packer.reserve(contents.len(), bytes);
+        let contents: Vec<_> = contents.iter().map(Vec::as_slice).zip(salts).collect();
         let mut names = Vec::with_capacity(contents.len());
         pen.writer
-            .write_each(&contents, backpointers, &salts, &mut |name, record| {
+            .write_each(&contents, backpointers, &mut |name, record| {
                 packer.write(name, record);
                 names.push(*name);
             })?;

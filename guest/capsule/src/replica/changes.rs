@@ -3,9 +3,9 @@
 use alloc::vec::Vec;
 
 use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
+use hashbrown::hash_table::Entry as At;
 
-use super::entry::Entry as Record;
+use super::entry::Entry;
 use super::layout::Key;
 use super::space::Known;
 use super::stored::Stored;
@@ -18,6 +18,9 @@ const MAX_PART_BYTES: usize = 480 * 1024;
 const FULL: usize = 400;
 const FULL_BYTES: usize = 256 * 1024;
 
+/// For so many changes memory is kept: more than most requests have.
+const KEPT: usize = 2 * MAX_PART;
+
 /// What is new of a key
 #[derive(Clone, Debug)]
 pub(super) enum New {
@@ -26,7 +29,7 @@ pub(super) enum New {
     /// A value, or that there is none any more.
     Value(Known),
     /// A record, whose value is put together when the store is told.
-    Record(Record),
+    Record(Entry),
 }
 
 impl New {
@@ -98,13 +101,11 @@ impl Changes {
             index: list.len() as u32,
         };
         let is_it = |place: &Place| place.hash == hash && list[place.index as usize].0 == key;
-        let entry = self
-            .places
-            .entry(Place::spread(hash), is_it, |place| Place::spread(place.hash));
-        match entry {
-            Entry::Vacant(entry) => _ = entry.insert(here),
-            Entry::Occupied(mut entry) => {
-                let index = entry.get().index as usize;
+        let spread = |place: &Place| Place::spread(place.hash);
+        match self.places.entry(spread(&here), is_it, spread) {
+            At::Vacant(at) => _ = at.insert(here),
+            At::Occupied(mut at) => {
+                let index = at.get().index as usize;
                 let before = &mut list[index].1;
                 let is_change = !matches!(before, New::Assumed);
                 if is_change && may_replace {
@@ -113,7 +114,7 @@ impl Changes {
                     return;
                 }
                 self.repeats |= is_change;
-                *entry.get_mut() = here;
+                *at.get_mut() = here;
             }
         }
         list.push((key, new));
@@ -153,8 +154,12 @@ impl Changes {
         part.filter(|(_, new)| !matches!(new, New::Assumed))
     }
 
-    /// Forgets all, and keeps the memory for what comes next.
+    /// Forgets all, and keeps the memory for what comes next if it is not much.
     pub(super) fn clear(&mut self) {
+        if self.list.capacity() > KEPT {
+            *self = Self::default();
+            return;
+        }
         self.places.clear();
         self.list.clear();
         self.marks.clear();
