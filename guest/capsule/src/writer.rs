@@ -176,15 +176,17 @@ impl Writer {
             Backpointers::Own(_) | Backpointers::Following(_) => &Backpointers::Shortcuts,
             other => other,
         };
-        let (mut header, mut hubs) = (Vec::new(), Hubs::default());
+        let mut header = Vec::new();
         let last = bodies.len().saturating_sub(1);
         // Of few the way over their parents is short as well, and each has its shortcut.
-        let has_hubs = bodies.len() > 2 * Hubs::SPOKES;
+        let mut hubs = (bodies.len() > 2 * Hubs::SPOKES).then(Hubs::default);
         for (number, (body, hash)) in bodies.into_iter().zip(hashes).enumerate() {
             let wanted = if number == 0 { backpointers } else { rest };
-            let is_last = !has_hubs || number == last;
+            let is_last = hubs.is_none() || number == last;
             let mut pointers = self.pointers(wanted, is_last);
-            if has_hubs && *wanted == Backpointers::Shortcuts {
+            if let Some(hubs) = &hubs
+                && *wanted == Backpointers::Shortcuts
+            {
                 hubs.next(is_last).for_each(|name| add(&mut pointers, name));
             }
             header.clear();
@@ -193,7 +195,9 @@ impl Writer {
             if is_last {
                 self.progress.shortcuts.push(name);
             }
-            hubs.push(name);
+            if let Some(hubs) = &mut hubs {
+                hubs.push(name);
+            }
             let header = HeaderView::decode(&header)?;
             take(&name, Record { header, body });
         }

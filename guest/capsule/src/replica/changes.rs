@@ -190,7 +190,7 @@ impl Changes {
         parts
     }
 
-    /// Leaves the last change of each key in each part.
+    /// Leaves the last change of each key in each part; of those before there is nothing to tell.
     fn leave_last(&mut self, lens: &[usize]) {
         let mut rest = self.list.as_mut_slice();
         for len in lens {
