@@ -10,6 +10,7 @@
 
 use alloc::vec::Vec;
 
+use bytes::Bytes;
 use selfsame_codec::{Code, Field, Malformed, Reader};
 
 use crate::hash::{HASH_BYTES, Hasher, RecordName};
@@ -204,6 +205,33 @@ impl<'a> HeaderView<'a> {
         let mut bytes = [0; N];
         bytes.copy_from_slice(&self.encoded[offset..offset + N]);
         bytes
+    }
+}
+
+/// A header as it is encoded, which was checked, in memory that it may share with what came with it
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EncodedHeader {
+    encoded: Bytes,
+    kind: RecordKind,
+}
+
+impl EncodedHeader {
+    /// A header whose bytes lie in this memory too.
+    pub(crate) fn new(view: &HeaderView<'_>, encoded: Bytes) -> Self {
+        debug_assert_eq!(view.encoded, encoded, "it is the same header");
+        Self {
+            encoded,
+            kind: view.kind,
+        }
+    }
+
+    /// Its fields, read where they lie.
+    #[must_use]
+    pub fn view(&self) -> HeaderView<'_> {
+        HeaderView {
+            encoded: &self.encoded,
+            kind: self.kind,
+        }
     }
 }
 

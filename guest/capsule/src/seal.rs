@@ -11,7 +11,7 @@
 //! which ChaCha20-Poly1305 alone allows.
 
 use alloc::vec::Vec;
-use core::ops::Deref;
+use core::ops::{Deref, Range};
 
 use selfsame_codec::Code;
 use selfsame_multibuffer::{Message, apply, is_many, keyed_wide, keyed_wide_each, tags};
@@ -214,19 +214,32 @@ fn seal_in_place(
     }
 }
 
-/// What sealed bodies of an epoch hold, or [`Code::BadSeal`]: where each record is, and its body.
-#[must_use]
-pub fn open_each(epoch: &EpochKey, records: &[(Place, &[u8])]) -> Vec<Result<Vec<u8>>> {
+/// Appends what sealed bodies of an epoch hold, given where each record is and its body. Where in `out` each stands, or
+/// [`Code::BadSeal`].
+pub fn open_each(
+    epoch: &EpochKey,
+    records: &[(Place, &[u8])],
+    out: &mut Vec<u8>,
+) -> Vec<Result<Range<usize>>> {
     let bytes = records.iter().map(|(_, body)| body.len()).sum();
+    out.reserve(bytes);
     if !is_many(records.len(), bytes) {
-        return records.iter().map(|record| open_one(epoch, record)).collect();
+        return records
+            .iter()
+            .map(|record| open_one(epoch, record, out))
+            .collect();
     }
-    let mut contents = Vec::with_capacity(records.len());
-    together(records, bytes).for_each(|records| contents.extend(open_some(epoch, records)));
-    contents
+    let mut opened = Vec::with_capacity(records.len());
+    together(records, bytes).for_each(|records| open_some(epoch, records, out, &mut opened));
+    opened
 }
 
-fn open_some(epoch: &EpochKey, records: &[(Place, &[u8])]) -> Vec<Result<Vec<u8>>> {
+fn open_some(
+    epoch: &EpochKey,
+    records: &[(Place, &[u8])],
+    out: &mut Vec<u8>,
+    opened: &mut Vec<Result<Range<usize>>>,
+) {
     let parts: Vec<Result<Parts<'_>>> = records.iter().map(|(_, body)| parts_of(body)).collect();
     let input = |((place, _), parts): (&(Place, &[u8]), &Result<Parts<'_>>)| {
         let salt = parts.map_or([0; SALT_BYTES], |parts| parts.salt);
@@ -235,14 +248,11 @@ fn open_some(epoch: &EpochKey, records: &[(Place, &[u8])]) -> Vec<Result<Vec<u8>
     let inputs: Vec<_> = records.iter().zip(&parts).map(input).collect();
     let inputs: Vec<&[u8]> = inputs.iter().map(<[u8; 62]>::as_slice).collect();
     let keys = Keys(keyed_wide(&epoch.0, &inputs));
-    let text = |parts: &Result<Parts<'_>>| parts.map_or_else(|_| Vec::new(), |parts| parts.cipher.to_vec());
-    let mut texts: Vec<Vec<u8>> = parts.iter().map(text).collect();
-    let tag_keys = apply_each(&keys, texts.iter_mut().map(Vec::as_mut_slice));
     let ciphers = parts
         .iter()
         .map(|parts| parts.map_or(&[][..], |parts| parts.cipher));
-    let tags = tags_of(&tag_keys, ciphers);
-    let open = |place: usize, text: &mut Vec<u8>| {
+    let tags = open_in(out, &keys, ciphers.clone());
+    let is_whole = |place: usize| {
         let parts = parts[place]?;
         if !memory::equal(&keys[place][KEY_BYTES..], parts.commitment) {
             return Err(Refusal::new(Code::BadSeal, SALT_BYTES));
@@ -250,34 +260,66 @@ fn open_some(epoch: &EpochKey, records: &[(Place, &[u8])]) -> Vec<Result<Vec<u8>
         if !memory::equal(&tags[place], parts.tag) {
             return Err(Refusal::new(Code::BadSeal, PREAMBLE_BYTES));
         }
-        Ok(core::mem::take(text))
+        Ok(())
     };
-    let opened = texts
-        .iter_mut()
-        .enumerate()
-        .map(|(place, text)| open(place, text))
-        .collect();
-    // What did not open was turned into something nobody is to see.
-    texts.zeroize();
-    opened
+    leave_whole(out, ciphers.map(<[u8]>::len), is_whole, opened);
+}
+
+/// Appends ciphertexts, decrypts them where they stand then, and says which tag each must have.
+fn open_in<'a>(
+    out: &mut Vec<u8>,
+    keys: &Keys<{ 2 * KEY_BYTES }>,
+    ciphers: impl Iterator<Item = &'a [u8]> + Clone,
+) -> Vec<[u8; TAG_BYTES]> {
+    let start = out.len();
+    ciphers.clone().for_each(|cipher| out.extend_from_slice(cipher));
+    let mut rest = &mut out[start..];
+    let texts = ciphers.clone().map(|cipher| {
+        let (text, others) = core::mem::take(&mut rest).split_at_mut(cipher.len());
+        rest = others;
+        text
+    });
+    let tag_keys = apply_each(keys, texts);
+    tags_of(&tag_keys, ciphers)
+}
+
+/// Says where each of the texts stands with which `out` ends; one that is not whole was turned into something nobody is to see.
+fn leave_whole(
+    out: &mut [u8],
+    lens: impl Iterator<Item = usize> + Clone,
+    is_whole: impl Fn(usize) -> Result<()>,
+    opened: &mut Vec<Result<Range<usize>>>,
+) {
+    let mut start = out.len() - lens.clone().sum::<usize>();
+    for (place, len) in lens.enumerate() {
+        let text = start..start + len;
+        start = text.end;
+        opened.push(match is_whole(place) {
+            Ok(()) => Ok(text),
+            Err(refusal) => {
+                out[text].zeroize();
+                Err(refusal)
+            }
+        });
+    }
 }
 
 /// A sealed sub-record: the key of its record, its place there, and how it is stored
 pub type SealedPart<'a> = (&'a RecordKey, u32, &'a [u8]);
 
-/// What sealed sub-records hold, or [`Code::BadSeal`].
-#[must_use]
-pub fn open_parts(parts: &[SealedPart<'_>]) -> Vec<Result<Vec<u8>>> {
+/// Appends what sealed sub-records hold. Where in `out` each stands, or [`Code::BadSeal`].
+pub fn open_parts(parts: &[SealedPart<'_>], out: &mut Vec<u8>) -> Vec<Result<Range<usize>>> {
     let bytes = parts.iter().map(|(.., sealed)| sealed.len()).sum();
+    out.reserve(bytes);
     if !is_many(parts.len(), bytes) {
-        return parts.iter().map(open_one_part).collect();
+        return parts.iter().map(|part| open_one_part(part, out)).collect();
     }
-    let mut contents = Vec::with_capacity(parts.len());
-    together(parts, bytes).for_each(|parts| contents.extend(open_some_parts(parts)));
-    contents
+    let mut opened = Vec::with_capacity(parts.len());
+    together(parts, bytes).for_each(|parts| open_some_parts(parts, out, &mut opened));
+    opened
 }
 
-fn open_some_parts(parts: &[SealedPart<'_>]) -> Vec<Result<Vec<u8>>> {
+fn open_some_parts(parts: &[SealedPart<'_>], out: &mut Vec<u8>, opened: &mut Vec<Result<Range<usize>>>) {
     let places: Vec<[u8; 4]> = parts.iter().map(|(_, index, _)| index.to_le_bytes()).collect();
     let keyed = parts
         .iter()
@@ -288,42 +330,30 @@ fn open_some_parts(parts: &[SealedPart<'_>]) -> Vec<Result<Vec<u8>>> {
         .iter()
         .map(|(.., sealed)| sealed.split_last_chunk::<TAG_BYTES>())
         .collect();
-    let text = |sealed: &Option<(&[u8], _)>| sealed.map_or_else(Vec::new, |(cipher, _)| cipher.to_vec());
-    let mut texts: Vec<Vec<u8>> = sealed.iter().map(text).collect();
-    let tag_keys = apply_each(&keys, texts.iter_mut().map(Vec::as_mut_slice));
     let ciphers = sealed
         .iter()
         .map(|sealed| sealed.map_or(&[][..], |(cipher, _)| cipher));
-    let tags = tags_of(&tag_keys, ciphers);
-    let mut opened = Vec::with_capacity(parts.len());
-    for ((place, sealed), text) in sealed.into_iter().enumerate().zip(&mut texts) {
-        opened.push(match sealed {
-            Some((_, tag)) if memory::equal(&tags[place], tag) => Ok(core::mem::take(text)),
-            Some(_) => Err(Refusal::new(Code::BadSeal, PREAMBLE_BYTES)),
-            None => Err(Refusal::new(Code::BadSeal, parts[place].2.len())),
-        });
-    }
-    // What did not open was turned into something nobody is to see.
-    texts.zeroize();
-    opened
+    let tags = open_in(out, &keys, ciphers.clone());
+    let is_whole = |place: usize| match sealed[place] {
+        Some((_, tag)) if memory::equal(&tags[place], tag) => Ok(()),
+        Some(_) => Err(Refusal::new(Code::BadSeal, PREAMBLE_BYTES)),
+        None => Err(Refusal::new(Code::BadSeal, parts[place].2.len())),
+    };
+    leave_whole(out, ciphers.map(<[u8]>::len), is_whole, opened);
 }
 
-fn open_one_part((key, index, sealed): &SealedPart<'_>) -> Result<Vec<u8>> {
-    let mut opened = Vec::with_capacity(sealed.len());
-    open_with(&key.part(*index), sealed, &mut opened)?;
-    Ok(opened)
+fn open_one_part((key, index, sealed): &SealedPart<'_>, out: &mut Vec<u8>) -> Result<Range<usize>> {
+    open_with(&key.part(*index), sealed, out)
 }
 
 const KEY_BYTES: usize = aead::KEY_BYTES;
 
-fn open_one(epoch: &EpochKey, (place, body): &(Place, &[u8])) -> Result<Vec<u8>> {
+fn open_one(epoch: &EpochKey, (place, body): &(Place, &[u8]), out: &mut Vec<u8>) -> Result<Range<usize>> {
     let (preamble, sealed) = body
         .split_first_chunk::<PREAMBLE_BYTES>()
         .ok_or_else(|| Refusal::new(Code::BadSeal, body.len()))?;
     let key = RecordKey::recall(epoch, place, preamble)?;
-    let mut opened = Vec::with_capacity(sealed.len());
-    open_with(&key.key, sealed, &mut opened)?;
-    Ok(opened)
+    open_with(&key.key, sealed, out)
 }
 
 /// The parts of a sealed body
@@ -429,15 +459,18 @@ fn seal_with(key: &[u8; 32], plain: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&tag);
 }
 
-fn open_with(key: &[u8; 32], sealed: &[u8], out: &mut Vec<u8>) -> Result<()> {
+fn open_with(key: &[u8; 32], sealed: &[u8], out: &mut Vec<u8>) -> Result<Range<usize>> {
     let Some((cipher, tag)) = sealed.split_last_chunk::<TAG_BYTES>() else {
         return Err(Refusal::new(Code::BadSeal, sealed.len()));
     };
     let start = out.len();
     out.extend_from_slice(cipher);
     let opened = aead::open_in_place(&aead::Key::new(*key), &NONCE, &[], &mut out[start..], tag);
-    opened.map_err(|_| {
-        out.truncate(start);
-        Refusal::new(Code::BadSeal, PREAMBLE_BYTES)
-    })
+    match opened {
+        Ok(()) => Ok(start..out.len()),
+        Err(_) => {
+            out.truncate(start);
+            Err(Refusal::new(Code::BadSeal, PREAMBLE_BYTES))
+        }
+    }
 }

@@ -3,6 +3,7 @@
 
 mod common;
 
+use bytes::Bytes;
 use common::net::{User, config, servers};
 use common::server::{Map, Server};
 use common::{OWNER_SEED, charter_of};
@@ -23,7 +24,7 @@ fn charter() -> Charter {
 
 fn write(contents: impl IntoIterator<Item = String>, backpointers: Backpointers) -> Command {
     Command::Write {
-        contents: contents.into_iter().map(String::into_bytes).collect(),
+        contents: contents.into_iter().map(Bytes::from).collect(),
         backpointers,
         signing: Signing::Last,
     }
@@ -63,7 +64,7 @@ fn built() -> Server {
     owner.written(
         &mut servers,
         Command::Commit {
-            subrecords: vec![b"part".to_vec(); 9],
+            subrecords: vec!["part".into(); 9],
             backpointers: Backpointers::Own(vec![branch[3]]),
             signing: Signing::Last,
         },

@@ -2,6 +2,7 @@
 
 mod common;
 
+use bytes::Bytes;
 use common::net::{Fate, User, code, config, servers};
 use common::server::{Map, Server};
 use common::{OWNER_SEED, charter, charter_of};
@@ -24,7 +25,7 @@ fn write(contents: &[&str]) -> Command {
 
 fn writing(contents: Vec<Vec<u8>>) -> Command {
     Command::Write {
-        contents,
+        contents: contents.into_iter().map(Bytes::from).collect(),
         backpointers: Backpointers::Shortcuts,
         signing: Signing::Last,
     }
@@ -74,7 +75,7 @@ fn what_is_not_signed_is_not_proven_before_it_is() {
     let names = owner.written(
         &mut servers,
         Command::Write {
-            contents: vec![b"one".to_vec(), b"two".to_vec()],
+            contents: vec!["one".into(), "two".into()],
             backpointers: Backpointers::Chain,
             signing: Signing::Later,
         },
@@ -98,7 +99,7 @@ fn a_large_batch_takes_several_requests_and_each_record_is_there_once() {
         panic!("they are read");
     };
     for (got, content) in got.into_iter().zip(contents) {
-        assert_eq!(got.expect("it is read").content, Content::Plain(content));
+        assert_eq!(got.expect("it is read").content, Content::Plain(content.into()));
     }
     assert_eq!(
         code(owner.run(&mut servers, writing(vec![vec![0; 1 << 20]]))),
@@ -119,14 +120,16 @@ fn answers_that_are_too_long_for_one_response_are_asked_for_again() {
         panic!("they are read");
     };
     let read = got.into_iter().map(|got| got.expect("it is read").content);
-    assert!(read.eq(contents.into_iter().map(Content::Plain)));
+    assert!(read.eq(contents.into_iter().map(|content| Content::Plain(content.into()))));
 }
 
 #[test]
 fn sub_records_are_counted_and_read_one_by_one() {
     for charter in [charter(), sealed()] {
         let (mut servers, mut owner) = begun(&charter, 3);
-        let subrecords: Vec<Vec<u8>> = (0..37_u8).map(|index| vec![index; usize::from(index)]).collect();
+        let subrecords: Vec<Bytes> = (0..37_u8)
+            .map(|index| vec![index; usize::from(index)].into())
+            .collect();
         let names = owner.written(
             &mut servers,
             Command::Commit {
@@ -261,7 +264,7 @@ fn a_branch_begins_where_it_is_told_to_and_is_merged_by_pointing_to_it() {
     let merged = owner.written(
         &mut servers,
         Command::Write {
-            contents: vec![b"merged".to_vec()],
+            contents: vec!["merged".into()],
             backpointers: Backpointers::Own(vec![names[1]]),
             signing: Signing::Last,
         },
@@ -357,7 +360,11 @@ fn what_was_verified_is_read_without_a_proof_though_the_cache_forgets_it_meanwhi
 #[test]
 fn sub_records_are_asked_for_again_when_their_tree_is() {
     let (mut servers, mut owner) = begun(&charter(), 1);
-    let subrecords = |number: u8| (0..9).map(|index| vec![number, index]).collect::<Vec<_>>();
+    let subrecords = |number: u8| {
+        (0..9)
+            .map(|index| Bytes::from(vec![number, index]))
+            .collect::<Vec<_>>()
+    };
     let records: Vec<RecordName> = (0..40)
         .map(|number| {
             let commit = Command::Commit {
@@ -411,9 +418,17 @@ fn a_writer_that_was_stopped_uses_no_sequence_number_again() {
         };
         for (name, got) in names.iter().zip(got) {
             let header = got.expect("it is read").header;
-            assert_eq!(seen.insert(header.sequence, *name), None, "round {round}");
+            assert_eq!(
+                seen.insert(header.view().sequence(), *name),
+                None,
+                "round {round}"
+            );
             if let Some(parent) = last.replace(*name) {
-                assert_eq!(header.backpointers[0], parent, "it goes on where it was");
+                assert_eq!(
+                    header.view().backpointers().next(),
+                    Some(parent),
+                    "it goes on where it was"
+                );
             }
         }
         // After a power loss only what was made durable is left.

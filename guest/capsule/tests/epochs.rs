@@ -2,7 +2,10 @@
 
 mod common;
 
+use core::ops::Range;
+
 use common::{OWNER_SEED, charter_of, owner, view, writer};
+use selfsame_capsule::Refusal;
 use selfsame_capsule::authority::{Authority, OWNER, sign_record};
 use selfsame_capsule::epoch::{Added, EpochChange, Grant, MAX_ACCEPTED, ReaderKeys, Revoked, epoch_key};
 use selfsame_capsule::hash::{HashKind, RecordName};
@@ -235,7 +238,16 @@ fn a_body_opens_at_its_place_and_under_its_key_only() {
     let among_others = seal(&[(Place { sequence: 9, ..place }, [1; 16], &b"other"[..])]);
     // Alone and among others, of which another one is what it should be.
     let open = |key: &_, place: &Place, body: &[u8]| {
-        let alone = open_each(key, &[(*place, body)]).remove(0);
+        let open_all = |records: &[(Place, &[u8])]| {
+            let mut opened = b"before".to_vec();
+            let places = open_each(key, records, &mut opened);
+            let content = |place: Result<Range<usize>, Refusal>| place.map(|place| opened[place].to_vec());
+            assert_eq!(&opened[..6], b"before");
+            let is_nothing_left = opened[6..].iter().all(|byte| *byte == 0);
+            assert!(is_nothing_left || places.iter().any(Result::is_ok));
+            places.into_iter().map(content).collect::<Vec<_>>()
+        };
+        let alone = open_all(&[(*place, body)]).remove(0);
         let mut among = vec![(*place, body); 20];
         among[3] = (
             Place {
@@ -244,7 +256,7 @@ fn a_body_opens_at_its_place_and_under_its_key_only() {
             },
             &among_others,
         );
-        let all = open_each(key, &among);
+        let all = open_all(&among);
         for (index, opened) in all.iter().enumerate().filter(|(index, _)| *index != 3) {
             assert_eq!(opened, &alone, "record {index}");
         }

@@ -2,6 +2,7 @@
 
 mod common;
 
+use bytes::Bytes;
 use common::net::{User, config, servers};
 use common::server::Server;
 use common::{OWNER_SEED, charter_of, nobody, owner, view};
@@ -35,7 +36,7 @@ fn built() -> Built {
     let write = |contents: &[&str], backpointers| Command::Write {
         contents: contents
             .iter()
-            .map(|content| content.as_bytes().to_vec())
+            .map(|content| Bytes::copy_from_slice(content.as_bytes()))
             .collect(),
         backpointers,
         signing: Signing::Last,
@@ -65,7 +66,7 @@ fn built() -> Built {
     names.extend(owner.written(
         &mut servers,
         Command::Commit {
-            subrecords: vec![b"part".to_vec(); 9],
+            subrecords: vec!["part".into(); 9],
             backpointers: merge,
             signing: Signing::Last,
         },

@@ -2,6 +2,7 @@
 
 mod common;
 
+use bytes::Bytes;
 use common::dice::Dice;
 use common::net::{Fate, User, code, config, server_key, servers};
 use common::server::{Map, Server};
@@ -12,8 +13,8 @@ use selfsame_capsule::metadata::Charter;
 use selfsame_capsule::writer::Backpointers;
 use selfsame_codec::Code;
 
-fn content(index: usize) -> Vec<u8> {
-    format!("the content of record {index}").into_bytes()
+fn content(index: usize) -> Bytes {
+    format!("the content of record {index}").into()
 }
 
 fn writing(from: usize, count: usize) -> Command {
@@ -114,10 +115,10 @@ fn a_server_that_gives_another_record_or_proof_is_avoided() {
         }
         Fate::After(5)
     });
-    assert_eq!(user.read(&mut servers, names[0]), Ok(content(0)));
-    assert_eq!(user.read(&mut servers, names[1]), Ok(content(1)));
+    assert_eq!(user.read(&mut servers, names[0]), Ok(content(0).to_vec()));
+    assert_eq!(user.read(&mut servers, names[1]), Ok(content(1).to_vec()));
     let asked = user.asked.len();
-    assert_eq!(user.read(&mut servers, names[2]), Ok(content(2)));
+    assert_eq!(user.read(&mut servers, names[2]), Ok(content(2).to_vec()));
     assert!(
         user.asked[asked..].iter().all(|server| *server == 1),
         "it is avoided"
@@ -262,7 +263,7 @@ fn what_is_said_to_be_written_is_read_over_a_bad_network() {
             for (index, name) in names.iter().enumerate() {
                 assert_eq!(
                     user.read(&mut servers, *name),
-                    Ok(content(first + index)),
+                    Ok(content(first + index).to_vec()),
                     "seed {seed}"
                 );
             }

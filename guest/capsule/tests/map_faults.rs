@@ -2,6 +2,7 @@
 
 mod common;
 
+use bytes::Bytes;
 use common::dice::Dice;
 use common::maps::{Model, Using as _, begun, set, shared, text, user, value, write};
 use common::net::{Fate, code};
@@ -88,7 +89,7 @@ fn a_server_that_lies_makes_nobody_believe_what_was_never_set() {
 /// A record of the owner's that no map's writer would write, after all others.
 fn wrote(tree: Vec<Vec<u8>>) -> Command {
     of_capsule(client::Command::Commit {
-        subrecords: tree,
+        subrecords: tree.into_iter().map(Bytes::from).collect(),
         backpointers: Backpointers::Shortcuts,
         signing: Signing::Last,
     })
@@ -128,7 +129,7 @@ fn records_that_are_none_of_a_map_and_those_that_break_its_rules_hold_nothing() 
         );
     }
     let plain = client::Command::Write {
-        contents: vec![b"plain".to_vec()],
+        contents: vec!["plain".into()],
         backpointers: Backpointers::Chain,
         signing: Signing::Last,
     };

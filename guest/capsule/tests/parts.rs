@@ -5,6 +5,7 @@ mod common;
 use core::cell::RefCell;
 use std::rc::Rc;
 
+use bytes::Bytes;
 use common::net::{Fate, User, code, config, servers};
 use common::server::Server;
 use common::{OWNER_SEED, charter, charter_of};
@@ -17,8 +18,8 @@ use selfsame_capsule::metadata::{Charter, Readers};
 use selfsame_capsule::writer::Backpointers;
 use selfsame_codec::Code;
 
-fn subrecord(record: u8, index: u8) -> Vec<u8> {
-    vec![record, index, 7]
+fn subrecord(record: u8, index: u8) -> Bytes {
+    vec![record, index, 7].into()
 }
 
 fn commit(record: u8, count: u8) -> Command {
@@ -47,7 +48,7 @@ fn reader(charter: &Charter, count: usize) -> User {
     User::new(config(charter, count, None, 2))
 }
 
-fn read(user: &mut User, servers: &mut [Server], parts: &[(RecordName, u32)]) -> Vec<Result<Vec<u8>>> {
+fn read(user: &mut User, servers: &mut [Server], parts: &[(RecordName, u32)]) -> Vec<Result<Bytes>> {
     let parts = parts.to_vec();
     match user.run(servers, Command::ReadParts { parts }) {
         Ok(Reply::Parts(parts)) => parts,
@@ -56,7 +57,7 @@ fn read(user: &mut User, servers: &mut [Server], parts: &[(RecordName, u32)]) ->
 }
 
 /// All sub-records of all records, and what they are.
-fn all(names: &[RecordName], counts: &[u8]) -> (Vec<(RecordName, u32)>, Vec<Vec<u8>>) {
+fn all(names: &[RecordName], counts: &[u8]) -> (Vec<(RecordName, u32)>, Vec<Bytes>) {
     let each = (0..).zip(names.iter().zip(counts));
     each.flat_map(|(record, (name, count))| {
         (0..*count).map(move |index| ((*name, u32::from(index)), subrecord(record, index)))
@@ -149,7 +150,7 @@ fn the_same_sub_record_asked_for_again_in_a_request_is_verified_as_it_came() {
 
 /// Reads twice of two servers, of which one changes a byte of its first response: what is read is what was written, whichever byte
 /// that is.
-fn assert_changes_are_found(servers: &mut [Server], parts: &[(RecordName, u32)], contents: &[Vec<u8>]) {
+fn assert_changes_are_found(servers: &mut [Server], parts: &[(RecordName, u32)], contents: &[Bytes]) {
     let mut at = 0;
     // Every few bytes of the first response, with trees and proofs, and of the second, without.
     loop {
@@ -234,7 +235,7 @@ fn what_is_no_sub_record_is_refused_alone() {
     let plain = owner.written(
         &mut servers,
         Command::Write {
-            contents: vec![b"plain".to_vec()],
+            contents: vec!["plain".into()],
             backpointers: Backpointers::Shortcuts,
             signing: Signing::Last,
         },
@@ -324,7 +325,7 @@ fn trees_of_a_writer_that_is_revoked_are_forgotten() {
 
 #[test]
 fn a_sub_record_of_a_long_record_is_read_without_the_others() {
-    let part = |index: u32, len: usize| -> Vec<u8> { (0..len).map(|at| (at as u32 ^ index) as u8).collect() };
+    let part = |index: u32, len: usize| -> Bytes { (0..len).map(|at| (at as u32 ^ index) as u8).collect() };
     // Bodies that end about where chunks do, and a long one, which is cut into longer chunks.
     for (len, count) in [(900, 9), (1360, 6), (8000, 64), (8176, 64), (8180, 64)] {
         let (mut servers, mut owner, _) = stored(&charter(), 1, &[1]);

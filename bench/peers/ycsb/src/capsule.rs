@@ -257,9 +257,10 @@ impl Client {
             writer: record.header.writer(),
             sequence: record.header.sequence(),
         };
-        let mut opened = open_each(&self.seal, &[(place, record.body)]);
-        self.opened = opened.pop().ok_or("it does not open")?.map_err(refused)?;
-        Ok(&self.opened)
+        self.opened.clear();
+        let mut opened = open_each(&self.seal, &[(place, record.body)], &mut self.opened);
+        let place = opened.pop().ok_or("it does not open")?.map_err(refused)?;
+        Ok(&self.opened[place])
     }
 
     /// Verifies a proof, and notes how many headers it has.

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bench_pair::Outcome;
+use bytes::Bytes;
 use selfsame_capsule::client::{Command, Reply, Signing};
 use selfsame_capsule::hash::RecordName;
 use selfsame_capsule::verifier::SharedVerifier;
@@ -80,7 +81,9 @@ impl One {
     fn write(&mut self, server: &mut Server, values: &Values, round: u64) -> Outcome<()> {
         let numbers = round * BATCH..(round + 1) * BATCH;
         let command = Command::Write {
-            contents: numbers.map(|number| values.of(number).to_vec()).collect(),
+            contents: numbers
+                .map(|number| Bytes::copy_from_slice(values.of(number)))
+                .collect(),
             backpointers: Backpointers::Shortcuts,
             signing: Signing::Last,
         };

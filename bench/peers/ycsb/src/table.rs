@@ -4,6 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use bench_pair::Outcome;
+use bytes::Bytes;
 use selfsame_capsule::cache::DEFAULT_SLOTS_LOG2;
 use selfsame_capsule::client::{Command, Content, Got, Reply, Signing};
 use selfsame_capsule::hash::RecordName;
@@ -94,8 +95,7 @@ impl<L: Link> Table<L> {
 
     /// Writes items; `signing` says whether they are read in the same batch.
     fn write(&mut self, writes: &[Write<'_>], signing: Signing) -> Outcome<u32> {
-        let content = |(item, value): &Write<'_>| [&key(*item)[..], value].concat();
-        let contents = writes.iter().map(content).collect();
+        let contents = contents(writes);
         let backpointers = Backpointers::Shortcuts;
         let command = match self.kind {
             Kind::Records => Command::Write {
@@ -187,6 +187,18 @@ impl Batch {
         }
         Ok(())
     }
+}
+
+/// What is written of items, in memory that all share.
+fn contents(writes: &[Write<'_>]) -> Vec<Bytes> {
+    let len = |(_, value): &Write<'_>| KEY_BYTES + value.len();
+    let mut memory = Vec::with_capacity(writes.iter().map(len).sum());
+    for (item, value) in writes {
+        memory.extend_from_slice(&key(*item));
+        memory.extend_from_slice(value);
+    }
+    let mut rest = Bytes::from(memory);
+    writes.iter().map(|write| rest.split_to(len(write))).collect()
 }
 
 fn record_content<E: ToString>(got: &Result<Got, E>) -> Outcome<&[u8]> {

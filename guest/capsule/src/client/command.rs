@@ -2,10 +2,12 @@
 
 use alloc::vec::Vec;
 
+use bytes::Bytes;
+
 use crate::authority::Fork;
 use crate::epoch::{ReaderKey, Revoked};
 use crate::hash::RecordName;
-use crate::header::Header;
+use crate::header::{EncodedHeader, Header};
 use crate::keys::Key;
 use crate::message::Fresh;
 use crate::refusal::Result;
@@ -27,7 +29,7 @@ pub enum Command {
     /// Writes a record of each content, each after the one before. Gives [`Reply::Written`] when a write quorum has stored all.
     Write {
         /// The contents, as the application means them: the client seals them where not everybody reads.
-        contents: Vec<Vec<u8>>,
+        contents: Vec<Bytes>,
         /// What each record points to beside the one before it; those that are named belong to the first record.
         backpointers: Backpointers,
         /// What is signed.
@@ -36,7 +38,7 @@ pub enum Command {
     /// Writes one record of sub-records. Gives [`Reply::Written`] with one name.
     Commit {
         /// The sub-records.
-        subrecords: Vec<Vec<u8>>,
+        subrecords: Vec<Bytes>,
         /// What the record points to beside the one before it.
         backpointers: Backpointers,
         /// What is signed.
@@ -145,7 +147,7 @@ pub enum Reply {
     /// The newest records.
     Fresh(Heads),
     /// Of each sub-record what it holds, or why it could not be read.
-    Parts(Vec<Result<Vec<u8>>>),
+    Parts(Vec<Result<Bytes>>),
     /// Of each record what it begins with.
     Subrecords(Vec<Result<Outline>>),
     /// A file.
@@ -169,11 +171,11 @@ pub struct Position {
     pub parent: Option<RecordName>,
 }
 
-/// A record that was read
+/// A record that was read, in memory that it shares with those that were read with it
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Got {
     /// The header.
-    pub header: Header,
+    pub header: EncodedHeader,
     /// What it holds.
     pub content: Content,
 }
@@ -186,18 +188,18 @@ pub struct Outline {
     /// How many sub-records it has.
     pub count: u32,
     /// The first of them, or why it cannot be opened.
-    pub first: Result<Vec<u8>>,
+    pub first: Result<Bytes>,
 }
 
 /// What a record holds
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Bytes of the application.
-    Plain(Vec<u8>),
+    Plain(Bytes),
     /// Sub-records.
-    Parts(Vec<Vec<u8>>),
+    Parts(Vec<Bytes>),
     /// The body of an epoch record.
-    Change(Vec<u8>),
+    Change(Bytes),
 }
 
 /// The newest records

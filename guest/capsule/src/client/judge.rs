@@ -1,7 +1,9 @@
 //! Whether what a server gave is what was asked for.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use bytes::Bytes;
 use selfsame_codec::{Code, Malformed, Reader};
 
 use super::base::{Asked, Base, Fault, Sent, outcome};
@@ -20,8 +22,8 @@ use crate::refusal::{Refusal, Result};
 pub(super) enum Found {
     Record(Got),
     Proof,
-    Outline(Outline),
-    Part(Vec<u8>),
+    Outline(Box<Outline>),
+    Part(Bytes),
     Evidence(Evidence, Vec<u8>),
 }
 

@@ -26,6 +26,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Bound::{Excluded, Unbounded};
 
+use bytes::Bytes;
 use selfsame_codec::{Code, Reader};
 
 use crate::hash::RecordName;
@@ -554,8 +555,8 @@ fn deadline(job: &Job) -> Option<u64> {
 /// How many bytes of content a command brings.
 fn size(command: &Command) -> usize {
     match command {
-        Command::Write { contents, .. } => contents.iter().map(Vec::len).sum(),
-        Command::Commit { subrecords, .. } => subrecords.iter().map(Vec::len).sum(),
+        Command::Write { contents, .. } => contents.iter().map(Bytes::len).sum(),
+        Command::Commit { subrecords, .. } => subrecords.iter().map(Bytes::len).sum(),
         Command::Govern { readers, .. } => readers.iter().map(|reader| reader.len()).sum(),
         _ => 0,
     }

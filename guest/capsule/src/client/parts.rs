@@ -1,8 +1,10 @@
 //! Whether sub-records that a server gave are those that were asked for: all of a response together.
 
+use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
+use bytes::Bytes;
 use hashbrown::HashMap;
 use selfsame_codec::{Code, Reader};
 
@@ -225,12 +227,17 @@ pub(super) fn judge_parts<'a>(
             sealed.push((key, case.index, case.given.part));
         }
     }
-    let mut opened = open_parts(&sealed).into_iter();
+    let mut memory = Vec::new();
+    let opened = open_parts(&sealed, &mut memory);
+    let memory = Bytes::from(memory);
+    let mut opened = opened
+        .into_iter()
+        .map(|place| place.map(|place| memory.slice(place)));
     for (number, case) in cases.iter().enumerate() {
         verdicts[case.place] = match tree(number) {
             Ok(tree) => {
                 let content = match &tree.key {
-                    Ok(None) => Ok(case.given.part.to_vec()),
+                    Ok(None) => Ok(Bytes::copy_from_slice(case.given.part)),
                     Ok(Some(_)) => opened.next().unwrap_or(Err(NOTHING.refusal)),
                     Err(refusal) => Err(*refusal),
                 };
@@ -243,14 +250,14 @@ pub(super) fn judge_parts<'a>(
 }
 
 /// What was found, once it is verified.
-fn found<'a>(want: &Want, case: &Case<'_>, trunks: &Trunks<'_>, content: Result<Vec<u8>>) -> Verdict<'a> {
+fn found<'a>(want: &Want, case: &Case<'_>, trunks: &Trunks<'_>, content: Result<Bytes>) -> Verdict<'a> {
     match (want, case.origin, content) {
         (Want::Tree(_), Origin::Trunk(number), first) if let Ok(Fresh { trunk, .. }) = &trunks[number] => {
-            Verdict::Found(Found::Outline(Outline {
+            Verdict::Found(Found::Outline(Box::new(Outline {
                 header: trunk.header.to_header(),
                 count: trunk.count,
                 first,
-            }))
+            })))
         }
         (_, _, Ok(content)) => Verdict::Found(Found::Part(content)),
         (_, _, Err(refusal)) => Verdict::Final(refusal),

@@ -1,7 +1,9 @@
 //! Reading: one server is asked, another one after a while, and the first answer that is verified counts.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
+use bytes::Bytes;
 use selfsame_codec::{Code, Reader};
 
 use super::base::{Against, Ask, Asked, Fault, Head, Sent};
@@ -9,10 +11,12 @@ use super::command::{Got, Outline, Reply};
 use super::judge::{Answer, Found, Verdict, check, judge};
 use super::parts::{Given, judge_parts};
 use super::trees::Trunks;
+use super::trust::{Opened, append};
 use super::{Client, Job};
 use crate::authority::Evidence;
 use crate::fetch::fetch_message;
 use crate::hash::RecordName;
+use crate::header::EncodedHeader;
 use crate::message::{Operation, TO_THE_TOP};
 use crate::record::Record;
 use crate::refusal::{Refusal, Result};
@@ -378,16 +382,21 @@ impl Client {
     /// Opens records that are proven. What does not open, nobody's answer can make open.
     fn open_records(&self, query: &mut Query, proven: &[(usize, Record<'_>)]) -> Result<()> {
         let records: Vec<Record<'_>> = proven.iter().map(|(_, record)| *record).collect();
-        let opened = self
-            .base
-            .trust()?
-            .open_each(self.base.identity.as_ref(), &records);
-        for ((index, record), content) in proven.iter().zip(opened) {
-            let header = record.header.to_header();
-            query.end(
-                *index,
-                content.map(|content| Found::Record(Got { header, content })),
-            );
+        let len = |record: &Record<'_>| record.header.encoded().len() + record.body.len();
+        let mut memory = Vec::with_capacity(records.iter().map(len).sum());
+        let headers = records
+            .iter()
+            .map(|record| append(record.header.encoded(), &mut memory));
+        let headers: Vec<Range<usize>> = headers.collect();
+        let identity = self.base.identity.as_ref();
+        let opened = self.base.trust()?.open_each(identity, &records, &mut memory);
+        let memory = Bytes::from(memory);
+        for (((index, record), place), opened) in proven.iter().zip(headers).zip(opened) {
+            let got = |opened: Opened| Got {
+                header: EncodedHeader::new(&record.header, memory.slice(place)),
+                content: opened.content(&memory),
+            };
+            query.end(*index, opened.map(got).map(Found::Record));
         }
         Ok(())
     }
@@ -520,12 +529,12 @@ fn record(found: Found) -> Result<Got> {
 
 fn outline(found: Found) -> Result<Outline> {
     match found {
-        Found::Outline(outline) => Ok(outline),
+        Found::Outline(outline) => Ok(*outline),
         _ => Err(unexpected()),
     }
 }
 
-fn part(found: Found) -> Result<Vec<u8>> {
+fn part(found: Found) -> Result<Bytes> {
     match found {
         Found::Part(part) => Ok(part),
         _ => Err(unexpected()),

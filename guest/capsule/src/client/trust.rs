@@ -3,7 +3,9 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::cell::RefCell;
+use core::ops::Range;
 
+use bytes::Bytes;
 use selfsame_codec::Code;
 use zeroize::Zeroizing;
 
@@ -190,12 +192,14 @@ impl Trust {
             .transpose()
     }
 
-    /// What records hold whose bodies were checked, or [`Code::NotAReader`] or [`Code::BadSeal`].
+    /// Appends what records hold whose bodies were checked. Where in `out` it stands, or [`Code::NotAReader`] or
+    /// [`Code::BadSeal`].
     pub(super) fn open_each(
         &self,
         identity: Option<&Identity>,
         records: &[Record<'_>],
-    ) -> Vec<Result<Content>> {
+        out: &mut Vec<u8>,
+    ) -> Vec<Result<Opened>> {
         let mut all = Vec::with_capacity(records.len());
         let is_same = |one: &Record<'_>, other: &Record<'_>| {
             let kinds = [one.header.kind(), other.header.kind()];
@@ -204,9 +208,9 @@ impl Trust {
         for records in records.chunk_by(is_same) {
             match records {
                 [one] if one.header.kind() != RecordKind::Plain || !self.is_sealed() => {
-                    all.push(self.open_one(identity, one));
+                    all.push(self.open_one(identity, one, out));
                 }
-                _ => self.open_sealed(identity, records, &mut all),
+                _ => self.open_sealed(identity, records, out, &mut all),
             }
         }
         all
@@ -217,7 +221,8 @@ impl Trust {
         &self,
         identity: Option<&Identity>,
         records: &[Record<'_>],
-        all: &mut Vec<Result<Content>>,
+        out: &mut Vec<u8>,
+        all: &mut Vec<Result<Opened>>,
     ) {
         let epoch = records.first().map_or(0, |record| record.header.epoch());
         let key = match self.epoch_key(identity, epoch) {
@@ -228,26 +233,31 @@ impl Trust {
             .iter()
             .map(|record| (self.place(&record.header), record.body));
         let sealed: Vec<(Place, &[u8])> = sealed.collect();
-        let opened = open_each(&key, &sealed).into_iter();
-        all.extend(opened.map(|opened| opened.map(Content::Plain)));
+        let opened = open_each(&key, &sealed, out).into_iter();
+        all.extend(opened.map(|opened| opened.map(Opened::Plain)));
     }
 
     /// Opens a record of another kind, or one that is not sealed.
-    fn open_one(&self, identity: Option<&Identity>, record: &Record<'_>) -> Result<Content> {
+    fn open_one(
+        &self,
+        identity: Option<&Identity>,
+        record: &Record<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Opened> {
         match record.header.kind() {
-            RecordKind::Epoch => Ok(Content::Change(record.body.to_vec())),
-            RecordKind::Plain => Ok(Content::Plain(record.body.to_vec())),
+            RecordKind::Epoch => Ok(Opened::Change(append(record.body, out))),
+            RecordKind::Plain => Ok(Opened::Plain(append(record.body, out))),
             RecordKind::Tree => {
                 let tree = TreeBody::decode(record.body, self.is_sealed())?;
                 let key = self.tree_key(identity, &record.header, tree.preamble)?;
                 let parts = match &key {
-                    None => tree.subrecords.iter().map(|part| Ok(part.to_vec())).collect(),
+                    None => tree.subrecords.iter().map(|part| Ok(append(part, out))).collect(),
                     Some(key) => {
                         let parts = (0..).zip(tree.subrecords).map(|(index, part)| (key, index, part));
-                        open_parts(&parts.collect::<Vec<_>>())
+                        open_parts(&parts.collect::<Vec<_>>(), out)
                     }
                 };
-                parts.into_iter().collect::<Result<_>>().map(Content::Parts)
+                parts.into_iter().collect::<Result<_>>().map(Opened::Parts)
             }
         }
     }
@@ -294,6 +304,34 @@ impl Trust {
     /// Whether this client is the owner's.
     pub(super) fn is_owner(&self, identity: Option<&Identity>) -> bool {
         self.number(identity) == Ok(OWNER)
+    }
+}
+
+/// Appends bytes; where they stand.
+pub(super) fn append(bytes: &[u8], out: &mut Vec<u8>) -> Range<usize> {
+    let start = out.len();
+    out.extend_from_slice(bytes);
+    start..out.len()
+}
+
+/// Where what a record holds stands in memory
+#[derive(Debug)]
+pub(super) enum Opened {
+    Plain(Range<usize>),
+    Parts(Vec<Range<usize>>),
+    Change(Range<usize>),
+}
+
+impl Opened {
+    /// What it holds.
+    pub(super) fn content(self, memory: &Bytes) -> Content {
+        match self {
+            Self::Plain(place) => Content::Plain(memory.slice(place)),
+            Self::Parts(places) => {
+                Content::Parts(places.into_iter().map(|place| memory.slice(place)).collect())
+            }
+            Self::Change(place) => Content::Change(memory.slice(place)),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use bytes::Bytes;
 use selfsame_codec::{Code, Reader};
 
 use super::base::{Ask, Base, Fault, Head, Sent, outcome};
@@ -193,7 +194,7 @@ impl Client {
     pub(super) fn write(
         &mut self,
         (command, deadline): (u32, u64),
-        contents: &[Vec<u8>],
+        contents: &[Bytes],
         backpointers: &Backpointers,
         signing: Signing,
     ) -> Result<()> {
@@ -202,9 +203,9 @@ impl Client {
         let mut packer = Packer::new(&self.base);
         let pen = writing(&mut self.pen)?;
         let salts: Vec<[u8; SALT_BYTES]> = self.base.random.many(contents.len());
-        let bytes: usize = contents.iter().map(Vec::len).sum();
+        let bytes: usize = contents.iter().map(Bytes::len).sum();
         packer.reserve(contents.len(), bytes);
-        let contents: Vec<_> = contents.iter().map(Vec::as_slice).zip(salts).collect();
+        let contents: Vec<_> = contents.iter().map(|content| &**content).zip(salts).collect();
         let mut names = Vec::with_capacity(contents.len());
         pen.writer
             .write_each(&contents, backpointers, &mut |name, record| {
@@ -221,14 +222,14 @@ impl Client {
     pub(super) fn commit(
         &mut self,
         (command, deadline): (u32, u64),
-        subrecords: &[Vec<u8>],
+        subrecords: &[Bytes],
         backpointers: &Backpointers,
         signing: Signing,
     ) -> Result<()> {
         check_backpointers(backpointers)?;
         let mut packer = Packer::new(&self.base);
         let pen = writing(&mut self.pen)?;
-        let parts: Vec<&[u8]> = subrecords.iter().map(Vec::as_slice).collect();
+        let parts: Vec<&[u8]> = subrecords.iter().map(|part| &**part).collect();
         let salt: [u8; SALT_BYTES] = self.base.random.bytes();
         let written = pen.writer.commit(&parts, backpointers, &salt)?;
         packer.reserve(1, written.body.len());
@@ -506,7 +507,7 @@ fn writing(pen: &mut Option<Pen>) -> Result<&mut Pen> {
         .ok_or_else(|| Refusal::new(Code::NotAWriter, usize::from(OWNER)))
 }
 
-fn check_contents(contents: &[Vec<u8>]) -> Result<()> {
+fn check_contents(contents: &[Bytes]) -> Result<()> {
     if contents.is_empty() || contents.len() > MAX_ELEMENTS {
         return Err(Refusal::new(Code::TooLarge, MAX_ELEMENTS));
     }

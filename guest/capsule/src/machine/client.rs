@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use bytes::Bytes;
 use selfsame_codec::capsule::{Input, Keys, Output, Values};
 use selfsame_codec::client::{self, ClientConfig};
 use selfsame_codec::map::{self as codec_map, MapCommand};
@@ -252,8 +253,11 @@ fn backpointers(shortcuts: bool, pointers: &[u8]) -> Result<Backpointers, Malfor
     }
 }
 
-fn parts(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Malformed> {
-    Keys::new(bytes).map(|part| part.map(Vec::from)).collect()
+fn parts(bytes: &[u8]) -> Result<Vec<Bytes>, Malformed> {
+    let all = Bytes::copy_from_slice(bytes);
+    Keys::new(&all)
+        .map(|part| part.map(|part| all.slice_ref(part)))
+        .collect()
 }
 
 fn names(bytes: &[u8]) -> Result<Vec<RecordName>, Malformed> {

@@ -45,7 +45,7 @@ fn write_reply(command: u32, reply: &Reply, out: &mut BatchWriter) {
         Reply::Fresh(heads) => fresh(command, heads, out),
         Reply::Parts(parts) => Item::Parts {
             command,
-            results: &results(parts, |part, bytes| part.as_slice().write(bytes)),
+            results: &results(parts, |part, bytes| (&**part).write(bytes)),
         }
         .encode(out),
         Reply::Subrecords(counts) => Item::Counts {
@@ -121,23 +121,21 @@ fn described(command: u32, description: &Description, out: &mut BatchWriter) {
 }
 
 fn write_record(got: &Got, bytes: &mut Vec<u8>) {
-    let mut header = Vec::new();
-    got.header.encode(&mut header);
-    header.as_slice().write(bytes);
+    got.header.view().encoded().write(bytes);
     match &got.content {
         Content::Plain(content) => {
             bytes.push(1);
-            content.as_slice().write(bytes);
+            (&**content).write(bytes);
         }
         Content::Parts(parts) => {
             bytes.push(2);
             let mut listed = Vec::new();
-            parts.iter().for_each(|part| part.as_slice().write(&mut listed));
+            parts.iter().for_each(|part| (&**part).write(&mut listed));
             listed.as_slice().write(bytes);
         }
         Content::Change(body) => {
             bytes.push(3);
-            body.as_slice().write(bytes);
+            (&**body).write(bytes);
         }
     }
 }

@@ -4,6 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use bytes::Bytes;
 use selfsame_codec::Code;
 
 use super::command::Place;
@@ -210,7 +211,7 @@ fn within<T>(changes: &[Keyed<Version>], children: &[Keyed<T>], at: usize) -> us
 #[derive(Debug)]
 pub(super) struct Page {
     /// The sub-records after the head.
-    pub(super) nodes: Vec<Vec<u8>>,
+    pub(super) nodes: Vec<Bytes>,
     /// Of the last record of a tree the root and its height.
     pub(super) root: Option<(Reference, u8)>,
 }
@@ -226,7 +227,7 @@ impl Grown {
             if bytes > PAGE_BYTES && !nodes.is_empty() {
                 break;
             }
-            nodes.push(node);
+            nodes.push(node.into());
         }
         let is_last = first + nodes.len() == self.made.len();
         let root = is_last.then(|| (self.reference(self.root, first), self.height));
@@ -264,6 +265,7 @@ impl Grown {
 #[cfg(test)]
 mod tests {
     use alloc::format;
+    use alloc::rc::Rc;
 
     use super::super::format::Kind;
     use super::super::parts::Parts;
@@ -317,7 +319,7 @@ mod tests {
             written += nodes.len();
             for (index, node) in (1..).zip(nodes) {
                 let record = record(number);
-                parts.insert(Place { record, index }, node.into());
+                parts.insert(Place { record, index }, Rc::from(&*node));
             }
             if let Some((place, height)) = root {
                 let place = place.place(record(number));

@@ -19,6 +19,7 @@ mod writing;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
+use bytes::Bytes;
 use selfsame_codec::Code;
 
 use crate::client::{self, Client, Config, Effect};
@@ -312,7 +313,7 @@ fn records(reply: client::Reply) -> Result<Vec<Result<client::Got>>> {
     }
 }
 
-fn parts_of(reply: client::Reply) -> Result<Vec<Result<Vec<u8>>>> {
+fn parts_of(reply: client::Reply) -> Result<Vec<Result<Bytes>>> {
     match reply {
         client::Reply::Parts(parts) => Ok(parts),
         _ => Err(unexpected()),

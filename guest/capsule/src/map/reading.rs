@@ -4,6 +4,8 @@ use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
+use bytes::Bytes;
+
 use super::command::{Entries, Entry, Freshness, Held, MAX_ENTRIES, Place, Range, Reply};
 use super::feed::{Changed, Watcher};
 use super::format::{Head, Holds, Kind, Stored, Version};
@@ -434,10 +436,10 @@ impl Map {
     }
 
     /// Takes sub-records.
-    pub(super) fn take_parts(&mut self, places: &[Place], parts: Vec<Result<Vec<u8>>>) {
+    pub(super) fn take_parts(&mut self, places: &[Place], parts: Vec<Result<Bytes>>) {
         for (place, part) in places.iter().zip(parts) {
             let users = self.reading.wanted.remove(place).unwrap_or_default();
-            let part: Result<Rc<[u8]>> = part.map(Into::into);
+            let part: Result<Rc<[u8]>> = part.map(|part| Rc::from(&*part));
             if let Ok(bytes) = &part {
                 self.parts.insert(*place, bytes.clone());
             }

@@ -389,7 +389,7 @@ impl Map {
                         Content::Parts(parts) => parts.first(),
                         _ => None,
                     };
-                    let found = found(first.map(Vec::as_slice), &got.header);
+                    let found = found(first.map(|first| &**first), &got.header.view().to_header());
                     walk.take(name, found, &self.view);
                 }
                 Err(refusal) => walk.miss(name, refusal),

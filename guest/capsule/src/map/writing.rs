@@ -1,8 +1,10 @@
 //! Writing: operations that come at the same time go into one record, and now and then an index follows.
 
 use alloc::collections::{BTreeSet, VecDeque};
+use alloc::rc::Rc;
 use alloc::vec::Vec;
 
+use bytes::Bytes;
 use selfsame_codec::Code;
 
 use super::command::{MAX_OPERATIONS, MAX_VALUE_BYTES, Operation, Place, Reply};
@@ -49,7 +51,7 @@ pub(super) struct Committed {
 #[derive(Debug)]
 pub(super) struct Paged {
     grown: Grown,
-    nodes: Vec<Vec<u8>>,
+    nodes: Vec<Bytes>,
     index: Option<(Head, Index)>,
     clock: u64,
     /// What the index goes on with, and all that is in it.
@@ -207,7 +209,7 @@ impl Map {
         }
         let follows = self.merged();
         let (head, stored) = self.encode(&operations, follows.len());
-        let mut subrecords = Vec::from([head.encode()]);
+        let mut subrecords = Vec::from([Bytes::from(head.encode())]);
         subrecords.extend(stored);
         let committed = Committed {
             commands,
@@ -227,7 +229,7 @@ impl Map {
     fn call_commit(
         &mut self,
         call: Call,
-        subrecords: Vec<Vec<u8>>,
+        subrecords: Vec<Bytes>,
         follows: Vec<RecordName>,
         signing: Signing,
     ) {
@@ -241,7 +243,7 @@ impl Map {
     }
 
     /// The head of a record, and its other sub-records.
-    fn encode(&self, operations: &[Operation], follows: usize) -> (Head, Vec<Vec<u8>>) {
+    fn encode(&self, operations: &[Operation], follows: usize) -> (Head, Vec<Bytes>) {
         let (mut keys, mut stored) = (Vec::new(), Vec::new());
         for (index, Operation { key, value }) in operations.iter().enumerate() {
             let kind = if value.is_some() { Kind::Set } else { Kind::Delete };
@@ -255,7 +257,7 @@ impl Map {
                 before: before.or_else(|| newest.map(|version| Reference::There(version.place))),
                 value: value.as_deref().unwrap_or_default(),
             };
-            stored.push(operation.encode());
+            stored.push(operation.encode().into());
             keys.push((kind, key.clone()));
         }
         let base = self.view.base.as_ref().map(|base| base.name);
@@ -414,7 +416,7 @@ impl Map {
             clock: paged.clock,
             holds,
         };
-        let mut subrecords = Vec::from([head.encode()]);
+        let mut subrecords = Vec::from([Bytes::from(head.encode())]);
         subrecords.extend(nodes.iter().cloned());
         paged.nodes = nodes;
         if let Holds::Index(index) = &head.holds {
@@ -433,7 +435,7 @@ impl Map {
         paged.grown.written(name, nodes.len());
         for (index, node) in (1..).zip(nodes) {
             let record = name;
-            self.parts.insert(Place { record, index }, node.into());
+            self.parts.insert(Place { record, index }, Rc::from(&*node));
         }
         let Some((head, index)) = paged.index.take() else {
             return self.write_page(paged, Vec::from([name]));

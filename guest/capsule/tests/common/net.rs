@@ -338,7 +338,7 @@ impl User {
             panic!("it reads records");
         };
         match got.remove(0)?.content {
-            Content::Plain(content) => Ok(content),
+            Content::Plain(content) => Ok(content.into()),
             other => panic!("{other:?}"),
         }
     }
