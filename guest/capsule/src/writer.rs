@@ -176,6 +176,7 @@ impl Writer {
             Backpointers::Own(_) | Backpointers::Following(_) => &Backpointers::Shortcuts,
             other => other,
         };
+        let mut made = self.header(RecordKind::Plain);
         let mut header = Vec::new();
         let last = bodies.len().saturating_sub(1);
         // Of few the way over their parents is short as well, and each has its shortcut.
@@ -183,15 +184,15 @@ impl Writer {
         for (number, (body, hash)) in bodies.into_iter().zip(hashes).enumerate() {
             let wanted = if number == 0 { backpointers } else { rest };
             let is_last = hubs.is_none() || number == last;
-            let mut pointers = self.pointers(wanted, is_last);
+            self.point(wanted, is_last, &mut made.backpointers);
             if let Some(hubs) = &hubs
                 && *wanted == Backpointers::Shortcuts
             {
-                hubs.next(is_last).for_each(|name| add(&mut pointers, name));
+                hubs.next(is_last)
+                    .for_each(|name| add(&mut made.backpointers, name));
             }
             header.clear();
-            let made = self.header(RecordKind::Plain, (body.len(), hash), pointers);
-            let name = self.finish(&made, &mut header)?;
+            let name = self.finish(&mut made, (body.len(), hash), &mut header)?;
             if is_last {
                 self.progress.shortcuts.push(name);
             }
@@ -268,8 +269,9 @@ impl Writer {
         }
         let hasher = self.charter.hasher();
         let hash = tree.hashes(hasher)?.root(hasher, tree.preamble);
-        let pointers = self.pointers(backpointers, true);
-        self.finish_one(RecordKind::Tree, body, hash, pointers)
+        let mut header = self.header(RecordKind::Tree);
+        self.point(backpointers, true, &mut header.backpointers);
+        self.finish_one(header, body, hash)
     }
 
     /// Makes an epoch record, whose body is as [`crate::epoch::EpochChange::encode`] gives it; from then on this writer, the
@@ -287,7 +289,11 @@ impl Writer {
         let before = (self.pen.epoch, self.pen.seal.take());
         (self.pen.epoch, self.pen.seal) = (epoch, seal);
         let hash = self.charter.hasher().body(&change);
-        let written = self.finish_one(RecordKind::Epoch, change, hash, backpointers);
+        let header = Header {
+            backpointers,
+            ..self.header(RecordKind::Epoch)
+        };
+        let written = self.finish_one(header, change, hash);
         if written.is_err() {
             (self.pen.epoch, self.pen.seal) = before;
         }
@@ -332,57 +338,53 @@ impl Writer {
         }
     }
 
-    /// What the next record points to; `is_last` of those that are written together, or alone.
-    fn pointers(&self, wanted: &Backpointers, is_last: bool) -> Vec<RecordName> {
-        let mut pointers: Vec<RecordName> = match wanted {
-            Backpointers::Following(names) => names.clone(),
-            _ => self.progress.parent.into_iter().collect(),
-        };
+    /// What the next record points to, in place of what is in `pointers`; `is_last` of those that are written together, or alone.
+    fn point(&self, wanted: &Backpointers, is_last: bool, pointers: &mut Vec<RecordName>) {
+        pointers.clear();
+        match wanted {
+            Backpointers::Following(names) => pointers.extend_from_slice(names),
+            _ => pointers.extend(self.progress.parent),
+        }
         match wanted {
             Backpointers::Shortcuts | Backpointers::Following(_) if is_last => {
                 let shortcut = self.progress.shortcuts.next();
-                shortcut.iter().for_each(|name| add(&mut pointers, name));
+                shortcut.iter().for_each(|name| add(pointers, name));
             }
-            Backpointers::Own(own) => own.iter().for_each(|name| add(&mut pointers, name)),
+            Backpointers::Own(own) => own.iter().for_each(|name| add(pointers, name)),
             _ => {}
         }
-        pointers
     }
 
-    fn header(
-        &self,
-        kind: RecordKind,
-        (body_len, body): (usize, [u8; HASH_BYTES]),
-        backpointers: Vec<RecordName>,
-    ) -> Header {
+    /// The header of a record without a body, that points to nothing.
+    fn header(&self, kind: RecordKind) -> Header {
         Header {
             kind,
             writer: self.pen.number,
             epoch: self.pen.epoch,
             sequence: self.progress.sequence,
-            body_len: body_len as u32,
-            body,
-            backpointers,
+            body_len: 0,
+            body: [0; HASH_BYTES],
+            backpointers: Vec::new(),
         }
     }
 
     /// Makes a record that is written alone.
-    fn finish_one(
-        &mut self,
-        kind: RecordKind,
-        body: Vec<u8>,
-        hash: [u8; HASH_BYTES],
-        pointers: Vec<RecordName>,
-    ) -> Result<Written> {
+    fn finish_one(&mut self, mut made: Header, body: Vec<u8>, hash: [u8; HASH_BYTES]) -> Result<Written> {
         let mut header = Vec::new();
-        let made = self.header(kind, (body.len(), hash), pointers);
-        let name = self.finish(&made, &mut header)?;
+        let name = self.finish(&mut made, (body.len(), hash), &mut header)?;
         self.progress.shortcuts.push(name);
         Ok(Written { name, header, body })
     }
 
-    /// Appends a header to `out`; its record's name, after which the writer goes on.
-    fn finish(&mut self, header: &Header, out: &mut Vec<u8>) -> Result<RecordName> {
+    /// Appends the header of the next record, with a body of this length and hash, to `out`; the record's name, after which the writer
+    /// goes on.
+    fn finish(
+        &mut self,
+        header: &mut Header,
+        (body_len, body): (usize, [u8; HASH_BYTES]),
+        out: &mut Vec<u8>,
+    ) -> Result<RecordName> {
+        (header.sequence, header.body_len, header.body) = (self.progress.sequence, body_len as u32, body);
         if header.backpointers.len() > MAX_BACKPOINTERS {
             return Err(Refusal::new(Code::TooLarge, MAX_BACKPOINTERS));
         }

@@ -109,10 +109,8 @@ pub(super) fn read_proof<'a>(
 pub(super) fn check(base: &Base, wants: &[(Want, &Asked)], answers: &mut [Answer<'_>]) -> Result<()> {
     let trust = base.trust()?;
     let given = |answer: &Answer<'_>| matches!(answer.record, Ok(Some(_)));
-    let records: Vec<Record<'_>> = answers
-        .iter()
-        .filter_map(|answer| answer.record.ok().flatten())
-        .collect();
+    let mut records = Vec::with_capacity(answers.len());
+    records.extend(answers.iter().filter_map(|answer| answer.record.ok().flatten()));
     let checked = check_each(&records, trust.charter.hasher(), trust.is_sealed());
     let answers = wants.iter().zip(answers).filter(|(_, answer)| given(answer));
     for (((want, _), answer), checked) in answers.zip(&checked) {

@@ -1,7 +1,6 @@
 //! Reading: one server is asked, another one after a while, and the first answer that is verified counts.
 
 use alloc::vec::Vec;
-use core::ops::Range;
 
 use bytes::Bytes;
 use selfsame_codec::{Code, Reader};
@@ -11,7 +10,7 @@ use super::command::{Got, Outline, Reply};
 use super::judge::{Answer, Found, Verdict, check, judge};
 use super::parts::{Given, judge_parts};
 use super::trees::Trunks;
-use super::trust::{Opened, append};
+use super::trust::Opened;
 use super::{Client, Job};
 use crate::authority::Evidence;
 use crate::fetch::fetch_message;
@@ -307,93 +306,58 @@ impl Client {
             .iter()
             .map(|asked| (query.items[asked.index].want, asked))
             .collect();
-        let verdicts = match query.shape {
+        let mut judged = Judged::of(items.len());
+        match query.shape {
             Shape::Parts | Shape::Subrecords => {
                 let given = Given::read(&wants, reader)?;
                 end_of_items(reader)?;
-                judge_parts(&mut self.base, sent, &wants, &given)
+                let verdicts = judge_parts(&mut self.base, sent, &wants, &given).map_err(Fault::False)?;
+                for (asked, verdict) in items.iter().zip(verdicts) {
+                    judged.take(query, sent.server, asked.index, verdict);
+                }
             }
             _ => {
-                let read = wants.iter().map(|asked| Answer::read(asked, reader));
-                let mut answers = read.collect::<core::result::Result<Vec<_>, _>>()?;
+                let mut answers = Vec::with_capacity(wants.len());
+                for asked in &wants {
+                    answers.push(Answer::read(asked, reader)?);
+                }
                 end_of_items(reader)?;
-                self.judge_items(sent, &wants, &mut answers)
-            }
-        };
-        let verdicts = verdicts.map_err(Fault::False)?;
-        let mut all_verified = true;
-        let mut any = false;
-        let mut fault = Ok(());
-        let mut proven = Vec::new();
-        for (Asked { index, .. }, verdict) in items.iter().zip(verdicts) {
-            if query.items[*index].outcome.is_some() {
-                all_verified &= !matches!(verdict, Verdict::False(_) | Verdict::Uncached);
-                continue;
-            }
-            any |= matches!(verdict, Verdict::Found(_) | Verdict::Proven(_));
-            let item = &mut query.items[*index];
-            match verdict {
-                Verdict::Found(found) => query.end(*index, Ok(found)),
-                Verdict::Proven(record) => proven.push((*index, record)),
-                Verdict::Final(refusal) => query.end(*index, Err(refusal)),
-                Verdict::Uncached if !item.uncached => {
-                    (item.uncached, all_verified) = (true, false);
-                    self.base.servers[sent.server].close_session();
-                }
-                Verdict::Later if any => {}
-                Verdict::Forgotten => {}
-                Verdict::Refused(refusal) | Verdict::False(refusal) => {
-                    item.refused |= 1 << sent.server;
-                    item.refusal = refusal;
-                    if matches!(verdict, Verdict::False(_)) {
-                        all_verified = false;
-                        fault = Err(Fault::False(refusal));
-                    }
-                }
-                Verdict::Uncached | Verdict::Later => {
-                    item.refused |= 1 << sent.server;
-                    item.refusal = Refusal::new(Code::UnknownAnchor, *index);
+                check(&self.base, &wants, &mut answers).map_err(Fault::False)?;
+                for ((want, asked), answer) in wants.iter().zip(&answers) {
+                    let verdict = judge(&mut self.base, sent, *want, answer);
+                    judged.take(query, sent.server, asked.index, verdict);
                 }
             }
         }
-        self.open_records(query, &proven).map_err(Fault::False)?;
-        self.end_of_session(sent, head, all_verified);
-        if let Err(fault) = fault {
+        if judged.is_uncached {
+            self.base.servers[sent.server].close_session();
+        }
+        self.open_records(query, &judged).map_err(Fault::False)?;
+        self.end_of_session(sent, head, judged.all_verified);
+        if let Err(fault) = judged.fault {
             self.base.blame(sent.server, fault);
-        } else if any {
+        } else if judged.any {
             self.base.preferred = sent.server;
         }
         Ok(())
     }
 
-    /// Verifies what was given for items that are no sub-records.
-    fn judge_items<'a>(
-        &mut self,
-        sent: &Sent,
-        wants: &[(Want, &Asked)],
-        answers: &mut [Answer<'a>],
-    ) -> Result<Vec<Verdict<'a>>> {
-        check(&self.base, wants, answers)?;
-        let each = wants.iter().zip(&*answers);
-        let verdicts = each.map(|((want, _), answer)| judge(&mut self.base, sent, *want, answer));
-        Ok(verdicts.collect())
-    }
-
     /// Opens records that are proven. What does not open, nobody's answer can make open.
-    fn open_records(&self, query: &mut Query, proven: &[(usize, Record<'_>)]) -> Result<()> {
-        let records: Vec<Record<'_>> = proven.iter().map(|(_, record)| *record).collect();
+    fn open_records(&self, query: &mut Query, Judged { proven, records, .. }: &Judged<'_>) -> Result<()> {
         let len = |record: &Record<'_>| record.header.encoded().len() + record.body.len();
         let mut memory = Vec::with_capacity(records.iter().map(len).sum());
-        let headers = records
-            .iter()
-            .map(|record| append(record.header.encoded(), &mut memory));
-        let headers: Vec<Range<usize>> = headers.collect();
+        for record in records {
+            memory.extend_from_slice(record.header.encoded());
+        }
         let identity = self.base.identity.as_ref();
-        let opened = self.base.trust()?.open_each(identity, &records, &mut memory);
+        let opened = self.base.trust()?.open_each(identity, records, &mut memory);
         let memory = Bytes::from(memory);
-        for (((index, record), place), opened) in proven.iter().zip(headers).zip(opened) {
+        let mut start = 0;
+        for ((index, record), opened) in proven.iter().zip(records).zip(opened) {
+            let header = start..start + record.header.encoded().len();
+            start = header.end;
             let got = |opened: Opened| Got {
-                header: EncodedHeader::new(&record.header, memory.slice(place)),
+                header: EncodedHeader::new(&record.header, memory.slice(header)),
                 content: opened.content(&memory),
             };
             query.end(*index, opened.map(got).map(Found::Record));
@@ -472,6 +436,67 @@ impl Client {
             }
         };
         self.base.reply(command, result);
+    }
+}
+
+/// What a response came to, so far
+struct Judged<'a> {
+    /// Which items are records that are proven.
+    proven: Vec<usize>,
+    /// Those records, which are yet to be opened.
+    records: Vec<Record<'a>>,
+    all_verified: bool,
+    any: bool,
+    /// Whether a proof builds on what is not known here.
+    is_uncached: bool,
+    fault: core::result::Result<(), Fault>,
+}
+
+impl<'a> Judged<'a> {
+    fn of(items: usize) -> Self {
+        Self {
+            proven: Vec::with_capacity(items),
+            records: Vec::with_capacity(items),
+            all_verified: true,
+            any: false,
+            is_uncached: false,
+            fault: Ok(()),
+        }
+    }
+
+    /// Takes what a server's answer for an item comes to.
+    fn take(&mut self, query: &mut Query, server: usize, index: usize, verdict: Verdict<'a>) {
+        let item = &mut query.items[index];
+        if item.outcome.is_some() {
+            self.all_verified &= !matches!(verdict, Verdict::False(_) | Verdict::Uncached);
+            return;
+        }
+        self.any |= matches!(verdict, Verdict::Found(_) | Verdict::Proven(_));
+        match verdict {
+            Verdict::Found(found) => query.end(index, Ok(found)),
+            Verdict::Proven(record) => {
+                self.proven.push(index);
+                self.records.push(record);
+            }
+            Verdict::Final(refusal) => query.end(index, Err(refusal)),
+            Verdict::Uncached if !item.uncached => {
+                (item.uncached, self.is_uncached, self.all_verified) = (true, true, false);
+            }
+            Verdict::Later if self.any => {}
+            Verdict::Forgotten => {}
+            Verdict::Refused(refusal) | Verdict::False(refusal) => {
+                item.refused |= 1 << server;
+                item.refusal = refusal;
+                if matches!(verdict, Verdict::False(_)) {
+                    self.all_verified = false;
+                    self.fault = Err(Fault::False(refusal));
+                }
+            }
+            Verdict::Uncached | Verdict::Later => {
+                item.refused |= 1 << server;
+                item.refusal = Refusal::new(Code::UnknownAnchor, index);
+            }
+        }
     }
 }
 

@@ -308,7 +308,7 @@ impl Trust {
 }
 
 /// Appends bytes; where they stand.
-pub(super) fn append(bytes: &[u8], out: &mut Vec<u8>) -> Range<usize> {
+fn append(bytes: &[u8], out: &mut Vec<u8>) -> Range<usize> {
     let start = out.len();
     out.extend_from_slice(bytes);
     start..out.len()
