@@ -19,6 +19,9 @@ const TOGETHER: usize = 16;
 /// Bytes that a processor fetches from memory at once.
 const LINE: usize = 64;
 
+/// Bytes of a row that is a short one: for more of them than fill a table no memory is taken beforehand.
+const SHORT: usize = 128;
+
 /// Bytes up to which a table grows by doubling: the store of a small node takes no more than it needs.
 const SMALL: usize = 1 << 20;
 
@@ -99,6 +102,12 @@ impl Table {
         let (has, needed) = (self.room(), self.bytes.len() + HEADER + rows::len(changes));
         if needed > has && needed.max(2 * has) > SMALL && needed <= room {
             self.bytes.reserve_exact(room - self.bytes.len());
+            // As many keys as there will be if they go on as they began.
+            let keys = self.rows.len() * (room / self.bytes.len().max(1));
+            let keys = keys.min(room / SHORT);
+            self.heads.reserve(keys);
+            self.rows.reserve(keys);
+            self.places.reserve(keys, |place| place.hash);
         }
     }
 

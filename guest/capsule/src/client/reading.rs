@@ -332,6 +332,11 @@ impl Client {
         if judged.is_uncached {
             self.base.servers[sent.server].close_session();
         }
+        // All at once, as where each is noted is anywhere in memory and none has to wait for the one before.
+        for (index, record) in judged.proven.iter().zip(&judged.records) {
+            let name = query.items[*index].want.record();
+            self.base.sightings.note(&name, &record.header);
+        }
         self.open_records(query, &judged).map_err(Fault::False)?;
         self.end_of_session(sent, head, judged.all_verified);
         if let Err(fault) = judged.fault {

@@ -32,7 +32,7 @@ pub(super) struct Values {
     entries: Entries,
 }
 
-/// Entries by their number, in parts: when they become more, at most one part is copied, and nobody has all of them twice.
+/// Entries by their number, in parts: only the first is copied when they become more, and nobody has all of them twice.
 #[derive(Debug, Default)]
 struct Entries {
     parts: Vec<Vec<Entry>>,
@@ -60,7 +60,8 @@ impl Entries {
     fn push(&mut self, entry: Entry) -> u32 {
         let index = self.len;
         if (index as usize).is_multiple_of(PART) {
-            self.parts.push(Vec::new());
+            let room = if self.parts.is_empty() { 0 } else { PART };
+            self.parts.push(Vec::with_capacity(room));
         }
         if let Some(last) = self.parts.last_mut() {
             last.push(entry);
