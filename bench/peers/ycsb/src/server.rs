@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bench_pair::Outcome;
@@ -193,12 +193,16 @@ impl Link for Server {
 /// What a server in a thread of its own hears
 pub(crate) enum Letter {
     /// A request, and where its response goes.
-    Request(Request, Sender<Response>),
+    Request(Request, SyncSender<Response>),
     /// The disk has what was waited for.
     Synced,
     /// Nobody asks any more.
     End,
 }
+
+/// Letters that wait for a server, and responses for a client: more than are ever under way, in memory that is taken once.
+pub(crate) const LETTERS: usize = 1024;
+const ANSWERS: usize = 64;
 
 /// How long a thread looks again before it sleeps, as to wake it takes longer than most of what it waits for. As long as a thread
 /// of RocksDB that writes (its `write_thread_max_yield_usec`).
@@ -231,17 +235,17 @@ fn next<T>(messages: &Receiver<T>) -> Option<T> {
 
 /// The way to a server in a thread of its own
 pub(crate) struct Channel {
-    server: Sender<Letter>,
-    answers: (Sender<Response>, Receiver<Response>),
+    server: SyncSender<Letter>,
+    answers: (SyncSender<Response>, Receiver<Response>),
     under_way: usize,
 }
 
 impl Channel {
     /// A way to the server that [`serve`] runs.
-    pub(crate) fn new(server: Sender<Letter>) -> Self {
+    pub(crate) fn new(server: SyncSender<Letter>) -> Self {
         Self {
             server,
-            answers: channel(),
+            answers: sync_channel(ANSWERS),
             under_way: 0,
         }
     }
@@ -271,13 +275,16 @@ impl Link for Channel {
 ///
 /// # Errors
 /// When the store fails.
-pub(crate) fn serve(mut server: Server, (letters, inbox): (Sender<Letter>, Receiver<Letter>)) -> Outcome<()> {
+pub(crate) fn serve(
+    mut server: Server,
+    (letters, inbox): (SyncSender<Letter>, Receiver<Letter>),
+) -> Outcome<()> {
     let ended = || -> Ended {
         let letters = letters.clone();
         // When the server has ended, nobody waits.
         Box::new(move || _ = letters.send(Letter::Synced))
     };
-    let mut asking: HashMap<u32, (u32, Sender<Response>)> = HashMap::new();
+    let mut asking: HashMap<u32, (u32, SyncSender<Response>)> = HashMap::new();
     let mut last: u32 = 0;
     while let Some(letter) = next(&inbox) {
         match letter {
