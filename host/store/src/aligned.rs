@@ -64,14 +64,6 @@ impl Aligned {
         self.end = end;
     }
 
-    /// Leaves out what is not in the range.
-    pub(crate) fn keep(&mut self, range: core::ops::Range<usize>) {
-        let len = range.len();
-        let (from, to) = (self.start + range.start, self.start + range.end);
-        self.memory.copy_within(from..to, self.start);
-        self.end = self.start + len;
-    }
-
     /// Empties it.
     pub(crate) fn clear(&mut self) {
         self.end = self.start;
@@ -92,8 +84,6 @@ mod tests {
         aligned.pad();
         assert_eq!(aligned.len(), 2 * ALIGNED);
         assert!(aligned.bytes()[bytes.len()..].iter().all(|byte| *byte == 0));
-        aligned.keep(ALIGNED..bytes.len());
-        assert!(is_aligned(&aligned) && aligned.bytes() == &bytes[ALIGNED..]);
         aligned.clear();
         assert!(aligned.bytes().is_empty());
         assert_eq!(aligned.room(), 3 * ALIGNED);

@@ -125,6 +125,10 @@ impl DiskStore {
         if self.journal.is_used() {
             self.sync()?;
         }
+        if let Some(syncer) = &mut self.syncer {
+            // When the journal begins anew, nothing of before may be written to it.
+            syncer.rest();
+        }
         let Some(next) = self.spare.take() else {
             return Ok(());
         };
@@ -190,8 +194,6 @@ impl DiskStore {
                 none.insert(started.map_err(|error| StoreError::io(self.journal.path(), error))?)
             }
         };
-        // One thread at a time writes a file.
-        syncer.rest();
         let frames = self.table.bytes();
         self.journal.grow(frames.len())?;
         let vouching = (self.salt, number + 1);

@@ -221,43 +221,61 @@ pub(crate) struct Pending {
     vouching: [u8; HEADER],
 }
 
-/// Frames that the disk has
-#[derive(Debug)]
-pub(crate) struct Written {
-    pending: Pending,
-    /// Bytes without what fills the last block.
-    len: usize,
+/// What vouches for the frames that were written last, unless others follow them: the next one takes its place
+#[derive(Debug, Default)]
+pub(crate) struct Last {
+    /// Where it goes; nowhere once it is there.
+    place: Option<(Arc<File>, u64)>,
+    /// The block in which those frames end, with it behind them.
+    block: Aligned,
 }
 
 impl Pending {
-    /// Puts them on the disk.
+    /// Puts them on the disk, `last` of all; their memory, to be used again.
     ///
     /// # Errors
     /// What the system says: then nobody knows what is there.
-    pub(crate) fn write(mut self) -> io::Result<Written> {
+    pub(crate) fn write(mut self, last: &mut Last) -> (io::Result<()>, Aligned) {
+        last.place = None;
         let len = self.frames.len();
         self.frames.pad();
-        write(&self.file, self.at, self.frames.bytes())?;
-        self.file.sync_data()?;
-        Ok(Written { pending: self, len })
+        let written = write(&self.file, self.at, self.frames.bytes()).and_then(|()| self.file.sync_data());
+        if written.is_ok() {
+            last.follow(&self, len);
+        }
+        let memory = if self.frames.room() > KEPT {
+            Aligned::default()
+        } else {
+            self.frames
+        };
+        (written, memory)
     }
 }
 
-impl Written {
-    /// Vouches for them. The next frame takes the place of what does; the memory is to be used for it.
-    pub(crate) fn vouch(self) -> Aligned {
-        let Self { pending, len } = self;
-        let mut last = pending.frames;
+impl Last {
+    /// Is to vouch for frames of so many bytes.
+    fn follow(&mut self, written: &Pending, len: usize) {
         let begin = len - len % ALIGNED;
-        last.keep(begin..len);
-        last.push(&pending.vouching);
-        last.pad();
-        // What it is for is on the disk already.
-        _ = write(&pending.file, pending.at + begin as u64, last.bytes());
-        if last.room() > KEPT {
-            Aligned::default()
-        } else {
-            last
+        if self.block.room() == 0 {
+            self.block = Aligned::with_room(2 * ALIGNED);
+        }
+        self.block.clear();
+        self.block.push(&written.frames.bytes()[begin..len]);
+        self.block.push(&written.vouching);
+        self.block.pad();
+        self.place = Some((Arc::clone(&written.file), written.at + begin as u64));
+    }
+
+    /// Whether there is nothing to vouch for.
+    pub(crate) fn is_vouched_for(&self) -> bool {
+        self.place.is_none()
+    }
+
+    /// Vouches for them.
+    pub(crate) fn vouch(&mut self) {
+        if let Some((file, at)) = self.place.take() {
+            // What it is for is on the disk already.
+            _ = write(&file, at, self.block.bytes());
         }
     }
 }

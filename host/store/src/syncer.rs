@@ -1,24 +1,44 @@
 //! The thread that writes frames and waits for the disk, so that others can go on meanwhile.
 
+use core::time::Duration;
 use std::io;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 
 use super::aligned::Aligned;
-use super::journal::{Pending, Written};
+use super::journal::{Last, Pending};
+
+/// When so long nothing follows what was written, a frame of its own vouches for it: a busy store has the next ones before, and writes
+/// a third less often.
+const QUIET: Duration = Duration::from_millis(2);
 
 /// What is called, in another thread, when what was waited for has ended
 pub type Ended = Box<dyn FnOnce() + Send>;
 
+/// What the thread is asked for
+enum Asked {
+    /// To put frames on the disk.
+    Write(Pending, Ended),
+    /// To write nothing any more.
+    Rest,
+}
+
 /// The thread, which ends with this
 #[derive(Debug)]
 pub(crate) struct Syncer {
-    asking: Sender<(Pending, Ended)>,
+    asking: Sender<Asked>,
     outcomes: Receiver<io::Result<()>>,
-    /// What was written last, when it has been vouched for.
-    vouched: Receiver<Aligned>,
-    /// Its memory, while nothing is written.
-    memory: Option<Aligned>,
+    /// The memory of what was written.
+    memories: Receiver<Aligned>,
+    rested: Receiver<()>,
+    is_at_rest: bool,
+}
+
+/// Where the thread's answers go: whoever gave the store up does not hear them
+struct Answers {
+    outcomes: Sender<io::Result<()>>,
+    memories: Sender<Aligned>,
+    rested: Sender<()>,
 }
 
 impl Syncer {
@@ -28,35 +48,42 @@ impl Syncer {
     /// When the system gives no more threads.
     pub(crate) fn start() -> io::Result<Self> {
         let (asking, asked) = channel();
-        let (outcome, outcomes) = channel();
-        let (vouching, vouched) = channel();
+        let ((outcome, outcomes), (memory, memories), (rest, rested)) = (channel(), channel(), channel());
+        let answers = Answers {
+            outcomes: outcome,
+            memories: memory,
+            rested: rest,
+        };
         thread::Builder::new()
             .name("selfsame-sync".into())
-            .spawn(move || carry_out(asked, &outcome, &vouching))?;
+            .spawn(move || carry_out(&asked, &answers))?;
         Ok(Self {
             asking,
             outcomes,
-            vouched,
-            memory: Some(Aligned::default()),
+            memories,
+            rested,
+            is_at_rest: true,
         })
     }
 
-    /// Waits until nothing is written any more.
+    /// Waits until what was written is vouched for, and nothing is written any more.
     pub(crate) fn rest(&mut self) {
-        let vouched = || self.vouched.recv().unwrap_or_default();
-        self.memory.get_or_insert_with(vouched);
+        if !core::mem::replace(&mut self.is_at_rest, true) && self.asking.send(Asked::Rest).is_ok() {
+            // If the thread has ended, it writes nothing.
+            _ = self.rested.recv();
+        }
     }
 
     /// The memory of what was written last, for what is written next.
-    pub(crate) fn memory(&mut self) -> Aligned {
-        self.rest();
-        self.memory.take().unwrap_or_default()
+    pub(crate) fn memory(&self) -> Aligned {
+        self.memories.try_recv().unwrap_or_default()
     }
 
     /// Puts frames on the disk, in the thread.
-    pub(crate) fn begin(&self, frames: Pending, ended: Ended) {
+    pub(crate) fn begin(&mut self, frames: Pending, ended: Ended) {
+        self.is_at_rest = false;
         // If the thread has ended, that is what `end` finds.
-        _ = self.asking.send((frames, ended));
+        _ = self.asking.send(Asked::Write(frames, ended));
     }
 
     /// What came of what was begun.
@@ -69,19 +96,28 @@ impl Syncer {
     }
 }
 
-/// Writes what is asked for. Whoever gave the store up does not hear what came of it.
-fn carry_out(
-    asked: Receiver<(Pending, Ended)>,
-    outcomes: &Sender<io::Result<()>>,
-    vouched: &Sender<Aligned>,
-) {
-    for (frames, ended) in asked {
-        let (outcome, written) = match frames.write() {
-            Ok(written) => (Ok(()), Some(written)),
-            Err(error) => (Err(error), None),
+/// Does what it is asked for, until nobody can ask any more.
+fn carry_out(asked: &Receiver<Asked>, answers: &Answers) {
+    let mut last = Last::default();
+    loop {
+        let next = if last.is_vouched_for() {
+            asked.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        } else {
+            asked.recv_timeout(QUIET)
         };
-        _ = outcomes.send(outcome);
-        ended();
-        _ = vouched.send(written.map(Written::vouch).unwrap_or_default());
+        match next {
+            Ok(Asked::Write(frames, ended)) => {
+                let (outcome, memory) = frames.write(&mut last);
+                _ = answers.memories.send(memory);
+                _ = answers.outcomes.send(outcome);
+                ended();
+            }
+            Ok(Asked::Rest) => {
+                last.vouch();
+                _ = answers.rested.send(());
+            }
+            Err(RecvTimeoutError::Timeout) => last.vouch(),
+            Err(RecvTimeoutError::Disconnected) => return last.vouch(),
+        }
     }
 }
