@@ -12,7 +12,7 @@ use selfsame_capsule::hash::{HashKind, RecordName};
 use selfsame_capsule::keys::KeyPair;
 use selfsame_capsule::metadata::{Charter, Readers};
 use selfsame_capsule::proof::Writers;
-use selfsame_capsule::seal::{Place, Unsealed, open_each, seal_each};
+use selfsame_capsule::seal::{EpochKey, Place, Unsealed, open_each, seal_each};
 use selfsame_capsule::writer::{Backpointers, Writer, Written};
 use selfsame_codec::Code;
 
@@ -217,6 +217,17 @@ impl IntoCapsule for [u8; 32] {
     }
 }
 
+/// What bodies hold; of those that do not open, nothing is left where they were opened.
+fn open_all(key: &EpochKey, records: &[(Place, &[u8])]) -> Vec<Result<Vec<u8>, Refusal>> {
+    let mut opened = b"before".to_vec();
+    let places = open_each(key, records, &mut opened);
+    assert_eq!(&opened[..6], b"before");
+    let is_nothing_left = opened[6..].iter().all(|byte| *byte == 0);
+    assert!(is_nothing_left || places.iter().any(Result::is_ok));
+    let content = |place: Result<Range<usize>, Refusal>| place.map(|place| opened[place].to_vec());
+    places.into_iter().map(content).collect()
+}
+
 #[test]
 fn a_body_opens_at_its_place_and_under_its_key_only() {
     let name = Capsule::new().charter.name();
@@ -238,16 +249,7 @@ fn a_body_opens_at_its_place_and_under_its_key_only() {
     let among_others = seal(&[(Place { sequence: 9, ..place }, [1; 16], &b"other"[..])]);
     // Alone and among others, of which another one is what it should be.
     let open = |key: &_, place: &Place, body: &[u8]| {
-        let open_all = |records: &[(Place, &[u8])]| {
-            let mut opened = b"before".to_vec();
-            let places = open_each(key, records, &mut opened);
-            let content = |place: Result<Range<usize>, Refusal>| place.map(|place| opened[place].to_vec());
-            assert_eq!(&opened[..6], b"before");
-            let is_nothing_left = opened[6..].iter().all(|byte| *byte == 0);
-            assert!(is_nothing_left || places.iter().any(Result::is_ok));
-            places.into_iter().map(content).collect::<Vec<_>>()
-        };
-        let alone = open_all(&[(*place, body)]).remove(0);
+        let alone = open_all(key, &[(*place, body)]).remove(0);
         let mut among = vec![(*place, body); 20];
         among[3] = (
             Place {
@@ -256,7 +258,7 @@ fn a_body_opens_at_its_place_and_under_its_key_only() {
             },
             &among_others,
         );
-        let all = open_all(&among);
+        let all = open_all(key, &among);
         for (index, opened) in all.iter().enumerate().filter(|(index, _)| *index != 3) {
             assert_eq!(opened, &alone, "record {index}");
         }
