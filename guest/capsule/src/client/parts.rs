@@ -194,7 +194,7 @@ fn read_part<'a>(reader: &mut Reader<'a>) -> core::result::Result<Result<Part<'a
     Ok(Ok(Part { part, path }))
 }
 
-/// Verifies and opens the sub-records of a response.
+/// Verifies and opens the sub-records of a response, and tells `take` what each comes to, in their order.
 ///
 /// # Errors
 /// [`Code::NoCapsule`].
@@ -203,20 +203,18 @@ pub(super) fn judge_parts<'a>(
     sent: &Sent,
     asked: &[(Want, &Asked)],
     given: &Given<'_>,
-) -> Result<Vec<Verdict<'a>>> {
+    take: &mut dyn FnMut(usize, Verdict<'a>),
+) -> Result<()> {
     let mut trunks: Trunks<'_> = Vec::with_capacity(given.trunks.len());
     let asking = asked.iter().filter(|(_, asked)| asked.asks_trunk());
     for ((want, _), begun) in asking.zip(&given.trunks) {
         trunks.push(prove_trunk(base, sent, &want.record(), *begun));
     }
-    let mut cases = Vec::with_capacity(asked.len());
-    // What is neither lacking nor forgotten is replaced below.
-    let mut verdicts: Vec<Verdict<'_>> = asked.iter().map(|_| Verdict::Forgotten).collect();
+    let (mut cases, mut lacking) = (Vec::with_capacity(asked.len()), Vec::new());
     for (place, ((want, asked), part)) in asked.iter().zip(&given.parts).enumerate() {
         match case(base, (place, want.index()), asked, part, &trunks) {
             Ok(case) => cases.push(case),
-            Err(Some(lack)) => verdicts[place] = lack.verdict(),
-            Err(None) => {}
+            Err(lack) => lacking.push((place, lack.map_or(Verdict::Forgotten, Lack::verdict))),
         }
     }
     let verified = verify(base, asked, &cases, &mut trunks)?;
@@ -233,8 +231,12 @@ pub(super) fn judge_parts<'a>(
     let mut opened = opened
         .into_iter()
         .map(|place| place.map(|place| memory.slice(place)));
+    let mut lacking = lacking.into_iter().peekable();
     for (number, case) in cases.iter().enumerate() {
-        verdicts[case.place] = match tree(number) {
+        while let Some((place, verdict)) = lacking.next_if(|(place, _)| *place < case.place) {
+            take(place, verdict);
+        }
+        let verdict = match tree(number) {
             Ok(tree) => {
                 let content = match &tree.key {
                     Ok(None) => Ok(Bytes::copy_from_slice(case.given.part)),
@@ -245,8 +247,10 @@ pub(super) fn judge_parts<'a>(
             }
             Err(refusal) => Verdict::False(refusal),
         };
+        take(case.place, verdict);
     }
-    Ok(verdicts)
+    lacking.for_each(|(place, verdict)| take(place, verdict));
+    Ok(())
 }
 
 /// What was found, once it is verified.

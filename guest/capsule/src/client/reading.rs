@@ -311,10 +311,10 @@ impl Client {
             Shape::Parts | Shape::Subrecords => {
                 let given = Given::read(&wants, reader)?;
                 end_of_items(reader)?;
-                let verdicts = judge_parts(&mut self.base, sent, &wants, &given).map_err(Fault::False)?;
-                for (asked, verdict) in items.iter().zip(verdicts) {
-                    judged.take(query, sent.server, asked.index, verdict);
-                }
+                let mut take = |place: usize, verdict| {
+                    judged.take(query, sent.server, items[place].index, verdict);
+                };
+                judge_parts(&mut self.base, sent, &wants, &given, &mut take).map_err(Fault::False)?;
             }
             _ => {
                 let mut answers = Vec::with_capacity(wants.len());
