@@ -311,7 +311,7 @@ impl Storage for DiskStore {
     }
 
     fn end_sync(&mut self) -> Result<(), StoreError> {
-        let Some((Sealed { number, len }, syncer)) = self.syncing.take().zip(self.syncer.as_ref()) else {
+        let Some((Sealed { number, len }, syncer)) = self.syncing.take().zip(self.syncer.as_mut()) else {
             return Ok(());
         };
         if let Err(error) = syncer.end() {

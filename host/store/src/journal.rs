@@ -231,10 +231,8 @@ pub(crate) struct Last {
 }
 
 impl Pending {
-    /// Puts them on the disk, `last` of all; their memory, to be used again.
-    ///
-    /// # Errors
-    /// What the system says: then nobody knows what is there.
+    /// Puts them on the disk, for which `last` is to vouch then. What came of it, and their memory, to be used again; after an error
+    /// nobody knows what is there.
     pub(crate) fn write(mut self, last: &mut Last) -> (io::Result<()>, Aligned) {
         last.place = None;
         let len = self.frames.len();

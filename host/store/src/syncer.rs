@@ -9,7 +9,7 @@ use super::aligned::Aligned;
 use super::journal::{Last, Pending};
 
 /// When so long nothing follows what was written, a frame of its own vouches for it: a busy store has the next ones before, and writes
-/// a third less often.
+/// half as often.
 const QUIET: Duration = Duration::from_millis(2);
 
 /// What is called, in another thread, when what was waited for has ended
@@ -27,17 +27,16 @@ enum Asked {
 #[derive(Debug)]
 pub(crate) struct Syncer {
     asking: Sender<Asked>,
-    outcomes: Receiver<io::Result<()>>,
-    /// The memory of what was written.
-    memories: Receiver<Aligned>,
+    outcomes: Receiver<(io::Result<()>, Aligned)>,
+    /// That of what was written last, for what is written next.
+    memory: Aligned,
     rested: Receiver<()>,
     is_at_rest: bool,
 }
 
 /// Where the thread's answers go: whoever gave the store up does not hear them
 struct Answers {
-    outcomes: Sender<io::Result<()>>,
-    memories: Sender<Aligned>,
+    outcomes: Sender<(io::Result<()>, Aligned)>,
     rested: Sender<()>,
 }
 
@@ -48,10 +47,9 @@ impl Syncer {
     /// When the system gives no more threads.
     pub(crate) fn start() -> io::Result<Self> {
         let (asking, asked) = channel();
-        let ((outcome, outcomes), (memory, memories), (rest, rested)) = (channel(), channel(), channel());
+        let ((outcome, outcomes), (rest, rested)) = (channel(), channel());
         let answers = Answers {
             outcomes: outcome,
-            memories: memory,
             rested: rest,
         };
         thread::Builder::new()
@@ -60,7 +58,7 @@ impl Syncer {
         Ok(Self {
             asking,
             outcomes,
-            memories,
+            memory: Aligned::default(),
             rested,
             is_at_rest: true,
         })
@@ -75,8 +73,8 @@ impl Syncer {
     }
 
     /// The memory of what was written last, for what is written next.
-    pub(crate) fn memory(&self) -> Aligned {
-        self.memories.try_recv().unwrap_or_default()
+    pub(crate) fn memory(&mut self) -> Aligned {
+        core::mem::take(&mut self.memory)
     }
 
     /// Puts frames on the disk, in the thread.
@@ -90,9 +88,11 @@ impl Syncer {
     ///
     /// # Errors
     /// What the system says, or that the thread has ended: then nobody knows what is there.
-    pub(crate) fn end(&self) -> io::Result<()> {
+    pub(crate) fn end(&mut self) -> io::Result<()> {
         let gone = |_| io::Error::other("the thread that waits for the disk has ended");
-        self.outcomes.recv().map_err(gone)?
+        let (outcome, memory) = self.outcomes.recv().map_err(gone)?;
+        self.memory = memory;
+        outcome
     }
 }
 
@@ -107,9 +107,7 @@ fn carry_out(asked: &Receiver<Asked>, answers: &Answers) {
         };
         match next {
             Ok(Asked::Write(frames, ended)) => {
-                let (outcome, memory) = frames.write(&mut last);
-                _ = answers.memories.send(memory);
-                _ = answers.outcomes.send(outcome);
+                _ = answers.outcomes.send(frames.write(&mut last));
                 ended();
             }
             Ok(Asked::Rest) => {
