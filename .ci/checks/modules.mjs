@@ -20,14 +20,15 @@ const MAY_USE = new Map([
   ["selfsame-sodium", []],
   ["selfsame-pairing", []],
   ["selfsame-multibuffer", []],
+  ["selfsame-write-batch", ["selfsame-codec"]],
   ["selfsame-core", ["selfsame-codec", "selfsame-sodium", "selfsame-pairing"]],
-  ["selfsame-capsule", ["selfsame-codec", "selfsame-multibuffer", "selfsame-sodium"]],
+  ["selfsame-capsule", ["selfsame-codec", "selfsame-multibuffer", "selfsame-sodium", "selfsame-write-batch"]],
   ["selfsame-wasm", ["selfsame-abi", "selfsame-codec", "selfsame-core"]],
   ["selfsame-capsule-wasm", ["selfsame-abi", "selfsame-capsule", "selfsame-codec"]],
   ["selfsame-sim", ["selfsame-codec", "selfsame-core"]],
   ["selfsame-fuzz", ["selfsame-capsule", "selfsame-codec", "selfsame-core", "selfsame-sodium"]],
-  ["selfsame-store", ["selfsame-codec"]],
-  ["selfsame-host", ["selfsame-codec", "selfsame-store"]],
+  ["selfsame-store", ["selfsame-write-batch"]],
+  ["selfsame-host", ["selfsame-codec", "selfsame-store", "selfsame-write-batch"]],
 ]);
 
 /** @returns {Promise<Finding>} */

@@ -5,6 +5,7 @@ use selfsame_host::capsule::{
     Capsule, CapsuleKey, CapsuleServer, Content, Governing, Plan, RecordName, WriteOptions, public_key,
 };
 use selfsame_host::{CAPSULES_FOLDER, Code, DiskStore, Replica, Seed, Storage as _};
+use selfsame_write_batch::WriteBatch;
 
 #[expect(dead_code, reason = "what is asked and answered here is no text")]
 mod common;
@@ -91,7 +92,9 @@ fn turn(file: &std::path::Path, kind: u8, place: usize) -> usize {
         .iter()
         .map(|(key, value)| Operation::Put { key, value })
         .collect();
-    store.commit(&puts, true).expect("they are written");
+    store
+        .commit(&WriteBatch::of(&puts), true)
+        .expect("they are written");
     puts.len()
 }
 

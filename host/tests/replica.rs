@@ -11,6 +11,7 @@ use selfsame_host::{
     CapsuleName, Code, Ended, FetchOptions, MAX_CAPSULE_REQUEST, MemoryStore, Owner, Replica, ReplicaService,
     Seed, ServeOptions, Storage, StoreError,
 };
+use selfsame_write_batch::WriteBatch;
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tower::ServiceExt as _;
@@ -140,14 +141,14 @@ impl Storage for Failing {
         self.store.scan(start, end, limit)
     }
 
-    fn commit(&mut self, changes: &[selfsame_codec::Operation<'_>], durable: bool) -> Result<(), StoreError> {
+    fn commit(&mut self, batch: &WriteBatch, durable: bool) -> Result<(), StoreError> {
         if self.fails.load(core::sync::atomic::Ordering::Relaxed) {
             return Err(StoreError::Io {
                 path: "memory".into(),
                 why: "the disk is full".into(),
             });
         }
-        self.store.commit(changes, durable)
+        self.store.commit(batch, durable)
     }
 }
 
@@ -184,8 +185,8 @@ impl Storage for Slow {
         self.store.scan(start, end, limit)
     }
 
-    fn commit(&mut self, changes: &[selfsame_codec::Operation<'_>], durable: bool) -> Result<(), StoreError> {
-        self.store.commit(changes, durable)
+    fn commit(&mut self, batch: &WriteBatch, durable: bool) -> Result<(), StoreError> {
+        self.store.commit(batch, durable)
     }
 
     fn begin_sync(&mut self, ended: Ended) -> Result<bool, StoreError> {

@@ -467,7 +467,7 @@ fn a_store_that_does_not_write_stops_the_writer_and_not_the_reader() {
     owner.written(&mut servers, write(&["x"]));
     let mut store = Map::new();
     for key in owner.store.keys() {
-        store.insert(key.clone(), std::rc::Rc::from([1, 2, 3]));
+        store.insert(key.clone(), Bytes::from_static(&[1, 2, 3]));
     }
     let mut broken = User::with_store(config(&charter(), 1, Some(OWNER_SEED), 1), store);
     assert_eq!(

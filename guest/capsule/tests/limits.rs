@@ -80,7 +80,7 @@ fn a_revocation_among_too_many_signatures_is_refused() {
         let mut name = [0; 32];
         name[..8].copy_from_slice(&number.to_be_bytes());
         let key = [&charter.name().0[..], b"G", &name].concat();
-        server.store.insert(key, std::rc::Rc::from([]));
+        server.store.insert(key, bytes::Bytes::new());
     }
     assert_eq!(
         client.ask(&mut server, &operations),

@@ -7,7 +7,8 @@ use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use selfsame_codec::capsule::{Input, Keys, Output, Values};
-use selfsame_codec::{BatchReader, BatchWriter, Field, Item, Malformed, Operation, Operations, client};
+use selfsame_codec::{BatchReader, BatchWriter, Field, Item, Malformed, Operations, client};
+use selfsame_write_batch::WriteBatchBuilder;
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -105,9 +106,9 @@ struct Outside<T> {
 
 /// Commits that follow each other, which are written as one
 #[derive(Default)]
-struct Group<'a> {
+struct Group {
     tags: Vec<u32>,
-    changes: Vec<Operation<'a>>,
+    changes: WriteBatchBuilder,
     durable: bool,
 }
 
@@ -294,7 +295,7 @@ impl<G: Guest> Engine<G> {
     }
 
     /// Writes commits as one, of which the module is told once they are as durable as asked for; their tags when the store fails.
-    fn write(&mut self, group: Group<'_>, inputs: &mut BatchWriter) -> Vec<u32> {
+    fn write(&mut self, group: Group, inputs: &mut BatchWriter) -> Vec<u32> {
         let Group {
             tags,
             changes,
@@ -303,14 +304,13 @@ impl<G: Guest> Engine<G> {
         if tags.is_empty() {
             return tags;
         }
-        if let Err(error) = self.store.commit(&changes, false) {
+        let batch = changes.finish();
+        if let Err(error) = self.store.commit(&batch, false) {
             report(error);
             return tags;
         }
-        for change in &changes {
-            if let Operation::Put { key, .. } = change {
-                self.guest.wrote(key);
-            }
+        for row in batch.rows().filter(|row| row.value.is_some()) {
+            self.guest.wrote(row.key);
         }
         match durable {
             true => self.waiting.next.extend(tags),
@@ -387,12 +387,12 @@ impl<G: Guest> Engine<G> {
     }
 }
 
-impl<'a> Group<'a> {
-    fn add(&mut self, tag: u32, durable: bool, operations: &'a [u8]) -> Result<(), Malformed> {
+impl Group {
+    fn add(&mut self, tag: u32, durable: bool, operations: &[u8]) -> Result<(), Malformed> {
         self.tags.push(tag);
         self.durable |= durable;
         for operation in Operations::new(operations) {
-            self.changes.push(operation?);
+            self.changes.push(&operation?);
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use std::thread::{self, JoinHandle};
 
 use bytes::Bytes;
 use selfsame_codec::{EntryWriter, Operation as Change, Operations};
+use selfsame_write_batch::WriteBatch;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{Opened, Storage, StoreError};
@@ -241,7 +242,7 @@ impl Server {
             .map(|commit| Operations::new(&commit.operations).collect())
             .collect();
         let changes: Vec<Change<'_>> = parsed.iter().flatten().flatten().copied().collect();
-        let written = self.store.commit(&changes, durable);
+        let written = self.store.commit(&WriteBatch::of(&changes), durable);
         match &written {
             Ok(()) => self.unflushed = !durable,
             Err(error) => tracing::error!(%error, "commit failed"),
@@ -254,7 +255,7 @@ impl Server {
 
     fn flush(&mut self) {
         if core::mem::take(&mut self.unflushed)
-            && let Err(error) = self.store.commit(&[], true)
+            && let Err(error) = self.store.commit(&WriteBatch::default(), true)
         {
             tracing::error!(%error, "flush failed");
         }

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use selfsame_codec::Operation;
 use selfsame_store::{DiskStore, Storage as _, StoreError};
+use selfsame_write_batch::WriteBatch;
 
 const LENGTHS: [usize; 2] = [1100, 100];
 /// Keys of a commit, of each length.
@@ -36,7 +37,7 @@ fn write(store: &mut DiskStore, count: u64) -> Result<(), StoreError> {
             .iter()
             .map(|(key, value)| Operation::Put { key, value })
             .collect();
-        store.commit(&changes, false)?;
+        store.commit(&WriteBatch::of(&changes), false)?;
     }
     Ok(())
 }

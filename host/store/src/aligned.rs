@@ -40,6 +40,10 @@ impl Aligned {
         &self.memory[self.start..self.end]
     }
 
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..self.end]
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.end - self.start
     }

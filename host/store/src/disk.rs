@@ -1,14 +1,15 @@
 use alloc::sync::Arc;
 use std::path::Path;
 
-use selfsame_codec::Operation;
+use bytes::Bytes;
+use selfsame_write_batch::{Row, WriteBatch};
 
 use super::drain::{Drain, Full};
 use super::folder::{self, Lock};
 use super::journal::Journal;
 use super::merge::{Found, over};
 use super::recovery::{Recovered, recover};
-use super::rows::{self, Row};
+use super::rows;
 use super::syncer::{Ended, Syncer};
 use super::table::Table;
 use super::tree::{Journaled, Tree};
@@ -17,23 +18,8 @@ use super::{Entry, Storage, StoreError};
 /// Bytes of what was committed lately in memory, and so in a journal, until it goes into the tree; twice as much is there while
 /// it does, and the memory for it from then on. As many as RocksDB has by default, and one run of the tree.
 const ROOM: usize = 64 << 20;
-/// Which part of the room the last commit before a table is full may have beyond it, without memory anew: 4 MiB.
-const LAST: usize = 16;
 /// Which part of the room a file of long values has at most that is small.
 const SMALL_FILE: usize = 16;
-/// How many times as much memory a table may have taken that is filled again: its last commit may have been a large one, and it
-/// grows by doubling.
-const GROWN: usize = 3;
-
-/// Frames that are being written to the journal
-#[derive(Clone, Copy, Debug)]
-struct Sealed {
-    /// The number of the last of them.
-    number: u64,
-    /// Bytes of the journal with them.
-    len: usize,
-}
-
 /// A store in a folder that survives a crash at any moment
 ///
 /// What is committed goes to a journal, and stays in memory until there is enough to be written at once as a sorted run, in a
@@ -49,9 +35,9 @@ pub struct DiskStore {
     /// The other journal, while it is not used.
     spare: Option<Journal>,
     drain: Option<Drain>,
-    /// What is written in a thread of its own. The next frame is written when it is on the disk: one that is there vouches for all
-    /// before.
-    syncing: Option<Sealed>,
+    /// The number of the frame that is written in a thread of its own. The next one is written when it is on the disk: one that is
+    /// there vouches for all before.
+    syncing: Option<u64>,
     /// That thread, once there was something to write.
     syncer: Option<Syncer>,
     /// The table that was drained last, empty.
@@ -87,7 +73,10 @@ impl DiskStore {
         let (tree, Journaled { salt, applied }) = Tree::open(&runs, &values, small)?;
         let [first, second] = folder::journals_of(path);
         let ((mut journal, bytes), (mut spare, others)) = (Journal::open(&first)?, Journal::open(&second)?);
-        let found = [(first.as_path(), &bytes[..]), (&second, &others)];
+        let found = [
+            (first.as_path(), Bytes::from(bytes)),
+            (&second, Bytes::from(others)),
+        ];
         let Recovered { table, last } = recover(&found, salt, applied)?;
         if last > applied {
             tree.take(&table, last)?;
@@ -117,7 +106,7 @@ impl DiskStore {
         if self.drain.as_ref().is_some_and(Drain::has_ended) {
             self.end_drain()?;
         }
-        if self.table.bytes().len() < self.room {
+        if self.table.len() < self.room {
             return Ok(());
         }
         self.end_drain()?;
@@ -149,11 +138,9 @@ impl DiskStore {
         }
         if let Some(drain) = self.drain.take() {
             self.tree.remove_retired();
-            let (journal, table) = drain.into_parts();
-            self.spare = Some(journal);
-            if table.room() <= GROWN * self.room {
-                self.empty = table;
-            }
+            let (journal, mut table) = drain.into_parts();
+            table.clear(self.room);
+            (self.spare, self.empty) = (Some(journal), table);
         }
         Ok(())
     }
@@ -183,8 +170,8 @@ impl DiskStore {
         if self.drain.as_ref().is_some_and(|drain| !drain.is_durable()) {
             self.end_drain()?;
         }
-        let number = self.last + 1;
-        if !self.table.seal(self.salt, number) {
+        let batches = self.table.unframed();
+        if batches.is_empty() {
             return Ok(false);
         }
         let syncer = match &mut self.syncer {
@@ -194,15 +181,11 @@ impl DiskStore {
                 none.insert(started.map_err(|error| StoreError::io(self.journal.path(), error))?)
             }
         };
-        let frames = self.table.bytes();
-        self.journal.grow(frames.len())?;
-        let vouching = (self.salt, number + 1);
-        let pending = self.journal.pending(frames, syncer.memory(), vouching);
-        syncer.begin(pending, ended);
-        self.syncing = Some(Sealed {
-            number,
-            len: frames.len(),
-        });
+        self.journal.grow(batches.iter().map(WriteBatch::len).sum())?;
+        let number = self.last + 1;
+        let frame = self.journal.frame(batches, syncer.memory(), (self.salt, number));
+        syncer.begin(frame, ended);
+        self.syncing = Some(number);
         self.table.close();
         Ok(true)
     }
@@ -291,17 +274,17 @@ impl Storage for DiskStore {
         keys.take(limit).collect()
     }
 
-    fn commit(&mut self, changes: &[Operation<'_>], durable: bool) -> Result<(), StoreError> {
+    fn commit(&mut self, batch: &WriteBatch, durable: bool) -> Result<(), StoreError> {
         self.check()?;
-        rows::check(changes).map_err(|why| StoreError::io(self.journal.path(), why))?;
+        rows::check(batch).map_err(|why| StoreError::io(self.journal.path(), why))?;
         self.make_room()?;
-        self.table.reserve(changes, self.room + self.room / LAST);
-        let mark = self.table.append(changes);
+        self.table.reserve(batch.len(), self.room);
+        self.table.append(batch);
         if durable && let Err(error) = self.sync() {
-            self.table.cut(mark);
+            self.table.cut(batch);
             return Err(error);
         }
-        self.table.keep(mark);
+        self.table.keep(batch);
         Ok(())
     }
 
@@ -311,7 +294,7 @@ impl Storage for DiskStore {
     }
 
     fn end_sync(&mut self) -> Result<(), StoreError> {
-        let Some((Sealed { number, len }, syncer)) = self.syncing.take().zip(self.syncer.as_mut()) else {
+        let Some((number, syncer)) = self.syncing.take().zip(self.syncer.as_mut()) else {
             return Ok(());
         };
         if let Err(error) = syncer.end() {
@@ -320,7 +303,7 @@ impl Storage for DiskStore {
             return Err(error);
         }
         self.last = number;
-        self.journal.synced(len);
+        self.journal.synced();
         Ok(())
     }
 }

@@ -90,11 +90,9 @@ impl Drain {
         }
     }
 
-    /// The journal, to be used again, when the tree has all of it, and the table, empty.
+    /// The journal, to be used again, when the tree has all of it, and the table.
     pub(crate) fn into_parts(mut self) -> (Journal, Table) {
         self.journal.restart();
-        let mut table = Arc::into_inner(self.table).unwrap_or_default();
-        table.clear();
-        (self.journal, table)
+        (self.journal, Arc::into_inner(self.table).unwrap_or_default())
     }
 }

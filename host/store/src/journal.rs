@@ -12,6 +12,8 @@ use std::io;
 use std::path::Path;
 use std::thread::{self, JoinHandle};
 
+use selfsame_write_batch::WriteBatch;
+
 use super::StoreError;
 use super::aligned::{ALIGNED, Aligned};
 use super::direct::{DirectFile, write};
@@ -36,6 +38,10 @@ pub(crate) struct Journal {
     len: usize,
     /// Bytes of frames that are on the disk since it began anew.
     written: usize,
+    /// Bytes of frames that are there or on their way.
+    end: usize,
+    /// What the block in which they end has before that.
+    tail: Vec<u8>,
     /// How it grows meanwhile.
     growth: Option<Growth>,
 }
@@ -92,6 +98,8 @@ impl Journal {
             file,
             len: 0,
             written: 0,
+            end: 0,
+            tail: Vec::new(),
             growth: None,
         };
         Ok((journal, bytes))
@@ -106,12 +114,12 @@ impl Journal {
         self.written > 0
     }
 
-    /// Makes room for so many bytes of frames, and for what vouches for them.
+    /// Makes room for a frame of so many bytes of rows, and for what vouches for it.
     ///
     /// # Errors
     /// [`StoreError`] when the disk has none; the next try may find some.
-    pub(crate) fn grow(&mut self, frames: usize) -> Result<(), StoreError> {
-        let needed = frames + HEADER;
+    pub(crate) fn grow(&mut self, rows: usize) -> Result<(), StoreError> {
+        let needed = self.end + HEADER + rows + HEADER;
         if needed > self.len || self.growth.as_ref().is_some_and(Growth::has_ended) {
             self.rest();
         }
@@ -157,18 +165,32 @@ impl Journal {
         }
     }
 
-    /// What is to be written of `frames`, which there is room for: those that follow the ones that are written. They are copied to
-    /// `memory`, and are vouched for as all before a number.
-    pub(crate) fn pending(&self, frames: &[u8], mut memory: Aligned, (salt, number): (u64, u64)) -> Pending {
-        let at = self.written - self.written % ALIGNED;
-        let needed = frames.len() - at + 2 * ALIGNED;
+    /// A frame of batches, for which there is room, that follows the ones before. They are copied to `memory`.
+    pub(crate) fn frame(
+        &mut self,
+        batches: &[WriteBatch],
+        mut memory: Aligned,
+        (salt, number): (u64, u64),
+    ) -> Pending {
+        let rows: usize = batches.iter().map(WriteBatch::len).sum();
+        let needed = self.tail.len() + HEADER + rows + ALIGNED;
         if memory.room() < needed {
-            memory = Aligned::with_room(needed);
+            // What comes next is hardly ever much more.
+            memory = Aligned::with_room(needed + needed / 2);
         }
         memory.clear();
-        memory.push(&frames[at..]);
+        memory.push(&self.tail);
+        memory.push(&[0; HEADER]);
+        batches.iter().for_each(|batch| memory.push(batch.as_bytes()));
+        frame::seal(&mut memory.bytes_mut()[self.tail.len()..], salt, number);
         let mut vouching = [0; HEADER];
-        frame::seal(&mut vouching, salt, number);
+        frame::seal(&mut vouching, salt, number + 1);
+        let at = self.end - self.tail.len();
+        self.end += HEADER + rows;
+        let len = memory.len();
+        self.tail.clear();
+        self.tail
+            .extend_from_slice(&memory.bytes()[len - len % ALIGNED..]);
         Pending {
             file: Arc::clone(self.file.file()),
             at: at as u64,
@@ -177,14 +199,15 @@ impl Journal {
         }
     }
 
-    /// Takes note that so many bytes are on the disk.
-    pub(crate) fn synced(&mut self, written: usize) {
-        self.written = written;
+    /// Takes note that all frames are on the disk.
+    pub(crate) fn synced(&mut self) {
+        self.written = self.end;
     }
 
     /// Begins anew: its rows are in the tree.
     pub(crate) fn restart(&mut self) {
-        self.written = 0;
+        (self.written, self.end) = (0, 0);
+        self.tail.clear();
     }
 
     /// Empties the file.
@@ -209,15 +232,15 @@ fn fill(file: &File, place: Range<usize>) -> io::Result<()> {
     Ok(())
 }
 
-/// Frames that are to be written, in any thread
+/// A frame that is to be written, in any thread
 #[derive(Debug)]
 pub(crate) struct Pending {
     file: Arc<File>,
-    /// Where the block begins in which the first of them does.
+    /// Where the block begins in which it does.
     at: u64,
     /// That block from there on, and what follows.
     frames: Aligned,
-    /// A frame that only vouches for them, so that damage to the last of them is seen even if no other follows.
+    /// A frame that only vouches for it and those before, so that damage to the last one is seen even if no other follows.
     vouching: [u8; HEADER],
 }
 

@@ -7,7 +7,7 @@ extern crate alloc;
 use core::fmt;
 use std::path::{Path, PathBuf};
 
-use selfsame_codec::Operation as Change;
+use selfsame_write_batch::WriteBatch;
 
 mod aligned;
 mod appender;
@@ -76,7 +76,7 @@ pub trait Storage: Send + 'static {
     ///
     /// # Errors
     /// [`StoreError`] when the store failed; nothing was applied then.
-    fn commit(&mut self, changes: &[Change<'_>], durable: bool) -> Result<(), StoreError>;
+    fn commit(&mut self, batch: &WriteBatch, durable: bool) -> Result<(), StoreError>;
 
     /// Begins to make durable all that was committed, while more is; false if it is already. Else `ended` is called in another
     /// thread, once, when [`Self::end_sync`] need not wait. One that was begun before is waited for first.
@@ -85,7 +85,7 @@ pub trait Storage: Send + 'static {
     /// [`StoreError`] when the store failed; `ended` is not called then.
     fn begin_sync(&mut self, ended: Ended) -> Result<bool, StoreError> {
         drop(ended);
-        self.commit(&[], true)?;
+        self.commit(&WriteBatch::default(), true)?;
         Ok(false)
     }
 

@@ -1,6 +1,6 @@
 use alloc::collections::BTreeMap;
 
-use selfsame_codec::Operation;
+use selfsame_write_batch::WriteBatch;
 
 use super::{Entry, Storage, StoreError};
 
@@ -34,11 +34,11 @@ impl Storage for MemoryStore {
             .collect())
     }
 
-    fn commit(&mut self, operations: &[Operation<'_>], _durable: bool) -> Result<(), StoreError> {
-        for operation in operations {
-            match operation {
-                Operation::Put { key, value } => _ = self.entries.insert(key.to_vec(), value.to_vec()),
-                Operation::Delete { key } => _ = self.entries.remove(*key),
+    fn commit(&mut self, batch: &WriteBatch, _durable: bool) -> Result<(), StoreError> {
+        for row in batch.rows() {
+            match row.value {
+                Some(value) => _ = self.entries.insert(row.key.to_vec(), value.to_vec()),
+                None => _ = self.entries.remove(row.key),
             }
         }
         Ok(())

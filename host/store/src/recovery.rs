@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use bytes::Bytes;
+use selfsame_write_batch::WriteBatch;
+
 use super::StoreError;
 use super::frame::{self, Frame};
 use super::table::Table;
@@ -19,7 +22,7 @@ pub(crate) struct Recovered {
 ///
 /// # Errors
 /// [`StoreError::Corrupt`] when one is missing that was on the disk, as a later one tells.
-pub(crate) fn recover(journals: &[(&Path, &[u8])], salt: u64, applied: u64) -> Result<Recovered, StoreError> {
+pub(crate) fn recover(journals: &[(&Path, Bytes)], salt: u64, applied: u64) -> Result<Recovered, StoreError> {
     let mut frames: Vec<(Frame, usize)> = Vec::new();
     for (journal, (_, bytes)) in journals.iter().enumerate() {
         let found = frame::find(bytes, salt).into_iter();
@@ -30,7 +33,7 @@ pub(crate) fn recover(journals: &[(&Path, &[u8])], salt: u64, applied: u64) -> R
     let mut table = Table::default();
     let (mut last, mut at) = (applied, 0);
     for (frame, journal) in frames.iter().filter(|(frame, _)| frame.number > applied) {
-        let (path, bytes) = journals[*journal];
+        let (path, bytes) = &journals[*journal];
         if frame.number > last + 1 {
             let why = format!("frame {} in it, or in the other journal, is damaged", last + 1);
             return Err(StoreError::corrupt(journals[at].0, why));
@@ -38,9 +41,11 @@ pub(crate) fn recover(journals: &[(&Path, &[u8])], salt: u64, applied: u64) -> R
         if frame.rows.is_empty() {
             continue;
         }
-        if !table.recall(&bytes[frame.rows.clone()]) {
+        let Some(batch) = WriteBatch::read(bytes.slice(frame.rows.clone())) else {
             return Err(StoreError::corrupt(path, "another program wrote it"));
-        }
+        };
+        table.append(&batch);
+        table.keep(&batch);
         (last, at) = (frame.number, *journal);
     }
     Ok(Recovered { table, last })

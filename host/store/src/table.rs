@@ -1,14 +1,13 @@
-//! What was committed lately, in memory: the bytes of its journal, and where in them each key was written last.
+//! What was committed lately, in memory: the batches as they came, and where in them each key was written last.
 
 use core::hash::BuildHasher as _;
 use std::hash::RandomState;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashTable;
-use selfsame_codec::Operation;
+use selfsame_write_batch::{Row, WriteBatch};
 
-use super::frame::{self, HEADER};
-use super::rows::{self, Row, row_at};
+use super::rows::is_long;
 
 /// So many keys that came since the last scan are sorted in one by one.
 const FEW: usize = 64;
@@ -22,8 +21,11 @@ const LINE: usize = 64;
 /// Bytes of a row that is a short one: for more of them than fill a table no memory is taken beforehand.
 const SHORT: usize = 128;
 
-/// Bytes up to which a table grows by doubling: the store of a small node takes no more than it needs.
+/// Bytes of rows up to which the memory for their keys grows by doubling: the store of a small node takes no more than it needs.
 const SMALL: usize = 1 << 20;
+
+/// How many times as many keys as [`SHORT`] rows have a table may have memory for that is filled again.
+const GROWN: usize = 3;
 
 /// A key's hash and number
 #[derive(Clone, Copy, Debug)]
@@ -43,13 +45,23 @@ struct Order {
     sorted: usize,
 }
 
-/// Rows in frames; the last frame is open until it is sealed
+/// Where a row is
+#[derive(Clone, Copy, Debug)]
+struct At {
+    batch: u32,
+    /// Where it begins in that.
+    at: u32,
+}
+
+/// Batches; those that no frame has yet are the last ones
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    bytes: Vec<u8>,
+    batches: Vec<WriteBatch>,
+    /// Bytes of them all.
+    len: usize,
     places: HashTable<Place>,
     /// Where each key was written last, by its number.
-    rows: Vec<u32>,
+    rows: Vec<At>,
     /// What each key begins with, by its number.
     heads: Vec<Head>,
     /// SipHash with keys of its own: others choose what keys of the store are, in part, and must not know which fall together.
@@ -57,53 +69,45 @@ pub(crate) struct Table {
     order: Mutex<Order>,
     /// Numbers of keys that have long values, or had some.
     long: Vec<u32>,
-    /// Where the open frame begins.
-    open: Option<usize>,
-}
-
-/// What a table was before changes were appended
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Mark {
-    len: usize,
-    open: Option<usize>,
+    /// How many batches are in frames.
+    framed: usize,
 }
 
 impl Table {
-    /// All frames; the header of one that was not sealed is still empty.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
+    /// Bytes of its rows.
+    pub(crate) fn len(&self) -> usize {
+        self.len
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// Forgets all, and keeps the memory for what comes next: to get as much from the system anew takes longer than to fill it.
-    pub(crate) fn clear(&mut self) {
-        self.bytes.clear();
+    /// Forgets all, and keeps the memory for what comes next if it is not much more than most tables need: to get as much from the
+    /// system anew takes longer than to fill it.
+    pub(crate) fn clear(&mut self, room: usize) {
+        if self.heads.capacity() > GROWN * (room / SHORT) {
+            *self = Self::default();
+            return;
+        }
+        self.batches.clear();
+        self.len = 0;
         self.places.clear();
         self.rows.clear();
         self.heads.clear();
         self.long.clear();
-        self.open = None;
+        self.framed = 0;
         let order = self.order.get_mut().unwrap_or_else(PoisonError::into_inner);
         order.keys.clear();
         order.sorted = 0;
     }
 
-    /// Bytes of memory for rows.
-    pub(crate) fn room(&self) -> usize {
-        self.bytes.capacity()
-    }
-
-    /// Sees to memory for changes. A table that would grow past [`SMALL`] gets all of its `room` at once: by doubling it
-    /// would be copied again and again into memory that the system must first clear, and end with up to twice as much.
-    pub(crate) fn reserve(&mut self, changes: &[Operation<'_>], room: usize) {
-        let (has, needed) = (self.room(), self.bytes.len() + HEADER + rows::len(changes));
-        if needed > has && needed.max(2 * has) > SMALL && needed <= room {
-            self.bytes.reserve_exact(room - self.bytes.len());
-            // As many keys as there will be if they go on as they began.
-            let keys = self.rows.len() * (room / self.bytes.len().max(1));
+    /// Sees to memory for the keys of so many bytes of rows more. A table that grows past [`SMALL`] gets that for all keys that will
+    /// be in its `room`, if they go on as they began: by doubling it would be copied again and again into memory that the system must
+    /// first clear.
+    pub(crate) fn reserve(&mut self, more: usize, room: usize) {
+        if self.len <= SMALL && self.len + more > SMALL && self.len + more <= room {
+            let keys = self.rows.len() * (room / self.len.max(1));
             let keys = keys.min(room / SHORT);
             self.heads.reserve(keys);
             self.rows.reserve(keys);
@@ -111,45 +115,44 @@ impl Table {
         }
     }
 
-    /// Appends changes to the open frame; nobody sees them before [`Self::keep`].
-    pub(crate) fn append(&mut self, changes: &[Operation<'_>]) -> Mark {
-        let mark = Mark {
-            len: self.bytes.len(),
-            open: self.open,
-        };
-        if self.open.is_none() && !changes.is_empty() {
-            self.open = Some(mark.len);
-            self.bytes.extend_from_slice(&[0; HEADER]);
+    /// Appends a batch; nobody sees its rows before [`Self::keep`].
+    pub(crate) fn append(&mut self, batch: &WriteBatch) {
+        if !batch.is_empty() {
+            self.len += batch.len();
+            self.batches.push(batch.clone());
         }
-        changes
-            .iter()
-            .for_each(|change| rows::push(&mut self.bytes, change));
-        mark
     }
 
-    /// Takes back what was appended.
-    pub(crate) fn cut(&mut self, mark: Mark) {
-        self.bytes.truncate(mark.len);
-        self.open = mark.open;
+    /// Takes back the batch that was appended.
+    pub(crate) fn cut(&mut self, batch: &WriteBatch) {
+        if !batch.is_empty() {
+            self.len -= batch.len();
+            self.batches.pop();
+            self.framed = self.framed.min(self.batches.len());
+        }
     }
 
-    /// Shows what was appended.
-    pub(crate) fn keep(&mut self, mark: Mark) {
-        let header = if mark.open.is_none() { HEADER } else { 0 };
-        self.learn(mark.len + header);
+    /// Shows the batch that was appended.
+    pub(crate) fn keep(&mut self, batch: &WriteBatch) {
+        if !batch.is_empty() {
+            self.learn(batch);
+        }
     }
 
-    /// Appends the rows of a frame that was read; false if they are none.
-    pub(crate) fn recall(&mut self, rows: &[u8]) -> bool {
-        let first = self.bytes.len();
-        self.bytes.extend_from_slice(rows);
-        self.learn(first) == self.bytes.len()
+    /// The batches that no frame has.
+    pub(crate) fn unframed(&self) -> &[WriteBatch] {
+        &self.batches[self.framed..]
     }
 
-    /// Takes note of the rows from a place on; where they end.
-    fn learn(&mut self, mut at: usize) -> usize {
+    /// A frame has them all.
+    pub(crate) fn close(&mut self) {
+        self.framed = self.batches.len();
+    }
+
+    /// Takes note of the rows of the last batch.
+    fn learn(&mut self, batch: &WriteBatch) {
         let Self {
-            bytes,
+            batches,
             places,
             rows,
             heads,
@@ -159,56 +162,49 @@ impl Table {
             ..
         } = self;
         let order = order.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let last = batches.len() as u32 - 1;
         let mut some = Vec::with_capacity(TOGETHER);
+        let mut all = batch.rows();
         loop {
-            while some.len() < TOGETHER
-                && let Some(row) = row_at(bytes, at)
-            {
-                some.push((at, hasher.hash_one(row.key), row));
-                at = row.end;
-            }
+            some.extend(
+                all.by_ref()
+                    .take(TOGETHER)
+                    .map(|row| (hasher.hash_one(row.key), row)),
+            );
             if some.is_empty() {
-                return at;
+                return;
             }
             // Nothing comes of it, but the processor fetches what the next step needs of all of them.
             let looked = some
                 .iter()
-                .filter(|(_, hash, _)| places.find(*hash, |old| old.hash == *hash).is_some());
+                .filter(|(hash, _)| places.find(*hash, |old| old.hash == *hash).is_some());
             core::hint::black_box(looked.count());
-            for (at, hash, row) in some.drain(..) {
+            for (hash, row) in some.drain(..) {
+                let here = At {
+                    batch: last,
+                    at: (row.end - row.bytes.len()) as u32,
+                };
                 let is_same =
-                    |old: &Place| old.hash == hash && key_at(bytes, rows[old.number as usize]) == row.key;
+                    |old: &Place| old.hash == hash && key_at(batches, rows[old.number as usize]) == row.key;
                 let number = match places.find(hash, is_same) {
                     Some(old) => {
-                        rows[old.number as usize] = at as u32;
+                        rows[old.number as usize] = here;
                         old.number
                     }
                     None => {
                         let number = rows.len() as u32;
                         places.insert_unique(hash, Place { hash, number }, |old| old.hash);
                         order.keys.push(number);
-                        rows.push(at as u32);
+                        rows.push(here);
                         heads.push(head_of(row.key));
                         number
                     }
                 };
-                if row.is_long() {
+                if is_long(&row) {
                     long.push(number);
                 }
             }
         }
-    }
-
-    /// Writes the header of the open frame; false if there is none. More rows may follow it until it is closed.
-    pub(crate) fn seal(&mut self, salt: u64, number: u64) -> bool {
-        let Some(open) = self.open else { return false };
-        frame::seal(&mut self.bytes[open..], salt, number);
-        true
-    }
-
-    /// Closes the open frame: what comes is another one.
-    pub(crate) fn close(&mut self) {
-        self.open = None;
     }
 
     /// What was written last under a key.
@@ -220,11 +216,11 @@ impl Table {
     }
 
     fn row(&self, number: u32) -> Option<Row<'_>> {
-        row_at(&self.bytes, self.rows[number as usize] as usize)
+        row_at(&self.batches, self.rows[number as usize])
     }
 
     fn key(&self, number: u32) -> &[u8] {
-        key_at(&self.bytes, self.rows[number as usize])
+        key_at(&self.batches, self.rows[number as usize])
     }
 
     /// What was written last under each key with `start <= key < end`, in the order of the keys.
@@ -246,7 +242,7 @@ impl Table {
             let row = |number: &u32| Some((*number, self.row(*number)?));
             let rows: Vec<_> = numbers.iter().map_while(row).collect();
             // Of a long value nothing more is read.
-            let short = rows.iter().filter(|(_, row)| !row.is_long());
+            let short = rows.iter().filter(|(_, row)| !is_long(row));
             short.for_each(|(_, row)| fetch(row.bytes));
             Some(rows)
         });
@@ -261,7 +257,7 @@ impl Table {
         let rows = numbers
             .into_iter()
             .filter_map(|number| Some((number, self.row(number)?)));
-        rows.filter(|(_, row)| row.is_long())
+        rows.filter(|(_, row)| is_long(row))
     }
 
     /// The numbers of all keys, sorted.
@@ -351,33 +347,54 @@ fn fetch(row: &[u8]) {
     core::hint::black_box(sum);
 }
 
-fn key_at(bytes: &[u8], row: u32) -> &[u8] {
-    row_at(bytes, row as usize).map_or(&[], |row| row.key)
+fn row_at(batches: &[WriteBatch], place: At) -> Option<Row<'_>> {
+    Row::at(batches[place.batch as usize].as_bytes(), place.at as usize)
+}
+
+fn key_at(batches: &[WriteBatch], place: At) -> &[u8] {
+    row_at(batches, place).map_or(&[], |row| row.key)
 }
 
 #[cfg(test)]
 mod tests {
+    use selfsame_codec::Operation;
+
     use super::*;
 
     #[test]
-    fn a_table_that_grew_takes_all_its_room_at_once_and_no_more() {
+    fn a_table_that_grew_takes_the_memory_for_its_keys_at_once() {
         let room = 4 * SMALL;
         let mut table = Table::default();
         let value = vec![7; 10_000];
         let mut rooms = Vec::new();
-        while table.bytes().len() + 2 * value.len() < room {
-            let key = (table.bytes().len() as u64).to_le_bytes();
-            let changes = [put(&key, &value)];
-            table.reserve(&changes, room);
-            let mark = table.append(&changes);
-            table.keep(mark);
-            rooms.push(table.room());
+        while table.len() + 2 * value.len() < room {
+            let key = (table.len() as u64).to_le_bytes();
+            let batch = WriteBatch::of(&[put(&key, &value)]);
+            table.reserve(batch.len(), room);
+            table.append(&batch);
+            table.keep(&batch);
+            rooms.push((table.len(), table.heads.capacity()));
         }
-        assert!(rooms[0] < SMALL, "{}", rooms[0]);
-        assert_eq!(rooms.last(), Some(&room));
-        assert!(rooms.iter().all(|had| *had <= SMALL || *had == room));
-        table.reserve(&[put(&[], &vec![7; room])], room);
-        assert_eq!(table.room(), room, "what does not fit is not its concern");
+        let (_, last) = rooms[rooms.len() - 1];
+        assert!(last >= rooms.len());
+        let grown = rooms.iter().filter(|(len, _)| *len > SMALL);
+        assert!(grown.clone().count() > 100 && grown.into_iter().all(|(_, keys)| *keys == last));
+    }
+
+    #[test]
+    fn a_batch_that_is_cut_is_not_seen_and_of_no_frame() {
+        let mut table = Table::default();
+        let [kept, cut] = [b"1", b"2"].map(|value| WriteBatch::of(&[put(b"key", value)]));
+        table.append(&kept);
+        table.keep(&kept);
+        table.append(&cut);
+        assert_eq!(table.unframed(), [kept.clone(), cut.clone()]);
+        table.cut(&cut);
+        assert_eq!(table.unframed(), core::slice::from_ref(&kept));
+        assert_eq!(table.len(), kept.len());
+        assert_eq!(table.get(b"key").and_then(|row| row.value), Some(&b"1"[..]));
+        table.close();
+        assert!(table.unframed().is_empty());
     }
 
     fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Operation<'a> {
@@ -387,8 +404,9 @@ mod tests {
     fn order(keys: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let mut table = Table::default();
         let changes: Vec<Operation<'_>> = keys.iter().map(|key| put(key, b"1")).collect();
-        let mark = table.append(&changes);
-        table.keep(mark);
+        let batch = WriteBatch::of(&changes);
+        table.append(&batch);
+        table.keep(&batch);
         table.rows().map(|(_, row)| row.key.to_vec()).collect()
     }
 

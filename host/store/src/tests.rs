@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use selfsame_codec::Operation;
+use selfsame_write_batch::WriteBatch;
 
 use super::folder::{journals_of, runs_of, values_of};
 use super::{DiskStore, Storage as _, StoreError};
@@ -135,7 +136,9 @@ impl World {
                 None => Operation::Delete { key },
             })
             .collect();
-        self.store().commit(&operations, durable).expect("a commit");
+        self.store()
+            .commit(&WriteBatch::of(&operations), durable)
+            .expect("a commit");
         if durable {
             self.states.clear();
             self.begun = None;
@@ -314,7 +317,7 @@ fn a_journal_that_is_missing_or_another_store_s_is_refused() {
         key: b"a",
         value: b"1",
     };
-    store.commit(&[put], true).expect("a commit");
+    store.commit(&WriteBatch::of(&[put]), true).expect("a commit");
     store.rest().expect("a rest");
     let aside = folder.path().join("aside");
     copy(&path, &aside);
@@ -348,8 +351,10 @@ fn a_durable_commit_makes_durable_what_is_on_its_way_into_the_tree() {
         value: &[7; 200],
     };
     let changes: Vec<Operation<'_>> = keys.iter().map(|key| put(key)).collect();
-    store.commit(&changes, false).expect("a commit");
-    store.commit(&[put(b"later")], true).expect("a commit");
+    store.commit(&WriteBatch::of(&changes), false).expect("a commit");
+    store
+        .commit(&WriteBatch::of(&[put(b"later")]), true)
+        .expect("a commit");
     store.rest().expect("a rest");
     copy(&path, &aside);
     let copied = DiskStore::open(&aside).expect("the store after a crash");
@@ -370,7 +375,7 @@ fn a_journal_that_grows_while_it_is_written_keeps_every_frame() {
             key: &key,
             value: &value,
         };
-        store.commit(&[put], true).expect("a commit");
+        store.commit(&WriteBatch::of(&[put]), true).expect("a commit");
     }
     store.rest().expect("a rest");
     copy(&path, &aside);
@@ -405,7 +410,7 @@ fn long_values_that_are_not_needed_any_more_are_removed() {
                 key: &key(number),
                 value: &value(number, round),
             };
-            store.commit(&[put], false).expect("a commit");
+            store.commit(&WriteBatch::of(&[put]), false).expect("a commit");
         }
         most = most.max(values_len(&path).1);
     }
@@ -419,7 +424,7 @@ fn long_values_that_are_not_needed_any_more_are_removed() {
     assert_eq!(all(&store), expected);
     let removed: Vec<_> = (0..keys).map(key).collect();
     let deletes: Vec<_> = removed.iter().map(|key| Operation::Delete { key }).collect();
-    store.commit(&deletes, false).expect("a commit");
+    store.commit(&WriteBatch::of(&deletes), false).expect("a commit");
     for _ in 0..20 {
         drop(store);
         store = DiskStore::open_with_room(&path, ROOM).expect("the store again");
@@ -427,7 +432,7 @@ fn long_values_that_are_not_needed_any_more_are_removed() {
             key: b"one",
             value: &[1; 600],
         };
-        store.commit(&[put], false).expect("a commit");
+        store.commit(&WriteBatch::of(&[put]), false).expect("a commit");
     }
     drop(store);
     let (files, bytes) = values_len(&path);
@@ -448,7 +453,7 @@ fn a_table_whose_long_values_cannot_be_written_is_tried_again() {
             key: &key,
             value: &value,
         };
-        let committed = store.commit(&[put], false);
+        let committed = store.commit(&WriteBatch::of(&[put]), false);
         if committed.is_ok() {
             expected.insert(key.to_vec(), value);
         }
@@ -482,7 +487,9 @@ fn child_that_drains_until_it_is_killed() {
             key: &number.to_be_bytes(),
             value: &number.to_le_bytes().repeat(50),
         };
-        store.commit(&[put], number % 4 == 1).expect("a commit");
+        store
+            .commit(&WriteBatch::of(&[put]), number % 4 == 1)
+            .expect("a commit");
         let say = |number| writeln!(std::io::stdout(), "durable {number}").expect("somebody listens");
         match number % 4 {
             1 => say(number),

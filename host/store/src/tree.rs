@@ -15,7 +15,7 @@ use lsm_tree::{
 
 use super::StoreError;
 use super::merge::{Found, over_by};
-use super::rows::Row;
+use super::rows::is_long;
 use super::runs;
 use super::table::Table;
 use super::values::{self, Draft, Listed, Place, Values};
@@ -199,15 +199,18 @@ impl Tree {
     fn write(
         &self,
         table: &Table,
-        placed: &[(u32, Place)],
+        placed: &[Option<Place>],
         kept: &[(Vec<u8>, Place)],
         host: &[u8],
     ) -> lsm_tree::Result<()> {
         let of_table = table.rows().map(|(number, row)| {
-            let place = || placed.binary_search_by_key(&number, |(number, _)| *number).ok();
-            let place = if row.is_long() { place() } else { None };
+            let place = if is_long(&row) {
+                placed[number as usize]
+            } else {
+                None
+            };
             let written = match (place, row.value) {
-                (Some(index), _) => Written::Long(placed[index].1),
+                (Some(place), _) => Written::Long(place),
                 (None, Some(value)) => Written::Short(value),
                 (None, None) => Written::Removed,
             };
@@ -287,10 +290,14 @@ enum Written<'a> {
     Long(Place),
 }
 
-/// Writes the long values of a table; the place of each, by the numbers of their rows.
-fn write_long(draft: &mut Draft, table: &Table) -> Result<Vec<(u32, Place)>, StoreError> {
-    let write = |(number, row): (u32, Row<'_>)| Ok((number, draft.append(row.bytes)?));
-    table.long_rows().map(write).collect()
+/// Writes the long values of a table; the place of each, at the number of its key.
+fn write_long(draft: &mut Draft, table: &Table) -> Result<Vec<Option<Place>>, StoreError> {
+    let mut placed = Vec::new();
+    for (number, row) in table.long_rows() {
+        placed.resize(number as usize + 1, None);
+        placed[number as usize] = Some(draft.append(row.bytes)?);
+    }
+    Ok(placed)
 }
 
 /// What is the host's own: `salt u64 | number of the last frame u64 | each file of long values`.

@@ -11,11 +11,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use selfsame_write_batch::Row;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::StoreError;
 use super::file::failed;
-use super::rows::row_at;
 
 mod draft;
 pub(crate) use draft::Draft;
@@ -255,7 +255,7 @@ impl Values {
     pub(crate) fn read(&self, place: Place, key: &[u8]) -> Result<Vec<u8>, StoreError> {
         let mut row = vec![0; place.len as usize];
         self.read_at(place.file, &mut row, place.at)?;
-        let value = row_at(&row, 0)
+        let value = Row::at(&row, 0)
             .filter(|row| row.key == key && row.bytes.len() == place.len as usize)
             .and_then(|row| row.value);
         match value {

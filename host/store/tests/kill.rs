@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use selfsame_codec::Operation;
 use selfsame_store::{DiskStore, Storage as _};
+use selfsame_write_batch::WriteBatch;
 
 const CHILD: &str = "SELFSAME_TEST_STORE";
 
@@ -26,7 +27,7 @@ fn child_that_commits_until_it_is_killed() {
             key: &number.to_be_bytes(),
             value: &value,
         };
-        store.commit(&[put], durable).expect("a commit");
+        store.commit(&WriteBatch::of(&[put]), durable).expect("a commit");
         if durable {
             writeln!(out, "durable {number}").expect("somebody listens");
             out.flush().expect("somebody listens");

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use selfsame_codec::Operation;
 use selfsame_store::{DiskStore, MemoryStore, SCHEMA, Storage, StoreError};
+use selfsame_write_batch::WriteBatch;
 
 fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Operation<'a> {
     Operation::Put { key, value }
@@ -32,7 +33,7 @@ fn what_is_written_is_read() {
     with_each_store(|store| {
         assert_eq!(store.get(b"a").expect("a read"), None);
         store
-            .commit(&[put(b"a", b"1"), put(b"b", b"")], false)
+            .commit(&WriteBatch::of(&[put(b"a", b"1"), put(b"b", b"")]), false)
             .expect("a commit");
         assert_eq!(store.get(b"a").expect("a read"), Some(b"1".to_vec()));
         assert_eq!(
@@ -41,7 +42,10 @@ fn what_is_written_is_read() {
             "an empty value is a value"
         );
         store
-            .commit(&[put(b"a", b"2"), delete(b"b"), delete(b"never")], true)
+            .commit(
+                &WriteBatch::of(&[put(b"a", b"2"), delete(b"b"), delete(b"never")]),
+                true,
+            )
             .expect("a commit");
         assert_eq!(store.get(b"a").expect("a read"), Some(b"2".to_vec()));
         assert_eq!(store.get(b"b").expect("a read"), None);
@@ -52,11 +56,14 @@ fn what_is_written_is_read() {
 fn operations_of_a_commit_apply_in_their_order() {
     with_each_store(|store| {
         store
-            .commit(&[put(b"a", b"1"), delete(b"a"), put(b"a", b"2")], true)
+            .commit(
+                &WriteBatch::of(&[put(b"a", b"1"), delete(b"a"), put(b"a", b"2")]),
+                true,
+            )
             .expect("a commit");
         assert_eq!(store.get(b"a").expect("a read"), Some(b"2".to_vec()));
         store
-            .commit(&[put(b"a", b"3"), delete(b"a")], true)
+            .commit(&WriteBatch::of(&[put(b"a", b"3"), delete(b"a")]), true)
             .expect("a commit");
         assert_eq!(store.get(b"a").expect("a read"), None);
     });
@@ -67,7 +74,9 @@ fn a_scan_is_ordered_and_half_open() {
     with_each_store(|store| {
         let all: [&[u8]; 5] = [b"\xff", b"a", b"", b"ab", b"b"];
         let operations: Vec<_> = all.iter().map(|key| put(key, key)).collect();
-        store.commit(&operations, false).expect("a commit");
+        store
+            .commit(&WriteBatch::of(&operations), false)
+            .expect("a commit");
         assert_eq!(
             keys(store, b"", b"\xff\xff", 10),
             [&b""[..], b"a", b"ab", b"b", b"\xff"]
@@ -86,7 +95,9 @@ fn the_largest_commit_of_the_contract_fits() {
         let value = vec![7; 60 * 1024];
         let keys: Vec<[u8; 256]> = (0..8).map(|number| [number; 256]).collect();
         let operations: Vec<_> = keys.iter().map(|key| put(key, &value)).collect();
-        store.commit(&operations, true).expect("a commit");
+        store
+            .commit(&WriteBatch::of(&operations), true)
+            .expect("a commit");
         assert_eq!(store.scan(&[0], &[255], 10).expect("a scan").len(), 8);
     });
 }
@@ -97,7 +108,9 @@ fn as_many_operations_as_a_commit_may_have_apply_as_one() {
         let keys: Vec<[u8; 4]> = (0..500_u32).map(u32::to_be_bytes).collect();
         let value = [9; 1000];
         let operations: Vec<_> = keys.iter().map(|key| put(key, &value)).collect();
-        store.commit(&operations, false).expect("a commit");
+        store
+            .commit(&WriteBatch::of(&operations), false)
+            .expect("a commit");
         assert_eq!(store.scan(&[0], &[255], 1000).expect("a scan").len(), 500);
     });
 }
@@ -107,7 +120,9 @@ fn keys_are_bytes_with_zeros_and_high_bits() {
     with_each_store(|store| {
         let all: [&[u8]; 7] = [&[0], &[0, 0], &[0, 1], &[1], &[0x7f], &[0x80], &[0xfe, 0xff]];
         let operations: Vec<_> = all.iter().rev().map(|key| put(key, key)).collect();
-        store.commit(&operations, false).expect("a commit");
+        store
+            .commit(&WriteBatch::of(&operations), false)
+            .expect("a commit");
         assert_eq!(keys(store, &[], &[0xff], 10), all);
         for key in all {
             assert_eq!(store.get(key).expect("a read"), Some(key.to_vec()));
@@ -120,8 +135,10 @@ fn a_commit_of_nothing_keeps_what_was_written_before() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("store");
     let mut store = DiskStore::open(&path).expect("a store");
-    store.commit(&[put(b"a", b"1")], false).expect("a commit");
-    store.commit(&[], true).expect("a commit");
+    store
+        .commit(&WriteBatch::of(&[put(b"a", b"1")]), false)
+        .expect("a commit");
+    store.commit(&WriteBatch::default(), true).expect("a commit");
     drop(store);
     let store = DiskStore::open(&path).expect("the same store");
     assert_eq!(keys(&store, &[], &[0xff], 10), [b"a"]);
@@ -131,7 +148,9 @@ fn a_commit_of_nothing_keeps_what_was_written_before() {
 fn a_sync_of_nothing_has_ended_at_once() {
     with_each_store(|store| {
         store.end_sync().expect("nothing was begun");
-        store.commit(&[put(b"a", b"1")], true).expect("a commit");
+        store
+            .commit(&WriteBatch::of(&[put(b"a", b"1")]), true)
+            .expect("a commit");
         let ended = Box::new(|| panic!("nothing is waited for"));
         assert!(!store.begin_sync(ended).expect("a sync"));
         store.end_sync().expect("nothing is waited for");
@@ -155,12 +174,14 @@ fn what_was_committed_before_a_sync_is_there_after_a_crash_once_it_has_ended() {
     };
     let (tell, told) = std::sync::mpsc::channel();
     for round in 1..4_u8 {
-        store.commit(&[put(&[2 * round], b"1")], false).expect("a commit");
+        store
+            .commit(&WriteBatch::of(&[put(&[2 * round], b"1")]), false)
+            .expect("a commit");
         let tell = tell.clone();
         let ended = Box::new(move || tell.send(round).expect("the test waits"));
         assert!(store.begin_sync(ended).expect("a sync"));
         store
-            .commit(&[put(&[2 * round + 1], b"2")], false)
+            .commit(&WriteBatch::of(&[put(&[2 * round + 1], b"2")]), false)
             .expect("a commit meanwhile");
         assert_eq!(told.recv(), Ok(round));
         store.end_sync().expect("an end");
@@ -174,7 +195,9 @@ fn a_store_on_disk_keeps_what_was_written() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("store");
     let mut store = DiskStore::open(&path).expect("a store");
-    store.commit(&[put(b"a", b"1")], true).expect("a commit");
+    store
+        .commit(&WriteBatch::of(&[put(b"a", b"1")]), true)
+        .expect("a commit");
     drop(store);
     let store = DiskStore::open(&path).expect("the same store");
     assert_eq!(store.get(b"a").expect("a read"), Some(b"1".to_vec()));
@@ -276,7 +299,9 @@ fn what_is_no_store_is_refused_and_left_alone() {
 fn an_empty_folder_becomes_a_store() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut store = DiskStore::open(folder.path()).expect("a store");
-    store.commit(&[put(b"a", b"1")], true).expect("a commit");
+    store
+        .commit(&WriteBatch::of(&[put(b"a", b"1")]), true)
+        .expect("a commit");
     drop(store);
     let store = DiskStore::open(folder.path()).expect("the same store");
     assert_eq!(store.get(b"a").expect("a read"), Some(b"1".to_vec()));
@@ -288,8 +313,10 @@ fn keys_that_are_too_long_are_refused() {
     let path = folder.path().join("store");
     let mut store = DiskStore::open(&path).expect("a store");
     let longest = vec![7; 65_534];
-    store.commit(&[put(&longest, b"1")], true).expect("a commit");
-    let error = store.commit(&[put(&[7; 65_535], b"1")], true);
+    store
+        .commit(&WriteBatch::of(&[put(&longest, b"1")]), true)
+        .expect("a commit");
+    let error = store.commit(&WriteBatch::of(&[put(&[7; 65_535], b"1")]), true);
     assert!(error.expect_err("too long").to_string().contains("65,534"));
     drop(store);
     let store = DiskStore::open(&path).expect("the same store");
@@ -307,7 +334,10 @@ fn filled_store(path: &Path) {
         let mut store = DiskStore::open(path).expect("a store");
         for number in (part..200).step_by(1 + part as usize) {
             store
-                .commit(&[put(&number.to_be_bytes(), &value_of(number))], number % 20 == 0)
+                .commit(
+                    &WriteBatch::of(&[put(&number.to_be_bytes(), &value_of(number))]),
+                    number % 20 == 0,
+                )
                 .expect("a commit");
         }
         let extra = [&[0xee][..], &part.to_be_bytes()].concat();
@@ -316,7 +346,7 @@ fn filled_store(path: &Path) {
             2 => &[delete(&before)],
             _ => &[put(&extra, b"removed later"), delete(&before)],
         };
-        store.commit(changes, true).expect("a commit");
+        store.commit(&WriteBatch::of(changes), true).expect("a commit");
     }
 }
 

@@ -1,13 +1,13 @@
 use std::collections::BTreeMap;
-use std::rc::Rc;
 use std::time::Instant;
 
 use bench_pair::Outcome;
+use bytes::Bytes;
 use selfsame_capsule::header::HeaderView;
 use selfsame_capsule::keys::KeyPair;
 use selfsame_capsule::message::{Envelope, Operation};
 use selfsame_capsule::record::Record;
-use selfsame_capsule::replica::{Change, Effect, Limits, PeerId, Replica, SyncOutcome};
+use selfsame_capsule::replica::{Effect, Limits, PeerId, Replica, SyncOutcome};
 use selfsame_codec::Field;
 
 use crate::Cost;
@@ -25,7 +25,7 @@ const THERE: PeerId = [1; 32];
 /// A replica with its store in memory
 struct Server {
     replica: Replica,
-    store: BTreeMap<Vec<u8>, Rc<[u8]>>,
+    store: BTreeMap<Vec<u8>, Bytes>,
     responses: Vec<Vec<u8>>,
     asks: Vec<(u32, Vec<u8>)>,
     ended: Option<SyncOutcome>,
@@ -80,11 +80,11 @@ impl Server {
                     let keys: Vec<Vec<u8>> = found.map(|(key, _)| key.clone()).collect();
                     self.replica.keys(tag, &keys);
                 }
-                Effect::Commit { tag, changes, .. } => {
-                    for change in changes {
-                        match change {
-                            Change::Put(key, value) => _ = self.store.insert(key, value),
-                            Change::Delete(key) => _ = self.store.remove(&key),
+                Effect::Commit { tag, batch, .. } => {
+                    for row in batch.rows() {
+                        match row.value {
+                            Some(value) => _ = self.store.insert(row.key.to_vec(), Bytes::copy_from_slice(value)),
+                            None => _ = self.store.remove(row.key),
                         }
                     }
                     self.replica.committed(NOW, tag, true);

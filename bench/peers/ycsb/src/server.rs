@@ -8,8 +8,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bench_pair::Outcome;
 use selfsame_capsule::keys::KeyPair;
-use selfsame_capsule::replica::{Change, Effect, Limits, Replica};
+use selfsame_capsule::replica::{Effect, Limits, Replica};
 use selfsame_store::Ended;
+use selfsame_write_batch::WriteBatch;
 
 use crate::backend::Durability;
 use crate::store::Store;
@@ -48,7 +49,7 @@ pub(crate) fn server_key() -> KeyPair {
 /// A commit that the store has not been told yet
 struct Commit {
     tag: u32,
-    changes: Vec<Change>,
+    batch: WriteBatch,
     durable: bool,
 }
 
@@ -137,11 +138,11 @@ impl Server {
             }
             Effect::Commit {
                 tag,
-                changes,
+                batch,
                 durable,
             } => self.commits.push(Commit {
                 tag,
-                changes,
+                batch,
                 durable,
             }),
             Effect::Respond { request, response } => self.responses.push_back((request, response)),
@@ -151,14 +152,10 @@ impl Server {
         Ok(())
     }
 
-    /// Writes the commits that wait as one.
+    /// Writes the commits that wait.
     fn write(&mut self) -> Outcome<()> {
-        let commits = core::mem::take(&mut self.commits);
-        let changes: Vec<&Change> = commits.iter().flat_map(|commit| &commit.changes).collect();
-        if !changes.is_empty() {
-            self.store.commit(&changes)?;
-        }
-        for Commit { tag, durable, .. } in commits {
+        for Commit { tag, batch, durable } in self.commits.drain(..) {
+            self.store.commit(&batch)?;
             let waits = durable && self.durability == Durability::Synced;
             let waiting = if waits {
                 &mut self.durable

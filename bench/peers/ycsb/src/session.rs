@@ -4,11 +4,11 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 use bench_pair::Outcome;
+use bytes::Bytes;
 use selfsame_capsule::client::{Client, Command, Config, Effect, Reply, Start};
 use selfsame_capsule::hash::{HashKind, RecordName};
 use selfsame_capsule::keys::KeyPair;
 use selfsame_capsule::metadata::{Charter, Metadata, Readers};
-use selfsame_capsule::replica::Change;
 use selfsame_capsule::verifier::SharedVerifier;
 
 use crate::server::{Link, now_ms, server_key};
@@ -17,7 +17,7 @@ use crate::server::{Link, now_ms, server_key};
 pub(crate) struct Session {
     config: Config,
     client: Client,
-    kept: HashMap<Vec<u8>, Rc<[u8]>>,
+    kept: HashMap<Vec<u8>, Bytes>,
     replies: VecDeque<(u32, Reply)>,
     last: u32,
 }
@@ -141,11 +141,11 @@ impl Session {
                     .collect();
                 self.client.values(now_ms(), tag, &values);
             }
-            Effect::Commit { tag, changes, .. } => {
-                for change in changes {
-                    match change {
-                        Change::Put(key, value) => _ = self.kept.insert(key, value),
-                        Change::Delete(key) => _ = self.kept.remove(&key),
+            Effect::Commit { tag, batch, .. } => {
+                for row in batch.rows() {
+                    match row.value {
+                        Some(value) => _ = self.kept.insert(row.key.to_vec(), Bytes::copy_from_slice(value)),
+                        None => _ = self.kept.remove(row.key),
                     }
                 }
                 self.client.committed(now_ms(), tag, true);

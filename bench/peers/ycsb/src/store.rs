@@ -1,12 +1,12 @@
 //! The store under a replica: the one that the host embeds.
 
 use std::path::Path;
-use std::rc::Rc;
 
 use bench_pair::Outcome;
-use selfsame_capsule::replica::{Change, Value};
-use selfsame_codec::Operation;
+use bytes::Bytes;
+use selfsame_capsule::replica::Value;
 use selfsame_store::{DiskStore, Ended, Storage as _};
+use selfsame_write_batch::WriteBatch;
 
 /// A store on disk
 #[derive(Debug)]
@@ -14,13 +14,6 @@ pub(crate) struct Store(DiskStore);
 
 fn said(error: impl core::fmt::Display) -> String {
     error.to_string()
-}
-
-fn operation(change: &Change) -> Operation<'_> {
-    match change {
-        Change::Put(key, value) => Operation::Put { key, value },
-        Change::Delete(key) => Operation::Delete { key },
-    }
 }
 
 impl Store {
@@ -37,7 +30,7 @@ impl Store {
         keys.into_iter()
             .map(|key| {
                 let value = self.0.get(&key).map_err(said)?;
-                Ok((key, value.map(Rc::from)))
+                Ok((key, value.map(Bytes::from)))
             })
             .collect()
     }
@@ -48,9 +41,8 @@ impl Store {
     }
 
     /// Writes all changes or none.
-    pub(crate) fn commit(&mut self, changes: &[&Change]) -> Outcome<()> {
-        let changes: Vec<Operation<'_>> = changes.iter().map(|change| operation(change)).collect();
-        self.0.commit(&changes, false).map_err(said)
+    pub(crate) fn commit(&mut self, batch: &WriteBatch) -> Outcome<()> {
+        self.0.commit(batch, false).map_err(said)
     }
 
     /// Begins to put on the disk what was written; false if it is there.

@@ -6,9 +6,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Field, Malformed, Reader};
+use selfsame_write_batch::WriteBatch;
 
 use super::effect::{Config, Effect, Timing};
-use super::memory::{Seen, seen_key};
+use super::memory::{Seen, metadata_key, seen_key};
 use super::random::Random;
 use super::servers::Server;
 use super::sightings::Sightings;
@@ -19,7 +20,6 @@ use crate::hash::{CapsuleName, HASH_BYTES, RecordName};
 use crate::message::{Envelope, Operation, SessionId, VERSION};
 use crate::proof::Prover;
 use crate::refusal::{Refusal, Result};
-use crate::replica::Change;
 use crate::verifier::SharedVerifier;
 
 /// A request under way
@@ -197,20 +197,23 @@ impl Base {
     }
 
     /// Asks for changes to be written; returns the tag of the answer.
-    pub(super) fn commit(&mut self, changes: Vec<Change>, durable: bool) -> u32 {
+    pub(super) fn commit(&mut self, batch: WriteBatch, durable: bool) -> u32 {
         let tag = self.tag();
-        self.effects.push_back(Effect::Commit {
-            tag,
-            changes,
-            durable,
-        });
+        self.effects.push_back(Effect::Commit { tag, batch, durable });
         tag
+    }
+
+    /// Keeps the capsule's metadata.
+    pub(super) fn keep_metadata(&mut self, metadata: &[u8]) {
+        let key = metadata_key(&self.capsule);
+        let batch = WriteBatch::put(&key, |out| out.extend_from_slice(metadata));
+        self.commit(batch, false);
     }
 
     /// Keeps what was seen.
     pub(super) fn keep_seen(&mut self) {
-        let change = Change::Put(seen_key(&self.capsule), self.seen.encode());
-        self.commit(Vec::from([change]), false);
+        let batch = WriteBatch::put(&seen_key(&self.capsule), |out| self.seen.encode(out));
+        self.commit(batch, false);
     }
 
     /// Begins a request whose proofs may build on what was verified before.

@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use selfsame_write_batch::WriteBatch;
 use zeroize::Zeroizing;
 
 use super::command::Reply;
@@ -10,7 +11,6 @@ use crate::cache::DEFAULT_SLOTS_LOG2;
 use crate::hash::CapsuleName;
 use crate::keys::Key;
 use crate::refusal::Result;
-use crate::replica::Change;
 use crate::verifier::SharedVerifier;
 
 /// Most servers of one capsule.
@@ -110,7 +110,7 @@ pub enum Effect<R = Reply> {
         /// What the answer is for.
         tag: u32,
         /// The changes, in their order.
-        changes: Vec<Change>,
+        batch: WriteBatch,
         /// Whether these and all before are to survive a power loss.
         durable: bool,
     },

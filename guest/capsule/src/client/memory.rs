@@ -7,7 +7,6 @@
 //! ```
 
 use alloc::collections::BTreeMap;
-use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Field, Reader};
@@ -54,20 +53,18 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// The value that is stored.
-    pub(super) fn encode(&self) -> Rc<[u8]> {
-        let mut out = Vec::with_capacity(64 + 42 * self.heads.len());
-        self.epochs.write(&mut out);
+    /// Appends the value that is stored.
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        self.epochs.write(out);
         if let Some(last) = &self.last_epoch {
             out.extend_from_slice(&last.0);
         }
-        (self.heads.len().min(MAX_HEADS) as u16).write(&mut out);
+        (self.heads.len().min(MAX_HEADS) as u16).write(out);
         for (name, origin) in self.heads.iter().take(MAX_HEADS) {
             out.extend_from_slice(&name.0);
-            origin.writer.write(&mut out);
-            origin.sequence.write(&mut out);
+            origin.writer.write(out);
+            origin.sequence.write(out);
         }
-        out.into()
     }
 
     /// Reads a value.
@@ -109,12 +106,10 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// The value that is stored.
-    pub(super) fn encode(&self) -> Rc<[u8]> {
-        let mut out = Vec::new();
-        self.reserved.write(&mut out);
-        self.progress.encode(&mut out);
-        out.into()
+    /// Appends the value that is stored.
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        self.reserved.write(out);
+        self.progress.encode(out);
     }
 
     /// Reads a value.

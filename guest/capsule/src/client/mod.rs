@@ -33,7 +33,7 @@ use crate::hash::RecordName;
 use crate::message::Operation;
 use crate::metadata::Charter;
 use crate::refusal::{Refusal, Result};
-use crate::replica::{Change, Value};
+use crate::replica::Value;
 use base::{Ask, Base, Fault, Head as ResponseHead, Sent, outcome};
 pub use command::{
     Command, Content, Description, Extent, Got, Head, Heads, MAX_ELEMENTS, Outline, Period, Position, Reply,
@@ -343,8 +343,7 @@ impl Client {
         let metadata: &[u8] = reader.field()?;
         if self.base.trust.is_none() {
             self.know(metadata).map_err(Fault::False)?;
-            let change = Change::Put(metadata_key(&self.base.capsule), metadata.into());
-            self.base.commit(Vec::from([change]), false);
+            self.base.keep_metadata(metadata);
         }
         self.base.servers[sent.server].answered();
         self.jobs.remove(&sent.job);

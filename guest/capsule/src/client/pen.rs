@@ -4,12 +4,12 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use selfsame_codec::Code;
+use selfsame_write_batch::WriteBatch;
 
 use super::Client;
 use super::memory::{Kept, writer_key};
 use super::trust::Identity;
 use crate::refusal::{Refusal, Result};
-use crate::replica::Change;
 use crate::writer::{Progress, Writer};
 
 /// How many sequence numbers a writer reserves at once, durably, before it uses the first: one write of its store for so many
@@ -90,8 +90,9 @@ impl Client {
         if pen.reserving.is_none() && next + RESERVED / 2 > pen.reserved {
             let upto = next + RESERVED;
             pen.reserving = Some((0, upto));
-            let change = Change::Put(writer_key(&self.base.capsule, &writer), pen.kept().encode());
-            let tag = self.base.commit(Vec::from([change]), true);
+            let key = writer_key(&self.base.capsule, &writer);
+            let batch = WriteBatch::put(&key, |out| pen.kept().encode(out));
+            let tag = self.base.commit(batch, true);
             pen.reserving = Some((tag, upto));
         }
         Ok(next <= pen.reserved)

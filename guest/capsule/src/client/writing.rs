@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 use selfsame_codec::{Code, Reader};
+use selfsame_write_batch::WriteBatchBuilder;
 
 use super::base::{Ask, Base, Fault, Head, Sent, outcome};
 use super::command::{MAX_ELEMENTS, Reply, Signing};
@@ -18,7 +19,6 @@ use crate::keys::Signature;
 use crate::message::{Acknowledgement, MAX_OPERATIONS, Operation, Stored};
 use crate::record::Record;
 use crate::refusal::{Refusal, Result};
-use crate::replica::Change;
 use crate::seal::{SALT_BYTES, SEAL_BYTES};
 use crate::writer::{Backpointers, MAX_CONTENT_BYTES, Progress, Written};
 
@@ -453,9 +453,11 @@ impl Client {
         let (Some(pen), Some(writer)) = (&mut self.pen, writer) else {
             return;
         };
-        let mut changes = Vec::new();
+        let mut batch = WriteBatchBuilder::default();
+        let mut has_moved = false;
         if pen.advance(job, progress) {
-            changes.push(Change::Put(writer_key(&capsule, &writer), pen.kept().encode()));
+            batch.put_with(&writer_key(&capsule, &writer), |out| pen.kept().encode(out));
+            has_moved = true;
         }
         if let Some((name, origin)) = head {
             let heads = &mut self.base.seen.heads;
@@ -465,14 +467,14 @@ impl Client {
             if is_newest {
                 heads.retain(|_, other| other.writer != origin.writer);
                 heads.insert(name, origin);
-                changes.push(Change::Put(
-                    super::memory::seen_key(&capsule),
-                    self.base.seen.encode(),
-                ));
+                batch.put_with(&super::memory::seen_key(&capsule), |out| {
+                    self.base.seen.encode(out)
+                });
+                has_moved = true;
             }
         }
-        if !changes.is_empty() {
-            self.base.commit(changes, false);
+        if has_moved {
+            self.base.commit(batch.finish(), false);
         }
     }
 

@@ -97,7 +97,7 @@ impl ClientMachine {
                 let values: Result<Vec<_>, Malformed> = Values::new(values).collect();
                 let values = values.ok().filter(|values| values.len() == keys.len());
                 let values = values.ok_or(Code::BadInput)?.into_iter();
-                let values = values.map(|value| value.map(From::from));
+                let values = values.map(|value| value.map(Bytes::copy_from_slice));
                 let pairs: Vec<_> = keys.into_iter().zip(values).collect();
                 self.map.values(now_ms, tag, &pairs);
             }
@@ -130,11 +130,7 @@ impl ClientMachine {
                     Output::StoreGet { tag, keys: &encoded }.encode(out);
                     self.readings.insert(tag, keys);
                 }
-                Effect::Commit {
-                    tag,
-                    changes,
-                    durable,
-                } => commit(tag, durable, &changes, out),
+                Effect::Commit { tag, batch, durable } => commit(tag, durable, &batch, out),
                 Effect::Reply { command, result } => map::write(command, result, out),
             }
         }

@@ -12,9 +12,9 @@ use alloc::boxed::Box;
 
 use selfsame_codec::capsule::{ExporterConfig, IMPORTER_CONFIG, Output, ReplicaConfig, VERIFIER_CONFIG};
 use selfsame_codec::client::ClientConfig;
-use selfsame_codec::{BatchReader, BatchWriter, Code, Item, Malformed, Operation, OperationWriter, Reader};
+use selfsame_codec::{BatchReader, BatchWriter, Code, Item, Malformed, OperationWriter, Reader};
+use selfsame_write_batch::WriteBatch;
 
-use crate::replica::Change;
 use archive::{ExportMachine, ImportMachine};
 use client::ClientMachine;
 use replica::ReplicaMachine;
@@ -111,13 +111,10 @@ impl Machine {
     }
 }
 
-fn commit(tag: u32, durable: bool, changes: &[Change], out: &mut BatchWriter) {
+fn commit(tag: u32, durable: bool, batch: &WriteBatch, out: &mut BatchWriter) {
     let mut operations = OperationWriter::new();
-    for change in changes {
-        operations.push(match change {
-            Change::Put(key, value) => Operation::Put { key, value },
-            Change::Delete(key) => Operation::Delete { key },
-        });
+    for row in batch.rows() {
+        operations.push(row.operation());
     }
     Output::StoreCommit {
         tag,

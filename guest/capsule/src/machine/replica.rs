@@ -1,9 +1,9 @@
 //! A replica behind the boundary.
 
 use alloc::collections::BTreeMap;
-use alloc::rc::Rc;
 use alloc::vec::Vec;
 
+use bytes::Bytes;
 use selfsame_codec::capsule::{Input, Keys, Output, ReplicaConfig, Values};
 use selfsame_codec::{BatchWriter, Code, Field, Item, Malformed, Reader};
 use zeroize::Zeroize;
@@ -36,7 +36,7 @@ impl Reading {
             return Err(Malformed);
         }
         let keys = self.page().to_vec();
-        let values = values.into_iter().map(|value| value.map(Rc::from));
+        let values = values.into_iter().map(|value| value.map(Bytes::copy_from_slice));
         self.values.extend(keys.into_iter().zip(values));
         Ok(())
     }
@@ -154,11 +154,7 @@ impl ReplicaMachine {
                 limit: u32::try_from(limit).unwrap_or(u32::MAX),
             }
             .encode(out),
-            Effect::Commit {
-                tag,
-                changes,
-                durable,
-            } => commit(tag, durable, &changes, out),
+            Effect::Commit { tag, batch, durable } => commit(tag, durable, &batch, out),
             Effect::Respond { request, response } => Output::Respond {
                 request,
                 response: &response,

@@ -131,15 +131,7 @@ impl Map {
                     bytes,
                 },
                 Effect::Get { tag, keys } => Effect::Get { tag, keys },
-                Effect::Commit {
-                    tag,
-                    changes,
-                    durable,
-                } => Effect::Commit {
-                    tag,
-                    changes,
-                    durable,
-                },
+                Effect::Commit { tag, batch, durable } => Effect::Commit { tag, batch, durable },
             });
         }
     }

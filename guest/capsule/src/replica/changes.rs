@@ -2,14 +2,15 @@
 
 use alloc::vec::Vec;
 
-use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as At;
+use hashbrown::{HashSet, HashTable};
 
 use super::entry::Entry;
 use super::layout::Key;
 use super::space::Known;
 use super::stored::Stored;
-use super::values::{Place, Values, hash};
+use super::values::{Place, hash};
+use crate::spread::BuildSpread;
 
 /// Most changes of one commit, and their bytes: what the smallest store takes.
 pub(super) const MAX_PART: usize = 500;
@@ -33,15 +34,15 @@ pub(super) enum New {
 }
 
 impl New {
-    /// The value, for which `draft` is memory.
-    pub(super) fn into_known(self, key: &Key, draft: &mut Vec<u8>) -> Known {
+    /// The value.
+    pub(super) fn to_known(&self, key: &Key) -> Known {
         match self {
             Self::Assumed => None,
-            Self::Value(known) => known,
+            Self::Value(known) => known.clone(),
             Self::Record(entry) => {
-                draft.clear();
-                entry.write(draft);
-                Some(Stored::seal_in(key, draft))
+                let mut value = Vec::with_capacity(entry.sealed_len());
+                entry.write(&mut value);
+                Some(Stored::seal(key, value))
             }
         }
     }
@@ -148,7 +149,12 @@ impl Changes {
         self.list.iter().map(|(key, _)| key)
     }
 
-    /// Takes the changes of the next part.
+    /// The changes of the next part.
+    pub(super) fn part(&self, len: usize) -> &[(Key, New)] {
+        &self.list[..len]
+    }
+
+    /// Takes them.
     pub(super) fn take(&mut self, len: usize) -> impl Iterator<Item = (Key, New)> {
         let part = self.list.drain(..len);
         part.filter(|(_, new)| !matches!(new, New::Assumed))
@@ -195,9 +201,9 @@ impl Changes {
         let mut rest = self.list.as_mut_slice();
         for len in lens {
             let (part, others) = rest.split_at_mut(*len);
-            let mut seen = Values::default();
+            let mut seen: HashSet<Key, BuildSpread> = HashSet::default();
             for (key, new) in part.iter_mut().rev() {
-                if !matches!(new, New::Assumed) && seen.insert(*key, None).is_some() {
+                if !matches!(new, New::Assumed) && !seen.insert(*key) {
                     *new = New::Assumed;
                 }
             }

@@ -11,7 +11,7 @@ use super::entry::{Entry, Given};
 use super::layout::{self, Key, names, of_record};
 use super::sequences::Sequences;
 use super::space::{Missing, Space};
-use super::stored::Stored;
+use super::stored::{SUM, Stored};
 use super::walk::{Page, Step};
 use crate::hash::{CapsuleName, RecordName};
 use crate::keys::Signature;
@@ -451,8 +451,9 @@ impl Index {
         if record.body.len() > layout::MAX_INLINE {
             let len = layout::chunk_len(record.header.kind(), record.body.len());
             for (number, chunk) in (0..).zip(record.body.chunks(len)) {
-                space.draft().extend_from_slice(chunk);
-                space.put_draft(layout::chunk(&self.capsule, name, number));
+                let mut value = Vec::with_capacity(chunk.len() + SUM);
+                value.extend_from_slice(chunk);
+                space.put(layout::chunk(&self.capsule, name, number), value);
                 space.mark();
             }
         }

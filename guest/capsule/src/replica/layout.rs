@@ -51,8 +51,10 @@ pub(super) const RECORD: u8 = b'R';
 pub(super) const COUNTS: u8 = b'S';
 pub(super) const PENDING: u8 = b'W';
 
+/// Bytes of the key of a record.
+pub(super) const RECORD_KEY: usize = 32 + 1 + 32;
 /// Longest key: that of a chunk.
-const MAX_KEY: usize = 32 + 1 + 32 + 2;
+const MAX_KEY: usize = RECORD_KEY + 2;
 
 /// A key of at most [`MAX_KEY`] bytes, with zeros behind them: it is made for each look into the store, and so lies in place
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -41,6 +41,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Field};
+use selfsame_write_batch::WriteBatch;
 
 use crate::fetch::fetch_message;
 use crate::hash::{CapsuleName, RecordName};
@@ -57,7 +58,7 @@ use push::Pushes;
 use serve::{Progress, SERIAL, Tools, Turn};
 use session::Sessions;
 use space::Space;
-pub use space::{Change, Value};
+pub use space::Value;
 pub use sync::{Outcome as SyncOutcome, PeerId, Synced};
 use trees::Trees;
 use walk::Page;
@@ -95,7 +96,7 @@ pub enum Effect {
         /// What the answer is for.
         tag: u32,
         /// The changes, in their order; of one that only makes durable there are none.
-        changes: Vec<Change>,
+        batch: WriteBatch,
         /// Whether these and all before are to survive a power loss.
         durable: bool,
     },
@@ -471,7 +472,7 @@ impl Replica {
             self.syncing = Some((tag, core::mem::take(&mut self.unacknowledged)));
             self.effects.push_back(Effect::Commit {
                 tag,
-                changes: Vec::new(),
+                batch: WriteBatch::default(),
                 durable: true,
             });
         }
@@ -481,23 +482,19 @@ impl Replica {
     fn commit(&mut self, durable: bool) -> u32 {
         let mut parts = self.space.take_changes();
         let last = parts.pop();
-        for changes in parts {
-            self.push_commit(changes, false);
+        for batch in parts {
+            self.push_commit(batch, false);
         }
         match last {
-            Some(changes) => self.push_commit(changes, durable),
-            None if durable => self.push_commit(Vec::new(), true),
+            Some(batch) => self.push_commit(batch, durable),
+            None if durable => self.push_commit(WriteBatch::default(), true),
             None => self.last_tag,
         }
     }
 
-    fn push_commit(&mut self, changes: Vec<Change>, durable: bool) -> u32 {
+    fn push_commit(&mut self, batch: WriteBatch, durable: bool) -> u32 {
         let tag = self.tag();
-        self.effects.push_back(Effect::Commit {
-            tag,
-            changes,
-            durable,
-        });
+        self.effects.push_back(Effect::Commit { tag, batch, durable });
         tag
     }
 

@@ -1,18 +1,21 @@
 //! What a replica knows of its store: values that it has read or written lately, and which it still has to read.
 
-use alloc::rc::Rc;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
+
+use bytes::Bytes;
+use selfsame_codec::Operation;
+use selfsame_write_batch::{BatchMemory, WriteBatch, WriteBatchBuilder};
 
 use super::changes::{Changes, MAX_PART, New};
 use super::entry::Entry;
 use super::layout::{Key, SEQUENCES};
 use super::stored::Stored;
-use super::values::Values;
-use crate::fetch::fetch;
+use super::values::{self, Values};
 use crate::refusal;
 
 /// A value as the store has it, or that there is none.
-pub type Value = Option<Rc<[u8]>>;
+pub type Value = Option<Bytes>;
 
 /// What is known of a key: its value, or that there is none.
 pub(super) type Known = Option<Stored>;
@@ -21,26 +24,8 @@ pub(super) type Known = Option<Stored>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Missing;
 
-/// A change that the store has not been told yet
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// Writes a value.
-    Put(Vec<u8>, Rc<[u8]>),
-    /// Removes a value.
-    Delete(Vec<u8>),
-}
-
 /// What is not written yet of a key; nothing if it is removed
 type Pending = (Key, Known);
-
-impl From<Pending> for Change {
-    fn from((key, value): Pending) -> Self {
-        match value {
-            Some(value) => Self::Put(key.to_vec(), value.into_sealed()),
-            None => Self::Delete(key.to_vec()),
-        }
-    }
-}
 
 /// Most damaged values that are known of before their capsule heeds them; further ones are met again.
 const MAX_DAMAGED: usize = 1024;
@@ -61,16 +46,40 @@ pub(super) struct Space {
     /// What is written before all other changes.
     first: Vec<Pending>,
     damaged: Vec<Damaged>,
-    /// Where values are put together, one after the other in the same memory.
-    draft: Vec<u8>,
+    /// Where batches are put together, and where they are kept.
+    batch: WriteBatchBuilder,
+    memory: BatchMemory,
+}
+
+fn push(batch: &mut WriteBatchBuilder, key: &Key, value: &Known) {
+    batch.push(&match value {
+        Some(value) => Operation::Put {
+            key,
+            value: value.sealed(),
+        },
+        None => Operation::Delete { key },
+    });
+}
+
+fn batch_of(pending: &[Pending]) -> WriteBatch {
+    let mut batch = WriteBatchBuilder::default();
+    for (key, value) in pending {
+        push(&mut batch, key, value);
+    }
+    batch.finish()
 }
 
 fn decoded(value: Known) -> refusal::Result<Option<Entry>> {
     value.map(Entry::decode).transpose()
 }
 
-/// What an entry takes beside the bytes of its value: key, pointer and counters, its place, and the room that tables leave.
+/// What an entry takes beside the bytes of its value: key, pointers, counters, its place, and the room that tables leave.
 const ENTRY_BYTES: usize = 160;
+
+/// In how many pieces at least the memory of batches is taken: one is kept by the last that is needed of it.
+const PIECES: usize = 256;
+/// Longest piece: of many batches.
+const MAX_PIECE: usize = 1 << 20;
 
 impl Space {
     /// An empty space that remembers about `limit` bytes.
@@ -84,7 +93,8 @@ impl Space {
             changes: Changes::default(),
             first: Vec::new(),
             damaged: Vec::new(),
-            draft: Vec::new(),
+            batch: WriteBatchBuilder::default(),
+            memory: BatchMemory::in_pieces_of((limit / PIECES).min(MAX_PIECE)),
         }
     }
 
@@ -99,7 +109,7 @@ impl Space {
     /// [`Missing`] when the store has to be asked, which [`Self::take_wanted`] says.
     pub(super) fn get(&mut self, key: &Key) -> Result<Known, Missing> {
         match self.changes.get(key) {
-            Some(new) => Ok(new.clone().into_known(key, &mut self.draft)),
+            Some(new) => Ok(new.to_known(key)),
             None => self.written(key),
         }
     }
@@ -124,32 +134,40 @@ impl Space {
         match self.changes.get(key) {
             Some(New::Assumed | New::Value(None)) => Ok(false),
             Some(_) => Ok(true),
-            None => self.written(key).map(|value| value.is_some()),
+            None => self.look(key, |entry| entry.value().is_some()),
         }
     }
 
     /// What the store has.
     fn written(&mut self, key: &Key) -> Result<Known, Missing> {
-        if let Some(value) = self.young.get(key) {
-            return Ok(value.clone());
+        self.look(key, values::Entry::known)
+    }
+
+    /// What `take` makes of what the store has.
+    fn look<R>(&mut self, key: &Key, take: impl FnOnce(&values::Entry) -> R) -> Result<R, Missing> {
+        if let Some(entry) = self.young.get(key) {
+            return Ok(take(entry));
         }
-        if let Some(value) = self.old.get(key).cloned() {
-            self.remember(*key, value.clone());
-            return Ok(value);
-        }
-        self.wanted.push(*key);
-        Err(Missing)
+        let Some(entry) = self.old.get(key) else {
+            self.wanted.push(*key);
+            return Err(Missing);
+        };
+        let taken = take(entry);
+        let value = match entry {
+            // The others of its batch are forgotten.
+            values::Entry::Written(_) => entry.known().as_ref().map(Stored::alone),
+            values::Entry::Apart(_, value) => value.clone(),
+        };
+        self.remember(*key, value);
+        Ok(taken)
     }
 
     /// Asks for the values of those keys that are not known, and shows those that are, with the number of their key.
     pub(super) fn expect(&mut self, keys: &[Key], mut known: impl FnMut(usize, &[u8])) {
         let mut missing = Vec::new();
-        for (number, value) in self.young.get_all(keys).into_iter().enumerate() {
-            match value {
-                Some(Some(value)) => {
-                    fetch(value);
-                    known(number, value);
-                }
+        for (number, entry) in self.young.get_all(keys).into_iter().enumerate() {
+            match entry.map(values::Entry::value) {
+                Some(Some(value)) => known(number, value),
                 Some(None) => {}
                 None => missing.push(number),
             }
@@ -162,18 +180,6 @@ impl Space {
     /// Writes a value.
     pub(super) fn put(&mut self, key: Key, value: Vec<u8>) {
         self.change(key, Some(Stored::seal(&key, value)));
-    }
-
-    /// Where to put a value together for [`Self::put_draft`]: there is nothing in it.
-    pub(super) fn draft(&mut self) -> &mut Vec<u8> {
-        self.draft.clear();
-        &mut self.draft
-    }
-
-    /// Writes the value that was put together.
-    pub(super) fn put_draft(&mut self, key: Key) {
-        let value = Stored::seal_in(&key, &mut self.draft);
-        self.change(key, Some(value));
     }
 
     /// Writes a record.
@@ -254,25 +260,41 @@ impl Space {
     }
 
     /// What the store has to be told, in parts that the smallest store takes.
-    pub(super) fn take_changes(&mut self) -> Vec<Vec<Change>> {
+    pub(super) fn take_changes(&mut self) -> Vec<WriteBatch> {
         let first = core::mem::take(&mut self.first);
-        let changes = |part: &[Pending]| part.iter().cloned().map(Change::from).collect();
-        let mut parts: Vec<Vec<Change>> = first.chunks(MAX_PART).map(changes).collect();
+        let mut parts: Vec<WriteBatch> = first.chunks(MAX_PART).map(batch_of).collect();
         let mut changes = core::mem::take(&mut self.changes);
         self.young.fetch(changes.keys());
         for len in changes.cut() {
-            let mut told = Vec::with_capacity(len);
-            for (key, new) in changes.take(len) {
-                let value = new.into_known(&key, &mut self.draft);
-                self.remember(key, value.clone());
-                told.push(Change::from((key, value)));
-            }
-            parts.push(told);
+            parts.push(self.take_part(&mut changes, len));
         }
         changes.clear();
         self.changes = changes;
         self.forget_old();
         parts
+    }
+
+    /// The next part; what is known of its records lies in it.
+    fn take_part(&mut self, changes: &mut Changes, len: usize) -> WriteBatch {
+        for (key, new) in changes.part(len) {
+            match new {
+                New::Record(entry) => self.batch.put_with(key, |out| {
+                    let start = out.len();
+                    entry.write(out);
+                    Stored::seal_at(key, out, start);
+                }),
+                New::Value(value) => push(&mut self.batch, key, value),
+                New::Assumed => {}
+            }
+        }
+        let batch = self.batch.finish_in(&mut self.memory);
+        for ((key, new), row) in changes.take(len).zip(batch.rows()) {
+            match new {
+                New::Value(value) => self.remember(key, value),
+                _ => self.remember_entry(&key, values::Entry::written(&batch, &row), row.bytes.len()),
+            }
+        }
+        batch
     }
 
     /// Whether there are as many changes as belong into one commit.
@@ -286,10 +308,15 @@ impl Space {
     }
 
     fn remember(&mut self, key: Key, value: Known) {
-        let bytes = |value: &Known| value.as_ref().map_or(0, Stored::sealed_len);
-        self.young_bytes += bytes(&value);
-        match self.young.insert(key, value) {
-            Some(before) => self.young_bytes -= bytes(&before),
+        let len = value.as_ref().map_or(0, Stored::sealed_len);
+        self.remember_entry(&key, values::Entry::Apart(Box::new(key), value), len);
+    }
+
+    /// Remembers a key's entry, which takes so many bytes.
+    fn remember_entry(&mut self, key: &Key, entry: values::Entry, len: usize) {
+        self.young_bytes += len;
+        match self.young.insert(key, entry) {
+            Some(before) => self.young_bytes -= before.own_len(),
             None => self.young_bytes += ENTRY_BYTES,
         }
         self.forget_old();
@@ -306,6 +333,8 @@ impl Space {
 
 #[cfg(test)]
 mod tests {
+    use selfsame_write_batch::Row;
+
     use super::*;
     use crate::hash::{CapsuleName, RecordName};
     use crate::replica::layout::{RECORD, of_record};
@@ -321,16 +350,16 @@ mod tests {
     }
 
     /// The first bytes of the values that the store is told, by the numbers of their keys.
-    fn told(parts: Vec<Vec<Change>>) -> Vec<Vec<(u32, u8)>> {
-        let told = |change: &Change| match change {
-            Change::Put(key, value) => {
-                let name = Key::read(key).and_then(|key| key.record()).expect("a record");
-                let number = name.0.first_chunk().expect("four bytes");
-                (u32::from_le_bytes(*number), value[0])
-            }
-            Change::Delete(_) => panic!("nothing is removed"),
+    fn told(parts: Vec<WriteBatch>) -> Vec<Vec<(u32, u8)>> {
+        let told = |row: Row<'_>| {
+            let name = Key::read(row.key).and_then(|key| key.record()).expect("a record");
+            let number = name.0.first_chunk().expect("four bytes");
+            (
+                u32::from_le_bytes(*number),
+                row.value.expect("nothing is removed")[0],
+            )
         };
-        parts.iter().map(|part| part.iter().map(told).collect()).collect()
+        parts.iter().map(|part| part.rows().map(told).collect()).collect()
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Values as they are stored: `value | checksum of key and value u64`, so that one that was damaged is not taken for whole.
 
-use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::ops::Deref;
 
+use bytes::Bytes;
 use twox_hash::XxHash64;
 
 use super::layout::Key;
@@ -13,25 +13,25 @@ pub(super) const SUM: usize = 8;
 
 /// A whole value; of a key that says all by being there it is empty, and then has no checksum
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Stored(Rc<[u8]>);
+pub(super) struct Stored(Bytes);
 
 impl Stored {
     /// Seals a value for its key.
     pub(super) fn seal(key: &Key, mut value: Vec<u8>) -> Self {
-        Self::seal_in(key, &mut value)
+        Self::seal_at(key, &mut value, 0);
+        Self(Bytes::from(value))
     }
 
-    /// As [`Self::seal`]; the memory can be used again.
-    #[inline(never)]
-    pub(super) fn seal_in(key: &Key, value: &mut Vec<u8>) -> Self {
-        if !value.is_empty() {
-            value.extend_from_slice(&sum(key, value));
+    /// Seals what begins at a place of `out`, and is all that follows.
+    pub(super) fn seal_at(key: &Key, out: &mut Vec<u8>, start: usize) {
+        if out.len() > start {
+            let sum = sum(key, &out[start..]);
+            out.extend_from_slice(&sum);
         }
-        Self(Rc::from(&value[..]))
     }
 
     /// What the store has under a key; nothing if it is damaged.
-    pub(super) fn open(key: &Key, value: Rc<[u8]>) -> Option<Self> {
+    pub(super) fn open(key: &Key, value: Bytes) -> Option<Self> {
         if key.says_all() {
             return Some(Self::empty());
         }
@@ -39,19 +39,24 @@ impl Stored {
         (sum(key, value_of) == *found).then_some(Self(value))
     }
 
-    /// A damaged value, to see what of it is whole.
-    pub(super) fn unchecked(value: Rc<[u8]>) -> Self {
+    /// A value that was sealed, or a damaged one, to see what of it is whole.
+    pub(super) fn unchecked(value: Bytes) -> Self {
         Self(value)
     }
 
     /// An empty value.
     pub(super) fn empty() -> Self {
-        Self(Rc::from([]))
+        Self(Bytes::new())
     }
 
     /// The value with its checksum, as it goes into the store.
-    pub(super) fn into_sealed(self) -> Rc<[u8]> {
-        self.0
+    pub(super) fn sealed(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The value in memory of its own.
+    pub(super) fn alone(&self) -> Self {
+        Self(Bytes::copy_from_slice(&self.0))
     }
 
     /// How many bytes it takes.

@@ -1,13 +1,18 @@
 //! A table of values by key, which lie in the order in which they came: what was written together is found together.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::hash::BuildHasher as _;
 use core::mem::replace;
 
+use bytes::Bytes;
 use hashbrown::HashTable;
+use selfsame_write_batch::{LENGTHS, Row, WriteBatch};
 
-use super::layout::Key;
+use super::layout::{Key, RECORD_KEY};
 use super::space::Known;
+use super::stored::{SUM, Stored};
+use crate::fetch::fetch;
 use crate::spread::BuildSpread;
 
 /// Where a key's value lies, with half of the key's hash: what the table holds stays in the processor's cache, and a value that
@@ -32,6 +37,66 @@ pub(super) struct Values {
     entries: Entries,
 }
 
+/// A key and what is known of its value
+#[derive(Debug)]
+pub(super) enum Entry {
+    /// A record's value behind its key, where they were written: in memory that is kept with them.
+    Written(Bytes),
+    /// Anything else.
+    Apart(Box<Key>, Known),
+}
+
+impl Entry {
+    /// That of a record which a batch has.
+    pub(super) fn written(batch: &WriteBatch, row: &Row<'_>) -> Self {
+        let len = row.bytes.len() - LENGTHS;
+        Self::Written(batch.as_bytes().slice(row.end - len..row.end))
+    }
+
+    /// Whether it is about a key.
+    fn is_of(&self, key: &Key) -> bool {
+        match self {
+            Self::Written(row) => row[..RECORD_KEY] == key[..],
+            Self::Apart(other, _) => **other == *key,
+        }
+    }
+
+    /// What is known.
+    pub(super) fn known(&self) -> Known {
+        match self {
+            Self::Written(row) => Some(Stored::unchecked(row.slice(RECORD_KEY..))),
+            Self::Apart(_, value) => value.clone(),
+        }
+    }
+
+    /// The value; nothing if there is none.
+    pub(super) fn value(&self) -> Option<&[u8]> {
+        match self {
+            Self::Written(row) => Some(&row[RECORD_KEY..row.len() - SUM]),
+            Self::Apart(_, value) => value.as_deref(),
+        }
+    }
+
+    /// How many bytes are given up with it.
+    pub(super) fn own_len(&self) -> usize {
+        match self {
+            Self::Written(_) => 0,
+            Self::Apart(_, value) => value.as_ref().map_or(0, Stored::sealed_len),
+        }
+    }
+
+    /// Lets the processor fetch the value from memory, and who shares it, for whoever is about to read and keep it.
+    pub(super) fn fetch(&self) {
+        match self {
+            Self::Written(row) => {
+                fetch(row);
+                core::hint::black_box(row.is_unique());
+            }
+            Self::Apart(_, value) => fetch(value.as_deref().unwrap_or_default()),
+        }
+    }
+}
+
 /// Entries by their number, in parts: only the first is copied when they become more, and nobody has all of them twice.
 #[derive(Debug, Default)]
 struct Entries {
@@ -39,11 +104,9 @@ struct Entries {
     len: u32,
 }
 
-type Entry = (Key, Known);
-
 /// Entries of a part: some hundred kilobytes.
 const PART: usize = 1 << PART_LOG2;
-const PART_LOG2: u32 = 12;
+const PART_LOG2: u32 = 13;
 
 impl Entries {
     fn get(&self, index: u32) -> &Entry {
@@ -77,17 +140,17 @@ pub(super) fn hash(key: &Key) -> u32 {
 }
 
 impl Values {
-    /// The value of a key.
-    pub(super) fn get(&self, key: &Key) -> Option<&Known> {
+    /// What is known of a key.
+    pub(super) fn get(&self, key: &Key) -> Option<&Entry> {
         let hash = hash(key);
-        let is_it = |place: &Place| place.hash == hash && self.entries.get(place.index).0 == *key;
+        let is_it = |place: &Place| place.hash == hash && self.entries.get(place.index).is_of(key);
         let place = self.places.find(Place::spread(hash), is_it)?;
-        Some(&self.entries.get(place.index).1)
+        Some(self.entries.get(place.index))
     }
 
-    /// The values of many keys. Each step is done for all of them before the next one, so that the processor fetches what it
+    /// What is known of many keys. Each step is done for all of them before the next one, so that the processor fetches what it
     /// needs of many from memory at a time.
-    pub(super) fn get_all(&self, keys: &[Key]) -> Vec<Option<&Known>> {
+    pub(super) fn get_all(&self, keys: &[Key]) -> Vec<Option<&Entry>> {
         let hashes: Vec<u32> = keys.iter().map(hash).collect();
         let index = |hash: &u32| {
             let place = self
@@ -96,12 +159,15 @@ impl Values {
             Some(place.index)
         };
         let indexes: Vec<Option<u32>> = hashes.iter().map(index).collect();
-        let value = |(key, index): (&Key, Option<u32>)| match self.entries.get(index?) {
-            (other, value) if other == key => Some(value),
+        let entry = |index: &Option<u32>| Some(self.entries.get((*index)?));
+        let entries: Vec<Option<&Entry>> = indexes.iter().map(entry).collect();
+        entries.iter().flatten().for_each(|entry| entry.fetch());
+        let found = keys.iter().zip(entries).map(|(key, entry)| match entry? {
+            entry if entry.is_of(key) => Some(entry),
             // Another one with the same hash.
             _ => self.get(key),
-        };
-        keys.iter().zip(indexes).map(value).collect()
+        });
+        found.collect()
     }
 
     /// Lets the processor fetch where the values of keys are, or will be, of many at a time.
@@ -113,15 +179,15 @@ impl Values {
         core::hint::black_box(keys.map(hash).filter(|hash| is_there(*hash)).count());
     }
 
-    /// Sets the value of a key; the one before, if it had one.
-    pub(super) fn insert(&mut self, key: Key, value: Known) -> Option<Known> {
-        let hash = hash(&key);
+    /// Sets what is known of a key, whose entry it is; what was before, if anything.
+    pub(super) fn insert(&mut self, key: &Key, entry: Entry) -> Option<Entry> {
+        let hash = hash(key);
         let entries = &mut self.entries;
-        let is_it = |place: &Place| place.hash == hash && entries.get(place.index).0 == key;
+        let is_it = |place: &Place| place.hash == hash && entries.get(place.index).is_of(key);
         if let Some(place) = self.places.find(Place::spread(hash), is_it) {
-            return Some(replace(&mut entries.get_mut(place.index).1, value));
+            return Some(replace(entries.get_mut(place.index), entry));
         }
-        let index = entries.push((key, value));
+        let index = entries.push(entry);
         self.places
             .insert_unique(Place::spread(hash), Place { hash, index }, |place| {
                 Place::spread(place.hash)
@@ -135,7 +201,6 @@ mod tests {
     use super::*;
     use crate::hash::{CapsuleName, RecordName};
     use crate::replica::layout::{RECORD, of_record};
-    use crate::replica::stored::Stored;
 
     fn key(number: u32) -> Key {
         let mut name = [7; 32];
@@ -147,21 +212,47 @@ mod tests {
         Stored::seal(&key(number), number.to_le_bytes().to_vec())
     }
 
+    fn apart(number: u32, value: Known) -> Entry {
+        Entry::Apart(Box::new(key(number)), value)
+    }
+
+    fn known(entry: Option<&Entry>) -> Option<Known> {
+        entry.map(Entry::known)
+    }
+
+    /// Of even numbers as they are in a batch.
+    fn entry(number: u32) -> Entry {
+        if number % 2 == 1 {
+            return apart(number, Some(value(number)));
+        }
+        let (key, value) = (key(number), value(number));
+        let batch = WriteBatch::of(&[selfsame_codec::Operation::Put {
+            key: &key,
+            value: value.sealed(),
+        }]);
+        let row = batch.rows().next().expect("a row");
+        Entry::written(&batch, &row)
+    }
+
     #[test]
     fn values_are_found_though_their_keys_have_the_same_hash() {
         assert_eq!(hash(&key(1)), hash(&key(2)));
         let mut values = Values::default();
         let last = 2 * PART as u32;
         for number in 0..last {
-            assert_eq!(values.insert(key(number), Some(value(number))), None);
+            assert!(values.insert(&key(number), entry(number)).is_none());
         }
-        assert_eq!(values.insert(key(7), None), Some(Some(value(7))));
-        assert_eq!(values.get(&key(7)), Some(&None));
-        assert_eq!(values.get(&key(last - 1)), Some(&Some(value(last - 1))));
-        assert_eq!(values.get(&key(last)), None);
+        let before = values.insert(&key(8), apart(8, None));
+        assert_eq!(known(before.as_ref()), Some(Some(value(8))));
+        assert_eq!(known(values.get(&key(8))), Some(None));
+        assert_eq!(known(values.get(&key(last - 1))), Some(Some(value(last - 1))));
+        assert_eq!(known(values.get(&key(last - 2))), Some(Some(value(last - 2))));
+        let found = values.get(&key(4)).and_then(Entry::value);
+        assert_eq!(found, Some(&4_u32.to_le_bytes()[..]));
+        assert!(values.get(&key(last)).is_none());
         let keys: Vec<Key> = (0..=last).map(key).collect();
-        for (key, value) in keys.iter().zip(values.get_all(&keys)) {
-            assert_eq!(value, values.get(key));
+        for (key, entry) in keys.iter().zip(values.get_all(&keys)) {
+            assert_eq!(known(entry), known(values.get(key)));
         }
     }
 }

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
 use selfsame_capsule::client::{Client, Command, Config, Effect, Heads, Reply, Start};
 use selfsame_capsule::hash::RecordName;
 use selfsame_capsule::keys::KeyPair;
 use selfsame_capsule::map::{self, Map};
 use selfsame_capsule::metadata::Charter;
-use selfsame_capsule::replica::{Change, Value};
+use selfsame_capsule::replica::Value;
 use selfsame_capsule::{Refusal, Result};
 use selfsame_codec::Code;
 use zeroize::Zeroizing;
@@ -264,19 +265,17 @@ impl<M: Driven> Driver<M> {
                     let values: Vec<_> = keys.into_iter().map(value).collect();
                     self.client.values(self.now, tag, &values);
                 }
-                Effect::Commit {
-                    tag,
-                    changes,
-                    durable,
-                } => {
+                Effect::Commit { tag, batch, durable } => {
                     if self.fails {
                         self.client.committed(self.now, tag, false);
                         continue;
                     }
-                    for change in changes {
-                        match change {
-                            Change::Put(key, value) => _ = self.store.insert(key, value),
-                            Change::Delete(key) => _ = self.store.remove(&key),
+                    for row in batch.rows() {
+                        match row.value {
+                            Some(value) => {
+                                _ = self.store.insert(row.key.to_vec(), Bytes::copy_from_slice(value))
+                            }
+                            None => _ = self.store.remove(row.key),
                         }
                     }
                     if durable {

@@ -1,22 +1,23 @@
 //! A replica with a store that can lose what was not made durable, as disks do.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 
+use bytes::Bytes;
 use selfsame_capsule::cache::Verified;
 use selfsame_capsule::hash::{CapsuleName, RecordName};
 use selfsame_capsule::keys::{Key, KeyPair, Signature};
 use selfsame_capsule::message::{Acknowledgement, Envelope, Operation, SessionId, Stored};
 use selfsame_capsule::metadata::Charter;
 use selfsame_capsule::record::Record;
-use selfsame_capsule::replica::{Change, Effect, Limits, PeerId, Replica, Synced};
+use selfsame_capsule::replica::{Effect, Limits, PeerId, Replica, Synced};
 use selfsame_capsule::verifier::Verifier;
 use selfsame_capsule::writer::Written;
 use selfsame_codec::{Code, Field, Reader};
+use selfsame_write_batch::WriteBatch;
 
 use super::view;
 
-pub(crate) type Map = BTreeMap<Vec<u8>, Rc<[u8]>>;
+pub(crate) type Map = BTreeMap<Vec<u8>, Bytes>;
 
 pub(crate) struct Server {
     pub(crate) replica: Replica,
@@ -133,22 +134,16 @@ impl Server {
                         .collect();
                     self.replica.keys(tag, &keys);
                 }
-                Effect::Commit {
-                    tag,
-                    changes,
-                    durable,
-                } => {
-                    assert!(changes.len() <= 500, "{} changes at once", changes.len());
+                Effect::Commit { tag, batch, durable } => {
+                    let changes = batch.rows().count();
+                    assert!(changes <= 500, "{changes} changes at once");
                     let Some(left) = self.lives_for.checked_sub(1) else {
                         return;
                     };
                     self.lives_for = left;
-                    let keys = changes.iter().map(|change| match change {
-                        Change::Put(key, _) | Change::Delete(key) => key,
-                    });
-                    let keys: BTreeSet<&Vec<u8>> = keys.collect();
-                    assert_eq!(keys.len(), changes.len(), "a key is changed twice at once");
-                    self.apply(changes);
+                    let keys: BTreeSet<&[u8]> = batch.rows().map(|row| row.key).collect();
+                    assert_eq!(keys.len(), changes, "a key is changed twice at once");
+                    self.apply(&batch);
                     self.durable_commits += usize::from(durable);
                     if durable && self.holds {
                         self.held.push(tag);
@@ -172,11 +167,11 @@ impl Server {
         }
     }
 
-    fn apply(&mut self, changes: Vec<Change>) {
-        for change in changes {
-            match change {
-                Change::Put(key, value) => _ = self.store.insert(key, value),
-                Change::Delete(key) => _ = self.store.remove(&key),
+    fn apply(&mut self, batch: &WriteBatch) {
+        for row in batch.rows() {
+            match row.value {
+                Some(value) => _ = self.store.insert(row.key.to_vec(), Bytes::copy_from_slice(value)),
+                None => _ = self.store.remove(row.key),
             }
         }
     }

@@ -125,7 +125,7 @@ fn replica() -> Replica {
 }
 
 /// Every record is what its name says, and nothing is signed but what was.
-fn check(store: &BTreeMap<Vec<u8>, std::rc::Rc<[u8]>>) {
+fn check(store: &BTreeMap<Vec<u8>, bytes::Bytes>) {
     let (_, records) = records();
     for (key, value) in store {
         let Some(name) = key.get(33..65) else { continue };

@@ -1,13 +1,13 @@
 //! Requests to a replica of capsules: each is answered once, whatever it holds, and what is not understood changes nothing.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
+use bytes::Bytes;
 use selfsame_capsule::header::HeaderView;
 use selfsame_capsule::keys::KeyPair;
 use selfsame_capsule::message::{Envelope, Operation};
 use selfsame_capsule::record::Record;
-use selfsame_capsule::replica::{Change, Effect, Limits, Replica};
+use selfsame_capsule::replica::{Effect, Limits, Replica};
 use selfsame_codec::Field;
 
 use super::Target;
@@ -107,7 +107,7 @@ fn run(input: &[u8]) {
     );
 }
 
-pub(super) type Store = BTreeMap<Vec<u8>, Rc<[u8]>>;
+pub(super) type Store = BTreeMap<Vec<u8>, Bytes>;
 
 /// What came of a replica's work
 #[derive(Default)]
@@ -138,11 +138,11 @@ pub(super) fn work(replica: &mut Replica, store: &mut Store) -> Done {
                 let keys: Vec<Vec<u8>> = keys.map(|(key, _)| key.clone()).collect();
                 replica.keys(tag, &keys);
             }
-            Effect::Commit { tag, changes, .. } => {
-                for change in changes {
-                    match change {
-                        Change::Put(key, value) => _ = store.insert(key, value),
-                        Change::Delete(key) => _ = store.remove(&key),
+            Effect::Commit { tag, batch, .. } => {
+                for row in batch.rows() {
+                    match row.value {
+                        Some(value) => _ = store.insert(row.key.to_vec(), Bytes::copy_from_slice(value)),
+                        None => _ = store.remove(row.key),
                     }
                 }
                 replica.committed(NOW, tag, true);

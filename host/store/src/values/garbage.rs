@@ -2,11 +2,11 @@
 
 use std::fs;
 
+use selfsame_write_batch::{LENGTHS, Row};
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 use super::super::StoreError;
 use super::super::file::failed;
-use super::super::rows::{LENGTHS, row_at};
 use super::draft::{Draft, MARKED};
 use super::{Listed, Place, Values};
 
@@ -49,7 +49,7 @@ pub(crate) fn keep(
     let mut kept = Kept::default();
     for file in chosen {
         let Loaded { bytes, rows } = load(values, &file, &place_of)?;
-        for row in rows.iter().filter_map(|at| row_at(&bytes, *at)) {
+        for row in rows.iter().filter_map(|at| Row::at(&bytes, *at)) {
             kept.rows.push((row.key.to_vec(), draft.append(row.bytes)?));
         }
         kept.files.push(file.number);
@@ -152,7 +152,7 @@ fn load(
     let mut sums = Xxh3Default::new();
     let mut at = 0;
     for _ in 0..listed.rows {
-        let Some(row) = row_at(&bytes, at) else { break };
+        let Some(row) = Row::at(&bytes, at) else { break };
         let sum = xxh3_64(row.bytes);
         sums.update(&sum.to_le_bytes());
         let is_here = |place: Place| place.file == listed.number && place.at == at as u64 && place.sum == sum;

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read};
 use std::path::Path;
 
+use selfsame_write_batch::{LENGTHS, len_behind};
 use xxhash_rust::xxh3::Xxh3Default;
 
-use super::super::rows;
 use super::Listed;
 use super::draft::MARKED;
 
@@ -44,9 +44,9 @@ pub(super) fn check(path: &Path, listed: &Listed) -> io::Result<()> {
 
 /// The length and the sum of the row that comes next.
 fn sum_of_row(reader: &mut impl Read) -> io::Result<(u64, u64)> {
-    let mut lengths = [0; rows::LENGTHS];
+    let mut lengths = [0; LENGTHS];
     reader.read_exact(&mut lengths)?;
-    let rest = rows::len_behind(lengths);
+    let rest = len_behind(lengths);
     let mut hasher = Xxh3Default::new();
     hasher.update(&lengths);
     let mut left = reader.take(rest);
@@ -60,5 +60,5 @@ fn sum_of_row(reader: &mut impl Read) -> io::Result<(u64, u64)> {
     if left.limit() > 0 {
         return Err(ErrorKind::UnexpectedEof.into());
     }
-    Ok((rows::LENGTHS as u64 + rest, hasher.digest()))
+    Ok((LENGTHS as u64 + rest, hasher.digest()))
 }
