@@ -218,6 +218,12 @@ impl Client {
             _ => None,
         };
         let parts: Vec<(RecordName, u32)> = chosen.iter().filter_map(part).collect();
+        let record = |index: &usize| match query.items[*index].want {
+            Want::Record(record) => Some(record),
+            _ => None,
+        };
+        let records: Vec<RecordName> = chosen.iter().filter_map(record).collect();
+        self.base.fetch_verified(&records);
         let mut known = self.base.trees.find(&parts).into_iter();
         for index in chosen {
             let item = &mut query.items[*index];

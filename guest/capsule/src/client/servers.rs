@@ -111,8 +111,12 @@ impl Server {
 
     /// Whether a name was verified in its session.
     pub(super) fn has_verified(&self, name: &RecordName) -> bool {
-        let cache = self.session.cache.as_ref();
-        cache.is_some_and(|cache| cache.contains(&name.0))
+        self.verified().is_some_and(|cache| cache.contains(&name.0))
+    }
+
+    /// What was verified in its session, if anything was.
+    pub(super) fn verified(&self) -> Option<&Verified> {
+        self.session.cache.as_ref()
     }
 
     /// What was verified in its session.

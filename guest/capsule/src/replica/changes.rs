@@ -74,6 +74,10 @@ impl Changes {
     /// What is new of a key.
     #[inline(never)]
     pub(super) fn get(&self, key: &Key) -> Option<&New> {
+        // Of a request that only reads there is never anything.
+        if self.list.is_empty() {
+            return None;
+        }
         let hash = hash(key);
         let is_it = |place: &Place| place.hash == hash && self.list[place.index as usize].0 == *key;
         let place = self.places.find(Place::spread(hash), is_it)?;

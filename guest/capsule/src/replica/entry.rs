@@ -62,6 +62,24 @@ impl Deref for Source {
     }
 }
 
+/// What follows a witness in a value: a header, and the body if it is there
+struct Begun<'a> {
+    rest: &'a [u8],
+    view: HeaderView<'a>,
+}
+
+fn parts_of(value: &[u8]) -> Result<(Witness, Begun<'_>)> {
+    let mut reader = Reader::new(value);
+    let at = |reader: &Reader<'_>| value.len() - reader.rest().len();
+    let witness = reader
+        .field()
+        .map_err(|_| Refusal::new(Code::StoreCorrupt, at(&reader)))?;
+    let rest = reader.rest();
+    let view = HeaderView::read(&mut reader);
+    let view = view.map_err(|_| Refusal::new(Code::StoreCorrupt, value.len() - rest.len()))?;
+    Ok((witness, Begun { rest, view }))
+}
+
 /// A stored record, or one that is about to be
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
@@ -94,20 +112,25 @@ impl Entry {
     /// # Errors
     /// [`Code::StoreCorrupt`] with the offset.
     pub(super) fn decode(value: Stored) -> Result<Self> {
-        let mut reader = Reader::new(&value);
-        let corrupt =
-            |reader: &Reader<'_>| Refusal::new(Code::StoreCorrupt, value.len() - reader.rest().len());
-        let witness = reader.field().map_err(|_| corrupt(&reader))?;
-        let header = value.len() - reader.rest().len();
-        HeaderView::read(&mut reader).map_err(|_| Refusal::new(Code::StoreCorrupt, header))?;
-        let (body, end) = (value.len() - reader.rest().len(), value.len());
+        let (witness, header) = parts_of(&value)?;
+        let at = value.len() - header.rest.len();
         Ok(Self {
-            source: Source::Store(value),
             witness,
-            header,
-            body,
-            end,
+            header: at,
+            body: at + header.view.encoded().len(),
+            end: value.len(),
+            source: Source::Store(value),
         })
+    }
+
+    /// Header and body in a value; nothing if the body is in chunks.
+    ///
+    /// # Errors
+    /// As [`Self::decode`].
+    pub(super) fn whole_in(value: &[u8]) -> Result<Option<&[u8]>> {
+        let (_, Begun { rest, view }) = parts_of(value)?;
+        let body = rest.len() - view.encoded().len();
+        Ok((body == view.body_len() as usize).then_some(rest))
     }
 
     /// Appends the value under which it is stored.

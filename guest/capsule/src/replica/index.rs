@@ -181,6 +181,23 @@ impl Index {
         space.record(&of_record(&self.capsule, layout::RECORD, name))
     }
 
+    /// Appends header and body of a record; false if the body is in chunks.
+    ///
+    /// # Errors
+    /// [`Missing`], or [`Code::NoRecord`] or [`Code::StoreCorrupt`] inside.
+    pub(super) fn copy_whole(
+        &self,
+        space: &mut Space,
+        name: &RecordName,
+        out: &mut Vec<u8>,
+    ) -> core::result::Result<Result<bool>, Missing> {
+        space.view(&of_record(&self.capsule, layout::RECORD, name), |value| {
+            let whole = Entry::whole_in(value.ok_or(NO_RECORD)?)?;
+            out.extend_from_slice(whole.unwrap_or_default());
+            Ok(whole.is_some())
+        })
+    }
+
     /// Asks for all that adding a record needs, so that the store is asked once for many.
     pub(super) fn expect_write(&mut self, space: &mut Space, name: &RecordName, record: &Record<'_>) {
         let own = of_record(&self.capsule, layout::RECORD, name);

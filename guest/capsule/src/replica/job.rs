@@ -175,8 +175,8 @@ impl Job {
         (space, trees): (&mut Space, &Trees),
         mirror: Option<&Mirror>,
     ) {
-        // And whether they are to be proven.
-        let mut records: Vec<(RecordName, bool)> = Vec::new();
+        // And whether they are to be proven, and nothing else.
+        let mut asked: Vec<(RecordName, bool, bool)> = Vec::new();
         // What is written, and which operation writes it.
         let (mut written, mut writing) = (Vec::new(), Vec::new());
         let mut parts: Vec<Part> = Vec::new();
@@ -187,24 +187,19 @@ impl Job {
                     written.push(record);
                     writing.push(index);
                 }
-                Ok(Operation::Prove { record }) => {
-                    if mirror.is_some_and(|mirror| mirror.contains(&record.0)) {
-                        continue;
-                    }
-                    match records.last_mut() {
-                        Some((last, proves)) if *last == record => *proves = true,
-                        _ => records.push((record, true)),
-                    }
-                }
+                Ok(Operation::Prove { record }) => match asked.last_mut() {
+                    Some((last, proves, _)) if *last == record => *proves = true,
+                    _ => asked.push((record, true, true)),
+                },
                 Ok(Operation::Read { record }) => {
                     has_reads = true;
-                    records.push((record, false));
+                    asked.push((record, false, false));
                 }
                 Ok(
                     Operation::Sign { record, .. }
                     | Operation::Signature { record }
                     | Operation::Subrecords { record },
-                ) => records.push((record, false)),
+                ) => asked.push((record, false, false)),
                 Ok(Operation::ReadPart {
                     record,
                     index,
@@ -216,6 +211,7 @@ impl Job {
                 _ => {}
             }
         }
+        let mut records = unverified(asked, mirror);
         let checked = check_each(&written, capsule.charter().hasher(), capsule.is_sealed());
         for ((index, record), checked) in writing.into_iter().zip(&written).zip(checked) {
             if let Ok(checked) = &checked {
@@ -393,6 +389,24 @@ fn gives_body(operation: &Operation<'_>) -> bool {
         operation,
         Operation::Read { .. } | Operation::ReadPart { .. } | Operation::Subrecords { .. }
     )
+}
+
+/// The records of which something is needed of the store, and whether that is what proves them: not of those that the reader has
+/// verified.
+fn unverified(asked: Vec<(RecordName, bool, bool)>, mirror: Option<&Mirror>) -> Vec<(RecordName, bool)> {
+    let is_known =
+        |proves: bool, record: &RecordName| proves && mirror.is_some_and(|mirror| mirror.contains(&record.0));
+    if let Some(mirror) = mirror {
+        let proven = asked.iter().filter(|(_, proves, _)| *proves);
+        mirror.fetch(proven.map(|(record, ..)| &record.0));
+    }
+    let needed = asked
+        .into_iter()
+        .filter_map(|(record, proves, is_all)| match is_known(proves, &record) {
+            true if is_all => None,
+            is_known => Some((record, proves && !is_known)),
+        });
+    needed.collect()
 }
 
 fn operation(message: &[u8], at: usize) -> Result<Operation<'_>> {

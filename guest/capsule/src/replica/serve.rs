@@ -225,12 +225,10 @@ fn read(
     record: &RecordName,
     results: &mut Vec<u8>,
 ) -> Result<Outcome<()>> {
-    let entry = known!(capsule.index().entry(space, record))?.ok_or(NO_RECORD)?;
-    if let Some(body) = entry.inline_body() {
-        results.extend_from_slice(entry.header_bytes());
-        results.extend_from_slice(body);
+    if known!(capsule.index().copy_whole(space, record, results))? {
         return Ok(Outcome::Done(()));
     }
+    let entry = known!(capsule.index().entry(space, record))?.ok_or(NO_RECORD)?;
     let Outcome::Done(body) = capsule.body(space, record, &entry)? else {
         return Ok(Outcome::Wait);
     };

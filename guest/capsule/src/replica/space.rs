@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 use selfsame_codec::Operation;
-use selfsame_write_batch::{BatchMemory, WriteBatch, WriteBatchBuilder};
+use selfsame_write_batch::{BatchMemory, Row, WriteBatch, WriteBatchBuilder};
 
 use super::changes::{Changes, MAX_PART, New};
 use super::entry::Entry;
@@ -123,6 +123,17 @@ impl Space {
             Some(New::Record(entry)) => Ok(Ok(Some(entry.clone()))),
             Some(_) => self.get(key).map(decoded),
             None => self.written(key).map(decoded),
+        }
+    }
+
+    /// What `take` makes of the value of a key, or of that there is none; see [`Self::get`].
+    ///
+    /// # Errors
+    /// [`Missing`].
+    pub(super) fn view<R>(&mut self, key: &Key, take: impl FnOnce(Option<&[u8]>) -> R) -> Result<R, Missing> {
+        match self.changes.get(key) {
+            Some(new) => Ok(take(new.to_known(key).as_deref())),
+            None => self.look(key, |entry| take(entry.value())),
         }
     }
 
@@ -288,11 +299,15 @@ impl Space {
             }
         }
         let batch = self.batch.finish_in(&mut self.memory);
-        for ((key, new), row) in changes.take(len).zip(batch.rows()) {
-            match new {
-                New::Value(value) => self.remember(key, value),
-                _ => self.remember_entry(&key, values::Entry::written(&batch, &row), row.bytes.len()),
-            }
+        let told = changes.take(len).zip(batch.rows());
+        let entry = |((key, new), row): ((Key, New), Row<'_>)| match new {
+            New::Value(value) => (key, values::Entry::Apart(Box::new(key), value)),
+            _ => (key, values::Entry::written(&batch, &row)),
+        };
+        // What is counted is counted first: the processor would wait for all that was written to memory each time.
+        let entries: Vec<(Key, values::Entry)> = told.map(entry).collect();
+        for (key, entry) in entries {
+            self.remember_entry(&key, entry);
         }
         batch
     }
@@ -308,13 +323,12 @@ impl Space {
     }
 
     fn remember(&mut self, key: Key, value: Known) {
-        let len = value.as_ref().map_or(0, Stored::sealed_len);
-        self.remember_entry(&key, values::Entry::Apart(Box::new(key), value), len);
+        self.remember_entry(&key, values::Entry::Apart(Box::new(key), value));
     }
 
-    /// Remembers a key's entry, which takes so many bytes.
-    fn remember_entry(&mut self, key: &Key, entry: values::Entry, len: usize) {
-        self.young_bytes += len;
+    /// Remembers a key's entry.
+    fn remember_entry(&mut self, key: &Key, entry: values::Entry) {
+        self.young_bytes += entry.len();
         match self.young.insert(key, entry) {
             Some(before) => self.young_bytes -= before.own_len(),
             None => self.young_bytes += ENTRY_BYTES,
@@ -333,8 +347,6 @@ impl Space {
 
 #[cfg(test)]
 mod tests {
-    use selfsame_write_batch::Row;
-
     use super::*;
     use crate::hash::{CapsuleName, RecordName};
     use crate::replica::layout::{RECORD, of_record};

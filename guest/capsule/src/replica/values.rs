@@ -77,6 +77,14 @@ impl Entry {
         }
     }
 
+    /// How many bytes it takes elsewhere.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Written(row) => row.len(),
+            Self::Apart(..) => self.own_len(),
+        }
+    }
+
     /// How many bytes are given up with it.
     pub(super) fn own_len(&self) -> usize {
         match self {
