@@ -16,6 +16,7 @@ mod tree;
 mod view;
 mod writing;
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
@@ -58,7 +59,7 @@ enum Call {
     /// Signs what was written, before what is known is forgotten.
     SignFirst,
     Commit(Committed),
-    Page(Paged),
+    Page(Box<Paged>),
 }
 
 /// A map, with the client of its capsule
@@ -267,7 +268,7 @@ impl Map {
             }
             Call::SignFirst => self.signed_first(done.is_ok()),
             Call::Commit(committed) => self.written(committed, result.and_then(name)),
-            Call::Page(paged) => self.paged(paged, result.and_then(name)),
+            Call::Page(paged) => self.paged(*paged, result.and_then(name)),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Writing: operations that come at the same time go into one record, and now and then an index follows.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -423,7 +424,7 @@ impl Map {
             let index = index.clone();
             paged.index = Some((head, index));
         }
-        self.call_commit(Call::Page(paged), subrecords, follows, signing);
+        self.call_commit(Call::Page(Box::new(paged)), subrecords, follows, signing);
     }
 
     /// A record of nodes was written, or not.
