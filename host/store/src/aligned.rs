@@ -8,44 +8,40 @@ pub(crate) const ALIGNED: usize = 4096;
 pub(crate) struct Aligned {
     memory: Vec<u8>,
     start: usize,
-    end: usize,
 }
 
 impl Aligned {
-    /// None, and room for so many.
+    /// None, and room for so many, which is not touched before they are there.
     pub(crate) fn with_room(room: usize) -> Self {
-        let mut none = Self::zeros(room);
-        none.clear();
-        none
+        let mut memory: Vec<u8> = Vec::with_capacity(room + ALIGNED);
+        let address = memory.as_ptr().addr();
+        let start = address.next_multiple_of(ALIGNED) - address;
+        memory.resize(start, 0);
+        Self { memory, start }
     }
 
     /// So many zeros.
     pub(crate) fn zeros(len: usize) -> Self {
-        let memory = vec![0; len + ALIGNED];
-        let address = memory.as_ptr().addr();
-        let start = address.next_multiple_of(ALIGNED) - address;
-        Self {
-            memory,
-            start,
-            end: start + len,
-        }
+        let mut zeros = Self::with_room(len);
+        zeros.memory.resize(zeros.start + len, 0);
+        zeros
     }
 
     /// How many it has room for, those that are there included.
     pub(crate) fn room(&self) -> usize {
-        self.memory.len().saturating_sub(ALIGNED)
+        self.memory.capacity().saturating_sub(ALIGNED)
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.memory[self.start..self.end]
+        &self.memory[self.start..]
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.memory[self.start..self.end]
+        &mut self.memory[self.start..]
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.end - self.start
+        self.memory.len() - self.start
     }
 
     /// Appends bytes.
@@ -53,9 +49,8 @@ impl Aligned {
     /// # Panics
     /// When there is no room for them.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
-        let end = self.end + bytes.len();
-        self.memory[self.end..end].copy_from_slice(bytes);
-        self.end = end;
+        assert!(self.len() + bytes.len() <= self.room(), "there is no room");
+        self.memory.extend_from_slice(bytes);
     }
 
     /// Fills the last block up with zeros.
@@ -63,14 +58,14 @@ impl Aligned {
     /// # Panics
     /// When there is no room for them.
     pub(crate) fn pad(&mut self) {
-        let end = self.start + self.len().next_multiple_of(ALIGNED);
-        self.memory[self.end..end].fill(0);
-        self.end = end;
+        let len = self.len().next_multiple_of(ALIGNED);
+        assert!(len <= self.room(), "there is no room");
+        self.memory.resize(self.start + len, 0);
     }
 
     /// Empties it.
     pub(crate) fn clear(&mut self) {
-        self.end = self.start;
+        self.memory.truncate(self.start);
     }
 }
 
