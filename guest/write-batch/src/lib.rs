@@ -75,6 +75,9 @@ impl WriteBatch {
     }
 }
 
+/// Batches of which a piece of memory holds no more than so many have memory of their own.
+const FEW: usize = 4;
+
 /// Memory for batches that are made one after the other and kept about as long
 #[derive(Debug)]
 pub struct BatchMemory {
@@ -94,7 +97,7 @@ impl BatchMemory {
 
     fn keep(&mut self, rows: &[u8]) -> Bytes {
         if self.rest.capacity() < rows.len() {
-            self.rest = BytesMut::with_capacity(rows.len().max(self.piece));
+            self.rest = BytesMut::with_capacity(self.piece);
         }
         self.rest.extend_from_slice(rows);
         self.rest.split().freeze()
@@ -114,6 +117,11 @@ impl WriteBatchBuilder {
         Self {
             rows: Vec::with_capacity(bytes),
         }
+    }
+
+    /// Sees to memory for so many bytes, and no more.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.rows.reserve_exact(bytes);
     }
 
     /// Appends a change.
@@ -139,8 +147,11 @@ impl WriteBatchBuilder {
         }
     }
 
-    /// The batch, in memory that it shares with those before and after it; what comes next is another one.
+    /// The batch, in memory that it shares with those before and after it unless it is a long one; what comes next is another one.
     pub fn finish_in(&mut self, memory: &mut BatchMemory) -> WriteBatch {
+        if self.rows.len() >= memory.piece / FEW {
+            return core::mem::take(self).finish();
+        }
         let rows = memory.keep(&self.rows);
         self.rows.clear();
         WriteBatch { rows }
@@ -183,6 +194,26 @@ mod tests {
         writer.push(&CHANGES[0]);
         let batch = writer.finish();
         assert_eq!(batch.rows().nth(1).and_then(|row| row.value), Some(&b"value"[..]));
+    }
+
+    #[test]
+    fn batches_lie_beside_one_another_but_for_long_ones() {
+        let mut memory = BatchMemory::in_pieces_of(100);
+        let mut writer = WriteBatchBuilder::default();
+        let mut batch = |len: u8| {
+            writer.put_with(&[len], |out| out.extend((0..len).map(|byte| byte ^ len)));
+            writer.finish_in(&mut memory)
+        };
+        let batches: Vec<(u8, WriteBatch)> = (0..60).map(|len| (len, batch(len))).collect();
+        for (len, batch) in &batches {
+            let value: Vec<u8> = (0..*len).map(|byte| byte ^ len).collect();
+            let rows: Vec<_> = batch.rows().map(|row| (row.key, row.value)).collect();
+            assert_eq!(rows, [(&[*len][..], Some(&value[..]))]);
+            let is_long = batch.len() >= 25;
+            assert_eq!(batch.as_bytes().is_unique(), is_long, "of {len} bytes");
+        }
+        let [first, second] = [&batches[0].1, &batches[1].1].map(|batch| batch.as_bytes().as_ptr_range());
+        assert_eq!(first.end, second.start);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use hashbrown::hash_table::Entry as At;
 use hashbrown::{HashSet, HashTable};
+use selfsame_write_batch::LENGTHS;
 
 use super::entry::Entry;
 use super::layout::Key;
@@ -151,6 +152,12 @@ impl Changes {
     /// The keys of all changes.
     pub(super) fn keys(&self) -> impl Iterator<Item = &Key> {
         self.list.iter().map(|(key, _)| key)
+    }
+
+    /// How many bytes the next part has as a batch, or some more.
+    pub(super) fn len_of(&self, part: usize) -> usize {
+        let len = |(key, new): &(Key, New)| LENGTHS + key.len() + new.len();
+        self.list[..part].iter().map(len).sum()
     }
 
     /// The changes of the next part.

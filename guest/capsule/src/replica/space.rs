@@ -165,9 +165,9 @@ impl Space {
         };
         let taken = take(entry);
         let value = match entry {
+            values::Entry::Apart(_, Some(value)) if !value.is_long() => Some(value.clone()),
             // The others of its batch are forgotten.
-            values::Entry::Written(_) => entry.known().as_ref().map(Stored::alone),
-            values::Entry::Apart(_, value) => value.clone(),
+            entry => entry.known().as_ref().map(Stored::alone),
         };
         self.remember(*key, value);
         Ok(taken)
@@ -285,8 +285,9 @@ impl Space {
         parts
     }
 
-    /// The next part; what is known of its records lies in it.
+    /// The next part; what is known of its records, and long values, lie in it.
     fn take_part(&mut self, changes: &mut Changes, len: usize) -> WriteBatch {
+        self.batch.reserve(changes.len_of(len));
         for (key, new) in changes.part(len) {
             match new {
                 New::Record(entry) => self.batch.put_with(key, |out| {
@@ -301,6 +302,13 @@ impl Space {
         let batch = self.batch.finish_in(&mut self.memory);
         let told = changes.take(len).zip(batch.rows());
         let entry = |((key, new), row): ((Key, New), Row<'_>)| match new {
+            New::Value(Some(value)) if value.is_long() => {
+                let value = batch.as_bytes().slice_ref(row.value.unwrap_or_default());
+                (
+                    key,
+                    values::Entry::Apart(Box::new(key), Some(Stored::unchecked(value))),
+                )
+            }
             New::Value(value) => (key, values::Entry::Apart(Box::new(key), value)),
             _ => (key, values::Entry::written(&batch, &row)),
         };
@@ -440,6 +448,30 @@ mod tests {
         space.assume(key(3));
         assert_eq!(told(space.take_changes()), [[(2, 1), (1, 1)]]);
         assert_eq!(space.get(&key(3)), Err(Missing));
+    }
+
+    #[test]
+    fn what_is_used_of_a_batch_that_is_forgotten_lies_alone() {
+        let mut space = Space::new(64 << 10);
+        let write = |space: &mut Space, number: u32| {
+            space.put(key(number), Vec::from([number as u8; 5000]));
+            space.take_changes().remove(0)
+        };
+        let batch = write(&mut space, 0);
+        let is_in_batch = |space: &mut Space| {
+            let place = space.view(&key(0), |value| value.expect("a value").as_ptr());
+            place.map(|place| batch.as_bytes().as_ptr_range().contains(&place))
+        };
+        assert_eq!(is_in_batch(&mut space), Ok(true));
+        for number in 1..8 {
+            write(&mut space, number);
+        }
+        assert_eq!(is_in_batch(&mut space), Ok(true), "it is old, and moves");
+        assert_eq!(is_in_batch(&mut space), Ok(false));
+        assert_eq!(
+            space.get(&key(0)).map(|value| value.map(|value| value[0])),
+            Ok(Some(0))
+        );
     }
 
     #[test]

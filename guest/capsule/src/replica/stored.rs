@@ -8,6 +8,8 @@ use twox_hash::XxHash64;
 
 use super::layout::Key;
 
+/// From so many bytes on a value is part of a body.
+const LONG: usize = 4 * 1024;
 /// Bytes of a checksum.
 pub(super) const SUM: usize = 8;
 
@@ -57,6 +59,11 @@ impl Stored {
     /// The value in memory of its own.
     pub(super) fn alone(&self) -> Self {
         Self(Bytes::copy_from_slice(&self.0))
+    }
+
+    /// Whether it is remembered where it was written: it is written once, and not again and again.
+    pub(super) fn is_long(&self) -> bool {
+        self.0.len() >= LONG
     }
 
     /// How many bytes it takes.
