@@ -23,7 +23,8 @@ impl WriteBatch {
     /// Of changes that are elsewhere.
     #[must_use]
     pub fn of(changes: &[Operation<'_>]) -> Self {
-        let mut writer = WriteBatchBuilder::with_capacity(changes.iter().map(row::len).sum());
+        let mut writer = WriteBatchBuilder::default();
+        writer.reserve(changes.iter().map(row::len).sum());
         changes.iter().for_each(|change| writer.push(change));
         writer.finish()
     }
@@ -39,11 +40,9 @@ impl WriteBatch {
     /// Of bytes that were read; nothing if they are no rows.
     #[must_use]
     pub fn read(rows: Bytes) -> Option<Self> {
-        let mut at = 0;
-        while at < rows.len() {
-            at = Row::at(&rows, at)?.end;
-        }
-        Some(Self { rows })
+        let batch = Self { rows };
+        let end = batch.rows().last().map_or(0, |row| row.end);
+        (end == batch.len()).then_some(batch)
     }
 
     /// The changes.
@@ -111,14 +110,6 @@ pub struct WriteBatchBuilder {
 }
 
 impl WriteBatchBuilder {
-    /// With memory for so many bytes.
-    #[must_use]
-    pub fn with_capacity(bytes: usize) -> Self {
-        Self {
-            rows: Vec::with_capacity(bytes),
-        }
-    }
-
     /// Sees to memory for so many bytes, and no more.
     pub fn reserve(&mut self, bytes: usize) {
         self.rows.reserve_exact(bytes);

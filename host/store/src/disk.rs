@@ -16,10 +16,11 @@ use super::tree::{Journaled, Tree};
 use super::{Entry, Storage, StoreError};
 
 /// Bytes of what was committed lately in memory, and so in a journal, until it goes into the tree; twice as much is there while
-/// it does, and the memory for it from then on. As many as RocksDB has by default, and one run of the tree.
+/// it does. As many as RocksDB has by default, and one run of the tree.
 const ROOM: usize = 64 << 20;
 /// Which part of the room a file of long values has at most that is small.
 const SMALL_FILE: usize = 16;
+
 /// A store in a folder that survives a crash at any moment
 ///
 /// What is committed goes to a journal, and stays in memory until there is enough to be written at once as a sorted run, in a

@@ -454,10 +454,8 @@ impl Client {
             return;
         };
         let mut batch = WriteBatchBuilder::default();
-        let mut has_moved = false;
         if pen.advance(job, progress) {
             batch.put_with(&writer_key(&capsule, &writer), |out| pen.kept().encode(out));
-            has_moved = true;
         }
         if let Some((name, origin)) = head {
             let heads = &mut self.base.seen.heads;
@@ -470,11 +468,11 @@ impl Client {
                 batch.put_with(&super::memory::seen_key(&capsule), |out| {
                     self.base.seen.encode(out)
                 });
-                has_moved = true;
             }
         }
-        if has_moved {
-            self.base.commit(batch.finish(), false);
+        let batch = batch.finish();
+        if !batch.is_empty() {
+            self.base.commit(batch, false);
         }
     }
 

@@ -175,8 +175,7 @@ impl Job {
         (space, trees): (&mut Space, &Trees),
         mirror: Option<&Mirror>,
     ) {
-        // And whether they are to be proven, and nothing else.
-        let mut asked: Vec<(RecordName, bool, bool)> = Vec::new();
+        let mut asked: Vec<(RecordName, Need)> = Vec::new();
         // What is written, and which operation writes it.
         let (mut written, mut writing) = (Vec::new(), Vec::new());
         let mut parts: Vec<Part> = Vec::new();
@@ -188,18 +187,18 @@ impl Job {
                     writing.push(index);
                 }
                 Ok(Operation::Prove { record }) => match asked.last_mut() {
-                    Some((last, proves, _)) if *last == record => *proves = true,
-                    _ => asked.push((record, true, true)),
+                    Some((last, need)) if *last == record => *need = need.and_proof(),
+                    _ => asked.push((record, Need::Proof)),
                 },
                 Ok(Operation::Read { record }) => {
                     has_reads = true;
-                    asked.push((record, false, false));
+                    asked.push((record, Need::Record));
                 }
                 Ok(
                     Operation::Sign { record, .. }
                     | Operation::Signature { record }
                     | Operation::Subrecords { record },
-                ) => asked.push((record, false, false)),
+                ) => asked.push((record, Need::Record)),
                 Ok(Operation::ReadPart {
                     record,
                     index,
@@ -391,21 +390,36 @@ fn gives_body(operation: &Operation<'_>) -> bool {
     )
 }
 
-/// The records of which something is needed of the store, and whether that is what proves them: not of those that the reader has
-/// verified.
-fn unverified(asked: Vec<(RecordName, bool, bool)>, mirror: Option<&Mirror>) -> Vec<(RecordName, bool)> {
-    let is_known =
-        |proves: bool, record: &RecordName| proves && mirror.is_some_and(|mirror| mirror.contains(&record.0));
-    if let Some(mirror) = mirror {
-        let proven = asked.iter().filter(|(_, proves, _)| *proves);
-        mirror.fetch(proven.map(|(record, ..)| &record.0));
+/// What is needed of a record
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Need {
+    Record,
+    Proof,
+    Both,
+}
+
+impl Need {
+    fn and_proof(self) -> Self {
+        match self {
+            Self::Proof => Self::Proof,
+            Self::Record | Self::Both => Self::Both,
+        }
     }
-    let needed = asked
-        .into_iter()
-        .filter_map(|(record, proves, is_all)| match is_known(proves, &record) {
-            true if is_all => None,
-            is_known => Some((record, proves && !is_known)),
-        });
+}
+
+/// The records that are needed of the store, and whether also what proves them: not of those that the reader has verified.
+fn unverified(asked: Vec<(RecordName, Need)>, mirror: Option<&Mirror>) -> Vec<(RecordName, bool)> {
+    let is_verified = |(record, need): &(RecordName, Need)| {
+        *need != Need::Record && mirror.is_some_and(|mirror| mirror.contains(&record.0))
+    };
+    // Of all before anything is made of it: where they are is anywhere in memory, and none has to wait for the one before.
+    let verified: Vec<bool> = asked.iter().map(is_verified).collect();
+    let needed = asked.into_iter().zip(verified);
+    let needed = needed.filter_map(|((record, need), is_verified)| match need {
+        Need::Proof if is_verified => None,
+        Need::Record => Some((record, false)),
+        Need::Proof | Need::Both => Some((record, !is_verified)),
+    });
     needed.collect()
 }
 

@@ -6,10 +6,8 @@ use core::ops::Deref;
 use bytes::Bytes;
 use twox_hash::XxHash64;
 
-use super::layout::Key;
+use super::layout::{Key, MAX_INLINE};
 
-/// From so many bytes on a value is part of a body.
-const LONG: usize = 4 * 1024;
 /// Bytes of a checksum.
 pub(super) const SUM: usize = 8;
 
@@ -61,9 +59,9 @@ impl Stored {
         Self(Bytes::copy_from_slice(&self.0))
     }
 
-    /// Whether it is remembered where it was written: it is written once, and not again and again.
+    /// Whether it is remembered where it was written: a part of a body is written once, and not again and again.
     pub(super) fn is_long(&self) -> bool {
-        self.0.len() >= LONG
+        self.0.len() >= MAX_INLINE
     }
 
     /// How many bytes it takes.
