@@ -24,7 +24,7 @@ pub enum Witness {
         age: u32,
         /// That record.
         next: RecordName,
-        /// How many headers there are on the way to a signed one, that one included.
+        /// How many headers there are at most on the way to a signed one, that one included.
         steps: u32,
     },
 }

@@ -23,6 +23,8 @@ use crate::witness::Witness;
 /// Most heads: they are in memory as long as the capsule is open, and all are named before anything is merged. A writer that makes
 /// further branches merges some first.
 const MAX_HELD_HEADS: usize = 1 << 14;
+/// Steps fewer than this are no reason to note a way anew that leads through the same record as before.
+const SLACK: u32 = 16;
 /// Most records that are remembered as pointing to one that is missing.
 const MAX_POINTING: usize = 1024;
 
@@ -362,7 +364,7 @@ impl Index {
         let mut is_missing = false;
         for pointer in entry.header().backpointers() {
             match self.entry(space, &pointer) {
-                Ok(Ok(Some(below))) if self.steps(&below) > steps => better.push((pointer, below)),
+                Ok(Ok(Some(below))) if self.is_improved(&below, name, steps) => better.push((pointer, below)),
                 Ok(Ok(Some(_))) => {}
                 Ok(Ok(None)) => match self.full_hole(space, &pointer, name) {
                     Ok(hole) => holes.extend(hole),
@@ -386,6 +388,19 @@ impl Index {
             self.spreading.push_back(pointer);
         }
         Ok(Outcome::Done(()))
+    }
+
+    /// Whether a record's witness is to be replaced, as the way through `next` is shorter. If it leads there already, it has become
+    /// shorter by itself and is noted anew only when it is less than half as long: a signature that gives many records a shortcut
+    /// need not rewrite them all.
+    fn is_improved(&self, entry: &Entry, next: &RecordName, steps: u32) -> bool {
+        let noted = self.steps(entry);
+        match entry.witness() {
+            Witness::Through { next: before, .. } if before == next => {
+                noted > steps.saturating_mul(2).saturating_add(SLACK)
+            }
+            _ => noted > steps,
+        }
     }
 
     /// Of more that point to a missing record than are remembered, one that is proven takes the last place: it proves the record
