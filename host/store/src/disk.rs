@@ -17,7 +17,7 @@ use super::{Entry, Storage, StoreError};
 
 /// Bytes of what was committed lately in memory, and so in a journal, until it goes into the tree; twice as much is there while
 /// it does. As many as RocksDB has by default, and one run of the tree.
-const ROOM: usize = 64 << 20;
+pub const WRITE_BUFFER: usize = 64 << 20;
 /// Which part of the room a file of long values has at most that is small.
 const SMALL_FILE: usize = 16;
 
@@ -42,7 +42,7 @@ pub struct DiskStore {
     /// That thread, once there was something to write.
     syncer: Option<Syncer>,
     /// The table that was drained last, empty.
-    empty: Table,
+    empty: Option<Table>,
     room: usize,
     /// Why nothing can be written any more.
     failed: Option<StoreError>,
@@ -64,10 +64,15 @@ impl DiskStore {
     /// # Errors
     /// [`StoreError`] says which file cannot be used, why, and what to do; the files are left as they are.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        Self::open_with_room(path, ROOM)
+        Self::open_with_write_buffer(path, WRITE_BUFFER)
     }
 
-    pub(crate) fn open_with_room(path: &Path, room: usize) -> Result<Self, StoreError> {
+    /// Opens it as [`Self::open`] does, with `room` bytes in memory of what was committed lately in place of [`WRITE_BUFFER`]: with
+    /// more, a busy store takes less of the processor's time, and longer to open after a crash.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub fn open_with_write_buffer(path: &Path, room: usize) -> Result<Self, StoreError> {
         let lock = folder::open(path)?;
         let (runs, values) = (folder::runs_of(path), folder::values_of(path));
         let small = (room / SMALL_FILE) as u64;
@@ -88,14 +93,14 @@ impl DiskStore {
         Ok(Self {
             tree: Arc::new(tree),
             salt,
-            table: Table::default(),
+            table: Table::with_room(room),
             journal,
             last,
             spare: Some(spare),
             drain: None,
             syncing: None,
             syncer: None,
-            empty: Table::default(),
+            empty: None,
             room,
             failed: None,
             _lock: lock,
@@ -107,7 +112,7 @@ impl DiskStore {
         if self.drain.as_ref().is_some_and(Drain::has_ended) {
             self.end_drain()?;
         }
-        if self.table.len() < self.room {
+        if !self.table.is_full() {
             return Ok(());
         }
         self.end_drain()?;
@@ -122,9 +127,11 @@ impl DiskStore {
         let Some(next) = self.spare.take() else {
             return Ok(());
         };
+        let empty = self.empty.take();
+        let empty = empty.unwrap_or_else(|| Table::with_room(self.room));
         let full = Full {
             is_durable: self.journal.is_used(),
-            table: core::mem::replace(&mut self.table, core::mem::take(&mut self.empty)),
+            table: core::mem::replace(&mut self.table, empty),
             journal: core::mem::replace(&mut self.journal, next),
             last: self.last,
         };
@@ -139,9 +146,9 @@ impl DiskStore {
         }
         if let Some(drain) = self.drain.take() {
             self.tree.remove_retired();
-            let (journal, mut table) = drain.into_parts();
-            table.clear(self.room);
-            (self.spare, self.empty) = (Some(journal), table);
+            let (journal, table) = drain.into_parts();
+            self.spare = Some(journal);
+            self.empty = table.map(Table::emptied);
         }
         Ok(())
     }
@@ -279,13 +286,11 @@ impl Storage for DiskStore {
         self.check()?;
         rows::check(batch).map_err(|why| StoreError::io(self.journal.path(), why))?;
         self.make_room()?;
-        self.table.reserve(batch.len(), self.room);
         self.table.append(batch);
         if durable && let Err(error) = self.sync() {
             self.table.cut(batch);
             return Err(error);
         }
-        self.table.keep(batch);
         Ok(())
     }
 

@@ -91,8 +91,8 @@ impl Drain {
     }
 
     /// The journal, to be used again, when the tree has all of it, and the table.
-    pub(crate) fn into_parts(mut self) -> (Journal, Table) {
+    pub(crate) fn into_parts(mut self) -> (Journal, Option<Table>) {
         self.journal.restart();
-        (self.journal, Arc::into_inner(self.table).unwrap_or_default())
+        (self.journal, Arc::into_inner(self.table))
     }
 }

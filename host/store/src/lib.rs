@@ -13,7 +13,7 @@ mod aligned;
 mod appender;
 mod direct;
 mod disk;
-pub use disk::DiskStore;
+pub use disk::{DiskStore, WRITE_BUFFER};
 
 mod drain;
 
@@ -22,6 +22,7 @@ pub use file::sync_folder_of;
 
 mod folder;
 mod frame;
+mod index;
 mod journal;
 
 mod memory;

@@ -30,7 +30,7 @@ pub(crate) fn recover(journals: &[(&Path, Bytes)], salt: u64, applied: u64) -> R
     }
     // Of those with the same number the ones that only vouch come first.
     frames.sort_by_key(|(frame, _)| (frame.number, frame.rows.len()));
-    let mut table = Table::default();
+    let mut table = Table::with_room(0);
     let (mut last, mut at) = (applied, 0);
     for (frame, journal) in frames.iter().filter(|(frame, _)| frame.number > applied) {
         let (path, bytes) = &journals[*journal];
@@ -45,7 +45,6 @@ pub(crate) fn recover(journals: &[(&Path, Bytes)], salt: u64, applied: u64) -> R
             return Err(StoreError::corrupt(path, "another program wrote it"));
         };
         table.append(&batch);
-        table.keep(&batch);
         (last, at) = (frame.number, *journal);
     }
     Ok(Recovered { table, last })

@@ -102,7 +102,7 @@ impl World {
             states: vec![Map::new()],
             begun: None,
         };
-        world.store = Some(DiskStore::open_with_room(&world.path(), ROOM).expect("a store"));
+        world.store = Some(DiskStore::open_with_write_buffer(&world.path(), ROOM).expect("a store"));
         world
     }
 
@@ -197,7 +197,7 @@ impl World {
     fn restart(&mut self) {
         self.store = None;
         let path = self.path();
-        self.store = Some(DiskStore::open_with_room(&path, ROOM).expect("the store again"));
+        self.store = Some(DiskStore::open_with_write_buffer(&path, ROOM).expect("the store again"));
         let map = all(self.store());
         assert_eq!(map, *self.now(), "after a restart");
         self.states = vec![map];
@@ -215,7 +215,7 @@ impl World {
     }
 
     fn go_on(&mut self) {
-        let store = DiskStore::open_with_room(&self.path(), ROOM).expect("the store after a crash");
+        let store = DiskStore::open_with_write_buffer(&self.path(), ROOM).expect("the store after a crash");
         let map = all(&store);
         assert!(self.states.contains(&map), "after a crash something is lost");
         self.store = Some(store);
@@ -344,7 +344,7 @@ fn a_durable_commit_makes_durable_what_is_on_its_way_into_the_tree() {
     let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let (path, aside) = (folder.path().join("store"), folder.path().join("aside"));
-    let mut store = DiskStore::open_with_room(&path, ROOM).expect("a store");
+    let mut store = DiskStore::open_with_write_buffer(&path, ROOM).expect("a store");
     let keys: Vec<[u8; 4]> = (0..20_000_u32).map(u32::to_be_bytes).collect();
     let put = |key| Operation::Put {
         key,
@@ -398,7 +398,7 @@ fn long_values_that_are_not_needed_any_more_are_removed() {
     let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("store");
-    let mut store = DiskStore::open_with_room(&path, ROOM).expect("a store");
+    let mut store = DiskStore::open_with_write_buffer(&path, ROOM).expect("a store");
     let key = |number: u32| number.to_be_bytes();
     let value = |number: u32, round: u32| vec![(number + round) as u8; 600];
     let last = |number: u32, rounds: u32| if number.is_multiple_of(10) { 0 } else { rounds - 1 };
@@ -417,7 +417,7 @@ fn long_values_that_are_not_needed_any_more_are_removed() {
     let live = u64::from(keys) * 600;
     assert!(most < 5 * live, "{most} bytes for {live}");
     drop(store);
-    let mut store = DiskStore::open_with_room(&path, ROOM).expect("the store again");
+    let mut store = DiskStore::open_with_write_buffer(&path, ROOM).expect("the store again");
     let expected: Map = (0..keys)
         .map(|number| (key(number).to_vec(), value(number, last(number, rounds))))
         .collect();
@@ -427,7 +427,7 @@ fn long_values_that_are_not_needed_any_more_are_removed() {
     store.commit(&WriteBatch::of(&deletes), false).expect("a commit");
     for _ in 0..20 {
         drop(store);
-        store = DiskStore::open_with_room(&path, ROOM).expect("the store again");
+        store = DiskStore::open_with_write_buffer(&path, ROOM).expect("the store again");
         let put = Operation::Put {
             key: b"one",
             value: &[1; 600],
@@ -445,7 +445,7 @@ fn a_table_whose_long_values_cannot_be_written_is_tried_again() {
     let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let (path, aside) = (folder.path().join("store"), folder.path().join("aside"));
-    let mut store = DiskStore::open_with_room(&path, ROOM).expect("a store");
+    let mut store = DiskStore::open_with_write_buffer(&path, ROOM).expect("a store");
     let mut expected = Map::new();
     let mut commit = |store: &mut DiskStore, number: u32| {
         let (key, value) = (number.to_be_bytes(), vec![number as u8; 600]);
@@ -468,7 +468,7 @@ fn a_table_whose_long_values_cannot_be_written_is_tried_again() {
     (90..150).for_each(|number| commit(&mut store, number).expect("a commit"));
     assert_eq!(all(&store), expected);
     drop(store);
-    let store = DiskStore::open_with_room(&path, ROOM).expect("the store again");
+    let store = DiskStore::open_with_write_buffer(&path, ROOM).expect("the store again");
     assert_eq!(all(&store), expected);
 }
 
@@ -480,7 +480,7 @@ fn child_that_drains_until_it_is_killed() {
     let Some(path) = std::env::var_os(CHILD) else {
         return;
     };
-    let mut store = DiskStore::open_with_room(Path::new(&path), ROOM).expect("a store");
+    let mut store = DiskStore::open_with_write_buffer(Path::new(&path), ROOM).expect("a store");
     let begin = all(&store).len() as u32;
     for number in begin.. {
         let put = Operation::Put {

@@ -82,7 +82,7 @@ impl Tree {
     pub(crate) fn create(path: &Path, values: &Path) -> Result<(), StoreError> {
         Values::create(values)?;
         let tree = Self::open_as(path, values, 0, draw_salt(path)?)?;
-        tree.take(&Table::default(), 0)
+        tree.take(&Table::with_room(0), 0)
     }
 
     /// Opens the tree in `path`, with the long values in `values`, each file of both checked; what its journals are.
