@@ -11,7 +11,7 @@ use super::changes::{Changes, MAX_PART, New};
 use super::entry::Entry;
 use super::layout::{Key, SEQUENCES};
 use super::stored::Stored;
-use super::values::{self, Values};
+use super::values::{self, ENTRY_BYTES, Values};
 use crate::refusal;
 
 /// A value as the store has it, or that there is none.
@@ -72,9 +72,6 @@ fn batch_of(pending: &[Pending]) -> WriteBatch {
 fn decoded(value: Known) -> refusal::Result<Option<Entry>> {
     value.map(Entry::decode).transpose()
 }
-
-/// What an entry takes beside the bytes of its value: key, pointers, counters, its place, and the room that tables leave.
-const ENTRY_BYTES: usize = 160;
 
 /// In how many pieces at least the memory of batches is taken: one is kept by the last that is needed of it.
 const PIECES: usize = 256;

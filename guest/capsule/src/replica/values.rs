@@ -37,6 +37,11 @@ pub(super) struct Values {
     entries: Entries,
 }
 
+/// What an entry takes wherever its value is: itself, its place, and the room that tables leave.
+pub(super) const ENTRY_BYTES: usize = 64;
+/// What a key and a value in memory of their own take beside their bytes: the key, counters, and the room that an allocator leaves.
+const APART_BYTES: usize = 96;
+
 /// A key and what is known of its value
 #[derive(Debug)]
 pub(super) enum Entry {
@@ -89,7 +94,7 @@ impl Entry {
     pub(super) fn own_len(&self) -> usize {
         match self {
             Self::Written(_) => 0,
-            Self::Apart(_, value) => value.as_ref().map_or(0, Stored::sealed_len),
+            Self::Apart(_, value) => APART_BYTES + value.as_ref().map_or(0, Stored::sealed_len),
         }
     }
 
