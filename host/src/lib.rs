@@ -94,7 +94,7 @@ pub use replica::{
 mod serve;
 
 mod store;
-pub use store::{DiskStore, Ended, Entry, MemoryStore, SCHEMA, Storage, StoreError};
+pub use store::{DiskStore, Ended, Entry, MemoryStore, SCHEMA, Storage, StoreError, WRITE_BUFFER};
 
 mod stream;
 mod task;

@@ -16,6 +16,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Stdio;
 
+use selfsame_host::CAPSULES_FOLDER;
 use serde_json::Value;
 
 /// A replica, and what names it to clients.
@@ -312,4 +313,31 @@ fn a_replica_for_certain_owners_takes_capsules_of_nobody_else() {
     );
     let wrong = ["capsule", "serve", "--owner", "ada"];
     fail(path, &wrong, 2, &["--owner", "64 hexadecimal digits"]);
+}
+
+#[test]
+fn a_replica_keeps_as_much_in_memory_as_it_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    std::fs::write(path.join("long"), vec![7; 900_000]).expect("a file");
+    for (data, more, is_written) in [("r1", &["--write-buffer", "1"][..], true), ("r2", &[], false)] {
+        let (_replica, server) = replica_with(path, data, more);
+        let servers = [server];
+        let on = |line: &str| succeed(path, &words(line, &servers));
+        let name = on("capsule create");
+        for _ in 0..4 {
+            on(&format!("capsule append {name} long"));
+        }
+        // Of what is to be written in order, the third MiB waits for the first.
+        let values = path
+            .join(data)
+            .join("capsules")
+            .join(CAPSULES_FOLDER)
+            .join("values");
+        let files = std::fs::read_dir(&values).expect("a folder");
+        let bytes = files.map(|file| file.and_then(|file| file.metadata()).expect("a file").len());
+        assert_eq!(bytes.sum::<u64>() > 900_000, is_written, "{data}");
+    }
+    let wrong = ["capsule", "serve", "--write-buffer", "0"];
+    fail(path, &wrong, 2, &["--write-buffer", "1..=4096"]);
 }

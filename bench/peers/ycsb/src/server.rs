@@ -136,15 +136,7 @@ impl Server {
                 let keys = self.store.scan(&start, &end, limit)?;
                 self.replica.keys(tag, &keys);
             }
-            Effect::Commit {
-                tag,
-                batch,
-                durable,
-            } => self.commits.push(Commit {
-                tag,
-                batch,
-                durable,
-            }),
+            Effect::Commit { tag, batch, durable } => self.commits.push(Commit { tag, batch, durable }),
             Effect::Respond { request, response } => self.responses.push_back((request, response)),
             // It was told of no other replica.
             Effect::Ask { .. } | Effect::Synced(_) => {}

@@ -18,6 +18,7 @@ pub(super) async fn run(command: ServeCommand, output: Output) -> Result<(), Fai
     let interrupted = interrupted(command.end_with_input)?;
     let replica = Replica::builder()
         .owners(command.owner)
+        .write_buffer((command.write_buffer as usize) << 20)
         .open(&command.data.folder.join(REPLICA))?;
     let (listener, address) = bind(command.listen).await?;
     let key = CapsuleKey(replica.key());
