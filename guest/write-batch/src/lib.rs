@@ -94,6 +94,20 @@ impl BatchMemory {
         }
     }
 
+    /// A copy of a row, or of a part of one, in memory of its own if it is a long one.
+    pub fn keep_row(&mut self, row: &[u8]) -> Bytes {
+        if self.is_long(row) {
+            Bytes::copy_from_slice(row)
+        } else {
+            self.keep(row)
+        }
+    }
+
+    /// Whether bytes are too long to share a piece with others.
+    fn is_long(&self, rows: &[u8]) -> bool {
+        rows.len() >= self.piece / FEW
+    }
+
     fn keep(&mut self, rows: &[u8]) -> Bytes {
         if self.rest.capacity() < rows.len() {
             self.rest = BytesMut::with_capacity(self.piece);
@@ -140,7 +154,7 @@ impl WriteBatchBuilder {
 
     /// The batch, in memory that it shares with those before and after it unless it is a long one; what comes next is another one.
     pub fn finish_in(&mut self, memory: &mut BatchMemory) -> WriteBatch {
-        if self.rows.len() >= memory.piece / FEW {
+        if memory.is_long(&self.rows) {
             return core::mem::take(self).finish();
         }
         let rows = memory.keep(&self.rows);

@@ -161,12 +161,9 @@ impl Space {
             return Err(Missing);
         };
         let taken = take(entry);
-        let value = match entry {
-            values::Entry::Apart(_, Some(value)) if !value.is_long() => Some(value.clone()),
-            // The others of its batch are forgotten.
-            entry => entry.known().as_ref().map(Stored::alone),
-        };
-        self.remember(*key, value);
+        // The others of its batch are forgotten.
+        let entry = entry.moved(&mut self.memory);
+        self.remember_entry(key, entry);
         Ok(taken)
     }
 

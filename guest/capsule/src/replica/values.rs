@@ -7,7 +7,7 @@ use core::mem::replace;
 
 use bytes::Bytes;
 use hashbrown::HashTable;
-use selfsame_write_batch::{LENGTHS, Row, WriteBatch};
+use selfsame_write_batch::{BatchMemory, LENGTHS, Row, WriteBatch};
 
 use super::layout::{Key, RECORD_KEY};
 use super::space::Known;
@@ -56,6 +56,15 @@ impl Entry {
     pub(super) fn written(batch: &WriteBatch, row: &Row<'_>) -> Self {
         let len = row.bytes.len() - LENGTHS;
         Self::Written(batch.as_bytes().slice(row.end - len..row.end))
+    }
+
+    /// The same, without what was written with it.
+    pub(super) fn moved(&self, memory: &mut BatchMemory) -> Self {
+        match self {
+            Self::Written(row) => Self::Written(memory.keep_row(row)),
+            Self::Apart(key, Some(value)) if value.is_long() => Self::Apart(key.clone(), Some(value.alone())),
+            Self::Apart(key, value) => Self::Apart(key.clone(), value.clone()),
+        }
     }
 
     /// Whether it is about a key.
