@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use bytes::Bytes;
 use selfsame_codec::{Code, Malformed, Reader};
@@ -13,7 +14,7 @@ use crate::authority::Evidence;
 use crate::cache::Verified;
 use crate::hash::RecordName;
 use crate::header::HeaderView;
-use crate::proof::Prover;
+use crate::proof::{GivenProof, Prover, headers_of};
 use crate::record::{Record, check_each};
 use crate::refusal::{Refusal, Result};
 
@@ -55,6 +56,8 @@ pub(super) struct Answer<'a> {
     /// Whether the record that was given is the one that was asked for, once that was checked.
     checked: Option<Result<()>>,
     proof: Result<Option<&'a [u8]>>,
+    /// Where the names of the proof's headers are among those that were hashed.
+    headers: Range<usize>,
 }
 
 impl<'a> Answer<'a> {
@@ -70,6 +73,7 @@ impl<'a> Answer<'a> {
             record: read_record(*want, reader)?,
             checked: None,
             proof: read_proof(asked, reader)?,
+            headers: 0..0,
         })
     }
 }
@@ -123,8 +127,31 @@ pub(super) fn check(base: &Base, wants: &[(Want, &Asked)], answers: &mut [Answer
     Ok(())
 }
 
-/// Verifies an answer, whose record is checked.
-pub(super) fn judge<'a>(base: &mut Base, sent: &Sent, want: Want, answer: &Answer<'a>) -> Verdict<'a> {
+/// The names of the headers of all proofs, hashed at once. Of a proof that does not decode there are none.
+pub(super) fn hash_headers(base: &Base, answers: &mut [Answer<'_>]) -> Result<Vec<RecordName>> {
+    let mut headers = Vec::with_capacity(answers.len());
+    for answer in answers {
+        let begin = headers.len();
+        if let Ok(Some(proof)) = answer.proof {
+            let read = headers_of(proof).unwrap_or_default();
+            headers.extend(read.iter().map(HeaderView::encoded));
+        }
+        answer.headers = begin..headers.len();
+    }
+    Ok(base.trust()?.charter.hasher().record_names(&headers))
+}
+
+/// Verifies an answer, whose record is checked and the headers of whose proof have these names.
+pub(super) fn judge<'a>(
+    base: &mut Base,
+    sent: &Sent,
+    want: Want,
+    (answer, names): (&Answer<'a>, &[RecordName]),
+) -> Verdict<'a> {
+    let given = |proof| GivenProof {
+        proof,
+        names: &names[answer.headers.clone()],
+    };
     let verdict = match (want, &answer.record, &answer.proof) {
         (_, Err(refusal), _) if refusal.code == Code::TooLarge => return Verdict::Later,
         (_, Err(refusal), _) | (_, _, Err(refusal)) => return Verdict::Refused(*refusal),
@@ -132,10 +159,10 @@ pub(super) fn judge<'a>(base: &mut Base, sent: &Sent, want: Want, answer: &Answe
             is_checked(answer).and_then(|()| evidence(base, &name, record, proof))
         }
         (Want::Proof(name), _, Ok(Some(proof))) => {
-            prove(base, sent, &name, Some(proof)).map(|()| Verdict::Found(Found::Proof))
+            prove(base, sent, &name, Some(given(proof))).map(|()| Verdict::Found(Found::Proof))
         }
         (Want::Record(name), Ok(Some(record)), Ok(proof)) => {
-            is_checked(answer).and_then(|()| judge_record(base, sent, &name, record, *proof))
+            is_checked(answer).and_then(|()| judge_record(base, sent, &name, record, proof.map(given)))
         }
         _ => Err(Refusal::new(Code::BadMessage, 0)),
     };
@@ -147,7 +174,12 @@ pub(super) fn judge<'a>(base: &mut Base, sent: &Sent, want: Want, answer: &Answe
 }
 
 /// Verifies that a record is proven; without a proof it was verified before it was asked for.
-pub(super) fn prove(base: &mut Base, sent: &Sent, name: &RecordName, proof: Option<&[u8]>) -> Result<()> {
+pub(super) fn prove(
+    base: &mut Base,
+    sent: &Sent,
+    name: &RecordName,
+    proof: Option<GivenProof<'_>>,
+) -> Result<()> {
     let Some(proof) = proof else {
         // A cache that has given its place away since does not make it less true; a revocation may.
         return if base.epochs() == sent.epochs || base.is_verified(name) {
@@ -161,7 +193,7 @@ pub(super) fn prove(base: &mut Base, sent: &Sent, name: &RecordName, proof: Opti
     };
     let cache = base.servers[sent.server].cache();
     base.prover
-        .verify(trust.charter.hasher(), trust, cache, name, proof)
+        .verify_given(trust.charter.hasher(), trust, cache, name, proof)
 }
 
 /// Whether the record that was given is the one that was asked for.
@@ -176,7 +208,7 @@ fn judge_record<'a>(
     sent: &Sent,
     name: &RecordName,
     record: &Record<'a>,
-    proof: Option<&[u8]>,
+    proof: Option<GivenProof<'_>>,
 ) -> Result<Verdict<'a>> {
     prove(base, sent, name, proof)?;
     Ok(Verdict::Proven(*record))

@@ -15,6 +15,7 @@ use super::reading::Want;
 use super::trees::Tree;
 use crate::hash::{HASH_BYTES, RecordName};
 use crate::header::{HeaderView, RecordKind};
+use crate::proof::GivenProof;
 use crate::refusal::{Refusal, Result};
 use crate::seal::{PREAMBLE_BYTES, open_parts};
 use crate::spread::{BuildSpread, first_word};
@@ -283,7 +284,8 @@ fn prove_trunk<'a>(
     if trunk.preamble.len() > PREAMBLE_BYTES {
         return Err(Lack::found(Refusal::new(Code::BadTree, 0)));
     }
-    prove(base, sent, record, proof).map_err(Lack::found)?;
+    let given = proof.map(|proof| GivenProof { proof, names: &[] });
+    prove(base, sent, record, given).map_err(Lack::found)?;
     base.sightings.note(record, &trunk.header);
     Ok(Fresh { trunk, tree: None })
 }

@@ -7,7 +7,7 @@ use selfsame_codec::{Code, Reader};
 
 use super::base::{Against, Ask, Asked, Fault, Head, Sent};
 use super::command::{Got, Outline, Reply};
-use super::judge::{Answer, Found, Verdict, check, judge};
+use super::judge::{Answer, Found, Verdict, check, hash_headers, judge};
 use super::parts::{Given, judge_parts};
 use super::trees::Trunks;
 use super::trust::Opened;
@@ -329,8 +329,9 @@ impl Client {
                 }
                 end_of_items(reader)?;
                 check(&self.base, &wants, &mut answers).map_err(Fault::False)?;
+                let names = hash_headers(&self.base, &mut answers).map_err(Fault::False)?;
                 for ((want, asked), answer) in wants.iter().zip(&answers) {
-                    let verdict = judge(&mut self.base, sent, *want, answer);
+                    let verdict = judge(&mut self.base, sent, *want, (answer, &names));
                     judged.take(query, sent.server, asked.index, verdict);
                 }
             }
