@@ -127,18 +127,43 @@ pub(super) fn check(base: &Base, wants: &[(Want, &Asked)], answers: &mut [Answer
     Ok(())
 }
 
-/// The names of the headers of all proofs, hashed at once. Of a proof that does not decode there are none.
-pub(super) fn hash_headers(base: &Base, answers: &mut [Answer<'_>]) -> Result<Vec<RecordName>> {
-    let mut headers = Vec::with_capacity(answers.len());
-    for answer in answers {
-        let begin = headers.len();
-        if let Ok(Some(proof)) = answer.proof {
-            let read = headers_of(proof).unwrap_or_default();
-            headers.extend(read.iter().map(HeaderView::encoded));
-        }
-        answer.headers = begin..headers.len();
+/// Headers of a response that are hashed at once, and by their places in it
+#[derive(Default)]
+pub(super) struct Headers<'a>(Vec<&'a [u8]>);
+
+impl<'a> Headers<'a> {
+    /// Adds one; its place.
+    pub(super) fn add(&mut self, header: &HeaderView<'a>) -> usize {
+        self.0.push(header.encoded());
+        self.0.len() - 1
     }
-    Ok(base.trust()?.charter.hasher().record_names(&headers))
+
+    /// Adds those of a proof; their places. Of one that does not decode there are none.
+    pub(super) fn add_proof(&mut self, proof: &Result<Option<&'a [u8]>>) -> Range<usize> {
+        let begin = self.0.len();
+        if let Ok(Some(proof)) = proof {
+            let read = headers_of(proof).unwrap_or_default();
+            self.0.extend(read.iter().map(HeaderView::encoded));
+        }
+        begin..self.0.len()
+    }
+
+    /// The name that each hashes to.
+    ///
+    /// # Errors
+    /// [`Code::NoCapsule`].
+    pub(super) fn names(&self, base: &Base) -> Result<Vec<RecordName>> {
+        Ok(base.trust()?.charter.hasher().record_names(&self.0))
+    }
+}
+
+/// The names of the headers of all proofs.
+pub(super) fn hash_headers(base: &Base, answers: &mut [Answer<'_>]) -> Result<Vec<RecordName>> {
+    let mut headers = Headers::default();
+    for answer in answers {
+        answer.headers = headers.add_proof(&answer.proof);
+    }
+    headers.names(base)
 }
 
 /// Verifies an answer, whose record is checked and the headers of whose proof have these names.

@@ -10,7 +10,7 @@ use selfsame_codec::{Code, Reader};
 
 use super::base::{Against, Asked, Base, Fault, Sent, outcome};
 use super::command::Outline;
-use super::judge::{Found, Verdict, prove, read_proof};
+use super::judge::{Found, Headers, Verdict, prove, read_proof};
 use super::reading::Want;
 use super::trees::Tree;
 use crate::hash::{HASH_BYTES, RecordName};
@@ -206,11 +206,7 @@ pub(super) fn judge_parts<'a>(
     given: &Given<'_>,
     take: &mut dyn FnMut(usize, Verdict<'a>),
 ) -> Result<()> {
-    let mut trunks: Trunks<'_> = Vec::with_capacity(given.trunks.len());
-    let asking = asked.iter().filter(|(_, asked)| asked.asks_trunk());
-    for ((want, _), begun) in asking.zip(&given.trunks) {
-        trunks.push(prove_trunk(base, sent, &want.record(), *begun));
-    }
+    let mut trunks = prove_trunks(base, sent, asked, &given.trunks)?;
     let (mut cases, mut lacking) = (Vec::with_capacity(asked.len()), Vec::new());
     for (place, ((want, asked), part)) in asked.iter().zip(&given.parts).enumerate() {
         match case(base, (place, want.index()), asked, part, &trunks) {
@@ -269,22 +265,46 @@ fn found<'a>(want: &Want, case: &Case<'_>, trunks: &Trunks<'_>, content: Result<
     }
 }
 
-/// Verifies that the header that was given is that of a proven record with sub-records.
+/// Verifies what records begin with, all of whose headers are hashed at once.
+fn prove_trunks<'a>(
+    base: &mut Base,
+    sent: &Sent,
+    asked: &[(Want, &Asked)],
+    begun: &[Begun<'a>],
+) -> Result<Trunks<'a>> {
+    let mut headers = Headers::default();
+    let mut places = Vec::with_capacity(begun.len());
+    for (trunk, proof) in begun {
+        let own = trunk.as_ref().ok().map(|trunk| headers.add(&trunk.header));
+        places.push((own, headers.add_proof(proof)));
+    }
+    let names = headers.names(base)?;
+    let asking = asked.iter().filter(|(_, asked)| asked.asks_trunk());
+    let all = asking.zip(begun).zip(places);
+    Ok(all
+        .map(|(((want, _), begun), (own, proof))| {
+            let hashed = (own.map(|place| names[place]), &names[proof]);
+            prove_trunk(base, sent, &want.record(), *begun, hashed)
+        })
+        .collect())
+}
+
+/// Verifies that the header that was given is that of a proven record with sub-records; it and those of its proof have these names.
 fn prove_trunk<'a>(
     base: &mut Base,
     sent: &Sent,
     record: &RecordName,
     (trunk, proof): Begun<'a>,
+    (name, names): (Option<RecordName>, &[RecordName]),
 ) -> core::result::Result<Fresh<'a>, Lack> {
     let (trunk, proof) = (trunk.map_err(Lack::said)?, proof.map_err(Lack::said)?);
-    let hasher = base.trust().map_err(Lack::found)?.charter.hasher();
-    if trunk.header.kind() != RecordKind::Tree || trunk.header.name(hasher) != *record {
+    if trunk.header.kind() != RecordKind::Tree || name != Some(*record) {
         return Err(Lack::found(Refusal::new(Code::BadHeader, 0)));
     }
     if trunk.preamble.len() > PREAMBLE_BYTES {
         return Err(Lack::found(Refusal::new(Code::BadTree, 0)));
     }
-    let given = proof.map(|proof| GivenProof { proof, names: &[] });
+    let given = proof.map(|proof| GivenProof { proof, names });
     prove(base, sent, record, given).map_err(Lack::found)?;
     base.sightings.note(record, &trunk.header);
     Ok(Fresh { trunk, tree: None })
