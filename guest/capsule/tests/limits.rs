@@ -2,14 +2,13 @@
 
 mod common;
 
-use common::server::{Client, Map, Server, sign, write};
+use common::server::{created, sign, write};
 use common::{Log, charter, owner, view, writer};
 use selfsame_capsule::authority::sign_record;
 use selfsame_capsule::epoch::{EpochChange, Revoked};
 use selfsame_capsule::file::{MAX_PLANNED, Plan};
 use selfsame_capsule::hash::{HashKind, RecordName};
 use selfsame_capsule::keys::KeyPair;
-use selfsame_capsule::message::Operation;
 use selfsame_capsule::metadata::Readers;
 use selfsame_capsule::writer::Backpointers;
 use selfsame_codec::Code;
@@ -18,16 +17,6 @@ use selfsame_codec::Code;
 const HEADS: u32 = 1 << 14;
 /// Most signatures with which it revokes some.
 const SIGNED: u64 = 1 << 20;
-
-fn created(metadata: &selfsame_capsule::metadata::Charter) -> (Server, Client) {
-    let (mut server, mut client) = (Server::new(Map::new()), Client::of(metadata));
-    let metadata = metadata.encoded();
-    assert_eq!(
-        client.ask(&mut server, &[Operation::Create { metadata }]),
-        [Ok(Vec::new())]
-    );
-    (server, client)
-}
 
 #[test]
 fn branches_beyond_the_limit_are_refused_until_some_are_merged() {

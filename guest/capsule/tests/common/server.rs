@@ -320,3 +320,12 @@ pub(crate) fn write(written: &Written) -> Operation<'_> {
 pub(crate) fn sign(record: RecordName, signature: Signature) -> Operation<'static> {
     Operation::Sign { record, signature }
 }
+
+/// A server with a capsule, and a client of it.
+pub(crate) fn created(charter: &Charter) -> (Server, Client) {
+    let (mut server, mut client) = (Server::new(Map::new()), Client::of(charter));
+    let metadata = charter.encoded();
+    let given = client.ask(&mut server, &[Operation::Create { metadata }]);
+    assert_eq!(given, [Ok(Vec::new())]);
+    (server, client)
+}
