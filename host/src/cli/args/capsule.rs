@@ -2,6 +2,7 @@ use core::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use selfsame_host::WRITE_BUFFER;
 use selfsame_host::capsule::{CapsuleKey, CapsuleName, CapsuleServer, ReaderKey, RecordName};
 
 use super::{Data, Network, Timeout};
@@ -289,7 +290,7 @@ pub(crate) struct ServeCommand {
     pub(crate) keep: Vec<CapsuleName>,
     /// Memory for what was stored lately, in MiB; twice as much while that is written in order. With more, a busy replica takes less
     /// of the processor's time, and longer to start after a crash
-    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_name = "MIB", default_value_t = (WRITE_BUFFER >> 20) as u32, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) write_buffer: u32,
     /// Ends when the standard input does, so that the replica does not outlive the program that started it
     #[arg(long)]
