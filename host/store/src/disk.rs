@@ -1,3 +1,4 @@
+use alloc::borrow::Cow;
 use alloc::sync::Arc;
 use std::path::Path;
 
@@ -13,7 +14,7 @@ use super::rows;
 use super::syncer::{Ended, Syncer};
 use super::table::Table;
 use super::tree::{Journaled, Tree};
-use super::{Entry, Storage, StoreError};
+use super::{Entry, Storage, StoreError, Value};
 
 /// Bytes of what was committed lately in memory, and so in a journal, until it goes into the tree; twice as much is there while
 /// it does. As many as RocksDB has by default, and one run of the tree.
@@ -209,6 +210,19 @@ impl DiskStore {
         self.table.get(key).or_else(draining)
     }
 
+    /// What [`Self::recent`] gives of keys, in their order.
+    fn recent_of(&self, keys: &[&[u8]]) -> Vec<Option<Row<'_>>> {
+        let mut rows = self.table.get_all(keys);
+        if let Some(drain) = &self.drain {
+            let places: Vec<usize> = (0..rows.len()).filter(|place| rows[*place].is_none()).collect();
+            let others: Vec<&[u8]> = places.iter().map(|place| keys[*place]).collect();
+            for (place, row) in places.into_iter().zip(drain.table().get_all(&others)) {
+                rows[place] = row;
+            }
+        }
+        rows
+    }
+
     /// What was written last under the keys with `start <= key < end` and is not in the tree; of its values what is wanted.
     fn recent_in<'a>(
         &'a self,
@@ -257,6 +271,15 @@ impl Storage for DiskStore {
             Some(row) => Ok(row.value.map(<[u8]>::to_vec)),
             None => self.tree.get(key),
         }
+    }
+
+    fn get_all<'a>(&'a self, keys: &[&[u8]]) -> Result<Vec<Value<'a>>, StoreError> {
+        let recent = self.recent_of(keys).into_iter().zip(keys);
+        let values = recent.map(|(row, key)| match row {
+            Some(row) => Ok(row.value.map(Cow::Borrowed)),
+            None => Ok(self.tree.get(key)?.map(Cow::Owned)),
+        });
+        values.collect()
     }
 
     fn scan(&self, start: &[u8], end: &[u8], limit: usize) -> Result<Vec<Entry>, StoreError> {

@@ -8,6 +8,9 @@ use selfsame_write_batch::{Row, WriteBatch};
 
 use super::rows::is_long;
 
+/// Bytes that a processor fetches from memory at once.
+const LINE: usize = 64;
+
 /// So many keys that came since the last scan are sorted in one by one.
 const FEW: usize = 64;
 
@@ -50,6 +53,14 @@ impl At {
 
     fn key(self, batches: &[WriteBatch]) -> &[u8] {
         self.row(batches).map_or(&[], |row| row.key)
+    }
+
+    /// Lets the processor fetch the row from memory, for whoever is about to read it.
+    pub(crate) fn fetch(self, batches: &[WriteBatch]) {
+        if let Some(row) = self.row(batches) {
+            let sum = row.bytes.iter().step_by(LINE).fold(0_u8, |sum, byte| sum ^ byte);
+            core::hint::black_box(sum);
+        }
     }
 }
 
@@ -170,6 +181,31 @@ impl Index {
     pub(crate) fn find(&self, batches: &[WriteBatch], key: &[u8]) -> Option<At> {
         let number = self.number(batches, self.hasher.hash_one(key), key)?;
         Some(self.rows[number as usize])
+    }
+
+    /// Where keys were written last. Each step is done for several of them before the next one, so that the processor fetches what
+    /// it needs of them from memory at a time.
+    pub(crate) fn find_all(&self, batches: &[WriteBatch], keys: &[&[u8]]) -> Vec<Option<At>> {
+        let mut found = Vec::with_capacity(keys.len());
+        for some in keys.chunks(TOGETHER) {
+            let likely = |key: &&[u8]| {
+                let hash = self.hasher.hash_one(*key);
+                let place = self.places.find(hash, |place| place.hash == hash)?;
+                Some(place.number)
+            };
+            let numbers: Vec<Option<u32>> = some.iter().map(likely).collect();
+            let here = found.len();
+            found.extend(numbers.into_iter().map(|number| Some(self.rows[number? as usize])));
+            let rows = found[here..].iter().flatten();
+            rows.for_each(|at| at.fetch(batches));
+            for (at, key) in found[here..].iter_mut().zip(some) {
+                // Another one may have the same hash.
+                if at.is_some_and(|at| at.key(batches) != *key) {
+                    *at = self.find(batches, key);
+                }
+            }
+        }
+        found
     }
 
     fn numbered(&self, number: u32) -> (u32, At) {

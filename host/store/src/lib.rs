@@ -4,6 +4,7 @@
 
 extern crate alloc;
 
+use alloc::borrow::Cow;
 use core::fmt;
 use std::path::{Path, PathBuf};
 
@@ -49,6 +50,9 @@ pub const SCHEMA: u64 = 5;
 /// Key and value
 pub type Entry = (Vec<u8>, Vec<u8>);
 
+/// A value where it lies, or in memory of its own; none where there is none
+pub type Value<'a> = Option<Cow<'a, [u8]>>;
+
 /// What a store must do; one thread uses it
 pub trait Storage: Send + 'static {
     /// The value of a key.
@@ -56,6 +60,14 @@ pub trait Storage: Send + 'static {
     /// # Errors
     /// [`StoreError`] when the store failed.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// The values of keys, in their order. Stores that look up many keys in less time than each of them do.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store failed.
+    fn get_all<'a>(&'a self, keys: &[&[u8]]) -> Result<Vec<Value<'a>>, StoreError> {
+        keys.iter().map(|key| Ok(self.get(key)?.map(Cow::Owned))).collect()
+    }
 
     /// At most `limit` entries with `start <= key < end`, in the order of their keys.
     ///

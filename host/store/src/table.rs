@@ -100,6 +100,12 @@ impl Table {
         at.row(&self.batches)
     }
 
+    /// What was written last under keys, in their order.
+    pub(crate) fn get_all(&self, keys: &[&[u8]]) -> Vec<Option<Row<'_>>> {
+        let places = self.index().find_all(&self.batches, keys);
+        places.into_iter().map(|at| at?.row(&self.batches)).collect()
+    }
+
     /// What was written last under each key with `start <= key < end`, in the order of the keys.
     pub(crate) fn range<'a>(&'a self, start: &[u8], end: &'a [u8]) -> impl Iterator<Item = Row<'a>> {
         let mut index = self.index();

@@ -33,12 +33,13 @@ impl Store {
 
     /// Keys with their values.
     pub(crate) fn get(&self, keys: Vec<Vec<u8>>) -> Outcome<Vec<(Vec<u8>, Value)>> {
-        keys.into_iter()
-            .map(|key| {
-                let value = self.0.get(&key).map_err(said)?;
-                Ok((key, value.map(Bytes::from)))
-            })
-            .collect()
+        let refs: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let values = self.0.get_all(&refs).map_err(said)?;
+        let values: Vec<Value> = values
+            .into_iter()
+            .map(|value| value.map(|value| Bytes::from(value.into_owned())))
+            .collect();
+        Ok(keys.into_iter().zip(values).collect())
     }
 
     /// The first `limit` keys from `start` to before `end`.
