@@ -94,26 +94,35 @@ impl BatchMemory {
         }
     }
 
-    /// A copy of a row, or of a part of one, in memory of its own if it is a long one.
-    pub fn keep_row(&mut self, row: &[u8]) -> Bytes {
-        if self.is_long(row) {
-            Bytes::copy_from_slice(row)
-        } else {
-            self.keep(row)
+    /// A copy of a key with its value behind it, in memory of their own if they are long.
+    pub fn keep_row(&mut self, key: &[u8], value: &[u8]) -> Bytes {
+        let len = key.len() + value.len();
+        if self.is_long(len) {
+            return Bytes::from([key, value].concat());
         }
+        let memory = self.reserve(len);
+        memory.extend_from_slice(key);
+        memory.extend_from_slice(value);
+        memory.split().freeze()
     }
 
-    /// Whether bytes are too long to share a piece with others.
-    fn is_long(&self, rows: &[u8]) -> bool {
-        rows.len() >= self.piece / FEW
+    /// Whether so many bytes are too long to share a piece with others.
+    fn is_long(&self, len: usize) -> bool {
+        len >= self.piece / FEW
     }
 
     fn keep(&mut self, rows: &[u8]) -> Bytes {
-        if self.rest.capacity() < rows.len() {
+        let memory = self.reserve(rows.len());
+        memory.extend_from_slice(rows);
+        memory.split().freeze()
+    }
+
+    /// Memory for so many bytes more.
+    fn reserve(&mut self, bytes: usize) -> &mut BytesMut {
+        if self.rest.capacity() < bytes {
             self.rest = BytesMut::with_capacity(self.piece);
         }
-        self.rest.extend_from_slice(rows);
-        self.rest.split().freeze()
+        &mut self.rest
     }
 }
 
@@ -154,7 +163,7 @@ impl WriteBatchBuilder {
 
     /// The batch, in memory that it shares with those before and after it unless it is a long one; what comes next is another one.
     pub fn finish_in(&mut self, memory: &mut BatchMemory) -> WriteBatch {
-        if memory.is_long(&self.rows) {
+        if memory.is_long(self.rows.len()) {
             return core::mem::take(self).finish();
         }
         let rows = memory.keep(&self.rows);

@@ -350,9 +350,10 @@ impl<G: Guest> Engine<G> {
 
     /// The encoded values of keys; never empty, as there is no question without a key.
     fn values(&self, keys: &[u8]) -> Result<Vec<u8>, StoreError> {
+        let keys: Vec<&[u8]> = Keys::new(keys).flatten().collect();
         let mut values = Vec::new();
-        for key in Keys::new(keys).flatten() {
-            Values::write(self.store.get(key)?.as_deref(), &mut values);
+        for value in self.store.get_all(&keys)? {
+            Values::write(value.as_deref(), &mut values);
         }
         Ok(values)
     }

@@ -195,7 +195,11 @@ impl Index {
             };
             let numbers: Vec<Option<u32>> = some.iter().map(likely).collect();
             let here = found.len();
-            found.extend(numbers.into_iter().map(|number| Some(self.rows[number? as usize])));
+            found.extend(
+                numbers
+                    .into_iter()
+                    .map(|number| Some(self.rows[number? as usize])),
+            );
             let rows = found[here..].iter().flatten();
             rows.for_each(|at| at.fetch(batches));
             for (at, key) in found[here..].iter_mut().zip(some) {

@@ -66,7 +66,9 @@ pub trait Storage: Send + 'static {
     /// # Errors
     /// [`StoreError`] when the store failed.
     fn get_all<'a>(&'a self, keys: &[&[u8]]) -> Result<Vec<Value<'a>>, StoreError> {
-        keys.iter().map(|key| Ok(self.get(key)?.map(Cow::Owned))).collect()
+        keys.iter()
+            .map(|key| Ok(self.get(key)?.map(Cow::Owned)))
+            .collect()
     }
 
     /// At most `limit` entries with `start <= key < end`, in the order of their keys.

@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -67,8 +68,10 @@ impl Server {
         while let Some(effect) = self.replica.next_effect() {
             match effect {
                 Effect::Get { tag, keys } => {
-                    let value = |key: Vec<u8>| (key.clone(), self.store.get(&key).cloned());
-                    self.replica.values(tag, keys.into_iter().map(value).collect());
+                    let value = |key: &Vec<u8>| self.store.get(key).map(|value| Cow::Borrowed(&value[..]));
+                    let values: Vec<_> = keys.iter().map(value).collect();
+                    self.replica
+                        .values(tag, keys.iter().map(Vec::as_slice).zip(values));
                 }
                 Effect::Scan {
                     tag,
@@ -83,7 +86,9 @@ impl Server {
                 Effect::Commit { tag, batch, .. } => {
                     for row in batch.rows() {
                         match row.value {
-                            Some(value) => _ = self.store.insert(row.key.to_vec(), Bytes::copy_from_slice(value)),
+                            Some(value) => {
+                                _ = self.store.insert(row.key.to_vec(), Bytes::copy_from_slice(value))
+                            }
                             None => _ = self.store.remove(row.key),
                         }
                     }

@@ -123,8 +123,9 @@ impl Server {
         match effect {
             Effect::Get { tag, keys } => {
                 self.write()?;
-                let values = self.store.get(keys)?;
-                self.replica.values(tag, values);
+                let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+                let values = self.store.get(&keys)?;
+                self.replica.values(tag, keys.into_iter().zip(values));
             }
             Effect::Scan {
                 tag,

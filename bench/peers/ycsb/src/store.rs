@@ -3,9 +3,7 @@
 use std::path::Path;
 
 use bench_pair::Outcome;
-use bytes::Bytes;
-use selfsame_capsule::replica::Value;
-use selfsame_store::{DiskStore, Ended, Storage as _};
+use selfsame_store::{DiskStore, Ended, Storage as _, Value};
 use selfsame_write_batch::WriteBatch;
 
 /// Bytes of what was written lately in memory: what a million operations with short values write, as RocksDB's 64 MiB are of what
@@ -31,15 +29,9 @@ impl Store {
             .map_err(said)
     }
 
-    /// Keys with their values.
-    pub(crate) fn get(&self, keys: Vec<Vec<u8>>) -> Outcome<Vec<(Vec<u8>, Value)>> {
-        let refs: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-        let values = self.0.get_all(&refs).map_err(said)?;
-        let values: Vec<Value> = values
-            .into_iter()
-            .map(|value| value.map(|value| Bytes::from(value.into_owned())))
-            .collect();
-        Ok(keys.into_iter().zip(values).collect())
+    /// The values of keys.
+    pub(crate) fn get(&self, keys: &[&[u8]]) -> Outcome<Vec<Value<'_>>> {
+        self.0.get_all(keys).map_err(said)
     }
 
     /// The first `limit` keys from `start` to before `end`.

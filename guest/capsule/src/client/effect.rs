@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use bytes::Bytes;
 use selfsame_write_batch::WriteBatch;
 use zeroize::Zeroizing;
 
@@ -15,6 +16,9 @@ use crate::verifier::SharedVerifier;
 
 /// Most servers of one capsule.
 pub const MAX_SERVERS: usize = 32;
+
+/// A value as the host keeps it, or that there is none.
+pub type Value = Option<Bytes>;
 
 /// What a client is to be
 #[derive(Clone, Debug)]

@@ -33,13 +33,12 @@ use crate::hash::RecordName;
 use crate::message::Operation;
 use crate::metadata::Charter;
 use crate::refusal::{Refusal, Result};
-use crate::replica::Value;
 use base::{Ask, Base, Fault, Head as ResponseHead, Sent, outcome};
 pub use command::{
     Command, Content, Description, Extent, Got, Head, Heads, MAX_ELEMENTS, Outline, Period, Position, Reply,
     Signing, Start,
 };
-pub use effect::{Config, Effect, MAX_SERVERS, Timing};
+pub use effect::{Config, Effect, MAX_SERVERS, Timing, Value};
 use fresh::Purpose;
 use memory::{Kept, Seen, metadata_key, seen_key, writer_key};
 use pen::Pen;

@@ -1,9 +1,9 @@
 //! A replica behind the boundary.
 
+use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use bytes::Bytes;
 use selfsame_codec::capsule::{Input, Keys, Output, ReplicaConfig, Values};
 use selfsame_codec::{BatchWriter, Code, Field, Item, Malformed, Reader};
 use zeroize::Zeroize;
@@ -11,7 +11,7 @@ use zeroize::Zeroize;
 use super::commit;
 use crate::hash::CapsuleName;
 use crate::keys::{Key, KeyPair};
-use crate::replica::{Effect, Limits, PeerId, Replica, SyncOutcome, Synced, Value};
+use crate::replica::{Effect, Limits, PeerId, Replica, SyncOutcome, Synced};
 
 /// Keys that are asked for at once: their values, 60 KiB at most, fit the largest batch of inputs.
 const KEYS_AT_ONCE: usize = 256;
@@ -20,7 +20,7 @@ const KEYS_AT_ONCE: usize = 256;
 #[derive(Debug)]
 struct Reading {
     keys: Vec<Vec<u8>>,
-    values: Vec<(Vec<u8>, Value)>,
+    values: Vec<Option<Vec<u8>>>,
 }
 
 impl Reading {
@@ -35,9 +35,8 @@ impl Reading {
         if values.len() != self.page().len() {
             return Err(Malformed);
         }
-        let keys = self.page().to_vec();
-        let values = values.into_iter().map(|value| value.map(Bytes::copy_from_slice));
-        self.values.extend(keys.into_iter().zip(values));
+        self.values
+            .extend(values.into_iter().map(|value| value.map(Vec::from)));
         Ok(())
     }
 }
@@ -111,7 +110,9 @@ impl ReplicaMachine {
             return Err(Code::BadInput);
         }
         if reading.page().is_empty() {
-            self.replica.values(tag, reading.values);
+            let values = reading.values.into_iter().map(|value| value.map(Cow::Owned));
+            let keys = reading.keys.iter().map(Vec::as_slice);
+            self.replica.values(tag, keys.zip(values));
         } else {
             self.read_on(tag, reading, out);
         }

@@ -23,10 +23,9 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use selfsame_codec::Code;
 
-use crate::client::{self, Client, Config, Effect};
+use crate::client::{self, Client, Config, Effect, Value};
 use crate::hash::RecordName;
 use crate::refusal::{Refusal, Result};
-use crate::replica::Value;
 pub use command::{
     Command, Entries, Entry, Freshness, Held, MAX_ENTRIES, MAX_KEY_BYTES, MAX_OPERATIONS, MAX_VALUE_BYTES,
     Operation, Place, Range, Reply,

@@ -113,7 +113,7 @@ impl Capsule {
         space.put(single(&name, layout::METADATA), charter.encoded().to_vec());
         // Nothing is stored of its writers: the store need not be asked before each record whether it is there.
         for writer in 0..=charter.metadata().writers.len() as u16 {
-            space.learn(layout::sequences(&name, writer), None);
+            space.learn_absent(layout::sequences(&name, writer));
         }
         let capsule = Self {
             authority: Authority::new(charter.metadata()),

@@ -236,13 +236,13 @@ impl Replica {
     }
 
     /// Takes the keys of an [`Effect::Get`] with their values.
-    pub fn values(&mut self, tag: u32, values: Vec<(Vec<u8>, Value)>) {
+    pub fn values<'a>(&mut self, tag: u32, values: impl IntoIterator<Item = (&'a [u8], Value<'a>)>) {
         if !matches!(self.waiting, Some((expected, Waiting::Values)) if expected == tag) {
             return;
         }
         self.waiting = None;
         for (key, value) in values {
-            if let Some(key) = layout::Key::read(&key) {
+            if let Some(key) = layout::Key::read(key) {
                 self.space.learn_sealed(key, value);
             }
         }

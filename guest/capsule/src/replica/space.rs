@@ -1,5 +1,6 @@
 //! What a replica knows of its store: values that it has read or written lately, and which it still has to read.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -10,12 +11,12 @@ use selfsame_write_batch::{BatchMemory, Row, WriteBatch, WriteBatchBuilder};
 use super::changes::{Changes, MAX_PART, New};
 use super::entry::Entry;
 use super::layout::{Key, SEQUENCES};
-use super::stored::Stored;
+use super::stored::{self, Stored};
 use super::values::{self, ENTRY_BYTES, Values};
 use crate::refusal;
 
 /// A value as the store has it, or that there is none.
-pub type Value = Option<Bytes>;
+pub type Value<'a> = Option<Cow<'a, [u8]>>;
 
 /// What is known of a key: its value, or that there is none.
 pub(super) type Known = Option<Stored>;
@@ -31,7 +32,7 @@ type Pending = (Key, Known);
 const MAX_DAMAGED: usize = 1024;
 
 /// A key and its damaged value, or that there is none where there must be one
-pub(super) type Damaged = (Key, Value);
+pub(super) type Damaged = (Key, Option<Bytes>);
 
 /// Values by key; of those that were not used for long, half are forgotten when there are too many
 #[derive(Debug)]
@@ -213,25 +214,36 @@ impl Space {
         self.changes.put(key, New::Value(value));
     }
 
-    /// What the store said.
-    pub(super) fn learn(&mut self, key: Key, value: Known) {
-        if self.young.get(&key).is_none() {
-            self.remember(key, value);
+    /// The store has nothing under a key.
+    pub(super) fn learn_absent(&mut self, key: Key) {
+        self.learn(&key, values::Entry::Apart(Box::new(key), None));
+    }
+
+    /// What the store said. A damaged value is none.
+    pub(super) fn learn_sealed(&mut self, key: Key, value: Value<'_>) {
+        match value {
+            None => self.learn_absent(key),
+            Some(_) if key.says_all() => self.learn_empty(key),
+            Some(value) if stored::is_whole(&key, &value) => {
+                let entry = values::Entry::read(&key, value, &mut self.memory);
+                self.learn(&key, entry);
+            }
+            // What is known of a writer's numbers cannot be read, and that is all: see there.
+            Some(_) if key.kind() == Some(SEQUENCES) => self.learn_empty(key),
+            Some(value) => {
+                self.learn_absent(key);
+                self.report((key, Some(Bytes::from(value.into_owned()))));
+            }
         }
     }
 
-    /// What the store said, as it said it. A damaged value is none.
-    pub(super) fn learn_sealed(&mut self, key: Key, value: Value) {
-        let opened = value.as_ref().map(|value| Stored::open(&key, value.clone()));
-        match opened {
-            None => self.learn(key, None),
-            Some(Some(whole)) => self.learn(key, Some(whole)),
-            // What is known of a writer's numbers cannot be read, and that is all: see there.
-            Some(None) if key.kind() == Some(SEQUENCES) => self.learn(key, Some(Stored::empty())),
-            Some(None) => {
-                self.learn(key, None);
-                self.report((key, value));
-            }
+    fn learn_empty(&mut self, key: Key) {
+        self.learn(&key, values::Entry::Apart(Box::new(key), Some(Stored::empty())));
+    }
+
+    fn learn(&mut self, key: &Key, entry: values::Entry) {
+        if self.young.get(key).is_none() {
+            self.remember_entry(key, entry);
         }
     }
 

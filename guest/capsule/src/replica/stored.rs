@@ -30,15 +30,6 @@ impl Stored {
         }
     }
 
-    /// What the store has under a key; nothing if it is damaged.
-    pub(super) fn open(key: &Key, value: Bytes) -> Option<Self> {
-        if key.says_all() {
-            return Some(Self::empty());
-        }
-        let (value_of, found) = value.split_last_chunk::<SUM>()?;
-        (sum(key, value_of) == *found).then_some(Self(value))
-    }
-
     /// A value that was sealed, or a damaged one, to see what of it is whole.
     pub(super) fn unchecked(value: Bytes) -> Self {
         Self(value)
@@ -76,6 +67,12 @@ impl Deref for Stored {
     fn deref(&self) -> &[u8] {
         &self.0[..self.0.len().saturating_sub(SUM)]
     }
+}
+
+/// Whether what the store has under a key is not damaged.
+pub(super) fn is_whole(key: &Key, sealed: &[u8]) -> bool {
+    let parts = sealed.split_last_chunk::<SUM>();
+    parts.is_some_and(|(value, found)| sum(key, value) == *found)
 }
 
 /// XXH64, which tells a damaged value from a whole one in a fraction of the time of a hash that nobody can forge. Who can write to

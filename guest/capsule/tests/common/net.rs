@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use selfsame_capsule::client::{Client, Command, Config, Effect, Heads, Reply, Start};
+use selfsame_capsule::client::{Client, Command, Config, Effect, Heads, Reply, Start, Value};
 use selfsame_capsule::hash::RecordName;
 use selfsame_capsule::keys::KeyPair;
 use selfsame_capsule::map::{self, Map};
 use selfsame_capsule::metadata::Charter;
-use selfsame_capsule::replica::Value;
 use selfsame_capsule::{Refusal, Result};
 use selfsame_codec::Code;
 use zeroize::Zeroizing;

@@ -1,5 +1,6 @@
 //! A replica with a store that can lose what was not made durable, as disks do.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
@@ -114,11 +115,13 @@ impl Server {
             match effect {
                 Effect::Get { tag, keys } => {
                     self.reads += keys.len();
-                    let value = |key: Vec<u8>| (key.clone(), self.store.get(&key).cloned());
-                    let values: Vec<_> = keys.into_iter().map(value).collect();
-                    let given = values.iter().filter_map(|(_, value)| value.as_ref());
+                    let store = &self.store;
+                    let value = |key: &Vec<u8>| store.get(key).map(|value| Cow::Borrowed(&value[..]));
+                    let values: Vec<_> = keys.iter().map(value).collect();
+                    let given = values.iter().flatten();
                     self.read_bytes += given.map(|value| value.len()).sum::<usize>();
-                    self.replica.values(tag, values);
+                    let keys = keys.iter().map(Vec::as_slice);
+                    self.replica.values(tag, keys.zip(values));
                 }
                 Effect::Scan {
                     tag,
