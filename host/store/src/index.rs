@@ -188,18 +188,12 @@ impl Index {
     pub(crate) fn find_all(&self, batches: &[WriteBatch], keys: &[&[u8]]) -> Vec<Option<At>> {
         let mut found = Vec::with_capacity(keys.len());
         for some in keys.chunks(TOGETHER) {
-            let likely = |key: &&[u8]| {
-                let hash = self.hasher.hash_one(*key);
-                let place = self.places.find(hash, |place| place.hash == hash)?;
-                Some(place.number)
-            };
-            let numbers: Vec<Option<u32>> = some.iter().map(likely).collect();
+            let hashes: Vec<u64> = some.iter().map(|key| self.hasher.hash_one(*key)).collect();
+            let likely = |hash: u64| self.places.find(hash, |place| place.hash == hash);
+            let places: Vec<Option<&Place>> = hashes.into_iter().map(likely).collect();
             let here = found.len();
-            found.extend(
-                numbers
-                    .into_iter()
-                    .map(|number| Some(self.rows[number? as usize])),
-            );
+            let row = |place: Option<&Place>| Some(self.rows[place?.number as usize]);
+            found.extend(places.into_iter().map(row));
             let rows = found[here..].iter().flatten();
             rows.for_each(|at| at.fetch(batches));
             for (at, key) in found[here..].iter_mut().zip(some) {
