@@ -241,11 +241,11 @@ impl Replica {
             return;
         }
         self.waiting = None;
-        for (key, value) in values {
-            if let Some(key) = layout::Key::read(key) {
-                self.space.learn_sealed(key, value);
-            }
-        }
+        let read = values
+            .into_iter()
+            .map(|(key, value)| (layout::Key::read(key), value));
+        let read = read.filter_map(|(key, value)| Some((key?, value)));
+        self.space.learn_all(read.collect());
         self.carry_on();
     }
 

@@ -219,8 +219,15 @@ impl Space {
         self.learn(&key, values::Entry::Apart(Box::new(key), None));
     }
 
-    /// What the store said. A damaged value is none.
-    pub(super) fn learn_sealed(&mut self, key: Key, value: Value<'_>) {
+    /// What the store said of keys. A damaged value is none.
+    pub(super) fn learn_all(&mut self, values: Vec<(Key, Value<'_>)>) {
+        self.young.fetch(values.iter().map(|(key, _)| key));
+        for (key, value) in values {
+            self.learn_sealed(key, value);
+        }
+    }
+
+    fn learn_sealed(&mut self, key: Key, value: Value<'_>) {
         match value {
             None => self.learn_absent(key),
             Some(_) if key.says_all() => self.learn_empty(key),
