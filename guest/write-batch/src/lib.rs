@@ -94,16 +94,42 @@ impl BatchMemory {
         }
     }
 
-    /// A copy of a key with its value behind it, in memory of their own if they are long.
-    pub fn keep_row(&mut self, key: &[u8], value: &[u8]) -> Bytes {
-        let len = key.len() + value.len();
-        if self.is_long(len) {
-            return Bytes::from([key, value].concat());
+    /// A copy of a row, or of a part of one, in memory of its own if it is a long one.
+    pub fn keep_row(&mut self, row: &[u8]) -> Bytes {
+        if self.is_long(row.len()) {
+            Bytes::copy_from_slice(row)
+        } else {
+            self.keep(row)
         }
-        let memory = self.reserve(len);
-        memory.extend_from_slice(key);
-        memory.extend_from_slice(value);
-        memory.split().freeze()
+    }
+
+    /// Copies of keys with their values behind them, those in memory of their own that are long. All that lies together is copied
+    /// before it is shared: for each that is, the processor would wait until all before is in memory.
+    pub fn keep_rows<'a>(&mut self, rows: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Vec<Bytes> {
+        let (mut kept, mut lens) = (Vec::new(), Vec::new());
+        for (key, value) in rows {
+            let len = key.len() + value.len();
+            let is_long = self.is_long(len);
+            if is_long || self.rest.capacity() - self.rest.len() < len {
+                self.share(&mut lens, &mut kept);
+            }
+            if is_long {
+                kept.push(Bytes::from([key, value].concat()));
+                continue;
+            }
+            let memory = self.reserve(len);
+            memory.extend_from_slice(key);
+            memory.extend_from_slice(value);
+            lens.push(len);
+        }
+        self.share(&mut lens, &mut kept);
+        kept
+    }
+
+    /// Shares what was appended last, which has these lengths.
+    fn share(&mut self, lens: &mut Vec<usize>, kept: &mut Vec<Bytes>) {
+        let mut together = self.rest.split().freeze();
+        kept.extend(lens.drain(..).map(|len| together.split_to(len)));
     }
 
     /// Whether so many bytes are too long to share a piece with others.
@@ -119,7 +145,7 @@ impl BatchMemory {
 
     /// Memory for so many bytes more.
     fn reserve(&mut self, bytes: usize) -> &mut BytesMut {
-        if self.rest.capacity() < bytes {
+        if self.rest.capacity() - self.rest.len() < bytes {
             self.rest = BytesMut::with_capacity(self.piece);
         }
         &mut self.rest

@@ -10,7 +10,7 @@ use selfsame_write_batch::{BatchMemory, Row, WriteBatch, WriteBatchBuilder};
 
 use super::changes::{Changes, MAX_PART, New};
 use super::entry::Entry;
-use super::layout::{Key, SEQUENCES};
+use super::layout::{Key, RECORD, SEQUENCES};
 use super::stored::{self, Stored};
 use super::values::{self, ENTRY_BYTES, Values};
 use crate::refusal;
@@ -68,6 +68,10 @@ fn batch_of(pending: &[Pending]) -> WriteBatch {
         push(&mut batch, key, value);
     }
     batch.finish()
+}
+
+fn is_whole_record((key, value): &(Key, Value<'_>)) -> bool {
+    key.kind() == Some(RECORD) && value.as_ref().is_some_and(|value| stored::is_whole(key, value))
 }
 
 fn decoded(value: Known) -> refusal::Result<Option<Entry>> {
@@ -178,6 +182,7 @@ impl Space {
                 None => missing.push(number),
             }
         }
+        self.old.fetch(missing.iter().map(|number| &keys[*number]));
         for number in missing {
             _ = self.get(&keys[number]);
         }
@@ -222,21 +227,28 @@ impl Space {
     /// What the store said of keys. A damaged value is none.
     pub(super) fn learn_all(&mut self, values: Vec<(Key, Value<'_>)>) {
         self.young.fetch(values.iter().map(|(key, _)| key));
-        for (key, value) in values {
-            self.learn_sealed(key, value);
+        let (records, others): (Vec<_>, Vec<_>) = values.into_iter().partition(is_whole_record);
+        let rows = records
+            .iter()
+            .map(|(key, value)| (&key[..], value.as_deref().unwrap_or_default()));
+        let rows = self.memory.keep_rows(rows);
+        for ((key, _), row) in records.iter().zip(rows) {
+            self.learn(key, values::Entry::Written(row));
+        }
+        for (key, value) in others {
+            self.learn_other(key, value);
         }
     }
 
-    fn learn_sealed(&mut self, key: Key, value: Value<'_>) {
+    fn learn_other(&mut self, key: Key, value: Value<'_>) {
         match value {
             None => self.learn_absent(key),
-            Some(_) if key.says_all() => self.learn_empty(key),
+            Some(_) if key.says_all() => self.learn_present(key, Stored::empty()),
             Some(value) if stored::is_whole(&key, &value) => {
-                let entry = values::Entry::read(&key, value, &mut self.memory);
-                self.learn(&key, entry);
+                self.learn_present(key, Stored::unchecked(Bytes::from(value.into_owned())));
             }
             // What is known of a writer's numbers cannot be read, and that is all: see there.
-            Some(_) if key.kind() == Some(SEQUENCES) => self.learn_empty(key),
+            Some(_) if key.kind() == Some(SEQUENCES) => self.learn_present(key, Stored::empty()),
             Some(value) => {
                 self.learn_absent(key);
                 self.report((key, Some(Bytes::from(value.into_owned()))));
@@ -244,8 +256,8 @@ impl Space {
         }
     }
 
-    fn learn_empty(&mut self, key: Key) {
-        self.learn(&key, values::Entry::Apart(Box::new(key), Some(Stored::empty())));
+    fn learn_present(&mut self, key: Key, value: Stored) {
+        self.learn(&key, values::Entry::Apart(Box::new(key), Some(value)));
     }
 
     fn learn(&mut self, key: &Key, entry: values::Entry) {
@@ -370,7 +382,7 @@ impl Space {
 mod tests {
     use super::*;
     use crate::hash::{CapsuleName, RecordName};
-    use crate::replica::layout::{RECORD, of_record};
+    use crate::replica::layout::of_record;
 
     fn key(number: u32) -> Key {
         let mut name = [7; 32];

@@ -1,6 +1,5 @@
 //! A table of values by key, which lie in the order in which they came: what was written together is found together.
 
-use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::hash::BuildHasher as _;
@@ -10,7 +9,7 @@ use bytes::Bytes;
 use hashbrown::HashTable;
 use selfsame_write_batch::{BatchMemory, LENGTHS, Row, WriteBatch};
 
-use super::layout::{Key, RECORD, RECORD_KEY};
+use super::layout::{Key, RECORD_KEY};
 use super::space::Known;
 use super::stored::{SUM, Stored};
 use crate::fetch::fetch;
@@ -59,21 +58,10 @@ impl Entry {
         Self::Written(batch.as_bytes().slice(row.end - len..row.end))
     }
 
-    /// That of a key which the store has.
-    pub(super) fn read(key: &Key, value: Cow<'_, [u8]>, memory: &mut BatchMemory) -> Self {
-        match key.kind() {
-            Some(RECORD) => Self::Written(memory.keep_row(key, &value)),
-            _ => Self::Apart(
-                Box::new(*key),
-                Some(Stored::unchecked(Bytes::from(value.into_owned()))),
-            ),
-        }
-    }
-
     /// The same, without what was written with it.
     pub(super) fn moved(&self, memory: &mut BatchMemory) -> Self {
         match self {
-            Self::Written(row) => Self::Written(memory.keep_row(&row[..RECORD_KEY], &row[RECORD_KEY..])),
+            Self::Written(row) => Self::Written(memory.keep_row(row)),
             Self::Apart(key, Some(value)) if value.is_long() => Self::Apart(key.clone(), Some(value.alone())),
             Self::Apart(key, value) => Self::Apart(key.clone(), value.clone()),
         }
@@ -234,7 +222,7 @@ impl Values {
 mod tests {
     use super::*;
     use crate::hash::{CapsuleName, RecordName};
-    use crate::replica::layout::of_record;
+    use crate::replica::layout::{RECORD, of_record};
 
     fn key(number: u32) -> Key {
         let mut name = [7; 32];
