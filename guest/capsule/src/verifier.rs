@@ -19,8 +19,8 @@ use crate::spread::{BuildSpread, first_word};
 const MAX_KEYS: usize = 32;
 /// Valid signatures of a key before it is prepared, which takes as long as two to four verifications and saves two thirds of each.
 const BEFORE_PREPARING: u32 = 8;
-/// Keys that are remembered beside those, of which up to twice as many are there: each has 5,120 bytes once it is split. Enough for a
-/// thousand writers of one replica.
+/// Keys that are remembered beside those, of which up to twice as many are there: each has 5,120 bytes. Enough for a thousand writers
+/// of one replica.
 const MANY_KEYS: usize = 512;
 
 /// Verifies signatures, in a third of the time those of keys that it has seen often lately
@@ -100,8 +100,8 @@ impl Known {
     }
 }
 
-/// Keys under which a signature was valid, by their first word, and in parts once a second one was; when they are too many, those
-/// are forgotten that were not seen since about as many others were
+/// Keys under which a signature was valid, in parts, by their first word; when they are too many, those are forgotten that were not
+/// seen since about as many others were
 #[derive(Default)]
 struct Many {
     young: HashMap<u64, Lately, BuildSpread>,
@@ -109,7 +109,7 @@ struct Many {
 }
 
 /// One of them
-type Lately = (Key, Option<Box<Split>>);
+type Lately = (Key, Box<Split>);
 
 impl Many {
     fn verifies(&mut self, key: &Key, label: &'static str, statement: &[u8], signature: &Signature) -> bool {
@@ -121,30 +121,27 @@ impl Many {
         if let Some(old) = self.old.remove(&word) {
             self.young.entry(word).or_insert(old);
         }
-        let known = self.young.get_mut(&word).filter(|(known, _)| known == key);
-        let Some((_, split)) = known else {
-            let is_valid = key.verifies(label, statement, signature);
-            // Who cannot sign makes nobody forgotten.
-            if is_valid {
-                self.remember(*key);
-            }
-            return is_valid;
+        let verifies = |split: &Split| split.verify(&signature.0, &hash_for(label, statement));
+        if let Some((_, split)) = self.young.get(&word).filter(|(known, _)| known == key) {
+            return verifies(split);
+        }
+        // To split it and verify takes as long as to verify without, where the processor has what it takes.
+        let Some(split) = Split::of(&key.0).map(Box::new) else {
+            return key.verifies(label, statement, signature);
         };
-        // A signature was valid under it, so it can be split where the processor has what it takes.
-        if split.is_none() {
-            *split = Split::of(&key.0).map(Box::new);
+        let is_valid = verifies(&split);
+        // Who cannot sign makes nobody forgotten.
+        if is_valid {
+            self.remember(*key, split);
         }
-        match split {
-            Some(split) => split.verify(&signature.0, &hash_for(label, statement)),
-            None => key.verifies(label, statement, signature),
-        }
+        is_valid
     }
 
-    fn remember(&mut self, key: Key) {
+    fn remember(&mut self, key: Key, split: Box<Split>) {
         if self.young.len() >= MANY_KEYS {
             self.old = core::mem::take(&mut self.young);
         }
-        self.young.insert(first_word(&key.0), (key, None));
+        self.young.insert(first_word(&key.0), (key, split));
     }
 }
 

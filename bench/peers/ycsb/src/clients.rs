@@ -1,6 +1,9 @@
 //! Many clients of one server, each with a capsule and a session of its own (DCS, section 6.5).
 
+use std::collections::VecDeque;
 use std::path::Path;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use bench_pair::Outcome;
@@ -11,49 +14,71 @@ use selfsame_capsule::verifier::SharedVerifier;
 use selfsame_capsule::writer::Backpointers;
 
 use crate::backend::Durability;
-use crate::server::Server;
+use crate::server::{Channel, LETTERS, Letter, Server, serve};
 use crate::session::Session;
 use crate::workload::{Random, Values};
-use crate::ycsb::Folder;
+use crate::ycsb::{Folder, UNDER_WAY};
 
 /// Records of one command.
 const BATCH: u64 = 100;
 const VALUE_BYTES: usize = 16;
-/// A thousand clients with caches of this size have 32 MB of them; each reads what it has written in order.
+/// A thousand clients with caches of this size have 64 MB of them; each reads what it has written in order.
 const SLOTS_LOG2: u8 = 10;
 
 /// One client with what it has written
 struct One {
     session: Session,
+    link: Channel,
     records: Vec<RecordName>,
 }
 
-/// `count` writes, proofs and reads by all clients together, one command of one client after the other; nanoseconds each.
+/// `count` writes, proofs and reads by all clients together, in one thread beside the server's: two commands are under way at a
+/// time, those of one client after those of the other; nanoseconds each.
 ///
 /// # Errors
 /// When something is refused or not proven.
 pub(crate) fn run(clients: u32, folder: &Path, count: u64) -> Outcome<String> {
     let folder = Folder::create(folder)?;
-    let mut server = Server::create(&folder.0, Durability::None)?;
+    let (asking, inbox) = sync_channel(LETTERS);
+    thread::scope(|scope| {
+        let inbox = (asking.clone(), inbox);
+        let path = &folder.0;
+        let server = scope.spawn(move || serve(Server::create(path, Durability::None)?, inbox));
+        let measured = measure(clients, &asking, count);
+        // One that has failed does not hear it.
+        _ = asking.send(Letter::End);
+        server.join().map_err(|_| "the server panicked")??;
+        measured
+    })
+}
+
+fn measure(clients: u32, server: &SyncSender<Letter>, count: u64) -> Outcome<String> {
     let verifier = SharedVerifier::default();
     let mut all = Vec::new();
     let rounds = (count / BATCH / u64::from(clients)).max(1);
     for number in 0..clients {
-        let session = Session::create(number, SLOTS_LOG2, &verifier, &mut server)?;
+        let mut link = Channel::new(server.clone());
+        let session = Session::create(number, SLOTS_LOG2, &verifier, &mut link)?;
         // As much as it will take: what is measured does not move names about.
         let records = Vec::with_capacity((rounds * BATCH) as usize);
-        all.push(One { session, records });
+        all.push(One {
+            session,
+            link,
+            records,
+        });
     }
     let operations = rounds * u64::from(clients) * BATCH;
     let values = Values::new(&mut Random::new(1), VALUE_BYTES);
-    let write = timed(&mut all, rounds, |one, round| {
-        one.write(&mut server, &values, round)
-    })?;
+    let write = timed(&mut all, rounds, |_, round| write(&values, round))?;
     for one in &mut all {
-        one.session.forget(&mut server)?;
+        one.session.forget(&mut one.link)?;
     }
-    let prove = timed(&mut all, rounds, |one, round| one.prove(&mut server, round))?;
-    let read = timed(&mut all, rounds, |one, round| one.read(&mut server, round))?;
+    let prove = timed(&mut all, rounds, |one, round| Command::Prove {
+        records: one.of_round(round),
+    })?;
+    let read = timed(&mut all, rounds, |one, round| Command::Read {
+        records: one.of_round(round),
+    })?;
     let each = |took: Duration| took.as_nanos() as f64 / operations as f64;
     Ok(format!(
         r#"{{"write":{},"prove":{},"read":{}}}"#,
@@ -63,65 +88,57 @@ pub(crate) fn run(clients: u32, folder: &Path, count: u64) -> Outcome<String> {
     ))
 }
 
-fn timed(
-    all: &mut [One],
-    rounds: u64,
-    mut turn: impl FnMut(&mut One, u64) -> Outcome<()>,
-) -> Outcome<Duration> {
+/// How long the commands of so many rounds take.
+fn timed(all: &mut [One], rounds: u64, command: impl Fn(&One, u64) -> Command) -> Outcome<Duration> {
     let begin = Instant::now();
+    let mut under_way: VecDeque<usize> = VecDeque::with_capacity(UNDER_WAY);
     for round in 0..rounds {
-        for one in &mut *all {
-            turn(one, round)?;
+        for place in 0..all.len() {
+            if under_way.len() == UNDER_WAY
+                && let Some(first) = under_way.pop_front()
+            {
+                all[first].end()?;
+            }
+            let command = command(&all[place], round);
+            all[place].give(command)?;
+            under_way.push_back(place);
         }
+    }
+    for place in under_way {
+        all[place].end()?;
     }
     Ok(begin.elapsed())
 }
 
-impl One {
-    fn write(&mut self, server: &mut Server, values: &Values, round: u64) -> Outcome<()> {
-        let numbers = round * BATCH..(round + 1) * BATCH;
-        let command = Command::Write {
-            contents: numbers
-                .map(|number| Bytes::copy_from_slice(values.of(number)))
-                .collect(),
-            backpointers: Backpointers::Shortcuts,
-            signing: Signing::Last,
-        };
-        match self.session.run(Vec::from([command]), server)?.pop() {
-            Some(Reply::Written(names)) => {
-                self.records.extend(names);
-                Ok(())
-            }
-            _ => Err("the records have no names".into()),
-        }
+fn write(values: &Values, round: u64) -> Command {
+    let numbers = round * BATCH..(round + 1) * BATCH;
+    Command::Write {
+        contents: numbers
+            .map(|number| Bytes::copy_from_slice(values.of(number)))
+            .collect(),
+        backpointers: Backpointers::Shortcuts,
+        signing: Signing::Last,
     }
+}
 
+impl One {
     fn of_round(&self, round: u64) -> Vec<RecordName> {
         let first = (round * BATCH) as usize;
         self.records[first..first + BATCH as usize].to_vec()
     }
 
-    fn prove(&mut self, server: &mut Server, round: u64) -> Outcome<()> {
-        let records = self.of_round(round);
-        match self
-            .session
-            .run(Vec::from([Command::Prove { records }]), server)?
-            .pop()
-        {
-            Some(Reply::Proven(proven)) if proven.iter().all(Result::is_ok) => Ok(()),
-            _ => Err("a record is not proven".into()),
-        }
+    fn give(&mut self, command: Command) -> Outcome<()> {
+        self.session.give(command, &mut self.link).map(drop)
     }
 
-    fn read(&mut self, server: &mut Server, round: u64) -> Outcome<()> {
-        let records = self.of_round(round);
-        match self
-            .session
-            .run(Vec::from([Command::Read { records }]), server)?
-            .pop()
-        {
-            Some(Reply::Records(records)) if records.iter().all(Result::is_ok) => Ok(()),
-            _ => Err("a record cannot be read".into()),
+    /// Waits for the reply to its first command that is under way.
+    fn end(&mut self) -> Outcome<()> {
+        match self.session.reply(&mut self.link)?.1 {
+            Reply::Written(names) => self.records.extend(names),
+            Reply::Proven(proven) if proven.iter().all(Result::is_ok) => {}
+            Reply::Records(records) if records.iter().all(Result::is_ok) => {}
+            _ => return Err("a record is not written, proven or read".into()),
         }
+        Ok(())
     }
 }

@@ -22,7 +22,7 @@ const LOADED: u32 = 2000;
 const BATCH: usize = 100;
 /// Batches under way of a client that is alone with a server: so that neither waits for the other. Where there are many clients,
 /// each has one.
-const UNDER_WAY: usize = 2;
+pub(crate) const UNDER_WAY: usize = 2;
 /// Items of a thread are numbered from its number times this.
 const OF_THREAD: u32 = 1 << 24;
 
