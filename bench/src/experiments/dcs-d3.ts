@@ -64,6 +64,7 @@ function draw(rows: readonly Row[]): string {
 export const dcsD3: Experiment = {
   name: "dcs-d3",
   summary: "writes, proofs and reads of one to a thousand clients of one server",
+  onAllCores: true,
   async prepare() {
     const binary = await buildYcsb();
     return (run) => measure(binary, run);
