@@ -36,18 +36,21 @@ pub(super) struct Tree {
 pub(super) type Known = (Rc<Tree>, u32, [u8; HASH_BYTES]);
 
 /// The children of a node
-#[derive(Debug)]
+type Children = [[u8; HASH_BYTES]; FAN_OUT];
+
+/// A node, told from all others by its tree and its number: those of many are compared, and the children of one read
+#[derive(Debug, Default)]
 struct Node {
     tree: u64,
     number: u32,
-    children: [[u8; HASH_BYTES]; FAN_OUT],
+    children: Option<Box<Children>>,
 }
 
 /// Trees and nodes, each in the place that it hashes to until another one takes it
 #[derive(Debug, Default)]
 pub(super) struct Trees {
     trees: Vec<Option<Rc<Tree>>>,
-    nodes: Vec<Option<Box<Node>>>,
+    nodes: Vec<Node>,
     last: u64,
     /// The last tree that counts no more.
     forgotten: u64,
@@ -81,10 +84,11 @@ impl Trees {
     fn known(&self, tree: &Tree, index: u32) -> (u32, [u8; HASH_BYTES]) {
         let mut level = 0;
         for (number, child) in way_up(tree.count as usize, index as usize) {
-            if let Some(Some(node)) = self.nodes.get(node_place(tree, number))
+            if let Some(node) = self.nodes.get(node_place(tree, number))
                 && (node.tree, node.number) == (tree.number, number)
+                && let Some(children) = &node.children
             {
-                return (level, node.children[child]);
+                return (level, children[child]);
             }
             level += 1;
         }
@@ -112,7 +116,7 @@ impl Trees {
         if tree.key.is_ok() {
             if self.trees.is_empty() {
                 self.trees.resize_with(TREES, || None);
-                self.nodes.resize_with(NODES, || None);
+                self.nodes.resize_with(NODES, Node::default);
             }
             self.trees[place(&name)] = Some(tree.clone());
         }
@@ -120,18 +124,10 @@ impl Trees {
     }
 
     /// Takes the children of a node of a tree, which are verified.
-    pub(super) fn learn(&mut self, tree: &Tree, number: u32, children: [[u8; HASH_BYTES]; FAN_OUT]) {
-        let Some(place) = self.nodes.get_mut(node_place(tree, number)) else {
-            return;
-        };
-        let node = Node {
-            tree: tree.number,
-            number,
-            children,
-        };
-        match place {
-            Some(before) => **before = node,
-            None => *place = Some(Box::new(node)),
+    pub(super) fn learn(&mut self, tree: &Tree, number: u32, children: Children) {
+        if let Some(node) = self.nodes.get_mut(node_place(tree, number)) {
+            (node.tree, node.number) = (tree.number, number);
+            **node.children.get_or_insert_default() = children;
         }
     }
 
