@@ -10,6 +10,9 @@ use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
 use selfsame_codec::Operation;
 
+mod fetch;
+pub use fetch::fetch;
+
 mod row;
 pub use row::{LENGTHS, Row, len_behind};
 
@@ -254,6 +257,28 @@ mod tests {
         }
         let [first, second] = [&batches[0].1, &batches[1].1].map(|batch| batch.as_bytes().as_ptr_range());
         assert_eq!(first.end, second.start);
+    }
+
+    #[test]
+    fn rows_that_are_kept_together_are_what_each_was() {
+        let mut memory = BatchMemory::in_pieces_of(100);
+        let key = [7; 3];
+        for lens in [
+            &[][..],
+            &[1, 2, 3],
+            &[0, 21, 60, 22, 5, 90, 19, 19, 19, 19, 19, 19],
+        ] {
+            let values: Vec<Vec<u8>> = lens
+                .iter()
+                .map(|len| alloc::vec![*len; usize::from(*len)])
+                .collect();
+            let kept = memory.keep_rows(values.iter().map(|value| (&key[..], &value[..])));
+            let rows: Vec<Vec<u8>> = values.iter().map(|value| [&key[..], value].concat()).collect();
+            assert_eq!(kept, rows);
+            for row in &kept {
+                assert!(row.is_unique() || row.len() < 25, "of {} bytes", row.len());
+            }
+        }
     }
 
     #[test]

@@ -4,12 +4,9 @@ use core::hash::BuildHasher as _;
 use std::hash::RandomState;
 
 use hashbrown::HashTable;
-use selfsame_write_batch::{Row, WriteBatch};
+use selfsame_write_batch::{Row, WriteBatch, fetch};
 
 use super::rows::is_long;
-
-/// Bytes that a processor fetches from memory at once.
-const LINE: usize = 64;
 
 /// So many keys that came since the last scan are sorted in one by one.
 const FEW: usize = 64;
@@ -53,14 +50,6 @@ impl At {
 
     fn key(self, batches: &[WriteBatch]) -> &[u8] {
         self.row(batches).map_or(&[], |row| row.key)
-    }
-
-    /// Lets the processor fetch the row from memory, for whoever is about to read it.
-    pub(crate) fn fetch(self, batches: &[WriteBatch]) {
-        if let Some(row) = self.row(batches) {
-            let sum = row.bytes.iter().step_by(LINE).fold(0_u8, |sum, byte| sum ^ byte);
-            core::hint::black_box(sum);
-        }
     }
 }
 
@@ -194,8 +183,8 @@ impl Index {
             let here = found.len();
             let row = |place: Option<&Place>| Some(self.rows[place?.number as usize]);
             found.extend(places.into_iter().map(row));
-            let rows = found[here..].iter().flatten();
-            rows.for_each(|at| at.fetch(batches));
+            let rows = found[here..].iter().filter_map(|at| (*at)?.row(batches));
+            rows.for_each(|row| fetch(row.bytes));
             for (at, key) in found[here..].iter_mut().zip(some) {
                 // Another one may have the same hash.
                 if at.is_some_and(|at| at.key(batches) != *key) {

@@ -2,13 +2,10 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use selfsame_write_batch::{Row, WriteBatch};
+use selfsame_write_batch::{Row, WriteBatch, fetch};
 
 use super::index::{At, Index, TOGETHER};
 use super::rows::is_long;
-
-/// Bytes that a processor fetches from memory at once.
-const LINE: usize = 64;
 
 /// Batches; those that no frame has yet are the last ones
 ///
@@ -144,12 +141,6 @@ impl Table {
             .filter_map(|(number, at)| Some((number, at.row(&self.batches)?)));
         rows.filter(|(_, row)| is_long(row))
     }
-}
-
-/// Reads a byte of each line of a row, so that the processor fetches several rows from memory at a time.
-fn fetch(row: &[u8]) {
-    let sum = row.iter().step_by(LINE).fold(0_u8, |sum, byte| sum ^ byte);
-    core::hint::black_box(sum);
 }
 
 #[cfg(test)]

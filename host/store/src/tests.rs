@@ -180,6 +180,11 @@ impl World {
         );
         let store = self.store.as_ref().expect("it is open");
         assert_eq!(store.get(&key).expect("a read").as_ref(), self.now().get(&key));
+        let keys: Vec<Vec<u8>> = (0..limit).map(|_| self.random.key()).collect();
+        let refs: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let found = store.get_all(&refs).expect("reads");
+        let expected = keys.iter().map(|key| self.now().get(key).map(Vec::as_slice));
+        assert!(found.iter().map(Option::as_deref).eq(expected), "several");
         let found = store.scan(&key, &end, limit).expect("a scan");
         let expected: Vec<_> = match key < end {
             true => self.now().range(key.clone()..end.clone()).take(limit).collect(),

@@ -49,6 +49,9 @@ fn what_is_written_is_read() {
             .expect("a commit");
         assert_eq!(store.get(b"a").expect("a read"), Some(b"2".to_vec()));
         assert_eq!(store.get(b"b").expect("a read"), None);
+        let values = store.get_all(&[b"b", b"a", b"c", b"a"]).expect("reads");
+        let values: Vec<_> = values.iter().map(Option::as_deref).collect();
+        assert_eq!(values, [None, Some(&b"2"[..]), None, Some(b"2")]);
     });
 }
 

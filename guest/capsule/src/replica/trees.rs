@@ -8,10 +8,10 @@ use core::ops::Range;
 
 use hashbrown::HashMap;
 use selfsame_codec::Field;
+use selfsame_write_batch::fetch;
 
 use super::entry::Body;
 use super::layout::{Key, MAX_INLINE, RECORD, chunk_len, of_record};
-use crate::fetch::fetch;
 use crate::hash::{CapsuleName, HASH_BYTES, RecordName};
 use crate::header::RecordKind;
 use crate::record::TreeHead;

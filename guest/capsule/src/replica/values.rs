@@ -7,12 +7,11 @@ use core::mem::replace;
 
 use bytes::Bytes;
 use hashbrown::HashTable;
-use selfsame_write_batch::{BatchMemory, LENGTHS, Row, WriteBatch};
+use selfsame_write_batch::{BatchMemory, LENGTHS, Row, WriteBatch, fetch};
 
 use super::layout::{Key, RECORD_KEY};
 use super::space::Known;
 use super::stored::{SUM, Stored};
-use crate::fetch::fetch;
 use crate::spread::BuildSpread;
 
 /// Where a key's value lies, with half of the key's hash: what the table holds stays in the processor's cache, and a value that
