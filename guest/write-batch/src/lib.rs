@@ -99,59 +99,24 @@ impl BatchMemory {
 
     /// A copy of a row, or of a part of one, in memory of its own if it is a long one.
     pub fn keep_row(&mut self, row: &[u8]) -> Bytes {
-        if self.is_long(row.len()) {
+        if self.is_long(row) {
             Bytes::copy_from_slice(row)
         } else {
             self.keep(row)
         }
     }
 
-    /// Copies of keys with their values behind them, those in memory of their own that are long. All that lies together is copied
-    /// before it is shared: for each that is, the processor would wait until all before is in memory.
-    pub fn keep_rows<'a>(&mut self, rows: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Vec<Bytes> {
-        let (mut kept, mut lens) = (Vec::new(), Vec::new());
-        for (key, value) in rows {
-            let len = key.len() + value.len();
-            let is_long = self.is_long(len);
-            if is_long || self.rest.capacity() - self.rest.len() < len {
-                self.share(&mut lens, &mut kept);
-            }
-            if is_long {
-                kept.push(Bytes::from([key, value].concat()));
-                continue;
-            }
-            let memory = self.reserve(len);
-            memory.extend_from_slice(key);
-            memory.extend_from_slice(value);
-            lens.push(len);
-        }
-        self.share(&mut lens, &mut kept);
-        kept
-    }
-
-    /// Shares what was appended last, which has these lengths.
-    fn share(&mut self, lens: &mut Vec<usize>, kept: &mut Vec<Bytes>) {
-        let mut together = self.rest.split().freeze();
-        kept.extend(lens.drain(..).map(|len| together.split_to(len)));
-    }
-
-    /// Whether so many bytes are too long to share a piece with others.
-    fn is_long(&self, len: usize) -> bool {
-        len >= self.piece / FEW
+    /// Whether bytes are too long to share a piece with others.
+    fn is_long(&self, rows: &[u8]) -> bool {
+        rows.len() >= self.piece / FEW
     }
 
     fn keep(&mut self, rows: &[u8]) -> Bytes {
-        let memory = self.reserve(rows.len());
-        memory.extend_from_slice(rows);
-        memory.split().freeze()
-    }
-
-    /// Memory for so many bytes more.
-    fn reserve(&mut self, bytes: usize) -> &mut BytesMut {
-        if self.rest.capacity() - self.rest.len() < bytes {
+        if self.rest.capacity() < rows.len() {
             self.rest = BytesMut::with_capacity(self.piece);
         }
-        &mut self.rest
+        self.rest.extend_from_slice(rows);
+        self.rest.split().freeze()
     }
 }
 
@@ -192,7 +157,7 @@ impl WriteBatchBuilder {
 
     /// The batch, in memory that it shares with those before and after it unless it is a long one; what comes next is another one.
     pub fn finish_in(&mut self, memory: &mut BatchMemory) -> WriteBatch {
-        if memory.is_long(self.rows.len()) {
+        if memory.is_long(&self.rows) {
             return core::mem::take(self).finish();
         }
         let rows = memory.keep(&self.rows);
@@ -257,28 +222,6 @@ mod tests {
         }
         let [first, second] = [&batches[0].1, &batches[1].1].map(|batch| batch.as_bytes().as_ptr_range());
         assert_eq!(first.end, second.start);
-    }
-
-    #[test]
-    fn rows_that_are_kept_together_are_what_each_was() {
-        let mut memory = BatchMemory::in_pieces_of(100);
-        let key = [7; 3];
-        for lens in [
-            &[][..],
-            &[1, 2, 3],
-            &[0, 21, 60, 22, 5, 90, 19, 19, 19, 19, 19, 19],
-        ] {
-            let values: Vec<Vec<u8>> = lens
-                .iter()
-                .map(|len| alloc::vec![*len; usize::from(*len)])
-                .collect();
-            let kept = memory.keep_rows(values.iter().map(|value| (&key[..], &value[..])));
-            let rows: Vec<Vec<u8>> = values.iter().map(|value| [&key[..], value].concat()).collect();
-            assert_eq!(kept, rows);
-            for row in &kept {
-                assert!(row.is_unique() || row.len() < 25, "of {} bytes", row.len());
-            }
-        }
     }
 
     #[test]

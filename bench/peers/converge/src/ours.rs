@@ -1,4 +1,3 @@
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -68,7 +67,7 @@ impl Server {
         while let Some(effect) = self.replica.next_effect() {
             match effect {
                 Effect::Get { tag, keys } => {
-                    let value = |key: &Vec<u8>| self.store.get(key).map(|value| Cow::Borrowed(&value[..]));
+                    let value = |key: &Vec<u8>| self.store.get(key).map(|value| &value[..]);
                     let values: Vec<_> = keys.iter().map(value).collect();
                     self.replica
                         .values(tag, keys.iter().map(Vec::as_slice).zip(values));

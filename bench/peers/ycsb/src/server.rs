@@ -125,6 +125,7 @@ impl Server {
                 self.write()?;
                 let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
                 let values = self.store.get(&keys)?;
+                let values = values.iter().map(Option::as_deref);
                 self.replica.values(tag, keys.into_iter().zip(values));
             }
             Effect::Scan {

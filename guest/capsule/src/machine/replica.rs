@@ -1,6 +1,5 @@
 //! A replica behind the boundary.
 
-use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -110,8 +109,8 @@ impl ReplicaMachine {
             return Err(Code::BadInput);
         }
         if reading.page().is_empty() {
-            let values = reading.values.into_iter().map(|value| value.map(Cow::Owned));
             let keys = reading.keys.iter().map(Vec::as_slice);
+            let values = reading.values.iter().map(Option::as_deref);
             self.replica.values(tag, keys.zip(values));
         } else {
             self.read_on(tag, reading, out);

@@ -113,7 +113,7 @@ impl Capsule {
         space.put(single(&name, layout::METADATA), charter.encoded().to_vec());
         // Nothing is stored of its writers: the store need not be asked before each record whether it is there.
         for writer in 0..=charter.metadata().writers.len() as u16 {
-            space.learn_absent(layout::sequences(&name, writer));
+            space.learn_one(layout::sequences(&name, writer), None);
         }
         let capsule = Self {
             authority: Authority::new(charter.metadata()),

@@ -243,9 +243,8 @@ impl Replica {
         self.waiting = None;
         let read = values
             .into_iter()
-            .map(|(key, value)| (layout::Key::read(key), value));
-        let read = read.filter_map(|(key, value)| Some((key?, value)));
-        self.space.learn_all(read.collect());
+            .filter_map(|(key, value)| Some((layout::Key::read(key)?, value)));
+        self.space.learn_all(read);
         self.carry_on();
     }
 

@@ -1,6 +1,5 @@
 //! What a replica knows of its store: values that it has read or written lately, and which it still has to read.
 
-use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -16,7 +15,7 @@ use super::values::{self, ENTRY_BYTES, Values};
 use crate::refusal;
 
 /// A value as the store has it, or that there is none.
-pub type Value<'a> = Option<Cow<'a, [u8]>>;
+pub type Value<'a> = Option<&'a [u8]>;
 
 /// What is known of a key: its value, or that there is none.
 pub(super) type Known = Option<Stored>;
@@ -68,10 +67,6 @@ fn batch_of(pending: &[Pending]) -> WriteBatch {
         push(&mut batch, key, value);
     }
     batch.finish()
-}
-
-fn is_whole_record((key, value): &(Key, Value<'_>)) -> bool {
-    key.kind() == Some(RECORD) && value.as_ref().is_some_and(|value| stored::is_whole(key, value))
 }
 
 fn decoded(value: Known) -> refusal::Result<Option<Entry>> {
@@ -219,45 +214,53 @@ impl Space {
         self.changes.put(key, New::Value(value));
     }
 
-    /// The store has nothing under a key.
-    pub(super) fn learn_absent(&mut self, key: Key) {
-        self.learn(&key, values::Entry::Apart(Box::new(key), None));
-    }
-
     /// What the store said of keys. A damaged value is none.
-    pub(super) fn learn_all(&mut self, values: Vec<(Key, Value<'_>)>) {
-        self.young.fetch(values.iter().map(|(key, _)| key));
-        let (records, others): (Vec<_>, Vec<_>) = values.into_iter().partition(is_whole_record);
-        let rows = records
-            .iter()
-            .map(|(key, value)| (&key[..], value.as_deref().unwrap_or_default()));
-        let rows = self.memory.keep_rows(rows);
-        for ((key, _), row) in records.iter().zip(rows) {
-            self.learn(key, values::Entry::Written(row));
+    pub(super) fn learn_all<'a>(&mut self, values: impl Iterator<Item = (Key, Value<'a>)>) {
+        let mut records = Vec::new();
+        for (key, value) in values {
+            match value {
+                Some(value) if key.kind() == Some(RECORD) && stored::is_whole(&key, value) => {
+                    records.push((key, value));
+                }
+                _ => self.learn_one(key, value),
+            }
         }
-        for (key, value) in others {
-            self.learn_other(key, value);
+        self.learn_records(&records);
+    }
+
+    /// Remembers records that are whole, beside one another.
+    fn learn_records(&mut self, records: &[(Key, &[u8])]) {
+        self.young.fetch(records.iter().map(|(key, _)| key));
+        let len = |(key, value): &(Key, &[u8])| key.len() + value.len();
+        let mut rows = Vec::with_capacity(records.iter().map(len).sum());
+        for (key, value) in records {
+            rows.extend_from_slice(key);
+            rows.extend_from_slice(value);
+        }
+        // Shared when all are copied: for each that is, the processor waits until what was written before is in memory.
+        let mut rows = Bytes::from(rows);
+        for record in records {
+            let row = rows.split_to(len(record));
+            self.learn(&record.0, values::Entry::Written(row));
         }
     }
 
-    fn learn_other(&mut self, key: Key, value: Value<'_>) {
-        match value {
-            None => self.learn_absent(key),
-            Some(_) if key.says_all() => self.learn_present(key, Stored::empty()),
-            Some(value) if stored::is_whole(&key, &value) => {
-                self.learn_present(key, Stored::unchecked(Bytes::from(value.into_owned())));
+    /// What the store said of a key.
+    pub(super) fn learn_one(&mut self, key: Key, value: Value<'_>) {
+        let known = match value {
+            None => None,
+            Some(_) if key.says_all() => Some(Stored::empty()),
+            Some(value) if stored::is_whole(&key, value) => {
+                Some(Stored::unchecked(Bytes::copy_from_slice(value)))
             }
             // What is known of a writer's numbers cannot be read, and that is all: see there.
-            Some(_) if key.kind() == Some(SEQUENCES) => self.learn_present(key, Stored::empty()),
+            Some(_) if key.kind() == Some(SEQUENCES) => Some(Stored::empty()),
             Some(value) => {
-                self.learn_absent(key);
-                self.report((key, Some(Bytes::from(value.into_owned()))));
+                self.report((key, Some(Bytes::copy_from_slice(value))));
+                None
             }
-        }
-    }
-
-    fn learn_present(&mut self, key: Key, value: Stored) {
-        self.learn(&key, values::Entry::Apart(Box::new(key), Some(value)));
+        };
+        self.learn(&key, values::Entry::Apart(Box::new(key), known));
     }
 
     fn learn(&mut self, key: &Key, entry: values::Entry) {

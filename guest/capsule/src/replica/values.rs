@@ -173,13 +173,7 @@ impl Values {
     /// needs of many from memory at a time.
     pub(super) fn get_all(&self, keys: &[Key]) -> Vec<Option<&Entry>> {
         let hashes: Vec<u32> = keys.iter().map(hash).collect();
-        let index = |hash: &u32| {
-            let place = self
-                .places
-                .find(Place::spread(*hash), |place| place.hash == *hash)?;
-            Some(place.index)
-        };
-        let indexes: Vec<Option<u32>> = hashes.iter().map(index).collect();
+        let indexes: Vec<Option<u32>> = hashes.iter().map(|hash| self.likely(*hash)).collect();
         let entry = |index: &Option<u32>| Some(self.entries.get((*index)?));
         let entries: Vec<Option<&Entry>> = indexes.iter().map(entry).collect();
         entries.iter().flatten().for_each(|entry| entry.fetch());
@@ -193,11 +187,15 @@ impl Values {
 
     /// Lets the processor fetch where the values of keys are, or will be, of many at a time.
     pub(super) fn fetch<'a>(&self, keys: impl Iterator<Item = &'a Key>) {
-        let is_there = |hash: u32| {
-            let place = self.places.find(Place::spread(hash), |place| place.hash == hash);
-            place.is_some()
-        };
-        core::hint::black_box(keys.map(hash).filter(|hash| is_there(*hash)).count());
+        core::hint::black_box(keys.filter_map(|key| self.likely(hash(key))).count());
+    }
+
+    /// Where the first entry is whose key has this hash.
+    fn likely(&self, hash: u32) -> Option<u32> {
+        let place = self
+            .places
+            .find(Place::spread(hash), |place| place.hash == hash)?;
+        Some(place.index)
     }
 
     /// Sets what is known of a key, whose entry it is; what was before, if anything.

@@ -1,6 +1,5 @@
 //! A replica with a store that can lose what was not made durable, as disks do.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
@@ -116,7 +115,7 @@ impl Server {
                 Effect::Get { tag, keys } => {
                     self.reads += keys.len();
                     let store = &self.store;
-                    let value = |key: &Vec<u8>| store.get(key).map(|value| Cow::Borrowed(&value[..]));
+                    let value = |key: &Vec<u8>| store.get(key).map(|value| &value[..]);
                     let values: Vec<_> = keys.iter().map(value).collect();
                     let given = values.iter().flatten();
                     self.read_bytes += given.map(|value| value.len()).sum::<usize>();
