@@ -1,7 +1,6 @@
 //! Trees of proven records of which sub-records were read, as far as they are verified: whoever reads one again, or one beside it, asks
 //! for no proof of what it knows.
 
-use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
@@ -12,7 +11,7 @@ use crate::hash::{HASH_BYTES, RecordName};
 use crate::refusal::Result;
 use crate::seal::RecordKey;
 use crate::spread::{BuildSpread, first_word};
-use crate::tree::{FAN_OUT, way_up};
+use crate::tree::{FAN_OUT, inner_nodes, way_up};
 
 /// Most trees that are remembered, as many as names are in a verification cache: three megabytes of them.
 const TREES: usize = 1 << 14;
@@ -23,7 +22,7 @@ const NODES: usize = 1 << 15;
 #[derive(Debug)]
 pub(super) struct Tree {
     name: RecordName,
-    /// Told from those of all other trees that this client has known.
+    /// Told from those of all other trees that this client has known, and from all of their nodes: its own follow it.
     number: u64,
     /// How many sub-records it has.
     pub(super) count: u32,
@@ -32,25 +31,29 @@ pub(super) struct Tree {
     pub(super) key: Result<Option<RecordKey>>,
 }
 
+impl Tree {
+    /// The number of one of its nodes among those of all trees.
+    fn node(&self, number: u32) -> u64 {
+        self.number + 1 + u64::from(number)
+    }
+}
+
 /// The tree of a sub-record, and how many levels above the sub-record which node of it is verified
 pub(super) type Known = (Rc<Tree>, u32, [u8; HASH_BYTES]);
 
 /// The children of a node
 type Children = [[u8; HASH_BYTES]; FAN_OUT];
 
-/// A node, told from all others by its tree and its number: those of many are compared, and the children of one read
-#[derive(Debug, Default)]
-struct Node {
-    tree: u64,
-    number: u32,
-    children: Option<Box<Children>>,
-}
+/// A node with its number among those of all trees
+type Node = (u64, Children);
 
-/// Trees and nodes, each in the place that it hashes to until another one takes it
+/// Trees and nodes, each in its place until another one takes it: that of a tree is a hash, and nodes follow one another, so that no
+/// more memory is taken than for those there are
 #[derive(Debug, Default)]
 pub(super) struct Trees {
     trees: Vec<Option<Rc<Tree>>>,
     nodes: Vec<Node>,
+    /// The last number of a tree or a node.
     last: u64,
     /// The last tree that counts no more.
     forgotten: u64,
@@ -84,10 +87,8 @@ impl Trees {
     fn known(&self, tree: &Tree, index: u32) -> (u32, [u8; HASH_BYTES]) {
         let mut level = 0;
         for (number, child) in way_up(tree.count as usize, index as usize) {
-            if let Some(node) = self.nodes.get(node_place(tree, number))
-                && (node.tree, node.number) == (tree.number, number)
-                && let Some(children) = &node.children
-            {
+            let number = tree.node(number);
+            if let Some((_, children)) = self.nodes.get(node_place(number)).filter(|node| node.0 == number) {
                 return (level, children[child]);
             }
             level += 1;
@@ -113,10 +114,10 @@ impl Trees {
             top,
             key,
         });
+        self.last += inner_nodes(count as usize);
         if tree.key.is_ok() {
             if self.trees.is_empty() {
                 self.trees.resize_with(TREES, || None);
-                self.nodes.resize_with(NODES, Node::default);
             }
             self.trees[place(&name)] = Some(tree.clone());
         }
@@ -125,10 +126,12 @@ impl Trees {
 
     /// Takes the children of a node of a tree, which are verified.
     pub(super) fn learn(&mut self, tree: &Tree, number: u32, children: Children) {
-        if let Some(node) = self.nodes.get_mut(node_place(tree, number)) {
-            (node.tree, node.number) = (tree.number, number);
-            **node.children.get_or_insert_default() = children;
+        let number = tree.node(number);
+        let place = node_place(number);
+        if place >= self.nodes.len() {
+            self.nodes.resize(place + 1, Node::default());
         }
+        self.nodes[place] = (number, children);
     }
 
     /// What was verified counts no more.
@@ -143,13 +146,9 @@ fn place(name: &RecordName) -> usize {
     usize::from(u16::from_le_bytes([name.0[0], name.0[1]])) % TREES
 }
 
-/// Nodes of one tree lie beside one another, trees apart.
-fn node_place(tree: &Tree, number: u32) -> usize {
-    (tree.number.wrapping_mul(APART) as usize).wrapping_add(number as usize) % NODES
+fn node_place(number: u64) -> usize {
+    number as usize % NODES
 }
-
-/// A number that has no common factor with that of the nodes, and is near it divided by the golden ratio.
-const APART: u64 = 10_127;
 
 /// What records begin with, as far as a request asks for it
 #[derive(Debug, Default)]
