@@ -55,7 +55,7 @@ pub(super) struct Trees {
     nodes: Vec<Node>,
     /// The last number of a tree or a node.
     last: u64,
-    /// The last tree that counts no more.
+    /// The last number that counts no more.
     forgotten: u64,
 }
 

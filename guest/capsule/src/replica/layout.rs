@@ -98,6 +98,11 @@ impl Key {
         self.get(33..)?.first_chunk().copied().map(RecordName)
     }
 
+    /// Whether it is that of a record.
+    pub(super) fn is_of_record(&self) -> bool {
+        self.kind() == Some(RECORD) && self.len() == RECORD_KEY
+    }
+
     /// Whether its value is empty.
     pub(super) fn says_all(&self) -> bool {
         matches!(self.kind(), Some(SIGNED | HEAD | PENDING))

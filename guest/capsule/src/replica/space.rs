@@ -9,7 +9,7 @@ use selfsame_write_batch::{BatchMemory, Row, WriteBatch, WriteBatchBuilder};
 
 use super::changes::{Changes, MAX_PART, New};
 use super::entry::Entry;
-use super::layout::{Key, RECORD, SEQUENCES};
+use super::layout::{Key, SEQUENCES};
 use super::stored::{self, Stored};
 use super::values::{self, ENTRY_BYTES, Values};
 use crate::refusal;
@@ -219,7 +219,7 @@ impl Space {
         let mut records = Vec::new();
         for (key, value) in values {
             match value {
-                Some(value) if key.kind() == Some(RECORD) && stored::is_whole(&key, value) => {
+                Some(value) if key.is_of_record() && stored::is_whole(&key, value) => {
                     records.push((key, value));
                 }
                 _ => self.learn_one(key, value),
@@ -385,7 +385,7 @@ impl Space {
 mod tests {
     use super::*;
     use crate::hash::{CapsuleName, RecordName};
-    use crate::replica::layout::of_record;
+    use crate::replica::layout::{RECORD, of_record};
 
     fn key(number: u32) -> Key {
         let mut name = [7; 32];
@@ -500,6 +500,29 @@ mod tests {
             space.get(&key(0)).map(|value| value.map(|value| value[0])),
             Ok(Some(0))
         );
+    }
+
+    #[test]
+    fn what_the_store_says_is_known_whatever_its_key_is_like() {
+        let mut space = Space::new(1 << 20);
+        let short = |len: usize| Key::read(&key(1)[..len]).expect("a key");
+        let keys = [short(0), short(33), short(50), key(1), key(2)];
+        let sealed = |key: &Key| Stored::seal(key, Vec::from([key.len() as u8; 20]));
+        let values: Vec<Stored> = keys.iter().map(sealed).collect();
+        let mut given: Vec<(Key, Value<'_>)> = keys
+            .iter()
+            .zip(&values)
+            .map(|(key, value)| (*key, Some(value.sealed())))
+            .collect();
+        given.push((key(3), None));
+        given.push((key(4), Some(b"damaged!")));
+        space.learn_all(given.into_iter());
+        for (key, value) in keys.iter().zip(values) {
+            assert_eq!(space.get(key), Ok(Some(value)), "{key:?}");
+        }
+        assert_eq!([space.get(&key(3)), space.get(&key(4))], [Ok(None), Ok(None)]);
+        let damaged: Vec<Key> = space.take_damaged().into_iter().map(|(key, _)| key).collect();
+        assert_eq!(damaged, [key(4)]);
     }
 
     #[test]
