@@ -13,7 +13,7 @@ const KINDS = ["write", "prove", "read"] as const;
 const PAPER_SECONDS = { write: 7.5, prove: 2.8, read: 2.1 } as const;
 
 /** Operations of each kind, and turns; a thousand clients have a request each at least. */
-const FULL = { count: 1_000_000, rounds: 7 };
+const FULL = { count: 1_000_000, rounds: 11 };
 const QUICK = { count: 100_000, rounds: 2 };
 
 /** Nanoseconds for one operation. */
