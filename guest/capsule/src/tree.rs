@@ -256,17 +256,6 @@ pub fn way_up(count: usize, index: usize) -> impl Iterator<Item = (u32, usize)> 
     })
 }
 
-/// How many nodes a tree has above its leaves.
-pub fn inner_nodes(count: usize) -> u64 {
-    let mut width = count;
-    let mut nodes = 0;
-    while width > 1 {
-        width = width.div_ceil(FAN_OUT);
-        nodes += width as u64;
-    }
-    nodes
-}
-
 fn check_count(count: usize) -> Result<()> {
     match count {
         0 => Err(Refusal::new(Code::BadTree, 0)),

@@ -2,8 +2,6 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use bench_pair::Outcome;
@@ -14,7 +12,7 @@ use selfsame_capsule::verifier::SharedVerifier;
 use selfsame_capsule::writer::Backpointers;
 
 use crate::backend::Durability;
-use crate::server::{Channel, LETTERS, Letter, Server, serve};
+use crate::server::{Address, Channel, beside};
 use crate::session::Session;
 use crate::workload::{Random, Values};
 use crate::ycsb::{Folder, UNDER_WAY};
@@ -40,25 +38,17 @@ struct One {
 /// When something is refused or not proven.
 pub(crate) fn run(clients: u32, folder: &Path, count: u64) -> Outcome<String> {
     let folder = Folder::create(folder)?;
-    let (asking, inbox) = sync_channel(LETTERS);
-    thread::scope(|scope| {
-        let inbox = (asking.clone(), inbox);
-        let path = &folder.0;
-        let server = scope.spawn(move || serve(Server::create(path, Durability::None)?, inbox));
-        let measured = measure(clients, &asking, count);
-        // One that has failed does not hear it.
-        _ = asking.send(Letter::End);
-        server.join().map_err(|_| "the server panicked")??;
-        measured
+    beside(&folder.0, Durability::None, |server| {
+        measure(clients, server, count)
     })
 }
 
-fn measure(clients: u32, server: &SyncSender<Letter>, count: u64) -> Outcome<String> {
+fn measure(clients: u32, server: &Address, count: u64) -> Outcome<String> {
     let verifier = SharedVerifier::default();
     let mut all = Vec::new();
     let rounds = (count / BATCH / u64::from(clients)).max(1);
     for number in 0..clients {
-        let mut link = Channel::new(server.clone());
+        let mut link = Channel::new(server);
         let session = Session::create(number, SLOTS_LOG2, &verifier, &mut link)?;
         // As much as it will take: what is measured does not move names about.
         let records = Vec::with_capacity((rounds * BATCH) as usize);

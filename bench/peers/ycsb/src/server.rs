@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bench_pair::Outcome;
@@ -182,7 +183,7 @@ impl Link for Server {
 }
 
 /// What a server in a thread of its own hears
-pub(crate) enum Letter {
+enum Letter {
     /// A request, and where its response goes.
     Request(Request, SyncSender<Response>),
     /// The disk has what was waited for.
@@ -192,7 +193,7 @@ pub(crate) enum Letter {
 }
 
 /// Letters that wait for a server, and responses for a client: more than are ever under way, in memory that is taken once.
-pub(crate) const LETTERS: usize = 1024;
+const LETTERS: usize = 1024;
 const ANSWERS: usize = 64;
 
 /// How long a thread looks again before it sleeps, as to wake it takes longer than most of what it waits for. As long as a thread
@@ -217,11 +218,36 @@ fn next<T>(messages: &Receiver<T>) -> Option<T> {
             }
         }
         let before = Instant::now();
-        std::thread::yield_now();
+        thread::yield_now();
         now = Instant::now();
         slow += usize::from(now - before >= SLOW);
     }
     messages.recv().ok()
+}
+
+/// Where a server in a thread of its own is reached
+pub(crate) struct Address(SyncSender<Letter>);
+
+/// Does something beside a server that is [created](Server::create) in a thread of its own, and ends with it.
+///
+/// # Errors
+/// When the server or what is done fails.
+pub(crate) fn beside<T>(
+    folder: &Path,
+    durability: Durability,
+    work: impl FnOnce(&Address) -> Outcome<T>,
+) -> Outcome<T> {
+    let (asking, inbox) = sync_channel(LETTERS);
+    thread::scope(|scope| {
+        let inbox = (asking.clone(), inbox);
+        let server = scope.spawn(move || serve(Server::create(folder, durability)?, inbox));
+        let address = Address(asking);
+        let worked = work(&address);
+        // One that has failed does not hear it.
+        _ = address.0.send(Letter::End);
+        server.join().map_err(|_| "the server panicked")??;
+        worked
+    })
 }
 
 /// The way to a server in a thread of its own
@@ -232,10 +258,10 @@ pub(crate) struct Channel {
 }
 
 impl Channel {
-    /// A way to the server that [`serve`] runs.
-    pub(crate) fn new(server: SyncSender<Letter>) -> Self {
+    /// A way to a server.
+    pub(crate) fn new(to: &Address) -> Self {
         Self {
-            server,
+            server: to.0.clone(),
             answers: sync_channel(ANSWERS),
             under_way: 0,
         }
@@ -266,10 +292,7 @@ impl Link for Channel {
 ///
 /// # Errors
 /// When the store fails.
-pub(crate) fn serve(
-    mut server: Server,
-    (letters, inbox): (SyncSender<Letter>, Receiver<Letter>),
-) -> Outcome<()> {
+fn serve(mut server: Server, (letters, inbox): (SyncSender<Letter>, Receiver<Letter>)) -> Outcome<()> {
     let ended = || -> Ended {
         let letters = letters.clone();
         // When the server has ended, nobody waits.

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +11,7 @@ use bench_pair::Outcome;
 use crate::backend::{Backend, Durability, Observer};
 use crate::library::Functions;
 use crate::rocks::{Asking, Database, Rocks};
-use crate::server::{Channel, LETTERS, Letter, Server, serve};
+use crate::server::{Channel, beside};
 use crate::table::{Kind, Table};
 use crate::workload::{Operation, Random, Values, Workload};
 
@@ -87,23 +86,16 @@ impl Plan {
 
     /// The server of the capsules has a thread of its own, as RocksDB has for what it does in the background.
     fn beside_a_server(&self, kind: Kind, folder: &Path, count: u64) -> Outcome<Vec<Took>> {
-        let (asking, inbox) = sync_channel(LETTERS);
         let under_way = if self.threads == 1 { UNDER_WAY } else { 1 };
-        thread::scope(|scope| {
-            let inbox = (asking.clone(), inbox);
-            let server = scope.spawn(move || serve(Server::create(folder, self.durability)?, inbox));
-            let took = self.on_threads(count, &|thread| {
+        beside(folder, self.durability, |server| {
+            self.on_threads(count, &|thread| {
                 Table::create(
                     kind,
                     (thread, thread * OF_THREAD),
                     under_way,
-                    Channel::new(asking.clone()),
+                    Channel::new(server),
                 )
-            });
-            // One that has failed does not hear it.
-            _ = asking.send(Letter::End);
-            server.join().map_err(|_| "the server panicked")??;
-            took
+            })
         })
     }
 

@@ -11,7 +11,7 @@ use crate::hash::{HASH_BYTES, RecordName};
 use crate::refusal::Result;
 use crate::seal::RecordKey;
 use crate::spread::{BuildSpread, first_word};
-use crate::tree::{FAN_OUT, inner_nodes, way_up};
+use crate::tree::{FAN_OUT, way_up};
 
 /// Most trees that are remembered, as many as names are in a verification cache: three megabytes of them.
 const TREES: usize = 1 << 14;
@@ -114,7 +114,9 @@ impl Trees {
             top,
             key,
         });
-        self.last += inner_nodes(count as usize);
+        // The topmost node comes last.
+        let top = way_up(count as usize, 0).last();
+        self.last += top.map_or(0, |(number, _)| u64::from(number) + 1);
         if tree.key.is_ok() {
             if self.trees.is_empty() {
                 self.trees.resize_with(TREES, || None);

@@ -44,7 +44,7 @@ const APART_BYTES: usize = 96;
 /// A key and what is known of its value
 #[derive(Debug)]
 pub(super) enum Entry {
-    /// A record's value behind its key, where they were written: in memory that is kept with them.
+    /// A record's value behind its key, where they were written or read: in memory that is kept with them.
     Written(Bytes),
     /// Anything else.
     Apart(Box<Key>, Known),
