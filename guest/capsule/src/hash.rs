@@ -5,7 +5,7 @@
 
 use alloc::vec::Vec;
 
-use selfsame_multibuffer::keyed;
+use selfsame_multibuffer::{keyed, keyed_each};
 use selfsame_sodium::hash::{hash_for, hash_with, sha256};
 
 /// Length of a hash and of a name.
@@ -69,6 +69,14 @@ impl HashKind {
         }
     }
 
+    /// What [`Self::hash`] gives for each, which has its own key; none is longer than a chunk of BLAKE3.
+    fn hash_each_under(self, all: &[(&[u8; HASH_BYTES], &[u8])]) -> Vec<[u8; HASH_BYTES]> {
+        match self {
+            Self::Blake3 => keyed_each(all),
+            Self::Sha256 => all.iter().map(|(key, data)| prefixed(key, data)).collect(),
+        }
+    }
+
     /// The name of the capsule with this metadata, as it is encoded.
     #[must_use]
     pub fn capsule_name(self, metadata: &[u8]) -> CapsuleName {
@@ -100,6 +108,15 @@ fn prefixed(prefix: &[u8; HASH_BYTES], data: &[u8]) -> [u8; HASH_BYTES] {
     sha256(&joined)
 }
 
+/// What a record's name is the hash of: first the fields, and under their hash the backpointers
+#[derive(Clone, Copy, Debug)]
+pub struct HashedHeader<'a> {
+    /// The fields, as they are encoded.
+    pub fields: &'a [u8],
+    /// The names to which it points, one after the other.
+    pub backpointers: &'a [u8],
+}
+
 /// The hashes of one capsule
 #[derive(Clone)]
 pub struct Hasher {
@@ -125,17 +142,40 @@ impl Hasher {
         }
     }
 
-    /// The name of the record with this header, as it is encoded.
+    /// The name of the record with this header.
     #[must_use]
-    pub fn record_name(&self, header: &[u8]) -> RecordName {
-        RecordName(self.kind.hash(&self.header, header))
+    pub fn record_name(&self, header: HashedHeader<'_>) -> RecordName {
+        self.record_name_of(&self.fields(header.fields), header.backpointers)
     }
 
     /// The names of the records with these headers: together they take a fraction of the time.
     #[must_use]
-    pub fn record_names(&self, headers: &[&[u8]]) -> Vec<RecordName> {
-        let names = self.kind.hash_each(&self.header, headers);
+    pub fn record_names(&self, headers: &[HashedHeader<'_>]) -> Vec<RecordName> {
+        let fields: Vec<&[u8]> = headers.iter().map(|header| header.fields).collect();
+        let hashes = self.fields_each(&fields);
+        let backpointers = headers.iter().map(|header| header.backpointers);
+        let names = self
+            .kind
+            .hash_each_under(&hashes.iter().zip(backpointers).collect::<Vec<_>>());
         names.into_iter().map(RecordName).collect()
+    }
+
+    /// The hash of a header's fields, with which [`Self::record_name_of`] goes on.
+    #[must_use]
+    pub fn fields(&self, fields: &[u8]) -> [u8; HASH_BYTES] {
+        self.kind.hash(&self.header, fields)
+    }
+
+    /// What [`Self::fields`] gives for each.
+    #[must_use]
+    pub fn fields_each(&self, fields: &[&[u8]]) -> Vec<[u8; HASH_BYTES]> {
+        self.kind.hash_each(&self.header, fields)
+    }
+
+    /// The name of the record with a header whose fields have this hash, and with these backpointers.
+    #[must_use]
+    pub fn record_name_of(&self, fields: &[u8; HASH_BYTES], backpointers: &[u8]) -> RecordName {
+        RecordName(self.kind.hash(fields, backpointers))
     }
 
     /// The hashes of records' bodies.
@@ -212,3 +252,47 @@ macro_rules! show_as_hex {
 }
 
 show_as_hex!(CapsuleName, RecordName);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAPSULE: CapsuleName = CapsuleName([7; HASH_BYTES]);
+
+    fn header(backpointers: &[u8]) -> HashedHeader<'_> {
+        HashedHeader {
+            fields: &[3; 51],
+            backpointers,
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_the_specification() {
+        for count in [0, 1, 2, 32] {
+            let backpointers = alloc::vec![9; count * HASH_BYTES];
+            let key = hash_for(HEADER, &CAPSULE.0);
+            let expected = hash_with(&hash_with(&key, &[3; 51]), &backpointers);
+            let hasher = Hasher::new(HashKind::Blake3, &CAPSULE);
+            assert_eq!(hasher.record_name(header(&backpointers)).0, expected, "{count}");
+
+            let key = sha256(&[&sha256(HEADER.as_bytes()), &CAPSULE.0[..]].concat());
+            let fields = sha256(&[&key, &[3; 51][..]].concat());
+            let expected = sha256(&[&fields, &backpointers[..]].concat());
+            let hasher = Hasher::new(HashKind::Sha256, &CAPSULE);
+            assert_eq!(hasher.record_name(header(&backpointers)).0, expected, "{count}");
+        }
+    }
+
+    #[test]
+    fn many_names_are_those_of_each() {
+        let backpointers = [9; 32 * HASH_BYTES];
+        let headers: Vec<_> = (0..=32)
+            .map(|count| header(&backpointers[..count * HASH_BYTES]))
+            .collect();
+        for kind in [HashKind::Blake3, HashKind::Sha256] {
+            let hasher = Hasher::new(kind, &CAPSULE);
+            let each: Vec<_> = headers.iter().map(|header| hasher.record_name(*header)).collect();
+            assert_eq!(hasher.record_names(&headers), each);
+        }
+    }
+}

@@ -1,25 +1,28 @@
 //! The header of a record: what its name is the hash of (DCS, section 3.1).
 //!
 //! ```text
-//! kind u8 | backpointers u8 | writer u16 | epoch u32 | sequence u64 | body length u32 | body hash 32
+//! backpointers u8 | kind u8 | writer u16 | epoch u32 | sequence u64 | body length u32 | body hash 32
 //!     | backpointer 32, as often as said
 //! ```
 //!
 //! The capsule's name is no field: the key under which headers are hashed is derived from it, so that a record's name
-//! says which capsule it is of, and a header takes 32 bytes less.
+//! says which capsule it is of, and a header takes 32 bytes less. All between the number of backpointers and these are the fields,
+//! which are hashed first, so that of many records that are written together only the rest must wait for the name before.
 
 use alloc::vec::Vec;
 
 use bytes::Bytes;
 use selfsame_codec::{Code, Field, Malformed, Reader};
 
-use crate::hash::{HASH_BYTES, Hasher, RecordName};
+use crate::hash::{HASH_BYTES, HashedHeader, Hasher, RecordName};
 use crate::refusal::{Refusal, Result, placed};
 
 /// Most backpointers of a record: a merge of so many branches, less what the writer adds to shorten proofs.
 pub const MAX_BACKPOINTERS: usize = 32;
 /// Bytes of a header without backpointers.
-pub(crate) const FIXED_BYTES: usize = 1 + 1 + 2 + 4 + 8 + 4 + HASH_BYTES;
+pub(crate) const FIXED_BYTES: usize = 1 + FIELDS_BYTES;
+/// Bytes of its fields.
+pub(crate) const FIELDS_BYTES: usize = 1 + 2 + 4 + 8 + 4 + HASH_BYTES;
 /// Longest header.
 pub const MAX_HEADER_BYTES: usize = FIXED_BYTES + MAX_BACKPOINTERS * HASH_BYTES;
 /// Longest body: what a server takes into memory for one record; a larger thing is cut into records.
@@ -59,16 +62,19 @@ pub struct Header {
 impl Header {
     /// Appends the header.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.reserve(FIXED_BYTES + self.backpointers.len() * HASH_BYTES);
-        out.extend_from_slice(&[self.kind as u8, self.backpointers.len() as u8]);
-        out.extend_from_slice(&self.writer.to_le_bytes());
-        out.extend_from_slice(&self.epoch.to_le_bytes());
-        out.extend_from_slice(&self.sequence.to_le_bytes());
-        out.extend_from_slice(&self.body_len.to_le_bytes());
-        out.extend_from_slice(&self.body);
-        for pointer in &self.backpointers {
-            out.extend_from_slice(&pointer.0);
-        }
+        encode_header(&self.fields(), &self.backpointers, out);
+    }
+
+    /// The fields as they are encoded.
+    pub(crate) fn fields(&self) -> [u8; FIELDS_BYTES] {
+        let mut fields = [0; FIELDS_BYTES];
+        fields[0] = self.kind as u8;
+        fields[1..3].copy_from_slice(&self.writer.to_le_bytes());
+        fields[3..7].copy_from_slice(&self.epoch.to_le_bytes());
+        fields[7..15].copy_from_slice(&self.sequence.to_le_bytes());
+        fields[15..19].copy_from_slice(&self.body_len.to_le_bytes());
+        fields[19..].copy_from_slice(&self.body);
+        fields
     }
 
     /// Reads a header that ends where the bytes end.
@@ -77,6 +83,16 @@ impl Header {
     /// [`Code::BadHeader`] with the offset.
     pub fn decode(encoded: &[u8]) -> Result<Self> {
         HeaderView::decode(encoded).map(|view| view.to_header())
+    }
+}
+
+/// Appends a header of fields as they are encoded, with at most [`MAX_BACKPOINTERS`].
+pub(crate) fn encode_header(fields: &[u8; FIELDS_BYTES], backpointers: &[RecordName], out: &mut Vec<u8>) {
+    out.reserve(FIXED_BYTES + backpointers.len() * HASH_BYTES);
+    out.push(backpointers.len() as u8);
+    out.extend_from_slice(fields);
+    for pointer in backpointers {
+        out.extend_from_slice(&pointer.0);
     }
 }
 
@@ -109,15 +125,15 @@ impl<'a> HeaderView<'a> {
     pub fn read(reader: &mut Reader<'a>) -> Result<Self> {
         let rest = reader.rest();
         let len = placed(rest, Code::BadHeader, encoded_len)?;
-        let kind = match rest[0] {
-            1 => RecordKind::Plain,
-            2 => RecordKind::Tree,
-            3 => RecordKind::Epoch,
-            _ => return Err(Refusal::new(Code::BadHeader, 0)),
-        };
         let encoded = reader
             .take(len)
             .map_err(|_| Refusal::new(Code::BadHeader, rest.len()))?;
+        let kind = match encoded[1] {
+            1 => RecordKind::Plain,
+            2 => RecordKind::Tree,
+            3 => RecordKind::Epoch,
+            _ => return Err(Refusal::new(Code::BadHeader, 1)),
+        };
         let view = Self { encoded, kind };
         if view.body_len() as usize > MAX_BODY_BYTES {
             return Err(Refusal::new(Code::TooLarge, 16));
@@ -184,7 +200,17 @@ impl<'a> HeaderView<'a> {
     /// The record's name.
     #[must_use]
     pub fn name(&self, hasher: &Hasher) -> RecordName {
-        hasher.record_name(self.encoded)
+        hasher.record_name(self.hashed())
+    }
+
+    /// What its name is the hash of.
+    #[must_use]
+    pub fn hashed(&self) -> HashedHeader<'a> {
+        let (fixed, backpointers) = self.encoded.split_at(FIXED_BYTES);
+        HashedHeader {
+            fields: &fixed[1..],
+            backpointers,
+        }
     }
 
     /// The fields.
@@ -237,7 +263,6 @@ impl EncodedHeader {
 
 /// How long the header is that begins here.
 fn encoded_len(reader: &mut Reader<'_>) -> core::result::Result<usize, Malformed> {
-    let _kind = u8::read(reader)?;
     let before = reader.clone();
     let count = usize::from(u8::read(reader)?);
     if count > MAX_BACKPOINTERS {

@@ -98,7 +98,7 @@ pub struct Checked {
 /// Does what [`Record::check`] does for each, faster.
 #[must_use]
 pub fn check_each(records: &[Record<'_>], hasher: &Hasher, sealed: bool) -> Vec<Result<Checked>> {
-    let headers: Vec<&[u8]> = records.iter().map(|record| record.header.encoded()).collect();
+    let headers: Vec<_> = records.iter().map(|record| record.header.hashed()).collect();
     let names = hasher.record_names(&headers);
     let is_tree = |record: &Record<'_>| record.header.kind() == RecordKind::Tree;
     let plain: Vec<&[u8]> = records

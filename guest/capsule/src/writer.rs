@@ -8,7 +8,10 @@ use selfsame_sodium::aead::TAG_BYTES;
 use crate::authority::sign_record;
 use crate::backpointers::{Hubs, Shortcuts};
 use crate::hash::{HASH_BYTES, RecordName};
-use crate::header::{Header, HeaderView, MAX_BACKPOINTERS, MAX_BODY_BYTES, RecordKind};
+use crate::header::{
+    FIELDS_BYTES, FIXED_BYTES, Header, HeaderView, MAX_BACKPOINTERS, MAX_BODY_BYTES, RecordKind,
+    encode_header,
+};
 use crate::keys::{KeyPair, Signature};
 use crate::metadata::Charter;
 use crate::record::{Record, TreeBody};
@@ -171,28 +174,30 @@ impl Writer {
         }
         let mut sealed = Vec::new();
         let bodies = self.bodies(contents, &mut sealed);
-        let hashes = self.charter.hasher().bodies(&bodies);
+        let fields = self.fields_of(&bodies);
+        let encoded: Vec<&[u8]> = fields.iter().map(<[u8; FIELDS_BYTES]>::as_slice).collect();
+        let hashes = self.charter.hasher().fields_each(&encoded);
         let rest = match backpointers {
             Backpointers::Own(_) | Backpointers::Following(_) => &Backpointers::Shortcuts,
             other => other,
         };
-        let mut made = self.header(RecordKind::Plain);
+        let mut pointers = Vec::new();
         let mut header = Vec::new();
         let last = bodies.len().saturating_sub(1);
         // Of few the way over their parents is short as well, and each has its shortcut.
         let mut hubs = (bodies.len() > 2 * Hubs::SPOKES).then(Hubs::default);
-        for (number, (body, hash)) in bodies.into_iter().zip(hashes).enumerate() {
+        let fields = fields.iter().zip(&hashes);
+        for (number, (body, fields)) in bodies.into_iter().zip(fields).enumerate() {
             let wanted = if number == 0 { backpointers } else { rest };
             let is_last = hubs.is_none() || number == last;
-            self.point(wanted, is_last, &mut made.backpointers);
+            self.point(wanted, is_last, &mut pointers);
             if let Some(hubs) = &hubs
                 && *wanted == Backpointers::Shortcuts
             {
-                hubs.next(is_last)
-                    .for_each(|name| add(&mut made.backpointers, name));
+                hubs.next(is_last).for_each(|name| add(&mut pointers, name));
             }
             header.clear();
-            let name = self.finish(&mut made, (body.len(), hash), &mut header)?;
+            let name = self.finish(fields, &pointers, &mut header)?;
             if is_last {
                 self.progress.shortcuts.push(name);
             }
@@ -203,6 +208,19 @@ impl Writer {
             take(&name, Record { header, body });
         }
         Ok(())
+    }
+
+    /// The fields of the headers of the next records, which have these bodies.
+    fn fields_of(&self, bodies: &[&[u8]]) -> Vec<[u8; FIELDS_BYTES]> {
+        let hashes = self.charter.hasher().bodies(bodies);
+        let mut header = self.header(RecordKind::Plain);
+        let fields = |(body, hash): (&&[u8], _)| {
+            (header.body_len, header.body) = (body.len() as u32, hash);
+            let fields = header.fields();
+            header.sequence += 1;
+            fields
+        };
+        bodies.iter().zip(hashes).map(fields).collect()
     }
 
     /// The bodies of the next records, sealed in `sealed` if they are to be.
@@ -370,26 +388,30 @@ impl Writer {
 
     /// Makes a record that is written alone.
     fn finish_one(&mut self, mut made: Header, body: Vec<u8>, hash: [u8; HASH_BYTES]) -> Result<Written> {
+        (made.body_len, made.body) = (body.len() as u32, hash);
+        let fields = made.fields();
+        let hash = self.charter.hasher().fields(&fields);
         let mut header = Vec::new();
-        let name = self.finish(&mut made, (body.len(), hash), &mut header)?;
+        let name = self.finish((&fields, &hash), &made.backpointers, &mut header)?;
         self.progress.shortcuts.push(name);
         Ok(Written { name, header, body })
     }
 
-    /// Appends the header of the next record, with a body of this length and hash, to `out`; the record's name, after which the writer
-    /// goes on.
+    /// Appends the header of the next record, of its fields with their hash, to `out`; the record's name, after which the writer goes
+    /// on.
     fn finish(
         &mut self,
-        header: &mut Header,
-        (body_len, body): (usize, [u8; HASH_BYTES]),
+        (fields, hash): (&[u8; FIELDS_BYTES], &[u8; HASH_BYTES]),
+        backpointers: &[RecordName],
         out: &mut Vec<u8>,
     ) -> Result<RecordName> {
-        (header.sequence, header.body_len, header.body) = (self.progress.sequence, body_len as u32, body);
-        if header.backpointers.len() > MAX_BACKPOINTERS {
+        if backpointers.len() > MAX_BACKPOINTERS {
             return Err(Refusal::new(Code::TooLarge, MAX_BACKPOINTERS));
         }
-        header.encode(out);
-        let name = self.charter.hasher().record_name(out);
+        let before = out.len();
+        encode_header(fields, backpointers, out);
+        let encoded = &out[before + FIXED_BYTES..];
+        let name = self.charter.hasher().record_name_of(hash, encoded);
         self.progress.sequence += 1;
         self.progress.parent = Some(name);
         Ok(name)

@@ -101,7 +101,7 @@ impl Graph {
         let epoch_records: Vec<&Written> = self
             .records
             .iter()
-            .filter(|record| record.header[0] == 3)
+            .filter(|record| record.header[1] == 3)
             .collect();
         let before = epoch_records.last().map(|record| record.name);
         let mut heads = Vec::new();
@@ -244,7 +244,7 @@ fn converges(seed: u64) {
         let store = world.servers[1].store.clone();
         world.servers[1] = common::server::Server::new(store);
     }
-    let epochs = |graph: &Graph| graph.records.iter().any(|record| record.header[0] == 3);
+    let epochs = |graph: &Graph| graph.records.iter().any(|record| record.header[1] == 3);
     // Two graphs with epochs are an owner who contradicts himself.
     if !(epochs(&graph) && epochs(&later)) {
         world.converge(1, 0, &charter, &what);

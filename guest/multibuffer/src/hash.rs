@@ -50,6 +50,32 @@ const fn schedule() -> [[usize; WORDS]; 7] {
 
 type Words = [u32; 8];
 
+/// Under which keys nodes are hashed
+enum Keys<'a> {
+    /// All under one.
+    One(Words),
+    /// Each under that of its place.
+    Each(&'a [(&'a [u8; HASH_BYTES], &'a [u8])]),
+}
+
+impl Keys<'_> {
+    /// What the nodes of these places begin with.
+    #[inline(always)]
+    fn chain<S: Simd>(&self, simd: S, places: &[usize]) -> [S::u32s; 8] {
+        match self {
+            Self::One(key) => key.map(|word| splat(simd, word)),
+            Self::Each(all) => {
+                let mut blocks = [[0; BLOCK_BYTES]; MOST];
+                for (block, place) in blocks.iter_mut().zip(places) {
+                    block[..HASH_BYTES].copy_from_slice(all[*place].0);
+                }
+                let words = transpose(simd, &blocks.each_ref());
+                core::array::from_fn(|word| words[word])
+            }
+        }
+    }
+}
+
 /// A chunk, or a parent of two nodes, that a lane hashes
 #[derive(Clone, Copy, Debug)]
 struct Node<'a> {
@@ -91,7 +117,7 @@ pub fn keyed(key: &[u8; HASH_BYTES], inputs: &[&[u8]]) -> Vec<[u8; HASH_BYTES]> 
             .map(|input| blake3::keyed_hash(key, input).into())
             .collect();
     }
-    let key = words_of(key);
+    let key = Keys::One(words_of(key));
     let mut chunks: Vec<usize> = inputs
         .iter()
         .map(|input| input.len().div_ceil(CHUNK_BYTES).max(1))
@@ -112,8 +138,29 @@ pub fn keyed(key: &[u8; HASH_BYTES], inputs: &[&[u8]]) -> Vec<[u8; HASH_BYTES]> 
     hashes
 }
 
+/// What [`keyed`] gives for each input under its own key.
+///
+/// # Panics
+/// When an input is longer than a chunk.
+pub fn keyed_each(inputs: &[(&[u8; HASH_BYTES], &[u8])]) -> Vec<[u8; HASH_BYTES]> {
+    assert!(
+        inputs.iter().all(|(_, input)| input.len() <= CHUNK_BYTES),
+        "an input is longer than a chunk"
+    );
+    if !is_many(inputs.len(), inputs.iter().map(|(_, input)| input.len()).sum()) {
+        let hash = |(key, input): &(&_, &[u8])| blake3::keyed_hash(key, input).into();
+        return inputs.iter().map(hash).collect();
+    }
+    let nodes = inputs.iter().map(|(_, bytes)| Node {
+        bytes,
+        counter: 0,
+        flags: KEYED_HASH | ROOT,
+    });
+    hash(&Keys::Each(inputs), &nodes.collect::<Vec<_>>())
+}
+
 /// Joins each input's nodes in pairs; one that is left over waits.
-fn join(key: &Words, hashes: &[[u8; HASH_BYTES]], counts: &mut [usize]) -> Vec<[u8; HASH_BYTES]> {
+fn join(key: &Keys<'_>, hashes: &[[u8; HASH_BYTES]], counts: &mut [usize]) -> Vec<[u8; HASH_BYTES]> {
     let mut parents = Vec::new();
     let mut rest = hashes;
     for count in &*counts {
@@ -140,10 +187,10 @@ fn join(key: &Words, hashes: &[[u8; HASH_BYTES]], counts: &mut [usize]) -> Vec<[
     all
 }
 
-fn hash(key: &Words, nodes: &[Node<'_>]) -> Vec<[u8; HASH_BYTES]> {
+fn hash(keys: &Keys<'_>, nodes: &[Node<'_>]) -> Vec<[u8; HASH_BYTES]> {
     let mut hashes = alloc::vec![[0; HASH_BYTES]; nodes.len()];
     let order = by_blocks(nodes);
-    dispatch!(level(), simd => hash_all(simd, key, (nodes, &order), &mut hashes));
+    dispatch!(level(), simd => hash_all(simd, keys, (nodes, &order), &mut hashes));
     hashes
 }
 
@@ -169,20 +216,20 @@ fn by_blocks(nodes: &[Node<'_>]) -> Vec<usize> {
 #[inline(always)]
 fn hash_all<S: Simd>(
     simd: S,
-    key: &Words,
+    keys: &Keys<'_>,
     (nodes, order): (&[Node<'_>], &[usize]),
     hashes: &mut [[u8; HASH_BYTES]],
 ) {
     let mut rest = order;
     while let Some((places, others)) = split::<S>(rest) {
         let first = some_of(nodes, places);
-        let one = Group::begin(simd, key, &first[..places.len()]);
+        let one = Group::begin(simd, keys.chain(simd, places), &first[..places.len()]);
         // Both take as long as the longer one.
         let is_near = |next: &[usize]| together::<S>() > 1 && 2 * nodes[next[0]].blocks() > one.most;
         rest = match split::<S>(others).filter(|(next, _)| is_near(next)) {
             Some((next, others)) => {
                 let second = some_of(nodes, next);
-                let two = Group::begin(simd, key, &second[..next.len()]);
+                let two = Group::begin(simd, keys.chain(simd, next), &second[..next.len()]);
                 hash_two(simd, (one, two), (places, next), hashes);
                 others
             }
@@ -252,7 +299,7 @@ struct Group<'a, S: Simd> {
 
 impl<'a, S: Simd> Group<'a, S> {
     #[inline(always)]
-    fn begin(simd: S, key: &Words, nodes: &'a [Node<'a>]) -> Self {
+    fn begin(simd: S, chain: [S::u32s; 8], nodes: &'a [Node<'a>]) -> Self {
         let zero = splat(simd, 0);
         let mut counters = [0; MOST];
         let mut whole: [&[[u8; BLOCK_BYTES]]; MOST] = [nodes[0].bytes.as_chunks().0; MOST];
@@ -262,10 +309,6 @@ impl<'a, S: Simd> Group<'a, S> {
             whole[lane] = node.bytes.as_chunks().0;
             least = least.min(node.blocks());
             most = most.max(node.blocks());
-        }
-        let mut chain = [zero; 8];
-        for (chain, word) in chain.iter_mut().zip(key) {
-            *chain = splat(simd, *word);
         }
         Self {
             nodes,
@@ -361,12 +404,27 @@ fn take_block<S: Simd>(simd: S, nodes: &[Node<'_>], block: usize) -> (Vectors<S>
     for ((length, filled), node) in lengths.iter_mut().zip(&mut filled).zip(nodes) {
         let bytes = node.bytes.get(block * BLOCK_BYTES..).unwrap_or_default();
         *length = bytes.len().min(BLOCK_BYTES) as u32;
-        match bytes.first_chunk() {
-            Some(whole) => *filled = *whole,
-            None => filled[..bytes.len()].copy_from_slice(bytes),
-        }
+        fill(filled, bytes);
     }
     (transpose(simd, &filled.each_ref()), load(simd, &lengths))
+}
+
+/// Copies what a block has, in pieces of a length that is known where it is half full: those are copied without a call.
+#[inline(always)]
+fn fill(block: &mut [u8; BLOCK_BYTES], bytes: &[u8]) {
+    const HALF: usize = BLOCK_BYTES / 2;
+    match (
+        bytes.first_chunk(),
+        bytes.first_chunk::<HALF>(),
+        bytes.last_chunk::<HALF>(),
+    ) {
+        (Some(whole), ..) => *block = *whole,
+        (None, Some(first), Some(last)) => {
+            block[..HALF].copy_from_slice(first);
+            block[bytes.len() - HALF..bytes.len()].copy_from_slice(last);
+        }
+        _ => block[..bytes.len()].copy_from_slice(bytes),
+    }
 }
 
 /// The first 64 bytes of the output for each input of one block at most, under one secret key: what `keyed_hash` gives, and as much

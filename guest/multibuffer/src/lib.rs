@@ -8,7 +8,7 @@
 extern crate alloc;
 
 mod hash;
-pub use hash::{HASH_BYTES, keyed, keyed_wide, keyed_wide_each};
+pub use hash::{HASH_BYTES, keyed, keyed_each, keyed_wide, keyed_wide_each};
 
 mod chacha20;
 pub use chacha20::{KEY_BYTES, Message, apply};

@@ -1,6 +1,6 @@
 //! The results are those of the functions for one input.
 
-use selfsame_multibuffer::{Message, apply, keyed, keyed_wide, keyed_wide_each, tags};
+use selfsame_multibuffer::{Message, apply, keyed, keyed_each, keyed_wide, keyed_wide_each, tags};
 use selfsame_sodium::aead;
 
 /// Bytes that a seed repeats.
@@ -88,6 +88,24 @@ fn each_input_is_hashed_under_its_own_key() {
         for ((key, input), wide) in pairs.into_iter().zip(all) {
             assert_eq!(keyed_wide(key, &[input]), [wide], "{} bytes", input.len());
             assert_eq!(blake3::keyed_hash(key, input).as_bytes(), &wide[..32]);
+        }
+    }
+}
+
+#[test]
+fn whole_chunks_are_hashed_under_their_own_keys() {
+    for count in [1, 2, 7, 16, 17, 40] {
+        let keys: Vec<_> = (0..count).map(|n| key(50 + n)).collect();
+        for first in (0..=1024).step_by(32) {
+            let lengths = (0..count).map(|n| (first + 96 * n as usize) % 1056);
+            let inputs: Vec<_> = (0..).zip(lengths).map(|(n, len)| bytes(n, len)).collect();
+            let pairs: Vec<_> = keys.iter().zip(slices(&inputs)).collect();
+            let all = keyed_each(&pairs);
+            assert_eq!(all.len(), pairs.len());
+            for ((key, input), hash) in pairs.into_iter().zip(all) {
+                let expected = blake3::keyed_hash(key, input);
+                assert_eq!(expected.as_bytes(), &hash, "{} bytes", input.len());
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use bench_pair::Outcome;
 use selfsame_capsule::authority::Authority;
 use selfsame_capsule::cache::{DEFAULT_SLOTS_LOG2, Verified};
 use selfsame_capsule::epoch::epoch_key;
-use selfsame_capsule::hash::{HashKind, RecordName};
+use selfsame_capsule::hash::{HashKind, HashedHeader, RecordName};
 use selfsame_capsule::header::HeaderView;
 use selfsame_capsule::keys::{KeyPair, Signature};
 use selfsame_capsule::message::{Acknowledgement, Envelope, Operation, SessionId, Stored};
@@ -299,7 +299,7 @@ impl Client {
     }
 
     /// Hashes a header as often as there are records, for comparison.
-    pub(crate) fn hash(&self, header: &[u8]) -> RecordName {
+    pub(crate) fn hash(&self, header: HashedHeader<'_>) -> RecordName {
         self.charter.hasher().record_name(header)
     }
 }

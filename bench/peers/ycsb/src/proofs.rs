@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bench_pair::Outcome;
 use selfsame_capsule::cache::{DEFAULT_SLOTS_LOG2, MAX_SLOTS_LOG2, MIN_SLOTS_LOG2, Verified};
-use selfsame_capsule::hash::RecordName;
+use selfsame_capsule::hash::{HashedHeader, RecordName};
 
 use crate::backend::Durability;
 use crate::capsule::{Client, Lengths};
@@ -15,8 +15,6 @@ use crate::ycsb::Folder;
 
 /// Operations of one request.
 const BATCH: usize = 100;
-/// Bytes of a header with two backpointers.
-const HEADER_BYTES: usize = 52 + 2 * 32;
 
 /// A capsule with records, and how long it took to write them
 struct Filled {
@@ -35,10 +33,13 @@ pub(crate) fn run(value_len: usize, per_signature: usize, folder: &Path, count: 
     let folder = Folder::create(folder)?;
     let mut filled = fill(value_len, per_signature, &folder.0, count)?;
     let each = |took: Duration| took.as_nanos() as f64 / count as f64;
-    let header = [7; HEADER_BYTES];
+    let header = HashedHeader {
+        fields: &[7; 51],
+        backpointers: &[7; 2 * 32],
+    };
     let begin = Instant::now();
     for _ in 0..count {
-        core::hint::black_box(filled.client.hash(core::hint::black_box(&header)));
+        core::hint::black_box(filled.client.hash(core::hint::black_box(header)));
     }
     let hash = begin.elapsed();
     let read = filled.read()?;

@@ -12,7 +12,7 @@ use super::command::{Got, Outline};
 use super::reading::Want;
 use crate::authority::Evidence;
 use crate::cache::Verified;
-use crate::hash::RecordName;
+use crate::hash::{HashedHeader, RecordName};
 use crate::header::HeaderView;
 use crate::proof::{GivenProof, Prover, headers_of};
 use crate::record::{Record, check_each};
@@ -129,12 +129,12 @@ pub(super) fn check(base: &Base, wants: &[(Want, &Asked)], answers: &mut [Answer
 
 /// Headers of a response that are hashed at once, and by their places in it
 #[derive(Default)]
-pub(super) struct Headers<'a>(Vec<&'a [u8]>);
+pub(super) struct Headers<'a>(Vec<HashedHeader<'a>>);
 
 impl<'a> Headers<'a> {
     /// Adds one; its place.
     pub(super) fn add(&mut self, header: &HeaderView<'a>) -> usize {
-        self.0.push(header.encoded());
+        self.0.push(header.hashed());
         self.0.len() - 1
     }
 
@@ -143,7 +143,7 @@ impl<'a> Headers<'a> {
         let begin = self.0.len();
         if let Ok(Some(proof)) = proof {
             let read = headers_of(proof).unwrap_or_default();
-            self.0.extend(read.iter().map(HeaderView::encoded));
+            self.0.extend(read.iter().map(HeaderView::hashed));
         }
         begin..self.0.len()
     }

@@ -339,12 +339,12 @@ fn end_len(rest: &[u8], holes: usize) -> Result<Length> {
 
 /// How long an element is to the end of the header that begins at an offset.
 fn header_len(rest: &[u8], offset: usize) -> Result<Length> {
-    let Some(count) = rest.get(offset + 1) else {
-        return Ok(Length::AtLeast(offset + 2));
+    let Some(count) = rest.get(offset) else {
+        return Ok(Length::AtLeast(offset + 1));
     };
     let count = usize::from(*count);
     if count > crate::header::MAX_BACKPOINTERS {
-        return Err(Refusal::new(Code::BadHeader, offset + 1));
+        return Err(Refusal::new(Code::BadHeader, offset));
     }
     Ok(Length::Known(offset + FIXED + 32 * count))
 }
