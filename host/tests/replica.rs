@@ -56,7 +56,7 @@ fn code_of(response: &[u8]) -> u16 {
 
 /// A response without what depends on the time: the signature, and when it was made.
 fn timeless(response: &[u8]) -> &[u8] {
-    const ACKNOWLEDGEMENT: usize = 8 + 32 + 64;
+    const ACKNOWLEDGEMENT: usize = 8 + 32 + 64 + 2;
     let split = response.len().checked_sub(ACKNOWLEDGEMENT + 1);
     match split.filter(|at| response[*at] == 1) {
         Some(at) => &response[..at],

@@ -51,6 +51,8 @@ pub mod file;
 
 pub mod message;
 
+pub mod acknowledgement;
+
 pub mod replica;
 
 pub mod client;

@@ -6,8 +6,9 @@
 //! response = version u8 | code u16 | at u32, if the code is not 0
 //!     | serial u32 | result ... in the order of the operations | acknowledgement, if it is
 //! result   = code u16 | at u32, if the code is not 0 | what the operation gives, if it is
-//! acknowledgement = 0 | 1 time ms u64 | server key 32 | signature 64
 //! ```
+//!
+//! The acknowledgement is 0, or 1 and an [`Acknowledgement`](crate::acknowledgement::Acknowledgement).
 
 use alloc::vec::Vec;
 
@@ -30,7 +31,6 @@ pub const MAX_OPERATIONS: usize = 4096;
 /// Bytes of epoch records after which an answer ends: whoever asked asks for the rest.
 pub const MAX_EPOCH_BYTES: usize = 1 << 20;
 
-const ACKNOWLEDGEMENT: &str = "selfsame/1 capsule acknowledgement";
 const FRESH: &str = "selfsame/1 capsule freshness";
 
 /// The session of a request: random, chosen by the client
@@ -348,10 +348,10 @@ impl<'a> Operation<'a> {
     }
 }
 
-const CREATE: u8 = 1;
+pub(crate) const CREATE: u8 = 1;
 const OPEN: u8 = 2;
-const WRITE: u8 = 3;
-const SIGN: u8 = 4;
+pub(crate) const WRITE: u8 = 3;
+pub(crate) const SIGN: u8 = 4;
 const READ: u8 = 5;
 const PROVE: u8 = 6;
 const QUERY_FRESH: u8 = 7;
@@ -374,93 +374,6 @@ const EPOCHS: u8 = 14;
 fn named(kind: u8, record: &RecordName, out: &mut Vec<u8>) {
     out.push(kind);
     out.extend_from_slice(&record.0);
-}
-
-/// A server's word that what it names is stored so that it survives a power loss (DCS, section 3.2)
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Acknowledgement {
-    /// When, in milliseconds since 1970, by the server's clock.
-    pub time_ms: u64,
-    /// Who.
-    pub server: Key,
-    /// The server's signature.
-    pub signature: Signature,
-}
-
-/// What an acknowledgement is about: records and signatures in the order in which one request stored them
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stored {
-    names: Vec<u8>,
-}
-
-impl Stored {
-    /// Adds the capsule itself.
-    pub fn capsule(&mut self) {
-        self.names.push(CREATE);
-    }
-
-    /// Adds a record.
-    pub fn record(&mut self, name: &RecordName) {
-        self.names.push(WRITE);
-        self.names.extend_from_slice(&name.0);
-    }
-
-    /// Adds a record's signature.
-    pub fn signature(&mut self, name: &RecordName) {
-        self.names.push(SIGN);
-        self.names.extend_from_slice(&name.0);
-    }
-
-    /// Whether there is nothing to acknowledge.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
-    }
-
-    fn statement(&self, capsule: &CapsuleName, server: &Key, time_ms: u64) -> Vec<u8> {
-        let mut statement = Vec::with_capacity(2 * HASH_BYTES + 8 + self.names.len());
-        statement.extend_from_slice(&capsule.0);
-        statement.extend_from_slice(&server.0);
-        time_ms.write(&mut statement);
-        statement.extend_from_slice(&self.names);
-        statement
-    }
-}
-
-impl Acknowledgement {
-    /// Signs for what is durable.
-    #[must_use]
-    pub fn sign(server: &KeyPair, capsule: &CapsuleName, stored: &Stored, time_ms: u64) -> Self {
-        let statement = stored.statement(capsule, &server.public(), time_ms);
-        Self {
-            time_ms,
-            server: server.public(),
-            signature: server.sign(ACKNOWLEDGEMENT, &statement),
-        }
-    }
-
-    /// Whether the server named has signed for exactly this.
-    #[must_use]
-    pub fn verify(&self, verifier: &mut Verifier, capsule: &CapsuleName, stored: &Stored) -> bool {
-        let statement = stored.statement(capsule, &self.server, self.time_ms);
-        verifier.verifies(&self.server, ACKNOWLEDGEMENT, &statement, &self.signature)
-    }
-}
-
-impl<'a> Field<'a> for Acknowledgement {
-    fn read(reader: &mut Reader<'a>) -> core::result::Result<Self, Malformed> {
-        Ok(Self {
-            time_ms: reader.field()?,
-            server: Key(reader.array()?),
-            signature: Signature(reader.array()?),
-        })
-    }
-
-    fn write(&self, out: &mut Vec<u8>) {
-        self.time_ms.write(out);
-        out.extend_from_slice(&self.server.0);
-        out.extend_from_slice(&self.signature.0);
-    }
 }
 
 /// Most heads that an answer names: more branches than any application merges.

@@ -3,13 +3,14 @@
 use core::cell::RefCell;
 
 use bench_pair::Outcome;
+use selfsame_capsule::acknowledgement::{Acknowledgement, Stored};
 use selfsame_capsule::authority::Authority;
 use selfsame_capsule::cache::{DEFAULT_SLOTS_LOG2, Verified};
 use selfsame_capsule::epoch::epoch_key;
 use selfsame_capsule::hash::{HashKind, HashedHeader, RecordName};
 use selfsame_capsule::header::HeaderView;
 use selfsame_capsule::keys::{KeyPair, Signature};
-use selfsame_capsule::message::{Acknowledgement, Envelope, Operation, SessionId, Stored};
+use selfsame_capsule::message::{Envelope, Operation, SessionId};
 use selfsame_capsule::metadata::{Charter, Metadata, Readers};
 use selfsame_capsule::proof::{Prover, Writers};
 use selfsame_capsule::record::Record;

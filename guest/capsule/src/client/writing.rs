@@ -12,11 +12,12 @@ use super::command::{MAX_ELEMENTS, Reply, Signing};
 use super::memory::{Origin, writer_key};
 use super::pen::Pen;
 use super::{Client, Job};
+use crate::acknowledgement::{Acknowledgement, Stored};
 use crate::authority::OWNER;
 use crate::hash::{HASH_BYTES, RecordName};
 use crate::header::{FIXED_BYTES, HeaderView, MAX_BACKPOINTERS, MAX_HEADER_BYTES};
 use crate::keys::Signature;
-use crate::message::{Acknowledgement, MAX_OPERATIONS, Operation, Stored};
+use crate::message::{MAX_OPERATIONS, Operation};
 use crate::record::Record;
 use crate::refusal::{Refusal, Result};
 use crate::seal::{SALT_BYTES, SEAL_BYTES};
@@ -558,7 +559,7 @@ fn read_stored(
     creating: bool,
     reader: &mut Reader<'_>,
 ) -> core::result::Result<Result<()>, Fault> {
-    let mut stored = Stored::default();
+    let mut stored = Stored::with_capacity(part.stored.len() + 1);
     let mut first = Ok(());
     if creating {
         match outcome(reader)? {

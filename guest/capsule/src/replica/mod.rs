@@ -43,10 +43,11 @@ use alloc::vec::Vec;
 use selfsame_codec::{Code, Field};
 use selfsame_write_batch::WriteBatch;
 
+use crate::acknowledgement::{Acknowledgement, Stored};
 use crate::fetch::fetch_message;
 use crate::hash::{CapsuleName, RecordName};
 use crate::keys::{Key, KeyPair};
-use crate::message::{Acknowledgement, Envelope, Stored, VERSION};
+use crate::message::{Envelope, VERSION};
 use crate::refusal::{Refusal, Result};
 use crate::verifier::Verifier;
 use capsule::{Capsule, MAX_SIGNED};
@@ -303,9 +304,7 @@ impl Replica {
             return;
         }
         if let Some((_, synced)) = self.syncing.take_if(|(expected, _)| *expected == tag) {
-            for one in synced {
-                self.acknowledge(one);
-            }
+            self.acknowledge(synced);
             self.make_durable();
             self.carry_on();
         }
@@ -444,16 +443,14 @@ impl Replica {
     }
 
     /// Signs for what is durable, and answers.
-    fn acknowledge(&mut self, one: Unacknowledged) {
-        let Unacknowledged {
-            asker,
-            capsule,
-            mut response,
-            stored,
-        } = one;
-        response.push(1);
-        Acknowledgement::sign(&self.server, &capsule, &stored, self.now_ms).write(&mut response);
-        self.answer(asker, response);
+    fn acknowledge(&mut self, synced: Vec<Unacknowledged>) {
+        let all: Vec<_> = synced.iter().map(|one| (&one.capsule, &one.stored)).collect();
+        let words = Acknowledgement::sign_each(&self.server, &all, self.now_ms);
+        for (mut one, word) in synced.into_iter().zip(words) {
+            one.response.push(1);
+            word.write(&mut one.response);
+            self.answer(one.asker, one.response);
+        }
     }
 
     fn answer(&mut self, asker: Asker, response: Vec<u8>) {

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use selfsame_capsule::acknowledgement::{Acknowledgement, Stored};
 use selfsame_capsule::cache::Verified;
 use selfsame_capsule::hash::{CapsuleName, RecordName};
 use selfsame_capsule::keys::{Key, KeyPair, Signature};
-use selfsame_capsule::message::{Acknowledgement, Envelope, Operation, SessionId, Stored};
+use selfsame_capsule::message::{Envelope, Operation, SessionId};
 use selfsame_capsule::metadata::Charter;
 use selfsame_capsule::record::Record;
 use selfsame_capsule::replica::{Effect, Limits, PeerId, Replica, Synced};
