@@ -13,7 +13,7 @@ import { boundary, readModule } from "../../guest/build/lib/wasm.mjs";
 /** @type {Module} What every page downloads; the bar is for its size compressed with gzip. */
 const CORE = { file: "core.wasm", build: buildCore, maxGzipBytes: 110_000 };
 /** @type {Module} What those download besides who hold or use capsules. */
-const CAPSULE = { file: "capsule.wasm", build: buildCapsule, maxGzipBytes: 250_000 };
+const CAPSULE = { file: "capsule.wasm", build: buildCapsule, maxGzipBytes: 252_000 };
 /** The whole boundary of each. */
 const EXPORTS = ["abi_version", "alloc", "create", "derive", "destroy", "free", "memory", "step", "verify"];
 

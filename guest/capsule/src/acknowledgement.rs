@@ -112,19 +112,20 @@ fn tree(leaves: Vec<Hash>) -> (Hash, Vec<Way>) {
     while level.len() > 1 {
         for (number, way) in ways.iter_mut().enumerate() {
             let at = number >> height;
-            // The last one rises as it is when it is alone.
             if let Some(beside) = level.get(at ^ 1) {
                 way.add(at & 1 == 1, *beside);
             }
         }
-        let above = |pair: &[Hash]| match pair {
-            [left, right] => hash_with(left, right),
-            alone => alone[0],
-        };
-        level = level.chunks(2).map(above).collect();
+        // The last one rises as it is when it is alone.
+        for at in 0..level.len().div_ceil(2) {
+            let left = level[2 * at];
+            let right = level.get(2 * at + 1);
+            level[at] = right.map_or(left, |right| hash_with(&left, right));
+        }
+        level.truncate(level.len().div_ceil(2));
         height += 1;
     }
-    (level.first().copied().unwrap_or_default(), ways)
+    (level[0], ways)
 }
 
 /// A server's word that what one request stored is durable
@@ -147,13 +148,16 @@ impl Acknowledgement {
         for together in all.chunks(MAX_TOGETHER) {
             let leaves = together.iter().map(|(capsule, stored)| stored.leaf(capsule));
             let (root, ways) = tree(leaves.collect());
-            let signature = server.sign(SIGNED, &statement(&server.public(), time_ms, &root));
-            words.extend(ways.into_iter().map(|way| Self {
-                time_ms,
-                server: server.public(),
-                signature,
-                way,
-            }));
+            let server_key = server.public();
+            let signature = server.sign(SIGNED, &statement(&server_key, time_ms, &root));
+            for way in ways {
+                words.push(Self {
+                    time_ms,
+                    server: server_key,
+                    signature,
+                    way,
+                });
+            }
         }
         words
     }

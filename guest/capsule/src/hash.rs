@@ -69,11 +69,15 @@ impl HashKind {
         }
     }
 
-    /// What [`Self::hash`] gives for each, which has its own key; none is longer than a chunk of BLAKE3.
-    fn hash_each_under(self, all: &[(&[u8; HASH_BYTES], &[u8])]) -> Vec<[u8; HASH_BYTES]> {
+    /// What [`Self::hash`] gives for each under its own key; none is longer than a chunk of BLAKE3.
+    fn hash_each_under(self, keys: &[[u8; HASH_BYTES]], all: &[&[u8]]) -> Vec<[u8; HASH_BYTES]> {
         match self {
-            Self::Blake3 => keyed_each(all),
-            Self::Sha256 => all.iter().map(|(key, data)| prefixed(key, data)).collect(),
+            Self::Blake3 => keyed_each(keys, all),
+            Self::Sha256 => keys
+                .iter()
+                .zip(all)
+                .map(|(key, data)| prefixed(key, data))
+                .collect(),
         }
     }
 
@@ -151,12 +155,12 @@ impl Hasher {
     /// The names of the records with these headers: together they take a fraction of the time.
     #[must_use]
     pub fn record_names(&self, headers: &[HashedHeader<'_>]) -> Vec<RecordName> {
-        let fields: Vec<&[u8]> = headers.iter().map(|header| header.fields).collect();
-        let hashes = self.fields_each(&fields);
-        let backpointers = headers.iter().map(|header| header.backpointers);
-        let names = self
-            .kind
-            .hash_each_under(&hashes.iter().zip(backpointers).collect::<Vec<_>>());
+        let mut parts: Vec<&[u8]> = headers.iter().map(|header| header.fields).collect();
+        let hashes = self.fields_each(&parts);
+        for (part, header) in parts.iter_mut().zip(headers) {
+            *part = header.backpointers;
+        }
+        let names = self.kind.hash_each_under(&hashes, &parts);
         names.into_iter().map(RecordName).collect()
     }
 

@@ -8,7 +8,7 @@
 //! result   = code u16 | at u32, if the code is not 0 | what the operation gives, if it is
 //! ```
 //!
-//! The acknowledgement is 0, or 1 and an [`Acknowledgement`](crate::acknowledgement::Acknowledgement).
+//! The acknowledgement is 0 where nothing was stored, or 1 and the server's word.
 
 use alloc::vec::Vec;
 

@@ -55,7 +55,7 @@ enum Keys<'a> {
     /// All under one.
     One(Words),
     /// Each under that of its place.
-    Each(&'a [(&'a [u8; HASH_BYTES], &'a [u8])]),
+    Each(&'a [[u8; HASH_BYTES]]),
 }
 
 impl Keys<'_> {
@@ -67,7 +67,7 @@ impl Keys<'_> {
             Self::Each(all) => {
                 let mut blocks = [[0; BLOCK_BYTES]; MOST];
                 for (block, place) in blocks.iter_mut().zip(places) {
-                    block[..HASH_BYTES].copy_from_slice(all[*place].0);
+                    block[..HASH_BYTES].copy_from_slice(&all[*place]);
                 }
                 let words = transpose(simd, &blocks.each_ref());
                 core::array::from_fn(|word| words[word])
@@ -141,22 +141,23 @@ pub fn keyed(key: &[u8; HASH_BYTES], inputs: &[&[u8]]) -> Vec<[u8; HASH_BYTES]> 
 /// What [`keyed`] gives for each input under its own key.
 ///
 /// # Panics
-/// When an input is longer than a chunk.
-pub fn keyed_each(inputs: &[(&[u8; HASH_BYTES], &[u8])]) -> Vec<[u8; HASH_BYTES]> {
+/// When an input is longer than a chunk, or there are not as many keys.
+pub fn keyed_each(keys: &[[u8; HASH_BYTES]], inputs: &[&[u8]]) -> Vec<[u8; HASH_BYTES]> {
+    assert_eq!(keys.len(), inputs.len(), "each input has a key");
     assert!(
-        inputs.iter().all(|(_, input)| input.len() <= CHUNK_BYTES),
+        inputs.iter().all(|input| input.len() <= CHUNK_BYTES),
         "an input is longer than a chunk"
     );
-    if !is_many(inputs.len(), inputs.iter().map(|(_, input)| input.len()).sum()) {
-        let hash = |(key, input): &(&_, &[u8])| blake3::keyed_hash(key, input).into();
-        return inputs.iter().map(hash).collect();
+    if !is_many(inputs.len(), inputs.iter().map(|input| input.len()).sum()) {
+        let hash = |(key, input): (_, &&[u8])| blake3::keyed_hash(key, input).into();
+        return keys.iter().zip(inputs).map(hash).collect();
     }
-    let nodes = inputs.iter().map(|(_, bytes)| Node {
+    let nodes = inputs.iter().map(|bytes| Node {
         bytes,
         counter: 0,
         flags: KEYED_HASH | ROOT,
     });
-    hash(&Keys::Each(inputs), &nodes.collect::<Vec<_>>())
+    hash(&Keys::Each(keys), &nodes.collect::<Vec<_>>())
 }
 
 /// Joins each input's nodes in pairs; one that is left over waits.

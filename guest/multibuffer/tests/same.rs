@@ -99,10 +99,9 @@ fn whole_chunks_are_hashed_under_their_own_keys() {
         for first in (0..=1024).step_by(32) {
             let lengths = (0..count).map(|n| (first + 96 * n as usize) % 1056);
             let inputs: Vec<_> = (0..).zip(lengths).map(|(n, len)| bytes(n, len)).collect();
-            let pairs: Vec<_> = keys.iter().zip(slices(&inputs)).collect();
-            let all = keyed_each(&pairs);
-            assert_eq!(all.len(), pairs.len());
-            for ((key, input), hash) in pairs.into_iter().zip(all) {
+            let all = keyed_each(&keys, &slices(&inputs));
+            assert_eq!(all.len(), inputs.len());
+            for ((key, input), hash) in keys.iter().zip(&inputs).zip(all) {
                 let expected = blake3::keyed_hash(key, input);
                 assert_eq!(expected.as_bytes(), &hash, "{} bytes", input.len());
             }
