@@ -158,13 +158,13 @@ pub struct SignedHeader {
 /// Reads a header that the module has verified.
 pub(super) fn read_header(encoded: &[u8]) -> Result<RecordHeader, Malformed> {
     let mut reader = Reader::new(encoded);
+    let pointers: u8 = reader.field()?;
     let kind = match reader.field::<u8>()? {
         1 => RecordKind::Plain,
         2 => RecordKind::Tree,
         3 => RecordKind::Epoch,
         _ => return Err(Malformed),
     };
-    let pointers: u8 = reader.field()?;
     let (writer, epoch, sequence) = (reader.field()?, reader.field()?, reader.field()?);
     let body_length = reader.field()?;
     let _body_hash: [u8; NAME_BYTES] = reader.array()?;

@@ -23,9 +23,9 @@ const KINDS = ["plain", "tree", "epoch"] as const;
 /** Decodes the header of a record that the module has verified. */
 export function decodeHeader(encoded: Uint8Array): RecordHeader {
   const reader = new Reader(encoded);
+  const pointers = reader.u8();
   const kind = KINDS[reader.u8() - 1];
   if (kind === undefined) throw new MeshError("BadHeader");
-  const pointers = reader.u8();
   const [writer, epoch, sequence, bodyLength] = [
     reader.u16(),
     reader.u32(),
