@@ -112,7 +112,8 @@ describe("the service audit", () => {
     assert.equal(response.headers.get("served-by"), "test");
     const overview = JSON.parse(text) as Overview & { verifiedBy: string };
     assert.deepEqual([overview.verifiedBy, overview.isWhole], ["test", true]);
-    assert.ok(!/\b(?:ada|user)\b/.test(text));
+    // Names and keys are long words that have any letters.
+    assert.ok(!/ada|user/.test(text.replaceAll(/[0-9a-z]{52,}/g, "")));
   });
 
   it("gives a file that proves a record, whose body stays sealed", async () => {
