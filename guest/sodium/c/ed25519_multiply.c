@@ -34,9 +34,16 @@ typedef struct {
     __m256i limbs[LIMBS];
 } four;
 
-/* digits of an odd scalar's window, which stand for one of the multiples */
-#define BITS 5
-#define DIGITS 256
+/* bits of a scalar, which is below 2^253 */
+#define SCALAR_BITS 256
+/* bits of a digit's window: of a point that is multiplied once, of one in parts, and of the base point */
+#define ONCE_WINDOW 5
+#define PART_WINDOW 4
+#define BASE_WINDOW 7
+/* odd multiples that a digit of such a window stands for */
+#define MULTIPLES(window) (1 << ((window) - 2))
+
+typedef uint64_t point_limbs[LIMBS][4];
 
 static const uint64_t MASK = ((uint64_t) 1 << 51) - 1;
 
@@ -52,6 +59,9 @@ static const uint64_t TO_CACHED[LIMBS][4] = { { 1, 1, 2, 1859910466990425ULL },
                                               { 0, 0, 0, 1072319116312658ULL },
                                               { 0, 0, 0, 1815898335770999ULL },
                                               { 0, 0, 0, 633789495995903ULL } };
+
+/* of the base point, as many odd multiples as its digits stand for */
+static point_limbs base_parts[PARTS][MULTIPLES(BASE_WINDOW)];
 
 IN_LANES __m256i
 everywhere(uint64_t value)
@@ -191,7 +201,7 @@ twice(const four *point)
     return complete(&efgh);
 }
 
-/* from the elements (X, Y, Z, T) to (Y - X, Y + X, Z, T) */
+/* from the products (X, Y, Z, T) to the elements (Y - X, Y + X, Z, T) */
 IN_LANES four
 to_add(const four *point)
 {
@@ -202,7 +212,7 @@ to_add(const four *point)
     for (i = 0; i < LIMBS; i++) {
         y = _mm256_permutex_epi64(point->limbs[i], ORDER(1, 1, 2, 3));
         x = _mm256_maskz_permutex_epi64(X_LANE | Y_LANE, point->limbs[i], ORDER(0, 0, 0, 0));
-        y = _mm256_mask_add_epi64(y, X_LANE, y, everywhere(TWICE[i]));
+        y = _mm256_mask_add_epi64(y, X_LANE, y, everywhere(MANY[i]));
         y = _mm256_mask_sub_epi64(y, X_LANE, y, x);
         sum.limbs[i] = _mm256_mask_add_epi64(y, Y_LANE, y, x);
     }
@@ -244,19 +254,22 @@ to_cached(const four *point)
     return carry(multiply(&prepared, &factors));
 }
 
-/* the opposite of a cached point: two coordinates change places, and one its sign */
+/* the cached point, or its opposite: two coordinates change places, and one its sign */
 IN_LANES four
-negate(const four *cached)
+with_sign(const four *cached, int is_negative)
 {
-    __m256i changed;
-    four    opposite;
-    int     i;
+    const __mmask8 xy = is_negative ? X_LANE | Y_LANE : 0;
+    const __mmask8 t = is_negative ? T_LANE : 0;
+    __m256i        limb;
+    four           given;
+    int            i;
 
     for (i = 0; i < LIMBS; i++) {
-        changed = _mm256_permutex_epi64(cached->limbs[i], ORDER(1, 0, 2, 3));
-        opposite.limbs[i] = _mm256_mask_sub_epi64(changed, T_LANE, everywhere(TWICE[i]), changed);
+        limb = cached->limbs[i];
+        limb = _mm256_mask_permutex_epi64(limb, xy, limb, ORDER(1, 0, 2, 3));
+        given.limbs[i] = _mm256_mask_sub_epi64(limb, t, everywhere(TWICE[i]), limb);
     }
-    return opposite;
+    return given;
 }
 
 IN_LANES four
@@ -269,7 +282,7 @@ from_point(const ge25519_p3 *point)
         f.limbs[i] = _mm256_set_epi64x((long long) point->T[i], (long long) point->Z[i], (long long) point->Y[i],
                                        (long long) point->X[i]);
     }
-    return carry(f);
+    return f;
 }
 
 IN_LANES void
@@ -309,51 +322,6 @@ load(const uint64_t limbs[LIMBS][4])
     return f;
 }
 
-/* 1, 3, 5 to 15 times the point of these elements */
-IN_LANES void
-fill(uint64_t multiples[PART_MULTIPLES][LIMBS][4], four sum)
-{
-    four cached = to_cached(&sum);
-    four doubled;
-    int  i;
-
-    store(multiples[0], &cached);
-    doubled = carry(sum_of(&sum, &cached));
-    doubled = to_cached(&doubled);
-    for (i = 1; i < PART_MULTIPLES; i++) {
-        sum = carry(sum_of(&sum, &doubled));
-        cached = to_cached(&sum);
-        store(multiples[i], &cached);
-    }
-}
-
-/* digits[i] * 2^i summed up is the scalar; a digit is 0 or odd, from -15 to 15. Returns after how many only 0 comes. */
-static int
-recode(signed char digits[DIGITS], const unsigned char scalar[32])
-{
-    unsigned int window;
-    int          carried = 0, count = 0;
-    int          i = 0, digit;
-
-    memset(digits, 0, DIGITS);
-    while (i < DIGITS) {
-        window = scalar[i / 8];
-        if (i / 8 + 1 < 32) {
-            window |= (unsigned int) scalar[i / 8 + 1] << 8;
-        }
-        digit = (int) ((window >> (i % 8)) & 31) + carried;
-        if (digit % 2 == 0) {
-            i++;
-            continue;
-        }
-        carried = digit >= 1 << (BITS - 1);
-        digits[i] = (signed char) (digit - (carried << BITS));
-        count = i + 1;
-        i += BITS;
-    }
-    return count;
-}
-
 IN_LANES four
 twice_times(four sum, int times)
 {
@@ -363,68 +331,165 @@ twice_times(four sum, int times)
         doubling = to_double(&sum);
         sum = twice(&doubling);
     }
-    return carry(sum);
+    return sum;
 }
 
-/* the sum of what the scalar's digits say of each part, of which each has as many; the digits of all parts are doubled together */
+/* so many odd multiples of the point of these elements, from 1 on */
 IN_LANES void
-sum_up(ge25519_p3 *product, const uint64_t (*parts)[PART_MULTIPLES][LIMBS][4], int count, const unsigned char scalar[32])
+fill(point_limbs *multiples, int count, four sum)
 {
-    const int   each = DIGITS / count;
-    signed char digits[DIGITS];
-    four        addend, sum, doubling;
-    int         i, limb, part, digit, at;
+    four cached = to_cached(&sum);
+    four doubled;
+    int  i;
 
+    store(multiples[0], &cached);
+    doubled = sum_of(&sum, &cached);
+    doubled = to_cached(&doubled);
+    for (i = 1; i < count; i++) {
+        sum = sum_of(&sum, &doubled);
+        cached = to_cached(&sum);
+        store(multiples[i], &cached);
+    }
+}
+
+/* as many multiples of the point, of 2^16 times it, and so on */
+IN_LANES void
+split(point_limbs *multiples, int count, const ge25519_p3 *point)
+{
+    four first = from_point(point);
+    int  part;
+
+    fill(multiples, count, first);
+    for (part = 1; part < PARTS; part++) {
+        first = twice_times(first, SCALAR_BITS / PARTS);
+        fill(multiples + part * count, count, first);
+    }
+}
+
+/* A scalar's digits that are not 0. Each is odd and between -2^(window - 1) and 2^(window - 1). */
+typedef struct {
+    signed char digits[SCALAR_BITS];
+    /* of each part, at places of the same number in the parts: a bit for each part whose digit is not 0 */
+    uint32_t    parts[SCALAR_BITS];
+} scalar_digits;
+
+/* 64 bits from a place on */
+static inline uint64_t
+bits_at(const uint64_t words[SCALAR_BITS / 64 + 1], int at)
+{
+    const int shift = at % 64;
+
+    return (words[at / 64] >> shift) | ((words[at / 64 + 1] << 1) << (63 - shift));
+}
+
+/* digits[i] * 2^i summed up is the scalar; a part has so many of them */
+static void
+recode(scalar_digits *of, const unsigned char scalar[32], int window, int each)
+{
+    uint64_t words[SCALAR_BITS / 64 + 1] = { 0 };
+    uint64_t bits;
+    int      carried = 0, at = 0, digit;
+
+    memcpy(words, scalar, 32);
+    memset(of->parts, 0, (size_t) each * sizeof of->parts[0]);
+    while (at < SCALAR_BITS) {
+        /* what was carried makes zeros of ones */
+        bits = bits_at(words, at) ^ -(uint64_t) carried;
+        if (bits == 0) {
+            at += 64;
+            continue;
+        }
+        at += __builtin_ctzll(bits);
+        if (at >= SCALAR_BITS) {
+            break;
+        }
+        digit = (int) (bits_at(words, at) & (((uint64_t) 1 << window) - 1)) + carried;
+        carried = digit >> (window - 1);
+        of->digits[at] = (signed char) (digit - (carried << window));
+        of->parts[at % each] |= (uint32_t) 1 << (at / each);
+        at += window;
+    }
+}
+
+/* adds what the digits say that are so far up in each of the parts */
+IN_LANES four
+add_digits(four sum, const scalar_digits *of, int at, int each, const point_limbs *multiples, int window)
+{
+    four     addend;
+    uint32_t left;
+    int      part, digit;
+
+    for (left = of->parts[at]; left != 0; left &= left - 1) {
+        part = __builtin_ctz(left);
+        digit = of->digits[part * each + at];
+        addend = load(multiples[part * MULTIPLES(window) + (digit < 0 ? -digit : digit) / 2]);
+        addend = with_sign(&addend, digit < 0);
+        sum = sum_of(&sum, &addend);
+    }
+    return sum;
+}
+
+/* the sum of a point in parts and of the base point, each times its scalar; the digits of all parts are doubled together */
+IN_LANES void
+sum_up(ge25519_p3 *total, const point_limbs *multiples, int parts, int window, const unsigned char scalar[32],
+       const unsigned char of_base[32])
+{
+    const int     each = SCALAR_BITS / parts;
+    scalar_digits of_point, of_b;
+    four          sum, doubling;
+    int           at, limb;
+
+    recode(&of_point, scalar, window, each);
+    recode(&of_b, of_base, BASE_WINDOW, each);
     for (limb = 0; limb < LIMBS; limb++) {
         /* the neutral element is (0, 1, 1, 0) */
         sum.limbs[limb] = limb == 0 ? _mm256_set_epi64x(0, 1, 1, 0) : _mm256_setzero_si256();
     }
-    at = recode(digits, scalar);
-    for (i = (at < each ? at : each) - 1; i >= 0; i--) {
+    at = each;
+    while (at > 0 && (of_point.parts[at - 1] | of_b.parts[at - 1]) == 0) {
+        at--;
+    }
+    while (at-- > 0) {
         doubling = to_double(&sum);
         sum = twice(&doubling);
-        for (part = 0; part < count; part++) {
-            digit = digits[part * each + i];
-            if (digit != 0) {
-                addend = load(parts[part][(digit < 0 ? -digit : digit) / 2]);
-                if (digit < 0) {
-                    addend = negate(&addend);
-                }
-                sum = carry(sum);
-                sum = sum_of(&sum, &addend);
-            }
-        }
+        sum = add_digits(sum, &of_point, at, each, multiples, window);
+        sum = add_digits(sum, &of_b, at, each, base_parts[0], BASE_WINDOW);
     }
     sum = carry(sum);
-    to_point(product, &sum);
+    to_point(total, &sum);
 }
 
 __attribute__((target("avx512f,avx512vl,avx512ifma"))) void
-selfsame_ed25519_multiply(ge25519_p3 *product, const ge25519_p3 *point, const unsigned char scalar[32])
+selfsame_ed25519_split_base(void)
 {
-    uint64_t only[1][PART_MULTIPLES][LIMBS][4];
+    const unsigned char one[32] = { 1 };
+    ge25519_p3          base;
 
-    fill(only[0], from_point(point));
-    sum_up(product, only, 1, scalar);
+    ge25519_scalarmult_base(&base, one);
+    split(base_parts[0], MULTIPLES(BASE_WINDOW), &base);
+}
+
+__attribute__((target("avx512f,avx512vl,avx512ifma"))) void
+selfsame_ed25519_sum(ge25519_p3 *sum, const ge25519_p3 *point, const unsigned char scalar[32],
+                     const unsigned char of_base[32])
+{
+    point_limbs multiples[MULTIPLES(ONCE_WINDOW)];
+
+    fill(multiples, MULTIPLES(ONCE_WINDOW), from_point(point));
+    sum_up(sum, multiples, 1, ONCE_WINDOW, scalar, of_base);
 }
 
 __attribute__((target("avx512f,avx512vl,avx512ifma"))) void
 selfsame_ed25519_split(ge25519_parts parts, const ge25519_p3 *point)
 {
-    four first = from_point(point);
-    int  part;
-
-    fill(parts[0], first);
-    for (part = 1; part < PARTS; part++) {
-        first = twice_times(first, DIGITS / PARTS);
-        fill(parts[part], first);
-    }
+    split(parts[0], PART_MULTIPLES, point);
 }
 
 __attribute__((target("avx512f,avx512vl,avx512ifma"))) void
-selfsame_ed25519_multiply_split(ge25519_p3 *product, const ge25519_parts parts, const unsigned char scalar[32])
+selfsame_ed25519_sum_split(ge25519_p3 *sum, const ge25519_parts parts, const unsigned char scalar[32],
+                           const unsigned char of_base[32])
 {
-    sum_up(product, parts, PARTS, scalar);
+    sum_up(sum, parts[0], PARTS, PART_WINDOW, scalar, of_base);
 }
 
 #endif

@@ -9,22 +9,29 @@
 
 #ifdef HAVE_LANES
 
-/*
- The point times the scalar, which is below 2^253. All is public here: which way is taken depends on the scalar. It needs what
- selfsame_ed25519_has_lanes asks for.
-*/
-void selfsame_ed25519_multiply(ge25519_p3 *product, const ge25519_p3 *point, const unsigned char scalar[32]);
-
-/* odd multiples of a point, from 1 to 15, of 2^64 times the point, of 2^128 times and of 2^192 times */
-#define PARTS 4
-#define PART_MULTIPLES 8
+/* odd multiples of a point, from 1 to 7, of 2^16 times the point, of 2^32 times, and so on to 2^240 times */
+#define PARTS 16
+#define PART_MULTIPLES 4
 typedef uint64_t ge25519_parts[PARTS][PART_MULTIPLES][5][4];
 
-/* Computes them. */
+/*
+ All is public here: which way is taken depends on the scalars, which are below 2^253. It needs what selfsame_ed25519_has_lanes
+ asks for.
+*/
+
+/* Splits the base point: before all sums, and once. */
+void selfsame_ed25519_split_base(void);
+
+/* The point times the scalar, and the base point times another one. */
+void selfsame_ed25519_sum(ge25519_p3 *sum, const ge25519_p3 *point, const unsigned char scalar[32],
+                          const unsigned char of_base[32]);
+
+/* Computes what the same sum of this point takes less than half of the time with. */
 void selfsame_ed25519_split(ge25519_parts parts, const ge25519_p3 *point);
 
-/* The point times the scalar, which is below 2^253, in about a third of the time. */
-void selfsame_ed25519_multiply_split(ge25519_p3 *product, const ge25519_parts parts, const unsigned char scalar[32]);
+/* That sum. */
+void selfsame_ed25519_sum_split(ge25519_p3 *sum, const ge25519_parts parts, const unsigned char scalar[32],
+                                const unsigned char of_base[32]);
 
 #endif
 

@@ -9,6 +9,7 @@
 #include "utils.h"
 
 #include "ed25519_lanes.h"
+#include "ed25519_multiply.h"
 
 #ifdef HAVE_LANES
 
@@ -55,6 +56,7 @@ selfsame_ed25519_prepare_tables(void)
 #ifdef HAVE_LANES
     if (selfsame_ed25519_has_lanes()) {
         selfsame_ed25519_turn_base();
+        selfsame_ed25519_split_base();
     }
 #endif
 }

@@ -296,35 +296,22 @@ selfsame_ed25519_verify_prepared(const unsigned char *sig, const unsigned char *
 #ifndef __wasm__
 
 /* what Rust gives as many words of 64 bits for */
-#define SPLIT_WORDS 640
+#define SPLIT_WORDS 1280
 
 #ifdef HAVE_LANES
 typedef char split_has_its_size[sizeof(ge25519_parts) == SPLIT_WORDS * sizeof(uint64_t) ? 1 : -1];
 
-/* whether the signature's point is the sum of what the key makes of the challenge and of the base point's part */
-static int
-compare_with_base(const unsigned char *sig, ge25519_p3 *of_key)
-{
-    ge25519_p3     of_base;
-    ge25519_cached addend;
-
-    selfsame_ed25519_base_in_lanes(&of_base, sig + 32);
-    ge25519_p3_to_cached(&addend, &of_base);
-    add_to(of_key, &addend);
-    return compare(sig, of_key);
-}
-
 static int
 verify_in_lanes(const unsigned char *sig, const unsigned char *m, unsigned long long mlen, const unsigned char *pk)
 {
-    ge25519_p3    negative, of_key;
+    ge25519_p3    negative, sum;
     unsigned char h[64];
 
     if (challenge(h, sig, m, mlen, pk) != 0 || read_negative(&negative, pk) != 0) {
         return -1;
     }
-    selfsame_ed25519_multiply(&of_key, &negative, h);
-    return compare_with_base(sig, &of_key);
+    selfsame_ed25519_sum(&sum, &negative, h, sig + 32);
+    return compare(sig, &sum);
 }
 #endif
 
@@ -352,15 +339,15 @@ selfsame_ed25519_verify_split(const unsigned char *sig, const unsigned char *m, 
                               const unsigned char *pk, const uint64_t split[SPLIT_WORDS])
 {
 #ifdef HAVE_LANES
-    ge25519_p3    of_key;
+    ge25519_p3    sum;
     unsigned char h[64];
 
     prefetch(split, SPLIT_WORDS * sizeof split[0]);
     if (challenge(h, sig, m, mlen, pk) != 0) {
         return -1;
     }
-    selfsame_ed25519_multiply_split(&of_key, (const void *) split, h);
-    return compare_with_base(sig, &of_key);
+    selfsame_ed25519_sum_split(&sum, (const void *) split, h, sig + 32);
+    return compare(sig, &sum);
 #else
     (void) split;
     return crypto_sign_ed25519_verify_detached(sig, m, mlen, pk);

@@ -8,6 +8,8 @@ pub(crate) mod scalar_product;
 mod scalars;
 pub(crate) mod small_order;
 pub(crate) mod stream_cipher;
+#[cfg(all(test, target_arch = "x86_64", not(windows)))]
+mod sums;
 // In WebAssembly verification is libsodium's own.
 #[cfg(test)]
 mod verification;
