@@ -19,7 +19,7 @@ use crate::spread::{BuildSpread, first_word};
 const MAX_KEYS: usize = 32;
 /// Valid signatures of a key before it is prepared, which takes as long as two to four verifications and saves two thirds of each.
 const BEFORE_PREPARING: u32 = 8;
-/// Keys that are remembered beside those, of which up to twice as many are there: each has 10,240 bytes. Enough for a thousand writers
+/// Keys that are remembered beside those, of which up to twice as many are there: each has 5,120 bytes. Enough for a thousand writers
 /// of one replica.
 const MANY_KEYS: usize = 512;
 

@@ -352,7 +352,7 @@ fill(point_limbs *multiples, int count, four sum)
     }
 }
 
-/* as many multiples of the point, of 2^16 times it, and so on */
+/* as many multiples of the point, of 2^32 times it, and so on */
 IN_LANES void
 split(point_limbs *multiples, int count, const ge25519_p3 *point)
 {

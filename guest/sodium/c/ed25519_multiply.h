@@ -9,8 +9,8 @@
 
 #ifdef HAVE_LANES
 
-/* odd multiples of a point, from 1 to 7, of 2^16 times the point, of 2^32 times, and so on to 2^240 times */
-#define PARTS 16
+/* odd multiples of a point, from 1 to 7, of 2^32 times the point, of 2^64 times, and so on to 2^224 times */
+#define PARTS 8
 #define PART_MULTIPLES 4
 typedef uint64_t ge25519_parts[PARTS][PART_MULTIPLES][5][4];
 

@@ -296,7 +296,7 @@ selfsame_ed25519_verify_prepared(const unsigned char *sig, const unsigned char *
 #ifndef __wasm__
 
 /* what Rust gives as many words of 64 bits for */
-#define SPLIT_WORDS 1280
+#define SPLIT_WORDS 640
 
 #ifdef HAVE_LANES
 typedef char split_has_its_size[sizeof(ge25519_parts) == SPLIT_WORDS * sizeof(uint64_t) ? 1 : -1];

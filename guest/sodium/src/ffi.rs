@@ -238,20 +238,20 @@ pub(crate) fn sign_verify_prepared(
 }
 
 #[cfg(not(target_family = "wasm"))]
-pub(crate) fn sign_prepare_split(split: &mut [u64; 1280], pk: &[u8; 32]) -> Result<(), Rejected> {
+pub(crate) fn sign_prepare_split(split: &mut [u64; 640], pk: &[u8; 32]) -> Result<(), Rejected> {
     init();
     // SAFETY: BOUNDS (ed25519_verify.c: 640 words and 32 bytes).
     accepted(unsafe { selfsame_ed25519_prepare_split(split.as_mut_ptr(), pk.as_ptr()) })
 }
 
 #[cfg(target_family = "wasm")]
-pub(crate) fn sign_prepare_split(_split: &mut [u64; 1280], _pk: &[u8; 32]) -> Result<(), Rejected> {
+pub(crate) fn sign_prepare_split(_split: &mut [u64; 640], _pk: &[u8; 32]) -> Result<(), Rejected> {
     Err(Rejected)
 }
 
 /// `split` is what [`sign_prepare_split`] has accepted: it has seen that the processor has the vectors for this.
 #[cfg(not(target_family = "wasm"))]
-pub(crate) fn sign_verify_split(sig: &[u8; 64], message: &[u8], pk: &[u8; 32], split: &[u64; 1280]) -> bool {
+pub(crate) fn sign_verify_split(sig: &[u8; 64], message: &[u8], pk: &[u8; 32], split: &[u64; 640]) -> bool {
     init();
     let len = message.len() as c_ulonglong;
     // SAFETY: BOUNDS (ed25519_verify.c: 64, `len` and 32 bytes, and 640 words).
@@ -261,7 +261,7 @@ pub(crate) fn sign_verify_split(sig: &[u8; 64], message: &[u8], pk: &[u8; 32], s
 }
 
 #[cfg(target_family = "wasm")]
-pub(crate) fn sign_verify_split(sig: &[u8; 64], message: &[u8], pk: &[u8; 32], _split: &[u64; 1280]) -> bool {
+pub(crate) fn sign_verify_split(sig: &[u8; 64], message: &[u8], pk: &[u8; 32], _split: &[u64; 640]) -> bool {
     sign_verify_detached(sig, message, pk)
 }
 

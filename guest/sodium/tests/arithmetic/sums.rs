@@ -9,8 +9,8 @@ use super::scalars::{Bytes, random};
 /// Coordinates of five limbs.
 type Point = [[u64; 5]; 4];
 type Projective = [[u64; 5]; 3];
-/// Multiples of a point and of what it is when it is doubled 16 times, 32 times and so on, in so many words.
-type Parts = [u64; 16 * 4 * 20];
+/// Multiples of a point and of what it is when it is doubled 32 times, 64 times and so on, in so many words.
+type Parts = [u64; 8 * 4 * 20];
 
 unsafe extern "C" {
     fn selfsame_ed25519_has_lanes() -> c_int;
@@ -76,7 +76,7 @@ fn sums_in_vectors_are_those_of_libsodium() {
         return;
     }
     let mut point = Point::default();
-    let mut parts = [0; 16 * 4 * 20];
+    let mut parts = [0; 8 * 4 * 20];
     // SAFETY: the scalar has 32 bytes, the point has four coordinates, and the parts as many words as the C function fills.
     unsafe {
         ge25519_scalarmult_base(&mut point, random(1)[0].map(|byte| byte & 0x0f).as_ptr());
