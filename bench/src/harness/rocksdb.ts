@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
@@ -55,6 +55,8 @@ function fetched(): string | undefined {
   if (existsSync(file)) return file;
   progress("fetching RocksDB");
   const goal = ["dependency:unpack", `-Dartifact=${PACKAGE}`, `-Dmdep.unpack.includes=${name}`];
-  spawnSync("mvn", ["-q", ...goal, `-DoutputDirectory=${CACHE}`], { stdio: "ignore" });
+  mkdirSync(CACHE, { recursive: true });
+  // Without a project Maven leaves a folder of marks where it runs.
+  spawnSync("mvn", ["-q", ...goal, `-DoutputDirectory=${CACHE}`], { cwd: CACHE, stdio: "ignore" });
   return existsSync(file) ? file : undefined;
 }

@@ -262,10 +262,11 @@ mod tests {
     use super::*;
 
     const CAPSULE: CapsuleName = CapsuleName([7; HASH_BYTES]);
+    const FIELDS: [u8; 51] = [3; 51];
 
     fn header(backpointers: &[u8]) -> HashedHeader<'_> {
         HashedHeader {
-            fields: &[3; 51],
+            fields: &FIELDS,
             backpointers,
         }
     }
@@ -275,12 +276,12 @@ mod tests {
         for count in [0, 1, 2, 32] {
             let backpointers = alloc::vec![9; count * HASH_BYTES];
             let key = hash_for(HEADER, &CAPSULE.0);
-            let expected = hash_with(&hash_with(&key, &[3; 51]), &backpointers);
+            let expected = hash_with(&hash_with(&key, &FIELDS), &backpointers);
             let hasher = Hasher::new(HashKind::Blake3, &CAPSULE);
             assert_eq!(hasher.record_name(header(&backpointers)).0, expected, "{count}");
 
             let key = sha256(&[&sha256(HEADER.as_bytes()), &CAPSULE.0[..]].concat());
-            let fields = sha256(&[&key, &[3; 51][..]].concat());
+            let fields = sha256(&[&key, &FIELDS[..]].concat());
             let expected = sha256(&[&fields, &backpointers[..]].concat());
             let hasher = Hasher::new(HashKind::Sha256, &CAPSULE);
             assert_eq!(hasher.record_name(header(&backpointers)).0, expected, "{count}");

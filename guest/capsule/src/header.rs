@@ -22,7 +22,7 @@ pub const MAX_BACKPOINTERS: usize = 32;
 /// Bytes of a header without backpointers.
 pub(crate) const FIXED_BYTES: usize = 1 + FIELDS_BYTES;
 /// Bytes of its fields.
-pub(crate) const FIELDS_BYTES: usize = 1 + 2 + 4 + 8 + 4 + HASH_BYTES;
+pub const FIELDS_BYTES: usize = 1 + 2 + 4 + 8 + 4 + HASH_BYTES;
 /// Longest header.
 pub const MAX_HEADER_BYTES: usize = FIXED_BYTES + MAX_BACKPOINTERS * HASH_BYTES;
 /// Longest body: what a server takes into memory for one record; a larger thing is cut into records.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use bench_pair::Outcome;
 use selfsame_capsule::cache::{DEFAULT_SLOTS_LOG2, MAX_SLOTS_LOG2, MIN_SLOTS_LOG2, Verified};
 use selfsame_capsule::hash::{HashedHeader, RecordName};
+use selfsame_capsule::header::FIELDS_BYTES;
 
 use crate::backend::Durability;
 use crate::capsule::{Client, Lengths};
@@ -34,7 +35,7 @@ pub(crate) fn run(value_len: usize, per_signature: usize, folder: &Path, count: 
     let mut filled = fill(value_len, per_signature, &folder.0, count)?;
     let each = |took: Duration| took.as_nanos() as f64 / count as f64;
     let header = HashedHeader {
-        fields: &[7; 51],
+        fields: &[7; FIELDS_BYTES],
         backpointers: &[7; 2 * 32],
     };
     let begin = Instant::now();
