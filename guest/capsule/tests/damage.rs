@@ -314,6 +314,51 @@ fn what_follows_from_the_rest_is_found_again_without_another_replica() {
     }
 }
 
+/// What comes of a signature by this writer, of a record that it writes now.
+fn signs(server: &mut Server, charter: &Charter, number: u16, key: KeyPair) -> Result<Vec<u8>, Code> {
+    let mut writer = writer(charter, number, key, None);
+    let written = writer.write(b"now", &Backpointers::Chain, &[0; 16]);
+    let written = written.expect("it is small");
+    let operations = [write(&written), sign(written.name, writer.sign(&written.name))];
+    Client::of(charter).ask(server, &operations).remove(1)
+}
+
+#[test]
+fn until_a_lost_epoch_record_is_back_nobody_signs_whom_it_may_have_revoked() {
+    let busy = Busy::new();
+    let whole = busy.world();
+    let store = &whole.servers[0].store;
+    for name in store
+        .iter()
+        .filter(|(key, _)| key[32] == b'E')
+        .map(|(_, value)| &value[..32])
+    {
+        let is_record = |key: &&Vec<u8>| key[32] == b'R' && key.ends_with(name);
+        let key = store.keys().find(is_record).expect("it is stored");
+        let place = store[key].len() / 2;
+        let mut world = World::new(2);
+        world.servers[0] = Server::new(turned(store, key, place));
+        world.servers[1] = Server::new(whole.servers[1].store.clone());
+        for what in ["at once", "after a stop"] {
+            let server = &mut world.servers[0];
+            busy.serves(server, what);
+            for (number, key) in [(1, alice()), (2, bob())] {
+                assert_eq!(
+                    signs(server, &busy.charter, number, key),
+                    Err(Code::StoreCorrupt),
+                    "{what}"
+                );
+            }
+            assert_eq!(signs(server, &busy.charter, 0, owner()), Ok(Vec::new()), "{what}");
+            *server = Server::new(server.store.clone());
+        }
+        world.converge(0, 1, &busy.charter, "the epoch record is back");
+        let server = &mut world.servers[0];
+        assert_eq!(signs(server, &busy.charter, 1, alice()), Err(Code::RevokedWriter));
+        assert_eq!(signs(server, &busy.charter, 2, bob()), Ok(Vec::new()));
+    }
+}
+
 #[test]
 fn a_record_that_was_missing_is_proven_though_it_is_forgotten_who_points_to_it() {
     let busy = Busy::new();

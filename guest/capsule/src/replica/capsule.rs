@@ -11,7 +11,7 @@ use super::entry::{Body, Entry, Given};
 use super::index::{Index, NO_RECORD, Outcome, Written, known};
 use super::layout::{self, numbered, single};
 use super::space::{Missing, Space};
-use crate::authority::Authority;
+use crate::authority::{Authority, OWNER};
 use crate::epoch::EpochChange;
 use crate::hash::{CapsuleName, RecordName};
 use crate::header::RecordKind;
@@ -151,6 +151,7 @@ impl Capsule {
         let charter = Charter::decode(&metadata).map_err(|_| CORRUPT)?;
         let counts = known!(space.get(&single(name, layout::COUNTS)));
         let damage = known!(space.get(&single(name, layout::DAMAGE)));
+        let is_counted = counts.is_some();
         let mut capsule = Box::new(Self {
             authority: Authority::new(charter.metadata()),
             counts: counts.map_or_else(|| Ok(Counts::lost(now_ms)), |counts| Counts::decode(&counts))?,
@@ -164,9 +165,7 @@ impl Capsule {
                 Ok(Outcome::Done(())) => {}
                 Ok(Outcome::Wait) => return Ok(Outcome::Wait),
                 Err(_) => {
-                    capsule.counts.epochs = place;
-                    capsule.put_counts(space);
-                    capsule.index.damage_mut().tear(space, name);
+                    capsule.lose_epochs(space, place, is_counted);
                     break;
                 }
             }
@@ -189,6 +188,18 @@ impl Capsule {
         let revoked: Vec<u16> = change.revoked.iter().map(|revoked| revoked.number).collect();
         self.index.recall_revoked(&revoked);
         Ok(Outcome::Done(()))
+    }
+
+    /// Of the epoch records only so many are in force any more.
+    fn lose_epochs(&mut self, space: &mut Space, left: u64, is_counted: bool) {
+        let name = self.charter.name();
+        let were_in_force = core::mem::replace(&mut self.counts.epochs, left);
+        self.put_counts(space);
+        let damage = self.index.damage_mut();
+        damage.tear(space, &name);
+        if is_counted {
+            damage.lose_epoch(space, &name, were_in_force);
+        }
     }
 
     /// How many epoch records are in force.
@@ -283,6 +294,10 @@ impl Capsule {
                 Outcome::Wait => return Ok(Outcome::Wait),
             }
         } else {
+            // An epoch record that is lost may have revoked any writer but the owner.
+            if header.writer() != OWNER && self.index.damage().awaits_epochs(self.counts.epochs) {
+                return Err(CORRUPT);
+            }
             let checked = self.authority.check_with(verifier, &header, name, signature);
             checked.map_err(|code| Refusal::new(code, 0))?;
             self.index.has_room_for(&entry)?;
@@ -318,6 +333,8 @@ impl Capsule {
         self.counts.epochs += 1;
         // With the record's signature: an epoch that is counted is signed, and one that is signed is counted.
         self.put_counts(space);
+        let damage = self.index.damage_mut();
+        damage.regain_epochs(space, &self.charter.name(), self.counts.epochs);
         let revoked: Vec<u16> = change.revoked.iter().map(|revoked| revoked.number).collect();
         if !revoked.is_empty() {
             self.index.revoke(space, &revoked, signed);

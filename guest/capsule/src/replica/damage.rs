@@ -20,6 +20,8 @@ const MAX_VOID: usize = 1024;
 pub(super) struct Damage {
     /// Whether what points where has to be found out anew.
     is_torn: bool,
+    /// How many epoch records were in force before one of them was lost.
+    awaited: u64,
     /// Records whose bodies are lost.
     void: BTreeSet<RecordName>,
     /// The look through the graph that is under way.
@@ -29,11 +31,15 @@ pub(super) struct Damage {
 impl Damage {
     /// As the store says.
     pub(super) fn read(value: Option<Stored>) -> Self {
-        let Some([torn, names @ ..]) = value.as_deref() else {
+        let parts = value.as_deref().and_then(<[u8]>::split_first);
+        let Some((torn, (awaited, names))) =
+            parts.and_then(|(torn, rest)| Some((torn, rest.split_first_chunk()?)))
+        else {
             return Self::default();
         };
         Self {
             is_torn: *torn != 0,
+            awaited: u64::from_le_bytes(*awaited),
             void: layout::names(names).collect(),
             mend: None,
         }
@@ -41,10 +47,11 @@ impl Damage {
 
     fn keep(&self, space: &mut Space, capsule: &CapsuleName) {
         let key = single(capsule, layout::DAMAGE);
-        if !self.is_torn && self.void.is_empty() {
+        if !self.is_torn && self.awaited == 0 && self.void.is_empty() {
             return space.delete(key);
         }
         let mut value = Vec::from([u8::from(self.is_torn)]);
+        value.extend_from_slice(&self.awaited.to_le_bytes());
         self.void.iter().for_each(|name| value.extend_from_slice(&name.0));
         space.put(key, value);
     }
@@ -69,6 +76,25 @@ impl Damage {
             self.keep(space, capsule);
         }
         was_void
+    }
+
+    /// One of so many epoch records that were in force is lost.
+    pub(super) fn lose_epoch(&mut self, space: &mut Space, capsule: &CapsuleName, in_force: u64) {
+        self.awaited = self.awaited.max(in_force);
+        self.keep(space, capsule);
+    }
+
+    /// So many epoch records are in force again.
+    pub(super) fn regain_epochs(&mut self, space: &mut Space, capsule: &CapsuleName, in_force: u64) {
+        if self.awaited != 0 && !self.awaits_epochs(in_force) {
+            self.awaited = 0;
+            self.keep(space, capsule);
+        }
+    }
+
+    /// Whether more epoch records than these were in force once: who was revoked in them is not known.
+    pub(super) fn awaits_epochs(&self, in_force: u64) -> bool {
+        in_force < self.awaited
     }
 
     /// The graph is torn.
