@@ -65,6 +65,10 @@ static const uint64_t TWICE[LIMBS] = { 0xfffffffffffdaULL, 0xffffffffffffeULL, 0
 static const uint64_t D2[LIMBS] = { 1859910466990425ULL, 932731440258426ULL, 1072319116312658ULL, 1815898335770999ULL,
                                     633789495995903ULL };
 
+/* of two vectors, each of four pairs of words, those pairs one after the other */
+#define EVEN 0x88
+#define ODD 0xdd
+
 IN_LANES __m512i
 everywhere(uint64_t value)
 {
@@ -208,30 +212,61 @@ negate(fe_lanes *yplusx, fe_lanes *yminusx, fe_lanes *t2d, __mmask8 negated)
     }
 }
 
-IN_LANES fe_lanes
-fetch(__m512i points, size_t offset)
+/* the columns of eight rows of eight words */
+IN_LANES void
+turn(__m512i words[LANES])
 {
-    fe_lanes f;
-    size_t   i;
+    __m512i pairs[LANES], low[2], high[2];
+    int     i;
 
-    for (i = 0; i < LIMBS; i++) {
-        f.limbs[i] = _mm512_i64gather_epi64(
-            _mm512_add_epi64(points, everywhere(offset + i * sizeof(uint64_t))), NULL, 1);
+    for (i = 0; i < LANES; i += 2) {
+        pairs[i] = _mm512_unpacklo_epi64(words[i], words[i + 1]);
+        pairs[i + 1] = _mm512_unpackhi_epi64(words[i], words[i + 1]);
     }
-    return f;
+    for (i = 0; i < 2; i++) {
+        low[0] = _mm512_shuffle_i64x2(pairs[i], pairs[i + 2], EVEN);
+        low[1] = _mm512_shuffle_i64x2(pairs[i + 4], pairs[i + 6], EVEN);
+        high[0] = _mm512_shuffle_i64x2(pairs[i], pairs[i + 2], ODD);
+        high[1] = _mm512_shuffle_i64x2(pairs[i + 4], pairs[i + 6], ODD);
+        words[i] = _mm512_shuffle_i64x2(low[0], low[1], EVEN);
+        words[i + 2] = _mm512_shuffle_i64x2(high[0], high[1], EVEN);
+        words[i + 4] = _mm512_shuffle_i64x2(low[0], low[1], ODD);
+        words[i + 6] = _mm512_shuffle_i64x2(high[0], high[1], ODD);
+    }
 }
+
+/* what is read of a point is its limbs one after the other, in this order */
+typedef char cached_is_in_order[offsetof(ge25519_cached, YminusX) == LIMBS * sizeof(uint64_t) &&
+                                        offsetof(ge25519_cached, Z) == 2 * LIMBS * sizeof(uint64_t) &&
+                                        offsetof(ge25519_cached, T2d) == 3 * LIMBS * sizeof(uint64_t)
+                                    ? 1
+                                    : -1];
 
 /* the points of one step, with the opposite of those that are to be subtracted */
 IN_LANES cached_lanes
 fetch_points(const ge25519_cached *const points[LANES], __mmask8 negated)
 {
-    __m512i      at = _mm512_loadu_si512((const void *) points);
+    __m512i      words[3 * LANES];
     cached_lanes point;
+    int          i;
 
-    point.YplusX = fetch(at, offsetof(ge25519_cached, YplusX));
-    point.YminusX = fetch(at, offsetof(ge25519_cached, YminusX));
-    point.Z = fetch(at, offsetof(ge25519_cached, Z));
-    point.T2d = fetch(at, offsetof(ge25519_cached, T2d));
+    for (i = 0; i < LANES; i++) {
+        const char *const from = (const char *) points[i];
+
+        words[i] = _mm512_loadu_si512(from);
+        words[LANES + i] = _mm512_loadu_si512(from + sizeof(__m512i));
+        words[2 * LANES + i] =
+            _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *) (const void *) (from + 2 * sizeof(__m512i))));
+    }
+    turn(words);
+    turn(words + LANES);
+    turn(words + 2 * LANES);
+    for (i = 0; i < LIMBS; i++) {
+        point.YplusX.limbs[i] = words[i];
+        point.YminusX.limbs[i] = words[LIMBS + i];
+        point.Z.limbs[i] = words[2 * LIMBS + i];
+        point.T2d.limbs[i] = words[3 * LIMBS + i];
+    }
     negate(&point.YplusX, &point.YminusX, &point.T2d, negated);
     return point;
 }
