@@ -17,7 +17,8 @@ use crate::spread::{BuildSpread, first_word};
 /// Keys that are remembered: each has 66,560 bytes once it is prepared, and one table of as many is for all. Enough for a
 /// client's servers, and for the writers that a replica hears of at a time.
 const MAX_KEYS: usize = 32;
-/// Valid signatures of a key before it is prepared, which takes as long as two to four verifications and saves two thirds of each.
+/// Valid signatures of a key before it is prepared, which takes as long as two to four verifications and saves two thirds of each,
+/// or a quarter where the key is in parts.
 const BEFORE_PREPARING: u32 = 8;
 /// Keys that are remembered beside those, of which up to twice as many are there: each has 5,120 bytes. Enough for a thousand writers
 /// of one replica.

@@ -45,6 +45,8 @@ typedef struct {
 
 typedef uint64_t point_limbs[LIMBS][4];
 
+typedef char parts_have_their_multiples[PART_MULTIPLES == MULTIPLES(PART_WINDOW) ? 1 : -1];
+
 static const uint64_t MASK = ((uint64_t) 1 << 51) - 1;
 
 /* twice the prime, and 1024 times: what is added so that nothing goes below zero, with elements and with products */
@@ -366,7 +368,7 @@ split(point_limbs *multiples, int count, const ge25519_p3 *point)
     }
 }
 
-/* A scalar's digits that are not 0. Each is odd and between -2^(window - 1) and 2^(window - 1). */
+/* A scalar's digits that are not 0, and nothing at other places. Each is odd and between -2^(window - 1) and 2^(window - 1). */
 typedef struct {
     signed char digits[SCALAR_BITS];
     /* of each part, at places of the same number in the parts: a bit for each part whose digit is not 0 */
