@@ -59,12 +59,12 @@ describe("datagrams", () => {
     const id = 0x0807_0605_0403_0201n;
     assert.equal(
       Buffer.from(writeDatagram(packet({ id, ...parts }))).toString("hex"),
-      ["04", "0102030405060708", "01", "0001000000000000", "03020100", "01"].join("") +
+      ["53", "0102030405060708", "01", "0001000000000000", "03020100", "01"].join("") +
         ["02000000", "03000000", "0100000001000000", "aabb"].join(""),
     );
     assert.equal(
       Buffer.from(writeDatagram({ kind: "accept", id, accepting: 1n })).toString("hex"),
-      "0301020304050607080100000000000000",
+      "5201020304050607080100000000000000",
     );
     const open = Buffer.from(writeDatagram({ kind: "open", id, cookie: COOKIE }));
     assert.equal(open.length, 1200);
@@ -96,8 +96,10 @@ describe("datagrams", () => {
     };
     assert.ok(with_(1, 0));
     for (const [at, byte, what] of [
-      [0, 0, "a kind"],
-      [0, 6, "a kind"],
+      [0, 0, "a kind of STUN"],
+      [0, 4, "a kind"],
+      [0, 0x4f, "a kind"],
+      [0, 0x55, "a kind"],
       [9, 2, "a flag"],
       [9, 0x80, "a flag"],
       [17, 1, "an acknowledgement that no number holds"],
@@ -123,7 +125,7 @@ describe("datagrams", () => {
     const next = random(7);
     for (let turn = 0; turn < 20_000; turn++) {
       const bytes = Uint8Array.from({ length: Math.floor(next() * 130) }, () => Math.floor(next() * 256));
-      if (bytes.length > 0) bytes[0] = Math.floor(next() * 7);
+      if (bytes.length > 0) bytes[0] = 0x4f + Math.floor(next() * 7);
       parseDatagram(bytes);
     }
   });

@@ -17,6 +17,13 @@ const MAX_OFFSET: u64 = 1 << 62;
 /// The flag of the stream's end.
 const ENDS: u8 = 1;
 
+// Kinds of datagrams, apart from those of STUN, DTLS, TURN and RTP, so that all can share a port (RFC 7983).
+const OPEN: u8 = 0x50;
+const RETRY: u8 = 0x51;
+const ACCEPT: u8 = 0x52;
+const PACKET: u8 = 0x53;
+const RESET: u8 = 0x54;
+
 /// Number of a connection, chosen at random by the side that receives it
 pub(super) type Id = [u8; 8];
 /// What proves that an address can be answered at
@@ -65,21 +72,21 @@ impl<'a> Datagram<'a> {
         let (kind, rest) = datagram.split_first()?;
         let (id, rest) = rest.split_first_chunk()?;
         let id = *id;
-        match (kind, rest.len()) {
-            (1, _) if datagram.len() == MAX_DATAGRAM => Some(Self::Open {
+        match (*kind, rest.len()) {
+            (OPEN, _) if datagram.len() == MAX_DATAGRAM => Some(Self::Open {
                 id,
                 cookie: *rest.first_chunk()?,
             }),
-            (2, 16) => Some(Self::Retry {
+            (RETRY, 16) => Some(Self::Retry {
                 id,
                 cookie: rest.try_into().ok()?,
             }),
-            (3, 8) => Some(Self::Accept {
+            (ACCEPT, 8) => Some(Self::Accept {
                 id,
                 accepting: rest.try_into().ok()?,
             }),
-            (4, _) => Packet::parse(id, rest).map(Self::Packet),
-            (5, 0) => Some(Self::Reset { id }),
+            (PACKET, _) => Packet::parse(id, rest).map(Self::Packet),
+            (RESET, 0) => Some(Self::Reset { id }),
             _ => None,
         }
     }
@@ -88,13 +95,13 @@ impl<'a> Datagram<'a> {
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Open { id, cookie } => {
-                write_parts(out, 1, &[id, cookie]);
+                write_parts(out, OPEN, &[id, cookie]);
                 out.resize(MAX_DATAGRAM, 0);
             }
-            Self::Retry { id, cookie } => write_parts(out, 2, &[id, cookie]),
-            Self::Accept { id, accepting } => write_parts(out, 3, &[id, accepting]),
+            Self::Retry { id, cookie } => write_parts(out, RETRY, &[id, cookie]),
+            Self::Accept { id, accepting } => write_parts(out, ACCEPT, &[id, accepting]),
             Self::Packet(packet) => packet.write(out),
-            Self::Reset { id } => write_parts(out, 5, &[id]),
+            Self::Reset { id } => write_parts(out, RESET, &[id]),
         }
     }
 }
@@ -143,7 +150,7 @@ impl<'a> Packet<'a> {
     }
 
     fn write(&self, out: &mut Vec<u8>) {
-        write_parts(out, 4, &[&self.id, &[u8::from(self.ends) * ENDS]]);
+        write_parts(out, PACKET, &[&self.id, &[u8::from(self.ends) * ENDS]]);
         out.extend_from_slice(&self.acknowledged.to_le_bytes());
         out.extend_from_slice(&self.window.to_le_bytes());
         let count = self.ranges.len().min(MAX_RANGES);
@@ -248,7 +255,10 @@ mod tests {
             Datagram::parse(&bytes).is_some()
         };
         assert!(changed(1, 0));
-        assert!(!changed(0, 0) && !changed(0, 6), "its kind");
+        assert!(
+            [0, 4, 0x4f, 0x55].iter().all(|kind| !changed(0, *kind)),
+            "its kind"
+        );
         assert!(!changed(9, 2), "its flags");
         assert!(!changed(17, 0x80), "what it acknowledges");
         assert!(!changed(22, 9), "its number of ranges");

@@ -15,11 +15,12 @@ const MAX_OFFSET = 2 ** 52;
 /** Bytes of a cookie. */
 export const COOKIE_LENGTH = 16;
 
-const OPEN = 1;
-const RETRY = 2;
-const ACCEPT = 3;
-const PACKET = 4;
-const RESET = 5;
+// Kinds of datagrams, apart from those of STUN, DTLS, TURN and RTP, so that all can share a port (RFC 7983).
+const OPEN = 0x50;
+const RETRY = 0x51;
+const ACCEPT = 0x52;
+const PACKET = 0x53;
+const RESET = 0x54;
 /** Flag of a packet behind which the stream ends. */
 const ENDS = 1;
 /** Bytes of a kind and an id, with which every datagram begins. */
