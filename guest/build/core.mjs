@@ -36,7 +36,7 @@ import { buildSodium } from "./sodium.mjs";
 /** Crates that end up in the core. */
 const CORE_CRATES = ["abi", "codec", "core", "pairing", "sodium", "wasm"];
 /** Versions of the two boundaries. */
-const CORE_VERSION = 1;
+const CORE_VERSION = 2;
 const CAPSULE_VERSION = 0x0001_0001;
 /** Set in the version of the boundary of a core without cryptography. */
 const INSECURE_BIT = 0x8000_0000;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use bytes::Bytes;
-use selfsame_codec::{Config, Input, Role};
+use selfsame_codec::{Admission, Config, Input, Role};
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::{broadcast, oneshot};
 
@@ -337,6 +337,8 @@ impl Builder {
             trust_on_first_use: self.trust_on_first_use,
             idle_ms: u64::try_from(IDLE.as_millis()).unwrap_or(u64::MAX),
             domain: self.domain.clone(),
+            admission: Admission::Open,
+            take_over: false,
         }
     }
 }

@@ -13,6 +13,13 @@ pub enum Event {
     RingChanged,
     /// A name is stored at every responsible node that could be reached.
     Published(String),
+    /// Two nodes run with one identity, this node's or a peer's.
+    DuplicateIdentity {
+        /// The identity.
+        peer: PeerId,
+        /// Where each of the two is.
+        addresses: [Vec<String>; 2],
+    },
     /// The core failed and is started anew from its store; sessions and requests that were under way are lost.
     Restarted(CoreError),
 }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::time::{Instant, SystemTime};
 
-use selfsame_codec::{BatchReader, Config, EventKind, Output, Role};
+use selfsame_codec::{Admission, BatchReader, Config, EventKind, Output, Role};
 use selfsame_host::{CORE_WASM, Code, Core, CoreError, CoreModule, Error, Grant, Limits, PeerId, Seed};
 
 fn config() -> Config {
@@ -20,6 +20,8 @@ fn config() -> Config {
         trust_on_first_use: false,
         idle_ms: 15_000,
         domain: String::new(),
+        admission: Admission::Open,
+        take_over: false,
     }
 }
 

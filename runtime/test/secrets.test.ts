@@ -66,6 +66,8 @@ describe("the core's memory", () => {
         dials: ["wss"],
         allowPrivate: false,
         trustOnFirstUse: false,
+        admission: "open",
+        takeOver: false,
         idle_ms: 60_000,
         domain: "",
       });

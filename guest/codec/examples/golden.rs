@@ -8,8 +8,8 @@ use selfsame_codec::http::{RequestHead, ResponseHead};
 use selfsame_codec::map::{MapCommand, MapReply};
 use selfsame_codec::reply::{Node, Provider, Service, Status, encode_found_node, encode_providers};
 use selfsame_codec::{
-    BatchWriter, Code, Config, EntryWriter, EventKind, Field, Input, LogLevel, Operation, OperationWriter,
-    Output, PathKind, Policy, Role,
+    Admission, BatchWriter, Code, Config, EntryWriter, EventKind, Field, Input, LogLevel, Operation,
+    OperationWriter, Output, PathKind, Policy, Role,
 };
 
 /// Prints the vectors.
@@ -463,6 +463,8 @@ fn config() -> Config {
         trust_on_first_use: false,
         idle_ms: 60_000,
         domain: "fra".into(),
+        admission: Admission::Open,
+        take_over: false,
     }
 }
 

@@ -83,6 +83,8 @@ codes! {
     0x010B NotMember "only a member of the ring can do this"
     /// A grant that does not fit this node.
     0x010C BadGrant "the grant is for another peer, name or network, or has expired: ask the owner for a new one"
+    /// Another run of this node lives, and was there first or took over.
+    0x010D DuplicateIdentity "another node runs with this node's identity: stop it, give this one a folder of its own, or start this one so that it takes over"
 
     /// A frame or message does not decode.
     0x0201 BadFrame "a frame does not follow the specification"
@@ -145,6 +147,8 @@ codes! {
     0x0312 BadFork "two records do not show that a writer has used a sequence number twice"
     /// A server knows less of a capsule than was seen before.
     0x0313 RolledBack "the replica does not have what was seen before: ask another one"
+    /// A node's record is older than one that others hold.
+    0x0314 Superseded "a newer record of this node is known: it was restored, moved or copied, or its clock was ahead"
 
     /// The peer is in another network.
     0x0401 WrongNetwork "the peer is in another network: compare the network's name, admission mode and constants"
@@ -154,6 +158,8 @@ codes! {
     0x0403 WrongVersion "the peer speaks another version of the protocol: upgrade the older one"
     /// The peer speaks another suite.
     0x0404 WrongSuite "the peer speaks another suite of algorithms"
+    /// A clock is wrong, here or at a peer.
+    0x0405 WrongClock "the clocks of this node and of a peer differ by more than a minute: set the one that is wrong"
 
     /// No path to the peer could be opened.
     0x0501 DialFailed "no path to the peer could be opened: is it running, and is its address right?"

@@ -13,12 +13,20 @@ pub enum Role {
     Member,
 }
 
+/// How a network admits its members
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// Anybody may take part.
+    Open,
+}
+
 /// What a core is created with
 ///
 /// ```cddl
-/// config = [version: 1, seed: bytes .size 32, entropy: bytes .size 32, known-key: bytes .size (0..64),
+/// config = [version: 2, seed: bytes .size 32, entropy: bytes .size 32, known-key: bytes .size (0..64),
 ///           network: text, role: 0 / 1, addresses: [* text], bootstraps: [* text], dials: [* text], private: bool,
-///           trust-on-first-use: bool, idle-ms: uint, domain: text]
+///           trust-on-first-use: bool, idle-ms: uint, domain: text, admission: 0, authority: bytes .size 0,
+///           take-over: bool]
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Config {
@@ -47,8 +55,16 @@ pub struct Config {
     pub idle_ms: u64,
     /// Label of what fails together with this node (a platform, a region); may be empty.
     pub domain: String,
+    /// How the network admits its members. An open network has no authority.
+    pub admission: Admission,
+    /// Whether this start takes the identity over from another node that runs with it.
+    pub take_over: bool,
 }
 
+/// Items of a configuration.
+const ITEMS: usize = 16;
+/// Version of the configuration.
+const VERSION: u64 = 2;
 /// Longest list of addresses or bootstraps: a record holds 8 addresses, a configuration may name some more bootstraps.
 const MAX_LIST: usize = 64;
 /// Longest known key: a public key and its proof.
@@ -63,8 +79,8 @@ impl Config {
         let mut out = Vec::new();
         let mut encoder = Encoder::new(&mut out);
         encoder
-            .array(13)
-            .uint(1)
+            .array(ITEMS)
+            .uint(VERSION)
             .bytes(&self.seed)
             .bytes(&self.entropy)
             .bytes(&self.known_key)
@@ -80,7 +96,12 @@ impl Config {
             .bool(self.allow_private)
             .bool(self.trust_on_first_use)
             .uint(self.idle_ms)
-            .text(&self.domain);
+            .text(&self.domain)
+            .uint(match self.admission {
+                Admission::Open => 0,
+            })
+            .bytes(&[])
+            .bool(self.take_over);
         out
     }
 
@@ -90,8 +111,8 @@ impl Config {
     /// [`Malformed`] when the bytes are no configuration of this version.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(bytes);
-        decoder.array_of(13)?;
-        if decoder.uint()? != 1 {
+        decoder.array_of(ITEMS)?;
+        if decoder.uint()? != VERSION {
             return Err(Malformed);
         }
         // Empty first and filled then: what ends the reading early has one value to drop, not each its own.
@@ -108,6 +129,8 @@ impl Config {
             trust_on_first_use: false,
             idle_ms: 0,
             domain: String::new(),
+            admission: Admission::Open,
+            take_over: false,
         };
         config.known_key.extend_from_slice(decoder.bytes(MAX_KNOWN_KEY)?);
         config.network.push_str(decoder.text(MAX_URL)?);
@@ -121,6 +144,9 @@ impl Config {
         config.trust_on_first_use = decoder.bool()?;
         config.idle_ms = decoder.uint()?;
         config.domain.push_str(decoder.text(MAX_URL)?);
+        decoder.uint_max(0)?;
+        decoder.bytes(0)?;
+        config.take_over = decoder.bool()?;
         decoder.finish()?;
         Ok(config)
     }

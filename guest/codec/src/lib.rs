@@ -21,7 +21,7 @@ mod code;
 pub use code::{Class, Code};
 
 mod config;
-pub use config::{Config, Role};
+pub use config::{Admission, Config, Role};
 
 mod field;
 pub use field::{Field, Malformed, Reader};
@@ -45,7 +45,7 @@ pub mod reply;
 pub const MAX_WEIGHT: u16 = 10_000;
 
 /// Version of the boundary, returned by the export `abi_version`.
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 2;
 
 /// Set in what `abi_version` returns by a core without cryptography, which exists for benchmarks: hosts refuse it.
 pub const INSECURE: u32 = 1 << 31;

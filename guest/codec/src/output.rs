@@ -44,6 +44,8 @@ pub enum EventKind {
     RingChanged,
     /// A name is stored at every responsible node that could be reached. Body: the name.
     Published,
+    /// Two nodes run with one identity, this node's or a peer's. Body: CBOR, `duplicate` in the specification.
+    DuplicateIdentity,
 }
 
 impl<'a> Field<'a> for EventKind {
@@ -54,6 +56,7 @@ impl<'a> Field<'a> for EventKind {
             3 => Ok(Self::PeerDisconnected),
             4 => Ok(Self::RingChanged),
             5 => Ok(Self::Published),
+            6 => Ok(Self::DuplicateIdentity),
             _ => Err(Malformed),
         }
     }
@@ -65,6 +68,7 @@ impl<'a> Field<'a> for EventKind {
             Self::PeerDisconnected => 3,
             Self::RingChanged => 4,
             Self::Published => 5,
+            Self::DuplicateIdentity => 6,
         });
     }
 }

@@ -3,6 +3,7 @@
 //! ```cddl
 //! node      = [id: bytes .size 32, role: 0 / 1, addresses: [* text], domain: text]
 //! found-node = [node, hops: uint]
+//! duplicate = [node, node]
 //! providers = [* [peer: bytes .size 32, version: text, weight: 0..10000, node / null, ejected: bool, in-flight: uint,
 //!              latency-ms: uint / null]]
 //! status    = [id: bytes .size 32, network: text, role: 0 / 1, joined: bool, addresses: [* text],
@@ -236,6 +237,28 @@ pub fn encode_found_node(node: &NodeView<'_>, hops: u32) -> Vec<u8> {
     node.encode_into(&mut encoder);
     encoder.uint(u64::from(hops));
     out
+}
+
+/// Encodes the body of the event `DuplicateIdentity`: one node as two records of it describe it.
+#[must_use]
+pub fn encode_duplicate(nodes: [NodeView<'_>; 2]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut encoder = Encoder::new(&mut out);
+    encoder.array(2);
+    nodes.iter().for_each(|node| node.encode_into(&mut encoder));
+    out
+}
+
+/// Decodes the body of the event `DuplicateIdentity`.
+///
+/// # Errors
+/// [`Malformed`] when the bytes are none.
+pub fn decode_duplicate(bytes: &[u8]) -> Result<[Node; 2], Malformed> {
+    let mut decoder = Decoder::new(bytes);
+    decoder.array_of(2)?;
+    let nodes = [Node::decode_from(&mut decoder)?, Node::decode_from(&mut decoder)?];
+    decoder.finish()?;
+    Ok(nodes)
 }
 
 /// Decodes the reply to `FindNode`.

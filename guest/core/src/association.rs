@@ -27,6 +27,7 @@ use selfsame_codec::{Code, MAX_WEIGHT, Malformed};
 use crate::gather::Gather as _;
 use crate::grant::{Grant, MAX_GRANT_BYTES, MAX_NAME_BYTES, Terms, check_name};
 use crate::identity::{Identity, NetworkId, PeerId, PublicKey, Signature, labelled_hash};
+use crate::place::Place;
 use crate::record::{CLOCK_SKEW_MS, signed, unsigned};
 use crate::verified::Verified;
 use tree::{leaf_hash, root_and_paths, root_from_path};
@@ -63,6 +64,12 @@ impl ObjectId {
             OBJECT,
             &[&network.0, owner_bytes(owner), name.as_bytes(), &[r]],
         ))
+    }
+
+    /// The place at which the object lies.
+    #[must_use]
+    pub const fn place(&self) -> Place {
+        Place(self.0)
     }
 }
 

@@ -2,10 +2,14 @@
 
 use alloc::vec::Vec;
 
+use selfsame_codec::Admission;
 use selfsame_sodium::hash::{derive_key, hash_for};
 use selfsame_sodium::memory;
 use selfsame_sodium::sign::{SigningKey, verify};
 use zeroize::Zeroizing;
+
+use crate::admission;
+use crate::boot::BootId;
 
 /// Longest name of a network: one label of a domain name.
 pub const MAX_NETWORK_NAME: usize = 63;
@@ -19,12 +23,10 @@ const OWNER_SEED: &str = "selfsame/1 owner signing seed";
 /// Length of [`Identity::known_key`]: a public key and its proof.
 const KNOWN_KEY_BYTES: usize = 64;
 
-/// Admission mode of a network whose members need no permission.
-const OPEN: &[u8] = b"open";
 /// Protocol constants that all members must share, as one version number.
 const CONSTANTS: &[u8] = &[1];
 
-/// A network: hash of its name, admission mode and protocol constants
+/// A network: hash of its name, admission mode, authority and protocol constants
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NetworkId(pub [u8; 32]);
 
@@ -64,10 +66,21 @@ fn joined(parts: &[&[u8]]) -> Vec<u8> {
 }
 
 impl NetworkId {
+    /// The network with this name whose `authority`, none in an open network, admits its members.
+    #[must_use]
+    pub fn of(name: &str, admission: Admission, authority: Option<&PublicKey>) -> Self {
+        let mode = admission::name_of(admission);
+        let authority = authority.map_or(&[][..], |key| &key.0);
+        Self(labelled_hash(
+            NETWORK,
+            &[name.as_bytes(), mode, authority, CONSTANTS],
+        ))
+    }
+
     /// The open network with this name.
     #[must_use]
     pub fn open(name: &str) -> Self {
-        Self(labelled_hash(NETWORK, &[name.as_bytes(), OPEN, &[], CONSTANTS]))
+        Self::of(name, Admission::Open, None)
     }
 }
 
@@ -95,6 +108,7 @@ pub struct Identity {
     public: PublicKey,
     network: NetworkId,
     id: PeerId,
+    boot: BootId,
 }
 
 impl Identity {
@@ -143,7 +157,31 @@ impl Identity {
             public,
             network,
             id: PeerId::of(&public, &network),
+            boot: BootId::default(),
         }
+    }
+
+    /// The run of the node that has this identity.
+    #[must_use]
+    pub fn boot(&self) -> BootId {
+        self.boot
+    }
+
+    /// Sets which run of the node this is.
+    pub fn set_boot(&mut self, boot: BootId) {
+        self.boot = boot;
+    }
+
+    /// Evidence that the network admits this identity, which goes into handshakes; empty in an open network.
+    #[must_use]
+    pub fn evidence(&self) -> &[u8] {
+        &[]
+    }
+
+    /// How the network admits its members.
+    #[must_use]
+    pub fn admission(&self) -> Admission {
+        Admission::Open
     }
 
     /// The public key.

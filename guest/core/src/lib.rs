@@ -14,7 +14,16 @@ mod map;
 
 pub mod random;
 
+mod admission;
+pub use admission::MAX_EVIDENCE_BYTES;
+
+mod boot;
+pub use boot::BootId;
+
 pub mod identity;
+
+mod place;
+pub use place::Place;
 mod verified;
 
 pub mod handshake;

@@ -2,9 +2,10 @@
 //!
 //! ```cddl
 //! node-record = [statement: bytes .cbor record-statement, signature: bytes .size 64]
-//! record-statement = [version: 1, net: bytes .size 32, public-key: bytes .size 32, role: 0 / 1,
-//!                     addresses: [0*8 text .size (1..512)], domain: text .size (0..64),
-//!                     sequence-ms: uint, expiry-ms: uint]
+//! record-statement = [version: 2, net: bytes .size 32, public-key: bytes .size 32, role: 0 / 1,
+//!                     addresses: [0*8 text .size (1..512)], domain: text .size (0..64), boot: bytes .size 16,
+//!                     sequence: uint, signed-at-ms: uint, expiry-ms: uint,
+//!                     certificate: bytes .size (1..320) / null]
 //! ```
 //!
 //! The signature is over the statement under the label `selfsame/1 node record`.
@@ -17,9 +18,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use selfsame_codec::cbor::{Decoder, Encoder};
-use selfsame_codec::{Code, Malformed, Role};
+use selfsame_codec::{Admission, Code, Malformed, Role};
 
+use crate::admission::{self, MAX_EVIDENCE_BYTES};
+use crate::boot::BootId;
 use crate::identity::{Identity, NetworkId, PeerId, PublicKey, Signature};
+use crate::place::Place;
 use crate::verified::Verified;
 
 /// Most addresses in a record: several transports on two or three interfaces, and still one small message.
@@ -32,11 +36,16 @@ pub const MAX_DOMAIN_BYTES: usize = 64;
 pub const MAX_RECORD_LIFE_MS: u64 = 24 * 60 * 60 * 1000;
 /// How far the clock of an honest node may run ahead of ours.
 pub const CLOCK_SKEW_MS: u64 = 60_000;
+/// How far a sequence may be ahead of the clock: a node whose clock ran ahead by less goes on above its last one.
+pub const MAX_SEQUENCE_LEAD_MS: u64 = MAX_RECORD_LIFE_MS;
 /// Longest encoding of a record that follows the limits above.
-pub const MAX_RECORD_BYTES: usize = MAX_ADDRESSES * (MAX_ADDRESS_BYTES + 3) + MAX_DOMAIN_BYTES + 256;
+pub const MAX_RECORD_BYTES: usize =
+    MAX_ADDRESSES * (MAX_ADDRESS_BYTES + 3) + MAX_DOMAIN_BYTES + MAX_EVIDENCE_BYTES + 300;
 
 const LABEL: &str = "selfsame/1 node record";
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
+/// Items of a statement.
+const ITEMS: usize = 11;
 
 /// What a node says about itself, verified
 #[derive(Clone, PartialEq, Eq)]
@@ -46,55 +55,110 @@ pub struct NodeRecord {
     role: Role,
     addresses: Vec<String>,
     domain: String,
-    sequence_ms: u64,
+    boot: BootId,
+    sequence: u64,
+    signed_at_ms: u64,
     expiry_ms: u64,
     encoded: Vec<u8>,
 }
 
+/// What a node is about to sign about itself
+#[derive(Clone, Copy, Debug)]
+pub struct RecordTerms<'a> {
+    /// Member or leaf.
+    pub role: Role,
+    /// URLs at which the node can be dialled, or members that relay for it.
+    pub addresses: &'a [String],
+    /// Label of what fails together with it; may be empty.
+    pub domain: &'a str,
+    /// Above that of the record before.
+    pub sequence: u64,
+    /// The time.
+    pub signed_at_ms: u64,
+    /// When it stops to count, at most [`MAX_RECORD_LIFE_MS`] later.
+    pub expiry_ms: u64,
+}
+
+impl<'a> RecordTerms<'a> {
+    /// Terms whose sequence is the time, without a label.
+    #[must_use]
+    pub fn new(role: Role, addresses: &'a [String], signed_at_ms: u64, expiry_ms: u64) -> Self {
+        Self {
+            role,
+            addresses,
+            domain: "",
+            sequence: signed_at_ms,
+            signed_at_ms,
+            expiry_ms,
+        }
+    }
+}
+
 impl NodeRecord {
-    /// Signs a record that lives from `sequence_ms` until `expiry_ms`.
+    /// Signs a record of this run of the node.
     ///
     /// # Errors
     /// [`Code::BadAddress`] or [`Code::BadConfig`] when addresses, label or times are outside the limits.
-    pub fn sign(
-        identity: &Identity,
-        role: Role,
-        addresses: &[String],
-        domain: &str,
-        sequence_ms: u64,
-        expiry_ms: u64,
-    ) -> Result<Self, Code> {
-        if addresses.len() > MAX_ADDRESSES || domain.len() > MAX_DOMAIN_BYTES {
+    pub fn sign(identity: &Identity, terms: &RecordTerms<'_>) -> Result<Self, Code> {
+        let record = Self {
+            id: identity.id(),
+            public: identity.public(),
+            role: terms.role,
+            addresses: terms.addresses.to_vec(),
+            domain: terms.domain.into(),
+            boot: identity.boot(),
+            sequence: terms.sequence,
+            signed_at_ms: terms.signed_at_ms,
+            expiry_ms: terms.expiry_ms,
+            encoded: Vec::new(),
+        };
+        if record.addresses.len() > MAX_ADDRESSES
+            || record.domain.len() > MAX_DOMAIN_BYTES
+            || !record.has_sound_times()
+        {
             return Err(Code::BadConfig);
         }
-        if expiry_ms <= sequence_ms || expiry_ms - sequence_ms > MAX_RECORD_LIFE_MS {
-            return Err(Code::BadConfig);
-        }
-        addresses_allowed(addresses, true)?;
+        addresses_allowed(&record.addresses, true)?;
+        let statement = record.statement(&identity.network(), identity.evidence());
+        let signature = identity.sign(LABEL, &statement);
+        Ok(Self {
+            encoded: signed(&statement, &signature),
+            ..record
+        })
+    }
+
+    fn statement(&self, network: &NetworkId, certificate: &[u8]) -> Vec<u8> {
         let mut statement = Vec::new();
         let mut encoder = Encoder::new(&mut statement);
         encoder
-            .array(8)
+            .array(ITEMS)
             .uint(VERSION)
-            .bytes(&identity.network().0)
-            .bytes(&identity.public().0)
-            .uint(u64::from(role == Role::Member));
-        encoder.array(addresses.len());
-        for address in addresses {
+            .bytes(&network.0)
+            .bytes(&self.public.0)
+            .uint(u64::from(self.role == Role::Member));
+        encoder.array(self.addresses.len());
+        for address in &self.addresses {
             encoder.text(address);
         }
-        encoder.text(domain).uint(sequence_ms).uint(expiry_ms);
-        let signature = identity.sign(LABEL, &statement);
-        Ok(Self {
-            id: identity.id(),
-            public: identity.public(),
-            role,
-            addresses: addresses.to_vec(),
-            domain: domain.into(),
-            sequence_ms,
-            expiry_ms,
-            encoded: signed(&statement, &signature),
-        })
+        encoder
+            .text(&self.domain)
+            .bytes(&self.boot.0)
+            .uint(self.sequence)
+            .uint(self.signed_at_ms)
+            .uint(self.expiry_ms);
+        if certificate.is_empty() {
+            encoder.null();
+        } else {
+            encoder.bytes(certificate);
+        }
+        statement
+    }
+
+    /// Whether it expires after it was signed, but not too long after, and its sequence is not too far ahead.
+    fn has_sound_times(&self) -> bool {
+        self.signed_at_ms < self.expiry_ms
+            && self.expiry_ms - self.signed_at_ms <= MAX_RECORD_LIFE_MS
+            && self.sequence <= self.signed_at_ms.saturating_add(MAX_SEQUENCE_LEAD_MS)
     }
 
     /// Reads a record of a network and verifies its signature and times.
@@ -102,7 +166,8 @@ impl NodeRecord {
     /// Whether its addresses may be dialled is for [`addresses_allowed`] to say.
     ///
     /// # Errors
-    /// [`Code::BadRecord`], [`Code::WrongNetwork`], [`Code::StaleRecord`] or [`Code::BadSignature`].
+    /// [`Code::BadRecord`], [`Code::WrongNetwork`], [`Code::WrongClock`] when it is from the future, [`Code::StaleRecord`] when
+    /// it has expired, or [`Code::BadSignature`].
     pub fn decode_verified(bytes: &[u8], network: &NetworkId, now_ms: u64) -> Result<Self, Code> {
         Self::decode_with(&mut Verified::default(), bytes, network, now_ms)
     }
@@ -115,23 +180,24 @@ impl NodeRecord {
         now_ms: u64,
     ) -> Result<Self, Code> {
         let record = Self::decode(verified, bytes, network)?;
+        if record.is_from_future(now_ms) {
+            return Err(Code::WrongClock);
+        }
         if !record.is_current(now_ms) {
             return Err(Code::StaleRecord);
         }
         Ok(record)
     }
 
-    /// Reads a record and verifies everything but its times.
-    fn decode(verified: &mut Verified, bytes: &[u8], network: &NetworkId) -> Result<Self, Code> {
+    /// Reads a record and verifies everything but that it is current.
+    pub(crate) fn decode(verified: &mut Verified, bytes: &[u8], network: &NetworkId) -> Result<Self, Code> {
         let (statement, signature) = unsigned(bytes, MAX_RECORD_BYTES).map_err(|_| Code::BadRecord)?;
         let (net, mut record) = Self::read_statement(statement).map_err(|_| Code::BadRecord)?;
         if net != *network {
             return Err(Code::WrongNetwork);
         }
         addresses_allowed(&record.addresses, true).map_err(|_| Code::BadRecord)?;
-        if record.expiry_ms <= record.sequence_ms
-            || record.expiry_ms - record.sequence_ms > MAX_RECORD_LIFE_MS
-        {
+        if !record.has_sound_times() {
             return Err(Code::BadRecord);
         }
         if !verified.verifies(&record.public, LABEL, statement, &signature) {
@@ -146,7 +212,7 @@ impl NodeRecord {
     pub(crate) fn claimed_id(bytes: &[u8], network: &NetworkId) -> Option<PeerId> {
         let (statement, _) = unsigned(bytes, MAX_RECORD_BYTES).ok()?;
         let mut decoder = Decoder::new(statement);
-        decoder.array_of(8).ok()?;
+        decoder.array_of(ITEMS).ok()?;
         decoder.uint_max(VERSION).ok()?;
         decoder.fixed::<32>().ok()?;
         Some(PeerId::of(&PublicKey(decoder.fixed().ok()?), network))
@@ -154,7 +220,7 @@ impl NodeRecord {
 
     fn read_statement(statement: &[u8]) -> Result<(NetworkId, Self), Malformed> {
         let mut decoder = Decoder::new(statement);
-        decoder.array_of(8)?;
+        decoder.array_of(ITEMS)?;
         if decoder.uint()? != VERSION {
             return Err(Malformed);
         }
@@ -175,10 +241,18 @@ impl NodeRecord {
             role,
             addresses,
             domain: decoder.text(MAX_DOMAIN_BYTES)?.into(),
-            sequence_ms: decoder.uint()?,
+            boot: BootId(decoder.fixed()?),
+            sequence: decoder.uint()?,
+            signed_at_ms: decoder.uint()?,
             expiry_ms: decoder.uint()?,
             encoded: Vec::new(),
         };
+        let certificate = if decoder.null() {
+            &[]
+        } else {
+            decoder.bytes(MAX_EVIDENCE_BYTES)?
+        };
+        admission::check_evidence(Admission::Open, certificate).map_err(|_| Malformed)?;
         decoder.finish()?;
         Ok((network, record))
     }
@@ -186,7 +260,18 @@ impl NodeRecord {
     /// Whether the record is neither expired nor from the future.
     #[must_use]
     pub fn is_current(&self, now_ms: u64) -> bool {
-        now_ms < self.expiry_ms && self.sequence_ms <= now_ms.saturating_add(CLOCK_SKEW_MS)
+        now_ms < self.expiry_ms && !self.is_from_future(now_ms)
+    }
+
+    /// Whether it was signed later than an honest clock can say.
+    pub(crate) fn is_from_future(&self, now_ms: u64) -> bool {
+        self.signed_at_ms > now_ms.saturating_add(CLOCK_SKEW_MS)
+    }
+
+    /// The node's place on the ring.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        self.id.place()
     }
 
     /// The node's id, derived from its key.
@@ -219,10 +304,22 @@ impl NodeRecord {
         &self.domain
     }
 
-    /// When it was signed; the higher one of two records of a node counts.
+    /// The run of the node that signed it.
     #[must_use]
-    pub fn sequence_ms(&self) -> u64 {
-        self.sequence_ms
+    pub fn boot(&self) -> BootId {
+        self.boot
+    }
+
+    /// The higher one of two records of a node counts.
+    #[must_use]
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// When it was signed.
+    #[must_use]
+    pub fn signed_at_ms(&self) -> u64 {
+        self.signed_at_ms
     }
 
     /// When it stops to count.
@@ -244,7 +341,8 @@ impl core::fmt::Debug for NodeRecord {
             .field("id", &self.id)
             .field("role", &self.role)
             .field("addresses", &self.addresses)
-            .field("sequence_ms", &self.sequence_ms)
+            .field("boot", &self.boot)
+            .field("sequence", &self.sequence)
             .finish_non_exhaustive()
     }
 }
@@ -279,9 +377,16 @@ mod tests {
         Identity::of_peer(&[1; 32], NetworkId::open("n"))
     }
 
+    fn terms<'a>(addresses: &'a [String]) -> RecordTerms<'a> {
+        RecordTerms {
+            domain: "eu",
+            ..RecordTerms::new(Role::Member, addresses, NOW, NOW + 1000)
+        }
+    }
+
     fn record() -> NodeRecord {
         let addresses = [String::from("wss://a.example/mesh")];
-        NodeRecord::sign(&identity(), Role::Member, &addresses, "eu", NOW, NOW + 1000).expect("within limits")
+        NodeRecord::sign(&identity(), &terms(&addresses)).expect("within limits")
     }
 
     #[test]
@@ -314,13 +419,45 @@ mod tests {
         assert_eq!(decode("m", NOW), Err(Code::WrongNetwork));
         assert_eq!(decode("n", NOW + 1000), Err(Code::StaleRecord));
         assert_eq!(decode("n", NOW - CLOCK_SKEW_MS), Ok(()));
-        assert_eq!(decode("n", NOW - CLOCK_SKEW_MS - 1), Err(Code::StaleRecord));
+        assert_eq!(decode("n", NOW - CLOCK_SKEW_MS - 1), Err(Code::WrongClock));
     }
 
     #[test]
-    fn a_life_beyond_a_day_is_not_signed() {
-        let life = MAX_RECORD_LIFE_MS + 1;
-        let signed = NodeRecord::sign(&identity(), Role::Leaf, &[], "", NOW, NOW + life);
-        assert_eq!(signed, Err(Code::BadConfig));
+    fn times_beyond_limits_are_not_signed() {
+        let bad = |change: &dyn Fn(&mut RecordTerms<'_>)| {
+            let mut terms = terms(&[]);
+            change(&mut terms);
+            NodeRecord::sign(&identity(), &terms).err()
+        };
+        assert_eq!(bad(&|_| ()), None);
+        assert_eq!(bad(&|terms| terms.sequence += MAX_SEQUENCE_LEAD_MS), None);
+        for change in [
+            |terms: &mut RecordTerms<'_>| terms.sequence += MAX_SEQUENCE_LEAD_MS + 1,
+            |terms: &mut RecordTerms<'_>| terms.expiry_ms = NOW + MAX_RECORD_LIFE_MS + 1,
+            |terms: &mut RecordTerms<'_>| terms.expiry_ms = NOW,
+        ] {
+            assert_eq!(bad(&change), Some(Code::BadConfig));
+        }
+    }
+
+    #[test]
+    fn sequence_from_fast_clock_does_not_make_record_stale() {
+        let ahead = RecordTerms {
+            sequence: NOW + 60 * 60 * 1000,
+            ..terms(&[])
+        };
+        let record = NodeRecord::sign(&identity(), &ahead).expect("within limits");
+        assert!(NodeRecord::decode_verified(record.encoded(), &identity().network(), NOW).is_ok());
+    }
+
+    #[test]
+    fn certificate_is_refused_in_open_network() {
+        let record = record();
+        for certificate in [&[1][..], &[2; MAX_EVIDENCE_BYTES]] {
+            let statement = record.statement(&identity().network(), certificate);
+            let bytes = signed(&statement, &identity().sign(LABEL, &statement));
+            let read = NodeRecord::decode_verified(&bytes, &identity().network(), NOW);
+            assert_eq!(read, Err(Code::BadRecord));
+        }
     }
 }

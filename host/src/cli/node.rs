@@ -216,6 +216,12 @@ async fn tell(node: &Node, event: Event, output: Output) -> Result<(), Failure> 
             let value = value!({ "event": "published", "name": name });
             output.print(format_args!("published {name}"), &value)
         }
+        Event::DuplicateIdentity { peer, addresses } => {
+            let [one, other] = addresses.map(|addresses| addresses.join(" "));
+            let value = value!({ "event": "duplicate", "peer": peer.to_string(), "at": [one, other] });
+            let line = format_args!("two nodes run with the identity {peer}: at {one} and at {other}");
+            output.print(line, &value)
+        }
         Event::Restarted(error) => {
             let value = value!({ "event": "restarted", "error": error.to_string() });
             output.print(&error, &value)

@@ -1,6 +1,7 @@
 //! What the core asks for, done at once or handed to whoever does it.
 
 use bytes::Bytes;
+use selfsame_codec::reply::decode_duplicate;
 use selfsame_codec::{BatchReader, Code, EventKind, Input, LogLevel, Output};
 
 use super::{Driver, Pending};
@@ -251,6 +252,12 @@ impl Driver {
             EventKind::Published => core::str::from_utf8(body)
                 .ok()
                 .map(|name| Event::Published(name.into())),
+            EventKind::DuplicateIdentity => decode_duplicate(body).ok().map(|[one, other]| {
+                Event::DuplicateIdentity {
+                    peer: PeerId(one.id),
+                    addresses: [one.addresses, other.addresses],
+                }
+            }),
         };
         if let Some(event) = event {
             // Nobody needs to listen to events.

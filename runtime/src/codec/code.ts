@@ -42,6 +42,10 @@ const table = {
     0x010c,
     "the grant is for another peer, name or network, or has expired: ask the owner for a new one",
   ],
+  DuplicateIdentity: [
+    0x010d,
+    "another node runs with this node's identity: stop it, give this one a folder of its own, or start this one so that it takes over",
+  ],
   BadFrame: [0x0201, "a frame does not follow the specification"],
   BadMessage: [0x0202, "a message does not follow the specification"],
   BadRecord: [0x0203, "a record does not follow the specification"],
@@ -74,6 +78,10 @@ const table = {
   RevokedWriter: [0x0311, "who signed the record has been revoked as a writer of the capsule"],
   BadFork: [0x0312, "two records do not show that a writer has used a sequence number twice"],
   RolledBack: [0x0313, "the replica does not have what was seen before: ask another one"],
+  Superseded: [
+    0x0314,
+    "a newer record of this node is known: it was restored, moved or copied, or its clock was ahead",
+  ],
   WrongNetwork: [
     0x0401,
     "the peer is in another network: compare the network's name, admission mode and constants",
@@ -84,6 +92,10 @@ const table = {
   ],
   WrongVersion: [0x0403, "the peer speaks another version of the protocol: upgrade the older one"],
   WrongSuite: [0x0404, "the peer speaks another suite of algorithms"],
+  WrongClock: [
+    0x0405,
+    "the clocks of this node and of a peer differ by more than a minute: set the one that is wrong",
+  ],
   DialFailed: [0x0501, "no path to the peer could be opened: is it running, and is its address right?"],
   TimedOut: [0x0502, "the peer did not answer in time"],
   Disconnected: [0x0503, "the connection to the peer ended"],
@@ -137,6 +149,7 @@ export type CodeName =
   | "Cancelled"
   | "NotMember"
   | "BadGrant"
+  | "DuplicateIdentity"
   | "BadFrame"
   | "BadMessage"
   | "BadRecord"
@@ -166,10 +179,12 @@ export type CodeName =
   | "RevokedWriter"
   | "BadFork"
   | "RolledBack"
+  | "Superseded"
   | "WrongNetwork"
   | "WrongPeer"
   | "WrongVersion"
   | "WrongSuite"
+  | "WrongClock"
   | "DialFailed"
   | "TimedOut"
   | "Disconnected"

@@ -4,6 +4,9 @@ import { malformed } from "./field.ts";
 /** What part a node takes in the ring. */
 export type Role = "leaf" | "member";
 
+/** How a network admits its members: anybody. */
+export type Admission = "open";
+
 /** What a core is created with; see `guest/codec/src/config.rs`. */
 export interface Config {
   /** The master seed, 32 bytes. Secret. */
@@ -30,9 +33,14 @@ export interface Config {
   readonly idle_ms: number;
   /** Label of what fails together with this node; may be empty. */
   readonly domain: string;
+  /** How the network admits its members. */
+  readonly admission: Admission;
+  /** Whether this start takes the identity over from another node that runs with it. */
+  readonly takeOver: boolean;
 }
 
-const VERSION = 1;
+const VERSION = 2;
+const ITEMS = 16;
 const MAX_KNOWN_KEY = 64;
 const MAX_LIST = 64;
 const MAX_URL = 512;
@@ -40,7 +48,7 @@ const MAX_URL = 512;
 /** Encodes what `create` takes. */
 export function encodeConfig(config: Config): Uint8Array {
   return new CborEncoder()
-    .array(13)
+    .array(ITEMS)
     .uint(VERSION)
     .bytes(config.seed)
     .bytes(config.entropy)
@@ -54,13 +62,17 @@ export function encodeConfig(config: Config): Uint8Array {
     .bool(config.trustOnFirstUse)
     .uint(config.idle_ms)
     .text(config.domain)
+    // An open network, which has no authority.
+    .uint(0)
+    .bytes(new Uint8Array(0))
+    .bool(config.takeOver)
     .finish();
 }
 
 /** Decodes what `create` takes. */
 export function decodeConfig(bytes: Uint8Array): Config {
   const decoder = new CborDecoder(bytes);
-  decoder.arrayOf(13);
+  decoder.arrayOf(ITEMS);
   if (decoder.uint() !== VERSION) throw malformed("a configuration of another version");
   const texts = (): string[] => decoder.list(MAX_LIST, () => decoder.text(MAX_URL));
   const config: Config = {
@@ -76,7 +88,15 @@ export function decodeConfig(bytes: Uint8Array): Config {
     trustOnFirstUse: decoder.bool(),
     idle_ms: decoder.uint(),
     domain: decoder.text(MAX_URL),
+    admission: readAdmission(decoder),
+    takeOver: decoder.bool(),
   };
   decoder.finish();
   return config;
+}
+
+function readAdmission(decoder: CborDecoder): Admission {
+  decoder.uint(0);
+  decoder.bytes(0);
+  return "open";
 }

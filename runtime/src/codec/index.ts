@@ -13,7 +13,7 @@ export {
   MeshError,
   type Tried,
 } from "./code.ts";
-export { type Config, decodeConfig, encodeConfig, type Role } from "./config.ts";
+export { type Admission, type Config, decodeConfig, encodeConfig, type Role } from "./config.ts";
 export { type Field, fromUtf8, Reader, utf8, Writer } from "./field.ts";
 export { fromBase64Url, fromHex, toBase64Url, toHex } from "./hex.ts";
 export {
@@ -40,6 +40,7 @@ export { type EventKind, type LogLevel, type Output, outputCodec } from "./outpu
 export { problem } from "./problem.ts";
 export {
   type CoreStatus,
+  decodeDuplicate,
   decodeFoundNode,
   decodeProviders,
   decodeStatus,
@@ -53,4 +54,4 @@ export {
 } from "./reply.ts";
 
 /** Version of the boundary, returned by the export `abi_version`. */
-export const ABI_VERSION = 1;
+export const ABI_VERSION = 2;

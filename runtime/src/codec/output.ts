@@ -5,7 +5,13 @@ import { bytes, bytes32, choice, flag, text, time, u16, u32 } from "./field.ts";
 export type LogLevel = "debug" | "info" | "warn" | "error";
 
 /** What an event of the core tells; see `guest/codec/src/output.rs`. */
-export type EventKind = "Ready" | "PeerConnected" | "PeerDisconnected" | "RingChanged" | "Published";
+export type EventKind =
+  | "Ready"
+  | "PeerConnected"
+  | "PeerDisconnected"
+  | "RingChanged"
+  | "Published"
+  | "DuplicateIdentity";
 
 /** What a core asks of its host, and tells it; the last one of a batch is always `Wake`. Bytes are views. */
 export type Output =
@@ -83,7 +89,7 @@ export const outputCodec: ItemCodec<Output> = /* @__PURE__ */ new ItemCodec<Outp
     35,
     {
       event: /* @__PURE__ */ choice(
-        ["Ready", "PeerConnected", "PeerDisconnected", "RingChanged", "Published"],
+        ["Ready", "PeerConnected", "PeerDisconnected", "RingChanged", "Published", "DuplicateIdentity"],
         1,
       ),
       body: bytes,

@@ -94,6 +94,15 @@ export function decodeFoundNode(bytes: Uint8Array): FoundNode {
   return found;
 }
 
+/** Decodes the body of the event `DuplicateIdentity`: one node as two records of it describe it. */
+export function decodeDuplicate(bytes: Uint8Array): [Node, Node] {
+  const decoder = new CborDecoder(bytes);
+  decoder.arrayOf(2);
+  const nodes: [Node, Node] = [readNode(decoder), readNode(decoder)];
+  decoder.finish();
+  return nodes;
+}
+
 /** Encodes the reply to `FindNode`. */
 export function encodeFoundNode({ hops, ...node }: FoundNode): Uint8Array {
   return writeNode(new CborEncoder().array(2), node).uint(hops).finish();

@@ -1,6 +1,7 @@
 import { fromUtf8 } from "../codec/field.ts";
 import { toHex } from "../codec/hex.ts";
 import type { EventKind } from "../codec/output.ts";
+import { decodeDuplicate } from "../codec/reply.ts";
 
 /** Something that happened to a node and that nobody asked for. */
 export type MeshEvent =
@@ -14,6 +15,12 @@ export type MeshEvent =
   | { readonly type: "ring-changed" }
   /** A name is stored at every responsible node that could be reached. */
   | { readonly type: "published"; readonly name: string }
+  /** Two nodes run with one identity, this node's or a peer's, at these addresses. */
+  | {
+      readonly type: "duplicate-identity";
+      readonly peer: string;
+      readonly addresses: readonly [readonly string[], readonly string[]];
+    }
   /** The core trapped and was started again from its store. */
   | { readonly type: "restarted"; readonly reason: string };
 
@@ -30,6 +37,10 @@ export function eventOf(kind: EventKind, body: Uint8Array): MeshEvent {
       return { type: "ring-changed" };
     case "Published":
       return { type: "published", name: fromUtf8(body) };
+    case "DuplicateIdentity": {
+      const [one, other] = decodeDuplicate(body);
+      return { type: "duplicate-identity", peer: one.id, addresses: [one.addresses, other.addresses] };
+    }
     default:
       return kind satisfies never;
   }

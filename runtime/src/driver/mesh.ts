@@ -154,6 +154,8 @@ export class Mesh implements AsyncDisposable {
         dials: platform.dialler.schemes,
         allowPrivate: checked.allowPrivate,
         trustOnFirstUse: checked.trustOnFirstUse,
+        admission: "open",
+        takeOver: false,
         idle_ms: checked.idle_ms ?? platform.idle_ms,
         domain: checked.domain,
       },

@@ -1,7 +1,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use selfsame_codec::reply::Status;
-use selfsame_codec::{BatchReader, BatchWriter, Config, EventKind, Input, LogLevel, Output, PathKind, Role};
+use selfsame_codec::{Admission, BatchReader, BatchWriter, Config, EventKind, Input, LogLevel, Output, PathKind, Role};
 
 use crate::Outcome;
 
@@ -75,6 +75,8 @@ pub fn configuration(number: u8) -> Outcome<Config> {
         trust_on_first_use: false,
         idle_ms: 60_000,
         domain: String::new(),
+        admission: Admission::Open,
+        take_over: false,
     })
 }
 

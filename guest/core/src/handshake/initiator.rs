@@ -69,7 +69,7 @@ impl Initiator {
         let offer = hash_offer(&self.initiation, clear);
         let keys = HandshakeKeys::derive(&shared, &offer, &network);
         let proof = open_proof(
-            &network,
+            identity,
             Signer::Responder,
             &offer,
             &keys.responder,
@@ -79,7 +79,10 @@ impl Initiator {
         if !proof.payload.is_empty() {
             return Err(Code::BadFrame);
         }
-        if self.target.is_some_and(|target| target != proof.peer) || proof.peer == identity.id() {
+        // Only a node that looks for another run of itself has its own id for the target.
+        if self.target.unwrap_or(proof.peer) != proof.peer
+            || (self.target.is_none() && proof.peer == identity.id())
+        {
             return Err(Code::WrongPeer);
         }
 
@@ -97,6 +100,7 @@ impl Initiator {
             session_id,
             peer: proof.peer,
             peer_key: proof.peer_key,
+            peer_boot: proof.peer_boot,
         };
         Ok((secrets, confirmation))
     }

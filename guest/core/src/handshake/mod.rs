@@ -26,6 +26,6 @@ pub use transcript::SessionSecrets;
 
 mod wire;
 pub use wire::{
-    COOKIE_BYTES, Header, INITIATION_BYTES, Initiation, Kind, MAX_EVIDENCE, RESPONSE_MIN_BYTES, SUITE,
-    VERSION, cookie_frame, network_tag, parse_cookie, parse_reject, reject_frame,
+    COOKIE_BYTES, Header, INITIATION_BYTES, Initiation, Kind, RESPONSE_MIN_BYTES, SUITE, VERSION,
+    cookie_frame, network_tag, parse_cookie, parse_reject, reject_frame,
 };

@@ -110,16 +110,13 @@ impl Responder {
         let (header, sealed) = frame.split_at(HEADER_BYTES);
         let ad = [&self.answer[..], header].concat();
         let proof = open_proof(
-            &network,
+            identity,
             Signer::Initiator(&self.id),
             &self.answer,
             &self.keys.initiator,
             &ad,
             sealed,
         )?;
-        if proof.peer == self.id {
-            return Err(Code::WrongPeer);
-        }
         let (receive, send, session_id) = session_keys(&self.shared, &self.answer, &proof.peer, &self.id);
         let secrets = SessionSecrets {
             send,
@@ -127,6 +124,7 @@ impl Responder {
             session_id,
             peer: proof.peer,
             peer_key: proof.peer_key,
+            peer_boot: proof.peer_boot,
         };
         Ok(Confirmed {
             secrets,

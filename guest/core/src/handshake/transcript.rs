@@ -6,7 +6,9 @@ use selfsame_sodium::aead::{self, Key};
 use selfsame_sodium::hash::{derive_key, keyed};
 use zeroize::{Zeroize, Zeroizing};
 
-use super::wire::{MAX_EVIDENCE, PROOF_BYTES, SUITE, TAG_BYTES, VERSION};
+use super::wire::{PROOF_BYTES, SUITE, TAG_BYTES, VERSION};
+use crate::admission::{self, MAX_EVIDENCE_BYTES};
+use crate::boot::BootId;
 use crate::identity::{Identity, NetworkId, PeerId, PublicKey, Signature, labelled_hash};
 
 const OFFER: &str = "selfsame/1 handshake transcript offer";
@@ -36,6 +38,8 @@ pub struct SessionSecrets {
     pub peer: PeerId,
     /// The key that proved it.
     pub peer_key: PublicKey,
+    /// The run of the peer.
+    pub peer_boot: BootId,
 }
 
 /// Hash of m1 and the clear part of m2.
@@ -141,8 +145,10 @@ pub(super) fn seal_proof(
     let start = out.len();
     out.extend_from_slice(&identity.public().0);
     out.extend_from_slice(&identity.sign(label, &statement).0);
-    // Networks whose admission is open need no evidence.
-    out.extend_from_slice(&0u16.to_le_bytes());
+    out.extend_from_slice(&identity.boot().0);
+    let evidence = identity.evidence();
+    out.extend_from_slice(&(evidence.len() as u16).to_le_bytes());
+    out.extend_from_slice(evidence);
     out.extend_from_slice(payload);
     let tag = aead::seal_in_place(key, &ONLY_NONCE, ad, &mut out[start..]);
     out.extend_from_slice(&tag);
@@ -152,12 +158,13 @@ pub(super) fn seal_proof(
 pub(super) struct Proof {
     pub(super) peer: PeerId,
     pub(super) peer_key: PublicKey,
+    pub(super) peer_boot: BootId,
     pub(super) payload: Vec<u8>,
 }
 
 /// Opens and verifies what [`seal_proof`] made.
 pub(super) fn open_proof(
-    network: &NetworkId,
+    identity: &Identity,
     signer: Signer<'_>,
     transcript: &[u8; 32],
     key: &Key,
@@ -172,12 +179,16 @@ pub(super) fn open_proof(
     aead::open_in_place(key, &ONLY_NONCE, ad, &mut body, tag).map_err(|_| Code::BadHandshake)?;
     let (peer_key, rest) = body.split_first_chunk().ok_or(Code::BadFrame)?;
     let (signature, rest) = rest.split_first_chunk().ok_or(Code::BadFrame)?;
-    let (evidence, rest) = rest.split_first_chunk().ok_or(Code::BadFrame)?;
-    let evidence = usize::from(u16::from_le_bytes(*evidence));
-    // An open network takes no evidence; a longer one than any mode has is refused before it is looked at.
-    if evidence > MAX_EVIDENCE || evidence != 0 {
+    let (boot, rest) = rest.split_first_chunk().ok_or(Code::BadFrame)?;
+    let (len, rest) = rest.split_first_chunk().ok_or(Code::BadFrame)?;
+    let len = usize::from(u16::from_le_bytes(*len));
+    // Longer evidence than any mode has is refused before it is looked at.
+    if len > MAX_EVIDENCE_BYTES {
         return Err(Code::BadHandshake);
     }
+    let (evidence, rest) = rest.split_at_checked(len).ok_or(Code::BadFrame)?;
+    admission::check_evidence(identity.admission(), evidence)?;
+    let network = &identity.network();
     let peer_key = PublicKey(*peer_key);
     let (label, statement) = signer.statement(transcript, &peer_key, network);
     if !peer_key.verifies(label, &statement, &Signature(*signature)) {
@@ -186,6 +197,7 @@ pub(super) fn open_proof(
     Ok(Proof {
         peer: PeerId::of(&peer_key, network),
         peer_key,
+        peer_boot: BootId(*boot),
         payload: rest.to_vec(),
     })
 }

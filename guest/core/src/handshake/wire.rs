@@ -3,10 +3,11 @@ use alloc::vec::Vec;
 use selfsame_codec::{Code, Malformed, Reader};
 use selfsame_sodium::xwing;
 
+use crate::boot::BOOT_ID_BYTES;
 use crate::identity::{NetworkId, PeerId};
 
 /// Version of the protocol.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Suite 1: Ed25519, X-Wing, ChaCha20-Poly1305, BLAKE3.
 pub const SUITE: u8 = 1;
 /// Length of a handshake header.
@@ -21,15 +22,12 @@ pub const INITIATION_BYTES: usize = HEADER_BYTES + xwing::PUBLIC_KEY_BYTES + NON
 pub(super) const UNCOOKIED_BYTES: usize = INITIATION_BYTES - COOKIE_BYTES;
 /// Length of the part of m2 that is in the clear.
 pub(super) const RESPONSE_CLEAR_BYTES: usize = HEADER_BYTES + xwing::CIPHERTEXT_BYTES + NONCE_BYTES;
-/// Length of a public key, a signature and the length of the evidence.
-pub(super) const PROOF_BYTES: usize = 32 + 64 + 2;
+/// Length of a public key, a signature, a boot id and the length of the evidence.
+pub(super) const PROOF_BYTES: usize = 32 + 64 + BOOT_ID_BYTES + 2;
 /// Length of an authentication tag.
 pub(super) const TAG_BYTES: usize = 16;
 /// Length of the shortest m2.
 pub const RESPONSE_MIN_BYTES: usize = RESPONSE_CLEAR_BYTES + PROOF_BYTES + TAG_BYTES;
-/// Longest evidence of admission: an identity-based token with its certificate chain stays below it.
-pub const MAX_EVIDENCE: usize = 1024;
-
 /// What a frame on a path is
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

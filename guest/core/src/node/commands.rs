@@ -7,6 +7,7 @@ use super::ring_driver::Purpose;
 use crate::grant::{Grant, check_name};
 use crate::identity::{PeerId, PublicKey};
 use crate::mesh::Name;
+use crate::place::Place;
 use crate::ring::Service;
 
 impl Node {
@@ -72,7 +73,7 @@ impl Node {
             }
             Input::FindNode { tag, id } => {
                 let command = self.ring_command(Purpose::Command(tag));
-                self.ring_with(|ring, cx| ring.find_node(cx, command, id));
+                self.ring_with(|ring, cx| ring.find_node(cx, command, Place(id)));
             }
             other => self.run_call_command(other)?,
         }

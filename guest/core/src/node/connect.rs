@@ -15,7 +15,7 @@ use crate::gather::Gather as _;
 use crate::hex;
 use crate::identity::PeerId;
 use crate::map::Map;
-use crate::record::{addresses_allowed, relay_of, scheme_of};
+use crate::record::{NodeRecord, addresses_allowed, relay_of, scheme_of};
 
 /// How long an address may take until a session is up over it.
 const ATTEMPT_MS: u64 = 5_000;
@@ -33,13 +33,21 @@ pub(super) enum Waiter {
     Command(u32),
     /// A bootstrap of the command `Join`, if that still waits.
     Bootstrap,
+    /// Whether another run of this node lives.
+    Rival,
     /// Another attempt, which goes on through this peer.
     Relay { attempt: u32, peer: PeerId },
 }
 
-enum Candidate {
+pub(super) enum Candidate {
     Address(String),
     Relay(PeerId),
+}
+
+impl Candidate {
+    pub(super) fn is_address(&self, other: &str) -> bool {
+        matches!(self, Self::Address(address) if address == other)
+    }
 }
 
 struct Attempt {
@@ -131,9 +139,14 @@ impl Node {
     }
 
     fn candidates(&self, peer: &PeerId, through_relay: bool) -> VecDeque<Candidate> {
-        let Some(record) = self.ring.record_of(peer) else {
-            return VecDeque::new();
-        };
+        match self.ring.record_of(peer) {
+            Some(record) => self.ways_to(record, through_relay),
+            None => VecDeque::new(),
+        }
+    }
+
+    /// Ways to the node that a record describes.
+    pub(super) fn ways_to(&self, record: &NodeRecord, through_relay: bool) -> VecDeque<Candidate> {
         let allowed = addresses_allowed(record.addresses(), self.settings.allow_private).is_ok();
         let by_address = record
             .addresses()
@@ -157,7 +170,7 @@ impl Node {
         scheme_of(address).is_some_and(|scheme| self.settings.dials.iter().any(|known| known == scheme))
     }
 
-    fn begin(&mut self, target: Option<PeerId>, candidates: VecDeque<Candidate>, waiter: Waiter) {
+    pub(super) fn begin(&mut self, target: Option<PeerId>, candidates: VecDeque<Candidate>, waiter: Waiter) {
         if self.attempts.table.len() >= MAX_ATTEMPTS {
             self.not_reached(waiter, Code::TooManyRequests);
             return;
@@ -211,7 +224,7 @@ impl Node {
             self.connect(member, waiter);
         } else {
             let command = self.ring_command(Purpose::Relay { member, waiter });
-            self.ring_with(|ring, cx| ring.find_node(cx, command, member.0));
+            self.ring_with(|ring, cx| ring.find_node(cx, command, member.place()));
         }
     }
 
@@ -267,16 +280,27 @@ impl Node {
 
     /// A handshake of an attempt is done.
     pub(super) fn attempt_succeeded(&mut self, number: u32, index: u32) {
+        for waiter in self.attempt_ended(number) {
+            self.reached(waiter, index);
+        }
+    }
+
+    /// An attempt has done what it was for, without a session.
+    pub(super) fn attempt_over(&mut self, number: u32) {
+        self.leave_path(number);
+        self.attempt_ended(number);
+    }
+
+    /// Forgets an attempt; gives who waits for it.
+    fn attempt_ended(&mut self, number: u32) -> Vec<Waiter> {
         let Some(attempt) = self.attempts.table.remove(&number) else {
-            return;
+            return Vec::new();
         };
         self.timers.clear(attempt.deadline_ms, Timer::Attempt(number));
         if let Some(path) = attempt.path.and_then(|path| self.paths.table.get_mut(&path)) {
             path.attempt = None;
         }
-        for waiter in attempt.waiters {
-            self.reached(waiter, index);
-        }
+        attempt.waiters
     }
 
     /// A connection with a peer came up, perhaps from its side: whoever waits for it need not wait longer.
@@ -353,6 +377,8 @@ impl Node {
             Waiter::Call(call) => self.call_reached(call, index),
             Waiter::Command(tag) => self.reply(tag, &peer.0),
             Waiter::Bootstrap => self.bootstrap_reached(peer),
+            // No session is made with oneself.
+            Waiter::Rival => {}
             Waiter::Relay {
                 attempt,
                 peer: behind,
@@ -366,6 +392,7 @@ impl Node {
             Waiter::Call(call) => self.call_failed(call, why),
             Waiter::Command(tag) => self.fail(tag, why),
             Waiter::Bootstrap => self.bootstrap_failed(why),
+            Waiter::Rival => self.rival_gone(),
             Waiter::Relay { attempt, .. } => self.attempt_failed(attempt, why),
         }
     }

@@ -194,6 +194,10 @@ impl Node {
         match initiated.initiator.finish(&self.identity, frame) {
             Ok((secrets, confirmation)) => {
                 self.handshakes.initiated.remove(&header.receiver);
+                if secrets.peer == self.identity.id() {
+                    self.rival_answered(path, attempt, secrets.peer_boot, confirmation);
+                    return Ok(());
+                }
                 let session = Session::new(secrets, Side::Initiator, confirmation.peer_index(), self.now_ms);
                 let connection = Connection::new(
                     session,
@@ -232,6 +236,10 @@ impl Node {
         let index = header.receiver;
         let half_open = self.handshakes.half_open.remove(&index);
         self.half_open_gone(path);
+        if confirmed.secrets.peer == self.identity.id() {
+            self.rival_called(path, confirmed.secrets.peer_boot, &confirmed.payload);
+            return Ok(());
+        }
         self.accept_session(index, path, confirmed.secrets, peer_index);
         let taken = self.payload_received(index, &confirmed.payload);
         for packet in half_open.into_iter().flat_map(|half_open| half_open.early) {

@@ -5,6 +5,7 @@
 
 mod answers;
 mod calls;
+mod clock;
 mod commands;
 mod connect;
 mod connection;
@@ -17,6 +18,7 @@ mod providers;
 mod receive;
 mod relay;
 mod ring_driver;
+mod rival;
 mod send;
 mod snapshots;
 mod status;
@@ -33,7 +35,9 @@ use crate::identity::{Identity, NetworkId, PeerId};
 use crate::map::Map;
 use crate::mesh::Mesh;
 use crate::random::Random;
+use crate::record::NodeRecord;
 use crate::ring::{Context, Parameters, Ring, Settings as RingSettings};
+use clock::Clock;
 use connect::Attempts;
 use connection::{Connection, Peers};
 use handshakes::Handshakes;
@@ -59,6 +63,7 @@ struct Settings {
     dials: Vec<alloc::string::String>,
     allow_private: bool,
     trust_on_first_use: bool,
+    take_over: bool,
 }
 
 /// One node of one network
@@ -66,6 +71,8 @@ pub struct Node {
     settings: Settings,
     identity: Identity,
     random: Random,
+    clock: Clock,
+    /// [`Clock`] says what it is.
     now_ms: u64,
     out: Outbox,
     timers: Timers,
@@ -77,6 +84,8 @@ pub struct Node {
     spare_payload: Vec<u8>,
     peers: Peers,
     attempts: Attempts,
+    /// A newer record of this node, while it is asked whether its run lives.
+    rival: Option<NodeRecord>,
     streams: StreamTable,
     ring: Ring,
     ring_driver: RingDriver,
@@ -107,7 +116,7 @@ impl Node {
         if config.network.is_empty() || config.network.len() > crate::identity::MAX_NETWORK_NAME {
             return Err(Code::BadConfig);
         }
-        let network = NetworkId::open(&config.network);
+        let network = NetworkId::of(&config.network, config.admission, None);
         let identity = Identity::recall(&config.seed, network, &config.known_key);
         let mut random = Random::new(&config.entropy);
         zeroize::Zeroize::zeroize(&mut config.seed);
@@ -132,12 +141,14 @@ impl Node {
             dials: config.dials,
             allow_private: config.allow_private,
             trust_on_first_use: config.trust_on_first_use,
+            take_over: config.take_over,
         };
         let handshakes = Handshakes::new(&mut random);
         Ok(Self {
             settings,
             identity,
             random,
+            clock: Clock::default(),
             now_ms: 0,
             out: Outbox::default(),
             timers: Timers::default(),
@@ -148,6 +159,7 @@ impl Node {
             spare_payload: Vec::new(),
             peers: Peers::default(),
             attempts: Attempts::default(),
+            rival: None,
             streams: StreamTable::default(),
             ring,
             ring_driver: RingDriver::default(),
@@ -177,25 +189,15 @@ impl Node {
         self.out.clear(KEPT_BUFFER);
         self.scratch.shrink_to(KEPT_BUFFER);
         match read_batch(batch) {
-            Ok((now_ms, items)) => {
-                self.advance(now_ms);
+            Ok((wall_ms, items)) => {
+                self.advance(wall_ms);
                 self.take_items(items);
             }
             Err(code) => self.refuse(WHOLE_BATCH, code),
         }
         self.settle();
-        let at_ms = self.next_wake_ms();
+        let at_ms = self.clock.host_ms(self.next_wake_ms());
         self.out.finish(at_ms)
-    }
-
-    /// Moves the clock; it never goes back.
-    fn advance(&mut self, now_ms: u64) {
-        let started = self.now_ms == 0;
-        self.now_ms = self.now_ms.max(now_ms);
-        self.out.set_time(self.now_ms);
-        if started && self.now_ms > 0 {
-            self.load_store();
-        }
     }
 
     fn take_items(&mut self, items: BatchReader<'_>) {
@@ -274,6 +276,7 @@ impl Node {
     fn ring_with<R>(&mut self, act: impl FnOnce(&mut Ring, &mut Context<'_>) -> R) -> R {
         let mut context = Context {
             now_ms: self.now_ms,
+            wall_ms: self.clock.wall_ms,
             identity: &self.identity,
             random: &mut self.random,
         };

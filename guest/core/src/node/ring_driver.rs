@@ -58,6 +58,16 @@ pub(super) struct RingDriver {
 }
 
 impl RingDriver {
+    /// Tries again soon.
+    pub(super) fn expect_success(&mut self) {
+        self.retry_ms = FIRST_RETRY_MS;
+    }
+
+    /// Joins no ring any more.
+    pub(super) fn give_up(&mut self) {
+        self.wants_ring = false;
+    }
+
     pub(super) fn take_purpose(&mut self, command: u32) -> Option<Purpose> {
         self.purposes.remove(&command)
     }
@@ -140,6 +150,12 @@ impl Node {
             Action::Changed => {
                 self.event(EventKind::RingChanged, &[]);
                 self.rejoin_if_lost();
+            }
+            Action::Rival { record } => self.rival_met(record),
+            Action::Duplicate { peer, rival } => {
+                if let Some(known) = self.ring.record_of(&peer).cloned() {
+                    self.tell_duplicate(&known, &rival);
+                }
             }
             Action::Published { name } => self.event(EventKind::Published, name.as_bytes()),
             Action::Log {

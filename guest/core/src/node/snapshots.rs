@@ -7,6 +7,7 @@ use selfsame_codec::{Code, Field, Malformed, PathKind, Reader};
 use super::Node;
 use super::connection::Connection;
 use super::paths::{Path, RELAY_PATHS, Way};
+use crate::boot::BootId;
 use crate::channel::Session;
 
 /// What a platform keeps with a hibernating socket, less what the host adds.
@@ -26,7 +27,7 @@ impl Node {
             return;
         };
         path.unsaved = false;
-        let mut snapshot = Vec::new();
+        let mut snapshot = self.identity.boot().0.to_vec();
         // The newest sessions are those in use; a path carries more than one only while they change.
         for index in path.connections.iter().rev() {
             let before = snapshot.len();
@@ -47,6 +48,7 @@ impl Node {
             return Err(Code::UnknownPath);
         }
         let mut reader = Reader::new(snapshot);
+        let boot = BootId(reader.field().map_err(|_| Code::BadInput)?);
         let mut connections = Vec::new();
         while !reader.is_empty() {
             let index: u32 = reader.field().map_err(|_| Code::BadInput)?;
@@ -54,6 +56,7 @@ impl Node {
                 Connection::load(&mut reader, number, self.now_ms).map_err(|_| Code::BadInput)?;
             connections.push((index, connection));
         }
+        self.wake_as(boot);
         self.paths
             .table
             .insert(number, Path::new(Way::Host(PathKind::Hibernating), remote, None));

@@ -99,7 +99,7 @@ impl Ring {
     fn look_for_members(&mut self, cx: &mut Context<'_>) {
         let mut start = self.attach.bootstraps.clone();
         start.extend(self.known_members());
-        let me = self.me().0;
+        let me = self.me().place();
         self.walk_from(cx, me, &start, Purpose::Attach);
     }
 
@@ -124,7 +124,7 @@ impl Ring {
             .relays
             .saturating_sub(self.attach.relays.len() + self.attach.asking.len());
         let record = self.own_bytes(cx);
-        let nearest = clockwise(&me.0, members).into_iter();
+        let nearest = clockwise(&me.place(), members).into_iter();
         let nearest = nearest.filter(|peer| self.may_be_member(cx, peer));
         let nearest: Vec<PeerId> = nearest.take(missing).gather();
         for peer in nearest {
@@ -144,7 +144,7 @@ impl Ring {
         } else if self.phase == Phase::Joining && self.attach.asking.is_empty() {
             self.phase = Phase::Out;
             if let Some(command) = self.attach.command.take() {
-                self.fail(command, Code::NoBootstrap);
+                self.fail(command, self.maintenance.join_error);
             }
         }
     }
@@ -204,7 +204,7 @@ impl Ring {
 
     /// Part of each round of a leaf: enough relays, and records on both sides that do not expire.
     pub(super) fn keep_relays(&mut self, cx: &mut Context<'_>) {
-        let soon_ms = cx.now_ms.saturating_add(self.parameters.renew_record_ms / 2);
+        let soon_ms = cx.wall_ms.saturating_add(self.parameters.renew_record_ms / 2);
         let is_fresh = |peer: &PeerId| {
             self.book
                 .get(peer)
@@ -214,9 +214,9 @@ impl Ring {
             self.attach.tried.clear();
             self.look_for_members(cx);
         }
-        let before_ms = self.own.as_ref().map(NodeRecord::sequence_ms);
+        let before = self.own.record().map(NodeRecord::sequence);
         let own = self.own_record(cx).clone();
-        if before_ms != Some(own.sequence_ms()) {
+        if before != Some(own.sequence()) {
             for peer in self.attach.relays.clone() {
                 let request = Request::Attach {
                     record: own.encoded(),

@@ -9,10 +9,11 @@ use alloc::vec::Vec;
 use selfsame_codec::Role;
 
 use super::Parameters;
-use super::position::Position;
+use crate::boot::BootId;
 use crate::gather::Gather as _;
 use crate::identity::PeerId;
 use crate::map::Map;
+use crate::place::Place;
 use crate::record::{MAX_RECORD_LIFE_MS, NodeRecord};
 
 #[derive(Debug)]
@@ -27,6 +28,8 @@ struct Entry {
     known: Known,
     /// It did not answer when it was asked last.
     is_suspect: bool,
+    /// The run that signed a record before the last other one did.
+    former: Option<BootId>,
     /// When it was last met or named, in the book's count of such moments.
     used: u64,
 }
@@ -55,9 +58,42 @@ impl Entry {
         !self.is_suspect && self.is_member()
     }
 
+    /// Takes a record in the place of an older one.
+    fn renew(&mut self, record: NodeRecord) -> Kept {
+        if self
+            .record()
+            .is_some_and(|known| known.sequence() >= record.sequence())
+        {
+            return Kept::Again;
+        }
+        self.is_suspect = false;
+        let boot = record.boot();
+        match core::mem::replace(&mut self.known, Known::Verified(record)) {
+            Known::Verified(rival) if rival.boot() != boot => match self.former.replace(rival.boot()) {
+                Some(former) if former == boot => Kept::Returned { rival },
+                _ => Kept::Again,
+            },
+            _ => Kept::Again,
+        }
+    }
+
     fn is_heard(&self) -> bool {
         matches!(self.known, Known::Heard(..))
     }
+}
+
+/// What was known of a node before a record of it was kept
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// Nothing, and there was room.
+    First,
+    /// Something, or there was no room.
+    Again,
+    /// An older record of another run, and before it one of this run: two runs live at once.
+    Returned {
+        /// That older record.
+        rival: NodeRecord,
+    },
 }
 
 /// The newest record of each peer, as far as there is room
@@ -93,19 +129,18 @@ impl Book {
         })
     }
 
-    /// Keeps a verified record unless a newer one of its node is known; says whether nothing was known of the node.
-    pub(crate) fn insert(&mut self, record: NodeRecord, keep: &dyn Fn(&PeerId) -> bool) -> bool {
+    /// Keeps a verified record unless a newer one of its node is known; says what was known of the node.
+    pub(crate) fn insert(&mut self, record: NodeRecord, keep: &dyn Fn(&PeerId) -> bool) -> Kept {
         let used = self.use_now();
         if let Some(entry) = self.entries.get_mut(&record.id()) {
             entry.used = used;
-            let newer = |known: &NodeRecord| known.sequence_ms() < record.sequence_ms();
-            if entry.record().is_none_or(newer) {
-                entry.known = Known::Verified(record);
-                entry.is_suspect = false;
-            }
-            return false;
+            return entry.renew(record);
         }
-        self.add(record.id(), Known::Verified(record), keep)
+        if self.add(record.id(), Known::Verified(record), keep) {
+            Kept::First
+        } else {
+            Kept::Again
+        }
     }
 
     /// Keeps what somebody named of a peer of which nothing is known.
@@ -124,6 +159,7 @@ impl Book {
         let entry = Entry {
             known,
             is_suspect: false,
+            former: None,
             used: self.use_now(),
         };
         self.entries.insert(peer, Box::new(entry));
@@ -182,9 +218,9 @@ impl Book {
         self.entries.get(peer).is_some_and(|entry| entry.is_route())
     }
 
-    /// Peers that a lookup may begin at, from a position on backwards around the circle.
-    pub(crate) fn routes_before(&self, target: &Position) -> impl Iterator<Item = &PeerId> {
-        let (before, after) = self.entries.split(&PeerId(*target));
+    /// Peers that a lookup may begin at, from a place on backwards around the circle.
+    pub(crate) fn routes_before(&self, target: &Place) -> impl Iterator<Item = &PeerId> {
+        let (before, after) = self.entries.split(&target.open_peer());
         let circle = before.iter().rev().chain(after.iter().rev());
         circle.filter(|(_, entry)| entry.is_route()).map(|(peer, _)| peer)
     }
@@ -200,6 +236,7 @@ impl Book {
 mod tests {
     use super::*;
     use crate::identity::{Identity, NetworkId};
+    use crate::record::RecordTerms;
 
     const NOW: u64 = 1_800_000_000_000;
 
@@ -209,9 +246,15 @@ mod tests {
         ..Parameters::DEFAULT
     };
 
-    fn signed(seed: u8, sequence_ms: u64) -> NodeRecord {
-        let identity = Identity::of_peer(&[seed; 32], NetworkId::open("n"));
-        NodeRecord::sign(&identity, Role::Member, &[], "", sequence_ms, NOW + 1000).expect("a record")
+    fn signed(seed: u8, sequence: u64) -> NodeRecord {
+        signed_by(seed, sequence, BootId::default())
+    }
+
+    fn signed_by(seed: u8, sequence: u64, boot: BootId) -> NodeRecord {
+        let mut identity = Identity::of_peer(&[seed; 32], NetworkId::open("n"));
+        identity.set_boot(boot);
+        let terms = RecordTerms::new(Role::Member, &[], sequence, NOW + 1000);
+        NodeRecord::sign(&identity, &terms).expect("a record")
     }
 
     fn hear(book: &mut Book, peer: u8) {

@@ -14,6 +14,7 @@ use crate::gather::Gather as _;
 use crate::grant::check_name;
 use crate::identity::{PeerId, PublicKey};
 use crate::map::Map;
+use crate::place::Place;
 use crate::record::NodeRecord;
 
 /// State of one find
@@ -64,13 +65,13 @@ impl Find {
 }
 
 impl Ring {
-    /// Finds the member responsible for an id; answered by [`Action::FoundNode`].
-    pub fn find_node(&mut self, cx: &mut Context<'_>, command: u32, id: [u8; 32]) {
+    /// Finds the member responsible for a place; answered by [`Action::FoundNode`].
+    pub fn find_node(&mut self, cx: &mut Context<'_>, command: u32, place: Place) {
         if self.phase != Phase::In {
             self.fail(command, Code::NotJoined);
             return;
         }
-        self.walk(cx, id, false, Purpose::FindNode { command }, Vec::new());
+        self.walk(cx, place, false, Purpose::FindNode { command }, Vec::new());
     }
 
     /// Finds who serves a name; answered by [`Action::Found`] with at least one provider.
@@ -107,7 +108,7 @@ impl Ring {
     fn look(&mut self, cx: &mut Context<'_>, command: u32) {
         if let Some(find) = self.finds.get(&command) {
             let (object, avoided) = (find.object, find.avoided.clone());
-            self.walk(cx, object.0, true, Purpose::Find { command }, avoided);
+            self.walk(cx, object.place(), true, Purpose::Find { command }, avoided);
         }
     }
 
@@ -141,7 +142,7 @@ impl Ring {
         find.mirrors = if entries.is_empty() { mirrors } else { Vec::new() };
         let object = find.object;
         // This member may be a mirror itself.
-        let own = entries.is_empty().then(|| own_entries(&self.held(cx, &object.0)));
+        let own = entries.is_empty().then(|| own_entries(&self.held(cx, &object)));
         let entries = own.unwrap_or(entries);
         let entries: Vec<EntryBytes<'_>> = entries
             .iter()
@@ -218,10 +219,7 @@ impl Ring {
                 self.next_mirror(cx, command);
                 return;
             }
-            let request = Request::Find {
-                object: object.0,
-                held: true,
-            };
+            let request = Request::Find { object, held: true };
             self.call(
                 peer,
                 Call::Held { command },

@@ -50,8 +50,10 @@ impl Settings {
 
 /// What every call brings along
 pub struct Context<'a> {
-    /// The time, in milliseconds since 1970.
+    /// Time that never goes back, in milliseconds, for what happens after a while.
     pub now_ms: u64,
+    /// What the clock says, in milliseconds since 1970, for what is signed and verified.
+    pub wall_ms: u64,
     /// Key of this node.
     pub identity: &'a Identity,
     /// Random bytes.
@@ -167,6 +169,19 @@ pub enum Action {
     },
     /// Predecessor, successor list, relays or membership changed.
     Changed,
+    /// Others know a newer record of this node, of another run: does that one live? Answered by
+    /// [`Ring::outlive_rival`](super::Ring::outlive_rival) if this run is to go on.
+    Rival {
+        /// The newer record.
+        record: NodeRecord,
+    },
+    /// Two runs of a peer live at once: their records take turns.
+    Duplicate {
+        /// The peer, whose newest record is known.
+        peer: PeerId,
+        /// The record of the other run.
+        rival: NodeRecord,
+    },
     /// A name is stored at every responsible member that could be reached.
     Published {
         /// The name.

@@ -54,7 +54,7 @@ impl Ring {
         farewells += self.detach_all();
         let heirs: Vec<PeerId> = self.routing.successors().iter().rev().copied().gather();
         let start = self.routing.range_start();
-        let keys = self.objects.keys_in(&start, &self.me().0);
+        let keys = self.objects.keys_in(&start, &self.me().place());
         if let Some(predecessor) = self.routing.predecessor()
             && heirs.last() != Some(&predecessor)
         {

@@ -61,6 +61,27 @@ impl Ring {
         }
     }
 
+    /// Notes for whoever waits for the join that a clock is wrong.
+    pub(super) fn doubt_clock(&mut self, code: Code) {
+        if code == Code::WrongClock {
+            self.maintenance.join_error = code;
+        }
+    }
+
+    /// Takes part in the ring no more, without a word: another run of this node does in its place.
+    pub fn stop(&mut self, cx: &mut Context<'_>) {
+        self.depart_now(cx);
+        for join in self.maintenance.stop().into_iter().chain(self.attach.stop()) {
+            self.fail(join, Code::DuplicateIdentity);
+        }
+        self.lost_all();
+    }
+
+    /// Makes the next round follow soon.
+    pub fn hurry(&mut self, cx: &Context<'_>) {
+        self.maintenance.hurry(cx.now_ms);
+    }
+
     /// A node that came back long after everybody whom it knew had gone is in no ring, and must not think that it is one.
     fn lost_all(&mut self) {
         self.phase = Phase::Out;
@@ -112,7 +133,8 @@ impl Ring {
         }
         if was_neighbour {
             self.log(LogLevel::Info, code, "neighbour gone", Some(peer));
-            if self.maintenance.is_unconfirmed && self.is_alone() {
+            // A node that the last of its neighbours refuses is in no ring, whatever it thinks.
+            if (self.maintenance.is_unconfirmed || is_refusal(code)) && self.is_alone() {
                 self.lost_all();
                 return;
             }
@@ -167,4 +189,12 @@ impl Ring {
 /// Whether a peer of which this was heard may be late, or its path broken.
 fn is_silence(code: Code) -> bool {
     matches!(code, Code::TimedOut | Code::Disconnected)
+}
+
+/// Whether a peer that gave this answer takes the node for one that is not in its ring.
+fn is_refusal(code: Code) -> bool {
+    matches!(
+        code,
+        Code::BadMessage | Code::NotResponsible | Code::WrongNetwork | Code::WrongClock
+    )
 }

@@ -11,11 +11,11 @@ use alloc::vec::Vec;
 use selfsame_codec::Code;
 
 use super::Parameters;
-use super::position::{Position, distance, in_half_open, in_open, leading};
 use super::routing::clockwise;
 use crate::gather::Gather as _;
 use crate::identity::PeerId;
 use crate::map::Map;
+use crate::place::{Place, distance, in_half_open, in_open, leading};
 
 /// Members after the position that may lead back to it, each by one member: liars could all do so, one after the other.
 const MAX_STEPS_BACK: usize = 16;
@@ -107,7 +107,7 @@ pub(crate) enum Step {
 #[derive(Debug)]
 pub(crate) struct Lookup {
     parameters: &'static Parameters,
-    target: Position,
+    target: Place,
     candidates: Map<PeerId, Candidate>,
     in_flight: usize,
     asked: usize,
@@ -125,7 +125,7 @@ pub(crate) struct Lookup {
 
 impl Lookup {
     /// A lookup that begins at some members.
-    pub(crate) fn new(parameters: &'static Parameters, target: Position, start: Start) -> Self {
+    pub(crate) fn new(parameters: &'static Parameters, target: Place, start: Start) -> Self {
         let mut lookup = Self {
             parameters,
             target,
@@ -146,7 +146,7 @@ impl Lookup {
         lookup
     }
 
-    pub(crate) fn target(&self) -> &Position {
+    pub(crate) fn target(&self) -> &Place {
         &self.target
     }
 
@@ -271,7 +271,7 @@ impl Lookup {
                 candidate.after && candidate.state != State::Failed && **peer != owner.peer
             });
             let behind = behind.map(|(peer, _)| *peer).gather();
-            owner.successors = clockwise(&owner.peer.0, behind);
+            owner.successors = clockwise(&owner.peer.place(), behind);
         }
         Step::Finished(Ok(owner))
     }
@@ -299,13 +299,13 @@ impl Lookup {
     fn is_confirmed(&self, owner: &PeerId) -> bool {
         let half = self.spacing / 2;
         let halves = self.parameters.half_spacings;
-        if self.successor == Some(*owner) || owner.0 == self.target || half == 0 || halves == 0 {
+        if self.successor == Some(*owner) || owner.place() == self.target || half == 0 || halves == 0 {
             return true;
         }
-        let after = leading(&distance(&self.target, &owner.0));
+        let after = leading(&distance(&self.target, &owner.place()));
         let ways = || {
             self.vouching()
-                .map(|peer| leading(&distance(&peer.0, &self.target)).saturating_add(after))
+                .map(|peer| leading(&distance(&peer.place(), &self.target)).saturating_add(after))
         };
         let is_close = |way: u64| {
             let nearer = ways().filter(|other| *other <= way).count() as u64;
@@ -316,12 +316,12 @@ impl Lookup {
 
     /// Whether somebody who has not failed lies nearer after the position than one who says that it is responsible.
     fn has_better_than(&self, owner: &PeerId) -> bool {
-        let limit = distance(&self.target, &owner.0);
+        let limit = distance(&self.target, &owner.place());
         self.asked < self.parameters.max_asked
             && self.candidates.iter().any(|(peer, candidate)| {
                 matches!(candidate.state, State::New | State::Asked)
                     && candidate.after
-                    && distance(&self.target, &peer.0) < limit
+                    && distance(&self.target, &peer.place()) < limit
             })
     }
 
@@ -330,7 +330,7 @@ impl Lookup {
     fn inferred(&self) -> Option<Owner> {
         let alive = self.candidates.iter().filter_map(|(peer, candidate)| {
             let predecessor = candidate.answered.filter(|_| candidate.after)?;
-            Some((distance(&self.target, &peer.0), peer, predecessor))
+            Some((distance(&self.target, &peer.place()), peer, predecessor))
         });
         let (_, peer, predecessor) = alive.min()?;
         let has_failed = |peer: PeerId| {
@@ -355,15 +355,21 @@ impl Lookup {
         let limit = self
             .owner
             .as_ref()
-            .map(|owner| distance(&self.target, &owner.peer.0));
+            .map(|owner| distance(&self.target, &owner.peer.place()));
         let after = open()
             .filter(|(_, candidate)| candidate.after)
-            .map(|(peer, _)| (distance(&self.target, &peer.0), peer))
+            .map(|(peer, _)| (distance(&self.target, &peer.place()), peer))
             .filter(|(way, _)| limit.is_none_or(|limit| *way < limit))
             .min();
         let before = open()
             .filter(|(_, candidate)| !candidate.after)
-            .map(|(peer, _)| (self.avoided.contains(peer), distance(&peer.0, &self.target), peer))
+            .map(|(peer, _)| {
+                (
+                    self.avoided.contains(peer),
+                    distance(&peer.place(), &self.target),
+                    peer,
+                )
+            })
             .min()
             .map(|(_, _, peer)| *peer);
         after.map(|(_, peer)| *peer).or(before)
@@ -436,13 +442,13 @@ impl Lookup {
             return Ok(());
         };
         known.answered = Some(answer.predecessor);
-        let progress = |next: &PeerId| in_open(&peer.0, &next.0, &target);
+        let progress = |next: &PeerId| in_open(&peer.place(), &next.place(), &target);
         if !answer.closer.iter().all(progress) {
             self.error = Code::NoProgress;
             return Err(Code::NoProgress);
         }
         let was_after = known.after;
-        let is_beyond = |next: &PeerId| in_half_open(&peer.0, &target, &next.0);
+        let is_beyond = |next: &PeerId| in_half_open(&peer.place(), &target, &next.place());
         known.vouches = !answer.responsible && answer.successors.iter().any(is_beyond);
         for next in &answer.closer {
             self.add(*next, false);
@@ -451,9 +457,9 @@ impl Lookup {
             self.add(*next, is_beyond(next));
         }
         // A member beyond the position leads back to it through its predecessor.
-        let back = answer
-            .predecessor
-            .filter(|next| *next != *peer && distance(&target, &next.0) < distance(&target, &peer.0));
+        let back = answer.predecessor.filter(|next| {
+            *next != *peer && distance(&target, &next.place()) < distance(&target, &peer.place())
+        });
         if let Some(next) = back
             && was_after
             && self.steps_back < MAX_STEPS_BACK
@@ -483,7 +489,9 @@ impl Lookup {
 
     /// Of two that say that they are responsible, the one nearer after the position is.
     fn accept(&mut self, peer: &PeerId, answer: Answer) {
-        let nearer = |known: &Owner| distance(&self.target, &peer.0) < distance(&self.target, &known.peer.0);
+        let nearer = |known: &Owner| {
+            distance(&self.target, &peer.place()) < distance(&self.target, &known.peer.place())
+        };
         if self.owner.as_ref().is_none_or(nearer) {
             self.owner = Some(Owner {
                 peer: *peer,

@@ -6,13 +6,13 @@ use selfsame_codec::{Code, Role};
 
 use super::lookup::Owner;
 use super::message::{Request, Updated, encode_joined};
-use super::position::{in_open, plus_power};
 use super::routing::{Routing, clockwise};
 use super::walk::Purpose;
 use super::{Action, Call, Context, Parameters, Phase, Ring};
 use crate::gather::Gather as _;
 use crate::identity::PeerId;
 use crate::map::{Map, Set};
+use crate::place::{in_open, plus_power};
 use crate::record::NodeRecord;
 
 #[derive(Debug, Default)]
@@ -44,6 +44,8 @@ pub(super) struct Maintenance {
     next_look_ms: u64,
     /// The neighbours are those of an earlier start, and none of them has been heard yet.
     pub(super) is_unconfirmed: bool,
+    /// Why the join fails, if it does.
+    pub(super) join_error: Code,
 }
 
 impl Maintenance {
@@ -62,6 +64,7 @@ impl Maintenance {
             next_finger_ms: 0,
             next_look_ms: 0,
             is_unconfirmed: false,
+            join_error: Code::NoBootstrap,
         }
     }
 
@@ -102,6 +105,7 @@ impl Ring {
             return;
         }
         self.depart_now(cx);
+        self.maintenance.join_error = Code::NoBootstrap;
         self.phase = Phase::Joining;
         if !self.is_member() {
             self.join_as_leaf(cx, command, bootstraps);
@@ -176,7 +180,7 @@ impl Ring {
         }
         self.maintenance.newcomers.insert(token, newcomer);
         // The position after its own: a node that comes back would otherwise find itself.
-        let target = plus_power(&newcomer.0, 0);
+        let target = plus_power(&newcomer.place(), 0);
         self.walk(cx, target, false, Purpose::JoinFor { token }, Vec::new());
         Ok(())
     }
@@ -210,7 +214,7 @@ impl Ring {
 
     /// A bootstrap named the newcomer's successor: it counts once it has answered an update itself.
     pub(super) fn join_answered(&mut self, cx: &mut Context<'_>, peer: PeerId, members: &[PeerId]) {
-        let me = self.me().0;
+        let me = self.me().place();
         let mut candidates = core::mem::take(&mut self.maintenance.joining.candidates);
         candidates.extend(members);
         candidates = clockwise(&me, candidates);
@@ -252,7 +256,7 @@ impl Ring {
         self.phase = Phase::Out;
         self.routing.clear();
         for command in core::mem::take(&mut self.maintenance.joining.commands) {
-            self.fail(command, Code::NoBootstrap);
+            self.fail(command, self.maintenance.join_error);
         }
     }
 
@@ -277,9 +281,9 @@ impl Ring {
     /// Does the upkeep that is due, and says when the next one is.
     pub(super) fn round(&mut self, cx: &mut Context<'_>) {
         self.routing.forget_dead(cx.now_ms);
-        self.book.expire(cx.now_ms);
+        self.book.expire(cx.wall_ms);
         self.forget_neighbours_without_record();
-        self.expire_objects(cx.now_ms);
+        self.expire_objects(cx.wall_ms);
         let interval_ms = self.maintenance.interval_ms;
         self.maintenance.next_round_ms = cx.now_ms.saturating_add(interval_ms);
         self.maintenance.interval_ms = interval_ms.saturating_mul(2).min(self.settings.idle_ms.max(1));
@@ -453,8 +457,8 @@ impl Ring {
         };
         let me = self.me();
         let bit = self.maintenance.finger;
-        let target = plus_power(&me.0, bit);
-        if bit == 0 || !in_open(&last.0, &target, &me.0) {
+        let target = plus_power(&me.place(), bit);
+        if bit == 0 || !in_open(&last.place(), &target, &me.place()) {
             self.routing.drop_fingers_up_to(bit);
             self.maintenance.finger = u8::MAX;
             return;
@@ -479,7 +483,7 @@ impl Ring {
             .walks
             .count(|purpose| matches!(purpose, Purpose::Merge { .. }));
         if self.serves() && merging < self.parameters.max_merges {
-            let target = plus_power(&self.me().0, 0);
+            let target = plus_power(&self.me().place(), 0);
             self.walk_from(cx, target, &[stranger], Purpose::Merge { stranger });
         }
     }
@@ -522,7 +526,7 @@ impl Ring {
     pub(super) fn take_hint(&mut self, cx: &mut Context<'_>, from: &PeerId, hint: &[&[u8]]) {
         let hint = if self.routing.contains(from) { hint } else { &[] };
         for bytes in hint {
-            if let Ok(record) = self.verify_record(bytes, cx.now_ms) {
+            if let Ok(record) = self.verify_record(bytes, cx.wall_ms) {
                 let peer = record.id();
                 self.meet_stranger(cx, record);
                 // It may be the predecessor, presumed dead: it need not know, and may update seldom.

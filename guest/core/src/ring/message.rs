@@ -15,6 +15,8 @@
 //! vouch     = [10, target: id, claimed: id]      ; like find-node, but short if the answer is this member
 //!
 //! response = [0, result] / [1, class: uint]      ; class of the error, never its cause
+//!          / [2, record]                         ; the sender's record is stale: a newer one of its node
+//!          / [3, now-ms: uint]                   ; the sender's record is of another time than this
 //! result   = null                                ; ping, store, mirror, leave, attach, detach
 //!          / [responsible: record / null, closer: nodes, successors: nodes, predecessor: record / null,
 //!             entries]                           ; find-node, find, vouch; responsible: the one who answers, if it is
@@ -41,8 +43,9 @@ use alloc::vec::Vec;
 use selfsame_codec::cbor::{Decoder, Encoder};
 use selfsame_codec::{Class, Code, Malformed};
 
-use super::position::Position;
-use crate::association::MAX_ASSOCIATION_BYTES;
+use crate::association::{MAX_ASSOCIATION_BYTES, ObjectId};
+use crate::identity::PeerId;
+use crate::place::Place;
 use crate::record::MAX_RECORD_BYTES;
 
 /// Most records in one list: a whole successor list.
@@ -78,12 +81,12 @@ pub enum Request<'a> {
     /// Who is responsible for a position?
     FindNode {
         /// The position.
-        target: Position,
+        target: Place,
     },
     /// Who serves the name of an object?
     Find {
         /// The object.
-        object: Position,
+        object: ObjectId,
         /// Answer from the table, whoever is responsible.
         held: bool,
     },
@@ -130,9 +133,9 @@ pub enum Request<'a> {
     /// Does nobody lie between a position and the member that claims it?
     Vouch {
         /// The position.
-        target: Position,
+        target: Place,
         /// The member.
-        claimed: Position,
+        claimed: PeerId,
     },
 }
 
@@ -171,8 +174,8 @@ impl<'a> Request<'a> {
         let mut encoder = Encoder::new(&mut out);
         match self {
             Self::Ping { hint } => encode_nodes(encoder.array(2).uint(0), hint),
-            Self::FindNode { target } => _ = encoder.array(2).uint(1).bytes(target),
-            Self::Find { object, held } => _ = encoder.array(3).uint(2).bytes(object).bool(*held),
+            Self::FindNode { target } => _ = encoder.array(2).uint(1).bytes(&target.0),
+            Self::Find { object, held } => _ = encoder.array(3).uint(2).bytes(&object.0).bool(*held),
             Self::Store { entry } => encode_entry(encoder.array(2).uint(3), entry),
             Self::Mirror { entries } => encode_entries(encoder.array(2).uint(4), entries),
             Self::Join { record } => _ = encoder.array(2).uint(5).bytes(record),
@@ -193,7 +196,9 @@ impl<'a> Request<'a> {
             }
             Self::Attach { record } => _ = encoder.array(2).uint(8).bytes(record),
             Self::Detach => _ = encoder.array(1).uint(9),
-            Self::Vouch { target, claimed } => _ = encoder.array(3).uint(10).bytes(target).bytes(claimed),
+            Self::Vouch { target, claimed } => {
+                _ = encoder.array(3).uint(10).bytes(&target.0).bytes(&claimed.0);
+            }
         }
         out
     }
@@ -211,10 +216,10 @@ impl<'a> Request<'a> {
                 hint: decode_nodes(&mut decoder)?,
             },
             (1, 2) => Self::FindNode {
-                target: decoder.fixed()?,
+                target: Place(decoder.fixed()?),
             },
             (2, 3) => Self::Find {
-                object: decoder.fixed()?,
+                object: ObjectId(decoder.fixed()?),
                 held: decoder.bool()?,
             },
             (3, 2) => Self::Store {
@@ -241,8 +246,8 @@ impl<'a> Request<'a> {
             },
             (9, 1) => Self::Detach,
             (10, 3) => Self::Vouch {
-                target: decoder.fixed()?,
-                claimed: decoder.fixed()?,
+                target: Place(decoder.fixed()?),
+                claimed: PeerId(decoder.fixed()?),
             },
             _ => return Err(Malformed),
         };
@@ -260,6 +265,20 @@ pub fn encode_ack() -> Vec<u8> {
 pub fn encode_error(code: Code) -> Vec<u8> {
     let mut out = Vec::new();
     Encoder::new(&mut out).array(2).uint(1).uint(code.class() as u64);
+    out
+}
+
+/// The response to a sender whose record is older than this one of its node.
+pub(super) fn encode_stale(newer: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    Encoder::new(&mut out).array(2).uint(2).bytes(newer);
+    out
+}
+
+/// The response to a sender whose record is of another time than this.
+pub(super) fn encode_wrong_clock(now_ms: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    Encoder::new(&mut out).array(2).uint(3).uint(now_ms);
     out
 }
 
@@ -282,7 +301,7 @@ impl<'a> Hop<'a> {
     }
 
     /// Reads a response to a lookup.
-    pub fn decode(bytes: &'a [u8]) -> Result<Self, Refusal> {
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, Refusal<'a>> {
         read_response(bytes, |decoder| {
             decoder.array_of(5)?;
             Ok(Self {
@@ -308,7 +327,7 @@ impl<'a> Updated<'a> {
     }
 
     /// Reads a response to `update`.
-    pub fn decode(bytes: &'a [u8]) -> Result<Self, Refusal> {
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, Refusal<'a>> {
         read_response(bytes, |decoder| {
             decoder.array_of(4)?;
             Ok(Self {
@@ -323,21 +342,25 @@ impl<'a> Updated<'a> {
 
 /// Why a response holds no result
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum Refusal<'a> {
     /// It does not decode.
     Malformed,
     /// The peer refused, for a reason of this class.
     Refused(Class),
+    /// The peer knows this newer record of the node that asked.
+    Stale(&'a [u8]),
+    /// The record of the node that asked is of another time than the peer's clock.
+    WrongClock,
 }
 
-impl From<Malformed> for Refusal {
+impl From<Malformed> for Refusal<'_> {
     fn from(_: Malformed) -> Self {
         Self::Malformed
     }
 }
 
 /// Reads a response without content.
-pub(crate) fn decode_ack(bytes: &[u8]) -> Result<(), Refusal> {
+pub(crate) fn decode_ack(bytes: &[u8]) -> Result<(), Refusal<'_>> {
     read_response(
         bytes,
         |decoder| if decoder.null() { Ok(()) } else { Err(Malformed) },
@@ -345,7 +368,7 @@ pub(crate) fn decode_ack(bytes: &[u8]) -> Result<(), Refusal> {
 }
 
 /// Reads the response to `join`.
-pub fn decode_joined(bytes: &[u8]) -> Result<Vec<&[u8]>, Refusal> {
+pub fn decode_joined(bytes: &[u8]) -> Result<Vec<&[u8]>, Refusal<'_>> {
     read_response(bytes, |decoder| {
         decoder.array_of(1)?;
         decode_nodes(decoder)
@@ -363,20 +386,23 @@ fn response(write: impl FnOnce(&mut Encoder<'_>)) -> Vec<u8> {
 fn read_response<'a, T>(
     bytes: &'a [u8],
     read: impl FnOnce(&mut Decoder<'a>) -> Result<T, Malformed>,
-) -> Result<T, Refusal> {
+) -> Result<T, Refusal<'a>> {
     if bytes.len() > MAX_MESSAGE_BYTES {
         return Err(Refusal::Malformed);
     }
     let mut decoder = Decoder::new(bytes);
     decoder.array_of(2)?;
-    if decoder.uint_max(1)? == 1 {
-        let class = class_of(decoder.uint()?).ok_or(Malformed)?;
-        decoder.finish()?;
-        return Err(Refusal::Refused(class));
-    }
-    let result = read(&mut decoder)?;
+    let result = match decoder.uint_max(3)? {
+        0 => Ok(read(&mut decoder)?),
+        1 => Err(Refusal::Refused(class_of(decoder.uint()?).ok_or(Malformed)?)),
+        2 => Err(Refusal::Stale(decoder.bytes(MAX_RECORD_BYTES)?)),
+        _ => {
+            decoder.uint()?;
+            Err(Refusal::WrongClock)
+        }
+    };
     decoder.finish()?;
-    Ok(result)
+    result
 }
 
 fn class_of(value: u64) -> Option<Class> {
@@ -481,9 +507,11 @@ mod tests {
             Request::Ping {
                 hint: [&b"r"[..]].into(),
             },
-            Request::FindNode { target: [1; 32] },
+            Request::FindNode {
+                target: Place([1; 32]),
+            },
             Request::Find {
-                object: [2; 32],
+                object: ObjectId([2; 32]),
                 held: true,
             },
             Request::Store { entry },
@@ -504,8 +532,8 @@ mod tests {
             Request::Attach { record: b"r" },
             Request::Detach,
             Request::Vouch {
-                target: [7; 32],
-                claimed: [8; 32],
+                target: Place([7; 32]),
+                claimed: PeerId([8; 32]),
             },
         ];
         for request in requests {
@@ -536,6 +564,8 @@ mod tests {
             decode_ack(&encode_error(Code::NotResponsible)),
             Err(Refusal::Refused(Class::Misbehaved))
         );
+        assert_eq!(decode_ack(&encode_stale(b"newer")), Err(Refusal::Stale(b"newer")));
+        assert_eq!(decode_ack(&encode_wrong_clock(7)), Err(Refusal::WrongClock));
     }
 
     #[test]

@@ -4,11 +4,11 @@ use alloc::vec::Vec;
 
 use super::message::Request;
 use super::objects::Key;
-use super::position::{Position, in_open};
 use super::{Call, Context, Ring};
 use crate::gather::Gather as _;
 use crate::identity::PeerId;
 use crate::map::{Map, Set};
+use crate::place::{Place, in_open};
 
 #[derive(Debug, Default)]
 struct Queue {
@@ -21,7 +21,7 @@ struct Queue {
 pub(super) struct Mirrors {
     queues: Map<PeerId, Queue>,
     /// Where the range begins that the mirrors have copies of.
-    start: Position,
+    start: Place,
     targets: Vec<PeerId>,
 }
 
@@ -29,7 +29,7 @@ impl Mirrors {
     pub(super) fn new(me: PeerId) -> Self {
         Self {
             queues: Map::new(),
-            start: me.0,
+            start: me.place(),
             targets: Vec::new(),
         }
     }
@@ -54,7 +54,7 @@ impl Ring {
 
     /// After a change of neighbours: copies the whole range to new mirrors, and what was added to the range to all.
     pub(super) fn sync_mirrors(&mut self) {
-        let me = self.me().0;
+        let me = self.me().place();
         let start = self.routing.range_start();
         let targets = self.mirror_peers();
         let added_until = in_open(&start, &self.mirrors.start, &me).then_some(self.mirrors.start);
@@ -80,7 +80,7 @@ impl Ring {
 
     /// What a new predecessor, or one that asks, is responsible for from now on: all that is outside the own range.
     pub(super) fn keys_for_predecessor(&self, predecessor: PeerId) -> Vec<Key> {
-        self.objects.keys_in(&self.me().0, &predecessor.0)
+        self.objects.keys_in(&self.me().place(), &predecessor.place())
     }
 
     /// Sends entries to a member, one message after the other.

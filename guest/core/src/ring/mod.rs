@@ -15,10 +15,10 @@ mod maintenance;
 mod message;
 mod mirror;
 mod objects;
+mod own;
 mod parameters;
 mod persist;
-mod places;
-mod position;
+mod publications;
 mod publish;
 mod respond;
 mod routing;
@@ -39,8 +39,9 @@ use selfsame_codec::{Code, LogLevel, Role};
 use crate::gather::Gather as _;
 use crate::identity::{PeerId, PublicKey};
 use crate::map::{Map, Set};
-use crate::record::{MAX_RECORD_LIFE_MS, NodeRecord, addresses_allowed, relay_address};
+use crate::record::{NodeRecord, addresses_allowed};
 use crate::verified::Verified;
+use book::Kept;
 
 /// Whether this node takes part
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +88,7 @@ pub struct Ring {
     settings: Settings,
     parameters: &'static Parameters,
     phase: Phase,
-    own: Option<NodeRecord>,
+    own: own::Own,
     actions: VecDeque<Action>,
     calls: Map<u64, (PeerId, Call)>,
     last_call: u64,
@@ -133,7 +134,7 @@ impl Ring {
         Self {
             parameters,
             phase: Phase::Out,
-            own: None,
+            own: own::Own::default(),
             actions: VecDeque::new(),
             calls: Map::new(),
             last_call: 0,
@@ -214,42 +215,9 @@ impl Ring {
     /// Takes a verified record, such as the one of a handshake.
     pub fn learn(&mut self, cx: &mut Context<'_>, record: NodeRecord) {
         let allowed = addresses_allowed(record.addresses(), self.settings.allow_private);
-        if record.is_current(cx.now_ms) && allowed.is_ok() {
+        if record.is_current(cx.wall_ms) && allowed.is_ok() {
             self.meet_stranger(cx, record);
         }
-    }
-
-    /// This node's own record, signed anew when that is due.
-    pub fn own_record(&mut self, cx: &mut Context<'_>) -> &NodeRecord {
-        let renew_at_ms = cx.now_ms.saturating_add(self.parameters.renew_record_ms);
-        let due = |record: &NodeRecord| record.expiry_ms() <= renew_at_ms;
-        if self.own.as_ref().is_none_or(due) {
-            self.renew_record(cx);
-        }
-        self.own.as_ref().expect("it was signed just now")
-    }
-
-    /// Signs a record of what is true now.
-    fn renew_record(&mut self, cx: &mut Context<'_>) {
-        let last_ms = self.own.as_ref().map_or(0, NodeRecord::sequence_ms);
-        let sequence_ms = cx.now_ms.max(last_ms.saturating_add(1));
-        let mut addresses = self.settings.addresses.clone();
-        addresses.extend(self.attach.relays().iter().map(relay_address));
-        let expiry_ms = sequence_ms.saturating_add(MAX_RECORD_LIFE_MS);
-        let (role, domain) = (self.settings.role, &self.settings.domain);
-        // Settings outside the limits are left out rather than letting the node fail: nobody would accept them.
-        let record = NodeRecord::sign(cx.identity, role, &addresses, domain, sequence_ms, expiry_ms)
-            .or_else(|_| NodeRecord::sign(cx.identity, role, &[], "", sequence_ms, expiry_ms));
-        let Ok(record) = record else {
-            unreachable!("a record without addresses is within all limits");
-        };
-        self.put_own(&record);
-        self.own = Some(record);
-    }
-
-    /// The own record as it is sent.
-    fn own_bytes(&mut self, cx: &mut Context<'_>) -> Vec<u8> {
-        self.own_record(cx).encoded().to_vec()
     }
 
     /// The member before this one.
@@ -378,7 +346,7 @@ impl Ring {
 
     /// Reads a record that a peer sent, verifies it, and keeps it.
     fn meet_bytes(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Result<NodeRecord, Code> {
-        let record = self.verify_record(bytes, cx.now_ms)?;
+        let record = self.verify_record(bytes, cx.wall_ms)?;
         self.meet(record.clone());
         Ok(record)
     }
@@ -403,17 +371,26 @@ impl Ring {
 
     /// Keeps a verified record; says whether its node was unknown.
     fn meet(&mut self, record: NodeRecord) -> bool {
-        if record.id() == self.me() {
+        let peer = record.id();
+        if peer == self.me() {
+            self.meet_own(record);
             return false;
         }
         // A newer record shows that its node has started again.
-        let is_older = |known: &NodeRecord| known.sequence_ms() < record.sequence_ms();
-        if self.book.get(&record.id()).is_some_and(is_older) {
-            self.routing.revive(&record.id());
+        let is_older = |known: &NodeRecord| known.sequence() < record.sequence();
+        if self.book.get(&peer).is_some_and(is_older) {
+            self.routing.revive(&peer);
         }
         let (routing, attach) = (&self.routing, &self.attach);
         let keep = |peer: &PeerId| routing.contains(peer) || attach.needs(peer);
-        self.book.insert(record, &keep)
+        match self.book.insert(record, &keep) {
+            Kept::First => true,
+            Kept::Again => false,
+            Kept::Returned { rival } => {
+                self.actions.push_back(Action::Duplicate { peer, rival });
+                false
+            }
+        }
     }
 
     /// Takes note of members that an answer names, each of which is verified before it is asked.
@@ -430,12 +407,15 @@ impl Ring {
             Some(known) if known == bytes => return Some(peer),
             // Newer, older or forged: what is known is not given up for it unless it is better.
             Some(_) => return self.meet_members(cx, &[bytes]).pop(),
-            None if peer == me => return Some(peer),
+            None if peer == me => {
+                self.meet_members(cx, &[bytes]);
+                return Some(peer);
+            }
             None => {}
         }
         let (routing, attach) = (&self.routing, &self.attach);
         let keep = |peer: &PeerId| routing.contains(peer) || attach.needs(peer);
-        self.book.hear(peer, bytes, cx.now_ms, &keep);
+        self.book.hear(peer, bytes, cx.wall_ms, &keep);
         Some(peer)
     }
 
@@ -467,7 +447,10 @@ impl Ring {
             match self.meet_bytes(cx, bytes) {
                 Ok(record) if record.role() == Role::Member => members.push(record.id()),
                 Ok(_) => {}
-                Err(code) => self.log(LogLevel::Debug, code, "a record was left out", None),
+                Err(code) => {
+                    self.doubt_clock(code);
+                    self.log(LogLevel::Debug, code, "a record was left out", None);
+                }
             }
         }
         members

@@ -7,11 +7,11 @@ use selfsame_codec::Code;
 
 use super::Parameters;
 use super::message::{EntryBytes, MAX_ENTRIES_BYTES};
-use super::position::{Position, in_half_open};
 use crate::association::{Association, ObjectId};
 use crate::gather::Gather as _;
 use crate::identity::PeerId;
 use crate::map::Map;
+use crate::place::{Place, in_half_open};
 use crate::record::NodeRecord;
 
 /// As many as a byte has values.
@@ -217,9 +217,9 @@ impl Objects {
     }
 
     /// Keys of all objects after `from` up to `to` on the circle.
-    pub(crate) fn keys_in(&self, from: &Position, to: &Position) -> Vec<Key> {
+    pub(crate) fn keys_in(&self, from: &Place, to: &Place) -> Vec<Key> {
         self.all_keys()
-            .filter(|(object, _)| in_half_open(from, &object.0, to))
+            .filter(|(object, _)| in_half_open(from, &object.place(), to))
             .copied()
             .gather()
     }
@@ -266,6 +266,7 @@ mod tests {
     use super::*;
     use crate::association::{Leaf, Validity};
     use crate::identity::{Identity, NetworkId};
+    use crate::record::RecordTerms;
 
     const NOW: u64 = 1_800_000_000_000;
 
@@ -273,7 +274,8 @@ mod tests {
         let mut bytes = [0; 32];
         bytes[..2].copy_from_slice(&seed.to_le_bytes());
         let identity = Identity::of_peer(&bytes, NetworkId::open("n"));
-        let record = NodeRecord::sign(&identity, Role::Leaf, &[], "", NOW, NOW + 1000).expect("a record");
+        let record = NodeRecord::sign(&identity, &RecordTerms::new(Role::Leaf, &[], NOW, NOW + 1000))
+            .expect("a record");
         (identity, record)
     }
 

@@ -65,7 +65,11 @@ impl Ring {
             Ok(()) => Ok(()),
             // Time has passed, or the settings are stricter now: neither is the store's fault.
             Err(
-                Code::StaleRecord | Code::NotGranted | Code::ForbiddenAddress | Code::TooManyAssociations,
+                Code::StaleRecord
+                | Code::WrongClock
+                | Code::NotGranted
+                | Code::ForbiddenAddress
+                | Code::TooManyAssociations,
             ) => {
                 self.actions.push_back(Action::Delete { key: key.to_vec() });
                 Ok(())
@@ -75,7 +79,7 @@ impl Ring {
     }
 
     fn load_record(&mut self, cx: &Context<'_>, id: &[u8], value: &[u8]) -> Result<NodeRecord, Code> {
-        let record = self.verify_record(value, cx.now_ms)?;
+        let record = self.verify_record(value, cx.wall_ms)?;
         if record.id().0 == *id {
             Ok(record)
         } else {
@@ -83,16 +87,21 @@ impl Ring {
         }
     }
 
-    /// Takes the own record up again if it still says what is true: others would have to write down a new one.
+    /// Takes up the own record, of whatever time: the next one has to be above it.
     fn load_own(&mut self, cx: &Context<'_>, value: &[u8]) -> Result<(), Code> {
-        let record = self.load_record(cx, &self.me().0, value)?;
         let settings = &self.settings;
-        let is_same = record.role() == settings.role
+        let record = NodeRecord::decode(&mut self.verified, value, &settings.network)?;
+        if !record.is_from_future(cx.wall_ms) && !record.is_current(cx.wall_ms) {
+            // Everybody has forgotten it.
+            return Err(Code::StaleRecord);
+        }
+        if record.id() != settings.id {
+            return Err(Code::StoreCorrupt);
+        }
+        let is_true = record.role() == settings.role
             && record.addresses() == settings.addresses
             && record.domain() == settings.domain;
-        if is_same {
-            self.own = Some(record);
-        }
+        self.own.restore(record, is_true);
         Ok(())
     }
 
@@ -102,7 +111,7 @@ impl Ring {
 
     fn load_route(&mut self, cx: &Context<'_>, key: &[u8], value: &[u8]) -> Result<(), Code> {
         let record = self.load_record(cx, &key[ROUTE.len()..], value)?;
-        self.persisted.routes.insert(record.id(), record.sequence_ms());
+        self.persisted.routes.insert(record.id(), record.sequence());
         self.meet(record);
         Ok(())
     }
@@ -149,7 +158,7 @@ impl Ring {
 
     fn load_published(&mut self, cx: &Context<'_>, key: &[u8], value: &[u8]) -> Result<(), Code> {
         let (bytes, holder) = read_published(value).map_err(|_| Code::StoreCorrupt)?;
-        let association = Association::decode_verified(bytes, &self.settings.network, cx.now_ms)?;
+        let association = Association::decode_verified(bytes, &self.settings.network, cx.wall_ms)?;
         if association.publisher() != self.me() || published_key(&association.object()) != key {
             return Err(Code::StoreCorrupt);
         }
@@ -230,10 +239,10 @@ impl Ring {
             let Some(record) = self.book.get(peer) else {
                 continue;
             };
-            let sequence_ms = record.sequence_ms();
-            if self.persisted.routes.get(peer) != Some(&sequence_ms) {
+            let sequence = record.sequence();
+            if self.persisted.routes.get(peer) != Some(&sequence) {
                 let value = record.encoded().to_vec();
-                self.persisted.routes.insert(*peer, sequence_ms);
+                self.persisted.routes.insert(*peer, sequence);
                 self.put([ROUTE, &peer.0].concat(), value);
             }
         }
@@ -250,7 +259,7 @@ impl Ring {
             let old = self.persisted.routes.iter();
             let old = old
                 .filter(|(peer, _)| !current.contains(peer))
-                .min_by_key(|(_, sequence_ms)| **sequence_ms);
+                .min_by_key(|(_, sequence)| **sequence);
             let Some(peer) = old.map(|(peer, _)| *peer) else {
                 return;
             };

@@ -7,7 +7,7 @@ use selfsame_codec::Code;
 
 use super::lookup::Owner;
 use super::message::{EntryBytes, Request};
-use super::places::{Places, State};
+use super::publications::{Publications, State};
 use super::walk::Purpose;
 use super::{Action, Call, Context, Parameters, Phase, Ring, Service};
 use crate::association::{
@@ -17,6 +17,7 @@ use crate::gather::Gather as _;
 use crate::grant::{Grant, check_name};
 use crate::identity::{PeerId, PublicKey};
 use crate::map::{Map, Set};
+use crate::record::CLOCK_SKEW_MS;
 
 /// An owner, or none, and a name of its
 pub(super) type NameKey = (Option<PublicKey>, String);
@@ -38,7 +39,7 @@ struct Name {
 pub(super) struct Publisher {
     parameters: &'static Parameters,
     names: Map<NameKey, Name>,
-    places: Places,
+    publications: Publications,
     /// Names whose associations are to be signed once nothing else waits to be stored: they share one signature.
     unsigned: Set<NameKey>,
     last_sequence_ms: u64,
@@ -55,7 +56,7 @@ impl Publisher {
         Self {
             parameters,
             names: Map::new(),
-            places: Places::new(parameters),
+            publications: Publications::new(parameters),
             unsigned: Set::new(),
             last_sequence_ms: 0,
             refresh_at_ms: 0,
@@ -89,14 +90,14 @@ impl Publisher {
         if !self.is_ready {
             return u64::MAX;
         }
-        let next = if !self.places.may_begin() {
+        let next = if !self.publications.may_begin() {
             u64::MAX
         } else if self.unsigned.is_empty() {
-            self.places.next_due_ms()
+            self.publications.next_due_ms()
         } else {
             0
         };
-        let soon = self.check_soon_at_ms.filter(|_| !self.places.is_empty());
+        let soon = self.check_soon_at_ms.filter(|_| !self.publications.is_empty());
         soon.map_or(next, |soon_ms| soon_ms.min(next))
     }
 
@@ -119,10 +120,23 @@ impl Publisher {
 
     /// Whether an answer about this association is awaited, and not about one whose place it took.
     pub(super) fn is_storing(&self, object: &ObjectId, sequence_ms: u64) -> bool {
-        let place = self.places.get(object);
+        let place = self.publications.get(object);
         place.is_some_and(|place| {
             place.state == State::Storing && place.association.validity().sequence_ms == sequence_ms
         })
+    }
+
+    /// The next round signs and stores everything anew.
+    pub(super) fn refresh_soon(&mut self) {
+        self.refresh_at_ms = 0;
+    }
+
+    /// A sequence above the last one, unless that is from a clock that ran ahead: no holder has accepted it then.
+    fn next_sequence_ms(&mut self, wall_ms: u64) -> u64 {
+        let next_ms = self.last_sequence_ms.saturating_add(1);
+        let is_ahead = next_ms > wall_ms.saturating_add(CLOCK_SKEW_MS);
+        self.last_sequence_ms = if is_ahead { wall_ms } else { next_ms.max(wall_ms) };
+        self.last_sequence_ms
     }
 
     fn leaves(&self) -> usize {
@@ -163,7 +177,7 @@ impl Ring {
 
     /// Whether an earlier start published exactly this not long ago; then its places are taken as they are.
     fn take_restored(&mut self, cx: &Context<'_>, key: &NameKey, service: &Service) -> bool {
-        if self.publisher.restored.is_empty() {
+        if self.publisher.restored.is_empty() || self.own.has_moved() {
             return false;
         }
         let objects = (0..=service.replicas)
@@ -174,7 +188,7 @@ impl Ring {
         let is_current = |object: &ObjectId| {
             let restored = self.publisher.restored.get(object);
             restored.is_some_and(|(association, _)| {
-                is_leaf_of(association.leaf(), service) && cx.now_ms < refresh_at_ms(association)
+                is_leaf_of(association.leaf(), service) && cx.wall_ms < refresh_at_ms(association)
             })
         };
         if !objects.iter().all(is_current) {
@@ -186,10 +200,13 @@ impl Ring {
         }
         for object in &objects {
             if let Some((association, holder)) = self.publisher.restored.remove(object) {
-                let due_ms = refresh_at_ms(&association);
+                let left_ms = refresh_at_ms(&association).saturating_sub(cx.wall_ms);
+                let due_ms = cx.now_ms.saturating_add(left_ms.min(refresh_ms));
                 self.publisher.refresh_at_ms = self.publisher.refresh_at_ms.min(due_ms);
-                self.publisher.places.insert(cx.now_ms, key.clone(), association);
-                self.publisher.places.stored(object, holder);
+                self.publisher
+                    .publications
+                    .insert(cx.now_ms, key.clone(), association);
+                self.publisher.publications.stored(object, holder);
             }
         }
         true
@@ -212,7 +229,7 @@ impl Ring {
                 Err(Code::BadGrant)
             };
         };
-        let grant = Grant::decode_verified(&service.grant, &self.settings.network, cx.now_ms);
+        let grant = Grant::decode_verified(&service.grant, &self.settings.network, cx.wall_ms);
         match grant {
             Ok(grant) if grant.permits(owner, &service.name, &self.me()) => Ok(()),
             _ => Err(Code::BadGrant),
@@ -259,19 +276,18 @@ impl Ring {
                 });
             }
         }
-        let sequence_ms = cx.now_ms.max(self.publisher.last_sequence_ms.saturating_add(1));
-        self.publisher.last_sequence_ms = sequence_ms;
+        let sequence_ms = self.publisher.next_sequence_ms(cx.wall_ms);
         let validity = Validity {
             sequence_ms,
-            not_before_ms: cx.now_ms,
-            expiry_ms: cx.now_ms.saturating_add(self.parameters.life_ms),
+            not_before_ms: cx.wall_ms,
+            expiry_ms: cx.wall_ms.saturating_add(self.parameters.life_ms),
         };
         let Ok(associations) = Association::publish(cx.identity, &leaves, validity) else {
             unreachable!("every service was checked when it was published");
         };
         for (key, association) in keys.into_iter().zip(associations) {
             if only.is_none_or(|only| only.contains(&key)) {
-                self.publisher.places.insert(cx.now_ms, key, association);
+                self.publisher.publications.insert(cx.now_ms, key, association);
             }
         }
         // The first name starts the clock for all.
@@ -304,20 +320,22 @@ impl Ring {
         if self.publisher.names.values().any(is_over) {
             self.publisher.names.retain(|_, name| !is_over(name));
             let names = &self.publisher.names;
-            self.publisher.places.retain(|name| names.contains_key(name));
+            self.publisher
+                .publications
+                .retain(|name| names.contains_key(name));
         }
         if cx.now_ms >= self.publisher.refresh_at_ms {
             self.refresh_publications(cx);
         } else if cx.now_ms >= self.publisher.check_at_ms {
             self.publisher.check_at_ms = cx.now_ms.saturating_add(self.parameters.check_ms);
-            self.publisher.places.check_all(cx.now_ms);
+            self.publisher.publications.check_all(cx.now_ms);
         }
         self.tick_publisher(cx);
     }
 
     /// Neighbours changed: what is stored may have lost its holder.
     pub(super) fn check_publications_soon(&mut self, cx: &mut Context<'_>) {
-        if self.publisher.check_soon_at_ms.is_none() && !self.publisher.places.is_empty() {
+        if self.publisher.check_soon_at_ms.is_none() && !self.publisher.publications.is_empty() {
             let jitter = cx.random.below(self.parameters.check_soon_ms as usize) as u64;
             self.publisher.check_soon_at_ms =
                 Some(cx.now_ms.saturating_add(self.parameters.check_soon_ms + jitter));
@@ -335,14 +353,14 @@ impl Ring {
             .is_some_and(|at_ms| at_ms <= cx.now_ms)
         {
             self.publisher.check_soon_at_ms = None;
-            self.publisher.places.check_all(cx.now_ms);
+            self.publisher.publications.check_all(cx.now_ms);
         }
-        while self.publisher.places.may_begin()
+        while self.publisher.publications.may_begin()
             && let Some((object, wants_entries)) = self.begin_place(cx)
         {
             self.walk(
                 cx,
-                object.0,
+                object.place(),
                 wants_entries,
                 Purpose::Publish { object },
                 Vec::new(),
@@ -352,13 +370,13 @@ impl Ring {
 
     /// Begins with a place that is due. What has come since the last signature is signed as late as it can be.
     fn begin_place(&mut self, cx: &mut Context<'_>) -> Option<(ObjectId, bool)> {
-        let begun = self.publisher.places.begin(cx.now_ms);
+        let begun = self.publisher.publications.begin(cx.now_ms);
         if begun.is_some() || self.publisher.unsigned.is_empty() {
             return begun;
         }
         let unsigned = core::mem::take(&mut self.publisher.unsigned);
         self.sign(cx, Some(&unsigned));
-        self.publisher.places.begin(cx.now_ms)
+        self.publisher.publications.begin(cx.now_ms)
     }
 
     /// The member responsible for a place is known: what it does not hold yet is sent to it.
@@ -370,7 +388,7 @@ impl Ring {
     ) {
         let own = self.own_record(cx).clone();
         let me = self.me();
-        let Some(place) = self.publisher.places.get_mut(&object) else {
+        let Some(place) = self.publisher.publications.get_mut(&object) else {
             return;
         };
         if place.state != State::Looking {
@@ -408,7 +426,7 @@ impl Ring {
     }
 
     pub(super) fn stored(&mut self, object: ObjectId, holder: PeerId) {
-        let Some((place, was_known)) = self.publisher.places.stored(&object, holder) else {
+        let Some((place, was_known)) = self.publisher.publications.stored(&object, holder) else {
             return;
         };
         let (name, association) = (place.name.clone(), place.association.clone());
@@ -421,7 +439,7 @@ impl Ring {
     }
 
     pub(super) fn store_failed(&mut self, cx: &mut Context<'_>, object: ObjectId, code: Code) {
-        if let Some(place) = self.publisher.places.failed(&object, cx.now_ms, code) {
+        if let Some(place) = self.publisher.publications.failed(&object, cx.now_ms, code) {
             let name = place.name.clone();
             self.settle(&name);
         }
@@ -441,7 +459,7 @@ impl Ring {
         let places = || {
             objects
                 .iter()
-                .filter_map(|object| self.publisher.places.get(object))
+                .filter_map(|object| self.publisher.publications.get(object))
         };
         let tries = self.parameters.tries;
         if !places().all(|place| place.was_stored || place.tries >= tries) {
@@ -474,7 +492,7 @@ impl Ring {
         let publisher = core::mem::replace(&mut self.publisher, Publisher::new(self.parameters));
         let me = self.me();
         let mut told = 0;
-        for (_, place) in publisher.places.iter() {
+        for (_, place) in publisher.publications.iter() {
             match place.holder {
                 Some(holder) if holder == me => {
                     // It goes to the successor with everything else.
@@ -488,7 +506,7 @@ impl Ring {
                 None => {}
             }
         }
-        let objects = publisher.places.iter().map(|(object, _)| object);
+        let objects = publisher.publications.iter().map(|(object, _)| object);
         objects.for_each(|object| self.delete_published(object));
         let commands = publisher.names.into_values().flat_map(|name| name.commands);
         commands.for_each(|command| self.fail(command, Code::Cancelled));

@@ -62,9 +62,21 @@ impl Ring {
         let code = match refusal {
             Refusal::Malformed => Code::BadMessage,
             Refusal::Refused(class) => code_of(class),
+            Refusal::Stale(newer) => {
+                _ = self.meet_bytes(cx, newer);
+                Code::Superseded
+            }
+            Refusal::WrongClock => Code::WrongClock,
         };
-        self.log(LogLevel::Debug, code, "was refused a request", Some(peer));
-        if matches!(call, Call::Update { .. } | Call::Probe) {
+        self.doubt_clock(code);
+        let level = if code == Code::WrongClock {
+            LogLevel::Warn
+        } else {
+            LogLevel::Debug
+        };
+        self.log(level, code, "was refused a request", Some(peer));
+        // A stale record is this node's own fault, which its next one mends.
+        if matches!(call, Call::Update { .. } | Call::Probe) && code != Code::Superseded {
             self.part_with(cx, peer, code);
         }
         self.call_failed(cx, peer, call, code);

@@ -3,10 +3,10 @@
 use alloc::vec::Vec;
 
 use super::Parameters;
-use super::position::{Position, distance, in_half_open, in_open, leading};
 use crate::gather::Gather as _;
 use crate::identity::PeerId;
 use crate::map::Map;
+use crate::place::{Place, distance, in_half_open, in_open, leading};
 
 /// Neighbours and fingers of one member
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Routing {
 
     /// How far members are apart here, as the leading bits of a distance; 0 for one that knows no successor.
     pub(crate) fn spacing(&self) -> u64 {
-        let span = |last: &PeerId| leading(&distance(&self.me.0, &last.0));
+        let span = |last: &PeerId| leading(&distance(&self.me.place(), &last.place()));
         self.successors.last().map_or(0, span) / self.successors.len().max(1) as u64
     }
 
@@ -57,7 +57,7 @@ impl Routing {
     pub(crate) fn all(&self) -> Vec<PeerId> {
         let neighbours = self.predecessor.iter().chain(&self.successors);
         let all = neighbours.chain(self.fingers.values());
-        clockwise(&self.me.0, all.copied().gather())
+        clockwise(&self.me.place(), all.copied().gather())
     }
 
     pub(crate) fn contains(&self, peer: &PeerId) -> bool {
@@ -78,7 +78,7 @@ impl Routing {
         *peer != self.me
             && self
                 .predecessor
-                .is_none_or(|known| in_open(&known.0, &peer.0, &self.me.0))
+                .is_none_or(|known| in_open(&known.place(), &peer.place(), &self.me.place()))
     }
 
     /// Whether a peer would be a closer successor than the one there is.
@@ -86,7 +86,7 @@ impl Routing {
         *peer != self.me
             && self
                 .successor()
-                .is_none_or(|known| in_open(&self.me.0, &peer.0, &known.0))
+                .is_none_or(|known| in_open(&self.me.place(), &peer.place(), &known.place()))
     }
 
     /// Whether a peer would be the successor or the predecessor.
@@ -99,11 +99,12 @@ impl Routing {
     pub(crate) fn adopt_successor(&mut self, peer: PeerId, list: &[PeerId]) -> bool {
         let known = list.iter().take_while(|next| **next != self.me);
         let known = known.chain(&self.successors);
-        let known =
-            known.filter(|next| !self.dead.contains_key(next) && in_open(&peer.0, &next.0, &self.me.0));
+        let known = known.filter(|next| {
+            !self.dead.contains_key(next) && in_open(&peer.place(), &next.place(), &self.me.place())
+        });
         let mut successors: Vec<PeerId> = known.copied().gather();
         successors.push(peer);
-        successors = clockwise(&self.me.0, successors);
+        successors = clockwise(&self.me.place(), successors);
         successors.truncate(self.parameters.successors);
         let changed = self.successors != successors;
         self.successors = successors;
@@ -113,7 +114,7 @@ impl Routing {
     /// Takes a live member into the successor list if it lies in its range.
     pub(crate) fn take_in(&mut self, peer: PeerId) -> bool {
         match (self.successors.first(), self.successors.last()) {
-            (Some(first), Some(last)) if in_open(&first.0, &peer.0, &last.0) => {
+            (Some(first), Some(last)) if in_open(&first.place(), &peer.place(), &last.place()) => {
                 self.adopt_successor(*first, &[peer])
             }
             _ => false,
@@ -125,7 +126,8 @@ impl Routing {
         let is_round = list.contains(&self.me);
         let end = list.last().filter(|_| list.len() >= self.parameters.successors);
         let is_left_out = |other: &&PeerId| {
-            let is_in_range = is_round || end.is_some_and(|end| in_open(&peer.0, &other.0, &end.0));
+            let is_in_range =
+                is_round || end.is_some_and(|end| in_open(&peer.place(), &other.place(), &end.place()));
             is_in_range && *other != peer && !list.contains(other)
         };
         self.successors.iter().filter(is_left_out).copied().gather()
@@ -186,36 +188,36 @@ impl Routing {
 
     /// Where what this member may have to store begins. Without a predecessor, the nearest member before it that is known stands
     /// in; a member that knows nobody has the whole circle.
-    pub(crate) fn range_start(&self) -> Position {
+    pub(crate) fn range_start(&self) -> Place {
         self.predecessor
             .or_else(|| self.all().pop())
-            .map_or(self.me.0, |peer| peer.0)
+            .map_or(self.me.place(), |peer| peer.place())
     }
 
     /// Whether this member is responsible for a position: nobody it knows of may have it. One that has lost its
     /// predecessor and knows others does not say so until another has come forward.
-    pub(crate) fn is_responsible(&self, target: &Position) -> bool {
+    pub(crate) fn is_responsible(&self, target: &Place) -> bool {
         match self.predecessor {
-            Some(peer) => in_half_open(&peer.0, target, &self.me.0),
-            None => *target == self.me.0 || self.all().is_empty(),
+            Some(peer) => in_half_open(&peer.place(), target, &self.me.place()),
+            None => *target == self.me.place() || self.all().is_empty(),
         }
     }
 
     /// Whether a position lies so close before this member that a predecessor which misleads it gains little there.
-    pub(crate) fn is_near(&self, target: &Position) -> bool {
+    pub(crate) fn is_near(&self, target: &Place) -> bool {
         let near = (self.spacing() / 2).saturating_mul(self.parameters.half_spacings);
-        near == 0 || leading(&distance(target, &self.me.0)) < near
+        near == 0 || leading(&distance(target, &self.me.place())) < near
     }
 
     /// Whether this member may be the responsible one.
-    pub(crate) fn may_be_responsible(&self, target: &Position) -> bool {
-        in_half_open(&self.range_start(), target, &self.me.0)
+    pub(crate) fn may_be_responsible(&self, target: &Place) -> bool {
+        in_half_open(&self.range_start(), target, &self.me.place())
     }
 
     /// The members nearest before a position and after this one, nearest first.
-    pub(crate) fn closer(&self, target: &Position) -> Vec<PeerId> {
+    pub(crate) fn closer(&self, target: &Place) -> Vec<PeerId> {
         let mut nearest = self.all();
-        nearest.retain(|peer| in_open(&self.me.0, &peer.0, target));
+        nearest.retain(|peer| in_open(&self.me.place(), &peer.place(), target));
         nearest.reverse();
         nearest.truncate(self.parameters.named_closer);
         nearest
@@ -223,7 +225,7 @@ impl Routing {
 
     /// The member known to follow a peer most closely, up to this one.
     pub(crate) fn follower_of(&self, peer: &PeerId) -> Option<PeerId> {
-        let follows = |other: &PeerId| in_open(&peer.0, &other.0, &self.me.0);
+        let follows = |other: &PeerId| in_open(&peer.place(), &other.place(), &self.me.place());
         self.all().into_iter().find(follows)
     }
 
@@ -233,8 +235,10 @@ impl Routing {
 }
 
 /// Peers in the order of the circle from a position on, each once.
-pub(crate) fn clockwise(from: &Position, peers: Vec<PeerId>) -> Vec<PeerId> {
-    let ways = peers.into_iter().map(|peer| (distance(from, &peer.0), peer));
+pub(crate) fn clockwise(from: &Place, peers: Vec<PeerId>) -> Vec<PeerId> {
+    let ways = peers
+        .into_iter()
+        .map(|peer| (distance(from, &peer.place()), peer));
     ways.collect::<Map<_, _>>().into_values().gather()
 }
 
@@ -251,9 +255,9 @@ mod tests {
     #[test]
     fn a_member_alone_has_the_whole_circle() {
         let routing = Routing::new(peer(5), &Parameters::DEFAULT);
-        assert!(routing.is_responsible(&peer(4).0));
-        assert!(routing.is_responsible(&peer(6).0));
-        assert!(routing.closer(&peer(9).0).is_empty());
+        assert!(routing.is_responsible(&peer(4).place()));
+        assert!(routing.is_responsible(&peer(6).place()));
+        assert!(routing.closer(&peer(9).place()).is_empty());
     }
 
     #[test]
@@ -306,22 +310,22 @@ mod tests {
     fn without_a_predecessor_the_nearest_known_member_bounds_what_may_be_stored() {
         let mut routing = Routing::new(peer(5), &Parameters::DEFAULT);
         routing.adopt_successor(peer(7), &[peer(2)]);
-        assert!(routing.may_be_responsible(&peer(3).0));
-        assert!(!routing.may_be_responsible(&peer(2).0));
-        assert!(!routing.is_responsible(&peer(3).0));
-        assert!(routing.is_responsible(&peer(5).0));
+        assert!(routing.may_be_responsible(&peer(3).place()));
+        assert!(!routing.may_be_responsible(&peer(2).place()));
+        assert!(!routing.is_responsible(&peer(3).place()));
+        assert!(routing.is_responsible(&peer(5).place()));
         routing.set_predecessor(Some(peer(3)));
-        assert!(!routing.is_responsible(&peer(3).0));
-        assert!(routing.is_responsible(&peer(5).0));
+        assert!(!routing.is_responsible(&peer(3).place()));
+        assert!(routing.is_responsible(&peer(5).place()));
     }
 
     #[test]
     fn near_is_within_some_usual_ways_between_two_members() {
         let mut routing = Routing::new(peer(100), &Parameters::DEFAULT);
-        assert!(routing.is_near(&peer(101).0));
+        assert!(routing.is_near(&peer(101).place()));
         routing.adopt_successor(peer(104), &[peer(120)]);
-        assert!(routing.is_near(&peer(61).0));
-        assert!(!routing.is_near(&peer(60).0));
+        assert!(routing.is_near(&peer(61).place()));
+        assert!(!routing.is_near(&peer(60).place()));
     }
 
     #[test]
@@ -329,9 +333,9 @@ mod tests {
         let mut routing = Routing::new(peer(5), &Parameters::DEFAULT);
         routing.adopt_successor(peer(7), &[peer(8), peer(20)]);
         routing.set_finger(254, peer(90));
-        assert_eq!(routing.closer(&peer(50).0), [peer(20), peer(8), peer(7)]);
-        assert_eq!(routing.closer(&peer(91).0), [peer(90), peer(20), peer(8)]);
-        assert!(routing.closer(&peer(6).0).is_empty());
+        assert_eq!(routing.closer(&peer(50).place()), [peer(20), peer(8), peer(7)]);
+        assert_eq!(routing.closer(&peer(91).place()), [peer(90), peer(20), peer(8)]);
+        assert!(routing.closer(&peer(6).place()).is_empty());
         assert_eq!(routing.follower_of(&peer(8)), Some(peer(20)));
     }
 }

@@ -4,13 +4,15 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{Code, LogLevel, Role};
 
-use super::message::{EntryBytes, Hop, Request, Updated, encode_ack, encode_error};
+use super::message::{
+    EntryBytes, Hop, Request, Updated, encode_ack, encode_error, encode_stale, encode_wrong_clock,
+};
 use super::objects::Inserted;
-use super::position::{Position, in_open};
 use super::{Action, Context, Ring};
-use crate::association::Association;
+use crate::association::{Association, ObjectId};
 use crate::gather::Gather as _;
 use crate::identity::PeerId;
+use crate::place::{Place, in_open};
 use crate::record::NodeRecord;
 
 impl Ring {
@@ -27,7 +29,8 @@ impl Ring {
             Ok(None) => {}
             Err(code) => {
                 self.log(LogLevel::Debug, code, "refused a request", Some(from));
-                self.respond(token, encode_error(code));
+                let refusal = self.refusal(cx, &from, code);
+                self.respond(token, refusal);
             }
         }
     }
@@ -66,10 +69,12 @@ impl Ring {
                 self.meet_near(&from);
                 return Ok(Some(self.hop(cx, &target, None, None)));
             }
-            Request::Find { object, held } => return Ok(Some(self.hop(cx, &object, Some(held), None))),
+            Request::Find { object, held } => {
+                return Ok(Some(self.hop(cx, &object.place(), Some(held), None)));
+            }
             Request::Vouch { target, claimed } => {
                 self.meet_near(&from);
-                return Ok(Some(self.hop(cx, &target, None, Some(PeerId(claimed)))));
+                return Ok(Some(self.hop(cx, &target, None, Some(claimed))));
             }
             Request::Store { entry } => self.serve_store(cx, from, &entry)?,
             // From anybody: a member may not know those whose mirror it is, and each entry proves itself.
@@ -112,6 +117,15 @@ impl Ring {
         Ok(Some(encode_ack()))
     }
 
+    /// Why a request is refused: with what the sender needs to go on, if it can.
+    fn refusal(&self, cx: &Context<'_>, from: &PeerId, code: Code) -> Vec<u8> {
+        match (code, self.book.get(from)) {
+            (Code::Superseded, Some(newer)) => encode_stale(newer.encoded()),
+            (Code::WrongClock, _) => encode_wrong_clock(cx.wall_ms),
+            _ => encode_error(code),
+        }
+    }
+
     /// Reads the record that a sender sends of itself: it must be its own, and not older than what is known.
     fn record_of_sender(
         &mut self,
@@ -120,13 +134,17 @@ impl Ring {
         bytes: &[u8],
         role: Role,
     ) -> Result<NodeRecord, Code> {
-        let record = self.verify_record(bytes, cx.now_ms)?;
+        let record = self.verify_record(bytes, cx.wall_ms).map_err(|code| match code {
+            // It was signed just now, so that a clock is wrong.
+            Code::StaleRecord => Code::WrongClock,
+            code => code,
+        })?;
         if record.id() != from {
             return Err(Code::BadSignature);
         }
-        let newer = |known: &NodeRecord| known.sequence_ms() > record.sequence_ms();
+        let newer = |known: &NodeRecord| known.sequence() > record.sequence();
         if self.book.get(&from).is_some_and(newer) {
-            return Err(Code::StaleRecord);
+            return Err(Code::Superseded);
         }
         if record.role() != role {
             return Err(Code::NotMember);
@@ -140,14 +158,14 @@ impl Ring {
     fn hop(
         &mut self,
         cx: &mut Context<'_>,
-        target: &Position,
+        target: &Place,
         held: Option<bool>,
         claimed: Option<PeerId>,
     ) -> Vec<u8> {
         let responsible = held == Some(true) || self.routing.is_responsible(target);
         let own = responsible.then(|| self.own_bytes(cx));
         let entries = if held.is_some() && responsible {
-            self.held(cx, target)
+            self.held(cx, &ObjectId(target.0))
         } else {
             Vec::new()
         };
@@ -161,7 +179,7 @@ impl Ring {
         }
         // From the position on, if it lies among them: whoever looks it up learns who is next to it from many.
         let me = self.me();
-        let is_short = |peer: &&PeerId| !responsible && in_open(&me.0, &peer.0, target);
+        let is_short = |peer: &&PeerId| !responsible && in_open(&me.place(), &peer.place(), target);
         let successors = self.routing.successors().iter().skip_while(is_short);
         let mut successors: Vec<PeerId> = successors
             .take(self.parameters.named_successors)
@@ -214,7 +232,7 @@ impl Ring {
         if association.publisher() != from {
             return Err(Code::BadSignature);
         }
-        if !self.routing.may_be_responsible(&association.object().0) {
+        if !self.routing.may_be_responsible(&association.object().place()) {
             return Err(Code::NotResponsible);
         }
         self.store_and_mirror(&association, &record)
@@ -261,12 +279,12 @@ impl Ring {
     ) -> Result<(Association, NodeRecord), Code> {
         let network = &self.settings.network;
         let association =
-            Association::decode_with(&mut self.verified, entry.association, network, cx.now_ms)?;
+            Association::decode_with(&mut self.verified, entry.association, network, cx.wall_ms)?;
         let publisher = association.publisher();
-        if let Some(record) = self.known_record(&publisher, entry.record, cx.now_ms) {
+        if let Some(record) = self.known_record(&publisher, entry.record, cx.wall_ms) {
             return Ok((association, record));
         }
-        let record = self.verify_record(entry.record, cx.now_ms)?;
+        let record = self.verify_record(entry.record, cx.wall_ms)?;
         if record.id() != publisher {
             return Err(Code::BadSignature);
         }

@@ -78,7 +78,7 @@ impl Tapped {
 impl Ring {
     /// Sends what the tap adds; what comes back is of no interest to the ring.
     pub(super) fn add_tapped(&mut self, cx: &mut Context<'_>) {
-        let added = self.tapped.tap.as_mut().map(|tap| tap.adds(cx.now_ms));
+        let added = self.tapped.tap.as_mut().map(|tap| tap.adds(cx.wall_ms));
         for (to, body) in added.unwrap_or_default() {
             self.call_encoded(to, Call::Hint, body, self.parameters.answer_timeout_ms);
         }

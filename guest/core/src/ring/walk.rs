@@ -6,12 +6,12 @@ use selfsame_codec::{Code, LogLevel};
 
 use super::lookup::{Answer, Lookup, Owner, Start, Step, Trail};
 use super::message::{EntryBytes, Hop, Request};
-use super::position::{Position, in_half_open};
 use super::{Action, Call, Context, Ring};
 use crate::association::ObjectId;
 use crate::gather::Gather as _;
 use crate::identity::PeerId;
 use crate::map::Map;
+use crate::place::{Place, in_half_open};
 
 /// What a walk is for
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl Ring {
     pub(super) fn walk(
         &mut self,
         cx: &mut Context<'_>,
-        target: Position,
+        target: Place,
         wants_entries: bool,
         purpose: Purpose,
         avoided: Vec<PeerId>,
@@ -114,7 +114,7 @@ impl Ring {
     }
 
     /// Where a lookup begins: at members that may lead to a position, and at successors that may be responsible for it.
-    fn known_around(&self, target: &Position) -> Start {
+    fn known_around(&self, target: &Place) -> Start {
         let routes = self.book.routes_before(target);
         let routes = routes.filter(|peer| !self.routing.is_dead(peer));
         if !self.serves() {
@@ -133,7 +133,7 @@ impl Ring {
         let mut before = self.routing.all();
         before.extend(routes.take(self.parameters.routes));
         let me = self.me();
-        let beyond = |peer: &&PeerId| in_half_open(&me.0, target, &peer.0);
+        let beyond = |peer: &&PeerId| in_half_open(&me.place(), target, &peer.place());
         Start {
             before,
             after: self.routing.successors().iter().filter(beyond).copied().gather(),
@@ -146,7 +146,7 @@ impl Ring {
     pub(super) fn walk_from(
         &mut self,
         cx: &mut Context<'_>,
-        target: Position,
+        target: Place,
         start: &[PeerId],
         purpose: Purpose,
     ) {
@@ -178,9 +178,9 @@ impl Ring {
     }
 
     /// This member's own answer for a position it is responsible for.
-    fn own_answer(&self, cx: &mut Context<'_>, target: &Position, wants_entries: bool) -> Owner {
+    fn own_answer(&self, cx: &mut Context<'_>, target: &Place, wants_entries: bool) -> Owner {
         let entries = if wants_entries {
-            own_entries(&self.held(cx, target))
+            own_entries(&self.held(cx, &ObjectId(target.0)))
         } else {
             Vec::new()
         };
@@ -194,13 +194,12 @@ impl Ring {
     }
 
     /// What is stored for an object. A long list of publishers begins anywhere, so that each gets its turn.
-    pub(super) fn held(&self, cx: &mut Context<'_>, object: &Position) -> Vec<EntryBytes<'_>> {
-        let object = ObjectId(*object);
-        let start = match self.objects.publishers(&object) {
+    pub(super) fn held(&self, cx: &mut Context<'_>, object: &ObjectId) -> Vec<EntryBytes<'_>> {
+        let start = match self.objects.publishers(object) {
             0 | 1 => 0,
             count => cx.random.below(count),
         };
-        self.objects.find(&object, start, cx.now_ms)
+        self.objects.find(object, start, cx.wall_ms)
     }
 
     fn advance(&mut self, cx: &mut Context<'_>, id: u64) {
@@ -219,12 +218,11 @@ impl Ring {
                     // A leaf learns of members by long answers.
                     let claimed = walk.lookup.claimed(&peer).filter(|_| self.serves());
                     let request = match claimed {
-                        Some(claimed) if claimed != peer || !walk.wants_entries => Request::Vouch {
-                            target,
-                            claimed: claimed.0,
-                        },
+                        Some(claimed) if claimed != peer || !walk.wants_entries => {
+                            Request::Vouch { target, claimed }
+                        }
                         _ if walk.wants_entries => Request::Find {
-                            object: target,
+                            object: ObjectId(target.0),
                             held: false,
                         },
                         _ => Request::FindNode { target },

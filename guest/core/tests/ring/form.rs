@@ -1,6 +1,7 @@
 //! Members that come in any order end in one correct ring.
 
 use selfsame_codec::Code;
+use selfsame_core::Place;
 
 use crate::network::{Network, Outcome};
 
@@ -9,7 +10,7 @@ fn a_ring_of_one_answers_for_everything() {
     let mut net = Network::ring_of(1, 1);
     let own = net.id(0);
     for id in [[0; 32], [0xff; 32], own.0] {
-        let outcome = net.outcome(0, |ring, cx, command| ring.find_node(cx, command, id));
+        let outcome = net.outcome(0, |ring, cx, command| ring.find_node(cx, command, Place(id)));
         assert_eq!(outcome, Outcome::Node(own));
     }
 }
@@ -102,7 +103,7 @@ fn lookups_find_the_responsible_member_from_everywhere() {
         let mut id = [0; 32];
         id.iter_mut().for_each(|byte| *byte = net.dice.below(256) as u8);
         let before = net.requests;
-        let outcome = net.outcome(from, |ring, cx, command| ring.find_node(cx, command, id));
+        let outcome = net.outcome(from, |ring, cx, command| ring.find_node(cx, command, Place(id)));
         hops += net.requests - before;
         let responsible = net.responsible(&id);
         assert_eq!(outcome, Outcome::Node(net.id(responsible)));
@@ -142,6 +143,6 @@ fn a_join_without_anybody_there_fails() {
     net.add_members(2);
     net.crash(1, true);
     assert_eq!(net.join(0, &[1]), Outcome::Failed(Code::NoBootstrap));
-    let outcome = net.outcome(0, |ring, cx, command| ring.find_node(cx, command, [0; 32]));
+    let outcome = net.outcome(0, |ring, cx, command| ring.find_node(cx, command, Place([0; 32])));
     assert_eq!(outcome, Outcome::Failed(Code::NotJoined));
 }

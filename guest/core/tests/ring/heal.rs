@@ -1,6 +1,7 @@
 //! The ring after members crash, leave, come back, or are cut off.
 
 use selfsame_codec::Role;
+use selfsame_core::Place;
 
 use crate::network::{Network, Outcome, START_MS, service};
 
@@ -47,7 +48,7 @@ fn rings_of_two_and_three_shrink_to_one() {
             net.settle(60_000);
             assert!(net.nodes[0].ring.successors().is_empty());
             let own = net.id(0);
-            let outcome = net.outcome(0, |ring, cx, command| ring.find_node(cx, command, [7; 32]));
+            let outcome = net.outcome(0, |ring, cx, command| ring.find_node(cx, command, Place([7; 32])));
             assert_eq!(outcome, Outcome::Node(own));
         }
     }

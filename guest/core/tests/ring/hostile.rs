@@ -2,10 +2,11 @@
 
 use selfsame_codec::cbor::{Decoder, Encoder};
 use selfsame_codec::{Class, Code, Role};
+use selfsame_core::Place;
 use selfsame_core::association::{Association, Leaf, ObjectId, Validity};
 use selfsame_core::grant::{Grant, Terms};
 use selfsame_core::identity::{Identity, PeerId};
-use selfsame_core::record::NodeRecord;
+use selfsame_core::record::{NodeRecord, RecordTerms};
 use selfsame_core::ring::Parameters;
 
 use crate::network::{Network, Outcome, service};
@@ -49,7 +50,8 @@ fn stranger(seed: u8) -> Identity {
 fn record_at(identity: &Identity, sequence_ms: u64) -> NodeRecord {
     let addresses = [String::from("wss://stranger.example/")];
     let expiry_ms = sequence_ms + 20 * HOUR_MS;
-    NodeRecord::sign(identity, Role::Member, &addresses, "", sequence_ms, expiry_ms).expect("a record")
+    let terms = RecordTerms::new(Role::Member, &addresses, sequence_ms, expiry_ms);
+    NodeRecord::sign(identity, &terms).expect("a record")
 }
 
 fn leaf(name: &str) -> Leaf {
@@ -120,26 +122,17 @@ fn records_that_are_expired_from_the_future_old_or_of_another_network_are_refuse
     let now_ms = net.now_ms;
     let future = record_at(&peer, now_ms + 61_000);
     let expired = record_at(&peer, now_ms - 20 * HOUR_MS);
+    let wrong_clock = encoded(|encoder| _ = encoder.array(2).uint(3).uint(now_ms));
     for record in [&future, &expired] {
-        assert_eq!(
-            ask(&mut net, 0, peer.id(), &update(record.encoded())),
-            Some(Class::Misbehaved)
-        );
+        let answer = net.request(0, peer.id(), &update(record.encoded()));
+        assert_eq!(answer, wrong_clock, "it is told what time it is here");
     }
-    assert_eq!(
-        ask(
-            &mut net,
-            0,
-            peer.id(),
-            &update(record_at(&peer, now_ms).encoded())
-        ),
-        None
-    );
+    let newest = record_at(&peer, now_ms);
+    assert_eq!(ask(&mut net, 0, peer.id(), &update(newest.encoded())), None);
     let old = record_at(&peer, now_ms - 1);
-    assert_eq!(
-        ask(&mut net, 0, peer.id(), &update(old.encoded())),
-        Some(Class::Misbehaved)
-    );
+    let stale = encoded(|encoder| _ = encoder.array(2).uint(2).bytes(newest.encoded()));
+    let answer = net.request(0, peer.id(), &update(old.encoded()));
+    assert_eq!(answer, stale, "it is sent the newer one");
 
     let elsewhere = Identity::of_peer(&[1; 32], selfsame_core::identity::NetworkId::open("other"));
     let foreign = record_at(&elsewhere, now_ms);
@@ -154,7 +147,10 @@ fn records_with_private_addresses_are_refused() {
     let mut net = Network::ring_of(4, 2);
     let peer = stranger(1);
     let inside = [String::from("http://169.254.169.254/latest/meta-data")];
-    let record = NodeRecord::sign(&peer, Role::Member, &inside, "", net.now_ms, net.now_ms + HOUR_MS);
+    let record = NodeRecord::sign(
+        &peer,
+        &RecordTerms::new(Role::Member, &inside, net.now_ms, net.now_ms + HOUR_MS),
+    );
     let record = record.expect("a record");
     assert_eq!(
         ask(&mut net, 0, peer.id(), &update(record.encoded())),
@@ -168,7 +164,10 @@ fn records_with_private_addresses_are_refused() {
 fn a_leaf_gets_no_place_on_the_ring() {
     let mut net = Network::ring_of(5, 2);
     let peer = stranger(1);
-    let record = NodeRecord::sign(&peer, Role::Leaf, &[], "", net.now_ms, net.now_ms + HOUR_MS);
+    let record = NodeRecord::sign(
+        &peer,
+        &RecordTerms::new(Role::Leaf, &[], net.now_ms, net.now_ms + HOUR_MS),
+    );
     let record = record.expect("a record");
     assert_eq!(
         ask(&mut net, 0, peer.id(), &update(record.encoded())),
@@ -425,7 +424,7 @@ fn answers_without_progress_end_and_others_are_asked() {
         id[0] = id[0].wrapping_add(3);
         let responsible = net.responsible(&id);
         let start_ms = net.now_ms;
-        let outcome = net.outcome(0, |ring, cx, command| ring.find_node(cx, command, id));
+        let outcome = net.outcome(0, |ring, cx, command| ring.find_node(cx, command, Place(id)));
         assert!(
             net.now_ms - start_ms < 2_000,
             "a liar costs one answer, not a time-out"

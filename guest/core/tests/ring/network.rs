@@ -50,6 +50,7 @@ pub(crate) struct Node {
     pub(crate) wakes: usize,
     /// How often neighbours changed.
     pub(crate) changes: usize,
+    pub(crate) duplicates: usize,
     pub(crate) outcomes: BTreeMap<u32, Outcome>,
     pub(crate) published: Vec<String>,
     pub(crate) refusals: Vec<Code>,
@@ -165,6 +166,7 @@ impl Network {
             writes: 0,
             wakes: 0,
             changes: 0,
+            duplicates: 0,
             outcomes: BTreeMap::new(),
             published: Vec::new(),
             refusals: Vec::new(),
@@ -191,6 +193,7 @@ impl Network {
         } = &mut self.nodes[node];
         let mut cx = Context {
             now_ms,
+            wall_ms: now_ms,
             identity,
             random,
         };
@@ -250,6 +253,9 @@ impl Network {
                 Action::Published { name } => this.published.push(name),
                 Action::Log { code, .. } => this.refusals.push(code),
                 Action::Changed => this.changes += 1,
+                // Nobody else runs with its key here.
+                Action::Rival { .. } => self.with(node, |ring, cx| ring.outlive_rival(cx)),
+                Action::Duplicate { .. } => this.duplicates += 1,
             }
         }
     }

@@ -11,8 +11,8 @@ pub mod rings;
 use std::collections::{BTreeMap, VecDeque};
 
 use selfsame_codec::{
-    BatchReader, BatchWriter, Code, Config, EntryWriter, EventKind, Input, Operation, Operations, Output,
-    PathKind, Role,
+    Admission, BatchReader, BatchWriter, Code, Config, EntryWriter, EventKind, Input, Operation, Operations,
+    Output, PathKind, Role,
 };
 use selfsame_core::Node;
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
@@ -81,6 +81,8 @@ pub struct Host {
     pub wake_ms: u64,
     pub address: String,
     pub up: bool,
+    /// How far the clock of its machine is off.
+    pub clock_error_ms: i64,
     paths: BTreeMap<u32, (usize, u32)>,
     next_path: u32,
     pub steps: u64,
@@ -187,6 +189,8 @@ pub fn config(seed: u8, role: Role, bootstraps: &[String]) -> Config {
         trust_on_first_use: true,
         idle_ms: 15_000,
         domain: String::new(),
+        admission: Admission::Open,
+        take_over: false,
     }
 }
 
@@ -208,7 +212,12 @@ impl Net {
 
     /// Starts a node and answers its first questions to the store.
     pub fn add(&mut self, config: Config) -> usize {
-        let host = self.host(config, BTreeMap::new());
+        self.add_with(config, BTreeMap::new())
+    }
+
+    /// Starts a node with what an earlier one has stored.
+    pub fn add_with(&mut self, config: Config, store: BTreeMap<Vec<u8>, Vec<u8>>) -> usize {
+        let host = self.host(config, store);
         self.hosts.push(host);
         let index = self.hosts.len() - 1;
         self.step(index, &[]);
@@ -245,6 +254,7 @@ impl Net {
             seen: Vec::new(),
             wake_ms: 0,
             up: true,
+            clock_error_ms: 0,
             paths: BTreeMap::new(),
             next_path: 1,
             steps: 0,
@@ -277,7 +287,9 @@ impl Net {
     pub fn restart(&mut self, index: usize) {
         let config = self.hosts[index].config.clone();
         let store = core::mem::take(&mut self.hosts[index].store);
+        let clock_error_ms = self.hosts[index].clock_error_ms;
         self.hosts[index] = self.host(config, store);
+        self.hosts[index].clock_error_ms = clock_error_ms;
         self.step(index, &[]);
     }
 
@@ -305,11 +317,16 @@ impl Net {
         }
     }
 
+    fn wall_ms(&self, index: usize) -> u64 {
+        self.now_ms
+            .saturating_add_signed(self.hosts[index].clock_error_ms)
+    }
+
     /// One step of one node, with the batch encoded and decoded as on the boundary.
     pub fn step(&mut self, index: usize, inputs: &[Input<'_>]) {
         let mut batch = BatchWriter::new();
         inputs.iter().for_each(|input| input.encode(&mut batch));
-        let mut bytes = self.now_ms.to_le_bytes().to_vec();
+        let mut bytes = self.wall_ms(index).to_le_bytes().to_vec();
         bytes.extend_from_slice(batch.as_bytes());
         self.step_raw(index, &bytes);
     }
@@ -339,7 +356,11 @@ impl Net {
                 let bytes = [self.entropy; 32];
                 self.step(index, &[Input::Entropy { bytes }]);
             }
-            Output::Wake { at_ms } => self.hosts[index].wake_ms = at_ms,
+            // A host sleeps for a while, not until a time.
+            Output::Wake { at_ms } => {
+                let wait_ms = at_ms.saturating_sub(self.wall_ms(index));
+                self.hosts[index].wake_ms = self.now_ms.saturating_add(wait_ms);
+            }
             Output::StoreGet { .. } | Output::StoreScan { .. } | Output::StoreCommit { .. } => {
                 self.serve_store(index, output);
             }

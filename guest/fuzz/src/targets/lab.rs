@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use selfsame_codec::{
-    BatchReader, BatchWriter, Code, Config, EntryWriter, Input, Operation, Operations, Output, Role,
+    Admission, BatchReader, BatchWriter, Code, Config, EntryWriter, Input, Operation, Operations, Output,
+    Role,
 };
 use selfsame_core::Node;
 use selfsame_core::grant::{Grant, Terms};
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
-use selfsame_core::record::{MAX_RECORD_LIFE_MS, NodeRecord};
+use selfsame_core::record::{MAX_RECORD_LIFE_MS, NodeRecord, RecordTerms};
 
 /// The network of all nodes.
 pub(super) const NETWORK: &str = "twiitr";
@@ -85,7 +86,8 @@ pub(super) fn record(seed: u8, role: Role) -> NodeRecord {
         vec![]
     };
     let expiry_ms = START_MS + MAX_RECORD_LIFE_MS;
-    NodeRecord::sign(&identity(seed), role, &addresses, "", START_MS, expiry_ms).expect("a sound record")
+    let terms = RecordTerms::new(role, &addresses, START_MS, expiry_ms);
+    NodeRecord::sign(&identity(seed), &terms).expect("a sound record")
 }
 
 pub(super) fn config(seed: u8, role: Role) -> Config {
@@ -106,6 +108,8 @@ pub(super) fn config(seed: u8, role: Role) -> Config {
         trust_on_first_use: true,
         idle_ms: 15_000,
         domain: String::new(),
+        admission: Admission::Open,
+        take_over: false,
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use selfsame_codec::{Code, Role};
+use selfsame_core::Place;
 use selfsame_core::identity::Identity;
 use selfsame_core::random::Random;
 use selfsame_core::ring::{Action, Context, MAX_MESSAGE_BYTES, Ring, Service, Settings};
@@ -93,6 +94,7 @@ impl Member {
         self.commands += 1;
         let mut context = Context {
             now_ms: self.now_ms,
+            wall_ms: self.now_ms,
             identity: &self.identity,
             random: &mut self.random,
         };
@@ -178,7 +180,7 @@ impl Member {
             FIND_NODE => {
                 let mut id = [0; 32];
                 id.iter_mut().zip(payload).for_each(|(to, from)| *to = *from);
-                self.with(|ring, cx, command| ring.find_node(cx, command, id));
+                self.with(|ring, cx, command| ring.find_node(cx, command, Place(id)));
             }
             _ => {}
         }

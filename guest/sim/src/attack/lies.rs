@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use selfsame_codec::Role;
 use selfsame_core::identity::{Identity, NetworkId};
-use selfsame_core::record::NodeRecord;
+use selfsame_core::record::{NodeRecord, RecordTerms};
 use selfsame_core::ring::simulation::{EntryBytes, Hop, Request, Updated, claimed_id, encode_joined};
 
 use super::{Entry, Id, Kind, Shared};
@@ -178,7 +178,10 @@ impl Shared {
     fn inner_record(&self, identity: &Identity) -> Option<Vec<u8>> {
         let (from_ms, until_ms) = (self.now_ms, self.now_ms + HOUR_MS);
         let addresses = [FORBIDDEN.into()];
-        let record = NodeRecord::sign(identity, Role::Member, &addresses, "", from_ms, until_ms);
+        let record = NodeRecord::sign(
+            identity,
+            &RecordTerms::new(Role::Member, &addresses, from_ms, until_ms),
+        );
         record.ok().map(|record| record.encoded().to_vec())
     }
 

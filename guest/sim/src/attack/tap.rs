@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use selfsame_core::Place;
+use selfsame_core::association::ObjectId;
 use selfsame_core::identity::{Identity, PeerId};
 use selfsame_core::ring::simulation::{Hop, Request, Tap, Updated};
 
@@ -67,9 +69,17 @@ impl Tap for Liar {
         }
         let is_eclipse = matches!(kind, Kind::Eclipse | Kind::Grind);
         match request {
-            Request::FindNode { target }
-            | Request::Vouch { target, .. }
-            | Request::Find { object: target, .. } => {
+            Request::FindNode {
+                target: Place(target),
+            }
+            | Request::Vouch {
+                target: Place(target),
+                ..
+            }
+            | Request::Find {
+                object: ObjectId(target),
+                ..
+            } => {
                 let identity = &self.identity;
                 shared.lie_about(
                     kind,

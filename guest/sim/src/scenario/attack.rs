@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use selfsame_codec::{Input, Role};
 use selfsame_core::association::{Association, Leaf, Validity};
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
-use selfsame_core::record::NodeRecord;
+use selfsame_core::record::{NodeRecord, RecordTerms};
 
 use super::settle::{BOOTSTRAPS, join};
 use super::{Published, find, lookups_among, publish, settled};
@@ -169,7 +169,10 @@ fn haunt<'a>(coalition: &Coalition, world: &Sim, names: impl Iterator<Item = &'a
     let ghost = Identity::of_peer(&GHOST_SEED, network);
     let (now_ms, until_ms) = (world.now_ms(), world.now_ms() + HOUR_MS);
     let nowhere = ["ws://nowhere.sim.example/".to_owned()];
-    let record = NodeRecord::sign(&ghost, Role::Member, &nowhere, "", now_ms, until_ms);
+    let record = NodeRecord::sign(
+        &ghost,
+        &RecordTerms::new(Role::Member, &nowhere, now_ms, until_ms),
+    );
     let record = record.expect("a record within the limits");
     let validity = Validity {
         sequence_ms: now_ms,

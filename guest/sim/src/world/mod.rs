@@ -6,7 +6,7 @@ mod outputs;
 use std::collections::{BTreeMap, HashMap};
 
 use fastrand::Rng;
-use selfsame_codec::{Config, Input, Role};
+use selfsame_codec::{Admission, Config, Input, Role};
 use selfsame_core::identity::{Identity, NetworkId, labelled_hash};
 
 use crate::disk::Disk;
@@ -144,6 +144,8 @@ impl<M: Machine> World<M> {
             trust_on_first_use: false,
             idle_ms: self.idle_ms,
             domain: String::new(),
+            admission: Admission::Open,
+            take_over: false,
         };
         let place = Place::random(&mut self.dice);
         self.hosts.push(Host {

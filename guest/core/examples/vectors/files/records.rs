@@ -2,10 +2,11 @@
 
 use selfsame_codec::cbor::Encoder;
 use selfsame_codec::{Code, Role};
+use selfsame_core::BootId;
 use selfsame_core::grant::{Grant, MAX_REVOKED, Terms};
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
 use selfsame_core::record::{
-    CLOCK_SKEW_MS, MAX_RECORD_LIFE_MS, NodeRecord, addresses_allowed, relay_address,
+    CLOCK_SKEW_MS, MAX_RECORD_LIFE_MS, NodeRecord, RecordTerms, addresses_allowed, relay_address,
 };
 
 use super::json::{Json, hex, number, text};
@@ -27,8 +28,13 @@ fn net() -> NetworkId {
     NetworkId::open(NETWORK)
 }
 
+/// The run of the node.
+const BOOT: BootId = BootId([0x42; 16]);
+
 fn node() -> Identity {
-    Identity::of_peer(&[7; 32], net())
+    let mut node = Identity::of_peer(&[7; 32], net());
+    node.set_boot(BOOT);
+    node
 }
 
 /// What is written in a statement, so that wrong ones can be signed as well.
@@ -38,19 +44,25 @@ struct Statement {
     role: u64,
     addresses: Vec<String>,
     domain: String,
-    sequence_ms: u64,
+    boot: [u8; 16],
+    sequence: u64,
+    signed_at_ms: u64,
     expiry_ms: u64,
+    certificate: Vec<u8>,
 }
 
 fn statement() -> Statement {
     Statement {
-        version: 1,
+        version: 2,
         net: net(),
         role: 1,
         addresses: vec!["wss://a.example/.mesh".into(), "https://a.example/.mesh".into()],
         domain: "eu-1".into(),
-        sequence_ms: NOW,
+        boot: BOOT.0,
+        sequence: NOW + 5,
+        signed_at_ms: NOW,
         expiry_ms: NOW + DAY,
+        certificate: Vec::new(),
     }
 }
 
@@ -68,7 +80,7 @@ impl Statement {
         let mut out = Vec::new();
         let mut encoder = Encoder::new(&mut out);
         encoder
-            .array(8)
+            .array(11)
             .uint(self.version)
             .bytes(&self.net.0)
             .bytes(&node().public().0);
@@ -78,8 +90,15 @@ impl Statement {
         }
         encoder
             .text(&self.domain)
-            .uint(self.sequence_ms)
+            .bytes(&self.boot)
+            .uint(self.sequence)
+            .uint(self.signed_at_ms)
             .uint(self.expiry_ms);
+        if self.certificate.is_empty() {
+            encoder.null();
+        } else {
+            encoder.bytes(&self.certificate);
+        }
         signed(signer, RECORD, &out)
     }
 
@@ -145,9 +164,13 @@ fn malformed_records() -> Vec<Case> {
 
 fn records() -> Json {
     let good = statement().sign();
-    let role = Role::Member;
     let (addresses, domain) = (statement().addresses, statement().domain);
-    let ours = NodeRecord::sign(&node(), role, &addresses, &domain, NOW, NOW + DAY).expect("within limits");
+    let terms = RecordTerms {
+        domain: &domain,
+        sequence: NOW + 5,
+        ..RecordTerms::new(Role::Member, &addresses, NOW, NOW + DAY)
+    };
+    let ours = NodeRecord::sign(&node(), &terms).expect("within limits");
     assert_eq!(ours.encoded(), good, "the core signs the same bytes");
     let leaf = Statement {
         role: 0,
@@ -172,7 +195,25 @@ fn records() -> Json {
             "from the future",
             good.clone(),
             NOW - CLOCK_SKEW_MS - 1,
-            Some(Code::StaleRecord),
+            Some(Code::WrongClock),
+        ),
+        (
+            "with a sequence of a clock that ran ahead",
+            with(|s| s.sequence = NOW + DAY),
+            NOW,
+            None,
+        ),
+        (
+            "with a sequence too far ahead",
+            with(|s| s.sequence = NOW + DAY + 1),
+            NOW,
+            Some(Code::BadRecord),
+        ),
+        (
+            "with a certificate in an open network",
+            with(|s| s.certificate = vec![1; 320]),
+            NOW,
+            Some(Code::BadRecord),
         ),
         (
             "signed by another",
@@ -188,7 +229,7 @@ fn records() -> Json {
         ),
         (
             "of another version",
-            with(|s| s.version = 2),
+            with(|s| s.version = 1),
             NOW,
             Some(Code::BadRecord),
         ),

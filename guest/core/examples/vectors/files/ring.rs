@@ -5,7 +5,7 @@ use selfsame_codec::{Class, Role};
 use selfsame_core::association::{Association, Leaf, ObjectId, Validity};
 use selfsame_core::identity::{Identity, NetworkId};
 use selfsame_core::random::Random;
-use selfsame_core::record::NodeRecord;
+use selfsame_core::record::{CLOCK_SKEW_MS, NodeRecord, RecordTerms};
 use selfsame_core::ring::{Action, Context, Ring, Settings};
 
 use super::json::{Json, hex, number, text};
@@ -26,7 +26,11 @@ fn record(seed: u8, role: Role) -> Vec<u8> {
         Role::Member => vec![format!("wss://n{seed}.example/.mesh")],
         Role::Leaf => Vec::new(),
     };
-    let record = NodeRecord::sign(&identity(seed), role, &addresses, "", NOW, NOW + HOUR);
+    signed(seed, &RecordTerms::new(role, &addresses, NOW, NOW + HOUR))
+}
+
+fn signed(seed: u8, terms: &RecordTerms<'_>) -> Vec<u8> {
+    let record = NodeRecord::sign(&identity(seed), terms);
     record.expect("within limits").encoded().to_vec()
 }
 
@@ -63,6 +67,7 @@ impl Member {
         let identity = identity(1);
         let mut context = Context {
             now_ms: NOW,
+            wall_ms: NOW,
             identity: &identity,
             random: &mut self.random,
         };
@@ -139,6 +144,11 @@ pub(super) fn vectors() -> Json {
         );
         refused.push(exchange(what, from, &request, &response));
     }
+    for (what, from, request, expected) in record_refusals() {
+        let response = member.answer(from, &request);
+        assert_eq!(response, expected, "{what} is refused with what mends it");
+        refused.push(exchange(what, from, &request, &response));
+    }
     Json::Object(vec![
         ("network", text(NETWORK)),
         ("now_ms", number(NOW)),
@@ -212,6 +222,29 @@ fn requests() -> Vec<(&'static str, u8, Vec<u8>)> {
             encoded(|e| _ = e.array(5).uint(7).bytes(&member).null().array(0).array(0)),
         ),
         ("detach", 3, encoded(|e| _ = e.array(1).uint(9))),
+    ]
+}
+
+/// Updates with records that no longer serve, and what their senders are told.
+fn record_refusals() -> Vec<(&'static str, u8, Vec<u8>, Vec<u8>)> {
+    let update = |record: &[u8]| encoded(|e| _ = e.array(3).uint(6).bytes(record).bool(false));
+    let newest = record(2, Role::Member);
+    let at = |signed_at_ms| RecordTerms::new(Role::Member, &[], signed_at_ms, NOW + HOUR);
+    let superseded = signed(2, &at(NOW - 1));
+    let future = signed(2, &at(NOW + CLOCK_SKEW_MS + 1));
+    vec![
+        (
+            "update with a record below the newest",
+            2,
+            update(&superseded),
+            encoded(|e| _ = e.array(2).uint(2).bytes(&newest)),
+        ),
+        (
+            "update with a record from the future",
+            2,
+            update(&future),
+            encoded(|e| _ = e.array(2).uint(3).uint(NOW)),
+        ),
     ]
 }
 

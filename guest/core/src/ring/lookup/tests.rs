@@ -8,7 +8,7 @@ fn peer(high: u8) -> PeerId {
     PeerId(id)
 }
 
-fn lookup(target: Position, before: &[PeerId], after: &[PeerId]) -> Lookup {
+fn lookup(target: Place, before: &[PeerId], after: &[PeerId]) -> Lookup {
     let start = Start {
         before: before.to_vec(),
         after: after.to_vec(),
@@ -49,7 +49,7 @@ fn owns() -> Answer {
 
 #[test]
 fn goes_closer_step_by_step_until_one_is_responsible() {
-    let mut lookup = lookup(peer(50).0, &[peer(10), peer(20)], &[]);
+    let mut lookup = lookup(peer(50).place(), &[peer(10), peer(20)], &[]);
     assert_eq!(asks(&mut lookup), peer(20));
     assert!(matches!(lookup.next(0), Step::Wait));
     assert_eq!(lookup.answered(&peer(20), leads(&[40], &[30])), Ok(()));
@@ -65,7 +65,7 @@ fn goes_closer_step_by_step_until_one_is_responsible() {
 
 #[test]
 fn those_that_are_to_vouch_are_asked_at_once_and_are_no_hops() {
-    let mut lookup = lookup(peer(50).0, &[peer(20), peer(30), peer(40)], &[]);
+    let mut lookup = lookup(peer(50).place(), &[peer(20), peer(30), peer(40)], &[]);
     assert_eq!(asks(&mut lookup), peer(40));
     assert_eq!(lookup.answered(&peer(40), leads(&[], &[60])), Ok(()));
     assert_eq!(asks(&mut lookup), peer(60));
@@ -88,7 +88,7 @@ fn those_that_are_to_vouch_are_asked_at_once_and_are_no_hops() {
 
 #[test]
 fn both_that_are_missing_are_asked_at_once() {
-    let mut lookup = lookup(peer(50).0, &[peer(30), peer(40)], &[peer(60), peer(70)]);
+    let mut lookup = lookup(peer(50).place(), &[peer(30), peer(40)], &[peer(60), peer(70)]);
     assert_eq!(asks(&mut lookup), peer(60));
     let back = Answer {
         predecessor: Some(peer(55)),
@@ -107,7 +107,7 @@ fn both_that_are_missing_are_asked_at_once() {
 
 #[test]
 fn an_answer_that_comes_no_closer_is_noted_and_its_peer_not_asked_again() {
-    let mut lookup = lookup(peer(50).0, &[peer(10), peer(20)], &[]);
+    let mut lookup = lookup(peer(50).place(), &[peer(10), peer(20)], &[]);
     assert_eq!(asks(&mut lookup), peer(20));
     assert_eq!(
         lookup.answered(&peer(20), leads(&[15], &[])),
@@ -120,7 +120,7 @@ fn an_answer_that_comes_no_closer_is_noted_and_its_peer_not_asked_again() {
 
 #[test]
 fn a_dead_successor_is_passed_over() {
-    let mut lookup = lookup(peer(50).0, &[peer(40)], &[]);
+    let mut lookup = lookup(peer(50).place(), &[peer(40)], &[]);
     asks(&mut lookup);
     assert_eq!(lookup.answered(&peer(40), leads(&[], &[60, 70])), Ok(()));
     assert_eq!(asks(&mut lookup), peer(60));
@@ -132,7 +132,7 @@ fn a_dead_successor_is_passed_over() {
 
 #[test]
 fn who_gave_no_answer_is_asked_again_with_a_newer_record_only() {
-    let mut lookup = lookup(peer(50).0, &[peer(30), peer(40)], &[peer(60)]);
+    let mut lookup = lookup(peer(50).place(), &[peer(30), peer(40)], &[peer(60)]);
     assert_eq!(asks(&mut lookup), peer(60));
     lookup.failed(&peer(60), Code::DialFailed);
     assert_eq!(asks(&mut lookup), peer(40));
@@ -146,7 +146,7 @@ fn who_gave_no_answer_is_asked_again_with_a_newer_record_only() {
 
 #[test]
 fn who_gave_no_answer_is_asked_once_more_when_its_follower_takes_it_to_live() {
-    let mut lookup = lookup(peer(50).0, &[peer(30), peer(40)], &[peer(60), peer(70)]);
+    let mut lookup = lookup(peer(50).place(), &[peer(30), peer(40)], &[peer(60), peer(70)]);
     let follows = || Answer {
         predecessor: Some(peer(60)),
         ..Answer::default()
@@ -166,7 +166,7 @@ fn who_gave_no_answer_is_asked_once_more_when_its_follower_takes_it_to_live() {
 
 #[test]
 fn a_claim_is_checked_against_members_that_lie_nearer() {
-    let mut lookup = lookup(peer(50).0, &[peer(30), peer(40)], &[peer(60)]);
+    let mut lookup = lookup(peer(50).place(), &[peer(30), peer(40)], &[peer(60)]);
     assert_eq!(asks(&mut lookup), peer(60));
     let back = Answer {
         predecessor: Some(peer(55)),
@@ -185,7 +185,7 @@ fn a_claim_is_checked_against_members_that_lie_nearer() {
 #[test]
 fn the_askers_own_claim_is_checked_like_any_other() {
     let claimed = || {
-        let mut lookup = lookup(peer(50).0, &[peer(20), peer(40)], &[]);
+        let mut lookup = lookup(peer(50).place(), &[peer(20), peer(40)], &[]);
         lookup.exclude_asker(peer(90), Some(peer(5)));
         lookup.claim(&peer(90));
         assert_eq!(asks(&mut lookup), peer(40));
@@ -208,7 +208,7 @@ fn the_askers_own_claim_is_checked_like_any_other() {
 
 #[test]
 fn a_claim_for_which_only_distant_members_vouch_is_not_believed() {
-    let mut lookup = lookup(peer(150).0, &[peer(10), peer(80), peer(100)], &[]);
+    let mut lookup = lookup(peer(150).place(), &[peer(10), peer(80), peer(100)], &[]);
     assert_eq!(asks(&mut lookup), peer(100));
     assert_eq!(lookup.answered(&peer(100), leads(&[], &[200])), Ok(()));
     assert_eq!(asks(&mut lookup), peer(200));
@@ -228,7 +228,7 @@ fn a_claim_for_which_only_distant_members_vouch_is_not_believed() {
 #[test]
 fn many_that_vouch_may_lie_further_away_than_few() {
     let before = [peer(50), peer(80), peer(100), peer(110)];
-    let mut lookup = lookup(peer(150).0, &before, &[]);
+    let mut lookup = lookup(peer(150).place(), &before, &[]);
     assert_eq!(asks(&mut lookup), peer(110));
     assert_eq!(lookup.answered(&peer(110), leads(&[], &[160])), Ok(()));
     assert_eq!(asks(&mut lookup), peer(160));
@@ -242,7 +242,7 @@ fn many_that_vouch_may_lie_further_away_than_few() {
 
 #[test]
 fn one_before_the_position_that_claims_it_is_not_believed() {
-    let mut lookup = lookup(peer(150).0, &[peer(130), peer(138), peer(140)], &[]);
+    let mut lookup = lookup(peer(150).place(), &[peer(130), peer(138), peer(140)], &[]);
     assert_eq!(asks(&mut lookup), peer(140));
     assert_eq!(lookup.answered(&peer(140), owns()), Ok(()));
     for honest in [138, 130] {
@@ -258,7 +258,7 @@ fn one_before_the_position_that_claims_it_is_not_believed() {
 
 #[test]
 fn a_claim_that_nobody_contradicts_is_believed_in_the_end() {
-    let mut lookup = lookup(peer(150).0, &[peer(10), peer(100)], &[]);
+    let mut lookup = lookup(peer(150).place(), &[peer(10), peer(100)], &[]);
     asks(&mut lookup);
     assert_eq!(lookup.answered(&peer(100), leads(&[], &[200])), Ok(()));
     asks(&mut lookup);
@@ -270,7 +270,7 @@ fn a_claim_that_nobody_contradicts_is_believed_in_the_end() {
 
 #[test]
 fn who_leads_back_again_and_again_is_left_for_others() {
-    let mut lookup = lookup(peer(50).0, &[peer(40)], &[peer(200)]);
+    let mut lookup = lookup(peer(50).place(), &[peer(40)], &[peer(200)]);
     for after in (0..=MAX_STEPS_BACK as u8).map(|step| 200 - step) {
         assert_eq!(asks(&mut lookup), peer(after));
         let back = Answer {
@@ -285,7 +285,7 @@ fn who_leads_back_again_and_again_is_left_for_others() {
 #[test]
 fn slow_answers_let_others_be_asked_but_never_more_than_three() {
     let before: Vec<PeerId> = (1..10).map(peer).collect();
-    let mut lookup = lookup(peer(50).0, &before, &[]);
+    let mut lookup = lookup(peer(50).place(), &before, &[]);
     let mut asked = 0;
     for round in 0..10 {
         lookup.tick(round * Parameters::DEFAULT.hedge_ms);
@@ -298,7 +298,7 @@ fn slow_answers_let_others_be_asked_but_never_more_than_three() {
 
 #[test]
 fn the_number_of_requests_is_bounded() {
-    let mut lookup = lookup(peer(255).0, &[peer(1)], &[]);
+    let mut lookup = lookup(peer(255).place(), &[peer(1)], &[]);
     let mut count = 0;
     while let Step::Ask(asked) = lookup.next(0) {
         count += 1;

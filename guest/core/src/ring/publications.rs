@@ -1,4 +1,4 @@
-//! Where what a node publishes is stored: which place is due when, and the few that are under way.
+//! Publications of this node: which one is due when, and the few that are under way.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use crate::association::{Association, ObjectId};
 use crate::identity::PeerId;
 use crate::map::{Map, Set};
 
-/// How far a place has come
+/// How far a publication has come
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Due { at_ms: u64 },
@@ -22,7 +22,7 @@ pub(super) enum State {
 
 /// One object under which this node is to be found
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Publication {
     pub(super) name: NameKey,
     pub(super) association: Association,
     pub(super) state: State,
@@ -35,23 +35,23 @@ pub(super) struct Place {
     pub(super) kept_sequence_ms: Option<u64>,
 }
 
-/// All places by their objects
+/// All publications by their objects
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct Publications {
     parameters: &'static Parameters,
-    places: Map<ObjectId, Box<Place>>,
+    publications: Map<ObjectId, Box<Publication>>,
     /// Those that were due at the last look and have not begun since.
     due: Vec<ObjectId>,
-    /// No other place is due before this.
+    /// No other publication is due before this.
     next_due_ms: u64,
     under_way: Set<ObjectId>,
 }
 
-impl Places {
+impl Publications {
     pub(super) fn new(parameters: &'static Parameters) -> Self {
         Self {
             parameters,
-            places: Map::new(),
+            publications: Map::new(),
             due: Vec::new(),
             next_due_ms: u64::MAX,
             under_way: Set::new(),
@@ -59,26 +59,28 @@ impl Places {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.publications.is_empty()
     }
 
-    pub(super) fn get(&self, object: &ObjectId) -> Option<&Place> {
-        Some(self.places.get(object)?)
+    pub(super) fn get(&self, object: &ObjectId) -> Option<&Publication> {
+        Some(self.publications.get(object)?)
     }
 
-    pub(super) fn get_mut(&mut self, object: &ObjectId) -> Option<&mut Place> {
-        Some(self.places.get_mut(object)?)
+    pub(super) fn get_mut(&mut self, object: &ObjectId) -> Option<&mut Publication> {
+        Some(self.publications.get_mut(object)?)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&ObjectId, &Place)> {
-        self.places.iter().map(|(object, place)| (object, &**place))
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&ObjectId, &Publication)> {
+        self.publications
+            .iter()
+            .map(|(object, publication)| (object, &**publication))
     }
 
-    /// A new association takes its place, and that of an older one. It is due at once.
+    /// A new association takes its publication, and that of an older one. It is due at once.
     pub(super) fn insert(&mut self, now_ms: u64, name: NameKey, association: Association) {
         let object = association.object();
-        let holder = self.get(&object).and_then(|place| place.holder);
-        let place = Place {
+        let holder = self.get(&object).and_then(|publication| publication.holder);
+        let publication = Publication {
             name,
             association,
             state: State::Due { at_ms: now_ms },
@@ -89,21 +91,22 @@ impl Places {
             kept_sequence_ms: None,
         };
         self.under_way.remove(&object);
-        self.places.insert(object, Box::new(place));
+        self.publications.insert(object, Box::new(publication));
         self.next_due_ms = self.next_due_ms.min(now_ms);
     }
 
-    /// Keeps the places of some names.
+    /// Keeps the publications of some names.
     pub(super) fn retain(&mut self, keep: impl Fn(&NameKey) -> bool) {
-        self.places.retain(|_, place| keep(&place.name));
-        self.under_way.retain(|object| self.places.contains_key(object));
+        self.publications.retain(|_, publication| keep(&publication.name));
+        self.under_way
+            .retain(|object| self.publications.contains_key(object));
     }
 
-    /// Makes places due at a time that were stored.
+    /// Makes publications due at a time that were stored.
     pub(super) fn check_all(&mut self, at_ms: u64) {
-        for place in self.places.values_mut() {
-            if place.state == State::Stored {
-                place.state = State::Due { at_ms };
+        for publication in self.publications.values_mut() {
+            if publication.state == State::Stored {
+                publication.state = State::Due { at_ms };
             }
         }
         self.next_due_ms = self.next_due_ms.min(at_ms);
@@ -111,9 +114,9 @@ impl Places {
 
     /// Storing has failed, and is tried again after a while.
     ///
-    /// Gives the place, unless it was not under way.
-    pub(super) fn failed(&mut self, object: &ObjectId, now_ms: u64, code: Code) -> Option<&Place> {
-        let place = self.places.get_mut(object)?;
+    /// Gives the publication, unless it was not under way.
+    pub(super) fn failed(&mut self, object: &ObjectId, now_ms: u64, code: Code) -> Option<&Publication> {
+        let publication = self.publications.get_mut(object)?;
         if !self.under_way.remove(object) {
             return None;
         }
@@ -122,51 +125,51 @@ impl Places {
             max_retry_ms,
             ..
         } = self.parameters;
-        let wait_ms = (retry_ms << place.tries.min(10)).min(*max_retry_ms);
+        let wait_ms = (retry_ms << publication.tries.min(10)).min(*max_retry_ms);
         let at_ms = now_ms.saturating_add(wait_ms);
-        place.state = State::Due { at_ms };
-        place.tries = place.tries.saturating_add(1);
-        place.was_stored = false;
-        place.error = code;
+        publication.state = State::Due { at_ms };
+        publication.tries = publication.tries.saturating_add(1);
+        publication.was_stored = false;
+        publication.error = code;
         self.next_due_ms = self.next_due_ms.min(at_ms);
-        Some(place)
+        Some(publication)
     }
 
-    /// A member holds what is to be found there. Gives the place, and whether that was known of this very association.
-    pub(super) fn stored(&mut self, object: &ObjectId, holder: PeerId) -> Option<(&Place, bool)> {
-        let place = self.places.get_mut(object)?;
+    /// A member holds what is to be found there. Gives the publication, and whether that was known of this very association.
+    pub(super) fn stored(&mut self, object: &ObjectId, holder: PeerId) -> Option<(&Publication, bool)> {
+        let publication = self.publications.get_mut(object)?;
         self.under_way.remove(object);
-        let sequence_ms = place.association.validity().sequence_ms;
-        let was_known = place.kept_sequence_ms.replace(sequence_ms) == Some(sequence_ms);
-        place.state = State::Stored;
-        place.was_stored = true;
-        place.holder = Some(holder);
-        place.tries = 0;
-        Some((place, was_known))
+        let sequence_ms = publication.association.validity().sequence_ms;
+        let was_known = publication.kept_sequence_ms.replace(sequence_ms) == Some(sequence_ms);
+        publication.state = State::Stored;
+        publication.was_stored = true;
+        publication.holder = Some(holder);
+        publication.tries = 0;
+        Some((publication, was_known))
     }
 
-    /// Whether one more place may be looked up or stored.
+    /// Whether one more publication may be looked up or stored.
     pub(super) fn may_begin(&self) -> bool {
         self.under_way.len() < self.parameters.max_storing
     }
 
-    /// When the next place is due.
+    /// When the next publication is due.
     pub(super) fn next_due_ms(&self) -> u64 {
         if self.due.is_empty() { self.next_due_ms } else { 0 }
     }
 
-    /// Begins to look up a place that is due; says whether the association was stored there before.
+    /// Begins to look up a publication that is due; says whether the association was stored there before.
     pub(super) fn begin(&mut self, now_ms: u64) -> Option<(ObjectId, bool)> {
         if self.due.is_empty() && self.next_due_ms <= now_ms {
             self.look_for_due(now_ms);
         }
         while let Some(object) = self.due.pop() {
-            if let Some(place) = self.places.get_mut(&object)
-                && matches!(place.state, State::Due { .. })
+            if let Some(publication) = self.publications.get_mut(&object)
+                && matches!(publication.state, State::Due { .. })
             {
-                place.state = State::Looking;
+                publication.state = State::Looking;
                 self.under_way.insert(object);
-                return Some((object, place.was_stored));
+                return Some((object, publication.was_stored));
             }
         }
         None
@@ -174,8 +177,8 @@ impl Places {
 
     fn look_for_due(&mut self, now_ms: u64) {
         self.next_due_ms = u64::MAX;
-        for (object, place) in self.places.iter() {
-            if let State::Due { at_ms } = place.state {
+        for (object, publication) in self.publications.iter() {
+            if let State::Due { at_ms } = publication.state {
                 if at_ms <= now_ms {
                     self.due.push(*object);
                 } else {
