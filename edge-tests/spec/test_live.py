@@ -378,7 +378,7 @@ class Ring(Live):
     def test_a_record_that_does_not_verify_is_refused(self):
         mine = self.connection_identity()
         self.assert_class("Misbehaved", [8, flipped(self.record(mine, False), 12 + 60)])
-        self.assert_class("Misbehaved", [8, self.record(mine, False, now_ms() + 3_600_000)])
+        self.assert_class("WrongClock", [8, self.record(mine, False, now_ms() + 3_600_000)])
 
     def connection_identity(self):
         mine = identity()

@@ -12,7 +12,7 @@ from .codec import Refused, kdf, labelled_hash, mac, u
 from .identity import peer_id, verify
 
 INITIATION, RESPONSE, CONFIRMATION, COOKIE, REJECT, PACKET = 1, 2, 3, 4, 5, 16
-VERSION = SUITE = 1
+VERSION, SUITE = 2, 1
 REJECT_CODES = {
     0x0401: "WrongNetwork",
     0x0402: "WrongPeer",
@@ -117,7 +117,7 @@ class Initiator:
         """Takes m2. When it is sound, what m3 needs is known."""
         net = self.identity.net
         self.peer_index, receiver = check_header(frame, RESPONSE, net)
-        if receiver != self.index or len(frame) < 1282:
+        if receiver != self.index or len(frame) < 1298:
             raise Refused("BadFrame")
         clear, sealed = frame[:1168], frame[1168:]
         self.secret = self._key.decapsulate(clear[16:1136])
@@ -125,8 +125,8 @@ class Initiator:
         root = kdf("selfsame/1 handshake keys", self.secret + self.offer + net)
         self.k_m3, self.k_m2 = mac(root, b"\0"), mac(root, b"\1")
         proof = open_sealed(self.k_m2, self.offer, sealed)
-        public, signature, evidence = proof[:32], proof[32:96], proof[96:98]
-        if evidence != bytes(2) or len(proof) != 98:
+        public, signature, self.peer_boot, evidence = proof[:32], proof[32:96], proof[96:112], proof[112:114]
+        if evidence != bytes(2) or len(proof) != 114:
             raise Refused("BadHandshake", "evidence in an open network")
         statement = bytes([VERSION, SUITE]) + net + self.offer + public
         if not verify(public, "selfsame/1 handshake responder signature", statement, signature):
@@ -143,5 +143,5 @@ class Initiator:
         head = header(CONFIRMATION, self.index, self.peer_index, identity.net)
         statement = bytes([VERSION, SUITE]) + identity.net + self.answer + identity.public + self.peer
         signature = identity.sign("selfsame/1 handshake initiator signature", statement)
-        proof = identity.public + signature + bytes(2) + payload
+        proof = identity.public + signature + identity.boot + bytes(2) + payload
         return head + ChaCha20Poly1305(self.k_m3).encrypt(ONLY_NONCE, proof, self.answer + head)

@@ -21,15 +21,16 @@ from .codec import (
 
 CLOCK_SKEW_MS = 60_000
 MAX_RECORD_LIFE_MS = 24 * 3_600_000
-MAX_RECORD_BYTES = 4440
+MAX_SEQUENCE_LEAD_MS = 24 * 3_600_000
+MAX_RECORD_BYTES = 4804
 MAX_GRANT_BYTES = 640
 MAX_REVOKED = 8
 SCHEMES = ("ws", "wss", "http", "https", "tcp", "udp", "webrtc")
 INSIDE = ("localhost", "local", "internal", "lan", "intranet", "home.arpa")
 
 
-def network_id(name):
-    return labelled_hash("selfsame/1 network id", name.encode(), b"open", b"", b"\x01")
+def network_id(name, mode=b"open", authority=b""):
+    return labelled_hash("selfsame/1 network id", name.encode(), mode, authority, b"\x01")
 
 
 def peer_id(public, net):
@@ -48,8 +49,9 @@ def verify(public, label, statement, signature):
 class Identity:
     """A signing key in a network."""
 
-    def __init__(self, seed, net, label="selfsame/1 peer signing seed"):
+    def __init__(self, seed, net, label="selfsame/1 peer signing seed", boot=bytes(16)):
         self.net = net
+        self.boot = boot
         self.signing_seed = labelled_hash(label, seed, net)
         self._key = Ed25519PrivateKey.from_private_bytes(self.signing_seed)
         self.public = self._key.public_key().public_bytes_raw()
@@ -88,16 +90,21 @@ class NodeRecord:
         raw, statement, signature = open_signed(data, MAX_RECORD_BYTES)
         if not _is_record(statement):
             raise Refused("BadRecord")
-        _, record_net, self.public, role, self.addresses, self.domain, self.sequence, self.expiry = statement
+        _, record_net, self.public, role, self.addresses, self.domain, *rest = statement
+        self.boot, self.sequence, self.signed_at, self.expiry, _ = rest
         if record_net != net:
             raise Refused("WrongNetwork")
         if any(address_problem(address, True) for address in self.addresses):
             raise Refused("BadRecord", "an address that is none")
-        if not 0 < self.expiry - self.sequence <= MAX_RECORD_LIFE_MS:
+        if not 0 < self.expiry - self.signed_at <= MAX_RECORD_LIFE_MS:
             raise Refused("BadRecord", "its times")
+        if self.sequence > self.signed_at + MAX_SEQUENCE_LEAD_MS:
+            raise Refused("BadRecord", "its sequence")
         if not verify(self.public, "selfsame/1 node record", raw, signature):
             raise Refused("BadSignature")
-        if now_ms >= self.expiry or self.sequence > now_ms + CLOCK_SKEW_MS:
+        if self.signed_at > now_ms + CLOCK_SKEW_MS:
+            raise Refused("WrongClock")
+        if now_ms >= self.expiry:
             raise Refused("StaleRecord")
         self.is_member = role == 1
         self.id = peer_id(self.public, net)
@@ -106,30 +113,36 @@ class NodeRecord:
 
 def _is_record(s):
     return (
-        is_list(s, 8)
+        is_list(s, 11)
         and is_uint(s[0])
-        and s[0] == 1
+        and s[0] == 2
         and is_bytes(s[1], 32)
         and is_bytes(s[2], 32)
         and is_uint(s[3], 1)
         and is_list(s[4], 0, 8)
         and all(is_text(address, 1, 512) for address in s[4])
         and is_text(s[5], 0, 64)
-        and is_uint(s[6])
+        and is_bytes(s[6], 16)
         and is_uint(s[7])
+        and is_uint(s[8])
+        and is_uint(s[9])
+        and s[10] is None  # the network is open
     )
 
 
-def sign_record(identity, is_member, addresses, domain, sequence_ms, expiry_ms):
+def sign_record(identity, is_member, addresses, domain, sequence, expiry_ms, signed_at_ms=None):
     statement = [
-        1,
+        2,
         identity.net,
         identity.public,
         int(is_member),
         addresses,
         domain,
-        sequence_ms,
+        identity.boot,
+        sequence,
+        sequence if signed_at_ms is None else signed_at_ms,
         expiry_ms,
+        None,
     ]
     return signed(identity, "selfsame/1 node record", statement)
 

@@ -151,7 +151,11 @@ def _is_leaf(s):
 def read_response(body):
     """The result of a response; a refusal is raised with its class."""
     response = decode(body)
-    expect(is_list(response, 2) and is_uint(response[0], 1))
+    expect(is_list(response, 2) and is_uint(response[0], 3))
+    if response[0] == 2:
+        raise Refused("Superseded", response[1])
+    if response[0] == 3:
+        raise Refused("WrongClock", f"it is {response[1]} there")
     if response[0] == 1:
         expect(response[1] in CLASSES)
         raise Refused(CLASSES[response[1]], "the member refused")

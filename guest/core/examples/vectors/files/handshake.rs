@@ -4,6 +4,7 @@ use selfsame_codec::Code;
 use selfsame_core::handshake::{
     Confirmed, Header, INITIATION_BYTES, Initiator, Responder, SessionSecrets, cookie_frame, reject_frame,
 };
+use selfsame_core::BootId;
 use selfsame_core::identity::{Identity, NetworkId, PeerId, labelled_hash};
 use selfsame_core::random::Random;
 use selfsame_sodium::aead::{self, Key};
@@ -23,11 +24,18 @@ pub(super) fn net() -> NetworkId {
 }
 
 pub(super) fn initiator_identity() -> Identity {
-    Identity::of_peer(&[1; 32], net())
+    run_of(1)
+}
+
+/// The identity of a node in a run of it.
+fn run_of(seed: u8) -> Identity {
+    let mut identity = Identity::of_peer(&[seed; 32], net());
+    identity.set_boot(BootId([0xb0 + seed; 16]));
+    identity
 }
 
 pub(super) fn responder_identity() -> Identity {
-    Identity::of_peer(&[2; 32], net())
+    run_of(2)
 }
 
 /// One run: what each side drew, sent and got
@@ -101,6 +109,7 @@ fn side(identity: &Identity, seed: u8, index: u32) -> Json {
         ("master_seed", hex(&[seed; 32])),
         ("public_key", hex(&identity.public().0)),
         ("id", hex(&identity.id().0)),
+        ("boot", hex(&identity.boot().0)),
         ("index", number(index)),
     ])
 }
