@@ -252,12 +252,14 @@ impl Driver {
             EventKind::Published => core::str::from_utf8(body)
                 .ok()
                 .map(|name| Event::Published(name.into())),
-            EventKind::DuplicateIdentity => decode_duplicate(body).ok().map(|[one, other]| {
-                Event::DuplicateIdentity {
-                    peer: PeerId(one.id),
-                    addresses: [one.addresses, other.addresses],
-                }
-            }),
+            EventKind::DuplicateIdentity => {
+                decode_duplicate(body)
+                    .ok()
+                    .map(|[one, other]| Event::DuplicateIdentity {
+                        peer: PeerId(one.id),
+                        addresses: [one.addresses, other.addresses],
+                    })
+            }
         };
         if let Some(event) = event {
             // Nobody needs to listen to events.

@@ -191,7 +191,8 @@ impl Routing {
     pub(crate) fn range_start(&self) -> Place {
         self.predecessor
             .or_else(|| self.all().pop())
-            .map_or(self.me.place(), |peer| peer.place())
+            .unwrap_or(self.me)
+            .place()
     }
 
     /// Whether this member is responsible for a position: nobody it knows of may have it. One that has lost its

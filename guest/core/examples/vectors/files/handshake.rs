@@ -1,10 +1,10 @@
 //! A whole handshake with fixed seeds, and messages to refuse.
 
 use selfsame_codec::Code;
+use selfsame_core::BootId;
 use selfsame_core::handshake::{
     Confirmed, Header, INITIATION_BYTES, Initiator, Responder, SessionSecrets, cookie_frame, reject_frame,
 };
-use selfsame_core::BootId;
 use selfsame_core::identity::{Identity, NetworkId, PeerId, labelled_hash};
 use selfsame_core::random::Random;
 use selfsame_sodium::aead::{self, Key};
