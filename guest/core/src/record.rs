@@ -11,8 +11,8 @@
 //! The signature is over the statement under the label `selfsame/1 node record`.
 
 mod address;
-pub(crate) use address::scheme_of;
 pub use address::{addresses_allowed, relay_address, relay_of};
+pub(crate) use address::{read_v4, read_v6, scheme_of};
 
 use alloc::string::String;
 use alloc::vec::Vec;

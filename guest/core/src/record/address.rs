@@ -129,7 +129,7 @@ fn is_private_host(host: &[u8]) -> Option<bool> {
 /// which fills the bytes that are left.
 // This and what reads IPv6 is not inlined: engines compile a function when it is first called, and most hosts are names.
 #[inline(never)]
-fn read_v4(host: &[u8]) -> Option<u32> {
+pub(crate) fn read_v4(host: &[u8]) -> Option<u32> {
     let count = host.split(|byte| *byte == b'.').count();
     if count > 4 {
         return None;
@@ -155,7 +155,7 @@ fn read_v4(host: &[u8]) -> Option<u32> {
 /// Reads an IPv6 address (RFC 4291, section 2.2) as the URL standard writes it: without a zone, and never with an IPv4 address
 /// at its end.
 #[inline(never)]
-fn read_v6(text: &[u8]) -> Option<[u16; 8]> {
+pub(crate) fn read_v6(text: &[u8]) -> Option<[u16; 8]> {
     let mut groups = [0; 8];
     let mut count = 0;
     let mut gap = None;

@@ -1,0 +1,281 @@
+//! Quotas of tables that strangers can fill: a newcomer evicts the oldest entry of the largest holder.
+//!
+//! A holder may have as many places as are free. So no quota applies below half occupancy, one holder never has more than
+//! half of a table, and `n` holders that take all they can have `1 / (n + 1)` each and leave as much to everybody else (the
+//! dynamic threshold of Choudhury and Hahne, 1998).
+
+use alloc::collections::BinaryHeap;
+use alloc::vec::Vec;
+
+use crate::identity::PeerId;
+use crate::record::{read_v4, read_v6};
+
+/// A full table is divided into this many shares. A holder with no more than one keeps its active entries.
+const SHARES: u64 = 16;
+/// Tags of holders, so that an IPv4 network, an IPv6 network and the unknown address never meet.
+const IPV4: u64 = 4;
+const IPV6: u64 = 6;
+const UNKNOWN: u64 = 1;
+
+/// Who holds a place in a table: a peer, or the network of an address
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Holder(u64);
+
+impl Holder {
+    /// A holder that is not counted.
+    pub(crate) const EXEMPT: Self = Self(0);
+
+    /// The holder for a peer. Two ids that share these 64 bits cost more to find than a table is worth.
+    #[must_use]
+    pub(crate) fn peer(peer: &PeerId) -> Self {
+        let [a, b, c, d, e, f, g, h, ..] = peer.0;
+        Self(u64::from_le_bytes([a, b, c, d, e, f, g, h]))
+    }
+
+    /// The network of an address as a host reports it, with or without a port: an IPv4 /24 or an IPv6 /56, which is what one
+    /// customer gets. Loopback is exempt, since a proxy there brings everybody. All other texts are one holder.
+    #[must_use]
+    pub(crate) fn network(address: &str) -> Self {
+        let text = address.as_bytes();
+        let until = |text: &[u8], end: u8| text.iter().position(|byte| *byte == end);
+        let host = match text.strip_prefix(b"[") {
+            Some(rest) => &rest[..until(rest, b']').unwrap_or(rest.len())],
+            // More than one colon: an IPv6 address, whose last colon begins no port.
+            None => match until(text, b':') {
+                Some(at) if until(&text[at + 1..], b':').is_none() => &text[..at],
+                _ => text,
+            },
+        };
+        let v4 = host.strip_prefix(b"::ffff:").unwrap_or(host);
+        if let Some(address) = read_v4(v4) {
+            return Self::network_v4(address);
+        }
+        match read_v6(host) {
+            Some([0, 0, 0, 0, 0, 0, 0, 1]) => Self::EXEMPT,
+            Some([0, 0, 0, 0, 0, 0xffff, high, low]) => {
+                Self::network_v4(u32::from(high) << 16 | u32::from(low))
+            }
+            Some([a, b, c, d, ..]) => {
+                let prefix = u64::from(a) << 48 | u64::from(b) << 32 | u64::from(c) << 16 | u64::from(d);
+                Self(prefix & !0xff | IPV6)
+            }
+            None => Self(UNKNOWN),
+        }
+    }
+
+    fn network_v4(address: u32) -> Self {
+        match address >> 24 {
+            127 => Self::EXEMPT,
+            _ => Self(u64::from(address & !0xff) | IPV4),
+        }
+    }
+}
+
+/// When an entry may be evicted
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// When its holder is over the quota, or the table is full.
+    Idle,
+    /// When the table is full.
+    Stalled,
+    /// When the table is full and its holder has more than one share of it.
+    Active,
+    /// Never.
+    Needed,
+}
+
+/// An entry of a table as the quota sees it
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    /// The peer and the network that hold it.
+    pub(crate) holders: [Holder; 2],
+    /// What it takes of the capacity: 1 where entries are counted.
+    pub(crate) size: u64,
+    /// When it was last in use.
+    pub(crate) used_ms: u64,
+    /// When it may be evicted.
+    pub(crate) hold: Hold,
+}
+
+/// Whether a table takes a newcomer
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// There is room.
+    Free,
+    /// There is, once the entry at this position has been evicted.
+    Evict(usize),
+    /// The table is full of entries that stay.
+    Full,
+}
+
+/// Finds room in a table for a newcomer of size 1.
+#[must_use]
+pub(crate) fn room(capacity: u64, entries: &[Entry]) -> Room {
+    let taken: u64 = entries.iter().map(|entry| entry.size).sum();
+    let free = capacity.saturating_sub(taken);
+    if taken <= free {
+        return Room::Free;
+    }
+    let holdings = holdings(entries);
+    let mut evicted = None;
+    for (position, entry) in entries.iter().enumerate() {
+        let held = entry.holders.iter().map(|holder| held(&holdings, *holder));
+        let held = held.max().unwrap_or(0).max(entry.size);
+        let may_go = match entry.hold {
+            Hold::Idle => free == 0 || held > free,
+            Hold::Stalled => free == 0,
+            Hold::Active => free == 0 && held > capacity / SHARES,
+            Hold::Needed => false,
+        };
+        let rank = (held, u64::MAX - entry.used_ms);
+        if may_go && evicted.is_none_or(|(highest, _)| rank > highest) {
+            evicted = Some((rank, position));
+        }
+    }
+    match evicted {
+        Some((_, position)) => Room::Evict(position),
+        None if free == 0 => Room::Full,
+        None => Room::Free,
+    }
+}
+
+/// What each holder has, in the order of the holders.
+fn holdings(entries: &[Entry]) -> Vec<(Holder, u64)> {
+    let each = entries
+        .iter()
+        .flat_map(|entry| entry.holders.map(|holder| (holder, entry.size)));
+    let mut holdings: Vec<(Holder, u64)> = Vec::new();
+    for (holder, size) in each.collect::<BinaryHeap<_>>().into_sorted_vec() {
+        match holdings.last_mut() {
+            Some((last, held)) if *last == holder => *held += size,
+            _ => holdings.push((holder, size)),
+        }
+    }
+    holdings
+}
+
+fn held(holdings: &[(Holder, u64)], holder: Holder) -> u64 {
+    match holdings.binary_search_by_key(&holder, |(other, _)| *other) {
+        Ok(at) if holder != Holder::EXEMPT => holdings[at].1,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(peer: u8, network: &str, used_ms: u64) -> Entry {
+        Entry {
+            holders: [Holder::peer(&PeerId([peer; 32])), Holder::network(network)],
+            size: 1,
+            used_ms,
+            hold: Hold::Idle,
+        }
+    }
+
+    #[test]
+    fn networks_are_told_apart_by_their_prefix() {
+        let of = Holder::network;
+        let same = [
+            ("192.0.2.1", "192.0.2.255"),
+            ("192.0.2.1:80", "192.0.2.9"),
+            ("::ffff:192.0.2.1", "192.0.2.7"),
+            ("::ffff:c000:201", "192.0.2.7"),
+            ("2001:db8:0:100::1", "2001:db8:0:1ff:9::"),
+            ("[2001:db8:0:100::1]:443", "2001:db8:0:100::2"),
+            ("", "unix socket"),
+        ];
+        for (one, other) in same {
+            assert_eq!(of(one), of(other), "{one} {other}");
+            assert_ne!(of(one), Holder::EXEMPT, "{one}");
+        }
+        let apart = [
+            "192.0.2.1",
+            "192.0.3.1",
+            "2001:db8:0:100::",
+            "2001:db8:0:200::",
+            "0.0.0.1",
+            "",
+        ];
+        for (at, one) in apart.iter().enumerate() {
+            assert!(apart[at + 1..].iter().all(|other| of(one) != of(other)), "{one}");
+        }
+    }
+
+    #[test]
+    fn loopback_is_exempt() {
+        for address in [
+            "127.0.0.1",
+            "127.9.9.9:1",
+            "::1",
+            "[::1]:7000",
+            "::ffff:127.0.0.1",
+        ] {
+            assert_eq!(Holder::network(address), Holder::EXEMPT, "{address}");
+        }
+    }
+
+    #[test]
+    fn no_quota_applies_below_half_occupancy() {
+        let entries: Vec<Entry> = (0..8).map(|n| entry(1, "192.0.2.1", n)).collect();
+        for len in 0..=8 {
+            assert_eq!(room(16, &entries[..len]), Room::Free, "{len}");
+        }
+    }
+
+    #[test]
+    fn the_largest_holder_loses_its_oldest_entry() {
+        // Nine of one network, each of another peer, and one of another network that is older than all of them.
+        let mut entries = vec_of(9, |n| entry(n, "192.0.2.1", 100 - u64::from(n)));
+        entries.push(entry(77, "198.51.100.1", 0));
+        assert_eq!(room(16, &entries), Room::Evict(8));
+        // The same by peer.
+        let mut entries = vec_of(9, |n| entry(5, "127.0.0.1", 100 + u64::from(n)));
+        entries.push(entry(77, "127.0.0.1", 0));
+        assert_eq!(room(16, &entries), Room::Evict(0));
+    }
+
+    #[test]
+    fn many_small_holders_fill_a_table_and_then_the_oldest_goes() {
+        let entries = vec_of(16, |n| entry(n, "127.0.0.1", u64::from(n ^ 5)));
+        for len in 0..16 {
+            assert_eq!(room(16, &entries[..len]), Room::Free, "{len}");
+        }
+        assert_eq!(room(16, &entries), Room::Evict(5));
+    }
+
+    #[test]
+    fn what_is_in_use_stays_while_others_can_go() {
+        let mut entries = vec_of(32, |n| Entry {
+            hold: Hold::Active,
+            ..entry(n, "127.0.0.1", u64::from(n))
+        });
+        assert_eq!(room(32, &entries), Room::Full);
+        entries[9].hold = Hold::Stalled;
+        assert_eq!(
+            room(33, &entries),
+            Room::Free,
+            "stalled entries stay until the table is full"
+        );
+        assert_eq!(room(32, &entries), Room::Evict(9));
+        // Three are more than a sixteenth of 32.
+        entries[20].holders = entries[21].holders;
+        entries[22].holders = entries[21].holders;
+        assert_eq!(room(32, &entries), Room::Evict(20));
+        entries[20].hold = Hold::Needed;
+        assert_eq!(room(32, &entries), Room::Evict(21));
+    }
+
+    #[test]
+    fn sizes_count_in_place_of_entries() {
+        let mut entries = vec_of(3, |n| entry(n, "127.0.0.1", u64::from(n)));
+        entries[1].size = 70;
+        assert_eq!(room(100, &entries), Room::Evict(1));
+        assert_eq!(room(144, &entries), Room::Free);
+    }
+
+    fn vec_of(len: u8, make: impl Fn(u8) -> Entry) -> Vec<Entry> {
+        (0..len).map(make).collect()
+    }
+}
