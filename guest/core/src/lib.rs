@@ -32,7 +32,6 @@ pub mod channel;
 
 pub mod record;
 
-#[cfg_attr(not(test), expect(dead_code, reason = "the tables of the node use it next"))]
 mod quota;
 
 pub mod grant;

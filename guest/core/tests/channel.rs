@@ -139,8 +139,15 @@ fn an_old_key_is_replaced_and_packets_under_it_still_arrive_for_a_while() {
     assert_eq!((early[1], renewed[1]), (0, 1), "the phase changes");
     assert_eq!(open(&mut b, hour, &renewed), Ok(b"renewed".to_vec()));
     assert_eq!(open(&mut b, hour, &early), Ok(b"early".to_vec()));
-    b.drop_old_keys(hour + 30_001);
-    assert_eq!(open(&mut b, hour + 30_001, &late), Err(Code::BadSeal));
+    assert_eq!(open(&mut b, hour + 30_000, &late), Err(Code::BadSeal));
+    b.drop_previous_key(hour + 29_999);
+    assert_eq!(b.previous_key_expiry_ms(), Some(hour + 30_000));
+    b.drop_previous_key(hour + 30_000);
+    assert_eq!(
+        open(&mut b, hour, &late),
+        Err(Code::BadSeal),
+        "not even when the clock goes back"
+    );
     let again = seal(&mut a, hour + 3_600_000, b"again");
     assert_eq!(open(&mut b, hour + 3_600_000, &again), Ok(b"again".to_vec()));
 }
@@ -406,6 +413,88 @@ fn rules_of_streams_are_kept() {
     assert!(streams.contains(0), "our half is open");
     streams.end(0).unwrap();
     assert!(!streams.contains(0));
+}
+
+fn piece(stream: u32, offset: u64, bytes: &[u8]) -> Data<'_> {
+    Data {
+        stream,
+        offset,
+        bytes,
+    }
+}
+
+#[test]
+fn bytes_out_of_order_are_refused_on_ordered_paths() {
+    let mut told = Vec::new();
+    for offset in [0, 2, 4, 100] {
+        let mut streams = Streams::new(Side::Responder, true);
+        streams.accept(0, 9, &mut note(&mut told)).unwrap();
+        streams.data(piece(0, 0, b"abc"), &mut note(&mut told)).unwrap();
+        assert_eq!(
+            streams.data(piece(0, offset, b"xy"), &mut note(&mut told)),
+            Err(Code::BadStream),
+            "{offset}"
+        );
+        assert_eq!(
+            streams.end_received(0, 4, &mut note(&mut told)),
+            Err(Code::BadStream),
+            "an end before all has come"
+        );
+        assert_eq!(streams.unread_bytes(), 3, "nothing is kept");
+    }
+}
+
+#[test]
+fn pieces_that_wait_fit_into_the_window() {
+    let mut told = Vec::new();
+    let bytes = vec![7; 16 * 1024];
+    let mut streams = Streams::new(Side::Responder, false);
+    streams.accept(0, 9, &mut note(&mut told)).unwrap();
+    let overlapping = (1..=64).map_while(|offset| {
+        let taken = streams.data(piece(0, offset, &bytes), &mut note(&mut told));
+        taken.ok()
+    });
+    assert_eq!(overlapping.count(), 16, "16 pieces of 16 KiB are a window");
+    assert_eq!(streams.unread_bytes(), STREAM_WINDOW);
+
+    // A sender that keeps to the rules fills the window in any order.
+    let mut streams = Streams::new(Side::Responder, false);
+    streams.accept(0, 9, &mut note(&mut told)).unwrap();
+    for n in (0..16).rev() {
+        let taken = streams.data(piece(0, n * 16 * 1024, &bytes), &mut note(&mut told));
+        assert_eq!(taken, Ok(()), "{n}");
+    }
+    assert_eq!(streams.unread_bytes(), STREAM_WINDOW);
+    assert!(streams.are_held_back());
+    streams.consumed(0, STREAM_WINDOW as u32).unwrap();
+    assert_eq!(streams.unread_bytes(), 0);
+    assert!(!streams.are_held_back());
+}
+
+#[test]
+fn overlapping_pieces_that_outlast_the_window_are_refused() {
+    let bytes = vec![7; 16 * 1024];
+    let mut streams = Streams::new(Side::Responder, false);
+    streams.accept(0, 9, &mut |_| {}).unwrap();
+    for offset in 0..16 {
+        // All of them end near the end of the window.
+        let offset = 14 * 16 * 1024 + offset;
+        streams.data(piece(0, offset, &bytes), &mut |_| {}).unwrap();
+    }
+    let next = |streams: &mut Streams| streams.data(piece(0, 0, b"x"), &mut |_| {});
+    assert_eq!(next(&mut streams), Err(Code::BadStream));
+}
+
+#[test]
+fn a_piece_that_comes_twice_is_refused() {
+    let mut streams = Streams::new(Side::Responder, false);
+    streams.accept(0, 9, &mut |_| {}).unwrap();
+    streams.data(piece(0, 5, b"ab"), &mut |_| {}).unwrap();
+    assert_eq!(
+        streams.data(piece(0, 5, b"ab"), &mut |_| {}),
+        Err(Code::BadStream)
+    );
+    assert_eq!(streams.unread_bytes(), 2);
 }
 
 #[test]

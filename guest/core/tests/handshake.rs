@@ -6,6 +6,7 @@ use selfsame_codec::{Code, EventKind, Input, PathKind, Role};
 use selfsame_core::handshake::{CookieJar, INITIATION_BYTES, Initiation, Initiator, Responder};
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
 use selfsame_core::random::Random;
+use support::strangers::{COOKIE, Outside, address};
 use support::{Net, Seen, config, id_of};
 
 fn pair() -> Net {
@@ -253,41 +254,185 @@ fn fresh_initiation(round: u32, target: PeerId) -> Vec<u8> {
         .to_vec()
 }
 
-#[test]
-fn a_cookie_of_another_address_or_message_does_not_help() {
+fn parsed(frame: &[u8]) -> Initiation<'_> {
+    Initiation::parse(frame).expect("m1")
+}
+
+/// A jar, m1 with its cookie of the time 0 and address, and randomness for more.
+fn cookied(address: &str) -> (CookieJar, Vec<u8>, Random) {
     let mut random = Random::new(&[7; 32]);
     let mut jar = CookieJar::new(&mut random, 0);
-    let target = id_of(1, "twiitr");
-    let mut one = fresh_initiation(1, target);
-    let cookie = jar.cookie(&mut random, 0, "192.0.2.1:1", &Initiation::parse(&one).unwrap());
-    let at = one.len() - cookie.len();
-    one[at..].copy_from_slice(&cookie);
-    let mut other = fresh_initiation(2, target);
-    other[at..].copy_from_slice(&cookie);
-    assert!(jar.accepts("192.0.2.1:1", &Initiation::parse(&one).unwrap()));
-    assert!(!jar.accepts("192.0.2.2:1", &Initiation::parse(&one).unwrap()));
-    assert!(!jar.accepts("192.0.2.1:1", &Initiation::parse(&other).unwrap()));
-    let again = jar.cookie(
-        &mut random,
-        60_000,
-        "192.0.2.1:1",
-        &Initiation::parse(&one).unwrap(),
-    );
+    let mut frame = fresh_initiation(1, id_of(1, "twiitr"));
+    let cookie = jar.cookie(&mut random, 0, address, &parsed(&frame));
+    let at = frame.len() - cookie.len();
+    frame[at..].copy_from_slice(&cookie);
+    (jar, frame, random)
+}
+
+#[test]
+fn a_cookie_of_another_address_or_message_does_not_help() {
+    let (mut jar, one, mut random) = cookied("192.0.2.1:1");
+    let mut other = fresh_initiation(2, id_of(1, "twiitr"));
+    let at = other.len() - 32;
+    other[at..].copy_from_slice(&one[at..]);
+    let mut accepts = |address, frame: &[u8]| jar.accepts(&mut random, 0, address, &parsed(frame));
+    assert!(accepts("192.0.2.1:1", &one));
+    assert!(!accepts("192.0.2.2:1", &one));
+    assert!(!accepts("192.0.2.1:1", &other));
+}
+
+#[test]
+fn a_cookie_expires_within_a_minute() {
+    // Whether the jar was asked for cookies meanwhile makes no difference.
+    for asked_at_ms in [None, Some(29_999), Some(30_000), Some(59_999)] {
+        for (now_ms, is_good) in [(29_999, true), (60_000, false), (36_000_000, false)] {
+            let (mut jar, frame, mut random) = cookied("192.0.2.1");
+            let initiation = parsed(&frame);
+            if let Some(at_ms) = asked_at_ms.filter(|at_ms| *at_ms <= now_ms) {
+                jar.cookie(&mut random, at_ms, "192.0.2.2", &initiation);
+            }
+            let accepted = jar.accepts(&mut random, now_ms, "192.0.2.1", &initiation);
+            assert_eq!(
+                accepted, is_good,
+                "asked at {asked_at_ms:?}, returned at {now_ms}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_old_cookie_is_answered_with_another_one() {
+    let mut net = pair();
+    let outside = Outside::new(&mut net);
+    let crowd = |net: &mut Net| {
+        for n in 0..64 {
+            assert!(outside.knock(net, 0, &address(n), n).is_some());
+        }
+    };
+    crowd(&mut net);
+    let (_, path) = outside.link(&mut net, 0, "192.0.2.1");
+    let mut frame = fresh_initiation(1, net.hosts[0].id);
+    let answer = |net: &mut Net, frame: &[u8]| {
+        net.step(0, &[Input::Received { path, frame }]);
+        outside.take(net).pop().expect("an answer")
+    };
+    let cookie = answer(&mut net, &frame);
+    assert_eq!(cookie[0], COOKIE);
+    let at = frame.len() - 32;
+    frame[at..].copy_from_slice(&cookie[16..48]);
+    net.now_ms += 60_000;
+    // The clock alone is late: the half-open handshakes of before are over, and others take their place.
+    crowd(&mut net);
+    let (_, path) = outside.link(&mut net, 0, "192.0.2.1");
+    net.step(0, &[Input::Received { path, frame: &frame }]);
+    let again = outside.take(&mut net).pop().expect("an answer");
+    assert_eq!(again[0], COOKIE);
     assert_ne!(again, cookie);
-    assert!(
-        jar.accepts("192.0.2.1:1", &Initiation::parse(&one).unwrap()),
-        "one change of secret is survived"
+}
+
+#[test]
+fn one_network_cannot_hold_all_half_open_handshakes() {
+    let mut net = pair();
+    let outside = Outside::new(&mut net);
+    let slow = outside.knock(&mut net, 0, "198.51.100.1", 9_999).expect("m2");
+    for n in 0..1200_u16 {
+        let from = format!("192.0.2.{}", n % 256);
+        assert!(outside.knock(&mut net, 0, &from, n).is_some(), "{n}");
+    }
+    assert_eq!(
+        net.counted(0, Code::TooManyPaths),
+        1200 - 512,
+        "what one network holds beyond half of the table is its own loss"
     );
-    jar.cookie(
-        &mut random,
-        120_000,
-        "192.0.2.1:1",
-        &Initiation::parse(&one).unwrap(),
+    assert!(outside.confirm(&mut net, 0, slow).is_some());
+    assert!(outside.enter(&mut net, 0, "198.51.100.2", 9_998).is_some());
+    net.connect(1, 0);
+    assert!(net.connected(1, net.hosts[0].id));
+}
+
+#[test]
+fn many_networks_cannot_refuse_handshakes_to_others() {
+    let mut net = pair();
+    let outside = Outside::new(&mut net);
+    for n in 0..1100_u16 {
+        assert!(outside.knock(&mut net, 0, &address(n), n).is_some(), "{n}");
+    }
+    assert_eq!(net.counted(0, Code::TooManyPaths), 1100 - 1024);
+    assert!(outside.enter(&mut net, 0, "198.51.100.2", 9_998).is_some());
+}
+
+#[test]
+fn a_proxy_on_loopback_is_not_one_network() {
+    let mut net = pair();
+    let outside = Outside::new(&mut net);
+    for n in 0..900_u16 {
+        assert!(outside.knock(&mut net, 0, "127.0.0.1", n).is_some(), "{n}");
+    }
+    assert_eq!(net.counted(0, Code::TooManyPaths), 0);
+}
+
+#[test]
+fn one_network_cannot_hold_all_idle_paths() {
+    let mut net = pair();
+    let outside = Outside::new(&mut net);
+    let (mine, path) = outside.link(&mut net, 0, "198.51.100.1");
+    let links: Vec<u32> = (0..1200)
+        .map(|n| outside.link(&mut net, 0, &format!("192.0.2.{}", n % 256)).0)
+        .collect();
+    let open = links.iter().filter(|path| outside.has_path(&net, **path)).count();
+    assert_eq!(open, 512, "half of all that have no session");
+    assert!(outside.has_path(&net, mine));
+    let half_open = outside.knock_on(&mut net, 0, (mine, path), 1).expect("m2");
+    assert!(outside.confirm(&mut net, 0, half_open).is_some());
+}
+
+#[test]
+fn message_3_with_a_wrong_signature_ends_the_handshake() {
+    let mut net = pair();
+    let outside = Outside::new(&mut net);
+    let elsewhere = Identity::of_peer(&[9; 32], NetworkId::open("elsewhere"));
+    let half_open = outside.knock(&mut net, 0, "192.0.2.1", 1).expect("m2");
+    let path = half_open.path;
+    let bad = half_open.confirmation.seal(&elsewhere, &[]);
+    for _ in 0..100 {
+        net.step(0, &[Input::Received { path, frame: &bad }]);
+    }
+    assert_eq!(
+        net.counted(0, Code::BadSignature),
+        1,
+        "one verification for one handshake"
     );
-    assert!(
-        !jar.accepts("192.0.2.1:1", &Initiation::parse(&one).unwrap()),
-        "two are not"
-    );
+}
+
+#[test]
+fn message_3_that_does_not_open_is_dropped() {
+    let mut net = pair();
+    let outside = Outside::new(&mut net);
+    let half_open = outside.knock(&mut net, 0, "192.0.2.1", 1).expect("m2");
+    let path = half_open.path;
+    // By somebody who saw the numbers of the handshake and not its keys.
+    let mut junk = vec![0; 130];
+    junk[..3].copy_from_slice(&[3, 1, 1]);
+    junk[4..8].copy_from_slice(&2_u32.to_le_bytes());
+    junk[8..12].copy_from_slice(&half_open.confirmation.peer_index().to_le_bytes());
+    junk[12..16].copy_from_slice(&NetworkId::open("twiitr").0[..4]);
+    net.step(0, &[Input::Received { path, frame: &junk }]);
+    assert_eq!(net.counted(0, Code::BadHandshake), 1);
+    assert!(outside.confirm(&mut net, 0, half_open).is_some());
+}
+
+#[test]
+fn the_previous_receive_key_is_erased_on_time() {
+    let mut net = pair();
+    let outside = Outside::new(&mut net);
+    let mut stranger = outside.enter(&mut net, 0, "192.0.2.1", 1).expect("a session");
+    net.run_ms(3_600_000);
+    let before_ms = net.hosts[0].wake_ms;
+    outside.pong(&mut net, &mut stranger);
+    assert_eq!(net.hosts[0].wake_ms, net.now_ms + 30_000, "it wakes for that");
+    net.run_ms(30_000);
+    assert_eq!(net.hosts[0].wake_ms, before_ms, "and then has nothing to do");
+    assert!(outside.is_connected(&net, &stranger));
 }
 
 #[test]

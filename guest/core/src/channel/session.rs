@@ -173,7 +173,7 @@ impl Session {
             self.receive.phase = phase;
         } else {
             let (previous, until_ms) = self.receive.previous.as_ref().ok_or(Code::BadSeal)?;
-            if phase != self.receive.phase.wrapping_sub(1) || now_ms > *until_ms {
+            if phase != self.receive.phase.wrapping_sub(1) || now_ms >= *until_ms {
                 return Err(Code::BadSeal);
             }
             aead::open_in_place(previous, &nonce, &ad, payload, tag).map_err(|_| Code::BadSeal)?;
@@ -182,13 +182,17 @@ impl Session {
         Ok(payload)
     }
 
-    /// Forgets a previous key that is not needed any more.
-    pub fn drop_old_keys(&mut self, now_ms: u64) {
+    /// When the previous receive key is to be erased, if there is one.
+    #[must_use]
+    pub fn previous_key_expiry_ms(&self) -> Option<u64> {
+        self.receive.previous.as_ref().map(|(_, until_ms)| *until_ms)
+    }
+
+    /// Erases the previous receive key once packets under it are not accepted any more.
+    pub fn drop_previous_key(&mut self, now_ms: u64) {
         if self
-            .receive
-            .previous
-            .as_ref()
-            .is_some_and(|(_, until_ms)| now_ms > *until_ms)
+            .previous_key_expiry_ms()
+            .is_some_and(|until_ms| now_ms >= until_ms)
         {
             self.receive.previous = None;
         }

@@ -40,7 +40,9 @@ struct Stream {
     delivered: u64,
     consumed: u64,
     announced: u64,
+    /// Pieces that wait for an earlier one, on paths where they can be overtaken.
     held: Map<u64, Vec<u8>>,
+    held_bytes: u64,
     length: Option<u64>,
     receive_ended: bool,
 }
@@ -177,6 +179,25 @@ impl Streams {
         self.table.is_empty()
     }
 
+    /// Bytes that the peer sent and the application has not consumed.
+    #[must_use]
+    pub fn unread_bytes(&self) -> u64 {
+        let mut unread = 0;
+        for stream in self.table.values() {
+            unread += stream.unread_bytes();
+        }
+        for frame in self.early.iter().flatten() {
+            unread += frame.len();
+        }
+        unread
+    }
+
+    /// Whether streams are open and the application keeps the peer from sending on any of them.
+    #[must_use]
+    pub fn are_held_back(&self) -> bool {
+        !self.table.is_empty() && self.table.values().all(Stream::is_held_back)
+    }
+
     /// Handles of all open streams.
     pub fn handles(&self) -> impl Iterator<Item = u32> + '_ {
         self.table.values().map(|stream| stream.handle)
@@ -265,6 +286,9 @@ impl Streams {
         if stream.length.is_some_and(|length| end > length) {
             return Err(Code::BadStream);
         }
+        if data.offset != stream.delivered && self.early.is_none() {
+            return Err(Code::BadStream);
+        }
         if data.offset > stream.delivered {
             return stream.hold(data);
         }
@@ -277,7 +301,11 @@ impl Streams {
             let Some((offset, bytes)) = stream.held.pop_first() else {
                 break;
             };
+            stream.held_bytes -= bytes.len() as u64;
             stream.deliver(offset, &bytes, sink);
+        }
+        if stream.held_bytes > stream.announced - stream.delivered {
+            return Err(Code::BadStream);
         }
         self.finish_receiving(data.stream, sink);
         Ok(())
@@ -301,7 +329,8 @@ impl Streams {
             .iter()
             .next_back()
             .map_or(stream.delivered, |(at, bytes)| at + bytes.len() as u64);
-        if stream.length.is_some() || offset < highest || offset > stream.announced {
+        let is_out_of_order = self.early.is_none() && offset != stream.delivered;
+        if stream.length.is_some() || is_out_of_order || offset < highest || offset > stream.announced {
             return Err(Code::BadStream);
         }
         stream.length = Some(offset);
@@ -393,17 +422,32 @@ impl Stream {
             consumed: 0,
             announced: STREAM_WINDOW,
             held: Map::new(),
+            held_bytes: 0,
             length: None,
             receive_ended: false,
         }
     }
 
+    /// Keeps a piece. Pieces that do not overlap fit into what is left of the window.
     fn hold(&mut self, data: Data<'_>) -> Result<(), Code> {
-        if self.held.len() >= MAX_HELD_PIECES {
+        let held_bytes = self.held_bytes + data.bytes.len() as u64;
+        if self.held.len() >= MAX_HELD_PIECES || held_bytes > self.announced - self.delivered {
             return Err(Code::BadStream);
         }
-        self.held.get_or_insert_with(data.offset, || data.bytes.to_vec());
+        if self.held.insert(data.offset, data.bytes.to_vec()).is_some() {
+            return Err(Code::BadStream);
+        }
+        self.held_bytes = held_bytes;
         Ok(())
+    }
+
+    fn unread_bytes(&self) -> u64 {
+        self.delivered - self.consumed + self.held_bytes
+    }
+
+    /// Whether the peer may send nothing because the application has not consumed what came.
+    fn is_held_back(&self) -> bool {
+        !self.receive_ended && self.delivered == self.announced
     }
 
     fn deliver(&mut self, offset: u64, bytes: &[u8], sink: &mut impl FnMut(StreamEvent<'_>)) {
@@ -416,6 +460,13 @@ impl Stream {
 }
 
 impl Early {
+    fn len(&self) -> u64 {
+        match self {
+            Self::Data { bytes, .. } => bytes.len() as u64,
+            Self::End { .. } => 0,
+        }
+    }
+
     fn stream(&self) -> u32 {
         match self {
             Self::Data { stream, .. } | Self::End { stream, .. } => *stream,

@@ -7,14 +7,14 @@ use crate::random::Random;
 
 const COOKIE: &str = "selfsame/1 handshake cookie";
 
-/// How long one secret makes cookies; a cookie is good for one to two such times.
-const SECRET_LIFETIME_MS: u64 = 60_000;
+/// How long one secret makes cookies. It is accepted for as long again, so that a cookie is good for 30 to 60 s.
+const SECRET_LIFETIME_MS: u64 = 30_000;
 
 /// Makes and checks the cookies that prove, under load, that an initiator receives at its address
 pub struct CookieJar {
     current: Zeroizing<[u8; 32]>,
     previous: Zeroizing<[u8; 32]>,
-    renewed_ms: u64,
+    epoch: u64,
 }
 
 impl CookieJar {
@@ -24,7 +24,7 @@ impl CookieJar {
         Self {
             current: random.secret(),
             previous: random.secret(),
-            renewed_ms: now_ms,
+            epoch: now_ms / SECRET_LIFETIME_MS,
         }
     }
 
@@ -40,18 +40,29 @@ impl CookieJar {
         mac(&self.current, address, initiation)
     }
 
-    /// Whether `initiation` carries a cookie of ours for `address`.
+    /// Whether `initiation` carries a cookie of ours for `address` that has not expired.
     #[must_use]
-    pub fn accepts(&self, address: &str, initiation: &Initiation<'_>) -> bool {
+    pub fn accepts(
+        &mut self,
+        random: &mut Random,
+        now_ms: u64,
+        address: &str,
+        initiation: &Initiation<'_>,
+    ) -> bool {
+        self.renew(random, now_ms);
         [&self.current, &self.previous]
             .iter()
             .any(|secret| memory::equal(&mac(secret, address, initiation), initiation.cookie))
     }
 
     fn renew(&mut self, random: &mut Random, now_ms: u64) {
-        if now_ms.saturating_sub(self.renewed_ms) >= SECRET_LIFETIME_MS {
-            self.previous = core::mem::replace(&mut self.current, random.secret());
-            self.renewed_ms = now_ms;
+        let epoch = now_ms / SECRET_LIFETIME_MS;
+        if epoch != self.epoch {
+            let renewals = if epoch == self.epoch + 1 { 1 } else { 2 };
+            for _ in 0..renewals {
+                self.previous = core::mem::replace(&mut self.current, random.secret());
+            }
+            self.epoch = epoch;
         }
     }
 }

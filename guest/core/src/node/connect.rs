@@ -128,7 +128,7 @@ impl Node {
         let can_begin = |index: &u32| {
             self.connections.get(index).is_some_and(|connection| {
                 let path = self.paths.table.get(&connection.path);
-                path.is_some_and(|path| path.is_ordered() || connection.session.side() == Side::Initiator)
+                path.is_some_and(|path| !path.is_exchange() || connection.session.side() == Side::Initiator)
             })
         };
         let usable = self.peers.connections(peer).iter().copied().find(can_begin);

@@ -5,6 +5,7 @@ use crate::channel::{Session, Side, Streams};
 use crate::handshake::Confirmation;
 use crate::identity::PeerId;
 use crate::map::Map;
+use crate::quota::Entry;
 
 /// A session in use: its streams, its requests, and the path it runs over
 pub(super) struct Connection {
@@ -22,6 +23,10 @@ pub(super) struct Connection {
     pub(super) unanswered: usize,
     pub(super) established_ms: u64,
     pub(super) received_ms: u64,
+    /// When application bytes last went either way.
+    pub(super) data_ms: u64,
+    /// Peers that were introduced to this one, a leaf, a short while ago.
+    pub(super) introductions: Vec<Entry>,
     pub(super) pinged_ms: Option<u64>,
     pub(super) ping_after_ms: u64,
     /// Whether a liveness timer is set.
@@ -48,6 +53,8 @@ impl Connection {
             unanswered: 0,
             established_ms: now_ms,
             received_ms: now_ms,
+            data_ms: now_ms,
+            introductions: Vec::new(),
             pinged_ms: None,
             ping_after_ms: super::liveness::FIRST_PING_MS,
             watched: false,
@@ -62,6 +69,11 @@ impl Connection {
             || self.pinged_ms.is_some()
     }
 
+    /// Whether no application bytes went either way for long although the peer may send some.
+    pub(super) fn is_stalled(&self, now_ms: u64) -> bool {
+        now_ms >= self.data_ms.saturating_add(STALLED_MS) && !self.streams.are_held_back()
+    }
+
     /// Who of the two began.
     fn initiator(&self, me: PeerId) -> PeerId {
         match self.session.side() {
@@ -70,6 +82,9 @@ impl Connection {
         }
     }
 }
+
+/// How long a session with open streams may be silent before a full table ends it.
+const STALLED_MS: u64 = 60_000;
 
 /// Connections that come up within this time of each other from both sides count as simultaneous.
 const SIMULTANEOUS_MS: u64 = 10_000;

@@ -12,21 +12,18 @@ use crate::handshake::{
 };
 use crate::identity::PeerId;
 use crate::map::Map;
+use crate::quota::Holder;
 use crate::random::Random;
 
-/// Most half-open handshakes; each holds about 1.5 kB.
-const MAX_HALF_OPEN: usize = 1024;
 /// From here on an initiator must return a cookie before anything is computed for it.
 const COOKIES_FROM: usize = 64;
-/// Most half-open handshakes on one path: a peer needs one, and one more when it starts again.
+/// Most half-open handshakes on one path, each of about 1.5 kB: a peer needs one, and one more when it starts again. How many
+/// paths there may be without a session bounds all of them.
 const MAX_HALF_OPEN_ON_PATH: usize = 4;
 /// Most packets that wait for the m3 they overtook, of all half-open handshakes together: one MiB.
 const MAX_EARLY: usize = 16;
 /// How long a handshake may stay half open.
 const HALF_OPEN_MS: u64 = 10_000;
-/// Most sessions at once: with 64 KiB in use for each, half of the memory that an isolate has.
-pub(super) const MAX_CONNECTIONS: usize = 1024;
-
 struct Initiated {
     initiator: Initiator,
     path: u32,
@@ -126,19 +123,17 @@ impl Node {
         let index = self.new_index();
         let responder = Responder::new(&self.identity, &mut self.random, frame, index)?;
         self.transmit(path, responder.response());
-        self.handshakes.half_open.insert(
-            index,
-            Box::new(HalfOpen {
-                responder,
-                path,
-                early: Vec::new(),
-            }),
-        );
-        self.timers
-            .set(self.now_ms + HALF_OPEN_MS, Timer::HalfOpen(index));
         if let Some(path) = self.paths.table.get_mut(&path) {
             path.half_open += 1;
         }
+        self.timers
+            .set(self.now_ms + HALF_OPEN_MS, Timer::HalfOpen(index));
+        let half_open = HalfOpen {
+            responder,
+            path,
+            early: Vec::new(),
+        };
+        self.handshakes.half_open.insert(index, Box::new(half_open));
         self.update_busy(path);
         Ok(())
     }
@@ -146,37 +141,25 @@ impl Node {
     /// Applies the limits; answers with a cookie where one is due.
     fn may_answer(&mut self, path: u32, initiation: &Initiation<'_>) -> Result<bool, Code> {
         let network = self.identity.network();
-        let on_path = self.paths.table.get(&path).map_or(0, |path| path.half_open);
-        let half_open = self.handshakes.half_open.len();
-        let refusal = if half_open >= MAX_HALF_OPEN || on_path >= MAX_HALF_OPEN_ON_PATH {
-            Some(Code::TooManyHandshakes)
-        } else if !self.has_room_for_session() {
-            Some(Code::TooManySessions)
-        } else {
-            None
+        let Some(open) = self.paths.table.get(&path) else {
+            return Err(Code::UnknownPath);
         };
-        if let Some(code) = refusal {
-            self.transmit(path, &reject_frame(&initiation.header, &network, code));
-            return Err(code);
-        }
-        if half_open < COOKIES_FROM {
+        let (cookies, now_ms) = (&mut self.handshakes.cookies, self.now_ms);
+        let needs_cookie = self.handshakes.half_open.len() >= COOKIES_FROM
+            && !cookies.accepts(&mut self.random, now_ms, &open.remote, initiation);
+        let refusal = if open.half_open >= MAX_HALF_OPEN_ON_PATH {
+            Code::TooManyHandshakes
+        } else if needs_cookie {
+            let cookie = cookies.cookie(&mut self.random, now_ms, &open.remote, initiation);
+            self.transmit(path, &cookie_frame(&initiation.header, &network, &cookie));
+            return Ok(false);
+        } else if !self.has_room_for_session() {
+            Code::TooManySessions
+        } else {
             return Ok(true);
-        }
-        let remote = self
-            .paths
-            .table
-            .get(&path)
-            .map(|path| path.remote.clone())
-            .unwrap_or_default();
-        if self.handshakes.cookies.accepts(&remote, initiation) {
-            return Ok(true);
-        }
-        let cookie = self
-            .handshakes
-            .cookies
-            .cookie(&mut self.random, self.now_ms, &remote, initiation);
-        self.transmit(path, &cookie_frame(&initiation.header, &network, &cookie));
-        Ok(false)
+        };
+        self.transmit(path, &reject_frame(&initiation.header, &network, refusal));
+        Err(refusal)
     }
 
     /// m2 arrived.
@@ -198,6 +181,8 @@ impl Node {
                     self.rival_answered(path, attempt, secrets.peer_boot, confirmation);
                     return Ok(());
                 }
+                // A session that this node asked for comes up in any case.
+                self.make_room_for_session();
                 let session = Session::new(secrets, Side::Initiator, confirmation.peer_index(), self.now_ms);
                 let connection = Connection::new(
                     session,
@@ -231,18 +216,30 @@ impl Node {
         else {
             return Err(Code::UnknownSession);
         };
-        let confirmed = half_open.responder.finish(&self.identity, frame)?;
-        let peer_index = half_open.responder.peer_index();
         let index = header.receiver;
-        let half_open = self.handshakes.half_open.remove(&index);
-        self.half_open_gone(path);
+        let peer_index = half_open.responder.peer_index();
+        let finished = half_open.responder.finish(&self.identity, frame);
+        let confirmed = match finished {
+            Ok(confirmed) if self.make_room_for_session() => confirmed,
+            Ok(_) => {
+                self.end_half_open(index, Code::TooManySessions);
+                return Ok(());
+            }
+            // Only the initiator can seal m3. One that opens and proves nothing would cost a verification each time it came.
+            Err(Code::BadSignature) => {
+                self.end_half_open(index, Code::BadSignature);
+                return Ok(());
+            }
+            Err(code) => return Err(code),
+        };
+        let early = self.take_half_open(index);
         if confirmed.secrets.peer == self.identity.id() {
             self.rival_called(path, confirmed.secrets.peer_boot, &confirmed.payload);
             return Ok(());
         }
         self.accept_session(index, path, confirmed.secrets, peer_index);
         let taken = self.payload_received(index, &confirmed.payload);
-        for packet in half_open.into_iter().flat_map(|half_open| half_open.early) {
+        for packet in early.into_iter().flat_map(|half_open| half_open.early) {
             self.frame_received(path, &packet);
         }
         taken
@@ -334,19 +331,22 @@ impl Node {
         Ok(())
     }
 
-    pub(super) fn half_open_timed_out(&mut self, index: u32) {
-        if let Some(half_open) = self.handshakes.half_open.remove(&index) {
-            self.out.dropped(Code::TimedOut, half_open.path);
-            self.half_open_gone(half_open.path);
+    /// Ends a half-open handshake that comes to nothing.
+    pub(super) fn end_half_open(&mut self, index: u32, why: Code) {
+        if let Some(half_open) = self.take_half_open(index) {
+            self.out.dropped(why, half_open.path);
             self.close_if_unused(half_open.path);
         }
     }
 
-    fn half_open_gone(&mut self, path: u32) {
+    fn take_half_open(&mut self, index: u32) -> Option<Box<HalfOpen>> {
+        let half_open = self.handshakes.half_open.remove(&index)?;
+        let path = half_open.path;
         if let Some(path) = self.paths.table.get_mut(&path) {
             path.half_open = path.half_open.saturating_sub(1);
         }
         self.update_busy(path);
+        Some(half_open)
     }
 
     /// Forgets what was under way on a path that is gone.
@@ -358,6 +358,14 @@ impl Node {
     /// Forgets the handshakes of an attempt.
     pub(super) fn forget_handshakes_of(&mut self, attempt: u32) {
         self.handshakes.initiated.retain(|_, one| one.attempt != attempt);
+    }
+
+    /// The network or relay that a path comes from.
+    pub(super) fn source_of(&self, path: u32) -> Holder {
+        self.paths
+            .table
+            .get(&path)
+            .map_or(Holder::EXEMPT, |path| path.source)
     }
 
     fn is_ordered(&self, path: u32) -> bool {

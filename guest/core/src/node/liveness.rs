@@ -12,12 +12,13 @@ const LAST_PING_MS: u64 = 15_000;
 const PONG_MS: u64 = 3_000;
 
 impl Node {
-    /// Watches a connection while something is awaited on it.
+    /// Notes that application bytes were sent or a stream opened, and watches the connection while something is awaited on it.
     pub(super) fn watch(&mut self, index: u32) {
         let now_ms = self.now_ms;
         let Some(connection) = self.connections.get_mut(&index) else {
             return;
         };
+        connection.data_ms = now_ms;
         if !connection.watched {
             connection.watched = true;
             connection.ping_after_ms = FIRST_PING_MS;
@@ -30,7 +31,6 @@ impl Node {
         let Some(connection) = self.connections.get_mut(&index) else {
             return;
         };
-        connection.session.drop_old_keys(now_ms);
         if !connection.is_awaiting() {
             connection.watched = false;
             return;
@@ -50,6 +50,12 @@ impl Node {
             None => connection.received_ms + connection.ping_after_ms,
         };
         self.timers.set(next_ms, Timer::Liveness(index));
+    }
+
+    pub(super) fn drop_previous_key(&mut self, index: u32) {
+        if let Some(connection) = self.connections.get_mut(&index) {
+            connection.session.drop_previous_key(self.now_ms);
+        }
     }
 
     fn peer_silent(&mut self, index: u32) {

@@ -8,9 +8,10 @@ use super::Node;
 use super::timers::Timer;
 use crate::identity::PeerId;
 use crate::map::Map;
+use crate::quota::{Entry, Hold, Holder, Room, room};
 
-/// Most paths at once; a host with more sockets than that runs several nodes.
-const MAX_PATHS: usize = 4096;
+/// Most paths of the host on which no session is up and which this node did not dial. Each has a few half-open handshakes.
+const MAX_HALF_OPEN_PATHS: u64 = 1024;
 /// How long an incoming path may stay without a session.
 const UNUSED_PATH_MS: u64 = 10_000;
 /// Longest remote address that a host may give.
@@ -30,6 +31,9 @@ pub(super) enum Way {
 pub(super) struct Path {
     pub(super) way: Way,
     pub(super) remote: String,
+    /// The network or relay that it comes from; exempt if this node dialled it.
+    pub(super) source: Holder,
+    pub(super) opened_ms: u64,
     /// The attempt that dialled it.
     pub(super) attempt: Option<u32>,
     /// Handshakes that the peer began here and did not finish.
@@ -42,10 +46,17 @@ pub(super) struct Path {
 }
 
 impl Path {
-    pub(super) fn new(way: Way, remote: &str, attempt: Option<u32>) -> Box<Self> {
+    pub(super) fn new(way: Way, remote: &str, attempt: Option<u32>, now_ms: u64) -> Box<Self> {
+        let source = match way {
+            Way::Relay { member, .. } => Holder::peer(&member),
+            Way::Host(_) if attempt.is_some() => Holder::EXEMPT,
+            Way::Host(_) => Holder::network(remote),
+        };
         Box::new(Self {
             way,
             remote: remote.into(),
+            source,
+            opened_ms: now_ms,
             attempt,
             half_open: 0,
             connections: Vec::new(),
@@ -54,9 +65,24 @@ impl Path {
         })
     }
 
-    /// Whether frames arrive in the order in which they were sent.
+    /// Whether the host answers each request of the peer and can send nothing else.
+    pub(super) fn is_exchange(&self) -> bool {
+        self.way == Way::Host(PathKind::Exchange)
+    }
+
+    /// Whether frames arrive in the order in which they were sent. A relay may be reached by an exchange path.
     pub(super) fn is_ordered(&self) -> bool {
-        self.way != Way::Host(PathKind::Exchange)
+        matches!(self.way, Way::Host(kind) if kind != PathKind::Exchange)
+    }
+
+    /// Whether no session, handshake or attempt uses it.
+    fn is_unused(&self) -> bool {
+        self.is_half_open() && self.half_open == 0
+    }
+
+    /// Whether a peer opened it and no session is up.
+    pub(super) fn is_half_open(&self) -> bool {
+        self.connections.is_empty() && self.attempt.is_none()
     }
 }
 
@@ -82,20 +108,39 @@ impl Node {
         if remote.len() > MAX_REMOTE {
             return Err(Code::TooLarge);
         }
-        if self.paths.table.len() >= MAX_PATHS {
-            self.out.dropped(Code::TooManyPaths, number);
-            self.out.push(&Output::ClosePath { path: number });
-            return Ok(());
-        }
         let attempt = (dial != 0).then_some(dial);
         self.paths
             .table
-            .insert(number, Path::new(Way::Host(kind), remote, attempt));
+            .insert(number, Path::new(Way::Host(kind), remote, attempt, self.now_ms));
         match attempt {
-            None => self.timers.set(self.now_ms + UNUSED_PATH_MS, Timer::Path(number)),
+            None => {
+                self.timers.set(self.now_ms + UNUSED_PATH_MS, Timer::Path(number));
+                self.bound_half_open_paths(number);
+            }
             Some(attempt) => self.attempt_path_opened(attempt, number),
         }
         Ok(())
+    }
+
+    /// Evicts a path without a session if a newcomer needs its place.
+    fn bound_half_open_paths(&mut self, newcomer: u32) {
+        let mut numbers = Vec::new();
+        let mut entries = Vec::new();
+        for (number, path) in self.paths.table.split(&RELAY_PATHS).0 {
+            if path.is_half_open() && *number != newcomer {
+                numbers.push(*number);
+                entries.push(Entry {
+                    holders: [path.source, Holder::EXEMPT],
+                    size: 1,
+                    used_ms: path.opened_ms,
+                    hold: Hold::Idle,
+                });
+            }
+        }
+        if let Room::Evict(position) = room(MAX_HALF_OPEN_PATHS, &entries) {
+            self.out.dropped(Code::TooManyPaths, numbers[position]);
+            self.close_path(numbers[position], Code::TooManyPaths);
+        }
     }
 
     /// The host says that a path is gone.
@@ -118,6 +163,8 @@ impl Node {
         let Some(path) = self.paths.table.remove(&number) else {
             return;
         };
+        self.timers
+            .clear(path.opened_ms + UNUSED_PATH_MS, Timer::Path(number));
         for index in path.connections {
             self.drop_connection(index, why);
         }
@@ -132,7 +179,7 @@ impl Node {
             .paths
             .table
             .get(&number)
-            .is_some_and(|path| path.connections.is_empty() && path.attempt.is_none())
+            .is_some_and(|path| path.is_half_open())
         {
             self.out.dropped(Code::TimedOut, number);
             self.close_path(number, Code::TimedOut);
@@ -151,11 +198,7 @@ impl Node {
 
     /// Closes a path that nothing uses any more.
     pub(super) fn close_if_unused(&mut self, number: u32) {
-        let unused =
-            self.paths.table.get(&number).is_some_and(|path| {
-                path.connections.is_empty() && path.half_open == 0 && path.attempt.is_none()
-            });
-        if unused {
+        if self.paths.table.get(&number).is_some_and(|path| path.is_unused()) {
             self.close_path(number, Code::Disconnected);
         }
     }
@@ -165,7 +208,7 @@ impl Node {
         let Some(path) = self.paths.table.get(&number) else {
             return;
         };
-        if path.way != Way::Host(PathKind::Exchange) {
+        if !path.is_exchange() {
             return;
         }
         let busy = path.attempt.is_some()

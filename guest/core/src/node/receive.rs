@@ -1,11 +1,14 @@
 use selfsame_codec::{Code, Output};
 
 use super::Node;
+use super::timers::Timer;
 use crate::channel::{Data, Frame, FrameReader, MAX_FRAME, Open, packet_receiver};
 use crate::handshake::Kind;
 
 /// Most requests of one peer that wait for their answer.
 const MAX_UNANSWERED: usize = 256;
+/// Bytes of streams that arrive between two looks at how many wait for the application in all.
+const CHECK_STEP: usize = 1024 * 1024;
 
 impl Node {
     /// A frame arrived from the host.
@@ -58,6 +61,9 @@ impl Node {
             Ok(payload) => {
                 connection.received_ms = self.now_ms;
                 connection.pinged_ms = None;
+                if let Some(at_ms) = connection.session.previous_key_expiry_ms() {
+                    self.timers.set(at_ms, Timer::PreviousKey(index));
+                }
                 self.payload_received(index, payload)
             }
             Err(code) => Err(code),
@@ -145,8 +151,14 @@ impl Node {
             return Ok(());
         };
         let (out, table) = (&mut self.out, &mut self.streams);
-        let stream = data.stream;
+        let (stream, len) = (data.stream, data.bytes.len());
         let taken = connection.streams.data(data, &mut |event| table.tell(out, event));
+        connection.data_ms = self.now_ms;
+        self.streams.unchecked_bytes += len;
+        if self.streams.unchecked_bytes >= CHECK_STEP {
+            self.streams.unchecked_bytes = 0;
+            self.bound_unread_bytes();
+        }
         if taken == Err(Code::UnknownStream) {
             self.queue(
                 index,

@@ -9,12 +9,20 @@ use super::Node;
 use super::paths::{Path, RELAY_PATHS, Way};
 use crate::channel::Frame;
 use crate::gather::Gather as _;
+use crate::handshake::Kind;
 use crate::hex;
 use crate::identity::PeerId;
+use crate::quota::{Entry, Hold, Holder, Room, room};
 use crate::record::relay_address;
 
-/// Most peers that a leaf may have behind one member.
-const MAX_RELAY_PATHS: usize = 1024;
+/// Most paths through members: as many as there may be sessions, and as many again that have none yet.
+const MAX_RELAY_PATHS: usize = 2048;
+/// Most paths through one member that peers have opened and on which no session is up.
+const MAX_HALF_OPEN: usize = 64;
+/// Most peers that a member introduces to a leaf within [`INTRODUCED_MS`]: what the leaf keeps half open for it.
+const MAX_INTRODUCTIONS: u64 = MAX_HALF_OPEN as u64;
+/// How long a handshake may stay half open at the leaf.
+const INTRODUCED_MS: u64 = 10_000;
 
 impl Node {
     /// The path to a peer behind a member.
@@ -36,8 +44,37 @@ impl Node {
         let mut remote = relay_address(&member);
         remote.push(':');
         hex::push(&mut remote, &peer.0);
-        self.paths.table.insert(number, Path::new(way, &remote, None));
+        let path = Path::new(way, &remote, None, self.now_ms);
+        self.paths.table.insert(number, path);
         Ok(number)
+    }
+
+    /// The path on which a frame came through a member. A peer opens one with the first message of a handshake, and only
+    /// through a relay of this node.
+    fn incoming_relay_path(&mut self, member: PeerId, peer: PeerId, frame: &[u8]) -> Result<u32, Code> {
+        let is_ours = || self.ring.relays().iter().any(|relay| relay.id() == member);
+        match self.find_relay_path(member, peer) {
+            Some(path) => Ok(path),
+            None if is_initiation(frame) && is_ours() => {
+                self.make_room_behind(member);
+                self.relay_path(member, peer)
+            }
+            None => Err(Code::NoRoute),
+        }
+    }
+
+    /// Closes the oldest half-open path through a member if there are too many.
+    fn make_room_behind(&mut self, member: PeerId) {
+        let (mut count, mut oldest) = (0, (u64::MAX, 0));
+        for (number, path) in self.relay_paths() {
+            if matches!(path.way, Way::Relay { member: via, .. } if via == member) && path.is_half_open() {
+                count += 1;
+                oldest = oldest.min((path.opened_ms, *number));
+            }
+        }
+        if count >= MAX_HALF_OPEN {
+            self.close_path(oldest.1, Code::TooManyPaths);
+        }
     }
 
     /// A peer of ours sent a frame for, or from, a peer behind it. What nobody asked for is dropped, not punished: the
@@ -56,25 +93,53 @@ impl Node {
             self.pass_on(index, from, other, frame);
             return;
         }
-        let is_ours = self.ring.relays().iter().any(|relay| relay.id() == from);
-        if !is_ours && self.find_relay_path(from, other).is_none() {
-            self.out.dropped(Code::NoRoute, path);
-            return;
-        }
-        match self.relay_path(from, other) {
+        match self.incoming_relay_path(from, other, frame) {
             Ok(path) if frame.is_empty() => self.close_path(path, Code::NoRoute),
-            Ok(path) => self.frame_received(path, frame),
+            Ok(path) => {
+                self.frame_received(path, frame);
+                self.close_if_unused(path);
+            }
             Err(code) => self.out.dropped(code, path),
         }
     }
 
     fn pass_on(&mut self, index: u32, from: PeerId, to: PeerId, frame: &[u8]) {
-        match self.peers.preferred(&to) {
+        let onward = self.peers.preferred(&to);
+        match onward.filter(|onward| !is_initiation(frame) || self.introduce(index, *onward)) {
             Some(onward) => self.queue(onward, &Frame::Relay { peer: from, frame }),
-            // The sender is told that nobody is there, unless that is what it said itself.
+            // The sender is told that the peer cannot be reached here, unless that is what it said itself.
             None if !frame.is_empty() => self.queue(index, &Frame::Relay { peer: to, frame: &[] }),
             None => {}
         }
+    }
+
+    /// Notes that a peer begins a handshake with a leaf; says whether it may.
+    ///
+    /// Whoever has a session sends no such message. A network that holds more than its quota waits until its introductions
+    /// are over, in place of evicting them: the leaf has answered those already.
+    fn introduce(&mut self, from: u32, leaf: u32) -> bool {
+        let now_ms = self.now_ms;
+        let Some(sender) = self.connections.get(&from) else {
+            return false;
+        };
+        let entry = self.session_entry(sender, Hold::Idle);
+        let Some(leaf) = self.connections.get_mut(&leaf) else {
+            return false;
+        };
+        let introductions = &mut leaf.introductions;
+        let [peer, source] = entry.holders;
+        introductions.retain(|other| other.holders[0] != peer && now_ms < other.used_ms + INTRODUCED_MS);
+        if let Room::Evict(position) = room(MAX_INTRODUCTIONS, introductions) {
+            if introductions[position].holders[1] == source && source != Holder::EXEMPT {
+                return false;
+            }
+            introductions.remove(position);
+        }
+        introductions.push(Entry {
+            used_ms: now_ms,
+            ..entry
+        });
+        true
     }
 
     fn find_relay_path(&self, member: PeerId, peer: PeerId) -> Option<u32> {
@@ -100,4 +165,8 @@ impl Node {
             self.close_path(number, Code::Disconnected);
         }
     }
+}
+
+fn is_initiation(frame: &[u8]) -> bool {
+    Kind::of(frame) == Some(Kind::Initiation)
 }

@@ -57,9 +57,10 @@ impl Node {
             connections.push((index, connection));
         }
         self.wake_as(boot);
-        self.paths
-            .table
-            .insert(number, Path::new(Way::Host(PathKind::Hibernating), remote, None));
+        self.paths.table.insert(
+            number,
+            Path::new(Way::Host(PathKind::Hibernating), remote, None, self.now_ms),
+        );
         for (index, connection) in connections {
             if !self.connections.contains_key(&index) {
                 self.establish(index, connection);

@@ -34,6 +34,8 @@ pub(super) struct StreamTable {
     table: Map<u32, End>,
     next: u32,
     pub(super) answers: Answers,
+    /// Bytes that arrived since the last look at how many wait for the application.
+    pub(super) unchecked_bytes: usize,
 }
 
 impl StreamTable {

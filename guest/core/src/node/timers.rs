@@ -1,3 +1,5 @@
+use selfsame_codec::Code;
+
 use super::Node;
 use crate::map::Map;
 
@@ -10,6 +12,8 @@ pub(super) enum Timer {
     Attempt(u32),
     /// When to forget a half-open handshake that a peer began.
     HalfOpen(u32),
+    /// When to erase the previous receive key of a connection.
+    PreviousKey(u32),
     /// When to look whether the peer of a connection still answers.
     Liveness(u32),
     /// When to close an incoming path on which no session came up.
@@ -65,7 +69,8 @@ impl Node {
         match timer {
             Timer::RingRequest(call) => self.ring_request_timed_out(call),
             Timer::Attempt(attempt) => self.attempt_timed_out(attempt, at_ms),
-            Timer::HalfOpen(index) => self.half_open_timed_out(index),
+            Timer::HalfOpen(index) => self.end_half_open(index, Code::TimedOut),
+            Timer::PreviousKey(index) => self.drop_previous_key(index),
             Timer::Liveness(index) => self.check_liveness(index),
             Timer::Path(path) => self.path_timed_out(path),
             Timer::Bootstrap => self.retry_bootstraps(),

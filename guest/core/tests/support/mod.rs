@@ -7,9 +7,11 @@
 )]
 
 pub mod rings;
+pub mod strangers;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use selfsame_codec::reply::Status;
 use selfsame_codec::{
     Admission, BatchReader, BatchWriter, Code, Config, EntryWriter, EventKind, Input, Operation, Operations,
     Output, PathKind, Role,
@@ -455,19 +457,24 @@ impl Net {
 
     /// A new path between two nodes; the dialled side is told at once.
     pub fn link(&mut self, from: usize, to: usize, _dial: Option<u32>) -> (u32, u32) {
+        let port = 40_001 + self.hosts[from].next_path;
+        self.link_from(from, to, &format!("127.0.0.1:{port}"))
+    }
+
+    /// A new path whose dialled side sees it come from `remote`.
+    pub fn link_from(&mut self, from: usize, to: usize, remote: &str) -> (u32, u32) {
         let kind = self.kind;
         let path = self.new_path(from);
         let peer_path = self.new_path(to);
         self.hosts[from].paths.insert(path, (to, peer_path));
         self.hosts[to].paths.insert(peer_path, (from, path));
-        let remote = format!("127.0.0.1:{}", 40_000 + path);
         self.step(
             to,
             &[Input::PathOpened {
                 path: peer_path,
                 dial: 0,
                 kind,
-                remote: &remote,
+                remote,
             }],
         );
         (path, peer_path)
@@ -494,6 +501,15 @@ impl Net {
             );
         }
         panic!("the nodes never come to rest");
+    }
+
+    /// Delivers all but what is sent to one host.
+    fn deliver_others(&mut self, outside: usize) {
+        while let Some(at) = self.flights.iter().position(|flight| flight.to != outside) {
+            let flight = self.flights.remove(at).expect("its position");
+            let (path, frame) = (flight.path, &flight.frame);
+            self.step(flight.to, &[Input::Received { path, frame }]);
+        }
     }
 
     /// Lets time pass, waking nodes when they asked for it.
@@ -527,6 +543,18 @@ impl Net {
             .iter()
             .filter(|seen| **seen == Seen::Log { code })
             .count()
+    }
+
+    /// How often a node has counted a code, also when it logged it no more.
+    pub fn counted(&mut self, index: usize, code: Code) -> u64 {
+        const TAG: u32 = 0xC0DE;
+        self.step(index, &[Input::Status { tag: TAG }]);
+        let body = self.reply(index, TAG).expect("a status");
+        let is_other = |seen: &Seen| !matches!(seen, Seen::Reply { tag: TAG, .. });
+        self.hosts[index].seen.retain(is_other);
+        let counters = Status::decode(&body).expect("a sound status").counters;
+        let of_code = counters.iter().find(|(other, _)| *other == code.as_u16());
+        of_code.map_or(0, |(_, count)| *count)
     }
 
     pub fn failed(&self, index: usize, tag: u32) -> Option<Code> {

@@ -50,18 +50,20 @@ impl Handshake {
         }
     }
 
-    fn run_initiation(&self, frame: &[u8]) {
+    fn run_initiation(&mut self, frame: &[u8]) {
         let Ok(frame) = <&[u8; INITIATION_BYTES]>::try_from(frame) else {
             assert!(Initiation::parse(frame).is_err());
             return;
         };
+        let mut random = Random::new(&[8; 32]);
         if let Ok(initiation) = Initiation::parse(frame) {
             assert!(
-                !self.jar.accepts("192.0.2.1:1", &initiation),
+                !self
+                    .jar
+                    .accepts(&mut random, START_MS, "192.0.2.1:1", &initiation),
                 "nobody was given a cookie"
             );
         }
-        let mut random = Random::new(&[8; 32]);
         let Ok(responder) = Responder::new(&self.bob, &mut random, frame, 13) else {
             return;
         };

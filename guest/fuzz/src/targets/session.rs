@@ -85,7 +85,7 @@ impl Wire {
             PASS => {
                 self.now_ms += milliseconds(payload);
                 let now_ms = self.now_ms;
-                self.ends.iter_mut().for_each(|end| end.drop_old_keys(now_ms));
+                self.ends.iter_mut().for_each(|end| end.drop_previous_key(now_ms));
             }
             RAW => {
                 let mut packet = payload.clone();

@@ -104,6 +104,7 @@ impl Target for StreamPair {
         let mut end = End {
             streams: Streams::new(Side::Initiator, is_ordered),
             delivered: BTreeMap::new(),
+            fault: false,
         };
         for item in list.iter().take(MAX_OPERATIONS) {
             end.run(item);
@@ -115,6 +116,8 @@ struct End {
     streams: Streams,
     /// By the number of the stream, which here is its handle too.
     delivered: BTreeMap<u32, Delivered>,
+    /// The peer broke a rule, which ends the session of a node.
+    fault: bool,
 }
 
 impl End {
@@ -164,6 +167,12 @@ impl End {
             self.streams.handles().count() <= 2 * MAX_STREAMS,
             "the number of streams is bounded"
         );
+        let windows = self.streams.handles().count() as u64 * STREAM_WINDOW;
+        let early = 16 * 20_000;
+        assert!(
+            self.fault || self.streams.unread_bytes() <= windows + early,
+            "a window bounds what waits on each stream"
+        );
     }
 
     fn receive(&mut self, id: u32, offset: u64, len: u32) {
@@ -176,6 +185,7 @@ impl End {
         let is_open = self.streams.contains(id);
         let delivered = &mut self.delivered;
         let taken = self.streams.data(data, &mut |event| deliver(delivered, event));
+        self.fault |= taken.is_err();
         if taken.is_ok() && is_open {
             let limit = self.delivered.get(&id).map_or(0, |stream| stream.limit);
             assert!(
