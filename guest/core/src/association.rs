@@ -14,7 +14,8 @@
 //! ```
 //!
 //! The tree has the shape of RFC 6962, section 2.1. Leaf and inner hashes carry different labels, so neither stands
-//! for the other. A withdrawal is a leaf too: with a higher sequence it takes the place of what it withdraws.
+//! for the other. A withdrawal is a leaf too: with a higher sequence it takes the place of what it withdraws. What a
+//! grant says counts only once the grant is verified.
 
 mod tree;
 
@@ -101,7 +102,7 @@ pub struct Leaf {
     pub version: String,
     /// Share of the requests that its version gets, in ten-thousandths, up to [`MAX_WEIGHT`].
     pub weight: u16,
-    /// The owner's grant; empty for an unowned name and for a withdrawal.
+    /// The owner's grant; empty for an unowned name. A withdrawal may leave it out where its publisher is stored.
     pub grant: Vec<u8>,
 }
 
@@ -153,21 +154,26 @@ impl Leaf {
         Ok((leaf, object))
     }
 
-    /// Whether `publisher` may publish this at all: an owned name needs the owner's grant.
-    fn check_grant(&self, network: &NetworkId, publisher: &PeerId, now_ms: u64) -> Result<(), Code> {
-        let Some(owner) = &self.owner else {
-            return if self.grant.is_empty() {
-                Ok(())
-            } else {
-                Err(Code::BadRecord)
-            };
-        };
-        if self.withdrawn {
-            return Ok(());
+    /// Says whether the leaf has a grant of the owner to `publisher`, verified. An unowned name has none, and a withdrawal
+    /// needs none: it only takes the place of what its publisher has stored.
+    fn check_grant(
+        &self,
+        verified: &mut Verified,
+        network: &NetworkId,
+        publisher: &PeerId,
+        now_ms: u64,
+    ) -> Result<bool, Code> {
+        if self.grant.is_empty() && (self.withdrawn || self.owner.is_none()) {
+            return Ok(false);
         }
-        let grant = Grant::decode_verified(&self.grant, network, now_ms).map_err(|_| Code::NotGranted)?;
+        let owner = self.owner.as_ref().ok_or(Code::BadRecord)?;
+        let refused = |code| match code {
+            Code::BadSignature => code,
+            _ => Code::NotGranted,
+        };
+        let grant = Grant::decode_with(verified, &self.grant, network, now_ms).map_err(refused)?;
         if grant.permits(owner, &self.name, publisher) {
-            Ok(())
+            Ok(true)
         } else {
             Err(Code::NotGranted)
         }
@@ -193,6 +199,8 @@ pub struct Association {
     object: ObjectId,
     validity: Validity,
     leaf: Leaf,
+    /// Whether the grant in it was verified.
+    is_granted: bool,
     encoded: Vec<u8>,
 }
 
@@ -239,6 +247,7 @@ impl Association {
                 object: *object,
                 validity,
                 leaf: leaf.clone(),
+                is_granted: false,
                 encoded: encode_association(&root, bytes, index, path),
             })
             .gather())
@@ -270,12 +279,13 @@ impl Association {
             return Err(Code::BadRecord);
         }
         let publisher = PeerId::of(&parts.public, network);
-        let association = Self {
+        let mut association = Self {
             publisher,
             public: parts.public,
             object: parts.object,
             validity: parts.validity,
             leaf: parts.leaf,
+            is_granted: false,
             encoded: bytes.to_vec(),
         };
         if !association.is_current(now_ms) {
@@ -284,7 +294,9 @@ impl Association {
         if !verified.verifies(&parts.public, ROOT, parts.statement, &parts.signature) {
             return Err(Code::BadSignature);
         }
-        association.leaf.check_grant(network, &publisher, now_ms)?;
+        association.is_granted = association
+            .leaf
+            .check_grant(verified, network, &publisher, now_ms)?;
         Ok(association)
     }
 
@@ -326,10 +338,12 @@ impl Association {
         &self.leaf
     }
 
-    /// What the name's owner granted the publisher; `None` for an unowned name and for a withdrawal.
+    /// What the name's owner granted the publisher, from a verified grant; `None` for an unowned name, for a withdrawal
+    /// without a grant, and for what this node has just signed.
     #[must_use]
     pub fn terms(&self) -> Option<Terms> {
-        Grant::terms_of_verified(&self.leaf.grant)
+        self.is_granted
+            .then(|| Grant::terms_of_verified(&self.leaf.grant))?
     }
 
     /// The association as it is sent and stored.

@@ -16,6 +16,7 @@ use selfsame_codec::{Code, Malformed};
 
 use crate::identity::{Identity, NetworkId, PeerId, PublicKey};
 use crate::record::{CLOCK_SKEW_MS, signed, unsigned};
+use crate::verified::Verified;
 
 /// Longest name of a service: one label of a domain name, so that `name.mesh` is a valid host.
 pub const MAX_NAME_BYTES: usize = 63;
@@ -90,6 +91,16 @@ impl Grant {
     /// # Errors
     /// [`Code::BadRecord`], [`Code::WrongNetwork`], [`Code::StaleRecord`] or [`Code::BadSignature`].
     pub fn decode_verified(bytes: &[u8], network: &NetworkId, now_ms: u64) -> Result<Self, Code> {
+        Self::decode_with(&mut Verified::default(), bytes, network, now_ms)
+    }
+
+    /// The same, but a signature that was verified before is not verified again.
+    pub(crate) fn decode_with(
+        verified: &mut Verified,
+        bytes: &[u8],
+        network: &NetworkId,
+        now_ms: u64,
+    ) -> Result<Self, Code> {
         if bytes.len() > MAX_GRANT_BYTES {
             return Err(Code::BadRecord);
         }
@@ -103,7 +114,7 @@ impl Grant {
         if terms.issued_ms > now_ms.saturating_add(CLOCK_SKEW_MS) || now_ms >= terms.expiry_ms {
             return Err(Code::StaleRecord);
         }
-        if !grant.owner.verifies(LABEL, statement, &signature) {
+        if !verified.verifies(&grant.owner, LABEL, statement, &signature) {
             return Err(Code::BadSignature);
         }
         grant.encoded = bytes.to_vec();

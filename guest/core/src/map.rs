@@ -149,11 +149,6 @@ impl<K: Ord, V> Map<K, V> {
         self.entries.into_iter().map(|(key, _)| key)
     }
 
-    /// Removes all entries.
-    pub(crate) fn clear(&mut self) {
-        self.entries.clear();
-    }
-
     /// Keeps the entries for which `keep` holds.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&K, &mut V) -> bool) {
         self.entries.retain_mut(|(key, value)| keep(key, value));

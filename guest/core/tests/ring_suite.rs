@@ -5,6 +5,9 @@ extern crate alloc;
 #[path = "ring/network.rs"]
 mod network;
 
+#[path = "ring/outsider.rs"]
+mod outsider;
+
 #[path = "ring/form.rs"]
 mod form;
 
@@ -19,3 +22,12 @@ mod leaves;
 
 #[path = "ring/hostile.rs"]
 mod hostile;
+
+#[path = "ring/grants.rs"]
+mod grants;
+
+#[path = "ring/copies.rs"]
+mod copies;
+
+#[path = "ring/siblings.rs"]
+mod siblings;

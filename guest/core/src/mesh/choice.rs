@@ -48,6 +48,11 @@ pub(super) fn choose(
     if candidates.is_empty() {
         candidates = untried;
     }
+    if !wish.tried.is_empty() {
+        // Whoever named those that failed may have named others that do not exist: one member has one sibling object.
+        let most = candidates.iter().map(|provider| provider.siblings).max();
+        candidates.retain(|provider| Some(provider.siblings) == most);
+    }
     let replicas = replicas_of_one_version(&candidates, wish.key, healths, random);
     if !wish.key.is_empty() {
         let order = |provider: &&&Provider| labelled_hash(STICKY, &[wish.key, &provider.peer.0]);

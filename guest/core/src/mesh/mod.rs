@@ -77,6 +77,14 @@ impl Mesh {
         service.is_none_or(|service| service.found_ms.saturating_add(DOUBTFUL_MS) <= now_ms)
     }
 
+    /// Whether a known provider of a name has failed and not answered well since: others may be named elsewhere.
+    #[must_use]
+    pub fn is_failing(&self, name: &Name) -> bool {
+        let service = self.services.get(name);
+        let has_failed = |provider: &Provider| self.healths.was_ejected(&provider.peer);
+        service.is_some_and(|service| service.providers.iter().any(has_failed))
+    }
+
     /// Remembers the providers of a name.
     pub fn learn(&mut self, name: Name, providers: Vec<Provider>, now_ms: u64) {
         let service = self.service(name, now_ms);
@@ -173,6 +181,7 @@ mod tests {
             version: version.into(),
             weight,
             owner: None,
+            siblings: 1,
             record: None,
         }
     }

@@ -19,6 +19,12 @@ use crate::mesh::{Name, Wish};
 
 /// Most providers that one call tries to reach.
 const MAX_TRIES: usize = 4;
+/// Providers that a call tries before it has all sibling objects looked up: one member may have named all of them.
+const TRIES_OF_ONE: usize = 2;
+/// The ring was not asked.
+const NOWHERE: u8 = 0;
+/// The ring was asked at all sibling objects of the name.
+const EVERYWHERE: u8 = 2;
 /// Most providers that a request may have failed at before: more than any service is retried at.
 const MAX_TRIED: usize = 16;
 /// Most calls that have no stream yet.
@@ -60,8 +66,10 @@ struct Call {
     tried: Vec<PeerId>,
     /// Why those that were tried for this call did not answer.
     failures: Vec<(PeerId, Code)>,
-    /// Whether the ring was asked for this call; what was known before may be stale.
-    discovered: bool,
+    /// How far the ring was asked for this call: not, up to the first sibling object with a provider, at all of them.
+    looked: u8,
+    /// Whether the call goes on when the ring has answered.
+    waits: bool,
     deadline_ms: u64,
 }
 
@@ -108,7 +116,8 @@ impl Node {
             peer,
             tried,
             failures: Vec::new(),
-            discovered: false,
+            looked: NOWHERE,
+            waits: false,
             deadline_ms,
         };
         self.calls.table.insert(tag, Box::new(call));
@@ -150,6 +159,11 @@ impl Node {
             self.end_call(tag, Code::NoProvider);
             return;
         }
+        let may_look = call.looked == NOWHERE || !call.tried.is_empty() && call.looked < EVERYWHERE;
+        if may_look && call.failures.len() == TRIES_OF_ONE {
+            self.discover_for(tag);
+            return;
+        }
         let wish = Wish {
             key: &call.key,
             policy: call.policy,
@@ -163,12 +177,14 @@ impl Node {
                 } else {
                     self.mesh.is_doubtful(&call.name, self.now_ms)
                 };
-                let name = (is_old && !call.discovered).then(|| call.name.clone());
+                let has_failed = !call.tried.is_empty();
+                let name = (is_old && may_look).then(|| call.name.clone());
                 self.try_provider(tag, peer);
-                name.into_iter().for_each(|name| self.discover(name));
+                name.into_iter()
+                    .for_each(|name| _ = self.discover(name, has_failed));
             }
-            None if call.discovered => self.end_call(tag, Code::NoProvider),
-            None => self.discover_for(tag),
+            None if may_look => self.discover_for(tag),
+            None => self.end_call(tag, Code::NoProvider),
         }
     }
 
@@ -187,17 +203,23 @@ impl Node {
     /// Has the ring asked for a call that knows of no provider that it has not tried; the call goes on when it has answered.
     fn discover_for(&mut self, tag: u32) {
         if let Some(call) = self.calls.table.get_mut(&tag) {
-            call.discovered = true;
+            let has_failed = !call.tried.is_empty();
+            call.waits = true;
+            // The ring may answer at once.
+            call.looked = NOWHERE + 1 + u8::from(has_failed);
             let name = call.name.clone();
-            self.discover(name);
+            self.discover(name, has_failed);
         }
     }
 
     /// The ring was asked for the providers of a name: calls that wait for them go on, or end with what it said.
-    pub(super) fn discovered(&mut self, name: &Name, why: Option<Code>) {
-        let waits = |call: &Call| call.discovered && call.name == *name;
-        let waiting = self.calls.table.iter().filter(|(_, call)| waits(call));
-        let waiting: Vec<u32> = waiting.map(|(tag, _)| *tag).gather();
+    pub(super) fn discovered(&mut self, name: &Name, is_wide: bool, why: Option<Code>) {
+        let waits = |call: &Call| call.waits && (is_wide || call.looked < EVERYWHERE) && call.name == *name;
+        let mut waiting = Vec::new();
+        for (tag, call) in self.calls.table.iter_mut().filter(|(_, call)| waits(call)) {
+            call.waits = false;
+            waiting.push(*tag);
+        }
         for tag in waiting {
             match why {
                 None => self.advance_call(tag),

@@ -41,7 +41,9 @@ impl Node {
             Input::Find { tag, owner, name } => {
                 let (owner, name) = parse_name(owner, name)?;
                 let command = self.ring_command(Purpose::Command(tag));
-                self.ring_with(|ring, cx| ring.find(cx, command, owner, &name));
+                let name = (owner, name);
+                let is_wide = self.mesh.is_failing(&name);
+                self.ring_with(|ring, cx| ring.find_up_to(cx, command, name.0, &name.1, is_wide));
             }
             Input::Publish {
                 tag,

@@ -31,12 +31,15 @@ pub(super) struct Watches {
 }
 
 impl Node {
-    /// Has the ring asked who serves a name, unless it is being asked.
-    pub(super) fn discover(&mut self, name: Name) {
-        if !self.ring_driver.is_discovering(&name) {
-            let command = self.ring_command(Purpose::Discover(name.clone()));
-            self.ring_with(|ring, cx| ring.find(cx, command, name.0, &name.1));
+    /// Has the ring asked who serves a name, unless it is being asked. Once providers have failed, all sibling objects are
+    /// looked up (Themis, section 7: until a healthy one is found). Says whether they are.
+    pub(super) fn discover(&mut self, name: Name, have_failed: bool) -> bool {
+        let is_wide = have_failed || self.mesh.is_failing(&name);
+        if !self.ring_driver.is_discovering(&name, is_wide) {
+            let command = self.ring_command(Purpose::Discover(name.clone(), is_wide));
+            self.ring_with(|ring, cx| ring.find_up_to(cx, command, name.0, &name.1, is_wide));
         }
+        is_wide
     }
 
     /// The ring found providers, for a command or for calls.
@@ -46,12 +49,12 @@ impl Node {
                 let body = self.providers_body(&providers);
                 self.reply(tag, &body);
             }
-            Some(Purpose::Discover(name)) => {
+            Some(Purpose::Discover(name, is_wide)) => {
                 for record in providers.iter().filter_map(|provider| provider.record.clone()) {
                     self.ring_with(|ring, cx| ring.learn(cx, record));
                 }
                 self.mesh.learn(name.clone(), providers, self.now_ms);
-                self.discovered(&name, None);
+                self.discovered(&name, is_wide, None);
                 self.tell_watches(&name);
             }
             Some(Purpose::Join(_) | Purpose::Relay { .. }) | None => {}
@@ -59,11 +62,11 @@ impl Node {
     }
 
     /// The ring found no provider. What was known before counts until it is too old, unless nobody serves the name any more.
-    pub(super) fn discovery_failed(&mut self, name: &Name, why: Code) {
+    pub(super) fn discovery_failed(&mut self, name: &Name, is_wide: bool, why: Code) {
         if why == Code::NoProvider {
             self.mesh.forget(name);
         }
-        self.discovered(name, Some(why));
+        self.discovered(name, is_wide, Some(why));
         self.tell_watches(name);
     }
 
@@ -78,7 +81,7 @@ impl Node {
         };
         self.providers.table.insert(tag, watch);
         if self.mesh.is_due(&name, self.now_ms) {
-            self.discover(name);
+            self.discover(name, false);
         } else {
             self.tell_watches(&name);
         }
@@ -104,7 +107,7 @@ impl Node {
             .gather();
         for name in names {
             if self.mesh.is_due(&name, self.now_ms) {
-                self.discover(name);
+                self.discover(name, false);
             } else {
                 self.tell_watches(&name);
             }

@@ -33,8 +33,8 @@ pub(super) enum Purpose {
     Command(u32),
     /// To join, for the command `Join` if that still waits; until it has worked it is tried again and again.
     Join(Option<u32>),
-    /// A call needs the providers of a name.
-    Discover(Name),
+    /// A call needs the providers of a name; whether from all sibling objects.
+    Discover(Name, bool),
     /// Somebody is to be reached through a member of whom only the id is known.
     Relay { member: PeerId, waiter: Waiter },
 }
@@ -72,11 +72,10 @@ impl RingDriver {
         self.purposes.remove(&command)
     }
 
-    /// Whether the ring is being asked for the providers of a name.
-    pub(super) fn is_discovering(&self, name: &Name) -> bool {
-        self.purposes
-            .values()
-            .any(|purpose| matches!(purpose, Purpose::Discover(other) if other == name))
+    /// Whether the ring is being asked for the providers of a name, at all sibling objects if that is wanted.
+    pub(super) fn is_discovering(&self, name: &Name, is_wide: bool) -> bool {
+        let is_same = |purpose: &Purpose| matches!(purpose, Purpose::Discover(other, wide) if other == name && (*wide || !is_wide));
+        self.purposes.values().any(is_same)
     }
 }
 
@@ -140,11 +139,16 @@ impl Node {
                     }
                     self.retry_bootstraps_later();
                 }
-                Some(Purpose::Discover(name)) => self.discovery_failed(&name, code),
+                Some(Purpose::Discover(name, is_wide)) => self.discovery_failed(&name, is_wide, code),
                 // Somebody else may have told of it meanwhile.
                 Some(Purpose::Relay { member, waiter }) => self.connect(member, waiter),
                 None => {}
             },
+            Action::Disconnect { peer } => {
+                while let Some(index) = self.peers.preferred(&peer) {
+                    self.close_connection(index, Code::BadSignature);
+                }
+            }
             Action::Put { key, value, durable } => self.store_put(&key, &value, durable),
             Action::Delete { key } => self.store_delete(&key),
             Action::Changed => {

@@ -75,7 +75,7 @@ impl Node {
         }
         if own_boot.gives_way_to(&boot) {
             self.ring_driver.give_up();
-            self.ring_with(|ring, cx| ring.stop(cx));
+            self.ring_with(|ring, _| ring.stop());
             self.fail(0, Code::DuplicateIdentity);
         } else {
             self.rival_gone();

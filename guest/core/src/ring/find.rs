@@ -3,15 +3,16 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use selfsame_codec::{Code, LogLevel};
+use selfsame_codec::Code;
 
 use super::lookup::{Owner, Trail};
-use super::message::{EntryBytes, Hop, Request};
+use super::message::{EntryBytes, Request};
+use super::serve::Entry;
 use super::walk::{Purpose, own_entries};
 use super::{Action, Call, Context, Phase, Provider, Ring};
 use crate::association::{Association, ObjectId};
 use crate::gather::Gather as _;
-use crate::grant::check_name;
+use crate::grant::{Terms, check_name};
 use crate::identity::{PeerId, PublicKey};
 use crate::map::Map;
 use crate::place::Place;
@@ -32,16 +33,20 @@ pub(super) struct Find {
     found: Map<PeerId, Found>,
     /// Peers whose grants the owner has revoked, and when: what was issued until then counts no more.
     revoked: Vec<(PeerId, u64)>,
+    /// Whether all sibling objects are looked up, not only those up to the first that names a provider.
+    is_wide: bool,
     error: Option<Code>,
     was_answered: bool,
 }
 
 /// What a publisher published last
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Found {
     sequence_ms: u64,
     /// When its grant was issued; 0 for an unowned name, whose publishers cannot be revoked.
     issued_ms: u64,
+    /// A bit for each sibling object that names it.
+    siblings: u8,
     /// What it provides, unless it withdrew.
     provider: Option<Provider>,
 }
@@ -58,9 +63,46 @@ impl Find {
             .values()
             .filter_map(|found| {
                 let provider = found.provider.as_ref()?;
-                (!is_revoked(found, &provider.peer)).then(|| provider.clone())
+                let siblings = found.siblings.count_ones() as u8;
+                (!is_revoked(found, &provider.peer)).then(|| Provider {
+                    siblings,
+                    ..provider.clone()
+                })
             })
             .gather()
+    }
+
+    /// Takes note of whom the owner has revoked by a verified grant.
+    fn revoke(&mut self, terms: &Terms) {
+        for peer in &terms.revoked {
+            self.revoked.push((*peer, terms.issued_ms));
+        }
+    }
+
+    /// Takes note of what a publisher says: what it says last counts, whichever sibling object it stands at.
+    fn keep(&mut self, association: &Association, record: &NodeRecord) {
+        let (leaf, peer) = (association.leaf(), association.publisher());
+        let sequence_ms = association.validity().sequence_ms;
+        let terms = association.terms();
+        if let Some(terms) = &terms {
+            self.revoke(terms);
+        }
+        let found = self.found.get_or_insert_with(peer, Found::default);
+        found.siblings |= 1 << self.r;
+        if found.sequence_ms >= sequence_ms {
+            return;
+        }
+        found.sequence_ms = sequence_ms;
+        found.issued_ms = terms.map_or(0, |terms| terms.issued_ms);
+        found.provider = (!leaf.withdrawn).then(|| Provider {
+            peer,
+            public: association.public(),
+            version: leaf.version.clone(),
+            weight: leaf.weight,
+            owner: leaf.owner,
+            siblings: 0,
+            record: Some(record.clone()),
+        });
     }
 }
 
@@ -76,6 +118,19 @@ impl Ring {
 
     /// Finds who serves a name; answered by [`Action::Found`] with at least one provider.
     pub fn find(&mut self, cx: &mut Context<'_>, command: u32, owner: Option<PublicKey>, name: &str) {
+        self.find_up_to(cx, command, owner, name, false);
+    }
+
+    /// Finds who serves a name at one sibling object, or at all of them: one responsible member may name nobody but
+    /// providers that have failed.
+    pub fn find_up_to(
+        &mut self,
+        cx: &mut Context<'_>,
+        command: u32,
+        owner: Option<PublicKey>,
+        name: &str,
+        is_wide: bool,
+    ) {
         let refusal = match check_name(name) {
             Err(code) => Some(code),
             Ok(()) if self.phase != Phase::In => Some(Code::NotJoined),
@@ -98,6 +153,7 @@ impl Ring {
                 mirrors: Vec::new(),
                 found: Map::new(),
                 revoked: Vec::new(),
+                is_wide,
                 error: None,
                 was_answered: false,
             },
@@ -121,6 +177,7 @@ impl Ring {
         trail: &Trail,
     ) {
         let me = self.me();
+        let from = result.as_ref().map_or(me, |owner| owner.peer);
         let Some(find) = self.finds.get_mut(&command) else {
             return;
         };
@@ -148,64 +205,64 @@ impl Ring {
             .iter()
             .map(|(association, record)| EntryBytes { association, record })
             .gather();
-        self.take_found(cx, command, &entries);
+        self.take_found(cx, command, from, &entries);
     }
 
-    pub(super) fn mirror_answered(&mut self, cx: &mut Context<'_>, command: u32, hop: &Hop<'_>) {
-        self.take_found(cx, command, &hop.entries);
-    }
-
-    /// Keeps what verifies, and ends the find if a provider is among it.
-    fn take_found(&mut self, cx: &mut Context<'_>, command: u32, entries: &[EntryBytes<'_>]) {
+    /// Keeps what verifies of a member's answer, and ends the find if a provider is among it.
+    pub(super) fn take_found(
+        &mut self,
+        cx: &mut Context<'_>,
+        command: u32,
+        from: PeerId,
+        entries: &[EntryBytes<'_>],
+    ) {
         for entry in entries {
-            match self.verify_entry(cx, entry) {
-                Ok((association, record)) => self.keep_found(command, &association, record),
-                Err(code) => self.log(LogLevel::Debug, code, "an association was left out", None),
+            let taken = self.take_found_entry(cx, command, entry);
+            if self.judge(from, taken) {
+                break;
             }
         }
-        let providers: Vec<Provider> = match self.finds.get(&command) {
-            Some(find) => find.providers(),
-            None => return,
-        };
-        if providers.is_empty() {
-            self.next_mirror(cx, command);
-            return;
+        match self.finds.get(&command) {
+            Some(find) if find.is_wide || find.providers().is_empty() => self.next_mirror(cx, command),
+            Some(_) => self.end_find(command),
+            None => {}
         }
-        self.finds.remove(&command);
-        self.actions.push_back(Action::Found { command, providers });
     }
 
-    fn keep_found(&mut self, command: u32, association: &Association, record: NodeRecord) {
-        let Some(find) = self.finds.get_mut(&command) else {
+    /// Answers a find with what it has found.
+    fn end_find(&mut self, command: u32) {
+        let Some(find) = self.finds.remove(&command) else {
             return;
         };
-        let (leaf, publisher) = (association.leaf(), association.publisher());
-        let sequence_ms = association.validity().sequence_ms;
-        let is_older = |known: &Found| known.sequence_ms >= sequence_ms;
-        if association.object() != find.object || find.found.get(&publisher).is_some_and(is_older) {
-            return;
+        let providers = find.providers();
+        if providers.is_empty() {
+            let unanswered = find.error.filter(|_| !find.was_answered);
+            self.fail(command, unanswered.unwrap_or(Code::NoProvider));
+        } else {
+            self.actions.push_back(Action::Found { command, providers });
         }
-        let mut issued_ms = 0;
-        if let Some(terms) = association.terms() {
-            issued_ms = terms.issued_ms;
-            find.revoked
-                .extend(terms.revoked.iter().map(|peer| (*peer, issued_ms)));
-        }
-        let provider = (!leaf.withdrawn).then(|| Provider {
-            peer: publisher,
-            public: association.public(),
-            version: leaf.version.clone(),
-            weight: leaf.weight,
-            owner: leaf.owner,
-            record: Some(record.clone()),
-        });
-        let found = Found {
-            sequence_ms,
-            issued_ms,
-            provider,
+    }
+
+    /// Takes note of one entry of the object that is looked for, if it proves itself.
+    fn take_found_entry(
+        &mut self,
+        cx: &Context<'_>,
+        command: u32,
+        entry: &EntryBytes<'_>,
+    ) -> Result<(), Code> {
+        let proven = self.verify_entry(cx, entry)?;
+        let find = self.finds.get_mut(&command);
+        let Some(find) = find.filter(|find| find.object == proven.object()) else {
+            return Ok(());
         };
-        find.found.insert(publisher, found);
-        self.meet(record);
+        match proven {
+            Entry::Grant(_, grant) => find.revoke(grant.terms()),
+            Entry::Association(association, record) => {
+                find.keep(&association, &record);
+                self.meet(record);
+            }
+        }
+        Ok(())
     }
 
     /// Asks the next mirror for what it holds, or goes on to the next sibling object.
@@ -229,15 +286,9 @@ impl Ring {
         } else if find.r < self.parameters.siblings {
             find.r += 1;
             find.object = ObjectId::of(&self.settings.network, find.owner.as_ref(), &find.name, find.r);
-            find.found.clear();
             self.look(cx, command);
         } else {
-            let code = match find.error {
-                Some(code) if !find.was_answered => code,
-                _ => Code::NoProvider,
-            };
-            self.finds.remove(&command);
-            self.fail(command, code);
+            self.end_find(command);
         }
     }
 }

@@ -99,6 +99,8 @@ pub struct Provider {
     pub weight: u16,
     /// The owner that granted it the name; `None` for an unowned name.
     pub owner: Option<PublicKey>,
+    /// How many of the sibling objects looked up name it.
+    pub siblings: u8,
     /// Where it is.
     pub record: Option<NodeRecord>,
 }
@@ -161,6 +163,11 @@ pub enum Action {
         value: Vec<u8>,
         /// Whether it must survive a power loss.
         durable: bool,
+    },
+    /// End the sessions with a peer, most of whose signatures are forged.
+    Disconnect {
+        /// The peer.
+        peer: PeerId,
     },
     /// Remove a stored value.
     Delete {

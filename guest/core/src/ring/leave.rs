@@ -84,7 +84,7 @@ impl Ring {
         };
         let Some(heir) = leaving.heirs.last().copied() else {
             if leaving.farewells == 0 {
-                self.depart(cx, leaving.command);
+                self.depart(leaving.command);
             } else {
                 self.leaving = Some(leaving);
             }
@@ -131,20 +131,20 @@ impl Ring {
 
     pub(super) fn tick_leave(&mut self, cx: &mut Context<'_>) {
         if let Some(leaving) = self.leaving.take_if(|leaving| leaving.deadline_ms <= cx.now_ms) {
-            self.depart(cx, leaving.command);
+            self.depart(leaving.command);
         }
     }
 
     /// Ends a leave that goes on: whoever joins again does not wait for it.
-    pub(super) fn depart_now(&mut self, cx: &mut Context<'_>) {
+    pub(super) fn depart_now(&mut self) {
         if let Some(leaving) = self.leaving.take() {
-            self.depart(cx, leaving.command);
+            self.depart(leaving.command);
         }
     }
 
-    fn depart(&mut self, cx: &mut Context<'_>, command: u32) {
+    fn depart(&mut self, command: u32) {
         self.routing.clear();
-        self.drop_objects(cx);
+        self.drop_objects();
         self.forget_neighbours();
         self.actions.push_back(Action::Changed);
         self.done(command);

@@ -69,8 +69,8 @@ impl Ring {
     }
 
     /// Takes part in the ring no more, without a word: another run of this node does in its place.
-    pub fn stop(&mut self, cx: &mut Context<'_>) {
-        self.depart_now(cx);
+    pub fn stop(&mut self) {
+        self.depart_now();
         for join in self.maintenance.stop().into_iter().chain(self.attach.stop()) {
             self.fail(join, Code::DuplicateIdentity);
         }
@@ -153,6 +153,7 @@ impl Ring {
 
     /// The last session with a peer ended.
     pub fn peer_gone(&mut self, cx: &mut Context<'_>, peer: PeerId) {
+        self.forged.remove(&peer);
         if self.attach.drop_leaf(&peer) {
             self.delete_leaf(&peer);
         }

@@ -104,7 +104,7 @@ impl Ring {
             }
             return;
         }
-        self.depart_now(cx);
+        self.depart_now();
         self.maintenance.join_error = Code::NoBootstrap;
         self.phase = Phase::Joining;
         if !self.is_member() {
@@ -283,7 +283,7 @@ impl Ring {
         self.routing.forget_dead(cx.now_ms);
         self.book.expire(cx.wall_ms);
         self.forget_neighbours_without_record();
-        self.expire_objects(cx.wall_ms);
+        self.expire_objects(cx);
         let interval_ms = self.maintenance.interval_ms;
         self.maintenance.next_round_ms = cx.now_ms.saturating_add(interval_ms);
         self.maintenance.interval_ms = interval_ms.saturating_mul(2).min(self.settings.idle_ms.max(1));
@@ -328,14 +328,18 @@ impl Ring {
             return;
         }
         let record = self.own_bytes(cx);
+        let mut predecessors = self.routing.predecessors();
+        predecessors.truncate(self.parameters.mirrors);
         let request = Request::Update {
             record: &record,
             wants_objects: self.routing.successor() != Some(peer),
+            predecessors: self.book.encoded(&predecessors),
         };
-        self.call(
+        let body = request.encode();
+        self.call_encoded(
             peer,
             Call::Update { via },
-            &request,
+            body,
             self.parameters.answer_timeout_ms,
         );
     }
@@ -391,7 +395,7 @@ impl Ring {
             for hidden in self.routing.unknown_to(&peer, &list) {
                 self.probe(hidden, self.parameters.answer_timeout_ms);
             }
-            self.take_entries(cx, &updated.entries);
+            _ = self.take_entries(cx, peer, &updated.entries);
             if let Some(old) = old
                 && old != peer
                 && via != Some(old)

@@ -8,7 +8,7 @@
 //! store     = [3, entry]
 //! mirror    = [4, entries]
 //! join      = [5, record]
-//! update    = [6, record, wants-objects: bool]
+//! update    = [6, record, wants-objects: bool, predecessors: [0*3 record]] ; of the sender, the nearest first
 //! leave     = [7, record, predecessor: record / null, successors: nodes, entries]
 //! attach    = [8, record]
 //! detach    = [9]
@@ -26,7 +26,7 @@
 //! id = bytes .size 32
 //! record = bytes .cbor node-record
 //! nodes = [0*16 record]
-//! entry = [association: bytes .cbor association, publisher: record]
+//! entry = [association: bytes .cbor association, publisher: record] / [grant: bytes .cbor grant, r: bytes .size 1]
 //! entries = [* entry]                            ; together at most 32 KiB
 //! ```
 
@@ -55,18 +55,18 @@ pub(crate) const MAX_NODES: usize = 16;
 pub(crate) const MAX_ENTRIES_BYTES: usize = 32 * 1024;
 /// Bytes of records in one list; ordinary lists of 16 have 4 KiB, only records of the largest size meet this.
 const MAX_NODES_BYTES: usize = 12 * 1024;
-/// Smallest encoding of an entry, which bounds how many can be in a message.
-const MIN_ENTRY_BYTES: usize = 256;
+/// Smallest encoding of an entry, a grant's, which bounds how many can be in a message.
+const MIN_ENTRY_BYTES: usize = 192;
 /// Longest request or response: more is refused before it is read.
 pub const MAX_MESSAGE_BYTES: usize =
     MAX_ENTRIES_BYTES + MAX_ASSOCIATION_BYTES + 2 * (MAX_NODES_BYTES + MAX_RECORD_BYTES) + 1024;
 
-/// An association and its publisher's record, as they travel
+/// An association and its publisher's record, or an owner's grant and the number of a sibling object, as they travel
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryBytes<'a> {
-    /// The association.
+    /// The association, or the grant.
     pub association: &'a [u8],
-    /// The record.
+    /// The record, or the sibling number in one byte.
     pub record: &'a [u8],
 }
 
@@ -111,6 +111,8 @@ pub enum Request<'a> {
         record: &'a [u8],
         /// Whether the sender wants what it is responsible for.
         wants_objects: bool,
+        /// The members before the sender, the nearest first.
+        predecessors: Vec<&'a [u8]>,
     },
     /// The sender leaves.
     Leave {
@@ -182,7 +184,11 @@ impl<'a> Request<'a> {
             Self::Update {
                 record,
                 wants_objects,
-            } => _ = encoder.array(3).uint(6).bytes(record).bool(*wants_objects),
+                predecessors,
+            } => {
+                encoder.array(4).uint(6).bytes(record).bool(*wants_objects);
+                encode_nodes(&mut encoder, predecessors);
+            }
             Self::Leave {
                 record,
                 predecessor,
@@ -231,9 +237,10 @@ impl<'a> Request<'a> {
             (5, 2) => Self::Join {
                 record: decoder.bytes(MAX_RECORD_BYTES)?,
             },
-            (6, 3) => Self::Update {
+            (6, 4) => Self::Update {
                 record: decoder.bytes(MAX_RECORD_BYTES)?,
                 wants_objects: decoder.bool()?,
+                predecessors: decode_nodes(&mut decoder)?,
             },
             (7, 5) => Self::Leave {
                 record: decoder.bytes(MAX_RECORD_BYTES)?,
@@ -522,6 +529,7 @@ mod tests {
             Request::Update {
                 record: b"r",
                 wants_objects: true,
+                predecessors: [&b"p"[..]].into(),
             },
             Request::Leave {
                 record: b"r",

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use super::message::Request;
 use super::objects::Key;
+use super::walk::Purpose;
 use super::{Call, Context, Ring};
 use crate::gather::Gather as _;
 use crate::identity::PeerId;
@@ -23,6 +24,9 @@ pub(super) struct Mirrors {
     /// Where the range begins that the mirrors have copies of.
     start: Place,
     targets: Vec<PeerId>,
+    /// Members that may hand over without being neighbours, and until when.
+    vetted: Map<PeerId, u64>,
+    next_vet_ms: u64,
 }
 
 impl Mirrors {
@@ -31,15 +35,17 @@ impl Mirrors {
             queues: Map::new(),
             start: me.place(),
             targets: Vec::new(),
+            vetted: Map::new(),
+            next_vet_ms: 0,
         }
     }
 }
 
 impl Ring {
-    /// Copies one association to all mirrors.
-    pub(super) fn mirror(&mut self, key: Key) {
+    /// Copies entries to all mirrors.
+    pub(super) fn mirror(&mut self, keys: &[Key]) {
         for peer in self.mirror_peers() {
-            self.send_entries(peer, [key].into());
+            self.send_entries(peer, keys.to_vec());
         }
     }
 
@@ -78,9 +84,31 @@ impl Ring {
         self.mirrors.targets = self.mirror_peers();
     }
 
-    /// What a new predecessor, or one that asks, is responsible for from now on: all that is outside the own range.
+    /// What a new predecessor, or one that asks, is responsible for from now on, and what it is to keep copies of.
     pub(super) fn keys_for_predecessor(&self, predecessor: PeerId) -> Vec<Key> {
-        self.objects.keys_in(&self.me().place(), &predecessor.place())
+        let start = self.routing.mirrored_from();
+        self.objects.keys_in(&start, &predecessor.place())
+    }
+
+    /// Whether a member may hand entries over: this one keeps copies for it, or a lookup has confirmed it.
+    pub(super) fn may_hand_over(&self, from: &PeerId) -> bool {
+        self.routing.mirrors_for(from) || self.mirrors.vetted.contains_key(from)
+    }
+
+    /// Looks up whether a member that hands entries over without being known has the place near this one that its id says.
+    /// If it has, what it hands over with its next round is taken.
+    pub(super) fn vet(&mut self, cx: &mut Context<'_>, from: PeerId) {
+        let is_due = self.mirrors.next_vet_ms <= cx.now_ms;
+        if is_due && self.is_known_member(&from) && self.routing.may_mirror(&from.place()) {
+            self.mirrors.next_vet_ms = cx.now_ms.saturating_add(self.parameters.vet_ms);
+            self.walk(cx, from.place(), false, Purpose::Vet { from }, Vec::new());
+        }
+    }
+
+    /// Lets a member hand over for a while.
+    pub(super) fn let_hand_over(&mut self, cx: &Context<'_>, from: PeerId) {
+        let until_ms = cx.now_ms.saturating_add(self.parameters.vetted_ms);
+        self.mirrors.vetted.insert(from, until_ms);
     }
 
     /// Sends entries to a member, one message after the other.
@@ -128,18 +156,16 @@ impl Ring {
     }
 
     /// Drops what has expired.
-    pub(super) fn expire_objects(&mut self, now_ms: u64) {
-        for key in self.objects.expire(now_ms) {
-            self.delete_object(&key);
-        }
+    pub(super) fn expire_objects(&mut self, cx: &Context<'_>) {
+        self.mirrors.vetted.retain(|_, until_ms| cx.now_ms < *until_ms);
+        self.objects.expire(cx.wall_ms);
+        self.persist_objects();
     }
 
     /// Forgets all objects: others have them now.
-    pub(super) fn drop_objects(&mut self, _cx: &mut Context<'_>) {
-        for key in self.objects.keys() {
-            self.delete_object(&key);
-        }
+    pub(super) fn drop_objects(&mut self) {
         self.objects.clear();
+        self.persist_objects();
         self.mirrors = Mirrors::new(self.me());
     }
 }

@@ -100,6 +100,8 @@ pub struct Ring {
     finds: Map<u32, find::Find>,
     maintenance: maintenance::Maintenance,
     mirrors: mirror::Mirrors,
+    /// Signatures of peers that did not verify, less those that did; until their sessions end.
+    forged: Map<PeerId, u64>,
     publisher: publish::Publisher,
     attach: attach::Attach,
     leaving: Option<leave::Leaving>,
@@ -146,6 +148,7 @@ impl Ring {
             finds: Map::new(),
             maintenance: maintenance::Maintenance::new(parameters),
             mirrors: mirror::Mirrors::new(settings.id),
+            forged: Map::new(),
             publisher: publish::Publisher::new(parameters),
             attach: attach::Attach::new(parameters),
             leaving: None,

@@ -1,4 +1,5 @@
-//! The object table: associations that this member stores, as the responsible one or as a mirror.
+//! The object table: associations that this member stores, as the responsible one or as a mirror, and of each owned object
+//! the newest grant.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -9,6 +10,7 @@ use super::Parameters;
 use super::message::{EntryBytes, MAX_ENTRIES_BYTES};
 use crate::association::{Association, ObjectId};
 use crate::gather::Gather as _;
+use crate::grant::Terms;
 use crate::identity::PeerId;
 use crate::map::Map;
 use crate::place::{Place, in_half_open};
@@ -16,6 +18,10 @@ use crate::record::NodeRecord;
 
 /// As many as a byte has values.
 const TABLES: usize = 256;
+
+/// Stands for the publisher in the key of an object's newest grant. It comes after all publishers: a grant is taken only
+/// where associations are, so that nobody fills a table with grants.
+const GRANT: PeerId = PeerId([0xff; 32]);
 
 /// Which association: its object and publisher
 pub(crate) type Key = (ObjectId, PeerId);
@@ -29,10 +35,12 @@ pub(crate) enum Inserted {
     Same,
 }
 
+/// An association with its publisher's record, or a grant with its object's sibling number
 #[derive(Debug)]
 struct Held {
     sequence_ms: u64,
     expiry_ms: u64,
+    is_withdrawn: bool,
     association: Vec<u8>,
     record: Vec<u8>,
 }
@@ -61,6 +69,8 @@ pub(crate) struct Objects {
     bytes: usize,
     /// Nothing expires before this.
     next_expiry_ms: u64,
+    /// What was stored or dropped since [`Objects::take_changed`].
+    changed: Vec<Key>,
 }
 
 impl Objects {
@@ -72,6 +82,7 @@ impl Objects {
             len: 0,
             bytes: 0,
             next_expiry_ms: 0,
+            changed: Vec::new(),
         }
     }
 
@@ -91,80 +102,154 @@ impl Objects {
         self.tables.iter().flat_map(Map::keys)
     }
 
-    /// Stores a verified association with its publisher's verified record.
+    /// Stores a verified association with its publisher's verified record, and its grant if that is the newest.
     ///
     /// # Errors
-    /// [`Code::StaleRecord`] when another one with this or a higher sequence is stored, [`Code::TooManyAssociations`]
-    /// at a limit.
+    /// [`Code::StaleRecord`] when another one with this or a higher sequence is stored, [`Code::NotGranted`] for a
+    /// withdrawal of an owned name that neither has a grant nor anything to withdraw, [`Code::TooManyAssociations`] at a
+    /// limit.
     pub(crate) fn insert(
         &mut self,
         association: &Association,
         record: &NodeRecord,
     ) -> Result<Inserted, Code> {
         let key = (association.object(), association.publisher());
-        let validity = association.validity();
-        if let Some(held) = self.held(&key) {
+        let (validity, leaf) = (association.validity(), association.leaf());
+        let (terms, known) = (association.terms(), self.held(&key));
+        if let Some(held) = known {
             if held.association == association.encoded() {
                 return Ok(Inserted::Same);
             }
             if held.sequence_ms >= validity.sequence_ms {
                 return Err(Code::StaleRecord);
             }
-        } else {
-            self.check_limits(&key)?;
+        } else if leaf.withdrawn && leaf.owner.is_some() && terms.is_none() {
+            return Err(Code::NotGranted);
         }
+        let is_new = known.is_none();
+        let granted_until_ms = terms.as_ref().map_or(u64::MAX, |terms| terms.expiry_ms);
         let held = Held {
             sequence_ms: validity.sequence_ms,
-            expiry_ms: validity.expiry_ms,
+            expiry_ms: validity.expiry_ms.min(granted_until_ms),
+            is_withdrawn: leaf.withdrawn,
             association: association.encoded().to_vec(),
             record: record.encoded().to_vec(),
         };
-        if self.bytes + held.bytes() > self.parameters.max_table_bytes {
-            return Err(Code::TooManyAssociations);
+        self.make_room(&key, &held, is_new)?;
+        self.put(key, held);
+        if let Some(terms) = terms {
+            let grant = EntryBytes {
+                association: &leaf.grant,
+                record: &[leaf.r],
+            };
+            self.keep_grant(key.0, &grant, &terms);
         }
-        self.remove(&key);
-        self.bytes += held.bytes();
-        self.len += 1;
-        self.next_expiry_ms = self.next_expiry_ms.min(held.expiry_ms);
-        *self.of_publisher.get_or_insert_with(key.1, || 0) += 1;
-        self.tables.resize_with(TABLES, Map::new);
-        self.tables[table_of(&key.0)].insert(key, Box::new(held));
         Ok(Inserted::Stored)
     }
 
-    fn check_limits(&self, key: &Key) -> Result<(), Code> {
-        let of_publisher = self.of_publisher.get(&key.1).copied().unwrap_or_default();
-        if self.len >= self.parameters.max_associations
-            || of_publisher >= self.parameters.max_of_publisher
-            || self.of_object(&key.0).len() >= self.parameters.max_publishers
-        {
-            return Err(Code::TooManyAssociations);
+    /// Keeps a verified grant for an object of its name if it is the newest there: it revokes others whoever is stored.
+    pub(crate) fn keep_grant(&mut self, object: ObjectId, grant: &EntryBytes<'_>, terms: &Terms) {
+        let key = (object, GRANT);
+        let is_newer = |held: &Held| held.sequence_ms < terms.issued_ms;
+        if !self.of_object(&object).is_empty() && self.held(&key).is_none_or(is_newer) {
+            let held = Held {
+                sequence_ms: terms.issued_ms,
+                expiry_ms: terms.expiry_ms,
+                is_withdrawn: false,
+                association: grant.association.to_vec(),
+                record: grant.record.to_vec(),
+            };
+            self.put(key, held);
         }
-        Ok(())
     }
 
-    fn remove(&mut self, key: &Key) {
+    fn put(&mut self, key: Key, held: Held) {
+        self.take(&key);
+        self.bytes += held.bytes();
+        self.next_expiry_ms = self.next_expiry_ms.min(held.expiry_ms);
+        if key.1 != GRANT {
+            self.len += 1;
+            *self.of_publisher.get_or_insert_with(key.1, || 0) += 1;
+        }
+        self.tables.resize_with(TABLES, Map::new);
+        self.tables[table_of(&key.0)].insert(key, Box::new(held));
+        self.changed.push(key);
+    }
+
+    /// Makes room for an entry. Valid ones take it from withdrawals, and in a full table from whoever has the most: others
+    /// would be crowded out by a few publishers.
+    fn make_room(&mut self, key: &Key, held: &Held, is_new: bool) -> Result<(), Code> {
+        let parameters = self.parameters;
+        let count = self.of_publisher.get(&key.1).copied().unwrap_or_default();
+        if is_new && count >= parameters.max_of_publisher {
+            return Err(Code::TooManyAssociations);
+        }
+        loop {
+            let replaced = self.held(key).map_or(0, Held::bytes);
+            let victim = if is_new && self.publishers(&key.0) >= parameters.max_publishers {
+                let table = table_of(&key.0);
+                oldest(&self.tables[table..=table], &|(object, _), held| {
+                    held.is_withdrawn && *object == key.0
+                })
+            } else if self.bytes + held.bytes() > parameters.max_table_bytes + replaced
+                || is_new && self.len >= parameters.max_associations
+            {
+                let largest = self.of_publisher.iter().max_by_key(|(_, count)| **count);
+                let largest = largest.filter(|(_, most)| **most > count + 1);
+                let largest = largest.map(|(peer, _)| peer);
+                oldest(&self.tables, &|(_, publisher), held| {
+                    held.is_withdrawn || Some(publisher) == largest
+                })
+            } else {
+                return Ok(());
+            };
+            let victim = victim.filter(|_| !held.is_withdrawn);
+            self.remove(&victim.ok_or(Code::TooManyAssociations)?);
+        }
+    }
+
+    /// Takes an entry out without a trace.
+    fn take(&mut self, key: &Key) -> bool {
         let table = self.tables.get_mut(table_of(&key.0));
         let Some(held) = table.and_then(|table| table.remove(key)) else {
-            return;
+            return false;
         };
-        self.len -= 1;
         self.bytes -= held.bytes();
+        if key.1 == GRANT {
+            return true;
+        }
+        self.len -= 1;
         if let Some(count) = self.of_publisher.get_mut(&key.1) {
             *count -= 1;
             if *count == 0 {
                 self.of_publisher.remove(&key.1);
             }
         }
+        true
     }
 
-    /// Drops what has expired and says which that was.
-    pub(crate) fn expire(&mut self, now_ms: u64) -> Vec<Key> {
-        let mut expired = Vec::new();
+    /// Drops an entry, and the grant of an object with the last association.
+    fn remove(&mut self, key: &Key) {
+        if self.take(key) {
+            self.changed.push(*key);
+            if self.of_object(&key.0).is_empty() {
+                self.remove(&(key.0, GRANT));
+            }
+        }
+    }
+
+    /// Keys of which an entry was stored or dropped since this was asked last.
+    pub(crate) fn take_changed(&mut self) -> Vec<Key> {
+        core::mem::take(&mut self.changed)
+    }
+
+    /// Drops what has expired.
+    pub(crate) fn expire(&mut self, now_ms: u64) {
         if now_ms < self.next_expiry_ms {
-            return expired;
+            return;
         }
         self.next_expiry_ms = u64::MAX;
+        let mut expired = Vec::new();
         for (key, held) in self.tables.iter().flat_map(Map::iter) {
             if held.expiry_ms <= now_ms {
                 expired.push(*key);
@@ -172,23 +257,20 @@ impl Objects {
                 self.next_expiry_ms = self.next_expiry_ms.min(held.expiry_ms);
             }
         }
-        for key in &expired {
-            self.remove(key);
-        }
-        expired
+        expired.iter().for_each(|key| self.remove(key));
     }
 
     pub(crate) fn get(&self, key: &Key) -> Option<EntryBytes<'_>> {
         self.held(key).map(Held::entry)
     }
 
-    /// What is stored for an object, in order of the publishers.
+    /// The associations of an object, in order of the publishers.
     fn of_object(&self, object: &ObjectId) -> &[(Key, Box<Held>)] {
         let Some(table) = self.table(object) else {
             return &[];
         };
         let (_, from) = table.split(&(*object, PeerId([0; 32])));
-        let count = from.partition_point(|((other, _), _)| other == object);
+        let count = from.partition_point(|((other, peer), _)| other == object && *peer != GRANT);
         &from[..count]
     }
 
@@ -197,21 +279,30 @@ impl Objects {
         self.of_object(object).len()
     }
 
-    /// What is stored for an object, as much as fits a message, from the `start`-th on so that each gets its turn.
+    /// What is stored for an object, as much as fits a message: the newest grant, then valid associations from the
+    /// `start`-th on so that each gets its turn, then withdrawals, which only its publishers' older associations need.
     pub(crate) fn find(&self, object: &ObjectId, start: usize, now_ms: u64) -> Vec<EntryBytes<'_>> {
         let all = self.of_object(object);
         let (before, from) = all.split_at(start.min(all.len()));
-        let mut bytes = 0;
+        let grant = self.held(&(*object, GRANT));
+        let mut bytes = grant.map_or(0, Held::bytes);
         let mut found = Vec::new();
-        for (_, held) in from.iter().chain(before) {
-            if held.expiry_ms <= now_ms {
-                continue;
+        for is_withdrawn in [false, true] {
+            for (_, held) in from.iter().chain(before) {
+                if held.expiry_ms <= now_ms || held.is_withdrawn != is_withdrawn {
+                    continue;
+                }
+                bytes += held.bytes();
+                if bytes > MAX_ENTRIES_BYTES {
+                    break;
+                }
+                found.push(held.entry());
             }
-            bytes += held.bytes();
-            if bytes > MAX_ENTRIES_BYTES {
-                break;
-            }
-            found.push(held.entry());
+        }
+        if let Some(grant) = grant
+            && !found.is_empty()
+        {
+            found.insert(0, grant.entry());
         }
         found
     }
@@ -243,13 +334,28 @@ impl Objects {
         chunk
     }
 
-    pub(crate) fn keys(&self) -> Vec<Key> {
-        self.all_keys().copied().gather()
-    }
-
+    /// Drops everything.
     pub(crate) fn clear(&mut self) {
-        *self = Self::new(self.parameters);
+        let changed = self.all_keys().copied().gather();
+        *self = Self {
+            changed,
+            ..Self::new(self.parameters)
+        };
     }
+}
+
+/// The withdrawal with the lowest sequence among those that match, or else the association.
+fn oldest(tables: &[Map<Key, Box<Held>>], matches: &dyn Fn(&Key, &Held) -> bool) -> Option<Key> {
+    let mut oldest = (true, u64::MAX);
+    let mut found = None;
+    for (key, held) in tables.iter().flat_map(Map::iter) {
+        let rank = (!held.is_withdrawn, held.sequence_ms);
+        if rank < oldest && matches(key, held) {
+            oldest = rank;
+            found = Some(*key);
+        }
+    }
+    found
 }
 
 /// The table of an object: ids are spread evenly, so their first byte is as good as any.
@@ -322,8 +428,10 @@ mod tests {
         for association in associations(&identity, &["a", "b"], NOW) {
             assert_eq!(objects.insert(&association, &record), Ok(Inserted::Stored));
         }
-        assert!(objects.expire(NOW + 999).is_empty());
-        assert_eq!(objects.expire(NOW + 1000).len(), 2);
+        objects.expire(NOW + 999);
+        assert_eq!(objects.take_changed().len(), 2);
+        objects.expire(NOW + 1000);
+        assert_eq!(objects.take_changed().len(), 2);
         assert_eq!(objects.len(), 0);
         assert_eq!(objects.bytes, 0);
         assert!(objects.of_publisher.is_empty());
@@ -352,6 +460,44 @@ mod tests {
         assert_eq!(objects.insert(one_more, &record), Err(Code::TooManyAssociations));
     }
 
+    static SMALL: Parameters = Parameters {
+        max_associations: 6,
+        ..Parameters::DEFAULT
+    };
+
+    #[test]
+    fn full_table_takes_from_whoever_has_the_most() {
+        let mut objects = Objects::new(&SMALL);
+        let (greedy, greedy_record) = publisher(1);
+        let names = ["a", "b", "c", "d", "e", "f"];
+        for association in associations(&greedy, &names, NOW) {
+            assert_eq!(objects.insert(&association, &greedy_record), Ok(Inserted::Stored));
+        }
+        for seed in 2..8 {
+            let (identity, record) = publisher(seed);
+            let association = &associations(&identity, &["a"], NOW)[0];
+            let expected = if seed < 7 {
+                Ok(Inserted::Stored)
+            } else {
+                Err(Code::TooManyAssociations)
+            };
+            assert_eq!(objects.insert(association, &record), expected, "publisher {seed}");
+            assert_eq!(objects.len(), 6);
+        }
+        let again = &associations(&greedy, &["g"], NOW)[0];
+        assert_eq!(
+            objects.insert(again, &greedy_record),
+            Err(Code::TooManyAssociations)
+        );
+        let held = objects.of_publisher.get(&greedy.id()).copied();
+        assert_eq!(held, Some(1));
+        let mut dropped = objects.take_changed();
+        dropped.retain(|key| objects.get(key).is_none());
+        dropped.sort_unstable();
+        dropped.dedup();
+        assert_eq!(dropped.len(), 5);
+    }
+
     #[test]
     fn answers_and_chunks_keep_the_size_of_a_message() {
         let mut objects = Objects::new(&Parameters::DEFAULT);
@@ -370,7 +516,7 @@ mod tests {
         };
         assert!(size(&answer) <= MAX_ENTRIES_BYTES && answer.len() > 30);
         assert_ne!(answer, objects.find(&object, 0, NOW));
-        let mut keys = objects.keys();
+        let mut keys = objects.take_changed();
         let mut seen = 0;
         while !keys.is_empty() {
             let chunk = objects.take_chunk(&mut keys);

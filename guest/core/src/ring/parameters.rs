@@ -41,6 +41,14 @@ pub struct Parameters {
     /// between two members, of which this is the second factor at most; 0 believes everybody. With one member in twenty
     /// lying, so many that lie are as close as that around one position in 2000.
     pub half_spacings: u64,
+    /// How far before a member its mirrored positions may begin, in halves of the usual way between two members: four
+    /// members lie so far apart once in 100,000 times, and no predecessor that lies makes a member keep more.
+    pub mirrored_half_spacings: u64,
+    /// Least time between two lookups of whether a member is responsible for what it hands over without being known.
+    pub vet_ms: u64,
+    /// How long such a lookup counts, and how long a member that leaves may hand over: longer than the longest time
+    /// between two attempts.
+    pub vetted_ms: u64,
     /// Closer members named in an answer: two may be dead.
     pub named_closer: usize,
     /// Successors named in an answer to a lookup: the one that counts and three to fall back to.
@@ -114,7 +122,7 @@ pub struct Parameters {
     pub max_heard: usize,
     /// Most peers presumed dead that are remembered at a time.
     pub max_dead: usize,
-    /// Most leaves of one member: each costs a session.
+    /// Most leaves of one member: each costs a session and a record, and half of both are for members.
     pub max_leaves: usize,
     /// Most updates in flight: one to the successor, the rest to members that may be closer.
     pub max_updating: usize,
@@ -149,6 +157,9 @@ impl Parameters {
         max_candidates: 256,
         routes: 8,
         half_spacings: 8,
+        mirrored_half_spacings: 64,
+        vet_ms: 5 * SECOND_MS,
+        vetted_ms: 2 * MINUTE_MS,
         named_closer: 3,
         named_successors: 4,
 
@@ -187,7 +198,7 @@ impl Parameters {
         max_records: 1024,
         max_heard: 256,
         max_dead: 1024,
-        max_leaves: 1024,
+        max_leaves: 512,
         max_updating: 16,
         max_newcomers: 256,
         max_remembered: 8,

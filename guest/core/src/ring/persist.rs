@@ -8,7 +8,7 @@
 //! ; ring/published/ + object       published
 //! ; ring/neighbours                neighbours
 //! published = [association: bytes .cbor association, holder: id]
-//! neighbours = [predecessor: id / null, successors: [0*16 id]]
+//! neighbours = [predecessors: [0*4 id], successors: [0*16 id]]         ; the nearest first
 //! ```
 
 use alloc::vec::Vec;
@@ -125,27 +125,32 @@ impl Ring {
 
     fn load_object(&mut self, cx: &mut Context<'_>, key: &[u8], value: &[u8]) -> Result<(), Code> {
         let entry = entry_from_bytes(value).map_err(|_| Code::StoreCorrupt)?;
-        let (association, record) = self.verify_entry(cx, &entry)?;
-        if object_key(&(association.object(), association.publisher())) != key {
-            return Err(Code::StoreCorrupt);
+        let proven = self.verify_entry(cx, &entry)?;
+        self.keep_entry(&proven, &entry)?;
+        // What was loaded need not be written.
+        if self
+            .objects
+            .take_changed()
+            .iter()
+            .all(|stored| object_key(stored) != key)
+        {
+            return Err(Code::NotGranted);
         }
-        self.objects.insert(&association, &record).map(|_| ())
+        Ok(())
     }
 
     fn load_neighbours(&mut self, cx: &Context<'_>, value: &[u8]) -> Result<(), Malformed> {
         let mut decoder = Decoder::new(value);
         decoder.array_of(2)?;
-        let predecessor = if decoder.null() {
-            None
-        } else {
-            Some(PeerId(decoder.fixed()?))
+        let mut read_ids = || {
+            let count = decoder.array(MAX_NODES)?;
+            let ids = (0..count).map(|_| decoder.fixed().map(PeerId));
+            ids.collect::<Result<Vec<PeerId>, _>>()
         };
-        let count = decoder.array(MAX_NODES)?;
-        let successors = (0..count)
-            .map(|_| decoder.fixed().map(PeerId))
-            .collect::<Result<Vec<PeerId>, _>>()?;
+        let (predecessors, successors) = (read_ids()?, read_ids()?);
         decoder.finish()?;
-        self.routing.set_predecessor(predecessor);
+        self.routing.set_predecessor(predecessors.first().copied());
+        self.routing.set_earlier(predecessors);
         if let Some((first, rest)) = successors.split_first() {
             self.routing.adopt_successor(*first, rest);
         }
@@ -190,16 +195,17 @@ impl Ring {
         }
     }
 
-    pub(super) fn put_object(&mut self, key: &Key) {
-        if let Some(entry) = self.objects.get(key) {
-            let value = entry_to_bytes(&entry);
-            self.put(object_key(key), value);
+    /// Writes what was stored in the object table and deletes what was dropped; says what that was.
+    pub(super) fn persist_objects(&mut self) -> Vec<Key> {
+        let changed = self.objects.take_changed();
+        for stored in &changed {
+            let key = object_key(stored);
+            match self.objects.get(stored).map(|entry| entry_to_bytes(&entry)) {
+                Some(value) => self.put(key, value),
+                None => self.actions.push_back(Action::Delete { key }),
+            }
         }
-    }
-
-    pub(super) fn delete_object(&mut self, key: &Key) {
-        let key = object_key(key);
-        self.actions.push_back(Action::Delete { key });
+        changed
     }
 
     pub(super) fn put_leaf(&mut self, peer: &PeerId) {
@@ -273,13 +279,12 @@ impl Ring {
         let mut out = Vec::new();
         let mut encoder = Encoder::new(&mut out);
         encoder.array(2);
-        match self.routing.predecessor() {
-            Some(peer) => encoder.bytes(&peer.0),
-            None => encoder.null(),
-        };
-        encoder.array(self.routing.successors().len());
-        for peer in self.routing.successors() {
-            encoder.bytes(&peer.0);
+        let before = self.routing.predecessor().map(|_| self.routing.predecessors());
+        for peers in [before.as_deref().unwrap_or_default(), self.routing.successors()] {
+            encoder.array(peers.len());
+            for peer in peers {
+                encoder.bytes(&peer.0);
+            }
         }
         out
     }

@@ -258,21 +258,30 @@ impl Ring {
         let mut keys = Vec::new();
         for (key, name) in self.publisher.names.iter() {
             let withdrawn = name.withdrawn_until_ms.is_some();
-            for r in 0..=name.service.replicas {
+            let service = &name.service;
+            let grant = Grant::decode_with(
+                &mut self.verified,
+                &service.grant,
+                &cx.identity.network(),
+                cx.wall_ms,
+            );
+            // Once its grant is over, a withdrawal can only take the place of what is stored.
+            let grant = if withdrawn && grant.is_err() {
+                &[][..]
+            } else {
+                &service.grant
+            };
+            for r in 0..=service.replicas {
                 keys.push(key.clone());
                 leaves.push(Leaf {
                     salt: cx.random.bytes(),
-                    owner: name.service.owner,
-                    name: name.service.name.clone(),
+                    owner: service.owner,
+                    name: service.name.clone(),
                     r,
                     withdrawn,
-                    version: name.service.version.clone(),
-                    weight: name.service.weight,
-                    grant: if withdrawn {
-                        Vec::new()
-                    } else {
-                        name.service.grant.clone()
-                    },
+                    version: service.version.clone(),
+                    weight: service.weight,
+                    grant: grant.to_vec(),
                 });
             }
         }
@@ -407,7 +416,11 @@ impl Ring {
             self.stored(object, owner.peer);
         } else if owner.peer == me {
             let association = place.association.clone();
-            match self.store_and_mirror(&association, &own) {
+            let entry = EntryBytes {
+                association: association.encoded(),
+                record: own.encoded(),
+            };
+            match self.serve_store(cx, me, &entry) {
                 Ok(()) => self.stored(object, me),
                 Err(code) => self.store_failed(cx, object, code),
             }
@@ -496,7 +509,11 @@ impl Ring {
             match place.holder {
                 Some(holder) if holder == me => {
                     // It goes to the successor with everything else.
-                    _ = self.store_and_mirror(&place.association, &record);
+                    let entry = EntryBytes {
+                        association: place.association.encoded(),
+                        record: record.encoded(),
+                    };
+                    _ = self.serve_store(cx, me, &entry);
                 }
                 Some(holder) => {
                     let body = store_message(&place.association, record.encoded());

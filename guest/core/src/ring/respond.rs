@@ -40,7 +40,7 @@ impl Ring {
                 Err(refusal) => refusal,
             },
             Call::Held { command } => match Hop::decode(body) {
-                Ok(hop) => return self.mirror_answered(cx, *command, &hop),
+                Ok(hop) => return self.take_found(cx, *command, peer, &hop.entries),
                 Err(refusal) => refusal,
             },
             Call::Update { via } => match Updated::decode(body) {

@@ -14,6 +14,8 @@ pub(crate) struct Routing {
     parameters: &'static Parameters,
     me: PeerId,
     predecessor: Option<PeerId>,
+    /// Up to three members before the predecessor, as it names them, the nearest first: they and it may hand over copies.
+    earlier: Vec<PeerId>,
     successors: Vec<PeerId>,
     fingers: Map<u8, PeerId>,
     dead: Map<PeerId, u64>,
@@ -25,6 +27,7 @@ impl Routing {
             parameters,
             me,
             predecessor: None,
+            earlier: Vec::new(),
             successors: Vec::new(),
             fingers: Map::new(),
             dead: Map::new(),
@@ -70,7 +73,43 @@ impl Routing {
     }
 
     pub(crate) fn set_predecessor(&mut self, peer: Option<PeerId>) {
-        self.predecessor = peer;
+        let old = core::mem::replace(&mut self.predecessor, peer);
+        old.into_iter().for_each(|old| self.earlier.insert(0, old));
+        self.earlier.truncate(self.parameters.mirrors);
+    }
+
+    /// The predecessor and the members before it, the nearest first.
+    pub(crate) fn predecessors(&self) -> Vec<PeerId> {
+        self.predecessor.iter().chain(&self.earlier).copied().gather()
+    }
+
+    /// Takes the members that the predecessor names as those before it.
+    pub(crate) fn set_earlier(&mut self, mut named: Vec<PeerId>) {
+        let (me, end) = (self.me.place(), self.predecessor);
+        named.retain(|peer| end.is_some_and(|end| in_open(&me, &peer.place(), &end.place())));
+        self.earlier = named;
+    }
+
+    /// Whether this member keeps copies for a member: it is the successor, which handed over so far, or one of those before.
+    pub(crate) fn mirrors_for(&self, peer: &PeerId) -> bool {
+        let before = self.predecessors();
+        let mut before = before.iter().take(self.parameters.mirrors);
+        self.successor() == Some(*peer) || before.any(|other| other == peer)
+    }
+
+    /// Whether this member keeps copies of what is stored at a position: of its own and of the members before it, back to
+    /// the one before them all, should they have died, but not farther than is likely, whatever the predecessor says.
+    pub(crate) fn may_mirror(&self, target: &Place) -> bool {
+        self.is_within(target, self.parameters.mirrored_half_spacings)
+            && in_half_open(&self.mirrored_from(), target, &self.me.place())
+    }
+
+    /// The member before all those whose mirror this one is: what it keeps copies of begins there.
+    pub(crate) fn mirrored_from(&self) -> Place {
+        let before = self.predecessors();
+        before
+            .get(self.parameters.mirrors)
+            .map_or(self.me.place(), PeerId::place)
     }
 
     /// Whether a peer would be a closer predecessor than the one there is.
@@ -147,6 +186,7 @@ impl Routing {
         let was_neighbour = self.is_neighbour(peer);
         self.fingers.retain(|_, finger| finger != peer);
         self.successors.retain(|successor| successor != peer);
+        self.earlier.retain(|earlier| earlier != peer);
         if self.predecessor == Some(*peer) {
             self.predecessor = None;
         }
@@ -206,7 +246,11 @@ impl Routing {
 
     /// Whether a position lies so close before this member that a predecessor which misleads it gains little there.
     pub(crate) fn is_near(&self, target: &Place) -> bool {
-        let near = (self.spacing() / 2).saturating_mul(self.parameters.half_spacings);
+        self.is_within(target, self.parameters.half_spacings)
+    }
+
+    fn is_within(&self, target: &Place, half_spacings: u64) -> bool {
+        let near = (self.spacing() / 2).saturating_mul(half_spacings);
         near == 0 || leading(&distance(target, &self.me.place())) < near
     }
 

@@ -11,9 +11,29 @@ use super::objects::Inserted;
 use super::{Action, Context, Ring};
 use crate::association::{Association, ObjectId};
 use crate::gather::Gather as _;
+use crate::grant::Grant;
 use crate::identity::PeerId;
 use crate::place::{Place, in_open};
 use crate::record::NodeRecord;
+
+/// Forged signatures of a peer, beyond its true ones, after which its session ends: an honest peer passes on only what it
+/// has verified itself.
+const MAX_FORGED: u64 = 4;
+
+/// An entry that has proven itself
+pub(super) enum Entry {
+    Grant(ObjectId, Grant),
+    Association(Association, NodeRecord),
+}
+
+impl Entry {
+    pub(super) fn object(&self) -> ObjectId {
+        match self {
+            Self::Grant(object, _) => *object,
+            Self::Association(association, _) => association.object(),
+        }
+    }
+}
 
 impl Ring {
     /// Takes a request of the authenticated peer `from`; answered by [`Action::Respond`] with this token.
@@ -28,7 +48,7 @@ impl Ring {
             Ok(Some(body)) => self.respond(token, body),
             Ok(None) => {}
             Err(code) => {
-                self.log(LogLevel::Debug, code, "refused a request", Some(from));
+                self.judge(from, Err(code));
                 let refusal = self.refusal(cx, &from, code);
                 self.respond(token, refusal);
             }
@@ -77,8 +97,7 @@ impl Ring {
                 return Ok(Some(self.hop(cx, &target, None, Some(claimed))));
             }
             Request::Store { entry } => self.serve_store(cx, from, &entry)?,
-            // From anybody: a member may not know those whose mirror it is, and each entry proves itself.
-            Request::Mirror { entries } => self.take_entries(cx, &entries),
+            Request::Mirror { entries } => self.take_entries(cx, from, &entries)?,
             Request::Join { record } => {
                 let record = self.record_of_sender(cx, from, record, Role::Member)?;
                 self.serve_join(cx, token, record.id())?;
@@ -87,9 +106,10 @@ impl Ring {
             Request::Update {
                 record,
                 wants_objects,
+                predecessors,
             } => {
                 self.record_of_sender(cx, from, record, Role::Member)?;
-                return Ok(Some(self.serve_update(cx, from, wants_objects)));
+                return Ok(Some(self.serve_update(cx, from, wants_objects, &predecessors)));
             }
             Request::Leave {
                 record,
@@ -98,10 +118,19 @@ impl Ring {
                 entries,
             } => {
                 self.record_of_sender(cx, from, record, Role::Member)?;
-                self.take_entries(cx, &entries);
+                if self.routing.mirrors_for(&from) {
+                    // It is no neighbour from now on, and may have more than fits one message.
+                    self.let_hand_over(cx, from);
+                }
+                let taken = if entries.is_empty() {
+                    Ok(())
+                } else {
+                    self.take_entries(cx, from, &entries)
+                };
                 let predecessor = predecessor.map(|bytes| self.meet_bytes(cx, bytes)).transpose()?;
                 self.meet_members(cx, &successors);
                 self.neighbour_left(cx, from, predecessor);
+                taken?;
             }
             Request::Attach { record } => {
                 self.record_of_sender(cx, from, record, Role::Leaf)?;
@@ -197,8 +226,20 @@ impl Ring {
         hop.encode()
     }
 
-    fn serve_update(&mut self, cx: &mut Context<'_>, from: PeerId, wants_objects: bool) -> Vec<u8> {
+    fn serve_update(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: PeerId,
+        wants_objects: bool,
+        predecessors: &[&[u8]],
+    ) -> Vec<u8> {
         let is_new = self.notified(cx, from);
+        // A newcomer knows of few; what was known stays until its next update.
+        if !is_new && self.routing.predecessor() == Some(from) {
+            let few = predecessors.len().min(self.parameters.mirrors);
+            let named = self.meet_members(cx, &predecessors[..few]);
+            self.routing.set_earlier(named);
+        }
         let mut keys = if is_new || wants_objects {
             self.keys_for_predecessor(from)
         } else {
@@ -222,72 +263,113 @@ impl Ring {
         body
     }
 
-    fn serve_store(
+    /// Stores what its publisher sends to the member that is responsible, and hands copies to the mirrors.
+    pub(super) fn serve_store(
         &mut self,
         cx: &mut Context<'_>,
         from: PeerId,
         entry: &EntryBytes<'_>,
     ) -> Result<(), Code> {
-        let (association, record) = self.verify_entry(cx, entry)?;
+        let Entry::Association(association, record) = self.verify_entry(cx, entry)? else {
+            return Err(Code::BadMessage);
+        };
         if association.publisher() != from {
             return Err(Code::BadSignature);
         }
         if !self.routing.may_be_responsible(&association.object().place()) {
             return Err(Code::NotResponsible);
         }
-        self.store_and_mirror(&association, &record)
-    }
-
-    /// Stores what this member is responsible for and hands copies to its mirrors.
-    pub(super) fn store_and_mirror(
-        &mut self,
-        association: &Association,
-        record: &NodeRecord,
-    ) -> Result<(), Code> {
-        if self.store(association, record)? == Inserted::Stored {
-            let key = (association.object(), association.publisher());
-            self.mirror(key);
+        if self.objects.insert(&association, &record)? == Inserted::Stored {
+            // With the grant that it brought: what a mirror gets may be a withdrawal already.
+            let changed = self.persist_objects();
+            self.mirror(&changed);
         }
         Ok(())
     }
 
-    /// Stores entries that another member hands over; each proves itself, and what does not is left out.
-    pub(super) fn take_entries(&mut self, cx: &mut Context<'_>, entries: &[EntryBytes<'_>]) {
-        for entry in entries {
-            let stored = self
-                .verify_entry(cx, entry)
-                .and_then(|(association, record)| self.store(&association, &record));
-            if let Err(code) = stored {
-                self.log(LogLevel::Debug, code, "an association was left out", None);
-            }
-        }
-    }
-
-    fn store(&mut self, association: &Association, record: &NodeRecord) -> Result<Inserted, Code> {
-        let inserted = self.objects.insert(association, record)?;
-        if inserted == Inserted::Stored {
-            self.put_object(&(association.object(), association.publisher()));
-        }
-        Ok(inserted)
-    }
-
-    /// Verifies an association and that the record beside it is its publisher's.
-    pub(super) fn verify_entry(
+    /// Stores entries that another member hands over, as far as it may; each proves itself, and what does not is left out.
+    ///
+    /// # Errors
+    /// [`Code::NotResponsible`] if it may not hand over all of them, [`Code::BadSignature`] if most are forged.
+    pub(super) fn take_entries(
         &mut self,
         cx: &mut Context<'_>,
-        entry: &EntryBytes<'_>,
-    ) -> Result<(Association, NodeRecord), Code> {
-        let network = &self.settings.network;
-        let association =
-            Association::decode_with(&mut self.verified, entry.association, network, cx.wall_ms)?;
+        from: PeerId,
+        entries: &[EntryBytes<'_>],
+    ) -> Result<(), Code> {
+        if !self.may_hand_over(&from) {
+            self.vet(cx, from);
+            return Err(Code::NotResponsible);
+        }
+        let mut result = Ok(());
+        for entry in entries {
+            let taken = match self.verify_entry(cx, entry) {
+                Ok(proven) if self.routing.may_mirror(&proven.object().place()) => {
+                    self.keep_entry(&proven, entry)
+                }
+                Ok(_) => {
+                    result = Err(Code::NotResponsible);
+                    continue;
+                }
+                Err(code) => Err(code),
+            };
+            if self.judge(from, taken) {
+                result = Err(Code::BadSignature);
+                break;
+            }
+        }
+        self.persist_objects();
+        result
+    }
+
+    /// Stores an entry that has proven itself.
+    pub(super) fn keep_entry(&mut self, proven: &Entry, entry: &EntryBytes<'_>) -> Result<(), Code> {
+        match proven {
+            Entry::Grant(object, grant) => self.objects.keep_grant(*object, entry, grant.terms()),
+            Entry::Association(association, record) => _ = self.objects.insert(association, record)?,
+        }
+        Ok(())
+    }
+
+    /// Weighs forged signatures of a peer against true ones, and parts with one that sends mostly forged ones: each costs
+    /// as much as fifty steps of a lookup. Says whether it did.
+    pub(super) fn judge(&mut self, from: PeerId, taken: Result<(), Code>) -> bool {
+        if let Err(code) = taken {
+            self.log(LogLevel::Debug, code, "left out what a peer sent", Some(from));
+        }
+        let count = self.forged.remove(&from).unwrap_or_default();
+        let count = match taken {
+            Ok(()) => count.saturating_sub(1),
+            Err(Code::BadSignature) => count + 1,
+            Err(_) => count,
+        };
+        let is_forger = count >= MAX_FORGED;
+        if is_forger {
+            self.actions.push_back(Action::Disconnect { peer: from });
+        } else if count > 0 {
+            self.forged.insert(from, count);
+        }
+        is_forger
+    }
+
+    /// Verifies a grant, or an association and that the record beside it is its publisher's.
+    pub(super) fn verify_entry(&mut self, cx: &Context<'_>, entry: &EntryBytes<'_>) -> Result<Entry, Code> {
+        let (network, now_ms) = (&self.settings.network, cx.wall_ms);
+        if let [r] = entry.record {
+            let grant = Grant::decode_with(&mut self.verified, entry.association, network, now_ms)?;
+            let object = ObjectId::of(network, Some(&grant.owner()), &grant.terms().name, *r);
+            return Ok(Entry::Grant(object, grant));
+        }
+        let association = Association::decode_with(&mut self.verified, entry.association, network, now_ms)?;
         let publisher = association.publisher();
-        if let Some(record) = self.known_record(&publisher, entry.record, cx.wall_ms) {
-            return Ok((association, record));
+        let record = match self.known_record(&publisher, entry.record, now_ms) {
+            Some(record) => record,
+            None => self.verify_record(entry.record, now_ms)?,
+        };
+        if record.id() == publisher {
+            Ok(Entry::Association(association, record))
+        } else {
+            Err(Code::BadSignature)
         }
-        let record = self.verify_record(entry.record, cx.wall_ms)?;
-        if record.id() != publisher {
-            return Err(Code::BadSignature);
-        }
-        Ok((association, record))
     }
 }

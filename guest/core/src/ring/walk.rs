@@ -35,6 +35,10 @@ pub(super) enum Purpose {
     Merge {
         stranger: PeerId,
     },
+    /// Whether a member that hands entries over is where its id says.
+    Vet {
+        from: PeerId,
+    },
     /// Members to which a leaf may attach.
     Attach,
 }
@@ -334,6 +338,11 @@ impl Ring {
                 }
             }
             Purpose::Merge { stranger } => self.place_in_other_ring_found(cx, stranger, result),
+            Purpose::Vet { from } => {
+                if result.is_ok_and(|owner| owner.peer == from) {
+                    self.let_hand_over(cx, from);
+                }
+            }
             Purpose::Attach => self.members_found(cx, result),
         }
     }

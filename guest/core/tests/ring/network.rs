@@ -54,6 +54,8 @@ pub(crate) struct Node {
     pub(crate) outcomes: BTreeMap<u32, Outcome>,
     pub(crate) published: Vec<String>,
     pub(crate) refusals: Vec<Code>,
+    /// Peers whose sessions it ended.
+    pub(crate) disconnected: Vec<PeerId>,
 }
 
 enum Event {
@@ -170,6 +172,7 @@ impl Network {
             outcomes: BTreeMap::new(),
             published: Vec::new(),
             refusals: Vec::new(),
+            disconnected: Vec::new(),
         });
         index
     }
@@ -250,6 +253,7 @@ impl Network {
                     this.writes += 1;
                     this.store.remove(&key);
                 }
+                Action::Disconnect { peer } => self.disconnect(node, peer),
                 Action::Published { name } => this.published.push(name),
                 Action::Log { code, .. } => this.refusals.push(code),
                 Action::Changed => this.changes += 1,
@@ -300,6 +304,21 @@ impl Network {
                 let id = self.id(peer);
                 self.with(at, |ring, cx| ring.peer_connected(cx, id));
             }
+        }
+    }
+
+    /// Ends the sessions of a node with a peer.
+    fn disconnect(&mut self, node: usize, peer: PeerId) {
+        self.nodes[node].disconnected.push(peer);
+        if let Some(other) = self.index.get(&peer).copied() {
+            self.after_delay(Event::Gone {
+                at: node,
+                peer: other,
+            });
+            self.after_delay(Event::Gone {
+                at: other,
+                peer: node,
+            });
         }
     }
 
