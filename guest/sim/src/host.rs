@@ -16,6 +16,8 @@ use crate::queue::Event;
 pub enum Outcome {
     /// It succeeded, with the body of its reply.
     Reply(Vec<u8>),
+    /// A call opened a stream to this peer.
+    Opened([u8; 32]),
     /// It failed with this code.
     Failed(u16),
 }

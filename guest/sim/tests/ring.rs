@@ -160,7 +160,7 @@ fn attackers_do_not_lead_others_to_wrong_members() {
 
 #[test]
 fn attackers_do_not_hide_members_or_names_from_others() {
-    for kind in [Kind::Eclipse, Kind::Ghost, Kind::Leave] {
+    for kind in [Kind::Eclipse, Kind::Ghost, Kind::Hide, Kind::Leave] {
         withstands(kind);
     }
 }

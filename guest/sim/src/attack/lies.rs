@@ -97,6 +97,10 @@ impl Shared {
                 Some(ghost) => self.claim(&me, &question.target, &[ghost]),
                 None => self.lead_astray(&me, &question.target),
             }),
+            Kind::Hide => Some(match self.ghosts.get(&question.target).cloned() {
+                Some(dead) => self.claim(&me, &question.target, &[dead]),
+                None => question.honest,
+            }),
             Kind::Leave => Some(question.honest),
         }
     }

@@ -39,6 +39,8 @@ pub enum Kind {
     Eclipse,
     /// Answer for names with associations whose publishers do not exist
     Ghost,
+    /// Answer for names with nothing but the associations of a publisher that has died
+    Hide,
     /// Say that they leave, name accomplices as neighbours, keep what they held, and stay
     Leave,
     /// Eclipse, by keys that were tried until all of them lie before one victim
@@ -106,7 +108,7 @@ impl Coalition {
         self.lock().kind = Some(kind);
     }
 
-    /// Gives the attackers an association to answer with whenever its object is looked up.
+    /// Gives the attackers an association to answer with, and nothing else, whenever its object is looked up.
     pub fn haunt(&self, ghost: &Association, record: &NodeRecord) {
         let entry = (ghost.encoded().to_vec(), record.encoded().to_vec());
         self.lock().ghosts.insert(ghost.object().0, entry);

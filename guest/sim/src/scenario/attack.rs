@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use selfsame_codec::{Input, Role};
 use selfsame_core::association::{Association, Leaf, Validity};
+use selfsame_core::grant::{Grant, Terms};
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
 use selfsame_core::record::{NodeRecord, RecordTerms};
 
 use super::settle::{BOOTSTRAPS, join};
-use super::{Published, find, lookups_among, publish, settled};
+use super::{Finds, Published, call, find, lookups_among, publish, settled};
 use crate::attack::{Coalition, Kind};
 use crate::host::Outcome;
 use crate::machine::Native;
@@ -69,7 +70,8 @@ pub(super) fn attack(
     world.run_ms(LISTEN_MS);
     match kind {
         Kind::Replay => move_some(&mut world, &honest),
-        Kind::Ghost => haunt(&coalition, &world, names.iter().chain(&open_names)),
+        Kind::Ghost => haunt(&coalition, &world, names.iter().chain(&open_names), None),
+        Kind::Hide => haunt(&coalition, &world, names.iter(), Some(&owner)),
         _ => {}
     }
     progress(&format!("{} of {} members lie", liars.len(), world.hosts().len()));
@@ -89,9 +91,21 @@ pub(super) fn attack(
         measure.victim(honest[BOOTSTRAPS]);
     }
     progress("honest members find names");
-    measure.names("owned names", &names, measure.bar);
+    // Of a find alone nobody can tell that whom it names is dead.
+    let is_hidden = kind == Kind::Hide;
+    let bar = measure.bar.filter(|_| !is_hidden);
+    measure.names("owned names", find, &names, bar);
+    if is_hidden {
+        progress("honest members call names");
+        measure.names("calls of owned names", call, &names, measure.bar);
+    }
     if is_ghost {
-        measure.names("unowned names, which anybody may serve", &open_names, None);
+        measure.names(
+            "unowned names, which anybody may serve",
+            find,
+            &open_names,
+            None,
+        );
     }
     (rows, world.trace())
 }
@@ -163,8 +177,14 @@ fn move_some(world: &mut Sim, honest: &[usize]) {
     }
 }
 
-/// Gives the attackers an association of a publisher that does not exist for each object of each name.
-fn haunt<'a>(coalition: &Coalition, world: &Sim, names: impl Iterator<Item = &'a Published>) {
+/// Gives the attackers an association of a publisher that cannot be reached for each object of each name, granted by the
+/// owner if it was one of its own.
+fn haunt<'a>(
+    coalition: &Coalition,
+    world: &Sim,
+    names: impl Iterator<Item = &'a Published>,
+    owner: Option<&Identity>,
+) {
     let network: NetworkId = Sim::network_id();
     let ghost = Identity::of_peer(&GHOST_SEED, network);
     let (now_ms, until_ms) = (world.now_ms(), world.now_ms() + HOUR_MS);
@@ -180,6 +200,17 @@ fn haunt<'a>(coalition: &Coalition, world: &Sim, names: impl Iterator<Item = &'a
         expiry_ms: until_ms,
     };
     for name in names {
+        let grant = owner.map_or_else(Vec::new, |owner| {
+            let terms = Terms {
+                name: name.name.clone(),
+                peer: ghost.id(),
+                issued_ms: 0,
+                expiry_ms: until_ms,
+                revoked: Vec::new(),
+            };
+            let grant = Grant::sign(owner, terms).expect("a grant within the rules");
+            grant.encoded().to_vec()
+        });
         for r in 0..=REPLICAS {
             let leaf = Leaf {
                 salt: [0; 16],
@@ -189,13 +220,16 @@ fn haunt<'a>(coalition: &Coalition, world: &Sim, names: impl Iterator<Item = &'a
                 withdrawn: false,
                 version: String::new(),
                 weight: 10_000,
-                grant: Vec::new(),
+                grant: grant.clone(),
             };
             let ghosts = Association::publish(&ghost, &[leaf], validity).expect("a leaf within the limits");
             ghosts.iter().for_each(|ghost| coalition.haunt(ghost, &record));
         }
     }
 }
+
+/// How members ask for names: find them or call them
+type Ask = fn(&mut Sim, &[usize], &[Published], usize) -> Finds;
 
 /// What is measured while attackers lie
 struct Measure<'a> {
@@ -226,8 +260,8 @@ impl Measure<'_> {
     }
 
     /// Names must lead to those who serve them, also when a liar is responsible for some of their objects.
-    fn names(&mut self, what: &str, names: &[Published], bar: Option<Bar>) {
-        let finds = find(self.world, self.honest, names, self.questions);
+    fn names(&mut self, what: &str, ask: Ask, names: &[Published], bar: Option<Bar>) {
+        let finds = ask(self.world, self.honest, names, self.questions);
         self.push(Row::new(format!("{what}: found"), "share", finds.share()), bar);
         self.rows.push(Row::new(
             format!("{what}: only others were named"),

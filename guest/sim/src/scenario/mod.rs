@@ -9,7 +9,7 @@ mod schedules;
 mod settle;
 
 pub use lookups::{Lookups, lookups, lookups_among};
-pub use names::{Finds, Published, find, publish};
+pub use names::{Finds, Published, call, find, publish};
 pub use play::{Plan, Scenario, play};
 pub use schedules::{Failure, Schedule, schedule};
 

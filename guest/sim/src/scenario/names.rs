@@ -1,6 +1,6 @@
 //! Members publish names, and others find them.
 
-use selfsame_codec::Input;
+use selfsame_codec::{Input, Policy};
 use selfsame_codec::reply::decode_providers;
 use selfsame_core::grant::{Grant, Terms};
 use selfsame_core::identity::{Identity, PublicKey};
@@ -108,13 +108,43 @@ pub fn publish<M: Machine>(
 /// # Panics
 /// When a core encodes its reply wrongly.
 pub fn find<M: Machine>(world: &mut World<M>, askers: &[usize], names: &[Published], count: usize) -> Finds {
+    ask(world, askers, names, count, |tag, owner, name| Input::Find {
+        tag,
+        owner,
+        name,
+    })
+}
+
+/// Lets some of the members that run call names, `count` times at random; found is who opens a stream.
+///
+/// # Panics
+/// When a core encodes its reply wrongly.
+pub fn call<M: Machine>(world: &mut World<M>, askers: &[usize], names: &[Published], count: usize) -> Finds {
+    ask(world, askers, names, count, |tag, owner, name| Input::Call {
+        tag,
+        owner,
+        name,
+        key: &[],
+        tried: &[],
+        policy: Policy::PowerOfTwo,
+        timeout_ms: PATIENCE_MS as u32,
+        head: b"head",
+    })
+}
+
+fn ask<M: Machine>(
+    world: &mut World<M>,
+    askers: &[usize],
+    names: &[Published],
+    count: usize,
+    command: impl for<'a> Fn(u32, &'a [u8], &'a str) -> Input<'a>,
+) -> Finds {
     let mut open = Vec::with_capacity(count);
     for _ in 0..count {
         let asker = askers[world.dice().usize(..askers.len())];
         let wanted = &names[world.dice().usize(..names.len())];
         let owner = wanted.owner.as_ref().map_or(&[][..], |owner| &owner.0);
-        let name = &wanted.name;
-        let tag = world.command(asker, |tag| Input::Find { tag, owner, name });
+        let tag = world.command(asker, |tag| command(tag, owner, &wanted.name));
         open.push((asker, tag, world.hosts()[wanted.host].id().0));
         world.run_ms(PAUSE_MS);
     }
@@ -122,20 +152,24 @@ pub fn find<M: Machine>(world: &mut World<M>, askers: &[usize], names: &[Publish
     let mut finds = Finds::default();
     for (asker, tag, server) in open {
         finds.asked += 1;
-        match world
-            .host_mut(asker)
-            .take_answer(tag)
-            .map(|answer| answer.outcome)
-        {
+        let answer = world.host_mut(asker).take_answer(tag);
+        let is_named = match answer.map(|answer| answer.outcome) {
             Some(Outcome::Reply(body)) => {
                 let providers = decode_providers(&body).expect("a core encodes its replies");
-                let is_named = providers.iter().any(|provider| provider.peer == server);
-                finds.found += usize::from(is_named);
-                finds.wrong += usize::from(!is_named);
+                providers.iter().any(|provider| provider.peer == server)
             }
-            Some(Outcome::Failed(code)) => finds.failed.push(code),
-            None => finds.failed.push(0),
-        }
+            Some(Outcome::Opened(peer)) => peer == server,
+            Some(Outcome::Failed(code)) => {
+                finds.failed.push(code);
+                continue;
+            }
+            None => {
+                finds.failed.push(0);
+                continue;
+            }
+        };
+        finds.found += usize::from(is_named);
+        finds.wrong += usize::from(!is_named);
     }
     finds
 }

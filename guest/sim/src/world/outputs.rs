@@ -126,6 +126,10 @@ impl<M: Machine> World<M> {
                 let outcome = Outcome::Reply(body.to_vec());
                 told.answers.insert(tag, Answer { at_ms, outcome });
             }
+            Output::StreamOpened { tag, peer, .. } if tag != 0 => {
+                let outcome = Outcome::Opened(peer);
+                told.answers.insert(tag, Answer { at_ms, outcome });
+            }
             Output::Failed { tag, code, .. } => {
                 let outcome = Outcome::Failed(code);
                 told.answers.insert(tag, Answer { at_ms, outcome });
