@@ -160,17 +160,14 @@ impl Node {
             return;
         }
         let may_look = call.looked == NOWHERE || !call.tried.is_empty() && call.looked < EVERYWHERE;
-        if may_look && call.failures.len() == TRIES_OF_ONE {
-            self.discover_for(tag);
-            return;
-        }
         let wish = Wish {
             key: &call.key,
             policy: call.policy,
             tried: &call.tried,
         };
         let chosen = self.mesh.choose(&call.name, &wish, &mut self.random, self.now_ms);
-        match chosen {
+        let is_to_look = may_look && call.failures.len() == TRIES_OF_ONE;
+        match chosen.filter(|_| !is_to_look) {
             Some(peer) => {
                 let is_old = if call.tried.is_empty() {
                     self.mesh.is_due(&call.name, self.now_ms)

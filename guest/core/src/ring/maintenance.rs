@@ -328,12 +328,12 @@ impl Ring {
             return;
         }
         let record = self.own_bytes(cx);
-        let mut predecessors = self.routing.predecessors();
-        predecessors.truncate(self.parameters.mirrors);
+        let before = self.routing.before();
+        let before = &before[..before.len().min(self.parameters.mirrors)];
         let request = Request::Update {
             record: &record,
             wants_objects: self.routing.successor() != Some(peer),
-            predecessors: self.book.encoded(&predecessors),
+            predecessors: self.book.encoded(before),
         };
         let body = request.encode();
         self.call_encoded(
@@ -443,7 +443,7 @@ impl Ring {
         let is_new = self.routing.precedes_better(&peer);
         if is_new {
             let old = self.routing.predecessor();
-            self.routing.set_predecessor(Some(peer));
+            self.routing.set_predecessor(peer);
             self.maintenance.predecessor_heard_ms = cx.now_ms;
             self.ring_changed(cx);
             // The old one need not wait for its next update to learn of its new successor.

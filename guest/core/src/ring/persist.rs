@@ -149,8 +149,7 @@ impl Ring {
         };
         let (predecessors, successors) = (read_ids()?, read_ids()?);
         decoder.finish()?;
-        self.routing.set_predecessor(predecessors.first().copied());
-        self.routing.set_earlier(predecessors);
+        self.routing.restore_before(predecessors);
         if let Some((first, rest)) = successors.split_first() {
             self.routing.adopt_successor(*first, rest);
         }
@@ -279,8 +278,7 @@ impl Ring {
         let mut out = Vec::new();
         let mut encoder = Encoder::new(&mut out);
         encoder.array(2);
-        let before = self.routing.predecessor().map(|_| self.routing.predecessors());
-        for peers in [before.as_deref().unwrap_or_default(), self.routing.successors()] {
+        for peers in [self.routing.before(), self.routing.successors()] {
             encoder.array(peers.len());
             for peer in peers {
                 encoder.bytes(&peer.0);

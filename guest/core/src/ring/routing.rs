@@ -13,9 +13,8 @@ use crate::place::{Place, distance, in_half_open, in_open, leading};
 pub(crate) struct Routing {
     parameters: &'static Parameters,
     me: PeerId,
-    predecessor: Option<PeerId>,
-    /// Up to three members before the predecessor, as it names them, the nearest first: they and it may hand over copies.
-    earlier: Vec<PeerId>,
+    /// The predecessor and up to three members before it, as it names them, the nearest first: they may hand over copies.
+    before: Vec<PeerId>,
     successors: Vec<PeerId>,
     fingers: Map<u8, PeerId>,
     dead: Map<PeerId, u64>,
@@ -26,8 +25,7 @@ impl Routing {
         Self {
             parameters,
             me,
-            predecessor: None,
-            earlier: Vec::new(),
+            before: Vec::new(),
             successors: Vec::new(),
             fingers: Map::new(),
             dead: Map::new(),
@@ -35,7 +33,7 @@ impl Routing {
     }
 
     pub(crate) fn predecessor(&self) -> Option<PeerId> {
-        self.predecessor
+        self.before.first().copied()
     }
 
     pub(crate) fn successors(&self) -> &[PeerId] {
@@ -58,7 +56,7 @@ impl Routing {
 
     /// Everybody who is in some table, each once, in the order of the circle from this member on.
     pub(crate) fn all(&self) -> Vec<PeerId> {
-        let neighbours = self.predecessor.iter().chain(&self.successors);
+        let neighbours = self.before.iter().take(1).chain(&self.successors);
         let all = neighbours.chain(self.fingers.values());
         clockwise(&self.me.place(), all.copied().gather())
     }
@@ -69,31 +67,36 @@ impl Routing {
 
     /// Whether a peer is the predecessor or in the successor list.
     pub(crate) fn is_neighbour(&self, peer: &PeerId) -> bool {
-        self.predecessor == Some(*peer) || self.successors.contains(peer)
+        self.predecessor() == Some(*peer) || self.successors.contains(peer)
     }
 
-    pub(crate) fn set_predecessor(&mut self, peer: Option<PeerId>) {
-        let old = core::mem::replace(&mut self.predecessor, peer);
-        old.into_iter().for_each(|old| self.earlier.insert(0, old));
-        self.earlier.truncate(self.parameters.mirrors);
+    /// Takes a closer predecessor.
+    pub(crate) fn set_predecessor(&mut self, peer: PeerId) {
+        self.before.insert(0, peer);
+        self.before.truncate(self.parameters.mirrors + 1);
     }
 
-    /// The predecessor and the members before it, the nearest first.
-    pub(crate) fn predecessors(&self) -> Vec<PeerId> {
-        self.predecessor.iter().chain(&self.earlier).copied().gather()
+    /// The predecessor and up to three members before it, the nearest first.
+    pub(crate) fn before(&self) -> &[PeerId] {
+        &self.before
+    }
+
+    /// Takes up the members before this one that an earlier start knew.
+    pub(crate) fn restore_before(&mut self, before: Vec<PeerId>) {
+        self.before = before;
     }
 
     /// Takes the members that the predecessor names as those before it.
-    pub(crate) fn set_earlier(&mut self, mut named: Vec<PeerId>) {
-        let (me, end) = (self.me.place(), self.predecessor);
-        named.retain(|peer| end.is_some_and(|end| in_open(&me, &peer.place(), &end.place())));
-        self.earlier = named;
+    pub(crate) fn set_earlier(&mut self, predecessor: PeerId, mut named: Vec<PeerId>) {
+        let (me, end) = (self.me.place(), predecessor.place());
+        named.retain(|peer| in_open(&me, &peer.place(), &end));
+        named.insert(0, predecessor);
+        self.before = named;
     }
 
     /// Whether this member keeps copies for a member: it is the successor, which handed over so far, or one of those before.
     pub(crate) fn mirrors_for(&self, peer: &PeerId) -> bool {
-        let before = self.predecessors();
-        let mut before = before.iter().take(self.parameters.mirrors);
+        let mut before = self.before.iter().take(self.parameters.mirrors);
         self.successor() == Some(*peer) || before.any(|other| other == peer)
     }
 
@@ -106,17 +109,15 @@ impl Routing {
 
     /// The member before all those whose mirror this one is: what it keeps copies of begins there.
     pub(crate) fn mirrored_from(&self) -> Place {
-        let before = self.predecessors();
-        before
-            .get(self.parameters.mirrors)
-            .map_or(self.me.place(), PeerId::place)
+        let first = self.before.get(self.parameters.mirrors);
+        first.map_or(self.me.place(), PeerId::place)
     }
 
     /// Whether a peer would be a closer predecessor than the one there is.
     pub(crate) fn precedes_better(&self, peer: &PeerId) -> bool {
         *peer != self.me
             && self
-                .predecessor
+                .predecessor()
                 .is_none_or(|known| in_open(&known.place(), &peer.place(), &self.me.place()))
     }
 
@@ -186,10 +187,11 @@ impl Routing {
         let was_neighbour = self.is_neighbour(peer);
         self.fingers.retain(|_, finger| finger != peer);
         self.successors.retain(|successor| successor != peer);
-        self.earlier.retain(|earlier| earlier != peer);
-        if self.predecessor == Some(*peer) {
-            self.predecessor = None;
+        if self.predecessor() == Some(*peer) {
+            // The next one says itself who is before it.
+            self.before.clear();
         }
+        self.before.retain(|before| before != peer);
         was_neighbour
     }
 
@@ -229,7 +231,7 @@ impl Routing {
     /// Where what this member may have to store begins. Without a predecessor, the nearest member before it that is known stands
     /// in; a member that knows nobody has the whole circle.
     pub(crate) fn range_start(&self) -> Place {
-        self.predecessor
+        self.predecessor()
             .or_else(|| self.all().pop())
             .unwrap_or(self.me)
             .place()
@@ -238,7 +240,7 @@ impl Routing {
     /// Whether this member is responsible for a position: nobody it knows of may have it. One that has lost its
     /// predecessor and knows others does not say so until another has come forward.
     pub(crate) fn is_responsible(&self, target: &Place) -> bool {
-        match self.predecessor {
+        match self.predecessor() {
             Some(peer) => in_half_open(&peer.place(), target, &self.me.place()),
             None => *target == self.me.place() || self.all().is_empty(),
         }
@@ -359,7 +361,7 @@ mod tests {
         assert!(!routing.may_be_responsible(&peer(2).place()));
         assert!(!routing.is_responsible(&peer(3).place()));
         assert!(routing.is_responsible(&peer(5).place()));
-        routing.set_predecessor(Some(peer(3)));
+        routing.set_predecessor(peer(3));
         assert!(!routing.is_responsible(&peer(3).place()));
         assert!(routing.is_responsible(&peer(5).place()));
     }

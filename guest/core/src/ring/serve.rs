@@ -234,11 +234,12 @@ impl Ring {
         predecessors: &[&[u8]],
     ) -> Vec<u8> {
         let is_new = self.notified(cx, from);
-        // A newcomer knows of few; what was known stays until its next update.
-        if !is_new && self.routing.predecessor() == Some(from) {
+        // A newcomer knows of few: whom this member knew before it stays until the next update.
+        let is_better = !is_new || self.routing.before().len() == 1;
+        if is_better && self.routing.predecessor() == Some(from) {
             let few = predecessors.len().min(self.parameters.mirrors);
             let named = self.meet_members(cx, &predecessors[..few]);
-            self.routing.set_earlier(named);
+            self.routing.set_earlier(from, named);
         }
         let mut keys = if is_new || wants_objects {
             self.keys_for_predecessor(from)

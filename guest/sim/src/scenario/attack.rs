@@ -100,12 +100,7 @@ pub(super) fn attack(
         measure.names("calls of owned names", call, &names, measure.bar);
     }
     if is_ghost {
-        measure.names(
-            "unowned names, which anybody may serve",
-            find,
-            &open_names,
-            None,
-        );
+        measure.names("unowned names, which anybody may serve", find, &open_names, None);
     }
     (rows, world.trace())
 }

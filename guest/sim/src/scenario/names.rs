@@ -1,7 +1,7 @@
 //! Members publish names, and others find them.
 
-use selfsame_codec::{Input, Policy};
 use selfsame_codec::reply::decode_providers;
+use selfsame_codec::{Input, Policy};
 use selfsame_core::grant::{Grant, Terms};
 use selfsame_core::identity::{Identity, PublicKey};
 
