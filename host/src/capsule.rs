@@ -50,8 +50,8 @@ pub use peer::{CapsuleServer, Peer};
 
 mod reading;
 pub use reading::{
-    Answer, Content, Description, ForkEvidence, Head, Heads, Position, Record, RecordHeader, RecordKind,
-    SignedHeader,
+    Answer, Authorship, Content, Description, ForkEvidence, Head, Heads, Position, Record, RecordHeader,
+    RecordKind, SignedHeader,
 };
 
 pub(crate) mod request;

@@ -88,7 +88,7 @@ pub use options::{FetchOptions, ServeOptions};
 mod replica;
 pub use replica::{
     CAPSULES_FOLDER, MAX_CAPSULE_REQUEST, REPLICA_KEY_FILE, Replica, ReplicaBody, ReplicaBuilder,
-    ReplicaService, ReplicateOptions, Replicating, Serving, Synchronised,
+    ReplicaService, ReplicateOptions, Replicating, Serving, Source, Synchronised,
 };
 
 mod serve;

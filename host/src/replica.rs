@@ -31,6 +31,9 @@ mod file;
 mod service;
 pub use service::{ReplicaBody, ReplicaService};
 
+mod source;
+pub use source::Source;
+
 mod guest;
 pub use guest::Synchronised;
 use guest::{Asked, Order};
@@ -162,12 +165,20 @@ impl Replica {
         Ok(name)
     }
 
-    /// Carries out a request as `docs/specification/capsules.md` has it; the response.
+    /// Carries out a request of this application's as `docs/specification/capsules.md` has it; the response.
+    ///
+    /// # Errors
+    /// As [`Self::request_from`].
+    pub async fn request(&self, message: Bytes) -> Result<Bytes, Error> {
+        self.request_from(Source::default(), message).await
+    }
+
+    /// Carries out a request that came from somewhere; the response.
     ///
     /// # Errors
     /// [`Error::Core`] for a request that is too long, [`Error::Poisoned`] when the module failed, [`Error::Stopped`] when it
     /// has failed too often.
-    pub async fn request(&self, message: Bytes) -> Result<Bytes, Error> {
+    pub async fn request_from(&self, source: Source, message: Bytes) -> Result<Bytes, Error> {
         if message.len() > MAX_CAPSULE_REQUEST {
             return Err(Error::from_code(Code::TooLarge));
         }
@@ -177,6 +188,7 @@ impl Replica {
         let (answer, response) = oneshot::channel();
         let room = room.map_err(|_| Error::Stopped)?;
         let asked = Asked {
+            source,
             message,
             answer,
             room,
@@ -229,10 +241,15 @@ impl Replica {
     /// This replica as others in the process ask it.
     #[must_use]
     pub fn peer(&self) -> Peer {
+        self.peer_from(Source::default())
+    }
+
+    /// The same, for what comes from somewhere.
+    fn peer_from(&self, source: Source) -> Peer {
         let replica = self.clone();
         Peer::new(self.key, move |message| {
             let replica = replica.clone();
-            async move { replica.request(message).await }
+            async move { replica.request_from(source, message).await }
         })
     }
 

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use selfsame_capsule::authority::Authority;
+use selfsame_capsule::authorship::Authorship;
 use selfsame_capsule::cache::Verified;
 use selfsame_capsule::epoch::ReaderKeys;
 use selfsame_capsule::file::{ProofFile, Proven};
@@ -36,8 +37,8 @@ pub(crate) fn derive(input: &[u8]) -> Vec<u8> {
 /// 1 metadata: signed metadata bytes
 ///             -> capsule 32 | hash u8 | readers u8 | created ms u64 | owner 32 | writers bytes, 32 each | description text
 /// 2 record:   signed metadata bytes | record 32 | header and body bytes | proof bytes, beginning with a signature
-///             -> nothing: it is what a writer wrote whom the metadata names
-/// 3 proof:    proof file bytes -> capsule 32 | record 32 | header bytes | 0, or 1 and body bytes
+///             -> authorship: 1 signed by, 2 vouched for by u8 | number u16 of a writer whom the metadata names
+/// 3 proof:    proof file bytes -> capsule 32 | record 32 | header bytes | authorship | 0, or 1 and body bytes
 ///             | n u16 | record 32 and header bytes of each on the way from the signature there
 /// ```
 pub(crate) fn verify(input: &[u8]) -> Vec<u8> {
@@ -103,8 +104,10 @@ fn verified(input: &[u8]) -> Result<Vec<u8>> {
             let name = RecordName(field(&mut reader)?);
             let (record, proof): (&[u8], &[u8]) = (field(&mut reader)?, field(&mut reader)?);
             finish(reader)?;
-            verify_record(&charter, &name, record, proof)?;
-            Ok(Vec::new())
+            let authorship = verify_record(&charter, &name, record, proof)?;
+            let mut out = Vec::new();
+            authorship.write(&mut out);
+            Ok(out)
         }
         3 => {
             let file = field(&mut reader)?;
@@ -132,6 +135,7 @@ fn tell(proven: &Proven) -> Vec<u8> {
     let mut header = Vec::new();
     proven.header.encode(&mut header);
     header.as_slice().write(&mut out);
+    proven.authorship.write(&mut out);
     proven.body.is_some().write(&mut out);
     if let Some(body) = &proven.body {
         body.as_slice().write(&mut out);
@@ -144,7 +148,7 @@ fn tell(proven: &Proven) -> Vec<u8> {
     out
 }
 
-fn verify_record(charter: &Charter, name: &RecordName, record: &[u8], proof: &[u8]) -> Result<()> {
+fn verify_record(charter: &Charter, name: &RecordName, record: &[u8], proof: &[u8]) -> Result<Authorship> {
     let mut reader = Reader::new(record);
     let read = Record::read(&mut reader)?;
     if !reader.is_empty() {
@@ -156,7 +160,8 @@ fn verify_record(charter: &Charter, name: &RecordName, record: &[u8], proof: &[u
     }
     let authority = Authority::new(charter.metadata());
     let mut nothing = Verified::new(SLOTS_LOG2);
-    Prover::default().verify(charter.hasher(), &authority, &mut nothing, name, proof)
+    let proven = Prover::default().verify(charter.hasher(), &authority, &mut nothing, name, proof)?;
+    Ok(proven.authorship(&read.header))
 }
 
 const BAD_INPUT: Refusal = Refusal {

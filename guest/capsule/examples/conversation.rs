@@ -51,7 +51,9 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
     let charter = charter();
     let of = |verified: u32, operations: &[Operation<'_>]| message(&charter, verified, operations);
     let log = Log::new(charter.clone(), 9, &Backpointers::Shortcuts);
-    let [tree, long] = large(&charter);
+    let ([tree, long], signature) = large(&charter);
+    let unsigned = Log::new(charter.clone(), 12, &Backpointers::Chain);
+    let nobody = &unsigned.records[11];
     let metadata = charter.encoded();
     let mut written = vec![Operation::Open { slots_log2: 6 }];
     written.extend(log.records.iter().map(write));
@@ -68,8 +70,19 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
         ("records and a signature", of(0, &written)),
         (
             "sub-records, and a body in chunks",
-            of(1, &[write(&tree), write(&long)]),
+            of(
+                1,
+                &[
+                    write(&tree),
+                    write(&long),
+                    Operation::Sign {
+                        record: long.name,
+                        signature,
+                    },
+                ],
+            ),
         ),
+        ("a record that nobody has signed", of(1, &[write(nobody)])),
         (
             "reading",
             of(
@@ -100,8 +113,8 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
             ),
         ),
         (
-            "a bad signature, and what is unproven",
-            of(4, &[damaged, Operation::Prove { record: tree.name }]),
+            "a bad signature, and what is not stored",
+            of(4, &[damaged, Operation::Prove { record: nobody.name }]),
         ),
         ("a request that ends too early", whole[..whole.len() - 4].to_vec()),
         (
@@ -157,14 +170,16 @@ fn parts(tree: &Written) -> [Operation<'static>; 5] {
     ]
 }
 
-/// A record of sub-records and one whose body is too long for its entry.
-fn large(charter: &Charter) -> [Written; 2] {
+/// A record of sub-records and, signed, one whose body is too long for its entry.
+fn large(charter: &Charter) -> ([Written; 2], Signature) {
     let mut writer = writer(charter, 0, common::owner(), None);
     let parts: Vec<Vec<u8>> = (1..6).map(|index| vec![index; usize::from(index)]).collect();
     let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
     let tree = writer.commit(&parts, &Backpointers::Chain, &[0; 16]);
     let long = writer.write(&[5; 5000], &Backpointers::Chain, &[0; 16]);
-    [tree, long].map(|made| made.expect("it is small"))
+    let made = [tree, long].map(|made| made.expect("it is small"));
+    let signature = writer.sign(&made[1].name);
+    (made, signature)
 }
 
 fn message(charter: &Charter, verified: u32, operations: &[Operation<'_>]) -> Vec<u8> {

@@ -238,7 +238,7 @@ pub struct Evidence {
     pub proof: Vec<u8>,
 }
 
-/// Two records of one writer with the same sequence: evidence that anybody can check, against the writer
+/// Two records of one writer with the same sequence, each signed by it: evidence that anybody can check, against the writer
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fork {
     /// One record.
@@ -251,8 +251,8 @@ impl Fork {
     /// Checks the evidence; returns the number of the writer.
     ///
     /// # Errors
-    /// [`Code::BadFork`] when the records are the same or of different writers or sequences, and what [`Prover::verify`] says of
-    /// the proof of one of them.
+    /// [`Code::BadFork`] when the records are the same or of different writers or sequences, or when the writer has not signed one
+    /// of them: another one vouches for it, and could have made it. And what [`Prover::verify`] says of the proof of one.
     pub fn verify(&self, hasher: &Hasher, writers: &impl Writers) -> Result<u16> {
         let one = HeaderView::decode(&self.one.header)?;
         let other = HeaderView::decode(&self.other.header)?;
@@ -261,9 +261,12 @@ impl Fork {
         if !same_place || names[0] == names[1] {
             return Err(Refusal::new(Code::BadFork, 0));
         }
-        for (name, evidence) in names.iter().zip([&self.one, &self.other]) {
+        for ((name, header), evidence) in names.iter().zip([&one, &other]).zip([&self.one, &self.other]) {
             let mut nothing = Verified::new(0);
-            Prover::default().verify(hasher, writers, &mut nothing, name, &evidence.proof)?;
+            let proven = Prover::default().verify(hasher, writers, &mut nothing, name, &evidence.proof)?;
+            if !proven.authorship(header).is_signed() {
+                return Err(Refusal::new(Code::BadFork, 0));
+            }
         }
         Ok(one.writer())
     }

@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 
 use hashbrown::HashMap;
 
+use crate::authorship::Attribution;
 use crate::hash::HASH_BYTES;
 use crate::spread::BuildSpread;
 
@@ -55,8 +56,8 @@ pub struct Cache<S> {
     slots: Vec<S>,
 }
 
-/// What a reader has verified
-pub type Verified = Cache<[u8; HASH_BYTES]>;
+/// Whole names
+pub type Names = Cache<[u8; HASH_BYTES]>;
 /// What a server knows that a reader has verified
 pub type Mirror = Cache<u64>;
 
@@ -111,6 +112,67 @@ impl<S: Slot> Cache<S> {
     }
 }
 
+/// What a reader has verified: names, and of each who answers for it
+#[derive(Clone, Debug)]
+pub struct Verified {
+    names: Names,
+    attributions: Vec<Attribution>,
+}
+
+impl Verified {
+    /// An empty cache; the number of slots is brought within the bounds.
+    #[must_use]
+    pub fn new(slots_log2: u8) -> Self {
+        let names = Names::new(slots_log2);
+        Self {
+            attributions: vec![Attribution::default(); names.slots.len()],
+            names,
+        }
+    }
+
+    /// Whether it holds a name.
+    #[must_use]
+    pub fn contains(&self, name: &[u8; HASH_BYTES]) -> bool {
+        self.names.contains(name)
+    }
+
+    /// Who answers for a name that it holds.
+    #[must_use]
+    pub fn attribution(&self, name: &[u8; HASH_BYTES]) -> Option<Attribution> {
+        let holds = self.contains(name);
+        holds.then(|| self.attributions[self.names.place(name)])
+    }
+
+    /// Adds a name, in the place of another if need be. What it knows of the same name stays if it says more.
+    pub fn learn(&mut self, name: &[u8; HASH_BYTES], attribution: Attribution) {
+        let known = self.attribution(name);
+        self.names.insert(name);
+        let place = self.names.place(name);
+        self.attributions[place] = known.map_or(attribution, |known| known.or_better(attribution));
+    }
+
+    /// Lets the processor fetch from memory where names are, of many at a time.
+    pub(crate) fn fetch<'a>(&self, names: impl Iterator<Item = &'a [u8; HASH_BYTES]>) {
+        self.names.fetch(names);
+    }
+
+    /// The names that it holds.
+    pub fn held(&self) -> impl Iterator<Item = &[u8; HASH_BYTES]> {
+        self.names.held()
+    }
+
+    /// Forgets all names.
+    pub fn clear(&mut self) {
+        self.names.clear();
+    }
+
+    /// How many bytes of memory it takes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.names.bytes() + self.attributions.len() * size_of::<Attribution>()
+    }
+}
+
 /// What a mirror will hold beside what it holds, when the reader has verified some proofs more: those before in the same response
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
@@ -148,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_name_takes_the_place_of_another_in_its_slot() {
-        let mut cache = Verified::new(MIN_SLOTS_LOG2);
+        let mut cache = Names::new(MIN_SLOTS_LOG2);
         cache.insert(&name(3, 1));
         cache.insert(&name(4, 1));
         assert!(cache.contains(&name(3, 1)) && cache.contains(&name(4, 1)));
@@ -159,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_mirror_holds_what_the_reader_holds() {
-        let mut verified = Verified::new(6);
+        let mut verified = Names::new(6);
         let mut mirror = Mirror::new(6);
         let mut state = 1_u32;
         let names: Vec<_> = (0..500_u32)
@@ -179,7 +241,7 @@ mod tests {
 
     #[test]
     fn the_number_of_slots_is_bounded_and_nothing_is_held_at_first() {
-        assert_eq!(Verified::new(0).bytes(), 16 * 32);
+        assert_eq!(Verified::new(0).bytes(), 16 * (32 + 16));
         assert_eq!(Mirror::new(255).bytes(), (1 << 17) * 8);
         assert!(!Verified::new(4).contains(&[0; 32]) && !Mirror::new(4).contains(&[0; 32]));
     }

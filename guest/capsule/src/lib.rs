@@ -25,6 +25,8 @@ pub mod cache;
 
 pub mod header;
 
+pub mod authorship;
+
 pub mod metadata;
 
 pub mod seal;
@@ -48,6 +50,8 @@ pub mod witness;
 pub mod sketch;
 
 pub mod file;
+
+pub mod introduction;
 
 pub mod message;
 

@@ -15,6 +15,7 @@ use alloc::vec::Vec;
 use selfsame_codec::{Code, Field, Malformed, Reader};
 
 use crate::hash::{CapsuleName, HASH_BYTES, RecordName};
+use crate::introduction::Introduction;
 use crate::keys::{Key, KeyPair, Signature};
 use crate::record::Record;
 use crate::refusal::{Refusal, Result};
@@ -204,6 +205,8 @@ pub enum Operation<'a> {
         /// How many the reader has.
         from: u32,
     },
+    /// Says which writer asks: what it writes and has not signed yet is kept. Gives nothing.
+    Introduce(Introduction),
 }
 
 /// More levels than any tree has: a sub-record is proven by all of its path.
@@ -281,6 +284,7 @@ impl<'a> Operation<'a> {
             EPOCHS => Self::Epochs {
                 from: reader.field()?,
             },
+            INTRODUCE => Self::Introduce(reader.field()?),
             _ => return Err(Malformed),
         })
     }
@@ -344,6 +348,10 @@ impl<'a> Operation<'a> {
                 out.push(EPOCHS);
                 from.write(out);
             }
+            Self::Introduce(introduction) => {
+                out.push(INTRODUCE);
+                introduction.write(out);
+            }
         }
     }
 }
@@ -370,6 +378,7 @@ fn at_most(count: u32, most: usize) -> core::result::Result<u32, Malformed> {
     }
 }
 const EPOCHS: u8 = 14;
+const INTRODUCE: u8 = 15;
 
 fn named(kind: u8, record: &RecordName, out: &mut Vec<u8>) {
     out.push(kind);

@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Field, Reader};
 
+use crate::authorship::Attribution;
 use crate::cache::Verified;
 use crate::hash::{Hasher, RecordName};
 use crate::header::{HeaderView, MAX_HEADER_BYTES};
@@ -80,12 +81,13 @@ pub(crate) struct GivenProof<'a> {
 /// Reads proofs and keeps no memory of one for the next
 #[derive(Debug, Default)]
 pub struct Prover {
-    learned: Vec<RecordName>,
+    learned: Vec<(RecordName, Attribution)>,
 }
 
 impl Prover {
-    /// Verifies that `record` is what a writer wrote, and then adds what the proof has verified to the cache, as
-    /// [`learn_header`] says.
+    /// Verifies that a writer's signature leads to `record`, and then adds what the proof has verified to the cache, as
+    /// [`learn_header`] says. Returns who answers for the record: with its header, whether the writer that it names has signed
+    /// it.
     ///
     /// Nothing of a proof is believed before all of it has been checked, and of each header first that the one before points
     /// to it.
@@ -100,7 +102,7 @@ impl Prover {
         verified: &mut Verified,
         record: &RecordName,
         proof: &[u8],
-    ) -> Result<()> {
+    ) -> Result<Attribution> {
         let given = GivenProof { proof, names: &[] };
         self.verify_given(hasher, writers, verified, record, given)
     }
@@ -113,7 +115,7 @@ impl Prover {
         verified: &mut Verified,
         record: &RecordName,
         GivenProof { proof, names }: GivenProof<'_>,
-    ) -> Result<()> {
+    ) -> Result<Attribution> {
         if proof.len() > MAX_PROOF_BYTES {
             return Err(Refusal::new(Code::TooLarge, MAX_PROOF_BYTES));
         }
@@ -125,27 +127,61 @@ impl Prover {
         self.learned.clear();
         let offset = |reader: &Reader<'_>| proof.len() - reader.rest().len();
         let mut first = None;
-        let mut previous: Option<(HeaderView<'_>, RecordName)> = None;
+        let mut previous: Option<Link<'_>> = None;
         for number in 0..usize::from(count) {
             let at = offset(&reader);
             let header = HeaderView::read(&mut reader).map_err(|refusal| refusal.further(at))?;
             let name = names.get(number).copied().unwrap_or_else(|| header.name(hasher));
-            if previous.is_some_and(|(previous, _)| !previous.points_to(&name)) {
-                return Err(Refusal::new(Code::BadProof, at));
-            }
+            let attribution = match &previous {
+                None if kind == SIGNED => Attribution::signed(&header),
+                None => verified.attribution(&name.0).unwrap_or_default(),
+                Some(previous) if previous.header.points_to(&name) => previous.below(),
+                Some(_) => return Err(Refusal::new(Code::BadProof, at)),
+            };
+            let link = Link {
+                header,
+                name,
+                attribution: attribution.seen(&header),
+            };
             first.get_or_insert((header, name));
-            previous = Some((header, name));
-            learn_header(&name, &header, |name| self.learned.push(*name));
+            let below = link.below();
+            self.learned.push((name, link.attribution));
+            let pointers = header.backpointers().rev();
+            self.learned.extend(pointers.map(|pointer| (pointer, below)));
+            previous = Some(link);
         }
-        let leads_there = previous.is_some_and(|(last, name)| name == *record || last.points_to(record));
-        if !leads_there {
-            return Err(Refusal::new(Code::BadProof, offset(&reader)));
-        }
+        let attribution = previous.and_then(|last| last.leads_to(record));
+        let attribution = attribution.ok_or_else(|| Refusal::new(Code::BadProof, offset(&reader)))?;
         let (first, first_name) = first.ok_or_else(|| Refusal::new(Code::BadProof, HEAD_BYTES))?;
         check_anchor(kind, reader, writers, verified, (&first, &first_name))
             .map_err(|code| Refusal::new(code, HEAD_BYTES))?;
-        self.learned.iter().for_each(|name| verified.insert(&name.0));
-        Ok(())
+        for (name, attribution) in &self.learned {
+            verified.learn(&name.0, *attribution);
+        }
+        Ok(attribution)
+    }
+}
+
+/// A header of a proof, and who answers for it
+#[derive(Clone, Copy)]
+struct Link<'a> {
+    header: HeaderView<'a>,
+    name: RecordName,
+    attribution: Attribution,
+}
+
+impl Link<'_> {
+    /// Who answers for what the header points to.
+    fn below(&self) -> Attribution {
+        self.attribution.below(&self.header)
+    }
+
+    /// Who answers for a record whose header this is, or to which it points.
+    fn leads_to(&self, record: &RecordName) -> Option<Attribution> {
+        if self.name == *record {
+            return Some(self.attribution);
+        }
+        self.header.points_to(record).then(|| self.below())
     }
 }
 
@@ -179,14 +215,17 @@ fn read_head(reader: &mut Reader<'_>) -> Result<(u8, u16)> {
     }
 }
 
-fn verified_before(kind: u8, rest: Reader<'_>, verified: &Verified, record: &RecordName) -> Result<()> {
+fn verified_before(
+    kind: u8,
+    rest: Reader<'_>,
+    verified: &Verified,
+    record: &RecordName,
+) -> Result<Attribution> {
     if kind != CACHED || !rest.is_empty() {
-        Err(Refusal::new(Code::BadProof, HEAD_BYTES))
-    } else if verified.contains(&record.0) {
-        Ok(())
-    } else {
-        Err(Refusal::new(Code::UnknownAnchor, HEAD_BYTES))
+        return Err(Refusal::new(Code::BadProof, HEAD_BYTES));
     }
+    let attribution = verified.attribution(&record.0);
+    attribution.ok_or_else(|| Refusal::new(Code::UnknownAnchor, HEAD_BYTES))
 }
 
 fn check_anchor(

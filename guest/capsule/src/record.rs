@@ -25,6 +25,11 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
+    /// How many bytes header and body take.
+    pub(crate) fn len(&self) -> usize {
+        self.header.encoded().len() + self.body.len()
+    }
+
     /// Reads a header and the body that follows it.
     ///
     /// # Errors

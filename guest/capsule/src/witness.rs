@@ -1,7 +1,7 @@
 //! Witnesses: by which way a server proves a record (DCS, section 3.3).
 //!
 //! ```text
-//! witness = 0 | 1 signature 64 | 2 age u32 steps u32 next record 32
+//! witness = 0 | 1 signature 64 | 2, or 3 if it is its writer's, age u32 steps u32 next record 32
 //! ```
 
 use alloc::vec::Vec;
@@ -26,6 +26,9 @@ pub enum Witness {
         next: RecordName,
         /// How many headers there are at most on the way to a signed one, that one included.
         steps: u32,
+        /// Whether it is its writer's: all on the way names the same writer, with falling sequences, from its signature on. So a way
+        /// that shows it is kept, though one over another writer's record may be shorter.
+        is_own: bool,
     },
 }
 
@@ -45,10 +48,11 @@ impl<'a> Field<'a> for Witness {
         match reader.field::<u8>()? {
             0 => Ok(Self::Unproven),
             1 => Ok(Self::Signed(Signature(reader.array()?))),
-            2 => Ok(Self::Through {
+            kind @ 2..=3 => Ok(Self::Through {
                 age: reader.field()?,
                 steps: reader.field()?,
                 next: RecordName(reader.array()?),
+                is_own: kind == 3,
             }),
             _ => Err(Malformed),
         }
@@ -61,8 +65,13 @@ impl<'a> Field<'a> for Witness {
                 out.push(1);
                 out.extend_from_slice(&signature.0);
             }
-            Self::Through { age, next, steps } => {
-                out.push(2);
+            Self::Through {
+                age,
+                next,
+                steps,
+                is_own,
+            } => {
+                out.push(2 + u8::from(*is_own));
                 age.write(out);
                 steps.write(out);
                 out.extend_from_slice(&next.0);

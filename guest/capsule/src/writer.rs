@@ -172,6 +172,7 @@ impl Writer {
         {
             return Err(Refusal::new(Code::TooLarge, MAX_CONTENT_BYTES));
         }
+        self.has_numbers(contents.len())?;
         let mut sealed = Vec::new();
         let bodies = self.bodies(contents, &mut sealed);
         let fields = self.fields_of(&bodies);
@@ -258,6 +259,7 @@ impl Writer {
         if subrecords.len() > MAX_SUBRECORDS {
             return Err(Refusal::new(Code::TooLarge, MAX_SUBRECORDS));
         }
+        self.has_numbers(1)?;
         let key = self.record_key(salt);
         let mut sealed = Vec::with_capacity(subrecords.iter().map(|part| part.len() + TAG_BYTES).sum());
         let more = match &key {
@@ -304,6 +306,7 @@ impl Writer {
         seal: Option<EpochKey>,
         backpointers: Vec<RecordName>,
     ) -> Result<Written> {
+        self.has_numbers(1)?;
         let before = (self.pen.epoch, self.pen.seal.take());
         (self.pen.epoch, self.pen.seal) = (epoch, seal);
         let hash = self.charter.hasher().body(&change);
@@ -339,6 +342,12 @@ impl Writer {
     #[must_use]
     pub fn sign(&self, name: &RecordName) -> Signature {
         sign_record(&self.pen.key, name)
+    }
+
+    /// Refuses to go on when there are not so many sequence numbers left: the last is never used, so that the next can be named.
+    fn has_numbers(&self, count: usize) -> Result<()> {
+        let after = self.progress.sequence.checked_add(count as u64);
+        after.map_or_else(|| Err(Refusal::new(Code::TooLarge, 0)), |_| Ok(()))
     }
 
     fn record_key(&self, salt: &[u8; SALT_BYTES]) -> Option<RecordKey> {

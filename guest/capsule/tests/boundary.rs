@@ -229,7 +229,13 @@ fn a_command_that_is_malformed_is_refused_and_so_is_what_another_kind_takes() {
     let out = step(&mut machine, NOW_MS, |batch| {
         malformed.iter().for_each(|command| command.encode(batch));
         let message = &[1];
-        Input::Request { request: 1, message }.encode(batch);
+        let source = [0; 32];
+        Input::Request {
+            request: 1,
+            source,
+            message,
+        }
+        .encode(batch);
         Input::End {}.encode(batch);
     });
     let expected: Vec<(u32, u16)> = (0..11).map(|position| (position, bad())).collect();

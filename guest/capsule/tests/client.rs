@@ -280,17 +280,17 @@ fn a_branch_begins_where_it_is_told_to_and_is_merged_by_pointing_to_it() {
 #[test]
 fn a_quorum_is_enough_and_less_is_not() {
     let (mut servers, mut owner) = begun(&charter(), 3);
-    owner.rule = Box::new(|server, _| if server == 0 { Fate::Lost } else { Fate::After(5) });
+    owner.rule = Box::new(|(server, _), _| if server == 0 { Fate::Lost } else { Fate::After(5) });
     let name = owner.written(&mut servers, write(&["two of three"]))[0];
     let mut reader = user(&charter(), 3, None);
-    reader.rule = Box::new(|server, _| if server == 0 { Fate::Failed } else { Fate::After(5) });
+    reader.rule = Box::new(|(server, _), _| if server == 0 { Fate::Failed } else { Fate::After(5) });
     assert_eq!(reader.read(&mut servers, name), Ok(b"two of three".to_vec()));
     assert_eq!(reader.heads(&mut servers), [name]);
-    owner.rule = Box::new(|server, _| if server < 2 { Fate::Lost } else { Fate::After(5) });
+    owner.rule = Box::new(|(server, _), _| if server < 2 { Fate::Lost } else { Fate::After(5) });
     let began = owner.now;
     assert_eq!(code(owner.run(&mut servers, write(&["one"]))), Code::NoQuorum);
     assert!(owner.now - began <= 30_000);
-    reader.rule = Box::new(|server, _| if server < 2 { Fate::Failed } else { Fate::After(5) });
+    reader.rule = Box::new(|(server, _), _| if server < 2 { Fate::Failed } else { Fate::After(5) });
     assert_eq!(code(reader.fresh(&mut servers)), Code::NoQuorum);
 }
 
@@ -300,7 +300,7 @@ fn a_slow_server_does_not_slow_a_read() {
     let name = owner.written(&mut servers, write(&["quick"]))[0];
     let mut reader = user(&charter(), 3, None);
     reader.read(&mut servers, name).expect("it is read");
-    reader.rule = Box::new(|server, _| Fate::After(if server == 0 { 4_000 } else { 5 }));
+    reader.rule = Box::new(|(server, _), _| Fate::After(if server == 0 { 4_000 } else { 5 }));
     let name = owner.written(&mut servers, write(&["again"]))[0];
     let began = reader.now;
     assert_eq!(reader.read(&mut servers, name), Ok(b"again".to_vec()));

@@ -172,7 +172,7 @@ impl Busy {
         let (hasher, mut verified) = (self.charter.hasher(), Verified::new(0));
         let verified = Prover::default().verify(hasher, &self.authority, &mut verified, name, proof);
         match verified.map_err(|refusal| refusal.code) {
-            Ok(()) => true,
+            Ok(_) => true,
             // Whoever has lost an epoch record does not know who was revoked in it.
             Err(Code::RevokedWriter) => false,
             Err(code) => panic!("{what}: {code}"),

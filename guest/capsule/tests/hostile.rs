@@ -62,7 +62,7 @@ fn a_server_that_changes_any_byte_is_found_out_and_another_one_is_asked() {
     for seed in 1..=300_u64 {
         let mut dice = Dice(seed * 0x9e37_79b9);
         let mut user = reader(&charter(), 3);
-        user.rule = Box::new(move |server, bytes| {
+        user.rule = Box::new(move |(server, _), bytes| {
             if server == 0 && !bytes.is_empty() {
                 for _ in 0..=dice.below(3) {
                     let at = dice.below(bytes.len() as u64) as usize;
@@ -109,7 +109,7 @@ fn a_server_that_gives_another_record_or_proof_is_avoided() {
     // Server 0 answers each request with what it has answered to the first.
     let mut first: Option<Vec<u8>> = None;
     let mut user = reader(&charter(), 2);
-    user.rule = Box::new(move |server, bytes| {
+    user.rule = Box::new(move |(server, _), bytes| {
         if server == 0 {
             *bytes = first.get_or_insert_with(|| bytes.clone()).clone();
         }
@@ -130,7 +130,7 @@ fn an_acknowledgement_that_is_not_the_servers_own_does_not_count() {
     let (mut servers, mut owner, _) = stored(3, 1);
     // The last bytes of a response are the time, the server's key and signature, and two of the way.
     let spoil = |place: usize| {
-        move |server: usize, bytes: &mut Vec<u8>| {
+        move |(server, _): (usize, &[u8]), bytes: &mut Vec<u8>| {
             if server > 0 {
                 let at = bytes.len() - place;
                 bytes[at] ^= 1;
@@ -146,7 +146,7 @@ fn an_acknowledgement_that_is_not_the_servers_own_does_not_count() {
     }
     // An acknowledgement of other records, by a server that has them.
     let mut earlier: std::collections::BTreeMap<usize, Vec<u8>> = std::collections::BTreeMap::new();
-    owner.rule = Box::new(move |server, bytes| {
+    owner.rule = Box::new(move |(server, _), bytes| {
         let before = earlier.entry(server).or_insert_with(|| bytes.clone());
         *bytes = before.clone();
         Fate::After(5)

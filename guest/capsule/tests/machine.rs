@@ -145,6 +145,7 @@ fn a_batch_that_is_none_is_refused_whole_and_an_item_that_is_none_alone() {
 fn an_answer_with_the_wrong_number_of_values_fails_the_request() {
     let mut machine = Machine::new(&config()).expect("it is a configuration");
     let request = Input::Request {
+        source: [0; 32],
         request: 5,
         message: &create(),
     };

@@ -29,7 +29,7 @@ fn with_any_one_server_lost_reads_and_writes_go_on_and_nothing_is_lost() {
     for round in 0..60_u32 {
         let lost = (round / 20) as usize;
         let at = (round % 2) as usize;
-        users[at].rule = Box::new(move |server, _| match server == lost {
+        users[at].rule = Box::new(move |(server, _), _| match server == lost {
             true if round % 3 == 0 => Fate::Lost,
             true => Fate::Failed,
             false => Fate::After(5),
@@ -42,7 +42,7 @@ fn with_any_one_server_lost_reads_and_writes_go_on_and_nothing_is_lost() {
     }
     for user in &mut users {
         assert_eq!(user.all(&mut servers), model);
-        user.rule = Box::new(|server, _| if server > 0 { Fate::Failed } else { Fate::After(5) });
+        user.rule = Box::new(|(server, _), _| if server > 0 { Fate::Failed } else { Fate::After(5) });
         assert_eq!(code(user.get(&mut servers, "key 1")), Code::NoQuorum);
     }
     let written = users[0].run(&mut servers, write(vec![set("too few", b"")]));
@@ -69,7 +69,7 @@ fn a_server_that_lies_makes_nobody_believe_what_was_never_set() {
         // One lies, and in every other round all of them.
         let (liars, mut keys) = (if seed % 2 == 0 { 3 } else { 1 }, Dice(seed));
         let mut reader = user(&charter(), 3, None, seed as u8);
-        reader.rule = Box::new(move |server, bytes| {
+        reader.rule = Box::new(move |(server, _), bytes| {
             if server < liars && !bytes.is_empty() && dice.below(3) == 0 {
                 let at = dice.below(bytes.len() as u64) as usize;
                 bytes[at] ^= 1 << dice.below(8);

@@ -157,7 +157,7 @@ fn assert_changes_are_found(servers: &mut [Server], parts: &[(RecordName, u32)],
         let mut user = reader(&charter(), servers.len());
         let changed = Rc::new(RefCell::new(0));
         let seen = changed.clone();
-        user.rule = Box::new(move |server, bytes| {
+        user.rule = Box::new(move |(server, _), bytes| {
             if server == 0 && at < bytes.len() {
                 bytes[at] ^= 1;
                 *seen.borrow_mut() += 1;

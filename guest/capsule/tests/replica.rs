@@ -187,10 +187,11 @@ fn nothing_is_acknowledged_before_it_is_durable_and_many_share_one_write() {
     let log = Log::new(charter(), 6, &Backpointers::Chain);
     server.holds = true;
     let before = server.durable_commits;
+    let introduced = client.introduction(&server.public).expect("it is a writer");
     let requests: Vec<u32> = log
         .records
         .iter()
-        .map(|record| server.send(client.message(&[write(record)])))
+        .map(|record| server.send(client.message(&[introduced, write(record)])))
         .collect();
     assert!(server.responses.is_empty());
     // Reads do not wait.
@@ -205,14 +206,14 @@ fn nothing_is_acknowledged_before_it_is_durable_and_many_share_one_write() {
         let response = server.responses.remove(request).expect("it is answered");
         assert!(
             client
-                .read(&response, &[write(record)])
-                .expect("it is understood")[0]
+                .read(&response, &[introduced, write(record)])
+                .expect("it is understood")[1]
                 .is_ok()
         );
     }
     // What was not acknowledged may be lost, what was is there.
     let more = Log::new(charter(), 8, &Backpointers::Chain);
-    server.send(client.message(&[write(&more.records[7])]));
+    server.send(client.message(&[introduced, write(&more.records[7])]));
     server = server.lose_power();
     for record in &log.records {
         let read = client.ask(&mut server, &[Operation::Read { record: record.name }]);

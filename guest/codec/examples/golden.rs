@@ -253,7 +253,8 @@ fn application_outputs() -> Vec<(String, Output<'static>)> {
 fn capsule_inputs() -> Vec<(String, capsule::Input<'static>)> {
     use capsule::Input;
     vec![
-        item!(Input::Request, ", \"request\": 1, \"message\": \"0102ff\"", { request: 1, message: &[1, 2, 255] }),
+        item!(Input::Request, ", \"request\": 1, \"source\": \"ID\", \"message\": \"0102ff\"",
+            { request: 1, source: ID, message: &[1, 2, 255] }),
         item!(Input::StoreValues, ", \"tag\": 2, \"ok\": true, \"values\": \"00\"", { tag: 2, ok: true, values: &[0] }),
         item!(Input::StoreKeys, ", \"tag\": 3, \"ok\": false, \"keys\": \"\"", { tag: 3, ok: false, keys: &[] }),
         item!(Input::StoreCommitted, ", \"tag\": 4, \"ok\": true", { tag: 4, ok: true }),

@@ -15,7 +15,7 @@ items! {
     /// `request` numbers are the host's; `tag` numbers are the module's and return with the answer.
     pub enum Input {
         /// Somebody sends a request to the replica; answered by `Respond`.
-        1 Request { request: u32, message: &'a [u8] }
+        1 Request { request: u32, source: [u8; 32], message: &'a [u8] }
         /// Answer to `StoreGet`: a value for each key, in their order (see `Values`).
         2 StoreValues { tag: u32, ok: bool, values: &'a [u8] }
         /// Answer to `StoreScan`: the keys, in their order (see `Keys`).

@@ -10,7 +10,7 @@ use selfsame_codec::{Field, Malformed, Reader};
 use zeroize::Zeroize as _;
 
 use super::CapsuleName;
-use super::reading::{RecordHeader, read_header};
+use super::reading::{Authorship, RecordHeader, read_header};
 use crate::core::CoreModule;
 use crate::error::Error;
 use crate::id::{CapsuleKey, RecordName};
@@ -220,6 +220,8 @@ pub struct ProofInfo {
     pub record: RecordName,
     /// Its header.
     pub header: RecordHeader,
+    /// Whether the writer that the header names has signed it, or another writer vouches for it.
+    pub authorship: Authorship,
     /// Its body as it is stored, if it is in the file: sealed where not everybody reads.
     pub body: Option<Vec<u8>>,
 }
@@ -234,6 +236,7 @@ pub fn verify_proof(file: &[u8]) -> Result<ProofInfo, Error> {
     let mut read = || {
         let (capsule, record) = (CapsuleName(reader.array()?), RecordName(reader.array()?));
         let header = read_header(reader.field()?)?;
+        let authorship = Authorship::read(&mut reader)?;
         let body = match reader.field::<bool>()? {
             true => Some(reader.field::<&[u8]>()?.to_vec()),
             false => None,
@@ -242,6 +245,7 @@ pub fn verify_proof(file: &[u8]) -> Result<ProofInfo, Error> {
             capsule,
             record,
             header,
+            authorship,
             body,
         })
     };

@@ -24,13 +24,44 @@ pub enum RecordKind {
     Epoch,
 }
 
+/// Who answers for a record that is proven
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Authorship {
+    /// The writer that the record names, whose number this is, has signed it, or a later record of its own that leads there.
+    SignedBy(u16),
+    /// The writer with this number, another one, has signed what leads there: nothing shows that the writer that the record names
+    /// made it.
+    VouchedForBy(u16),
+}
+
+impl Authorship {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let kind: u8 = reader.field()?;
+        let signer = reader.field()?;
+        match kind {
+            1 => Ok(Self::SignedBy(signer)),
+            2 => Ok(Self::VouchedForBy(signer)),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+impl core::fmt::Display for Authorship {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::SignedBy(signer) => write!(f, "signed by {signer}"),
+            Self::VouchedForBy(signer) => write!(f, "vouched for by {signer}"),
+        }
+    }
+}
+
 /// The header of a record
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordHeader {
     /// What the body is.
     pub kind: RecordKind,
-    /// The number of who wrote it: 0 for the owner.
+    /// The number of the writer that it names, 0 for the owner: [`Authorship`] says whether that one has signed it.
     pub writer: u16,
     /// The epoch that it was written in.
     pub epoch: u32,
@@ -50,6 +81,8 @@ pub struct Record {
     pub name: RecordName,
     /// Its header.
     pub header: RecordHeader,
+    /// Whether the writer that the header names has signed it, or another writer vouches for it.
+    pub authorship: Authorship,
     /// What it holds.
     pub content: Content,
 }
@@ -65,7 +98,7 @@ pub enum Content {
     Change(Vec<u8>),
 }
 
-/// A record that no proven record points to
+/// A record that no proven record points to, signed by the writer that it names
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Head {
@@ -85,7 +118,7 @@ pub struct Heads {
     pub answers: Vec<Answer>,
     /// The servers whose answers do not count, and why: `RolledBack` for one that knows less than this client has seen.
     pub refused: Vec<(CapsuleKey, Error)>,
-    /// Pairs of records in which a writer has used one sequence number twice, as far as this client has seen.
+    /// Pairs of records in which a writer has used one sequence number twice, both signed by it, as far as this client has seen.
     pub forks: Vec<[RecordName; 2]>,
 }
 
@@ -209,6 +242,7 @@ pub(super) fn read_results<T>(
 /// Reads a record of this name.
 pub(super) fn read_record(reader: &mut Reader<'_>, name: RecordName) -> Result<Record, Malformed> {
     let header = read_header(reader.field()?)?;
+    let authorship = Authorship::read(reader)?;
     let kind: u8 = reader.field()?;
     let bytes: &[u8] = reader.field()?;
     let content = match kind {
@@ -224,6 +258,7 @@ pub(super) fn read_record(reader: &mut Reader<'_>, name: RecordName) -> Result<R
     Ok(Record {
         name,
         header,
+        authorship,
         content,
     })
 }

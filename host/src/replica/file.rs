@@ -7,8 +7,8 @@ use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::Replica;
 use super::service::{ReplicaBody, full, problem_of, with_body};
+use super::{Replica, Source};
 use crate::capsule::{CapsuleName, Export, Import};
 use crate::error::{BoxError, Error};
 
@@ -46,21 +46,21 @@ pub(super) async fn export(
 }
 
 /// Stores what is right in an export file, as it comes; the answer tells what it holds, or what is wrong with it and where.
-pub(super) async fn import<B>(replica: &Replica, body: B) -> Response<ReplicaBody>
+pub(super) async fn import<B>(replica: &Replica, source: Source, body: B) -> Response<ReplicaBody>
 where
     B: http_body::Body<Error: Into<BoxError>>,
 {
-    match store(replica, body).await {
+    match store(replica, source, body).await {
         Ok(text) => with_body(StatusCode::OK, "application/json", full(text.into())),
         Err(error) => problem_of(&error),
     }
 }
 
-async fn store<B>(replica: &Replica, body: B) -> Result<String, Error>
+async fn store<B>(replica: &Replica, source: Source, body: B) -> Result<String, Error>
 where
     B: http_body::Body<Error: Into<BoxError>>,
 {
-    let mut import = Import::begin(&replica.peer())?;
+    let mut import = Import::begin(&replica.peer_from(source))?;
     let mut body = core::pin::pin!(body);
     loop {
         let data = match body.frame().await {

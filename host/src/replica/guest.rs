@@ -7,7 +7,7 @@ use selfsame_codec::capsule::{Input, Output, ReplicaConfig};
 use selfsame_codec::{BatchWriter, Code, Item, Malformed};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::Shelf;
+use super::{Shelf, Source};
 use crate::capsule::CapsuleName;
 use crate::capsule::engine::Guest;
 use crate::core::{Core, CoreError};
@@ -16,6 +16,7 @@ use crate::error::Error;
 /// A request, and who waits for its response
 #[derive(Debug)]
 pub(super) struct Asked {
+    pub(super) source: Source,
     pub(super) message: Bytes,
     pub(super) answer: oneshot::Sender<Result<Bytes, Error>>,
     /// What it takes of the memory for requests, whether or not somebody still waits.
@@ -91,6 +92,7 @@ impl ReplicaGuest {
 
     fn ask(&mut self, asked: Asked, inputs: &mut BatchWriter) {
         let Asked {
+            source: Source(source),
             message,
             answer,
             room,
@@ -99,6 +101,7 @@ impl ReplicaGuest {
         self.waiting.insert(self.last, Waiting { answer, room });
         Input::Request {
             request: self.last,
+            source,
             message: &message,
         }
         .encode(inputs);

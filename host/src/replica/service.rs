@@ -12,7 +12,7 @@ use selfsame_codec::{Class, Code};
 use tower_service::Service;
 
 use super::file::{self, FILE_TYPE};
-use super::{MAX_CAPSULE_REQUEST, Replica};
+use super::{MAX_CAPSULE_REQUEST, Replica, Source};
 use crate::capsule::CapsuleName;
 use crate::capsule::peer::{CAPSULE_TYPE, NAME_AT};
 use crate::capsule::request;
@@ -44,9 +44,12 @@ impl ReplicaService {
     {
         let (head, body) = request.into_parts();
         let named = self.named(head.uri.path());
+        let source = Source::of(&head.extensions);
         match (head.method, named) {
-            (Method::POST, _) if is_file(&head.headers) && self.only.is_none() => self.import(body).await,
-            (Method::POST, _) => self.request(&head.headers, body).await,
+            (Method::POST, _) if is_file(&head.headers) && self.only.is_none() => {
+                self.import(source, body).await
+            }
+            (Method::POST, _) => self.request(source, &head.headers, body).await,
             (Method::GET, Some(name)) => self.export(name).await,
             (_, Some(_)) => not_allowed("GET, POST"),
             (_, None) => not_allowed("POST"),
@@ -62,18 +65,18 @@ impl ReplicaService {
     }
 
     /// Stores an export file.
-    async fn import<B>(self, body: B) -> Response<ReplicaBody>
+    async fn import<B>(self, source: Source, body: B) -> Response<ReplicaBody>
     where
         B: http_body::Body<Error: Into<BoxError>>,
     {
         match Arc::clone(&self.replica.files).try_acquire_owned() {
-            Ok(_place) => file::import(&self.replica, body).await,
+            Ok(_place) => file::import(&self.replica, source, body).await,
             Err(_) => refusal(Code::TooManyRequests, None),
         }
     }
 
     /// Answers a request.
-    async fn request<B>(self, headers: &HeaderMap, body: B) -> Response<ReplicaBody>
+    async fn request<B>(self, source: Source, headers: &HeaderMap, body: B) -> Response<ReplicaBody>
     where
         B: http_body::Body<Error: Into<BoxError>>,
     {
@@ -89,7 +92,7 @@ impl ReplicaService {
         if !self.may_ask(&message) {
             return refusal(Code::BadMessage, Some(NAME_AT as u64));
         }
-        match self.replica.request(message).await {
+        match self.replica.request_from(source, message).await {
             Ok(response) => respond(response, headers),
             Err(error) => problem_of(&error),
         }

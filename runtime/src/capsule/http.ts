@@ -19,15 +19,35 @@ export type Requested = Pick<Replica, "request"> &
     readonly capsule?: string | undefined;
   };
 
+/** What a mesh or a server tells a handler beside the request of where it comes from; of requests without it there is one source. */
+export interface RequestOrigin {
+  /** The caller's peer id, 64 hex digits. */
+  readonly caller?: string | undefined;
+  /** The client's address, as Deno has it. */
+  readonly remoteAddr?: { readonly hostname?: string | undefined } | undefined;
+}
+
+/** How a replica's requests are answered. */
+export interface ReplicaHandlerOptions {
+  /**
+   * Says from which address a request comes, where the platform vouches for one in a header; nothing for others.
+   */
+  readonly source?: ((request: Request) => string | undefined) | undefined;
+}
+
 /**
  * A fetch handler for a replica: `POST` of a request of `docs/specification/capsules.md` gives the response, `GET` of a path that
  * ends with a capsule's name its export file, and `POST` of such a file stores it. A request that is too long is refused before it
  * is read whole; a file may have any length. Whoever accepts JSON is told in words why a request was refused as a whole.
  */
-export function replicaHandler(replica: Requested): (request: Request) => Promise<Response> {
-  return async (request) => {
+export function replicaHandler(
+  replica: Requested,
+  options: ReplicaHandlerOptions = {},
+): (request: Request, from?: RequestOrigin) => Promise<Response> {
+  const { source } = options;
+  return async (request, from) => {
     try {
-      return await answer(replica, request);
+      return await answer(replica, request, source?.(request) ?? from?.caller ?? from?.remoteAddr?.hostname);
     } catch (error) {
       if (!(error instanceof MeshError)) throw error;
       return refusal(error);
@@ -35,7 +55,7 @@ export function replicaHandler(replica: Requested): (request: Request) => Promis
   };
 }
 
-async function answer(replica: Requested, request: Request): Promise<Response> {
+async function answer(replica: Requested, request: Request, source: string | undefined): Promise<Response> {
   const { exportFile, importFile } = replica;
   const { method, headers } = request;
   const name = replica.capsule ?? new URL(request.url).pathname.split("/").at(-1) ?? "";
@@ -43,10 +63,11 @@ async function answer(replica: Requested, request: Request): Promise<Response> {
   if (method === "GET" && hasFile) return fileResponse(exportFile.call(replica, name));
   if (method !== "POST") return notAllowed(hasFile ? "GET, POST" : "POST");
   if (importFile !== undefined && headers.get("content-type") === CAPSULE_FILE_TYPE) {
-    const { capsule, records, holes } = await importFile.call(replica, piecesOf(request));
+    const { capsule, records, holes } = await importFile.call(replica, piecesOf(request), source);
     return Response.json({ capsule: toBase32(capsule), records, holes });
   }
-  const response = await replica.request(await readBounded(request, MAX_REQUEST, "a request to a replica"));
+  const message = await readBounded(request, MAX_REQUEST, "a request to a replica");
+  const response = await replica.request(message, source);
   const refused = (headers.get("accept") ?? "").includes("json") ? refusalIn(response) : undefined;
   if (refused !== undefined) return refused;
   return new Response(response, { headers: { "content-type": CAPSULE_TYPE, "cache-control": "no-store" } });

@@ -20,7 +20,7 @@ import { fromUtf8, type Reader, Writer } from "../codec/field.ts";
 import { fromHex, toHex } from "../codec/hex.ts";
 import { randomBytes } from "../driver/driver.ts";
 import { ModuleInstance } from "../driver/instance.ts";
-import { decodeHeader, errorAt, type RecordHeader } from "./record.ts";
+import { type Authorship, decodeHeader, errorAt, type RecordHeader, readAuthorship } from "./record.ts";
 
 const KIND = { file: "capsule.wasm", version: CAPSULE_ABI_VERSION };
 
@@ -71,7 +71,7 @@ export interface CapsulePlan {
 }
 
 /** What a proof file proves. */
-export interface ProofInfo {
+export interface ProofInfo extends Authorship {
   /** The capsule's name, 32 bytes. */
   readonly capsule: Uint8Array;
   /** The record's name, 64 hex digits. */
@@ -166,12 +166,15 @@ export class CapsuleModule {
   }
 
   /**
-   * Verifies that a record, its header and body as `Read` gives them, has this name and was written by somebody whom the
-   * metadata names; the proof begins with a signature.
+   * Verifies that a record, its header and body as `Read` gives them, has this name and is proven by somebody whom the metadata
+   * names, and returns who answers for it; the proof begins with a signature.
    */
-  verifyRecord(signed: Uint8Array, name: Uint8Array, record: Uint8Array, proof: Uint8Array): void {
+  verifyRecord(signed: Uint8Array, name: Uint8Array, record: Uint8Array, proof: Uint8Array): Authorship {
     const input = new Writer().u8(VERIFY_RECORD).bytes(signed).raw(name).bytes(record).bytes(proof);
-    this.#ask("verify", input).finish();
+    const reader = this.#ask("verify", input);
+    const authorship = readAuthorship(reader);
+    reader.finish();
+    return authorship;
   }
 
   /** The public key to which the owner grants the keys of epochs for whoever has this seed, in hex. */
@@ -195,12 +198,13 @@ export class CapsuleModule {
     const reader = this.#ask("verify", new Writer().u8(VERIFY_PROOF).bytes(file));
     const [capsule, name] = [reader.take(32), toHex(reader.take(32))];
     const header = decodeHeader(reader.bytes());
+    const authorship = readAuthorship(reader);
     const body = reader.u8() === 1 ? reader.bytes() : undefined;
     const path = Array.from({ length: reader.u16() }, () => {
       const name = toHex(reader.take(32));
       return { ...decodeHeader(reader.bytes()), name };
     });
-    return { capsule, name, header, body, path };
+    return { capsule, name, header, ...authorship, body, path };
   }
 
   /** Verifies an export file of any length while it comes, and returns what it holds. Nobody is asked. */

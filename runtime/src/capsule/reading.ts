@@ -3,10 +3,10 @@ import type { Reply } from "../codec/client.ts";
 import type { MeshError } from "../codec/code.ts";
 import { Reader } from "../codec/field.ts";
 import { toHex } from "../codec/hex.ts";
-import { decodeHeader, errorAt, type RecordHeader } from "./record.ts";
+import { type Authorship, decodeHeader, errorAt, type RecordHeader, readAuthorship } from "./record.ts";
 
 /** A record that was read: proven and opened. */
-export interface CapsuleRecord extends RecordHeader {
+export interface CapsuleRecord extends RecordHeader, Authorship {
   /** Its name, 64 hex digits. */
   readonly name: string;
   /** Its content; of an epoch record the body. Empty if it has sub-records. */
@@ -15,7 +15,7 @@ export interface CapsuleRecord extends RecordHeader {
   readonly subrecords: readonly Uint8Array[];
 }
 
-/** A record that no proven record points to. */
+/** A record that no proven record points to, signed by the writer that it names. */
 export interface CapsuleHead extends RecordHeader {
   /** Its name, 64 hex digits. */
   readonly name: string;
@@ -31,7 +31,7 @@ export interface CapsuleHeads {
   readonly answers: readonly { readonly server: string; readonly time_ms: number }[];
   /** The servers whose answers do not count, and why: `RolledBack` for one that knows less than this client has seen. */
   readonly refused: readonly { readonly server: string; readonly error: MeshError }[];
-  /** Pairs of records in which a writer has used one sequence number twice, as far as this client has seen. */
+  /** Pairs of records in which a writer has used one sequence number twice, both signed by it, as far as this client has seen. */
   readonly forks: readonly (readonly [string, string])[];
 }
 
@@ -75,7 +75,7 @@ const PARTS = 2;
 
 /** Reads a record of this name. */
 export function readRecord(reader: Reader, name: string): CapsuleRecord {
-  const header = decodeHeader(reader.bytes());
+  const header = { ...decodeHeader(reader.bytes()), ...readAuthorship(reader) };
   const kind = reader.u8();
   const bytes = reader.bytes();
   if (kind !== PARTS) return { ...header, name, content: bytes.slice(), subrecords: [] };

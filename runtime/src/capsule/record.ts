@@ -6,7 +6,7 @@ import { toHex } from "../codec/hex.ts";
 export interface RecordHeader {
   /** What the body is: bytes of the application, sub-records, or the owner's word on who writes and reads. */
   readonly kind: "plain" | "tree" | "epoch";
-  /** The number of who wrote it: 0 for the owner. */
+  /** The number of the writer that it names, 0 for the owner; `Authorship` says whether that one has signed it. */
   readonly writer: number;
   /** The epoch that it was written in. */
   readonly epoch: number;
@@ -16,6 +16,23 @@ export interface RecordHeader {
   readonly bodyLength: number;
   /** Names of earlier records, 64 hex digits each: the first is the primary parent. */
   readonly backpointers: readonly string[];
+}
+
+/** Who answers for a record that is proven: one of the two is there. */
+export interface Authorship {
+  /** The number of the writer that the record names, who has signed it, or a later record of its own that leads there. */
+  readonly signedBy?: number;
+  /** The number of another writer, who has signed what leads there: nothing shows that the one that the record names made it. */
+  readonly vouchedForBy?: number;
+}
+
+/** Reads who answers for a record. */
+export function readAuthorship(reader: Reader): Authorship {
+  const kind = reader.u8();
+  const signer = reader.u16();
+  if (kind === 1) return { signedBy: signer };
+  if (kind === 2) return { vouchedForBy: signer };
+  throw new MeshError("BadInput");
 }
 
 const KINDS = ["plain", "tree", "epoch"] as const;

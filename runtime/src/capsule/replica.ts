@@ -14,6 +14,7 @@ import { NAME_BYTES, nameOf } from "./name.ts";
 import { answered, type Peer, Peers } from "./peers.ts";
 import { errorAt } from "./record.ts";
 import { createRequest, readResult } from "./request.ts";
+import { sourceOf } from "./source.ts";
 
 /** Most bytes of a request. */
 export const MAX_REQUEST: number = 8 * 1024 * 1024;
@@ -186,13 +187,19 @@ export class Replica {
   }
 
   /** Stores what is right in an export file, as it comes; resolves with what it holds. */
-  async importFile(file: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): Promise<ExportInfo> {
+  async importFile(
+    file: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+    source?: string,
+  ): Promise<ExportInfo> {
     const module = await CapsuleModule.instantiate(this.#module);
-    return importCapsule(module, file, (message) => this.request(message));
+    return importCapsule(module, file, (message) => this.request(message, source));
   }
 
-  /** Carries out a request as `docs/specification/capsules.md` has it and resolves with the response. */
-  async request(message: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
+  /**
+   * Carries out a request as `docs/specification/capsules.md` has it and resolves with the response. `source` is the peer id or the
+   * address that it comes from, if it comes from elsewhere: what nobody has signed of one source crowds out no other's.
+   */
+  async request(message: Uint8Array, source?: string): Promise<Uint8Array<ArrayBuffer>> {
     if (this.#engine.failure !== undefined) throw this.#engine.failure;
     if (message.length > MAX_REQUEST) {
       throw new MeshError("TooLarge", `a request to a replica has at most ${MAX_REQUEST} bytes`);
@@ -203,7 +210,7 @@ export class Replica {
     const { promise, resolve, reject } = Promise.withResolvers<Uint8Array<ArrayBuffer>>();
     this.#pending.set(request, { bytes: message.length, resolve, reject });
     this.#underWay += message.length;
-    this.#engine.push({ type: "Request", request, message });
+    this.#engine.push({ type: "Request", request, source: sourceOf(source), message });
     return promise;
   }
 

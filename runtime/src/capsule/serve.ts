@@ -42,7 +42,7 @@ export async function serveCapsules(
     name,
     handler: replicaHandler({
       capsule: name,
-      request: (message) => only(replica, name, message),
+      request: (message, source) => only(replica, name, message, source),
       exportFile: () => replica.exportFile(name),
     }),
     options: { unowned: true, allow, limit },
@@ -66,8 +66,13 @@ export async function serveCapsules(
 }
 
 /** Under a capsule's name only requests for it are answered: a name that was given in good faith lets nobody create others. */
-async function only(replica: Replica, name: string, message: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
+async function only(
+  replica: Replica,
+  name: string,
+  message: Uint8Array,
+  source: string | undefined,
+): Promise<Uint8Array<ArrayBuffer>> {
   if (capsuleOf(message) !== name)
     throw new MeshError("BadMessage", `this service has only the capsule ${name}`);
-  return replica.request(message);
+  return replica.request(message, source);
 }

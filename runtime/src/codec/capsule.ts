@@ -8,7 +8,7 @@ export const CAPSULE_ABI_VERSION = 0x0001_0001;
 /** What a host tells a capsule module; the sentences are those of `guest/codec/src/capsule.rs`. */
 export type CapsuleInput =
   /** Somebody sends a request to the replica; answered by `Respond`. */
-  | { type: "Request"; request: number; message: Uint8Array }
+  | { type: "Request"; request: number; source: Uint8Array; message: Uint8Array }
   /** Answer to `StoreGet`: a value for each key, in their order. */
   | { type: "StoreValues"; tag: number; ok: boolean; values: Uint8Array }
   /** Answer to `StoreScan`: the keys, in their order. */
@@ -70,7 +70,7 @@ export type CapsuleOutput =
 
 /** The layouts of inputs of a capsule module. */
 export const CAPSULE_INPUTS: Layouts<CapsuleInput> = {
-  Request: [1, { request: u32, message: bytes }],
+  Request: [1, { request: u32, source: bytes32, message: bytes }],
   StoreValues: [2, { tag: u32, ok: flag, values: bytes }],
   StoreKeys: [3, { tag: u32, ok: flag, keys: bytes }],
   StoreCommitted: [4, { tag: u32, ok: flag }],

@@ -12,7 +12,13 @@ export {
   type WriteOptions,
 } from "../capsule/client.ts";
 export { History, type HistoryRecord } from "../capsule/history.ts";
-export { CAPSULE_TYPE, type Requested, replicaHandler } from "../capsule/http.ts";
+export {
+  CAPSULE_TYPE,
+  type ReplicaHandlerOptions,
+  type Requested,
+  type RequestOrigin,
+  replicaHandler,
+} from "../capsule/http.ts";
 export {
   CapsuleMap,
   type MapChange,
@@ -40,7 +46,7 @@ export type {
   CapsuleHeads,
   CapsuleRecord,
 } from "../capsule/reading.ts";
-export type { RecordHeader } from "../capsule/record.ts";
+export type { Authorship, RecordHeader } from "../capsule/record.ts";
 export { MAX_REQUEST, Replica, type ReplicaOptions, type Synchronised } from "../capsule/replica.ts";
 export { type ReplicateOptions, type Replicating, replicate } from "../capsule/replicate.ts";
 export { type CapsulesServed, type ServeCapsulesOptions, serveCapsules } from "../capsule/serve.ts";

@@ -5,7 +5,7 @@ use core::cell::RefCell;
 use bench_pair::Outcome;
 use selfsame_capsule::acknowledgement::{Acknowledgement, Stored};
 use selfsame_capsule::authority::Authority;
-use selfsame_capsule::cache::{DEFAULT_SLOTS_LOG2, Verified};
+use selfsame_capsule::cache::{DEFAULT_SLOTS_LOG2, Names, Verified};
 use selfsame_capsule::epoch::epoch_key;
 use selfsame_capsule::hash::{HashKind, HashedHeader, RecordName};
 use selfsame_capsule::header::HeaderView;
@@ -31,7 +31,7 @@ const SIGNED_SLOTS_LOG2: u8 = 14;
 /// Who writes the capsule, and whose signatures were verified before: the client of the product remembers them too
 struct Remembering {
     authority: Authority,
-    signed: RefCell<Verified>,
+    signed: RefCell<Names>,
 }
 
 impl Writers for Remembering {
@@ -120,7 +120,7 @@ impl Client {
             seal,
             authority: Remembering {
                 authority: Authority::new(charter.metadata()),
-                signed: RefCell::new(Verified::new(SIGNED_SLOTS_LOG2)),
+                signed: RefCell::new(Names::new(SIGNED_SLOTS_LOG2)),
             },
             verified: Verified::new(DEFAULT_SLOTS_LOG2),
             prover: Prover::default(),
@@ -281,6 +281,7 @@ impl Client {
         let hasher = self.charter.hasher();
         self.prover
             .verify(hasher, &self.authority, &mut self.verified, name, proof)
+            .map(|_| ())
             .map_err(refused)
     }
 

@@ -165,7 +165,7 @@ impl Server {
 
 impl Link for Server {
     fn send(&mut self, (request, message): Request) -> Outcome<()> {
-        self.replica.request(now_ms(), request, message);
+        self.replica.request(now_ms(), request, [0; 32], message);
         Ok(())
     }
 
@@ -305,7 +305,7 @@ fn serve(mut server: Server, (letters, inbox): (SyncSender<Letter>, Receiver<Let
             Letter::Request((request, message), answer) => {
                 last = last.wrapping_add(1);
                 asking.insert(last, (request, answer));
-                server.replica.request(now_ms(), last, message);
+                server.replica.request(now_ms(), last, [0; 32], message);
             }
             Letter::Synced => server.synced()?,
             Letter::End => break,

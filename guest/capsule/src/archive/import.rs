@@ -17,9 +17,10 @@ use crate::replica::Results;
 /// Operations of a request, and their bytes: far less than a replica takes at once.
 const OPERATIONS: usize = 1024;
 const BYTES: usize = 1 << 20;
-/// Signatures that are brought again with each request. One may have to wait for a record that comes later in the file: an epoch
-/// record for what it points to, another one for the epoch in which its writer joined.
-const AGAIN: usize = 16;
+/// Signatures that are brought with each request, as many as it has records: a record that comes before a signature proves it is not
+/// kept for long. One may have to wait for a record that comes later in the file: an epoch record for what it points to, another one
+/// for the epoch in which its writer joined.
+const AGAIN: usize = OPERATIONS;
 
 /// An import, which holds what is not stored yet of the bytes given last
 #[derive(Debug, Default)]
@@ -135,7 +136,11 @@ impl Import {
         };
         let mut results = Results::read(response).map_err(|refusal| self.damage(refusal))?;
         for _ in 0..stored {
-            results.next(|_| Ok(())).map_err(|refusal| self.damage(refusal))?;
+            match results.next(|_| Ok(())) {
+                // A signature that proves it may have to wait for an epoch.
+                Err(refusal) if refusal.code != Code::Unproven => return Err(self.damage(refusal)),
+                _ => {}
+            }
         }
         let mut refused = None;
         for _ in 0..again {

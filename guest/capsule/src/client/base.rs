@@ -10,13 +10,16 @@ use selfsame_write_batch::WriteBatch;
 
 use super::effect::{Config, Effect, Timing};
 use super::memory::{Seen, metadata_key, seen_key};
+use super::pointees::Pointees;
 use super::random::Random;
 use super::servers::Server;
 use super::sightings::Sightings;
 use super::trees::{Tree, Trees};
 use super::trust::{Identity, Trust};
+use crate::authorship::{Attribution, Authorship};
 use crate::file::read_epoch;
 use crate::hash::{CapsuleName, HASH_BYTES, RecordName};
+use crate::header::HeaderView;
 use crate::message::{Envelope, Operation, SessionId, VERSION};
 use crate::proof::Prover;
 use crate::refusal::{Refusal, Result};
@@ -47,7 +50,11 @@ pub(super) struct Sent {
 #[derive(Debug)]
 pub(super) enum Ask {
     /// To store a part of what a job writes, and the capsule before if it is `creating`.
-    Store { part: usize, creating: bool },
+    Store {
+        part: usize,
+        creating: bool,
+        introducing: bool,
+    },
     /// Items of a query.
     Items(Vec<Asked>),
     /// The heads, and to prove those that were seen before.
@@ -65,6 +72,8 @@ pub(super) struct Asked {
     pub(super) index: usize,
     /// Whether its proof is asked for.
     pub(super) proves: bool,
+    /// Who answers for its record, if that was verified before.
+    pub(super) known: Option<Attribution>,
     /// Of a sub-record, against what it is verified.
     pub(super) against: Option<Against>,
 }
@@ -140,6 +149,7 @@ pub(super) struct Base {
     pub(super) seen: Seen,
     pub(super) prover: Prover,
     pub(super) sightings: Sightings,
+    pub(super) pointees: Pointees,
     pub(super) trees: Trees,
     /// A session that is never opened: proofs in it begin with a signature.
     pub(super) uncached: SessionId,
@@ -170,6 +180,7 @@ impl Base {
             seen: Seen::default(),
             prover: Prover::default(),
             sightings: Sightings::default(),
+            pointees: Pointees::default(),
             trees: Trees::default(),
             preferred: 0,
             last_request: 0,
@@ -350,7 +361,7 @@ impl Base {
             return Ok(());
         };
         let name = record.header.name(trust.charter.hasher());
-        let is_known = trust.epochs() + 1 == self.seen.epochs;
+        let is_known = trust.epochs().checked_add(1) == Some(self.seen.epochs);
         if is_known && self.seen.last_epoch.is_some_and(|last| last != name) {
             return Err(Refusal::new(Code::RolledBack, 0));
         }
@@ -386,6 +397,21 @@ impl Base {
     /// Whether a name was verified in the session of any server.
     pub(super) fn is_verified(&self, name: &RecordName) -> bool {
         self.servers.iter().any(|server| server.has_verified(name))
+    }
+
+    /// Who answers for a name that was verified in the session of any server: what says most of it.
+    pub(super) fn attribution(&self, name: &RecordName) -> Option<Attribution> {
+        let known = self.servers.iter().filter_map(Server::verified);
+        let known = known.filter_map(|verified| verified.attribution(&name.0));
+        known.reduce(Attribution::or_better)
+    }
+
+    /// Takes note of a header that is proven, for which this answers.
+    pub(super) fn note(&mut self, name: &RecordName, header: &HeaderView<'_>, authorship: Authorship) {
+        self.pointees.note(name, header.writer(), authorship.is_signed());
+        if authorship.is_signed() {
+            self.sightings.note(name, header);
+        }
     }
 
     /// Lets the processor fetch from memory what tells whether names were verified.

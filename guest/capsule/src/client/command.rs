@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use crate::authority::Fork;
+use crate::authorship::Authorship;
 use crate::epoch::{ReaderKey, Revoked};
 use crate::hash::RecordName;
 use crate::header::{EncodedHeader, Header};
@@ -30,7 +31,8 @@ pub enum Command {
     Write {
         /// The contents, as the application means them: the client seals them where not everybody reads.
         contents: Vec<Bytes>,
-        /// What each record points to beside the one before it; those that are named belong to the first record.
+        /// What each record points to beside the one before it; those that are named belong to the first record. One that names
+        /// this writer, and that it has neither written nor signed, is refused: pointing to it would make it this writer's.
         backpointers: Backpointers,
         /// What is signed.
         signing: Signing,
@@ -176,6 +178,8 @@ pub struct Position {
 pub struct Got {
     /// The header.
     pub header: EncodedHeader,
+    /// Whether the writer that the header names has signed it, or another writer vouches for it.
+    pub authorship: Authorship,
     /// What it holds.
     pub content: Content,
 }
@@ -185,6 +189,8 @@ pub struct Got {
 pub struct Outline {
     /// The header.
     pub header: Header,
+    /// Whether the writer that the header names has signed it, or another writer vouches for it.
+    pub authorship: Authorship,
     /// How many sub-records it has.
     pub count: u32,
     /// The first of them, or why it cannot be opened.
@@ -205,14 +211,15 @@ pub enum Content {
 /// The newest records
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heads {
-    /// The heads, sorted by name: those that some server named and proved, without those that another server knows to be old.
+    /// The heads, sorted by name: those that some server named and proved, without those that another server knows to be old. Each
+    /// is signed by the writer that it names.
     pub heads: Vec<Head>,
     /// The answers that count, with the number of who gave each: signed over this client's nonce.
     pub answers: Vec<(u16, Fresh)>,
     /// Servers whose answers do not count, and why: [`selfsame_codec::Code::RolledBack`] if one knows less than this client has
     /// seen.
     pub refused: Vec<(u16, crate::refusal::Refusal)>,
-    /// Pairs of records of one writer with one sequence number that this client has seen.
+    /// Pairs of records of one writer with one sequence number, each signed by it, that this client has seen.
     pub forks: Vec<[RecordName; 2]>,
 }
 

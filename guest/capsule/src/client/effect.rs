@@ -4,6 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
+use selfsame_codec::Code;
 use selfsame_write_batch::WriteBatch;
 use zeroize::Zeroizing;
 
@@ -11,7 +12,7 @@ use super::command::Reply;
 use crate::cache::DEFAULT_SLOTS_LOG2;
 use crate::hash::CapsuleName;
 use crate::keys::Key;
-use crate::refusal::Result;
+use crate::refusal::{Refusal, Result};
 use crate::verifier::SharedVerifier;
 
 /// Most servers of one capsule.
@@ -61,6 +62,27 @@ impl Config {
             slots_log2: DEFAULT_SLOTS_LOG2,
             verifier: SharedVerifier::default(),
             entropy,
+        }
+    }
+}
+
+impl Config {
+    /// Checks servers and quorums.
+    pub(super) fn check(&self) -> Result<()> {
+        let refused = |at| Err(Refusal::new(Code::BadConfig, at));
+        let count = self.servers.len();
+        if count == 0 || count > MAX_SERVERS {
+            return refused(count);
+        }
+        let servers = &self.servers;
+        if let Some(again) = (1..count).find(|place| servers[..*place].contains(&servers[*place])) {
+            return refused(again);
+        }
+        let fits = |quorum: usize| (1..=count).contains(&quorum);
+        if fits(self.write_quorum) && fits(self.read_quorum) {
+            Ok(())
+        } else {
+            refused(count)
         }
     }
 }

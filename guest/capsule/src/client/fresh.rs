@@ -7,9 +7,9 @@ use selfsame_codec::{Code, Reader};
 
 use super::base::{Ask, Base, Fault, Head as ResponseHead, Sent, outcome};
 use super::command::{Head, Heads, Reply, Start};
-use super::judge::last_header;
 use super::memory::Origin;
 use super::{Client, Job};
+use crate::authorship::Authorship;
 use crate::cache::Verified;
 use crate::hash::RecordName;
 use crate::header::{Header, HeaderView};
@@ -52,13 +52,19 @@ pub(super) struct Query {
     standings: Vec<Standing>,
     /// Heads that were seen before and that some server has.
     known: BTreeSet<RecordName>,
-    /// Records that were proven to be signed.
+    /// Records that carry their writer's signature: whatever these only lead to may be made up, by another writer, to stand before
+    /// or after what its writer has written.
     proven: BTreeMap<RecordName, Header>,
     /// Those of them that came out to lie further on than a head that was named.
     further: BTreeSet<RecordName>,
 }
 
 impl Query {
+    /// Whether some server has this record.
+    fn has(&self, name: &RecordName) -> bool {
+        self.known.contains(name) || self.proven.contains_key(name)
+    }
+
     fn counted(&self) -> usize {
         let counts = |standing: &&Standing| matches!(standing, Standing::Counted(_));
         self.standings.iter().filter(counts).count()
@@ -245,16 +251,14 @@ impl Client {
         let mut nothing = Verified::new(0);
         let verified = self.base.prover.verify(hasher, trust, &mut nothing, name, proof);
         verified.map_err(Fault::False)?;
-        let last = last_header(proof)?;
-        if last.name(hasher) == *name {
-            self.base.sightings.note(name, &last);
-            query.proven.insert(*name, last.to_header());
-        } else {
+        let signed = first_header(proof)?;
+        let head = signed.name(hasher);
+        self.base
+            .note(&head, &signed, Authorship::SignedBy(signed.writer()));
+        query.proven.insert(head, signed.to_header());
+        if head != *name {
             // It is a head no more: what is signed further on is.
-            let signed = first_header(proof)?;
-            let name = signed.name(hasher);
-            query.proven.insert(name, signed.to_header());
-            query.further.insert(name);
+            query.further.insert(head);
         }
         Ok(Ok(()))
     }
@@ -287,10 +291,15 @@ impl Client {
 
     fn settle_fresh(&mut self, job: u32, query: Query) {
         let counted = query.counted();
-        let seen = &self.base.seen.heads;
-        let has_all_seen = seen
-            .keys()
-            .all(|name| query.known.contains(name) || query.proven.contains_key(name));
+        // Another writer's record that is not there any more keeps nobody from writing: one server could have shown it to this
+        // client alone.
+        let own = match query.purpose {
+            Purpose::Init(_) => self.own_number(),
+            Purpose::Tell | Purpose::Describe => None,
+        };
+        let is_needed = |origin: &Origin| own.is_none_or(|own| own == origin.writer);
+        let mut seen = self.base.seen.heads.iter();
+        let has_all_seen = seen.all(|(name, origin)| !is_needed(origin) || query.has(name));
         let is_pending =
             |standing: &Standing| !matches!(standing, Standing::Counted(_) | Standing::Refused(_));
         if counted >= self.base.read_quorum && has_all_seen {
@@ -328,7 +337,7 @@ impl Client {
 
     fn finish_fresh(&mut self, query: Query) {
         let heads = newest(&query);
-        self.remember(&heads);
+        self.remember(&query, &heads);
         let call = (query.command, query.deadline);
         match query.purpose {
             Purpose::Tell => {
@@ -341,6 +350,11 @@ impl Client {
             }
             Purpose::Init(start) => self.begin_writing(call, start, &heads),
         }
+    }
+
+    fn own_number(&self) -> Option<u16> {
+        let trust = self.base.trust.as_ref()?;
+        trust.number(self.base.identity.as_ref()).ok()
     }
 
     fn tell(&self, query: Query, heads: Vec<Head>) -> Reply {
@@ -361,16 +375,15 @@ impl Client {
     }
 
     /// From now on no older state is taken for the newest.
-    fn remember(&mut self, heads: &[Head]) {
+    fn remember(&mut self, query: &Query, heads: &[Head]) {
         let origin = |head: &Head| Origin {
             writer: head.header.writer,
             sequence: head.header.sequence,
         };
-        let seen: BTreeMap<RecordName, Origin> = heads
-            .iter()
-            .take(MAX_HEADS)
-            .map(|head| (head.name, origin(head)))
-            .collect();
+        let missing = self.base.seen.heads.iter().filter(|(name, _)| !query.has(name));
+        let missing = missing.map(|(name, origin)| (*name, *origin));
+        let found = heads.iter().map(|head| (head.name, origin(head)));
+        let seen: BTreeMap<RecordName, Origin> = missing.chain(found).take(MAX_HEADS).collect();
         if seen != self.base.seen.heads {
             self.base.seen.heads = seen;
             self.base.keep_seen();

@@ -34,7 +34,11 @@ impl Client {
             Ok(()) => match start {
                 Start::Resume => self.tell_position(call.0),
                 Start::After(record) => {
-                    self.query(Query::new(call, Shape::Begin, Vec::from([Want::Proof(record)])));
+                    self.query(Query::new(
+                        call,
+                        Shape::Begin,
+                        Vec::from([Want::Evidence(record)]),
+                    ));
                 }
             },
         }
@@ -68,7 +72,8 @@ impl Client {
         self.base.reply(command, position.map(Reply::Ready));
     }
 
-    /// No sequence number is used that may have been: neither one that was reserved, nor one of a record that others have.
+    /// No sequence number is used that may have been: neither one that was reserved, nor one of a record that others have. Heads are
+    /// signed by their writers, so nobody else takes numbers away.
     fn take_pen(&mut self, heads: &[Head]) -> Result<()> {
         let trust = self.base.trust()?;
         let identity = self.base.identity.as_ref();
@@ -79,7 +84,9 @@ impl Client {
         let own = heads.iter().filter(|head| head.header.writer == number);
         let newest = own.max_by_key(|head| head.header.sequence);
         if let Some(newest) = newest {
-            kept.reserved = kept.reserved.max(newest.header.sequence + 1);
+            let next = newest.header.sequence.checked_add(1);
+            let next = next.ok_or_else(|| Refusal::new(Code::TooLarge, 0))?;
+            kept.reserved = kept.reserved.max(next);
             if kept.progress.parent.is_none() {
                 kept.progress.parent = Some(newest.name);
             }
@@ -245,11 +252,11 @@ impl Client {
     }
 
     /// Evidence of a fork, which is checked before it is told.
-    pub(super) fn fork(&self, [one, other]: [Result<(Evidence, Vec<u8>)>; 2]) -> Result<Reply> {
+    pub(super) fn fork(&self, [one, other]: [Result<Evidence>; 2]) -> Result<Reply> {
         let trust = self.base.trust()?;
         let fork = Fork {
-            one: one?.0,
-            other: other?.0,
+            one: one?,
+            other: other?,
         };
         fork.verify(trust.charter.hasher(), &trust.authority)?;
         Ok(Reply::Fork(fork))

@@ -5,12 +5,13 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use bytes::Bytes;
-use selfsame_codec::{Code, Malformed, Reader};
+use selfsame_codec::{Code, Reader};
 
 use super::base::{Asked, Base, Fault, Sent, outcome};
 use super::command::{Got, Outline};
 use super::reading::Want;
 use crate::authority::Evidence;
+use crate::authorship::{Attribution, Authorship};
 use crate::cache::Verified;
 use crate::hash::{HashedHeader, RecordName};
 use crate::header::HeaderView;
@@ -25,7 +26,7 @@ pub(super) enum Found {
     Proof,
     Outline(Box<Outline>),
     Part(Bytes),
-    Evidence(Evidence, Vec<u8>),
+    Evidence(Evidence, Vec<u8>, Authorship),
 }
 
 /// What an answer comes to
@@ -34,7 +35,7 @@ pub(super) enum Verdict<'a> {
     /// It is true.
     Found(Found),
     /// It is the record, and proven; what it holds is yet to be opened.
-    Proven(Record<'a>),
+    Proven(Record<'a>, Authorship),
     /// It is true, and yet it cannot be used: nobody else's answer can.
     Final(Refusal),
     /// The server does not have it.
@@ -47,6 +48,18 @@ pub(super) enum Verdict<'a> {
     Later,
     /// It builds on what was forgotten while it was under way.
     Forgotten,
+}
+
+impl Verdict<'_> {
+    /// Whether it is a record that its writer is not shown to have signed.
+    pub(super) fn is_vouched(&self) -> bool {
+        let authorship = match self {
+            Self::Proven(_, authorship) => *authorship,
+            Self::Found(Found::Outline(outline)) => outline.authorship,
+            _ => return false,
+        };
+        !authorship.is_signed()
+    }
 }
 
 /// What a server gave for one item
@@ -170,24 +183,26 @@ pub(super) fn hash_headers(base: &Base, answers: &mut [Answer<'_>]) -> Result<Ve
 pub(super) fn judge<'a>(
     base: &mut Base,
     sent: &Sent,
-    want: Want,
+    (want, asked): (Want, &Asked),
     (answer, names): (&Answer<'a>, &[RecordName]),
 ) -> Verdict<'a> {
     let given = |proof| GivenProof {
         proof,
         names: &names[answer.headers.clone()],
     };
+    let known = asked.known;
     let verdict = match (want, &answer.record, &answer.proof) {
         (_, Err(refusal), _) if refusal.code == Code::TooLarge => return Verdict::Later,
         (_, Err(refusal), _) | (_, _, Err(refusal)) => return Verdict::Refused(*refusal),
-        (Want::Evidence(name), Ok(Some(record)), Ok(Some(proof))) => {
-            is_checked(answer).and_then(|()| evidence(base, &name, record, proof))
+        (Want::Evidence(name) | Want::Signed(name), Ok(Some(record)), Ok(Some(proof))) => {
+            is_checked(answer).and_then(|()| judge_evidence(base, (want, &name), record, proof))
         }
         (Want::Proof(name), _, Ok(Some(proof))) => {
-            prove(base, sent, &name, Some(given(proof))).map(|()| Verdict::Found(Found::Proof))
+            prove(base, sent, &name, (Some(given(proof)), known)).map(|_| Verdict::Found(Found::Proof))
         }
         (Want::Record(name), Ok(Some(record)), Ok(proof)) => {
-            is_checked(answer).and_then(|()| judge_record(base, sent, &name, record, proof.map(given)))
+            let proof = (proof.map(given), known);
+            is_checked(answer).and_then(|()| judge_record(base, sent, &name, record, proof))
         }
         _ => Err(Refusal::new(Code::BadMessage, 0)),
     };
@@ -198,20 +213,20 @@ pub(super) fn judge<'a>(
     })
 }
 
-/// Verifies that a record is proven; without a proof it was verified before it was asked for.
+/// Verifies that a record is proven, and says who answers for it; without a proof it was verified before it was asked for, and
+/// what was known then is given.
 pub(super) fn prove(
     base: &mut Base,
     sent: &Sent,
     name: &RecordName,
-    proof: Option<GivenProof<'_>>,
-) -> Result<()> {
+    (proof, known): (Option<GivenProof<'_>>, Option<Attribution>),
+) -> Result<Attribution> {
     let Some(proof) = proof else {
         // A cache that has given its place away since does not make it less true; a revocation may.
-        return if base.epochs() == sent.epochs || base.is_verified(name) {
-            Ok(())
-        } else {
-            Err(Refusal::new(Code::UnknownAnchor, 0))
-        };
+        let known = known.filter(|_| base.epochs() == sent.epochs);
+        let known = known.into_iter().chain(base.attribution(name));
+        let known = known.reduce(Attribution::or_better);
+        return known.ok_or_else(|| Refusal::new(Code::UnknownAnchor, 0));
     };
     let Some(trust) = &base.trust else {
         return Err(Refusal::new(Code::NoCapsule, 0));
@@ -233,37 +248,72 @@ fn judge_record<'a>(
     sent: &Sent,
     name: &RecordName,
     record: &Record<'a>,
-    proof: Option<GivenProof<'_>>,
+    proof: (Option<GivenProof<'_>>, Option<Attribution>),
 ) -> Result<Verdict<'a>> {
-    prove(base, sent, name, proof)?;
-    Ok(Verdict::Proven(*record))
+    let attribution = prove(base, sent, name, proof)?;
+    Ok(Verdict::Proven(*record, attribution.authorship(&record.header)))
 }
 
-fn evidence<'a>(base: &Base, name: &RecordName, record: &Record<'_>, proof: &[u8]) -> Result<Verdict<'a>> {
+fn judge_evidence<'a>(
+    base: &Base,
+    (want, name): (Want, &RecordName),
+    record: &Record<'_>,
+    proof: &[u8],
+) -> Result<Verdict<'a>> {
     let trust = base.trust()?;
     let mut nothing = Verified::new(0);
-    Prover::default().verify(
+    let attribution = Prover::default().verify(
         trust.charter.hasher(),
         &trust.authority,
         &mut nothing,
         name,
         proof,
     )?;
+    let authorship = attribution.authorship(&record.header);
+    if matches!(want, Want::Signed(_)) && !authorship.is_signed() {
+        // Another server may have what the writer has signed.
+        return Ok(Verdict::Refused(Refusal::new(Code::BadFork, 0)));
+    }
     let evidence = Evidence {
         header: record.header.encoded().to_vec(),
         proof: proof.to_vec(),
     };
-    Ok(Verdict::Found(Found::Evidence(evidence, record.body.to_vec())))
+    Ok(Verdict::Found(Found::Evidence(
+        evidence,
+        record.body.to_vec(),
+        authorship,
+    )))
 }
 
-/// What a proof's last header is.
-pub(super) fn last_header(proof: &[u8]) -> core::result::Result<HeaderView<'_>, Malformed> {
-    let mut reader = Reader::new(proof);
-    let _anchor: u8 = reader.field()?;
-    let count: u16 = reader.field()?;
-    let mut last = Err(Malformed);
-    for _ in 0..count {
-        last = HeaderView::read(&mut reader).map_err(|_| Malformed);
+pub(super) fn unexpected() -> Refusal {
+    Refusal::new(Code::BadMessage, 0)
+}
+
+pub(super) fn record(found: Found) -> Result<Got> {
+    match found {
+        Found::Record(got) => Ok(got),
+        _ => Err(unexpected()),
     }
-    last
+}
+
+pub(super) fn outline(found: Found) -> Result<Outline> {
+    match found {
+        Found::Outline(outline) => Ok(*outline),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(super) fn part(found: Found) -> Result<Bytes> {
+    match found {
+        Found::Part(part) => Ok(part),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(super) fn evidence(outcome: Option<Result<Found>>) -> Result<(Evidence, Vec<u8>, Authorship)> {
+    match outcome {
+        Some(Ok(Found::Evidence(evidence, body, authorship))) => Ok((evidence, body, authorship)),
+        Some(Err(refusal)) => Err(refusal),
+        _ => Err(unexpected()),
+    }
 }

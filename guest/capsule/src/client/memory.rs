@@ -1,7 +1,7 @@
 //! What a client keeps in its store, so that it uses no sequence number twice and takes no older state for the newest.
 //!
 //! ```text
-//! capsule 32 | h            -> epochs u32 | last epoch record 32, if there is one | n u16 | record 32, writer u16, sequence u64, n times
+//! capsule 32 | s            -> epochs u32 | last epoch record 32, if there is one | n u16 | record 32, writer u16, sequence u64, n times
 //! capsule 32 | m            -> signed metadata
 //! capsule 32 | w | key 32   -> reserved u64 | progress
 //! ```
@@ -19,7 +19,7 @@ use crate::writer::Progress;
 
 /// The key of what was seen.
 pub(super) fn seen_key(capsule: &CapsuleName) -> Vec<u8> {
-    [capsule.0.as_slice(), b"h"].concat()
+    [capsule.0.as_slice(), b"s"].concat()
 }
 
 /// The key of the metadata.
@@ -48,7 +48,7 @@ pub(super) struct Seen {
     pub(super) epochs: u32,
     /// The last of them.
     pub(super) last_epoch: Option<RecordName>,
-    /// The heads, at most [`MAX_HEADS`].
+    /// The heads, at most [`MAX_HEADS`], each signed by its writer.
     pub(super) heads: BTreeMap<RecordName, Origin>,
 }
 

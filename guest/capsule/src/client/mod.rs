@@ -11,8 +11,10 @@ mod fresh;
 mod govern;
 mod judge;
 mod memory;
+mod packing;
 mod parts;
 mod pen;
+mod pointees;
 mod random;
 mod reading;
 mod servers;
@@ -80,6 +82,8 @@ pub struct Client {
     pen: Option<Pen>,
     is_beginning: bool,
     waiting: VecDeque<Waiting>,
+    /// The command whose pointers are being looked at, and what came of it.
+    vetting: Option<(u32, Option<Result<()>>)>,
     jobs: BTreeMap<u32, Job>,
     /// Jobs of which not everything is under way.
     stalled: BTreeSet<u32>,
@@ -93,7 +97,7 @@ impl Client {
     /// [`Code::BadConfig`] for no, too many or equal servers, or a quorum that they cannot give; what [`Charter::decode`] says
     /// of the metadata, and [`Code::BadMetadata`] if they are of another capsule.
     pub fn new(config: Config) -> Result<Self> {
-        check_config(&config)?;
+        config.check()?;
         let charter = match &config.metadata {
             Some(metadata) => Some(Charter::decode(metadata)?),
             None => None,
@@ -120,6 +124,7 @@ impl Client {
             pen: None,
             is_beginning: false,
             waiting: VecDeque::new(),
+            vetting: None,
             jobs: BTreeMap::new(),
             stalled: BTreeSet::new(),
             last_job: 0,
@@ -312,7 +317,11 @@ impl Client {
         let mut reader = Reader::new(response);
         let head = self.base.read_head(sent, &mut reader)?;
         match &sent.ask {
-            Ask::Store { part, creating } => self.take_stored(sent, (*part, *creating), &head, &mut reader),
+            Ask::Store {
+                part,
+                creating,
+                introducing,
+            } => self.take_stored(sent, *part, [*creating, *introducing], &mut reader),
             Ask::Items(items) => self.take_items(sent, items, &head, &mut reader),
             Ask::Fresh(seen) => self.take_fresh(sent, seen, &head, &mut reader),
             Ask::Heads(names) => self.take_heads(sent, names, &head, &mut reader),
@@ -379,6 +388,13 @@ impl Client {
 
     /// Begins commands whose turn it is, and sends what can be sent.
     fn pump(&mut self) {
+        self.pump_once();
+        if matches!(self.vetting, Some((_, Some(_)))) {
+            self.pump_once();
+        }
+    }
+
+    fn pump_once(&mut self) {
         while let Some(waiting) = self.waiting.pop_front() {
             match self.begin(waiting.call, &waiting.command) {
                 Ok(true) => {}
@@ -473,6 +489,9 @@ impl Client {
         {
             return Ok(false);
         }
+        if !self.may_point(call, command)? {
+            return Ok(false);
+        }
         self.carry_out(call, command).map(|()| true)
     }
 
@@ -519,7 +538,7 @@ impl Client {
             Command::Export { record, extent } => {
                 self.ask(call, Shape::File(*extent), &[*record], Want::Evidence)?;
             }
-            Command::Accuse { records } => self.ask(call, Shape::Fork, records, Want::Evidence)?,
+            Command::Accuse { records } => self.ask(call, Shape::Fork, records, Want::Signed)?,
         }
         Ok(())
     }
@@ -577,22 +596,4 @@ fn check_elements(count: usize) -> Result<()> {
         return Err(Refusal::new(Code::TooLarge, MAX_ELEMENTS));
     }
     Ok(())
-}
-
-fn check_config(config: &Config) -> Result<()> {
-    let refused = |at| Err(Refusal::new(Code::BadConfig, at));
-    let count = config.servers.len();
-    if count == 0 || count > MAX_SERVERS {
-        return refused(count);
-    }
-    let servers = &config.servers;
-    if let Some(again) = (1..count).find(|place| servers[..*place].contains(&servers[*place])) {
-        return refused(again);
-    }
-    let fits = |quorum: usize| (1..=count).contains(&quorum);
-    if fits(config.write_quorum) && fits(config.read_quorum) {
-        Ok(())
-    } else {
-        refused(count)
-    }
 }

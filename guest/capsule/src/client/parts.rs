@@ -13,6 +13,7 @@ use super::command::Outline;
 use super::judge::{Found, Headers, Verdict, prove, read_proof};
 use super::reading::Want;
 use super::trees::Tree;
+use crate::authorship::{Attribution, Authorship};
 use crate::hash::{HASH_BYTES, RecordName};
 use crate::header::{HeaderView, RecordKind};
 use crate::proof::GivenProof;
@@ -51,6 +52,7 @@ pub(super) struct Given<'a> {
 /// A record whose header is proven; its tree is as soon as one sub-record is
 struct Fresh<'a> {
     trunk: Trunk<'a>,
+    authorship: Authorship,
     tree: Option<Rc<Tree>>,
 }
 
@@ -253,9 +255,14 @@ pub(super) fn judge_parts<'a>(
 /// What was found, once it is verified.
 fn found<'a>(want: &Want, case: &Case<'_>, trunks: &Trunks<'_>, content: Result<Bytes>) -> Verdict<'a> {
     match (want, case.origin, content) {
-        (Want::Tree(_), Origin::Trunk(number), first) if let Ok(Fresh { trunk, .. }) = &trunks[number] => {
+        (Want::Tree(_), Origin::Trunk(number), first)
+            if let Ok(Fresh {
+                trunk, authorship, ..
+            }) = &trunks[number] =>
+        {
             Verdict::Found(Found::Outline(Box::new(Outline {
                 header: trunk.header.to_header(),
+                authorship: *authorship,
                 count: trunk.count,
                 first,
             })))
@@ -282,9 +289,9 @@ fn prove_trunks<'a>(
     let asking = asked.iter().filter(|(_, asked)| asked.asks_trunk());
     let all = asking.zip(begun).zip(places);
     Ok(all
-        .map(|(((want, _), begun), (own, proof))| {
+        .map(|(((want, asked), begun), (own, proof))| {
             let hashed = (own.map(|place| names[place]), &names[proof]);
-            prove_trunk(base, sent, &want.record(), *begun, hashed)
+            prove_trunk(base, sent, (&want.record(), asked.known), *begun, hashed)
         })
         .collect())
 }
@@ -293,7 +300,7 @@ fn prove_trunks<'a>(
 fn prove_trunk<'a>(
     base: &mut Base,
     sent: &Sent,
-    record: &RecordName,
+    (record, known): (&RecordName, Option<Attribution>),
     (trunk, proof): Begun<'a>,
     (name, names): (Option<RecordName>, &[RecordName]),
 ) -> core::result::Result<Fresh<'a>, Lack> {
@@ -305,9 +312,14 @@ fn prove_trunk<'a>(
         return Err(Lack::found(Refusal::new(Code::BadTree, 0)));
     }
     let given = proof.map(|proof| GivenProof { proof, names });
-    prove(base, sent, record, given).map_err(Lack::found)?;
-    base.sightings.note(record, &trunk.header);
-    Ok(Fresh { trunk, tree: None })
+    let attribution = prove(base, sent, record, (given, known)).map_err(Lack::found)?;
+    let authorship = attribution.authorship(&trunk.header);
+    base.note(record, &trunk.header, authorship);
+    Ok(Fresh {
+        trunk,
+        authorship,
+        tree: None,
+    })
 }
 
 /// What is to be verified of an item. Nothing is lacking if what it builds on was forgotten since it was asked for.

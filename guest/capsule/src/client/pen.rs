@@ -9,6 +9,7 @@ use selfsame_write_batch::WriteBatch;
 use super::Client;
 use super::memory::{Kept, writer_key};
 use super::trust::Identity;
+use crate::hash::RecordName;
 use crate::refusal::{Refusal, Result};
 use crate::writer::{Progress, Writer};
 
@@ -19,6 +20,8 @@ const RESERVED: u64 = 1 << 14;
 #[derive(Debug)]
 pub(super) struct Pen {
     pub(super) writer: Writer,
+    /// The last record that it has written or signed: its own, whatever the next one follows.
+    pub(super) last: Option<RecordName>,
     reserved: u64,
     /// The commit that reserves more, and up to where.
     reserving: Option<(u32, u64)>,
@@ -38,6 +41,7 @@ enum Flight {
 impl Pen {
     pub(super) fn new(writer: Writer, kept: Kept) -> Self {
         Self {
+            last: writer.progress().parent,
             writer,
             reserved: kept.reserved,
             reserving: None,
@@ -86,9 +90,10 @@ impl Client {
         let (Some(pen), Some(writer)) = (&mut self.pen, writer) else {
             return Err(Refusal::new(Code::NotAWriter, 0));
         };
-        let next = pen.writer.progress().sequence + count;
-        if pen.reserving.is_none() && next + RESERVED / 2 > pen.reserved {
-            let upto = next + RESERVED;
+        let next = pen.writer.progress().sequence.checked_add(count);
+        let upto = next.and_then(|next| Some((next, next.checked_add(RESERVED)?)));
+        let (next, upto) = upto.ok_or_else(|| Refusal::new(Code::TooLarge, 0))?;
+        if pen.reserving.is_none() && upto - RESERVED / 2 > pen.reserved {
             pen.reserving = Some((0, upto));
             let key = writer_key(&self.base.capsule, &writer);
             let batch = WriteBatch::put(&key, |out| pen.kept().encode(out));

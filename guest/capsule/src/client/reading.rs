@@ -6,13 +6,15 @@ use bytes::Bytes;
 use selfsame_codec::{Code, Reader};
 
 use super::base::{Against, Ask, Asked, Fault, Head, Sent};
-use super::command::{Got, Outline, Reply};
-use super::judge::{Answer, Found, Verdict, check, hash_headers, judge};
+use super::command::{Got, Reply};
+use super::judge::{
+    Answer, Found, Verdict, check, evidence, hash_headers, judge, outline, part, record, unexpected,
+};
 use super::parts::{Given, judge_parts};
 use super::trees::Trunks;
 use super::trust::Opened;
 use super::{Client, Job};
-use crate::authority::Evidence;
+use crate::authorship::Authorship;
 use crate::fetch::fetch_message;
 use crate::hash::RecordName;
 use crate::header::EncodedHeader;
@@ -39,6 +41,8 @@ pub(super) enum Want {
     Part(RecordName, u32),
     /// A record and a proof that begins with a signature.
     Evidence(RecordName),
+    /// The same, and that the record's writer has signed it.
+    Signed(RecordName),
 }
 
 impl Want {
@@ -49,7 +53,8 @@ impl Want {
             | Self::Proof(name)
             | Self::Tree(name)
             | Self::Part(name, _)
-            | Self::Evidence(name) => *name,
+            | Self::Evidence(name)
+            | Self::Signed(name) => *name,
         }
     }
 
@@ -87,6 +92,8 @@ pub(super) enum Shape {
     Fork,
     /// Writing begins after the record.
     Begin,
+    /// The command with the query's number may point to these records, or not.
+    Pointers,
 }
 
 /// A query under way
@@ -105,7 +112,7 @@ impl Query {
             want,
             refused: 0,
             flying: 0,
-            uncached: matches!(want, Want::Evidence(_)),
+            uncached: matches!(want, Want::Evidence(_) | Want::Signed(_)),
             refusal: Refusal::new(Code::NoQuorum, 0),
             outcome: None,
         };
@@ -231,7 +238,9 @@ impl Client {
             let record = item.want.record();
             let mut against = None;
             match item.want {
-                Want::Record(_) | Want::Evidence(_) => Operation::Read { record }.write(&mut message),
+                Want::Record(_) | Want::Evidence(_) | Want::Signed(_) => {
+                    Operation::Read { record }.write(&mut message);
+                }
                 Want::Tree(_) => against = Some(trunks.ask()),
                 Want::Part(..) => {
                     against = Some(match known.next().flatten() {
@@ -244,10 +253,14 @@ impl Client {
             if let Some(against) = &against {
                 ask_part(&item.want, against, &mut message);
             }
-            let proves = match (item.want, &against) {
-                (Want::Proof(_) | Want::Evidence(_), _) => true,
-                (_, Some(Against::Node { .. } | Against::Trunk { is_here: false, .. })) => false,
-                _ => uncached || !self.base.is_verified(&record),
+            let (proves, known) = match (item.want, &against) {
+                (Want::Proof(_) | Want::Evidence(_) | Want::Signed(_), _) => (true, None),
+                (_, Some(Against::Node { .. } | Against::Trunk { is_here: false, .. })) => (false, None),
+                _ if uncached => (true, None),
+                _ => {
+                    let known = self.base.attribution(&record);
+                    (known.is_none(), known)
+                }
             };
             if proves {
                 Operation::Prove { record }.write(&mut message);
@@ -255,6 +268,7 @@ impl Client {
             asked.push(Asked {
                 index: *index,
                 proves,
+                known,
                 against,
             });
         }
@@ -331,7 +345,7 @@ impl Client {
                 check(&self.base, &wants, &mut answers).map_err(Fault::False)?;
                 let names = hash_headers(&self.base, &mut answers).map_err(Fault::False)?;
                 for ((want, asked), answer) in wants.iter().zip(&answers) {
-                    let verdict = judge(&mut self.base, sent, *want, (answer, &names));
+                    let verdict = judge(&mut self.base, sent, (*want, asked), (answer, &names));
                     judged.take(query, sent.server, asked.index, verdict);
                 }
             }
@@ -340,9 +354,9 @@ impl Client {
             self.base.servers[sent.server].close_session();
         }
         // All at once, as where each is noted is anywhere in memory and none has to wait for the one before.
-        for (index, record) in judged.proven.iter().zip(&judged.records) {
+        for ((index, authorship), record) in judged.proven.iter().zip(&judged.records) {
             let name = query.items[*index].want.record();
-            self.base.sightings.note(&name, &record.header);
+            self.base.note(&name, &record.header, *authorship);
         }
         self.open_records(query, &judged).map_err(Fault::False)?;
         self.end_of_session(sent, head, judged.all_verified);
@@ -365,11 +379,12 @@ impl Client {
         let opened = self.base.trust()?.open_each(identity, records, &mut memory);
         let memory = Bytes::from(memory);
         let mut start = 0;
-        for ((index, record), opened) in proven.iter().zip(records).zip(opened) {
+        for (((index, authorship), record), opened) in proven.iter().zip(records).zip(opened) {
             let header = start..start + record.header.encoded().len();
             start = header.end;
             let got = |opened: Opened| Got {
                 header: EncodedHeader::new(&record.header, memory.slice(header)),
+                authorship: *authorship,
                 content: opened.content(&memory),
             };
             query.end(*index, opened.map(got).map(Found::Record));
@@ -437,14 +452,21 @@ impl Client {
                 outcomes.map(|one| one.and_then(outline)).collect(),
             )),
             Shape::Parts => Ok(Reply::Parts(outcomes.map(|one| one.and_then(part)).collect())),
-            Shape::File(extent) => evidence(outcomes.next()).and_then(|one| self.proof_file(one, extent)),
+            Shape::File(extent) => {
+                evidence(outcomes.next()).and_then(|(one, body, _)| self.proof_file((one, body), extent))
+            }
             Shape::Fork => {
-                let both = [evidence(outcomes.next()), evidence(outcomes.next())];
-                self.fork(both)
+                let both = [outcomes.next(), outcomes.next()];
+                self.fork(both.map(|one| evidence(one).map(|(one, ..)| one)))
             }
             Shape::Begin => {
-                let proven = outcomes.next().unwrap_or_else(|| Err(unexpected()));
-                return self.begin_after(command, proven.and_then(|_| target.ok_or_else(unexpected)));
+                let parent = target.ok_or_else(unexpected);
+                let checked = parent.and_then(|name| self.check_pointees(outcomes).map(|()| name));
+                return self.begin_after(command, checked);
+            }
+            Shape::Pointers => {
+                let checked = self.check_pointees(outcomes);
+                return self.vetted(command, checked);
             }
         };
         self.base.reply(command, result);
@@ -453,8 +475,8 @@ impl Client {
 
 /// What a response came to, so far
 struct Judged<'a> {
-    /// Which items are records that are proven.
-    proven: Vec<usize>,
+    /// Which items are records that are proven, and who answers for each.
+    proven: Vec<(usize, Authorship)>,
     /// Those records, which are yet to be opened.
     records: Vec<Record<'a>>,
     all_verified: bool,
@@ -483,11 +505,13 @@ impl<'a> Judged<'a> {
             self.all_verified &= !matches!(verdict, Verdict::False(_) | Verdict::Uncached);
             return;
         }
-        self.any |= matches!(verdict, Verdict::Found(_) | Verdict::Proven(_));
+        self.any |= matches!(verdict, Verdict::Found(_) | Verdict::Proven(..));
         match verdict {
+            // What was verified before leads there from another writer's record: the writer's own signature is asked for.
+            verdict if verdict.is_vouched() && !item.uncached => item.uncached = true,
             Verdict::Found(found) => query.end(index, Ok(found)),
-            Verdict::Proven(record) => {
-                self.proven.push(index);
+            Verdict::Proven(record, authorship) => {
+                self.proven.push((index, authorship));
                 self.records.push(record);
             }
             Verdict::Final(refusal) => query.end(index, Err(refusal)),
@@ -551,37 +575,4 @@ fn end_of_items(reader: &mut Reader<'_>) -> core::result::Result<(), Fault> {
         return Err(Fault::False(Refusal::new(Code::BadMessage, 0)));
     }
     Ok(reader.clone().finish()?)
-}
-
-fn unexpected() -> Refusal {
-    Refusal::new(Code::BadMessage, 0)
-}
-
-fn record(found: Found) -> Result<Got> {
-    match found {
-        Found::Record(got) => Ok(got),
-        _ => Err(unexpected()),
-    }
-}
-
-fn outline(found: Found) -> Result<Outline> {
-    match found {
-        Found::Outline(outline) => Ok(*outline),
-        _ => Err(unexpected()),
-    }
-}
-
-fn part(found: Found) -> Result<Bytes> {
-    match found {
-        Found::Part(part) => Ok(part),
-        _ => Err(unexpected()),
-    }
-}
-
-fn evidence(outcome: Option<Result<Found>>) -> Result<(Evidence, Vec<u8>)> {
-    match outcome {
-        Some(Ok(Found::Evidence(evidence, body))) => Ok((evidence, body)),
-        Some(Err(refusal)) => Err(refusal),
-        _ => Err(unexpected()),
-    }
 }

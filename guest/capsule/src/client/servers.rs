@@ -3,6 +3,7 @@
 use super::random::Random;
 use crate::cache::{MAX_SLOTS_LOG2, MIN_SLOTS_LOG2, Verified};
 use crate::hash::RecordName;
+use crate::introduction::Introduction;
 use crate::keys::Key;
 use crate::message::SessionId;
 
@@ -32,6 +33,8 @@ pub(super) struct Server {
     failures: u32,
     pub(super) in_flight: usize,
     pub(super) session: Session,
+    /// How this client has made itself known there, and in which session.
+    pub(super) introduced: Option<(SessionId, Introduction)>,
 }
 
 impl Server {
@@ -42,6 +45,7 @@ impl Server {
             failures: 0,
             in_flight: 0,
             session: Session::default(),
+            introduced: None,
         }
     }
 

@@ -19,7 +19,7 @@ pub(super) struct Sightings {
 }
 
 impl Sightings {
-    /// Takes a record that was proven.
+    /// Takes a record that its writer has signed: one that another vouches for is no evidence against the writer that it names.
     pub(super) fn note(&mut self, name: &RecordName, header: &HeaderView<'_>) {
         if self.places.is_empty() {
             self.places = vec![None; PLACES];

@@ -1,53 +1,28 @@
 //! Writing: records are made, sent to all servers, and count as written when a quorum has signed for them.
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
 use selfsame_codec::{Code, Reader};
 use selfsame_write_batch::WriteBatchBuilder;
 
-use super::base::{Ask, Base, Fault, Head, Sent, outcome};
+use super::base::{Ask, Base, Fault, Sent, outcome};
 use super::command::{MAX_ELEMENTS, Reply, Signing};
 use super::memory::{Origin, writer_key};
+use super::packing::{Packer, Part, with_before};
 use super::pen::Pen;
 use super::{Client, Job};
 use crate::acknowledgement::{Acknowledgement, Stored};
 use crate::authority::OWNER;
-use crate::hash::{HASH_BYTES, RecordName};
-use crate::header::{FIXED_BYTES, HeaderView, MAX_BACKPOINTERS, MAX_HEADER_BYTES};
+use crate::hash::RecordName;
+use crate::header::MAX_BACKPOINTERS;
 use crate::keys::Signature;
-use crate::message::{MAX_OPERATIONS, Operation};
-use crate::record::Record;
 use crate::refusal::{Refusal, Result};
-use crate::seal::{SALT_BYTES, SEAL_BYTES};
+use crate::seal::SALT_BYTES;
 use crate::writer::{Backpointers, MAX_CONTENT_BYTES, Progress, Written};
 
-/// Bytes after which a request ends, so that a server has not to hold much at a time.
-const PART_BYTES: usize = 1 << 20;
-/// About how many bytes of a request a record takes beside what it holds: mostly it has two backpointers.
-const RECORD_BYTES: usize = 1 + FIXED_BYTES + 2 * HASH_BYTES + SEAL_BYTES;
-/// More than the operation takes that signs the last record.
-const SIGNING_BYTES: usize = 128;
-/// Operations after which a request ends: less than it may have, as others stand before and after.
-const PART_OPERATIONS: usize = MAX_OPERATIONS - 8;
 /// Backpointers that are left to the application: others are the parent and a shortcut.
 const MAX_OWN: usize = MAX_BACKPOINTERS - 2;
-
-/// A part of what a job writes: one request, the same for all servers
-#[derive(Debug)]
-struct Part {
-    bytes: Arc<Vec<u8>>,
-    /// Where the operations that store begin.
-    start: usize,
-    /// What is stored: whether it is a signature, and the record.
-    stored: Vec<(bool, RecordName)>,
-    acknowledged: u32,
-    refused: u32,
-    flying: u32,
-    /// Servers that were given the capsule too.
-    creating: u32,
-}
 
 /// What is done when all is stored
 #[derive(Debug)]
@@ -96,78 +71,6 @@ impl Store {
     }
 }
 
-/// Puts operations that store into requests
-struct Packer {
-    head: Vec<u8>,
-    bytes: Vec<u8>,
-    stored: Vec<(bool, RecordName)>,
-    parts: Vec<Part>,
-}
-
-impl Packer {
-    fn new(base: &Base) -> Self {
-        let head = base.begin();
-        Self {
-            bytes: head.clone(),
-            head,
-            stored: Vec::new(),
-            parts: Vec::new(),
-        }
-    }
-
-    /// Makes room for records that come next, with bodies of so many bytes, and for a signature.
-    fn reserve(&mut self, records: usize, bytes: usize) {
-        self.stored.reserve(records.min(PART_OPERATIONS) + 1);
-        let all = bytes + records * RECORD_BYTES;
-        self.bytes.reserve(all.min(PART_BYTES) + SIGNING_BYTES);
-    }
-
-    fn write(&mut self, name: &RecordName, record: Record<'_>) {
-        let len = record.header.encoded().len() + record.body.len();
-        if !self.stored.is_empty()
-            && (self.bytes.len() + len > PART_BYTES || self.stored.len() >= PART_OPERATIONS)
-        {
-            self.cut();
-        }
-        Operation::Write { record }.write(&mut self.bytes);
-        self.stored.push((false, *name));
-    }
-
-    fn write_one(&mut self, written: &Written) -> Result<()> {
-        let record = Record {
-            header: HeaderView::decode(&written.header)?,
-            body: &written.body,
-        };
-        self.write(&written.name, record);
-        Ok(())
-    }
-
-    fn sign(&mut self, record: RecordName, signature: Signature) {
-        Operation::Sign { record, signature }.write(&mut self.bytes);
-        self.stored.push((true, record));
-    }
-
-    fn cut(&mut self) {
-        let bytes = core::mem::replace(&mut self.bytes, self.head.clone());
-        self.parts.push(Part {
-            bytes: bytes.into(),
-            start: self.head.len(),
-            stored: core::mem::take(&mut self.stored),
-            acknowledged: 0,
-            refused: 0,
-            flying: 0,
-            creating: 0,
-        });
-    }
-
-    fn finish(mut self) -> Vec<Part> {
-        if !self.stored.is_empty() || self.parts.is_empty() {
-            self.cut();
-        }
-        self.parts
-    }
-}
-
 impl Client {
     /// The names of the records that a command writes while it is under way: they can be read as soon as a server has them, and
     /// are not acknowledged before the reply. Nothing if its turn has not come or it is done.
@@ -203,6 +106,7 @@ impl Client {
         check_backpointers(backpointers)?;
         let mut packer = Packer::new(&self.base);
         let pen = writing(&mut self.pen)?;
+        let parent = parent_of(pen, backpointers);
         let salts: Vec<[u8; SALT_BYTES]> = self.base.random.many(contents.len());
         let bytes: usize = contents.iter().map(Bytes::len).sum();
         packer.reserve(contents.len(), bytes);
@@ -213,7 +117,7 @@ impl Client {
                 packer.write(name, record);
                 names.push(*name);
             })?;
-        self.finish_writing((command, deadline), packer, names, signing)
+        self.finish_writing((command, deadline), packer, (names, parent), signing)
     }
 
     /// Writes a record of sub-records.
@@ -230,26 +134,37 @@ impl Client {
         check_backpointers(backpointers)?;
         let mut packer = Packer::new(&self.base);
         let pen = writing(&mut self.pen)?;
+        let parent = parent_of(pen, backpointers);
         let parts: Vec<&[u8]> = subrecords.iter().map(|part| &**part).collect();
         let salt: [u8; SALT_BYTES] = self.base.random.bytes();
         let written = pen.writer.commit(&parts, backpointers, &salt)?;
         packer.reserve(1, written.body.len());
         packer.write_one(&written)?;
-        self.finish_writing((command, deadline), packer, Vec::from([written.name]), signing)
+        let names = Vec::from([written.name]);
+        self.finish_writing((command, deadline), packer, (names, parent), signing)
     }
 
     fn finish_writing(
         &mut self,
         (command, deadline): (u32, u64),
         mut packer: Packer,
-        names: Vec<RecordName>,
+        (names, parent): (Vec<RecordName>, Option<RecordName>),
         signing: Signing,
     ) -> Result<()> {
         let pen = writing(&mut self.pen)?;
-        let last = names.last().copied().filter(|_| signing == Signing::Last);
-        if let Some(name) = last {
-            packer.sign(name, pen.writer.sign(&name));
-            self.base.trust()?.has_signed(&name);
+        let number = pen.writer.number();
+        let is_own = |name: RecordName| pen.last == Some(name) || self.base.pointees.is_own(&name, number);
+        // No way leads over another writer's record to this writer's own: so the first after such a record is signed itself.
+        let first = names.first().filter(|_| !parent.is_none_or(is_own));
+        let last = names.last().filter(|_| signing == Signing::Last);
+        for name in first.into_iter().chain(last.filter(|last| first != Some(*last))) {
+            packer.sign(*name, pen.writer.sign(name));
+            self.base.trust()?.has_signed(name);
+        }
+        let last = last.or(first.filter(|_| names.len() == 1)).copied();
+        pen.last = names.last().copied();
+        for name in &names {
+            self.base.pointees.note(name, number, true);
         }
         let after = advanced(pen, last);
         self.store(command, deadline, packer.finish(), Reply::Written(names), after);
@@ -263,7 +178,8 @@ impl Client {
     pub(super) fn sign(&mut self, command: u32, deadline: u64) -> Result<()> {
         let mut packer = Packer::new(&self.base);
         let pen = writing(&mut self.pen)?;
-        let last = pen.writer.progress().parent;
+        let parent = pen.writer.progress().parent;
+        let last = parent.filter(|parent| pen.last == Some(*parent));
         let name = last.ok_or_else(|| Refusal::new(Code::NoRecord, 0))?;
         packer.sign(name, pen.writer.sign(&name));
         self.base.trust()?.has_signed(&name);
@@ -287,8 +203,10 @@ impl Client {
             raw.extend_from_slice(&written.body);
             raw.extend_from_slice(&signature.0);
         }
-        let names = records.iter().map(|(written, _)| written.name).collect();
-        let progress = writing(&mut self.pen)?.writer.progress().clone();
+        let names: Vec<RecordName> = records.iter().map(|(written, _)| written.name).collect();
+        let pen = writing(&mut self.pen)?;
+        pen.last = names.last().copied();
+        let progress = pen.writer.progress().clone();
         let after = After::Epochs(raw, progress);
         self.store(command, deadline, packer.finish(), Reply::Written(names), after);
         Ok(())
@@ -322,13 +240,19 @@ impl Client {
                 }
                 part.flying |= 1 << server;
                 let creating = part.creating & (1 << server) != 0;
-                let bytes = match self.base.trust.as_ref().filter(|_| creating) {
-                    Some(trust) => with_capsule(part, trust.charter.encoded()),
-                    None => part.bytes.clone(),
+                let introduction = match part.is_signed() {
+                    true => None,
+                    false => self.base.introduce(server),
                 };
                 let ask = Ask::Store {
                     part: index,
                     creating,
+                    introducing: introduction.is_some(),
+                };
+                let metadata = self.base.trust.as_ref().map(|trust| trust.charter.encoded());
+                let bytes = match (metadata.filter(|_| creating), introduction) {
+                    (None, None) => part.bytes.clone(),
+                    before => with_before(part, before, &self.base.uncached),
                 };
                 self.base.send(server, job, ask, bytes);
             }
@@ -343,8 +267,8 @@ impl Client {
     pub(super) fn take_stored(
         &mut self,
         sent: &Sent,
-        (part, creating): (usize, bool),
-        _head: &Head,
+        part: usize,
+        before: [bool; 2],
         reader: &mut Reader<'_>,
     ) -> core::result::Result<(), Fault> {
         let bit = 1_u32 << sent.server;
@@ -352,13 +276,19 @@ impl Client {
             return Ok(());
         };
         let part = &mut store.parts[part];
-        let read = read_stored(&self.base, sent.server, part, creating, reader)?;
+        let read = read_stored(&self.base, sent.server, part, before, reader)?;
         part.flying &= !bit;
         self.base.servers[sent.server].answered();
         match read {
             Ok(()) => part.acknowledged |= bit,
             Err(refusal) if refusal.code == Code::NoCapsule && part.creating & bit == 0 => {
                 part.creating |= bit;
+            }
+            Err(refusal) if refusal.code == Code::Unproven && before[1] && !part.is_renewed => {
+                // It comes from another network than the session began in, or another clock: once more, in a new one.
+                part.is_renewed = true;
+                self.base.uncached = self.base.random.bytes();
+                self.base.blame(sent.server, Fault::Failed(refusal));
             }
             Err(refusal) if refusal.code == Code::NoRecord || refusal.code == Code::TooManyRequests => {
                 // The record is on its way still.
@@ -503,6 +433,14 @@ pub(super) fn bits(mask: u32) -> impl Iterator<Item = usize> {
     (0..u32::BITS as usize).filter(move |place| mask & (1 << place) != 0)
 }
 
+/// What the next record points to first.
+fn parent_of(pen: &Pen, backpointers: &Backpointers) -> Option<RecordName> {
+    match backpointers {
+        Backpointers::Following(names) => names.first().copied(),
+        _ => pen.writer.progress().parent,
+    }
+}
+
 fn writing(pen: &mut Option<Pen>) -> Result<&mut Pen> {
     pen.as_mut()
         .ok_or_else(|| Refusal::new(Code::NotAWriter, usize::from(OWNER)))
@@ -542,21 +480,12 @@ fn advanced(pen: &Pen, signed: Option<RecordName>) -> After {
     }
 }
 
-/// The request with the capsule before all else that it stores.
-fn with_capsule(part: &Part, metadata: &[u8]) -> Arc<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(part.bytes.len() + metadata.len() + 5);
-    bytes.extend_from_slice(&part.bytes[..part.start]);
-    Operation::Create { metadata }.write(&mut bytes);
-    bytes.extend_from_slice(&part.bytes[part.start..]);
-    bytes.into()
-}
-
 /// Reads what came of each operation, and verifies the acknowledgement; the first refusal, if there is one.
 fn read_stored(
     base: &Base,
     server: usize,
     part: &Part,
-    creating: bool,
+    [creating, introducing]: [bool; 2],
     reader: &mut Reader<'_>,
 ) -> core::result::Result<Result<()>, Fault> {
     let mut stored = Stored::with_capacity(part.stored.len() + 1);
@@ -566,6 +495,10 @@ fn read_stored(
             Ok(()) => stored.capsule(),
             Err(refusal) => first = Err(refusal),
         }
+    }
+    if introducing {
+        // Whoever is not known stores nothing that is not signed, and is told so for each record.
+        _ = outcome(reader)?;
     }
     for (is_signature, name) in &part.stored {
         match outcome(reader)? {
@@ -587,5 +520,3 @@ fn read_stored(
     reader.clone().finish()?;
     Ok(first)
 }
-
-const _: () = assert!(PART_BYTES + MAX_HEADER_BYTES < crate::message::MAX_MESSAGE_BYTES);

@@ -11,6 +11,7 @@ use selfsame_codec::{Code, Field, Reader};
 
 use super::{PROOF, read_epoch};
 use crate::authority::Authority;
+use crate::authorship::Authorship;
 use crate::cache::Verified;
 use crate::hash::RecordName;
 use crate::header::{Header, HeaderView, MAX_BODY_BYTES};
@@ -48,6 +49,8 @@ pub struct Proven {
     pub name: RecordName,
     /// Its header.
     pub header: Header,
+    /// Whether the writer that the header names has signed it, or another writer vouches for it.
+    pub authorship: Authorship,
     /// Its body, if it is in the file: sealed where not everybody reads.
     pub body: Option<Vec<u8>>,
     /// The records that lead there, with their encoded headers: the first is signed, each points to the next one, and the last is
@@ -103,7 +106,7 @@ impl ProofFile<'_> {
         let proof: &[u8] = cursor.field()?;
         let name = header.name(charter.hasher());
         let at = cursor.at() - proof.len();
-        Prover::default()
+        let attribution = Prover::default()
             .verify(charter.hasher(), &authority, &mut Verified::new(0), &name, proof)
             .map_err(|refusal| refusal.further(at))?;
         let body = cursor.body(&charter, header)?;
@@ -113,6 +116,7 @@ impl ProofFile<'_> {
             .collect();
         Ok(Proven {
             header: header.to_header(),
+            authorship: attribution.authorship(&header),
             charter,
             authority,
             name,

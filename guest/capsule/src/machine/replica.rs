@@ -75,8 +75,12 @@ impl ReplicaMachine {
 
     fn take_input(&mut self, now_ms: u64, input: &Input<'_>, out: &mut BatchWriter) -> Result<(), Code> {
         match *input {
-            Input::Request { request, message } => {
-                self.replica.request(now_ms, request, message.to_vec());
+            Input::Request {
+                request,
+                source,
+                message,
+            } => {
+                self.replica.request(now_ms, request, source, message.to_vec());
             }
             Input::StoreValues { tag, ok, values } => return self.take_values(tag, ok, values, out),
             Input::StoreKeys { tag, ok, keys } => return self.take_keys(tag, ok, keys),

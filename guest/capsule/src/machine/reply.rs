@@ -122,6 +122,7 @@ fn described(command: u32, description: &Description, out: &mut BatchWriter) {
 
 fn write_record(got: &Got, bytes: &mut Vec<u8>) {
     got.header.view().encoded().write(bytes);
+    got.authorship.write(bytes);
     match &got.content {
         Content::Plain(content) => {
             bytes.push(1);

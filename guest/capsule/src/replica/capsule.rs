@@ -1,6 +1,7 @@
 //! One capsule that a replica has open: its metadata, who may write it, and the graph of its records.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -8,9 +9,11 @@ use selfsame_codec::{Code, Field, Reader};
 
 use super::damage::Damage;
 use super::entry::{Body, Entry, Given};
-use super::index::{Index, NO_RECORD, Outcome, Written, known};
-use super::layout::{self, numbered, single};
+use super::index::{Admission, Index, NO_RECORD, Outcome, Written, known};
+use super::layout::{self, numbered, of_record, single};
 use super::space::{Missing, Space};
+use super::staged::Brought;
+use super::unsigned::Unsigned;
 use crate::authority::{Authority, OWNER};
 use crate::epoch::EpochChange;
 use crate::hash::{CapsuleName, RecordName};
@@ -20,9 +23,10 @@ use crate::metadata::Charter;
 use crate::refusal::{Refusal, Result, placed};
 use crate::sketch::Element;
 use crate::verifier::Verifier;
+use crate::witness::Witness;
 
-/// Most records without a signature that leads to them, and their bytes: a writer signs before it has written so much, and
-/// whoever writes what nobody ever signs fills no store.
+/// Most records of one writer without a signature that leads to them, and their bytes: a writer signs before it has written so
+/// much, and takes nobody else's room.
 const MAX_UNSIGNED: u64 = 1 << 17;
 const MAX_UNSIGNED_BYTES: u64 = 256 << 20;
 /// Most epoch records of a capsule.
@@ -47,20 +51,22 @@ const BAD_EPOCH: Refusal = Refusal {
 /// What a replica counts
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// Elements that have arrived: records and signatures.
+    /// Elements that have arrived in the set: records and signatures.
     arrivals: u64,
-    /// Records that arrived since the last that was signed, and their bytes.
-    unsigned: u64,
-    unsigned_bytes: u64,
     /// Epoch records in force.
     epochs: u64,
 }
 
 impl Counts {
-    fn encode(&self) -> Vec<u8> {
+    /// With what nothing proves yet: writer u16 | records u64 | bytes u64, for each writer.
+    fn encode(&self, unsigned: &BTreeMap<u16, Unsigned>) -> Vec<u8> {
         let mut out = Vec::new();
-        for count in [self.arrivals, self.unsigned, self.unsigned_bytes, self.epochs] {
-            count.write(&mut out);
+        self.arrivals.write(&mut out);
+        self.epochs.write(&mut out);
+        for (writer, (records, bytes)) in unsigned {
+            writer.write(&mut out);
+            records.write(&mut out);
+            bytes.write(&mut out);
         }
         out
     }
@@ -75,14 +81,17 @@ impl Counts {
         }
     }
 
-    fn decode(bytes: &[u8]) -> Result<Self> {
+    fn decode(bytes: &[u8]) -> Result<(Self, BTreeMap<u16, Unsigned>)> {
         placed(bytes, Code::StoreCorrupt, |reader: &mut Reader<'_>| {
-            Ok(Self {
+            let counts = Self {
                 arrivals: reader.field()?,
-                unsigned: reader.field()?,
-                unsigned_bytes: reader.field()?,
                 epochs: reader.field()?,
-            })
+            };
+            let mut unsigned = BTreeMap::new();
+            while !reader.is_empty() {
+                unsigned.insert(reader.field()?, (reader.field()?, reader.field()?));
+            }
+            Ok((counts, unsigned))
         })
     }
 }
@@ -122,7 +131,7 @@ impl Capsule {
             arrived: Vec::new(),
             charter,
         };
-        space.put(single(&name, layout::COUNTS), capsule.counts.encode());
+        capsule.put_counts(space);
         capsule
     }
 
@@ -152,14 +161,17 @@ impl Capsule {
         let counts = known!(space.get(&single(name, layout::COUNTS)));
         let damage = known!(space.get(&single(name, layout::DAMAGE)));
         let is_counted = counts.is_some();
+        let lost = || Ok((Counts::lost(now_ms), BTreeMap::new()));
+        let (counts, unsigned) = counts.map_or_else(lost, |counts| Counts::decode(&counts))?;
         let mut capsule = Box::new(Self {
             authority: Authority::new(charter.metadata()),
-            counts: counts.map_or_else(|| Ok(Counts::lost(now_ms)), |counts| Counts::decode(&counts))?,
+            counts,
             index,
             arrived: Vec::new(),
             charter,
         });
         *capsule.index.damage_mut() = Damage::read(damage);
+        capsule.index.recall_unsigned(unsigned);
         for place in 0..capsule.counts.epochs {
             match capsule.recall_epoch(space, place) {
                 Ok(Outcome::Done(())) => {}
@@ -181,7 +193,7 @@ impl Capsule {
             Outcome::Done(body) => body,
             Outcome::Wait => return Ok(Outcome::Wait),
         };
-        let crate::witness::Witness::Signed(signature) = *entry.witness() else {
+        let Witness::Signed(signature) = *entry.witness() else {
             return Err(CORRUPT);
         };
         let change = self.authority.apply(&name, &entry.header(), &body, &signature)?;
@@ -232,35 +244,39 @@ impl Capsule {
         self.charter.is_sealed()
     }
 
-    /// Stores a record that was checked.
+    /// Stores a record that was checked, if something proves it, or for the writer who signs it later. Whether it is stored.
     ///
     /// # Errors
-    /// [`Code::TooManyUnsigned`] when its writer has to sign first, [`Code::StoreCorrupt`].
+    /// [`Code::TooManyUnsigned`] when the writer has to sign first, [`Code::StoreCorrupt`].
     pub(super) fn write(
         &mut self,
         space: &mut Space,
         name: &RecordName,
         given: &Given<'_>,
-    ) -> Result<Outcome<()>> {
-        let bytes = (given.record.header.encoded().len() + given.record.body.len()) as u64;
-        if self.counts.unsigned >= MAX_UNSIGNED || self.counts.unsigned_bytes + bytes > MAX_UNSIGNED_BYTES {
-            return Err(Refusal::new(Code::TooManyUnsigned, 0));
-        }
-        match self.index.add(space, name, given)? {
-            Outcome::Wait => return Ok(Outcome::Wait),
-            Outcome::Done(Written::Known) => {}
-            Outcome::Done(Written::Proven) => self.arrive(Element::record(*name)),
-            Outcome::Done(Written::New) => {
-                self.counts.unsigned += 1;
-                self.counts.unsigned_bytes += bytes;
-                self.arrive(Element::record(*name));
+        unsigned_of: Option<u16>,
+    ) -> Result<Outcome<bool>> {
+        let mut written = self.index.add(space, name, given, Admission::Proven)?;
+        if let (Outcome::Done(Written::Unproven), Some(writer)) = (&written, unsigned_of) {
+            let (records, bytes) = self.index.unsigned().get(&writer).copied().unwrap_or_default();
+            if records >= MAX_UNSIGNED || bytes + given.record.len() as u64 > MAX_UNSIGNED_BYTES {
+                return Err(Refusal::new(Code::TooManyUnsigned, 0));
             }
+            written = self.index.add(space, name, given, Admission::Unsigned(writer))?;
         }
-        Ok(Outcome::Done(()))
+        Ok(match written {
+            Outcome::Wait => Outcome::Wait,
+            Outcome::Done(Written::Unproven) => Outcome::Done(false),
+            Outcome::Done(written) => {
+                if written == Written::Added {
+                    self.arrive(Element::record(*name));
+                }
+                Outcome::Done(true)
+            }
+        })
     }
 
-    /// Stores a signature, if it is that of a writer who may write the record; `signed` is all that is signed, once it was asked
-    /// for.
+    /// Stores a signature, if it is that of a writer who may write the record, and the records that were brought for it; `signed`
+    /// is all that is signed, once it was asked for.
     ///
     /// # Errors
     /// What [`crate::proof::Writers::check`] and [`Authority::apply`] say, [`Code::NoRecord`], [`Code::TooLarge`] when there are too
@@ -268,31 +284,46 @@ impl Capsule {
     pub(super) fn sign(
         &mut self,
         (space, verifier): (&mut Space, &mut Verifier),
-        name: &RecordName,
+        (name, brought): (&RecordName, &[Brought]),
         signature: &Signature,
         signed: Option<&[RecordName]>,
     ) -> Result<Outcome<Signing>> {
-        let entry = known!(self.index.entry(space, name))?.ok_or(NO_RECORD)?;
+        let stored = known!(self.index.entry(space, name))?;
+        let own = brought.iter().find(|one| one.name == *name);
+        let entry = match (&stored, own) {
+            (Some(entry), _) => entry.clone(),
+            (None, Some(own)) => Entry::of(&own.given()?, Witness::Unproven),
+            (None, None) => return Err(NO_RECORD),
+        };
         if self.index.steps(&entry) == 0 {
             return Ok(Outcome::Done(Signing::Stored));
         }
         let header = entry.header();
-        if header.kind() == RecordKind::Epoch {
-            let body = match self.body(space, name, &entry)? {
-                Outcome::Done(body) => body,
+        let body = match header.kind() {
+            RecordKind::Epoch if stored.is_none() => own.map(Brought::given).transpose()?,
+            _ => None,
+        };
+        let body = body.map(|given| given.record.body.to_vec());
+        let body = match body {
+            None if header.kind() == RecordKind::Epoch => match self.body(space, name, &entry)? {
+                Outcome::Done(body) => Some(body),
                 Outcome::Wait => return Ok(Outcome::Wait),
-            };
-            if signed.is_none() && EpochChange::decode(&body)?.revokes() {
+            },
+            body => body,
+        };
+        if let Some(body) = &body {
+            if signed.is_none() && EpochChange::decode(body)?.revokes() {
                 return Ok(Outcome::Done(Signing::NeedsSigned));
             }
-            let signed = signed.unwrap_or_default();
-            if signed.len() > MAX_SIGNED {
+            if signed.is_some_and(|signed| signed.len() > MAX_SIGNED) {
                 return Err(Refusal::new(Code::TooLarge, MAX_SIGNED));
             }
-            match self.begin_epoch(space, (name, &entry, &body), signature, signed)? {
+            match self.may_begin(space, (&entry, brought))? {
                 Outcome::Done(()) => {}
                 Outcome::Wait => return Ok(Outcome::Wait),
             }
+            // Before anything comes in for it: whether it takes effect.
+            self.authority.clone().apply(name, &header, body, signature)?;
         } else {
             // An epoch record that is lost may have revoked any writer but the owner.
             if header.writer() != OWNER && self.index.damage().awaits_epochs(self.counts.epochs) {
@@ -302,11 +333,45 @@ impl Capsule {
             checked.map_err(|code| Refusal::new(code, 0))?;
             self.index.has_room_for(&entry)?;
         }
-        self.counts.unsigned = 0;
-        self.counts.unsigned_bytes = 0;
-        self.index.sign(space, name, &entry, *signature);
+        if let Outcome::Wait = self.take_in(space, brought)? {
+            return Ok(Outcome::Wait);
+        }
+        let entry = known!(self.index.entry(space, name))?.ok_or(NO_RECORD)?;
+        let mark = known!(self.index.mark(space, name));
+        if let Some(body) = &body {
+            self.begin_epoch(space, (name, &entry, body), signature, signed.unwrap_or_default())?;
+        }
+        self.index.sign(space, (name, &entry, mark.as_ref()), *signature);
         self.arrive(Element::signature(*name));
         Ok(Outcome::Done(Signing::Stored))
+    }
+
+    /// Stores records to which a signature leads that was checked.
+    fn take_in(&mut self, space: &mut Space, brought: &[Brought]) -> Result<Outcome<()>> {
+        for one in brought {
+            let given = one.given()?;
+            match self.index.add(space, &one.name, &given, Admission::Signed)? {
+                Outcome::Wait => return Ok(Outcome::Wait),
+                Outcome::Done(Written::Added) => self.arrive(Element::record(one.name)),
+                Outcome::Done(_) => {}
+            }
+            let key = of_record(&self.charter.name(), layout::RECORD, &one.name);
+            space.strays.remove(&key);
+            space.mark();
+        }
+        Ok(Outcome::Done(()))
+    }
+
+    /// Whether an epoch record comes in its turn.
+    fn may_begin(&self, space: &mut Space, (entry, brought): (&Entry, &[Brought])) -> Result<Outcome<()>> {
+        if self.counts.epochs >= MAX_EPOCHS {
+            return Err(BAD_EPOCH);
+        }
+        match self.may_be_first(space, (entry, brought))? {
+            Outcome::Done(true) => Ok(Outcome::Done(())),
+            Outcome::Done(false) => Err(BAD_EPOCH),
+            Outcome::Wait => Ok(Outcome::Wait),
+        }
     }
 
     fn begin_epoch(
@@ -315,15 +380,7 @@ impl Capsule {
         (name, entry, body): (&RecordName, &Entry, &[u8]),
         signature: &Signature,
         signed: &[RecordName],
-    ) -> Result<Outcome<()>> {
-        if self.counts.epochs >= MAX_EPOCHS {
-            return Err(BAD_EPOCH);
-        }
-        match self.may_be_first(space, entry)? {
-            Outcome::Done(true) => {}
-            Outcome::Done(false) => return Err(BAD_EPOCH),
-            Outcome::Wait => return Ok(Outcome::Wait),
-        }
+    ) -> Result<()> {
         let change = self.authority.apply(name, &entry.header(), body, signature)?;
         let key = numbered(&self.charter.name(), layout::EPOCH, self.counts.epochs);
         space.put(key, name.0.to_vec());
@@ -338,23 +395,41 @@ impl Capsule {
         let revoked: Vec<u16> = change.revoked.iter().map(|revoked| revoked.number).collect();
         if !revoked.is_empty() {
             self.index.revoke(space, &revoked, signed);
+            // What nothing proves from now on leaves the set.
+            let name = self.charter.name();
+            self.index.damage_mut().tear(space, &name);
         }
-        Ok(Outcome::Done(()))
+        Ok(())
     }
 
     /// Whether no epoch record comes before this one that is not in force yet. Epochs come into force in the owner's order,
     /// whatever order they arrive in: otherwise the first that did would keep the others out for ever.
-    fn may_be_first(&self, space: &mut Space, entry: &Entry) -> Result<Outcome<bool>> {
+    fn may_be_first(
+        &self,
+        space: &mut Space,
+        (entry, brought): (&Entry, &[Brought]),
+    ) -> Result<Outcome<bool>> {
         if self.authority.last().is_some() {
             return Ok(Outcome::Done(true));
         }
         let Some(before) = entry.header().backpointers().next() else {
             return Ok(Outcome::Done(true));
         };
-        let before = known!(self.index.entry(space, &before))?;
-        Ok(Outcome::Done(before.is_some_and(|before| {
-            before.header().kind() != RecordKind::Epoch
-        })))
+        let stored = known!(self.index.entry(space, &before))?;
+        let kind = match stored {
+            Some(entry) => Some(entry.header().kind()),
+            None => {
+                let own = brought.iter().find(|one| one.name == before);
+                let stray = own
+                    .is_none()
+                    .then(|| Brought::stray(space, &self.charter.name(), &before));
+                match own.cloned().or(stray.flatten()) {
+                    Some(one) => Some(one.given()?.record.header.kind()),
+                    None => None,
+                }
+            }
+        };
+        Ok(Outcome::Done(kind.is_some_and(|kind| kind != RecordKind::Epoch)))
     }
 
     /// The body of a stored record.
@@ -429,7 +504,11 @@ impl Capsule {
     /// # Errors
     /// [`Code::StoreCorrupt`].
     pub(super) fn spread(&mut self, space: &mut Space) -> Result<Outcome<bool>> {
-        self.index.spread(space)
+        let spread = self.index.spread(space);
+        for name in self.index.take_joined() {
+            self.arrive(Element::record(name));
+        }
+        spread
     }
 
     fn arrive(&mut self, element: Element) {
@@ -440,6 +519,11 @@ impl Capsule {
     /// How many elements have arrived so far.
     pub(super) fn arrivals(&self) -> u64 {
         self.counts.arrivals
+    }
+
+    /// Whether something has arrived, or left, that is not noted yet.
+    pub(super) fn has_news(&mut self) -> bool {
+        self.index.take_changed() || !self.arrived.is_empty()
     }
 
     /// Ends a request: what arrived is noted, in order, and counted. From then on it is compared with what others have.
@@ -457,6 +541,7 @@ impl Capsule {
     }
 
     fn put_counts(&self, space: &mut Space) {
-        space.put(single(&self.charter.name(), layout::COUNTS), self.counts.encode());
+        let counts = self.counts.encode(self.index.unsigned());
+        space.put(single(&self.charter.name(), layout::COUNTS), counts);
     }
 }

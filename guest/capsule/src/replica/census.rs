@@ -6,9 +6,8 @@ use alloc::vec::Vec;
 use selfsame_codec::Field;
 use selfsame_sodium::hash::hash_for;
 
-use super::damage::Damage;
 use super::space::Space;
-use super::walk::{Page, Step, Walk};
+use super::walk::{LeftOut, Page, Step, Walk};
 use crate::hash::CapsuleName;
 use crate::message::{Fingerprint, Part};
 use crate::refusal::Result;
@@ -76,7 +75,7 @@ impl Census {
         space: &mut Space,
         page: &mut Page,
         capsule: CapsuleName,
-        damage: &Damage,
+        left_out: LeftOut<'_>,
     ) -> Result<Step> {
         let total = self.total.get_or_insert_with(|| {
             self.walk = Some(Walk::new(capsule, Part::WHOLE));
@@ -85,7 +84,7 @@ impl Census {
         let Some(walk) = &mut self.walk else {
             return Ok(Step::Done);
         };
-        let step = walk.step(space, page, damage, &mut |element| total.add(element))?;
+        let step = walk.step(space, page, left_out, &mut |element| total.add(element))?;
         if matches!(step, Step::Done) {
             self.walk = None;
         }

@@ -17,7 +17,7 @@ use crate::spread::BuildSpread;
 pub(super) const MAX_PART: usize = 500;
 const MAX_PART_BYTES: usize = 480 * 1024;
 /// Changes and their bytes with which what belongs together is written: less than a commit takes, by what the next step adds.
-const FULL: usize = 400;
+const FULL: usize = 300;
 const FULL_BYTES: usize = 256 * 1024;
 
 /// For so many changes memory is kept: more than most requests have.

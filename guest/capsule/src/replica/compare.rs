@@ -8,10 +8,9 @@ use selfsame_codec::{Code, Field};
 
 use super::answer::{Compared, Signed};
 use super::capsule::Capsule;
-use super::damage::Damage;
 use super::index::{NO_RECORD, Outcome, known};
 use super::space::{Missing, Space};
-use super::walk::{Page, Step, Walk};
+use super::walk::{LeftOut, Page, Step, Walk};
 use crate::hash::RecordName;
 use crate::header::RecordKind;
 use crate::message::{Fingerprint, Part};
@@ -49,9 +48,9 @@ impl Visit {
         })
     }
 
-    fn step(&mut self, space: &mut Space, page: &mut Page, damage: &Damage) -> Result<Step> {
+    fn step(&mut self, space: &mut Space, page: &mut Page, left_out: LeftOut<'_>) -> Result<Step> {
         let Self { walk, ids, gathered } = self;
-        walk.step(space, page, damage, &mut |element| {
+        walk.step(space, page, left_out, &mut |element| {
             let id = ids.id(element);
             match gathered {
                 Gathered::Sketch(sketch) => sketch.insert(id),
@@ -109,7 +108,7 @@ pub(super) fn compare(
                 visit.insert(Visit::new(capsule, &question.salt, question.part, sketch)?)
             }
         };
-        match visit.step(space, page, capsule.index().damage())? {
+        match visit.step(space, page, capsule.index().left_out())? {
             Step::Done => {}
             other => return Ok(other),
         }
@@ -147,7 +146,7 @@ pub(super) fn elements(
             visit.insert(Visit::new(capsule, salt, part, found)?)
         }
     };
-    match visit.step(space, page, capsule.index().damage())? {
+    match visit.step(space, page, capsule.index().left_out())? {
         Step::Done => {}
         other => return Ok(other),
     }

@@ -110,7 +110,7 @@ impl Replica {
         let (tag, peer) = (self.tag(), sync.peer);
         self.syncs.under_way.insert(tag, (side, sync));
         match side {
-            Side::Here => self.enqueue(Asker::Exchange(tag), message.into()),
+            Side::Here => self.enqueue(Asker::Exchange(tag), peer, message.into()),
             Side::There => self.effects.push_back(Effect::Ask { tag, peer, message }),
         }
     }

@@ -1,6 +1,7 @@
 //! The graph of a capsule's records as a replica keeps it: heads, holes and witnesses (DCS, sections 3.3 and 3.4).
 
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Reader};
@@ -12,7 +13,8 @@ use super::layout::{self, Key, names, of_record};
 use super::sequences::Sequences;
 use super::space::{Missing, Space};
 use super::stored::{SUM, Stored};
-use super::walk::{Page, Step};
+use super::unsigned::Unsigned;
+use super::walk::{LeftOut, Page, Step};
 use crate::hash::{CapsuleName, RecordName};
 use crate::keys::Signature;
 use crate::record::Record;
@@ -23,8 +25,6 @@ use crate::witness::Witness;
 /// Most heads: they are in memory as long as the capsule is open, and all are named before anything is merged. A writer that makes
 /// further branches merges some first.
 const MAX_HELD_HEADS: usize = 1 << 14;
-/// Steps fewer than this are no reason to note a way anew that leads through the same record as before.
-const SLACK: u32 = 16;
 /// Most records that are remembered as pointing to one that is missing.
 const MAX_POINTING: usize = 1024;
 
@@ -59,31 +59,50 @@ type Pointing = (Key, Vec<u8>);
 /// The graph of one capsule
 #[derive(Debug)]
 pub(super) struct Index {
-    capsule: CapsuleName,
+    pub(super) capsule: CapsuleName,
     heads: BTreeSet<RecordName>,
     /// Numbers of writers that were revoked, whose signatures do not count. Ways that were found when there were fewer do not
     /// count either.
     revoked: Vec<u16>,
     /// Records whose backpointers may have a better witness through them.
-    spreading: VecDeque<RecordName>,
+    pub(super) spreading: VecDeque<RecordName>,
     /// Those of which the store says so.
     kept: BTreeSet<RecordName>,
     /// Whether records may be missing to which stored ones point.
-    has_holes: bool,
+    pub(super) has_holes: bool,
+    /// What is stored and not proven yet, by the writers for which it is.
+    pub(super) unsigned: BTreeMap<u16, Unsigned>,
+    /// Records that came into the set without being written just now.
+    pub(super) joined: Vec<RecordName>,
+    /// Whether what is counted of these has changed since it was stored.
+    pub(super) has_changed: bool,
     sequences: Sequences,
-    census: Census,
-    damage: Damage,
+    pub(super) census: Census,
+    pub(super) damage: Damage,
+}
+
+/// Which records come in that nothing proves yet
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// None.
+    Proven,
+    /// Those to which a signature leads that was checked.
+    Signed,
+    /// Those of this writer, who signs them later.
+    Unsigned(u16),
 }
 
 /// What writing a record changed
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Written {
-    /// It is new.
-    New,
-    /// It is new, and proven by those that were waiting for it.
-    Proven,
+    /// It is new, and in the set from now on.
+    Added,
+    /// It is new, and nothing proves it yet: it comes into the set when something does.
+    Kept,
     /// It was there.
     Known,
+    /// Nothing proves it, and nobody answers for it: it is not stored.
+    Unproven,
 }
 
 impl Index {
@@ -102,6 +121,9 @@ impl Index {
             spreading: pending.iter().copied().collect(),
             kept: pending.iter().copied().collect(),
             has_holes,
+            unsigned: BTreeMap::new(),
+            joined: Vec::new(),
+            has_changed: false,
             sequences: Sequences::default(),
             census: Census::default(),
             damage: Damage::default(),
@@ -134,7 +156,7 @@ impl Index {
         }
     }
 
-    fn age(&self) -> u32 {
+    pub(super) fn age(&self) -> u32 {
         self.revoked.len() as u32
     }
 
@@ -148,12 +170,18 @@ impl Index {
     /// # Errors
     /// [`Code::StoreCorrupt`].
     pub(super) fn count(&mut self, space: &mut Space, page: &mut Page) -> Result<Step> {
-        self.census.step(space, page, self.capsule, &self.damage)
+        let left_out = LeftOut::of(&self.damage, !self.unsigned.is_empty());
+        self.census.step(space, page, self.capsule, left_out)
     }
 
     /// Something went without being taken note of: all is counted again.
     pub(super) fn count_anew(&mut self) {
         self.census = Census::default();
+    }
+
+    /// What a walk leaves out.
+    pub(super) fn left_out(&self) -> LeftOut<'_> {
+        LeftOut::of(&self.damage, !self.unsigned.is_empty())
     }
 
     /// What is damaged.
@@ -233,7 +261,7 @@ impl Index {
         bytes
     }
 
-    /// Adds a record that was checked.
+    /// Adds a record that was checked, if something proves it or it is admitted.
     ///
     /// # Errors
     /// [`Code::StoreCorrupt`].
@@ -242,24 +270,39 @@ impl Index {
         space: &mut Space,
         name: &RecordName,
         given: &Given<'_>,
+        admission: Admission,
     ) -> Result<Outcome<Written>> {
         let header = &given.record.header;
         if known!(self.sequences.is_new(space, &self.capsule, header)) {
             space.assume(of_record(&self.capsule, layout::RECORD, name));
         }
         if let Some(entry) = known!(self.entry(space, name))? {
+            let is_unsigned = known!(self.mark(space, name)).is_some();
             if !self.damage.regain(space, &self.capsule, name) {
                 return Ok(Outcome::Done(Written::Known));
             }
             self.store(space, name, given, *entry.witness());
+            if is_unsigned {
+                return Ok(Outcome::Done(Written::Kept));
+            }
             self.census.insert(&Element::record(*name));
-            return Ok(Outcome::Done(Written::Proven));
+            return Ok(Outcome::Done(Written::Added));
         }
         let pointed_key = of_record(&self.capsule, layout::POINTED, name);
         let pointing = match self.has_holes {
             true => known!(space.get(&pointed_key)),
             false => None,
         };
+        let witness = match &pointing {
+            Some(pointing) => match self.best_witness(space, pointing, header)? {
+                Outcome::Done(witness) => witness,
+                Outcome::Wait => return Ok(Outcome::Wait),
+            },
+            None => Witness::Unproven,
+        };
+        if witness == Witness::Unproven && admission == Admission::Proven {
+            return Ok(Outcome::Done(Written::Unproven));
+        }
         let mut holes = Vec::new();
         for pointer in header.backpointers() {
             let is_known = known!(space.has(&of_record(&self.capsule, layout::RECORD, &pointer)));
@@ -269,15 +312,7 @@ impl Index {
                 holes.push((key, others));
             }
         }
-        let witness = match &pointing {
-            Some(pointing) => match self.best_witness(space, pointing)? {
-                Outcome::Done(witness) => witness,
-                Outcome::Wait => return Ok(Outcome::Wait),
-            },
-            None => Witness::Unproven,
-        };
         self.store(space, name, given, witness);
-        self.census.insert(&Element::record(*name));
         self.sequences.note(space, &self.capsule, header);
         self.has_holes |= !holes.is_empty();
         holes
@@ -286,11 +321,14 @@ impl Index {
         if pointing.is_some() {
             space.delete(pointed_key);
         }
-        if witness == Witness::Unproven {
-            return Ok(Outcome::Done(Written::New));
+        if witness != Witness::Unproven {
+            self.spreading.push_back(*name);
+        } else if let Admission::Unsigned(writer) = admission {
+            self.put_mark(space, name, writer, given.record.len());
+            return Ok(Outcome::Done(Written::Kept));
         }
-        self.spreading.push_back(*name);
-        Ok(Outcome::Done(Written::Proven))
+        self.census.insert(&Element::record(*name));
+        Ok(Outcome::Done(Written::Added))
     }
 
     /// Refuses a head that is one too many, unless it takes the place of another one.
@@ -310,8 +348,16 @@ impl Index {
     }
 
     /// Keeps a signature of a stored record, which was verified, as its witness.
-    pub(super) fn sign(&mut self, space: &mut Space, name: &RecordName, entry: &Entry, signature: Signature) {
+    pub(super) fn sign(
+        &mut self,
+        space: &mut Space,
+        (name, entry, mark): (&RecordName, &Entry, Option<&Stored>),
+        signature: Signature,
+    ) {
         let steps = self.steps(entry);
+        if let Some(mark) = mark {
+            self.unmark(space, name, mark);
+        }
         if steps == u32::MAX {
             self.add_head(space, *name);
         }
@@ -351,21 +397,29 @@ impl Index {
     }
 
     fn spread_from(&mut self, space: &mut Space, name: &RecordName, entry: &Entry) -> Result<Outcome<()>> {
-        let Some(steps) = self.steps(entry).checked_add(1) else {
+        if self.steps(entry) == u32::MAX {
             self.remove_head(space, name);
             return Ok(Outcome::Done(()));
-        };
-        let through = Witness::Through {
-            age: self.age(),
-            next: *name,
-            steps,
-        };
-        let (mut better, mut holes) = (Vec::new(), Vec::new());
+        }
+        let (mut better, mut holes, mut strays) = (Vec::new(), Vec::new(), Vec::new());
         let mut is_missing = false;
         for pointer in entry.header().backpointers() {
             match self.entry(space, &pointer) {
-                Ok(Ok(Some(below))) if self.is_improved(&below, name, steps) => better.push((pointer, below)),
-                Ok(Ok(Some(_))) => {}
+                Ok(Ok(Some(below))) => {
+                    let through = self.through(name, entry, &below.header());
+                    let through = through.filter(|through| self.is_improved(&below, through));
+                    let mark = match self.steps(&below) {
+                        u32::MAX if through.is_some() => self.mark(space, &pointer),
+                        _ => Ok(None),
+                    };
+                    match mark {
+                        Ok(mark) => better.extend(through.map(|through| (pointer, below, through, mark))),
+                        Err(Missing) => is_missing = true,
+                    }
+                }
+                Ok(Ok(None)) if let Some(record) = space.strays.get(&self.key(&pointer)) => {
+                    strays.push((pointer, record));
+                }
                 Ok(Ok(None)) => match self.full_hole(space, &pointer, name) {
                     Ok(hole) => holes.extend(hole),
                     Err(Missing) => is_missing = true,
@@ -377,30 +431,50 @@ impl Index {
         if is_missing {
             return Ok(Outcome::Wait);
         }
+        for (pointer, record) in strays {
+            if let Outcome::Wait = self.take_in(space, &pointer, &record)? {
+                return Ok(Outcome::Wait);
+            }
+        }
         for pointer in entry.header().backpointers() {
             self.remove_head(space, &pointer);
         }
         holes
             .into_iter()
             .for_each(|(key, pointing)| space.put(key, pointing));
-        for (pointer, below) in better {
+        for (pointer, below, through, mark) in better {
+            if let Some(mark) = &mark {
+                self.unmark(space, &pointer, mark);
+            }
             self.set_witness(space, &pointer, below, through);
             self.spreading.push_back(pointer);
         }
         Ok(Outcome::Done(()))
     }
 
-    /// Whether a record's witness is to be replaced, as the way through `next` is shorter. If it leads there already, it has become
-    /// shorter by itself and is noted anew only when it is less than half as long: a signature that gives many records a shortcut
-    /// need not rewrite them all.
-    fn is_improved(&self, entry: &Entry, next: &RecordName, steps: u32) -> bool {
-        let noted = self.steps(entry);
-        match entry.witness() {
-            Witness::Through { next: before, .. } if before == next => {
-                noted > steps.saturating_mul(2).saturating_add(SLACK)
-            }
-            _ => noted > steps,
+    /// Stores a record that strayed, now that something that is proven points to it.
+    fn take_in(
+        &mut self,
+        space: &mut Space,
+        name: &RecordName,
+        record: &Arc<Vec<u8>>,
+    ) -> Result<Outcome<()>> {
+        let given = Given {
+            record: Record::read(&mut Reader::new(record))?,
+            request: record,
+            at: 0,
+        };
+        match self.add(space, name, &given, Admission::Proven)? {
+            Outcome::Wait => return Ok(Outcome::Wait),
+            Outcome::Done(Written::Added) => self.joined.push(*name),
+            Outcome::Done(_) => {}
         }
+        space.strays.remove(&self.key(name));
+        Ok(Outcome::Done(()))
+    }
+
+    fn key(&self, name: &RecordName) -> Key {
+        of_record(&self.capsule, layout::RECORD, name)
     }
 
     /// Of more that point to a missing record than are remembered, one that is proven takes the last place: it proves the record
@@ -457,27 +531,7 @@ impl Index {
         self.kept = left;
     }
 
-    /// The shortest witness through those that point here.
-    fn best_witness(&self, space: &mut Space, pointing: &[u8]) -> Result<Outcome<Witness>> {
-        let (mut best, mut least) = (Witness::Unproven, u32::MAX);
-        for name in names(pointing) {
-            let Some(entry) = known!(self.entry(space, &name))? else {
-                continue;
-            };
-            let steps = self.steps(&entry).saturating_add(1);
-            if steps < least {
-                least = steps;
-                best = Witness::Through {
-                    age: self.age(),
-                    next: name,
-                    steps,
-                };
-            }
-        }
-        Ok(Outcome::Done(best))
-    }
-
-    fn store(&self, space: &mut Space, name: &RecordName, given: &Given<'_>, witness: Witness) {
+    pub(super) fn store(&self, space: &mut Space, name: &RecordName, given: &Given<'_>, witness: Witness) {
         let record = &given.record;
         // Chunks first: an entry says that its body is there.
         if record.body.len() > layout::MAX_INLINE {
@@ -493,74 +547,9 @@ impl Index {
         space.put_record(key, Entry::of(given, witness));
     }
 
-    fn set_witness(&self, space: &mut Space, name: &RecordName, entry: Entry, witness: Witness) {
+    pub(super) fn set_witness(&self, space: &mut Space, name: &RecordName, entry: Entry, witness: Witness) {
         let key = of_record(&self.capsule, layout::RECORD, name);
         space.put_record(key, entry.with_witness(witness));
-    }
-
-    /// A record is damaged so much that nothing of it is left.
-    pub(super) fn drop_record(&mut self, space: &mut Space, name: &RecordName) {
-        space.delete(of_record(&self.capsule, layout::RECORD, name));
-        space.delete(of_record(&self.capsule, layout::SIGNED, name));
-        self.remove_head(space, name);
-        self.damage.regain(space, &self.capsule, name);
-        self.count_anew();
-    }
-
-    /// The body of a record is lost.
-    pub(super) fn lose_body(&mut self, space: &mut Space, name: &RecordName) {
-        if !self.damage.lose(space, &self.capsule, *name) {
-            self.drop_record(space, name);
-        }
-        self.count_anew();
-    }
-
-    /// A signature does not count, though it is stored.
-    pub(super) fn forget_signature(&mut self, space: &mut Space, name: &RecordName, entry: &Entry) {
-        space.delete(of_record(&self.capsule, layout::SIGNED, name));
-        self.set_witness(space, name, entry.clone(), Witness::Unproven);
-        self.spreading.push_back(*name);
-        self.count_anew();
-    }
-
-    /// Finds out anew what a record points to: what is missing is noted, what is there may get a witness through it.
-    pub(super) fn mend_pointers(
-        &mut self,
-        space: &mut Space,
-        name: &RecordName,
-        entry: &Entry,
-    ) -> Outcome<()> {
-        let (mut holes, mut is_missing) = (Vec::new(), false);
-        for pointer in entry.header().backpointers() {
-            match space.has(&of_record(&self.capsule, layout::RECORD, &pointer)) {
-                Ok(true) => {}
-                Err(Missing) => is_missing = true,
-                Ok(false) => {
-                    let key = of_record(&self.capsule, layout::POINTED, &pointer);
-                    match space.get(&key) {
-                        Ok(others) => holes.push((key, others)),
-                        Err(Missing) => is_missing = true,
-                    }
-                }
-            }
-        }
-        if is_missing {
-            return Outcome::Wait;
-        }
-        self.has_holes |= !holes.is_empty();
-        for (key, others) in holes {
-            let is_noted = others
-                .iter()
-                .flat_map(|others| names(others))
-                .any(|other| other == *name);
-            if !is_noted {
-                note_hole(space, key, others, name);
-            }
-        }
-        if self.steps(entry) < u32::MAX {
-            self.spreading.push_back(*name);
-        }
-        Outcome::Done(())
     }
 
     fn add_head(&mut self, space: &mut Space, name: RecordName) {
@@ -569,7 +558,7 @@ impl Index {
         }
     }
 
-    fn remove_head(&mut self, space: &mut Space, name: &RecordName) {
+    pub(super) fn remove_head(&mut self, space: &mut Space, name: &RecordName) {
         if self.heads.remove(name) {
             space.delete(of_record(&self.capsule, layout::HEAD, name));
         }
@@ -577,7 +566,7 @@ impl Index {
 }
 
 /// Remembers who points to a record that is missing.
-fn note_hole(space: &mut Space, key: Key, others: Option<Stored>, name: &RecordName) {
+pub(super) fn note_hole(space: &mut Space, key: Key, others: Option<Stored>, name: &RecordName) {
     let mut pointing = others.map_or_else(Vec::new, |others| others.to_vec());
     if pointing.len() < MAX_POINTING * name.0.len() {
         pointing.extend_from_slice(&name.0);

@@ -1,11 +1,13 @@
 //! A request under way: its operations one after the other, each as soon as what it needs of the store was read.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Field, Reader};
 
+use super::Source;
 use super::capsule::{Capsule, Signing};
 use super::entry::Given;
 use super::index::Outcome;
@@ -14,14 +16,16 @@ use super::mend::Mended;
 use super::parts::plant;
 use super::serve::{Answers, Progress, Tools};
 use super::space::{Missing, Space};
+use super::staged::{Staged, refuse_at};
 use super::trees::{Part, Trees};
 use crate::acknowledgement::Stored;
 use crate::cache::Mirror;
 use crate::hash::{CapsuleName, RecordName};
-use crate::keys::Key;
+use crate::introduction::Place;
+use crate::keys::{Key, Signature};
 use crate::message::{Envelope, MAX_MESSAGE_BYTES, MAX_OPERATIONS, Operation, REPLICAS};
 use crate::metadata::Charter;
-use crate::record::{Checked, check_each};
+use crate::record::{Checked, Record, check_each};
 use crate::refusal::{Refusal, Result};
 
 /// The capsule is not stored.
@@ -34,8 +38,10 @@ const NO_CAPSULE: Refusal = Refusal {
 const MAX_BODIES: usize = 2 << 20;
 /// About how many bytes of results a record takes beside what is stored of it: its proof, most often one header.
 const PROOF_BYTES: usize = 256;
-/// Most operations of one request that go over all names.
-const MAX_WALKS: usize = 1;
+/// Most operations of one request that go over all names, and of each kind that takes a signature: whoever asks needs no more.
+const MAX_COSTLY: usize = 1;
+/// Most false signatures of one request that are verified: an honest one has none, or a few when a writer was just revoked.
+const MAX_FALSE: usize = 16;
 
 /// Who waits for a response
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +59,10 @@ pub(super) enum Asker {
 pub(super) struct Job {
     /// Who asked.
     pub(super) asker: Asker,
+    /// From where.
+    pub(super) source: Source,
+    /// The writer that has made itself known.
+    pub(super) writer: Option<u16>,
     /// Whether what its operations need was asked of the store.
     pub(super) is_expected: bool,
     /// Whether it has had a page of names, so that it is others' turn.
@@ -61,26 +71,36 @@ pub(super) struct Job {
     pub(super) envelope: Envelope,
     /// How large a cache the reader begins its session with, if it does.
     pub(super) opens: Option<u8>,
-    message: Arc<Vec<u8>>,
-    operations: Vec<Start>,
+    pub(super) message: Arc<Vec<u8>>,
+    pub(super) operations: Vec<Start>,
     next: usize,
     answers: Answers,
-    stored: Stored,
-    /// Which operations stored something.
-    storing: Vec<usize>,
+    /// Which operations stored something, and what.
+    pub(super) storing: BTreeMap<usize, Storing>,
+    pub(super) staged: Staged,
+    /// How many signatures were false.
+    false_signatures: usize,
     /// Whether it mends the graph first.
     mends: bool,
 }
 
+/// What an operation has stored
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Storing {
+    Capsule,
+    Record(RecordName),
+    Signature(RecordName),
+}
+
 /// Where an operation begins, and what came of checking the record that it writes
-type Start = (usize, Option<Result<Checked>>);
+pub(super) type Start = (usize, Option<Result<Checked>>);
 
 impl Job {
     /// Reads a request.
     ///
     /// # Errors
     /// [`Code::TooLarge`], [`Code::BadMessage`] or what reading a record says, with the offset; nothing of it is carried out.
-    pub(super) fn read(asker: Asker, message: Arc<Vec<u8>>) -> Result<Self> {
+    pub(super) fn read(asker: Asker, source: Source, message: Arc<Vec<u8>>) -> Result<Self> {
         if message.len() > MAX_MESSAGE_BYTES {
             return Err(Refusal::new(Code::TooLarge, MAX_MESSAGE_BYTES));
         }
@@ -88,7 +108,7 @@ impl Job {
         let envelope = reader
             .field::<Envelope>()
             .map_err(|_| Refusal::new(Code::BadMessage, 0))?;
-        let (mut operations, mut opens, mut walks) = (Vec::new(), None, 0);
+        let (mut operations, mut opens, mut costly) = (Vec::new(), None, [0; 4]);
         while !reader.is_empty() {
             let at = message.len() - reader.rest().len();
             if operations.len() >= MAX_OPERATIONS {
@@ -97,16 +117,21 @@ impl Job {
             let operation = Operation::read(&mut reader).map_err(|refusal| refusal.further(at))?;
             match operation {
                 Operation::Open { slots_log2 } => _ = opens.get_or_insert(slots_log2),
-                Operation::Compare { .. } | Operation::Elements { .. } => walks += 1,
+                Operation::Compare { .. } | Operation::Elements { .. } => costly[0] += 1,
+                Operation::QueryFresh { .. } => costly[1] += 1,
+                Operation::Create { .. } => costly[2] += 1,
+                Operation::Introduce(_) => costly[3] += 1,
                 _ => {}
             }
-            if walks > MAX_WALKS {
+            if costly.iter().any(|count| *count > MAX_COSTLY) {
                 return Err(Refusal::new(Code::TooLarge, at));
             }
             operations.push((at, None));
         }
         Ok(Self {
             asker,
+            source,
+            writer: None,
             is_expected: false,
             had_page: false,
             envelope,
@@ -115,8 +140,9 @@ impl Job {
             operations,
             next: 0,
             answers: Answers::default(),
-            stored: Stored::default(),
-            storing: Vec::new(),
+            storing: BTreeMap::new(),
+            staged: Staged::default(),
+            false_signatures: 0,
             mends: false,
         })
     }
@@ -125,6 +151,8 @@ impl Job {
     pub(super) fn mend(capsule: CapsuleName) -> Self {
         Self {
             asker: Asker::Nobody,
+            source: Source::default(),
+            writer: None,
             is_expected: true,
             had_page: false,
             envelope: Envelope {
@@ -137,8 +165,9 @@ impl Job {
             operations: Vec::new(),
             next: 0,
             answers: Answers::default(),
-            stored: Stored::default(),
-            storing: Vec::new(),
+            storing: BTreeMap::new(),
+            staged: Staged::default(),
+            false_signatures: 0,
             mends: true,
         }
     }
@@ -265,17 +294,94 @@ impl Job {
         let Some(capsule) = capsule else {
             return Ok(Progress::Done);
         };
+        if let Outcome::Wait = self.settle(capsule, tools)? {
+            return Ok(Progress::Wait);
+        }
         let progress = spread(capsule, tools.space)?;
-        if progress == Progress::Done && !self.stored.is_empty() {
+        if progress == Progress::Done && (capsule.has_news() || !self.storing.is_empty()) {
             capsule.finish(tools.space);
         }
         Ok(progress)
     }
 
+    /// Stores a signature, with the records of this request to which it leads.
+    fn sign(
+        &mut self,
+        (record, signature): (&RecordName, &Signature),
+        capsule: &mut Capsule,
+        tools: &mut Tools<'_>,
+    ) -> Result<Progress> {
+        if self.false_signatures >= MAX_FALSE {
+            return Err(Refusal::new(Code::BadSignature, 0));
+        }
+        let brought = self.brought_for(tools.space, record);
+        let tools_of_signing = (&mut *tools.space, &mut *tools.verifier);
+        let signed = tools.signed.as_deref();
+        let signing = capsule.sign(tools_of_signing, (record, &brought), signature, signed);
+        if matches!(signing, Err(refusal) if refusal.code == Code::BadSignature) {
+            self.false_signatures += 1;
+        }
+        Ok(match signing? {
+            Outcome::Wait => Progress::Wait,
+            Outcome::Done(Signing::NeedsSigned) => Progress::NeedsSigned,
+            Outcome::Done(Signing::Stored) => {
+                *tools.signed = None;
+                for one in brought {
+                    if let Some(index) = self.staged.of.get(&one.name) {
+                        self.is_stored(*index, one.name);
+                    }
+                }
+                self.storing.insert(self.next, Storing::Signature(*record));
+                Progress::Done
+            }
+        })
+    }
+
+    /// Stores a record if something proves it; otherwise it is staged.
+    fn write(
+        &mut self,
+        (record, at): (Record<'_>, usize),
+        message: &Arc<Vec<u8>>,
+        capsule: &mut Capsule,
+        tools: &mut Tools<'_>,
+    ) -> Result<Progress> {
+        let checked = &mut self.operations[self.next].1;
+        let checked = match checked {
+            Some(checked) => checked,
+            None => checked.insert(record.checked(capsule.charter().hasher(), capsule.is_sealed())),
+        };
+        let Checked { name, tree } = checked.as_mut().map_err(|refusal| *refusal)?;
+        let (name, tree) = (*name, tree.take());
+        let given = Given {
+            record,
+            request: message,
+            at: at + 1,
+        };
+        match capsule.write(tools.space, &name, &given, None)? {
+            Outcome::Wait => {
+                if let Some(Ok(checked)) = &mut self.operations[self.next].1 {
+                    checked.tree = tree;
+                }
+                return Ok(Progress::Wait);
+            }
+            Outcome::Done(true) => _ = self.storing.insert(self.next, Storing::Record(name)),
+            Outcome::Done(false) => {
+                self.staged.of.insert(name, self.next);
+                let result = self.answers.results.len() - size_of::<u16>();
+                self.staged.results.insert(self.next, result);
+            }
+        }
+        if let Some(tree) = tree {
+            plant(capsule, tools.trees, (&name, &record), tree);
+        }
+        Ok(Progress::Done)
+    }
+
     /// Carries one operation out; what it gives is appended when it is done, and not before.
     fn carry_out(&mut self, capsule: &mut Option<Box<Capsule>>, tools: &mut Tools<'_>) -> Result<Progress> {
-        let (at, checked) = &mut self.operations[self.next];
-        let operation = operation(&self.message, *at)?;
+        let at = self.operations[self.next].0;
+        let message = Arc::clone(&self.message);
+        let operation = operation(&message, at)?;
         if let Operation::Create { metadata } = operation {
             let charter = Charter::decode(metadata)?;
             return self.create(charter, capsule, tools);
@@ -286,39 +392,20 @@ impl Job {
         }
         0_u16.write(&mut self.answers.results);
         let progress = match operation {
-            Operation::Write { record } => {
-                let checked = match checked {
-                    Some(checked) => checked,
-                    None => checked.insert(record.checked(capsule.charter().hasher(), capsule.is_sealed())),
+            Operation::Write { record } => self.write((record, at), &message, capsule, tools)?,
+            Operation::Sign { record, signature } => self.sign((&record, &signature), capsule, tools)?,
+            Operation::Introduce(introduction) => {
+                let Envelope { session, .. } = self.envelope;
+                let place = Place {
+                    server: &tools.server.public(),
+                    capsule: &capsule.charter().name(),
+                    session: &session,
                 };
-                let Checked { name, tree } = checked.as_mut().map_err(|refusal| *refusal)?;
-                let given = Given {
-                    record,
-                    request: &self.message,
-                    at: *at + 1,
-                };
-                let outcome = capsule.write(tools.space, name, &given)?;
-                if matches!(outcome, Outcome::Done(())) {
-                    self.stored.record(name);
-                    self.storing.push(self.next);
-                    if let Some(tree) = tree.take() {
-                        plant(capsule, tools.trees, (name, &record), tree);
-                    }
-                }
-                outcome.into()
-            }
-            Operation::Sign { record, signature } => {
-                let tools_of_signing = (&mut *tools.space, &mut *tools.verifier);
-                match capsule.sign(tools_of_signing, &record, &signature, tools.signed.as_deref())? {
-                    Outcome::Wait => Progress::Wait,
-                    Outcome::Done(Signing::NeedsSigned) => Progress::NeedsSigned,
-                    Outcome::Done(Signing::Stored) => {
-                        *tools.signed = None;
-                        self.stored.signature(&record);
-                        self.storing.push(self.next);
-                        Progress::Done
-                    }
-                }
+                let authority = (capsule.authority(), &mut *tools.verifier);
+                let asking = (&self.source, tools.now_ms);
+                tools.introduced.check(authority, &place, asking, &introduction)?;
+                self.writer = Some(introduction.writer);
+                Progress::Done
             }
             Operation::Prove { .. } | Operation::QueryFresh { .. } | Operation::Compare { .. } => {
                 match spread(capsule, tools.space)? {
@@ -359,8 +446,7 @@ impl Job {
                 Ok(_) => *capsule = Some(Box::new(Capsule::create(tools.space, charter))),
             }
         }
-        self.stored.capsule();
-        self.storing.push(self.next);
+        self.storing.insert(self.next, Storing::Capsule);
         0_u16.write(&mut self.answers.results);
         Ok(Progress::Done)
     }
@@ -373,13 +459,22 @@ impl Job {
                 .map_or(self.message.len(), |next| next.0)
         };
         self.storing
-            .iter()
+            .keys()
             .map(move |index| &self.message[self.operations[*index].0..end(*index)])
     }
 
     /// The response with its results, what its proofs verify, and what is to be acknowledged.
     pub(super) fn into_parts(self) -> (Vec<u8>, Vec<RecordName>, Stored) {
-        (self.answers.results, self.answers.learned, self.stored)
+        let mut stored = Stored::with_capacity(self.storing.len());
+        for storing in self.storing.values() {
+            match storing {
+                Storing::Capsule => stored.capsule(),
+                Storing::Record(name) => stored.record(name),
+                Storing::Signature(name) => stored.signature(name),
+            }
+        }
+        let results = refuse_at(self.answers.results, &self.staged.refused);
+        (results, self.answers.learned, stored)
     }
 }
 

@@ -15,6 +15,7 @@
 //! P record 32                            -> names, 32 each, of records that point to this one, which is missing
 //! R record 32                            -> witness | header | body, unless it is in chunks
 //! S                                      -> counts
+//! U record 32                            -> writer u16 | bytes u32: nothing proves the record yet, so it is not in the set
 //! W record 32                            -> nothing: what it points to may have a better witness through it
 //! ```
 
@@ -49,6 +50,7 @@ pub(super) const SEQUENCES: u8 = b'N';
 pub(super) const POINTED: u8 = b'P';
 pub(super) const RECORD: u8 = b'R';
 pub(super) const COUNTS: u8 = b'S';
+pub(super) const UNSIGNED: u8 = b'U';
 pub(super) const PENDING: u8 = b'W';
 
 /// Bytes of the key of a record.

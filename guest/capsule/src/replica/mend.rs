@@ -177,6 +177,9 @@ impl Capsule {
             Outcome::Done(()) => {}
             Outcome::Wait => return Ok(Outcome::Wait),
         }
+        if let Outcome::Wait = self.index_mut().leave_set(space, name, &entry) {
+            return Ok(Outcome::Wait);
+        }
         let header = entry.header();
         if entry.inline_body().is_none() && header.body_len() as usize <= MAX_INLINE {
             self.index_mut().lose_body(space, name);

@@ -16,10 +16,12 @@ mod epochs;
 mod exchange;
 mod heal;
 mod index;
+mod introduced;
 mod job;
 mod layout;
 mod limits;
 mod mend;
+mod mending;
 mod opening;
 mod parts;
 mod prove;
@@ -28,12 +30,16 @@ mod sequences;
 mod serve;
 mod session;
 mod space;
+mod staged;
 mod stored;
+mod strays;
 mod sync;
 mod transfer;
 mod trees;
+mod unsigned;
 mod values;
 mod walk;
+mod ways;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -53,6 +59,7 @@ use crate::verifier::Verifier;
 use capsule::{Capsule, MAX_SIGNED};
 use exchange::Syncs;
 use index::Outcome;
+use introduced::Introduced;
 use job::{Asker, Job};
 pub use limits::Limits;
 use push::Pushes;
@@ -70,6 +77,10 @@ const MAX_JOBS: usize = 4096;
 const MAX_OPEN: usize = 2048;
 /// Names that are read at once: what the smallest store gives in one answer.
 const PAGE: usize = 500;
+
+/// From where a request comes, as the host can tell: a peer's id, or what stands for the network that an address is in. Of what cannot
+/// be told apart all is one source.
+pub type Source = [u8; 32];
 
 /// What a replica asks its host to do
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,6 +164,7 @@ pub struct Replica {
     trees: Trees,
     /// Of the writers.
     verifier: Verifier,
+    introduced: Introduced,
     open: BTreeMap<CapsuleName, Box<Capsule>>,
     jobs: VecDeque<Job>,
     waiting: Option<(u32, Waiting)>,
@@ -185,6 +197,7 @@ impl Replica {
             sessions: Sessions::new(limits.mirrors),
             trees: Trees::default(),
             verifier: Verifier::default(),
+            introduced: Introduced::default(),
             open: BTreeMap::new(),
             jobs: VecDeque::new(),
             waiting: None,
@@ -215,18 +228,18 @@ impl Replica {
         self.effects.pop_front()
     }
 
-    /// Takes a request, which [`Effect::Respond`] answers; `request` is what the host calls it.
-    pub fn request(&mut self, now_ms: u64, request: u32, message: impl Into<Arc<Vec<u8>>>) {
+    /// Takes a request, which [`Effect::Respond`] answers; `request` is what the host calls it, and `source` is whence it comes.
+    pub fn request(&mut self, now_ms: u64, request: u32, source: Source, message: impl Into<Arc<Vec<u8>>>) {
         self.now_ms = now_ms;
         let message = message.into();
         fetch_message(&message);
-        self.enqueue(Asker::Host(request), message);
+        self.enqueue(Asker::Host(request), source, message);
         self.carry_on();
     }
 
-    fn enqueue(&mut self, asker: Asker, message: Arc<Vec<u8>>) {
+    fn enqueue(&mut self, asker: Asker, source: Source, message: Arc<Vec<u8>>) {
         let job = if self.jobs.len() < MAX_JOBS {
-            Job::read(asker, message)
+            Job::read(asker, source, message)
         } else {
             Err(Refusal::new(Code::TooManyRequests, 0))
         };
@@ -381,6 +394,7 @@ impl Replica {
                 session: self.sessions.get(name, session),
                 trees: &mut self.trees,
                 verifier: &mut self.verifier,
+                introduced: &mut self.introduced,
                 server: &self.server,
                 owners: &self.owners,
                 now_ms: self.now_ms,
@@ -393,6 +407,12 @@ impl Replica {
                 other => break other,
             }
         };
+        if let Some(open) = &mut capsule
+            && progress == Progress::Done
+            && open.index_mut().damage_mut().begin_mending()
+        {
+            self.jobs.push_back(Job::mend(name));
+        }
         self.keep_open(name, capsule);
         match progress {
             Progress::Done | Progress::Flush | Progress::Reopen => return Ok(Turn::Done),

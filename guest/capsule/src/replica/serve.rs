@@ -7,6 +7,7 @@ use selfsame_codec::Field;
 use super::capsule::Capsule;
 use super::compare::{Question, Visit, compare, elements, signature};
 use super::index::{NO_RECORD, Outcome, known};
+use super::introduced::Introduced;
 use super::layout::Range;
 use super::parts::{read_part, subrecords};
 use super::prove::Proof;
@@ -27,6 +28,7 @@ pub(super) struct Tools<'a> {
     pub(super) session: Option<&'a mut Session>,
     pub(super) trees: &'a mut Trees,
     pub(super) verifier: &'a mut Verifier,
+    pub(super) introduced: &'a mut Introduced,
     pub(super) server: &'a KeyPair,
     /// Whose capsules may be created; everybody's if there are none.
     pub(super) owners: &'a [keys::Key],

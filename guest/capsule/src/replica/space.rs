@@ -11,6 +11,7 @@ use super::changes::{Changes, MAX_PART, New};
 use super::entry::Entry;
 use super::layout::{Key, SEQUENCES};
 use super::stored::{self, Stored};
+use super::strays::Strays;
 use super::values::{self, ENTRY_BYTES, Values};
 use crate::refusal;
 
@@ -46,6 +47,8 @@ pub(super) struct Space {
     /// What is written before all other changes.
     first: Vec<Pending>,
     damaged: Vec<Damaged>,
+    /// Records that nobody may miss.
+    pub(super) strays: Strays,
     /// Where batches are put together, and where they are kept.
     batch: WriteBatchBuilder,
     memory: BatchMemory,
@@ -90,6 +93,7 @@ impl Space {
             changes: Changes::default(),
             first: Vec::new(),
             damaged: Vec::new(),
+            strays: Strays::default(),
             batch: WriteBatchBuilder::default(),
             memory: BatchMemory::in_pieces_of((limit / PIECES).min(MAX_PIECE)),
         }
@@ -201,6 +205,9 @@ impl Space {
     /// Writes a value before all other changes, none of which has to be written with it.
     pub(super) fn put_first(&mut self, key: Key, value: Vec<u8>) {
         let value = Stored::seal(&key, value);
+        if key.kind() == Some(SEQUENCES) {
+            self.first.retain(|(other, _)| *other != key);
+        }
         self.first.push((key, Some(value.clone())));
         self.remember(key, Some(value));
     }

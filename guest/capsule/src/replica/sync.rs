@@ -170,8 +170,9 @@ pub(super) struct Sync {
     there: (Fingerprint, u64),
     /// Whether the piece is the whole set, with which a pass begins.
     is_whole: bool,
-    /// How many elements had moved when the pass began.
-    moved: u64,
+    /// How many elements were stored on either side so far, and when the pass began.
+    stored: u64,
+    stored_before: u64,
     /// Whether the pass before compared everything and moved nothing.
     is_stuck: bool,
 }
@@ -204,7 +205,8 @@ impl Sync {
             created: 0,
             there: ([0; 32], 0),
             is_whole: false,
-            moved: 0,
+            stored: 0,
+            stored_before: 0,
             is_stuck: false,
         }
     }
@@ -297,10 +299,9 @@ impl Sync {
         if self.passes >= MAX_PASSES {
             return Action::End(Outcome::Differs, None);
         }
-        let moved = self.pulled + self.pushed;
         let was_whole = self.piece.since == Watermark::default();
-        self.is_stuck = self.passes > 0 && was_whole && moved == self.moved;
-        self.moved = moved;
+        self.is_stuck = self.passes > 0 && was_whole && self.stored == self.stored_before;
+        self.stored_before = self.stored;
         self.is_whole = true;
         let is_full = self.passes == 0 && self.entropy[0].is_multiple_of(FULL_EVERY);
         // If what has arrived since the watermark is all that differs, the first pass has found it.
@@ -489,6 +490,7 @@ impl Sync {
             return Action::Ask(request);
         }
         self.pulled += pull.moved();
+        self.stored += pull.stored();
         let mut push = Transfer::new(Side::Here, &ours);
         let next = push.next(&self.envelope());
         self.pushing(push, next)
@@ -500,6 +502,7 @@ impl Sync {
             return Action::Ask(request);
         }
         self.pushed += push.moved();
+        self.stored += push.stored();
         self.next_piece()
     }
 

@@ -1,5 +1,6 @@
 //! Records and signatures on their way from one replica to another: read there and written here, or the other way round.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Field};
@@ -9,7 +10,7 @@ use super::sync::{Request, Side};
 use crate::hash::RecordName;
 use crate::message::{Envelope, MAX_MESSAGE_BYTES, MAX_OPERATIONS, Operation};
 use crate::record::Record;
-use crate::refusal::Result;
+use crate::refusal::{Refusal, Result};
 use crate::sketch::{Element, ElementKind};
 
 /// Records of a first request; then as many as responses of some hundred kilobytes hold.
@@ -32,19 +33,24 @@ enum Asked {
 #[derive(Debug)]
 pub(super) struct Transfer {
     from: Side,
-    /// What is still to be read, what comes first at the end.
-    records: Vec<RecordName>,
+    /// Records that are signed, and their signatures, which come first: so all else is proven when it comes.
+    heads: Vec<RecordName>,
     signatures: Vec<RecordName>,
     /// Signatures that were read; they are written when all were, those of epochs first and in their order.
     signed: Vec<(RecordName, Signed)>,
+    /// Records to which one points that came, and then all others.
+    frontier: Vec<RecordName>,
+    records: BTreeSet<RecordName>,
     width: usize,
     asked: Asked,
-    /// How many elements have arrived.
+    /// How many elements have arrived, and how many of them are stored.
     moved: u64,
+    stored: u64,
 }
 
 impl Transfer {
-    /// Of these elements; records that are signed come first, so that what they lead to is proven when it arrives.
+    /// Of these elements. A record that comes before anything proves it is kept for a while and no more: so those that are signed
+    /// come first with their signatures, and then what those point to that came, as far as there is such.
     pub(super) fn new(from: Side, elements: &[Element]) -> Self {
         let of = |kind| {
             let all = elements.iter().filter(move |element| element.kind == kind);
@@ -54,34 +60,36 @@ impl Transfer {
         let mut sorted = signatures.clone();
         sorted.sort_unstable();
         let is_unsigned = |record: &RecordName| sorted.binary_search(record).is_err();
-        let (mut records, signed): (Vec<_>, Vec<_>) = of(ElementKind::Record).partition(is_unsigned);
-        // They are taken from the end.
-        records.extend(signed);
+        let (records, heads): (Vec<_>, Vec<_>) = of(ElementKind::Record).partition(is_unsigned);
         Self {
             from,
-            records,
+            heads,
             signatures,
             signed: Vec::new(),
+            frontier: Vec::new(),
+            records: records.into_iter().collect(),
             width: FIRST_RECORDS,
             asked: Asked::Nothing,
             moved: 0,
+            stored: 0,
         }
     }
 
-    /// How many elements have arrived where they were missing.
+    /// How many elements have arrived where they were missing; those that nothing proves yet may get lost again.
     pub(super) fn moved(&self) -> u64 {
         self.moved
     }
 
+    /// How many of them are stored.
+    pub(super) fn stored(&self) -> u64 {
+        self.stored
+    }
+
     /// What to ask next; nothing when all is done.
     pub(super) fn next(&mut self, envelope: &Envelope) -> Option<Request> {
-        if !self.records.is_empty() {
-            let names = self
-                .records
-                .split_off(self.records.len().saturating_sub(self.width));
-            let message = named(envelope, &names, |record| Operation::Read { record });
-            self.asked = Asked::Records(names);
-            return Some((self.from, message));
+        if !self.heads.is_empty() {
+            let names = last_of(&mut self.heads, self.width);
+            return Some(self.read(envelope, names));
         }
         if !self.signatures.is_empty() {
             let names = self
@@ -91,13 +99,25 @@ impl Transfer {
             self.asked = Asked::Signatures(names);
             return Some((self.from, message));
         }
-        self.next_signed(envelope)
+        if !self.signed.is_empty() {
+            return Some(self.next_signed(envelope));
+        }
+        let mut names = last_of(&mut self.frontier, self.width);
+        while names.len() < self.width
+            && let Some(name) = self.records.pop_first()
+        {
+            names.push(name);
+        }
+        (!names.is_empty()).then(|| self.read(envelope, names))
     }
 
-    fn next_signed(&mut self, envelope: &Envelope) -> Option<Request> {
-        if self.signed.is_empty() {
-            return None;
-        }
+    fn read(&mut self, envelope: &Envelope, names: Vec<RecordName>) -> Request {
+        let message = named(envelope, &names, |record| Operation::Read { record });
+        self.asked = Asked::Records(names);
+        (self.from, message)
+    }
+
+    fn next_signed(&mut self, envelope: &Envelope) -> Request {
         self.signed
             .sort_by_key(|(_, signed)| core::cmp::Reverse((!signed.is_epoch, signed.sequence)));
         let signed = self
@@ -113,7 +133,7 @@ impl Transfer {
             .write(&mut message);
         }
         self.asked = Asked::Storing(signed.len());
-        Some((self.from.other(), message))
+        (self.from.other(), message)
     }
 
     /// Takes a response; what to ask next, or nothing when all is done.
@@ -138,8 +158,12 @@ impl Transfer {
                 }
             }
             Asked::Storing(count) => {
-                let stored = (0..count).filter(|_| results.next(|_| Ok(())).is_ok());
-                self.moved += stored.count() as u64;
+                for _ in 0..count {
+                    let stored = results.next(|_| Ok(()));
+                    let is_kept = |refusal: Refusal| refusal.code == Code::Unproven;
+                    self.stored += u64::from(stored.is_ok());
+                    self.moved += u64::from(stored.is_ok() || stored.is_err_and(is_kept));
+                }
             }
         }
         Ok(self.next(envelope))
@@ -172,6 +196,9 @@ impl Transfer {
                     } else {
                         Operation::Write { record }.write(&mut message);
                         writes += 1;
+                        let pointers = record.header.backpointers();
+                        self.frontier
+                            .extend(pointers.filter(|pointer| self.records.remove(pointer)));
                     }
                 }
                 // What does not decode leaves nothing that could be read after it.
@@ -183,10 +210,15 @@ impl Transfer {
         if writes == 0 {
             return None;
         }
-        self.records.extend(left);
+        self.frontier.extend(left);
         self.asked = Asked::Storing(writes);
         Some((self.from.other(), message))
     }
+}
+
+/// So many of the last names.
+fn last_of(names: &mut Vec<RecordName>, most: usize) -> Vec<RecordName> {
+    names.split_off(names.len().saturating_sub(most))
 }
 
 /// A request without operations.

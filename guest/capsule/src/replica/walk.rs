@@ -39,6 +39,21 @@ enum Stage {
     Done,
 }
 
+/// What is stored and yet not in the set
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LeftOut<'a> {
+    damage: &'a Damage,
+    /// Whether nothing proves some records yet: only then is it looked up of each.
+    has_unsigned: bool,
+}
+
+impl<'a> LeftOut<'a> {
+    /// Records whose bodies are lost, and those that nothing proves if there are any.
+    pub(super) fn of(damage: &'a Damage, has_unsigned: bool) -> Self {
+        Self { damage, has_unsigned }
+    }
+}
+
 /// A walk
 #[derive(Debug)]
 pub(super) struct Walk {
@@ -49,6 +64,8 @@ pub(super) struct Walk {
     end: Vec<u8>,
     /// Keys of the log whose values are not all known yet, and whether there are further ones.
     log: Option<(Vec<Vec<u8>>, bool)>,
+    /// Records of which it is looked up whether they are in the set, and whether there are further ones.
+    records: Option<(Vec<RecordName>, bool)>,
 }
 
 impl Walk {
@@ -61,6 +78,7 @@ impl Walk {
             start: Vec::new(),
             end: Vec::new(),
             log: None,
+            records: None,
         };
         walk.enter(if part.since > 0 {
             Stage::Log
@@ -78,11 +96,11 @@ impl Walk {
         &mut self,
         space: &mut Space,
         page: &mut Page,
-        damage: &Damage,
+        left_out: LeftOut<'_>,
         visit: &mut dyn FnMut(&Element),
     ) -> Result<Step> {
         let visit = &mut |element: &Element| {
-            if element.kind != ElementKind::Record || !damage.is_void(&element.record) {
+            if element.kind != ElementKind::Record || !left_out.damage.is_void(&element.record) {
                 visit(element);
             }
         };
@@ -91,6 +109,12 @@ impl Walk {
                 match self.read_log(space, visit)? {
                     Outcome::Done(()) => continue,
                     Outcome::Wait => return Ok(Step::Wait),
+                }
+            }
+            if self.records.is_some() {
+                match self.read_records(space, visit) {
+                    Ok(()) => continue,
+                    Err(Missing) => return Ok(Step::Wait),
                 }
             }
             if self.stage == Stage::Done {
@@ -105,6 +129,11 @@ impl Walk {
             }
             if self.stage == Stage::Log {
                 self.log = Some((keys, is_last));
+                continue;
+            }
+            if self.stage == Stage::Records && left_out.has_unsigned {
+                let names = keys.iter().filter_map(|key| layout::record_in(key));
+                self.records = Some((names.collect(), is_last));
                 continue;
             }
             let kind = self.kind();
@@ -154,6 +183,28 @@ impl Walk {
             }
             Stage::Done => (Vec::new(), Vec::new()),
         };
+    }
+
+    /// Visits those records of a page that are in the set.
+    fn read_records(
+        &mut self,
+        space: &mut Space,
+        visit: &mut dyn FnMut(&Element),
+    ) -> core::result::Result<(), Missing> {
+        let Some((names, is_last)) = &self.records else {
+            return Ok(());
+        };
+        let mark = |name: &RecordName| layout::of_record(&self.capsule, layout::UNSIGNED, name);
+        let marked: Vec<_> = names.iter().map(|name| space.has(&mark(name))).collect();
+        let marked: Vec<bool> = marked.into_iter().collect::<core::result::Result<_, _>>()?;
+        let unmarked = names.iter().zip(marked).filter(|(_, is_marked)| !is_marked);
+        unmarked.for_each(|(record, _)| visit(&Element::record(*record)));
+        let is_last = *is_last;
+        self.records = None;
+        if is_last {
+            self.enter(self.after());
+        }
+        Ok(())
     }
 
     fn read_log(&mut self, space: &mut Space, visit: &mut dyn FnMut(&Element)) -> Result<Outcome<()>> {

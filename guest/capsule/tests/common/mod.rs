@@ -9,7 +9,7 @@ pub(crate) mod world;
 use selfsame_capsule::authority::Authority;
 use selfsame_capsule::cache::Verified;
 use selfsame_capsule::hash::{HashKind, RecordName};
-use selfsame_capsule::header::HeaderView;
+use selfsame_capsule::header::{Header, HeaderView, RecordKind};
 use selfsame_capsule::keys::{Key, KeyPair, Signature};
 use selfsame_capsule::metadata::{Charter, Metadata, Readers};
 use selfsame_capsule::proof::{Anchor, Prover, encode_proof};
@@ -119,7 +119,37 @@ pub(crate) fn verify(
     proof: &[u8],
 ) -> selfsame_capsule::Result<()> {
     let authority = Authority::new(charter.metadata());
-    Prover::default().verify(charter.hasher(), &authority, verified, name, proof)
+    Prover::default()
+        .verify(charter.hasher(), &authority, verified, name, proof)
+        .map(|_| ())
+}
+
+/// A record that names a writer who never made it.
+pub(crate) fn fabricated(
+    charter: &Charter,
+    (writer, sequence): (u16, u64),
+    backpointers: Vec<RecordName>,
+    body: &[u8],
+) -> Written {
+    let header = Header {
+        kind: RecordKind::Plain,
+        writer,
+        epoch: 0,
+        sequence,
+        body_len: body.len() as u32,
+        body: charter.hasher().body(body),
+        backpointers,
+    };
+    let mut encoded = Vec::new();
+    header.encode(&mut encoded);
+    let name = HeaderView::decode(&encoded)
+        .expect("it was just made")
+        .name(charter.hasher());
+    Written {
+        name,
+        header: encoded,
+        body: body.to_vec(),
+    }
 }
 
 pub(crate) fn view(written: &Written) -> HeaderView<'_> {

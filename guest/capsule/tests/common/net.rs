@@ -28,8 +28,8 @@ pub(crate) enum Fate {
     Failed,
 }
 
-/// Decides about each response of a server, which it may change.
-pub(crate) type Rule = Box<dyn FnMut(usize, &mut Vec<u8>) -> Fate>;
+/// Decides about each response of a server to a request, which it may change.
+pub(crate) type Rule = Box<dyn FnMut((usize, &[u8]), &mut Vec<u8>) -> Fate>;
 
 pub(crate) fn server_key(index: usize) -> KeyPair {
     KeyPair::from_seed(&[100 + index as u8; 32])
@@ -225,10 +225,10 @@ impl<M: Driven> Driver<M> {
     fn happen(&mut self, servers: &mut [Server], event: Event) {
         match event {
             Event::Request(server, request, bytes) => {
-                let sent = servers[server].send(bytes);
+                let sent = servers[server].send(bytes.clone());
                 let mut response = servers[server].responses.remove(&sent).expect("it answers");
                 self.bytes += response.len();
-                match (self.rule)(server, &mut response) {
+                match (self.rule)((server, &bytes), &mut response) {
                     Fate::After(ms) => self.later(ms, Event::Response(request, response)),
                     Fate::Twice(first, second) => {
                         self.later(first, Event::Response(request, response.clone()));

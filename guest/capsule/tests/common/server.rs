@@ -6,11 +6,12 @@ use bytes::Bytes;
 use selfsame_capsule::acknowledgement::{Acknowledgement, Stored};
 use selfsame_capsule::cache::Verified;
 use selfsame_capsule::hash::{CapsuleName, RecordName};
+use selfsame_capsule::introduction::{Introduction, Place};
 use selfsame_capsule::keys::{Key, KeyPair, Signature};
 use selfsame_capsule::message::{Envelope, Operation, SessionId};
 use selfsame_capsule::metadata::Charter;
 use selfsame_capsule::record::Record;
-use selfsame_capsule::replica::{Effect, Limits, PeerId, Replica, Synced};
+use selfsame_capsule::replica::{Effect, Limits, PeerId, Replica, Source, Synced};
 use selfsame_capsule::verifier::Verifier;
 use selfsame_capsule::writer::Written;
 use selfsame_codec::{Code, Field, Reader};
@@ -18,10 +19,13 @@ use selfsame_write_batch::WriteBatch;
 
 use super::view;
 
+const NOW: u64 = 1_800_000_000_000;
+
 pub(crate) type Map = BTreeMap<Vec<u8>, Bytes>;
 
 pub(crate) struct Server {
     pub(crate) replica: Replica,
+    pub(crate) public: Key,
     pub(crate) store: Map,
     pub(crate) durable: Map,
     /// Durable commits that are not done yet, if they are held back.
@@ -60,6 +64,7 @@ impl Server {
 
     pub(crate) fn with_key(key: KeyPair, store: Map) -> Self {
         Self {
+            public: key.public(),
             replica: Replica::new(
                 key,
                 Limits {
@@ -89,9 +94,14 @@ impl Server {
     }
 
     pub(crate) fn send(&mut self, message: Vec<u8>) -> u32 {
+        self.send_from([0; 32], message)
+    }
+
+    /// The same, from somewhere.
+    pub(crate) fn send_from(&mut self, source: Source, message: Vec<u8>) -> u32 {
         self.last += 1;
         self.answered.clear();
-        self.replica.request(1_800_000_000_000, self.last, message);
+        self.replica.request(NOW, self.last, source, message);
         self.work();
         self.last
     }
@@ -189,6 +199,9 @@ pub(crate) struct Client {
     pub(crate) session: SessionId,
     pub(crate) verified: u32,
     pub(crate) cache: Verified,
+    /// The writer as whom it makes itself known before it writes; nobody if there is none.
+    pub(crate) writer: Option<(u16, KeyPair)>,
+    pub(crate) source: Source,
 }
 
 impl Client {
@@ -199,6 +212,8 @@ impl Client {
             session: [7; 16],
             verified: 0,
             cache: Verified::new(8),
+            writer: Some((0, super::owner())),
+            source: [0; 32],
         }
     }
 
@@ -218,10 +233,38 @@ impl Client {
 
     /// Sends operations; what each gave, and checks that what was stored is acknowledged.
     pub(crate) fn ask(&mut self, server: &mut Server, operations: &[Operation<'_>]) -> Vec<Given> {
-        let request = server.send(self.message(operations));
+        let introduction = self.introduction(&server.public);
+        let writes = |operation: &Operation<'_>| matches!(operation, Operation::Write { .. });
+        let introduction = introduction.filter(|_| operations.iter().any(writes));
+        // After what creates the capsule.
+        let is_create = |operation: &&Operation<'_>| matches!(operation, Operation::Create { .. });
+        let at = operations.iter().take_while(is_create).count();
+        let (before, after) = operations.split_at(at);
+        let all: Vec<Operation<'_>> = before
+            .iter()
+            .copied()
+            .chain(introduction)
+            .chain(after.iter().copied())
+            .collect();
+        let request = server.send_from(self.source, self.message(&all));
         let response = server.responses.remove(&request).expect("it is answered");
-        self.read(&response, operations)
-            .expect("the request is understood")
+        let mut given = self.read(&response, &all).expect("the request is understood");
+        if introduction.is_some() {
+            assert_eq!(given.remove(at).map(|_| ()), Ok(()), "it is known");
+        }
+        given
+    }
+
+    /// What makes its writer known to a server.
+    pub(crate) fn introduction(&self, server: &Key) -> Option<Operation<'static>> {
+        let (number, key) = self.writer.as_ref()?;
+        let place = Place {
+            server,
+            capsule: &self.capsule,
+            session: &self.session,
+        };
+        let made = Introduction::sign(key, *number, &place, NOW);
+        Some(Operation::Introduce(made))
     }
 
     pub(crate) fn read(

@@ -41,7 +41,11 @@ impl Stepped {
 
     /// The response to a request.
     pub(crate) fn ask(&mut self, message: &[u8]) -> Vec<u8> {
-        let mut responses = self.step(&Input::Request { request: 1, message });
+        let mut responses = self.step(&Input::Request {
+            request: 1,
+            source: [0; 32],
+            message,
+        });
         assert_eq!(responses.len(), 1, "one response");
         responses.remove(0)
     }

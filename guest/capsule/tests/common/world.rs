@@ -154,11 +154,14 @@ impl World {
         }
     }
 
-    /// What two of them store of records, bodies and signatures, in which they must not differ when they agree.
+    /// What two of them store of records in their sets, bodies and signatures, in which they must not differ when they agree.
     pub(crate) fn stored(&self, index: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let store = self.servers[index].store.iter();
+        let store = &self.servers[index].store;
+        let is_unsigned = |key: &[u8]| store.contains_key(&[&key[..32], b"U", &key[33..65]].concat());
         store
+            .iter()
             .filter_map(|(key, value)| match key[32] {
+                b'B' | b'R' if is_unsigned(key) => None,
                 b'B' | b'G' | b'M' | b'H' | b'E' | b'W' => Some((key.clone(), value.to_vec())),
                 b'R' => Some((key.clone(), without_witness(value).to_vec())),
                 _ => None,
@@ -185,7 +188,18 @@ impl World {
 
     /// Checks that two of them store the same and prove the same.
     pub(crate) fn assert_same(&mut self, one: usize, other: usize, charter: &Charter, what: &str) {
-        assert_eq!(self.stored(one), self.stored(other), "{what}");
+        let (here, there) = (self.stored(one), self.stored(other));
+        let apart = |all: &[(Vec<u8>, Vec<u8>)], others: &[(Vec<u8>, Vec<u8>)]| {
+            let only = all.iter().filter(|pair| !others.contains(pair));
+            only.map(|(key, _)| (key[32] as char, key.get(33..37).map(<[u8]>::to_vec)))
+                .collect::<Vec<_>>()
+        };
+        assert!(
+            here == there,
+            "{what}: {:?} here, {:?} there",
+            apart(&here, &there),
+            apart(&there, &here)
+        );
         assert_eq!(self.proven(one, charter), self.proven(other, charter), "{what}");
     }
 

@@ -28,7 +28,7 @@ pub(super) fn targets() -> Vec<Box<dyn Target>> {
     ]
 }
 
-fn owner() -> KeyPair {
+pub(super) fn owner() -> KeyPair {
     KeyPair::from_seed(&[1; 32])
 }
 

@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use selfsame_capsule::header::HeaderView;
+use selfsame_capsule::introduction::{Introduction, Place};
 use selfsame_capsule::keys::KeyPair;
 use selfsame_capsule::message::{Envelope, Operation};
 use selfsame_capsule::record::Record;
 use selfsame_capsule::replica::{Effect, Limits, Replica};
+use selfsame_capsule::writer::Backpointers;
 use selfsame_codec::Field;
 
 use super::Target;
-use super::capsule::{charter, records};
+use super::capsule::{charter, owner, records};
 use super::decode::target;
 use super::exchange::seeds_of_requests;
 use crate::mutate::Shape;
@@ -19,6 +21,11 @@ use crate::mutate::Shape;
 pub(super) const NOW: u64 = 1_800_000_000_000;
 /// The request that is fuzzed; those before it store a capsule.
 const FUZZED: u32 = 2;
+
+/// The session of all requests.
+const SESSION: [u8; 16] = [1; 16];
+/// Where all of them come from.
+const SOURCE: [u8; 32] = [3; 32];
 
 /// Requests to a replica that holds a capsule.
 pub(super) fn targets() -> Vec<Box<dyn Target>> {
@@ -30,7 +37,7 @@ pub(super) fn request(operations: &[Operation<'_>]) -> Vec<u8> {
     let mut message = Vec::new();
     let envelope = Envelope {
         capsule: charter().name(),
-        session: [1; 16],
+        session: SESSION,
         verified: 1,
     };
     envelope.write(&mut message);
@@ -81,19 +88,43 @@ fn seeds() -> Vec<Vec<u8>> {
         Operation::Describe,
         Operation::Open { slots_log2: 5 },
     ];
-    let mut seeds = vec![stored(), request(&reading)];
+    let mut seeds = vec![stored(), request(&reading), unsigned()];
     seeds.extend(seeds_of_requests());
     seeds
 }
 
+/// What a writer that makes itself known has not signed yet.
+fn unsigned() -> Vec<u8> {
+    let (mut writer, _) = records();
+    let place = Place {
+        server: &server().public(),
+        capsule: &charter().name(),
+        session: &SESSION,
+    };
+    let made = Introduction::sign(&owner(), 0, &place, NOW);
+    let record = writer.write(b"more", &Backpointers::Shortcuts, &[6; 16]);
+    let record = record.expect("it is small");
+    let write = Operation::Write {
+        record: Record {
+            header: HeaderView::decode(&record.header).expect("it was just made"),
+            body: &record.body,
+        },
+    };
+    request(&[Operation::Introduce(made), write])
+}
+
+fn server() -> KeyPair {
+    KeyPair::from_seed(&[9; 32])
+}
+
 fn run(input: &[u8]) {
-    let mut replica = Replica::new(KeyPair::from_seed(&[9; 32]), Limits::default());
+    let mut replica = Replica::new(server(), Limits::default());
     let mut store = BTreeMap::new();
-    replica.request(NOW, 1, stored());
+    replica.request(NOW, 1, SOURCE, stored());
     let first = work(&mut replica, &mut store).responses;
     assert_eq!(first.len(), 1, "the capsule is stored");
     let before = store.clone();
-    replica.request(NOW, FUZZED, input.to_vec());
+    replica.request(NOW, FUZZED, SOURCE, input.to_vec());
     let responses = work(&mut replica, &mut store).responses;
     assert!(
         matches!(responses.as_slice(), [(FUZZED, _)]),

@@ -1,4 +1,6 @@
-use selfsame_host::capsule::{Capsule, CapsuleKey, Description, Governing, RecordName, Revocation};
+use selfsame_host::capsule::{
+    Authorship, Capsule, CapsuleKey, Description, Governing, RecordName, Revocation,
+};
 use serde_json::json;
 
 use super::{Client, needs_key};
@@ -71,9 +73,11 @@ async fn revocations(
         })
         .collect::<Result<Vec<_>, _>>()?;
     for (name, record) in accepted.iter().zip(capsule.read_all(accepted).await?) {
-        let writer = record?.header.writer;
-        let of = revoked.iter_mut().find(|revocation| revocation.writer == writer);
-        let why = "none of those who are revoked wrote it";
+        // One that names a writer who has not signed it is somebody else's.
+        let authorship = record?.authorship;
+        let is_of = |revocation: &&mut Revocation| authorship == Authorship::SignedBy(revocation.writer);
+        let of = revoked.iter_mut().find(is_of);
+        let why = "none of those who are revoked signed it";
         of.ok_or_else(|| Failure::usage(format!("--accept {name}: {why}")))?
             .heads
             .push(*name);

@@ -3,7 +3,9 @@ use std::collections::{HashMap, HashSet};
 use std::io::Write as _;
 
 use selfsame_host::Error;
-use selfsame_host::capsule::{Capsule, Content, Heads, Record, RecordHeader, RecordKind, RecordName};
+use selfsame_host::capsule::{
+    Authorship, Capsule, Content, Heads, Record, RecordHeader, RecordKind, RecordName,
+};
 use serde_json::{Value, json};
 
 use super::Client;
@@ -135,8 +137,13 @@ async fn show(capsule: &Capsule, from: Vec<RecordName>, most: u32, output: Outpu
             return Ok(());
         };
         output.print(
-            format_args!("{} {}", record.name, summary(&record.header)),
-            &header_value(record.name, &record.header),
+            format_args!(
+                "{} {} {}",
+                record.name,
+                summary(&record.header),
+                record.authorship
+            ),
+            &authored(header_value(record.name, &record.header), record.authorship),
         )?;
         fresh = record.header.backpointers;
     }
@@ -184,8 +191,17 @@ pub(super) fn header_value(name: RecordName, header: &RecordHeader) -> Value {
     })
 }
 
+/// A record as JSON, with who answers for it.
+pub(super) fn authored(mut value: Value, authorship: Authorship) -> Value {
+    match authorship {
+        Authorship::SignedBy(signer) => value["signedBy"] = signer.into(),
+        Authorship::VouchedForBy(signer) => value["vouchedForBy"] = signer.into(),
+    }
+    value
+}
+
 fn value_of(record: &Record) -> Value {
-    let mut value = header_value(record.name, &record.header);
+    let mut value = authored(header_value(record.name, &record.header), record.authorship);
     match &record.content {
         Content::Bytes(bytes) => put_bytes(&mut value, bytes),
         Content::Change(bytes) => value["base64"] = data_encoding::BASE64.encode(bytes).into(),

@@ -1,3 +1,7 @@
+use core::net::SocketAddr;
+
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use selfsame_host::capsule::{CapsuleKey, Peer};
 use selfsame_host::{Replica, ReplicateOptions};
@@ -58,6 +62,13 @@ pub(super) async fn run(command: ServeCommand, output: Output) -> Result<(), Fai
 
 async fn serve(socket: TcpStream, replica: Replica) {
     let service = replica.service();
-    let service = service_fn(move |request| service.clone().call(request));
+    let address = socket.peer_addr().ok();
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        // By it the replica tells where a request comes from.
+        if let Some(address) = address {
+            request.extensions_mut().insert::<SocketAddr>(address);
+        }
+        service.clone().call(request)
+    });
     answer(socket, service).await;
 }

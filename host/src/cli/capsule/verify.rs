@@ -4,7 +4,7 @@ use std::io::{Chain, Cursor, Read};
 use selfsame_host::capsule::{ExportInfo, verify_export, verify_proof};
 
 use super::archive::export_value;
-use super::look::header_value;
+use super::look::{authored, header_value};
 use crate::cli::args::VerifyCommand;
 use crate::cli::output::{Failure, Output};
 
@@ -28,10 +28,13 @@ pub(super) fn verify(command: &VerifyCommand, output: Output) -> Result<(), Fail
             .read_to_end(&mut bytes)
             .map_err(unreadable)?;
         let proof = verify_proof(&bytes)?;
-        let mut value = header_value(proof.record, &proof.header);
+        let mut value = authored(header_value(proof.record, &proof.header), proof.authorship);
         value["capsule"] = proof.capsule.to_string().into();
         value["body"] = proof.body.is_some().into();
-        let text = format_args!("record {} of capsule {} is proven", proof.record, proof.capsule);
+        let text = format_args!(
+            "record {} of capsule {} is proven, {}",
+            proof.record, proof.capsule, proof.authorship
+        );
         return output.print(text, &value);
     }
     let export = verify_export(file)?;

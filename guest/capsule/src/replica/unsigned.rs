@@ -1,0 +1,95 @@
+//! Records that are stored for the writers that have not signed them yet: nothing proves them, so they are not in the set that replicas
+//! compare.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use selfsame_codec::{Field, Reader};
+
+use super::entry::Entry;
+use super::index::{Index, Outcome};
+use super::layout::{self, of_record};
+use super::space::{Missing, Space};
+use super::stored::Stored;
+use crate::hash::RecordName;
+use crate::sketch::Element;
+
+/// How many records of a writer nothing proves yet, and their bytes
+pub(super) type Unsigned = (u64, u64);
+
+impl Index {
+    /// What is stored and not proven yet, by the writers for which it is.
+    pub(super) fn unsigned(&self) -> &BTreeMap<u16, Unsigned> {
+        &self.unsigned
+    }
+
+    /// The same, as the store says.
+    pub(super) fn recall_unsigned(&mut self, unsigned: BTreeMap<u16, Unsigned>) {
+        self.unsigned = unsigned;
+    }
+
+    /// What says that a record is not in the set, as nothing proves it.
+    pub(super) fn mark(&self, space: &mut Space, name: &RecordName) -> Result<Option<Stored>, Missing> {
+        match self.unsigned.is_empty() {
+            true => Ok(None),
+            false => space.get(&of_record(&self.capsule, layout::UNSIGNED, name)),
+        }
+    }
+
+    pub(super) fn put_mark(&mut self, space: &mut Space, name: &RecordName, writer: u16, bytes: usize) {
+        let (records, all) = self.unsigned.entry(writer).or_default();
+        *records += 1;
+        self.has_changed = true;
+        *all += bytes as u64;
+        let mut value = Vec::new();
+        writer.write(&mut value);
+        (bytes as u32).write(&mut value);
+        space.put(of_record(&self.capsule, layout::UNSIGNED, name), value);
+    }
+
+    /// A record is proven that was not: it comes into the set.
+    pub(super) fn unmark(&mut self, space: &mut Space, name: &RecordName, mark: &Stored) {
+        space.delete(of_record(&self.capsule, layout::UNSIGNED, name));
+        let mut reader = Reader::new(mark);
+        if let (Ok(writer), Ok(bytes)) = (reader.field::<u16>(), reader.field::<u32>())
+            && let Some((records, all)) = self.unsigned.get_mut(&writer)
+        {
+            *records = records.saturating_sub(1);
+            *all = all.saturating_sub(bytes.into());
+            if *records == 0 {
+                self.unsigned.remove(&writer);
+            }
+        }
+        self.census.insert(&Element::record(*name));
+        self.joined.push(*name);
+        self.has_changed = true;
+    }
+
+    /// A record that nothing proves any more leaves the set: others, which never held it, could not store it either.
+    pub(super) fn leave_set(&mut self, space: &mut Space, name: &RecordName, entry: &Entry) -> Outcome<()> {
+        if self.steps(entry) < u32::MAX {
+            return Outcome::Done(());
+        }
+        match self.mark(space, name) {
+            Err(Missing) => Outcome::Wait,
+            Ok(Some(_)) => Outcome::Done(()),
+            Ok(None) => {
+                let header = entry.header();
+                let bytes = header.encoded().len() + header.body_len() as usize;
+                self.put_mark(space, name, header.writer(), bytes);
+                self.census.remove(&Element::record(*name));
+                Outcome::Done(())
+            }
+        }
+    }
+
+    /// Whether what is counted here is to be stored, once.
+    pub(super) fn take_changed(&mut self) -> bool {
+        core::mem::take(&mut self.has_changed)
+    }
+
+    /// Records that came into the set since.
+    pub(super) fn take_joined(&mut self) -> Vec<RecordName> {
+        core::mem::take(&mut self.joined)
+    }
+}
