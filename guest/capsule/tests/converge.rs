@@ -223,8 +223,8 @@ fn converges(seed: u64) {
     if count == 2 {
         world.converge(0, 1, &charter, &what);
     } else {
-        // One hears of the third through the second.
-        for (one, other) in [(0, 1), (1, 2), (0, 1)] {
+        // One hears of the third through the second, and that one of what is proven by it.
+        for (one, other) in [(0, 1), (1, 2), (0, 1), (1, 2), (0, 1)] {
             world.converge(one, other, &charter, &what);
         }
         world.assert_same(0, 2, &charter, &what);
