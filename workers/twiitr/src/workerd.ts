@@ -4,7 +4,7 @@
  *
  *     node workerd.ts BUNDLE-FOLDER DATA-FOLDER PORT BINDINGS-JSON
  */
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Miniflare } from "miniflare";
 
@@ -16,13 +16,20 @@ if (!bundle || !data || !port || !bindings) {
   process.exit(2);
 }
 
+/** Reads the one script of the bundle, which comes first, and the WebAssembly modules beside it. */
+function readModules(folder: string): Record<string, string | Uint8Array<ArrayBuffer>> {
+  const names = readdirSync(folder);
+  const script = names.filter((name) => name.endsWith(".js"));
+  const wasm = names.filter((name) => name.endsWith(".wasm"));
+  return {
+    ...Object.fromEntries(script.map((name) => [name, readFileSync(join(folder, name), "utf8")])),
+    ...Object.fromEntries(wasm.map((name) => [name, new Uint8Array(readFileSync(join(folder, name)))])),
+  };
+}
+
 const miniflare = new Miniflare(
   localWorker({
-    modules: {
-      "index.js": readFileSync(join(bundle, "index.js"), "utf8"),
-      "core.wasm": new Uint8Array(readFileSync(join(bundle, "core.wasm"))),
-      "capsule.wasm": new Uint8Array(readFileSync(join(bundle, "capsule.wasm"))),
-    },
+    modules: readModules(bundle),
     port: Number(port),
     bindings: JSON.parse(bindings) as Record<string, string>,
     durableObjects: { NODE: "Node" },
