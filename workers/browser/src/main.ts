@@ -1,4 +1,4 @@
-import { indexedDb, join, type Mesh } from "selfsame/slim";
+import { indexedDb, join, type Mesh, MeshError } from "selfsame/slim";
 import { telemetry, untraced } from "selfsame/telemetry";
 
 import { CapsulePanel } from "./capsule/panel.ts";
@@ -8,6 +8,10 @@ import { messageOf, Page, type PageMesh, showState } from "./page.ts";
 
 /** The name of the database that keeps the page's identity. */
 const DATABASE = "selfsame-page";
+/** A name that nobody serves: a node that answers calls refuses it. */
+const UNSERVED = "is-anybody-there";
+/** Longest time for that. */
+const ANSWER_MS = 3_000;
 
 try {
   const config = await loadConfig();
@@ -43,10 +47,22 @@ function meshOf(mesh: Mesh, { owner, owned }: PageConfig): PageMesh {
     status: () => mesh.status(),
     findNode: (id) => mesh.findNode(id),
     find: (name) => mesh.find(name, ask(name)),
+    answers: (id) => answers(mesh, id),
     fetch: (name, path) => mesh.fetch(`https://${name}.mesh${path}`, ask(name)),
     serve: async (name, answer) => {
       await mesh.serve(name, answer, { unowned: true });
       return () => mesh.withdraw(name);
     },
   };
+}
+
+/** Whether a node answers calls: one that does not serve the name says so itself. */
+async function answers(mesh: Mesh, peer: string): Promise<boolean> {
+  const call = { peer, unowned: true, retries: 0, timeout_ms: ANSWER_MS } as const;
+  try {
+    await (await mesh.fetch(`https://${UNSERVED}.mesh/`, call)).body?.cancel();
+    return true;
+  } catch (error) {
+    return error instanceof MeshError && error.name === "StreamRefused";
+  }
 }

@@ -78,7 +78,7 @@ export class Page {
     void this.#capsule.look();
     try {
       const [ring, collected] = await Promise.all([
-        look(this.#mesh, this.#names),
+        look(this.#mesh, this.#names, this.#ring),
         collect((name, path) => this.#mesh.fetch(name, path)),
       ]);
       for (const change of changes(this.#ring, ring)) this.#activity.note(change);

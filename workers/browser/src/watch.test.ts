@@ -46,6 +46,7 @@ const mesh = {
     if (name === "other") return [provider(leaf), { ...provider(leaf), peer: id("ee"), node: null }, gone];
     throw new Error("nobody serves this name");
   },
+  answers: async () => false,
 };
 
 describe("a look at the ring", () => {
@@ -72,6 +73,24 @@ describe("a look at the ring", () => {
         ["other", ["browser"]],
       ],
     );
+  });
+
+  it("keeps a node that the ring has lost while it answers calls", async () => {
+    const before = await look(mesh, ["check"]);
+    const lost = { ...mesh, findNode: async () => member("10", "workerd") };
+    const asked: string[] = [];
+    const answering = async (node: string): Promise<boolean> => asked.push(node) > 0 && node === id("80");
+    const after = await look({ ...lost, answers: answering }, ["check"], before);
+    assert.deepEqual(changes(before, after), []);
+    assert.deepEqual(after.services, before.services);
+    assert.deepEqual(asked, [id("80")]);
+    assert.deepEqual(changes(after, await look(lost, [], after)), ["deno 800000 is gone"]);
+  });
+
+  it("takes a node that cannot be asked for gone", async () => {
+    const before = await look(mesh, ["other"]);
+    const after = await look({ ...mesh, answers: () => Promise.reject(new Error("no way")) }, [], before);
+    assert.deepEqual(changes(before, after), ["browser 400000 is gone"]);
   });
 
   it("fails when the node cannot look around", async () => {

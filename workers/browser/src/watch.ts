@@ -11,13 +11,15 @@ export type Asked = {
   status(): Promise<CoreStatus>;
   findNode(id: string): Promise<NodeInfo>;
   find(name: string): Promise<readonly Provider[]>;
+  /** Whether a node answers calls. */
+  answers(id: string): Promise<boolean>;
 };
 
 /**
- * Looks at the ring through the page's own node: its status, one walk around the members, and who serves the names
- * that are known.
+ * Looks at the ring through the page's own node: its status, one walk around the members, who serves the names that are
+ * known, and which nodes of the last look still answer calls although none of these led to them.
  */
-export async function look(mesh: Asked, names: Iterable<string>): Promise<Ring> {
+export async function look(mesh: Asked, names: Iterable<string>, before?: Ring): Promise<Ring> {
   const own = await mesh.status();
   const [members, found] = await Promise.all([
     walk((id) => mesh.findNode(id), own.id),
@@ -26,6 +28,10 @@ export async function look(mesh: Asked, names: Iterable<string>): Promise<Ring> 
   const nodes = new Map<string, RingNode>();
   for (const member of members) nodes.set(member.id, ringNode(member));
   nodes.set(own.id, ownNode(own));
+  const leaves = found.flatMap(({ providers }) => providers.filter(({ node }) => node?.role === "leaf"));
+  const met = new Set([...nodes.keys(), ...leaves.map(({ peer }) => peer)]);
+  const missed = (before?.nodes ?? []).filter(({ id }) => !met.has(id));
+  for (const node of await answering(mesh, missed)) nodes.set(node.id, node);
   const services = found
     .map(({ name, providers }) => ({ name, replicas: replicasOf(name, providers, nodes) }))
     .filter(({ replicas }) => replicas.length > 0)
@@ -39,10 +45,16 @@ export async function look(mesh: Asked, names: Iterable<string>): Promise<Ring> 
   };
 }
 
+/** Those of some nodes that answer calls, with nothing that they serve: the ring may have lost them. */
+async function answering(mesh: Asked, missed: readonly RingNode[]): Promise<RingNode[]> {
+  const answers = await Promise.all(missed.map(({ id }) => mesh.answers(id).catch(() => false)));
+  return missed.filter((_, at) => answers[at]).map((node) => ({ ...node, services: [] }));
+}
+
 /** Those who serve a name; leaves among them are added to the nodes, and each is told of what it serves. */
 function replicasOf(name: string, providers: readonly Provider[], nodes: Map<string, RingNode>): Replica[] {
   const replicas = providers.flatMap(({ peer, version, weight, node, ejected, latency_ms }): Replica[] => {
-    // What a member published outlives it: a member that the walk did not meet is gone.
+    // What a member published outlives it: one that the walk did not meet counts only if it answers calls.
     const known = nodes.get(peer) ?? (node?.role === "leaf" ? ringNode(node) : undefined);
     if (known === undefined) return [];
     nodes.set(peer, known);
