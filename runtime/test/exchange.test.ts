@@ -5,7 +5,7 @@ import { type Link, type Opened, type Path, type PathHost, PathTable } from "../
 import { ExchangeAcceptor } from "../src/transports/exchange-accept.ts";
 import { ExchangeDialler } from "../src/transports/exchange-dial.ts";
 import { FrameSplitter, joinFrames } from "../src/transports/frames.ts";
-import { until } from "./support.ts";
+import { mockClocks, until } from "./support.ts";
 
 /** A host that keeps what it is told and whose links the test uses as the core would. */
 class Host implements PathHost {
@@ -124,7 +124,7 @@ describe("HTTPS POST", () => {
   });
 
   test("a POST that makes the node close its path is told so, and so is every later one for a minute", async (t) => {
-    t.mock.timers.enable({ apis: ["Date"], now: 1_000_000 });
+    mockClocks(t, ["Date"], 1_000_000);
     const host = new Host();
     host.onFrame = (link, frame) => {
       if (frame[0] === 2) link.send(bytes("farewell"));
@@ -151,7 +151,7 @@ describe("HTTPS POST", () => {
   });
 
   test("a silent path is closed", (t) => {
-    t.mock.timers.enable({ apis: ["Date"], now: 1_000_000 });
+    mockClocks(t, ["Date"], 1_000_000);
     const host = new Host();
     const acceptor = new ExchangeAcceptor(host);
     const headers = { "content-type": "application/selfsame", "selfsame-path": "0".repeat(32) };
@@ -162,6 +162,21 @@ describe("HTTPS POST", () => {
       acceptor.sweep();
       assert.equal(host.table.size, 0);
     });
+  });
+});
+
+describe("a wall clock that goes back", () => {
+  test("lets no silent path stay open", async (t) => {
+    let [wall_ms, passed_ms] = [7_200_000, 0];
+    t.mock.method(Date, "now", () => wall_ms);
+    t.mock.method(performance, "now", () => passed_ms);
+    const host = new Host();
+    const acceptor = new ExchangeAcceptor(host);
+    const headers = { "content-type": "application/selfsame", "selfsame-path": "0".repeat(32) };
+    await acceptor.handle(new Request("https://host/", { method: "POST", headers }), "");
+    [wall_ms, passed_ms] = [3_600_000, 61_000];
+    acceptor.sweep();
+    assert.equal(host.table.size, 0);
   });
 });
 

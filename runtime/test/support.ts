@@ -1,10 +1,21 @@
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { createServer } from "node:net";
+import type { TestContext } from "node:test";
 import type { Input } from "../src/codec/input.ts";
 import { type Link, type Opened, type Path, type PathHost, PathTable } from "../src/driver/paths.ts";
 import type { NodeJoinOptions } from "../src/entries/node.ts";
 import { join, memory, type NodeMesh } from "../src/entries/node.ts";
+
+/** Replaces the wall clock and these timers for a test; the monotonic clock goes with them. */
+export function mockClocks(
+  t: TestContext,
+  apis: ("Date" | "setTimeout" | "setInterval")[],
+  now: number,
+): void {
+  t.mock.timers.enable({ apis, now });
+  t.mock.method(performance, "now", () => Date.now() - now);
+}
 
 /** A port on loopback that nobody listens at. */
 export function freePort(): Promise<number> {

@@ -8,7 +8,7 @@ import { placeOf } from "../src/transports/place.ts";
 import { isPublic } from "../src/transports/public-address.ts";
 import { carryStream } from "../src/transports/stream.ts";
 import { listenTcp, TcpDialler } from "../src/transports/tcp.ts";
-import { freePort, Host, leaf, member, type TestNode, until } from "./support.ts";
+import { freePort, Host, leaf, member, mockClocks, type TestNode, until } from "./support.ts";
 
 const UNOWNED = { unowned: true } as const;
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
@@ -125,7 +125,7 @@ describe("keep-alive over TCP", () => {
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     const far = connect({ port: portOf(server), host: "127.0.0.1", allowHalfOpen: true });
     const socket = await near.promise;
-    t.mock.timers.enable({ apis: ["setTimeout", "Date"], now: 1_000_000 });
+    mockClocks(t, ["setTimeout", "Date"], 1_000_000);
     t.after(() => {
       t.mock.timers.reset();
       far.destroy();

@@ -16,7 +16,7 @@ import {
 import { Counter, Histogram } from "../src/telemetry/metrics.ts";
 import { prometheusText } from "../src/telemetry/prometheus.ts";
 import type { Span } from "../src/telemetry/span.ts";
-import { leaf, member, OWNER_SEED, type TestNode, until } from "./support.ts";
+import { leaf, member, mockClocks, OWNER_SEED, type TestNode, until } from "./support.ts";
 
 const UNOWNED = { unowned: true } as const;
 
@@ -441,7 +441,7 @@ describe("an exporter", () => {
     deliver: (delivery: Delivery) => Promise<void>;
     lost: () => number;
   } {
-    t.mock.timers.enable({ apis: ["setTimeout", "Date"], now: 1_000_000 });
+    mockClocks(t, ["setTimeout", "Date"], 1_000_000);
     const batches: string[][] = [];
     let lost = 0;
     let answer = Promise.withResolvers<Delivery>();

@@ -6,11 +6,12 @@ import { timeoutTimer } from "../src/driver/timer.ts";
 import { Activity } from "../src/transports/protocol.ts";
 import { carry, type Socket } from "../src/transports/websocket.ts";
 import { AlarmTimer } from "../src/workerd/alarm.ts";
+import { mockClocks } from "./support.ts";
 
 const NOW = 1_790_000_000_000;
 
 function clock(t: TestContext): void {
-  t.mock.timers.enable({ apis: ["Date", "setTimeout", "setInterval"], now: NOW });
+  mockClocks(t, ["Date", "setTimeout", "setInterval"], NOW);
 }
 
 describe("the wake-up of a Durable Object", () => {

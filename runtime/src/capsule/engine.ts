@@ -172,7 +172,7 @@ export class Engine {
 
   /** The instance is poisoned: what it was doing fails, and another one begins with what is stored. */
   #trap(cause: unknown): void {
-    const now = Date.now();
+    const now = performance.now();
     this.#traps = [...this.#traps.filter((at) => at > now - TRAP_WINDOW_MS), now];
     this.#report(cause);
     const text = "capsule.wasm failed and is started anew: ask again";

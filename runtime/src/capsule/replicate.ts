@@ -49,7 +49,7 @@ export function replicate(replica: Replica, options: ReplicateOptions): Replicat
   let timer: ReturnType<typeof setTimeout> | undefined;
   const wait = (): void => {
     if (replicator.isStopped) return;
-    const ahead_ms = Math.min(replicator.due_ms - Date.now(), MAX_TIMER_MS);
+    const ahead_ms = Math.min(replicator.due_ms - performance.now(), MAX_TIMER_MS);
     timer = setTimeout(() => void replicator.round().then(wait), ahead_ms);
   };
   const joined = replicator.round();
@@ -88,7 +88,7 @@ export class Replicator {
     this.#ignore = replica.onCapsule((capsule) => void this.#bring([capsule]));
   }
 
-  /** When the next round is due, in milliseconds since 1970. */
+  /** When the next round is due, in milliseconds of the monotonic clock: a wall clock that is set back delays none. */
   get due_ms(): number {
     return this.#due_ms;
   }
@@ -106,7 +106,7 @@ export class Replicator {
   }
 
   #waitOn(): void {
-    this.#due_ms = Date.now() + this.#interval_ms * (1 + JITTER * (2 * Math.random() - 1));
+    this.#due_ms = performance.now() + this.#interval_ms * (1 + JITTER * (2 * Math.random() - 1));
   }
 
   /** Compares nothing any more. */

@@ -67,7 +67,7 @@ class Call {
     this.#outgoing = outgoing;
     this.#head = requestHead(outgoing);
     this.#body = new ReplayableBody(outgoing.body);
-    this.#deadline_ms = Date.now() + target.timeout_ms;
+    this.#deadline_ms = performance.now() + target.timeout_ms;
   }
 
   async run(): Promise<Answer> {
@@ -118,7 +118,7 @@ class Call {
   #command(tag: number): Command {
     const { name, owner, peer, key, policy } = this.#target;
     const head = this.#head;
-    const timeout_ms = Math.max(1, Math.ceil(this.#deadline_ms - Date.now()));
+    const timeout_ms = Math.max(1, Math.ceil(this.#deadline_ms - performance.now()));
     if (peer !== undefined) return { type: "CallPeer", tag, peer, owner, name, timeout_ms, head };
     const avoided = this.#tried.filter(({ reason }) => !this.#isForgiving || !LOST.has(reason));
     const tried = Uint8Array.from(avoided.flatMap(({ peer }) => [...fromHex(peer, 32, "a peer id")]));
@@ -150,7 +150,7 @@ class Call {
   }
 
   #mayRepeat(): boolean {
-    const isInTime = Date.now() < this.#deadline_ms;
+    const isInTime = performance.now() < this.#deadline_ms;
     return isInTime && IDEMPOTENT.has(this.#outgoing.request.method) && this.#body.isReplayable;
   }
 

@@ -456,7 +456,7 @@ export class Driver implements PathHost {
       "the core stopped and is started again from its store: the request may have been carried out";
     this.#abandon(new MeshError("Disconnected", text, { cause: error }), 1012, "the node starts again");
     this.#parts.logger.log("error", `the core trapped: ${reason}`);
-    const now = Date.now();
+    const now = performance.now();
     this.#traps = [...this.#traps.filter((at) => now - at < TRAP_WINDOW_MS), now];
     if (this.#traps.length >= MAX_TRAPS) {
       this.#fail(new MeshError("Disconnected", `the core stopped ${MAX_TRAPS} times in a minute: ${reason}`));

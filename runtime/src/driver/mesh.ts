@@ -117,7 +117,7 @@ export class Mesh implements AsyncDisposable {
   readonly #context: Platform["context"];
   readonly #observer: Observer | undefined;
   readonly #endpoints: Map<string, Endpoint> = new Map();
-  /** Names that were withdrawn, and until when they are answered to. */
+  /** Names that were withdrawn, and until when on the monotonic clock they are answered to. */
   readonly #withdrawn: Map<string, number> = new Map();
   readonly #caller: Caller;
   readonly #listeners: Set<(event: MeshEvent) => void> = new Set();
@@ -234,7 +234,7 @@ export class Mesh implements AsyncDisposable {
 
   /** Joins the ring, trying for so long while no bootstrap answers. */
   async join(timeout_ms: number = JOIN_TIMEOUT_MS): Promise<void> {
-    const deadline = Date.now() + timeout_ms;
+    const deadline = performance.now() + timeout_ms;
     for (let pause_ms = FIRST_RETRY_MS; ; pause_ms = Math.min(pause_ms * 2, LONGEST_RETRY_MS)) {
       try {
         await this.#driver.command((tag) => ({ type: "Join", tag }));
@@ -242,7 +242,7 @@ export class Mesh implements AsyncDisposable {
         return;
       } catch (error) {
         const mayRetry = error instanceof MeshError && error.class === "Unreachable";
-        if (!mayRetry || this.#closing !== undefined || Date.now() + pause_ms > deadline) throw error;
+        if (!mayRetry || this.#closing !== undefined || performance.now() + pause_ms > deadline) throw error;
         this.#logger.log("info", `joining failed and is tried again: ${error.message}`, error.code);
       }
       await new Promise((resolve) => setTimeout(resolve, pause_ms));
@@ -319,7 +319,7 @@ export class Mesh implements AsyncDisposable {
    */
   async withdraw(name: string): Promise<void> {
     await this.#names.withdraw(checkName(name));
-    this.#withdrawn.set(name, Date.now() + LINGER_MS);
+    this.#withdrawn.set(name, performance.now() + LINGER_MS);
   }
 
   /** Sends a request to `https://NAME.mesh/path` and resolves with the answer, like `fetch`. */
@@ -469,7 +469,7 @@ export class Mesh implements AsyncDisposable {
   #tend(): void {
     this.#names.renew();
     for (const [name, until_ms] of this.#withdrawn) {
-      if (Date.now() < until_ms) continue;
+      if (performance.now() < until_ms) continue;
       this.#withdrawn.delete(name);
       this.#endpoints.delete(name);
     }

@@ -47,7 +47,7 @@ export function capsules(options: CapsulesOptions = {}): Extension {
     const { replicate, log } = options;
     const replicator = replicate && new Replicator(replica, { log, ...replicate, mesh });
     const tend = async (): Promise<void> => {
-      if (replicator !== undefined && replicator.due_ms <= Date.now()) await replicator.round();
+      if (replicator !== undefined && replicator.due_ms <= performance.now()) await replicator.round();
     };
     const close = (): Promise<void> => {
       stop();

@@ -54,7 +54,7 @@ export class Exporter {
   /** Something was counted: it is sent with the next batch. A timer is pending only while there is something to send. */
   touch(): void {
     if (this.#isClosed || this.#sending !== undefined) return;
-    const left_ms = this.#notBefore_ms - Date.now();
+    const left_ms = this.#notBefore_ms - performance.now();
     if (left_ms > LONGEST_TIMER_MS) return;
     const isFull = this.#queue.length >= MAX_BATCH && left_ms <= 0;
     if (this.#timer !== undefined && !isFull) return;
@@ -110,7 +110,7 @@ export class Exporter {
     const delivery = await this.#parts.send(batch).catch((): Delivery => "away");
     if (delivery === "away") {
       this.#pause_ms = Math.min(Math.max(this.#pause_ms * 2, FIRST_PAUSE_MS), LONGEST_PAUSE_MS);
-      this.#notBefore_ms = Date.now() + this.#pause_ms;
+      this.#notBefore_ms = performance.now() + this.#pause_ms;
       const free = MAX_QUEUED - this.#queue.length;
       const kept = free > 0 ? batch.slice(-free) : [];
       this.#parts.lost(batch.length - kept.length);

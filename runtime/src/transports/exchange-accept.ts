@@ -28,7 +28,7 @@ export class ExchangeAcceptor {
   readonly #host: PathHost;
   readonly #activity: Activity;
   readonly #links: Map<string, AcceptedLink> = new Map();
-  /** Tokens of paths that were closed, and when: a POST that follows is told so. */
+  /** Tokens of paths that were closed, and when on the monotonic clock: a POST that follows is told so. */
   readonly #closed: Map<string, number> = new Map();
 
   /** `activity` counts the answers that are held open. */
@@ -62,14 +62,14 @@ export class ExchangeAcceptor {
 
   /** Closes the paths that were silent for too long; called now and then. */
   sweep(): void {
-    const oldest = Date.now() - SILENCE_MS;
+    const oldest = performance.now() - SILENCE_MS;
     for (const link of this.#links.values()) if (link.heard < oldest) link.path?.close(1001, "silent");
     for (const [token, closed] of this.#closed) if (closed < oldest) this.#closed.delete(token);
   }
 
   #forget(token: string): void {
     this.#links.delete(token);
-    this.#closed.set(token, Date.now());
+    this.#closed.set(token, performance.now());
     if (this.#closed.size <= MAX_PATHS) return;
     // In the order in which they were closed.
     for (const oldest of this.#closed.keys()) return void this.#closed.delete(oldest);
@@ -89,7 +89,7 @@ type Answer = ReadableStreamDefaultController<Uint8Array>;
 
 class AcceptedLink implements Link {
   path: Path | undefined;
-  heard: number = Date.now();
+  heard: number = performance.now();
   /** Whether the answer that is open, or was last, holds a frame. */
   hasAnswered: boolean = false;
   readonly #gone: () => void;
@@ -108,7 +108,7 @@ class AcceptedLink implements Link {
 
   /** Begins an answer. The one before it ends: the newest carries what comes. */
   answer(): { response: Response; answer: Answer | undefined } {
-    this.heard = Date.now();
+    this.heard = performance.now();
     this.#finish();
     let controller: Answer | undefined;
     const body = new ReadableStream<Uint8Array>({

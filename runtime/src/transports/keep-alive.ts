@@ -19,7 +19,7 @@ export interface KeepAliveParts {
 export class KeepAlive {
   readonly #parts: KeepAliveParts;
   readonly #patience_ms: number;
-  #since_ms: number = Date.now();
+  #since_ms: number = performance.now();
   #questions = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -31,7 +31,7 @@ export class KeepAlive {
 
   /** Notes that the peer was heard. */
   heard(): void {
-    this.#since_ms = Date.now();
+    this.#since_ms = performance.now();
     this.#questions = 0;
   }
 
@@ -42,19 +42,19 @@ export class KeepAlive {
   }
 
   #wait(): void {
-    const left_ms = this.#patience_ms - (Date.now() - this.#since_ms);
+    const left_ms = this.#patience_ms - (performance.now() - this.#since_ms);
     this.#timer = setTimeout(() => this.#look(), Math.max(left_ms, 1));
     unref(this.#timer);
   }
 
   #look(): void {
-    if (Date.now() - this.#since_ms < this.#patience_ms) return this.#wait();
+    if (performance.now() - this.#since_ms < this.#patience_ms) return this.#wait();
     if (!this.#parts.dialled || this.#questions === QUESTIONS) {
       this.stop();
       return this.#parts.giveUp();
     }
     this.#questions++;
-    this.#since_ms = Date.now();
+    this.#since_ms = performance.now();
     this.#wait();
     this.#parts.ask();
   }
