@@ -1,7 +1,19 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import type { LogRecord, MeshEvent } from "../src/entries/node.ts";
+import { MemoryStore } from "../src/stores/memory.ts";
+import type { Operation } from "../src/stores/store.ts";
 import { leaf, member, type TestNode, until } from "./support.ts";
+
+/** A store that commits nothing from some moment on. */
+class FailingStore extends MemoryStore {
+  fails = false;
+
+  override commit(operations: readonly Operation[]): void {
+    if (this.fails) throw new Error("the disk is full");
+    super.commit(operations);
+  }
+}
 
 const UNOWNED = { unowned: true } as const;
 
@@ -80,4 +92,23 @@ describe("a core that traps", () => {
       return /stopped 3 times in a minute/.test(error.message);
     });
   });
+});
+
+test("a node whose store fails ends, and says so to whoever asks it for more", async () => {
+  const store = new FailingStore();
+  const ended = Promise.withResolvers<MeshEvent>();
+  const log: LogRecord[] = [];
+  const { mesh } = await member({
+    storage: () => store,
+    onEvent: (event) => event.type === "ended" && ended.resolve(event),
+    log: (record) => log.push(record),
+  });
+  store.fails = true;
+  const published = mesh.serve("lost", () => new Response(), UNOWNED);
+  const { type, code } = (await ended.promise) as Extract<MeshEvent, { type: "ended" }>;
+  assert.deepEqual([type, code], ["ended", "StoreFailed"]);
+  await published.catch(() => undefined);
+  await assert.rejects(mesh.status(), { name: "StoreFailed", message: /^memory: the store failed/ });
+  assert.ok(log.some(({ level, text }) => level === "error" && text.startsWith("the node has ended")));
+  await mesh.close();
 });

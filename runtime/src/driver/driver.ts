@@ -1,5 +1,5 @@
 import { InputBatch, readItems } from "../codec/batch.ts";
-import { codeClass, codeNumber, errorOf, MeshError } from "../codec/code.ts";
+import { codeNumber, errorOf, MeshError } from "../codec/code.ts";
 import type { Config } from "../codec/config.ts";
 import { type Command, type Input, inputCodec } from "../codec/input.ts";
 import { readOperations, writeEntries } from "../codec/operation.ts";
@@ -314,7 +314,7 @@ export class Driver implements PathHost {
       case "Reply":
         return this.#answered(output.tag)?.resolve(output.body);
       case "Failed":
-        return this.#commandFailed(output.tag, errorOf(output.code, output.detail));
+        return this.#failed(output);
       case "Providers":
         return this.#watches.get(output.tag)?.watcher.tell(output.body);
       case "Refused":
@@ -413,7 +413,9 @@ export class Driver implements PathHost {
     return pending;
   }
 
-  #commandFailed(tag: number, error: MeshError): void {
+  #failed({ tag, code, detail }: Extract<Output, { type: "Failed" }>): void {
+    const error = errorOf(code, detail);
+    if (tag === 0) return this.#end(error);
     const watch = this.#watches.get(tag);
     this.#watches.delete(tag);
     watch?.watcher.end(error);
@@ -444,8 +446,18 @@ export class Driver implements PathHost {
 
   #log({ level, text, code, path }: Extract<Output, { type: "Log" }>): void {
     this.#parts.logger.log(level, text, code, path);
-    const isFatal = level === "error" && codeClass(code) === "Store" && !this.#isReady;
-    if (isFatal) this.#fail(new MeshError(code, `${this.#parts.state.location}: ${text}`));
+  }
+
+  /** The node as a whole cannot go on. */
+  #end(reason: MeshError): void {
+    if (this.#failure !== undefined) return;
+    const isStore = reason.class === "Store";
+    const error = isStore
+      ? new MeshError(reason.code, `${this.#parts.state.location}: ${reason.message}`)
+      : reason;
+    this.#parts.logger.log("error", `the node has ended: ${error.message}`, error.code);
+    this.#fail(error);
+    this.#parts.onEvent({ type: "ended", code: error.name, reason: error.message });
   }
 
   /** The instance is poisoned: a new one starts from the stored state. */

@@ -22,7 +22,9 @@ export type MeshEvent =
       readonly addresses: readonly [readonly string[], readonly string[]];
     }
   /** The core trapped and was started again from its store. */
-  | { readonly type: "restarted"; readonly reason: string };
+  | { readonly type: "restarted"; readonly reason: string }
+  /** The node cannot go on: all that is asked of it fails with the error of this code. */
+  | { readonly type: "ended"; readonly code: string; readonly reason: string };
 
 /** Translates an event of the core. */
 export function eventOf(kind: EventKind, body: Uint8Array): MeshEvent {

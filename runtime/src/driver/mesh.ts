@@ -159,7 +159,10 @@ export class Mesh implements AsyncDisposable {
         idle_ms: checked.idle_ms ?? platform.idle_ms,
         domain: checked.domain,
       },
-      onEvent: (event) => this.#emit(event),
+      onEvent: (event) => {
+        this.#emit(event);
+        if (event.type === "ended") void this.close();
+      },
       onStream: (stream) => this.#serve(stream),
       onRestart: () => void this.#restore(),
     });

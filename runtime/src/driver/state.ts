@@ -25,6 +25,7 @@ const KNOWN_KEY = "known key";
 export class State {
   readonly #store: Store;
   #prefix: Uint8Array = Uint8Array.of(CORE);
+  #closing: Promise<void> | undefined;
 
   constructor(store: Store) {
     this.#store = store;
@@ -118,9 +119,10 @@ export class State {
     await this.#store.commit(operations, true);
   }
 
-  /** Closes the store. */
-  async close(): Promise<void> {
-    await this.#store.close();
+  /** Closes the store, once. */
+  close(): Promise<void> {
+    this.#closing ??= Promise.resolve().then(() => this.#store.close());
+    return this.#closing;
   }
 
   async #openShared(given: Uint8Array | undefined): Promise<Uint8Array> {

@@ -19,7 +19,7 @@ import { Upgrades } from "./upgrades.ts";
 
 /** Time between maintenance of an idle object: each costs a request and an alarm, and ten in ten minutes are the most. */
 const IDLE_MS = 75_000;
-/** A node that could not join tries again after so long. */
+/** A node that could not join tries again after so long, and one that has ended is opened anew. */
 const REJOIN_MS = 30_000;
 
 /** What a Durable Object's node is configured with, from its environment. */
@@ -84,6 +84,8 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
   #timer: AlarmTimer | undefined;
   #node: Promise<RunningNode> | undefined;
   #joining: Promise<void> | undefined;
+  /** When the node ended because it could not go on, on the monotonic clock. */
+  #ended_ms: number | undefined;
   /** Calls that can be given up, by the tickets of those who made them. */
   readonly #calls: Map<string, AbortController> = new Map();
   readonly #upgrades: Upgrades = new Upgrades();
@@ -219,8 +221,7 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
     await this.#during(async ({ mesh, extended }) => {
       await mesh.leave();
       await extended?.close();
-      this.#node = undefined;
-      this.#joining = undefined;
+      this.#forget();
     });
   }
 
@@ -263,11 +264,19 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
   }
 
   #running(): Promise<RunningNode> {
+    if (this.#ended_ms !== undefined && performance.now() - this.#ended_ms >= REJOIN_MS) this.#forget();
     this.#node ??= this.#open().catch((error: unknown) => {
-      this.#node = undefined;
+      this.#forget();
       throw error;
     });
     return this.#node;
+  }
+
+  /** Lets go of the node: the next event opens it anew. */
+  #forget(): void {
+    this.#node = undefined;
+    this.#joining = undefined;
+    this.#ended_ms = undefined;
   }
 
   async #open(): Promise<RunningNode> {
@@ -288,8 +297,11 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
     };
     // The paths that survived come first: the core begins to dial as soon as it has loaded its state.
     let sockets: Sockets | undefined;
-    const mesh = await Mesh.open(options, durableObject(this.ctx.storage), platform, [], ({ paths }) => {
-      sockets = new Sockets(this.ctx, paths);
+    const mesh = await Mesh.open(options, durableObject(this.ctx.storage), platform, [], (opening) => {
+      opening.onEvent(({ type }) => {
+        if (type === "ended") this.#ended_ms = performance.now();
+      });
+      sockets = new Sockets(this.ctx, opening.paths);
       sockets.resume();
     });
     // The frame that woke the object may call a service: the core must know them all before it sees the frame.
