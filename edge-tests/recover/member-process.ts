@@ -25,6 +25,8 @@ export type Programs = {
 
 /** Longest time for one question to a member. */
 const ANSWER_MS = 4_000;
+/** How often a folder that changes while it is copied is copied again. */
+const COPIES = 5;
 /** What programs get of this process's environment. */
 const INHERITED = ["PATH", "HOME", "TMPDIR", "DENO_DIR", "XDG_CACHE_HOME"];
 
@@ -87,9 +89,12 @@ export class MemberProcess {
     return this.#child?.isRunning ?? false;
   }
 
-  /** Name of the error code with which it ended by itself, if it did. */
-  get endedWith(): string | undefined {
-    return this.isRunning ? undefined : (this.#child?.said("code") as string | undefined);
+  /** Name of the error code with which the node ended by itself, if it did: a Durable Object outlives it. */
+  async endedWith(): Promise<string | undefined> {
+    if (!this.isRunning) return this.#child?.said("code") as string | undefined;
+    if (this.runtime !== "workerd") return undefined;
+    const { body } = await ask(this.#settings.port, "/status");
+    return (JSON.parse(body) as { code?: string }).code;
   }
 
   /** Starts it; resolves when it answers, or when it has ended by itself. */
@@ -125,8 +130,15 @@ export class MemberProcess {
 
   /** Copies its folder as an operator would, whether it runs or not. */
   copyFolder(target: string): void {
-    rmSync(target, { recursive: true, force: true });
-    cpSync(this.folder, target, { recursive: true });
+    for (let left = COPIES; ; left--) {
+      rmSync(target, { recursive: true, force: true });
+      try {
+        return cpSync(this.folder, target, { recursive: true });
+      } catch (error) {
+        // A file that a store replaced meanwhile.
+        if (left === 0 || (error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+      }
+    }
   }
 
   /** Puts a copy in the place of its folder, while it does not run. */

@@ -15,7 +15,7 @@ const { port, name, bootstrap, ...settings } = JSON.parse(text) as MemberSetting
 const url = `http://127.0.0.1:${port}`;
 const tell = (message: Record<string, unknown>): void => console.log(JSON.stringify(message));
 
-function fail(error: unknown): void {
+function fail(error: unknown): never {
   tell({ error: String(error), code: error instanceof MeshError ? error.name : undefined });
   process.exit(1);
 }
@@ -26,19 +26,19 @@ const mesh = await join({
   address: [`${url.replace("http", "ws")}/.mesh`, `${url}/.mesh`],
   storage: sqlite(`${folder}/node.sqlite`),
   allowPrivate: true,
-  onEvent: (event) => tell({ event }),
+  onEvent: (event) => {
+    if (event.type === "ended") fail(event.error);
+  },
 }).catch(fail);
 
 async function answer(request: Request): Promise<Response> {
   const [, question, called] = new URL(request.url).pathname.split("/");
-  if (question === "status") return Response.json(await mesh?.status());
-  return (await mesh?.fetch(`https://${called}.mesh/`, { unowned: true })) ?? Response.error();
+  if (question === "status") return Response.json(await mesh.status());
+  return mesh.fetch(`https://${called}.mesh/`, { unowned: true });
 }
 
-if (mesh) {
-  await serve({ fetch: mesh.handler(answer), port, hostname: "127.0.0.1" });
-  tell({ id: mesh.id, url });
-  mesh.serve(name, () => new Response(name), { unowned: true }).catch(fail);
-  process.once("SIGTERM", () => void mesh.close().then(() => process.exit(0)));
-  process.stdin.on("end", () => process.exit(0)).resume();
-}
+await serve({ fetch: mesh.handler(answer), port, hostname: "127.0.0.1" });
+tell({ id: mesh.id, url });
+mesh.serve(name, () => new Response(name), { unowned: true }).catch(fail);
+process.once("SIGTERM", () => void mesh.close().then(() => process.exit(0)));
+process.stdin.on("end", () => process.exit(0)).resume();

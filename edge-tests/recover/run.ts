@@ -26,6 +26,8 @@ import { TestRing } from "./test-ring.ts";
 const RECOVER_MS = 30_000;
 /** How a copy that runs beside its original ends. */
 const DUPLICATE = "DuplicateIdentity";
+/** Between two looks at a copy. */
+const LOOK_MS = 250;
 const SEEDS = 10;
 const FOLDER = join(DATA, "recover");
 
@@ -93,7 +95,9 @@ async function play(task: Task, { programs, clockLibrary }: Tools): Promise<Outc
   try {
     say("starting a ring");
     const subject = await ring.start(task.runtime);
-    await ring.untilCorrect(RECOVER_MS);
+    await ring.untilCorrect(RECOVER_MS).catch((error: unknown) => {
+      throw new Error(`before anything happened: ${error instanceof Error ? error.message : error}`);
+    });
     copy = await (SCENARIOS[task.scenario] as Scenario)({ ring, subject, random, folder, say });
     if (copy !== undefined) await untilDuplicate(copy, say);
     say("waiting for a correct ring");
@@ -108,12 +112,17 @@ async function play(task: Task, { programs, clockLibrary }: Tools): Promise<Outc
   }
 }
 
+/** Waits until a copy has ended because its original runs. */
 async function untilDuplicate(copy: MemberProcess, say: (what: string) => void): Promise<void> {
   say(`waiting until the copy ends with ${DUPLICATE}`);
   const deadline = performance.now() + RECOVER_MS;
-  while (copy.isRunning && performance.now() < deadline) await delay(100);
-  if (copy.isRunning) throw new Error("the copy runs on beside the original");
-  if (copy.endedWith !== DUPLICATE) throw new Error(`the copy ended with ${copy.endedWith ?? "no code"}`);
+  for (;;) {
+    const code = await copy.endedWith().catch(() => undefined);
+    if (code === DUPLICATE) return;
+    if (!copy.isRunning) throw new Error(`the copy ended with ${code ?? "no code"}`);
+    if (performance.now() > deadline) throw new Error("the copy runs on beside the original");
+    await delay(LOOK_MS);
+  }
 }
 
 function tell(outcome: Outcome): void {

@@ -111,11 +111,7 @@ export class TestRing {
 
   async #faults(): Promise<string[]> {
     const ended = this.members.filter((member) => !member.isRunning);
-    if (ended.length > 0) {
-      return ended.map(
-        ({ settings, endedWith }) => `${settings.name} has ended with ${endedWith ?? "nothing"}`,
-      );
-    }
+    if (ended.length > 0) return Promise.all(ended.map(describeEnd));
     const asked = await Promise.allSettled(this.members.map((member) => member.status()));
     const silent = asked.flatMap((answer, at) =>
       answer.status === "rejected" ? [`${this.members[at]?.settings.name} tells no status`] : [],
@@ -139,6 +135,10 @@ export class TestRing {
       return isReached ? [] : [`${from.settings.name} does not reach ${name}`];
     });
   }
+}
+
+async function describeEnd(member: MemberProcess): Promise<string> {
+  return `${member.settings.name} has ended with ${(await member.endedWith()) ?? "no code"}`;
 }
 
 /** The address at which others join through a member. */

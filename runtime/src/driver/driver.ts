@@ -457,7 +457,7 @@ export class Driver implements PathHost {
       : reason;
     this.#parts.logger.log("error", `the node has ended: ${error.message}`, error.code);
     this.#fail(error);
-    this.#parts.onEvent({ type: "ended", code: error.name, reason: error.message });
+    this.#parts.onEvent({ type: "ended", error });
   }
 
   /** The instance is poisoned: a new one starts from the stored state. */

@@ -1,3 +1,4 @@
+import type { MeshError } from "../codec/code.ts";
 import { fromUtf8 } from "../codec/field.ts";
 import { toHex } from "../codec/hex.ts";
 import type { EventKind } from "../codec/output.ts";
@@ -23,8 +24,8 @@ export type MeshEvent =
     }
   /** The core trapped and was started again from its store. */
   | { readonly type: "restarted"; readonly reason: string }
-  /** The node cannot go on: all that is asked of it fails with the error of this code. */
-  | { readonly type: "ended"; readonly code: string; readonly reason: string };
+  /** The node cannot go on: all that is asked of it fails with this error. */
+  | { readonly type: "ended"; readonly error: MeshError };
 
 /** Translates an event of the core. */
 export function eventOf(kind: EventKind, body: Uint8Array): MeshEvent {
