@@ -47,26 +47,28 @@ const MAX_URL = 512;
 
 /** Encodes what `create` takes. */
 export function encodeConfig(config: Config): Uint8Array {
-  return new CborEncoder()
-    .array(ITEMS)
-    .uint(VERSION)
-    .bytes(config.seed)
-    .bytes(config.entropy)
-    .bytes(config.knownKey)
-    .text(config.network)
-    .uint(config.role === "member" ? 1 : 0)
-    .texts(config.addresses)
-    .texts(config.bootstraps)
-    .texts(config.dials)
-    .bool(config.allowPrivate)
-    .bool(config.trustOnFirstUse)
-    .uint(config.idle_ms)
-    .text(config.domain)
-    // An open network, which has no authority.
-    .uint(0)
-    .bytes(new Uint8Array(0))
-    .bool(config.takeOver)
-    .finish();
+  return (
+    new CborEncoder()
+      .array(ITEMS)
+      .uint(VERSION)
+      .bytes(config.seed)
+      .bytes(config.entropy)
+      .bytes(config.knownKey)
+      .text(config.network)
+      .uint(config.role === "member" ? 1 : 0)
+      .texts(config.addresses)
+      .texts(config.bootstraps)
+      .texts(config.dials)
+      .bool(config.allowPrivate)
+      .bool(config.trustOnFirstUse)
+      .uint(config.idle_ms)
+      .text(config.domain)
+      // An open network, which has no authority.
+      .uint(0)
+      .bytes(new Uint8Array(0))
+      .bool(config.takeOver)
+      .finish()
+  );
 }
 
 /** Decodes what `create` takes. */

@@ -95,10 +95,10 @@ export function decodeFoundNode(bytes: Uint8Array): FoundNode {
 }
 
 /** Decodes the body of the event `DuplicateIdentity`: one node as two records of it describe it. */
-export function decodeDuplicate(bytes: Uint8Array): [Node, Node] {
+export function decodeDuplicate(bytes: Uint8Array): [NodeInfo, NodeInfo] {
   const decoder = new CborDecoder(bytes);
   decoder.arrayOf(2);
-  const nodes: [Node, Node] = [readNode(decoder), readNode(decoder)];
+  const nodes: [NodeInfo, NodeInfo] = [readNode(decoder), readNode(decoder)];
   decoder.finish();
   return nodes;
 }

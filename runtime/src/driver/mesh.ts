@@ -155,7 +155,7 @@ export class Mesh implements AsyncDisposable {
         allowPrivate: checked.allowPrivate,
         trustOnFirstUse: checked.trustOnFirstUse,
         admission: "open",
-        takeOver: false,
+        takeOver: checked.takeOver,
         idle_ms: checked.idle_ms ?? platform.idle_ms,
         domain: checked.domain,
       },
@@ -244,7 +244,9 @@ export class Mesh implements AsyncDisposable {
         this.#isJoined = true;
         return;
       } catch (error) {
-        const mayRetry = error instanceof MeshError && error.class === "Unreachable";
+        // A clock that is wrong may be set right meanwhile.
+        const mayRetry =
+          error instanceof MeshError && (error.class === "Unreachable" || error.name === "WrongClock");
         if (!mayRetry || this.#closing !== undefined || performance.now() + pause_ms > deadline) throw error;
         this.#logger.log("info", `joining failed and is tried again: ${error.message}`, error.code);
       }

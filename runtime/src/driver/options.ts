@@ -23,6 +23,11 @@ export interface NodeOptions {
   readonly allowPrivate?: boolean | undefined;
   /** Whether a bootstrap without a peer id is believed the first time. */
   readonly trustOnFirstUse?: boolean | undefined;
+  /**
+   * Whether the node takes its identity over from another one that runs with it, which then stops. Without it, the node that
+   * was started later stops with the error `DuplicateIdentity`.
+   */
+  readonly takeOver?: boolean | undefined;
   /** Label of what fails together with this node, such as a region; siblings are spread over labels. */
   readonly domain?: string | undefined;
   /** How long the node may sleep when nothing happens, in milliseconds. */
@@ -55,6 +60,7 @@ export interface CheckedOptions {
   readonly seed: Uint8Array | undefined;
   readonly allowPrivate: boolean;
   readonly trustOnFirstUse: boolean;
+  readonly takeOver: boolean;
   readonly domain: string;
   readonly idle_ms: number | undefined;
 }
@@ -90,6 +96,7 @@ const KNOWN: ReadonlySet<string> = /* @__PURE__ */ new Set([
   "seed",
   "allowPrivate",
   "trustOnFirstUse",
+  "takeOver",
   "domain",
   "idleMs",
   "log",
@@ -137,6 +144,7 @@ export function checkOptions(options: NodeOptions, more: readonly string[]): Che
     seed: secret("seed", options.seed),
     allowPrivate: flag("allowPrivate", options.allowPrivate),
     trustOnFirstUse,
+    takeOver: flag("takeOver", options.takeOver),
     domain,
     idle_ms,
   };
