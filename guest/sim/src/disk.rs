@@ -34,6 +34,15 @@ impl Disk {
         }
     }
 
+    /// A copy of all that was written, as a backup of a running node takes it.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        Self {
+            entries: self.entries.clone(),
+            unsynced: Vec::new(),
+        }
+    }
+
     /// Loses what was not synced.
     pub fn lose_power(&mut self) {
         while let Some((key, old)) = self.unsynced.pop() {

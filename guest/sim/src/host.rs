@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use selfsame_codec::Config;
 use selfsame_codec::reply::decode_found_node;
+use selfsame_codec::{Code, Config};
 use selfsame_core::identity::PeerId;
 
 use crate::disk::Disk;
@@ -67,6 +67,12 @@ pub struct Host {
     pub group: u8,
     /// Whether others can dial it; not so behind an address translator.
     pub is_reachable: bool,
+    /// Runs a copy of another host's store, and with it the same identity.
+    pub(crate) is_clone: bool,
+    /// How far its clock is ahead of the true time, in milliseconds.
+    pub(crate) clock_ahead_ms: u64,
+    /// The error that stopped the node as a whole.
+    pub(crate) fatal: Option<Code>,
     pub(crate) paths: BTreeMap<u32, End>,
     pub(crate) last_path: u32,
     pub(crate) wake_ms: u64,
@@ -95,11 +101,28 @@ impl Host {
         self.is_up() && self.frozen.is_none()
     }
 
+    /// Whether it runs a copy of another host's store, and with it the same identity.
+    #[must_use]
+    pub fn is_clone(&self) -> bool {
+        self.is_clone
+    }
+
+    /// The error that stopped the node as a whole at its last start, if one did.
+    #[must_use]
+    pub fn fatal(&self) -> Option<Code> {
+        self.fatal
+    }
+
+    /// The first address at which it can be dialled; empty for a leaf.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        self.config.addresses.first().map_or("", String::as_str)
+    }
+
     /// `url#id`, as others name it among their bootstraps.
     #[must_use]
     pub fn pinned(&self) -> String {
-        let address = self.config.addresses.first().map_or("", String::as_str);
-        format!("{address}#{}", self.id)
+        format!("{}#{}", self.address(), self.id)
     }
 
     /// How many connections it has.

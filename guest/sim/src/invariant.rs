@@ -1,6 +1,7 @@
 //! The invariant of a ring that repairs itself (Zave, arXiv 1502.06461, section 3): whatever fails, there is exactly one
 //! ring of members, it is in order, and every other member leads into it.
 
+use core::fmt;
 use std::collections::{BTreeMap, BTreeSet};
 
 use selfsame_codec::reply::Status;
@@ -18,6 +19,21 @@ pub enum Broken {
     TwoRings(Id, Id),
     /// The ring passes this member's place twice.
     OutOfOrder(Id),
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuccessor(member) => write!(f, "{} without a living successor", short(member)),
+            Self::TwoRings(one, other) => write!(f, "two rings, of {} and {}", short(one), short(other)),
+            Self::OutOfOrder(member) => write!(f, "a ring out of order at {}", short(member)),
+        }
+    }
+}
+
+/// The first digits of an id, enough to tell members apart.
+fn short(id: &Id) -> String {
+    id[..4].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl RingState {
@@ -56,13 +72,14 @@ impl RingState {
         })
     }
 
-    /// Whether every member that knows a living successor would still reach one if `gone` failed, and if those in `cut`
-    /// did not reach each other, and whoever is joining would find another: the premise of the proof is that this is so.
+    /// Whether every member that knows a living successor would still reach one if those in `gone` failed, and if those in
+    /// `cut` did not reach each other, and whoever is joining would find another: the premise of the proof is that this is so.
     #[must_use]
-    pub fn outlives(&self, gone: Option<Id>, cut: &[(Id, Id)]) -> bool {
+    pub fn outlives(&self, gone: &BTreeSet<Id>, cut: &[(Id, Id)]) -> bool {
         let is_cut = |one: &Id, other: &Id| cut.contains(&(*one, *other)) || cut.contains(&(*other, *one));
         // One that leaves is as good as gone, and who joins may be told of whoever goes at this moment.
-        let stays = |id: &Id| gone != Some(*id) && self.members().get(id).is_some_and(|status| status.joined);
+        let stays =
+            |id: &Id| !gone.contains(id) && self.members().get(id).is_some_and(|status| status.joined);
         let is_settled = self.members().values().all(|status| status.joined);
         (is_settled || self.members().keys().any(stays))
             && self.members().iter().all(|(id, status)| {

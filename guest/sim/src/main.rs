@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::{Parser, ValueEnum as _};
+use clap::{Parser, ValueEnum};
 use selfsame_sim::attack::Kind;
-use selfsame_sim::scenario::{Plan, Scenario, play};
+use selfsame_sim::scenario::{Fault, Plan, Scenario, play};
 
 const EXIT_CODES: &str = "Exit codes:
   0  every bar is met
@@ -34,9 +34,14 @@ struct Arguments {
     #[arg(long, default_value_t = 1000)]
     schedules: u32,
 
+    /// What happens in schedules while members join: churn, restore, clone, duplicate, move, hour-ahead, days-ahead,
+    /// readdress, or all
+    #[arg(long, default_value = "all", value_parser = Chosen::<Fault>::parse)]
+    fault: Chosen<Fault>,
+
     /// What attackers do: drop, misroute, forge, replay, eclipse, ghost, leave, grind, or all, one after the other
-    #[arg(long, default_value = "all", value_parser = Chosen::parse)]
-    kind: Chosen,
+    #[arg(long, default_value = "all", value_parser = Chosen::<Kind>::parse)]
+    kind: Chosen<Kind>,
 
     /// How many of a hundred members attack
     #[arg(long, default_value_t = 5.0)]
@@ -47,16 +52,16 @@ struct Arguments {
     json: Option<PathBuf>,
 }
 
-/// One kind of attack, or all
+/// One of several kinds, or all
 #[derive(Clone, Copy, Debug)]
-struct Chosen(Option<Kind>);
+struct Chosen<T>(Option<T>);
 
-impl Chosen {
+impl<T: ValueEnum> Chosen<T> {
     fn parse(text: &str) -> Result<Self, String> {
         if text == "all" {
             return Ok(Self(None));
         }
-        Kind::from_str(text, false).map(|kind| Self(Some(kind)))
+        T::from_str(text, false).map(|kind| Self(Some(kind)))
     }
 }
 
@@ -83,6 +88,7 @@ fn main() -> ExitCode {
     let nodes = arguments.nodes.unwrap_or_else(|| usual_nodes(arguments.scenario));
     let plan = Plan {
         schedules: arguments.schedules as usize,
+        fault: arguments.fault.0,
         kind: arguments.kind.0,
         share: arguments.share,
         ..Plan::new(arguments.scenario, nodes as usize, arguments.seed)

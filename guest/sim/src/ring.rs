@@ -37,10 +37,10 @@ impl Faults {
 }
 
 impl RingState {
-    /// Asks every member whose process runs and is not stopped.
+    /// Asks every member whose process runs and is not stopped; clones are left out.
     pub fn of<M: Machine>(world: &mut World<M>) -> Self {
         let up: Vec<usize> = (0..world.hosts().len())
-            .filter(|host| world.hosts()[*host].is_running())
+            .filter(|host| world.hosts()[*host].is_running() && !world.hosts()[*host].is_clone())
             .collect();
         let mut members = BTreeMap::new();
         for host in up {

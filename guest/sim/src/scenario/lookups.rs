@@ -102,7 +102,7 @@ pub fn lookups_among<M: Machine>(
         .filter(|host| {
             let host = &world.hosts()[*host];
             let id = host.id().0;
-            host.is_up() && state.members().contains_key(&id) && is_among(&id)
+            host.is_up() && !host.is_clone() && state.members().contains_key(&id) && is_among(&id)
         })
         .collect();
     let mut open = Vec::with_capacity(count);

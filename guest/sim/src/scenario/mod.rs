@@ -1,6 +1,7 @@
 //! What is played, and what is measured.
 
 mod attack;
+mod episodes;
 mod hops;
 mod lookups;
 mod names;
@@ -8,6 +9,7 @@ mod play;
 mod schedules;
 mod settle;
 
+pub use episodes::Fault;
 pub use lookups::{Lookups, lookups, lookups_among};
 pub use names::{Finds, Published, call, find, publish};
 pub use play::{Plan, Scenario, play};

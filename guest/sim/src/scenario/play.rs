@@ -5,7 +5,7 @@ use selfsame_core::identity::labelled_hash;
 
 use super::attack::attack;
 use super::hops::hops;
-use super::{Schedule, find, join, lookups, publish, schedule, settle};
+use super::{Fault, Schedule, find, join, lookups, publish, schedule, settle};
 use crate::attack::Kind;
 use crate::machine::Native;
 use crate::report::{Bar, Report, Row};
@@ -49,6 +49,8 @@ pub struct Plan {
     pub seed: u64,
     /// How many schedules of faults are played, one for each seed from the first on.
     pub schedules: usize,
+    /// The only kind of fault in schedules of faults; none is all kinds.
+    pub fault: Option<Fault>,
     /// What attackers do, each in a ring of its own; none is all kinds.
     pub kind: Option<Kind>,
     /// How many of a hundred members lie.
@@ -64,6 +66,7 @@ impl Plan {
             nodes,
             seed,
             schedules: 1,
+            fault: None,
             kind: None,
             share: 5.0,
         }
@@ -75,7 +78,10 @@ impl Plan {
         let name = name_of(&self.scenario);
         let mut command = format!("selfsame-sim {name} --nodes {} --seed {}", self.nodes, self.seed);
         match self.scenario {
-            Scenario::Faults => command.push_str(&format!(" --schedules {}", self.schedules)),
+            Scenario::Faults => {
+                let fault = self.fault.map_or_else(|| "all".into(), |fault| name_of(&fault));
+                command.push_str(&format!(" --schedules {} --fault {fault}", self.schedules));
+            }
             Scenario::Attack => {
                 let kind = self.kind.map_or_else(|| "all".into(), |kind| name_of(&kind));
                 command.push_str(&format!(" --kind {kind} --share {}", self.share));
@@ -147,6 +153,7 @@ fn faults(plan: &Plan, progress: &mut dyn FnMut(&str)) -> (Vec<Row>, [u8; 32]) {
         match schedule(&Schedule {
             seed,
             nodes: plan.nodes,
+            fault: plan.fault,
         }) {
             Ok(trace) => traces.push(trace),
             Err(failure) => {
@@ -155,7 +162,7 @@ fn faults(plan: &Plan, progress: &mut dyn FnMut(&str)) -> (Vec<Row>, [u8; 32]) {
                     schedules: 1,
                     ..plan.clone()
                 };
-                failed.push(format!("{}: {failure:?}", again.command()));
+                failed.push(format!("{}: {failure}", again.command()));
             }
         }
     }

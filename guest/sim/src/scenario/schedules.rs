@@ -1,11 +1,13 @@
-//! Random schedules of joins, leaves, crashes, returns and cut connections, during which the ring must stay one.
+//! Random schedules of faults, during which the ring must stay one and after which it must be whole.
 
+use core::fmt;
 use std::collections::BTreeSet;
 
 use selfsame_codec::reply::Status;
-use selfsame_codec::{Input, Role};
+use selfsame_codec::{Code, Input, Role};
 
-use super::{lookups, settle};
+use super::episodes::Episode;
+use super::{Fault, Published, find, lookups, settle};
 use crate::host::Outcome;
 use crate::invariant::Broken;
 use crate::machine::Native;
@@ -30,11 +32,19 @@ const FEWEST_CUT: usize = 6;
 /// Most cuts at a time: members of pairs that are all cut could find each other in rings of their own.
 const MOST_CUTS: usize = 1;
 /// Time between two looks at the invariant.
-const LOOK_EVERY_MS: u64 = 500;
-/// Longest that the ring may take to settle in the end.
-const SETTLE_MS: u64 = 180_000;
+pub(super) const LOOK_EVERY_MS: u64 = 500;
+/// Longest that the ring may take to settle after the last change.
+const SETTLE_MS: u64 = 30_000;
 /// Lookups in the settled ring.
 const LOOKUPS: usize = 20;
+/// Times that each published name is looked for, on average.
+const FINDS_EACH: usize = 2;
+/// Of so many members one publishes a name.
+const MEMBERS_A_NAME: usize = 3;
+/// Sibling objects of each name beyond the first.
+const REPLICAS: u8 = 2;
+/// Most members at a time that are in the middle of an episode.
+const MOST_EPISODES: usize = 2;
 /// Longest that a leaf may take to look a position up.
 const LEAF_MS: u64 = 30_000;
 /// Most members that may be down without having left: half of a successor list, so that every list holds a living one.
@@ -47,6 +57,8 @@ pub struct Schedule {
     pub seed: u64,
     /// Most members at a time, of which the seed takes some.
     pub nodes: usize,
+    /// The only kind of fault, while members join; none is all kinds.
+    pub fault: Option<Fault>,
 }
 
 /// How a schedule failed
@@ -60,6 +72,30 @@ pub enum Failure {
     Lookups(usize),
     /// A leaf did not find a position in the settled ring.
     Leaf(usize),
+    /// So many finds of published names went wrong in the settled ring.
+    Finds(usize),
+    /// A clone went on beside the original.
+    CloneRuns(usize),
+    /// A node stopped by itself.
+    Stopped(usize, Code),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invariant(after_ms, broken) => write!(f, "{broken} after {after_ms} ms"),
+            Self::Unsettled(faults) => write!(
+                f,
+                "unsettled: {} outside, {} successors, {} predecessors",
+                faults.outside, faults.successors, faults.predecessors
+            ),
+            Self::Lookups(wrong) => write!(f, "{wrong} of {LOOKUPS} lookups wrong"),
+            Self::Leaf(leaf) => write!(f, "leaf {leaf} does not find a position"),
+            Self::Finds(missed) => write!(f, "{missed} finds without the publisher"),
+            Self::CloneRuns(clone) => write!(f, "clone {clone} goes on"),
+            Self::Stopped(host, code) => write!(f, "node {host} stopped: {}", code.name()),
+        }
+    }
 }
 
 /// Plays a schedule; returns the trace.
@@ -70,15 +106,12 @@ pub fn schedule(plan: &Schedule) -> Result<[u8; 32], Failure> {
     let mut play = Play::new(plan);
     play.start_new(Role::Member);
     for _ in 0..STEPS {
-        play.end_those_that_left();
         play.mend(false);
-        play.happen();
+        play.happen(plan.fault);
         let pause_ms = play.world.dice().u64(0..LONGEST_PAUSE_MS);
         play.watch(pause_ms)?;
     }
-    play.watch(LONGEST_LEAVE_MS)?;
-    play.end_those_that_left();
-    play.mend(true);
+    play.end_faults()?;
     settle(&mut play.world, SETTLE_MS).map_err(Failure::Unsettled)?;
     let state = RingState::of(&mut play.world);
     let result = lookups(&mut play.world, &state, LOOKUPS);
@@ -86,6 +119,7 @@ pub fn schedule(plan: &Schedule) -> Result<[u8; 32], Failure> {
         return Err(Failure::Lookups(result.asked - result.right));
     }
     play.leaves_look_up(&state)?;
+    play.find_names()?;
     Ok(play.world.trace())
 }
 
@@ -97,14 +131,15 @@ struct Cut {
 }
 
 /// A schedule that is played
-struct Play {
-    world: World<Native>,
+pub(super) struct Play {
+    pub(super) world: World<Native>,
     /// Most members at a time.
     most: usize,
     /// Hosts that were told to leave, with the tag of the command.
-    leaving: Vec<(usize, u32)>,
+    pub(super) leaving: Vec<(usize, u32)>,
     /// Members that have started again and have found nobody they knew but others of these.
-    returning: BTreeSet<[u8; 32]>,
+    pub(super) returning: BTreeSet<[u8; 32]>,
+    pub(super) episodes: Vec<Episode>,
     cuts: Vec<Cut>,
 }
 
@@ -124,6 +159,7 @@ impl Play {
             most,
             leaving: Vec::new(),
             returning: BTreeSet::new(),
+            episodes: Vec::new(),
             cuts: Vec::new(),
         }
     }
@@ -134,14 +170,31 @@ impl Play {
         while self.world.now_ms() < until_ms {
             let look_ms = LOOK_EVERY_MS.min(until_ms - self.world.now_ms());
             self.world.run_ms(look_ms);
+            self.end_those_that_left();
+            self.go_on()?;
+            self.check_stopped()?;
             let after_ms = self.world.now_ms() - START_MS;
             let state = RingState::of(&mut self.world);
-            let returning = self.returning.clone();
-            self.returning.retain(|member| !state.is_back(member, &returning));
+            let (returning, unreliable) = (self.returning.clone(), self.unreliable());
+            self.returning
+                .retain(|member| unreliable.contains(member) || !state.is_back(member, &returning));
             state
                 .invariant(&self.returning)
                 .map_err(|broken| Failure::Invariant(after_ms, broken))?;
         }
+        Ok(())
+    }
+
+    /// Lets everything come to its end.
+    fn end_faults(&mut self) -> Result<(), Failure> {
+        while !self.episodes.is_empty() {
+            self.watch(LOOK_EVERY_MS)?;
+        }
+        let until_ms = self.world.now_ms() + LONGEST_LEAVE_MS;
+        while !self.leaving.is_empty() && self.world.now_ms() < until_ms {
+            self.watch(LOOK_EVERY_MS)?;
+        }
+        self.mend(true);
         Ok(())
     }
 
@@ -152,7 +205,7 @@ impl Play {
             if has_left {
                 world.end(*host, End::Killed);
             }
-            !has_left
+            !has_left && world.hosts()[*host].is_up()
         });
     }
 
@@ -170,18 +223,57 @@ impl Play {
     }
 
     /// One thing happens, if it can.
-    fn happen(&mut self) {
+    fn happen(&mut self, only: Option<Fault>) {
+        let is_grown = self.hosts(Role::Member, true).len() >= self.most;
+        let is_churn = match only {
+            None => self.world.dice().u32(0..4) > 0,
+            Some(fault) => fault == Fault::Churn,
+        };
+        if is_churn {
+            self.churn();
+        } else if only.is_some() && !is_grown && self.world.dice().bool() {
+            self.start_new(Role::Member);
+        } else {
+            self.begin_episode(only);
+        }
+    }
+
+    /// A member gets into an episode, if one can.
+    fn begin_episode(&mut self, only: Option<Fault>) {
+        let fault = only.unwrap_or_else(|| {
+            let number = self.world.dice().usize(..Fault::EPISODES.len());
+            Fault::EPISODES[number]
+        });
+        let running = self.hosts(Role::Member, true);
+        let down = self.hosts(Role::Member, false).len() + self.episodes.len();
+        let may_begin = self.episodes.len() < MOST_EPISODES && down < MOST_DOWN;
+        if may_begin && running.len() > self.least() {
+            let host = self.one_of(&running);
+            let is_leaving = self.leaving.iter().any(|(other, _)| *other == host);
+            if !is_leaving && self.is_dispensable(self.world.hosts()[host].id().0) {
+                self.begin(fault, host);
+            }
+        }
+    }
+
+    /// How many reliable members have to be left.
+    fn least(&self) -> usize {
+        if self.cuts.is_empty() { 2 } else { FEWEST_CUT }
+    }
+
+    /// A member or leaf comes or goes, or frames do not pass for a while.
+    fn churn(&mut self) {
         let running = self.hosts(Role::Member, true);
         let down = self.hosts(Role::Member, false);
-        let least = if self.cuts.is_empty() { 2 } else { FEWEST_CUT };
+        let least = self.least();
         match self.world.dice().u32(0..100) {
             0..35 if running.len() < self.most => self.start_new(Role::Member),
             35..50 if !down.is_empty() => {
                 let host = self.one_of(&down);
                 self.returning.insert(self.world.hosts()[host].id().0);
-                self.start(host);
+                self.start(host, host);
             }
-            50..72 if running.len() > least && down.len() < MOST_DOWN => {
+            50..72 if running.len() > least && down.len() + self.episodes.len() < MOST_DOWN => {
                 let host = self.one_of(&running);
                 self.end(host);
             }
@@ -215,17 +307,20 @@ impl Play {
         }
     }
 
-    /// Whether everybody knows another living successor than this member.
-    fn is_dispensable(&mut self, id: [u8; 32]) -> bool {
+    /// Whether everybody knows another living successor than this member and those in the middle of an episode.
+    pub(super) fn is_dispensable(&mut self, id: [u8; 32]) -> bool {
         let cut: Vec<_> = self.cuts.iter().map(|cut| self.ids(cut.from, cut.to)).collect();
-        RingState::of(&mut self.world).outlives(Some(id), &cut)
+        let mut gone = self.unreliable();
+        gone.insert(id);
+        RingState::of(&mut self.world).outlives(&gone, &cut)
     }
 
     /// One host is not heard by another for a while, unless one of them knows nobody else who lives.
     fn cut(&mut self, from: usize, to: usize) {
         let pairs = self.cuts.iter().map(|cut| (cut.from, cut.to)).chain([(from, to)]);
         let cut: Vec<_> = pairs.map(|(from, to)| self.ids(from, to)).collect();
-        if from != to && RingState::of(&mut self.world).outlives(None, &cut) {
+        let gone = self.unreliable();
+        if from != to && RingState::of(&mut self.world).outlives(&gone, &cut) {
             self.world.network.cut(from, to);
             let until_ms = self.world.now_ms() + self.world.dice().u64(CUT_MS);
             self.cuts.push(Cut { from, to, until_ms });
@@ -237,12 +332,13 @@ impl Play {
         (hosts[one].id().0, hosts[other].id().0)
     }
 
-    /// Hosts whose process runs, or does not.
+    /// Hosts whose process runs, or does not; none in the middle of an episode.
     fn hosts(&self, role: Role, running: bool) -> Vec<usize> {
         let hosts = self.world.hosts().iter().enumerate();
         hosts
-            .filter(|(_, host)| host.config.role == role && host.is_running() == running)
+            .filter(|(_, host)| host.config.role == role && host.is_running() == running && !host.is_clone())
             .map(|(number, _)| number)
+            .filter(|number| !self.episodes.iter().any(|episode| episode.subject == *number))
             .collect()
     }
 
@@ -264,17 +360,54 @@ impl Play {
     fn start_new(&mut self, role: Role) {
         let host = self.world.add(role, &[]);
         self.world.host_mut(host).is_reachable = role == Role::Member;
-        self.start(host);
+        self.start(host, host);
     }
 
-    /// A node joins through up to three members that run.
-    fn start(&mut self, host: usize) {
+    /// A node joins through up to three members that run, and some members publish a name; a clone publishes that of its
+    /// original.
+    pub(super) fn start(&mut self, host: usize, original: usize) {
         let mut bootstraps = self.hosts(Role::Member, true);
         self.world.dice().shuffle(&mut bootstraps);
         bootstraps.truncate(3);
         self.world.set_bootstraps(host, &bootstraps);
         self.world.start(host);
         self.world.command(host, |tag| Input::Join { tag });
+        if self.publishes(original) {
+            let name = name_of(original);
+            self.world.command(host, |tag| Input::Publish {
+                tag,
+                grant: &[],
+                name: &name,
+                replicas: REPLICAS,
+                version: "",
+                weight: 10_000,
+            });
+        }
+    }
+
+    fn publishes(&self, host: usize) -> bool {
+        host.is_multiple_of(MEMBERS_A_NAME) && self.world.hosts()[host].config.role == Role::Member
+    }
+
+    /// Members find every name whose publisher runs.
+    fn find_names(&mut self) -> Result<(), Failure> {
+        let running = self.hosts(Role::Member, true);
+        let names = running.iter().filter(|host| self.publishes(**host));
+        let names: Vec<Published> = names
+            .map(|host| Published {
+                name: name_of(*host),
+                owner: None,
+                host: *host,
+            })
+            .collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let finds = find(&mut self.world, &running, &names, names.len() * FINDS_EACH);
+        match finds.asked - finds.found {
+            0 => Ok(()),
+            missed => Err(Failure::Finds(missed)),
+        }
     }
 
     /// Every leaf that is attached and one of whose bootstraps runs finds who is responsible for a position.
@@ -305,4 +438,9 @@ impl Play {
         }
         Ok(())
     }
+}
+
+/// The name that a host publishes.
+fn name_of(host: usize) -> String {
+    format!("service-{host}")
 }

@@ -157,6 +157,9 @@ impl<M: Machine> World<M> {
             place,
             group: 0,
             is_reachable: true,
+            is_clone: false,
+            clock_ahead_ms: 0,
+            fatal: None,
             paths: BTreeMap::new(),
             last_path: 0,
             wake_ms: u64::MAX,
@@ -182,14 +185,53 @@ impl<M: Machine> World<M> {
         format!("{scheme}://{name}.sim.example/")
     }
 
+    /// A new host, not started yet, with a copy of a member's store and its identity, at an address of its own; returns its
+    /// number.
+    pub fn add_clone(&mut self, original: usize, copy: Disk) -> usize {
+        let seed = self.hosts[original].config.seed;
+        let clone = self.add_with_seed(seed, Role::Member, &[]);
+        self.hosts[clone].is_clone = true;
+        self.hosts[clone].disk = copy;
+        clone
+    }
+
     /// Gives a host a new address; its node says so from its next start on.
     pub fn readdress(&mut self, host: usize) {
         let new = self.address(&format!("n{host}.v{}", self.hosts[host].incarnation));
+        self.move_to(host, &new);
+    }
+
+    /// Gives a host this address, which no other has; its node says so from its next start on.
+    pub fn move_to(&mut self, host: usize, new: &str) {
         for address in &mut self.hosts[host].config.addresses {
             self.at_address.remove(address);
-            address.clone_from(&new);
-            self.at_address.insert(new.clone(), host);
+            new.clone_into(address);
+            self.at_address.insert(new.to_owned(), host);
         }
+    }
+
+    /// A copy of a host's store as it is now, whether its process runs or not.
+    pub fn copy_store(&self, host: usize) -> Disk {
+        self.hosts[host].disk.copy()
+    }
+
+    /// Puts a copy in place of the store of a host whose process does not run.
+    ///
+    /// # Panics
+    /// When the process runs.
+    pub fn restore_store(&mut self, host: usize, copy: Disk) {
+        assert!(!self.hosts[host].is_up(), "host {host} runs");
+        self.hosts[host].disk = copy;
+    }
+
+    /// Sets a host's clock ahead of the true time, or right with 0; timers that run keep their length.
+    pub fn set_clock(&mut self, host: usize, ahead_ms: u64) {
+        self.hosts[host].clock_ahead_ms = ahead_ms;
+    }
+
+    /// The time that a host's clock shows, in milliseconds since 1970.
+    pub(crate) fn clock_ms(&self, host: usize) -> u64 {
+        self.now_ms + self.hosts[host].clock_ahead_ms
     }
 
     /// Starts the process of a host, with what its disk holds.
@@ -200,6 +242,7 @@ impl<M: Machine> World<M> {
         let started = &mut self.hosts[host];
         started.core = Some(core);
         started.incarnation += 1;
+        started.fatal = None;
         self.step(host, &[]);
     }
 

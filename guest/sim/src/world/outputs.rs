@@ -1,8 +1,8 @@
 //! One step of a core, and what its host does about it.
 
-use selfsame_codec::{BatchReader, BatchWriter, Input, Output};
+use selfsame_codec::{BatchReader, BatchWriter, Code, Input, Output};
 
-use super::World;
+use super::{End, World};
 use crate::host::{Answer, Outcome};
 use crate::machine::Machine;
 use crate::queue::Event;
@@ -31,12 +31,15 @@ impl Next {
 }
 
 impl<M: Machine> World<M> {
-    /// Steps a core, and again with what its host answers at once.
+    /// Steps a core, and again with what its host answers at once. A node that cannot go on is ended.
     pub(super) fn step(&mut self, host: usize, inputs: &[Input<'_>]) {
         let mut next = self.step_once(host, inputs);
         while !next.is_empty() {
             let inputs: Vec<Input<'_>> = next.iter().map(Next::input).collect();
             next = self.step_once(host, &inputs);
+        }
+        if self.hosts[host].fatal.is_some() {
+            self.end(host, End::Killed);
         }
     }
 
@@ -46,7 +49,7 @@ impl<M: Machine> World<M> {
         };
         let mut items = BatchWriter::new();
         inputs.iter().for_each(|input| input.encode(&mut items));
-        let mut batch = self.now_ms.to_le_bytes().to_vec();
+        let mut batch = self.clock_ms(host).to_le_bytes().to_vec();
         batch.extend_from_slice(items.as_bytes());
         let outputs = self.machine.step(core, &batch).to_vec();
         self.steps += 1;
@@ -104,12 +107,17 @@ impl<M: Machine> World<M> {
     /// # Panics
     /// When that is not later than now: a real host would step such a core without end.
     fn wake_at(&mut self, host: usize, at_ms: u64) {
+        let clock_ms = self.clock_ms(host);
         assert!(
-            at_ms > self.now_ms,
+            at_ms > clock_ms,
             "host {host} wants to be woken {} ms ago, which never ends (seed {})",
-            self.now_ms - at_ms,
+            clock_ms - at_ms,
             self.seed
         );
+        let at_ms = match at_ms {
+            u64::MAX => u64::MAX,
+            at_ms => self.now_ms + (at_ms - clock_ms),
+        };
         // An event that stands for an earlier time than is wanted now is passed over when it comes.
         if self.hosts[host].wake_ms != at_ms && at_ms != u64::MAX {
             self.queue.add(at_ms, Event::Wake { host });
@@ -130,6 +138,7 @@ impl<M: Machine> World<M> {
                 let outcome = Outcome::Opened(peer);
                 told.answers.insert(tag, Answer { at_ms, outcome });
             }
+            Output::Failed { tag: 0, code, .. } => told.fatal = Code::from_u16(code),
             Output::Failed { tag, code, .. } => {
                 let outcome = Outcome::Failed(code);
                 told.answers.insert(tag, Answer { at_ms, outcome });
