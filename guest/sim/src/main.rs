@@ -34,7 +34,7 @@ struct Arguments {
     #[arg(long, default_value_t = 1000)]
     schedules: u32,
 
-    /// What happens in schedules while members join: churn, restore, clone, duplicate, move, hour-ahead, days-ahead,
+    /// What happens in schedules while members join: churn, restore, clone, duplicate, move, hour-ahead, all-ahead, days-ahead,
     /// readdress, or all
     #[arg(long, default_value = "all", value_parser = Chosen::<Fault>::parse)]
     fault: Chosen<Fault>,

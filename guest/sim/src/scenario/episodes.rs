@@ -4,9 +4,10 @@ use core::ops::Range;
 use std::collections::{BTreeSet, VecDeque};
 
 use clap::ValueEnum;
+use fastrand::Rng;
 use selfsame_codec::{Code, Input};
 
-use super::schedules::{Failure, LOOK_EVERY_MS, Play};
+use super::schedules::{Failure, LOOK_EVERY_MS, Play, SETTLE_MS};
 use crate::disk::Disk;
 use crate::world::End;
 
@@ -36,8 +37,11 @@ pub enum Fault {
     Duplicate,
     /// A node moves to another address, and is then restored from an older copy at the earlier one.
     Move,
-    /// A clock is an hour ahead for a while.
+    /// A clock is an hour ahead for a while; some nodes get another address meanwhile, some are started again after it.
     HourAhead,
+    /// All clocks are an hour ahead for a while, as those of one machine; a node gets another address
+    /// meanwhile and is started again after it.
+    AllAhead,
     /// A clock is two days ahead for 30 s.
     DaysAhead,
     /// A node gets another address, and later the earlier one again.
@@ -46,12 +50,13 @@ pub enum Fault {
 
 impl Fault {
     /// Those that befall one member and take time.
-    pub(super) const EPISODES: [Self; 7] = [
+    pub(super) const EPISODES: [Self; 8] = [
         Self::Restore,
         Self::Clone,
         Self::Duplicate,
         Self::Move,
         Self::HourAhead,
+        Self::AllAhead,
         Self::DaysAhead,
         Self::Readdress,
     ];
@@ -72,6 +77,7 @@ enum Step {
     StopClone,
     ExpectDuplicate,
     SetClock { ahead_ms: u64 },
+    SetClocks { ahead_ms: u64 },
 }
 
 /// A fault that a member is in the middle of
@@ -84,6 +90,11 @@ pub(super) struct Episode {
 }
 
 impl Play {
+    /// Whether the ring may be in pieces, because all clocks are or were wrong.
+    pub(super) fn is_unwatched(&self) -> bool {
+        self.world.now_ms() < self.unwatched_until_ms
+    }
+
     /// Members in the middle of an episode: others may miss them, and they may know nobody.
     pub(super) fn unreliable(&self) -> BTreeSet<[u8; 32]> {
         let subjects = self.episodes.iter().map(|episode| episode.subject);
@@ -103,39 +114,56 @@ impl Play {
         });
     }
 
+    /// What happens to a member, each with the time from what came before.
     fn steps_of(&mut self, fault: Fault, subject: usize) -> VecDeque<(u64, Step)> {
         let store = self.world.copy_store(subject);
         let earlier = Site::At(self.world.hosts()[subject].address().to_owned());
         let dice = self.world.dice();
-        let mut stage_ms = || dice.u64(STAGE_MS);
-        let (first_ms, second_ms) = (stage_ms(), stage_ms());
-        let mut down_ms = || dice.u64(DOWN_MS);
-        let (short_ms, again_ms) = (down_ms(), down_ms());
-        let start = |site, store| Step::Start { site, store };
-        let clone = (short_ms, Step::StartClone { store: store.copy() });
-        let clock = |ahead_ms| (0, Step::SetClock { ahead_ms });
-        let right = Step::SetClock { ahead_ms: 0 };
-        let moved = [
-            (0, Step::Stop),
-            (short_ms, start(Site::New, None)),
-            (first_ms, Step::Stop),
-        ];
+        let (first_ms, second_ms) = (dice.u64(STAGE_MS), dice.u64(STAGE_MS));
+        let restart = |dice: &mut Rng, after_ms: u64, site, store| {
+            let start = Step::Start { site, store };
+            [(after_ms, Step::Stop), (dice.u64(DOWN_MS), start)]
+        };
+        let restore = restart(dice, first_ms, Site::Same, Some(store.copy()));
+        let elsewhere = restart(dice, 0, Site::New, None);
+        let meanwhile = restart(dice, second_ms, Site::New, None);
+        let again = restart(dice, second_ms, Site::Same, None);
+        let clone = (dice.u64(DOWN_MS), Step::StartClone { store: store.copy() });
+        let clock = |after_ms, ahead_ms| [(after_ms, Step::SetClock { ahead_ms })];
+        let clocks = |after_ms, ahead_ms| [(after_ms, Step::SetClocks { ahead_ms })];
+        let mut steps = VecDeque::new();
         match fault {
-            Fault::Churn => VecDeque::new(),
-            Fault::Restore => [(first_ms, Step::Stop), (short_ms, start(Site::Same, Some(store)))].into(),
-            Fault::Clone => [clone, (second_ms, Step::StopClone)].into(),
-            Fault::Duplicate => [clone, (CLONE_STOPS_MS, Step::ExpectDuplicate)].into(),
+            Fault::Churn => {}
+            Fault::Restore => steps.extend(restore),
+            Fault::Clone => steps.extend([clone, (second_ms, Step::StopClone)]),
+            Fault::Duplicate => steps.extend([clone, (CLONE_STOPS_MS, Step::ExpectDuplicate)]),
             Fault::Move => {
-                let back = (again_ms, start(earlier, Some(store)));
-                moved.into_iter().chain([back]).collect()
+                steps.extend(elsewhere);
+                steps.extend(restart(dice, first_ms, earlier, Some(store)));
             }
             Fault::Readdress => {
-                let back = (again_ms, start(earlier, None));
-                moved.into_iter().chain([back]).collect()
+                steps.extend(elsewhere);
+                steps.extend(restart(dice, first_ms, earlier, None));
             }
-            Fault::HourAhead => [clock(HOUR_MS), (first_ms, right)].into(),
-            Fault::DaysAhead => [clock(TWO_DAYS_MS), (TWO_DAYS_FOR_MS, right)].into(),
+            Fault::HourAhead => {
+                let (moves, starts_again) = (dice.bool(), dice.bool());
+                steps.extend(clock(0, HOUR_MS));
+                steps.extend(meanwhile.into_iter().filter(|_| moves));
+                steps.extend(clock(first_ms, 0));
+                steps.extend(again.into_iter().filter(|_| starts_again));
+            }
+            Fault::AllAhead => {
+                steps.extend(clocks(0, HOUR_MS));
+                steps.extend(meanwhile);
+                steps.extend(clocks(first_ms, 0));
+                steps.extend(again);
+            }
+            Fault::DaysAhead => {
+                steps.extend(clock(0, TWO_DAYS_MS));
+                steps.extend(clock(TWO_DAYS_FOR_MS, 0));
+            }
         }
+        steps
     }
 
     /// Takes the steps of all episodes that are due.
@@ -192,6 +220,14 @@ impl Play {
                 clone.map_or(Ok(()), |clone| Err(Failure::CloneRuns(clone)))?;
             }
             Step::SetClock { ahead_ms } => self.world.set_clock(subject, ahead_ms),
+            Step::SetClocks { ahead_ms } => {
+                // What everybody holds goes out of date at once: the ring may be in pieces until it has recovered.
+                self.unwatched_until_ms = match ahead_ms {
+                    0 => self.world.now_ms() + SETTLE_MS,
+                    _ => u64::MAX,
+                };
+                (0..self.world.hosts().len()).for_each(|host| self.world.set_clock(host, ahead_ms));
+            }
         }
         Ok(None)
     }

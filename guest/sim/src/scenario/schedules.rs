@@ -34,7 +34,7 @@ const MOST_CUTS: usize = 1;
 /// Time between two looks at the invariant.
 pub(super) const LOOK_EVERY_MS: u64 = 500;
 /// Longest that the ring may take to settle after the last change.
-const SETTLE_MS: u64 = 30_000;
+pub(super) const SETTLE_MS: u64 = 30_000;
 /// Lookups in the settled ring.
 const LOOKUPS: usize = 20;
 /// Times that each published name is looked for, on average.
@@ -140,6 +140,8 @@ pub(super) struct Play {
     /// Members that have started again and have found nobody they knew but others of these.
     pub(super) returning: BTreeSet<[u8; 32]>,
     pub(super) episodes: Vec<Episode>,
+    /// Until when the invariant may be broken.
+    pub(super) unwatched_until_ms: u64,
     cuts: Vec<Cut>,
 }
 
@@ -160,6 +162,7 @@ impl Play {
             leaving: Vec::new(),
             returning: BTreeSet::new(),
             episodes: Vec::new(),
+            unwatched_until_ms: 0,
             cuts: Vec::new(),
         }
     }
@@ -173,6 +176,9 @@ impl Play {
             self.end_those_that_left();
             self.go_on()?;
             self.check_stopped()?;
+            if self.is_unwatched() {
+                continue;
+            }
             let after_ms = self.world.now_ms() - START_MS;
             let state = RingState::of(&mut self.world);
             let (returning, unreliable) = (self.returning.clone(), self.unreliable());
@@ -224,14 +230,18 @@ impl Play {
 
     /// One thing happens, if it can.
     fn happen(&mut self, only: Option<Fault>) {
-        let is_grown = self.hosts(Role::Member, true).len() >= self.most;
+        if self.is_unwatched() {
+            return;
+        }
+        let running = self.hosts(Role::Member, true).len();
+        let grows = running < self.most && (running < self.most / 2 || self.world.dice().bool());
         let is_churn = match only {
             None => self.world.dice().u32(0..4) > 0,
             Some(fault) => fault == Fault::Churn,
         };
         if is_churn {
             self.churn();
-        } else if only.is_some() && !is_grown && self.world.dice().bool() {
+        } else if only.is_some() && grows {
             self.start_new(Role::Member);
         } else {
             self.begin_episode(only);
