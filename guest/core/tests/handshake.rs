@@ -411,11 +411,10 @@ fn message_3_that_does_not_open_is_dropped() {
     let half_open = outside.knock(&mut net, 0, "192.0.2.1", 1).expect("m2");
     let path = half_open.path;
     // By somebody who saw the numbers of the handshake and not its keys.
-    let mut junk = vec![0; 130];
-    junk[..3].copy_from_slice(&[3, 1, 1]);
-    junk[4..8].copy_from_slice(&2_u32.to_le_bytes());
+    let mut junk = fresh_initiation(1, id_of(1, "twiitr"))[..16].to_vec();
+    junk[0] = 3;
     junk[8..12].copy_from_slice(&half_open.confirmation.peer_index().to_le_bytes());
-    junk[12..16].copy_from_slice(&NetworkId::open("twiitr").0[..4]);
+    junk.resize(200, 0);
     net.step(0, &[Input::Received { path, frame: &junk }]);
     assert_eq!(net.counted(0, Code::BadHandshake), 1);
     assert!(outside.confirm(&mut net, 0, half_open).is_some());
