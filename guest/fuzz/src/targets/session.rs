@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use selfsame_codec::{Code, Reader};
+use selfsame_core::BootId;
 use selfsame_core::channel::{MAX_PAYLOAD, ReplayWindow, Session, Side};
 use selfsame_core::handshake::SessionSecrets;
 use selfsame_core::identity::{PeerId, PublicKey};
@@ -45,6 +46,7 @@ fn session(side: Side, peer: u8) -> Session {
         session_id: [3; 16],
         peer: PeerId([peer; 32]),
         peer_key: PublicKey([peer; 32]),
+        peer_boot: BootId([peer; 16]),
     };
     Session::new(secrets, side, u32::from(peer), START_MS)
 }
