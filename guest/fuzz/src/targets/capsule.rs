@@ -2,6 +2,7 @@
 //! written again byte for byte, and of what is not, nothing is believed.
 
 use selfsame_capsule::authority::Authority;
+use selfsame_capsule::authorship::Attribution;
 use selfsame_capsule::cache::Verified;
 use selfsame_capsule::epoch::{Added, EpochChange, Grant, ReaderKeys, Revoked, epoch_key};
 use selfsame_capsule::hash::{HashKind, RecordName};
@@ -172,7 +173,8 @@ fn run_proof(input: &[u8]) {
     let authority = Authority::new(charter.metadata());
     let mut prover = Prover::default();
     let mut verified = Verified::new(6);
-    verified.insert(&records[3].name.0);
+    let header = HeaderView::decode(&records[3].header).expect("a sound header");
+    verified.learn(&records[3].name.0, Attribution::signed(&header));
     let before = verified.clone();
     let honest = prover.verify(
         charter.hasher(),

@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 use super::Target;
 use super::capsule::{charter, records};
 use super::decode::target;
-use super::replica::{Store, stored, work};
+use super::replica::{SOURCE, Store, stored, work};
 use crate::mutate::Shape;
 
 const NOW: u64 = 1_800_000_000_000;
@@ -78,11 +78,11 @@ fn asking(command: Command) -> (Client, u32, Vec<u8>) {
 fn response_seeds() -> Vec<Vec<u8>> {
     let mut replica = Replica::new(KeyPair::from_seed(&SERVER), Limits::default());
     let mut store = Store::new();
-    replica.request(NOW, 1, stored());
+    replica.request(NOW, 1, SOURCE, stored());
     work(&mut replica, &mut store);
     let seed = |(kind, command): (usize, Command)| {
         let (_, _, bytes) = asking(command);
-        replica.request(NOW, 2, bytes);
+        replica.request(NOW, 2, SOURCE, bytes);
         let response = work(&mut replica, &mut store).responses.remove(0).1;
         [&[kind as u8], response.as_slice()].concat()
     };

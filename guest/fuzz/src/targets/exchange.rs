@@ -13,7 +13,7 @@ use selfsame_codec::Reader;
 use super::Target;
 use super::capsule::{charter, records};
 use super::decode::target;
-use super::replica::{Done, NOW, Store, request, stored, work};
+use super::replica::{Done, NOW, SOURCE, Store, request, stored, work};
 use crate::mutate::Shape;
 
 /// Elements of both sets that the fuzzed sketches are compared with.
@@ -98,7 +98,7 @@ fn change(response: &mut Vec<u8>, changes: &mut Reader<'_>) {
 /// A replica that has nothing synchronises with one that has a capsule, whose responses are changed on the way.
 fn run_sync(input: &[u8]) {
     let (mut there, mut there_store) = (replica(), Store::new());
-    there.request(NOW, 1, stored());
+    there.request(NOW, 1, SOURCE, stored());
     assert_eq!(work(&mut there, &mut there_store).responses.len(), 1);
     let (mut here, mut here_store) = (replica(), Store::new());
     here.sync(NOW, [5; 32], charter().name(), [6; 32]);
@@ -110,7 +110,7 @@ fn run_sync(input: &[u8]) {
             return;
         }
         for (tag, message) in asks {
-            there.request(NOW, 2, message);
+            there.request(NOW, 2, SOURCE, message);
             let mut responses = work(&mut there, &mut there_store).responses;
             let (_, mut response) = responses.pop().expect("it is answered");
             change(&mut response, &mut changes);

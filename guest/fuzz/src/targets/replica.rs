@@ -25,7 +25,7 @@ const FUZZED: u32 = 2;
 /// The session of all requests.
 const SESSION: [u8; 16] = [1; 16];
 /// Where all of them come from.
-const SOURCE: [u8; 32] = [3; 32];
+pub(super) const SOURCE: [u8; 32] = [3; 32];
 
 /// Requests to a replica that holds a capsule.
 pub(super) fn targets() -> Vec<Box<dyn Target>> {
