@@ -27,6 +27,8 @@ export type Programs = {
 const ANSWER_MS = 4_000;
 /** How often a folder that changes while it is copied is copied again. */
 const COPIES = 5;
+/** Longest part of an answer that is told as the reason of a failure. */
+const MAX_REASON = 200;
 /** What programs get of this process's environment. */
 const INHERITED = ["PATH", "HOME", "TMPDIR", "DENO_DIR", "XDG_CACHE_HOME"];
 
@@ -154,13 +156,13 @@ export class MemberProcess {
     return answer.status ?? answer;
   }
 
-  /** Whether a request to a name, sent as this member, is answered by who serves it. */
-  async reaches(name: string): Promise<boolean> {
+  /** Sends a request to a name as this member; resolves with why who serves it has not answered, if so. */
+  async call(name: string): Promise<string | undefined> {
     const { status, body } =
       this.#desk === undefined
         ? await ask(this.#settings.port, `/call/${name}`)
         : await ask(this.#desk.proxy, "/", `${name}.mesh`);
-    return status === 200 && body === name;
+    return status === 200 && body === name ? undefined : `${status} ${body.slice(0, MAX_REASON)}`;
   }
 
   #command(): { command: string; args: string[] } {

@@ -34,7 +34,9 @@ const mesh = await join({
 async function answer(request: Request): Promise<Response> {
   const [, question, called] = new URL(request.url).pathname.split("/");
   if (question === "status") return Response.json(await mesh.status());
-  return mesh.fetch(`https://${called}.mesh/`, { unowned: true });
+  return mesh
+    .fetch(`https://${called}.mesh/`, { unowned: true })
+    .catch((error: unknown) => new Response(String(error), { status: 502 }));
 }
 
 await serve({ fetch: mesh.handler(answer), port, hostname: "127.0.0.1" });

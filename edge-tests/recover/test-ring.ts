@@ -128,11 +128,11 @@ export class TestRing {
     const pairs = this.members.flatMap((from) =>
       this.members.map((to) => ({ from, name: to.settings.name })),
     );
-    const reached = await Promise.allSettled(pairs.map(({ from, name }) => from.reaches(name)));
+    const called = await Promise.allSettled(pairs.map(({ from, name }) => from.call(name)));
     return pairs.flatMap(({ from, name }, at) => {
-      const answer = reached[at];
-      const isReached = answer?.status === "fulfilled" && answer.value;
-      return isReached ? [] : [`${from.settings.name} does not reach ${name}`];
+      const call = called[at];
+      const reason = call?.status === "rejected" ? String(call.reason) : call?.value;
+      return reason === undefined ? [] : [`${from.settings.name} does not reach ${name} (${reason})`];
     });
   }
 }

@@ -6,6 +6,7 @@ import { timeoutTimer } from "../src/driver/timer.ts";
 import { Activity } from "../src/transports/protocol.ts";
 import { carry, type Socket } from "../src/transports/websocket.ts";
 import { AlarmTimer } from "../src/workerd/alarm.ts";
+import { ObjectClock } from "../src/workerd/object-clock.ts";
 import { mockClocks } from "./support.ts";
 
 const NOW = 1_790_000_000_000;
@@ -13,6 +14,21 @@ const NOW = 1_790_000_000_000;
 function clock(t: TestContext): void {
   mockClocks(t, ["Date", "setTimeout", "setInterval"], NOW);
 }
+
+describe("the clock of a Durable Object", () => {
+  test("stands still when that of its machine was set back by more than a minute", (t) => {
+    clock(t);
+    let machine_ms = NOW - 5_000;
+    const sql = { exec: () => ({ one: () => ({ now: Math.floor(machine_ms / 1000) }) }) };
+    const own = new ObjectClock(sql);
+    assert.equal(own.standsStill, false);
+    machine_ms = NOW - 64_000;
+    assert.equal(own.standsStill, false);
+    machine_ms = NOW - 3_600_000;
+    assert.equal(own.standsStill, true);
+    assert.equal(new ObjectClock(sql).standsStill, false, "an object that begins now goes by its own");
+  });
+});
 
 describe("the wake-up of a Durable Object", () => {
   function make(): { timer: AlarmTimer; alarms: number[]; woken: () => number; activity: Activity } {

@@ -14,6 +14,7 @@ import { Activity } from "../transports/protocol.ts";
 import { asksForWebSocket } from "../websocket/handshake.ts";
 import { AlarmTimer } from "./alarm.ts";
 import { Amendments } from "./amendments.ts";
+import { ObjectClock } from "./object-clock.ts";
 import { remoteOf, Sockets } from "./sockets.ts";
 import { Upgrades } from "./upgrades.ts";
 
@@ -80,6 +81,7 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
   /** What the node serves besides: `capsules()` of `selfsame/capsule`. */
   more: Extension | undefined = undefined;
 
+  readonly #clock: ObjectClock = new ObjectClock(this.ctx.storage.sql);
   readonly #activity: Activity = new Activity(() => this.#timer?.arrange());
   #timer: AlarmTimer | undefined;
   #node: Promise<RunningNode> | undefined;
@@ -264,6 +266,8 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
   }
 
   #running(): Promise<RunningNode> {
+    if (this.#clock.standsStill)
+      this.ctx.abort("selfsame: the clock was set back, and this object's stands still");
     if (this.#ended_ms !== undefined && performance.now() - this.#ended_ms >= REJOIN_MS) this.#forget();
     this.#node ??= this.#open().catch((error: unknown) => {
       this.#forget();
