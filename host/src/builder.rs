@@ -50,6 +50,7 @@ pub struct Builder {
     allow_private: bool,
     trust_on_first_use: bool,
     keep_trying: bool,
+    take_over: bool,
     domain: String,
     core: Option<CoreModule>,
     watcher: Watcher,
@@ -83,6 +84,7 @@ impl Builder {
             allow_private: false,
             trust_on_first_use: false,
             keep_trying: false,
+            take_over: false,
             domain: String::new(),
             core: None,
             watcher: Watcher::default(),
@@ -163,6 +165,13 @@ impl Builder {
     /// Starts although no bootstrap answers, and tries again until one does.
     pub fn keep_trying(mut self, keep_trying: bool) -> Self {
         self.keep_trying = keep_trying;
+        self
+    }
+
+    /// Takes the identity over from another node that runs with it, which then stops. Without this, the node that was started
+    /// later stops with [`Code::DuplicateIdentity`](selfsame_codec::Code::DuplicateIdentity).
+    pub fn take_over(mut self, take_over: bool) -> Self {
+        self.take_over = take_over;
         self
     }
 
@@ -338,7 +347,7 @@ impl Builder {
             idle_ms: u64::try_from(IDLE.as_millis()).unwrap_or(u64::MAX),
             domain: self.domain.clone(),
             admission: Admission::Open,
-            take_over: false,
+            take_over: self.take_over,
         }
     }
 }

@@ -12,6 +12,7 @@ mod capsule;
 mod client;
 mod control;
 mod doctor;
+mod duplicates;
 mod keys;
 mod listen;
 mod log;

@@ -194,7 +194,7 @@ impl Driver {
         loop {
             let began = Instant::now();
             let Err(error) = self.live(sources, &mut started).await else {
-                return self.fail_everything(&Cause::Stopped);
+                return self.fail_everything(&self.handle.end());
             };
             tracing::error!(%error, "the core is started anew");
             self.fail_everything(&Cause::Poisoned(error.clone()));
@@ -232,6 +232,11 @@ impl Driver {
         loop {
             if let Some(error) = self.broken.take() {
                 tracing::error!(%error, "the node cannot go on");
+                if let Some(code) = error.code() {
+                    self.handle.set_ended(code);
+                    // Nobody needs to listen to events.
+                    _ = self.events.send(Event::Ended(code));
+                }
                 // Whoever started the node may have gone away meanwhile.
                 _ = started.take().map(|started| started.send(Err(error)));
                 return Ok(());

@@ -93,10 +93,11 @@ impl Error {
         }
     }
 
-    /// Whether nobody answered, so that trying again later may help.
+    /// Whether nobody answered, or peers refused to until a clock is set right, so that trying again later may help.
     #[must_use]
     pub fn is_unreachable(&self) -> bool {
-        self.code().is_some_and(|code| code.class() == Class::Unreachable)
+        self.code()
+            .is_some_and(|code| code.class() == Class::Unreachable || code == Code::WrongClock)
     }
 
     pub(crate) fn core(code: u16, detail: &str) -> Self {

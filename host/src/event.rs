@@ -1,3 +1,5 @@
+use selfsame_codec::Code;
+
 use crate::core::CoreError;
 use crate::id::PeerId;
 
@@ -22,4 +24,6 @@ pub enum Event {
     },
     /// The core failed and is started anew from its store; sessions and requests that were under way are lost.
     Restarted(CoreError),
+    /// The node cannot go on and has ended: what is asked of it fails with this code.
+    Ended(Code),
 }

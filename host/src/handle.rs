@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, Ordering};
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 use selfsame_codec::{BatchReader, BatchWriter, Code, Input, PathKind};
@@ -9,7 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::error::Error;
 use crate::link::{Budget, Link, LinkEnd};
-use crate::stream::Stream;
+use crate::stream::{Cause, Stream};
 
 /// Messages of the network that wait for the driver. A socket that finds the queue full
 /// reads no more, so a flood waits in the sender's memory; tokio serves waiting senders in turn, so each path gets its
@@ -139,6 +140,8 @@ pub(crate) struct Handle {
     control: mpsc::UnboundedSender<Control>,
     numbers: Arc<Numbers>,
     budget: Budget,
+    /// Why the node has ended, unless it was stopped.
+    ended: Arc<OnceLock<Code>>,
 }
 
 #[derive(Debug)]
@@ -173,6 +176,7 @@ impl Handle {
                 control,
                 numbers,
                 budget: Budget::default(),
+                ended: Arc::default(),
             },
             queues,
         )
@@ -204,7 +208,7 @@ impl Handle {
 
     /// Queues a message, waiting for a place.
     pub(crate) async fn send(&self, message: Inbound) -> Result<(), Error> {
-        self.inbound.send(message).await.map_err(|_| Error::Stopped)
+        self.inbound.send(message).await.map_err(|_| self.end().into())
     }
 
     /// Queues a message of the application.
@@ -261,14 +265,26 @@ impl Handle {
             effect,
             waiter,
         };
-        self.control.send(command).map_err(|_| Error::Stopped)?;
+        self.control.send(command).map_err(|_| Error::from(self.end()))?;
         let mut cancel = CancelOnDrop {
             handle: self.clone(),
             tag: Some(tag),
         };
         let answer = reply.await;
         cancel.tag = None;
-        answer.unwrap_or(Err(Error::Stopped))
+        answer.unwrap_or_else(|_| Err(self.end().into()))
+    }
+
+    /// Notes why the node cannot go on; the first reason counts.
+    pub(crate) fn set_ended(&self, code: Code) {
+        self.ended.get_or_init(|| code);
+    }
+
+    /// Why the node has ended, or is ending.
+    pub(crate) fn end(&self) -> Cause {
+        self.ended
+            .get()
+            .map_or(Cause::Stopped, |code| Cause::Reset(code.as_u16()))
     }
 }
 

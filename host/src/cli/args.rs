@@ -261,6 +261,9 @@ pub(crate) struct Member {
     /// Share of the traces begun here that the collector is told of, 0 to 1; what OTEL_TRACES_SAMPLER says unless given
     #[arg(long, value_name = "SHARE")]
     pub(crate) sample: Option<f64>,
+    /// Takes the identity over from another node that runs with it, which then stops; else the later one of two stops
+    #[arg(long)]
+    pub(crate) take_over: bool,
     /// Label of what fails together with this node, such as a region
     #[arg(long, value_name = "LABEL", default_value = "")]
     pub(crate) domain: String,

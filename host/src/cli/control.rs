@@ -22,6 +22,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use super::args::Member;
+use super::duplicates::Duplicates;
 use super::listen::{accept, answer, bind};
 use super::output::{Failure, Output};
 
@@ -46,10 +47,16 @@ impl Control {
         output: Output,
     ) -> Result<Self, Failure> {
         let mut tasks = JoinSet::new();
+        let duplicates = Arc::new(Duplicates::default());
+        tasks.spawn({
+            let (node, duplicates) = (node.clone(), Arc::clone(&duplicates));
+            async move { duplicates.follow(&node).await }
+        });
         let desk = |key| {
             Arc::new(Desk {
                 node: node.clone(),
                 telemetry: Arc::clone(telemetry),
+                duplicates: Arc::clone(&duplicates),
                 bootstraps: member.network.join.clone(),
                 allow_private: member.network.allow_private,
                 key,
@@ -129,6 +136,7 @@ async fn serve(socket: TcpStream, desk: Arc<Desk>) {
 struct Desk {
     node: Node,
     telemetry: Arc<Telemetry>,
+    duplicates: Arc<Duplicates>,
     bootstraps: Vec<String>,
     allow_private: bool,
     /// What a request has to have in its field Authorization, if anything.
@@ -155,6 +163,7 @@ impl Desk {
                 "version": env!("CARGO_PKG_VERSION"),
                 "bootstraps": self.bootstraps,
                 "allow_private": self.allow_private,
+                "duplicates": self.duplicates.json(),
                 "status": json::status(&status),
             })),
             Err(error) => text(StatusCode::SERVICE_UNAVAILABLE, &format!("{error}\n")),

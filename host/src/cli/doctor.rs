@@ -2,9 +2,8 @@
 
 use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
-use std::time::SystemTime;
 
-use selfsame_host::{Code, Error, IDENTITY_FILE, Node, PeerId, Seed, clock_at};
+use selfsame_host::{Code, Error, IDENTITY_FILE, Node, PeerId, Seed};
 use serde_json::{Value, json as value};
 use tokio::time::timeout;
 
@@ -13,10 +12,8 @@ use super::output::{Failure, Output};
 use super::running;
 use super::value::{each, text};
 
-/// Others refuse what is further ahead of their clock (`CLOCK_SKEW_MS` of the core); half of it is the time to act.
-const MOST_SKEW: Duration = Duration::from_secs(30);
-/// Members whose clocks are looked at.
-const CLOCKS: usize = 3;
+mod clock;
+use clock::Clocks;
 
 pub(crate) async fn run(command: DoctorCommand, output: Output) -> Result<(), Failure> {
     let asked = running::ask(&command.running, command.timeout.0).await?;
@@ -24,10 +21,14 @@ pub(crate) async fn run(command: DoctorCommand, output: Output) -> Result<(), Fa
     let subject = Subject::new(&command, asked.as_ref())?;
     report.tell(&subject.identity(&command))?;
     report.tell(&subject.running(&command))?;
-    for bootstrap in &subject.bootstraps {
-        report.tell(&subject.bootstrap(bootstrap).await)?;
+    for finding in asked.as_ref().map_or_else(Vec::new, duplicates) {
+        report.tell(&finding)?;
     }
-    for finding in subject.clocks().await {
+    let clocks = Clocks::compare(&subject.bootstraps, &subject.neighbours()).await;
+    for bootstrap in &subject.bootstraps {
+        report.tell(&subject.bootstrap(bootstrap, &clocks).await)?;
+    }
+    for finding in clocks.findings() {
         report.tell(&finding)?;
     }
     for finding in subject.reachability().await {
@@ -190,43 +191,31 @@ impl Subject {
     }
 
     /// Whether a node can join through a bootstrap: that it is there, who it says it is, and of this network.
-    async fn bootstrap(&self, bootstrap: &str) -> Finding {
+    async fn bootstrap(&self, bootstrap: &str, clocks: &Clocks) -> Finding {
         match self.visit(vec![bootstrap.to_owned()]).await {
             Ok(visitor) => {
                 visitor.stop().await;
                 Finding::well("bootstrap", format!("{bootstrap} answers"))
             }
-            Err(error) => Finding::wrong("bootstrap", format!("{bootstrap}: {error}"), remedy_of(&error)),
+            // A peer drops what a node signs whose clock is wrong: all that the node sees is that nobody answers.
+            Err(error) => clocks.refusal(bootstrap).unwrap_or_else(|| {
+                Finding::wrong("bootstrap", format!("{bootstrap}: {error}"), remedy_of(&error))
+            }),
         }
     }
 
-    /// Compares this machine's clock with those of the bootstraps, or of neighbours where there are none.
-    async fn clocks(&self) -> Vec<Finding> {
-        let mut urls: Vec<String> = self.bootstraps.iter().map(|url| without_id(url)).collect();
-        if let Some(status) = &self.status {
-            let near = each(&status["successors"]).chain(each(&status["predecessor"]));
-            urls.extend(near.filter_map(|node| {
-                texts(&node["addresses"])
-                    .into_iter()
-                    .find(|url| !url.starts_with("tcp:") && !url.starts_with("udp:"))
-            }));
-        }
-        urls.dedup();
-        let mut findings = Vec::new();
-        for url in urls.iter().take(CLOCKS) {
-            match clock_at(url).await {
-                Ok(Some(there)) => findings.push(compared(url, there, SystemTime::now())),
-                Ok(None) => {}
-                Err(error) => tracing::debug!(url, %error, "no clock to compare with"),
-            }
-        }
-        if findings.is_empty() {
-            findings.push(Finding::unknown(
-                "clock",
-                "nobody tells the time by HTTP to compare it with",
-            ));
-        }
-        findings
+    /// Addresses of the nodes next to this one in the ring.
+    fn neighbours(&self) -> Vec<String> {
+        let near = |status: &Value| {
+            each(&status["successors"])
+                .chain(each(&status["predecessor"]))
+                .filter_map(|node| {
+                    let mut urls = texts(&node["addresses"]).into_iter();
+                    urls.find(|url| !url.starts_with("tcp:") && !url.starts_with("udp:"))
+                })
+                .collect()
+        };
+        self.status.as_ref().map_or_else(Vec::new, near)
     }
 
     /// Whether the node can be reached at each address that it tells others.
@@ -411,6 +400,24 @@ fn placed(status: &Value, here: PeerId, next: PeerId) -> Vec<Finding> {
     vec![is_here, is_next]
 }
 
+/// The identities that two nodes run with: this node's, or one that it has met.
+fn duplicates(answer: &Value) -> Vec<Finding> {
+    let own = text(&answer["status"]["id"]);
+    let told = each(&answer["duplicates"]).map(|duplicate| {
+        let peer = text(&duplicate["peer"]);
+        let whose = if peer == own { "this node's identity" } else { peer };
+        let places = each(&duplicate["addresses"]).map(|addresses| texts(addresses).join(" "));
+        let places: Vec<String> = places.collect();
+        Finding::wrong(
+            "duplicate",
+            format!("two nodes run with {whose}: at {}", places.join(" and at ")),
+            "stop one of the two, or give it a folder of its own (`selfsame id new`); --take-over lets the one that is started \
+             last stay",
+        )
+    });
+    told.collect()
+}
+
 /// What an error means for whoever runs the node.
 fn remedy_of(error: &Error) -> &'static str {
     match error.code() {
@@ -421,31 +428,6 @@ fn remedy_of(error: &Error) -> &'static str {
         Some(_) => "start it, or let --join name another; look at name, port, firewall and certificate",
         None => "write it as URL#PEER-ID, as a node prints it at its start",
     }
-}
-
-/// Compares a clock with this machine's.
-fn compared(url: &str, there: SystemTime, here: SystemTime) -> Finding {
-    let (apart, word) = match here.duration_since(there) {
-        Ok(ahead) => (ahead, "ahead of"),
-        Err(behind) => (behind.duration(), "behind"),
-    };
-    // The other side tells whole seconds.
-    let seconds = apart.as_secs();
-    if apart < MOST_SKEW {
-        return Finding::well(
-            "clock",
-            format!("it shows the time that {url} tells, within {} s", seconds + 1),
-        );
-    }
-    Finding::wrong(
-        "clock",
-        format!("{seconds} s {word} that of {url}, and records from more than 60 s ahead are refused"),
-        "let both machines take their time from NTP (timedatectl set-ntp true)",
-    )
-}
-
-fn without_id(url: &str) -> String {
-    url.split('#').next().unwrap_or(url).to_owned()
 }
 
 /// Whether a URL names an address of this machine or of a private network.
@@ -493,24 +475,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_that_others_would_refuse_is_wrong() {
-        let now = SystemTime::now();
-        for (there, is_wrong) in [
-            (now + Duration::from_secs(2), false),
-            (now - Duration::from_secs(29), false),
-            (now + Duration::from_secs(31), true),
-            (now - Duration::from_secs(3600), true),
-        ] {
-            let finding = compared("ws://a:1", there, now);
-            assert_eq!(
-                matches!(finding.verdict, Verdict::Wrong { .. }),
-                is_wrong,
-                "{finding:?}"
-            );
-        }
-    }
-
-    #[test]
     fn a_ring_that_finds_another_node_at_this_place_is_wrong() {
         let [own, other] = [PeerId([1; 32]), PeerId([2; 32])];
         let status = value!({ "id": own.to_string(), "successors": [{ "id": other.to_string() }] });
@@ -524,6 +488,25 @@ mod tests {
         assert_eq!(wrong(own, other), 0);
         assert_eq!(wrong(other, other), 1);
         assert_eq!(wrong(own, own), 1);
+    }
+
+    #[test]
+    fn duplicate_is_named_with_both_addresses() {
+        let [own, other] = [PeerId([1; 32]), PeerId([2; 32])].map(|id| id.to_string());
+        let duplicate =
+            |peer: &str| value!({ "peer": peer, "addresses": [["ws://a:1"], ["ws://b:1", "ws://b:2"]] });
+        let answer = value!({ "status": { "id": own }, "duplicates": [duplicate(&own), duplicate(&other)] });
+        let found: Vec<String> = duplicates(&answer)
+            .into_iter()
+            .map(|finding| finding.text)
+            .collect();
+        assert_eq!(
+            found,
+            [
+                "two nodes run with this node's identity: at ws://a:1 and at ws://b:1 ws://b:2".to_owned(),
+                format!("two nodes run with {other}: at ws://a:1 and at ws://b:1 ws://b:2"),
+            ]
+        );
     }
 
     #[test]

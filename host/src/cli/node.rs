@@ -101,6 +101,7 @@ fn settings(member: &Member, listen: Vec<String>) -> Result<Builder, Failure> {
     let mut builder = builder(&member.network)
         .storage(&member.data.folder)
         .domain(&member.domain)
+        .take_over(member.take_over)
         .keep_trying(true);
     for url in listen {
         builder = builder.listen(url);
@@ -226,6 +227,7 @@ async fn tell(node: &Node, event: Event, output: Output) -> Result<(), Failure> 
             let value = value!({ "event": "restarted", "error": error.to_string() });
             output.print(&error, &value)
         }
+        Event::Ended(code) => Err(Error::from_code(code).into()),
         // A newer library tells more.
         _ => Ok(()),
     }
