@@ -11,6 +11,9 @@ use crate::identity::PeerId;
 use crate::map::{Map, Set};
 use crate::place::{Place, in_open};
 
+/// Most members that may hand over without being neighbours: those that joined or left a moment ago.
+const MAX_VETTED: usize = 8;
+
 #[derive(Debug, Default)]
 struct Queue {
     keys: Vec<Key>,
@@ -24,8 +27,8 @@ pub(super) struct Mirrors {
     /// Where the range begins that the mirrors have copies of.
     start: Place,
     targets: Vec<PeerId>,
-    /// Members that may hand over without being neighbours, and until when.
-    vetted: Map<PeerId, u64>,
+    /// Members that may hand over without being neighbours, the latest first.
+    vetted: Vec<PeerId>,
     next_vet_ms: u64,
 }
 
@@ -35,7 +38,7 @@ impl Mirrors {
             queues: Map::new(),
             start: me.place(),
             targets: Vec::new(),
-            vetted: Map::new(),
+            vetted: Vec::new(),
             next_vet_ms: 0,
         }
     }
@@ -92,7 +95,7 @@ impl Ring {
 
     /// Whether a member may hand entries over: this one keeps copies for it, or a lookup has confirmed it.
     pub(super) fn may_hand_over(&self, from: &PeerId) -> bool {
-        self.routing.mirrors_for(from) || self.mirrors.vetted.contains_key(from)
+        self.routing.mirrors_for(from) || self.mirrors.vetted.contains(from)
     }
 
     /// Looks up whether a member that hands entries over without being known has the place near this one that its id says.
@@ -105,10 +108,10 @@ impl Ring {
         }
     }
 
-    /// Lets a member hand over for a while.
-    pub(super) fn let_hand_over(&mut self, cx: &Context<'_>, from: PeerId) {
-        let until_ms = cx.now_ms.saturating_add(self.parameters.vetted_ms);
-        self.mirrors.vetted.insert(from, until_ms);
+    /// Lets a member hand over until some others may.
+    pub(super) fn let_hand_over(&mut self, from: PeerId) {
+        self.mirrors.vetted.insert(0, from);
+        self.mirrors.vetted.truncate(MAX_VETTED);
     }
 
     /// Sends entries to a member, one message after the other.
@@ -157,7 +160,6 @@ impl Ring {
 
     /// Drops what has expired.
     pub(super) fn expire_objects(&mut self, cx: &Context<'_>) {
-        self.mirrors.vetted.retain(|_, until_ms| cx.now_ms < *until_ms);
         self.objects.expire(cx.wall_ms);
         self.persist_objects();
     }

@@ -46,9 +46,6 @@ pub struct Parameters {
     pub mirrored_half_spacings: u64,
     /// Least time between two lookups of whether a member is responsible for what it hands over without being known.
     pub vet_ms: u64,
-    /// How long such a lookup counts, and how long a member that leaves may hand over: longer than the longest time
-    /// between two attempts.
-    pub vetted_ms: u64,
     /// Closer members named in an answer: two may be dead.
     pub named_closer: usize,
     /// Successors named in an answer to a lookup: the one that counts and three to fall back to.
@@ -159,7 +156,6 @@ impl Parameters {
         half_spacings: 8,
         mirrored_half_spacings: 64,
         vet_ms: 5 * SECOND_MS,
-        vetted_ms: 2 * MINUTE_MS,
         named_closer: 3,
         named_successors: 4,
 

@@ -110,7 +110,7 @@ impl Routing {
     /// The member before all those whose mirror this one is: what it keeps copies of begins there.
     pub(crate) fn mirrored_from(&self) -> Place {
         let first = self.before.get(self.parameters.mirrors);
-        first.map_or(self.me.place(), PeerId::place)
+        first.unwrap_or(&self.me).place()
     }
 
     /// Whether a peer would be a closer predecessor than the one there is.

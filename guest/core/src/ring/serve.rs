@@ -21,6 +21,10 @@ use crate::record::NodeRecord;
 const MAX_FORGED: u64 = 4;
 
 /// An entry that has proven itself
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it lives for one call, and most entries are associations"
+)]
 pub(super) enum Entry {
     Grant(ObjectId, Grant),
     Association(Association, NodeRecord),
@@ -120,7 +124,7 @@ impl Ring {
                 self.record_of_sender(cx, from, record, Role::Member)?;
                 if self.routing.mirrors_for(&from) {
                     // It is no neighbour from now on, and may have more than fits one message.
-                    self.let_hand_over(cx, from);
+                    self.let_hand_over(from);
                 }
                 let taken = if entries.is_empty() {
                     Ok(())

@@ -340,7 +340,7 @@ impl Ring {
             Purpose::Merge { stranger } => self.place_in_other_ring_found(cx, stranger, result),
             Purpose::Vet { from } => {
                 if result.is_ok_and(|owner| owner.peer == from) {
-                    self.let_hand_over(cx, from);
+                    self.let_hand_over(from);
                 }
             }
             Purpose::Attach => self.members_found(cx, result),
