@@ -371,7 +371,7 @@ class Ring(Live):
 
     def test_nobody_speaks_for_another(self):
         stranger = identity()
-        self.assert_class("Misbehaved", [6, self.record(stranger), False])
+        self.assert_class("Misbehaved", [6, self.record(stranger), False, []])
         self.assert_class("Misbehaved", [7, self.record(stranger), None, [], []])
         self.assert_class("Misbehaved", [8, self.record(stranger, False)])
 

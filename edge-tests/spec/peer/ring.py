@@ -99,16 +99,17 @@ class Association:
         self._check_grant(grant, net, now_ms)
 
     def _check_grant(self, grant, net, now_ms):
+        if not grant and (self.withdrawn or not self.owner):
+            return
         if not self.owner:
-            if grant:
-                raise Refused("BadRecord", "a grant without an owner")
-        elif not self.withdrawn:
-            try:
-                granted = check_grant(grant, net, now_ms)
-            except Refused as error:
-                raise Refused("NotGranted", str(error)) from None
-            if granted != (self.owner, self.name, self.publisher):
-                raise Refused("NotGranted")
+            raise Refused("BadRecord", "a grant without an owner")
+        try:
+            granted = check_grant(grant, net, now_ms)
+        except Refused as error:
+            code = error.code if error.code == "BadSignature" else "NotGranted"
+            raise Refused(code, str(error)) from None
+        if granted != (self.owner, self.name, self.publisher):
+            raise Refused("NotGranted")
 
 
 def _outer(data):

@@ -201,7 +201,7 @@ fn requests() -> Vec<(&'static str, u8, Vec<u8>)> {
         (
             "update",
             2,
-            encoded(|e| _ = e.array(3).uint(6).bytes(&member).bool(true)),
+            encoded(|e| _ = e.array(4).uint(6).bytes(&member).bool(true).array(0)),
         ),
         (
             "ping with a hint",
@@ -227,7 +227,7 @@ fn requests() -> Vec<(&'static str, u8, Vec<u8>)> {
 
 /// Updates with records that no longer serve, and what their senders are told.
 fn record_refusals() -> Vec<(&'static str, u8, Vec<u8>, Vec<u8>)> {
-    let update = |record: &[u8]| encoded(|e| _ = e.array(3).uint(6).bytes(record).bool(false));
+    let update = |record: &[u8]| encoded(|e| _ = e.array(4).uint(6).bytes(record).bool(false).array(0));
     let newest = record(2, Role::Member);
     let at = |signed_at_ms| RecordTerms::new(Role::Member, &[], signed_at_ms, NOW + HOUR);
     let superseded = signed(2, &at(NOW - 1));
@@ -251,7 +251,7 @@ fn record_refusals() -> Vec<(&'static str, u8, Vec<u8>, Vec<u8>)> {
 fn refusals() -> Vec<(&'static str, u8, Vec<u8>, Class)> {
     let member = record(2, Role::Member);
     let leaf = record(3, Role::Leaf);
-    let update = |record: &[u8]| encoded(|e| _ = e.array(3).uint(6).bytes(record).bool(false));
+    let update = |record: &[u8]| encoded(|e| _ = e.array(4).uint(6).bytes(record).bool(false).array(0));
     let store = |sequence_ms| encoded(|e| entry(e.array(2).uint(3), sequence_ms));
     let long = |e: &mut Encoder<'_>| {
         e.array(2).uint(0).array(17);
