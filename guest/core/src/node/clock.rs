@@ -44,6 +44,6 @@ impl Node {
     fn clock_corrected(&mut self) {
         self.ring_driver.expect_success();
         self.timers.set(self.now_ms, Timer::Bootstrap);
-        self.ring_with(|ring, cx| ring.hurry(cx));
+        self.ring_with(|ring, cx| ring.clock_corrected(cx));
     }
 }

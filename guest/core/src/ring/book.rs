@@ -203,8 +203,13 @@ impl Book {
         }
     }
 
+    /// Drops records that have expired, and those from the future, which a clock that was ahead let in: their nodes' next
+    /// ones may be below them.
     pub(crate) fn expire(&mut self, now_ms: u64) {
-        self.entries.retain(|_, entry| now_ms < entry.expiry_ms());
+        self.entries.retain(|_, entry| {
+            let record = entry.record();
+            now_ms < entry.expiry_ms() && record.is_none_or(|record| record.is_current(now_ms))
+        });
     }
 
     /// All members, and peers that were named as such.

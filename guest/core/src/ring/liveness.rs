@@ -77,13 +77,17 @@ impl Ring {
         self.lost_all();
     }
 
-    /// Makes the next round follow soon.
-    pub fn hurry(&mut self, cx: &Context<'_>) {
+    /// The clock was ahead: what was signed and taken since counts for nobody.
+    pub fn clock_corrected(&mut self, cx: &Context<'_>) {
+        self.objects.clock_corrected();
+        // They refused this node, or their records had expired, because of its clock.
+        self.routing.forget_dead(u64::MAX);
+        self.publisher.refresh_soon();
         self.maintenance.hurry(cx.now_ms);
     }
 
     /// A node that came back long after everybody whom it knew had gone is in no ring, and must not think that it is one.
-    fn lost_all(&mut self) {
+    pub(super) fn lost_all(&mut self) {
         self.phase = Phase::Out;
         self.maintenance.is_unconfirmed = false;
         self.routing.clear();

@@ -275,7 +275,10 @@ pub fn encode_error(code: Code) -> Vec<u8> {
     out
 }
 
-/// The response to a sender whose record is older than this one of its node.
+// A refusal shows either under one limit.
+const _: () = assert!(MAX_ASSOCIATION_BYTES <= MAX_RECORD_BYTES);
+
+/// The response to a sender whose record or association is older than this one of its node.
 pub(super) fn encode_stale(newer: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     Encoder::new(&mut out).array(2).uint(2).bytes(newer);

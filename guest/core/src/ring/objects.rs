@@ -14,7 +14,7 @@ use crate::grant::Terms;
 use crate::identity::PeerId;
 use crate::map::Map;
 use crate::place::{Place, in_half_open};
-use crate::record::NodeRecord;
+use crate::record::{CLOCK_SKEW_MS, NodeRecord};
 
 /// As many as a byte has values.
 const TABLES: usize = 256;
@@ -105,7 +105,7 @@ impl Objects {
     /// Stores a verified association with its publisher's verified record, and its grant if that is the newest.
     ///
     /// # Errors
-    /// [`Code::StaleRecord`] when another one with this or a higher sequence is stored, [`Code::NotGranted`] for a
+    /// [`Code::Superseded`] when another one with this or a higher sequence is stored, [`Code::NotGranted`] for a
     /// withdrawal of an owned name that neither has a grant nor anything to withdraw, [`Code::TooManyAssociations`] at a
     /// limit.
     pub(crate) fn insert(
@@ -121,7 +121,7 @@ impl Objects {
                 return Ok(Inserted::Same);
             }
             if held.sequence_ms >= validity.sequence_ms {
-                return Err(Code::StaleRecord);
+                return Err(Code::Superseded);
             }
         } else if leaf.withdrawn && leaf.owner.is_some() && terms.is_none() {
             return Err(Code::NotGranted);
@@ -243,7 +243,12 @@ impl Objects {
         core::mem::take(&mut self.changed)
     }
 
-    /// Drops what has expired.
+    /// Lets [`Self::expire`] look at all: the clock was set back.
+    pub(crate) fn clock_corrected(&mut self) {
+        self.next_expiry_ms = 0;
+    }
+
+    /// Drops what has expired, and associations that were stored while the clock was ahead, which nothing could replace.
     pub(crate) fn expire(&mut self, now_ms: u64) {
         if now_ms < self.next_expiry_ms {
             return;
@@ -251,7 +256,8 @@ impl Objects {
         self.next_expiry_ms = u64::MAX;
         let mut expired = Vec::new();
         for (key, held) in self.tables.iter().flat_map(Map::iter) {
-            if held.expiry_ms <= now_ms {
+            let is_ahead = key.1 != GRANT && held.sequence_ms > now_ms.saturating_add(CLOCK_SKEW_MS);
+            if held.expiry_ms <= now_ms || is_ahead {
                 expired.push(*key);
             } else {
                 self.next_expiry_ms = self.next_expiry_ms.min(held.expiry_ms);
@@ -416,8 +422,8 @@ mod tests {
         let same_sequence = &associations(&identity, &["a", "b"], NOW + 1)[0];
         assert_eq!(objects.insert(new, &record), Ok(Inserted::Stored));
         assert_eq!(objects.insert(new, &record), Ok(Inserted::Same));
-        assert_eq!(objects.insert(old, &record), Err(Code::StaleRecord));
-        assert_eq!(objects.insert(same_sequence, &record), Err(Code::StaleRecord));
+        assert_eq!(objects.insert(old, &record), Err(Code::Superseded));
+        assert_eq!(objects.insert(same_sequence, &record), Err(Code::Superseded));
         assert_eq!(objects.len(), 1);
     }
 

@@ -118,9 +118,10 @@ impl Ring {
     }
 
     /// Whether the record of this node is from that run, which slept: one that goes on as it needs no new record.
-    #[must_use]
-    pub fn slept_as(&self, boot: BootId) -> bool {
-        self.own.record().is_some_and(|record| record.boot() == boot)
+    pub fn slept_as(&mut self, boot: BootId) -> bool {
+        let has_slept = self.own.record().is_some_and(|record| record.boot() == boot);
+        self.publisher.has_slept |= has_slept;
+        has_slept
     }
 
     /// Takes a verified record of this node from somebody else.

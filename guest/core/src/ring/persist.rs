@@ -185,12 +185,17 @@ impl Ring {
         self.actions.push_back(Action::Delete { key });
     }
 
-    /// Takes neighbours out whose records have expired: nobody could dial them.
+    /// Takes neighbours out whose records have expired: nobody could dial them. A member that has lost all so, because its
+    /// clock jumped or it slept for long, is in no ring: alone it would claim every place.
     pub(super) fn forget_neighbours_without_record(&mut self) {
+        let was_alone = self.is_alone();
         for peer in self.routing.all() {
             if self.book.get(&peer).is_none() {
                 self.routing.remove(&peer);
             }
+        }
+        if !was_alone && self.is_alone() && self.serves() {
+            self.lost_all();
         }
     }
 

@@ -47,6 +47,8 @@ pub(super) struct Publisher {
     check_at_ms: u64,
     check_soon_at_ms: Option<u64>,
     is_ready: bool,
+    /// The store is that of this run, which slept.
+    pub(super) has_slept: bool,
     /// What an earlier start published and where it was stored, until the application publishes it again.
     restored: Map<ObjectId, (Association, PeerId)>,
 }
@@ -63,6 +65,7 @@ impl Publisher {
             check_at_ms: 0,
             check_soon_at_ms: None,
             is_ready: false,
+            has_slept: false,
             restored: Map::new(),
         }
     }
@@ -176,7 +179,7 @@ impl Ring {
     }
 
     /// Whether an earlier start published exactly this not long ago; then its places are taken as they are.
-    fn take_restored(&mut self, cx: &Context<'_>, key: &NameKey, service: &Service) -> bool {
+    fn take_restored(&mut self, cx: &mut Context<'_>, key: &NameKey, service: &Service) -> bool {
         if self.publisher.restored.is_empty() || self.own.has_moved() {
             return false;
         }
@@ -208,6 +211,10 @@ impl Ring {
                     .insert(cx.now_ms, key.clone(), association);
                 self.publisher.publications.stored(object, holder);
             }
+        }
+        // The store may be an old copy, and what was published after it withdrawn.
+        if !self.publisher.has_slept {
+            self.check_publications_soon(cx);
         }
         true
     }
@@ -421,7 +428,11 @@ impl Ring {
                 record: own.encoded(),
             };
             match self.serve_store(cx, me, &entry) {
-                Ok(()) => self.stored(object, me),
+                Ok(None) => self.stored(object, me),
+                Ok(Some(newer)) => {
+                    self.meet_own_association(cx, association.validity().sequence_ms, &newer);
+                    self.store_failed(cx, object, Code::Superseded);
+                }
                 Err(code) => self.store_failed(cx, object, code),
             }
         } else {
@@ -435,6 +446,20 @@ impl Ring {
                 body,
                 self.parameters.store_timeout_ms,
             );
+        }
+    }
+
+    /// Takes an association of this node from its holder: if it is above the sequence that is published, an earlier or
+    /// another run has signed it, and everything is signed anew above it. A holder can show each only once.
+    pub(super) fn meet_own_association(&mut self, cx: &mut Context<'_>, sequence_ms: u64, held: &[u8]) {
+        let Ok(held) = Association::decode_verified(held, &self.settings.network, cx.wall_ms) else {
+            return;
+        };
+        let held_ms = held.validity().sequence_ms;
+        if held.publisher() == self.me() && held_ms > sequence_ms {
+            self.publisher.last_sequence_ms = self.publisher.last_sequence_ms.max(held_ms);
+            self.publisher.refresh_soon();
+            self.maintenance.hurry(cx.now_ms);
         }
     }
 

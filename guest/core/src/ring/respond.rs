@@ -63,7 +63,10 @@ impl Ring {
             Refusal::Malformed => Code::BadMessage,
             Refusal::Refused(class) => code_of(class),
             Refusal::Stale(newer) => {
-                _ = self.meet_bytes(cx, newer);
+                match &call {
+                    Call::Store { sequence_ms, .. } => self.meet_own_association(cx, *sequence_ms, newer),
+                    _ => _ = self.meet_bytes(cx, newer),
+                }
                 Code::Superseded
             }
             Refusal::WrongClock => Code::WrongClock,

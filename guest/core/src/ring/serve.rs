@@ -100,7 +100,10 @@ impl Ring {
                 self.meet_near(&from);
                 return Ok(Some(self.hop(cx, &target, None, Some(claimed))));
             }
-            Request::Store { entry } => self.serve_store(cx, from, &entry)?,
+            Request::Store { entry } => {
+                let newer = self.serve_store(cx, from, &entry)?;
+                return Ok(Some(newer.map_or_else(encode_ack, |newer| encode_stale(&newer))));
+            }
             Request::Mirror { entries } => self.take_entries(cx, from, &entries)?,
             Request::Join { record } => {
                 let record = self.record_of_sender(cx, from, record, Role::Member)?;
@@ -268,13 +271,14 @@ impl Ring {
         body
     }
 
-    /// Stores what its publisher sends to the member that is responsible, and hands copies to the mirrors.
+    /// Stores what its publisher sends to the member that is responsible, and hands copies to the mirrors. Gives the newer
+    /// association of this publisher if one is stored.
     pub(super) fn serve_store(
         &mut self,
         cx: &mut Context<'_>,
         from: PeerId,
         entry: &EntryBytes<'_>,
-    ) -> Result<(), Code> {
+    ) -> Result<Option<Vec<u8>>, Code> {
         let Entry::Association(association, record) = self.verify_entry(cx, entry)? else {
             return Err(Code::BadMessage);
         };
@@ -284,12 +288,19 @@ impl Ring {
         if !self.routing.may_be_responsible(&association.object().place()) {
             return Err(Code::NotResponsible);
         }
-        if self.objects.insert(&association, &record)? == Inserted::Stored {
-            // With the grant that it brought: what a mirror gets may be a withdrawal already.
-            let changed = self.persist_objects();
-            self.mirror(&changed);
+        match self.objects.insert(&association, &record) {
+            Ok(Inserted::Stored) => {
+                // With the grant that it brought: what a mirror gets may be a withdrawal already.
+                let changed = self.persist_objects();
+                self.mirror(&changed);
+            }
+            Err(Code::Superseded) => {
+                let held = self.objects.get(&(association.object(), from));
+                return Ok(held.map(|held| held.association.to_vec()));
+            }
+            inserted => _ = inserted?,
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Stores entries that another member hands over, as far as it may; each proves itself, and what does not is left out.
