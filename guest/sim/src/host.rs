@@ -46,6 +46,19 @@ impl Answer {
     }
 }
 
+/// A stream that is open, as a core told its application
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// The core's number for it.
+    pub stream: u32,
+    /// The tag of the call; 0 at the side that was called.
+    pub tag: u32,
+    /// The peer at the other end.
+    pub peer: [u8; 32],
+    /// The name that was called.
+    pub service: String,
+}
+
 /// One end of a link
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct End {
@@ -74,6 +87,9 @@ pub struct Host {
     /// The error that stopped the node as a whole.
     pub(crate) fatal: Option<Code>,
     pub(crate) paths: BTreeMap<u32, End>,
+    /// Frames sent on connections whose other end is outside the simulation, by path.
+    pub(crate) outside: BTreeMap<u32, Vec<Vec<u8>>>,
+    pub(crate) opened: Vec<Opened>,
     pub(crate) last_path: u32,
     pub(crate) wake_ms: u64,
     pub(crate) last_tag: u32,
@@ -129,6 +145,17 @@ impl Host {
     #[must_use]
     pub fn connections(&self) -> usize {
         self.paths.len()
+    }
+
+    /// The number of its core in the machine, while it runs.
+    #[must_use]
+    pub fn core(&self) -> Option<Handle> {
+        self.core
+    }
+
+    /// Takes the streams that were opened since the last call, by itself or by others.
+    pub fn take_opened(&mut self) -> Vec<Opened> {
+        core::mem::take(&mut self.opened)
     }
 
     /// What a command came to, if it was answered.

@@ -17,7 +17,7 @@ mod traffic;
 mod world;
 
 pub use disk::Disk;
-pub use host::{Answer, Host, Outcome};
+pub use host::{Answer, Host, Opened, Outcome};
 pub use invariant::Broken;
 pub use machine::{Handle, Machine, Native};
 pub use network::{Network, Transport};

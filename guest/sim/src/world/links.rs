@@ -168,6 +168,9 @@ impl<M: Machine> World<M> {
     }
 
     pub(super) fn transmit(&mut self, host: usize, path: u32, frame: &[u8]) {
+        if let Some(inbox) = self.hosts[host].outside.get_mut(&path) {
+            return inbox.push(frame.to_vec());
+        }
         let Some(end) = self.hosts[host].paths.get(&path).copied() else {
             return;
         };

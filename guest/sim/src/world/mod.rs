@@ -2,6 +2,7 @@
 
 mod links;
 mod outputs;
+mod stranger;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -91,6 +92,11 @@ impl<M: Machine> World<M> {
         &mut self.dice
     }
 
+    /// What runs the cores.
+    pub fn machine(&self) -> &M {
+        &self.machine
+    }
+
     /// All hosts, by their numbers.
     pub fn hosts(&self) -> &[Host] {
         &self.hosts
@@ -161,6 +167,8 @@ impl<M: Machine> World<M> {
             clock_ahead_ms: 0,
             fatal: None,
             paths: BTreeMap::new(),
+            outside: BTreeMap::new(),
+            opened: Vec::new(),
             last_path: 0,
             wake_ms: u64::MAX,
             last_tag: 0,
@@ -255,6 +263,8 @@ impl<M: Machine> World<M> {
         self.hosts[host].frozen = None;
         self.hosts[host].wake_ms = u64::MAX;
         self.hosts[host].answers.clear();
+        self.hosts[host].outside.clear();
+        self.hosts[host].opened.clear();
         if how == End::PowerLost {
             self.hosts[host].disk.lose_power();
         }

@@ -3,7 +3,7 @@
 use selfsame_codec::{BatchReader, BatchWriter, Code, Input, Output};
 
 use super::{End, World};
-use crate::host::{Answer, Outcome};
+use crate::host::{Answer, Opened, Outcome};
 use crate::machine::Machine;
 use crate::queue::Event;
 
@@ -70,6 +70,8 @@ impl<M: Machine> World<M> {
                 if let Some(end) = self.hosts[host].paths.remove(&path) {
                     self.abandon(end, true);
                     next.push(Next::Closed { path });
+                } else if self.hosts[host].outside.remove(&path).is_some() {
+                    next.push(Next::Closed { path });
                 }
             }
             Output::NeedEntropy {} => {
@@ -134,14 +136,28 @@ impl<M: Machine> World<M> {
                 let outcome = Outcome::Reply(body.to_vec());
                 told.answers.insert(tag, Answer { at_ms, outcome });
             }
-            Output::StreamOpened { tag, peer, .. } if tag != 0 => {
-                let outcome = Outcome::Opened(peer);
-                told.answers.insert(tag, Answer { at_ms, outcome });
-            }
             Output::Failed { tag: 0, code, .. } => told.fatal = Code::from_u16(code),
             Output::Failed { tag, code, .. } => {
                 let outcome = Outcome::Failed(code);
                 told.answers.insert(tag, Answer { at_ms, outcome });
+            }
+            Output::StreamOpened {
+                stream,
+                tag,
+                peer,
+                service,
+                ..
+            } => {
+                if tag != 0 {
+                    let outcome = Outcome::Opened(peer);
+                    told.answers.insert(tag, Answer { at_ms, outcome });
+                }
+                told.opened.push(Opened {
+                    stream,
+                    tag,
+                    peer,
+                    service: service.into(),
+                });
             }
             _ => {}
         }
