@@ -11,6 +11,7 @@ import { core } from "./checks/core.mjs";
 import { modules } from "./checks/modules.mjs";
 import { packages } from "./checks/packages.mjs";
 import { rust } from "./checks/rust.mjs";
+import { tablesChecks } from "./checks/tables.mjs";
 import { text } from "./checks/text.mjs";
 import { typescript } from "./checks/typescript.mjs";
 import { none, summary } from "./lib/counts.mjs";
@@ -18,7 +19,7 @@ import { none, summary } from "./lib/counts.mjs";
 /** @typedef {import("./lib/check.mjs").Check} Check */
 
 /** The quick ones first: whoever forgot something hears of it soon. */
-const CHECKS = [...text, ...modules, ...packages, ...typescript, ...core, ...rust];
+const CHECKS = [...text, ...tablesChecks, ...modules, ...packages, ...typescript, ...core, ...rust];
 
 /**
  * @param {readonly string[]} names

@@ -19,12 +19,16 @@ import { workspaces } from "./lib/workspaces.mjs";
 const LAST_LINES = 80;
 /** Suites that mostly wait for time to pass: they run beside the others. What they wait for is shortened. */
 const WAITING = new Map([["test-sleep", { SLEEP_MINUTES: process.env.SLEEP_MINUTES ?? "3" }]]);
+/** Crates that embed the modules, and wasmtime to run them. */
+const WITH_HOST = ["selfsame-host", "selfsame-hostile"];
 const CARGO_TEST = ["cargo", "test", "--locked", "--no-fail-fast"];
 /**
  * These run alone, by their own commands: one measures at a rate that a busy machine does not keep up with, one moves gigabytes, one
  * kills replicas a thousand times. Of the last two the suite of the runtimes has a short form.
  */
 const ALONE = ["test:rolling", "test:capsule-1g", "test:crash"];
+/** Arguments of the scripts that have a short form. */
+const SHORT = new Map([["test:hostile", ["--", "--quick"]]]);
 /** Suites that need nothing built. */
 const NEEDS_NO_BUILD = ["ci"];
 
@@ -37,15 +41,15 @@ async function allSuites() {
   return [
     { name: "ci", command: [process.execPath, "--test", ".ci/test/*.test.mjs"] },
     { name: "guest", command: [process.execPath, "--test", "guest/**/*.test.mjs"] },
-    { name: "rust", command: [...CARGO_TEST, "--workspace", "--exclude", "selfsame-host"] },
+    { name: "rust", command: [...CARGO_TEST, "--workspace", ...WITH_HOST.flatMap((name) => ["--exclude", name])] },
     // Optimised like the program itself, whose build they share: wasmtime takes minutes to compile.
-    { name: "host", command: [...CARGO_TEST, "--release", "--package", "selfsame-host"] },
+    { name: "host", command: [...CARGO_TEST, "--release", ...WITH_HOST.flatMap((name) => ["--package", name])] },
     { name: "fuzz", command: ["npm", "run", "--silent", "fuzz", "--", "--runs", "200000", "--seed", "1"] },
     ...packages.map(({ name }) => ({
       name,
       command: ["npm", "run", "--silent", "test", "--workspace", name],
     })),
-    ...scripts.map((name) => ({ name: name.replace(":", "-"), command: ["npm", "run", "--silent", name] })),
+    ...scripts.map((name) => ({ name: name.replace(":", "-"), command: ["npm", "run", "--silent", name, ...(SHORT.get(name) ?? [])] })),
   ];
 }
 

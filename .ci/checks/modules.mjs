@@ -28,6 +28,10 @@ const MAY_USE = new Map([
   ["selfsame-sim", ["selfsame-codec", "selfsame-core"]],
   ["selfsame-fuzz", ["selfsame-capsule", "selfsame-codec", "selfsame-core", "selfsame-sodium"]],
   ["selfsame-store", ["selfsame-write-batch"]],
+  [
+    "selfsame-hostile",
+    ["selfsame-capsule", "selfsame-codec", "selfsame-core", "selfsame-host", "selfsame-sim"],
+  ],
   ["selfsame-host", ["selfsame-codec", "selfsame-store", "selfsame-write-batch"]],
 ]);
 

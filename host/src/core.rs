@@ -123,7 +123,10 @@ impl CoreModule {
     }
 
     /// The embedded module of capsules, compiled on first use and shared by all replicas of the process.
-    pub(crate) fn capsules() -> Result<Self, CoreError> {
+    ///
+    /// # Errors
+    /// [`CoreError::NotACore`] when the build embedded something else.
+    pub fn capsules() -> Result<Self, CoreError> {
         static CAPSULES: OnceLock<Result<CoreModule, CoreError>> = OnceLock::new();
         CAPSULES
             .get_or_init(|| Self::compile_kept(CAPSULE_WASM, capsule::ABI_VERSION))
@@ -302,7 +305,10 @@ impl Core {
     }
 
     /// Creates what an encoded configuration describes, which is wiped.
-    pub(crate) fn create_encoded(&mut self, mut encoded: Vec<u8>) -> Result<(), CoreError> {
+    ///
+    /// # Errors
+    /// [`CoreError::Refused`] when the configuration is not usable.
+    pub fn create_encoded(&mut self, mut encoded: Vec<u8>) -> Result<(), CoreError> {
         let written = self.write(&[&encoded]);
         zeroize::Zeroize::zeroize(&mut encoded);
         let input = written?;
