@@ -4,7 +4,7 @@
 
 use selfsame_core::channel::{Frame, FrameReader, FrameWriter, Session, Side};
 use selfsame_core::handshake::{Confirmation, Initiator, Kind, SessionSecrets, parse_cookie};
-use selfsame_core::identity::{Identity, PeerId};
+use selfsame_core::identity::Identity;
 use selfsame_core::random::Random;
 
 use crate::mesh::Mesh;
@@ -51,6 +51,11 @@ impl Offer {
             host,
             path,
         }
+    }
+
+    /// Goes on with the same initiation on another path.
+    pub(crate) fn move_to(&mut self, path: u32) {
+        self.path = path;
     }
 
     /// Sends the initiation once.
@@ -103,8 +108,6 @@ impl Offer {
 
 /// A peer with a session
 pub(crate) struct Hand {
-    /// Who it is.
-    pub(crate) identity: Identity,
     session: Session,
     host: usize,
     path: u32,
@@ -123,7 +126,6 @@ impl Hand {
         }
         let session = shaken?;
         Some(Self {
-            identity: offer.identity,
             session,
             host,
             path,
@@ -175,6 +177,23 @@ impl Hand {
         })
     }
 
+    /// Answers the pings that came since the last call, as a live peer does.
+    pub(crate) fn tend(&mut self, mesh: &mut Mesh) {
+        let mut tokens = Vec::new();
+        for mut packet in mesh.hear(self.host, self.path) {
+            let Ok(payload) = self.session.open(mesh.now_ms(), &mut packet) else {
+                continue;
+            };
+            tokens.extend(FrameReader::new(payload).flatten().filter_map(|frame| match frame {
+                Frame::Ping { token } => Some(token),
+                _ => None,
+            }));
+        }
+        for token in tokens {
+            self.say(mesh, &Frame::Pong { token });
+        }
+    }
+
     /// Whether the node has left the path open.
     pub(crate) fn is_connected(&self, mesh: &Mesh) -> bool {
         mesh.is_open(self.host, self.path)
@@ -183,10 +202,5 @@ impl Hand {
     /// Closes the path without a word.
     pub(crate) fn hang_up(self, mesh: &mut Mesh) {
         mesh.close(self.host, self.path);
-    }
-
-    /// Its id.
-    pub(crate) fn id(&self) -> PeerId {
-        self.identity.id()
     }
 }

@@ -85,11 +85,6 @@ impl Mesh {
         self.world.hosts()[host].id()
     }
 
-    /// How many members the ring began with.
-    pub(crate) fn members(&self) -> usize {
-        self.members
-    }
-
     /// Opens a path to a node from an address outside.
     pub(crate) fn open(&mut self, host: usize, remote: &str) -> u32 {
         self.world.open_from_outside(host, remote)
@@ -98,6 +93,11 @@ impl Mesh {
     /// Sends a frame on such a path; returns what the node sends at once.
     pub(crate) fn say(&mut self, host: usize, path: u32, frame: &[u8]) -> Vec<Vec<u8>> {
         self.world.say_from_outside(host, path, frame)
+    }
+
+    /// Takes what the node has sent on such a path.
+    pub(crate) fn hear(&mut self, host: usize, path: u32) -> Vec<Vec<u8>> {
+        self.world.hear_outside(host, path)
     }
 
     /// Whether the node has left such a path open.

@@ -58,8 +58,9 @@ pub(super) fn old_cookie(arena: Arena) -> Vec<Figure> {
     let old = cookie(&mut mesh, 1_000, &offer).expect("the node is under load");
     mesh.run_ms(COOKIE_MS);
     // Under load again; nothing but a fresh cookie may count.
-    let idle = Offer::new(&mesh, stranger(2), 0, path, 2);
-    let is_loaded = cookie(&mut mesh, 2_000, &idle).is_some();
+    let path = mesh.open(0, REMOTE);
+    offer.move_to(path);
+    let is_loaded = cookie(&mut mesh, 2_000, &offer).is_some();
     offer.set_cookie(&old);
     let is_taken = matches!(offer.send(&mut mesh), Answer::Response(_));
     vec![

@@ -123,7 +123,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "one-identity",
-        what: "one identity opens 1100 sessions",
+        what: "one identity opens 1100 sessions with an open stream each",
         play: sessions::one_identity,
         is_quick: true,
     },

@@ -11,6 +11,8 @@ use crate::statement::{Entry, leaf, unsigned_grant};
 
 const MEMBERS: usize = 12;
 const NAME: &str = "check";
+/// A name that is not attacked.
+const OTHER: &str = "other";
 /// Sibling objects of the name beyond the first.
 const REPLICAS: u8 = 3;
 /// Times that each of the members looks the name up.
@@ -37,8 +39,8 @@ fn store(mesh: &mut Mesh, publisher: Identity, number: u32, leaf: Leaf) -> bool 
     answer.is_some_and(|answer| answer == selfsame_core::ring::simulation::encode_ack())
 }
 
-fn owned(r: u8) -> Leaf {
-    leaf(Some(Mesh::owner().public()), NAME, r)
+fn owned(name: &str, r: u8) -> Leaf {
+    leaf(Some(Mesh::owner().public()), name, r)
 }
 
 /// Withdrawals of so many strangers at each sibling object; returns how many were taken.
@@ -49,7 +51,7 @@ fn withdraw(mesh: &mut Mesh, strangers: u32, siblings: impl Iterator<Item = u8> 
             let leaf = Leaf {
                 withdrawn: true,
                 grant: vec![0; JUNK_GRANT],
-                ..owned(r)
+                ..owned(NAME, r)
             };
             taken += usize::from(store(mesh, stranger(number), number, leaf));
         }
@@ -57,14 +59,18 @@ fn withdraw(mesh: &mut Mesh, strangers: u32, siblings: impl Iterator<Item = u8> 
     taken
 }
 
-/// Share of finds by all members but the first four that satisfy a test.
+/// Share of finds of the name by all members but the first four that satisfy a test.
 fn finds(mesh: &mut Mesh, is_right: impl Fn(&[[u8; 32]]) -> bool) -> f64 {
+    finds_of(mesh, NAME, is_right)
+}
+
+fn finds_of(mesh: &mut Mesh, name: &str, is_right: impl Fn(&[[u8; 32]]) -> bool) -> f64 {
     let owner = Mesh::owner().public();
     let mut right = 0;
     let askers = 4..MEMBERS;
     let asked = askers.len() * ROUNDS;
     for asker in askers.cycle().take(asked) {
-        let found = mesh.find(asker, Some(&owner), NAME).unwrap_or_default();
+        let found = mesh.find(asker, Some(&owner), name).unwrap_or_default();
         let peers: Vec<[u8; 32]> = found.iter().map(|provider| provider.peer).collect();
         right += usize::from(is_right(&peers));
     }
@@ -91,7 +97,7 @@ pub(super) fn revoke(arena: Arena) -> Vec<Figure> {
         let leaf = Leaf {
             withdrawn: true,
             grant: unsigned_grant(&owner, NAME, &providers),
-            ..owned(r)
+            ..owned(NAME, r)
         };
         taken += usize::from(store(&mut mesh, stranger(66), 66, leaf));
     }
@@ -113,7 +119,7 @@ pub(super) fn revive(arena: Arena) -> Vec<Figure> {
         for (number, grant) in [(GRANTED, &new), (REVOKED, &old)] {
             let leaf = Leaf {
                 grant: grant.clone(),
-                ..owned(r)
+                ..owned(NAME, r)
             };
             // A member that knows of the revocation may refuse the revoked one: all the better.
             store(&mut mesh, stranger(number), number, leaf);
@@ -130,23 +136,32 @@ pub(super) fn revive(arena: Arena) -> Vec<Figure> {
     ]
 }
 
-pub(super) fn block(arena: Arena) -> Vec<Figure> {
-    let mut mesh = Mesh::ring(arena.backend, MEMBERS, arena.seed);
-    let taken = withdraw(&mut mesh, PUBLISHERS, 0..=REPLICAS);
+/// Stores a provider at each sibling object of a name; how many took it.
+fn provide(mesh: &mut Mesh, name: &str) -> usize {
     let granted = stranger(GRANTED).id();
-    let grant = mesh.grant(NAME, granted, mesh.now_ms(), Vec::new());
+    let grant = mesh.grant(name, granted, mesh.now_ms(), Vec::new());
     let mut stored = 0;
     for r in 0..=REPLICAS {
         let leaf = Leaf {
             grant: grant.clone(),
-            ..owned(r)
+            ..owned(name, r)
         };
-        stored += usize::from(store(&mut mesh, stranger(GRANTED), GRANTED, leaf));
+        stored += usize::from(store(mesh, stranger(GRANTED), GRANTED, leaf));
     }
-    let with = finds(&mut mesh, |peers| peers.contains(&granted.0));
+    stored
+}
+
+pub(super) fn block(arena: Arena) -> Vec<Figure> {
+    let mut mesh = Mesh::ring(arena.backend, MEMBERS, arena.seed);
+    let granted = stranger(GRANTED).id().0;
+    let stored_without = provide(&mut mesh, OTHER) as f64;
+    let without = finds_of(&mut mesh, OTHER, |peers| peers.contains(&granted));
+    let taken = withdraw(&mut mesh, PUBLISHERS, 0..=REPLICAS);
+    let stored = provide(&mut mesh, NAME) as f64;
+    let with = finds(&mut mesh, |peers| peers.contains(&granted));
     vec![
         Figure::note("withdrawals taken", taken as f64),
-        Figure::honest("objects that take the owner's provider", 4.0, stored as f64),
-        Figure::honest("finds that name the owner's provider", 1.0, with),
+        Figure::honest("objects that take the owner's provider", stored_without, stored),
+        Figure::honest("finds that name the owner's provider", without, with),
     ]
 }
