@@ -37,11 +37,11 @@ pub(super) fn crowd(arena: Arena) -> Vec<Figure> {
     let before = servers.hosts[0].rows(RECORD_ROW);
     let junk: Vec<Written> = (0..RECORDS).map(|n| fabricated(&charter, 2, 1_000 + n, b"")).collect();
     let operations: Vec<Operation<'_>> = junk.iter().map(store).collect();
-    eprintln!("T0 {:?}", std::time::SystemTime::now());let acknowledged = servers.perform(0, &operations);
-    eprintln!("T1 {:?}", std::time::SystemTime::now());let held = servers.hosts[0].rows(RECORD_ROW).saturating_sub(before);
+    let acknowledged = servers.perform(0, &operations);
+    let held = servers.hosts[0].rows(RECORD_ROW).saturating_sub(before);
     let with = writes(&mut servers, 0, &mut owner) as f64;
-    eprintln!("T2 {:?}", std::time::SystemTime::now());let (_, spread) = servers.sync(1, 0);
-    eprintln!("T3 {:?}", std::time::SystemTime::now());let elsewhere = writes(&mut servers, 1, &mut owner) as f64;
+    let (_, spread) = servers.sync(1, 0);
+    let elsewhere = writes(&mut servers, 1, &mut owner) as f64;
     let (is_agreed, _) = servers.sync(1, 0);
     vec![
         Figure::note("records that the replica said it took", acknowledged as f64),

@@ -15,9 +15,9 @@ use crate::module::{self, Backend, Handle, Kind, Module, Trap};
 
 /// Operations of one request, below what a message takes.
 const OPERATIONS_AT_ONCE: usize = 4_000;
-/// Bytes of a replica's caches.
-const CACHE_BYTES: u32 = 4 << 20;
-const MIRROR_BYTES: u32 = 1 << 20;
+/// Bytes of a replica's caches: what the npm package gives it.
+const CACHE_BYTES: u32 = 8 << 20;
+const MIRROR_BYTES: u32 = 4 << 20;
 
 /// Instances of `capsule.wasm`
 #[derive(Clone)]
