@@ -50,7 +50,7 @@ pub enum Fault {
 
 impl Fault {
     /// Those that befall one member and take time.
-    pub(super) const EPISODES: [Self; 8] = [
+    pub const EPISODES: [Self; 8] = [
         Self::Restore,
         Self::Clone,
         Self::Duplicate,
@@ -98,7 +98,10 @@ impl Play {
     /// Members in the middle of an episode: others may miss them, and they may know nobody.
     pub(super) fn unreliable(&self) -> BTreeSet<[u8; 32]> {
         let subjects = self.episodes.iter().map(|episode| episode.subject);
-        subjects.map(|host| self.world.hosts()[host].id().0).collect()
+        let subjects = subjects.map(|host| self.world.hosts()[host].id().0);
+        let now_ms = self.world.now_ms();
+        let corrected = self.corrected.iter().filter(|(_, until_ms)| now_ms < *until_ms);
+        subjects.chain(corrected.map(|(id, _)| *id)).collect()
     }
 
     /// Begins an episode of a member.
@@ -219,7 +222,13 @@ impl Play {
                 let clone = episode.clone.filter(|clone| self.world.hosts()[*clone].is_up());
                 clone.map_or(Ok(()), |clone| Err(Failure::CloneRuns(clone)))?;
             }
-            Step::SetClock { ahead_ms } => self.world.set_clock(subject, ahead_ms),
+            Step::SetClock { ahead_ms } => {
+                // Everybody whom it knew had expired: it may know nobody yet, or only others that were as far ahead.
+                let until_ms = self.world.now_ms() + SETTLE_MS;
+                self.corrected
+                    .push((self.world.hosts()[subject].id().0, until_ms));
+                self.world.set_clock(subject, ahead_ms);
+            }
             Step::SetClocks { ahead_ms } => {
                 // What everybody holds goes out of date at once: the ring may be in pieces until it has recovered.
                 self.unwatched_until_ms = match ahead_ms {
@@ -248,7 +257,7 @@ impl Play {
     pub(super) fn check_stopped(&self) -> Result<(), Failure> {
         for (number, host) in self.world.hosts().iter().enumerate() {
             let fatal = host.fatal();
-            let may_stop = host.is_clone() && fatal.map(Code::name) == Some("DuplicateIdentity");
+            let may_stop = host.is_clone() && fatal == Some(Code::DuplicateIdentity);
             if let Some(code) = fatal.filter(|_| !may_stop) {
                 return Err(Failure::Stopped(number, code));
             }

@@ -112,7 +112,8 @@ pub fn schedule(plan: &Schedule) -> Result<[u8; 32], Failure> {
         play.watch(pause_ms)?;
     }
     play.end_faults()?;
-    settle(&mut play.world, SETTLE_MS).map_err(Failure::Unsettled)?;
+    let took_ms = settle(&mut play.world, SETTLE_MS).map_err(Failure::Unsettled)?;
+    play.world.run_ms(SETTLE_MS - took_ms);
     let state = RingState::of(&mut play.world);
     let result = lookups(&mut play.world, &state, LOOKUPS);
     if result.right < result.asked {
@@ -140,6 +141,8 @@ pub(super) struct Play {
     /// Members that have started again and have found nobody they knew but others of these.
     pub(super) returning: BTreeSet<[u8; 32]>,
     pub(super) episodes: Vec<Episode>,
+    /// Members whose clocks were corrected, and until when they may be astray.
+    pub(super) corrected: Vec<([u8; 32], u64)>,
     /// Until when the invariant may be broken.
     pub(super) unwatched_until_ms: u64,
     cuts: Vec<Cut>,
@@ -162,6 +165,7 @@ impl Play {
             leaving: Vec::new(),
             returning: BTreeSet::new(),
             episodes: Vec::new(),
+            corrected: Vec::new(),
             unwatched_until_ms: 0,
             cuts: Vec::new(),
         }
