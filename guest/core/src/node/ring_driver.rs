@@ -326,8 +326,13 @@ impl Node {
         let tag = joining.tag.take();
         let last = joining.last;
         self.ring_driver.joining = None;
+        let remembered = self.ring.remembered();
         if let Some(tag) = tag {
             self.fail(tag, last);
+        } else if self.ring.is_out() && !remembered.is_empty() {
+            let command = self.ring_command(Purpose::Join(None));
+            self.ring_with(|ring, cx| ring.join(cx, command, remembered));
+            return;
         }
         self.retry_bootstraps_later();
     }

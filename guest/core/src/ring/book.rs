@@ -205,7 +205,12 @@ impl Book {
 
     /// Drops records that have expired, and those from the future, which a clock that was ahead let in: their nodes' next
     /// ones may be below them.
+    /// If most have expired at once it is the clock that jumped: they still say whom to ask for the ring.
     pub(crate) fn expire(&mut self, now_ms: u64) {
+        let expired = self.entries.values().filter(|entry| entry.expiry_ms() <= now_ms);
+        if expired.count() > self.entries.len() / 2 {
+            return;
+        }
         self.entries.retain(|_, entry| {
             let record = entry.record();
             now_ms < entry.expiry_ms() && record.is_none_or(|record| record.is_current(now_ms))

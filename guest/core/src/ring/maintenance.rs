@@ -118,8 +118,7 @@ impl Ring {
             return;
         }
         let mut asked: Set<PeerId> = bootstraps.into_iter().collect();
-        let remembered = self.known_members();
-        asked.extend(remembered.into_iter().take(self.parameters.max_remembered));
+        asked.extend(self.remembered());
         asked.remove(&self.me());
         asked.retain(|peer| self.may_be_member(cx, peer));
         self.maintenance.joining = Joining {
@@ -157,6 +156,14 @@ impl Ring {
         self.assume_mirrored();
         self.publisher.resume();
         self.actions.push_back(Action::Changed);
+    }
+
+    /// Members that may help this node to join when its bootstraps do not.
+    #[must_use]
+    pub fn remembered(&self) -> Vec<PeerId> {
+        let mut members = self.known_members();
+        members.truncate(self.parameters.max_remembered);
+        members
     }
 
     /// Members of which something is known and nothing bad; not every record is verified yet.
@@ -373,6 +380,8 @@ impl Ring {
         // It has left since it answered, or started again.
         let is_stale = |known: &NodeRecord| known.encoded() != updated.record;
         if self.book.get(&peer).is_some_and(is_stale) {
+            // Restored from a copy it does not know its newest record, and nobody else may tell it.
+            self.hint(peer, peer);
             self.go_on_joining(cx);
             return;
         }

@@ -126,10 +126,12 @@ impl Ring {
 
     /// Takes a verified record of this node from somebody else.
     pub(super) fn meet_own(&mut self, record: NodeRecord) {
-        if record.sequence() <= self.own.floor {
+        let is_known = self.own.record().is_some_and(|own| *own == record);
+        if is_known || record.sequence() < self.own.floor {
             return;
         }
-        self.own.floor = record.sequence();
+        // Two runs that went on from one copy may have signed the same sequence.
+        self.own.floor = record.sequence().saturating_add(1);
         if !core::mem::replace(&mut self.own.is_contested, true) {
             self.log(
                 LogLevel::Warn,

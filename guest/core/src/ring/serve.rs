@@ -178,7 +178,7 @@ impl Ring {
         if record.id() != from {
             return Err(Code::BadSignature);
         }
-        let newer = |known: &NodeRecord| known.sequence() > record.sequence();
+        let newer = |known: &NodeRecord| known.sequence() >= record.sequence() && *known != record;
         if self.book.get(&from).is_some_and(newer) {
             return Err(Code::Superseded);
         }
