@@ -4,6 +4,7 @@ import { Mesh, type MeshParts } from "../driver/mesh.ts";
 import type { JoinOptions } from "../driver/options.ts";
 import { acceptSocket, type DenoFetch, type DenoServer, deno } from "../transports/deno.ts";
 import { ExchangeAcceptor } from "../transports/exchange-accept.ts";
+import { TrustedProxies } from "../transports/forwarded.ts";
 import { type Listen, type ListenPlace, openAll } from "../transports/listen.ts";
 import { MESH_PATH } from "../transports/protocol.ts";
 import { listenTcp, TcpDialler } from "../transports/tcp.ts";
@@ -29,6 +30,11 @@ export interface DenoJoinOptions extends JoinOptions {
    * server of yours.
    */
   readonly listen?: Listen | readonly Listen[] | undefined;
+  /**
+   * Proxies in front of the node, as addresses or prefixes such as `10.0.0.0/8`: peers behind them count by the address in the
+   * header `forwarded` or `x-forwarded-for`, which the proxy must append to or replace. Loopback is trusted only if named.
+   */
+  readonly trustedProxies?: readonly string[] | undefined;
 }
 
 /** A node of the mesh in Deno. */
@@ -38,6 +44,7 @@ export class DenoMesh extends Mesh {
   readonly #tcp: Server[] = [];
   readonly #udp: UdpListener[] = [];
   #port: number | undefined;
+  #proxies: TrustedProxies = new TrustedProxies();
   readonly #stop: AbortController = new AbortController();
 
   constructor(parts: MeshParts) {
@@ -57,10 +64,17 @@ export class DenoMesh extends Mesh {
   handler(app: DenoFetch): DenoFetch {
     return (request, info) => {
       if (new URL(request.url).pathname !== MESH_PATH) return answerOf(() => app(request, info));
-      const remote = info?.remoteAddr?.hostname ?? "";
+      const remote = this.#proxies.source(info?.remoteAddr?.hostname ?? "", (name) =>
+        request.headers.get(name),
+      );
       const isUpgrade = request.headers.get("upgrade")?.toLowerCase() === "websocket";
       return isUpgrade ? acceptSocket(request, this.paths, remote) : this.#exchange.handle(request, remote);
     };
+  }
+
+  /** Trusts the forwarded headers of these proxies, as the option `trustedProxies` says. */
+  trustProxies(proxies: readonly string[] | undefined): void {
+    this.#proxies = new TrustedProxies(proxies);
   }
 
   /** Listens for peers alone. */
@@ -126,7 +140,8 @@ function compile(): Promise<WebAssembly.Module> {
 /** Starts a node in this process and joins the ring. */
 export function join(options: DenoJoinOptions): Promise<DenoMesh> {
   const platform = leafPlatform(compile, [new TcpDialler(options ?? {}), new UdpDialler(options ?? {})]);
-  return joinAs(DenoMesh, options, platform, ["listen"], async (mesh) => {
+  return joinAs(DenoMesh, options, platform, ["listen", "trustedProxies"], async (mesh) => {
+    mesh.trustProxies(options.trustedProxies);
     if (options.listen !== undefined) await mesh.listen(options.listen);
   });
 }

@@ -5,9 +5,10 @@ import { answerOf } from "../driver/http.ts";
 import { Mesh, type MeshParts } from "../driver/mesh.ts";
 import type { JoinOptions } from "../driver/options.ts";
 import { ExchangeAcceptor } from "../transports/exchange-accept.ts";
+import { TrustedProxies } from "../transports/forwarded.ts";
 import { unref } from "../transports/keep-alive.ts";
 import { type Listen, type ListenPlace, openAll } from "../transports/listen.ts";
-import { acceptSockets, type NodeFetch, serve } from "../transports/node.ts";
+import { acceptSockets, type NodeFetch, serve, sourceOf } from "../transports/node.ts";
 import { MESH_PATH } from "../transports/protocol.ts";
 import { listenTcp, TcpDialler } from "../transports/tcp.ts";
 import { UdpDialler } from "../transports/udp/dial.ts";
@@ -36,6 +37,11 @@ export interface NodeJoinOptions extends JoinOptions {
    * server of yours.
    */
   readonly listen?: Listen | readonly Listen[] | undefined;
+  /**
+   * Proxies in front of the node, as addresses or prefixes such as `10.0.0.0/8`: peers behind them count by the address in the
+   * header `forwarded` or `x-forwarded-for`, which the proxy must append to or replace. Loopback is trusted only if named.
+   */
+  readonly trustedProxies?: readonly string[] | undefined;
 }
 
 /** A node of the mesh in Node. */
@@ -43,6 +49,7 @@ export class NodeMesh extends Mesh {
   readonly #exchange: ExchangeAcceptor = new ExchangeAcceptor(this.paths);
   readonly #closers: (() => Promise<void> | void)[] = [];
   #port: number | undefined;
+  #proxies: TrustedProxies = new TrustedProxies();
 
   constructor(parts: MeshParts) {
     super(parts);
@@ -63,14 +70,20 @@ export class NodeMesh extends Mesh {
   handler(app: NodeFetch): NodeFetch & { attach: (server: Server) => void } {
     const fetch: NodeFetch = (request, info) => {
       if (new URL(request.url).pathname !== MESH_PATH) return answerOf(() => app(request, info));
-      return this.#exchange.handle(request, info?.incoming?.socket.remoteAddress ?? "");
+      const incoming = info?.incoming;
+      return this.#exchange.handle(request, incoming === undefined ? "" : sourceOf(incoming, this.#proxies));
     };
     return Object.assign(fetch, { attach: (server: Server) => this.attach(server) });
   }
 
   /** Accepts the WebSockets of peers at `/.mesh` of a server. */
   attach(server: Server): void {
-    this.#closers.push(acceptSockets(server, this.paths));
+    this.#closers.push(acceptSockets(server, this.paths, this.#proxies));
+  }
+
+  /** Trusts the forwarded headers of these proxies, as the option `trustedProxies` says. */
+  trustProxies(proxies: readonly string[] | undefined): void {
+    this.#proxies = new TrustedProxies(proxies);
   }
 
   /** Listens for peers alone. */
@@ -124,7 +137,8 @@ function compile(): Promise<WebAssembly.Module> {
 /** Starts a node in this process and joins the ring. */
 export function join(options: NodeJoinOptions): Promise<NodeMesh> {
   const platform = leafPlatform(compile, [new TcpDialler(options ?? {}), new UdpDialler(options ?? {})]);
-  return joinAs(NodeMesh, options, platform, ["listen"], async (mesh) => {
+  return joinAs(NodeMesh, options, platform, ["listen", "trustedProxies"], async (mesh) => {
+    mesh.trustProxies(options.trustedProxies);
     if (options.listen !== undefined) await mesh.listen(options.listen);
   });
 }

@@ -5,6 +5,7 @@ import { pipeline } from "node:stream/promises";
 import type { ReadableStream as NodeReadableStream } from "node:stream/web";
 import { type WebSocket, WebSocketServer } from "ws";
 import { MAX_FRAME, type PathHost } from "../driver/paths.ts";
+import type { TrustedProxies } from "./forwarded.ts";
 import { MESH_PATH, offersSubprotocol, SUBPROTOCOL } from "./protocol.ts";
 import { carry, type Socket } from "./websocket.ts";
 
@@ -30,7 +31,9 @@ export interface ServeOptions {
 }
 
 /** Accepts the WebSockets of peers at `/.mesh` of a server; other upgrades are left to other listeners. */
-export function acceptSockets(server: Server, host: PathHost): () => void {
+export function acceptSockets(server: Server, host: PathHost, proxies: TrustedProxies): () => void {
+  // Node leaves out what stands behind a thousand headers, where a proxy appends its own. The size of a head stays bounded.
+  server.maxHeadersCount = 0;
   const sockets = new WebSocketServer({
     noServer: true,
     maxPayload: MAX_FRAME,
@@ -47,7 +50,7 @@ export function acceptSockets(server: Server, host: PathHost): () => void {
     if (!offersSubprotocol(request.headers["sec-websocket-protocol"]))
       return refuse(socket, "400 Bad Request");
     sockets.handleUpgrade(request, socket, head, (accepted: WebSocket) => {
-      const remote = request.socket.remoteAddress ?? "";
+      const remote = sourceOf(request, proxies);
       carry(accepted as unknown as Socket, host, { dial: 0, kind: "Ordered", remote });
     });
   };
@@ -56,6 +59,12 @@ export function acceptSockets(server: Server, host: PathHost): () => void {
     server.off("upgrade", upgrade);
     sockets.close();
   };
+}
+
+/** The address from which a request counts. */
+export function sourceOf(request: IncomingMessage, proxies: TrustedProxies): string {
+  const { headersDistinct, socket } = request;
+  return proxies.source(socket.remoteAddress ?? "", (name) => headersDistinct[name]?.join(", "));
 }
 
 function refuse(socket: import("node:stream").Duplex, status: string): void {
