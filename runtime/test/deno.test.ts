@@ -48,6 +48,18 @@ describe("a replica of capsules in Deno", () => {
   }
 });
 
+describe("a node in Deno behind a proxy", () => {
+  for (const [what, proxy, remote] of [
+    ["counts a path by the address that the trusted proxy forwards", "127.0.0.0/8", "198.51.100.1"],
+    ["ignores the header of an untrusted peer", "10.0.0.0/8", "127.0.0.1"],
+  ] as const) {
+    test(what, async () => {
+      const { stdout } = await run(deno, denoArguments([], "forwarded.ts", [`${await freePort()}`, proxy]));
+      assert.deepEqual(JSON.parse(stdout), [remote, remote]);
+    });
+  }
+});
+
 describe("a node in Deno, without any flag", () => {
   let folder: string;
   const children: ChildProcess[] = [];
