@@ -59,9 +59,9 @@ const FLAGS = [
 const OPTIMISATION = /** @type {const} */ ([
   [/./, ["-Oz"]],
   [/poly1305_donna|crypto_aead/, ["-O3"]],
-  // Vector instructions pay in these only. Of the curves `-Oz` would take 3 kB off the core and a tenth off its handshakes.
+  // Vector instructions pay in these only. Of the curves `-O2` would add 3 kB to the core and a tenth to its handshakes.
   [/chacha20_ref/, ["-O2", "-msimd128"]],
-  [/ed25519|curve25519|crypto_sign/, ["-O2", "-msimd128"]],
+  [/ed25519|curve25519|crypto_sign/, ["-Oz", "-msimd128"]],
   // `-Oz` has no loop made into vectors, and `-O2` unrolls them all, which is no faster.
   [/mlkem768_ref/, ["-Os", "-msimd128"]],
 ]);

@@ -11,13 +11,15 @@ use selfsame_codec::{Code, Field, Malformed, Reader};
 
 use crate::hash::CapsuleName;
 use crate::keys::{Key, KeyPair, Signature};
-use crate::message::SessionId;
 use crate::verifier::Verifier;
 
 const SESSION: &str = "selfsame/1 capsule session";
 
 /// How far the clocks of a writer and a server may be apart, or how old an introduction may be.
 pub const MAX_AGE_MS: u64 = 60 * 60 * 1000;
+
+/// The session of a request: random, chosen by the client
+pub type SessionId = [u8; 16];
 
 /// Where an introduction counts: nowhere else, so that what one server is told is of no use at another
 #[derive(Clone, Copy, Debug)]

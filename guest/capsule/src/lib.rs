@@ -21,11 +21,11 @@ pub mod keys;
 
 pub mod verifier;
 
-pub mod cache;
-
 pub mod header;
 
 pub mod authorship;
+
+pub mod cache;
 
 pub mod metadata;
 

@@ -16,6 +16,7 @@ use selfsame_codec::{Code, Field, Malformed, Reader};
 
 use crate::hash::{CapsuleName, HASH_BYTES, RecordName};
 use crate::introduction::Introduction;
+pub use crate::introduction::SessionId;
 use crate::keys::{Key, KeyPair, Signature};
 use crate::record::Record;
 use crate::refusal::{Refusal, Result};
@@ -33,9 +34,6 @@ pub const MAX_OPERATIONS: usize = 4096;
 pub const MAX_EPOCH_BYTES: usize = 1 << 20;
 
 const FRESH: &str = "selfsame/1 capsule freshness";
-
-/// The session of a request: random, chosen by the client
-pub type SessionId = [u8; 16];
 
 /// The session of requests of replicas: what they store is not pushed on to further replicas.
 pub const REPLICAS: SessionId = [0; 16];

@@ -163,6 +163,44 @@ fn names_of_a_node_that_moved_and_was_restored_lead_to_it() {
 }
 
 #[test]
+fn names_are_found_after_a_leave_and_an_older_copy() {
+    let mut net = ring(5);
+    publish(&mut net, 2, "check");
+    let copy = net.hosts[2].store.clone();
+    net.run_ms(MINUTE_MS);
+    net.step(2, &[Input::Leave { tag: 102 }]);
+    net.run_ms(5_000);
+    start_from(&mut net, 2, copy, None);
+    net.run_ms(1_000);
+    publish(&mut net, 2, "check");
+    net.run_ms(SETTLED_MS);
+    assert_ring(&mut net, &[0, 1, 2, 3, 4]);
+    let called = support::rings::call(&mut net, 4, "check", 400);
+    assert_eq!(called.map(|(_, callee, _)| callee), Some(2));
+}
+
+#[test]
+fn clocks_that_were_all_wrong_leave_no_trace_once_corrected() {
+    for (error_ms, lasts_ms) in [(HOUR_MS, 5 * MINUTE_MS), (48 * HOUR_MS, 30_000)] {
+        let mut net = ring(5);
+        for index in 0..5 {
+            net.hosts[index].clock_error_ms = error_ms;
+            net.step(index, &[]);
+        }
+        publish(&mut net, 2, "check");
+        net.run_ms(lasts_ms);
+        for index in 0..5 {
+            net.hosts[index].clock_error_ms = 0;
+            net.step(index, &[]);
+        }
+        net.run_ms(SETTLED_MS);
+        assert_ring(&mut net, &[0, 1, 2, 3, 4]);
+        let called = support::rings::call(&mut net, 4, "check", 400);
+        assert_eq!(called.map(|(_, callee, _)| callee), Some(2), "{error_ms} ms");
+    }
+}
+
+#[test]
 fn clock_that_was_wrong_leaves_no_trace_once_corrected() {
     for (error_ms, lasts_ms) in [
         (HOUR_MS, 5 * MINUTE_MS),

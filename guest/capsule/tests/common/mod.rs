@@ -1,5 +1,6 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub(crate) mod authors;
 pub(crate) mod dice;
 pub(crate) mod maps;
 pub(crate) mod net;

@@ -257,7 +257,6 @@ impl Network {
                 Action::Published { name } => this.published.push(name),
                 Action::Log { code, .. } => this.refusals.push(code),
                 Action::Changed => this.changes += 1,
-                // Nobody else runs with its key here.
                 Action::Rival { .. } => self.with(node, |ring, cx| ring.outlive_rival(cx)),
                 Action::Duplicate { .. } => this.duplicates += 1,
             }
