@@ -22,7 +22,7 @@ use crate::observe::{Observer, Unobserved, Watcher};
 use crate::options::FetchOptions;
 use crate::serve::Services;
 use crate::store::{DiskStore, MemoryStore, Opened, StoreError};
-use crate::transport::{Address, Connector, DIALS, Dialler, Exchanges, Listener, Server};
+use crate::transport::{Address, Connector, DIALS, Dialler, Exchanges, Listener, Server, TrustedProxies};
 
 /// Name of the file that holds a node's seed, in its folder.
 pub const IDENTITY_FILE: &str = "identity.key";
@@ -43,6 +43,7 @@ pub struct Builder {
     storage: Place,
     seed: Option<Seed>,
     listen: Vec<String>,
+    trusted_proxies: Vec<String>,
     addresses: Vec<String>,
     bootstraps: Vec<String>,
     owner: Option<Owner>,
@@ -77,6 +78,7 @@ impl Builder {
             storage: Place::Unset,
             seed: None,
             listen: Vec::new(),
+            trusted_proxies: Vec::new(),
             addresses: Vec::new(),
             bootstraps: Vec::new(),
             owner: None,
@@ -113,6 +115,17 @@ impl Builder {
     /// `tcp://0.0.0.0:7001`, or `udp://0.0.0.0:7001`. Port 0 is any free one.
     pub fn listen(mut self, url: impl Into<String>) -> Self {
         self.listen.push(url.into());
+        self
+    }
+
+    /// Counts peers behind these proxies by the address in the header `forwarded` or `x-forwarded-for` that the proxy sends:
+    /// addresses or prefixes such as `10.0.0.0/8`, loopback too only if it is named. They must append to these headers, or
+    /// replace what clients send in them.
+    pub fn trusted_proxies<I>(mut self, proxies: I) -> Self
+    where
+        I: IntoIterator<Item: Into<String>>,
+    {
+        self.trusted_proxies.extend(proxies.into_iter().map(Into::into));
         self
     }
 
@@ -199,6 +212,7 @@ impl Builder {
     /// [`Error`] says which setting is not usable, or why the node cannot join.
     pub async fn start(self) -> Result<Node, Error> {
         self.check()?;
+        let proxies = Arc::new(TrustedProxies::parse(&self.trusted_proxies)?);
         let (seed, store) = self.open().await?;
         let module = match &self.core {
             Some(core) => core.clone(),
@@ -230,7 +244,7 @@ impl Builder {
         let driver = driver::start(parts, handle.clone(), queues, started)?;
         ready.await.unwrap_or(Err(Error::Stopped))?;
         let listening = listeners.iter().map(|listener| listener.local).collect();
-        let servers = serve(listeners, &handle, &health(id, &self.network));
+        let servers = serve(listeners, &handle, &proxies, &health(id, &self.network));
         let owner = self.owner;
         let network = self.network;
         let watcher = self.watcher;
@@ -384,11 +398,16 @@ fn health(id: PeerId, network: &str) -> Bytes {
     format!("{{\"selfsame\":\"{version}\",\"network\":\"{network}\",\"id\":\"{id}\"}}\n").into()
 }
 
-fn serve(listeners: Vec<Listener>, handle: &Handle, health: &Bytes) -> Vec<Server> {
+fn serve(
+    listeners: Vec<Listener>,
+    handle: &Handle,
+    proxies: &Arc<TrustedProxies>,
+    health: &Bytes,
+) -> Vec<Server> {
     let exchanges = Exchanges::new(handle.clone());
     listeners
         .into_iter()
-        .map(|listener| Server::start(listener, handle, &exchanges, health))
+        .map(|listener| Server::start(listener, handle, &exchanges, proxies, health))
         .collect()
 }
 

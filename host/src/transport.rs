@@ -16,6 +16,9 @@ pub(crate) use dial::Dialler;
 mod exchange;
 pub(crate) use exchange::Exchanges;
 
+mod forwarded;
+pub(crate) use forwarded::TrustedProxies;
+
 mod frames;
 mod keep_alive;
 mod poll;

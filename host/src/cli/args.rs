@@ -244,6 +244,10 @@ pub(crate) struct Member {
     /// URL at which others can dial this node, the preferred one first; without any the URLs count that it listens on
     #[arg(long, value_name = "URL")]
     pub(crate) address: Vec<String>,
+    /// Address or prefix of a proxy in front of this node, such as 10.0.0.0/8, whose header forwarded or x-forwarded-for says where
+    /// a peer comes from; may be given more than once
+    #[arg(long, value_name = "CIDR")]
+    pub(crate) trusted_proxy: Vec<String>,
     /// File with a grant for a name that is served; may be given more than once
     #[arg(long, value_name = "FILE")]
     pub(crate) grant: Vec<PathBuf>,

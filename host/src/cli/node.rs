@@ -102,6 +102,7 @@ fn settings(member: &Member, listen: Vec<String>) -> Result<Builder, Failure> {
         .storage(&member.data.folder)
         .domain(&member.domain)
         .take_over(member.take_over)
+        .trusted_proxies(member.trusted_proxy.iter().cloned())
         .keep_trying(true);
     for url in listen {
         builder = builder.listen(url);

@@ -2,7 +2,7 @@
 
 use alloc::sync::Arc;
 use core::convert::Infallible;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
 use bytes::Bytes;
@@ -29,6 +29,7 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 use super::address::{Address, Scheme};
 use super::deadline::WriteDeadline;
 use super::exchange::{Answer, CONTENT, Exchanges, Refused};
+use super::forwarded::TrustedProxies;
 use super::keep_alive::Side;
 use super::shares::{Share, Shares};
 use super::{tcp, udp, websocket};
@@ -46,6 +47,11 @@ pub(super) const MAX_FROM_SOURCE: usize = MAX_CONNECTIONS / 4;
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest head of an HTTP request.
 const MAX_REQUEST_HEAD: usize = 16 * 1024;
+/// The answer to a WebSocket that came through a proxy from a source that has its share.
+const FULL: Refused = Refused(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "too many connections are open from this address",
+);
 /// Pause after the system refuses to accept, as it does when files run out.
 pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -112,6 +118,7 @@ impl Server {
         listener: Listener,
         driver: &Handle,
         exchanges: &Arc<Exchanges>,
+        proxies: &Arc<TrustedProxies>,
         health: &Bytes,
     ) -> Self {
         let Listener { socket, address, .. } = listener;
@@ -121,17 +128,22 @@ impl Server {
             Socket::Udp(udp) => {
                 let task = tokio::spawn(udp::accept(udp, move |stream, remote| {
                     let (reader, writer) = tokio::io::split(stream);
-                    tokio::spawn(carry_frames(reader, writer, remote, driver.clone()));
+                    tokio::spawn(carry_frames(reader, writer, remote.ip(), driver.clone()));
                 }));
                 return Self { task };
             }
         };
         let speaker = if address.scheme == Scheme::Tcp {
-            Speaker::Frames(driver)
+            Speaker::Frames {
+                driver,
+                shares: Shares::new(MAX_FROM_SOURCE),
+            }
         } else {
             Speaker::Http(Arc::new(Site {
                 driver,
                 exchanges: Arc::clone(exchanges),
+                proxies: Arc::clone(proxies),
+                shares: Shares::new(MAX_FROM_SOURCE),
                 path: address.path_or_default().into(),
                 health: health.clone(),
             }))
@@ -150,7 +162,6 @@ impl Drop for Server {
 
 async fn accept(tcp: TcpListener, speaker: Speaker) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let shares = Shares::new(MAX_FROM_SOURCE);
     // Dropped with the server, which ends every connection that is not a path yet.
     let mut connections = JoinSet::new();
     loop {
@@ -158,7 +169,7 @@ async fn accept(tcp: TcpListener, speaker: Speaker) {
             accepted = tcp.accept() => match accepted {
                 Ok((stream, remote)) => {
                     let place = Arc::clone(&places).try_acquire_owned().ok();
-                    let Some(place) = place.zip(shares.take(remote.ip(), 1)) else {
+                    let Some(place) = place.zip(speaker.share(remote.ip())) else {
                         tracing::debug!(%remote, "too many connections: refused");
                         continue;
                     };
@@ -168,9 +179,9 @@ async fn accept(tcp: TcpListener, speaker: Speaker) {
                         Speaker::Http(site) => {
                             connections.spawn(serve(stream, remote, Arc::clone(site), place));
                         }
-                        Speaker::Frames(driver) => {
+                        Speaker::Frames { driver, .. } => {
                             let (reader, writer) = stream.into_split();
-                            let carried = carry_frames(reader, writer, remote, driver.clone());
+                            let carried = carry_frames(reader, writer, remote.ip(), driver.clone());
                             tokio::spawn(async move {
                                 // It holds its place until it closes.
                                 let _place = place;
@@ -194,19 +205,31 @@ enum Speaker {
     /// HTTP, and WebSocket through it.
     Http(Arc<Site>),
     /// Frames and nothing else.
-    Frames(Handle),
+    Frames { driver: Handle, shares: Arc<Shares> },
+}
+
+impl Speaker {
+    /// A connection's share of those of its source; `None` when that has too many. What comes through a trusted proxy counts for
+    /// its own source once its headers are read.
+    fn share(&self, remote: IpAddr) -> Option<Share> {
+        match self {
+            Self::Http(site) if site.proxies.trusts(remote) => Some(site.shares.uncounted()),
+            Self::Http(site) => site.shares.take(remote, 1),
+            Self::Frames { shares, .. } => shares.take(remote, 1),
+        }
+    }
 }
 
 /// Among all connections, and among those of its source
 type Place = (OwnedSemaphorePermit, Share);
 
 /// Carries the frames of a connection that is a path from the beginning.
-async fn carry_frames<R, W>(reader: R, writer: W, remote: SocketAddr, driver: Handle)
+async fn carry_frames<R, W>(reader: R, writer: W, source: IpAddr, driver: Handle)
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let Some((path, link)) = opened(&driver, remote).await else {
+    let Some((path, link)) = opened(&driver, source).await else {
         return;
     };
     tcp::run(reader, writer, Side::Accepted, path, &driver, link).await;
@@ -215,7 +238,7 @@ where
 }
 
 /// Tells the driver of a path that a peer has opened; `None` when it takes no more.
-async fn opened(driver: &Handle, remote: SocketAddr) -> Option<(u32, LinkEnd)> {
+async fn opened(driver: &Handle, source: IpAddr) -> Option<(u32, LinkEnd)> {
     let Some(path) = driver.next_path() else {
         tracing::error!("all path numbers are used up: start the node again");
         return None;
@@ -225,7 +248,7 @@ async fn opened(driver: &Handle, remote: SocketAddr) -> Option<(u32, LinkEnd)> {
         path,
         dial: None,
         kind: PathKind::Ordered,
-        remote: remote.ip().to_string(),
+        remote: source.to_string(),
         link,
     };
     driver.send(opened).await.ok().map(|()| (path, end))
@@ -252,6 +275,9 @@ async fn serve(stream: TcpStream, remote: SocketAddr, site: Arc<Site>, place: Pl
 struct Site {
     driver: Handle,
     exchanges: Arc<Exchanges>,
+    proxies: Arc<TrustedProxies>,
+    /// Connections, and WebSockets that came through a proxy, by source.
+    shares: Arc<Shares>,
     path: String,
     health: Bytes,
 }
@@ -273,7 +299,8 @@ impl Site {
             }
             (&Method::POST, true) => {
                 let (head, body) = request.into_parts();
-                let answered = self.exchanges.post(&head.headers, remote.ip(), body).await;
+                let source = self.proxies.source(remote.ip(), &head.headers);
+                let answered = self.exchanges.post(&head.headers, source, body).await;
                 with_any_origin(answered.map_or_else(refuse, |answer| with_type(answer, CONTENT)))
             }
             (_, true) => {
@@ -290,6 +317,14 @@ impl Site {
         }
     }
 
+    /// The share of a WebSocket that came through a trusted proxy; the connection's own share is enough for others.
+    fn proxied_share(&self, remote: IpAddr, source: IpAddr) -> Result<Option<Share>, Refused> {
+        if !self.proxies.trusts(remote) {
+            return Ok(None);
+        }
+        self.shares.take(source, 1).map(Some).ok_or(FULL)
+    }
+
     /// Answers the opening handshake of a WebSocket (RFC 6455, section 4.2).
     fn upgrade(
         &self,
@@ -297,17 +332,22 @@ impl Site {
         remote: SocketAddr,
         place: Arc<Place>,
     ) -> Response<Answer> {
-        let accept = match accept_key(request.headers()) {
-            Ok(accept) => accept,
+        let source = self.proxies.source(remote.ip(), request.headers());
+        let accepted = accept_key(request.headers()).and_then(|accept| {
+            self.proxied_share(remote.ip(), source)
+                .map(|share| (accept, share))
+        });
+        let (accept, share) = match accepted {
+            Ok(accepted) => accepted,
             Err(refused) => return refuse(refused),
         };
         let upgrade = hyper::upgrade::on(&mut request);
         let driver = self.driver.clone();
         tokio::spawn(async move {
             // The path holds its place among the connections until it closes.
-            let _place = place;
+            let _place = (place, share);
             match timeout(HANDSHAKE_TIMEOUT, upgrade).await {
-                Ok(Ok(upgraded)) => carry(TokioIo::new(upgraded), remote, &driver).await,
+                Ok(Ok(upgraded)) => carry(TokioIo::new(upgraded), source, &driver).await,
                 Ok(Err(error)) => tracing::debug!(%remote, %error, "upgrade failed"),
                 Err(_) => tracing::debug!(%remote, "upgrade took too long"),
             }
@@ -326,8 +366,8 @@ impl Site {
     }
 }
 
-async fn carry(io: TokioIo<hyper::upgrade::Upgraded>, remote: SocketAddr, driver: &Handle) {
-    let Some((path, link)) = opened(driver, remote).await else {
+async fn carry(io: TokioIo<hyper::upgrade::Upgraded>, source: IpAddr, driver: &Handle) {
+    let Some((path, link)) = opened(driver, source).await else {
         return;
     };
     let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(websocket::config())).await;

@@ -42,6 +42,15 @@ impl Shares {
         share.grow(amount).then_some(share)
     }
 
+    /// A share that counts for no source: that of a proxy's connection, behind which each peer counts for its own.
+    pub(super) fn uncounted(self: &Arc<Self>) -> Share {
+        Share {
+            shares: Arc::clone(self),
+            source: None,
+            amount: 0,
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
         // Nothing panics between two changes of the table.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
