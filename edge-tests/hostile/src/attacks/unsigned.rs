@@ -47,6 +47,7 @@ pub(super) fn crowd(arena: Arena) -> Vec<Figure> {
         Figure::note("records that the replica said it took", acknowledged as f64),
         Figure::at_most("records of a stranger that the replica holds", held as f64, MAX_HELD),
         Figure::at_most("records of a stranger that reach another replica", spread as f64, 2.0 * WRITES as f64),
+        Figure::at_most("replicas that read their store without end", servers.stuck() as f64, 0.0),
         Figure::at_most("replicas that trapped", servers.trapped() as f64, 0.0),
         Figure::honest("writes of the owner at that replica", without, with),
         Figure::honest("writes of the owner at the other replica", without, elsewhere),

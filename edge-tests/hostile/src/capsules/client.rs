@@ -87,6 +87,11 @@ impl Servers {
         synced.map_or((false, 0), |synced| (synced.is_agreed, synced.pulled))
     }
 
+    /// How many of them read their store without end.
+    pub(crate) fn stuck(&self) -> usize {
+        self.hosts.iter().filter(|host| host.is_stuck).count()
+    }
+
     /// How many of them have trapped.
     pub(crate) fn trapped(&self) -> usize {
         self.hosts.iter().filter(|host| host.is_trapped).count()

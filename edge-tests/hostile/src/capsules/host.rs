@@ -17,6 +17,8 @@ use crate::module::{self, Backend, Handle, Kind, Module, Trap};
 const OPERATIONS_AT_ONCE: usize = 4_000;
 /// Bytes of a replica's caches: what the npm package gives it.
 const CACHE_BYTES: u32 = 8 << 20;
+/// Steps of one input after which a module counts as one that reads its store without end: ten times what any honest one needs.
+const MAX_STEPS: usize = 500;
 const MIRROR_BYTES: u32 = 4 << 20;
 
 /// Instances of `capsule.wasm`
@@ -68,6 +70,8 @@ pub(crate) struct Host {
     pub(crate) synced: Vec<Synced>,
     /// Whether it has trapped.
     pub(crate) is_trapped: bool,
+    /// Whether it read its store without end, so that its host gave up what it was at.
+    pub(crate) is_stuck: bool,
     responses: BTreeMap<u32, Vec<u8>>,
     last_request: u32,
 }
@@ -105,6 +109,7 @@ impl Host {
             replies: BTreeMap::new(),
             synced: Vec::new(),
             is_trapped: false,
+            is_stuck: false,
             responses: BTreeMap::new(),
             last_request: 0,
         }
@@ -177,7 +182,13 @@ impl Host {
         let mut batch = BatchWriter::new();
         write(&mut batch);
         let mut batches = VecDeque::from([batch]);
+        let mut steps = 0;
         while let Some(batch) = batches.pop_front() {
+            steps += 1;
+            if steps > MAX_STEPS {
+                self.is_stuck = true;
+                return;
+            }
             let bytes = [&self.now_ms.to_le_bytes(), batch.as_bytes()].concat();
             let outputs = self.capsules.0.borrow_mut().step(self.instance, &bytes);
             let outputs = match outputs {
