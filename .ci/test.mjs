@@ -41,15 +41,24 @@ async function allSuites() {
   return [
     { name: "ci", command: [process.execPath, "--test", ".ci/test/*.test.mjs"] },
     { name: "guest", command: [process.execPath, "--test", "guest/**/*.test.mjs"] },
-    { name: "rust", command: [...CARGO_TEST, "--workspace", ...WITH_HOST.flatMap((name) => ["--exclude", name])] },
+    {
+      name: "rust",
+      command: [...CARGO_TEST, "--workspace", ...WITH_HOST.flatMap((name) => ["--exclude", name])],
+    },
     // Optimised like the program itself, whose build they share: wasmtime takes minutes to compile.
-    { name: "host", command: [...CARGO_TEST, "--release", ...WITH_HOST.flatMap((name) => ["--package", name])] },
+    {
+      name: "host",
+      command: [...CARGO_TEST, "--release", ...WITH_HOST.flatMap((name) => ["--package", name])],
+    },
     { name: "fuzz", command: ["npm", "run", "--silent", "fuzz", "--", "--runs", "200000", "--seed", "1"] },
     ...packages.map(({ name }) => ({
       name,
       command: ["npm", "run", "--silent", "test", "--workspace", name],
     })),
-    ...scripts.map((name) => ({ name: name.replace(":", "-"), command: ["npm", "run", "--silent", name, ...(SHORT.get(name) ?? [])] })),
+    ...scripts.map((name) => ({
+      name: name.replace(":", "-"),
+      command: ["npm", "run", "--silent", name, ...(SHORT.get(name) ?? [])],
+    })),
   ];
 }
 

@@ -22,6 +22,7 @@ const TYPESCRIPT_FIELD = /^ {2}(?:readonly )?#?([a-zA-Z]+): (?:Map|Set)<.*;$/gm;
 /** A table as the document names it: `core node/paths.rs table`. */
 const NAMED = /`(core|capsule|host|store|runtime) ([\w/.-]+) (\w+)`/g;
 /** The sections of the document, and how many columns the rows of the first one have. */
+const ATTACKS = "## How the attacks are played";
 const FILLED_BY_PEERS = "## Tables that peers fill";
 const FILLED_BY_OTHERS = "## Tables that peers cannot fill";
 const COLUMNS = 5;
@@ -58,12 +59,35 @@ function named(text) {
   return [...text.matchAll(NAMED)].map(([, folder, file, field]) => `${folder} ${file} ${field}`);
 }
 
+/** @returns {string[]} the names of the attacks that `npm run test:hostile` plays */
+function attackNames() {
+  const { text } = readSource("edge-tests/hostile/src/attacks/mod.rs");
+  return [...text.matchAll(/name: "([a-z0-9-]+)"/g)].map(([, name]) => name ?? "");
+}
+
 /** @returns {Promise<Set<string>>} the names of attacks and of tests */
 async function played() {
-  const attacks = readSource("edge-tests/hostile/src/attacks/mod.rs").text.matchAll(/name: "([a-z0-9-]+)"/g);
-  const tests = await sources(/^(guest|host|edge-tests|runtime)\/.*(\/tests?\/|\/tests?\.rs|src\/).*\.(rs|ts)$/);
+  const tests = await sources(
+    /^(guest|host|edge-tests|runtime)\/.*(\/tests?\/|\/tests?\.rs|src\/).*\.(rs|ts)$/,
+  );
   const functions = tests.flatMap(({ text }) => [...text.matchAll(/^\s*(?:async )?fn ([a-z0-9_]+)\(/gm)]);
-  return new Set([...attacks, ...functions].map(([, name]) => name ?? ""));
+  return new Set([...attackNames(), ...functions.map(([, name]) => name ?? "")]);
+}
+
+/** @returns {Promise<Finding>} */
+async function attacks() {
+  const described = section(readSource(DOCUMENT).text, ATTACKS);
+  const rows = [...described.matchAll(/^\| `([a-z0-9-]+)` \|/gm)].map(([, name]) => name ?? "");
+  const names = attackNames();
+  const problems = names
+    .filter((name) => !rows.includes(name))
+    .map((name) => `${DOCUMENT} does not describe the attack ${name}`);
+  problems.push(
+    ...rows
+      .filter((name) => !names.includes(name))
+      .map((name) => `${DOCUMENT} describes ${name}, which is not played`),
+  );
+  return { problems, note: `${names.length} attacks` };
 }
 
 /** @returns {Promise<Finding>} */
@@ -86,13 +110,21 @@ async function tables() {
     const cells = row.split("|").slice(1, -1);
     const [table = "", , , , test = ""] = cells.map((cell) => cell.trim());
     if (cells.length !== COLUMNS) problems.push(`${DOCUMENT}: the row of ${table} has no ${COLUMNS} columns`);
-    const unknown = [...test.matchAll(/`([^`]+)`/g)].map(([, name]) => name ?? "").filter((name) => !names.has(name));
-    problems.push(...unknown.map((name) => `${DOCUMENT}: ${table} names ${name}, which is neither an attack nor a test`));
+    const unknown = [...test.matchAll(/`([^`]+)`/g)]
+      .map(([, name]) => name ?? "")
+      .filter((name) => !names.has(name));
+    problems.push(
+      ...unknown.map((name) => `${DOCUMENT}: ${table} names ${name}, which is neither an attack nor a test`),
+    );
   }
   const missing = [...inCode].filter((table) => !listed.includes(table));
   const { unlistedTables: allowed = 0 } = readJson(".ci/limits.json");
   if (missing.length > allowed) {
-    problems.push(...missing.map((table) => `${DOCUMENT} does not list \`${table}\`: say who fills it and what bounds it`));
+    problems.push(
+      ...missing.map(
+        (table) => `${DOCUMENT} does not list \`${table}\`: say who fills it and what bounds it`,
+      ),
+    );
   } else if (missing.length < allowed) {
     problems.push(`lower unlistedTables in .ci/limits.json from ${allowed} to ${missing.length}`);
   }
@@ -101,5 +133,6 @@ async function tables() {
 
 /** @type {readonly Check[]} */
 export const tablesChecks = [
+  { name: "attacks", what: "docs/threats.md describes every attack that is played", run: attacks },
   { name: "tables", what: "docs/threats.md lists every table and what bounds it", run: tables },
 ];

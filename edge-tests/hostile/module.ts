@@ -3,7 +3,8 @@
  * `capsule`. Requests and responses are described in `src/module/node.rs`; it ends when its input does.
  */
 
-import { readFileSync, readSync, writeSync } from "node:fs";
+import { Buffer } from "node:buffer";
+import { readFileSync } from "node:fs";
 import process from "node:process";
 
 import { CAPSULE_ABI_VERSION } from "../../runtime/src/codec/capsule.ts";
@@ -11,7 +12,6 @@ import { ABI_VERSION } from "../../runtime/src/codec/index.ts";
 import { ModuleInstance } from "../../runtime/src/driver/instance.ts";
 
 const OPERATION = { create: 1, step: 2, destroy: 3, memory: 4 } as const;
-const [INPUT, OUTPUT] = [0, 1];
 const REQUEST_HEAD = 9;
 
 const name = process.argv[2] === "capsule" ? "capsule" : "core";
@@ -20,23 +20,33 @@ const wasm = readFileSync(new URL(`../../runtime/core/${kind.file}`, import.meta
 const module = await WebAssembly.compile(wasm);
 const instances: ({ instance: ModuleInstance; handle: number } | undefined)[] = [];
 
-/** Reads so many bytes, or none when the input has ended. */
-function read(length: number): Uint8Array | undefined {
-  const bytes = new Uint8Array(length);
-  for (let at = 0; at < length; ) {
-    const got = readSync(INPUT, bytes, at, length - at, null);
-    if (got === 0) return undefined;
-    at += got;
+/** Takes bytes from the input as requests need them. */
+class Input {
+  readonly #chunks: AsyncIterator<Uint8Array> = process.stdin[Symbol.asyncIterator]();
+  #parts: Uint8Array[] = [];
+  #length = 0;
+
+  /** So many bytes, or none when the input has ended. */
+  async take(length: number): Promise<Uint8Array | undefined> {
+    while (this.#length < length) {
+      const { value, done } = await this.#chunks.next();
+      if (done === true) return undefined;
+      this.#parts.push(value);
+      this.#length += value.length;
+    }
+    const all = Buffer.concat(this.#parts);
+    this.#parts = [all.subarray(length)];
+    this.#length -= length;
+    // A copy: the module's host wipes what it was given.
+    return Uint8Array.from(all.subarray(0, length));
   }
-  return bytes;
 }
 
 function write(trapped: boolean, bytes: Uint8Array): void {
-  const response = new Uint8Array(5 + bytes.length);
-  response[0] = trapped ? 1 : 0;
-  new DataView(response.buffer).setUint32(1, bytes.length, true);
-  response.set(bytes, 5);
-  for (let at = 0; at < response.length; ) at += writeSync(OUTPUT, response, at);
+  const head = new Uint8Array(5);
+  head[0] = trapped ? 1 : 0;
+  new DataView(head.buffer).setUint32(1, bytes.length, true);
+  process.stdout.write(Buffer.concat([head, bytes]));
 }
 
 function number(value: number): Uint8Array {
@@ -73,11 +83,12 @@ async function run(operation: number, index: number, bytes: Uint8Array): Promise
   }
 }
 
+const input = new Input();
 for (;;) {
-  const head = read(REQUEST_HEAD);
+  const head = await input.take(REQUEST_HEAD);
   if (head === undefined) break;
   const view = new DataView(head.buffer);
-  const bytes = read(view.getUint32(5, true)) ?? new Uint8Array();
+  const bytes = (await input.take(view.getUint32(5, true))) ?? new Uint8Array();
   try {
     write(false, await run(view.getUint8(0), view.getUint32(1, true), bytes));
   } catch (error) {

@@ -16,6 +16,9 @@ const CARGO = ["run", "--quiet", "--locked", "--release", "--package", "selfsame
 await run(async () => {
   await buildCore();
   await buildCapsule();
-  const { status } = spawnSync("cargo", [...CARGO, ...process.argv.slice(2)], { cwd: root, stdio: "inherit" });
+  const { status } = spawnSync("cargo", [...CARGO, ...process.argv.slice(2)], {
+    cwd: root,
+    stdio: "inherit",
+  });
   process.exitCode = status ?? 1;
 });

@@ -184,10 +184,14 @@ impl Hand {
             let Ok(payload) = self.session.open(mesh.now_ms(), &mut packet) else {
                 continue;
             };
-            tokens.extend(FrameReader::new(payload).flatten().filter_map(|frame| match frame {
-                Frame::Ping { token } => Some(token),
-                _ => None,
-            }));
+            tokens.extend(
+                FrameReader::new(payload)
+                    .flatten()
+                    .filter_map(|frame| match frame {
+                        Frame::Ping { token } => Some(token),
+                        _ => None,
+                    }),
+            );
         }
         for token in tokens {
             self.say(mesh, &Frame::Pong { token });

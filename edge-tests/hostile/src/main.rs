@@ -58,7 +58,11 @@ fn main() -> ExitCode {
         .collect();
     if chosen.is_empty() {
         let names: Vec<&str> = ATTACKS.iter().map(|attack| attack.name).collect();
-        eprintln!("no attack is called {:?}; there are: {}", arguments.attack, names.join(", "));
+        eprintln!(
+            "no attack is called {:?}; there are: {}",
+            arguments.attack,
+            names.join(", ")
+        );
         return ExitCode::from(2);
     }
     let backends = match arguments.backend {

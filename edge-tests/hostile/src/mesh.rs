@@ -196,7 +196,12 @@ impl Mesh {
     }
 
     /// Who serves a name, as a node finds; `None` if it finds nobody.
-    pub(crate) fn find(&mut self, host: usize, owner: Option<&PublicKey>, name: &str) -> Option<Vec<Provider>> {
+    pub(crate) fn find(
+        &mut self,
+        host: usize,
+        owner: Option<&PublicKey>,
+        name: &str,
+    ) -> Option<Vec<Provider>> {
         let owner = owner.map_or(&[][..], |owner| &owner.0);
         let tag = self.world.command(host, |tag| Input::Find { tag, owner, name });
         let body = self.finish(host, tag)?;
@@ -254,7 +259,9 @@ impl Mesh {
     pub(crate) fn responsible(&self, position: &[u8; 32]) -> usize {
         let members = (0..self.members).map(|host| (self.id(host).0, host));
         let at_or_after = members.clone().filter(|(id, _)| id >= position).min();
-        at_or_after.or_else(|| members.min()).expect("a ring has members").1
+        at_or_after
+            .or_else(|| members.min())
+            .expect("a ring has members")
+            .1
     }
 }
-

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use crate::attacks::{Arena, Attack};
 use crate::figure::{Figure, number};
 
-/// What each figure was on commit 80d672a, with seed 1: `{attack: {what: value}}`.
+/// What each figure was on commit 80d672a, with seed 1: `{attack: {backend: {what: value}}}`.
 const BEFORE: &str = include_str!("../before.json");
 
 /// Figures of a commit on which the attacks succeeded
-pub(crate) struct Before(BTreeMap<String, BTreeMap<String, f64>>);
+pub(crate) struct Before(BTreeMap<String, BTreeMap<String, BTreeMap<String, f64>>>);
 
 impl Before {
     /// Those that were recorded.
@@ -19,11 +19,11 @@ impl Before {
     /// # Panics
     /// When the recorded file is damaged.
     pub(crate) fn recorded() -> Self {
-        Self(serde_json::from_str(BEFORE).expect("before.json is {attack: {what: value}}"))
+        Self(serde_json::from_str(BEFORE).expect("before.json is {attack: {backend: {what: value}}}"))
     }
 
-    fn value(&self, attack: &str, what: &str) -> Option<f64> {
-        self.0.get(attack)?.get(what).copied()
+    fn value(&self, attack: &str, backend: &str, what: &str) -> Option<f64> {
+        self.0.get(attack)?.get(backend)?.get(what).copied()
     }
 }
 
@@ -51,7 +51,7 @@ impl Report {
     /// Takes what an attack measured.
     pub(crate) fn add(&mut self, attack: &Attack, arena: Arena, figures: Vec<Figure>, before: &Before) {
         let with_before = |figure: Figure| {
-            let before = before.value(attack.name, figure.what);
+            let before = before.value(attack.name, arena.backend.name(), figure.what);
             (figure, before)
         };
         self.played.push(Played {
@@ -126,5 +126,52 @@ impl Played {
             "met": self.is_met(),
             "figures": figures,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attacks::ATTACKS;
+    use crate::module::Backend;
+
+    fn arena() -> Arena {
+        Arena {
+            backend: Backend::Wasmtime,
+            seed: 9,
+        }
+    }
+
+    #[test]
+    fn every_attack_was_recorded_when_it_succeeded() {
+        let Before(recorded) = Before::recorded();
+        for attack in ATTACKS {
+            for backend in [Backend::Wasmtime, Backend::Node] {
+                let of_attack = recorded.get(attack.name);
+                let figures = of_attack.and_then(|of_attack| of_attack.get(backend.name()));
+                assert!(figures.is_some(), "{} in {}", attack.name, backend.name());
+            }
+        }
+    }
+
+    #[test]
+    fn figure_outside_its_bound_fails_with_its_seed() {
+        let mut report = Report::default();
+        let figures = vec![Figure::note("sent", 3.0), Figure::at_most("held", 2.0, 1.0)];
+        report.add(&ATTACKS[0], arena(), figures, &Before::recorded());
+        assert_eq!(report.summary(), "0 passed, 1 failed");
+        assert!(report.table().contains("--backend wasmtime --seed 9"));
+        assert_eq!(report.json()["attacks"][0]["figures"][1]["met"], false);
+    }
+
+    #[test]
+    fn honest_peers_keep_most_of_their_success() {
+        for (with, is_met) in [(0.8, true), (0.76, true), (0.7, false)] {
+            assert_eq!(Figure::honest("calls", 0.8, with).is_met(), is_met);
+        }
+        assert!(
+            !Figure::honest("calls", 0.0, 0.0).is_met(),
+            "an attack on nothing tells nothing"
+        );
     }
 }

@@ -81,7 +81,11 @@ pub(crate) fn associations(publisher: &Identity, leaves: &[Leaf], now_ms: u64) -
 
 /// The record of a stranger; a member's has addresses.
 pub(crate) fn record(who: &Identity, addresses: &[String], now_ms: u64) -> NodeRecord {
-    let role = if addresses.is_empty() { Role::Leaf } else { Role::Member };
+    let role = if addresses.is_empty() {
+        Role::Leaf
+    } else {
+        Role::Member
+    };
     let record = NodeRecord::sign(who, role, addresses, "", now_ms, now_ms + 2 * HOUR_MS);
     record.expect("a record within the limits")
 }
@@ -90,12 +94,24 @@ pub(crate) fn record(who: &Identity, addresses: &[String], now_ms: u64) -> NodeR
 pub(crate) fn unsigned_grant(owner: &PublicKey, name: &str, revoked: &[PeerId]) -> Vec<u8> {
     let mut statement = Vec::new();
     let mut encoder = Encoder::new(&mut statement);
-    encoder.array(8).uint(1).bytes(&[0; 32]).bytes(&owner.0).text(name);
-    encoder.bytes(&[0; 32]).uint(u64::MAX).uint(0).array(revoked.len());
+    encoder
+        .array(8)
+        .uint(1)
+        .bytes(&[0; 32])
+        .bytes(&owner.0)
+        .text(name);
+    encoder
+        .bytes(&[0; 32])
+        .uint(u64::MAX)
+        .uint(0)
+        .array(revoked.len());
     for peer in revoked {
         encoder.bytes(&peer.0);
     }
     let mut grant = Vec::new();
-    Encoder::new(&mut grant).array(2).bytes(&statement).bytes(&[0; 64]);
+    Encoder::new(&mut grant)
+        .array(2)
+        .bytes(&statement)
+        .bytes(&[0; 64]);
     grant
 }

@@ -33,7 +33,12 @@ pub(super) fn frame(arena: Arena) -> Vec<Figure> {
         let one = fabricated(&charter, victim, 7, b"pay alice");
         let other = fabricated(&charter, victim, 7, b"pay bob");
         let (pointing, signature) = pointing_to(&[&one, &other]);
-        let operations = [store(&one), store(&other), store(&pointing), sign(&pointing, signature)];
+        let operations = [
+            store(&one),
+            store(&other),
+            store(&pointing),
+            sign(&pointing, signature),
+        ];
         for index in 0..SERVERS {
             taken += servers.perform(index, &operations);
         }
@@ -49,21 +54,30 @@ pub(super) fn frame(arena: Arena) -> Vec<Figure> {
         convicted += usize::from(accused.is_some_and(|said| matches!(said.reply(), Reply::Fork { .. })));
         let seed = &SEEDS[usize::from(victim)];
         let mut victim = Client::new(&capsules, &servers, Some(seed), 2, Default::default());
-        let written = if victim.begin(&mut servers) { victim.write(&mut servers, b"true") } else { None };
+        let begun = victim.begin(&mut servers);
+        let written = begun.and_then(|_| victim.write(&mut servers, b"true"));
         honest += written.map_or(0, |name| reader.read(&mut servers, &[name]));
     }
     vec![
         Figure::note("operations that the servers took", taken as f64),
         Figure::note("fabricated records that a reader can read", readable as f64),
-        Figure::at_most("forks that a reader reports of those who signed nothing", forks as f64, 0.0),
+        Figure::at_most(
+            "forks that a reader reports of those who signed nothing",
+            forks as f64,
+            0.0,
+        ),
         Figure::at_most("honest writers convicted", convicted as f64, 0.0),
-        Figure::honest("writes of the victims that are read", VICTIMS.len() as f64, honest as f64),
+        Figure::honest(
+            "writes of the victims that are read",
+            VICTIMS.len() as f64,
+            honest as f64,
+        ),
     ]
 }
 
 pub(super) fn burn(arena: Arena) -> Vec<Figure> {
     let capsules = Capsules::new(arena.backend);
-    let (mut before, mut during, mut later, mut deceived) = (0, 0, 0, 0);
+    let (mut before, mut during, mut later, mut deceived, mut burnt) = (0, 0, 0, 0, 0);
     let mut cases = 0;
     for victim in VICTIMS {
         for sequence in SEQUENCES {
@@ -73,14 +87,28 @@ pub(super) fn burn(arena: Arena) -> Vec<Figure> {
             during += usize::from(case.during);
             later += usize::from(case.later);
             deceived += usize::from(case.is_reader_deceived);
+            burnt += usize::from(case.is_burnt);
         }
     }
     let before = before as f64;
     vec![
         Figure::note("cases", f64::from(cases)),
-        Figure::at_most("readers given a fabricated record as newest", deceived as f64, 0.0),
-        Figure::honest("victims that write on while one of three servers lies", before, during as f64),
-        Figure::honest("victims that write on when all servers are honest", before, later as f64),
+        Figure::at_most("victims whose sequence numbers were used up", burnt as f64, 0.0),
+        Figure::at_most(
+            "readers given a fabricated record as newest",
+            deceived as f64,
+            0.0,
+        ),
+        Figure::honest(
+            "victims that write on while one of three servers lies",
+            before,
+            during as f64,
+        ),
+        Figure::honest(
+            "victims that write on when all servers are honest",
+            before,
+            later as f64,
+        ),
     ]
 }
 
@@ -91,6 +119,7 @@ struct Case {
     during: bool,
     later: bool,
     is_reader_deceived: bool,
+    is_burnt: bool,
 }
 
 fn play(capsules: &Capsules, victim: u16, sequence: u64) -> Case {
@@ -99,10 +128,12 @@ fn play(capsules: &Capsules, victim: u16, sequence: u64) -> Case {
     let mut servers = Servers::new(capsules, SERVERS, &charter);
     let seed = &SEEDS[usize::from(victim)];
     let writes = |servers: &mut Servers, client: &mut Client, content: &[u8]| {
-        client.begin(servers) && client.write(servers, content).is_some()
+        let sequence = client.begin(servers)?;
+        client.write(servers, content).map(|_| sequence)
     };
     let mut client = Client::new(capsules, &servers, Some(seed), 2, Default::default());
-    case.before = writes(&mut servers, &mut client, b"acknowledged");
+    let first = writes(&mut servers, &mut client, b"acknowledged");
+    case.before = first.is_some();
     let fabricated = fabricated(&charter, victim, sequence, b"never written");
     let (pointing, signature) = pointing_to(&[&fabricated]);
     servers.lie = Some(Lie {
@@ -113,10 +144,25 @@ fn play(capsules: &Capsules, victim: u16, sequence: u64) -> Case {
     let mut reader = Client::new(capsules, &servers, None, 2, Default::default());
     let fresh = reader.fresh(&mut servers);
     case.is_reader_deceived = fresh.is_some_and(|fresh| fresh.heads.contains(&fabricated.name.0));
-    let mut again = Client::new(capsules, &servers, Some(seed), SERVERS as u32, client.store().clone());
-    case.during = writes(&mut servers, &mut again, b"next");
+    let mut again = Client::new(
+        capsules,
+        &servers,
+        Some(seed),
+        SERVERS as u32,
+        client.store().clone(),
+    );
+    let next = writes(&mut servers, &mut again, b"next");
+    case.during = next.is_some();
     servers.lie = None;
     let mut third = Client::new(capsules, &servers, Some(seed), 2, again.store().clone());
-    case.later = writes(&mut servers, &mut third, b"later");
+    let later = writes(&mut servers, &mut third, b"later");
+    case.later = later.is_some();
+    // Two records lie between: the last one was written under attack, or not at all.
+    let is_own = |sequence: Option<u64>, most: u64| {
+        sequence
+            .zip(first)
+            .is_some_and(|(now, first)| now - first <= most)
+    };
+    case.is_burnt = !is_own(next, 1) || !is_own(later, 2);
     case
 }

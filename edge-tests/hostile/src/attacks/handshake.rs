@@ -27,7 +27,9 @@ pub(super) fn wrong_signature(arena: Arena) -> Vec<Figure> {
     let mut offer = Offer::new(&mesh, stranger(1), 0, path, 1);
     let response = offer.half_open(&mut mesh).expect("nothing is wrong yet");
     let elsewhere = Identity::of_peer(&[9; 32], NetworkId::open("elsewhere"));
-    let wrong = offer.confirm(&response, &elsewhere).expect("the response is sound");
+    let wrong = offer
+        .confirm(&response, &elsewhere)
+        .expect("the response is sound");
     let before = mesh.counted(0, Code::BadSignature);
     for _ in 0..CONFIRMATIONS {
         mesh.say(0, path, &wrong);
@@ -35,7 +37,11 @@ pub(super) fn wrong_signature(arena: Arena) -> Vec<Figure> {
     let verified = mesh.counted(0, Code::BadSignature) - before;
     vec![
         Figure::note("confirmations sent", CONFIRMATIONS as f64),
-        Figure::at_most("signatures verified for one half-open handshake", verified as f64, 1.0),
+        Figure::at_most(
+            "signatures verified for one half-open handshake",
+            verified as f64,
+            1.0,
+        ),
     ]
 }
 

@@ -46,7 +46,9 @@ fn publications(mesh: &mut Mesh, prefix: &str) -> f64 {
 
 /// All that one publisher signs at once.
 fn entries(publisher: &Identity, now_ms: u64) -> Vec<Entry> {
-    let leaves: Vec<Leaf> = (0..OF_PUBLISHER).map(|n| leaf(None, &format!("x{n}"), 0)).collect();
+    let leaves: Vec<Leaf> = (0..OF_PUBLISHER)
+        .map(|n| leaf(None, &format!("x{n}"), 0))
+        .collect();
     let record = record(publisher, &[], now_ms).encoded().to_vec();
     let signed = associations(publisher, &leaves, now_ms);
     let entry = |association: &selfsame_core::association::Association| Entry {
@@ -78,11 +80,17 @@ pub(super) fn flood(arena: Arena) -> Vec<Figure> {
             }
         }
     }
-    let held = mesh.status(0).map_or(0, |status| status.objects.saturating_sub(before));
+    let held = mesh
+        .status(0)
+        .map_or(0, |status| status.objects.saturating_sub(before));
     let with = publications(&mut mesh, "after");
     vec![
         Figure::note("bytes sent", bytes as f64),
-        Figure::at_most("foreign associations that the member holds", held as f64, MAX_HELD),
+        Figure::at_most(
+            "foreign associations that the member holds",
+            held as f64,
+            MAX_HELD,
+        ),
         Figure::honest("publications that are found", without, with),
     ]
 }
@@ -114,7 +122,11 @@ pub(super) fn false_signatures(arena: Arena) -> Vec<Figure> {
     }
     let with = publications(&mut mesh, "after");
     vec![
-        Figure::at_most("false entries before the member hangs up", sent as f64, MAX_VERIFIED),
+        Figure::at_most(
+            "false entries before the member hangs up",
+            sent as f64,
+            MAX_VERIFIED,
+        ),
         Figure::at_most("false entries acknowledged", acknowledged as f64, 0.0),
         Figure::honest("publications that are found", without, with),
     ]
@@ -130,5 +142,8 @@ fn signature_place(association: &[u8], now_ms: u64) -> usize {
         Association::decode_verified(&changed, &Mesh::network(), now_ms).err() == Some(Code::BadSignature)
     };
     let places = 0..association.len() - 64;
-    places.rev().find(|at| (*at..at + 64).all(is_false)).expect("it is signed")
+    places
+        .rev()
+        .find(|at| (*at..at + 64).all(is_false))
+        .expect("it is signed")
 }

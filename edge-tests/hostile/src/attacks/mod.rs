@@ -93,7 +93,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "stream-sessions",
-        what: "eight sessions each send overlapping data on 256 streams",
+        what: "three sessions each send overlapping data on 256 streams",
         play: streams::many_sessions,
         is_quick: false,
     },

@@ -37,7 +37,10 @@ pub(super) fn use_up_paths(arena: Arena) -> Vec<Figure> {
     assert!(mesh.publish(leaf, &publication), "nobody attacks yet");
     let without = callers(&mut mesh, leaf);
     let relays = mesh.status(leaf).expect("it runs").relays;
-    let relays: Vec<usize> = relays.iter().filter_map(|relay| mesh.host_of(&relay.id)).collect();
+    let relays: Vec<usize> = relays
+        .iter()
+        .filter_map(|relay| mesh.host_of(&relay.id))
+        .collect();
     let leaf_id = mesh.id(leaf);
     let mut bytes = 0;
     for number in 0..STRANGERS {
@@ -63,7 +66,11 @@ pub(super) fn use_up_paths(arena: Arena) -> Vec<Figure> {
     let refused = mesh.counted(leaf, Code::TooManyPaths);
     vec![
         Figure::note("bytes of relayed frames", bytes as f64),
-        Figure::at_most("handshakes that the leaf refused for want of a place", refused as f64, 0.0),
+        Figure::at_most(
+            "handshakes that the leaf refused for want of a place",
+            refused as f64,
+            0.0,
+        ),
         Figure::honest("calls of the leaf a minute later", without, with),
         Figure::honest("calls of the leaf half an hour later", without, later),
     ]

@@ -71,7 +71,14 @@ fn hold(arena: Arena, who: impl Fn(u32) -> (u32, String)) -> Vec<Figure> {
             name: NAME,
         };
         let (stream, head) = (0, b"head");
-        hand.say(&mut mesh, &Frame::Open(Open { stream, service, head }));
+        hand.say(
+            &mut mesh,
+            &Frame::Open(Open {
+                stream,
+                service,
+                head,
+            }),
+        );
         hands.push(hand);
     }
     let begun = hands.len();

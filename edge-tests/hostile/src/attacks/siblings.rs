@@ -34,7 +34,9 @@ fn name_of_liar(mesh: &Mesh) -> String {
 /// Share of calls of the name, from members in turn, that reach who serves it.
 fn calls(mesh: &mut Mesh, name: &str) -> f64 {
     let owner = Mesh::owner().public();
-    let callers: Vec<usize> = (0..MEMBERS).filter(|host| ![LIAR, CALLEE].contains(host)).collect();
+    let callers: Vec<usize> = (0..MEMBERS)
+        .filter(|host| ![LIAR, CALLEE].contains(host))
+        .collect();
     let mut reached = 0;
     for caller in callers.into_iter().cycle().take(CALLS) {
         reached += usize::from(mesh.call(caller, Some(&owner), name, CALLEE));
@@ -57,13 +59,19 @@ pub(super) fn hide(arena: Arena) -> Vec<Figure> {
     assert!(mesh.publish(CALLEE, &publication), "nobody attacks yet");
     let without = calls(&mut mesh, &name);
     let dead = stranger(DEAD);
-    let (granted, now_ms) = (mesh.grant(&name, dead.id(), mesh.now_ms(), Vec::new()), mesh.now_ms());
+    let (granted, now_ms) = (
+        mesh.grant(&name, dead.id(), mesh.now_ms(), Vec::new()),
+        mesh.now_ms(),
+    );
     let leaf = Leaf {
         grant: granted,
         ..leaf(Some(Mesh::owner().public()), &name, 0)
     };
     let nowhere = ["ws://nowhere.sim.example/".to_owned()];
-    coalition.haunt(&associations(&dead, &[leaf], now_ms)[0], &record(&dead, &nowhere, now_ms));
+    coalition.haunt(
+        &associations(&dead, &[leaf], now_ms)[0],
+        &record(&dead, &nowhere, now_ms),
+    );
     coalition.enlist(mesh.id(LIAR).0);
     coalition.turn(Kind::Ghost);
     let with = calls(&mut mesh, &name);

@@ -19,7 +19,7 @@ const MIB: f64 = 1024.0 * 1024.0;
 const MAX_SESSION_MIB: f64 = 80.0;
 /// What all sessions together may make a node hold: half of the memory that the host gives it.
 const MAX_NODE_MIB: f64 = 128.0;
-const SESSIONS: u32 = 8;
+const SESSIONS: u32 = 3;
 const CALLERS: usize = 6;
 
 pub(super) fn overlap(arena: Arena) -> Vec<Figure> {
@@ -76,13 +76,27 @@ fn pour(mesh: &mut Mesh, hand: &mut Hand) -> usize {
             name: NAME,
         };
         let head = b"head";
-        hand.say(mesh, &Frame::Open(Open { stream, service, head }));
+        hand.say(
+            mesh,
+            &Frame::Open(Open {
+                stream,
+                service,
+                head,
+            }),
+        );
         for offset in 1..=PIECES {
             if !hand.is_connected(mesh) || mesh.trapped() > 0 {
                 return sent;
             }
             let bytes = &bytes;
-            hand.say(mesh, &Frame::Data(Data { stream, offset, bytes }));
+            hand.say(
+                mesh,
+                &Frame::Data(Data {
+                    stream,
+                    offset,
+                    bytes,
+                }),
+            );
             sent += MAX_DATA;
         }
     }

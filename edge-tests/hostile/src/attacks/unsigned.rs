@@ -20,7 +20,9 @@ const RECORD_ROW: u8 = b'R';
 fn writes(servers: &mut Servers, index: usize, owner: &mut Writer) -> usize {
     let mut taken = 0;
     for _ in 0..WRITES {
-        let next = owner.write(b"next", &Backpointers::Chain, &[0; 16]).expect("it is small");
+        let next = owner
+            .write(b"next", &Backpointers::Chain, &[0; 16])
+            .expect("it is small");
         let signature = owner.sign(&next.name);
         taken += usize::from(servers.perform(index, &[store(&next), sign(&next, signature)]) == 2);
     }
@@ -35,7 +37,9 @@ pub(super) fn crowd(arena: Arena) -> Vec<Figure> {
     let without = writes(&mut servers, 0, &mut owner) as f64;
     servers.sync(1, 0);
     let before = servers.hosts[0].rows(RECORD_ROW);
-    let junk: Vec<Written> = (0..RECORDS).map(|n| fabricated(&charter, 2, 1_000 + n, b"")).collect();
+    let junk: Vec<Written> = (0..RECORDS)
+        .map(|n| fabricated(&charter, 2, 1_000 + n, b""))
+        .collect();
     let operations: Vec<Operation<'_>> = junk.iter().map(store).collect();
     let acknowledged = servers.perform(0, &operations);
     let held = servers.hosts[0].rows(RECORD_ROW).saturating_sub(before);
@@ -45,12 +49,28 @@ pub(super) fn crowd(arena: Arena) -> Vec<Figure> {
     let (is_agreed, _) = servers.sync(1, 0);
     vec![
         Figure::note("records that the replica said it took", acknowledged as f64),
-        Figure::at_most("records of a stranger that the replica holds", held as f64, MAX_HELD),
-        Figure::at_most("records of a stranger that reach another replica", spread as f64, 2.0 * WRITES as f64),
-        Figure::at_most("replicas that read their store without end", servers.stuck() as f64, 0.0),
+        Figure::at_most(
+            "records of a stranger that the replica holds",
+            held as f64,
+            MAX_HELD,
+        ),
+        Figure::at_most(
+            "records of a stranger that reach another replica",
+            spread as f64,
+            2.0 * WRITES as f64,
+        ),
+        Figure::at_most(
+            "replicas that read their store without end",
+            servers.stuck() as f64,
+            0.0,
+        ),
         Figure::at_most("replicas that trapped", servers.trapped() as f64, 0.0),
         Figure::honest("writes of the owner at that replica", without, with),
         Figure::honest("writes of the owner at the other replica", without, elsewhere),
-        Figure::honest("anti-entropy that ends in agreement", 1.0, f64::from(u8::from(is_agreed))),
+        Figure::honest(
+            "anti-entropy that ends in agreement",
+            1.0,
+            f64::from(u8::from(is_agreed)),
+        ),
     ]
 }

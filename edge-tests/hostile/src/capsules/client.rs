@@ -41,7 +41,9 @@ impl Servers {
     pub(crate) fn new(capsules: &Capsules, count: usize, charter: &Charter) -> Self {
         let mut servers = Self {
             charter: charter.clone(),
-            hosts: (0..count).map(|index| Host::replica(capsules, server_seed(index))).collect(),
+            hosts: (0..count)
+                .map(|index| Host::replica(capsules, server_seed(index)))
+                .collect(),
             lie: None,
             syncs: 0,
         };
@@ -114,7 +116,9 @@ impl Client {
         read_quorum: u32,
         store: BTreeMap<Vec<u8>, Vec<u8>>,
     ) -> Self {
-        let keys: Vec<[u8; 32]> = (0..servers.hosts.len()).map(|index| server_key(index).public().0).collect();
+        let keys: Vec<[u8; 32]> = (0..servers.hosts.len())
+            .map(|index| server_key(index).public().0)
+            .collect();
         let Timing {
             hedge_ms,
             attempt_ms,
@@ -170,9 +174,13 @@ impl Client {
         None
     }
 
-    /// Begins to write; whether it can.
-    pub(crate) fn begin(&mut self, servers: &mut Servers) -> bool {
-        self.run(servers, |command| Command::Init { command, after: &[] }).is_some()
+    /// Begins to write; the sequence number of its next record, if it can.
+    pub(crate) fn begin(&mut self, servers: &mut Servers) -> Option<u64> {
+        let answered = self.run(servers, |command| Command::Init { command, after: &[] })?;
+        match answered.reply() {
+            Reply::Ready { sequence, .. } => Some(sequence),
+            _ => None,
+        }
     }
 
     /// Writes and signs a record after the last one; its name if a quorum has stored it.
@@ -259,7 +267,11 @@ fn count_records(results: &[u8]) -> usize {
     while let Ok(code) = reader.field::<u16>() {
         let is_whole = if code == 0 {
             records += 1;
-            let parts = (reader.field::<&[u8]>(), reader.field::<u8>(), reader.field::<&[u8]>());
+            let parts = (
+                reader.field::<&[u8]>(),
+                reader.field::<u8>(),
+                reader.field::<&[u8]>(),
+            );
             parts.0.is_ok() && parts.2.is_ok()
         } else {
             reader.field::<u32>().is_ok()

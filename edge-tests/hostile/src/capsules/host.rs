@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use selfsame_capsule::metadata::Charter;
 use selfsame_capsule::message::Operation;
+use selfsame_capsule::metadata::Charter;
 use selfsame_codec::capsule::{Input, Keys, Output, ReplicaConfig, Values};
 use selfsame_codec::client::{self, ClientConfig};
 use selfsame_codec::{BatchReader, BatchWriter, Field, Operation as StoreOperation, Operations, Reader};
@@ -124,7 +124,12 @@ impl Host {
     }
 
     /// Sends operations in as many requests as needed; how many succeeded.
-    pub(crate) fn perform(&mut self, charter: &Charter, session: [u8; 16], operations: &[Operation<'_>]) -> usize {
+    pub(crate) fn perform(
+        &mut self,
+        charter: &Charter,
+        session: [u8; 16],
+        operations: &[Operation<'_>],
+    ) -> usize {
         let mut succeeded = 0;
         for operations in operations.chunks(OPERATIONS_AT_ONCE) {
             let response = self.respond(&request(charter, session, operations));
@@ -200,7 +205,10 @@ impl Host {
             };
             for item in BatchReader::new(&outputs).expect("a module encodes its outputs") {
                 if item.kind >= client::FIRST_KIND {
-                    let command = item.payload.first_chunk().expect("a reply begins with its command");
+                    let command = item
+                        .payload
+                        .first_chunk()
+                        .expect("a reply begins with its command");
                     let reply = (item.kind, item.payload.to_vec());
                     self.replies.insert(u32::from_le_bytes(*command), reply);
                     continue;

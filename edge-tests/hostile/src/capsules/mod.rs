@@ -99,6 +99,8 @@ pub(crate) fn request(charter: &Charter, session: SessionId, operations: &[Opera
         verified: 0,
     };
     selfsame_codec::Field::write(&envelope, &mut message);
-    operations.iter().for_each(|operation| operation.write(&mut message));
+    operations
+        .iter()
+        .for_each(|operation| operation.write(&mut message));
     message
 }
