@@ -1,7 +1,7 @@
 //! A peer that is in no ring and speaks to nodes in bytes of its own.
 
 use selfsame_codec::cbor::{Decoder, Encoder};
-use selfsame_codec::{Class, Role};
+use selfsame_codec::{Class, Code, Role};
 use selfsame_core::association::{Association, Leaf, Validity};
 use selfsame_core::identity::{Identity, PeerId};
 use selfsame_core::record::{NodeRecord, RecordTerms};
@@ -15,7 +15,18 @@ pub(crate) fn ask(net: &mut Network, node: usize, from: PeerId, body: &[u8]) -> 
     let body = net.request(node, from, body);
     let mut decoder = Decoder::new(&body);
     decoder.array_of(2).expect("a response");
-    (decoder.uint() == Ok(1)).then(|| match decoder.uint().expect("a class") {
+    match decoder.uint().expect("a kind of response") {
+        0 => None,
+        1 => Some(class_of(decoder.uint().expect("a class"))),
+        // With something newer of the sender, or with the time.
+        2 => Some(Code::Superseded.class()),
+        3 => Some(Code::WrongClock.class()),
+        other => panic!("no kind of response: {other}"),
+    }
+}
+
+fn class_of(class: u64) -> Class {
+    match class {
         1 => Class::Usage,
         2 => Class::Malformed,
         3 => Class::Misbehaved,
@@ -23,7 +34,7 @@ pub(crate) fn ask(net: &mut Network, node: usize, from: PeerId, body: &[u8]) -> 
         6 => Class::Limit,
         8 => Class::Service,
         other => panic!("a class that is expected, not {other}"),
-    })
+    }
 }
 
 pub(crate) fn encoded(write: impl FnOnce(&mut Encoder<'_>)) -> Vec<u8> {
