@@ -161,7 +161,7 @@ impl Client {
             packer.sign(*name, pen.writer.sign(name));
             self.base.trust()?.has_signed(name);
         }
-        let last = last.or(first.filter(|_| names.len() == 1)).copied();
+        let last = last.or_else(|| first.filter(|_| names.len() == 1)).copied();
         pen.last = names.last().copied();
         for name in &names {
             self.base.pointees.note(name, number, true);

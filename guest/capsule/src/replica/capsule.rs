@@ -77,7 +77,6 @@ impl Counts {
         Self {
             arrivals: now_ms << 10,
             epochs: MAX_EPOCHS,
-            ..Self::default()
         }
     }
 
@@ -423,7 +422,7 @@ impl Capsule {
                 let stray = own
                     .is_none()
                     .then(|| Brought::stray(space, &self.charter.name(), &before));
-                match own.cloned().or(stray.flatten()) {
+                match own.cloned().or_else(|| stray.flatten()) {
                     Some(one) => Some(one.given()?.record.header.kind()),
                     None => None,
                 }
