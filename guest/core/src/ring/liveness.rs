@@ -137,8 +137,9 @@ impl Ring {
         }
         if was_neighbour {
             self.log(LogLevel::Info, code, "neighbour gone", Some(peer));
-            // A node that the last of its neighbours refuses is in no ring, whatever it thinks.
-            if (self.maintenance.is_unconfirmed || is_refusal(code)) && self.is_alone() {
+            // A node that its neighbours refuse is in no ring, whatever it thinks, unless another one has been heard since.
+            self.maintenance.is_unconfirmed |= is_refusal(code);
+            if self.maintenance.is_unconfirmed && self.is_alone() {
                 self.lost_all();
                 return;
             }
