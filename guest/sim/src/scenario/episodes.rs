@@ -235,7 +235,7 @@ impl Play {
                     0 => self.world.now_ms() + SETTLE_MS,
                     _ => u64::MAX,
                 };
-                (0..self.world.hosts().len()).for_each(|host| self.world.set_clock(host, ahead_ms));
+                self.world.set_clocks(ahead_ms);
             }
         }
         Ok(None)

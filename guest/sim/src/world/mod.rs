@@ -50,6 +50,8 @@ pub struct World<M> {
     /// Longest time between two updates of the ring, for hosts that are added from now on, in milliseconds.
     pub idle_ms: u64,
     hosts: Vec<Host>,
+    /// How far the clocks of hosts that are added are ahead of the true time.
+    clocks_ahead_ms: u64,
     at_address: HashMap<String, usize>,
     links: HashMap<u64, Link>,
     last_link: u64,
@@ -73,6 +75,7 @@ impl<M: Machine> World<M> {
             transport: Transport::Ordered,
             idle_ms: IDLE_MS,
             hosts: Vec::new(),
+            clocks_ahead_ms: 0,
             at_address: HashMap::new(),
             links: HashMap::new(),
             last_link: 0,
@@ -164,7 +167,7 @@ impl<M: Machine> World<M> {
             group: 0,
             is_reachable: true,
             is_clone: false,
-            clock_ahead_ms: 0,
+            clock_ahead_ms: self.clocks_ahead_ms,
             fatal: None,
             paths: BTreeMap::new(),
             outside: BTreeMap::new(),
@@ -235,6 +238,12 @@ impl<M: Machine> World<M> {
     /// Sets a host's clock ahead of the true time, or right with 0; timers that run keep their length.
     pub fn set_clock(&mut self, host: usize, ahead_ms: u64) {
         self.hosts[host].clock_ahead_ms = ahead_ms;
+    }
+
+    /// Sets the clocks of all hosts, and of those that are added later, ahead of the true time, or right with 0.
+    pub fn set_clocks(&mut self, ahead_ms: u64) {
+        self.clocks_ahead_ms = ahead_ms;
+        (0..self.hosts.len()).for_each(|host| self.set_clock(host, ahead_ms));
     }
 
     /// The time that a host's clock shows, in milliseconds since 1970.
