@@ -42,6 +42,8 @@ impl Node {
 
     /// The clock was ahead, so that this node may have parted with everybody: it looks for them at once.
     fn clock_corrected(&mut self) {
+        // Its run began in the future: a copy that starts now would take the place of this one.
+        self.begin_run();
         self.ring_driver.expect_success();
         self.timers.set(self.now_ms, Timer::Bootstrap);
         self.ring_with(|ring, cx| ring.clock_corrected(cx));
