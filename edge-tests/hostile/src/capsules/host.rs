@@ -1,6 +1,6 @@
 //! The host of one replica or client: what its module has of a store, a network and time.
 
-use std::cell::RefCell;
+use core::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 

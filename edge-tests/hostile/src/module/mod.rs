@@ -4,7 +4,7 @@ mod native;
 mod node;
 mod wasmtime;
 
-use std::cell::RefCell;
+use core::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
