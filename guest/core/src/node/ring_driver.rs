@@ -359,7 +359,8 @@ impl Node {
     /// A node that stands alone although it knows bootstraps goes on trying them.
     pub(super) fn retry_bootstraps(&mut self) {
         let alone = self.ring.successors().is_empty() && self.ring.relays().is_empty();
-        if self.ring_driver.wants_ring && alone && self.ring_driver.joining.is_none() {
+        let knows_some = !self.settings.bootstraps.is_empty();
+        if self.ring_driver.wants_ring && alone && knows_some && self.ring_driver.joining.is_none() {
             self.reach_bootstraps(None);
         }
     }
