@@ -126,7 +126,7 @@ impl Mesh {
         let answer = self.world.ask(host, |tag| Input::Status { tag });
         match answer?.outcome {
             Outcome::Reply(body) => Some(Status::decode(&body).expect("a core encodes its status")),
-            Outcome::Failed(_) => None,
+            Outcome::Opened(_) | Outcome::Failed(_) => None,
         }
     }
 
@@ -157,7 +157,7 @@ impl Mesh {
         let answer = self.answer(host, tag)?;
         match answer.outcome {
             Outcome::Reply(body) => Some(body),
-            Outcome::Failed(_) => None,
+            Outcome::Opened(_) | Outcome::Failed(_) => None,
         }
     }
 

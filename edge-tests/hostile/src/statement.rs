@@ -6,7 +6,7 @@ use selfsame_codec::Role;
 use selfsame_codec::cbor::Encoder;
 use selfsame_core::association::{Association, Leaf, Validity};
 use selfsame_core::identity::{Identity, PeerId, PublicKey};
-use selfsame_core::record::NodeRecord;
+use selfsame_core::record::{NodeRecord, RecordTerms};
 use selfsame_core::ring::simulation::{EntryBytes, Request};
 
 const HOUR_MS: u64 = 60 * 60_000;
@@ -86,7 +86,8 @@ pub(crate) fn record(who: &Identity, addresses: &[String], now_ms: u64) -> NodeR
     } else {
         Role::Member
     };
-    let record = NodeRecord::sign(who, role, addresses, "", now_ms, now_ms + 2 * HOUR_MS);
+    let terms = RecordTerms::new(role, addresses, now_ms, now_ms + 2 * HOUR_MS);
+    let record = NodeRecord::sign(who, &terms);
     record.expect("a record within the limits")
 }
 

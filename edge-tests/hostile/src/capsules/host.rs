@@ -13,6 +13,9 @@ use selfsame_codec::{BatchReader, BatchWriter, Field, Operation as StoreOperatio
 use super::{START_MS, request};
 use crate::module::{self, Backend, Handle, Kind, Module, Trap};
 
+/// Whence all requests come, as the host says: one peer that no writer has introduced.
+const STRANGER: [u8; 32] = [0x5a; 32];
+
 /// Operations of one request, below what a message takes.
 const OPERATIONS_AT_ONCE: usize = 4_000;
 /// Bytes of a replica's caches: what the npm package gives it.
@@ -119,7 +122,15 @@ impl Host {
     pub(crate) fn respond(&mut self, message: &[u8]) -> Option<Vec<u8>> {
         self.last_request += 1;
         let request = self.last_request;
-        self.give(|batch| Input::Request { request, message }.encode(batch));
+        let source = STRANGER;
+        self.give(|batch| {
+            Input::Request {
+                request,
+                source,
+                message,
+            }
+            .encode(batch);
+        });
         self.responses.remove(&request)
     }
 

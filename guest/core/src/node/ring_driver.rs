@@ -131,24 +131,8 @@ impl Node {
                     self.reply(tag, &[]);
                 }
             }
-            Action::Failed { command, code } => match self.ring_driver.purposes.remove(&command) {
-                Some(Purpose::Command(tag)) => self.fail(tag, code),
-                Some(Purpose::Join(tag)) => {
-                    if let Some(tag) = tag {
-                        self.fail(tag, code);
-                    }
-                    self.retry_bootstraps_later();
-                }
-                Some(Purpose::Discover(name, is_wide)) => self.discovery_failed(&name, is_wide, code),
-                // Somebody else may have told of it meanwhile.
-                Some(Purpose::Relay { member, waiter }) => self.connect(member, waiter),
-                None => {}
-            },
-            Action::Disconnect { peer } => {
-                while let Some(index) = self.peers.preferred(&peer) {
-                    self.close_connection(index, Code::BadSignature);
-                }
-            }
+            Action::Failed { command, code } => self.ring_command_failed(command, code),
+            Action::Disconnect { peer } => self.part_with_forger(&peer),
             Action::Put { key, value, durable } => self.store_put(&key, &value, durable),
             Action::Delete { key } => self.store_delete(&key),
             Action::Changed => {
@@ -171,6 +155,29 @@ impl Node {
                 Some(peer) => self.out.log_peer(level, code, text, &peer),
                 None => self.out.log(level, code, 0, text),
             },
+        }
+    }
+
+    fn ring_command_failed(&mut self, command: u32, code: Code) {
+        match self.ring_driver.purposes.remove(&command) {
+            Some(Purpose::Command(tag)) => self.fail(tag, code),
+            Some(Purpose::Join(tag)) => {
+                if let Some(tag) = tag {
+                    self.fail(tag, code);
+                }
+                self.retry_bootstraps_later();
+            }
+            Some(Purpose::Discover(name, is_wide)) => self.discovery_failed(&name, is_wide, code),
+            // Somebody else may have told of it meanwhile.
+            Some(Purpose::Relay { member, waiter }) => self.connect(member, waiter),
+            None => {}
+        }
+    }
+
+    /// Ends all sessions with a peer that sends forged statements.
+    fn part_with_forger(&mut self, peer: &PeerId) {
+        while let Some(index) = self.peers.preferred(peer) {
+            self.close_connection(index, Code::BadSignature);
         }
     }
 
