@@ -8,6 +8,7 @@ use conversation::common::{Log, charter, server};
 use conversation::stepped::{SEED, Stepped, config};
 use selfsame_capsule::machine::Machine;
 use selfsame_capsule::message::{Envelope, Operation};
+use selfsame_capsule::proof::Anchor;
 use selfsame_capsule::writer::Backpointers;
 use selfsame_codec::capsule::{Input, Output};
 use selfsame_codec::{BatchReader, BatchWriter, Code, Field};
@@ -64,12 +65,22 @@ fn the_committed_conversation_is_what_a_replica_answers() {
     );
 }
 
+/// The writer's signature of the last record, without which a replica keeps nothing of a stranger.
+fn signed_last(log: &Log) -> Operation<'static> {
+    let last = log.records.len() - 1;
+    match log.sign(last) {
+        Anchor::Signed(signature) => server::sign(log.name(last), signature),
+        Anchor::Verified => unreachable!("it has just been signed"),
+    }
+}
+
 #[test]
 fn many_values_are_asked_for_some_at_a_time() {
     let mut replica = Stepped::new(NOW_MS);
     replica.ask(&create());
     let log = Log::new(charter(), 600, &Backpointers::Chain);
-    let operations: Vec<Operation<'_>> = log.records.iter().map(server::write).collect();
+    let mut operations: Vec<Operation<'_>> = log.records.iter().map(server::write).collect();
+    operations.push(signed_last(&log));
     assert_eq!(code_of(&replica.ask(&message(&operations))), 0);
     let store = core::mem::take(&mut replica.store);
     let mut again = Stepped::new(NOW_MS);
@@ -100,7 +111,7 @@ fn who_waits_is_told_when_the_store_fails_and_all_works_once_the_store_does() {
     assert_eq!(code_of(&replica.ask(&create())), 0);
     replica.works = false;
     let log = Log::new(charter(), 1, &Backpointers::Chain);
-    let write = message(&[server::write(&log.records[0])]);
+    let write = message(&[server::write(&log.records[0]), signed_last(&log)]);
     assert_eq!(
         code_of(&replica.ask(&write)),
         failed,

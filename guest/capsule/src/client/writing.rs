@@ -496,15 +496,13 @@ fn read_stored(
             Err(refusal) => first = Err(refusal),
         }
     }
-    if introducing {
-        // Whoever is not known stores nothing that is not signed, and is told so for each record.
-        _ = outcome(reader)?;
-    }
+    // Whoever is not known stores nothing that is not signed; why it is not says more than that.
+    let introduced = if introducing { outcome(reader)? } else { Ok(()) };
     for (is_signature, name) in &part.stored {
         match outcome(reader)? {
             Ok(()) if *is_signature => stored.signature(name),
             Ok(()) => stored.record(name),
-            Err(refusal) => first = first.and(Err(refusal)),
+            Err(refusal) => first = first.and(introduced.clone()).and(Err(refusal)),
         }
     }
     if reader.field::<bool>()? {

@@ -53,7 +53,7 @@ use crate::acknowledgement::{Acknowledgement, Stored};
 use crate::fetch::fetch_message;
 use crate::hash::{CapsuleName, RecordName};
 use crate::keys::{Key, KeyPair};
-use crate::message::{Envelope, VERSION};
+use crate::message::VERSION;
 use crate::refusal::{Refusal, Result};
 use crate::verifier::Verifier;
 use capsule::{Capsule, MAX_SIGNED};
@@ -358,11 +358,7 @@ impl Replica {
 
     /// Carries a job on as far as it goes.
     fn advance(&mut self, job: &mut Job) -> Result<Turn> {
-        let Envelope {
-            capsule: name,
-            session,
-            verified,
-        } = job.envelope;
+        let (name, session) = (job.envelope.capsule, job.envelope.session);
         let Outcome::Done(mut capsule) = self.opened(&name)? else {
             return Ok(Turn::Waits);
         };
@@ -376,7 +372,7 @@ impl Replica {
             if let Some(slots_log2) = job.opens {
                 self.sessions.open(name, session, slots_log2);
             } else if let Some(session) = self.sessions.get(name, session) {
-                session.verified(verified);
+                session.verified(job.envelope.verified);
             }
             if let Some(capsule) = &mut capsule {
                 let session = self.sessions.get(name, session);
