@@ -8,7 +8,7 @@ use selfsame_codec::{Code, Input, Role};
 
 use super::episodes::Episode;
 use super::{Fault, Published, find, lookups, settle};
-use crate::host::Outcome;
+use crate::host::{Host, Outcome};
 use crate::invariant::Broken;
 use crate::machine::Native;
 use crate::network::Transport;
@@ -264,7 +264,8 @@ impl Play {
         if may_begin && running.len() > self.least() {
             let host = self.one_of(&running);
             let is_leaving = self.leaving.iter().any(|(other, _)| *other == host);
-            if !is_leaving && self.is_dispensable(self.world.hosts()[host].id().0) {
+            let id = self.world.hosts()[host].id().0;
+            if !is_leaving && self.has_bootstrap(id, id) && self.is_dispensable(id) {
                 self.begin(fault, host);
             }
         }
@@ -321,10 +322,25 @@ impl Play {
         }
     }
 
+    /// Whether a member can find the ring again through a bootstrap, though another member is gone; the first one has none.
+    fn has_bootstrap(&self, member: [u8; 32], gone: [u8; 32]) -> bool {
+        let hosts = self.world.hosts();
+        let is_member = |host: &&Host| host.id().0 == member && !host.is_clone();
+        let bootstraps = hosts.iter().find(is_member).map(|host| &host.config.bootstraps);
+        let lives = |known: &String| {
+            let other = hosts.iter().find(|host| host.pinned() == *known);
+            other.is_some_and(|host| host.is_running() && host.id().0 != gone)
+        };
+        bootstraps.is_none_or(|known| known.is_empty() || known.iter().any(lives))
+    }
+
     /// Whether everybody knows another living successor than this member and those in the middle of an episode.
     pub(super) fn is_dispensable(&mut self, id: [u8; 32]) -> bool {
         let cut: Vec<_> = self.cuts.iter().map(|cut| self.ids(cut.from, cut.to)).collect();
         let mut gone = self.unreliable();
+        if !gone.iter().all(|astray| self.has_bootstrap(*astray, id)) {
+            return false;
+        }
         gone.insert(id);
         RingState::of(&mut self.world).outlives(&gone, &cut)
     }
