@@ -102,7 +102,7 @@ impl<M: Machine> World<M> {
         }
         self.queue
             .add(established_ms, Event::Established { link: number });
-        let remote = format!("10.0.{}.{}:{}", from / 250, from % 250, 40_000 + number % 20_000);
+        let remote = format!("{}:{}", ip_address(from), 40_000 + number % 20_000);
         self.happen(Event::Opened {
             host: to,
             path,
@@ -131,7 +131,7 @@ impl<M: Machine> World<M> {
             return;
         }
         let path = self.hold(from, number, 0);
-        let remote = format!("10.0.{}.{}:443", to / 250, to % 250);
+        let remote = format!("{}:443", ip_address(to));
         self.opened(from, path, dial, &remote);
         let other_left = self.links.get(&number).is_some_and(|link| link.held < 2);
         if other_left {
@@ -263,4 +263,9 @@ impl<M: Machine> World<M> {
         let (from, to) = (self.hosts[from].place, self.hosts[to].place);
         self.network.delay_ms(&mut self.dice, from, to)
     }
+}
+
+/// The IP address of a host, which is the only one in its /24 network: nodes have a quota for each.
+fn ip_address(host: usize) -> String {
+    format!("10.{}.{}.1", host / 250, host % 250)
 }
