@@ -16,6 +16,12 @@ use common::{get, text, within};
 mod nodes;
 use nodes::{bootstrap, member, ring, says};
 
+// Kinds of datagrams: docs/specification/transports.md.
+const OPEN: u8 = 0x50;
+const RETRY: u8 = 0x51;
+const ACCEPT: u8 = 0x52;
+const RESET: u8 = 0x54;
+
 /// A node that listens on UDP alone.
 fn over_udp(port: u16) -> Builder {
     Node::builder("test")
@@ -191,7 +197,7 @@ async fn answers(listener: SocketAddr, datagrams: &[Vec<u8>]) -> Vec<Vec<u8>> {
 async fn nobody_gets_more_than_they_sent_before_they_have_answered() {
     let node = within(over_udp(0).start()).await.expect("a node");
     let listener = node.listening()[0];
-    let open = |cookie: [u8; 16]| [&[1][..], &[7; 8], &cookie, &[0; 1175]].concat();
+    let open = |cookie: [u8; 16]| [&[OPEN][..], &[7; 8], &cookie, &[0; 1175]].concat();
     let mut harmful: Vec<Vec<u8>> = (0..1200)
         .step_by(97)
         .map(|len| open([0; 16])[..len].to_vec())
@@ -200,23 +206,23 @@ async fn nobody_gets_more_than_they_sent_before_they_have_answered() {
     harmful.extend([
         vec![],
         vec![0; 1200],
-        vec![9; 1200],
-        vec![2; 25],
-        vec![3; 17],
-        vec![5; 9],
-        vec![5; 10],
+        vec![RESET + 1; 1200],
+        vec![RETRY; 25],
+        vec![ACCEPT; 17],
+        vec![RESET; 9],
+        vec![RESET; 10],
     ]);
     assert_eq!(answers(listener, &harmful).await, [] as [Vec<u8>; 0]);
 
     let asked = answers(listener, &[open([0; 16]), open([1; 16])]).await;
     assert_eq!(asked.len(), 2);
     for retry in &asked {
-        assert_eq!((retry.len(), retry[0], &retry[1..9]), (25, 2, &[7; 8][..]));
+        assert_eq!((retry.len(), retry[0], &retry[1..9]), (25, RETRY, &[7; 8][..]));
     }
     let cookie: [u8; 16] = asked[0][9..].try_into().expect("a cookie");
     // Its cookie is for another port.
     let stolen = answers(listener, &[open(cookie)]).await;
-    assert_eq!(stolen[0][0], 2);
+    assert_eq!(stolen[0][0], RETRY);
 
     let client = member().bootstrap(bootstrap(&node));
     within(client.start()).await.expect("a node that means no harm");

@@ -431,12 +431,13 @@ impl Stream {
     /// Keeps a piece. Pieces that do not overlap fit into what is left of the window.
     fn hold(&mut self, data: Data<'_>) -> Result<(), Code> {
         let held_bytes = self.held_bytes + data.bytes.len() as u64;
-        if self.held.len() >= MAX_HELD_PIECES || held_bytes > self.announced - self.delivered {
+        if self.held.len() >= MAX_HELD_PIECES
+            || held_bytes > self.announced - self.delivered
+            || self.held.contains_key(&data.offset)
+        {
             return Err(Code::BadStream);
         }
-        if self.held.insert(data.offset, data.bytes.to_vec()).is_some() {
-            return Err(Code::BadStream);
-        }
+        self.held.insert(data.offset, data.bytes.to_vec());
         self.held_bytes = held_bytes;
         Ok(())
     }
