@@ -89,6 +89,8 @@ function configOf(slot: number, role: "member" | "leaf", bootstraps: string[]): 
     trustOnFirstUse: false,
     idle_ms: 15_000,
     domain: `domain ${slot}`,
+    admission: "open",
+    takeOver: false,
   };
 }
 

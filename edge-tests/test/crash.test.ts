@@ -36,6 +36,8 @@ interface Entry {
 /** Codes of results: none, and that no signature leads to a record yet. */
 const FINE = 0;
 const UNPROVEN = 0x0808;
+/** Where the metadata stands in the request that creates the capsule; its length is before it. */
+const METADATA = 1 + 32 + 16 + 4 + 1 + 4;
 /** Bytes of a response before its first result, and of that before what it gives. */
 const HEAD = 1 + 2 + 4;
 const RESULT = 2;
@@ -51,7 +53,8 @@ function random(seed: number): () => number {
   };
 }
 
-async function load(records: number): Promise<{ create: Buffer; entries: Entry[] }> {
+/** What is sent to the replica with this key, as `guest/capsule/examples/load.rs` prints it. */
+async function load(records: number, key: string): Promise<{ create: Buffer; entries: Entry[] }> {
   const root = fileURLToPath(new URL("../..", import.meta.url));
   const args = [
     "run",
@@ -62,6 +65,7 @@ async function load(records: number): Promise<{ create: Buffer; entries: Entry[]
     "--example",
     "load",
     `${records}`,
+    key,
   ];
   const { stdout } = await promisify(execFile)("cargo", args, { cwd: root, maxBuffer: 2 ** 31 - 1 });
   const [first = "", ...rest] = stdout.trim().split("\n");
@@ -77,8 +81,8 @@ interface Host {
   readonly name: string;
   /** How often it is killed. */
   readonly crashes: number;
-  /** Starts it over what is in a folder: its process, and the URL at which it answers once its first line is there. */
-  readonly start: (folder: string) => { child: ChildProcess; url: (line: string) => string };
+  /** Starts it over what is in a folder; its first line says where it answers, and its key. */
+  readonly start: (folder: string) => ChildProcess;
 }
 
 const node: Host = {
@@ -86,10 +90,9 @@ const node: Host = {
   crashes: Math.ceil(CRASHES / 2),
   start: (folder) => {
     const program = fileURLToPath(new URL("../crash/replica.ts", import.meta.url));
-    const child = spawn(process.execPath, [program, join(folder, "capsules.db")], {
+    return spawn(process.execPath, [program, join(folder, "capsules.db")], {
       stdio: ["ignore", "pipe", "inherit"],
     });
-    return { child, url: (port) => `http://127.0.0.1:${port}/` };
   },
 };
 
@@ -98,22 +101,23 @@ const wasmtime: Host = {
   crashes: Math.floor(CRASHES / 2),
   start: (folder) => {
     const serve = ["--json", "capsule", "serve", "--listen", "127.0.0.1:0", "--data", folder];
-    const child = spawn(selfsame(), serve, { stdio: ["ignore", "pipe", "inherit"] });
-    return { child, url: (line) => (JSON.parse(line) as { url: string }).url };
+    return spawn(selfsame(), serve, { stdio: ["ignore", "pipe", "inherit"] });
   },
 };
 
 interface Running {
   readonly child: ChildProcess;
+  /** Its public key, in hex. */
+  readonly key: string;
   /** Resolves with nothing when the replica is gone. */
   post(body: Buffer): Promise<Buffer | undefined>;
 }
 
 async function start(host: Host, folder: string): Promise<Running> {
-  const { child, url: urlOf } = host.start(folder);
+  const child = host.start(folder);
   const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream });
   const [line] = (await once(lines, "line")) as [string];
-  const url = urlOf(line);
+  const { url, key } = JSON.parse(line) as { url: string; key: string };
   const post = async (body: Buffer): Promise<Buffer | undefined> => {
     try {
       const response = await fetch(url, {
@@ -125,7 +129,7 @@ async function start(host: Host, folder: string): Promise<Running> {
       return undefined;
     }
   };
-  return { child, post };
+  return { child, key, post };
 }
 
 async function kill({ child }: Running): Promise<void> {
@@ -159,8 +163,10 @@ for (const host of [node, wasmtime]) {
 
 async function crash(host: Host): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "selfsame-crash-"));
-  const { create, entries } = await load(host.crashes * RECORDS_A_LIFE);
-  const metadata = create.subarray(1 + 32 + 16 + 4 + 1 + 4);
+  const first = await start(host, folder);
+  const { create, entries } = await load(host.crashes * RECORDS_A_LIFE, first.key);
+  await kill(first);
+  const metadata = create.subarray(METADATA, METADATA + create.readUInt32LE(METADATA - 4));
   const module = await CapsuleModule.instantiate(await capsuleModule());
   const next = random(SEED);
   const acknowledged: Entry[] = [];
@@ -187,7 +193,8 @@ async function crash(host: Host): Promise<void> {
   try {
     for (let life = 0; life < host.crashes; life++) {
       const replica = await start(host, folder);
-      assert.ok(await replica.post(create));
+      const created = await replica.post(create);
+      assert.ok(created !== undefined && codeOf(created) === FINE && created.readUInt16LE(HEAD + RESULT) === FINE);
       await check(replica);
       const until = next() % RECORDS_A_LIFE;
       let done = 0;

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::time::{Instant, SystemTime};
 
-use selfsame_codec::{Admission, BatchReader, Config, EventKind, Output, Role};
+use selfsame_codec::{ABI_VERSION, Admission, BatchReader, Config, EventKind, Output, Role};
 use selfsame_host::{CORE_WASM, Code, Core, CoreError, CoreModule, Error, Grant, Limits, PeerId, Seed};
 
 fn config() -> Config {
@@ -157,7 +157,7 @@ fn many_nodes_share_one_compiled_core() {
 
 /// A core whose `step` does what the text says; everything else is as little as a core needs.
 fn misbehaving(step: &str) -> Core {
-    let mut core = of_version(1, step).expect("an instance");
+    let mut core = of_version(ABI_VERSION, step).expect("an instance");
     core.create(&config()).expect("a node");
     core
 }
@@ -190,9 +190,9 @@ fn a_core_of_another_version_or_without_cryptography_is_refused() {
         Err(CoreError::WrongAbi(told)) => told == version,
         _ => false,
     };
-    assert!(refused(0) && refused(2));
-    assert!(refused(1 | 1 << 31));
-    assert!(of_version(1, "(i32.const 0)").is_ok());
+    assert!(refused(ABI_VERSION - 1) && refused(ABI_VERSION + 1));
+    assert!(refused(ABI_VERSION | 1 << 31));
+    assert!(of_version(ABI_VERSION, "(i32.const 0)").is_ok());
 }
 
 #[test]

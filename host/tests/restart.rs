@@ -3,11 +3,12 @@
 use core::time::Duration;
 use std::time::Instant;
 
+use selfsame_codec::ABI_VERSION;
 use selfsame_host::{CoreError, CoreModule, Error, Event, Limits, Node};
 
 /// A core that gets ready, accepts `Join` and `Withdraw`, traps on `Status`, and runs away on anything else.
 const TRAPS: &str = r#"(module (memory (export "memory") 2)
-  (func (export "abi_version") (result i32) (i32.const 1))
+  (func (export "abi_version") (result i32) (i32.const VERSION))
   (func (export "alloc") (param i32) (result i32) (i32.const 4096))
   (func (export "free") (param i32 i32))
   (func (export "create") (param i32 i32) (result i32) (i32.const 1))
@@ -40,7 +41,7 @@ async fn node() -> Node {
         step: Duration::from_millis(300),
         ..Limits::default()
     };
-    let wasm = wat::parse_str(TRAPS).expect("a module");
+    let wasm = wat::parse_str(TRAPS.replace("VERSION", &ABI_VERSION.to_string())).expect("a module");
     let core = CoreModule::compile(&wasm, limits).expect("a core");
     Node::builder("test")
         .in_memory()

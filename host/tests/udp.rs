@@ -20,6 +20,7 @@ use nodes::{bootstrap, member, ring, says};
 const OPEN: u8 = 0x50;
 const RETRY: u8 = 0x51;
 const ACCEPT: u8 = 0x52;
+const PACKET: u8 = 0x53;
 const RESET: u8 = 0x54;
 
 /// A node that listens on UDP alone.
@@ -180,13 +181,13 @@ async fn answers(listener: SocketAddr, datagrams: &[Vec<u8>]) -> Vec<Vec<u8>> {
         socket.send(datagram).await.expect("it is sent");
     }
     // A packet with an unknown id is answered, so that what was not answered is known.
-    let last = [&[4][..], &[0xee; 8], &[0; 22]].concat();
+    let last = [&[PACKET][..], &[0xee; 8], &[0; 22]].concat();
     socket.send(&last).await.expect("it is sent");
     let mut all = Vec::new();
     let mut buffer = [0; 2048];
     loop {
         let len = within(socket.recv(&mut buffer)).await.expect("an answer");
-        if buffer[..len] == [&[5][..], &[0xee; 8]].concat() {
+        if buffer[..len] == [&[RESET][..], &[0xee; 8]].concat() {
             return all;
         }
         all.push(buffer[..len].to_vec());

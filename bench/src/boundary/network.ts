@@ -220,6 +220,8 @@ export function configuration(number: number, overrides: Partial<Config> = {}): 
     trustOnFirstUse: false,
     idle_ms: 60_000,
     domain: "",
+    admission: "open",
+    takeOver: false,
     ...overrides,
   };
 }

@@ -27,6 +27,8 @@ function firstStep(): number {
     trustOnFirstUse: false,
     idle_ms: 60_000,
     domain: "",
+    admission: "open",
+    takeOver: false,
   });
   const at = alloc(config.length) >>> 0;
   new Uint8Array(memory.buffer).set(config, at);

@@ -502,7 +502,7 @@ fn read_stored(
         match outcome(reader)? {
             Ok(()) if *is_signature => stored.signature(name),
             Ok(()) => stored.record(name),
-            Err(refusal) => first = first.and(introduced.clone()).and(Err(refusal)),
+            Err(refusal) => first = first.and(introduced).and(Err(refusal)),
         }
     }
     if reader.field::<bool>()? {
