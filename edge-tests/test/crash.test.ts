@@ -133,19 +133,22 @@ async function start(host: Host, folder: string): Promise<Running> {
 }
 
 async function kill({ child }: Running): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
   child.kill("SIGKILL");
   await once(child, "exit");
 }
 
+/** The code of a response, or of its first result. */
 const codeOf = (response: Buffer): number => response.readUInt16LE(1) || response.readUInt16LE(HEAD);
 
 /** Bytes of an acknowledgement before the hashes on the way to what is signed; the last says how many there are. */
 const ACKNOWLEDGED = 1 + 8 + 32 + 64 + 1 + 1;
 
-/** Whether a response acknowledges: nothing was refused of one operation or two, and the server has signed. */
+/** Whether a response acknowledges: nothing was refused of an introduction, a record and its signature, if it has one, and the server has signed. */
 const isAcknowledged = (response: Buffer): boolean =>
   codeOf(response) === FINE &&
-  [1, 2].some((operations) => {
+  response.readUInt16LE(HEAD + RESULT) === FINE &&
+  [2, 3].some((operations) => {
     const begin = HEAD + operations * RESULT;
     const hashes = begin + ACKNOWLEDGED;
     return response[begin] === 1 && response.length === hashes + 32 * (response[hashes - 1] ?? 0);
@@ -163,9 +166,9 @@ for (const host of [node, wasmtime]) {
 
 async function crash(host: Host): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "selfsame-crash-"));
-  const first = await start(host, folder);
-  const { create, entries } = await load(host.crashes * RECORDS_A_LIFE, first.key);
-  await kill(first);
+  let replica = await start(host, folder);
+  const { create, entries } = await load(host.crashes * RECORDS_A_LIFE, replica.key);
+  await kill(replica);
   const metadata = create.subarray(METADATA, METADATA + create.readUInt32LE(METADATA - 4));
   const module = await CapsuleModule.instantiate(await capsuleModule());
   const next = random(SEED);
@@ -192,9 +195,9 @@ async function crash(host: Host): Promise<void> {
 
   try {
     for (let life = 0; life < host.crashes; life++) {
-      const replica = await start(host, folder);
+      replica = await start(host, folder);
       const created = await replica.post(create);
-      assert.ok(created !== undefined && codeOf(created) === FINE && created.readUInt16LE(HEAD + RESULT) === FINE);
+      assert.ok(created !== undefined && codeOf(created) === FINE);
       await check(replica);
       const until = next() % RECORDS_A_LIFE;
       let done = 0;
@@ -211,17 +214,17 @@ async function crash(host: Host): Promise<void> {
       const clients = Array.from({ length: CLIENTS }, client);
       if (until === 0) replica.child.kill("SIGKILL");
       await Promise.all(clients);
-      if (replica.child.exitCode === null && replica.child.signalCode === null) await kill(replica);
+      await kill(replica);
       lost += CLIENTS;
     }
-    const replica = await start(host, folder);
+    replica = await start(host, folder);
     await check(replica);
-    await kill(replica);
     assert.ok(proven > 0 && acknowledged.length > 0);
     console.log(
       `${acknowledged.length} records acknowledged, ${proven} proofs verified, up to ${lost} requests cut off`,
     );
   } finally {
+    await kill(replica);
     await rm(folder, { recursive: true });
   }
 }

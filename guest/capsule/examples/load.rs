@@ -1,6 +1,6 @@
 //! Prints requests that write a capsule, for tests of what a replica keeps: `load RECORDS KEY`, with the replica's key in hex
 //!
-//! The first line is the request that creates it and makes its writer known; then each line is the request that writes one record, and signs it if it is
+//! The first line is the request that creates it; then each line is the request that writes one record, and signs it if it is
 //! every fourth, the requests that read and prove that record, and the record with its name: hex, separated by spaces.
 
 #[path = "../tests/common/mod.rs"]
@@ -37,12 +37,12 @@ fn main() {
         writeln!(out, "{}", parts.join(" ")).expect("somebody reads");
     };
     let introduction = Operation::Introduce(introduction(&server_key(key)));
-    line(&[message(&[Operation::Create { metadata }, introduction])]);
+    line(&[message(&[Operation::Create { metadata }])]);
     for index in 0..count {
         let content = format!("record {index} {}", "x".repeat(index % 700));
         let made = writer.write(content.as_bytes(), &Backpointers::Shortcuts, &[0; 16]);
         let made = made.expect("it is small");
-        let mut operations = vec![write(&made)];
+        let mut operations = vec![introduction, write(&made)];
         if index % SIGNED == SIGNED - 1 {
             operations.push(sign(made.name, writer.sign(&made.name)));
         }
@@ -51,8 +51,13 @@ fn main() {
 }
 
 fn server_key(hex: &str) -> Key {
-    let digit = |at: usize| hex.get(at..at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
-    Key(core::array::from_fn(|index| digit(2 * index).expect("a key of 64 digits")))
+    let digit = |at: usize| {
+        hex.get(at..at + 2)
+            .and_then(|two| u8::from_str_radix(two, 16).ok())
+    };
+    Key(core::array::from_fn(|index| {
+        digit(2 * index).expect("a key of 64 digits")
+    }))
 }
 
 /// Makes the owner known to a replica, for as long as [`selfsame_capsule::introduction::MAX_AGE_MS`].
