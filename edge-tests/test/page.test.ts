@@ -416,8 +416,9 @@ describe("the live page", { skip }, () => {
       assert.equal(refused.length, 1);
       assert.match(refused[0] ?? "", /^liar.*refused: it gives something else.*a body is not the one/);
       assert.ok(liar.lies() > 0);
-      const answers = await page.locator("#capsule-record .answers li.verified").count();
-      assert.equal(answers, 3);
+      const verified = page.locator("#capsule-record .answers li.verified");
+      await verified.nth(2).waitFor();
+      assert.equal(await verified.count(), 3);
       await page.locator(`#capsule-record .steps li`, { hasText: "this is the record" }).waitFor();
       await page.locator(".capsule").screenshot({ path: join(screenshots, "capsule-refused.png") });
     } finally {
