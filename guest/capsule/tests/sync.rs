@@ -202,6 +202,84 @@ fn epochs_come_into_force_in_their_order() {
     world.converge(1, 0, &charter, "two epochs");
 }
 
+/// The other replica has not the record that a first epoch record follows, which proves nothing until that is in force.
+#[test]
+fn a_first_epoch_brings_the_record_it_follows() {
+    let charter = charter();
+    let mut by = writer(&charter, 0, owner(), None);
+    let below = by
+        .write(b"below", &Backpointers::Chain, &[0; 16])
+        .expect("it is small");
+    let change = selfsame_capsule::epoch::EpochChange::default().encode();
+    let first = by
+        .begin_epoch(change.clone(), 0, None, vec![below.name])
+        .expect("it is small");
+    let second = by
+        .begin_epoch(change, 0, None, vec![first.name])
+        .expect("it is small");
+    let records = [&below, &first, &second];
+    for is_below_signed in [false, true] {
+        for other in [1, 0] {
+            let mut world = World::created(2, &charter);
+            let from = usize::from(!is_below_signed);
+            let signed: Vec<(&Writer, &Written)> =
+                records[from..].iter().map(|record| (&by, *record)).collect();
+            give(&mut world, 0, &charter, &records, &signed);
+            world.converge(1 - other, other, &charter, "a first epoch");
+            assert_eq!(world.proven(1, &charter).len(), 3);
+        }
+    }
+}
+
+/// More than a replica keeps of what nothing proves yet: each signed record comes once, with its signature.
+#[test]
+fn signed_records_larger_than_all_strays_come_once() {
+    let charter = charter();
+    let mut by = writer(&charter, 0, owner(), None);
+    let content = vec![7; 1 << 19];
+    let records: Vec<Written> = (0..40)
+        .map(|_| {
+            by.write(&content, &Backpointers::Chain, &[0; 16])
+                .expect("it is small")
+        })
+        .collect();
+    let mut world = World::created(2, &charter);
+    for records in records.chunks(10) {
+        let signed: Vec<(&Writer, &Written)> = records.iter().map(|record| (&by, record)).collect();
+        let records: Vec<&Written> = records.iter().collect();
+        give(&mut world, 0, &charter, &records, &signed);
+    }
+    let mut bytes = 0;
+    let synced = world.sync_with(1, 0, charter.name(), |_, response| {
+        bytes += response.len();
+        response
+    });
+    assert_eq!((synced.outcome, synced.pulled), (SyncOutcome::Agreed, 80));
+    world.assert_same(0, 1, &charter, "large records");
+    let all = records.len() * content.len();
+    assert!(bytes < all + all / 4, "{bytes} bytes for {all}");
+}
+
+/// A record that is pointed to twice by the one that proves it comes into the set once.
+#[test]
+fn a_record_pointed_to_twice_is_counted_once() {
+    let charter = charter();
+    let mut by = writer(&charter, 0, owner(), None);
+    let below = by
+        .write(b"below", &Backpointers::Chain, &[0; 16])
+        .expect("it is small");
+    let change = selfsame_capsule::epoch::EpochChange::default().encode();
+    let twice = by
+        .begin_epoch(change, 0, None, vec![below.name, below.name])
+        .expect("it is small");
+    let mut world = World::created(2, &charter);
+    give(&mut world, 0, &charter, &[&below, &twice], &[]);
+    world.converge(0, 1, &charter, "nothing is proven");
+    give(&mut world, 0, &charter, &[], &[(&by, &twice)]);
+    let synced = world.converge(1, 0, &charter, "all is proven");
+    assert_eq!(synced.pulled, 3);
+}
+
 fn owner_signs(record: &Written) -> Signature {
     selfsame_capsule::authority::sign_record(&owner(), &record.name)
 }

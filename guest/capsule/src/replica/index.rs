@@ -403,7 +403,12 @@ impl Index {
         }
         let (mut better, mut holes, mut strays) = (Vec::new(), Vec::new(), Vec::new());
         let mut is_missing = false;
-        for pointer in entry.header().backpointers() {
+        let pointers = entry.header().backpointers();
+        for (place, pointer) in pointers.clone().enumerate() {
+            // A record may be pointed to twice, and comes into the set once.
+            if pointers.clone().take(place).any(|other| other == pointer) {
+                continue;
+            }
             match self.entry(space, &pointer) {
                 Ok(Ok(Some(below))) => {
                     let through = self.through(name, entry, &below.header());
