@@ -20,6 +20,7 @@
 mod tree;
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use selfsame_codec::cbor::{Decoder, Encoder};
@@ -191,9 +192,19 @@ pub struct Validity {
     pub expiry_ms: u64,
 }
 
-/// A leaf that is proven to be published by a peer, verified
+impl Validity {
+    fn is_current(&self, now_ms: u64) -> bool {
+        let latest = now_ms.saturating_add(CLOCK_SKEW_MS);
+        now_ms < self.expiry_ms && self.sequence_ms <= latest && self.not_before_ms <= latest
+    }
+}
+
+/// A leaf that is proven to be published by a peer, verified; copies share it
 #[derive(Clone)]
-pub struct Association {
+pub struct Association(Arc<Fields>);
+
+/// What an association says
+struct Fields {
     publisher: PeerId,
     public: PublicKey,
     object: ObjectId,
@@ -241,14 +252,16 @@ impl Association {
         let root = signed(&statement, &identity.sign(ROOT, &statement));
         let proven = leaves.iter().zip(&encoded).zip(&paths).enumerate();
         Ok(proven
-            .map(|(index, ((leaf, (object, bytes)), path))| Self {
-                publisher: identity.id(),
-                public: identity.public(),
-                object: *object,
-                validity,
-                leaf: leaf.clone(),
-                is_granted: false,
-                encoded: encode_association(&root, bytes, index, path),
+            .map(|(index, ((leaf, (object, bytes)), path))| {
+                Self(Arc::new(Fields {
+                    publisher: identity.id(),
+                    public: identity.public(),
+                    object: *object,
+                    validity,
+                    leaf: leaf.clone(),
+                    is_granted: false,
+                    encoded: encode_association(&root, bytes, index, path),
+                }))
             })
             .gather())
     }
@@ -279,84 +292,80 @@ impl Association {
             return Err(Code::BadRecord);
         }
         let publisher = PeerId::of(&parts.public, network);
-        let mut association = Self {
-            publisher,
-            public: parts.public,
-            object: parts.object,
-            validity: parts.validity,
-            leaf: parts.leaf,
-            is_granted: false,
-            encoded: bytes.to_vec(),
-        };
-        if !association.is_current(now_ms) {
+        if !parts.validity.is_current(now_ms) {
             return Err(Code::StaleRecord);
         }
         if !verified.verifies(&parts.public, ROOT, parts.statement, &parts.signature) {
             return Err(Code::BadSignature);
         }
-        association.is_granted = association
-            .leaf
-            .check_grant(verified, network, &publisher, now_ms)?;
-        Ok(association)
+        let is_granted = parts.leaf.check_grant(verified, network, &publisher, now_ms)?;
+        Ok(Self(Arc::new(Fields {
+            publisher,
+            public: parts.public,
+            object: parts.object,
+            validity: parts.validity,
+            leaf: parts.leaf,
+            is_granted,
+            encoded: bytes.to_vec(),
+        })))
     }
 
     /// Whether it counts now: neither expired nor from the future.
     #[must_use]
     pub fn is_current(&self, now_ms: u64) -> bool {
-        let latest = now_ms.saturating_add(CLOCK_SKEW_MS);
-        let validity = &self.validity;
-        now_ms < validity.expiry_ms && validity.sequence_ms <= latest && validity.not_before_ms <= latest
+        self.0.validity.is_current(now_ms)
     }
 
     /// Who published it.
     #[must_use]
     pub fn publisher(&self) -> PeerId {
-        self.publisher
+        self.0.publisher
     }
 
     /// The publisher's key.
     #[must_use]
     pub fn public(&self) -> PublicKey {
-        self.public
+        self.0.public
     }
 
     /// The object under which it is stored.
     #[must_use]
     pub fn object(&self) -> ObjectId {
-        self.object
+        self.0.object
     }
 
     /// Sequence and times.
     #[must_use]
     pub fn validity(&self) -> Validity {
-        self.validity
+        self.0.validity
     }
 
     /// What is published.
     #[must_use]
     pub fn leaf(&self) -> &Leaf {
-        &self.leaf
+        &self.0.leaf
     }
 
     /// What the name's owner granted the publisher, from a verified grant; `None` for an unowned name, for a withdrawal
     /// without a grant, and for what this node has just signed.
     #[must_use]
     pub fn terms(&self) -> Option<Terms> {
-        self.is_granted
-            .then(|| Grant::terms_of_verified(&self.leaf.grant))?
+        self.0
+            .is_granted
+            .then(|| Grant::terms_of_verified(&self.0.leaf.grant))?
     }
 
     /// The association as it is sent and stored.
     #[must_use]
     pub fn encoded(&self) -> &[u8] {
-        &self.encoded
+        &self.0.encoded
     }
 }
 
 // What was read is equal to what was signed, whether or not its grant had to be verified.
 impl PartialEq for Association {
     fn eq(&self, other: &Self) -> bool {
-        self.encoded == other.encoded
+        self.encoded() == other.encoded()
     }
 }
 
@@ -365,10 +374,10 @@ impl Eq for Association {}
 impl core::fmt::Debug for Association {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Association")
-            .field("publisher", &self.publisher)
-            .field("object", &self.object)
-            .field("validity", &self.validity)
-            .field("leaf", &self.leaf)
+            .field("publisher", &self.0.publisher)
+            .field("object", &self.0.object)
+            .field("validity", &self.0.validity)
+            .field("leaf", &self.0.leaf)
             .finish_non_exhaustive()
     }
 }

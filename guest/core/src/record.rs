@@ -15,6 +15,7 @@ pub use address::{addresses_allowed, relay_address, relay_of};
 pub(crate) use address::{read_v4, read_v6, scheme_of};
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use selfsame_codec::cbor::{Decoder, Encoder};
@@ -47,9 +48,12 @@ const VERSION: u64 = 2;
 /// Items of a statement.
 const ITEMS: usize = 11;
 
-/// What a node says about itself, verified
-#[derive(Clone, PartialEq, Eq)]
-pub struct NodeRecord {
+/// What a node says about itself, verified; copies share it
+#[derive(Clone)]
+pub struct NodeRecord(Arc<Fields>);
+
+/// What stands in a record
+struct Fields {
     id: PeerId,
     public: PublicKey,
     role: Role,
@@ -100,7 +104,7 @@ impl NodeRecord {
     /// # Errors
     /// [`Code::BadAddress`] or [`Code::BadConfig`] when addresses, label or times are outside the limits.
     pub fn sign(identity: &Identity, terms: &RecordTerms<'_>) -> Result<Self, Code> {
-        let record = Self {
+        let mut record = Fields {
             id: identity.id(),
             public: identity.public(),
             role: terms.role,
@@ -121,12 +125,146 @@ impl NodeRecord {
         addresses_allowed(&record.addresses, true)?;
         let statement = record.statement(&identity.network(), identity.evidence());
         let signature = identity.sign(LABEL, &statement);
-        Ok(Self {
-            encoded: signed(&statement, &signature),
-            ..record
-        })
+        record.encoded = signed(&statement, &signature);
+        Ok(Self(Arc::new(record)))
     }
 
+    /// Reads a record of a network and verifies its signature and times.
+    ///
+    /// Whether its addresses may be dialled is for [`addresses_allowed`] to say.
+    ///
+    /// # Errors
+    /// [`Code::BadRecord`], [`Code::WrongNetwork`], [`Code::WrongClock`] when it is from the future, [`Code::StaleRecord`] when
+    /// it has expired, or [`Code::BadSignature`].
+    pub fn decode_verified(bytes: &[u8], network: &NetworkId, now_ms: u64) -> Result<Self, Code> {
+        Self::decode_with(&mut Verified::default(), bytes, network, now_ms)
+    }
+
+    /// The same, but a signature that was verified before is not verified again.
+    pub(crate) fn decode_with(
+        verified: &mut Verified,
+        bytes: &[u8],
+        network: &NetworkId,
+        now_ms: u64,
+    ) -> Result<Self, Code> {
+        let record = Self::decode(verified, bytes, network)?;
+        if record.is_from_future(now_ms) {
+            return Err(Code::WrongClock);
+        }
+        if !record.is_current(now_ms) {
+            return Err(Code::StaleRecord);
+        }
+        Ok(record)
+    }
+
+    /// Reads a record and verifies everything but that it is current.
+    pub(crate) fn decode(verified: &mut Verified, bytes: &[u8], network: &NetworkId) -> Result<Self, Code> {
+        let (statement, signature) = unsigned(bytes, MAX_RECORD_BYTES).map_err(|_| Code::BadRecord)?;
+        let (net, mut record) = Fields::read(statement).map_err(|_| Code::BadRecord)?;
+        if net != *network {
+            return Err(Code::WrongNetwork);
+        }
+        addresses_allowed(&record.addresses, true).map_err(|_| Code::BadRecord)?;
+        if !record.has_sound_times() {
+            return Err(Code::BadRecord);
+        }
+        if !verified.verifies(&record.public, LABEL, statement, &signature) {
+            return Err(Code::BadSignature);
+        }
+        record.id = PeerId::of(&record.public, network);
+        record.encoded = bytes.to_vec();
+        Ok(Self(Arc::new(record)))
+    }
+
+    /// The id of the node that a record claims to be of, nothing verified.
+    pub(crate) fn claimed_id(bytes: &[u8], network: &NetworkId) -> Option<PeerId> {
+        let (statement, _) = unsigned(bytes, MAX_RECORD_BYTES).ok()?;
+        let mut decoder = Decoder::new(statement);
+        decoder.array_of(ITEMS).ok()?;
+        decoder.uint_max(VERSION).ok()?;
+        decoder.fixed::<32>().ok()?;
+        Some(PeerId::of(&PublicKey(decoder.fixed().ok()?), network))
+    }
+
+    /// Whether the record is neither expired nor from the future.
+    #[must_use]
+    pub fn is_current(&self, now_ms: u64) -> bool {
+        now_ms < self.0.expiry_ms && !self.is_from_future(now_ms)
+    }
+
+    /// Whether it was signed later than an honest clock can say.
+    pub(crate) fn is_from_future(&self, now_ms: u64) -> bool {
+        self.0.signed_at_ms > now_ms.saturating_add(CLOCK_SKEW_MS)
+    }
+
+    /// The node's place on the ring.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        self.0.id.place()
+    }
+
+    /// The node's id, derived from its key.
+    #[must_use]
+    pub fn id(&self) -> PeerId {
+        self.0.id
+    }
+
+    /// The node's key.
+    #[must_use]
+    pub fn public(&self) -> PublicKey {
+        self.0.public
+    }
+
+    /// Member or leaf.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.0.role
+    }
+
+    /// URLs at which the node can be dialled, or `relay:` and the id of a member that relays for it.
+    #[must_use]
+    pub fn addresses(&self) -> &[String] {
+        &self.0.addresses
+    }
+
+    /// Label of what fails together with it; may be empty.
+    #[must_use]
+    pub fn domain(&self) -> &str {
+        &self.0.domain
+    }
+
+    /// The run of the node that signed it.
+    #[must_use]
+    pub fn boot(&self) -> BootId {
+        self.0.boot
+    }
+
+    /// The higher one of two records of a node counts.
+    #[must_use]
+    pub fn sequence(&self) -> u64 {
+        self.0.sequence
+    }
+
+    /// When it was signed.
+    #[must_use]
+    pub fn signed_at_ms(&self) -> u64 {
+        self.0.signed_at_ms
+    }
+
+    /// When it stops to count.
+    #[must_use]
+    pub fn expiry_ms(&self) -> u64 {
+        self.0.expiry_ms
+    }
+
+    /// The record as it is sent and stored.
+    #[must_use]
+    pub fn encoded(&self) -> &[u8] {
+        &self.0.encoded
+    }
+}
+
+impl Fields {
     fn statement(&self, network: &NetworkId, certificate: &[u8]) -> Vec<u8> {
         let mut statement = Vec::new();
         let mut encoder = Encoder::new(&mut statement);
@@ -161,64 +299,7 @@ impl NodeRecord {
             && self.sequence <= self.signed_at_ms.saturating_add(MAX_SEQUENCE_LEAD_MS)
     }
 
-    /// Reads a record of a network and verifies its signature and times.
-    ///
-    /// Whether its addresses may be dialled is for [`addresses_allowed`] to say.
-    ///
-    /// # Errors
-    /// [`Code::BadRecord`], [`Code::WrongNetwork`], [`Code::WrongClock`] when it is from the future, [`Code::StaleRecord`] when
-    /// it has expired, or [`Code::BadSignature`].
-    pub fn decode_verified(bytes: &[u8], network: &NetworkId, now_ms: u64) -> Result<Self, Code> {
-        Self::decode_with(&mut Verified::default(), bytes, network, now_ms)
-    }
-
-    /// The same, but a signature that was verified before is not verified again.
-    pub(crate) fn decode_with(
-        verified: &mut Verified,
-        bytes: &[u8],
-        network: &NetworkId,
-        now_ms: u64,
-    ) -> Result<Self, Code> {
-        let record = Self::decode(verified, bytes, network)?;
-        if record.is_from_future(now_ms) {
-            return Err(Code::WrongClock);
-        }
-        if !record.is_current(now_ms) {
-            return Err(Code::StaleRecord);
-        }
-        Ok(record)
-    }
-
-    /// Reads a record and verifies everything but that it is current.
-    pub(crate) fn decode(verified: &mut Verified, bytes: &[u8], network: &NetworkId) -> Result<Self, Code> {
-        let (statement, signature) = unsigned(bytes, MAX_RECORD_BYTES).map_err(|_| Code::BadRecord)?;
-        let (net, mut record) = Self::read_statement(statement).map_err(|_| Code::BadRecord)?;
-        if net != *network {
-            return Err(Code::WrongNetwork);
-        }
-        addresses_allowed(&record.addresses, true).map_err(|_| Code::BadRecord)?;
-        if !record.has_sound_times() {
-            return Err(Code::BadRecord);
-        }
-        if !verified.verifies(&record.public, LABEL, statement, &signature) {
-            return Err(Code::BadSignature);
-        }
-        record.id = PeerId::of(&record.public, network);
-        record.encoded = bytes.to_vec();
-        Ok(record)
-    }
-
-    /// The id of the node that a record claims to be of, nothing verified.
-    pub(crate) fn claimed_id(bytes: &[u8], network: &NetworkId) -> Option<PeerId> {
-        let (statement, _) = unsigned(bytes, MAX_RECORD_BYTES).ok()?;
-        let mut decoder = Decoder::new(statement);
-        decoder.array_of(ITEMS).ok()?;
-        decoder.uint_max(VERSION).ok()?;
-        decoder.fixed::<32>().ok()?;
-        Some(PeerId::of(&PublicKey(decoder.fixed().ok()?), network))
-    }
-
-    fn read_statement(statement: &[u8]) -> Result<(NetworkId, Self), Malformed> {
+    fn read(statement: &[u8]) -> Result<(NetworkId, Self), Malformed> {
         let mut decoder = Decoder::new(statement);
         decoder.array_of(ITEMS)?;
         if decoder.uint()? != VERSION {
@@ -256,93 +337,25 @@ impl NodeRecord {
         decoder.finish()?;
         Ok((network, record))
     }
+}
 
-    /// Whether the record is neither expired nor from the future.
-    #[must_use]
-    pub fn is_current(&self, now_ms: u64) -> bool {
-        now_ms < self.expiry_ms && !self.is_from_future(now_ms)
-    }
-
-    /// Whether it was signed later than an honest clock can say.
-    pub(crate) fn is_from_future(&self, now_ms: u64) -> bool {
-        self.signed_at_ms > now_ms.saturating_add(CLOCK_SKEW_MS)
-    }
-
-    /// The node's place on the ring.
-    #[must_use]
-    pub fn place(&self) -> Place {
-        self.id.place()
-    }
-
-    /// The node's id, derived from its key.
-    #[must_use]
-    pub fn id(&self) -> PeerId {
-        self.id
-    }
-
-    /// The node's key.
-    #[must_use]
-    pub fn public(&self) -> PublicKey {
-        self.public
-    }
-
-    /// Member or leaf.
-    #[must_use]
-    pub fn role(&self) -> Role {
-        self.role
-    }
-
-    /// URLs at which the node can be dialled, or `relay:` and the id of a member that relays for it.
-    #[must_use]
-    pub fn addresses(&self) -> &[String] {
-        &self.addresses
-    }
-
-    /// Label of what fails together with it; may be empty.
-    #[must_use]
-    pub fn domain(&self) -> &str {
-        &self.domain
-    }
-
-    /// The run of the node that signed it.
-    #[must_use]
-    pub fn boot(&self) -> BootId {
-        self.boot
-    }
-
-    /// The higher one of two records of a node counts.
-    #[must_use]
-    pub fn sequence(&self) -> u64 {
-        self.sequence
-    }
-
-    /// When it was signed.
-    #[must_use]
-    pub fn signed_at_ms(&self) -> u64 {
-        self.signed_at_ms
-    }
-
-    /// When it stops to count.
-    #[must_use]
-    pub fn expiry_ms(&self) -> u64 {
-        self.expiry_ms
-    }
-
-    /// The record as it is sent and stored.
-    #[must_use]
-    pub fn encoded(&self) -> &[u8] {
-        &self.encoded
+// A record is what was signed.
+impl PartialEq for NodeRecord {
+    fn eq(&self, other: &Self) -> bool {
+        self.encoded() == other.encoded()
     }
 }
+
+impl Eq for NodeRecord {}
 
 impl core::fmt::Debug for NodeRecord {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("NodeRecord")
-            .field("id", &self.id)
-            .field("role", &self.role)
-            .field("addresses", &self.addresses)
-            .field("boot", &self.boot)
-            .field("sequence", &self.sequence)
+            .field("id", &self.0.id)
+            .field("role", &self.0.role)
+            .field("addresses", &self.0.addresses)
+            .field("boot", &self.0.boot)
+            .field("sequence", &self.0.sequence)
             .finish_non_exhaustive()
     }
 }
@@ -454,7 +467,7 @@ mod tests {
     fn certificate_is_refused_in_open_network() {
         let record = record();
         for certificate in [&[1][..], &[2; MAX_EVIDENCE_BYTES]] {
-            let statement = record.statement(&identity().network(), certificate);
+            let statement = record.0.statement(&identity().network(), certificate);
             let bytes = signed(&statement, &identity().sign(LABEL, &statement));
             let read = NodeRecord::decode_verified(&bytes, &identity().network(), NOW);
             assert_eq!(read, Err(Code::BadRecord));
