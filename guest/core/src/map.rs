@@ -1,18 +1,20 @@
 //! A sorted map in one vector.
 //!
 //! The tables of a node hold tens to a few thousand entries. At that size a sorted vector is as fast as a B-tree,
-//! takes less memory, and its code is a tenth of the size in a module that people download.
+//! takes less memory, and its code is a tenth of the size in a module that people download. Values are boxed, so that it is
+//! compiled once for each kind of key and not for each kind of value.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// Keys in order, each with its value
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Map<K, V> {
-    entries: Vec<(K, V)>,
+    entries: Vec<(K, Box<V>)>,
 }
 
 /// Entries that stand next to each other, in order
-type Entries<'a, K, V> = &'a [(K, V)];
+pub(crate) type Entries<'a, K, V> = &'a [(K, Box<V>)];
 
 impl<K, V> Default for Map<K, V> {
     fn default() -> Self {
@@ -50,12 +52,12 @@ impl<K: Ord, V> Map<K, V> {
     /// The value of a key.
     #[must_use]
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
-        self.place(key).ok().map(|at| &self.entries[at].1)
+        self.place(key).ok().map(|at| &*self.entries[at].1)
     }
 
     /// The value of a key, to be changed.
     pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
-        self.place(key).ok().map(|at| &mut self.entries[at].1)
+        self.place(key).ok().map(|at| &mut *self.entries[at].1)
     }
 
     /// Whether the key is there.
@@ -65,7 +67,12 @@ impl<K: Ord, V> Map<K, V> {
     }
 
     /// Sets the value of a key and gives the old one.
-    pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
+    pub(crate) fn insert(&mut self, key: K, value: V) -> Option<Box<V>> {
+        self.insert_boxed(key, Box::new(value))
+    }
+
+    #[inline(never)]
+    fn insert_boxed(&mut self, key: K, value: Box<V>) -> Option<Box<V>> {
         match self.place(&key) {
             Ok(at) => Some(core::mem::replace(&mut self.entries[at].1, value)),
             Err(at) => {
@@ -80,7 +87,7 @@ impl<K: Ord, V> Map<K, V> {
         let at = match self.place(&key) {
             Ok(at) => at,
             Err(at) => {
-                self.entries.insert(at, (key, make()));
+                self.entries.insert(at, (key, Box::new(make())));
                 at
             }
         };
@@ -88,12 +95,13 @@ impl<K: Ord, V> Map<K, V> {
     }
 
     /// Removes a key and gives its value.
-    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
+    #[inline(never)]
+    pub(crate) fn remove(&mut self, key: &K) -> Option<Box<V>> {
         self.place(key).ok().map(|at| self.entries.remove(at).1)
     }
 
     /// Removes the lowest key.
-    pub(crate) fn pop_first(&mut self) -> Option<(K, V)> {
+    pub(crate) fn pop_first(&mut self) -> Option<(K, Box<V>)> {
         if self.entries.is_empty() {
             None
         } else {
@@ -104,12 +112,12 @@ impl<K: Ord, V> Map<K, V> {
     /// The lowest key and its value.
     #[must_use]
     pub(crate) fn first(&self) -> Option<(&K, &V)> {
-        self.entries.first().map(|(key, value)| (key, value))
+        self.entries.first().map(|(key, value)| (key, &**value))
     }
 
     /// Entries in order of their keys.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (&K, &V)> {
-        self.entries.iter().map(|(key, value)| (key, value))
+        self.entries.iter().map(|(key, value)| (key, &**value))
     }
 
     /// The entries before a key, and those from it on, in order.
@@ -126,22 +134,22 @@ impl<K: Ord, V> Map<K, V> {
 
     /// Values in order of their keys.
     pub(crate) fn values(&self) -> impl DoubleEndedIterator<Item = &V> {
-        self.entries.iter().map(|(_, value)| value)
+        self.entries.iter().map(|(_, value)| &**value)
     }
 
     /// Values in order of their keys, to be changed.
     pub(crate) fn values_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut V> {
-        self.entries.iter_mut().map(|(_, value)| value)
+        self.entries.iter_mut().map(|(_, value)| &mut **value)
     }
 
     /// Values in order of their keys, taken out.
     pub(crate) fn into_values(self) -> impl DoubleEndedIterator<Item = V> {
-        self.entries.into_iter().map(|(_, value)| value)
+        self.entries.into_iter().map(|(_, value)| *value)
     }
 
     /// Entries in order of their keys, their values to be changed.
     pub(crate) fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (&K, &mut V)> {
-        self.entries.iter_mut().map(|(key, value)| (&*key, value))
+        self.entries.iter_mut().map(|(key, value)| (&*key, &mut **value))
     }
 
     /// Keys in order, taken out.
@@ -255,8 +263,8 @@ mod tests {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let key = (state >> 16) % 300;
             match state % 5 {
-                0 | 1 => assert_eq!(map.insert(key, state), tree.insert(key, state)),
-                2 => assert_eq!(map.remove(&key), tree.remove(&key)),
+                0 | 1 => assert_eq!(map.insert(key, state), tree.insert(key, state).map(Box::new)),
+                2 => assert_eq!(map.remove(&key), tree.remove(&key).map(Box::new)),
                 3 => assert_eq!(map.get(&key), tree.get(&key)),
                 _ => assert_eq!(
                     *map.get_or_insert_with(key, || state),
@@ -268,7 +276,10 @@ mod tests {
         assert!(map.iter().eq(tree.iter()));
         for key in [0, 50, 299, 300] {
             let (before, from) = map.split(&key);
-            let pairs = |entries: &[(u32, u32)]| entries.to_vec();
+            let pairs = |entries: Entries<'_, u32, u32>| {
+                let pairs = entries.iter().map(|(key, value)| (*key, **value));
+                pairs.collect::<Vec<_>>()
+            };
             assert_eq!(
                 pairs(before),
                 tree.range(..key)
@@ -286,6 +297,7 @@ mod tests {
         map.retain(|key, _| key % 2 == 0);
         tree.retain(|key, _| key % 2 == 0);
         assert!(map.iter().eq(tree.iter()));
-        assert_eq!(map.pop_first(), tree.pop_first());
+        let first = map.pop_first().map(|(key, value)| (key, *value));
+        assert_eq!(first, tree.pop_first());
     }
 }

@@ -48,7 +48,7 @@ impl Answers {
     pub(super) fn over(&mut self, handle: u32, failed: bool) {
         if let Some(mut awaited) = self.awaited.remove(&handle) {
             awaited.is_failure |= failed;
-            self.news.push((handle, News::Over(awaited)));
+            self.news.push((handle, News::Over(*awaited)));
         }
     }
 }

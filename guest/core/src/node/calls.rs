@@ -76,7 +76,7 @@ struct Call {
 /// Calls that have no stream yet, by the tag of their command
 #[derive(Default)]
 pub(super) struct Calls {
-    table: Map<u32, Box<Call>>,
+    table: Map<u32, Call>,
 }
 
 impl Node {
@@ -120,7 +120,7 @@ impl Node {
             waits: false,
             deadline_ms,
         };
-        self.calls.table.insert(tag, Box::new(call));
+        self.calls.table.insert(tag, call);
         self.timers.set(deadline_ms, Timer::Call(tag));
         self.advance_call(tag);
         Ok(())

@@ -1,6 +1,5 @@
 //! Ways to a peer: a connection that is up, an address that can be dialled, a member that relays.
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -63,7 +62,7 @@ struct Attempt {
 /// Connections that are being made
 #[derive(Default)]
 pub(super) struct Attempts {
-    table: Map<u32, Box<Attempt>>,
+    table: Map<u32, Attempt>,
     next: u32,
 }
 
@@ -189,7 +188,7 @@ impl Node {
             last: Code::NoRoute,
             path: None,
         };
-        self.attempts.table.insert(number, Box::new(attempt));
+        self.attempts.table.insert(number, attempt);
         self.try_next(number);
     }
 

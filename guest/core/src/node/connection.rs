@@ -1,4 +1,3 @@
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::channel::{Session, Side, Streams};
@@ -115,7 +114,7 @@ impl Peers {
     ///
     /// The newest is preferred, since a peer that opens another has lost the old one; but when both sides opened
     /// one at the same time, that of the side with the lower id is, so that both choose the same.
-    pub(super) fn add(&mut self, me: PeerId, index: u32, connections: &Map<u32, Box<Connection>>) -> bool {
+    pub(super) fn add(&mut self, me: PeerId, index: u32, connections: &Map<u32, Connection>) -> bool {
         let Some(new) = connections.get(&index) else {
             return false;
         };

@@ -39,8 +39,8 @@ struct HalfOpen {
 
 /// Handshakes that are not finished
 pub(super) struct Handshakes {
-    initiated: Map<u32, Box<Initiated>>,
-    half_open: Map<u32, Box<HalfOpen>>,
+    initiated: Map<u32, Initiated>,
+    half_open: Map<u32, HalfOpen>,
     cookies: CookieJar,
     next_index: u32,
 }
@@ -78,7 +78,7 @@ impl Node {
             path,
             attempt,
         };
-        self.handshakes.initiated.insert(index, Box::new(initiated));
+        self.handshakes.initiated.insert(index, initiated);
         self.update_busy(path);
     }
 
@@ -133,7 +133,7 @@ impl Node {
             path,
             early: Vec::new(),
         };
-        self.handshakes.half_open.insert(index, Box::new(half_open));
+        self.handshakes.half_open.insert(index, half_open);
         self.update_busy(path);
         Ok(())
     }
@@ -280,7 +280,7 @@ impl Node {
             path.connections.push(index);
         }
         self.mark_unsaved(connection.path);
-        self.connections.insert(index, Box::new(connection));
+        self.connections.insert(index, connection);
         if is_confirming {
             self.mark_unsent(index);
         }

@@ -26,7 +26,6 @@ mod store;
 mod streams;
 mod timers;
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use selfsame_codec::{BatchReader, Code, Config, EventKind, Input, Item, Output, Reader};
@@ -78,7 +77,7 @@ pub struct Node {
     timers: Timers,
     paths: Paths,
     handshakes: Handshakes,
-    connections: Map<u32, Box<Connection>>,
+    connections: Map<u32, Connection>,
     unsent: Unsent,
     /// Memory for the next payload, so that idle connections hold none.
     spare_payload: Vec<u8>,
@@ -174,7 +173,7 @@ impl Node {
 
     /// Lets a tap see and change what this node's ring says.
     #[cfg(feature = "simulation")]
-    pub fn tap(&mut self, tap: Box<dyn crate::ring::simulation::Tap>) {
+    pub fn tap(&mut self, tap: alloc::boxed::Box<dyn crate::ring::simulation::Tap>) {
         self.ring.tap(tap);
     }
 

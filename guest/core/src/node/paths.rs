@@ -1,4 +1,3 @@
-use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -46,13 +45,13 @@ pub(super) struct Path {
 }
 
 impl Path {
-    pub(super) fn new(way: Way, remote: &str, attempt: Option<u32>, now_ms: u64) -> Box<Self> {
+    pub(super) fn new(way: Way, remote: &str, attempt: Option<u32>, now_ms: u64) -> Self {
         let source = match way {
             Way::Relay { member, .. } => Holder::peer(&member),
             Way::Host(_) if attempt.is_some() => Holder::EXEMPT,
             Way::Host(_) => Holder::network(remote),
         };
-        Box::new(Self {
+        Self {
             way,
             remote: remote.into(),
             source,
@@ -62,7 +61,7 @@ impl Path {
             connections: Vec::new(),
             busy: false,
             unsaved: false,
-        })
+        }
     }
 
     /// Whether the host answers each request of the peer and can send nothing else.
@@ -88,7 +87,7 @@ impl Path {
 
 #[derive(Default)]
 pub(super) struct Paths {
-    pub(super) table: Map<u32, Box<Path>>,
+    pub(super) table: Map<u32, Path>,
     pub(super) next_relay: u32,
     /// Hibernating paths whose snapshot is out of date.
     pub(super) unsaved: Vec<u32>,

@@ -237,7 +237,7 @@ impl Node {
             return;
         };
         if let Some(call) = connection.requests.remove(&id) {
-            self.ring_request_answered(call, body);
+            self.ring_request_answered(*call, body);
         } else {
             let peer = connection.session.peer();
             self.out.dropped(Code::TimedOut, 0);

@@ -1,6 +1,5 @@
 //! Leaves are reached through members, which pass on frames that they cannot open.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use selfsame_codec::Code;
@@ -12,6 +11,7 @@ use crate::gather::Gather as _;
 use crate::handshake::Kind;
 use crate::hex;
 use crate::identity::PeerId;
+use crate::map::Entries;
 use crate::quota::{Entry, Hold, Holder, Room, room};
 use crate::record::relay_address;
 
@@ -149,7 +149,7 @@ impl Node {
     }
 
     /// Paths that lead through members, by their numbers.
-    fn relay_paths(&self) -> &[(u32, Box<Path>)] {
+    fn relay_paths(&self) -> Entries<'_, u32, Path> {
         self.paths.table.split(&RELAY_PATHS).1
     }
 

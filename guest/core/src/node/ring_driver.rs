@@ -69,7 +69,7 @@ impl RingDriver {
     }
 
     pub(super) fn take_purpose(&mut self, command: u32) -> Option<Purpose> {
-        self.purposes.remove(&command)
+        self.purposes.remove(&command).map(|purpose| *purpose)
     }
 
     /// Whether the ring is being asked for the providers of a name, at all sibling objects if that is wanted.
@@ -120,13 +120,13 @@ impl Node {
                 command,
                 record,
                 hops,
-            } => match self.ring_driver.purposes.remove(&command) {
+            } => match self.ring_driver.take_purpose(command) {
                 Some(Purpose::Command(tag)) => self.reply(tag, &encode_found_node(&view(&record), hops)),
                 Some(Purpose::Relay { member, waiter }) => self.connect(member, waiter),
                 _ => {}
             },
             Action::Done { command } => {
-                let purpose = self.ring_driver.purposes.remove(&command);
+                let purpose = self.ring_driver.take_purpose(command);
                 if let Some(Purpose::Command(tag) | Purpose::Join(Some(tag))) = purpose {
                     self.reply(tag, &[]);
                 }
@@ -159,7 +159,7 @@ impl Node {
     }
 
     fn ring_command_failed(&mut self, command: u32, code: Code) {
-        match self.ring_driver.purposes.remove(&command) {
+        match self.ring_driver.take_purpose(command) {
             Some(Purpose::Command(tag)) => self.fail(tag, code),
             Some(Purpose::Join(tag)) => {
                 if let Some(tag) = tag {
@@ -203,7 +203,7 @@ impl Node {
             .find(|(_, purpose)| of_tag(purpose))
             .map(|(command, _)| *command);
         if let Some(command) = found {
-            self.ring_driver.purposes.remove(&command);
+            self.ring_driver.take_purpose(command);
             self.ring.cancel(command);
             self.fail(tag, Code::Cancelled);
         }

@@ -92,7 +92,7 @@ impl StreamTable {
     /// Forgets a stream that is gone; `failed` when the other side is the reason.
     fn remove(&mut self, handle: u32, failed: bool) -> Option<End> {
         self.answers.over(handle, failed);
-        self.table.remove(&handle)
+        self.table.remove(&handle).map(|end| *end)
     }
 
     fn local(&mut self, handle: u32) -> Option<&mut LocalEnd> {

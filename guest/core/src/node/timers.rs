@@ -49,7 +49,7 @@ impl Timers {
 
     fn pop_due(&mut self, now_ms: u64) -> Option<(u64, Timer)> {
         if self.next_ms() <= now_ms {
-            self.due.pop_first().map(|(due, ())| due)
+            self.due.pop_first().map(|(due, _)| due)
         } else {
             None
         }

@@ -100,7 +100,7 @@ pub(crate) enum Kept {
 #[derive(Debug)]
 pub(crate) struct Book {
     parameters: &'static Parameters,
-    entries: Map<PeerId, Box<Entry>>,
+    entries: Map<PeerId, Entry>,
     uses: u64,
 }
 
@@ -162,7 +162,7 @@ impl Book {
             former: None,
             used: self.use_now(),
         };
-        self.entries.insert(peer, Box::new(entry));
+        self.entries.insert(peer, entry);
         true
     }
 

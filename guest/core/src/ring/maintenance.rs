@@ -198,7 +198,7 @@ impl Ring {
         token: u64,
         result: Result<Owner, Code>,
     ) {
-        let newcomer = self.maintenance.newcomers.remove(&token);
+        let newcomer = self.maintenance.newcomers.remove(&token).map(|peer| *peer);
         // Should the lookup have failed, the newcomer begins here and is led back by one predecessor after the other.
         let mut peers = Vec::new();
         if let Ok(owner) = result {

@@ -1,7 +1,6 @@
 //! The object table: associations that this member stores, as the responsible one or as a mirror, and of each owned object
 //! the newest grant.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use selfsame_codec::Code;
@@ -12,7 +11,7 @@ use crate::association::{Association, ObjectId};
 use crate::gather::Gather as _;
 use crate::grant::Terms;
 use crate::identity::PeerId;
-use crate::map::Map;
+use crate::map::{Entries, Map};
 use crate::place::{Place, in_half_open};
 use crate::record::{CLOCK_SKEW_MS, NodeRecord};
 
@@ -63,7 +62,7 @@ impl Held {
 pub(crate) struct Objects {
     parameters: &'static Parameters,
     /// One map for each first byte of an object id, so that an insertion into a full table moves little.
-    tables: Vec<Map<Key, Box<Held>>>,
+    tables: Vec<Map<Key, Held>>,
     of_publisher: Map<PeerId, usize>,
     len: usize,
     bytes: usize,
@@ -90,12 +89,12 @@ impl Objects {
         self.len
     }
 
-    fn table(&self, object: &ObjectId) -> Option<&Map<Key, Box<Held>>> {
+    fn table(&self, object: &ObjectId) -> Option<&Map<Key, Held>> {
         self.tables.get(table_of(object))
     }
 
     fn held(&self, key: &Key) -> Option<&Held> {
-        Some(self.table(&key.0)?.get(key)?)
+        self.table(&key.0)?.get(key)
     }
 
     fn all_keys(&self) -> impl Iterator<Item = &Key> {
@@ -172,7 +171,7 @@ impl Objects {
             *self.of_publisher.get_or_insert_with(key.1, || 0) += 1;
         }
         self.tables.resize_with(TABLES, Map::new);
-        self.tables[table_of(&key.0)].insert(key, Box::new(held));
+        self.tables[table_of(&key.0)].insert(key, held);
         self.changed.push(key);
     }
 
@@ -271,7 +270,7 @@ impl Objects {
     }
 
     /// The associations of an object, in order of the publishers.
-    fn of_object(&self, object: &ObjectId) -> &[(Key, Box<Held>)] {
+    fn of_object(&self, object: &ObjectId) -> Entries<'_, Key, Held> {
         let Some(table) = self.table(object) else {
             return &[];
         };
@@ -351,7 +350,7 @@ impl Objects {
 }
 
 /// The withdrawal with the lowest sequence among those that match, or else the association.
-fn oldest(tables: &[Map<Key, Box<Held>>], matches: &dyn Fn(&Key, &Held) -> bool) -> Option<Key> {
+fn oldest(tables: &[Map<Key, Held>], matches: &dyn Fn(&Key, &Held) -> bool) -> Option<Key> {
     let mut oldest = (true, u64::MAX);
     let mut found = None;
     for (key, held) in tables.iter().flat_map(Map::iter) {

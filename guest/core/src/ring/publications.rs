@@ -1,6 +1,5 @@
 //! Publications of this node: which one is due when, and the few that are under way.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use selfsame_codec::Code;
@@ -39,7 +38,7 @@ pub(super) struct Publication {
 #[derive(Debug)]
 pub(super) struct Publications {
     parameters: &'static Parameters,
-    publications: Map<ObjectId, Box<Publication>>,
+    publications: Map<ObjectId, Publication>,
     /// Those that were due at the last look and have not begun since.
     due: Vec<ObjectId>,
     /// No other publication is due before this.
@@ -63,17 +62,15 @@ impl Publications {
     }
 
     pub(super) fn get(&self, object: &ObjectId) -> Option<&Publication> {
-        Some(self.publications.get(object)?)
+        self.publications.get(object)
     }
 
     pub(super) fn get_mut(&mut self, object: &ObjectId) -> Option<&mut Publication> {
-        Some(self.publications.get_mut(object)?)
+        self.publications.get_mut(object)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&ObjectId, &Publication)> {
-        self.publications
-            .iter()
-            .map(|(object, publication)| (object, &**publication))
+        self.publications.iter()
     }
 
     /// A new association takes its publication, and that of an older one. It is due at once.
@@ -91,7 +88,7 @@ impl Publications {
             kept_sequence_ms: None,
         };
         self.under_way.remove(&object);
-        self.publications.insert(object, Box::new(publication));
+        self.publications.insert(object, publication);
         self.next_due_ms = self.next_due_ms.min(now_ms);
     }
 

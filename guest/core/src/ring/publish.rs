@@ -202,7 +202,8 @@ impl Ring {
             self.publisher.check_at_ms = cx.now_ms.saturating_add(self.parameters.check_ms);
         }
         for object in &objects {
-            if let Some((association, holder)) = self.publisher.restored.remove(object) {
+            if let Some(restored) = self.publisher.restored.remove(object) {
+                let (association, holder) = *restored;
                 let left_ms = refresh_at_ms(&association).saturating_sub(cx.wall_ms);
                 let due_ms = cx.now_ms.saturating_add(left_ms.min(refresh_ms));
                 self.publisher.refresh_at_ms = self.publisher.refresh_at_ms.min(due_ms);

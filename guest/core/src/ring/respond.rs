@@ -11,7 +11,7 @@ use crate::identity::PeerId;
 impl Ring {
     /// Takes the answer to [`Action::Request`](super::Action::Request), or why there is none.
     pub fn response(&mut self, cx: &mut Context<'_>, call: u64, result: Result<&[u8], Code>) {
-        let Some((peer, call)) = self.calls.remove(&call) else {
+        let Some((peer, call)) = self.calls.remove(&call).map(|call| *call) else {
             return;
         };
         match result {

@@ -21,10 +21,6 @@ use crate::record::NodeRecord;
 const MAX_FORGED: u64 = 4;
 
 /// An entry that has proven itself
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it lives for one call, and most entries are associations"
-)]
 pub(super) enum Entry {
     Grant(ObjectId, Grant),
     Association(Association, NodeRecord),
@@ -353,7 +349,7 @@ impl Ring {
         if let Err(code) = taken {
             self.log(LogLevel::Debug, code, "left out what a peer sent", Some(from));
         }
-        let count = self.forged.remove(&from).unwrap_or_default();
+        let count = self.forged.remove(&from).map_or(0, |count| *count);
         let count = match taken {
             Ok(()) => count.saturating_sub(1),
             Err(Code::BadSignature) => count + 1,

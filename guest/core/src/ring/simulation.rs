@@ -63,7 +63,7 @@ impl Tapped {
     /// The answer that goes out; an empty one is kept back.
     pub(super) fn answers(&mut self, token: u64, honest: Vec<u8>) -> Vec<u8> {
         match (&mut self.tap, self.asked.remove(&token)) {
-            (Some(tap), Some((from, request))) => tap.answers(from, &request, honest).unwrap_or_default(),
+            (Some(tap), Some(asked)) => tap.answers(asked.0, &asked.1, honest).unwrap_or_default(),
             _ => honest,
         }
     }
