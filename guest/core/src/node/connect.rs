@@ -1,8 +1,7 @@
 //! Ways to a peer: a connection that is up, an address that can be dialled, a member that relays.
 
-use alloc::collections::VecDeque;
 use alloc::string::String;
-use alloc::vec::Vec;
+use alloc::vec::{self, Vec};
 
 use selfsame_codec::{Code, LogLevel, Output};
 
@@ -52,7 +51,7 @@ impl Candidate {
 struct Attempt {
     /// Whom to reach; `None` when whoever answers will do.
     target: Option<PeerId>,
-    candidates: VecDeque<Candidate>,
+    candidates: vec::IntoIter<Candidate>,
     waiters: Vec<Waiter>,
     deadline_ms: u64,
     last: Code,
@@ -112,11 +111,7 @@ impl Node {
             self.reached(waiter, index);
             return;
         }
-        self.begin(
-            target,
-            VecDeque::from([Candidate::Address(address.into())]),
-            waiter,
-        );
+        self.begin(target, Vec::from([Candidate::Address(address.into())]), waiter);
     }
 
     /// A connection on which something can be asked of a peer now.
@@ -137,39 +132,33 @@ impl Node {
         })
     }
 
-    fn candidates(&self, peer: &PeerId, through_relay: bool) -> VecDeque<Candidate> {
+    fn candidates(&self, peer: &PeerId, through_relay: bool) -> Vec<Candidate> {
         match self.ring.record_of(peer) {
             Some(record) => self.ways_to(record, through_relay),
-            None => VecDeque::new(),
+            None => Vec::new(),
         }
     }
 
     /// Ways to the node that a record describes.
-    pub(super) fn ways_to(&self, record: &NodeRecord, through_relay: bool) -> VecDeque<Candidate> {
+    pub(super) fn ways_to(&self, record: &NodeRecord, through_relay: bool) -> Vec<Candidate> {
         let allowed = addresses_allowed(record.addresses(), self.settings.allow_private).is_ok();
-        let by_address = record
-            .addresses()
-            .iter()
+        let addresses = record.addresses().iter();
+        let dialled = addresses
+            .clone()
             .filter(|address| allowed && self.can_dial(address));
-        let mut candidates: VecDeque<Candidate> = by_address
+        let members = addresses.filter_map(|address| relay_of(address));
+        let relays = members.filter(|member| !through_relay && *member != self.identity.id());
+        dialled
             .map(|address| Candidate::Address(address.clone()))
-            .collect();
-        if !through_relay {
-            let members = record.addresses().iter().filter_map(|address| relay_of(address));
-            candidates.extend(
-                members
-                    .filter(|member| *member != self.identity.id())
-                    .map(Candidate::Relay),
-            );
-        }
-        candidates
+            .chain(relays.map(Candidate::Relay))
+            .gather()
     }
 
     fn can_dial(&self, address: &str) -> bool {
         scheme_of(address).is_some_and(|scheme| self.settings.dials.iter().any(|known| known == scheme))
     }
 
-    pub(super) fn begin(&mut self, target: Option<PeerId>, candidates: VecDeque<Candidate>, waiter: Waiter) {
+    pub(super) fn begin(&mut self, target: Option<PeerId>, candidates: Vec<Candidate>, waiter: Waiter) {
         if self.attempts.table.len() >= MAX_ATTEMPTS {
             self.not_reached(waiter, Code::TooManyRequests);
             return;
@@ -182,7 +171,7 @@ impl Node {
         };
         let attempt = Attempt {
             target,
-            candidates,
+            candidates: candidates.into_iter(),
             waiters: Vec::from([waiter]),
             deadline_ms: 0,
             last: Code::NoRoute,
@@ -198,7 +187,7 @@ impl Node {
             return;
         };
         self.timers.clear(attempt.deadline_ms, Timer::Attempt(number));
-        let Some(candidate) = attempt.candidates.pop_front() else {
+        let Some(candidate) = attempt.candidates.next() else {
             self.give_up(number);
             return;
         };
