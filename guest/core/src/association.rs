@@ -26,7 +26,7 @@ use alloc::vec::Vec;
 use selfsame_codec::cbor::{Decoder, Encoder};
 use selfsame_codec::{Code, MAX_WEIGHT, Malformed};
 
-use crate::gather::Gather as _;
+use crate::gather::{Gather as _, read_list};
 use crate::grant::{Grant, MAX_GRANT_BYTES, MAX_NAME_BYTES, Terms, check_name};
 use crate::identity::{Identity, NetworkId, PeerId, PublicKey, Signature, labelled_hash};
 use crate::place::Place;
@@ -406,8 +406,7 @@ impl<'a> Parts<'a> {
         let (statement, signature) = unsigned(decoder.bytes(MAX_ASSOCIATION_BYTES)?, MAX_ASSOCIATION_BYTES)?;
         let leaf_bytes = decoder.bytes(MAX_ASSOCIATION_BYTES)?;
         let index = usize::try_from(decoder.uint_max(max_index)?).map_err(|_| Malformed)?;
-        let count = decoder.array(MAX_PATH)?;
-        let path = (0..count).map(|_| decoder.fixed()).collect::<Result<_, _>>()?;
+        let path = read_list(&mut decoder, MAX_PATH, &|decoder| decoder.fixed())?;
         decoder.finish()?;
 
         let (leaf, object) = Leaf::decode(leaf_bytes)?;

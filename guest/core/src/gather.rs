@@ -5,6 +5,9 @@
 
 use alloc::vec::Vec;
 
+use selfsame_codec::Malformed;
+use selfsame_codec::cbor::Decoder;
+
 /// An iterator whose elements can be gathered
 pub(crate) trait Gather: Iterator {
     /// All elements, as `collect` gives them.
@@ -25,4 +28,21 @@ fn push_all<T>(next: &mut dyn FnMut() -> Option<T>) -> Vec<T> {
         all.push(element);
     }
     all
+}
+
+/// Reads an array of at most `max` elements.
+///
+/// # Errors
+/// [`Malformed`] when it is none, longer, or an element is malformed.
+#[inline(never)]
+pub(crate) fn read_list<'a, T>(
+    decoder: &mut Decoder<'a>,
+    max: usize,
+    read: &dyn Fn(&mut Decoder<'a>) -> Result<T, Malformed>,
+) -> Result<Vec<T>, Malformed> {
+    let mut list = Vec::new();
+    for _ in 0..decoder.array(max)? {
+        list.push(read(decoder)?);
+    }
+    Ok(list)
 }

@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use selfsame_codec::cbor::{Decoder, Encoder};
 use selfsame_codec::{Code, Malformed};
 
+use crate::gather::read_list;
 use crate::identity::{Identity, NetworkId, PeerId, PublicKey};
 use crate::record::{CLOCK_SKEW_MS, signed, unsigned};
 use crate::verified::Verified;
@@ -141,12 +142,7 @@ impl Grant {
             peer: PeerId(decoder.fixed()?),
             issued_ms: decoder.uint()?,
             expiry_ms: decoder.uint()?,
-            revoked: {
-                let count = decoder.array(MAX_REVOKED)?;
-                (0..count)
-                    .map(|_| decoder.fixed().map(PeerId))
-                    .collect::<Result<_, _>>()?
-            },
+            revoked: read_list(&mut decoder, MAX_REVOKED, &|decoder| decoder.fixed().map(PeerId))?,
         };
         decoder.finish()?;
         let grant = Self {

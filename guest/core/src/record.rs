@@ -23,6 +23,7 @@ use selfsame_codec::{Admission, Code, Malformed, Role};
 
 use crate::admission::{self, MAX_EVIDENCE_BYTES};
 use crate::boot::BootId;
+use crate::gather::read_list;
 use crate::identity::{Identity, NetworkId, PeerId, PublicKey, Signature};
 use crate::place::Place;
 use crate::verified::Verified;
@@ -311,11 +312,9 @@ impl Fields {
             1 => Role::Member,
             _ => Role::Leaf,
         };
-        let count = decoder.array(MAX_ADDRESSES)?;
-        let mut addresses = Vec::with_capacity(count);
-        for _ in 0..count {
-            addresses.push(decoder.text(MAX_ADDRESS_BYTES)?.into());
-        }
+        let addresses = read_list(&mut decoder, MAX_ADDRESSES, &|decoder| {
+            decoder.text(MAX_ADDRESS_BYTES).map(Into::into)
+        })?;
         let record = Self {
             id: PeerId([0; 32]),
             public,

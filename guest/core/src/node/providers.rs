@@ -143,7 +143,7 @@ impl Node {
 
     fn providers_body(&self, providers: &[Provider]) -> Vec<u8> {
         let view = |provider| self.provider_view(provider);
-        encode_providers(&providers.iter().map(view).collect::<Vec<_>>())
+        encode_providers(&providers.iter().map(view).gather())
     }
 
     fn provider_view<'a>(&self, provider: &'a Provider) -> ProviderView<'a> {

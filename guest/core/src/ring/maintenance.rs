@@ -390,14 +390,7 @@ impl Ring {
         let old = self.routing.successor();
         if old == Some(peer) || self.routing.succeeds_better(&peer) {
             let mirrors = self.parameters.mirrors.max(1);
-            let nearest = |routing: &Routing| {
-                routing
-                    .successors()
-                    .iter()
-                    .take(mirrors)
-                    .copied()
-                    .collect::<Vec<PeerId>>()
-            };
+            let nearest = |routing: &Routing| routing.successors().iter().take(mirrors).copied().gather();
             let before = nearest(&self.routing);
             let changed = self.routing.adopt_successor(peer, &list);
             // They are dead, or hidden from this member.

@@ -44,6 +44,7 @@ use selfsame_codec::cbor::{Decoder, Encoder};
 use selfsame_codec::{Class, Code, Malformed};
 
 use crate::association::{MAX_ASSOCIATION_BYTES, ObjectId};
+use crate::gather::read_list;
 use crate::identity::PeerId;
 use crate::place::Place;
 use crate::record::MAX_RECORD_BYTES;
@@ -445,8 +446,7 @@ fn encode_nodes(encoder: &mut Encoder<'_>, nodes: &[&[u8]]) {
 }
 
 fn decode_nodes<'a>(decoder: &mut Decoder<'a>) -> Result<Vec<&'a [u8]>, Malformed> {
-    let count = decoder.array(MAX_NODES)?;
-    (0..count).map(|_| decoder.bytes(MAX_RECORD_BYTES)).collect()
+    read_list(decoder, MAX_NODES, &|decoder| decoder.bytes(MAX_RECORD_BYTES))
 }
 
 fn encode_option(encoder: &mut Encoder<'_>, record: Option<&[u8]>) {
@@ -484,8 +484,7 @@ fn encode_entries(encoder: &mut Encoder<'_>, entries: &[EntryBytes<'_>]) {
 }
 
 fn decode_entries<'a>(decoder: &mut Decoder<'a>) -> Result<Vec<EntryBytes<'a>>, Malformed> {
-    let count = decoder.array(MAX_MESSAGE_BYTES / MIN_ENTRY_BYTES)?;
-    (0..count).map(|_| decode_entry(decoder)).collect()
+    read_list(decoder, MAX_MESSAGE_BYTES / MIN_ENTRY_BYTES, &decode_entry)
 }
 
 /// The encoding of one entry, as it is stored.

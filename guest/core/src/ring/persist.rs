@@ -20,6 +20,7 @@ use super::message::{MAX_NODES, entry_from_bytes, entry_to_bytes};
 use super::objects::Key;
 use super::{Action, Context, Ring};
 use crate::association::{Association, MAX_ASSOCIATION_BYTES, ObjectId};
+use crate::gather::read_list;
 use crate::identity::PeerId;
 use crate::map::Map;
 use crate::record::NodeRecord;
@@ -142,11 +143,7 @@ impl Ring {
     fn load_neighbours(&mut self, cx: &Context<'_>, value: &[u8]) -> Result<(), Malformed> {
         let mut decoder = Decoder::new(value);
         decoder.array_of(2)?;
-        let mut read_ids = || {
-            let count = decoder.array(MAX_NODES)?;
-            let ids = (0..count).map(|_| decoder.fixed().map(PeerId));
-            ids.collect::<Result<Vec<PeerId>, _>>()
-        };
+        let mut read_ids = || read_list(&mut decoder, MAX_NODES, &|decoder| decoder.fixed().map(PeerId));
         let (predecessors, successors) = (read_ids()?, read_ids()?);
         decoder.finish()?;
         self.routing.restore_before(predecessors);

@@ -185,7 +185,7 @@ impl Ring {
         }
         let objects = (0..=service.replicas)
             .map(|r| ObjectId::of(&self.settings.network, key.0.as_ref(), &key.1, r))
-            .collect::<Vec<ObjectId>>();
+            .gather();
         let refresh_ms = self.parameters.refresh_ms;
         let refresh_at_ms = |association: &Association| association.validity().not_before_ms + refresh_ms;
         let is_current = |object: &ObjectId| {
