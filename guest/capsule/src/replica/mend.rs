@@ -32,8 +32,9 @@ enum Fetched {
 /// A look through the graph
 #[derive(Debug, Default)]
 pub(super) struct Mend {
-    /// Epoch records in force, once they are known.
-    in_force: Option<BTreeSet<RecordName>>,
+    /// Epoch records in force, as far as they were read, and how many places that are.
+    in_force: BTreeSet<RecordName>,
+    places: u64,
     /// Where the next page begins.
     start: Option<Vec<u8>>,
     is_last: bool,
@@ -54,9 +55,7 @@ impl Mend {
 
     /// An epoch record has come into force.
     pub(super) fn comes_into_force(&mut self, name: RecordName) {
-        if let Some(in_force) = &mut self.in_force {
-            in_force.insert(name);
-        }
+        self.in_force.insert(name);
     }
 }
 
@@ -93,11 +92,8 @@ impl Capsule {
     }
 
     fn mend_some(&mut self, mend: &mut Mend, space: &mut Space, page: &mut Page) -> Result<Mended> {
-        if mend.in_force.is_none() {
-            match self.names_in_force(space) {
-                Ok(names) => mend.in_force = Some(names),
-                Err(Missing) => return Ok(Mended::Wait(Step::Wait)),
-            }
+        if let Err(Missing) = self.read_in_force(mend, space) {
+            return Ok(Mended::Wait(Step::Wait));
         }
         if mend.names.is_empty() {
             if mend.is_last {
@@ -170,41 +166,52 @@ impl Capsule {
     }
 
     fn mend_record(&mut self, mend: &mut Mend, space: &mut Space, name: &RecordName) -> Result<Outcome<()>> {
-        let Some(entry) = known!(self.index().entry(space, name))? else {
+        let Some(mut entry) = known!(self.index().entry(space, name))? else {
             return Ok(Outcome::Done(()));
         };
+        let header = entry.header();
+        let (kind, sequence) = (header.kind(), header.sequence());
+        let is_too_short = entry.inline_body().is_none() && header.body_len() as usize <= MAX_INLINE;
+        let is_in_force = mend.in_force.contains(name);
+        let idle = match *entry.witness() {
+            Witness::Signed(signature) if kind == RecordKind::Epoch && !is_in_force => Some(signature),
+            _ => None,
+        };
+        if idle.is_some() {
+            entry = entry.with_witness(Witness::Unproven);
+        }
         match self.index_mut().mend_pointers(space, name, &entry) {
             Outcome::Done(()) => {}
             Outcome::Wait => return Ok(Outcome::Wait),
         }
-        if let Outcome::Wait = self.index_mut().leave_set(space, name, &entry) {
+        if let Outcome::Wait = self.index_mut().sort_out(space, name, &entry) {
             return Ok(Outcome::Wait);
         }
-        let header = entry.header();
-        if entry.inline_body().is_none() && header.body_len() as usize <= MAX_INLINE {
-            self.index_mut().lose_body(space, name);
-        }
-        let Witness::Signed(signature) = *entry.witness() else {
-            return Ok(Outcome::Done(()));
-        };
-        let is_in_force = mend.in_force.as_ref().is_none_or(|names| names.contains(name));
-        if header.kind() == RecordKind::Epoch && !is_in_force {
-            self.index_mut().forget_signature(space, name, &entry);
-            let sequence = header.sequence();
+        if let Some(signature) = idle {
+            self.index_mut().forget_signature(space, name, entry);
             let place = mend.idle.partition_point(|(other, ..)| *other < sequence);
             mend.idle.insert(place, (sequence, *name, signature));
+        }
+        if is_too_short {
+            self.index_mut().lose_body(space, name);
         }
         Ok(Outcome::Done(()))
     }
 
-    fn names_in_force(&self, space: &mut Space) -> core::result::Result<BTreeSet<RecordName>, Missing> {
-        let (mut names, mut is_missing) = (BTreeSet::new(), false);
-        for place in 0..self.epochs() {
-            match space.get(&numbered(&self.charter().name(), layout::EPOCH, place)) {
-                Ok(name) => names.extend(name.iter().flat_map(|name| layout::names(name))),
-                Err(Missing) => is_missing = true,
-            }
+    /// Reads on which epoch records are in force.
+    fn read_in_force(&self, mend: &mut Mend, space: &mut Space) -> core::result::Result<(), Missing> {
+        let key = |place| numbered(&self.charter().name(), layout::EPOCH, place);
+        while mend.places < self.epochs() {
+            let Ok(name) = space.get(&key(mend.places)) else {
+                for place in (mend.places..self.epochs()).take(AT_ONCE) {
+                    _ = space.get(&key(place));
+                }
+                return Err(Missing);
+            };
+            mend.places += 1;
+            mend.in_force
+                .extend(name.iter().flat_map(|name| layout::names(name)));
         }
-        if is_missing { Err(Missing) } else { Ok(names) }
+        Ok(())
     }
 }

@@ -28,9 +28,9 @@ impl Index {
     }
 
     /// A signature does not count, though it is stored.
-    pub(super) fn forget_signature(&mut self, space: &mut Space, name: &RecordName, entry: &Entry) {
+    pub(super) fn forget_signature(&mut self, space: &mut Space, name: &RecordName, entry: Entry) {
         space.delete(of_record(&self.capsule, layout::SIGNED, name));
-        self.set_witness(space, name, entry.clone(), Witness::Unproven);
+        self.set_witness(space, name, entry, Witness::Unproven);
         self.spreading.push_back(*name);
         self.count_anew();
     }

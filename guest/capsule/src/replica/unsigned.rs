@@ -13,6 +13,7 @@ use super::space::{Missing, Space};
 use super::stored::Stored;
 use crate::hash::RecordName;
 use crate::sketch::Element;
+use crate::witness::Witness;
 
 /// How many records of a writer nothing proves yet, and their bytes
 pub(super) type Unsigned = (u64, u64);
@@ -65,22 +66,29 @@ impl Index {
         self.has_changed = true;
     }
 
-    /// A record that nothing proves any more leaves the set: others, which never held it, could not store it either.
-    pub(super) fn leave_set(&mut self, space: &mut Space, name: &RecordName, entry: &Entry) -> Outcome<()> {
-        if self.steps(entry) < u32::MAX {
+    /// A record that nothing proves any more leaves the set: others, which never held it, could not store it either. One that is
+    /// proven again, as the revocation that it fell to is lost, comes back.
+    pub(super) fn sort_out(&mut self, space: &mut Space, name: &RecordName, entry: &Entry) -> Outcome<()> {
+        let is_proven = self.steps(entry) < u32::MAX;
+        let Ok(mark) = self.mark(space, name) else {
+            return Outcome::Wait;
+        };
+        match (&mark, entry.witness()) {
+            (Some(mark), _) if is_proven => self.unmark(space, name, mark),
+            // A way of before must not count by itself once as many writers are revoked again as when it was found.
+            (_, Witness::Through { .. }) if !is_proven => {
+                self.set_witness(space, name, entry.clone(), Witness::Unproven);
+            }
+            _ => {}
+        }
+        if is_proven || mark.is_some() {
             return Outcome::Done(());
         }
-        match self.mark(space, name) {
-            Err(Missing) => Outcome::Wait,
-            Ok(Some(_)) => Outcome::Done(()),
-            Ok(None) => {
-                let header = entry.header();
-                let bytes = header.encoded().len() + header.body_len() as usize;
-                self.put_mark(space, name, header.writer(), bytes);
-                self.census.remove(&Element::record(*name));
-                Outcome::Done(())
-            }
-        }
+        let header = entry.header();
+        let bytes = header.encoded().len() + header.body_len() as usize;
+        self.put_mark(space, name, header.writer(), bytes);
+        self.census.remove(&Element::record(*name));
+        Outcome::Done(())
     }
 
     /// Whether what is counted here is to be stored, once.
