@@ -37,8 +37,8 @@ pub(super) struct Part {
     pub(super) flying: u32,
     /// Servers that were given the capsule too.
     pub(super) creating: u32,
-    /// Whether it was sent again in another session, as a server did not know who asks.
-    pub(super) is_renewed: bool,
+    /// Servers to which it was sent again in another session, as they did not know who asks.
+    pub(super) renewed: u32,
 }
 
 impl Part {
@@ -110,7 +110,7 @@ impl Packer {
             refused: 0,
             flying: 0,
             creating: 0,
-            is_renewed: false,
+            renewed: 0,
         });
     }
 
@@ -162,6 +162,14 @@ impl Base {
         let made = Introduction::sign(&identity?.key_pair(), number, &place, now);
         self.servers[server].introduced = Some((session, made));
         Some(made)
+    }
+
+    /// Begins another session for what is not read through a cache, unless the one that this server refused is over already.
+    pub(super) fn renew_session(&mut self, server: usize) {
+        let known = self.servers[server].introduced;
+        if known.is_some_and(|(of, _)| of == self.uncached) {
+            self.uncached = self.random.bytes();
+        }
     }
 }
 

@@ -284,10 +284,10 @@ impl Client {
             Err(refusal) if refusal.code == Code::NoCapsule && part.creating & bit == 0 => {
                 part.creating |= bit;
             }
-            Err(refusal) if refusal.code == Code::Unproven && before[1] && !part.is_renewed => {
+            Err(refusal) if before[1] && part.renewed & bit == 0 && is_not_known(refusal) => {
                 // It comes from another network than the session began in, or another clock: once more, in a new one.
-                part.is_renewed = true;
-                self.base.uncached = self.base.random.bytes();
+                part.renewed |= bit;
+                self.base.renew_session(sent.server);
                 self.base.blame(sent.server, Fault::Failed(refusal));
             }
             Err(refusal) if refusal.code == Code::NoRecord || refusal.code == Code::TooManyRequests => {
@@ -480,7 +480,16 @@ fn advanced(pen: &Pen, signed: Option<RecordName>) -> After {
     }
 }
 
-/// Reads what came of each operation, and verifies the acknowledgement; the first refusal, if there is one.
+fn is_unproven(refusal: Refusal) -> bool {
+    refusal.code == Code::Unproven
+}
+
+/// Whether a session counts no more where it was introduced.
+fn is_not_known(refusal: Refusal) -> bool {
+    is_unproven(refusal) || refusal.code == Code::Replayed
+}
+
+/// Reads what came of each operation, and verifies the acknowledgement; the first refusal that says why, if there is one.
 fn read_stored(
     base: &Base,
     server: usize,
@@ -496,13 +505,16 @@ fn read_stored(
             Err(refusal) => first = Err(refusal),
         }
     }
-    // Whoever is not known stores nothing that is not signed; why it is not says more than that.
+    // Whoever is not known stores nothing that is not signed, and neither does who signs it and may not; why says more than that.
     let introduced = if introducing { outcome(reader)? } else { Ok(()) };
     for (is_signature, name) in &part.stored {
         match outcome(reader)? {
             Ok(()) if *is_signature => stored.signature(name),
             Ok(()) => stored.record(name),
-            Err(refusal) => first = first.and(introduced).and(Err(refusal)),
+            Err(refusal) if first.is_ok() || first.is_err_and(is_unproven) => {
+                first = introduced.and(Err(refusal))
+            }
+            Err(_) => {}
         }
     }
     if reader.field::<bool>()? {

@@ -34,6 +34,8 @@ pub(crate) struct Server {
     pub(crate) durable_commits: usize,
     /// Of how many keys it has read the values.
     pub(crate) reads: usize,
+    /// Of how many it may: one that goes on reading fails.
+    pub(crate) most_reads: usize,
     /// Bytes that its store gave for them.
     pub(crate) read_bytes: usize,
     /// How many commits it carries out before its machine stops.
@@ -42,6 +44,8 @@ pub(crate) struct Server {
     /// What it wants to ask other replicas: tag, peer and request.
     pub(crate) asks: Vec<(u32, PeerId, Vec<u8>)>,
     pub(crate) synced: Vec<Synced>,
+    /// From where requests come that say nothing else.
+    pub(crate) source: Source,
     /// Requests in the order in which they were answered lately.
     pub(crate) answered: Vec<u32>,
     last: u32,
@@ -78,11 +82,13 @@ impl Server {
             holds: false,
             durable_commits: 0,
             reads: 0,
+            most_reads: usize::MAX,
             read_bytes: 0,
             lives_for: usize::MAX,
             responses: BTreeMap::new(),
             asks: Vec::new(),
             synced: Vec::new(),
+            source: [0; 32],
             answered: Vec::new(),
             last: 0,
         }
@@ -94,7 +100,7 @@ impl Server {
     }
 
     pub(crate) fn send(&mut self, message: Vec<u8>) -> u32 {
-        self.send_from([0; 32], message)
+        self.send_from(self.source, message)
     }
 
     /// The same, from somewhere.
@@ -125,6 +131,7 @@ impl Server {
             match effect {
                 Effect::Get { tag, keys } => {
                     self.reads += keys.len();
+                    assert!(self.reads <= self.most_reads, "{} keys read", self.reads);
                     let store = &self.store;
                     let value = |key: &Vec<u8>| store.get(key).map(|value| &value[..]);
                     let values: Vec<_> = keys.iter().map(value).collect();
