@@ -6,9 +6,9 @@ use common::server::{Client, Map, Server, sign, write};
 use common::world::{World, chain};
 use common::{charter_of, fabricated, owner, writer};
 use selfsame_capsule::authority::sign_record;
-use selfsame_capsule::hash::{HashKind, RecordName};
+use selfsame_capsule::hash::{CapsuleName, HashKind, RecordName};
 use selfsame_capsule::introduction::{Introduction, MAX_AGE_MS, Place};
-use selfsame_capsule::keys::{KeyPair, Signature};
+use selfsame_capsule::keys::{Key, KeyPair, Signature};
 use selfsame_capsule::message::Operation;
 use selfsame_capsule::metadata::{Charter, Readers};
 use selfsame_capsule::replica::{Source, SyncOutcome};
@@ -213,6 +213,16 @@ fn one_stranger_crowds_no_other_out() {
     assert!(stored(&server, &made.name));
 }
 
+fn introduction_of_alice(server: &Key, capsule: &CapsuleName, session: u8, time_ms: u64) -> Introduction {
+    let session = [session; 16];
+    let place = Place {
+        server,
+        capsule,
+        session: &session,
+    };
+    Introduction::sign(&alice(), 1, &place, time_ms)
+}
+
 #[test]
 fn an_introduction_counts_in_its_session_and_for_its_source() {
     let charter = shared();
@@ -227,15 +237,7 @@ fn an_introduction_counts_in_its_session_and_for_its_source() {
     };
     let public = server.public;
     let capsule = charter.name();
-    let made = |server, capsule, session: u8, time_ms| {
-        let session = [session; 16];
-        let place = Place {
-            server,
-            capsule,
-            session: &session,
-        };
-        Introduction::sign(&alice(), 1, &place, time_ms)
-    };
+    let made = introduction_of_alice;
     let refused = |code| (Err(code), Err(Code::Unproven));
     let honest = made(&public, &capsule, 1, NOW);
     assert_eq!(ask(&mut server, [1; 32], 1, honest), (Ok(()), Ok(())));

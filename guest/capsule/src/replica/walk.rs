@@ -1,6 +1,7 @@
 //! Walks over the elements of a capsule, page by page, so that a capsule may be larger than memory and others are served
 //! between two pages.
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::PAGE;
@@ -14,6 +15,9 @@ use crate::hash::{CapsuleName, RecordName};
 use crate::message::Part;
 use crate::refusal::Result;
 use crate::sketch::{Element, ElementKind};
+
+/// Values of the log that are read at once: each names a thousand elements, and all of them fit the smallest cache.
+const LOGS_AT_ONCE: usize = 8;
 
 /// A page of keys that was asked for, until whoever asked for it takes it
 pub(super) type Page = Option<Vec<Vec<u8>>>;
@@ -62,8 +66,8 @@ pub(super) struct Walk {
     stage: Stage,
     start: Vec<u8>,
     end: Vec<u8>,
-    /// Keys of the log whose values are not all known yet, and whether there are further ones.
-    log: Option<(Vec<Vec<u8>>, bool)>,
+    /// Keys of the log whose values were not met yet, and whether there are further ones.
+    log: Option<(VecDeque<Vec<u8>>, bool)>,
     /// Records of which it is looked up whether they are in the set, and whether there are further ones.
     records: Option<(Vec<RecordName>, bool)>,
 }
@@ -128,7 +132,7 @@ impl Walk {
                 self.start = [last.as_slice(), &[0]].concat();
             }
             if self.stage == Stage::Log {
-                self.log = Some((keys, is_last));
+                self.log = Some((keys.into(), is_last));
                 continue;
             }
             if self.stage == Stage::Records && left_out.has_unsigned {
@@ -208,20 +212,18 @@ impl Walk {
     }
 
     fn read_log(&mut self, space: &mut Space, visit: &mut dyn FnMut(&Element)) -> Result<Outcome<()>> {
-        let Some((keys, is_last)) = &self.log else {
+        let Some((keys, is_last)) = &mut self.log else {
             return Ok(Outcome::Done(()));
         };
-        let (mut values, mut is_missing) = (Vec::with_capacity(keys.len()), false);
-        for key in keys {
-            match space.get(&Key::read(key).ok_or(CORRUPT)?) {
-                Ok(value) => values.push(value),
-                Err(Missing) => is_missing = true,
-            }
-        }
-        if is_missing {
-            return Ok(Outcome::Wait);
-        }
-        for value in values {
+        // Each value is met as soon as it is there: a page of them together is larger than most caches, which then never hold it.
+        while let Some(key) = keys.front() {
+            let Ok(value) = space.get(&Key::read(key).ok_or(CORRUPT)?) else {
+                for key in keys.iter().take(LOGS_AT_ONCE) {
+                    _ = space.get(&Key::read(key).ok_or(CORRUPT)?);
+                }
+                return Ok(Outcome::Wait);
+            };
+            keys.pop_front();
             // What was damaged of the log is left out: it is a hint.
             for element in layout::elements(&value.unwrap_or_else(Stored::empty)).ok_or(CORRUPT)? {
                 if (self.part.first..=self.part.last).contains(&prefix(&element.record)) {
