@@ -116,15 +116,19 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
             "a bad signature, and what is not stored",
             of(4, &[damaged, Operation::Prove { record: nobody.name }]),
         ),
-        ("a request that ends too early", whole[..whole.len() - 4].to_vec()),
-        (
-            "an operation that does not exist",
-            [whole.as_slice(), &[99]].concat(),
-        ),
-        ("nothing at all", Vec::new()),
     ];
+    requests.extend(malformed(&whole));
     requests.extend(elsewhere(metadata));
     requests
+}
+
+/// What is left of a request, or more than one.
+fn malformed(whole: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
+    vec![
+        ("a request that ends too early", whole[..whole.len() - 4].to_vec()),
+        ("an operation that does not exist", [whole, &[99]].concat()),
+        ("nothing at all", Vec::new()),
+    ]
 }
 
 /// Requests for a capsule that hashes with SHA-256.
