@@ -268,6 +268,29 @@ fn much_that_is_damaged_at_once_is_brought_again() {
 }
 
 #[test]
+fn records_damaged_at_one_place_each_come_again_at_once() {
+    let busy = Busy::new();
+    let whole = busy.world();
+    let all = busy.records.len();
+    for eighth in 0..8 {
+        let what = format!("byte {eighth} / 8 of each record");
+        let store = whole.servers[0].store.clone();
+        let records = store.clone().into_iter().filter(|(key, _)| key[32] == b'R');
+        let store = records.fold(store, |store, (key, value)| {
+            turned(&store, &key, value.len() * eighth / 8)
+        });
+        let mut world = World::new(2);
+        world.servers[0] = Server::new(store);
+        world.servers[1] = Server::new(whole.servers[1].store.clone());
+        busy.serves(&mut world.servers[0], &what);
+        let synced = world.sync(0, 1, busy.charter.name());
+        assert_eq!(synced.outcome, SyncOutcome::Agreed, "{what}: {synced:?}");
+        assert_eq!(busy.serves(&mut world.servers[0], &what), (all, all), "{what}");
+        world.assert_same(0, 1, &busy.charter, &what);
+    }
+}
+
+#[test]
 fn what_is_known_of_damage_may_be_damaged_itself() {
     let busy = Busy::new();
     let whole = busy.world();

@@ -275,6 +275,7 @@ impl Index {
         let header = &given.record.header;
         if known!(self.sequences.is_new(space, &self.capsule, header)) {
             space.assume(of_record(&self.capsule, layout::RECORD, name));
+            space.assume(of_record(&self.capsule, layout::UNSIGNED, name));
         }
         if let Some(entry) = known!(self.entry(space, name))? {
             let is_unsigned = known!(self.mark(space, name)).is_some();
@@ -287,6 +288,10 @@ impl Index {
             }
             self.census.insert(&Element::record(*name));
             return Ok(Outcome::Done(Written::Added));
+        }
+        // What is left of it, if it was damaged so much that it was dropped.
+        if let Some(mark) = known!(self.mark(space, name)) {
+            self.drop_mark(space, name, &mark);
         }
         let pointed_key = of_record(&self.capsule, layout::POINTED, name);
         let pointing = match self.has_holes {

@@ -48,8 +48,16 @@ impl Index {
         space.put(of_record(&self.capsule, layout::UNSIGNED, name), value);
     }
 
-    /// A record is proven that was not: it comes into the set.
+    /// A record is proven that was not: it comes into the set, unless its body is lost.
     pub(super) fn unmark(&mut self, space: &mut Space, name: &RecordName, mark: &Stored) {
+        self.drop_mark(space, name, mark);
+        if !self.damage.is_void(name) {
+            self.census.insert(&Element::record(*name));
+        }
+        self.joined.push(*name);
+    }
+
+    pub(super) fn drop_mark(&mut self, space: &mut Space, name: &RecordName, mark: &Stored) {
         space.delete(of_record(&self.capsule, layout::UNSIGNED, name));
         let mut reader = Reader::new(mark);
         if let (Ok(writer), Ok(bytes)) = (reader.field::<u16>(), reader.field::<u32>())
@@ -61,8 +69,6 @@ impl Index {
                 self.unsigned.remove(&writer);
             }
         }
-        self.census.insert(&Element::record(*name));
-        self.joined.push(*name);
         self.has_changed = true;
     }
 
@@ -87,7 +93,9 @@ impl Index {
         let header = entry.header();
         let bytes = header.encoded().len() + header.body_len() as usize;
         self.put_mark(space, name, header.writer(), bytes);
-        self.census.remove(&Element::record(*name));
+        if !self.damage.is_void(name) {
+            self.census.remove(&Element::record(*name));
+        }
         Outcome::Done(())
     }
 
