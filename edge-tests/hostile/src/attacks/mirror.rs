@@ -18,7 +18,8 @@ const OF_PUBLISHER: usize = 1_024;
 const MESSAGE_BYTES: usize = 32_000;
 /// Entries of a stranger that a member may hold: none, since it is nobody's neighbour.
 const MAX_HELD: f64 = 0.0;
-/// False signatures that a member may verify before it disconnects who sends them.
+/// False entries that reach a member before it hangs up: one message of 32 KiB (`MAX_ENTRIES_BYTES`) with the smallest there are, of
+/// 128 bytes, the fourth of which (`MAX_FORGED` of `ring/serve.rs`) ends the session.
 const MAX_VERIFIED: f64 = 256.0;
 /// Messages of false entries.
 const FALSE_MESSAGES: u64 = 200;

@@ -17,7 +17,8 @@ const PIECES: u64 = 64;
 const MIB: f64 = 1024.0 * 1024.0;
 /// What one session may make a node hold: 256 streams with a window of 256 KiB each, and what the allocator adds.
 const MAX_SESSION_MIB: f64 = 80.0;
-/// What all sessions together may make a node hold: half of the memory that the host gives it.
+/// What all sessions together may make a node hold: 64 MiB that nobody has read (`MAX_UNREAD_BYTES` of `node/idle.rs`), in memory
+/// that an allocator doubles as it grows.
 const MAX_NODE_MIB: f64 = 128.0;
 const SESSIONS: u32 = 3;
 const CALLERS: usize = 6;

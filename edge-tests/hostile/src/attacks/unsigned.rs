@@ -4,13 +4,13 @@ use selfsame_capsule::message::Operation;
 use selfsame_capsule::writer::{Backpointers, Writer, Written};
 
 use super::Arena;
-use crate::capsules::{Capsules, Servers, charter, fabricated, sign, store, writer};
+use crate::capsules::{Capsules, Client, SEEDS, Servers, charter, fabricated, sign, store, writer};
 use crate::figure::Figure;
 
 /// As many as a replica took of unsigned records in all.
 const RECORDS: u64 = 131_072;
-/// What one source may make a replica hold: half of that.
-const MAX_HELD: f64 = 65_536.0;
+/// What a stranger may make a replica store: nothing, as its records stray in memory (`MAX_BYTES` of `replica/strays.rs`).
+const MAX_HELD: f64 = 0.0;
 /// Writes of the owner before and after, at each replica.
 const WRITES: usize = 4;
 /// The kind of a stored record's row.
@@ -27,6 +27,16 @@ fn writes(servers: &mut Servers, index: usize, owner: &mut Writer) -> usize {
         taken += usize::from(servers.perform(index, &[store(&next), sign(&next, signature)]) == 2);
     }
     taken
+}
+
+/// How many records a writer stores without a signature, making itself known.
+fn unsigned_writes(capsules: &Capsules, servers: &mut Servers) -> usize {
+    let mut known = Client::new(capsules, servers, Some(&SEEDS[1]), 2, Default::default());
+    if known.begin(servers).is_none() {
+        return 0;
+    }
+    let stored = (0..WRITES).filter(|_| known.write_unsigned(servers, b"later").is_some());
+    stored.count()
 }
 
 pub(super) fn crowd(arena: Arena) -> Vec<Figure> {
@@ -47,6 +57,7 @@ pub(super) fn crowd(arena: Arena) -> Vec<Figure> {
     let (_, spread) = servers.sync(1, 0);
     let elsewhere = writes(&mut servers, 1, &mut owner) as f64;
     let (is_agreed, _) = servers.sync(1, 0);
+    let unsigned = unsigned_writes(&capsules, &mut servers) as f64;
     vec![
         Figure::note("records that the replica said it took", acknowledged as f64),
         Figure::at_most(
@@ -67,6 +78,7 @@ pub(super) fn crowd(arena: Arena) -> Vec<Figure> {
         Figure::at_most("replicas that trapped", servers.trapped() as f64, 0.0),
         Figure::honest("writes of the owner at that replica", without, with),
         Figure::honest("writes of the owner at the other replica", without, elsewhere),
+        Figure::honest("writes that a known writer signs later", WRITES as f64, unsigned),
         Figure::honest(
             "anti-entropy that ends in agreement",
             1.0,

@@ -9,10 +9,11 @@ use selfsame_capsule::metadata::Charter;
 use selfsame_codec::client::{ClientConfig, Command, Reply};
 use selfsame_codec::{Field as _, Item, Reader};
 
+use super::host::Source;
 use super::{Capsules, Host, Lie};
 
-/// Session of requests that nobody signs.
-const STRANGERS: [u8; 16] = [7; 16];
+/// Source and session of requests that nobody signs: no writer has made itself known there.
+const STRANGERS: (Source, [u8; 16]) = ([0x5a; 32], [7; 16]);
 /// Rounds after which a command counts as never answered.
 const PATIENCE: usize = 10_000;
 
@@ -61,8 +62,8 @@ impl Servers {
         stored
     }
 
-    fn respond(&mut self, index: usize, message: &[u8]) -> Option<Vec<u8>> {
-        let response = self.hosts[index].respond(message);
+    fn respond(&mut self, index: usize, source: Source, message: &[u8]) -> Option<Vec<u8>> {
+        let response = self.hosts[index].respond(source, message);
         match &self.lie {
             Some(lie) if index == 0 => lie.answer(&self.charter, message).or(response),
             _ => response,
@@ -72,8 +73,8 @@ impl Servers {
     /// Carries what one of them asks others, until it asks nothing more.
     fn carry(&mut self, index: usize) {
         while let Some(ask) = self.hosts[index].asks.pop_front() {
-            let to = usize::from(ask.peer[0]);
-            let response = self.hosts[to].respond(&ask.message);
+            let (to, source) = (usize::from(ask.peer[0]), [index as u8; 32]);
+            let response = self.hosts[to].respond(source, &ask.message);
             self.hosts[index].answer(ask.tag, response.as_deref());
         }
     }
@@ -103,6 +104,7 @@ impl Servers {
 /// A client of all servers
 pub(crate) struct Client {
     host: Host,
+    source: Source,
     keys: Vec<[u8; 32]>,
     last: u32,
 }
@@ -138,6 +140,7 @@ impl Client {
         };
         Self {
             host: Host::client(capsules, &config, store),
+            source: KeyPair::from_seed(seed.unwrap_or(&[0; 32])).public().0,
             keys,
             last: 0,
         }
@@ -159,7 +162,7 @@ impl Client {
         for _ in 0..PATIENCE {
             while let Some(ask) = self.host.asks.pop_front() {
                 let index = self.keys.iter().position(|key| *key == ask.peer)?;
-                let response = servers.respond(index, &ask.message);
+                let response = servers.respond(index, self.source, &ask.message);
                 servers.carry(index);
                 self.host.answer(ask.tag, response.as_deref());
             }
@@ -185,11 +188,20 @@ impl Client {
 
     /// Writes and signs a record after the last one; its name if a quorum has stored it.
     pub(crate) fn write(&mut self, servers: &mut Servers, content: &[u8]) -> Option<[u8; 32]> {
+        self.append(servers, content, true)
+    }
+
+    /// The same, without a signature: servers keep it for the writer, as it makes itself known.
+    pub(crate) fn write_unsigned(&mut self, servers: &mut Servers, content: &[u8]) -> Option<[u8; 32]> {
+        self.append(servers, content, false)
+    }
+
+    fn append(&mut self, servers: &mut Servers, content: &[u8], sign: bool) -> Option<[u8; 32]> {
         let mut contents = Vec::new();
         content.write(&mut contents);
         let answered = self.run(servers, |command| Command::Write {
             command,
-            sign: true,
+            sign,
             shortcuts: false,
             pointers: &[],
             contents: &contents,

@@ -13,8 +13,8 @@ use selfsame_codec::{BatchReader, BatchWriter, Field, Operation as StoreOperatio
 use super::{START_MS, request};
 use crate::module::{self, Backend, Handle, Kind, Module, Trap};
 
-/// Whence all requests come, as the host says: one peer that no writer has introduced.
-const STRANGER: [u8; 32] = [0x5a; 32];
+/// From where a request comes, as the host says
+pub(crate) type Source = [u8; 32];
 
 /// Operations of one request, below what a message takes.
 const OPERATIONS_AT_ONCE: usize = 4_000;
@@ -118,11 +118,10 @@ impl Host {
         }
     }
 
-    /// The response to a message; `None` if there is none.
-    pub(crate) fn respond(&mut self, message: &[u8]) -> Option<Vec<u8>> {
+    /// The response to a message from somewhere; `None` if there is none.
+    pub(crate) fn respond(&mut self, source: Source, message: &[u8]) -> Option<Vec<u8>> {
         self.last_request += 1;
         let request = self.last_request;
-        let source = STRANGER;
         self.give(|batch| {
             Input::Request {
                 request,
@@ -138,12 +137,12 @@ impl Host {
     pub(crate) fn perform(
         &mut self,
         charter: &Charter,
-        session: [u8; 16],
+        (source, session): (Source, [u8; 16]),
         operations: &[Operation<'_>],
     ) -> usize {
         let mut succeeded = 0;
         for operations in operations.chunks(OPERATIONS_AT_ONCE) {
-            let response = self.respond(&request(charter, session, operations));
+            let response = self.respond(source, &request(charter, session, operations));
             succeeded += response.map_or(0, |response| count_stored(&response, operations.len()));
         }
         succeeded

@@ -41,6 +41,10 @@ impl Lie {
     /// Appends the result of one operation; whether it asks for the newest records or their proof.
     fn result(&self, charter: &Charter, operation: &Operation<'_>, out: &mut Vec<u8>) -> Option<bool> {
         match operation {
+            Operation::Introduce(_) => {
+                0_u16.write(out);
+                Some(false)
+            }
             Operation::Epochs { .. } => {
                 0_u16.write(out);
                 0_u32.write(out);
