@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use selfsame_capsule::authorship::Authorship;
 use selfsame_capsule::client::Timing;
 use selfsame_capsule::keys::KeyPair;
 use selfsame_capsule::message::Operation;
@@ -231,7 +232,7 @@ impl Client {
         })
     }
 
-    /// How many of these records it reads, whoever they name as their writer.
+    /// How many of these records it reads as signed by the writers that they name.
     pub(crate) fn read(&mut self, servers: &mut Servers, names: &[[u8; 32]]) -> usize {
         let names_bytes = names.as_flattened();
         let read = self.run(servers, |command| Command::Read {
@@ -272,19 +273,20 @@ impl Answered {
     }
 }
 
-/// How many results of `Read` are records.
+/// How many results of `Read` are records that their writers have signed.
 fn count_records(results: &[u8]) -> usize {
     let mut reader = Reader::new(results);
     let mut records = 0;
     while let Ok(code) = reader.field::<u16>() {
         let is_whole = if code == 0 {
-            records += 1;
             let parts = (
                 reader.field::<&[u8]>(),
+                reader.field::<Authorship>(),
                 reader.field::<u8>(),
                 reader.field::<&[u8]>(),
             );
-            parts.0.is_ok() && parts.2.is_ok()
+            records += usize::from(parts.1.is_ok_and(|authorship| authorship.is_signed()));
+            parts.0.is_ok() && parts.3.is_ok()
         } else {
             reader.field::<u32>().is_ok()
         };
