@@ -63,6 +63,7 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
         record,
         signature: Signature([7; 64]),
     };
+    let refused = [damaged, Operation::Prove { record: nobody.name }];
     let whole = of(0, &[Operation::Describe]);
     let mut requests = vec![
         ("nothing is stored yet", whole.clone()),
@@ -112,10 +113,7 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
                 &[Operation::QueryFresh { nonce: [3; 32] }, Operation::Describe],
             ),
         ),
-        (
-            "a bad signature, and what is not stored",
-            of(4, &[damaged, Operation::Prove { record: nobody.name }]),
-        ),
+        ("a bad signature, and what is not stored", of(4, &refused)),
     ];
     requests.extend(malformed(&whole));
     requests.extend(elsewhere(metadata));

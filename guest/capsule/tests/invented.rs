@@ -6,7 +6,7 @@ use bytes::Bytes;
 use common::authors::{ALICE, BOB, FAR, alice, content, pointing, put, seed_of, shared};
 use common::dice::Dice;
 use common::net::{User, code, config, servers};
-use common::server::{sign, write};
+use common::server::{Server, sign, write};
 use common::world::{World, give};
 use common::{fabricated, view, writer};
 use selfsame_capsule::authority::{Authority, sign_record};
@@ -115,6 +115,33 @@ fn invented_records_stay_vouched_for_through_anti_entropy() {
     }
 }
 
+/// What a writer wrote is its own, and nothing else that names it.
+fn reads_authors(
+    reader: &mut User,
+    all: &mut [Server],
+    (records, genuine): (&[Written], &[(u16, Written)]),
+    seed: u64,
+) {
+    for record in records {
+        let Ok(Reply::Records(read)) = reader.run(
+            all,
+            Command::Read {
+                records: vec![record.name],
+            },
+        ) else {
+            panic!("seed {seed}: it reads");
+        };
+        let Ok(read) = &read[0] else { continue };
+        let author = genuine.iter().find(|(_, other)| other.name == record.name);
+        if let Some((number, _)) = author {
+            assert_eq!(read.authorship, Authorship::SignedBy(*number), "seed {seed}");
+        } else if view(record).writer() != 1 {
+            assert!(!read.authorship.is_signed(), "seed {seed}");
+        }
+        assert!(matches!(read.content, Content::Plain(_)));
+    }
+}
+
 /// Random graphs in which Alice makes up whatever she likes beside what honest writers write and merge.
 fn plays(seed: u64) {
     let mut dice = Dice(seed);
@@ -173,24 +200,7 @@ fn plays(seed: u64) {
     operations.extend(signatures.iter().map(|(name, signature)| sign(*name, *signature)));
     put(&mut all, &charter, &operations);
     let mut reader = User::new(config(&charter, 3, None, 2));
-    for record in &records {
-        let Ok(Reply::Records(read)) = reader.run(
-            &mut all,
-            Command::Read {
-                records: vec![record.name],
-            },
-        ) else {
-            panic!("seed {seed}: it reads");
-        };
-        let Ok(read) = &read[0] else { continue };
-        let author = genuine.iter().find(|(_, other)| other.name == record.name);
-        if let Some((number, _)) = author {
-            assert_eq!(read.authorship, Authorship::SignedBy(*number), "seed {seed}");
-        } else if view(record).writer() != 1 {
-            assert!(!read.authorship.is_signed(), "seed {seed}");
-        }
-        assert!(matches!(read.content, Content::Plain(_)));
-    }
+    reads_authors(&mut reader, &mut all, (&records, &genuine), seed);
     let heads = reader.fresh(&mut all).expect("a quorum answers");
     let names = |name: &RecordName| invented.iter().any(|record| record.name == *name);
     assert!(
