@@ -177,7 +177,7 @@ fn a_client_asks_its_server_by_its_key_and_hears_that_it_does_not_answer() {
 }
 
 #[test]
-fn a_command_that_is_malformed_is_refused_and_so_is_what_another_kind_takes() {
+fn a_malformed_command_is_refused() {
     let half = [1; 31];
     let shortcuts_and_pointers = Command::Write {
         command: 1,
@@ -241,6 +241,11 @@ fn a_command_that_is_malformed_is_refused_and_so_is_what_another_kind_takes() {
     let expected: Vec<(u32, u16)> = (0..11).map(|position| (position, bad())).collect();
     assert_eq!(refusals(&out), expected);
     assert_eq!(replies(&out), []);
+}
+
+#[test]
+fn a_replica_takes_no_command_of_a_client() {
+    let half = [1; 31];
     let out = step(&mut replica(), NOW_MS, |batch| {
         Command::Create { command: 1 }.encode(batch);
         Input::Replicas {
