@@ -225,7 +225,8 @@ impl Mesh {
             head: b"head",
         });
         let until_ms = self.now_ms() + PATIENCE_MS;
-        while self.now_ms() < until_ms && self.world.hosts()[host].answer(tag).is_none() {
+        let has_failed = |answer: &Answer| matches!(answer.outcome, Outcome::Failed(_));
+        while self.now_ms() < until_ms && !self.world.hosts()[host].answer(tag).is_some_and(has_failed) {
             self.run_ms(100);
             let served = self.world.host_mut(callee).take_opened();
             let is_called = |opened: &selfsame_sim::Opened| opened.tag == 0 && opened.peer == caller;
