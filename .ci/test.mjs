@@ -26,9 +26,7 @@ const CARGO_TEST = ["cargo", "test", "--locked", "--no-fail-fast"];
  * These run alone, by their own commands: one measures at a rate that a busy machine does not keep up with, one moves gigabytes, one
  * kills replicas a thousand times. Of the last two the suite of the runtimes has a short form.
  */
-const ALONE = ["test:rolling", "test:capsule-1g", "test:crash", "test:recover", "test:hostile"];
-/** Arguments of the scripts that have a short form. */
-const SHORT = new Map([["test:hostile", ["--", "--quick"]]]);
+const ALONE = ["test:rolling", "test:capsule-1g", "test:crash", "test:recover"];
 /** Suites that need nothing built. */
 const NEEDS_NO_BUILD = ["ci"];
 
@@ -57,7 +55,7 @@ async function allSuites() {
     })),
     ...scripts.map((name) => ({
       name: name.replace(":", "-"),
-      command: ["npm", "run", "--silent", name, ...(SHORT.get(name) ?? [])],
+      command: ["npm", "run", "--silent", name],
     })),
   ];
 }
