@@ -167,6 +167,15 @@ impl Busy {
         (read, proven)
     }
 
+    /// The first replica has everything again once it is compared with the other.
+    fn comes_again(&self, world: &mut World, what: &str) {
+        let synced = world.sync(0, 1, self.charter.name());
+        assert_eq!(synced.outcome, SyncOutcome::Agreed, "{what}: {synced:?}");
+        let all = self.records.len();
+        assert_eq!(self.serves(&mut world.servers[0], what), (all, all), "{what}");
+        world.assert_same(0, 1, &self.charter, what);
+    }
+
     fn verifies(&self, name: &RecordName, given: &[u8], what: &str) -> bool {
         let proof: &[u8] = Reader::new(given).field().expect("a proof");
         let (hasher, mut verified) = (self.charter.hasher(), Verified::new(0));
@@ -251,7 +260,6 @@ fn all_turned(store: &Map, kinds: &[u8]) -> Map {
 fn much_that_is_damaged_at_once_is_brought_again() {
     let busy = Busy::new();
     let whole = busy.world();
-    let all = busy.records.len();
     for kinds in [&b"RB"[..], b"R", b"MSENAP", b"MSENAPRB"] {
         let what = String::from_utf8_lossy(kinds);
         let mut world = World::new(2);
@@ -260,10 +268,7 @@ fn much_that_is_damaged_at_once_is_brought_again() {
         busy.serves(&mut world.servers[0], &what);
         // It is not known who lost what: the other one asks first.
         world.sync(1, 0, busy.charter.name());
-        let synced = world.sync(0, 1, busy.charter.name());
-        assert_eq!(synced.outcome, SyncOutcome::Agreed, "{what}: {synced:?}");
-        assert_eq!(busy.serves(&mut world.servers[0], &what), (all, all), "{what}");
-        world.assert_same(0, 1, &busy.charter, &what);
+        busy.comes_again(&mut world, &what);
     }
 }
 
@@ -271,7 +276,6 @@ fn much_that_is_damaged_at_once_is_brought_again() {
 fn records_damaged_at_one_place_each_come_again_at_once() {
     let busy = Busy::new();
     let whole = busy.world();
-    let all = busy.records.len();
     for eighth in 0..8 {
         let what = format!("byte {eighth} / 8 of each record");
         let store = whole.servers[0].store.clone();
@@ -283,10 +287,7 @@ fn records_damaged_at_one_place_each_come_again_at_once() {
         world.servers[0] = Server::new(store);
         world.servers[1] = Server::new(whole.servers[1].store.clone());
         busy.serves(&mut world.servers[0], &what);
-        let synced = world.sync(0, 1, busy.charter.name());
-        assert_eq!(synced.outcome, SyncOutcome::Agreed, "{what}: {synced:?}");
-        assert_eq!(busy.serves(&mut world.servers[0], &what), (all, all), "{what}");
-        world.assert_same(0, 1, &busy.charter, &what);
+        busy.comes_again(&mut world, &what);
     }
 }
 
