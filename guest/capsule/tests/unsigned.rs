@@ -11,12 +11,14 @@ use selfsame_capsule::introduction::{Introduction, MAX_AGE_MS, Place};
 use selfsame_capsule::keys::{Key, KeyPair, Signature};
 use selfsame_capsule::message::Operation;
 use selfsame_capsule::metadata::{Charter, Readers};
-use selfsame_capsule::replica::{Source, SyncOutcome};
+use selfsame_capsule::replica::{Effect, Limits, Replica, Source, SyncOutcome};
 use selfsame_capsule::writer::{Backpointers, Writer, Written};
 use selfsame_codec::Code;
 
 /// Records of a writer that a replica keeps without a signature.
 const MOST: u64 = 1 << 17;
+/// Requests that wait for their turn at a replica.
+const PLACES: usize = 4096;
 /// Operations of one request of these tests.
 const AT_ONCE: usize = 4000;
 const NOW: u64 = 1_800_000_000_000;
@@ -211,6 +213,31 @@ fn one_stranger_crowds_no_other_out() {
         [Ok(Vec::new())]
     );
     assert!(stored(&server, &made.name));
+}
+
+/// 4096 requests of one source once kept everybody else from asking for as long as the store was busy.
+#[test]
+fn one_source_leaves_places_for_requests_of_others() {
+    let charter = shared();
+    let mut replica = Replica::new(owner(), Limits::default());
+    let mut last = 0;
+    let mut refused = |source: u8, requests: usize| {
+        let asking = stranger(&charter, source);
+        for _ in 0..requests {
+            last += 1;
+            replica.request(NOW, last, asking.source, asking.message(&[]));
+        }
+        // The store does not answer, so those that are taken wait.
+        let effects = core::iter::from_fn(|| replica.next_effect());
+        effects
+            .filter(|effect| matches!(effect, Effect::Respond { .. }))
+            .count()
+    };
+    assert_eq!(refused(7, 5000), 5000 - PLACES / 2);
+    for source in 8..12 {
+        assert_eq!(refused(source, 600), 600 - PLACES / 8, "{source}");
+    }
+    assert_eq!(refused(12, 1), 1, "all places are taken");
 }
 
 fn introduction_of_alice(server: &Key, capsule: &CapsuleName, session: u8, time_ms: u64) -> Introduction {

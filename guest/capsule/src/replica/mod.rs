@@ -64,7 +64,7 @@ use job::{Asker, Job};
 pub use limits::Limits;
 use push::Pushes;
 use serve::{Progress, SERIAL, Tools, Turn};
-use session::Sessions;
+use session::{Session, Sessions};
 use space::Space;
 pub use space::Value;
 pub use sync::{Outcome as SyncOutcome, PeerId, Synced};
@@ -73,6 +73,8 @@ use walk::Page;
 
 /// Most requests that wait for their turn.
 const MAX_JOBS: usize = 4096;
+/// Most of them from one source once half of these places are taken: the other half is for others.
+const MAX_JOBS_OF_SOURCE: usize = MAX_JOBS / 8;
 /// Most capsules that are open at a time: each takes some kilobytes, and opening one a signature and looks into the store.
 const MAX_OPEN: usize = 2048;
 /// Names that are read at once: what the smallest store gives in one answer.
@@ -238,7 +240,7 @@ impl Replica {
     }
 
     fn enqueue(&mut self, asker: Asker, source: Source, message: Arc<Vec<u8>>) {
-        let job = if self.jobs.len() < MAX_JOBS {
+        let job = if self.has_place(&source) {
             Job::read(asker, source, message)
         } else {
             Err(Refusal::new(Code::TooManyRequests, 0))
@@ -247,6 +249,13 @@ impl Replica {
             Ok(job) => self.jobs.push_back(job),
             Err(refusal) => self.refuse(asker, refusal),
         }
+    }
+
+    /// Whether one more request of a source may wait.
+    fn has_place(&self, source: &Source) -> bool {
+        let count = || self.jobs.iter().filter(|job| job.source == *source).count();
+        let jobs = self.jobs.len();
+        jobs < MAX_JOBS / 2 || (jobs < MAX_JOBS && count() < MAX_JOBS_OF_SOURCE)
     }
 
     /// Takes the keys of an [`Effect::Get`] with their values.
@@ -371,12 +380,14 @@ impl Replica {
             job.is_expected = true;
             if let Some(slots_log2) = job.opens {
                 self.sessions.open(name, session, slots_log2);
-            } else if let Some(session) = self.sessions.get(name, session) {
-                session.verified(job.envelope.verified);
+            } else {
+                let verified = job.envelope.verified;
+                self.sessions
+                    .change(name, session, |session| session.verified(verified));
             }
             if let Some(capsule) = &mut capsule {
                 let session = self.sessions.get(name, session);
-                let mirror = session.map(|session| session.mirror());
+                let mirror = session.map(Session::mirror);
                 job.expect(capsule, (&mut self.space, &self.trees), mirror);
             }
             if self.ask() {
@@ -437,9 +448,9 @@ impl Replica {
             self.push_on(&job);
         }
         let (mut response, learned, stored) = job.into_parts();
-        let session = self.sessions.get(envelope.capsule, envelope.session);
-        let serial = session.map_or(0, |session| session.respond(learned));
-        response[SERIAL].copy_from_slice(&serial.to_le_bytes());
+        let respond = |session: &mut Session| session.respond(learned);
+        let serial = self.sessions.change(envelope.capsule, envelope.session, respond);
+        response[SERIAL].copy_from_slice(&serial.unwrap_or(0).to_le_bytes());
         if stored.is_empty() {
             self.commit(false);
             response.push(0);

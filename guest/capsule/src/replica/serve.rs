@@ -25,7 +25,7 @@ use crate::verifier::Verifier;
 /// What operations are carried out with
 pub(super) struct Tools<'a> {
     pub(super) space: &'a mut Space,
-    pub(super) session: Option<&'a mut Session>,
+    pub(super) session: Option<&'a Session>,
     pub(super) trees: &'a mut Trees,
     pub(super) verifier: &'a mut Verifier,
     pub(super) introduced: &'a mut Introduced,
@@ -206,7 +206,7 @@ fn prove(
     results: &mut Vec<u8>,
     (ahead, learned): (&mut Ahead, &mut Vec<RecordName>),
 ) -> Result<Outcome<()>> {
-    let mirror = tools.session.as_deref().map(Session::mirror);
+    let mirror = tools.session.map(Session::mirror);
     let is_verified = |name: &RecordName| mirror.is_some_and(|mirror| ahead.contains(mirror, &name.0));
     let (at, before) = (results.len(), learned.len());
     0_u32.write(results);

@@ -11,6 +11,8 @@ use crate::message::SessionId;
 const MAX_UNDER_WAY: usize = 16;
 /// Names of proofs of one response that are remembered; what goes beyond them is not mirrored.
 const MAX_LEARNED: usize = 1 << 13;
+/// About what a session takes beside its mirror and the names that it remembers: its entries in two tables.
+const OVERHEAD: usize = 256;
 
 /// One reader's session with one capsule
 #[derive(Debug)]
@@ -51,6 +53,7 @@ impl Session {
         self.serial = self.serial.wrapping_add(1).max(1);
         if !names.is_empty() {
             names.truncate(MAX_LEARNED);
+            names.shrink_to(MAX_LEARNED);
             self.under_way.push_back((self.serial, names));
         }
         if self.under_way.len() > MAX_UNDER_WAY {
@@ -59,9 +62,10 @@ impl Session {
         self.serial
     }
 
-    /// How many bytes of memory its mirror takes.
+    /// About how many bytes of memory it takes.
     fn bytes(&self) -> usize {
-        self.mirror.bytes()
+        let names: usize = self.under_way.iter().map(|(_, names)| names.capacity()).sum();
+        OVERHEAD + self.mirror.bytes() + names * size_of::<RecordName>()
     }
 }
 
@@ -92,15 +96,34 @@ impl Sessions {
         self.bytes += session.bytes();
         self.all.insert((capsule, id), session);
         self.opened.push_back((capsule, id));
+        self.make_room();
+    }
+
+    /// A session, if it is known still.
+    pub(super) fn get(&self, capsule: CapsuleName, id: SessionId) -> Option<&Session> {
+        self.all.get(&(capsule, id))
+    }
+
+    /// Changes a session, if it is known still, and counts what it takes from then on.
+    pub(super) fn change<T>(
+        &mut self,
+        capsule: CapsuleName,
+        id: SessionId,
+        change: impl FnOnce(&mut Session) -> T,
+    ) -> Option<T> {
+        let session = self.all.get_mut(&(capsule, id))?;
+        let before = session.bytes();
+        let result = change(session);
+        self.bytes = self.bytes + session.bytes() - before;
+        self.make_room();
+        Some(result)
+    }
+
+    fn make_room(&mut self) {
         while self.bytes > self.limit && self.opened.len() > 1 {
             let oldest = self.opened[0];
             self.close(&oldest);
         }
-    }
-
-    /// A session, if it is known still.
-    pub(super) fn get(&mut self, capsule: CapsuleName, id: SessionId) -> Option<&mut Session> {
-        self.all.get_mut(&(capsule, id))
     }
 
     fn close(&mut self, key: &(CapsuleName, SessionId)) {
@@ -108,5 +131,40 @@ impl Sessions {
             self.bytes -= session.bytes();
             self.opened.retain(|other| other != key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+    use crate::cache::MIN_SLOTS_LOG2;
+
+    const CAPSULE: CapsuleName = CapsuleName([1; 32]);
+
+    /// Names of a session with 16 slots, which takes 128 bytes, once took up to 4 MiB that nobody counted.
+    #[test]
+    fn names_under_way_count_against_the_limit() {
+        let mut sessions = Sessions::new(1 << 20);
+        for number in 0..100 {
+            let id = [number; 16];
+            sessions.open(CAPSULE, id, MIN_SLOTS_LOG2);
+            for _ in 0..2 * MAX_UNDER_WAY {
+                let names = vec![RecordName([2; 32]); MAX_LEARNED / 8];
+                sessions.change(CAPSULE, id, |session| session.respond(names));
+            }
+            assert!(sessions.bytes <= sessions.limit);
+        }
+        assert!(sessions.get(CAPSULE, [0; 16]).is_none());
+        let last = [99; 16];
+        let serial = sessions.change(CAPSULE, last, |session| session.serial);
+        sessions.change(CAPSULE, last, |session| session.verified(serial.unwrap_or(0)));
+        while sessions.opened.len() > 1 {
+            let oldest = sessions.opened[0];
+            sessions.close(&oldest);
+        }
+        let empty = Session::new(MIN_SLOTS_LOG2).bytes();
+        assert_eq!(sessions.bytes, empty, "what was verified is not remembered");
     }
 }
