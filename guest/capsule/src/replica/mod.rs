@@ -365,6 +365,24 @@ impl Replica {
         }
     }
 
+    /// Brings a job's session up to date, and expects what the job reads.
+    fn begin(&mut self, job: &mut Job, capsule: Option<&mut Capsule>) {
+        job.is_expected = true;
+        let (name, session) = (job.envelope.capsule, job.envelope.session);
+        if let Some(slots_log2) = job.opens {
+            self.sessions.open(name, session, slots_log2);
+        } else {
+            let verified = job.envelope.verified;
+            self.sessions
+                .change(name, session, |session| session.verified(verified));
+        }
+        if let Some(capsule) = capsule {
+            let session = self.sessions.get(name, session);
+            let mirror = session.map(Session::mirror);
+            job.expect(capsule, (&mut self.space, &self.trees), mirror);
+        }
+    }
+
     /// Carries a job on as far as it goes.
     fn advance(&mut self, job: &mut Job) -> Result<Turn> {
         let (name, session) = (job.envelope.capsule, job.envelope.session);
@@ -377,19 +395,7 @@ impl Replica {
             return self.advance(job);
         }
         if !job.is_expected {
-            job.is_expected = true;
-            if let Some(slots_log2) = job.opens {
-                self.sessions.open(name, session, slots_log2);
-            } else {
-                let verified = job.envelope.verified;
-                self.sessions
-                    .change(name, session, |session| session.verified(verified));
-            }
-            if let Some(capsule) = &mut capsule {
-                let session = self.sessions.get(name, session);
-                let mirror = session.map(Session::mirror);
-                job.expect(capsule, (&mut self.space, &self.trees), mirror);
-            }
+            self.begin(job, capsule.as_deref_mut());
             if self.ask() {
                 self.keep_open(name, capsule);
                 return Ok(Turn::Waits);
