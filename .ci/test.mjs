@@ -27,6 +27,8 @@ const CARGO_TEST = ["cargo", "test", "--locked", "--no-fail-fast"];
  * kills replicas a thousand times. Of the last two the suite of the runtimes has a short form.
  */
 const ALONE = ["test:rolling", "test:capsule-1g", "test:crash", "test:recover"];
+/** What Cargo compiles and tests: it runs beside the suites that Node runs, as either leaves a core idle now and then. */
+const OF_CARGO = ["rust", "host", "fuzz"];
 /** Suites that need nothing built. */
 const NEEDS_NO_BUILD = ["ci"];
 
@@ -96,17 +98,36 @@ async function perform(suite) {
   return counts;
 }
 
+/**
+ * @param {readonly Suite[]} suites
+ * @returns {Suite[][]} those that run one after the other, beside the others
+ */
+function lanesOf(suites) {
+  const waiting = suites.filter(({ name }) => WAITING.has(name));
+  const ofCargo = suites.filter(({ name }) => OF_CARGO.includes(name));
+  const others = suites.filter((suite) => !waiting.includes(suite) && !ofCargo.includes(suite));
+  return [...waiting.map((suite) => [suite]), ofCargo, others];
+}
+
+/**
+ * @param {readonly Suite[]} suites
+ * @returns {Promise<import("./lib/counts.mjs").Counts>}
+ */
+async function performAll(suites) {
+  const total = none();
+  for (const suite of suites) {
+    add(total, await perform(suite));
+  }
+  return total;
+}
+
 await run(async () => {
   const suites = choose(await allSuites(), process.argv.slice(2));
   if (suites.some(({ name }) => !NEEDS_NO_BUILD.includes(name))) {
     await buildAll();
   }
   const total = none();
-  const beside = suites.filter(({ name }) => WAITING.has(name)).map(perform);
-  for (const suite of suites.filter(({ name }) => !WAITING.has(name))) {
-    add(total, await perform(suite));
-  }
-  for (const counts of await Promise.all(beside)) {
+  for (const counts of await Promise.all(lanesOf(suites).map(performAll))) {
     add(total, counts);
   }
   process.stdout.write(`${summary(total)}\n`);
