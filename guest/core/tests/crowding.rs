@@ -3,12 +3,12 @@
 mod support;
 
 use selfsame_codec::reply::Status;
-use selfsame_codec::{Code, Input};
+use selfsame_codec::{Class, Code, Input, PathKind};
 use selfsame_core::channel::Frame;
 use selfsame_core::handshake::Initiator;
 use selfsame_core::identity::PeerId;
 use selfsame_core::random::Random;
-use support::rings::{call, join, publish, ring};
+use support::rings::{call, join, publish, ring, ring_over};
 use support::strangers::{Outside, Stranger, address, identity, relayed};
 use support::{Net, Seen};
 
@@ -133,6 +133,24 @@ fn overlapping_pieces_end_their_session() {
     outside.send(&mut net, &mut stranger, 0, 1, &[7; 16 * 1024]);
     assert_eq!(net.logged(0, Code::BadStream), 1);
     assert!(!outside.is_connected(&net, &stranger));
+}
+
+/// A node keeps 16 packets that overtook their m3: strangers who never confirm once kept all other peers' from being kept.
+#[test]
+fn strangers_take_no_place_of_packets_that_overtake() {
+    let mut net = ring_over(PathKind::Exchange, 2);
+    let outside = Outside::new(&mut net);
+    for seed in 0..8 {
+        let mut half_open = outside.knock(&mut net, 0, &address(seed), seed).expect("m2");
+        for token in 0..4 {
+            outside.overtake(&mut net, 0, &mut half_open, &Frame::Pong { token });
+        }
+    }
+    let mut honest = outside.knock(&mut net, 0, "192.0.2.1", 100).expect("m2");
+    // It ends the session as soon as m3 has come.
+    let close = Frame::Close { class: Class::Usage };
+    outside.overtake(&mut net, 0, &mut honest, &close);
+    assert!(outside.confirm(&mut net, 0, honest).is_none());
 }
 
 #[test]

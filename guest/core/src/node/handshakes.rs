@@ -247,20 +247,18 @@ impl Node {
 
     /// Keeps a packet whose session waits for m3, on paths where it can be overtaken; says whether it did.
     pub(super) fn keep_early(&mut self, path: u32, index: u32, packet: &[u8]) -> bool {
-        let kept: usize = self
-            .handshakes
-            .half_open
-            .values()
-            .map(|half_open| half_open.early.len())
-            .sum();
-        if kept >= MAX_EARLY || self.is_ordered(path) {
+        let is_ordered = self.is_ordered(path);
+        let half_open = &mut self.handshakes.half_open;
+        if is_ordered || half_open.get(&index).is_none_or(|one| one.path != path) {
             return false;
         }
-        let half_open = self
-            .handshakes
-            .half_open
-            .get_mut(&index)
-            .filter(|one| one.path == path);
+        let kept: usize = half_open.values().map(|one| one.early.len()).sum();
+        if kept >= MAX_EARLY
+            && let Some(most) = half_open.values_mut().max_by_key(|one| one.early.len())
+        {
+            most.early.pop();
+        }
+        let half_open = half_open.get_mut(&index);
         half_open
             .map(|half_open| half_open.early.push(packet.to_vec()))
             .is_some()

@@ -182,7 +182,9 @@ impl Ring {
         token: u64,
         newcomer: PeerId,
     ) -> Result<(), Code> {
-        if self.maintenance.newcomers.len() >= self.parameters.max_newcomers {
+        let newcomers = &self.maintenance.newcomers;
+        let own = newcomers.values().filter(|peer| **peer == newcomer).count();
+        if newcomers.len() >= self.parameters.max_newcomers || own >= self.parameters.max_of_newcomer {
             return Err(Code::TooManyRequests);
         }
         self.maintenance.newcomers.insert(token, newcomer);

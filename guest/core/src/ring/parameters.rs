@@ -125,6 +125,8 @@ pub struct Parameters {
     pub max_updating: usize,
     /// Most newcomers whose place is looked up at a time.
     pub max_newcomers: usize,
+    /// Most lookups of the place of one newcomer at a time: one that hears nothing asks again.
+    pub max_of_newcomer: usize,
     /// Most remembered members that a joining node asks beside its bootstraps.
     pub max_remembered: usize,
     /// Most looks into other rings at a time.
@@ -197,6 +199,7 @@ impl Parameters {
         max_leaves: 512,
         max_updating: 16,
         max_newcomers: 256,
+        max_of_newcomer: 4,
         max_remembered: 8,
         max_merges: 4,
         max_finds: 1024,

@@ -175,10 +175,14 @@ impl Routing {
 
     /// Presumes a peer dead since a time, and takes it out of all tables; says whether it was a neighbour.
     pub(crate) fn bury(&mut self, peer: &PeerId, since_ms: u64) -> bool {
-        if self.dead.len() < self.parameters.max_dead {
-            self.dead
-                .insert(*peer, since_ms.saturating_add(self.parameters.dead_ms));
+        if self.dead.len() >= self.parameters.max_dead
+            && let Some((first, _)) = self.dead.iter().min_by_key(|(_, until_ms)| **until_ms)
+        {
+            let first = *first;
+            self.dead.remove(&first);
         }
+        self.dead
+            .insert(*peer, since_ms.saturating_add(self.parameters.dead_ms));
         self.remove(peer)
     }
 
@@ -351,6 +355,24 @@ mod tests {
         routing.forget_dead(1000 + Parameters::DEFAULT.dead_ms);
         routing.adopt_successor(peer(7), &[peer(8), peer(9)]);
         assert_eq!(routing.successors(), [peer(7), peer(8), peer(9)]);
+    }
+
+    #[test]
+    fn when_many_are_dead_the_first_of_them_is_forgotten() {
+        let mut routing = Routing::new(peer(5), &Parameters::DEFAULT);
+        let most = Parameters::DEFAULT.max_dead;
+        for number in 0..=most {
+            let mut id = [0; 32];
+            id[..8].copy_from_slice(&(number as u64).to_le_bytes());
+            routing.bury(&PeerId(id), 1000 + number as u64);
+        }
+        assert_eq!(routing.dead.len(), most);
+        let is_dead = |number: u64| {
+            let mut id = [0; 32];
+            id[..8].copy_from_slice(&number.to_le_bytes());
+            routing.is_dead(&PeerId(id))
+        };
+        assert!(!is_dead(0) && is_dead(1) && is_dead(most as u64));
     }
 
     #[test]

@@ -50,6 +50,28 @@ fn nobody_can_make_another_leave_or_join_in_its_name() {
 }
 
 #[test]
+fn one_newcomer_takes_few_of_the_lookups_for_newcomers() {
+    let mut net = Network::ring_of(2, 48);
+    let member = net.members()[0];
+    let join = |identity: &Identity, net: &Network| {
+        let record = record_at(identity, net.now_ms);
+        encoded(|encoder| _ = encoder.array(2).uint(5).bytes(record.encoded()))
+    };
+    let eager = stranger(1);
+    let body = join(&eager, &net);
+    for token in 0..4 {
+        net.with(member, |ring, cx| {
+            ring.request(cx, eager.id(), 1_000_000 + token, &body)
+        });
+    }
+    assert_eq!(ask(&mut net, member, eager.id(), &body), Some(Class::Limit));
+    let other = stranger(2);
+    let body = join(&other, &net);
+    // An answer would be a refusal, which the network does not expect.
+    net.with(member, |ring, cx| ring.request(cx, other.id(), 2_000_000, &body));
+}
+
+#[test]
 fn records_that_are_expired_from_the_future_old_or_of_another_network_are_refused() {
     let mut net = Network::ring_of(3, 2);
     let peer = stranger(1);

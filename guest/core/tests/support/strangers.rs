@@ -2,7 +2,7 @@
 
 use selfsame_codec::Input;
 use selfsame_core::channel::{Data, Frame, FrameReader, FrameWriter, Open, Service, Session, Side};
-use selfsame_core::handshake::{Confirmation, Initiator, SessionSecrets};
+use selfsame_core::handshake::{Confirmation, Initiator};
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
 use selfsame_core::random::Random;
 
@@ -23,7 +23,7 @@ pub struct HalfOpen {
     pub identity: Identity,
     pub path: u32,
     outer_path: u32,
-    secrets: SessionSecrets,
+    session: Session,
     pub confirmation: Confirmation,
 }
 
@@ -79,11 +79,13 @@ impl Outside {
                 match frame[0] {
                     RESPONSE => {
                         let (secrets, confirmation) = initiator.finish(&identity, &frame).ok()?;
+                        let peer_index = confirmation.peer_index();
+                        let session = Session::new(secrets, Side::Initiator, peer_index, net.now_ms);
                         return Some(HalfOpen {
                             identity,
                             path,
                             outer_path,
-                            secrets,
+                            session,
                             confirmation,
                         });
                     }
@@ -107,10 +109,9 @@ impl Outside {
             identity,
             path,
             outer_path,
-            secrets,
+            session,
             confirmation,
         } = half_open;
-        let session = Session::new(secrets, Side::Initiator, confirmation.peer_index(), net.now_ms);
         let frame = confirmation.seal(&identity, &[]);
         net.step(at, &[Input::Received { path, frame: &frame }]);
         self.take(net);
@@ -125,14 +126,16 @@ impl Outside {
         self.is_connected(net, &stranger).then_some(stranger)
     }
 
+    /// Sends a frame that overtakes m3.
+    pub fn overtake(&self, net: &mut Net, at: usize, half_open: &mut HalfOpen, frame: &Frame<'_>) {
+        let packet = sealed(&mut half_open.session, net.now_ms, frame);
+        let path = half_open.path;
+        net.step(at, &[Input::Received { path, frame: &packet }]);
+    }
+
     /// Sends a frame; gives what the node sent to strangers.
     pub fn say(&self, net: &mut Net, stranger: &mut Stranger, frame: &Frame<'_>) -> Vec<Vec<u8>> {
-        let mut packet = Vec::new();
-        let write = |out: &mut Vec<u8>| FrameWriter::new(out).frame(frame);
-        stranger
-            .session
-            .seal(net.now_ms, &mut packet, write)
-            .expect("a small frame");
+        let packet = sealed(&mut stranger.session, net.now_ms, frame);
         let path = stranger.path;
         net.step(stranger.at, &[Input::Received { path, frame: &packet }]);
         net.deliver_others(self.host);
@@ -195,6 +198,13 @@ impl Outside {
         net.flights = rest.into();
         mine.into_iter().map(|flight| flight.frame).collect()
     }
+}
+
+fn sealed(session: &mut Session, now_ms: u64, frame: &Frame<'_>) -> Vec<u8> {
+    let mut packet = Vec::new();
+    let write = |out: &mut Vec<u8>| FrameWriter::new(out).frame(frame);
+    session.seal(now_ms, &mut packet, write).expect("a small frame");
+    packet
 }
 
 /// The frames that a member relayed to a stranger.
