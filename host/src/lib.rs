@@ -92,6 +92,7 @@ pub use replica::{
 };
 
 mod serve;
+mod shares;
 
 mod store;
 pub use store::{DiskStore, Ended, Entry, MemoryStore, SCHEMA, Storage, StoreError, WRITE_BUFFER};
@@ -105,7 +106,7 @@ mod telemetry;
 pub use telemetry::{METRICS_TYPE, Telemetry};
 
 mod transport;
-pub use transport::clock_at;
+pub use transport::{TrustedProxies, clock_at};
 
 mod upgrade;
 pub use upgrade::Upgraded;

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use selfsame_codec::Code;
 use tokio::sync::broadcast::{self, error::RecvError};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
 use crate::capsule::engine::{Event, Orders};
 use crate::capsule::peer::{Peer, Peers};
@@ -27,6 +27,10 @@ mod builder;
 pub use builder::ReplicaBuilder;
 
 mod file;
+use file::Files;
+
+mod room;
+use room::{Place, Room};
 
 mod service;
 pub use service::{ReplicaBody, ReplicaService};
@@ -47,9 +51,6 @@ pub const MAX_CAPSULE_REQUEST: usize = 8 << 20;
 pub const CAPSULES_FOLDER: &str = "capsules";
 /// Name of the file with the seed of a replica's key in its folder.
 pub const REPLICA_KEY_FILE: &str = "replica.key";
-
-/// What a request takes besides its bytes.
-const REQUEST_BYTES: usize = 256;
 
 /// Which capsules a replica holds
 #[derive(Debug)]
@@ -106,8 +107,8 @@ pub struct Replica {
     key: [u8; 32],
     orders: Orders<Order>,
     peers: Peers,
-    room: Arc<Semaphore>,
-    files: Arc<Semaphore>,
+    room: Arc<Room>,
+    files: Files,
     shelf: Arc<Shelf>,
 }
 
@@ -182,16 +183,19 @@ impl Replica {
         if message.len() > MAX_CAPSULE_REQUEST {
             return Err(Error::from_code(Code::TooLarge));
         }
-        let bytes =
-            u32::try_from(message.len() + REQUEST_BYTES).map_err(|_| Error::from_code(Code::TooLarge))?;
-        let room = Arc::clone(&self.room).acquire_many_owned(bytes).await;
+        let place = self.room.take(source, message.len()).await;
+        self.request_in(place.ok_or(Error::Stopped)?, source, message)
+            .await
+    }
+
+    /// Carries out a request for which there is a place.
+    async fn request_in(&self, place: Place, source: Source, message: Bytes) -> Result<Bytes, Error> {
         let (answer, response) = oneshot::channel();
-        let room = room.map_err(|_| Error::Stopped)?;
         let asked = Asked {
             source,
             message,
             answer,
-            room,
+            place,
         };
         self.order(Order::Request(asked)).await?;
         response.await.unwrap_or(Err(Error::Stopped))
@@ -203,11 +207,10 @@ impl Replica {
     /// [`Error::Core`]: `Disconnected` when the other one does not answer, `TooManyRequests` while a synchronisation with it is
     /// under way, and otherwise what one of them refused, and where.
     pub async fn synchronise(&self, capsule: CapsuleName, peer: &Peer) -> Result<Synchronised, Error> {
-        self.peers.add(peer.clone());
         let (done, synced) = oneshot::channel();
         let order = Order::Sync {
             capsule,
-            peer: peer.id(),
+            peer: self.peers.add(peer.clone()),
             entropy: random_bytes()?,
             done,
         };
@@ -220,9 +223,8 @@ impl Replica {
     /// # Errors
     /// [`Error::Stopped`] when the replica has ended.
     pub async fn push_to(&self, capsule: CapsuleName, peers: &[Peer]) -> Result<(), Error> {
-        let ids = peers.iter().map(Peer::id).collect();
-        peers.iter().for_each(|peer| self.peers.add(peer.clone()));
-        self.order(Order::Replicas { capsule, peers: ids }).await
+        let peers = peers.iter().map(|peer| self.peers.add(peer.clone())).collect();
+        self.order(Order::Replicas { capsule, peers }).await
     }
 
     /// Keeps this replica at the same state as the other replicas of its capsules, until the result is dropped: what writers

@@ -17,17 +17,17 @@ mod exchange;
 pub(crate) use exchange::Exchanges;
 
 mod forwarded;
-pub(crate) use forwarded::TrustedProxies;
+pub use forwarded::TrustedProxies;
 
 mod frames;
 mod keep_alive;
+mod network;
 mod poll;
 pub(crate) use poll::{PostClient, client as post_client};
 
 mod server;
 pub(crate) use server::{Listener, Server};
 
-mod shares;
 mod tcp;
 mod udp;
 mod websocket;

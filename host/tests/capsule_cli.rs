@@ -12,7 +12,8 @@ use run::{fail, run, stderr, succeed};
 mod running;
 use running::Running;
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -340,4 +341,39 @@ fn a_replica_keeps_as_much_in_memory_as_it_is_told() {
     }
     let wrong = ["capsule", "serve", "--write-buffer", "0"];
     fail(path, &wrong, 2, &["--write-buffer", "1..=4096"]);
+}
+
+/// Begins to upload an export file that a proxy passes on from an address.
+fn upload(authority: &str, from: &str, announced: usize) -> TcpStream {
+    let mut socket = TcpStream::connect(authority).expect("a connection");
+    let head = format!(
+        "POST / HTTP/1.1\r\nhost: {authority}\r\nx-forwarded-for: {from}\r\n\
+         content-type: application/vnd.selfsame.capsule-file\r\ncontent-length: {announced}\r\nconnection: close\r\n\r\n"
+    );
+    socket.write_all(head.as_bytes()).expect("a head is sent");
+    socket
+}
+
+/// The status that an upload of nonsense is answered with.
+fn status_of_nonsense(authority: &str, from: &str) -> String {
+    let mut socket = upload(authority, from, 5);
+    socket.write_all(b"wrong").expect("a body is sent");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("an answer");
+    answer.split(' ').nth(1).expect("a status").to_owned()
+}
+
+#[test]
+fn sources_behind_a_trusted_proxy_are_told_apart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_replica, server) = replica_with(folder.path(), "r1", &["--trusted-proxy", "127.0.0.1"]);
+    let authority = server
+        .strip_prefix("http://")
+        .and_then(|rest| rest.split('/').next())
+        .expect("a URL");
+    let _stalled = [(); 2].map(|()| upload(authority, "192.0.2.1", 100));
+    // Until both are under way, one more of the same source is refused only for what it says.
+    let is_refused = (0..10_000).any(|_| status_of_nonsense(authority, "192.0.2.1") == "503");
+    assert!(is_refused, "two files are under way");
+    assert_eq!(status_of_nonsense(authority, "198.51.100.1"), "400");
 }

@@ -63,7 +63,14 @@ where
     B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
     let request = Request::post("/").header("accept", "application/json").body(body);
-    let response: Response<_> = within(replica.service().oneshot(request.expect("a request")))
+    answer(replica, request.expect("a request")).await
+}
+
+async fn answer<B>(replica: &Replica, request: Request<B>) -> (StatusCode, Bytes)
+where
+    B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
+{
+    let response: Response<_> = within(replica.service().oneshot(request))
         .await
         .expect("an answer");
     let status = response.status();

@@ -160,9 +160,9 @@ impl CapsuleBuilder {
         let settings = self.settings(name, &keys)?;
         let key = self.seed.as_ref().map(public_key).transpose()?;
         let peers = Peers::default();
-        servers.into_iter().for_each(|peer| peers.add(peer));
+        let known = servers.into_iter().map(|peer| peers.add(peer)).collect();
         let lives = Arc::new(AtomicU32::new(0));
-        let guest = ClientGuest::new(settings, Arc::clone(&lives));
+        let guest = ClientGuest::new(settings, known, Arc::clone(&lives));
         let store = open_store(self.place, name)?;
         let orders = engine::start("selfsame-capsule", guest, store, peers)?;
         Ok(Capsule::new(Parts {

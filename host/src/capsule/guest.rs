@@ -8,6 +8,7 @@ use selfsame_codec::{BatchWriter, Code, Item, Malformed};
 use tokio::sync::oneshot;
 
 use super::engine::Guest;
+use super::peer::KnownPeer;
 use crate::core::{Core, CoreError};
 use crate::error::Error;
 use crate::keys::{Seed, random_bytes};
@@ -60,6 +61,9 @@ pub(super) struct ClientSettings {
 /// A client in its engine: who waits for what
 pub(super) struct ClientGuest {
     settings: ClientSettings,
+    /// Its servers.
+    #[expect(dead_code, reason = "they are only dropped")]
+    peers: Vec<KnownPeer>,
     waiting: HashMap<u32, oneshot::Sender<Result<RawReply, Error>>>,
     last: u32,
     /// How many instances there were: a writer begins anew in each.
@@ -68,9 +72,10 @@ pub(super) struct ClientGuest {
 }
 
 impl ClientGuest {
-    pub(super) fn new(settings: ClientSettings, lives: Arc<AtomicU32>) -> Self {
+    pub(super) fn new(settings: ClientSettings, peers: Vec<KnownPeer>, lives: Arc<AtomicU32>) -> Self {
         Self {
             settings,
+            peers,
             waiting: HashMap::new(),
             last: 0,
             lives,

@@ -160,21 +160,60 @@ impl FromStr for CapsuleServer {
 
 /// Those whom an engine may ask, by their ids; clones share them
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Peers(Arc<Mutex<HashMap<[u8; 32], Peer>>>);
+pub(crate) struct Peers(Arc<Mutex<HashMap<[u8; 32], Held>>>);
+
+/// One of them, and how many hold it
+#[derive(Debug)]
+struct Held {
+    peer: Peer,
+    holders: usize,
+}
+
+/// One of those whom an engine may ask: it is forgotten with the last of these
+#[derive(Debug)]
+pub(crate) struct KnownPeer {
+    peers: Peers,
+    id: [u8; 32],
+}
 
 impl Peers {
-    /// Knows one more.
-    pub(crate) fn add(&self, peer: Peer) {
-        self.all().insert(peer.id, peer);
+    /// Knows one more, as long as the result is held.
+    pub(crate) fn add(&self, peer: Peer) -> KnownPeer {
+        let id = peer.id;
+        let mut all = self.all();
+        let holders = all.get(&id).map_or(0, |held| held.holders) + 1;
+        all.insert(id, Held { peer, holders });
+        KnownPeer {
+            peers: self.clone(),
+            id,
+        }
     }
 
     pub(super) fn get(&self, id: &[u8; 32]) -> Option<Peer> {
-        self.all().get(id).cloned()
+        self.all().get(id).map(|held| held.peer.clone())
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<[u8; 32], Peer>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<[u8; 32], Held>> {
         // Nothing panics between two changes of the table.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl KnownPeer {
+    pub(crate) fn id(&self) -> [u8; 32] {
+        self.id
+    }
+}
+
+impl Drop for KnownPeer {
+    fn drop(&mut self) {
+        let mut all = self.peers.all();
+        if let Some(held) = all.get_mut(&self.id) {
+            held.holders -= 1;
+            if held.holders == 0 {
+                all.remove(&self.id);
+            }
+        }
     }
 }
 
@@ -232,4 +271,24 @@ fn root(error: &dyn core::error::Error) -> String {
         last = source;
     }
     last.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(number: u8) -> Peer {
+        Peer::new([number; 32], |_| async { Ok(Bytes::new()) })
+    }
+
+    #[test]
+    fn a_peer_is_known_as_long_as_somebody_holds_it() {
+        let peers = Peers::default();
+        let (first, second) = (peers.add(peer(1)), peers.add(peer(1)));
+        drop(first);
+        assert!(peers.get(&[1; 32]).is_some());
+        drop(second);
+        assert!(peers.get(&[1; 32]).is_none());
+        assert!(peers.all().is_empty(), "whom nobody holds is forgotten");
+    }
 }

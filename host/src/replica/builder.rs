@@ -3,9 +3,11 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use selfsame_codec::capsule::{MAX_OWNERS, ReplicaConfig};
-use tokio::sync::{Semaphore, broadcast};
+use tokio::sync::broadcast;
 
+use super::file::Files;
 use super::guest::ReplicaGuest;
+use super::room::Room;
 use super::{CAPSULES_FOLDER, REPLICA_KEY_FILE, Replica, Shelf, list};
 use crate::capsule::engine;
 use crate::capsule::peer::Peers;
@@ -17,10 +19,6 @@ use crate::store::{DiskStore, MemoryStore, Storage, StoreError, WRITE_BUFFER};
 /// Memory for what is stored and for mirrors of readers' caches.
 const CACHE: u32 = 64 << 20;
 const MIRRORS: u32 = 32 << 20;
-/// Bytes of requests that wait for the replica, of which many fit the module's memory; beyond that whoever asks waits.
-const MAX_UNDER_WAY: usize = 64 << 20;
-/// Export files that are made or stored over HTTP at a time: each takes some memory as long as it lasts.
-const FILES: usize = 4;
 /// Names of new capsules that a listener may be behind.
 const NEWS: usize = 1024;
 
@@ -97,8 +95,8 @@ impl ReplicaBuilder {
             key: key.0,
             orders,
             peers,
-            room: Arc::new(Semaphore::new(MAX_UNDER_WAY)),
-            files: Arc::new(Semaphore::new(FILES)),
+            room: Room::new(),
+            files: Files::new(),
             shelf,
         })
     }

@@ -5,11 +5,13 @@ use std::collections::hash_map::Entry;
 use bytes::Bytes;
 use selfsame_codec::capsule::{Input, Output, ReplicaConfig};
 use selfsame_codec::{BatchWriter, Code, Item, Malformed};
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::oneshot;
 
+use super::room::Place;
 use super::{Shelf, Source};
 use crate::capsule::CapsuleName;
 use crate::capsule::engine::Guest;
+use crate::capsule::peer::KnownPeer;
 use crate::core::{Core, CoreError};
 use crate::error::Error;
 
@@ -20,11 +22,11 @@ pub(super) struct Asked {
     pub(super) message: Bytes,
     pub(super) answer: oneshot::Sender<Result<Bytes, Error>>,
     /// What it takes of the memory for requests, whether or not somebody still waits.
-    pub(super) room: OwnedSemaphorePermit,
+    pub(super) place: Place,
 }
 
 /// Who waits for a synchronisation
-type Syncing = oneshot::Sender<Result<Synchronised, Error>>;
+type Done = oneshot::Sender<Result<Synchronised, Error>>;
 
 /// What a replica is to do
 pub(super) enum Order {
@@ -33,14 +35,14 @@ pub(super) enum Order {
     /// Come to hold the same as another one.
     Sync {
         capsule: CapsuleName,
-        peer: [u8; 32],
+        peer: KnownPeer,
         entropy: [u8; 32],
-        done: Syncing,
+        done: Done,
     },
     /// Push what is stored of a capsule to these from now on.
     Replicas {
         capsule: CapsuleName,
-        peers: Vec<[u8; 32]>,
+        peers: Vec<KnownPeer>,
     },
 }
 
@@ -65,7 +67,14 @@ const UNREACHABLE: u8 = 3;
 struct Waiting {
     answer: oneshot::Sender<Result<Bytes, Error>>,
     #[expect(dead_code, reason = "it is only dropped")]
-    room: OwnedSemaphorePermit,
+    place: Place,
+}
+
+/// A synchronisation under way
+struct Syncing {
+    done: Done,
+    #[expect(dead_code, reason = "it is only dropped")]
+    peer: KnownPeer,
 }
 
 /// A replica in its engine: who waits for what
@@ -74,7 +83,7 @@ pub(super) struct ReplicaGuest {
     shelf: Arc<Shelf>,
     waiting: HashMap<u32, Waiting>,
     syncing: HashMap<(CapsuleName, [u8; 32]), Syncing>,
-    pushed_to: HashMap<CapsuleName, Vec<[u8; 32]>>,
+    pushed_to: HashMap<CapsuleName, Vec<KnownPeer>>,
     last: u32,
 }
 
@@ -95,10 +104,10 @@ impl ReplicaGuest {
             source: Source(source),
             message,
             answer,
-            room,
+            place,
         } = asked;
         self.last = self.last.wrapping_add(1);
-        self.waiting.insert(self.last, Waiting { answer, room });
+        self.waiting.insert(self.last, Waiting { answer, place });
         Input::Request {
             request: self.last,
             source,
@@ -121,11 +130,11 @@ impl ReplicaGuest {
         else {
             return;
         };
-        let Some(done) = self.syncing.remove(&(CapsuleName(capsule), peer)) else {
+        let Some(syncing) = self.syncing.remove(&(CapsuleName(capsule), peer)) else {
             return;
         };
         // Who has gone away needs no answer.
-        _ = done.send(match outcome {
+        _ = syncing.done.send(match outcome {
             REFUSED => Err(Error::at(code, u64::from(at))),
             UNREACHABLE => Err(Error::from_code(Code::Disconnected)),
             outcome => Ok(Synchronised {
@@ -137,10 +146,11 @@ impl ReplicaGuest {
     }
 }
 
-fn tell_replicas(capsule: CapsuleName, peers: &[[u8; 32]], inputs: &mut BatchWriter) {
+fn tell_replicas(capsule: CapsuleName, peers: &[KnownPeer], inputs: &mut BatchWriter) {
+    let ids: Vec<u8> = peers.iter().flat_map(KnownPeer::id).collect();
     Input::Replicas {
         capsule: capsule.0,
-        peers: peers.as_flattened(),
+        peers: &ids,
     }
     .encode(inputs);
 }
@@ -160,17 +170,16 @@ impl Guest for ReplicaGuest {
                 peer,
                 entropy,
                 done,
-            } => match self.syncing.entry((capsule, peer)) {
+            } => match self.syncing.entry((capsule, peer.id())) {
                 Entry::Occupied(_) => _ = done.send(Err(Error::from_code(Code::TooManyRequests))),
                 Entry::Vacant(place) => {
-                    place.insert(done);
-                    let capsule = capsule.0;
                     Input::Sync {
-                        peer,
-                        capsule,
+                        peer: peer.id(),
+                        capsule: capsule.0,
                         entropy,
                     }
                     .encode(inputs);
+                    place.insert(Syncing { done, peer });
                 }
             },
             Order::Replicas { capsule, peers } => {
@@ -205,8 +214,8 @@ impl Guest for ReplicaGuest {
         for (_, waiting) in self.waiting.drain() {
             _ = waiting.answer.send(Err(Error::Poisoned(error.clone())));
         }
-        for (_, done) in self.syncing.drain() {
-            _ = done.send(Err(Error::Poisoned(error.clone())));
+        for (_, syncing) in self.syncing.drain() {
+            _ = syncing.done.send(Err(Error::Poisoned(error.clone())));
         }
         for (capsule, peers) in &self.pushed_to {
             tell_replicas(*capsule, peers, inputs);

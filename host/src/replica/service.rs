@@ -1,22 +1,26 @@
-use alloc::sync::Arc;
 use core::convert::Infallible;
 use core::pin::Pin;
 use core::task::{Context, Poll};
+use core::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf, BufMut as _, Bytes, BytesMut};
 use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt as _, Full};
 use selfsame_codec::{Class, Code};
+use tokio::time::timeout;
 use tower_service::Service;
 
 use super::file::{self, FILE_TYPE};
-use super::{MAX_CAPSULE_REQUEST, Replica, Source};
+use super::{MAX_CAPSULE_REQUEST, Place, Replica, Source};
 use crate::capsule::CapsuleName;
 use crate::capsule::peer::{CAPSULE_TYPE, NAME_AT};
 use crate::capsule::request;
 use crate::error::{BoxError, Error};
+
+/// Time for a request to arrive: the longest at somewhat more than 1 Mbit/s, with those of its source before it.
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The body of a replica's answer: an export file is made while it is read
 pub type ReplicaBody = UnsyncBoxBody<Bytes, BoxError>;
@@ -24,7 +28,8 @@ pub type ReplicaBody = UnsyncBoxBody<Bytes, BoxError>;
 /// A tower service in front of a replica: `POST` of a request gives its response, `GET` of a capsule's name its export file, and
 /// `POST` of such a file stores it
 ///
-/// A request that is too long is refused before it is read whole; a file may have any length. Whoever accepts JSON is told in words
+/// A request that is too long is refused before it is read whole, and waits while its source has 16 MiB of others under way; a file
+/// may have any length. Of four files at a time two may be one source's. Whoever accepts JSON is told in words
 /// why a request was refused as a whole.
 #[derive(Clone, Debug)]
 pub struct ReplicaService {
@@ -50,17 +55,17 @@ impl ReplicaService {
                 self.import(source, body).await
             }
             (Method::POST, _) => self.request(source, &head.headers, body).await,
-            (Method::GET, Some(name)) => self.export(name).await,
+            (Method::GET, Some(name)) => self.export(source, name).await,
             (_, Some(_)) => not_allowed("GET, POST"),
             (_, None) => not_allowed("POST"),
         }
     }
 
     /// The export file of a capsule.
-    async fn export(self, name: CapsuleName) -> Response<ReplicaBody> {
-        match Arc::clone(&self.replica.files).try_acquire_owned() {
-            Ok(place) => file::export(&self.replica, name, place).await,
-            Err(_) => refusal(Code::TooManyRequests, None),
+    async fn export(self, source: Source, name: CapsuleName) -> Response<ReplicaBody> {
+        match self.replica.files.take(source) {
+            Some(place) => file::export(&self.replica, name, place).await,
+            None => refusal(Code::TooManyRequests, None),
         }
     }
 
@@ -69,9 +74,9 @@ impl ReplicaService {
     where
         B: http_body::Body<Error: Into<BoxError>>,
     {
-        match Arc::clone(&self.replica.files).try_acquire_owned() {
-            Ok(_place) => file::import(&self.replica, source, body).await,
-            Err(_) => refusal(Code::TooManyRequests, None),
+        match self.replica.files.take(source) {
+            Some(_place) => file::import(&self.replica, source, body).await,
+            None => refusal(Code::TooManyRequests, None),
         }
     }
 
@@ -80,22 +85,52 @@ impl ReplicaService {
     where
         B: http_body::Body<Error: Into<BoxError>>,
     {
-        if body.size_hint().lower() > MAX_CAPSULE_REQUEST as u64 {
-            return refusal(Code::TooLarge, None);
-        }
-        let message = match Limited::new(body, MAX_CAPSULE_REQUEST).collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(error) if error.is::<LengthLimitError>() => return refusal(Code::TooLarge, None),
-            // Nobody is left to read the answer.
-            Err(_) => return refusal(Code::BadMessage, None),
+        let read = timeout(BODY_TIMEOUT, self.read(source, body)).await;
+        let (message, place) = match read.unwrap_or(Err(Code::TimedOut)) {
+            Ok(read) => read,
+            Err(code) => return refusal(code, None),
         };
         if !self.may_ask(&message) {
             return refusal(Code::BadMessage, Some(NAME_AT as u64));
         }
-        match self.replica.request_from(source, message).await {
+        match self.replica.request_in(place, source, message).await {
             Ok(response) => respond(response, headers),
             Err(error) => problem_of(&error),
         }
+    }
+
+    /// Reads a request as far as its source's share and the memory for all requests go.
+    async fn read<B>(&self, source: Source, body: B) -> Result<(Bytes, Place), Code>
+    where
+        B: http_body::Body<Error: Into<BoxError>>,
+    {
+        let size = body.size_hint();
+        if size.lower() > MAX_CAPSULE_REQUEST as u64 {
+            return Err(Code::TooLarge);
+        }
+        let announced = size.upper().and_then(|bytes| usize::try_from(bytes).ok());
+        let most = announced.map_or(MAX_CAPSULE_REQUEST, |bytes| bytes.min(MAX_CAPSULE_REQUEST));
+        let reserved = self.replica.room.reserve(source, most).await;
+        let mut place = reserved.ok_or(Code::StoreFailed)?;
+        let mut body = core::pin::pin!(body);
+        let mut message = Bytes::new();
+        while let Some(frame) = body.frame().await {
+            // Nobody is left to read the answer to what broke off.
+            let frame = frame.map_err(|_| Code::BadMessage)?;
+            // What is no data are trailers, of which a request has none.
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            if data.remaining() > MAX_CAPSULE_REQUEST - message.len() {
+                return Err(Code::TooLarge);
+            }
+            if !place.grow(data.remaining()) {
+                return Err(Code::TooManyRequests);
+            }
+            message = join(message, data);
+        }
+        place.shrink_to(message.len());
+        Ok((message, place))
     }
 
     /// The capsule whose file is meant: the one that there is here, or the one that the path ends with.
@@ -126,6 +161,16 @@ where
         let service = self.clone();
         Box::pin(async move { Ok(service.answer(request).await) })
     }
+}
+
+/// Appends a piece; the first is taken as it is.
+fn join(message: Bytes, mut piece: impl Buf) -> Bytes {
+    if message.is_empty() {
+        return piece.copy_to_bytes(piece.remaining());
+    }
+    let mut joined = BytesMut::from(message);
+    joined.put(piece);
+    joined.freeze()
 }
 
 fn respond(response: Bytes, headers: &HeaderMap) -> Response<ReplicaBody> {
@@ -165,6 +210,7 @@ pub(super) fn problem_of(error: &Error) -> Response<ReplicaBody> {
 fn refusal(code: Code, at: Option<u64>) -> Response<ReplicaBody> {
     let status = match (code, code.class()) {
         (Code::TooLarge, _) => StatusCode::PAYLOAD_TOO_LARGE,
+        (Code::TimedOut, _) => StatusCode::REQUEST_TIMEOUT,
         (_, Class::Malformed | Class::Misbehaved | Class::Usage) => StatusCode::BAD_REQUEST,
         _ => StatusCode::SERVICE_UNAVAILABLE,
     };

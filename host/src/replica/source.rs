@@ -8,7 +8,7 @@ use crate::caller::Caller;
 ///
 /// A server that puts a request's [`SocketAddr`] into its extensions lets the replica tell networks apart; a node does so with its
 /// [`Caller`]. Of all others there is one source.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Source(pub(super) [u8; 32]);
 
 impl Source {

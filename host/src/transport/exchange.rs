@@ -20,10 +20,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::frames::{FrameReader, write_frame};
-use super::shares::{Share, Shares};
+use super::network::network_of;
 use crate::error::BoxError;
 use crate::handle::{Handle, Inbound};
 use crate::link::{Link, LinkEnd, Outgoing};
+use crate::shares::{Share, Shares};
 
 /// Names the path of a POST.
 pub(crate) const PATH_HEADER: &str = "selfsame-path";
@@ -67,14 +68,14 @@ pub(crate) struct Exchanges {
     paths: Mutex<HashMap<Token, mpsc::Sender<Arrival>>>,
     /// One permit for each byte that may be held.
     memory: Arc<Semaphore>,
-    paths_by_source: Arc<Shares>,
-    memory_by_source: Arc<Shares>,
+    paths_by_source: Arc<Shares<IpAddr>>,
+    memory_by_source: Arc<Shares<IpAddr>>,
 }
 
 /// Bytes that are held, counted among all and among those of their source
 struct Memory {
     permit: OwnedSemaphorePermit,
-    share: Share,
+    share: Share<IpAddr>,
 }
 
 /// A POST
@@ -158,7 +159,7 @@ impl Exchanges {
         let permits = u32::try_from(more).ok()?;
         let permit = Arc::clone(&self.memory).try_acquire_many_owned(permits).ok()?;
         let Some(mut held) = held else {
-            let share = self.memory_by_source.take(remote, more)?;
+            let share = self.memory_by_source.take(network_of(remote), more)?;
             return Some(Memory { permit, share });
         };
         held.permit.merge(permit);
@@ -174,7 +175,7 @@ impl Exchanges {
         if paths.len() >= MAX_PATHS {
             return Err(FULL);
         }
-        let share = self.paths_by_source.take(remote, 1).ok_or(FULL)?;
+        let share = self.paths_by_source.take(network_of(remote), 1).ok_or(FULL)?;
         let number = self.driver.next_path().ok_or(FULL)?;
         let (sender, arrivals) = mpsc::channel(ARRIVALS);
         paths.insert(token, sender.clone());

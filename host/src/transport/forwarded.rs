@@ -20,7 +20,7 @@ const MAX_PREFIXES: usize = 256;
 
 /// The proxies whose forwarded addresses count
 #[derive(Debug, Default)]
-pub(crate) struct TrustedProxies(Vec<Prefix>);
+pub struct TrustedProxies(Vec<Prefix>);
 
 /// An address prefix (RFC 4632)
 #[derive(Debug)]
@@ -31,7 +31,10 @@ struct Prefix {
 
 impl TrustedProxies {
     /// Reads addresses and prefixes such as `192.0.2.1`, `10.0.0.0/8` and `2001:db8::/32`.
-    pub(crate) fn parse(proxies: &[String]) -> Result<Self, Error> {
+    ///
+    /// # Errors
+    /// [`Error::Input`] for what is neither, and for more than 256 of them.
+    pub fn parse(proxies: &[String]) -> Result<Self, Error> {
         if proxies.len() > MAX_PREFIXES {
             let most = format!("a node has at most {MAX_PREFIXES} trusted proxies");
             return Err(Error::Input(most));
@@ -51,8 +54,10 @@ impl TrustedProxies {
         self.0.iter().any(|prefix| prefix.contains(ip))
     }
 
-    /// The address from which a request counts: of a trusted proxy the forwarded one, if its headers name one.
-    pub(crate) fn source(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+    /// The address from which a request counts: of a trusted proxy the one in its header `forwarded` (RFC 7239) or
+    /// `x-forwarded-for`, if these name one.
+    #[must_use]
+    pub fn source(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         if !self.trusts(peer) {
             return peer;
         }

@@ -31,11 +31,12 @@ use super::deadline::WriteDeadline;
 use super::exchange::{Answer, CONTENT, Exchanges, Refused};
 use super::forwarded::TrustedProxies;
 use super::keep_alive::Side;
-use super::shares::{Share, Shares};
+use super::network::network_of;
 use super::{tcp, udp, websocket};
 use crate::error::Error;
 use crate::handle::{Handle, Inbound};
 use crate::link::LinkEnd;
+use crate::shares::{Share, Shares};
 
 /// Time for the head of a request, and for the opening of a WebSocket.
 pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -205,23 +206,26 @@ enum Speaker {
     /// HTTP, and WebSocket through it.
     Http(Arc<Site>),
     /// Frames and nothing else.
-    Frames { driver: Handle, shares: Arc<Shares> },
+    Frames {
+        driver: Handle,
+        shares: Arc<Shares<IpAddr>>,
+    },
 }
 
 impl Speaker {
     /// A connection's share of those of its source; `None` when that has too many. What comes through a trusted proxy counts for
     /// its own source once its headers are read.
-    fn share(&self, remote: IpAddr) -> Option<Share> {
+    fn share(&self, remote: IpAddr) -> Option<Share<IpAddr>> {
         match self {
-            Self::Http(site) if site.proxies.trusts(remote) => Some(site.shares.uncounted()),
-            Self::Http(site) => site.shares.take(remote, 1),
-            Self::Frames { shares, .. } => shares.take(remote, 1),
+            Self::Http(site) if site.proxies.trusts(remote) => site.shares.take(None, 1),
+            Self::Http(site) => site.shares.take(network_of(remote), 1),
+            Self::Frames { shares, .. } => shares.take(network_of(remote), 1),
         }
     }
 }
 
 /// Among all connections, and among those of its source
-type Place = (OwnedSemaphorePermit, Share);
+type Place = (OwnedSemaphorePermit, Share<IpAddr>);
 
 /// Carries the frames of a connection that is a path from the beginning.
 async fn carry_frames<R, W>(reader: R, writer: W, source: IpAddr, driver: Handle)
@@ -277,7 +281,7 @@ struct Site {
     exchanges: Arc<Exchanges>,
     proxies: Arc<TrustedProxies>,
     /// Connections, and WebSockets that came through a proxy, by source.
-    shares: Arc<Shares>,
+    shares: Arc<Shares<IpAddr>>,
     path: String,
     health: Bytes,
 }
@@ -318,11 +322,11 @@ impl Site {
     }
 
     /// The share of a WebSocket that came through a trusted proxy; the connection's own share is enough for others.
-    fn proxied_share(&self, remote: IpAddr, source: IpAddr) -> Result<Option<Share>, Refused> {
+    fn proxied_share(&self, remote: IpAddr, source: IpAddr) -> Result<Option<Share<IpAddr>>, Refused> {
         if !self.proxies.trusts(remote) {
             return Ok(None);
         }
-        self.shares.take(source, 1).map(Some).ok_or(FULL)
+        self.shares.take(network_of(source), 1).map(Some).ok_or(FULL)
     }
 
     /// Answers the opening handshake of a WebSocket (RFC 6455, section 4.2).

@@ -288,6 +288,10 @@ pub(crate) struct ServeCommand {
     /// Name of a capsule that is fetched from the other replicas if it is not here; may be given more than once
     #[arg(long, value_name = "NAME", requires = "replica")]
     pub(crate) keep: Vec<CapsuleName>,
+    /// Address or prefix of a proxy in front of this replica, such as 10.0.0.0/8, whose header forwarded or x-forwarded-for says
+    /// where a request comes from; may be given more than once
+    #[arg(long, value_name = "CIDR")]
+    pub(crate) trusted_proxy: Vec<String>,
     /// Memory for what was stored lately, in MiB; twice as much while that is written in order. With more, a busy replica takes less
     /// of the processor's time, and longer to start after a crash
     #[arg(long, value_name = "MIB", default_value_t = (WRITE_BUFFER >> 20) as u32, value_parser = clap::value_parser!(u32).range(1..=4096))]

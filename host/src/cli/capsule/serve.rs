@@ -1,10 +1,11 @@
+use alloc::sync::Arc;
 use core::net::SocketAddr;
 
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use selfsame_host::capsule::{CapsuleKey, Peer};
-use selfsame_host::{Replica, ReplicateOptions};
+use selfsame_host::{Replica, ReplicateOptions, TrustedProxies};
 use serde_json::json;
 use tokio::net::TcpStream;
 use tower_service::Service as _;
@@ -20,6 +21,7 @@ const MAX_CONNECTIONS: usize = 1024;
 
 pub(super) async fn run(command: ServeCommand, output: Output) -> Result<(), Failure> {
     let interrupted = interrupted(command.end_with_input)?;
+    let proxies = Arc::new(TrustedProxies::parse(&command.trusted_proxy)?);
     let replica = Replica::builder()
         .owners(command.owner)
         .write_buffer((command.write_buffer as usize) << 20)
@@ -51,7 +53,7 @@ pub(super) async fn run(command: ServeCommand, output: Output) -> Result<(), Fai
         core::future::pending().await
     };
     let ended = tokio::select! {
-        () = accept(listener, MAX_CONNECTIONS, |socket| serve(socket, replica.clone())) => Ok(()),
+        () = accept(listener, MAX_CONNECTIONS, |socket| serve(socket, replica.clone(), Arc::clone(&proxies))) => Ok(()),
         () = interrupted => Ok(()),
         failed = joined => failed,
     };
@@ -60,13 +62,16 @@ pub(super) async fn run(command: ServeCommand, output: Output) -> Result<(), Fai
     ended
 }
 
-async fn serve(socket: TcpStream, replica: Replica) {
+async fn serve(socket: TcpStream, replica: Replica, proxies: Arc<TrustedProxies>) {
     let service = replica.service();
     let address = socket.peer_addr().ok();
     let service = service_fn(move |mut request: Request<Incoming>| {
         // By it the replica tells where a request comes from.
         if let Some(address) = address {
-            request.extensions_mut().insert::<SocketAddr>(address);
+            let source = proxies.source(address.ip(), request.headers());
+            request
+                .extensions_mut()
+                .insert(SocketAddr::new(source, address.port()));
         }
         service.clone().call(request)
     });

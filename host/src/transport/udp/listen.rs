@@ -1,7 +1,7 @@
 //! The listening side: one socket, and the connections on it.
 
 use alloc::sync::Arc;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,8 +18,9 @@ use super::cookie::Cookies;
 use super::packet::{Cookie, Datagram, Id, MAX_DATAGRAM};
 use crate::error::Error;
 use crate::keys::random_bytes;
+use crate::shares::{Share, Shares};
+use crate::transport::network::network_of;
 use crate::transport::server::{ACCEPT_PAUSE, MAX_CONNECTIONS, MAX_FROM_SOURCE};
-use crate::transport::shares::{Share, Shares};
 
 /// A connection on the socket
 #[derive(Debug)]
@@ -41,7 +42,7 @@ struct Table {
 struct Place {
     table: Arc<Mutex<Table>>,
     id: Id,
-    _share: Share,
+    _share: Share<IpAddr>,
 }
 
 impl Drop for Place {
@@ -94,7 +95,7 @@ struct Listener {
     socket: Arc<UdpSocket>,
     cookies: Cookies,
     table: Arc<Mutex<Table>>,
-    shares: Arc<Shares>,
+    shares: Arc<Shares<IpAddr>>,
 }
 
 impl Listener {
@@ -160,7 +161,7 @@ impl Listener {
 
     /// Makes a connection; `None` when there are too many.
     fn open(&self, dialling: Id, from: SocketAddr, opened: &impl Fn(DuplexStream, SocketAddr)) -> Option<Id> {
-        let share = self.shares.take(from.ip(), 1)?;
+        let share = self.shares.take(network_of(from.ip()), 1)?;
         let id: Id = random_bytes().ok()?;
         let (sender, heard) = mpsc::channel(DATAGRAMS);
         {

@@ -1,0 +1,44 @@
+use core::net::{IpAddr, Ipv6Addr};
+
+use super::address::is_public;
+
+/// What counts as one source: an IPv4 address, or the IPv6 network that one customer gets. Private addresses are not
+/// counted, since a proxy in front of the node, which counts for itself, brings everybody's connections.
+pub(super) fn network_of(remote: IpAddr) -> Option<IpAddr> {
+    match remote.to_canonical() {
+        ip if !is_public(ip) => None,
+        IpAddr::V6(ip) => {
+            let [a, b, c, d, ..] = ip.segments();
+            Some(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into())
+        }
+        ip @ IpAddr::V4(_) => Some(ip),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn network(text: &str) -> Option<IpAddr> {
+        network_of(text.parse().expect("an IP"))
+    }
+
+    #[test]
+    fn an_ipv4_address_is_a_source_however_it_is_written() {
+        assert_eq!(network("1.1.1.1"), network("::ffff:1.1.1.1"));
+        assert_ne!(network("1.1.1.1"), network("1.1.1.2"));
+    }
+
+    #[test]
+    fn an_ipv6_network_is_one_source() {
+        assert_eq!(network("2606:4700:1:2::1"), network("2606:4700:1:2:ffff::"));
+        assert_ne!(network("2606:4700:1:2::1"), network("2606:4700:1:3::1"));
+    }
+
+    #[test]
+    fn a_proxy_is_not_counted() {
+        for remote in ["127.0.0.1", "::1", "10.0.0.1", "fd00::1"] {
+            assert_eq!(network(remote), None, "{remote}");
+        }
+    }
+}
