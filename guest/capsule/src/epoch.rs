@@ -24,6 +24,8 @@ use crate::keys::Key;
 use crate::refusal::{Refusal, Result};
 use crate::seal::EpochKey;
 
+/// Most epoch records of a capsule: a replica reads them all when it opens it.
+pub const MAX_EPOCHS: u64 = 1 << 16;
 /// Most writers that one record adds or revokes.
 pub const MAX_CHANGES: usize = 64;
 /// Most heads of a revoked writer that one record accepts: its branches.

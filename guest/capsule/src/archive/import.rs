@@ -6,13 +6,14 @@ use alloc::vec::Vec;
 use selfsame_codec::Code;
 
 use super::begin;
+use crate::epoch::MAX_EPOCHS;
 use crate::file::{Damage, Entry, Summary, Verifier};
 use crate::hash::{CapsuleName, RecordName};
 use crate::keys::Signature;
 use crate::message::Operation;
 use crate::record::Record;
 use crate::refusal::Refusal;
-use crate::replica::Results;
+use crate::replica::{MAX_HELD_HEADS, Results};
 
 /// Operations of a request, and their bytes: far less than a replica takes at once.
 const OPERATIONS: usize = 1024;
@@ -21,6 +22,8 @@ const BYTES: usize = 1 << 20;
 /// kept for long. One may have to wait for a record that comes later in the file: an epoch record for what it points to, another one
 /// for the epoch in which its writer joined.
 const AGAIN: usize = OPERATIONS;
+/// Most signatures that wait: those of as many epoch records and heads as a replica holds of a capsule, 8 MiB of memory.
+const MAX_WAITING: usize = MAX_EPOCHS as usize + MAX_HELD_HEADS;
 
 /// An import, which holds what is not stored yet of the bytes given last
 #[derive(Debug, Default)]
@@ -79,11 +82,15 @@ impl Import {
     /// Takes the next bytes of the file. Before further ones [`Self::ask`] is to say that there is nothing more to be asked.
     ///
     /// # Errors
-    /// What is wrong first in the file, and where.
+    /// What is wrong first in the file, and where; [`Code::TooLarge`] when the replica has refused more signatures than one holds.
     pub fn push(&mut self, chunk: &[u8]) -> Result<(), Damage> {
         let Self { verifier, queue, .. } = self;
         self.at += chunk.len() as u64;
-        verifier.push(chunk, &mut |entry| queue.take(entry))
+        verifier.push(chunk, &mut |entry| queue.take(entry))?;
+        match self.queue.waiting.len() {
+            0..=MAX_WAITING => Ok(()),
+            _ => Err(self.damage(Refusal::new(Code::TooLarge, MAX_WAITING))),
+        }
     }
 
     /// The file ends here.

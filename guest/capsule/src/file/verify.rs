@@ -8,6 +8,7 @@ use selfsame_codec::{Code, Field, Reader};
 use super::order::Walk;
 use super::{END, EPOCH, EXPORT, HEAD, INNER, read_epoch};
 use crate::authority::Authority;
+use crate::epoch::MAX_EPOCHS;
 use crate::hash::{CapsuleName, RecordName};
 use crate::header::{HeaderView, MAX_HEADER_BYTES, RecordKind};
 use crate::keys::Signature;
@@ -303,8 +304,13 @@ fn read_start(element: &[u8]) -> Result<(Known, u32)> {
     let charter = Charter::decode(metadata).map_err(|refusal| refusal.further(after))?;
     let mut count = [0; 4];
     count.copy_from_slice(&element[element.len() - 4..]);
+    let count = u32::from_le_bytes(count);
+    // Their names are held until the records come among the others.
+    if u64::from(count) > MAX_EPOCHS {
+        return Err(Refusal::new(Code::TooLarge, element.len() - 4));
+    }
     let authority = Authority::new(charter.metadata());
-    Ok((Known { charter, authority }, u32::from_le_bytes(count)))
+    Ok((Known { charter, authority }, count))
 }
 
 fn start_len(rest: &[u8]) -> Result<Length> {

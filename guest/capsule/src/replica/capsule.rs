@@ -15,7 +15,7 @@ use super::space::{Missing, Space};
 use super::staged::Brought;
 use super::unsigned::Unsigned;
 use crate::authority::{Authority, OWNER};
-use crate::epoch::EpochChange;
+use crate::epoch::{EpochChange, MAX_EPOCHS};
 use crate::hash::{CapsuleName, RecordName};
 use crate::header::RecordKind;
 use crate::keys::Signature;
@@ -29,8 +29,6 @@ use crate::witness::Witness;
 /// much, and takes nobody else's room.
 const MAX_UNSIGNED: u64 = 1 << 17;
 const MAX_UNSIGNED_BYTES: u64 = 256 << 20;
-/// Most epoch records of a capsule.
-const MAX_EPOCHS: u64 = 1 << 16;
 /// Most signatures among which a revocation finds those that count no more: they are in memory then, with some 200 bytes each.
 pub(super) const MAX_SIGNED: usize = 1 << 20;
 /// Elements in one value of arrivals.

@@ -24,7 +24,7 @@ use crate::witness::Witness;
 
 /// Most heads: they are in memory as long as the capsule is open, and all are named before anything is merged. A writer that makes
 /// further branches merges some first.
-const MAX_HELD_HEADS: usize = 1 << 14;
+pub(crate) const MAX_HELD_HEADS: usize = 1 << 14;
 /// Most records that are remembered as pointing to one that is missing.
 const MAX_POINTING: usize = 1024;
 

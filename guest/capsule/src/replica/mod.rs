@@ -58,6 +58,7 @@ use crate::refusal::{Refusal, Result};
 use crate::verifier::Verifier;
 use capsule::{Capsule, MAX_SIGNED};
 use exchange::Syncs;
+pub(crate) use index::MAX_HELD_HEADS;
 use index::Outcome;
 use introduced::Introduced;
 use job::{Asker, Job};
