@@ -29,6 +29,9 @@ use crate::witness::Witness;
 /// much, and takes nobody else's room.
 const MAX_UNSIGNED: u64 = 1 << 17;
 const MAX_UNSIGNED_BYTES: u64 = 256 << 20;
+/// Memory of a capsule with its metadata, and of each further name or writer in its tables.
+const MIN_MEMORY: usize = 8 << 10;
+const ENTRY_MEMORY: usize = 64;
 /// Most signatures among which a revocation finds those that count no more: they are in memory then, with some 200 bytes each.
 pub(super) const MAX_SIGNED: usize = 1 << 20;
 /// Elements in one value of arrivals.
@@ -234,6 +237,11 @@ impl Capsule {
     /// Who may write.
     pub(super) fn authority(&self) -> &Authority {
         &self.authority
+    }
+
+    /// About how many bytes of memory it takes.
+    pub(super) fn memory(&self) -> usize {
+        MIN_MEMORY + ENTRY_MEMORY * (self.index.entries() + self.authority.writers().count())
     }
 
     /// Whether bodies are sealed.

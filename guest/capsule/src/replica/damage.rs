@@ -61,6 +61,11 @@ impl Damage {
         self.void.contains(name)
     }
 
+    /// How many bodies are lost.
+    pub(super) fn len(&self) -> usize {
+        self.void.len()
+    }
+
     /// A body is lost; false if there are too many.
     pub(super) fn lose(&mut self, space: &mut Space, capsule: &CapsuleName, name: RecordName) -> bool {
         if self.void.len() < MAX_VOID && self.void.insert(name) {

@@ -160,6 +160,13 @@ impl Index {
         self.revoked.len() as u32
     }
 
+    /// How many names and writers are in memory.
+    pub(super) fn entries(&self) -> usize {
+        let unfinished = self.spreading.len() + self.kept.len();
+        let writers = self.revoked.len() + self.unsigned.len() + self.sequences.len();
+        self.heads.len() + unfinished + writers + self.damage.len()
+    }
+
     /// How much there is, to be compared with what others have, once it was counted.
     pub(super) fn census(&self) -> &Census {
         &self.census

@@ -41,8 +41,7 @@ mod values;
 mod walk;
 mod ways;
 
-use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -56,13 +55,14 @@ use crate::keys::{Key, KeyPair};
 use crate::message::VERSION;
 use crate::refusal::{Refusal, Result};
 use crate::verifier::Verifier;
-use capsule::{Capsule, MAX_SIGNED};
+use capsule::MAX_SIGNED;
 use exchange::Syncs;
 pub(crate) use index::MAX_HELD_HEADS;
 use index::Outcome;
 use introduced::Introduced;
 use job::{Asker, Job};
 pub use limits::Limits;
+use opening::OpenCapsules;
 use push::Pushes;
 use serve::{Progress, SERIAL, Tools, Turn};
 use session::{Session, Sessions};
@@ -76,8 +76,6 @@ use walk::Page;
 const MAX_JOBS: usize = 4096;
 /// Most of them from one source once half of these places are taken: the other half is for others.
 const MAX_JOBS_OF_SOURCE: usize = MAX_JOBS / 8;
-/// Most capsules that are open at a time: each takes some kilobytes, and opening one a signature and looks into the store.
-const MAX_OPEN: usize = 2048;
 /// Names that are read at once: what the smallest store gives in one answer.
 const PAGE: usize = 500;
 
@@ -168,7 +166,7 @@ pub struct Replica {
     /// Of the writers.
     verifier: Verifier,
     introduced: Introduced,
-    open: BTreeMap<CapsuleName, Box<Capsule>>,
+    open: OpenCapsules,
     jobs: VecDeque<Job>,
     waiting: Option<(u32, Waiting)>,
     heads: Option<Vec<RecordName>>,
@@ -201,7 +199,7 @@ impl Replica {
             trees: Trees::default(),
             verifier: Verifier::default(),
             introduced: Introduced::default(),
-            open: BTreeMap::new(),
+            open: OpenCapsules::default(),
             jobs: VecDeque::new(),
             waiting: None,
             heads: None,
@@ -398,7 +396,7 @@ impl Replica {
         if !job.is_expected {
             self.begin(job, capsule.as_deref_mut());
             if self.ask() {
-                self.keep_open(name, capsule);
+                self.keep_open(name, job.source, capsule);
                 return Ok(Turn::Waits);
             }
         }
@@ -427,7 +425,7 @@ impl Replica {
         {
             self.jobs.push_back(Job::mend(name));
         }
-        self.keep_open(name, capsule);
+        self.keep_open(name, job.source, capsule);
         match progress {
             Progress::Done | Progress::Flush | Progress::Reopen => return Ok(Turn::Done),
             Progress::Wait => _ = self.ask(),
@@ -581,7 +579,7 @@ impl Replica {
         let refusal = Refusal::new(Code::StoreFailed, 0);
         self.space.clear();
         self.trees.clear();
-        self.open.clear();
+        self.open = OpenCapsules::default();
         self.waiting = None;
         self.forget_reading();
         let synced = self.syncing.take().map_or_else(Vec::new, |(_, synced)| synced);

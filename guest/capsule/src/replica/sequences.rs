@@ -27,6 +27,11 @@ pub(super) struct Sequences {
 }
 
 impl Sequences {
+    /// How many writers are known.
+    pub(super) fn len(&self) -> usize {
+        self.of.len()
+    }
+
     /// Whether no stored record has this header, as all of its writer come before it.
     ///
     /// # Errors
@@ -45,7 +50,10 @@ impl Sequences {
                 // Of a number that cannot be read nothing is known: then everything is looked up.
                 let told = told.map(|told| told[..].try_into().map_or(u64::MAX, u64::from_le_bytes));
                 let highest = Highest { stored: told, told };
-                self.of.insert(writer, highest);
+                // Whoever makes up writers that have stored nothing takes no memory.
+                if told.is_some() {
+                    self.of.insert(writer, highest);
+                }
                 highest
             }
         };

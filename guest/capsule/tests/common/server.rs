@@ -34,6 +34,8 @@ pub(crate) struct Server {
     pub(crate) durable_commits: usize,
     /// Of how many keys it has read the values.
     pub(crate) reads: usize,
+    /// How often it has looked for keys: when it opens a capsule, or goes over its records.
+    pub(crate) scans: usize,
     /// Of how many it may: one that goes on reading fails.
     pub(crate) most_reads: usize,
     /// Bytes that its store gave for them.
@@ -82,6 +84,7 @@ impl Server {
             holds: false,
             durable_commits: 0,
             reads: 0,
+            scans: 0,
             most_reads: usize::MAX,
             read_bytes: 0,
             lives_for: usize::MAX,
@@ -146,6 +149,7 @@ impl Server {
                     end,
                     limit,
                 } => {
+                    self.scans += 1;
                     let keys: Vec<Vec<u8>> = self
                         .store
                         .range(start..end)
