@@ -9,6 +9,7 @@ use common::{fabricated, owner};
 use selfsame_capsule::hash::HashKind;
 use selfsame_capsule::message::Operation;
 use selfsame_capsule::metadata::{Charter, Metadata, Readers};
+use selfsame_capsule::replica::PeerId;
 use selfsame_capsule::writer::Written;
 use selfsame_codec::Code;
 
@@ -16,8 +17,12 @@ use selfsame_codec::Code;
 const OPEN: usize = 2048;
 /// Heads that it takes of a capsule.
 const HEADS: u32 = 1 << 14;
+/// Bytes that wait to be pushed or are under way, and of them those under way.
+const HELD: usize = 16 << 20;
+const UNDER_WAY: usize = HELD / 2;
 const STRANGER: u8 = 7;
 const HONEST: u8 = 8;
+const NOW: u64 = 1_800_000_000_000;
 
 /// Different capsules of one owner.
 fn charters(count: usize) -> Vec<Charter> {
@@ -140,4 +145,75 @@ fn invented_writers_make_no_capsule_larger() {
     for charter in &all {
         assert!(is_open(&mut server, charter, STRANGER));
     }
+}
+
+/// A record of so many bytes that the owner brings.
+fn bring(server: &mut Server, charter: &Charter, (source, number): (u8, u64), bytes: usize) {
+    let body = vec![source; bytes];
+    let made = fabricated(charter, (0, number), Vec::new(), &body);
+    let given = client(charter, source).ask(server, &[write(&made)]);
+    assert_eq!(given, [Ok(Vec::new())]);
+}
+
+fn peers(numbers: core::ops::Range<u8>) -> Vec<PeerId> {
+    numbers.map(|number| [number; 32]).collect()
+}
+
+fn bytes_of(asks: &[(u32, PeerId, Vec<u8>)]) -> usize {
+    asks.iter().map(|(_, _, message)| message.len()).sum()
+}
+
+/// A server that pushes a stranger's capsule to a hundred peers and another capsule to one.
+fn pushing() -> (Server, Charter, Charter) {
+    let mut server = Server::new(Map::new());
+    let all = charters(2);
+    for (charter, source) in all.iter().zip([STRANGER, HONEST]) {
+        create(&mut server, charter, source);
+    }
+    let [of_stranger, honest] = all.try_into().expect("two");
+    server.replica.set_replicas(of_stranger.name(), peers(0..100));
+    server.replica.set_replicas(honest.name(), peers(200..201));
+    (server, of_stranger, honest)
+}
+
+fn answer(server: &mut Server, tag: u32, response: Option<&[u8]>) {
+    server.replica.answered(NOW, tag, response);
+    server.work();
+}
+
+#[test]
+fn pushes_to_peers_that_stall_leave_room_for_others() {
+    let (mut server, of_stranger, honest) = pushing();
+    let flood = |server: &mut Server, from: u64| {
+        for number in from..from + 12 {
+            bring(server, &of_stranger, (STRANGER, number), 511_000);
+        }
+    };
+    flood(&mut server, 0);
+    // Sixteen of nearly 512 KiB; one more that is smaller would still have room.
+    let under_way = core::mem::take(&mut server.asks);
+    assert_eq!(bytes_of(&under_way) / 500_000, 16);
+    assert!(bytes_of(&under_way) <= UNDER_WAY);
+    for (number, bytes) in [(0, 210_000), (1, 1000), (2, 1000)] {
+        bring(&mut server, &honest, (HONEST, number), bytes);
+    }
+    flood(&mut server, 12);
+    assert!(server.asks.is_empty(), "as much is under way as may be");
+    // The first that fails makes room for whom the least waits.
+    answer(&mut server, under_way[0].0, None);
+    let (tag, peer, message) = server.asks.remove(0);
+    assert_eq!(peer, [200; 32]);
+    assert!(message.len() > 212_000, "all that was stored");
+    answer(&mut server, tag, Some(&[]));
+    // Whatever is answered from now on: all together was within the bound.
+    let mut held = bytes_of(&under_way) + bytes_of(&server.asks);
+    for (tag, _, _) in &under_way[1..] {
+        answer(&mut server, *tag, Some(&[]));
+    }
+    while let Some((tag, peer, message)) = server.asks.pop() {
+        assert_ne!(peer, under_way[0].1, "what waited for who failed is dropped");
+        held += message.len();
+        answer(&mut server, tag, Some(&[]));
+    }
+    assert!((HELD / 2..=HELD).contains(&held), "{held}");
 }

@@ -54,7 +54,7 @@ impl Replica {
     /// Takes the response to an [`Effect::Ask`], or that there is none.
     pub fn answered(&mut self, now_ms: u64, tag: u32, response: Option<&[u8]>) {
         self.now_ms = now_ms;
-        if self.pushes.end(tag) {
+        if self.pushes.end(tag, response.is_some()) {
             self.push_next();
             return;
         }

@@ -12,6 +12,12 @@ use crate::message::{Envelope, MAX_OPERATIONS, REPLICAS};
 
 /// Bytes that wait for one peer; what comes on top is not pushed.
 const MAX_WAITING: usize = 4 << 20;
+/// Bytes for all peers together, which may be one stranger's that answer nothing: waiting and under way, and half of them under way.
+/// Of two of the longest requests one is under way.
+const MAX_HELD: usize = 16 << 20;
+const MAX_UNDER_WAY: usize = MAX_HELD / 2;
+/// About what a request takes beside its bytes.
+const OVERHEAD: usize = 256;
 /// Bytes up to which further operations join a request that waits.
 const JOINED: usize = 512 << 10;
 
@@ -23,12 +29,13 @@ struct Waiting {
     message: Vec<u8>,
 }
 
-/// What waits for one peer
+/// What is held for one peer
 #[derive(Debug, Default)]
 struct Line {
-    /// The request under way.
-    asked: Option<u32>,
+    /// The request under way, and its bytes.
+    asked: Option<(u32, usize)>,
     waiting: VecDeque<Waiting>,
+    /// Bytes that wait.
     bytes: usize,
 }
 
@@ -37,6 +44,8 @@ struct Line {
 pub(super) struct Pushes {
     replicas: BTreeMap<CapsuleName, Vec<PeerId>>,
     lines: BTreeMap<PeerId, Line>,
+    waiting_bytes: usize,
+    under_way_bytes: usize,
 }
 
 impl Pushes {
@@ -55,7 +64,7 @@ impl Pushes {
             return;
         }
         let capsule = job.envelope.capsule;
-        let Some(peers) = self.replicas.get(&capsule) else {
+        let Some(peers) = self.replicas.get(&capsule).cloned() else {
             return;
         };
         let operations: Vec<&[u8]> = job.storing().collect();
@@ -63,36 +72,82 @@ impl Pushes {
             return;
         }
         for peer in peers {
-            self.lines.entry(*peer).or_default().join(capsule, &operations);
+            self.waiting_bytes += self.lines.entry(peer).or_default().join(capsule, &operations);
+            while self.waiting_bytes + self.under_way_bytes > MAX_HELD && self.shorten() {}
         }
     }
 
-    /// The next request for a peer that none is under way to; it is called `tag` from now on.
+    /// Drops the newest request that waits for the peer for which the most does; whether there is one.
+    fn shorten(&mut self) -> bool {
+        let longest = self.lines.iter_mut().max_by_key(|(_, line)| line.bytes);
+        let Some((peer, last)) = longest.and_then(|(peer, line)| Some((*peer, line.cut()?))) else {
+            return false;
+        };
+        self.waiting_bytes -= last;
+        self.remove_if_empty(&peer);
+        true
+    }
+
+    /// The next request for a peer that none is under way to, and that least waits for; it is called `tag` from now on.
     pub(super) fn next(&mut self, tag: u32) -> Option<(PeerId, Vec<u8>)> {
         let is_idle = |line: &Line| line.asked.is_none() && !line.waiting.is_empty();
-        let (peer, line) = self.lines.iter_mut().find(|(_, line)| is_idle(line))?;
+        let idle = self.lines.iter_mut().filter(|(_, line)| is_idle(line));
+        let (peer, line) = idle.min_by_key(|(_, line)| line.bytes)?;
+        let bytes = line.waiting.front()?.memory();
+        if self.under_way_bytes > 0 && self.under_way_bytes + bytes > MAX_UNDER_WAY {
+            return None;
+        }
         let first = line.waiting.pop_front()?;
-        line.bytes -= first.message.len();
-        line.asked = Some(tag);
+        line.bytes -= bytes;
+        line.asked = Some((tag, bytes));
+        self.waiting_bytes -= bytes;
+        self.under_way_bytes += bytes;
         Some((*peer, first.message))
     }
 
-    /// A request has come to its end, well or not; whether it was one of these.
-    pub(super) fn end(&mut self, tag: u32) -> bool {
-        let Some((peer, line)) = self.lines.iter_mut().find(|(_, line)| line.asked == Some(tag)) else {
+    /// A request has come to its end, well or not; whether it was one of these. What waits for a peer that did not answer is dropped.
+    pub(super) fn end(&mut self, tag: u32, is_answered: bool) -> bool {
+        let is_this = |line: &Line| line.asked.is_some_and(|(asked, _)| asked == tag);
+        let Some((peer, line)) = self.lines.iter_mut().find(|(_, line)| is_this(line)) else {
             return false;
         };
-        line.asked = None;
-        if line.waiting.is_empty() {
-            let peer = *peer;
-            self.lines.remove(&peer);
+        let peer = *peer;
+        if let Some((_, bytes)) = line.asked.take() {
+            self.under_way_bytes -= bytes;
         }
+        if !is_answered {
+            line.waiting.clear();
+            self.waiting_bytes -= core::mem::take(&mut line.bytes);
+        }
+        self.remove_if_empty(&peer);
         true
+    }
+
+    fn remove_if_empty(&mut self, peer: &PeerId) {
+        let line = self.lines.get(peer);
+        if line.is_some_and(|line| line.asked.is_none() && line.waiting.is_empty()) {
+            self.lines.remove(peer);
+        }
+    }
+}
+
+impl Waiting {
+    fn memory(&self) -> usize {
+        self.message.len() + OVERHEAD
     }
 }
 
 impl Line {
-    fn join(&mut self, capsule: CapsuleName, operations: &[&[u8]]) {
+    /// Drops the newest request that waits; how many bytes that were.
+    fn cut(&mut self) -> Option<usize> {
+        let bytes = self.waiting.pop_back()?.memory();
+        self.bytes -= bytes;
+        Some(bytes)
+    }
+
+    /// Lets operations wait, unless too much does; how many bytes more wait then.
+    fn join(&mut self, capsule: CapsuleName, operations: &[&[u8]]) -> usize {
+        let before = self.bytes;
         let more: usize = operations.iter().map(|operation| operation.len()).sum();
         let last = self.waiting.back_mut().filter(|last| {
             last.capsule == capsule
@@ -115,12 +170,14 @@ impl Line {
             operations
                 .iter()
                 .for_each(|operation| message.extend_from_slice(operation));
-            self.bytes += message.len();
-            self.waiting.push_back(Waiting {
+            let waiting = Waiting {
                 capsule,
                 operations: operations.len(),
                 message,
-            });
+            };
+            self.bytes += waiting.memory();
+            self.waiting.push_back(waiting);
         }
+        self.bytes - before
     }
 }
