@@ -5,11 +5,12 @@ mod common;
 use bytes::Bytes;
 use common::metadata;
 use common::server::{Client, Map, Server, write};
-use common::{fabricated, owner};
+use common::world::{World, chain, give};
+use common::{Log, fabricated, owner};
 use selfsame_capsule::hash::HashKind;
 use selfsame_capsule::message::Operation;
 use selfsame_capsule::metadata::{Charter, Metadata, Readers};
-use selfsame_capsule::replica::PeerId;
+use selfsame_capsule::replica::{PeerId, SyncOutcome};
 use selfsame_capsule::writer::Written;
 use selfsame_codec::Code;
 
@@ -20,6 +21,8 @@ const HEADS: u32 = 1 << 14;
 /// Bytes that wait to be pushed or are under way, and of them those under way.
 const HELD: usize = 16 << 20;
 const UNDER_WAY: usize = HELD / 2;
+/// Watermarks that it remembers.
+const WATERMARKS: usize = 4096;
 const STRANGER: u8 = 7;
 const HONEST: u8 = 8;
 const NOW: u64 = 1_800_000_000_000;
@@ -216,4 +219,65 @@ fn pushes_to_peers_that_stall_leave_room_for_others() {
         answer(&mut server, tag, Some(&[]));
     }
     assert!((HELD / 2..=HELD).contains(&held), "{held}");
+}
+
+/// Two replicas, of which the other one stands for any number of peers.
+struct Pair {
+    world: World,
+    log: Log,
+    given: usize,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let log = chain(9);
+        let world = World::created(2, &log.charter);
+        Self { world, log, given: 0 }
+    }
+
+    /// Synchronises with a peer; where the first comparison begins among what has arrived there.
+    fn sync(&mut self, number: u16) -> Option<u64> {
+        let mut peer = [0; 32];
+        peer[..2].copy_from_slice(&number.to_be_bytes());
+        let [here, there] = &mut self.world.servers[..] else {
+            panic!("two servers");
+        };
+        here.replica.sync(NOW, peer, self.log.charter.name(), [1; 32]);
+        here.work();
+        let mut since = None;
+        while let Some((tag, _, message)) = here.asks.pop() {
+            if message[53] == 11 {
+                let begin = message[70..78].try_into().expect("eight bytes");
+                since = since.or_else(|| Some(u64::from_le_bytes(begin)));
+            }
+            let response = there.respond(message);
+            answer(here, tag, Some(&response));
+        }
+        let synced = here.synced.pop().expect("it has ended");
+        assert_eq!(synced.outcome, SyncOutcome::Agreed);
+        since
+    }
+
+    /// Synchronises with a peer that has a new record; whether what arrived before is left out.
+    fn remembers(&mut self, number: u16) -> bool {
+        let record = &self.log.records[self.given];
+        self.given += 1;
+        let signed = [(&self.log.writer, record)];
+        give(&mut self.world, 1, &self.log.charter, &[record], &signed);
+        self.sync(number).expect("they differ") > 0
+    }
+}
+
+#[test]
+fn watermark_used_longest_ago_is_forgotten() {
+    let mut pair = Pair::new();
+    assert!(!pair.remembers(0));
+    for number in 1..WATERMARKS as u16 {
+        pair.sync(number);
+    }
+    assert!(pair.remembers(0), "used again");
+    pair.sync(WATERMARKS as u16);
+    assert!(pair.remembers(0), "kept, though its id is the lowest");
+    assert!(pair.remembers(2));
+    assert!(!pair.remembers(1), "forgotten");
 }

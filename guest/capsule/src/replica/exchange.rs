@@ -1,6 +1,6 @@
 //! What a replica exchanges with others: synchronisations and pushes.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use selfsame_codec::Code;
@@ -23,7 +23,8 @@ const MAX_RESPONSE_BYTES: usize = MAX_MESSAGE_BYTES + (2 << 20);
 #[derive(Debug, Default)]
 pub(super) struct Syncs {
     under_way: BTreeMap<u32, (Side, Sync)>,
-    watermarks: BTreeMap<(PeerId, CapsuleName), Watermark>,
+    /// The one that was used longest ago comes first.
+    watermarks: VecDeque<(PeerId, CapsuleName, Watermark)>,
 }
 
 impl Replica {
@@ -37,7 +38,9 @@ impl Replica {
         let mut others = self.syncs.under_way.values();
         let is_busy = self.syncs.under_way.len() >= MAX_SYNCS
             || others.any(|(_, sync)| sync.peer == peer && sync.capsule == capsule);
-        let watermark = self.syncs.watermarks.get(&(peer, capsule)).copied();
+        let mut watermarks = self.syncs.watermarks.iter();
+        let known = watermarks.find(|(of, about, _)| (*of, *about) == (peer, capsule));
+        let watermark = known.map(|(_, _, watermark)| *watermark);
         let mut sync = Sync::new(peer, capsule, watermark.unwrap_or_default(), entropy);
         let action = if is_busy {
             Action::End(
@@ -118,10 +121,11 @@ impl Replica {
     fn end_sync(&mut self, sync: &Sync, outcome: Outcome, watermark: Option<Watermark>) {
         if let Some(watermark) = watermark {
             let watermarks = &mut self.syncs.watermarks;
+            watermarks.retain(|(peer, capsule, _)| (*peer, *capsule) != (sync.peer, sync.capsule));
             if watermarks.len() >= MAX_WATERMARKS {
-                watermarks.pop_first();
+                watermarks.pop_front();
             }
-            watermarks.insert((sync.peer, sync.capsule), watermark);
+            watermarks.push_back((sync.peer, sync.capsule, watermark));
         }
         self.effects.push_back(Effect::Synced(Synced {
             peer: sync.peer,
