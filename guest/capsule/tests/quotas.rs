@@ -4,14 +4,15 @@ mod common;
 
 use bytes::Bytes;
 use common::metadata;
-use common::server::{Client, Map, Server, write};
+use common::server::{Client, Map, Server, sign, write};
 use common::world::{World, chain, give};
-use common::{Log, fabricated, owner};
-use selfsame_capsule::hash::HashKind;
-use selfsame_capsule::message::Operation;
+use common::{Log, fabricated, owner, writer};
+use selfsame_capsule::authority::sign_record;
+use selfsame_capsule::hash::{HashKind, RecordName};
+use selfsame_capsule::message::{Operation, TO_THE_TOP};
 use selfsame_capsule::metadata::{Charter, Metadata, Readers};
 use selfsame_capsule::replica::{PeerId, SyncOutcome};
-use selfsame_capsule::writer::Written;
+use selfsame_capsule::writer::{Backpointers, Written};
 use selfsame_codec::Code;
 
 /// Small capsules that a replica keeps open.
@@ -23,6 +24,9 @@ const HELD: usize = 16 << 20;
 const UNDER_WAY: usize = HELD / 2;
 /// Watermarks that it remembers.
 const WATERMARKS: usize = 4096;
+/// Sub-records whose tree takes about a megabyte, and the bytes of their body at least: of twenty, more than the store's cache.
+const PARTS: u32 = 20_000;
+const BODY: usize = PARTS as usize * 24;
 const STRANGER: u8 = 7;
 const HONEST: u8 = 8;
 const NOW: u64 = 1_800_000_000_000;
@@ -280,4 +284,59 @@ fn watermark_used_longest_ago_is_forgotten() {
     assert!(pair.remembers(0), "kept, though its id is the lowest");
     assert!(pair.remembers(2));
     assert!(!pair.remembers(1), "forgotten");
+}
+
+/// Stores a record with sub-records.
+fn commit(server: &mut Server, charter: &Charter, source: u8, tag: u8) -> RecordName {
+    let part = [source.wrapping_add(tag); 20];
+    let parts = vec![&part[..]; PARTS as usize];
+    let made = writer(charter, 0, owner(), None).commit(&parts, &Backpointers::Chain, &[tag; 16]);
+    let made = made.expect("it is small");
+    let operations = [write(&made), sign(made.name, sign_record(&owner(), &made.name))];
+    let given = client(charter, source).ask(server, &operations);
+    assert!(given.iter().all(Result::is_ok), "{given:?}");
+    made.name
+}
+
+/// Reads a sub-record with its whole path; how many bytes of the store that took.
+fn part(server: &mut Server, charter: &Charter, source: u8, record: RecordName) -> usize {
+    let before = server.read_bytes;
+    let read = Operation::ReadPart {
+        record,
+        index: PARTS - 1,
+        levels: TO_THE_TOP,
+    };
+    let given = client(charter, source).ask(server, &[read]);
+    assert!(given[0].is_ok(), "{given:?}");
+    server.read_bytes - before
+}
+
+#[test]
+fn trees_of_a_stranger_evict_none_in_use() {
+    let mut server = Server::new(Map::new());
+    let all = charters(2);
+    let [of_stranger, honest] = &all[..] else {
+        panic!("two");
+    };
+    for charter in [of_stranger, honest] {
+        create(&mut server, charter, STRANGER);
+    }
+    let used = commit(&mut server, honest, HONEST, 0);
+    let others: Vec<RecordName> = (0..20)
+        .map(|tag| commit(&mut server, of_stranger, STRANGER, tag))
+        .collect();
+    let mut server = Server::new(server.store);
+    assert!(part(&mut server, honest, HONEST, used) > BODY);
+    assert!(part(&mut server, of_stranger, STRANGER, others[0]) > BODY);
+    for other in &others[1..] {
+        assert!(part(&mut server, of_stranger, STRANGER, *other) > BODY);
+        assert!(
+            part(&mut server, honest, HONEST, used) <= BODY / 2,
+            "its tree is known"
+        );
+    }
+    assert!(
+        part(&mut server, of_stranger, STRANGER, others[0]) > BODY,
+        "forgotten"
+    );
 }
