@@ -12,8 +12,8 @@ use crate::message::{Envelope, MAX_OPERATIONS, REPLICAS};
 
 /// Bytes that wait for one peer; what comes on top is not pushed.
 const MAX_WAITING: usize = 4 << 20;
-/// Bytes for all peers together, which may be one stranger's that answer nothing: waiting and under way, and half of them under way.
-/// Of two of the longest requests one is under way.
+/// Bytes for all peers together, waiting and under way: peers may be one stranger's many identities and answer nothing. At most half are
+/// under way, as much as the longest request.
 const MAX_HELD: usize = 16 << 20;
 const MAX_UNDER_WAY: usize = MAX_HELD / 2;
 /// About what a request takes beside its bytes.
