@@ -1,7 +1,7 @@
 //! A request under way: its operations one after the other, each as soon as what it needs of the store was read.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -34,6 +34,10 @@ const NO_CAPSULE: Refusal = Refusal {
     at: 0,
 };
 
+/// Most requests that wait for their turn.
+const MAX_JOBS: usize = 4096;
+/// Most of them from one source once half of these places are taken: the other half is for others.
+const MAX_JOBS_OF_SOURCE: usize = MAX_JOBS / 8;
 /// Bytes of results after which a response holds no more bodies: on its way it takes memory several times.
 const MAX_BODIES: usize = 2 << 20;
 /// About how many bytes of results a record takes beside what is stored of it: its proof, most often one header.
@@ -476,6 +480,12 @@ impl Job {
         let results = refuse_at(self.answers.results, &self.staged.refused);
         (results, self.answers.learned, stored)
     }
+}
+
+/// Whether one more request of a source may wait beside these.
+pub(super) fn has_place(jobs: &VecDeque<Job>, source: Source) -> bool {
+    let of_source = || jobs.iter().filter(|job| job.source == source).count();
+    jobs.len() < MAX_JOBS / 2 || (jobs.len() < MAX_JOBS && of_source() < MAX_JOBS_OF_SOURCE)
 }
 
 /// Whether it gives a body or a part of one, which may be long.

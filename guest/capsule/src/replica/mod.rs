@@ -55,12 +55,12 @@ use crate::keys::{Key, KeyPair};
 use crate::message::VERSION;
 use crate::refusal::{Refusal, Result};
 use crate::verifier::Verifier;
-use capsule::MAX_SIGNED;
+use capsule::{Capsule, MAX_SIGNED};
 use exchange::Syncs;
 pub(crate) use index::MAX_HELD_HEADS;
 use index::Outcome;
 use introduced::Introduced;
-use job::{Asker, Job};
+use job::{Asker, Job, has_place};
 pub use limits::Limits;
 use opening::OpenCapsules;
 use push::Pushes;
@@ -72,10 +72,6 @@ pub use sync::{Outcome as SyncOutcome, PeerId, Synced};
 use trees::Trees;
 use walk::Page;
 
-/// Most requests that wait for their turn.
-const MAX_JOBS: usize = 4096;
-/// Most of them from one source once half of these places are taken: the other half is for others.
-const MAX_JOBS_OF_SOURCE: usize = MAX_JOBS / 8;
 /// Names that are read at once: what the smallest store gives in one answer.
 const PAGE: usize = 500;
 
@@ -239,7 +235,7 @@ impl Replica {
     }
 
     fn enqueue(&mut self, asker: Asker, source: Source, message: Arc<Vec<u8>>) {
-        let job = if self.has_place(&source) {
+        let job = if has_place(&self.jobs, source) {
             Job::read(asker, source, message)
         } else {
             Err(Refusal::new(Code::TooManyRequests, 0))
@@ -248,13 +244,6 @@ impl Replica {
             Ok(job) => self.jobs.push_back(job),
             Err(refusal) => self.refuse(asker, refusal),
         }
-    }
-
-    /// Whether one more request of a source may wait.
-    fn has_place(&self, source: &Source) -> bool {
-        let count = || self.jobs.iter().filter(|job| job.source == *source).count();
-        let jobs = self.jobs.len();
-        jobs < MAX_JOBS / 2 || (jobs < MAX_JOBS && count() < MAX_JOBS_OF_SOURCE)
     }
 
     /// Takes the keys of an [`Effect::Get`] with their values.
