@@ -228,10 +228,22 @@ describe("a source", () => {
     assert.ok(first !== undefined && shares.take("::ffff:1.1.1.1") !== undefined);
     assert.equal(shares.take("1.1.1.1"), undefined);
     assert.ok(shares.take("1.1.1.2") !== undefined);
-    first();
-    first();
+    first.release();
+    first.release();
     assert.ok(shares.take("1.1.1.1") !== undefined);
     assert.equal(shares.take("1.1.1.1"), undefined);
+  });
+
+  test("holds amounts that grow up to its share", () => {
+    const shares = new Shares(10);
+    const share = shares.take("1.1.1.1", 6);
+    assert.ok(share);
+    assert.ok(share.grow(3));
+    assert.ok(!share.grow(2), "more than its share");
+    assert.equal(shares.take("1.1.1.1", 2), undefined);
+    assert.ok(shares.take("1.1.1.1", 1) !== undefined && shares.take("1.1.1.2", 10) !== undefined);
+    share.release();
+    assert.ok(shares.take("1.1.1.1", 9) !== undefined);
   });
 
   test("is a network in IPv6, and forgotten when it holds nothing", () => {
@@ -242,7 +254,7 @@ describe("a source", () => {
     assert.ok(shares.take("2606:4700::1") !== undefined);
     assert.equal(shares.take("2606:4700:0:0:5::"), undefined);
     assert.equal(shares.size, 3);
-    given?.();
+    given?.release();
     assert.equal(shares.size, 2);
   });
 

@@ -1,5 +1,5 @@
-import { isIP } from "node:net";
 import { MeshError } from "../codec/code.ts";
+import { contains, type Ip, ipOf, type Prefix, prefixOf } from "./ip.ts";
 
 /** Characters at the end of a header that are read; room for `MAX_HOPS` elements with all parameters of RFC 7239. */
 const MAX_TAIL = 4096;
@@ -12,19 +12,6 @@ const PORT = /^(\d{1,5}|_[\w.-]+)$/;
 
 /** Gives the value of a header, several of one name joined by commas. */
 export type HeaderReader = (name: "forwarded" | "x-forwarded-for") => string | null | undefined;
-
-/** An IP address; one of IPv4 that is mapped into IPv6 is of IPv4. */
-interface Ip {
-  readonly text: string;
-  readonly widthBits: 32 | 128;
-  readonly value: bigint;
-}
-
-/** An address prefix (RFC 4632). */
-interface Prefix {
-  readonly network: Ip;
-  readonly lenBits: number;
-}
 
 /**
  * The proxies whose headers `forwarded` (RFC 7239) and `x-forwarded-for` give the client's address. A proxy appends the address
@@ -42,7 +29,7 @@ export class TrustedProxies {
         `trustedProxies is a list of at most ${MAX_PREFIXES} addresses or prefixes`,
       );
     }
-    this.#prefixes = proxies.map(prefixOf);
+    this.#prefixes = proxies.map(trustedPrefixOf);
   }
 
   /** The address from which a request counts: of a trusted proxy the forwarded one, if its headers name one. */
@@ -73,47 +60,18 @@ export class TrustedProxies {
   }
 }
 
-function prefixOf(text: string): Prefix {
-  const [address = "", digits, ...more] = typeof text === "string" ? text.split("/") : [];
-  const network = ipOf(address);
-  const lenBits =
-    digits === undefined ? network?.widthBits : /^\d+$/.test(digits) ? Number(digits) : undefined;
-  if (network === undefined || lenBits === undefined || lenBits > network.widthBits || more.length > 0) {
-    throw new MeshError(
-      "BadConfig",
-      `trusted proxy ${text} is no address or prefix such as 192.0.2.1, 10.0.0.0/8 or 2001:db8::/32`,
-    );
-  }
-  return { network, lenBits };
-}
-
-function contains({ network, lenBits }: Prefix, ip: Ip): boolean {
-  const hostBits = BigInt(network.widthBits - lenBits);
-  return network.widthBits === ip.widthBits && network.value >> hostBits === ip.value >> hostBits;
+function trustedPrefixOf(text: string): Prefix {
+  const prefix = typeof text === "string" ? prefixOf(text) : undefined;
+  if (prefix !== undefined) return prefix;
+  throw new MeshError(
+    "BadConfig",
+    `trusted proxy ${text} is no address or prefix such as 192.0.2.1, 10.0.0.0/8 or 2001:db8::/32`,
+  );
 }
 
 /** Whether the core takes an address for this machine, which no quota applies to: a header does not get a client that. */
 function isOwn({ widthBits, value }: Ip): boolean {
   return widthBits === 32 ? value >> 24n === 127n : value >> 64n === 0n;
-}
-
-/** An address without brackets, zone and port. */
-function ipOf(text: string): Ip | undefined {
-  if (text.includes("%") || isIP(text) === 0) return undefined;
-  if (isIP(text) === 4)
-    return v4Of(text.split(".").reduce((value, byte) => (value << 8n) | BigInt(byte), 0n));
-  // A URL writes an address in its one short form, without an IPv4 address at its end.
-  const short = new URL(`http://[${text}]`).hostname.slice(1, -1);
-  const [head = [], tail = []] = short.split("::").map((part) => (part === "" ? [] : part.split(":")));
-  const zeros = Array.from({ length: 8 - head.length - tail.length }, () => "0");
-  const groups = [...head, ...zeros, ...tail];
-  const value = groups.reduce((bits, group) => (bits << 16n) | BigInt(`0x${group}`), 0n);
-  return value >> 32n === 0xffffn ? v4Of(value & 0xffff_ffffn) : { text: short, widthBits: 128, value };
-}
-
-function v4Of(value: bigint): Ip {
-  const text = [24n, 16n, 8n, 0n].map((shift) => (value >> shift) & 255n).join(".");
-  return { text, widthBits: 32, value };
 }
 
 /**
@@ -156,9 +114,10 @@ function forwardedFor(element: string): Ip | undefined {
 
 /** The address of a node with or without a port: `192.0.2.1:80`, `2001:db8::1` or `[2001:db8::1]:80`. */
 function nodeAddress(node: string): Ip | undefined {
-  if (isIP(node) !== 0) return ipOf(node);
+  const bare = ipOf(node);
+  if (bare !== undefined) return bare;
   const [, v6, v4, port] = /^(?:\[([^\]]*)\]|([^:[\]]*)(?=:))(?::(.*))?$/.exec(node) ?? [];
   if (port !== undefined && !PORT.test(port)) return undefined;
-  if (v6 !== undefined) return isIP(v6) === 6 ? ipOf(v6) : undefined;
-  return v4 !== undefined && isIP(v4) === 4 ? ipOf(v4) : undefined;
+  if (v6 !== undefined) return v6.includes(":") ? ipOf(v6) : undefined;
+  return v4 === undefined ? undefined : ipOf(v4);
 }

@@ -1,4 +1,4 @@
-import { BlockList, isIPv6 } from "node:net";
+import { contains, ipOf, type Prefix, prefixOf, v4Of } from "./ip.ts";
 
 /** What nobody on the internet means: private networks, this machine, documentation, multicast, metadata services. */
 const PRIVATE_V4: readonly string[] = [
@@ -25,32 +25,20 @@ const PRIVATE_V6: readonly string[] = [
   "2001:db8::/32",
   "2002::/16",
 ];
-/** Mapped and NAT64: the IPv4 address at their end is what counts. */
-const EMBEDDING: readonly string[] = ["::ffff:", "64:ff9b::"];
+/** NAT64: the IPv4 address at its end is what counts. */
+const NAT64 = "64:ff9b::/96";
 
-function blocks(subnets: readonly string[]): BlockList {
-  const list = new BlockList();
-  for (const subnet of subnets) {
-    const [network = "", length = ""] = subnet.split("/");
-    list.addSubnet(network, Number(length), isIPv6(network) ? "ipv6" : "ipv4");
-  }
-  return list;
+const nat64: readonly Prefix[] = /* @__PURE__ */ prefixes([NAT64]);
+const notPublic: readonly Prefix[] = /* @__PURE__ */ prefixes([...PRIVATE_V4, ...PRIVATE_V6]);
+
+function prefixes(texts: readonly string[]): Prefix[] {
+  return texts.flatMap((text) => prefixOf(text) ?? []);
 }
 
-const v4: BlockList = /* @__PURE__ */ blocks(PRIVATE_V4);
-const v6: BlockList = /* @__PURE__ */ blocks(PRIVATE_V6);
-const embedding: BlockList = /* @__PURE__ */ blocks(EMBEDDING.map((prefix) => `${prefix}0.0.0.0/96`));
-const embedded: BlockList = /* @__PURE__ */ blocks(
-  EMBEDDING.flatMap((prefix) =>
-    PRIVATE_V4.map((subnet) => {
-      const [network = "", length = ""] = subnet.split("/");
-      return `${prefix}${network}/${96 + Number(length)}`;
-    }),
-  ),
-);
-
 /** Whether anybody on the internet could mean this IP address: not a private network, this machine, or a metadata service. */
-export function isPublic(ip: string): boolean {
-  if (!isIPv6(ip)) return !v4.check(ip, "ipv4");
-  return !(embedding.check(ip, "ipv6") ? embedded : v6).check(ip, "ipv6");
+export function isPublic(text: string): boolean {
+  const ip = ipOf(text);
+  if (ip === undefined) return false;
+  const meant = nat64.some((prefix) => contains(prefix, ip)) ? v4Of(ip.value) : ip;
+  return !notPublic.some((prefix) => contains(prefix, meant));
 }

@@ -1,15 +1,15 @@
-import { isIPv6 } from "node:net";
+import { ipOf } from "./ip.ts";
 import { isPublic } from "./public-address.ts";
 
-/** What counts as one source of IPv6: the network that one customer gets, in groups of 16 bits. */
-const NETWORK_GROUPS = 4;
+/** Bits of an IPv6 address after the network that one customer gets, which counts as one source. */
+const HOST_BITS = 64n;
 
-/** How much each source holds of what there is for all, so that none can take everything. */
+/** The amount that each source holds of a common resource, so that none can take everything. */
 export class Shares {
   readonly #most: number;
   readonly #held: Map<string, number> = new Map();
 
-  /** Lets each source hold so much. */
+  /** Lets each source hold at most this amount. */
   constructor(most: number) {
     this.#most = most;
   }
@@ -19,41 +19,55 @@ export class Shares {
     return this.#held.size;
   }
 
-  /** Takes one for an IP address and returns what gives it back, once; `undefined` when its source has its share. */
-  take(ip: string): (() => void) | undefined {
+  /** Takes an amount for an IP address; `undefined` if its source would hold too much. */
+  take(ip: string, amount = 1): Share | undefined {
     const source = sourceOf(ip);
-    if (source === undefined) return () => undefined;
-    const held = this.#held.get(source) ?? 0;
-    if (held >= this.#most) return undefined;
-    this.#held.set(source, held + 1);
-    let isHeld = true;
-    return () => {
-      if (isHeld) this.#give(source);
-      isHeld = false;
-    };
+    const share = new Share((more) => source === undefined || this.#add(source, more));
+    return share.grow(amount) ? share : undefined;
   }
 
-  #give(source: string): void {
-    const left = (this.#held.get(source) ?? 0) - 1;
+  #add(source: string, more: number): boolean {
+    const held = (this.#held.get(source) ?? 0) + more;
+    if (more > 0 && held > this.#most) return false;
     // Only sources that hold something are remembered.
-    if (left > 0) this.#held.set(source, left);
+    if (held > 0) this.#held.set(source, held);
     else this.#held.delete(source);
+    return true;
+  }
+}
+
+/** The amount that one holder has of its source's share. */
+export class Share {
+  readonly #add: (more: number) => boolean;
+  #amount = 0;
+
+  /** Adds to the source's amount with `add`, which says whether that was possible. */
+  constructor(add: (more: number) => boolean) {
+    this.#add = add;
+  }
+
+  /** Takes more; `false`, and nothing is taken, if the source would hold too much. */
+  grow(more: number): boolean {
+    if (!this.#add(more)) return false;
+    this.#amount += more;
+    return true;
+  }
+
+  /** Gives everything back, once. */
+  release(): void {
+    const amount = this.#amount;
+    this.#amount = 0;
+    if (amount > 0) this.#add(-amount);
   }
 }
 
 /**
- * The source of an IP address. Private ones are not counted: a proxy in front of the node, which counts for itself, brings
- * everybody's connections.
+ * Returns the source of an IP address: an IPv4 address, or a network of IPv6. Private addresses have none and are not counted: a
+ * proxy in front of the node, which counts for itself, brings everybody's connections. Neither is a peer of unknown address.
  */
-function sourceOf(ip: string): string | undefined {
-  const [bare = ""] = ip.split("%");
-  if (!isPublic(bare)) return undefined;
-  if (!isIPv6(bare)) return bare;
-  const [, embedded] = /^::ffff:([\d.]+)$/i.exec(bare) ?? [];
-  if (embedded !== undefined) return embedded;
-  const [head = "", tail] = bare.split("::");
-  const before = head === "" ? [] : head.split(":");
-  const after = tail === undefined || tail === "" ? [] : tail.split(":");
-  const zeros = Array.from({ length: Math.max(8 - before.length - after.length, 0) }, () => "0");
-  return [...before, ...zeros, ...after].slice(0, NETWORK_GROUPS).join(":");
+function sourceOf(address: string): string | undefined {
+  const [bare = ""] = address.split("%");
+  const ip = isPublic(bare) ? ipOf(bare) : undefined;
+  if (ip === undefined || ip.widthBits === 32) return ip?.text;
+  return (ip.value >> HOST_BITS).toString(16);
 }

@@ -101,15 +101,15 @@ export class UdpListener {
   #accept(peer: Id, from: Asker): Accepted | undefined {
     const own = randomId();
     if (this.#byId.size >= MAX_CONNECTIONS || this.#byId.has(own)) return undefined;
-    const giveBack = this.#shares.take(from.address);
-    if (giveBack === undefined) return undefined;
+    const share = this.#shares.take(from.address);
+    if (share === undefined) return undefined;
     const key = keyOf(from, peer);
     const stream = new UdpStream(new Connection({ own, peer }), {
       send: (datagram) => this.#send(datagram, from),
       gone: () => {
         this.#byId.delete(own);
         this.#byAsker.delete(key);
-        giveBack();
+        share.release();
       },
     });
     const accepted: Accepted = { ...from, stream, own };
