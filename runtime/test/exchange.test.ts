@@ -165,6 +165,124 @@ describe("HTTPS POST", () => {
   });
 });
 
+/** A body that arrives as the test says. */
+class Upload {
+  isCancelled = false;
+  readonly stream: ReadableStream<Uint8Array>;
+  #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
+
+  constructor() {
+    this.stream = new ReadableStream({
+      start: (controller) => {
+        this.#controller = controller;
+      },
+      cancel: () => {
+        this.isCancelled = true;
+      },
+    });
+  }
+
+  send(content: Uint8Array): this {
+    this.#controller?.enqueue(content);
+    return this;
+  }
+
+  end(): void {
+    this.#controller?.close();
+  }
+
+  fail(): void {
+    this.#controller?.error(new TypeError("the client went away"));
+  }
+}
+
+describe("POSTs of strangers", () => {
+  const MIB = 1024 * 1024;
+  const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+  let token = 0;
+
+  /** One POST of an address on a path of its own. */
+  function post(
+    acceptor: ExchangeAcceptor,
+    remote: string,
+    body: Upload | Uint8Array<ArrayBuffer> = joinFrames([bytes("x")]),
+    more: Record<string, string> = {},
+  ): Promise<Response> {
+    const path = (token++).toString(16).padStart(32, "0");
+    const headers = { "content-type": "application/selfsame", "selfsame-path": path, ...more };
+    const init = { method: "POST", headers, body: body instanceof Upload ? body.stream : body };
+    return acceptor.handle(new Request("https://host/", { ...init, duplex: "half" } as RequestInit), remote);
+  }
+
+  /** Bodies of an address that have almost arrived. */
+  function uploads(acceptor: ExchangeAcceptor, remote: string, count: number): [Upload, Promise<Response>][] {
+    return Array.from({ length: count }, () => {
+      const upload = new Upload().send(new Uint8Array(MIB));
+      return [upload, post(acceptor, remote, upload)];
+    });
+  }
+
+  test("hold memory by their source, so that others are served", async () => {
+    const acceptor = new ExchangeAcceptor(new Host());
+    const announced = new Upload();
+    const first = post(acceptor, "1.1.1.1", announced, { "content-length": `${MIB}` });
+    const [[upload, answer] = [], ...more] = uploads(acceptor, "1.1.1.1", 4);
+    await turn();
+    const refused = new Upload().send(new Uint8Array(1));
+    assert.equal((await post(acceptor, "1.1.1.1", refused)).status, 503);
+    assert.ok(refused.isCancelled);
+    assert.equal((await post(acceptor, "1.1.1.2")).status, 200);
+    assert.equal((await post(acceptor, "2606:4700::1")).status, 200);
+    upload?.fail();
+    assert.equal((await answer)?.status, 400);
+    assert.equal((await post(acceptor, "1.1.1.1")).status, 200, "what was broken off is given back");
+    announced.send(joinFrames([bytes("x")])).end();
+    assert.equal((await first).status, 200, "what is announced takes nothing");
+    for (const [other] of more) other.send(new Uint8Array(1));
+    for (const [, refusal] of more) assert.equal((await refusal).status, 413);
+    const [[last, all] = []] = uploads(acceptor, "1.1.1.1", 1);
+    last?.end();
+    assert.equal((await all)?.status, 200);
+  });
+
+  test("hold memory in all", async () => {
+    const acceptor = new ExchangeAcceptor(new Host());
+    const held = ["1.1.1.1", "1.1.1.2", "10.0.0.1", ""].flatMap((remote) => uploads(acceptor, remote, 4));
+    await turn();
+    assert.equal((await post(acceptor, "1.1.1.3")).status, 503);
+    for (const [upload] of held) upload.fail();
+    await Promise.all(held.map(([, answer]) => answer));
+    assert.equal((await post(acceptor, "1.1.1.3")).status, 200);
+  });
+
+  test("end when they do not arrive in time", async (t) => {
+    t.mock.timers.enable({ apis: ["setTimeout"] });
+    const acceptor = new ExchangeAcceptor(new Host());
+    const slow = uploads(acceptor, "1.1.1.1", 4);
+    await turn();
+    t.mock.timers.tick(19_999);
+    assert.equal((await post(acceptor, "1.1.1.1")).status, 503);
+    t.mock.timers.tick(1);
+    for (const [upload, answer] of slow) {
+      assert.equal((await answer).status, 408);
+      assert.ok(upload.isCancelled);
+    }
+    assert.equal((await post(acceptor, "1.1.1.1")).status, 200);
+  });
+
+  test("open a quarter of the paths from one source", async () => {
+    const host = new Host();
+    const acceptor = new ExchangeAcceptor(host);
+    for (let count = 0; count < 256; count++) {
+      assert.equal((await post(acceptor, "1.1.1.1")).status, 200);
+    }
+    assert.equal((await post(acceptor, "1.1.1.1")).status, 503);
+    assert.equal((await post(acceptor, "1.1.1.2")).status, 200);
+    host.links[0]?.close(1000, "");
+    assert.equal((await post(acceptor, "1.1.1.1")).status, 200);
+  });
+});
+
 describe("a wall clock that goes back", () => {
   test("lets no silent path stay open", async (t) => {
     let [wall_ms, passed_ms] = [7_200_000, 0];

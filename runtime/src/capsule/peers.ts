@@ -1,9 +1,10 @@
 import type { CapsuleInput, CapsuleOutput } from "../codec/capsule.ts";
 import { MeshError } from "../codec/code.ts";
 import { toHex } from "../codec/hex.ts";
+import { collect } from "../driver/collect.ts";
+import { within } from "../driver/deadline.ts";
 import { randomBytes } from "../driver/driver.ts";
 import type { Mesh } from "../driver/mesh.ts";
-import { readBounded } from "./body.ts";
 import { capsuleOf } from "./name.ts";
 
 /** Longest response of a replica: what a request may give, and what its last operation adds. */
@@ -25,7 +26,7 @@ export interface Peer {
 /** Asks the replica that answers at a URL, over HTTP. */
 export function askUrl(url: string, fetch: typeof globalThis.fetch = globalThis.fetch): Ask {
   return (body, given) =>
-    inTime(given, async (signal) => responseOf(await fetch(url, { method: "POST", body, signal })));
+    inTime(given, async (signal) => responseOf(await fetch(url, { method: "POST", body, signal }), signal));
 }
 
 /** Asks a node of the mesh, which serves each of its capsules under the capsule's name. */
@@ -34,7 +35,8 @@ export function askNode(mesh: Pick<Mesh, "fetch">, peer: string): Ask {
     inTime(given, async (signal) => {
       const capsule = capsuleOf(body) ?? "";
       const options = { unowned: true, peer, timeout_ms: ANSWER_MS, retries: 0, signal };
-      return responseOf(await mesh.fetch(`https://${capsule}.mesh/`, { method: "POST", body, ...options }));
+      const response = await mesh.fetch(`https://${capsule}.mesh/`, { method: "POST", body, ...options });
+      return responseOf(response, signal);
     });
 }
 
@@ -106,25 +108,21 @@ async function unknown(): Promise<never> {
   throw new MeshError("Disconnected", "nobody knows this replica");
 }
 
-/** Does something that is given up after `ANSWER_MS`, or when the signal aborts; no timer is left when it has ended. */
-async function inTime<T>(given: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  const ending = new AbortController();
-  const giveUp = (): void => ending.abort(given.reason);
-  if (given.aborted) giveUp();
-  given.addEventListener("abort", giveUp, { once: true });
-  const timer = setTimeout(() => ending.abort(new MeshError("TimedOut")), ANSWER_MS);
-  try {
-    return await work(ending.signal);
-  } finally {
-    clearTimeout(timer);
-    given.removeEventListener("abort", giveUp);
-  }
+function inTime<T>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  return within({ timeout_ms: ANSWER_MS, late: () => new MeshError("TimedOut"), signal }, work);
 }
 
-async function responseOf(response: Response): Promise<Uint8Array> {
-  if (response.status !== 200) {
-    await response.body?.cancel();
-    throw new MeshError("Disconnected", `a replica answered with the status ${response.status}`);
+async function responseOf({ status, headers, body }: Response, signal: AbortSignal): Promise<Uint8Array> {
+  const tooLong = (): MeshError =>
+    new MeshError("TooLarge", `a response of a replica has at most ${MAX_RESPONSE} bytes`);
+  if (status !== 200) {
+    return refuse(body, new MeshError("Disconnected", `a replica answered with the status ${status}`));
   }
-  return readBounded(response, MAX_RESPONSE, "a response of a replica");
+  if (Number(headers.get("content-length")) > MAX_RESPONSE) return refuse(body, tooLong());
+  return collect(body, { most: MAX_RESPONSE, tooLong, signal });
+}
+
+async function refuse(body: Response["body"], error: MeshError): Promise<never> {
+  await body?.cancel();
+  throw error;
 }

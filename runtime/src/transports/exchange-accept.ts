@@ -1,13 +1,23 @@
+import { collect } from "../driver/collect.ts";
+import { within } from "../driver/deadline.ts";
 import type { Link, Path, PathHost } from "../driver/paths.ts";
-import { FRAMES_TYPE, FrameSplitter, joinFrames, MAX_BODY, PATH_HEADER, readBody } from "./frames.ts";
+import { FRAMES_TYPE, FrameSplitter, joinFrames, MAX_BODY, PATH_HEADER } from "./frames.ts";
 import { Activity } from "./protocol.ts";
+import { type Share, Shares } from "./shares.ts";
 
 /** An answer is held open for at most so long: below the 30 s after which proxies cut. */
 const HOLD_MS = 20_000;
 /** A path without a POST for so long is closed. */
 const SILENCE_MS = 60_000;
-/** Paths at a time; each costs little, but anybody can open one. */
-const MAX_PATHS = 4096;
+/** Time for a body to arrive: 1 MiB takes that long at 0.4 Mbit/s. */
+const BODY_MS = 20_000;
+/** Most paths at a time: as many as the core has sessions. Each costs little, but anybody can open one. */
+const MAX_PATHS = 1024;
+/** Most bytes of bodies that are held until the core has seen them: an eighth of the 128 MB that an isolate has in Workers. */
+const MAX_HELD: number = 16 * MAX_BODY;
+/** Most paths and bytes of one source, which leave most to the others. */
+const SOURCE_PATHS: number = MAX_PATHS / 4;
+const SOURCE_HELD: number = MAX_HELD / 4;
 /** Frames that wait for the next POST, in bytes; beyond it the peer does not fetch them and the path closes. */
 const MAX_QUEUED = 4 * MAX_BODY;
 
@@ -23,6 +33,16 @@ function refuse(status: number, text: string): Response {
   return new Response(`${text}\n`, { status, headers: CORS });
 }
 
+/** Why the body of a POST is not read to its end, as an HTTP status and a text. */
+class BodyError extends Error {
+  readonly status: number;
+
+  constructor(status: number, text: string) {
+    super(text);
+    this.status = status;
+  }
+}
+
 /** Answers the POSTs of peers that dial over HTTP. */
 export class ExchangeAcceptor {
   readonly #host: PathHost;
@@ -30,6 +50,8 @@ export class ExchangeAcceptor {
   readonly #links: Map<string, AcceptedLink> = new Map();
   /** Tokens of paths that were closed, and when on the monotonic clock: a POST that follows is told so. */
   readonly #closed: Map<string, number> = new Map();
+  readonly #paths: Shares = new Shares(SOURCE_PATHS, MAX_PATHS);
+  readonly #bodies: Shares = new Shares(SOURCE_HELD, MAX_HELD);
 
   /** `activity` counts the answers that are held open. */
   constructor(host: PathHost, activity: Activity = new Activity()) {
@@ -44,8 +66,19 @@ export class ExchangeAcceptor {
     if (request.headers.get("content-type") !== FRAMES_TYPE) return refuse(415, `send ${FRAMES_TYPE}`);
     const token = request.headers.get(PATH_HEADER) ?? "";
     if (!/^[0-9a-f]{32}$/.test(token)) return refuse(400, `${PATH_HEADER} has 32 hex digits`);
-    const body = await readBody(request.body, MAX_BODY);
-    if (body === undefined) return refuse(413, `a body has at most ${MAX_BODY} bytes`);
+    const held = this.#bodies.take(remote, 0) as Share;
+    try {
+      return await this.#take(token, remote, await bodyOf(request, held));
+    } catch (error) {
+      if (error instanceof BodyError) return refuse(error.status, error.message);
+      throw error;
+    } finally {
+      held.release();
+    }
+  }
+
+  /** Hands the frames of a body in and begins the answer. */
+  async #take(token: string, remote: string, body: Uint8Array): Promise<Response> {
     const frames = split(body);
     if (frames === undefined) return refuse(400, "the body holds no whole frames");
     if (this.#closed.has(token)) return refuse(410, "the path is closed");
@@ -76,13 +109,38 @@ export class ExchangeAcceptor {
   }
 
   #accept(token: string, remote: string): AcceptedLink | undefined {
-    if (this.#links.size >= MAX_PATHS) this.sweep();
-    if (this.#links.size >= MAX_PATHS) return undefined;
-    const link = new AcceptedLink(() => this.#forget(token), this.#activity);
+    const share = this.#paths.take(remote) ?? this.#takeSwept(remote);
+    if (share === undefined) return undefined;
+    const gone = (): void => {
+      share.release();
+      this.#forget(token);
+    };
+    const link = new AcceptedLink(gone, this.#activity);
     this.#links.set(token, link);
     link.path = this.#host.open(link, { dial: 0, kind: "Exchange", remote });
     return link;
   }
+
+  #takeSwept(remote: string): Share | undefined {
+    this.sweep();
+    return this.#paths.take(remote);
+  }
+}
+
+/** The body of a POST, counted while it is read: a length that is announced takes nothing from others. */
+function bodyOf({ body }: Request, held: Share): Promise<Uint8Array> {
+  const late = (): BodyError => new BodyError(408, `the body did not arrive within ${BODY_MS / 1000} s`);
+  const tooLong = (): BodyError => new BodyError(413, `a body has at most ${MAX_BODY} bytes`);
+  const take = (bytes: number): void => {
+    if (!held.grow(bytes)) throw new BodyError(503, "too many bodies are under way");
+  };
+  return within({ timeout_ms: BODY_MS, late }, async (signal) => {
+    try {
+      return await collect(body, { most: MAX_BODY, tooLong, take, signal });
+    } catch (error) {
+      throw error instanceof BodyError ? error : new BodyError(400, "the body broke off");
+    }
+  });
 }
 
 type Answer = ReadableStreamDefaultController<Uint8Array>;

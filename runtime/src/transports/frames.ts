@@ -69,28 +69,3 @@ export class FrameSplitter {
     return this.#rest.subarray(0, length);
   }
 }
-
-/** Reads a whole body of at most `max` bytes, or says with `undefined` that it is longer. */
-export async function readBody(
-  body: ReadableStream<Uint8Array> | null,
-  max: number,
-): Promise<Uint8Array | undefined> {
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  const reader = body?.getReader();
-  for (let next = await reader?.read(); next !== undefined && !next.done; next = await reader?.read()) {
-    length += next.value.length;
-    if (length > max) {
-      await reader?.cancel();
-      return undefined;
-    }
-    chunks.push(next.value);
-  }
-  const bytes = new Uint8Array(length);
-  let at = 0;
-  for (const chunk of chunks) {
-    bytes.set(chunk, at);
-    at += chunk.length;
-  }
-  return bytes;
-}

@@ -7,11 +7,14 @@ const HOST_BITS = 64n;
 /** The amount that each source holds of a common resource, so that none can take everything. */
 export class Shares {
   readonly #most: number;
+  readonly #all: number;
   readonly #held: Map<string, number> = new Map();
+  #total = 0;
 
-  /** Lets each source hold at most this amount. */
-  constructor(most: number) {
+  /** Lets each source hold at most `most`, and all of them `all` together with whoever has no source. */
+  constructor(most: number, all: number = Number.POSITIVE_INFINITY) {
     this.#most = most;
+    this.#all = all;
   }
 
   /** How many sources hold something. */
@@ -19,16 +22,18 @@ export class Shares {
     return this.#held.size;
   }
 
-  /** Takes an amount for an IP address; `undefined` if its source would hold too much. */
+  /** Takes an amount for an IP address; `undefined` if its source or all would hold too much. */
   take(ip: string, amount = 1): Share | undefined {
     const source = sourceOf(ip);
-    const share = new Share((more) => source === undefined || this.#add(source, more));
+    const share = new Share((more) => this.#add(source, more));
     return share.grow(amount) ? share : undefined;
   }
 
-  #add(source: string, more: number): boolean {
-    const held = (this.#held.get(source) ?? 0) + more;
-    if (more > 0 && held > this.#most) return false;
+  #add(source: string | undefined, more: number): boolean {
+    const held = source === undefined ? 0 : (this.#held.get(source) ?? 0) + more;
+    if (more > 0 && (held > this.#most || this.#total + more > this.#all)) return false;
+    this.#total += more;
+    if (source === undefined) return true;
     // Only sources that hold something are remembered.
     if (held > 0) this.#held.set(source, held);
     else this.#held.delete(source);
@@ -46,7 +51,7 @@ export class Share {
     this.#add = add;
   }
 
-  /** Takes more; `false`, and nothing is taken, if the source would hold too much. */
+  /** Takes more; `false`, and nothing is taken, if the source or all would hold too much. */
   grow(more: number): boolean {
     if (!this.#add(more)) return false;
     this.#amount += more;
