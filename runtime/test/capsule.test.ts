@@ -6,7 +6,8 @@ import { after, before, describe, test } from "node:test";
 import { IDBFactory, IDBKeyRange } from "fake-indexeddb";
 import { replicaHandler } from "../src/capsule/http.ts";
 import { CapsuleModule } from "../src/capsule/module.ts";
-import { MAX_REQUEST, Replica, type ReplicaOptions } from "../src/capsule/replica.ts";
+import { Replica, type ReplicaOptions } from "../src/capsule/replica.ts";
+import { MAX_REQUEST } from "../src/capsule/room.ts";
 import { serveCapsules } from "../src/capsule/serve.ts";
 import { Shelf } from "../src/capsule/shelf.ts";
 import { fromBase32, toBase32 } from "../src/codec/base32.ts";
@@ -286,7 +287,8 @@ describe("a replica", () => {
   test("refuses what is longer than a request may be, more than it has room for, and everything once it is closed", async () => {
     const replica = await open(memory());
     await assert.rejects(replica.request(new Uint8Array(MAX_REQUEST + 1)), { name: "TooLarge" });
-    const many = Array.from({ length: 4 }, () => replica.request(new Uint8Array(MAX_REQUEST)));
+    const largest = new Uint8Array(MAX_REQUEST);
+    const many = Array.from({ length: 4 }, (_, index) => replica.request(largest, `1.1.${index}.1`));
     await assert.rejects(many.at(-1) as Promise<unknown>, { name: "TooManyRequests" });
     for (const answer of await Promise.all(many.slice(0, -1))) {
       assert.equal(codeOf(answer), codeNumber("BadMessage"));

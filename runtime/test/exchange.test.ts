@@ -5,7 +5,7 @@ import { type Link, type Opened, type Path, type PathHost, PathTable } from "../
 import { ExchangeAcceptor } from "../src/transports/exchange-accept.ts";
 import { ExchangeDialler } from "../src/transports/exchange-dial.ts";
 import { FrameSplitter, joinFrames } from "../src/transports/frames.ts";
-import { mockClocks, until } from "./support.ts";
+import { mockClocks, turn, Upload, until } from "./support.ts";
 
 /** A host that keeps what it is told and whose links the test uses as the core would. */
 class Host implements PathHost {
@@ -165,40 +165,8 @@ describe("HTTPS POST", () => {
   });
 });
 
-/** A body that arrives as the test says. */
-class Upload {
-  isCancelled = false;
-  readonly stream: ReadableStream<Uint8Array>;
-  #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
-
-  constructor() {
-    this.stream = new ReadableStream({
-      start: (controller) => {
-        this.#controller = controller;
-      },
-      cancel: () => {
-        this.isCancelled = true;
-      },
-    });
-  }
-
-  send(content: Uint8Array): this {
-    this.#controller?.enqueue(content);
-    return this;
-  }
-
-  end(): void {
-    this.#controller?.close();
-  }
-
-  fail(): void {
-    this.#controller?.error(new TypeError("the client went away"));
-  }
-}
-
 describe("POSTs of strangers", () => {
   const MIB = 1024 * 1024;
-  const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
   let token = 0;
 
   /** One POST of an address on a path of its own. */

@@ -116,3 +116,48 @@ export async function member(
 export function leaf(bootstrap: string, options: Partial<NodeJoinOptions> = {}): Promise<NodeMesh> {
   return join({ network: "test", storage: memory(), bootstrap, allowPrivate: true, ...options });
 }
+
+/** Lets everything happen that waits for nothing else. */
+export function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+/** A body that arrives as the test says. */
+export class Upload {
+  isCancelled: boolean = false;
+  /** How often it was asked for more. */
+  pulls: number = 0;
+  readonly stream: ReadableStream<Uint8Array>;
+  #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
+
+  constructor() {
+    const source: UnderlyingDefaultSource<Uint8Array> = {
+      start: (controller) => {
+        this.#controller = controller;
+      },
+      pull: () => {
+        this.pulls++;
+      },
+      cancel: () => {
+        this.isCancelled = true;
+      },
+    };
+    this.stream = new ReadableStream(source, { highWaterMark: 0 });
+  }
+
+  /** Lets bytes arrive. */
+  send(content: Uint8Array): this {
+    this.#controller?.enqueue(content);
+    return this;
+  }
+
+  /** Ends it. */
+  end(): void {
+    this.#controller?.close();
+  }
+
+  /** Breaks it off. */
+  fail(): void {
+    this.#controller?.error(new TypeError("the client went away"));
+  }
+}

@@ -2,10 +2,12 @@ import { toBase32 } from "../codec/base32.ts";
 import { MeshError } from "../codec/code.ts";
 import { Reader } from "../codec/field.ts";
 import { problem } from "../codec/problem.ts";
-import { readBounded } from "./body.ts";
+import type { ExportInfo } from "./module.ts";
 import { isName } from "./name.ts";
 import { PlacedError } from "./record.ts";
-import { MAX_REQUEST, type Replica } from "./replica.ts";
+import type { Replica } from "./replica.ts";
+import { Room } from "./room.ts";
+import { receiveFile, receiveRequest, sendFile } from "./transfer.ts";
 
 /** What requests and responses are to HTTP. */
 export const CAPSULE_TYPE = "application/vnd.selfsame.capsule";
@@ -17,6 +19,8 @@ export type Requested = Pick<Replica, "request"> &
   Partial<Pick<Replica, "exportFile" | "importFile">> & {
     /** Name of the one capsule that there is: whatever its path, `GET` gives its export file. */
     readonly capsule?: string | undefined;
+    /** Shared by all handlers of the replica; one of the handler's own unless given. */
+    readonly room?: Room | undefined;
   };
 
 /** What a mesh or a server tells a handler beside the request of where it comes from; of requests without it there is one source. */
@@ -25,6 +29,8 @@ export interface RequestOrigin {
   readonly caller?: string | undefined;
   /** The client's address, as Deno has it. */
   readonly remoteAddr?: { readonly hostname?: string | undefined } | undefined;
+  /** The request as Node has it, with the client's address. */
+  readonly incoming?: { readonly socket: { readonly remoteAddress?: string | undefined } } | undefined;
 }
 
 /** How a replica's requests are answered. */
@@ -38,16 +44,18 @@ export interface ReplicaHandlerOptions {
 /**
  * A fetch handler for a replica: `POST` of a request of `docs/specification/capsules.md` gives the response, `GET` of a path that
  * ends with a capsule's name its export file, and `POST` of such a file stores it. A request that is too long is refused before it
- * is read whole; a file may have any length. Whoever accepts JSON is told in words why a request was refused as a whole.
+ * is read whole; a file may have any length. Each source has a share of the memory for requests and of the places for files: requests
+ * beyond it wait, files are refused. Whoever accepts JSON is told in words why a request was refused as a whole.
  */
 export function replicaHandler(
   replica: Requested,
   options: ReplicaHandlerOptions = {},
 ): (request: Request, from?: RequestOrigin) => Promise<Response> {
   const { source } = options;
+  const { room = new Room() } = replica;
   return async (request, from) => {
     try {
-      return await answer(replica, request, source?.(request) ?? from?.caller ?? from?.remoteAddr?.hostname);
+      return await answer(replica, room, request, source?.(request) ?? originOf(from));
     } catch (error) {
       if (!(error instanceof MeshError)) throw error;
       return refusal(error);
@@ -55,22 +63,37 @@ export function replicaHandler(
   };
 }
 
-async function answer(replica: Requested, request: Request, source: string | undefined): Promise<Response> {
+/** Where a request comes from, as far as a mesh or a server says. */
+function originOf(from: RequestOrigin | undefined): string | undefined {
+  return from?.caller ?? from?.remoteAddr?.hostname ?? from?.incoming?.socket.remoteAddress;
+}
+
+async function answer(
+  replica: Requested,
+  room: Room,
+  request: Request,
+  source: string | undefined,
+): Promise<Response> {
   const { exportFile, importFile } = replica;
   const { method, headers } = request;
   const name = replica.capsule ?? new URL(request.url).pathname.split("/").at(-1) ?? "";
   const hasFile = exportFile !== undefined && isName(name);
-  if (method === "GET" && hasFile) return fileResponse(exportFile.call(replica, name));
+  if (method === "GET" && hasFile) {
+    return fileResponse(() => exportFile.call(replica, name), room.openFile(source));
+  }
   if (method !== "POST") return notAllowed(hasFile ? "GET, POST" : "POST");
   if (importFile !== undefined && headers.get("content-type") === CAPSULE_FILE_TYPE) {
-    const { capsule, records, holes } = await importFile.call(replica, piecesOf(request), source);
-    return Response.json({ capsule: toBase32(capsule), records, holes });
+    return imported((file) => importFile.call(replica, file, source), request, room.openFile(source));
   }
-  const message = await readBounded(request, MAX_REQUEST, "a request to a replica");
-  const response = await replica.request(message, source);
-  const refused = (headers.get("accept") ?? "").includes("json") ? refusalIn(response) : undefined;
-  if (refused !== undefined) return refused;
-  return new Response(response, { headers: { "content-type": CAPSULE_TYPE, "cache-control": "no-store" } });
+  const { message, place } = await receiveRequest(room, request, source);
+  try {
+    const response = await replica.request(message, source, place);
+    const refused = (headers.get("accept") ?? "").includes("json") ? refusalIn(response) : undefined;
+    if (refused !== undefined) return refused;
+    return new Response(response, { headers: { "content-type": CAPSULE_TYPE, "cache-control": "no-store" } });
+  } finally {
+    place.release();
+  }
 }
 
 /** What is asked of a path with another method than those that it has. */
@@ -82,27 +105,25 @@ function notAllowed(methods: string): Response {
   return response;
 }
 
-/** A file while it is made: with its first bytes it is known that the capsule is there. */
-async function fileResponse(file: AsyncGenerator<Uint8Array<ArrayBuffer>, unknown>): Promise<Response> {
-  const first = await file.next();
-  let ready: typeof first | undefined = first;
-  const body = new ReadableStream<Uint8Array>({
-    pull: async (controller) => {
-      const { done, value } = ready ?? (await file.next());
-      ready = undefined;
-      if (done === true) controller.close();
-      else controller.enqueue(value);
-    },
-    cancel: async () => void (await file.return(undefined)),
-  });
+async function fileResponse(
+  make: () => AsyncGenerator<Uint8Array<ArrayBuffer>, unknown>,
+  ended: () => void,
+): Promise<Response> {
+  const body = await sendFile(make(), ended);
   return new Response(body, { headers: { "content-type": CAPSULE_FILE_TYPE, "cache-control": "no-store" } });
 }
 
-/** The body of a request as it comes; not every platform iterates over it. */
-async function* piecesOf({ body }: Request): AsyncGenerator<Uint8Array> {
-  const reader = (body as ReadableStream<Uint8Array> | null)?.getReader();
-  for (let read = await reader?.read(); read?.value !== undefined; read = await reader?.read())
-    yield read.value;
+async function imported(
+  take: (file: AsyncIterable<Uint8Array>) => Promise<ExportInfo>,
+  request: Request,
+  ended: () => void,
+): Promise<Response> {
+  try {
+    const { capsule, records, holes } = await take(receiveFile(request));
+    return Response.json({ capsule: toBase32(capsule), records, holes });
+  } finally {
+    ended();
+  }
 }
 
 /** In words why a response refuses its request as a whole, if it does. */
@@ -121,5 +142,6 @@ function refusal(error: MeshError, at = error instanceof PlacedError ? error.at 
 /** The replica answers for itself: what is wrong with a request is the client's fault. */
 function statusOf({ class: fault, name }: MeshError): number {
   if (name === "TooLarge") return 413;
+  if (name === "TimedOut") return 408;
   return fault === "Malformed" || fault === "Misbehaved" || fault === "Usage" ? 400 : 503;
 }

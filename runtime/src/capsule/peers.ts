@@ -34,7 +34,9 @@ export function askNode(mesh: Pick<Mesh, "fetch">, peer: string): Ask {
   return (body, given) =>
     inTime(given, async (signal) => {
       const capsule = capsuleOf(body) ?? "";
-      const options = { unowned: true, peer, timeout_ms: ANSWER_MS, retries: 0, signal };
+      // It reserves no more memory for the request than that takes.
+      const headers = { "content-length": `${body.length}` };
+      const options = { unowned: true, peer, timeout_ms: ANSWER_MS, retries: 0, signal, headers };
       const response = await mesh.fetch(`https://${capsule}.mesh/`, { method: "POST", body, ...options });
       return responseOf(response, signal);
     });

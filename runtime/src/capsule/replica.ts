@@ -2,6 +2,7 @@ import { toBase32 } from "../codec/base32.ts";
 import type { CapsuleOutput } from "../codec/capsule.ts";
 import { MeshError } from "../codec/code.ts";
 import { fromHex, toHex } from "../codec/hex.ts";
+import { within } from "../driver/deadline.ts";
 import { randomBytes } from "../driver/driver.ts";
 import { Logger, type LogLevel, type LogSink } from "../driver/log.ts";
 import { State } from "../driver/state.ts";
@@ -14,12 +15,10 @@ import { NAME_BYTES, nameOf } from "./name.ts";
 import { answered, type Peer, Peers } from "./peers.ts";
 import { errorAt } from "./record.ts";
 import { createRequest, readResult } from "./request.ts";
+import { MAX_REQUEST, type RequestPlace, Room } from "./room.ts";
 import { sourceOf } from "./source.ts";
+import { ARRIVAL_MS } from "./transfer.ts";
 
-/** Most bytes of a request. */
-export const MAX_REQUEST: number = 8 * 1024 * 1024;
-/** Most bytes of requests under way: an isolate has 128 MB, which hold them more than once. */
-const MAX_UNDER_WAY: number = 24 * 1024 * 1024;
 /** Memory for what is stored and for mirrors of readers' caches: an isolate of 128 MB is shared with others. */
 const CACHE: number = 8 * 1024 * 1024;
 const MIRRORS: number = 4 * 1024 * 1024;
@@ -53,7 +52,7 @@ export interface ReplicaOptions {
 }
 
 interface Pending {
-  readonly bytes: number;
+  readonly place: RequestPlace;
   readonly resolve: (response: Uint8Array<ArrayBuffer>) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -95,6 +94,8 @@ interface PushedTo {
 export class Replica {
   /** The public key that it signs with, 64 hex digits. */
   readonly key: string;
+  /** Memory for its requests and places for its files, which all handlers of the replica share. */
+  readonly room: Room = new Room();
   readonly #module: WebAssembly.Module;
   readonly #seed: Uint8Array;
   readonly #state: State;
@@ -108,7 +109,6 @@ export class Replica {
   readonly #logger: Logger;
   readonly #closed: AbortController = new AbortController();
   #nextRequest = 1;
-  #underWay = 0;
   #closing: Promise<void> | undefined;
 
   private constructor({ module, instance, state, seed, options }: ReplicaParts) {
@@ -176,14 +176,14 @@ export class Replica {
   async hold(metadata: Uint8Array): Promise<string> {
     // An instance of its own: the replica's may be in the middle of something.
     const { name } = (await CapsuleModule.instantiate(this.#module)).verifyMetadata(metadata);
-    readResult(await this.request(createRequest(name, metadata)));
+    readResult(await this.#ownRequest(createRequest(name, metadata)));
     return toBase32(name);
   }
 
   /** Writes the export file of a capsule, whose name is in base32, as it is now. Returns what the file holds. */
   async *exportFile(name: string): AsyncGenerator<Uint8Array<ArrayBuffer>, ExportInfo> {
     const module = await CapsuleModule.instantiate(this.#module);
-    return yield* exportCapsule(module, name, (message) => this.request(message));
+    return yield* exportCapsule(module, name, (message) => this.#ownRequest(message));
   }
 
   /** Stores what is right in an export file, as it comes; resolves with what it holds. */
@@ -197,21 +197,22 @@ export class Replica {
 
   /**
    * Carries out a request as `docs/specification/capsules.md` has it and resolves with the response. `source` is the peer id or the
-   * address that it comes from, if it comes from elsewhere: what nobody has signed of one source crowds out no other's.
+   * address that it comes from, if it comes from elsewhere: what nobody has signed of one source crowds out no other's. A request waits
+   * while the others of its source take up its share of `room`, unless it has a `place` there already.
    */
-  async request(message: Uint8Array, source?: string): Promise<Uint8Array<ArrayBuffer>> {
+  async request(
+    message: Uint8Array,
+    source?: string,
+    place?: RequestPlace,
+  ): Promise<Uint8Array<ArrayBuffer>> {
     if (this.#engine.failure !== undefined) throw this.#engine.failure;
-    if (message.length > MAX_REQUEST) {
+    const { length } = message;
+    if (length > MAX_REQUEST) {
       throw new MeshError("TooLarge", `a request to a replica has at most ${MAX_REQUEST} bytes`);
     }
-    if (this.#underWay + message.length > MAX_UNDER_WAY) throw new MeshError("TooManyRequests");
-    const request = this.#nextRequest;
-    this.#nextRequest = request === MAX_REQUEST_NUMBER ? 1 : request + 1;
-    const { promise, resolve, reject } = Promise.withResolvers<Uint8Array<ArrayBuffer>>();
-    this.#pending.set(request, { bytes: message.length, resolve, reject });
-    this.#underWay += message.length;
-    this.#engine.push({ type: "Request", request, source: sourceOf(source), message });
-    return promise;
+    if (place !== undefined) return this.#carryOut(message, source, place);
+    const own = this.room.reserve(source, length) ?? (await this.#waitForShare(source, length));
+    return this.#carryOut(message, source, taken(own, length));
   }
 
   /**
@@ -252,8 +253,42 @@ export class Replica {
     return this.#closing;
   }
 
+  /** Carries out a request of its own, which waits for no stranger's. */
+  async #ownRequest(message: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
+    const place = taken(this.room.own(), message.length);
+    try {
+      return await this.request(message, undefined, place);
+    } finally {
+      place.release();
+    }
+  }
+
+  #waitForShare(source: string | undefined, bytes: number): Promise<RequestPlace> {
+    const late = (): MeshError => new MeshError("TooManyRequests");
+    return within({ timeout_ms: ARRIVAL_MS, late }, (signal) => this.room.wait(source, bytes, signal));
+  }
+
+  #carryOut(
+    message: Uint8Array,
+    source: string | undefined,
+    place: RequestPlace,
+  ): Promise<Uint8Array<ArrayBuffer>> {
+    const { failure } = this.#engine;
+    if (failure !== undefined) {
+      place.release();
+      throw failure;
+    }
+    const request = this.#nextRequest;
+    this.#nextRequest = request === MAX_REQUEST_NUMBER ? 1 : request + 1;
+    const { promise, resolve, reject } = Promise.withResolvers<Uint8Array<ArrayBuffer>>();
+    this.#pending.set(request, { place, resolve, reject });
+    this.#engine.push({ type: "Request", request, source: sourceOf(source), message });
+    return promise;
+  }
+
   async #end(): Promise<void> {
     this.#closed.abort(new MeshError("Cancelled", "the replica was closed"));
+    this.room.close(new MeshError("Cancelled", "the replica was closed"));
     const closed = this.#engine.close(new MeshError("Cancelled", "the replica was closed"));
     this.#seed.fill(0);
     await closed;
@@ -296,7 +331,7 @@ export class Replica {
   #answer(request: number, response: Uint8Array): void {
     const pending = this.#pending.get(request);
     this.#pending.delete(request);
-    this.#underWay -= pending?.bytes ?? 0;
+    pending?.place.release();
     pending?.resolve(response.slice());
   }
 
@@ -316,13 +351,24 @@ export class Replica {
   /** What the module was doing is lost; another instance is told whom to push to. */
   #lose(error: MeshError): void {
     for (const { reject } of [...this.#pending.values(), ...this.#syncing.values()]) reject(error);
+    for (const { place } of this.#pending.values()) place.release();
     for (const { release } of this.#syncing.values()) release();
     this.#pending.clear();
     this.#syncing.clear();
     this.#peers.forget();
-    this.#underWay = 0;
     for (const [capsule, { ids }] of this.#pushedTo) {
       this.#engine.push({ type: "Replicas", capsule: nameOf(capsule), peers: ids });
     }
+  }
+}
+
+/** Counts a whole message in its place. */
+function taken(place: RequestPlace, bytes: number): RequestPlace {
+  try {
+    place.take(bytes);
+    return place;
+  } catch (error) {
+    place.release();
+    throw error;
   }
 }

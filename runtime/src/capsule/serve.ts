@@ -4,6 +4,7 @@ import type { Allow, ServeOptions, Service } from "../driver/service.ts";
 import { replicaHandler } from "./http.ts";
 import { capsuleOf } from "./name.ts";
 import type { Replica } from "./replica.ts";
+import type { RequestPlace } from "./room.ts";
 
 /** How a node serves its replica. */
 export interface ServeCapsulesOptions {
@@ -42,7 +43,8 @@ export async function serveCapsules(
     name,
     handler: replicaHandler({
       capsule: name,
-      request: (message, source) => only(replica, name, message, source),
+      room: replica.room,
+      request: (message, source, place) => only(replica, name, message, source, place),
       exportFile: () => replica.exportFile(name),
     }),
     options: { unowned: true, allow, limit },
@@ -71,8 +73,9 @@ async function only(
   name: string,
   message: Uint8Array,
   source: string | undefined,
+  place: RequestPlace | undefined,
 ): Promise<Uint8Array<ArrayBuffer>> {
   if (capsuleOf(message) !== name)
     throw new MeshError("BadMessage", `this service has only the capsule ${name}`);
-  return replica.request(message, source);
+  return replica.request(message, source, place);
 }

@@ -3,6 +3,7 @@ const TITLES: Readonly<Record<number, string>> = {
   400: "Bad Request",
   403: "Forbidden",
   405: "Method Not Allowed",
+  408: "Request Timeout",
   413: "Content Too Large",
   431: "Request Header Fields Too Large",
   500: "Internal Server Error",

@@ -47,8 +47,9 @@ export type {
   CapsuleRecord,
 } from "../capsule/reading.ts";
 export type { Authorship, RecordHeader } from "../capsule/record.ts";
-export { MAX_REQUEST, Replica, type ReplicaOptions, type Synchronised } from "../capsule/replica.ts";
+export { Replica, type ReplicaOptions, type Synchronised } from "../capsule/replica.ts";
 export { type ReplicateOptions, type Replicating, replicate } from "../capsule/replicate.ts";
+export { MAX_REQUEST, type RequestPlace, type Room } from "../capsule/room.ts";
 export { type CapsulesServed, type ServeCapsulesOptions, serveCapsules } from "../capsule/serve.ts";
 export { fromBase32, toBase32 } from "../codec/base32.ts";
 
