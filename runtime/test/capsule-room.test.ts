@@ -6,7 +6,7 @@ import { Replica } from "../src/capsule/replica.ts";
 import { MAX_REQUEST } from "../src/capsule/room.ts";
 import { memory } from "../src/stores/memory.ts";
 import { bytes, capsules, module } from "./capsule-support.ts";
-import { turn, Upload } from "./support.ts";
+import { turn, Upload, until } from "./support.ts";
 
 const [A, B, C, D, E] = ["1.1.1.1", "1.1.2.1", "2606:4700::1", "11".repeat(32), "1.1.3.1"] as const;
 /** A request that is none: it is refused after it was read whole. */
@@ -82,6 +82,18 @@ describe("requests to a replica", () => {
     assert.ok(unknown.pulls > 0);
     unknown.send(NONE).end();
     assert.equal((await answers[3])?.status, 200);
+  });
+
+  test("give back what did not come as soon as they are whole", async () => {
+    const { promise, resolve } = Promise.withResolvers<Uint8Array<ArrayBuffer>>();
+    handler = replicaHandler({ room: replica.room, request: () => promise });
+    const carriedOut = post(A, NONE);
+    const next = new Upload();
+    const waiting = post(A, next, { length: MAX_REQUEST - NONE.length });
+    await until("the next one is read", () => next.pulls > 0);
+    next.send(NONE).end();
+    resolve(new Uint8Array(7));
+    for (const answer of [carriedOut, waiting]) assert.equal((await answer).status, 200);
   });
 
   test("hold of all memory what has arrived of them", async () => {
