@@ -13,10 +13,12 @@ class Host implements PathHost {
   readonly links: Link[] = [];
   readonly table: PathTable = new PathTable((input) => this.inputs.push(input));
   onFrame: ((link: Link, frame: Uint8Array) => void) | undefined;
+  onOpen: ((link: Link) => void) | undefined;
   #done = 0;
 
   open(link: Link, opened: Opened): Path {
     this.links.push(link);
+    this.onOpen?.(link);
     return this.table.open(link, opened);
   }
 
@@ -148,6 +150,27 @@ describe("HTTPS POST", () => {
       String(bytes("farewell")),
     ]);
     assert.equal((await post("0", 2)).status, 410);
+  });
+
+  test("an answer that is not read holds a bounded number of bytes, however often it is asked for", async () => {
+    const host = new Host();
+    const acceptor = new ExchangeAcceptor(host);
+    const post = (): Promise<Response> => {
+      const headers = { "content-type": "application/selfsame", "selfsame-path": "0".repeat(32) };
+      return acceptor.handle(new Request("https://host/", { method: "POST", headers }), "");
+    };
+    host.onOpen = (link) => link.busy?.(true);
+    const frame = new Uint8Array(65_536);
+    const answers: Response[] = [];
+    for (let count = 0; count < 64; count++) {
+      if (count % 16 === 0) answers.push(await post());
+      host.links[0]?.send(frame);
+    }
+    assert.throws(() => host.links[0]?.send(frame), /does not fetch/);
+    host.links[0]?.busy?.(false);
+    const [last] = answers.slice(-1);
+    const frames = new FrameSplitter().push(new Uint8Array((await last?.arrayBuffer()) ?? []));
+    assert.ok(frames.length >= 64, "the newest answer gets all of them");
   });
 
   test("a silent path is closed", (t) => {

@@ -18,8 +18,10 @@ const MAX_HELD: number = 16 * MAX_BODY;
 /** Most paths and bytes of one source, which leave most to the others. */
 const SOURCE_PATHS: number = MAX_PATHS / 4;
 const SOURCE_HELD: number = MAX_HELD / 4;
-/** Frames that wait for the next POST, in bytes; beyond it the peer does not fetch them and the path closes. */
-const MAX_QUEUED = 4 * MAX_BODY;
+/** Frames that wait for a reader or the next POST, in bytes; beyond it the peer does not fetch them and the path closes. */
+const MAX_QUEUED: number = 4 * MAX_BODY;
+/** A piece of an answer holds no further frame once it is this long. */
+const PIECE_BYTES: number = 64 * 1024;
 
 // Frames are sealed and say who sent them; a page of any origin may carry them.
 const CORS = {
@@ -143,7 +145,13 @@ function bodyOf({ body }: Request, held: Share): Promise<Uint8Array> {
   });
 }
 
-type Answer = ReadableStreamDefaultController<Uint8Array>;
+/** The body of an answer: its reader gets a piece whenever it wants one, so that nothing is kept in the stream. */
+interface Answer {
+  controller: ReadableStreamDefaultController<Uint8Array> | undefined;
+  wantsPiece: boolean;
+  /** Whether it ends once the frames that wait are read. */
+  isEnding: boolean;
+}
 
 class AcceptedLink implements Link {
   path: Path | undefined;
@@ -165,31 +173,30 @@ class AcceptedLink implements Link {
   }
 
   /** Begins an answer. The one before it ends: the newest carries what comes. */
-  answer(): { response: Response; answer: Answer | undefined } {
+  answer(): { response: Response; answer: Answer } {
     this.heard = performance.now();
-    this.#finish();
-    let controller: Answer | undefined;
-    const body = new ReadableStream<Uint8Array>({
-      start: (opened) => {
-        controller = opened;
-        this.#answer = opened;
-      },
-      cancel: () => {
-        // Only this answer: a newer one may be open by now.
-        if (this.#answer !== controller) return;
-        this.#answer = undefined;
-        this.#finish();
-      },
-    });
+    this.#end();
+    const answer: Answer = { controller: undefined, wantsPiece: false, isEnding: false };
+    const pull = (): void => {
+      answer.wantsPiece = true;
+      if (answer === this.#answer) this.#flush(answer);
+    };
+    const cancel = (): void => {
+      // Only this answer: a newer one may be open by now.
+      if (answer !== this.#answer) return;
+      answer.controller = undefined;
+      this.#end();
+    };
+    const start = (controller: ReadableStreamDefaultController<Uint8Array>): void => {
+      answer.controller = controller;
+    };
+    const body = new ReadableStream<Uint8Array>({ start, pull, cancel }, { highWaterMark: 0 });
+    this.#answer = answer;
     this.#done = this.#activity.begin();
-    this.#timer = setTimeout(() => this.#finish(), HOLD_MS);
+    this.#timer = setTimeout(() => this.#end(), HOLD_MS);
     this.hasAnswered = this.#queue.length > 0;
-    for (const frame of this.#queue) this.#answer?.enqueue(joinFrames([frame]));
-    this.#queue = [];
-    this.#queued = 0;
     const headers = { "content-type": FRAMES_TYPE, "cache-control": "no-store", ...CORS };
-    const response = new Response(body as ReadableStream<Uint8Array<ArrayBuffer>>, { headers });
-    return { response, answer: this.#answer };
+    return { response: new Response(body as ReadableStream<Uint8Array<ArrayBuffer>>, { headers }), answer };
   }
 
   /** Ends the answer when the core awaits nothing that could come on it. */
@@ -198,13 +205,12 @@ class AcceptedLink implements Link {
   }
 
   send(frame: Uint8Array): void {
-    if (this.#answer !== undefined) {
-      this.hasAnswered = true;
-      return this.#answer.enqueue(joinFrames([frame]));
-    }
     this.#queue.push(frame);
     this.#queued += frame.length;
     if (this.#queued > MAX_QUEUED) throw new Error("the peer does not fetch its frames");
+    if (this.#answer === undefined) return;
+    this.hasAnswered = true;
+    this.#flush(this.#answer);
   }
 
   busy(busy: boolean): void {
@@ -218,11 +224,39 @@ class AcceptedLink implements Link {
     this.#finish();
   }
 
+  /** Ends the answer after the frames that wait. */
   #finish(): void {
+    if (this.#answer === undefined) return;
+    this.#answer.isEnding = true;
+    this.#flush(this.#answer);
+  }
+
+  /** Gives frames to the reader if it wants any. */
+  #flush(answer: Answer): void {
+    if (answer.wantsPiece && this.#queue.length > 0) {
+      answer.wantsPiece = false;
+      answer.controller?.enqueue(this.#takePiece());
+    }
+    if (answer.isEnding && answer === this.#answer && this.#queue.length === 0) this.#end();
+  }
+
+  #takePiece(): Uint8Array {
+    let [count, bytes] = [0, 0];
+    for (const frame of this.#queue) {
+      if (bytes >= PIECE_BYTES) break;
+      count++;
+      bytes += frame.length;
+    }
+    this.#queued -= bytes;
+    return joinFrames(this.#queue.splice(0, count));
+  }
+
+  /** Ends the answer now; frames that wait go into the next one. */
+  #end(): void {
     if (this.#timer !== undefined) clearTimeout(this.#timer);
     const answer = this.#answer;
     this.#answer = undefined;
-    answer?.close();
+    answer?.controller?.close();
     this.#done?.();
   }
 }
