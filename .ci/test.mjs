@@ -6,7 +6,9 @@
 
 import process from "node:process";
 
-import { note, Problem, run } from "../guest/build/lib/report.mjs";
+import { must } from "../guest/build/lib/command.mjs";
+import { root } from "../guest/build/lib/files.mjs";
+import { during, note, Problem, run } from "../guest/build/lib/report.mjs";
 import { buildAll } from "./build.mjs";
 import { add, none, summary } from "./lib/counts.mjs";
 import { readJson } from "./lib/sources.mjs";
@@ -22,6 +24,7 @@ const WAITING = new Map([["test-sleep", { SLEEP_MINUTES: process.env.SLEEP_MINUT
 /** Crates that embed the modules, and wasmtime to run them. */
 const WITH_HOST = ["selfsame-host", "selfsame-hostile"];
 const CARGO_TEST = ["cargo", "test", "--locked", "--no-fail-fast"];
+const TEST_HOST = [...CARGO_TEST, "--release", ...WITH_HOST.flatMap((name) => ["--package", name])];
 /**
  * These run alone, by their own commands: one measures at a rate that a busy machine does not keep up with, one moves gigabytes, one
  * kills replicas a thousand times. Of the last two the suite of the runtimes has a short form.
@@ -29,6 +32,8 @@ const CARGO_TEST = ["cargo", "test", "--locked", "--no-fail-fast"];
 const ALONE = ["test:rolling", "test:capsule-1g", "test:crash", "test:recover"];
 /** What Cargo compiles and tests: it runs beside the suites that Node runs, as either leaves a core idle now and then. */
 const OF_CARGO = ["rust", "host", "fuzz"];
+/** These say how long something may take, so they run when nothing else does. */
+const UNDISTURBED = ["test-heal"];
 /** Suites that need nothing built. */
 const NEEDS_NO_BUILD = ["ci"];
 
@@ -48,7 +53,7 @@ async function allSuites() {
     // Optimised like the program itself, whose build they share: wasmtime takes minutes to compile.
     {
       name: "host",
-      command: [...CARGO_TEST, "--release", ...WITH_HOST.flatMap((name) => ["--package", name])],
+      command: TEST_HOST,
     },
     { name: "fuzz", command: ["npm", "run", "--silent", "fuzz", "--", "--runs", "200000", "--seed", "1"] },
     ...packages.map(({ name }) => ({
@@ -110,6 +115,24 @@ function lanesOf(suites) {
 }
 
 /**
+ * Builds everything, and the tests of the host: while Cargo builds these, suites that build what they start would wait for it.
+ *
+ * @param {readonly Suite[]} suites
+ */
+async function buildFor(suites) {
+  if (suites.every(({ name }) => NEEDS_NO_BUILD.includes(name))) {
+    return;
+  }
+  await buildAll();
+  if (suites.some(({ command }) => command === TEST_HOST)) {
+    const [cargo = "", ...args] = TEST_HOST;
+    await during("the tests of the wasmtime host", () =>
+      must(cargo, [...args, "--no-run"], { cwd: root, visible: true }),
+    );
+  }
+}
+
+/**
  * @param {readonly Suite[]} suites
  * @returns {Promise<import("./lib/counts.mjs").Counts>}
  */
@@ -123,13 +146,14 @@ async function performAll(suites) {
 
 await run(async () => {
   const suites = choose(await allSuites(), process.argv.slice(2));
-  if (suites.some(({ name }) => !NEEDS_NO_BUILD.includes(name))) {
-    await buildAll();
-  }
+  await buildFor(suites);
   const total = none();
-  for (const counts of await Promise.all(lanesOf(suites).map(performAll))) {
+  const undisturbed = suites.filter(({ name }) => UNDISTURBED.includes(name));
+  const lanes = lanesOf(suites.filter((suite) => !undisturbed.includes(suite)));
+  for (const counts of await Promise.all(lanes.map(performAll))) {
     add(total, counts);
   }
+  add(total, await performAll(undisturbed));
   process.stdout.write(`${summary(total)}\n`);
   process.exitCode = total.failed > 0 ? 1 : 0;
 });

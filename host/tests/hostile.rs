@@ -17,14 +17,12 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::{WebSocketStream, client_async};
 
+#[path = "suite/common/mod.rs"]
+#[expect(dead_code, reason = "what starts programs is for the suite")]
 mod common;
+use common::nodes::{ring, says};
 use common::{get, text, within};
 
-#[path = "common/nodes.rs"]
-mod nodes;
-use nodes::{ring, says};
-
-#[path = "common/noise.rs"]
 mod noise;
 use noise::Noise;
 

@@ -7,14 +7,12 @@ use selfsame_host::{Code, Error, Node};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
+#[path = "suite/common/mod.rs"]
+#[expect(dead_code, reason = "what starts programs is for the suite")]
 mod common;
+use common::nodes::{bootstrap, ring, says};
 use common::{get, text, within};
 
-#[path = "common/nodes.rs"]
-mod nodes;
-use nodes::{bootstrap, ring, says};
-
-#[path = "common/noise.rs"]
 mod noise;
 use noise::Noise;
 

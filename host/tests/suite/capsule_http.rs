@@ -17,11 +17,7 @@ use selfsame_host::{BoxError, MAX_CAPSULE_REQUEST, Replica, Seed};
 use serde_json::Value;
 use tower::ServiceExt as _;
 
-extern crate alloc;
-
-#[expect(dead_code, reason = "what is asked and answered here is no text")]
-mod common;
-use common::within;
+use crate::common::within;
 
 /// Where the operations of a request begin.
 const OPERATIONS: usize = 1 + 32 + 16 + 4;

@@ -16,18 +16,12 @@ use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tower::ServiceExt as _;
 
-#[expect(dead_code, reason = "what is asked and answered here is no text")]
-mod common;
-use common::within;
-
-#[path = "common/nodes.rs"]
-#[expect(dead_code, reason = "it serves a replica in place of a text")]
-mod nodes;
-use nodes::ring;
+use crate::common::nodes::ring;
+use crate::common::within;
 
 /// What every replica answers, at the time and with the key that it names.
 fn conversation() -> Value {
-    serde_json::from_str(include_str!("../../runtime/test/capsule-conversation.json")).expect("JSON")
+    serde_json::from_str(include_str!("../../../runtime/test/capsule-conversation.json")).expect("JSON")
 }
 
 fn unhex(value: &Value) -> Bytes {

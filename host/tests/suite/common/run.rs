@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Output;
 
-use crate::command;
+use super::command;
 
 pub(crate) fn run(folder: &Path, arguments: &[&str]) -> Output {
     command::selfsame(folder)

@@ -10,8 +10,7 @@ use http::{Request, StatusCode};
 use selfsame_host::{Body, Node, OwnerKey, Seed};
 use serde_json::Value;
 
-mod common;
-use common::{get, text, within};
+use crate::common::{get, text, within};
 
 /// The program; `cargo test` builds it together with the tests.
 fn program() -> PathBuf {

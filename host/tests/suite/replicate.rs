@@ -11,14 +11,8 @@ use selfsame_host::{
     CAPSULES_FOLDER, Code, Error, Replica, ReplicateOptions, Seed, ServeOptions, StoreError, Synchronised,
 };
 
-#[expect(dead_code, reason = "what is asked and answered here is no text")]
-mod common;
-use common::within;
-
-#[path = "common/nodes.rs"]
-#[expect(dead_code, reason = "it serves a replica in place of a text")]
-mod nodes;
-use nodes::ring;
+use crate::common::nodes::ring;
+use crate::common::within;
 
 /// What only a test that hangs would wait for.
 const NEVER: Duration = Duration::from_secs(100_000);

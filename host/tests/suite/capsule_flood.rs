@@ -15,9 +15,7 @@ use selfsame_host::capsule::Plan;
 use selfsame_host::{BoxError, CapsuleName, MAX_CAPSULE_REQUEST, Replica, ReplicaBody, Seed};
 use tower::ServiceExt as _;
 
-#[expect(dead_code, reason = "what is asked and answered here is no text")]
-mod common;
-use common::within;
+use crate::common::within;
 
 const STRANGER: &str = "192.0.2.1:1000";
 const OTHER: &str = "198.51.100.1:1000";

@@ -1,13 +1,12 @@
 //! Whoever reads the output may close it at any moment, as `head` does: a command ends there, quietly and in order.
 #![cfg(unix)]
 
-#[path = "common/command.rs"]
-mod command;
-
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, Read as _, pipe};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+
+use crate::common::command;
 
 const NO_ID: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 

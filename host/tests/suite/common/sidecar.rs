@@ -14,8 +14,8 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-use crate::command::selfsame;
-use crate::common::within;
+use super::command::selfsame;
+use super::within;
 
 /// A sidecar, which ends with the test
 pub(crate) struct Sidecar {

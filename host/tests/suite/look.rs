@@ -1,19 +1,11 @@
 //! Commands that look at a running node, and the one that runs many.
 
-#[path = "common/command.rs"]
-mod command;
-
-#[path = "common/run.rs"]
-mod run;
-use run::{fail, run, stderr, stdout, succeed};
-
-#[path = "common/running.rs"]
-mod running;
-use running::Running;
-
 use std::path::Path;
 
 use serde_json::Value;
+
+use crate::common::run::{fail, run, stderr, stdout, succeed};
+use crate::common::running::Running;
 
 /// Starts a node that listens, and gives what others join through.
 fn start(folder: &Path, data: &str, more: &[&str]) -> (Running, String) {

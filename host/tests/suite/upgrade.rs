@@ -16,12 +16,8 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::protocol::Role;
 use tokio_tungstenite::tungstenite::{Message, handshake::derive_accept_key};
 
-mod common;
-use common::{get, text, within};
-
-#[path = "common/nodes.rs"]
-mod nodes;
-use nodes::{ring, says};
+use crate::common::nodes::{ring, says};
+use crate::common::{get, text, within};
 
 /// A request as clients of WebSocket make it.
 fn asking(url: &str) -> Request<Body> {

@@ -1,7 +1,5 @@
 //! Nodes that meet over real sockets.
 
-extern crate alloc;
-
 use alloc::sync::Arc;
 use core::convert::Infallible;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -15,12 +13,8 @@ use http_body_util::{BodyExt as _, StreamBody};
 use selfsame_host::{Body, BoxError, Caller, Code, Error, Event, FetchOptions, Node, Owner, PeerId, Seed};
 use tokio::sync::{mpsc, oneshot};
 
-mod common;
-use common::{get, text, within};
-
-#[path = "common/nodes.rs"]
-mod nodes;
-use nodes::{bootstrap, member, ring, says};
+use crate::common::nodes::{bootstrap, member, ring, says};
+use crate::common::{get, text, within};
 
 /// A body whose pieces come from a channel.
 fn channel_body() -> (

@@ -7,9 +7,7 @@ use selfsame_host::capsule::{
 use selfsame_host::{CAPSULES_FOLDER, Code, DiskStore, Replica, Seed, Storage as _};
 use selfsame_write_batch::WriteBatch;
 
-#[expect(dead_code, reason = "what is asked and answered here is no text")]
-mod common;
-use common::within;
+use crate::common::within;
 
 /// Kinds of values, by the byte of their keys that follows the capsule's name.
 const KINDS: &[u8] = b"ABEMNRS";

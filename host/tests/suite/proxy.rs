@@ -1,7 +1,5 @@
 //! The sidecar: what programs that know nothing of the mesh see of it.
 
-extern crate alloc;
-
 use alloc::sync::Arc;
 use core::convert::Infallible;
 use core::future::pending;
@@ -24,18 +22,10 @@ use tokio::sync::mpsc;
 use tokio_tungstenite::client_async;
 use tokio_tungstenite::tungstenite::Message;
 
-#[path = "common/command.rs"]
-mod command;
-mod common;
-use common::{text, within};
-
-#[path = "common/nodes.rs"]
-mod nodes;
-use nodes::{bootstrap, ring, says};
-
-#[path = "common/sidecar.rs"]
-mod sidecar;
-use sidecar::{Sidecar, json, read, send};
+use crate::common::command;
+use crate::common::nodes::{bootstrap, ring, says};
+use crate::common::sidecar::{Sidecar, json, read, send};
+use crate::common::{text, within};
 
 const EMPTY: &[u8] = b"";
 
@@ -294,7 +284,7 @@ async fn a_server_of_this_machine_becomes_a_service() {
     assert_eq!(response.headers()["x-got-selfsame-caller"], sidecar.id);
     assert!(read(response).await == large);
 
-    let response = within(node.fetch(common::get("https://gone.mesh/")))
+    let response = within(node.fetch(crate::common::get("https://gone.mesh/")))
         .await
         .expect("an answer");
     assert_eq!(response.status(), StatusCode::BAD_GATEWAY);

@@ -7,14 +7,8 @@ use selfsame_host::capsule::{
 };
 use selfsame_host::{Code, Error, Replica, Seed, ServeOptions};
 
-#[expect(dead_code, reason = "what is asked and answered here is no text")]
-mod common;
-use common::within;
-
-#[path = "common/nodes.rs"]
-#[expect(dead_code, reason = "it serves a replica in place of a text")]
-mod nodes;
-use nodes::ring;
+use crate::common::nodes::ring;
+use crate::common::within;
 
 fn seed(number: u8) -> Seed {
     Seed::from_bytes([number; 32])

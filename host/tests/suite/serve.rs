@@ -1,7 +1,5 @@
 //! What becomes of requests at the node that serves them, and what their callers are told.
 
-extern crate alloc;
-
 use core::convert::Infallible;
 use core::future::pending;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -16,12 +14,8 @@ use http_body_util::{BodyExt as _, StreamBody};
 use selfsame_host::{Body, BoxError, Code, Error, ServeOptions};
 use tokio::sync::Notify;
 
-mod common;
-use common::{get, text, within};
-
-#[path = "common/nodes.rs"]
-mod nodes;
-use nodes::{ring, says};
+use crate::common::nodes::{ring, says};
+use crate::common::{get, text, within};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_handler_that_fails_gives_500_to_its_caller_alone() {

@@ -1,7 +1,5 @@
 //! Which provider a request goes to, and to whom it goes when that one does not answer.
 
-extern crate alloc;
-
 use alloc::sync::Arc;
 use core::convert::Infallible;
 use core::future::pending;
@@ -15,12 +13,8 @@ use http_body::Frame;
 use http_body_util::StreamBody;
 use selfsame_host::{Body, Callee, Code, Error, FetchOptions, Node, PeerId, Policy, ServeOptions};
 
-mod common;
-use common::{get, text, within};
-
-#[path = "common/nodes.rs"]
-mod nodes;
-use nodes::{ring, says};
+use crate::common::nodes::{ring, says};
+use crate::common::{get, text, within};
 
 /// A service that always answers with a status, and counts its requests.
 fn always(

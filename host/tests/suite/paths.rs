@@ -1,7 +1,5 @@
 //! Nodes with several addresses: which way is taken, and what happens when it fails.
 
-extern crate alloc;
-
 use alloc::sync::Arc;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -14,12 +12,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
-mod common;
-use common::{get, text, within};
-
-#[path = "common/nodes.rs"]
-mod nodes;
-use nodes::{bootstrap, ring, says};
+use crate::common::nodes::{bootstrap, ring, says};
+use crate::common::{get, text, within};
 
 /// A way to a node that can fail
 struct Gate {

@@ -13,9 +13,7 @@ use selfsame_host::{Code, Error, Replica, Seed};
 use serde_json::Value;
 use tower::ServiceExt as _;
 
-#[expect(dead_code, reason = "what is asked and answered here is no text")]
-mod common;
-use common::within;
+use crate::common::within;
 
 const FILE_TYPE: &str = "application/vnd.selfsame.capsule-file";
 

@@ -1,7 +1,5 @@
 //! What a collector and a scrape see of requests between nodes.
 
-extern crate alloc;
-
 use alloc::sync::Arc;
 use core::convert::Infallible;
 use core::net::SocketAddr;
@@ -18,12 +16,8 @@ use prost::Message as _;
 use selfsame_host::{Body, Error, Node, ServeOptions, Telemetry};
 use tokio::sync::mpsc;
 
-mod common;
-use common::{get, text, within};
-
-#[path = "common/nodes.rs"]
-mod nodes;
-use nodes::{bootstrap, member, ring, says};
+use crate::common::nodes::{bootstrap, member, ring, says};
+use crate::common::{get, text, within};
 
 /// Kinds of a span in OTLP.
 const SERVER: i32 = 2;

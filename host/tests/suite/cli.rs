@@ -1,20 +1,12 @@
 //! The command line: what it prints, and how it ends.
 
-#[path = "common/command.rs"]
-mod command;
-
-#[path = "common/run.rs"]
-mod run;
-use run::{fail, run, stderr, succeed};
-
-#[path = "common/running.rs"]
-mod running;
-use running::Running;
-
 use core::time::Duration;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
+
+use crate::common::run::{fail, run, stderr, succeed};
+use crate::common::running::Running;
 #[cfg(unix)]
 use std::process::Command;
 use std::thread;

@@ -1,17 +1,5 @@
 //! Capsules on the command line, with replicas that are processes too.
 
-#[path = "common/command.rs"]
-mod command;
-
-#[path = "common/run.rs"]
-mod run;
-use run::{fail, run, stderr, succeed};
-
-#[path = "common/running.rs"]
-#[expect(dead_code, reason = "a replica has no ring to leave")]
-mod running;
-use running::Running;
-
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
@@ -19,6 +7,10 @@ use std::process::Stdio;
 
 use selfsame_host::CAPSULES_FOLDER;
 use serde_json::Value;
+
+use crate::common::command;
+use crate::common::run::{fail, run, stderr, succeed};
+use crate::common::running::Running;
 
 /// A replica, and what names it to clients.
 fn replica(folder: &Path, data: &str) -> (Running, String) {

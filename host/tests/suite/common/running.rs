@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdout, Stdio};
 
 use serde_json::Value;
 
-use crate::command;
+use super::command;
 
 /// A node that runs until it is dropped, and what it prints.
 pub(crate) struct Running {

@@ -9,12 +9,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-mod common;
-use common::{get, text, within};
-
-#[path = "common/nodes.rs"]
-mod nodes;
-use nodes::{bootstrap, ring, says};
+use crate::common::nodes::{bootstrap, ring, says};
+use crate::common::{get, text, within};
 
 /// An id that none of the servers can prove.
 const NO_ID: &str = "1111111111111111111111111111111111111111111111111111111111111111";

@@ -1,13 +1,12 @@
 //! The compiled core that the command keeps: used when it is there, and never a reason to fail.
 
-#[path = "common/command.rs"]
-mod command;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use selfsame_host::Seed;
+
+use crate::common::command;
 
 /// Shows the id of the seed in `folder/data`, with a cache.
 fn id(folder: &Path, cache: &Path) -> String {

@@ -1,5 +1,11 @@
 //! What the tests with real sockets share.
 
+pub(crate) mod command;
+pub(crate) mod nodes;
+pub(crate) mod run;
+pub(crate) mod running;
+pub(crate) mod sidecar;
+
 use core::time::Duration;
 
 use http::{Request, Response};

@@ -3,12 +3,8 @@
 use futures_util::future::join_all;
 use selfsame_host::{Error, Node, ServeOptions};
 
-mod common;
-use common::{get, text, within};
-
-#[path = "common/nodes.rs"]
-mod nodes;
-use nodes::{member, ring, says};
+use crate::common::nodes::{member, ring, says};
+use crate::common::{get, text, within};
 
 fn names() -> Vec<String> {
     (0..1000).map(|index| format!("name-{index}")).collect()

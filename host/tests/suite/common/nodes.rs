@@ -5,7 +5,7 @@ use core::convert::Infallible;
 use http::{Request, Response};
 use selfsame_host::{Body, Builder, Node};
 
-use crate::common::within;
+use super::within;
 
 /// A node that listens on a free port of this machine and keeps nothing.
 pub(crate) fn member() -> Builder {

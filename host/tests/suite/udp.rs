@@ -9,12 +9,8 @@ use selfsame_host::{Body, BoxError, Builder, Node};
 use tokio::net::UdpSocket;
 use tokio::task::JoinHandle;
 
-mod common;
-use common::{get, text, within};
-
-#[path = "common/nodes.rs"]
-mod nodes;
-use nodes::{bootstrap, member, ring, says};
+use crate::common::nodes::{bootstrap, member, ring, says};
+use crate::common::{get, text, within};
 
 // Kinds of datagrams: docs/specification/transports.md.
 const OPEN: u8 = 0x50;

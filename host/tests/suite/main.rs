@@ -1,0 +1,32 @@
+//! Tests of the host through its public interface and of its programs. They are one program: each one more would compile and link
+//! what they share again. Only those that measure the memory of their process are programs of their own.
+
+extern crate alloc;
+
+mod appauth;
+mod cache;
+mod calls;
+mod capsule;
+mod capsule_archive;
+mod capsule_cli;
+mod capsule_flood;
+mod capsule_http;
+mod cli;
+mod closed_output;
+mod common;
+mod core_module;
+mod damage;
+mod hostile_servers;
+mod look;
+mod mesh;
+mod paths;
+mod proxy;
+mod publish;
+mod replica;
+mod replicate;
+mod restart;
+mod serve;
+mod simulated;
+mod telemetry;
+mod udp;
+mod upgrade;
