@@ -1,6 +1,6 @@
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
-import { createServer } from "node:net";
+import { createServer, type Server, type Socket } from "node:net";
 import type { TestContext } from "node:test";
 import type { Input } from "../src/codec/input.ts";
 import { type Link, type Opened, type Path, type PathHost, PathTable } from "../src/driver/paths.ts";
@@ -68,6 +68,20 @@ export class Host implements PathHost {
     return this.inputs.flatMap((input) =>
       input.type === "Received" ? [Buffer.from(input.frame).toString()] : [],
     );
+  }
+}
+
+/** The sockets that servers accepted. */
+export class WatchedSockets {
+  readonly #sockets: Socket[] = [];
+
+  constructor(...servers: Server[]) {
+    for (const server of servers) server.on("connection", (socket) => this.#sockets.push(socket));
+  }
+
+  /** Bytes that wait in all of them. */
+  get waitingBytes(): number {
+    return this.#sockets.reduce((sum, socket) => sum + (socket.destroyed ? 0 : socket.writableLength), 0);
   }
 }
 

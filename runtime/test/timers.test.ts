@@ -150,6 +150,7 @@ class TestSocket implements Socket {
   readonly #events: EventTarget = new EventTarget();
   binaryType = "blob";
   bufferedAmount = 0;
+  readonly readyState = 1;
   readonly sent: (string | Uint8Array)[] = [];
   readonly closes: (number | undefined)[] = [];
 

@@ -101,7 +101,10 @@ export class Driver implements PathHost {
 
   constructor(parts: DriverParts) {
     this.#parts = parts;
-    this.#paths = new PathTable((input) => this.#tell(input));
+    this.#paths = new PathTable(
+      (input) => this.#tell(input),
+      (path, reason) => parts.logger.log("debug", `a path failed: ${reason}`, 0, path),
+    );
     this.#timer = parts.timer(() => this.flush());
   }
 
@@ -285,15 +288,15 @@ export class Driver implements PathHost {
   #dispatch(output: Output, tags: readonly number[]): void {
     switch (output.type) {
       case "Transmit":
-        return this.#onLink(output.path, (link) => link.send(output.frame));
+        return this.#paths.send(output.path, output.frame);
       case "Dial":
         return this.#parts.dialler.dial(output.dial, output.address, this);
       case "ClosePath":
         return this.#paths.get(output.path)?.close(1000, "");
       case "Snapshot":
-        return this.#onLink(output.path, (link) => link.snapshot?.(output.snapshot));
+        return this.#paths.use(output.path, (link) => link.snapshot?.(output.snapshot));
       case "Busy":
-        return this.#onLink(output.path, (link) => link.busy?.(output.busy));
+        return this.#paths.use(output.path, (link) => link.busy?.(output.busy));
       case "NeedEntropy":
         return this.#push({ type: "Entropy", bytes: randomBytes(32) });
       case "StoreGet":
@@ -327,23 +330,6 @@ export class Driver implements PathHost {
         return this.#timer.schedule(output.at_ms);
       default:
         return output satisfies never;
-    }
-  }
-
-  /** Does something with the link of a path; one that throws is closed. */
-  #onLink(number: number, use: (link: Link) => void): void {
-    const path = this.#paths.get(number);
-    if (path === undefined) return;
-    try {
-      use(path.link);
-    } catch (error) {
-      this.#parts.logger.log(
-        "debug",
-        `a path failed: ${error instanceof Error ? error.message : error}`,
-        0,
-        number,
-      );
-      path.close(1011, "the path failed");
     }
   }
 

@@ -1,14 +1,19 @@
 import type { Input, PathKind } from "../codec/input.ts";
+import { Backlog } from "./backlog.ts";
 
 /** Largest frame, in bytes; a socket that carries a larger one is closed. */
 export const MAX_FRAME: number = 64 * 1024;
 
 /** How a transport carries the frames of one path; what throws closes the path. */
 export interface Link {
+  /** Bytes that wait to be sent, also once the path is closed; 0 where the platform does not tell. */
+  readonly waitingBytes: number;
   /** Sends one frame. The bytes may be kept: nobody changes them. */
   send(frame: Uint8Array): void;
-  /** Closes the path; `code` is one of WebSocket. */
+  /** Closes the path after the bytes that wait; `code` is one of WebSocket. */
   close(code: number, reason: string): void;
+  /** Closes the path, also one that is closing, and drops the bytes that wait where the platform can. */
+  abort(code: number, reason: string): void;
   /** Keeps the core's snapshot with a hibernating path. */
   snapshot?(snapshot: Uint8Array): void;
   /** Hears whether the core awaits something on an exchange path. */
@@ -68,6 +73,11 @@ export class Path {
     this.link = link;
   }
 
+  /** Bytes that wait to be sent. */
+  get waitingBytes(): number {
+    return this.link.waitingBytes;
+  }
+
   /** A frame arrived. One that is too large closes the path. */
   received(frame: Uint8Array): void {
     if (!this.#table.has(this)) return;
@@ -78,9 +88,9 @@ export class Path {
     }
   }
 
-  /** The path closed by itself. May be told more than once. */
+  /** The path closed by itself. May be told more than once; the last time when no byte waits any more. */
   closed(): void {
-    if (this.#table.remove(this)) this.#table.push({ type: "PathClosed", path: this.number });
+    this.#table.closed(this);
   }
 
   /** Closes the path from this side. */
@@ -88,17 +98,26 @@ export class Path {
     if (!this.#table.has(this)) return;
     this.closed();
     this.link.close(code, reason);
+    // What waited may be gone with it.
+    this.closed();
   }
 }
 
 /** The open paths of one core, by number. Numbers are never reused while the core lives. */
 export class PathTable {
   readonly #paths: Map<number, Path> = new Map();
+  readonly #backlog: Backlog<Path> = new Backlog();
   readonly #push: (input: Input) => void;
+  readonly #onFailure: (path: number, reason: string) => void;
   #next = 1;
 
-  constructor(push: (input: Input) => void) {
+  /** `onFailure` hears why a path is closed that failed, before it is. */
+  constructor(
+    push: (input: Input) => void,
+    onFailure: (path: number, reason: string) => void = () => undefined,
+  ) {
     this.#push = push;
+    this.#onFailure = onFailure;
   }
 
   /** How many paths are open. */
@@ -123,21 +142,44 @@ export class PathTable {
 
   /** Adds an open path. */
   open(link: Link, opened: Opened): Path {
-    const path = this.#add(this.#next, link);
+    const path = this.#add(this.#next, link, opened.remote);
     this.#push({ type: "PathOpened", path: path.number, ...opened });
     return path;
   }
 
   /** Adds a path that survived. */
   resume(link: Link, { path: number, remote, snapshot }: Resumed): Path {
-    const path = this.#add(number, link);
+    const path = this.#add(number, link, remote);
     this.#push({ type: "PathResumed", path: number, remote, snapshot });
     return path;
   }
 
-  /** Forgets a path and says whether it was open. */
-  remove(path: Path): boolean {
-    return this.has(path) && this.#paths.delete(path.number);
+  /** Sends a frame on a path if it is open. If too many bytes wait on all paths, those with the most fail. */
+  send(number: number, frame: Uint8Array): void {
+    const path = this.#paths.get(number);
+    if (path === undefined) return;
+    this.use(number, (link) => link.send(frame));
+    for (const slow of this.#backlog.sent(path)) this.#fail(slow, "too many bytes wait on all paths");
+  }
+
+  /** Does something with the link of a path if it is open; one that throws fails. */
+  use(number: number, act: (link: Link) => void): void {
+    const path = this.#paths.get(number);
+    if (path === undefined) return;
+    try {
+      act(path.link);
+    } catch (error) {
+      this.#fail(path, error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  /** A path is closed, or nothing waits any more on one that was. */
+  closed(path: Path): void {
+    if (this.has(path)) {
+      this.#paths.delete(path.number);
+      this.#push({ type: "PathClosed", path: path.number });
+    }
+    this.#backlog.closed(path);
   }
 
   /** Closes every path without telling the core, which is gone. */
@@ -150,12 +192,22 @@ export class PathTable {
       } catch {
         // The socket is gone already.
       }
+      this.#backlog.closed(path);
     }
   }
 
-  #add(number: number, link: Link): Path {
+  /** Closes a path without its bytes that wait: whoever does not take them would keep them here for long. */
+  #fail(path: Path, reason: string): void {
+    this.#onFailure(path.number, reason);
+    this.closed(path);
+    this.#backlog.dropped(path);
+    path.link.abort(1011, "the path failed");
+  }
+
+  #add(number: number, link: Link, remote: string): Path {
     const path = new Path(this, number, link);
     this.#paths.set(number, path);
+    this.#backlog.add(path, remote);
     this.#next = Math.max(this.#next, number + 1);
     return path;
   }

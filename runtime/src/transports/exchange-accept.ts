@@ -166,6 +166,7 @@ class AcceptedLink implements Link {
   #queue: Uint8Array[] = [];
   #queued = 0;
   #isBusy = false;
+  #isClosed = false;
 
   constructor(gone: () => void, activity: Activity) {
     this.#gone = gone;
@@ -204,6 +205,10 @@ class AcceptedLink implements Link {
     if (!this.#isBusy && answer === this.#answer) this.#finish();
   }
 
+  get waitingBytes(): number {
+    return this.#queued;
+  }
+
   send(frame: Uint8Array): void {
     this.#queue.push(frame);
     this.#queued += frame.length;
@@ -220,8 +225,16 @@ class AcceptedLink implements Link {
   }
 
   close(): void {
+    this.#isClosed = true;
     this.#gone();
-    this.#finish();
+    if (this.#answer === undefined) this.#end();
+    else this.#finish();
+  }
+
+  abort(): void {
+    if (!this.#isClosed) this.#gone();
+    this.#isClosed = true;
+    this.#end();
   }
 
   /** Ends the answer after the frames that wait. */
@@ -251,13 +264,17 @@ class AcceptedLink implements Link {
     return joinFrames(this.#queue.splice(0, count));
   }
 
-  /** Ends the answer now; frames that wait go into the next one. */
+  /** Ends the answer now; frames that wait go into the next one, if the path is open. */
   #end(): void {
     if (this.#timer !== undefined) clearTimeout(this.#timer);
     const answer = this.#answer;
     this.#answer = undefined;
     answer?.controller?.close();
     this.#done?.();
+    if (!this.#isClosed) return;
+    this.#queue = [];
+    this.#queued = 0;
+    this.path?.closed();
   }
 }
 

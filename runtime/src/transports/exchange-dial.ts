@@ -47,6 +47,8 @@ class ExchangeLink implements Link {
   readonly #abort: AbortController = new AbortController();
   #queue: Uint8Array[] = [];
   #queued = 0;
+  /** Bytes of POSTs that were not answered. */
+  #posted = 0;
   #posts = 0;
   #isBusy = false;
   #isScheduled = false;
@@ -57,6 +59,10 @@ class ExchangeLink implements Link {
     this.#url = url;
     this.#fetch = fetch;
     this.#activity = activity;
+  }
+
+  get waitingBytes(): number {
+    return this.#queued + this.#posted;
   }
 
   send(frame: Uint8Array): void {
@@ -75,8 +81,7 @@ class ExchangeLink implements Link {
   }
 
   close(): void {
-    if (this.#timer !== undefined) clearTimeout(this.#timer);
-    this.#abort.abort();
+    this.#stop();
     // The last frames tell the peer that the session ends; nobody waits for an answer to them.
     if (this.#queue.length > 0) {
       const last = AbortSignal.timeout(LAST_TIMEOUT_MS);
@@ -85,7 +90,22 @@ class ExchangeLink implements Link {
         () => undefined,
       );
     }
+    this.#drop();
+  }
+
+  abort(): void {
+    this.#stop();
+    this.#drop();
+  }
+
+  #stop(): void {
+    if (this.#timer !== undefined) clearTimeout(this.#timer);
+    this.#abort.abort();
+  }
+
+  #drop(): void {
     this.#queue = [];
+    this.#queued = 0;
   }
 
   /** One POST for all frames of the same turn. */
@@ -158,14 +178,21 @@ class ExchangeLink implements Link {
     }
   }
 
-  #send(frames: readonly Uint8Array[], signal: AbortSignal): Promise<Response> {
-    return this.#fetch(this.#url, {
-      method: "POST",
-      headers: { "content-type": FRAMES_TYPE, [PATH_HEADER]: this.#token },
-      body: joinFrames(frames),
-      signal,
-      redirect: "manual",
-    });
+  async #send(frames: readonly Uint8Array[], signal: AbortSignal): Promise<Response> {
+    const body = joinFrames(frames);
+    this.#posted += body.length;
+    try {
+      return await this.#fetch(this.#url, {
+        method: "POST",
+        headers: { "content-type": FRAMES_TYPE, [PATH_HEADER]: this.#token },
+        body,
+        signal,
+        redirect: "manual",
+      });
+    } finally {
+      this.#posted -= body.length;
+      if (this.#abort.signal.aborted) this.path?.closed();
+    }
   }
 
   async #receive(body: ReadableStream<Uint8Array> | null): Promise<number> {

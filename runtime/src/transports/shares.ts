@@ -70,7 +70,7 @@ export class Share {
  * Returns the source of an IP address: an IPv4 address, or a network of IPv6. Private addresses have none and are not counted: a
  * proxy in front of the node, which counts for itself, brings everybody's connections. Neither is a peer of unknown address.
  */
-function sourceOf(address: string): string | undefined {
+export function sourceOf(address: string): string | undefined {
   const [bare = ""] = address.split("%");
   const ip = isPublic(bare) ? ipOf(bare) : undefined;
   if (ip === undefined || ip.widthBits === 32) return ip?.text;

@@ -10,11 +10,17 @@ const CLOSE_TIMEOUT_MS = 2_000;
 /** What says that this side lives: a frame of length 0. */
 const ALIVE: Uint8Array = /* @__PURE__ */ joinFrames([/* @__PURE__ */ new Uint8Array()]);
 
+/** A stream of bytes. */
+export interface ByteStream extends Duplex {
+  /** Bytes that the stream keeps, if those are not `writableLength`. */
+  readonly keptBytes?: number;
+}
+
 /**
  * Carries the frames of a path over an open stream of bytes. The half of it that the peer ends must not end the other, and
  * it ends by itself when the peer is gone.
  */
-export function carryStream(stream: Duplex, host: PathHost, opened: Opened): Path {
+export function carryStream(stream: ByteStream, host: PathHost, opened: Opened): Path {
   const splitter = new FrameSplitter();
   const keepAlive = new KeepAlive({
     dialled: opened.dial !== 0,
@@ -32,7 +38,21 @@ export function carryStream(stream: Duplex, host: PathHost, opened: Opened): Pat
     unref(timer);
     stream.once("close", () => clearTimeout(timer));
   };
-  const link: Link = { send: (frame) => send(stream, frame), close: hangUp };
+  const link: Link = {
+    get waitingBytes() {
+      return stream.destroyed ? 0 : (stream.keptBytes ?? stream.writableLength);
+    },
+    send: (frame) => {
+      if (link.waitingBytes > MAX_BUFFERED) throw new Error("the peer takes its frames too slowly");
+      send(stream, frame);
+    },
+    close: hangUp,
+    abort: () => {
+      isOpen = false;
+      keepAlive.stop();
+      stream.destroy();
+    },
+  };
   const path = host.open(link, opened);
   stream.on("data", (bytes) => {
     if (isOpen) receive(bytes, splitter, keepAlive, path, opened.dial === 0 ? stream : undefined);
@@ -49,7 +69,6 @@ export function carryStream(stream: Duplex, host: PathHost, opened: Opened): Pat
 }
 
 function send(stream: Duplex, frame: Uint8Array): void {
-  if (stream.writableLength > MAX_BUFFERED) throw new Error("the peer takes its frames too slowly");
   if (stream.writableCorked === 0) {
     // One write for all frames of the same turn.
     stream.cork();
@@ -82,7 +101,7 @@ function receive(
 }
 
 /** Opens a stream to a port of an IP address; fails when the signal is aborted. */
-export type Connect = (ip: string, port: number, signal: AbortSignal) => Promise<Duplex>;
+export type Connect = (ip: string, port: number, signal: AbortSignal) => Promise<ByteStream>;
 
 /** Dials addresses `scheme://host:port` where a platform has streams to them. */
 export class StreamDialler implements Dialler {
@@ -111,7 +130,7 @@ export class StreamDialler implements Dialler {
   }
 
   /** A stream to the first address of a place that answers. */
-  async #reach(place: Place, signal: AbortSignal): Promise<Duplex> {
+  async #reach(place: Place, signal: AbortSignal): Promise<ByteStream> {
     let failure: unknown;
     for (const ip of await this.#permission.resolve(place)) {
       try {

@@ -2,12 +2,18 @@ import type { Dialler, Link, Opened, Path, PathHost } from "../driver/paths.ts";
 import { KeepAlive } from "./keep-alive.ts";
 import { DIAL_TIMEOUT_MS, dialUrl, MAX_BUFFERED, PING, PONG, SUBPROTOCOL } from "./protocol.ts";
 
+/** The state of a socket that is closed. */
+const CLOSED = 3;
+
 /** What the platforms' sockets have in common: browsers, Deno, Node and the package `ws`. */
 export interface Socket {
   binaryType: string;
   readonly bufferedAmount: number;
+  readonly readyState: number;
   send(data: string | Uint8Array<ArrayBuffer>): void;
   close(code?: number, reason?: string): void;
+  /** Drops the connection; only the package `ws` can. */
+  terminate?(): void;
   addEventListener(type: "message", listener: (event: { data: unknown }) => void): void;
   addEventListener(type: "open" | "close" | "error", listener: () => void): void;
 }
@@ -20,6 +26,10 @@ export function carry(socket: Socket, host: PathHost, opened: Opened): Path {
     giveUp: () => path.close(1001, "no answer"),
   });
   const link: Link = {
+    get waitingBytes() {
+      // A socket that is closed keeps its last figure.
+      return socket.readyState === CLOSED ? 0 : socket.bufferedAmount;
+    },
     send: (frame) => {
       if (socket.bufferedAmount > MAX_BUFFERED) throw new Error("the peer takes its frames too slowly");
       socket.send(frame as Uint8Array<ArrayBuffer>);
@@ -27,6 +37,12 @@ export function carry(socket: Socket, host: PathHost, opened: Opened): Path {
     close: (code, reason) => {
       keepAlive.stop();
       closeSocket(socket, code, reason);
+    },
+    abort: (code, reason) => {
+      keepAlive.stop();
+      // Its close would wait until the peer has read all that was sent.
+      if (socket.terminate !== undefined) socket.terminate();
+      else closeSocket(socket, code, reason);
     },
   };
   const path = host.open(link, opened);

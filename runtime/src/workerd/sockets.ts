@@ -78,12 +78,16 @@ export class Sockets {
   }
 
   #link(socket: WebSocket, held: Pick<Attachment, "path" | "remote">): Link {
+    const close = (code: number, reason: string): void => {
+      this.#paths.delete(held.path);
+      closeSocket(socket, code, reason);
+    };
     return {
+      // workerd does not tell, and drops nothing.
+      waitingBytes: 0,
       send: (frame) => socket.send(frame),
-      close: (code, reason) => {
-        this.#paths.delete(held.path);
-        closeSocket(socket, code, reason);
-      },
+      close,
+      abort: close,
       // A view would be kept with all of its buffer, which holds whatever else the core had to say.
       snapshot: (view) => write(socket, { path: held.path, remote: held.remote, snapshot: view.slice() }),
     };

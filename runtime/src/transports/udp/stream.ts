@@ -30,8 +30,9 @@ export class UdpStream extends Duplex {
   #isDelivering = false;
   #hasEnded = false;
   #isGone = false;
-  /** Whoever wrote and waits for room. */
+  /** Whoever wrote and waits for room, and how many bytes. */
   #written: Callback | undefined;
+  #writtenBytes = 0;
   /** Whoever ended and waits until the peer has everything. */
   #finished: Callback | undefined;
 
@@ -39,6 +40,12 @@ export class UdpStream extends Duplex {
     super({ allowHalfOpen: true });
     this.#connection = connection;
     this.#carrier = carrier;
+  }
+
+  /** Bytes that were written and not acknowledged. */
+  get keptBytes(): number {
+    // What is written stays in both until there is room.
+    return this.#connection.outgoing.held + this.writableLength - this.#writtenBytes;
   }
 
   /** A packet with the connection's own number came from the peer's address. */
@@ -64,13 +71,14 @@ export class UdpStream extends Duplex {
   }
 
   override _write(chunk: Uint8Array, _: string, callback: Callback): void {
-    this.#connection.write(chunk);
-    this.#written = callback;
-    this.#go();
+    this._writev([{ chunk }], callback);
   }
 
   override _writev(chunks: { readonly chunk: Uint8Array }[], callback: Callback): void {
-    for (const { chunk } of chunks) this.#connection.write(chunk);
+    for (const { chunk } of chunks) {
+      this.#connection.write(chunk);
+      this.#writtenBytes += chunk.length;
+    }
     this.#written = callback;
     this.#go();
   }
@@ -138,6 +146,7 @@ export class UdpStream extends Duplex {
     if (this.#written !== undefined && held <= MAX_HELD) {
       const written = this.#written;
       this.#written = undefined;
+      this.#writtenBytes = 0;
       written();
     }
     if (this.#finished !== undefined && isDone) {
