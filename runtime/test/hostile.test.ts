@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
-import { connect } from "node:net";
-import { after, before, describe, test } from "node:test";
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { after, before, describe, type TestContext, test } from "node:test";
 import { WebSocket } from "ws";
-import { leaf, member, type TestNode } from "./support.ts";
+import { MAX_WAITING } from "../src/driver/backlog.ts";
+import { join, memory, type NodeMesh, serve } from "../src/entries/node.ts";
+import { freePort, leaf, member, type TestNode, until, WatchedSockets } from "./support.ts";
 
 const UNOWNED = { unowned: true } as const;
 
@@ -108,5 +111,77 @@ describe("a node under bad input", () => {
     const frames = Buffer.concat([Buffer.from([64, 0, 0, 0]), noise(64, 1)]);
     assert.equal(await post({ headers: { ...type, ...token }, body: frames }), 200);
     await stillServes();
+  });
+});
+
+describe("strangers that ask for large answers and read nothing", () => {
+  const MIB = 1024 * 1024;
+  /** Answers that one asks for: 14 MiB, within what one path may have. */
+  const ANSWERS = 56;
+  const STRANGERS = 8;
+
+  /** A way to a port whose clients do not read what comes any more once it is stalled. */
+  async function stallingProxy(t: TestContext, port: number): Promise<{ port: number; stall: () => void }> {
+    let isStalled = false;
+    const upstreams = new Set<Socket>();
+    const proxy = createServer((client) => {
+      const upstream = connect(port, "127.0.0.1");
+      upstreams.add(upstream);
+      client.pipe(upstream);
+      if (!isStalled) upstream.pipe(client);
+      for (const socket of [client, upstream]) socket.on("error", () => undefined);
+      upstream.on("close", () => client.destroy());
+      client.on("close", () => upstream.destroy());
+    });
+    proxy.listen(0, "127.0.0.1");
+    await once(proxy, "listening");
+    t.after(() => {
+      for (const upstream of upstreams) upstream.destroy();
+      proxy.close();
+    });
+    const stall = (): void => {
+      isStalled = true;
+      for (const upstream of upstreams) upstream.unpipe().pause();
+    };
+    return { port: (proxy.address() as AddressInfo).port, stall };
+  }
+
+  test("leave memory to others, who are served", async (t) => {
+    const port = await freePort();
+    const address = `ws://127.0.0.1:${port}/.mesh`;
+    const mesh = await join({ network: "test", storage: memory(), address, allowPrivate: true });
+    const server = await serve({ fetch: mesh.handler(() => new Response()), port, hostname: "127.0.0.1" });
+    const watched = new WatchedSockets(server);
+    t.after(async () => {
+      await mesh.close();
+      server.close();
+      server.closeAllConnections();
+    });
+    let asked = 0;
+    const handler = (request: Request): Response => {
+      asked++;
+      return new Response(new Uint8Array(Number(new URL(request.url).searchParams.get("length"))));
+    };
+    await mesh.serve("large", handler, UNOWNED);
+    const fetchLength = async (node: NodeMesh, length: number): Promise<number> =>
+      (await (await node.fetch(`https://large.mesh/?length=${length}`, UNOWNED)).arrayBuffer()).byteLength;
+    const honest = await leaf(`${address}#${mesh.id}`);
+    const proxy = await stallingProxy(t, port);
+    const strangers = await Promise.all(
+      Array.from({ length: STRANGERS }, () => leaf(`ws://127.0.0.1:${proxy.port}/.mesh#${mesh.id}`)),
+    );
+    t.after(() => Promise.all([honest, ...strangers].map((node) => node.close())));
+    for (const node of strangers) assert.equal(await fetchLength(node, 1), 1);
+    proxy.stall();
+    let most = 0;
+    for (const node of strangers) {
+      const before = asked;
+      for (let count = 0; count < ANSWERS; count++) fetchLength(node, MIB / 4).catch(() => undefined);
+      await until("all are asked for", () => asked >= before + ANSWERS);
+      assert.equal(await fetchLength(honest, MIB), MIB);
+      most = Math.max(most, watched.waitingBytes);
+    }
+    assert.ok(most <= MAX_WAITING, `${most} bytes`);
+    assert.ok(most > MAX_WAITING / 2, `the bound was not reached: ${most} bytes`);
   });
 });
