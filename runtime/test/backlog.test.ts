@@ -159,6 +159,19 @@ describe("bytes that wait to be sent", () => {
     assert.ok(host.links.every(({ waitingBytes }) => waitingBytes === 0));
   });
 
+  test("hold no answers to pings", async (t) => {
+    const { host, watched, ws } = await accepting(t);
+    const { path, socket } = await ws();
+    fill(host, path, 8 * MIB);
+    const before = watched.waitingBytes;
+    // Text and binary frames of a client, with a mask of zeros (RFC 6455, 5.2).
+    const ping = Buffer.concat([Uint8Array.of(0x81, 0x84, 0, 0, 0, 0), Buffer.from("ping")]);
+    socket.write(Buffer.concat(Array<Buffer>(10_000).fill(ping)));
+    socket.write(Uint8Array.of(0x82, 0x81, 0, 0, 0, 0, 7));
+    await until("all pings are heard", () => host.frames().length === 1);
+    assert.ok(watched.waitingBytes > 0 && watched.waitingBytes <= before, `${watched.waitingBytes} bytes`);
+  });
+
   test("over UDP are those that were not acknowledged", async (t) => {
     const host = new Host();
     const listener = await listenUdp({ port: 0, hostname: "127.0.0.1" }, host);

@@ -50,7 +50,7 @@ export function carry(socket: Socket, host: PathHost, opened: Opened): Path {
   socket.addEventListener("message", ({ data }) => {
     keepAlive.heard();
     if (data instanceof ArrayBuffer) path.received(new Uint8Array(data));
-    else if (data === PING) socket.send(PONG);
+    else if (data === PING) answerPing(socket);
     else if (data !== PONG) path.close(1003, "frames are binary");
   });
   const closed = (): void => {
@@ -60,6 +60,11 @@ export function carry(socket: Socket, host: PathHost, opened: Opened): Path {
   socket.addEventListener("close", closed);
   socket.addEventListener("error", closed);
   return path;
+}
+
+/** Answers a ping, unless bytes wait that will say so too: a peer that does not read must not make the queue grow. */
+function answerPing(socket: Socket): void {
+  if (socket.bufferedAmount === 0) socket.send(PONG);
 }
 
 /** Closes a socket with its reason where the platform allows the code, which browsers do for few. */
