@@ -3,6 +3,8 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import { type AddressInfo, connect, type Server, type Socket } from "node:net";
 import { describe, type TestContext, test } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { WebSocket } from "ws";
 import { MAX_WAITING } from "../src/driver/backlog.ts";
 import { type Link, MAX_FRAME } from "../src/driver/paths.ts";
@@ -82,6 +84,20 @@ function fill({ table }: Host, number: number, bytes: number): void {
   while (waiting() < bytes) table.send(number, frame);
 }
 
+/** A POST without frames of the path with this number. */
+function posted(path: number): Request {
+  const token = path.toString(16).padStart(32, "0");
+  const headers = { "content-type": "application/selfsame", "selfsame-path": token };
+  return new Request("https://host/", { method: "POST", headers });
+}
+
+/** Bytes of buffers that somebody still refers to. */
+function heldBytes(): number {
+  setFlagsFromString("--expose-gc");
+  runInNewContext("gc")();
+  return process.memoryUsage().arrayBuffers;
+}
+
 describe("bytes that wait to be sent", () => {
   test("are bounded on all paths, and peers that read keep theirs", async (t) => {
     const { host, watched, tcp, ws } = await accepting(t);
@@ -138,11 +154,7 @@ describe("bytes that wait to be sent", () => {
   test("count for POSTs, on closed paths too while an answer is open", async () => {
     const host = new Host();
     const acceptor = new ExchangeAcceptor(host);
-    const post = (path: number): Promise<Response> => {
-      const token = path.toString(16).padStart(32, "0");
-      const headers = { "content-type": "application/selfsame", "selfsame-path": token };
-      return acceptor.handle(new Request("https://host/", { method: "POST", headers }), "");
-    };
+    const post = (path: number): Promise<Response> => acceptor.handle(posted(path), "");
     const answers: Response[] = [];
     for (let path = 1; path <= 24; path++) {
       await post(path);
@@ -158,6 +170,20 @@ describe("bytes that wait to be sent", () => {
     assert.ok(lengths.filter((length) => length > 3 * MIB).length >= 12, "who reads gets all that waited");
     assert.ok(host.links.every(({ waitingBytes }) => waitingBytes === 0));
   });
+
+  for (const kind of ["tcp", "ws", "POSTs"] as const) {
+    test(`keep nothing else of what the core said at the time: ${kind}`, async (t) => {
+      const { host, ...peers } = await accepting(t);
+      if (kind === "POSTs") new ExchangeAcceptor(host).handle(posted(1), "");
+      else fill(host, (await peers[kind]()).path, 8 * MIB);
+      await until("the path is open", () => host.table.size === 1);
+      const before = heldBytes();
+      for (let count = 0; count < 64; count++) host.table.send(1, new Uint8Array(MIB).subarray(0, 64));
+      await turn();
+      const more = heldBytes() - before;
+      assert.ok(more < 8 * MIB, `${more} bytes`);
+    });
+  }
 
   test("hold no answers to pings", async (t) => {
     const { host, watched, ws } = await accepting(t);

@@ -8,7 +8,7 @@ export const MAX_FRAME: number = 64 * 1024;
 export interface Link {
   /** Bytes that wait to be sent, also once the path is closed; 0 where the platform does not tell. */
   readonly waitingBytes: number;
-  /** Sends one frame. The bytes may be kept: nobody changes them. */
+  /** Sends one frame. The bytes may be kept, detached from a larger buffer: nobody changes them. */
   send(frame: Uint8Array): void;
   /** Closes the path after the bytes that wait; `code` is one of WebSocket. */
   close(code: number, reason: string): void;

@@ -1,7 +1,7 @@
 import { collect } from "../driver/collect.ts";
 import { within } from "../driver/deadline.ts";
 import type { Link, Path, PathHost } from "../driver/paths.ts";
-import { FRAMES_TYPE, FrameSplitter, joinFrames, MAX_BODY, PATH_HEADER } from "./frames.ts";
+import { detached, FRAMES_TYPE, FrameSplitter, joinFrames, MAX_BODY, PATH_HEADER } from "./frames.ts";
 import { Activity } from "./protocol.ts";
 import { type Share, Shares } from "./shares.ts";
 
@@ -210,7 +210,7 @@ class AcceptedLink implements Link {
   }
 
   send(frame: Uint8Array): void {
-    this.#queue.push(frame);
+    this.#queue.push(detached(frame));
     this.#queued += frame.length;
     if (this.#queued > MAX_QUEUED) throw new Error("the peer does not fetch its frames");
     if (this.#answer === undefined) return;

@@ -1,7 +1,7 @@
 import { toHex } from "../codec/hex.ts";
 import { randomBytes } from "../driver/driver.ts";
 import type { Dialler, Link, Path, PathHost } from "../driver/paths.ts";
-import { FRAMES_TYPE, FrameSplitter, joinFrames, MAX_BODY, PATH_HEADER } from "./frames.ts";
+import { detached, FRAMES_TYPE, FrameSplitter, joinFrames, MAX_BODY, PATH_HEADER } from "./frames.ts";
 import { Activity, dialUrl } from "./protocol.ts";
 
 /** POSTs of one path at a time: workerd allows six connections, and one stays free for lookups. */
@@ -66,7 +66,7 @@ class ExchangeLink implements Link {
   }
 
   send(frame: Uint8Array): void {
-    this.#queue.push(frame);
+    this.#queue.push(detached(frame));
     this.#queued += frame.length;
     if (this.#queued > MAX_QUEUED) throw new Error("the peer takes its frames too slowly");
     this.#schedule();

@@ -21,6 +21,11 @@ export function joinFrames(frames: readonly Uint8Array[]): Uint8Array<ArrayBuffe
   return body;
 }
 
+/** The frame as it may wait: a small view would keep all that the core said in the same step. */
+export function detached(frame: Uint8Array): Uint8Array {
+  return 2 * frame.length < frame.buffer.byteLength ? frame.slice() : frame;
+}
+
 /** Room for the first bytes of a frame that arrives in pieces. */
 const FIRST_ROOM = 1024;
 

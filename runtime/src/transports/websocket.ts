@@ -1,4 +1,5 @@
 import type { Dialler, Link, Opened, Path, PathHost } from "../driver/paths.ts";
+import { detached } from "./frames.ts";
 import { KeepAlive } from "./keep-alive.ts";
 import { DIAL_TIMEOUT_MS, dialUrl, MAX_BUFFERED, PING, PONG, SUBPROTOCOL } from "./protocol.ts";
 
@@ -31,8 +32,10 @@ export function carry(socket: Socket, host: PathHost, opened: Opened): Path {
       return socket.readyState === CLOSED ? 0 : socket.bufferedAmount;
     },
     send: (frame) => {
-      if (socket.bufferedAmount > MAX_BUFFERED) throw new Error("the peer takes its frames too slowly");
-      socket.send(frame as Uint8Array<ArrayBuffer>);
+      const waits = socket.bufferedAmount;
+      if (waits > MAX_BUFFERED) throw new Error("the peer takes its frames too slowly");
+      // What goes to the system at once is not copied.
+      socket.send((waits > 0 ? detached(frame) : frame) as Uint8Array<ArrayBuffer>);
     },
     close: (code, reason) => {
       keepAlive.stop();
