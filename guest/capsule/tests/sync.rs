@@ -202,18 +202,25 @@ fn epochs_come_into_force_in_their_order() {
     world.converge(1, 0, &charter, "two epochs");
 }
 
-/// The other replica has not the record that a first epoch record follows, which proves nothing until that is in force.
-#[test]
-fn a_first_epoch_brings_the_record_it_follows() {
-    let charter = charter();
-    let mut by = writer(&charter, 0, owner(), None);
+/// A record, and a first epoch record that points to it as often as it is told.
+fn first_epoch(by: &mut Writer, times: usize) -> [Written; 2] {
     let below = by
         .write(b"below", &Backpointers::Chain, &[0; 16])
         .expect("it is small");
     let change = selfsame_capsule::epoch::EpochChange::default().encode();
     let first = by
-        .begin_epoch(change.clone(), 0, None, vec![below.name])
+        .begin_epoch(change, 0, None, vec![below.name; times])
         .expect("it is small");
+    [below, first]
+}
+
+/// The other replica has not the record that a first epoch record follows, which proves nothing until that is in force.
+#[test]
+fn a_first_epoch_brings_the_record_it_follows() {
+    let charter = charter();
+    let mut by = writer(&charter, 0, owner(), None);
+    let [below, first] = first_epoch(&mut by, 1);
+    let change = selfsame_capsule::epoch::EpochChange::default().encode();
     let second = by
         .begin_epoch(change, 0, None, vec![first.name])
         .expect("it is small");
@@ -265,13 +272,7 @@ fn signed_records_larger_than_all_strays_come_once() {
 fn a_record_pointed_to_twice_is_counted_once() {
     let charter = charter();
     let mut by = writer(&charter, 0, owner(), None);
-    let below = by
-        .write(b"below", &Backpointers::Chain, &[0; 16])
-        .expect("it is small");
-    let change = selfsame_capsule::epoch::EpochChange::default().encode();
-    let twice = by
-        .begin_epoch(change, 0, None, vec![below.name, below.name])
-        .expect("it is small");
+    let [below, twice] = first_epoch(&mut by, 2);
     let mut world = World::created(2, &charter);
     give(&mut world, 0, &charter, &[&below, &twice], &[]);
     world.converge(0, 1, &charter, "nothing is proven");
