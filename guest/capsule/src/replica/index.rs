@@ -9,7 +9,8 @@ use selfsame_codec::{Code, Reader};
 use super::census::Census;
 use super::damage::Damage;
 use super::entry::{Entry, Given};
-use super::layout::{self, Key, names, of_record};
+use super::holes::note_hole;
+use super::layout::{self, Key, of_record};
 use super::sequences::Sequences;
 use super::space::{Missing, Space};
 use super::stored::{SUM, Stored};
@@ -25,8 +26,6 @@ use crate::witness::Witness;
 /// Most heads: they are in memory as long as the capsule is open, and all are named before anything is merged. A writer that makes
 /// further branches merges some first.
 pub(crate) const MAX_HELD_HEADS: usize = 1 << 14;
-/// Most records that are remembered as pointing to one that is missing.
-const MAX_POINTING: usize = 1024;
 
 /// The record is not stored.
 pub(super) const NO_RECORD: Refusal = Refusal {
@@ -52,9 +51,6 @@ macro_rules! known {
     };
 }
 pub(super) use known;
-
-/// The key under which is stored who points to a missing record, and its value
-type Pointing = (Key, Vec<u8>);
 
 /// The graph of one capsule
 #[derive(Debug)]
@@ -315,21 +311,13 @@ impl Index {
         if witness == Witness::Unproven && admission == Admission::Proven {
             return Ok(Outcome::Done(Written::Unproven));
         }
-        let mut holes = Vec::new();
-        for pointer in header.backpointers() {
-            let is_known = known!(space.has(&of_record(&self.capsule, layout::RECORD, &pointer)));
-            if !is_known {
-                let key = of_record(&self.capsule, layout::POINTED, &pointer);
-                let others = known!(space.get(&key));
-                holes.push((key, others));
-            }
-        }
+        let Ok(holes) = self.holes_below(space, header) else {
+            return Ok(Outcome::Wait);
+        };
         self.store(space, name, given, witness);
         self.sequences.note(space, &self.capsule, header);
         self.has_holes |= !holes.is_empty();
-        holes
-            .into_iter()
-            .for_each(|(key, others)| note_hole(space, key, others, name));
+        holes.into_iter().for_each(|hole| note_hole(space, hole, name));
         if pointing.is_some() {
             space.delete(pointed_key);
         }
@@ -398,7 +386,8 @@ impl Index {
                     return Ok(Outcome::Wait);
                 }
                 match self.spread_from(space, &name, &entry)? {
-                    Outcome::Done(()) => {}
+                    Outcome::Done(true) => {}
+                    Outcome::Done(false) => continue,
                     Outcome::Wait => return Ok(Outcome::Wait),
                 }
             }
@@ -408,12 +397,18 @@ impl Index {
         Ok(Outcome::Done(true))
     }
 
-    fn spread_from(&mut self, space: &mut Space, name: &RecordName, entry: &Entry) -> Result<Outcome<()>> {
+    /// Whether all is done of a record: a stray or a hole is done alone, as each may fill a commit.
+    fn spread_from(&mut self, space: &mut Space, name: &RecordName, entry: &Entry) -> Result<Outcome<bool>> {
         if self.steps(entry) == u32::MAX {
             self.remove_head(space, name);
-            return Ok(Outcome::Done(()));
+            return Ok(Outcome::Done(true));
         }
-        let (mut better, mut holes, mut strays) = (Vec::new(), Vec::new(), Vec::new());
+        match self.take_in_stray(space, name, entry)? {
+            Outcome::Done(false) => {}
+            Outcome::Done(true) => return Ok(Outcome::Done(false)),
+            Outcome::Wait => return Ok(Outcome::Wait),
+        }
+        let (mut better, mut holes) = (Vec::new(), Vec::new());
         let mut is_missing = false;
         let pointers = entry.header().backpointers();
         for (place, pointer) in pointers.clone().enumerate() {
@@ -434,10 +429,7 @@ impl Index {
                         Err(Missing) => is_missing = true,
                     }
                 }
-                Ok(Ok(None)) if let Some(record) = space.strays.get(&self.key(&pointer)) => {
-                    strays.push((pointer, record));
-                }
-                Ok(Ok(None)) => match self.full_hole(space, &pointer, name) {
+                Ok(Ok(None)) => match self.note_proven(space, &pointer, (name, entry)) {
                     Ok(hole) => holes.extend(hole),
                     Err(Missing) => is_missing = true,
                 },
@@ -448,17 +440,13 @@ impl Index {
         if is_missing {
             return Ok(Outcome::Wait);
         }
-        for (pointer, record) in strays {
-            if let Outcome::Wait = self.take_in(space, &pointer, &record)? {
-                return Ok(Outcome::Wait);
-            }
+        if let Some((key, pointing)) = holes.pop() {
+            space.put(key, pointing);
+            return Ok(Outcome::Done(false));
         }
         for pointer in entry.header().backpointers() {
             self.remove_head(space, &pointer);
         }
-        holes
-            .into_iter()
-            .for_each(|(key, pointing)| space.put(key, pointing));
         for (pointer, below, through, mark) in better {
             if let Some(mark) = &mark {
                 self.unmark(space, &pointer, mark);
@@ -466,7 +454,29 @@ impl Index {
             self.set_witness(space, &pointer, below, through);
             self.spreading.push_back(pointer);
         }
-        Ok(Outcome::Done(()))
+        Ok(Outcome::Done(true))
+    }
+
+    /// Stores one of the records that a proven one points to that stray; whether there was any.
+    fn take_in_stray(
+        &mut self,
+        space: &mut Space,
+        name: &RecordName,
+        entry: &Entry,
+    ) -> Result<Outcome<bool>> {
+        let mut pointers = entry.header().backpointers();
+        let stray = pointers.find_map(|pointer| Some((pointer, space.strays.get(&self.key(&pointer))?)));
+        let Some((pointer, record)) = stray else {
+            return Ok(Outcome::Done(false));
+        };
+        // It proves the stray also if more point there than are remembered.
+        if let Some((key, pointing)) = known!(self.note_proven(space, &pointer, (name, entry))) {
+            space.put(key, pointing);
+        }
+        Ok(match self.take_in(space, &pointer, &record)? {
+            Outcome::Done(()) => Outcome::Done(true),
+            Outcome::Wait => Outcome::Wait,
+        })
     }
 
     /// Stores a record that strayed, now that something that is proven points to it.
@@ -492,26 +502,6 @@ impl Index {
 
     fn key(&self, name: &RecordName) -> Key {
         of_record(&self.capsule, layout::RECORD, name)
-    }
-
-    /// Of more that point to a missing record than are remembered, one that is proven takes the last place: it proves the record
-    /// when that comes.
-    fn full_hole(
-        &self,
-        space: &mut Space,
-        pointer: &RecordName,
-        proven: &RecordName,
-    ) -> core::result::Result<Option<Pointing>, Missing> {
-        let key = of_record(&self.capsule, layout::POINTED, pointer);
-        let Some(others) = space.get(&key)? else {
-            return Ok(None);
-        };
-        if others.len() < MAX_POINTING * proven.0.len() || names(&others).any(|other| other == *proven) {
-            return Ok(None);
-        }
-        let mut pointing = others[..others.len() - proven.0.len()].to_vec();
-        pointing.extend_from_slice(&proven.0);
-        Ok(Some((key, pointing)))
     }
 
     /// A signature of a writer that was revoked is not stored any more, whatever proves its record.
@@ -579,14 +569,5 @@ impl Index {
         if self.heads.remove(name) {
             space.delete(of_record(&self.capsule, layout::HEAD, name));
         }
-    }
-}
-
-/// Remembers who points to a record that is missing.
-pub(super) fn note_hole(space: &mut Space, key: Key, others: Option<Stored>, name: &RecordName) {
-    let mut pointing = others.map_or_else(Vec::new, |others| others.to_vec());
-    if pointing.len() < MAX_POINTING * name.0.len() {
-        pointing.extend_from_slice(&name.0);
-        space.put(key, pointing);
     }
 }

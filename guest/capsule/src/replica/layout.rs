@@ -12,7 +12,7 @@
 //! H record 32                            -> nothing: the record is a head
 //! M                                      -> signed metadata
 //! N writer u16, big-endian               -> a sequence u64 above which none of the writer's records is stored
-//! P record 32                            -> names, 32 each, of records that point to this one, which is missing
+//! P record 32                            -> names, 32 each, of records that point to this one, which is missing; zeros in free places
 //! R record 32                            -> witness | header | body, unless it is in chunks
 //! S                                      -> counts
 //! U record 32                            -> writer u16 | bytes u32: nothing proves the record yet, so it is not in the set

@@ -1,11 +1,10 @@
 //! What becomes of the graph when something of it is damaged.
 
-use alloc::vec::Vec;
-
 use super::entry::Entry;
-use super::index::{Index, Outcome, note_hole};
+use super::holes::note_hole;
+use super::index::{Index, Outcome};
 use super::layout::{self, names, of_record};
-use super::space::{Missing, Space};
+use super::space::Space;
 use crate::hash::RecordName;
 use crate::witness::Witness;
 
@@ -42,31 +41,18 @@ impl Index {
         name: &RecordName,
         entry: &Entry,
     ) -> Outcome<()> {
-        let (mut holes, mut is_missing) = (Vec::new(), false);
-        for pointer in entry.header().backpointers() {
-            match space.has(&of_record(&self.capsule, layout::RECORD, &pointer)) {
-                Ok(true) => {}
-                Err(Missing) => is_missing = true,
-                Ok(false) => {
-                    let key = of_record(&self.capsule, layout::POINTED, &pointer);
-                    match space.get(&key) {
-                        Ok(others) => holes.push((key, others)),
-                        Err(Missing) => is_missing = true,
-                    }
-                }
-            }
-        }
-        if is_missing {
+        let Ok(holes) = self.holes_below(space, &entry.header()) else {
             return Outcome::Wait;
-        }
+        };
         self.has_holes |= !holes.is_empty();
-        for (key, others) in holes {
-            let is_noted = others
+        for hole in holes {
+            let is_noted = hole
+                .1
                 .iter()
                 .flat_map(|others| names(others))
                 .any(|other| other == *name);
             if !is_noted {
-                note_hole(space, key, others, name);
+                note_hole(space, hole, name);
             }
         }
         if self.steps(entry) < u32::MAX {

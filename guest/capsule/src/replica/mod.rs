@@ -15,6 +15,7 @@ mod entry;
 mod epochs;
 mod exchange;
 mod heal;
+mod holes;
 mod index;
 mod introduced;
 mod job;

@@ -1,12 +1,9 @@
 //! Ways from signatures to records: one that shows that a record is its writer's before any other, and of these the shortest.
 
 use super::entry::Entry;
-use super::index::{Index, Outcome, known};
-use super::layout::names;
-use super::space::{Missing, Space};
+use super::index::Index;
 use crate::hash::RecordName;
 use crate::header::HeaderView;
-use crate::refusal::Result;
 use crate::witness::Witness;
 
 /// Steps fewer than this are no reason to note a way anew that leads through the same record as before.
@@ -59,29 +56,5 @@ impl Index {
             }
             _ => noted > *steps,
         }
-    }
-
-    /// The shortest witness through those that point to a record with this header, of those that show that it is its writer's if there
-    /// are any.
-    pub(super) fn best_witness(
-        &self,
-        space: &mut Space,
-        pointing: &[u8],
-        header: &HeaderView<'_>,
-    ) -> Result<Outcome<Witness>> {
-        let (mut best, mut least) = (Witness::Unproven, (true, u32::MAX));
-        for name in names(pointing) {
-            let Some(entry) = known!(self.entry(space, &name))? else {
-                continue;
-            };
-            if let Some(through @ Witness::Through { steps, is_own, .. }) =
-                self.through(&name, &entry, header)
-                && (!is_own, steps) < least
-            {
-                least = (!is_own, steps);
-                best = through;
-            }
-        }
-        Ok(Outcome::Done(best))
     }
 }
