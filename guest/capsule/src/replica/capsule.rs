@@ -9,6 +9,7 @@ use selfsame_codec::{Code, Field, Reader};
 
 use super::damage::Damage;
 use super::entry::{Body, Entry, Given};
+use super::epochs::SignedEpoch;
 use super::index::{Admission, Index, NO_RECORD, Outcome, Written, known};
 use super::layout::{self, numbered, of_record, single};
 use super::space::{Missing, Space};
@@ -105,6 +106,30 @@ pub(super) enum Signing {
     NeedsSigned,
 }
 
+/// A capsule that is being opened: it goes on where it had to wait for the store
+#[derive(Debug)]
+pub(super) struct Opening {
+    capsule: Box<Capsule>,
+    /// How many epoch records were read.
+    epochs: u64,
+    /// Whether the store says how many there are.
+    is_counted: bool,
+}
+
+impl Opening {
+    /// Reads on which epoch records are in force: those before the first that is damaged.
+    pub(super) fn step(mut self, space: &mut Space) -> core::result::Result<Box<Capsule>, Self> {
+        while self.epochs < self.capsule.counts.epochs {
+            match self.capsule.recall_epoch(space, self.epochs) {
+                Ok(Outcome::Done(())) => self.epochs += 1,
+                Ok(Outcome::Wait) => return Err(self),
+                Err(_) => self.capsule.lose_epochs(space, self.epochs, self.is_counted),
+            }
+        }
+        Ok(self.capsule)
+    }
+}
+
 /// An open capsule
 #[derive(Debug)]
 pub(super) struct Capsule {
@@ -143,8 +168,7 @@ impl Capsule {
         );
     }
 
-    /// Opens a stored capsule, of whose graph was read before what its index begins with; nothing if it is not stored. Of epoch
-    /// records those before the first that is damaged are in force.
+    /// Begins to open a stored capsule, of whose graph was read before what its index begins with; nothing if it is not stored.
     ///
     /// # Errors
     /// [`Code::StoreCorrupt`].
@@ -153,7 +177,7 @@ impl Capsule {
         name: &CapsuleName,
         index: Index,
         now_ms: u64,
-    ) -> Result<Outcome<Option<Box<Self>>>> {
+    ) -> Result<Outcome<Option<Opening>>> {
         let Some(metadata) = known!(space.get(&single(name, layout::METADATA))) else {
             return Ok(Outcome::Done(None));
         };
@@ -172,30 +196,23 @@ impl Capsule {
         });
         *capsule.index.damage_mut() = Damage::read(damage);
         capsule.index.recall_unsigned(unsigned);
-        for place in 0..capsule.counts.epochs {
-            match capsule.recall_epoch(space, place) {
-                Ok(Outcome::Done(())) => {}
-                Ok(Outcome::Wait) => return Ok(Outcome::Wait),
-                Err(_) => {
-                    capsule.lose_epochs(space, place, is_counted);
-                    break;
-                }
-            }
-        }
-        Ok(Outcome::Done(Some(capsule)))
+        Ok(Outcome::Done(Some(Opening {
+            capsule,
+            epochs: 0,
+            is_counted,
+        })))
     }
 
     fn recall_epoch(&mut self, space: &mut Space, place: u64) -> Result<Outcome<()>> {
-        let name = known!(space.get(&numbered(&self.charter.name(), layout::EPOCH, place))).ok_or(CORRUPT)?;
-        let name = RecordName(name[..].try_into().map_err(|_| CORRUPT)?);
-        let entry = known!(self.index.entry(space, &name))?.ok_or(CORRUPT)?;
-        let body = match self.body(space, &name, &entry)? {
-            Outcome::Done(body) => body,
-            Outcome::Wait => return Ok(Outcome::Wait),
+        let Outcome::Done(epoch) = self.read_epoch(space, place)? else {
+            return Ok(Outcome::Wait);
         };
-        let Witness::Signed(signature) = *entry.witness() else {
-            return Err(CORRUPT);
-        };
+        let SignedEpoch {
+            name,
+            entry,
+            body,
+            signature,
+        } = epoch;
         let change = self.authority.apply(&name, &entry.header(), &body, &signature)?;
         let revoked: Vec<u16> = change.revoked.iter().map(|revoked| revoked.number).collect();
         self.index.recall_revoked(&revoked);
@@ -280,8 +297,8 @@ impl Capsule {
         })
     }
 
-    /// Stores a signature, if it is that of a writer who may write the record, and the records that were brought for it; `signed`
-    /// is all that is signed, once it was asked for.
+    /// Stores a signature, if it is that of a writer who may write the record, and the records that were brought for it, of which so
+    /// many are taken in; `signed` is all that is signed, once it was asked for.
     ///
     /// # Errors
     /// What [`crate::proof::Writers::check`] and [`Authority::apply`] say, [`Code::NoRecord`], [`Code::TooLarge`] when there are too
@@ -289,7 +306,7 @@ impl Capsule {
     pub(super) fn sign(
         &mut self,
         (space, verifier): (&mut Space, &mut Verifier),
-        (name, brought): (&RecordName, &[Brought]),
+        (name, brought, taken): (&RecordName, &[Brought], &mut usize),
         signature: &Signature,
         signed: Option<&[RecordName]>,
     ) -> Result<Outcome<Signing>> {
@@ -338,7 +355,7 @@ impl Capsule {
             checked.map_err(|code| Refusal::new(code, 0))?;
             self.index.has_room_for(&entry)?;
         }
-        if let Outcome::Wait = self.take_in(space, brought)? {
+        if let Outcome::Wait = self.take_in(space, brought, taken)? {
             return Ok(Outcome::Wait);
         }
         let entry = known!(self.index.entry(space, name))?.ok_or(NO_RECORD)?;
@@ -352,8 +369,8 @@ impl Capsule {
     }
 
     /// Stores records to which a signature leads that was checked.
-    fn take_in(&mut self, space: &mut Space, brought: &[Brought]) -> Result<Outcome<()>> {
-        for one in brought {
+    fn take_in(&mut self, space: &mut Space, brought: &[Brought], taken: &mut usize) -> Result<Outcome<()>> {
+        for one in &brought[*taken..] {
             let given = one.given()?;
             match self.index.add(space, &one.name, &given, Admission::Signed)? {
                 Outcome::Wait => return Ok(Outcome::Wait),
@@ -363,6 +380,7 @@ impl Capsule {
             let key = of_record(&self.charter.name(), layout::RECORD, &one.name);
             space.strays.remove(&key);
             space.mark();
+            *taken += 1;
         }
         Ok(Outcome::Done(()))
     }

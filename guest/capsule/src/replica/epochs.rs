@@ -1,14 +1,16 @@
-//! Telling readers who writes: the epoch records in force.
+//! The epoch records in force: reading them, and telling readers who writes.
 
 use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Field};
 
 use super::capsule::Capsule;
-use super::index::{Outcome, known};
+use super::entry::Entry;
+use super::index::Outcome;
 use super::layout::{self, numbered};
 use super::space::{Missing, Space};
 use crate::hash::RecordName;
+use crate::keys::Signature;
 use crate::message::MAX_EPOCH_BYTES;
 use crate::refusal::{Refusal, Result};
 use crate::witness::Witness;
@@ -17,6 +19,24 @@ const CORRUPT: Refusal = Refusal {
     code: Code::StoreCorrupt,
     at: 0,
 };
+
+/// Epoch records that are asked for together, unless their bodies are long.
+const AT_ONCE: usize = 32;
+
+/// An epoch record in force
+pub(super) struct SignedEpoch {
+    pub(super) name: RecordName,
+    pub(super) entry: Entry,
+    pub(super) body: Vec<u8>,
+    pub(super) signature: Signature,
+}
+
+/// Epoch records that an answer tells: it goes on where it had to wait for the store
+#[derive(Debug, Default)]
+pub(super) struct ToldEpochs {
+    count: u16,
+    bytes: Vec<u8>,
+}
 
 impl Capsule {
     /// Appends how many epoch records there are, and those from `from` on, as many as one answer holds.
@@ -27,39 +47,64 @@ impl Capsule {
         &self,
         space: &mut Space,
         from: u32,
+        told: &mut ToldEpochs,
         results: &mut Vec<u8>,
     ) -> Result<Outcome<()>> {
-        (self.epochs() as u32).write(results);
-        let count_at = results.len();
-        0_u16.write(results);
-        let mut count = 0_u16;
-        for place in u64::from(from)..self.epochs() {
-            if results.len() - count_at > MAX_EPOCH_BYTES {
+        for place in u64::from(from) + u64::from(told.count)..self.epochs() {
+            if told.bytes.len() >= MAX_EPOCH_BYTES {
                 break;
             }
-            match self.tell_epoch(space, place, results)? {
-                Outcome::Done(()) => count += 1,
-                Outcome::Wait => return Ok(Outcome::Wait),
-            }
+            let Outcome::Done(epoch) = self.read_epoch(space, place)? else {
+                return Ok(Outcome::Wait);
+            };
+            told.bytes.extend_from_slice(epoch.entry.header_bytes());
+            told.bytes.extend_from_slice(&epoch.body);
+            told.bytes.extend_from_slice(&epoch.signature.0);
+            told.count += 1;
         }
-        results[count_at..count_at + 2].copy_from_slice(&count.to_le_bytes());
+        (self.epochs() as u32).write(results);
+        told.count.write(results);
+        results.append(&mut told.bytes);
         Ok(Outcome::Done(()))
     }
 
-    fn tell_epoch(&self, space: &mut Space, place: u64, results: &mut Vec<u8>) -> Result<Outcome<()>> {
-        let key = numbered(&self.charter().name(), layout::EPOCH, place);
-        let name = known!(space.get(&key)).ok_or(CORRUPT)?;
-        let name = RecordName(name[..].try_into().map_err(|_| CORRUPT)?);
-        let entry = known!(self.index().entry(space, &name))?.ok_or(CORRUPT)?;
-        let Outcome::Done(body) = self.body(space, &name, &entry)? else {
+    /// The epoch record in force at this place. Those that follow are asked for with it.
+    ///
+    /// # Errors
+    /// [`Code::StoreCorrupt`].
+    pub(super) fn read_epoch(&self, space: &mut Space, place: u64) -> Result<Outcome<SignedEpoch>> {
+        let Ok((name, entry)) = self.epoch_at(space, place) else {
+            for place in (place..self.epochs()).take(AT_ONCE) {
+                _ = self.epoch_at(space, place);
+            }
             return Ok(Outcome::Wait);
         };
+        let entry = entry?.ok_or(CORRUPT)?;
         let Witness::Signed(signature) = *entry.witness() else {
             return Err(CORRUPT);
         };
-        results.extend_from_slice(entry.header_bytes());
-        results.extend_from_slice(&body);
-        results.extend_from_slice(&signature.0);
-        Ok(Outcome::Done(()))
+        Ok(match self.body(space, &name, &entry)? {
+            Outcome::Done(body) => Outcome::Done(SignedEpoch {
+                name,
+                entry,
+                body,
+                signature,
+            }),
+            Outcome::Wait => Outcome::Wait,
+        })
+    }
+
+    fn epoch_at(
+        &self,
+        space: &mut Space,
+        place: u64,
+    ) -> core::result::Result<(RecordName, Result<Option<Entry>>), Missing> {
+        let key = numbered(&self.charter().name(), layout::EPOCH, place);
+        let name = space.get(&key)?;
+        let name = name.as_deref().and_then(|name| name.try_into().ok());
+        match name.map(RecordName) {
+            Some(name) => Ok((name, self.index().entry(space, &name)?)),
+            None => Ok((RecordName([0; 32]), Err(CORRUPT))),
+        }
     }
 }

@@ -16,7 +16,7 @@ use super::mend::Mended;
 use super::parts::plant;
 use super::serve::{Answers, Progress, Tools};
 use super::space::{Missing, Space};
-use super::staged::{Staged, refuse_at};
+use super::staged::{Brought, Staged, refuse_at};
 use super::trees::{Part, Trees};
 use crate::acknowledgement::Stored;
 use crate::cache::Mirror;
@@ -82,6 +82,8 @@ pub(super) struct Job {
     /// Which operations stored something, and what.
     pub(super) storing: BTreeMap<usize, Storing>,
     pub(super) staged: Staged,
+    /// What the signature under way brings, and how many of these were taken in.
+    brought: Option<(Vec<Brought>, usize)>,
     /// How many signatures were false.
     false_signatures: usize,
     /// Whether it mends the graph first.
@@ -146,6 +148,7 @@ impl Job {
             answers: Answers::default(),
             storing: BTreeMap::new(),
             staged: Staged::default(),
+            brought: None,
             false_signatures: 0,
             mends: false,
         })
@@ -171,6 +174,7 @@ impl Job {
             answers: Answers::default(),
             storing: BTreeMap::new(),
             staged: Staged::default(),
+            brought: None,
             false_signatures: 0,
             mends: true,
         }
@@ -318,15 +322,24 @@ impl Job {
         if self.false_signatures >= MAX_FALSE {
             return Err(Refusal::new(Code::BadSignature, 0));
         }
-        let brought = self.brought_for(tools.space, record);
+        let begun = self.brought.take();
+        let (brought, mut taken) = begun.unwrap_or_else(|| (self.brought_for(tools.space, record), 0));
         let tools_of_signing = (&mut *tools.space, &mut *tools.verifier);
         let signed = tools.signed.as_deref();
-        let signing = capsule.sign(tools_of_signing, (record, &brought), signature, signed);
+        let signing = capsule.sign(
+            tools_of_signing,
+            (record, &brought, &mut taken),
+            signature,
+            signed,
+        );
         if matches!(signing, Err(refusal) if refusal.code == Code::BadSignature) {
             self.false_signatures += 1;
         }
         Ok(match signing? {
-            Outcome::Wait => Progress::Wait,
+            Outcome::Wait => {
+                self.brought = Some((brought, taken));
+                Progress::Wait
+            }
             Outcome::Done(Signing::NeedsSigned) => Progress::NeedsSigned,
             Outcome::Done(Signing::Stored) => {
                 *tools.signed = None;

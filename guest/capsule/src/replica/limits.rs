@@ -3,7 +3,7 @@
 /// How much memory a replica uses
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the store that it remembers.
+    /// Bytes of the store that it remembers, 4 MiB or more: half of them hold what any one step reads, some 1.7 MB at most.
     pub cache: usize,
     /// Bytes of mirrors of readers' caches.
     pub mirrors: usize,

@@ -56,7 +56,7 @@ use crate::keys::{Key, KeyPair};
 use crate::message::VERSION;
 use crate::refusal::{Refusal, Result};
 use crate::verifier::Verifier;
-use capsule::{Capsule, MAX_SIGNED};
+use capsule::{Capsule, MAX_SIGNED, Opening};
 use exchange::Syncs;
 pub(crate) use index::MAX_HELD_HEADS;
 use index::Outcome;
@@ -164,6 +164,8 @@ pub struct Replica {
     verifier: Verifier,
     introduced: Introduced,
     open: OpenCapsules,
+    /// What the first job is opening.
+    opening: Option<Opening>,
     jobs: VecDeque<Job>,
     waiting: Option<(u32, Waiting)>,
     heads: Option<Vec<RecordName>>,
@@ -197,6 +199,7 @@ impl Replica {
             verifier: Verifier::default(),
             introduced: Introduced::default(),
             open: OpenCapsules::default(),
+            opening: None,
             jobs: VecDeque::new(),
             waiting: None,
             heads: None,
@@ -561,6 +564,7 @@ impl Replica {
     /// What was read for the job before is not for the next one.
     fn forget_reading(&mut self) {
         (self.heads, self.pending, self.signed, self.page) = (None, None, None, None);
+        self.opening = None;
     }
 
     /// The store did not write: nobody is told that anything is stored, and all is read again.

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 
-use super::capsule::Capsule;
+use super::capsule::{Capsule, Opening};
 use super::index::{Index, Outcome};
 use super::job::Job;
 use super::space::Missing;
@@ -80,6 +80,24 @@ impl Replica {
         if let Some(capsule) = self.open.take(name) {
             return Ok(Outcome::Done(Some(capsule)));
         }
+        if self.opening.is_none() {
+            match self.begin_opening(name)? {
+                Outcome::Done(None) => return Ok(Outcome::Done(None)),
+                Outcome::Done(begun) => self.opening = begun,
+                Outcome::Wait => return Ok(Outcome::Wait),
+            }
+        }
+        match self.opening.take().map(|opening| opening.step(&mut self.space)) {
+            Some(Err(opening)) => {
+                self.opening = Some(opening);
+                self.ask();
+                Ok(Outcome::Wait)
+            }
+            opened => Ok(Outcome::Done(opened.and_then(core::result::Result::ok))),
+        }
+    }
+
+    fn begin_opening(&mut self, name: &CapsuleName) -> Result<Outcome<Option<Opening>>> {
         match self.space.get(&layout::single(name, layout::METADATA)) {
             Ok(Some(_)) => {}
             Ok(None) => return Ok(Outcome::Done(None)),
@@ -102,12 +120,12 @@ impl Replica {
             return Ok(Outcome::Wait);
         };
         let index = Index::new(*name, heads, pending, !holes.is_empty());
-        let opened = Capsule::open(&mut self.space, name, index, self.now_ms)?;
-        match opened {
+        let begun = Capsule::open(&mut self.space, name, index, self.now_ms)?;
+        match begun {
             Outcome::Done(_) => self.page = None,
             Outcome::Wait => _ = self.ask(),
         }
-        Ok(opened)
+        Ok(begun)
     }
 
     /// Keeps it open for what comes next; a request of `source` has used it.

@@ -6,6 +6,7 @@ use selfsame_codec::Field;
 
 use super::capsule::Capsule;
 use super::compare::{Question, Visit, compare, elements, signature};
+use super::epochs::ToldEpochs;
 use super::index::{NO_RECORD, Outcome, known};
 use super::introduced::Introduced;
 use super::layout::Range;
@@ -99,6 +100,7 @@ pub(super) struct Answers {
     ahead: Ahead,
     proof: Option<Proof>,
     visit: Option<Visit>,
+    epochs: ToldEpochs,
 }
 
 impl Default for Answers {
@@ -109,6 +111,7 @@ impl Default for Answers {
             ahead: Ahead::default(),
             proof: None,
             visit: None,
+            epochs: ToldEpochs::default(),
         }
     }
 }
@@ -117,6 +120,7 @@ impl Answers {
     /// The operation is done: the next one begins anew.
     pub(super) fn next(&mut self) {
         (self.proof, self.visit) = (None, None);
+        self.epochs = ToldEpochs::default();
     }
 
     /// Appends what an operation gives, when it is done and not before.
@@ -160,7 +164,9 @@ impl Answers {
                 return self.walk(operation, capsule, tools);
             }
             Operation::Signature { record } => signature(capsule, tools.space, record, results)?,
-            Operation::Epochs { from } => capsule.tell_epochs(tools.space, *from, results)?,
+            Operation::Epochs { from } => {
+                capsule.tell_epochs(tools.space, *from, &mut self.epochs, results)?
+            }
             _ => Outcome::Done(()),
         };
         Ok(outcome.into())

@@ -34,6 +34,8 @@ pub(super) struct Staged {
     /// Where their results stand.
     pub(super) results: BTreeMap<usize, usize>,
     pub(super) refused: BTreeMap<usize, Refusal>,
+    /// Those that are looked at once more, the next one last, as soon as all operations are carried out.
+    next: Option<Vec<usize>>,
 }
 
 /// A record that waits for what proves it, in a request or astray
@@ -74,12 +76,19 @@ impl Job {
     /// Ends what is staged: what something proves by now is stored, what a writer has brought is kept for it, and the rest strays.
     pub(super) fn settle(&mut self, capsule: &mut Capsule, tools: &mut Tools<'_>) -> Result<Outcome<()>> {
         // What was written last is most likely to be pointed to by what is proven, and points to others.
-        let mut next: Vec<usize> = self.staged.results.keys().copied().collect();
+        let staged = &mut self.staged;
+        let all = || staged.results.keys().copied().collect();
+        let mut next = staged.next.take().unwrap_or_else(all);
         while let Some(index) = next.pop() {
             let Some(one) = self.brought(index) else { continue };
             let given = one.given()?;
             match capsule.write(tools.space, &one.name, &given, None)? {
-                Outcome::Wait => return Ok(Outcome::Wait),
+                Outcome::Wait => {
+                    // To look at the others again would evict what this one reads.
+                    next.push(index);
+                    self.staged.next = Some(next);
+                    return Ok(Outcome::Wait);
+                }
                 Outcome::Done(false) => {}
                 Outcome::Done(true) => {
                     tools.space.mark();
@@ -89,6 +98,7 @@ impl Job {
                 }
             }
         }
+        self.staged.next = Some(next);
         while let Some((index, _)) = self.staged.results.first_key_value() {
             let index = *index;
             let Some(one) = self.brought(index) else {

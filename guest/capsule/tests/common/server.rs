@@ -32,8 +32,9 @@ pub(crate) struct Server {
     pub(crate) held: Vec<u32>,
     pub(crate) holds: bool,
     pub(crate) durable_commits: usize,
-    /// Of how many keys it has read the values.
+    /// Of how many keys it has read the values, and how often it has asked for some.
     pub(crate) reads: usize,
+    pub(crate) gets: usize,
     /// How often it has looked for keys: when it opens a capsule, or goes over its records.
     pub(crate) scans: usize,
     /// Of how many it may: one that goes on reading fails.
@@ -84,6 +85,7 @@ impl Server {
             holds: false,
             durable_commits: 0,
             reads: 0,
+            gets: 0,
             scans: 0,
             most_reads: usize::MAX,
             read_bytes: 0,
@@ -134,6 +136,7 @@ impl Server {
             match effect {
                 Effect::Get { tag, keys } => {
                     self.reads += keys.len();
+                    self.gets += 1;
                     assert!(self.reads <= self.most_reads, "{} keys read", self.reads);
                     let store = &self.store;
                     let value = |key: &Vec<u8>| store.get(key).map(|value| &value[..]);
