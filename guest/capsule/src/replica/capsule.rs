@@ -117,6 +117,10 @@ pub(super) struct Opening {
 }
 
 impl Opening {
+    pub(super) fn is_of(&self, name: &CapsuleName) -> bool {
+        self.capsule.charter.name() == *name
+    }
+
     /// Reads on which epoch records are in force: those before the first that is damaged.
     pub(super) fn step(mut self, space: &mut Space) -> core::result::Result<Box<Capsule>, Self> {
         while self.epochs < self.capsule.counts.epochs {

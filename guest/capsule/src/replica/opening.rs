@@ -80,20 +80,22 @@ impl Replica {
         if let Some(capsule) = self.open.take(name) {
             return Ok(Outcome::Done(Some(capsule)));
         }
-        if self.opening.is_none() {
-            match self.begin_opening(name)? {
+        let begun = self.opening.take().filter(|opening| opening.is_of(name));
+        let opening = match begun {
+            Some(opening) => opening,
+            None => match self.begin_opening(name)? {
+                Outcome::Done(Some(opening)) => opening,
                 Outcome::Done(None) => return Ok(Outcome::Done(None)),
-                Outcome::Done(begun) => self.opening = begun,
                 Outcome::Wait => return Ok(Outcome::Wait),
-            }
-        }
-        match self.opening.take().map(|opening| opening.step(&mut self.space)) {
-            Some(Err(opening)) => {
+            },
+        };
+        match opening.step(&mut self.space) {
+            Ok(capsule) => Ok(Outcome::Done(Some(capsule))),
+            Err(opening) => {
                 self.opening = Some(opening);
                 self.ask();
                 Ok(Outcome::Wait)
             }
-            opened => Ok(Outcome::Done(opened.and_then(core::result::Result::ok))),
         }
     }
 
