@@ -14,6 +14,9 @@ use crate::serve::Incoming;
 use crate::store::{Operation, Request};
 use crate::stream::{Cause, Delivery, StreamKey, stream};
 
+/// How many times its own bytes a part of an answer keeps in memory at most.
+const MOST_KEPT: usize = 4;
+
 impl Driver {
     /// Does what a batch of outputs asks. `tags` are those of the batch that it answers.
     pub(super) fn dispatch(&mut self, answer: Bytes, tags: &[u32], now_ms: u64) {
@@ -34,7 +37,7 @@ impl Driver {
         match output {
             Output::Transmit { path, frame } => {
                 if let Some(Some(link)) = self.paths.get_mut(&path) {
-                    link.transmit(answer.slice_ref(frame));
+                    link.transmit(part_of(answer, frame));
                 }
             }
             Output::Dial { dial, address } => {
@@ -94,9 +97,9 @@ impl Driver {
                 service,
                 head,
             } => {
-                self.stream_opened(stream, tag, PeerId(peer), service, answer.slice_ref(head));
+                self.stream_opened(stream, tag, PeerId(peer), service, part_of(answer, head));
             }
-            Output::StreamData { stream, data } => self.stream_data(stream, answer.slice_ref(data)),
+            Output::StreamData { stream, data } => self.stream_data(stream, part_of(answer, data)),
             Output::StreamEnd { stream } => self.stream_end(stream),
             Output::StreamReset { stream, code } => {
                 if let Some(entry) = self.streams.remove(&stream) {
@@ -108,8 +111,8 @@ impl Driver {
                     entry.credit.add_permits(bytes as usize);
                 }
             }
-            Output::Reply { tag, body } => self.reply(tag, answer.slice_ref(body)),
-            Output::Providers { tag, body } => self.providers(tag, answer.slice_ref(body)),
+            Output::Reply { tag, body } => self.reply(tag, part_of(answer, body)),
+            Output::Providers { tag, body } => self.providers(tag, part_of(answer, body)),
             Output::Failed { tag, code, detail } => self.fail(tag, Error::core(code, detail)),
             Output::Refused { input, code } => self.refused(input, code, tags),
             Output::Event { event, body } => self.event(event, body),
@@ -281,5 +284,33 @@ fn log(level: LogLevel, code: u16, path: u32, text: &str) {
         LogLevel::Info => tracing::info!(target: "selfsame::core", code, path, "{text}"),
         LogLevel::Warn => tracing::warn!(target: "selfsame::core", code, path, "{text}"),
         LogLevel::Error => tracing::error!(target: "selfsame::core", code, path, "{text}"),
+    }
+}
+
+/// A part of an answer that may wait for long. Others' memory is bounded by the bytes that wait, so a small part is copied: it would
+/// keep all of the answer.
+fn part_of(answer: &Bytes, part: &[u8]) -> Bytes {
+    if part.len() < answer.len() / MOST_KEPT {
+        Bytes::copy_from_slice(part)
+    } else {
+        answer.slice_ref(part)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_that_waits_keeps_little_else_in_memory() {
+        for length in [0, 1, 64, 65_535, 65_536, 200_000, 1 << 20] {
+            let answer = Bytes::from(vec![7; 1 << 20]);
+            let part = part_of(&answer, &answer[10.min(length)..length]);
+            let is_alone = answer.try_into_mut().is_ok();
+            assert!(
+                is_alone || part.len() * MOST_KEPT + MOST_KEPT * 10 >= 1 << 20,
+                "{length}"
+            );
+        }
     }
 }
