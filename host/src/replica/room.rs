@@ -33,8 +33,8 @@ struct SourceShare {
 
 /// What one request takes of the memory; given back when it is dropped
 pub(super) struct Place {
-    all: Option<OwnedSemaphorePermit>,
-    own: Option<OwnedSemaphorePermit>,
+    all: OwnedSemaphorePermit,
+    own: OwnedSemaphorePermit,
     /// After what is taken of it.
     share: SourceShare,
 }
@@ -51,7 +51,7 @@ impl Room {
     pub(super) async fn take(self: &Arc<Self>, source: Source, bytes: usize) -> Option<Place> {
         let mut place = self.reserve(source, bytes).await?;
         let all = Arc::clone(&self.all).acquire_many_owned(permits(bytes + OVERHEAD)?);
-        place.all = Some(all.await.ok()?);
+        place.all.merge(all.await.ok()?);
         Some(place)
     }
 
@@ -61,8 +61,8 @@ impl Room {
         let share = self.share(source);
         let own = Arc::clone(&share.free).acquire_many_owned(permits(bytes + OVERHEAD)?);
         Some(Place {
-            all: None,
-            own: Some(own.await.ok()?),
+            all: Arc::clone(&self.all).try_acquire_many_owned(0).ok()?,
+            own: own.await.ok()?,
             share,
         })
     }
@@ -91,24 +91,15 @@ impl Room {
 impl Place {
     /// Counts bytes that were read; whether all have room for them.
     pub(super) fn grow(&mut self, bytes: usize) -> bool {
-        let more = permits(bytes).and_then(|more| {
-            let all = Arc::clone(&self.share.room.all);
-            all.try_acquire_many_owned(more).ok()
-        });
-        match (more, &mut self.all) {
-            (Some(more), Some(all)) => all.merge(more),
-            (Some(more), all) => *all = Some(more),
-            (None, _) => return false,
-        }
-        true
+        let all = &self.share.room.all;
+        let more = permits(bytes).and_then(|more| Arc::clone(all).try_acquire_many_owned(more).ok());
+        more.map(|more| self.all.merge(more)).is_some()
     }
 
     /// Gives back what was reserved beyond the request's bytes, now that all of them are here.
     pub(super) fn shrink_to(&mut self, bytes: usize) {
-        if let Some(own) = &mut self.own {
-            let surplus = own.num_permits().saturating_sub(bytes + OVERHEAD);
-            drop(own.split(surplus));
-        }
+        let surplus = self.own.num_permits().saturating_sub(bytes + OVERHEAD);
+        drop(self.own.split(surplus));
     }
 }
 
