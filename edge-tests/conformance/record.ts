@@ -3,6 +3,7 @@ import {
   codeName,
   decodeProviders,
   decodeStatus,
+  encodeRequestHead,
   fromUtf8,
   type Input,
   Reader,
@@ -136,7 +137,7 @@ function call(
       tried: NONE,
       policy: "PowerOfTwo",
       timeout_ms: 0,
-      head: utf8("head"),
+      head: encodeRequestHead({ method: "GET", path: "/", headers: [] }),
     },
   ]);
   network.run(1000);

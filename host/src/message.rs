@@ -1,7 +1,7 @@
 //! HTTP messages to heads and back.
 
 use http::header::{
-    ACCEPT_ENCODING, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
+    ACCEPT_ENCODING, CONNECTION, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
     PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{Method, StatusCode, Uri, request, response};
@@ -15,9 +15,10 @@ use crate::upgrade;
 const SUFFIX: &str = ".mesh";
 /// Fields that mean one hop, not the message (RFC 9110, section 7.6.1); the host, which the service's name stands for;
 /// and what a body may be compressed with, since bodies travel as they are.
-const HOP_BY_HOP: [HeaderName; 11] = [
+const OF_ONE_HOP: [HeaderName; 12] = [
     ACCEPT_ENCODING,
     CONNECTION,
+    EXPECT,
     HOST,
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
@@ -66,9 +67,7 @@ pub(crate) fn decode_request(service: &str, bytes: &[u8]) -> Result<http::Reques
         .body(())
         .map_err(|_| Malformed)?;
     let mut headers = header_map(&head.headers)?;
-    let asks_for_upgrade = upgrade::is_asked(request.method(), &headers);
-    remove_of_one_hop(&mut headers);
-    if asks_for_upgrade {
+    if upgrade::is_asked(request.method(), &headers) {
         upgrade::set_headers(&mut headers);
     }
     *request.headers_mut() = headers;
@@ -93,7 +92,6 @@ pub(crate) fn response_of(head: &ResponseHead) -> Result<http::Response<()>, Mal
     let mut response = http::Response::new(());
     *response.status_mut() = StatusCode::from_u16(head.status).map_err(|_| Malformed)?;
     let mut headers = header_map(&head.headers)?;
-    remove_of_one_hop(&mut headers);
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         upgrade::set_headers(&mut headers);
     }
@@ -122,14 +120,12 @@ fn request_headers(head: &request::Parts, length: Option<u64>) -> Result<Headers
 fn headers_of(map: &HeaderMap, length: Option<u64>) -> Result<Headers, Error> {
     let mut headers = Headers::new();
     for (name, value) in map.iter().filter(|(name, _)| !is_of_one_hop(map, name)) {
-        let text = core::str::from_utf8(value.as_bytes())
-            .map_err(|_| Error::Input(format!("the value of the header {name} is not UTF-8")))?;
-        headers.push((name.as_str().into(), text.into()));
+        headers.push((name.as_str().into(), value.as_bytes().trim_ascii().into()));
     }
     if let Some(length) = length
         && !map.contains_key(http::header::CONTENT_LENGTH)
     {
-        headers.push(("content-length".into(), length.to_string()));
+        headers.push(("content-length".into(), length.to_string().into_bytes()));
     }
     Ok(headers)
 }
@@ -143,7 +139,7 @@ fn check_count(headers: &Headers) -> Result<(), Error> {
 }
 
 fn is_of_one_hop(map: &HeaderMap, name: &HeaderName) -> bool {
-    HOP_BY_HOP.contains(name) || names_in_connection(map, name)
+    OF_ONE_HOP.contains(name) || names_in_connection(map, name)
 }
 
 fn names_in_connection(map: &HeaderMap, name: &HeaderName) -> bool {
@@ -160,25 +156,9 @@ fn header_map(headers: &Headers) -> Result<HeaderMap, Malformed> {
     let mut map = HeaderMap::with_capacity(headers.len());
     for (name, value) in headers {
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| Malformed)?;
-        map.append(
-            name,
-            HeaderValue::from_bytes(value.as_bytes()).map_err(|_| Malformed)?,
-        );
+        map.append(name, HeaderValue::from_bytes(value).map_err(|_| Malformed)?);
     }
     Ok(map)
-}
-
-/// A peer that keeps to the rules sends no fields of one hop; from another one they must not reach a server behind the
-/// service, which would take them for its own.
-fn remove_of_one_hop(map: &mut HeaderMap) {
-    let dropped: Vec<_> = map
-        .keys()
-        .filter(|name| is_of_one_hop(map, name))
-        .cloned()
-        .collect();
-    for name in dropped {
-        map.remove(name);
-    }
 }
 
 fn check_length(len: usize) -> Result<(), Error> {
@@ -224,37 +204,17 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_one_hop_are_dropped_on_arrival() {
-        let names = [
-            "host",
-            "connection",
-            "x-private",
-            "transfer-encoding",
-            "upgrade",
-            "keep-alive",
-            "proxy-connection",
-            "te",
-            "trailer",
-            "accept-encoding",
-            "x-kept",
-        ];
-        let value = |name| {
-            if name == "connection" {
-                "close, X-Private"
-            } else {
-                "1"
-            }
-        };
-        let headers: Headers = names.map(|name| (name.into(), value(name).into())).into();
-        let head = RequestHead {
-            method: "POST".into(),
-            path: "/".into(),
-            headers: headers.clone(),
-        };
-        let request = decode_request("check", &head.encode()).expect("a request");
-        let response = response_of(&ResponseHead { status: 200, headers }).expect("an answer");
-        for map in [request.headers(), response.headers()] {
-            assert_eq!(map.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["x-kept"]);
+    fn a_head_with_a_field_of_one_hop_is_refused() {
+        for name in OF_ONE_HOP.iter().filter(|name| *name != UPGRADE) {
+            let headers: Headers = vec![(name.as_str().into(), b"1".into())];
+            let head = RequestHead {
+                method: "POST".into(),
+                path: "/".into(),
+                headers: headers.clone(),
+            };
+            assert!(decode_request("check", &head.encode()).is_err(), "{name}");
+            let head = ResponseHead { status: 200, headers };
+            assert!(ResponseHead::decode(&head.encode()).is_err(), "{name}");
         }
     }
 

@@ -4,7 +4,7 @@ use selfsame_codec::reply::{Provider, Status, decode_providers};
 use selfsame_codec::{Code, Input, Policy, Role};
 use selfsame_core::grant::{Grant, Terms};
 use selfsame_core::identity::{Identity, NetworkId, PeerId, PublicKey};
-use selfsame_sim::scenario::{join, settle};
+use selfsame_sim::scenario::{GET, join, settle};
 use selfsame_sim::{Answer, Outcome, World};
 
 use crate::module::{Backend, Cores, Simulated};
@@ -222,7 +222,7 @@ impl Mesh {
             tried: &[],
             policy: Policy::PowerOfTwo,
             timeout_ms: 0,
-            head: b"head",
+            head: GET,
         });
         let until_ms = self.now_ms() + PATIENCE_MS;
         let has_failed = |answer: &Answer| matches!(answer.outcome, Outcome::Failed(_));

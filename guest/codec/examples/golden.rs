@@ -472,8 +472,11 @@ fn config() -> Config {
 fn request() -> RequestHead {
     RequestHead {
         method: "POST".into(),
-        path: "/x?y=\u{fc}".into(),
-        headers: vec![("accept".into(), "*/*".into()), ("cookie".into(), "a=b".into())],
+        path: "/x?y=%C3%BC".into(),
+        headers: vec![
+            ("accept".into(), "*/*".into()),
+            ("cookie".into(), "a=\u{fc}".into()),
+        ],
     }
 }
 

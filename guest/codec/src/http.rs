@@ -4,8 +4,8 @@
 //! is a `u32` length, a head of that many bytes, then its body.
 //!
 //! ```cddl
-//! request-head  = [method: text, path: text, headers: [* [name: text, value: text]]]
-//! response-head = [status: 101 / 200..599, headers: [* [name: text, value: text]]]
+//! request-head  = [method: text, path: text, headers: [* [name: text, value: bytes]]]
+//! response-head = [status: 101 / 200..599, headers: [* [name: text, value: bytes]]]
 //! ```
 
 use alloc::string::String;
@@ -14,6 +14,9 @@ use alloc::vec::Vec;
 use crate::cbor::{Decoder, Encoder};
 use crate::field::Malformed;
 
+mod grammar;
+use grammar::Fields;
+
 /// Longest head of a request or answer, in bytes: what common servers take, and one frame of a stream.
 pub const MAX_HEAD: usize = 16 * 1024;
 /// Most headers of one message, as in common servers.
@@ -21,8 +24,13 @@ pub const MAX_HEADERS: usize = 128;
 /// The one informational status that ends a head: what follows is the protocol that was asked for.
 const SWITCHING_PROTOCOLS: u16 = 101;
 
-/// Headers in their order, names in lower case
-pub type Headers = Vec<(String, String)>;
+/// Longest method.
+const MAX_METHOD: usize = 32;
+/// Longest name of a header.
+const MAX_NAME: usize = 256;
+
+/// Headers in their order, names in lower case, values as the bytes that HTTP sends
+pub type Headers = Vec<(String, Vec<u8>)>;
 
 /// Head of a request
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,22 +68,25 @@ impl RequestHead {
     /// Decodes a head.
     ///
     /// # Errors
-    /// [`Malformed`] when the bytes are none, or longer than [`MAX_HEAD`].
+    /// [`Malformed`] when the bytes are none, are longer than [`MAX_HEAD`], or say what HTTP does not allow.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut decoder = bounded(bytes)?;
-        decoder.array_of(3)?;
-        let method = decoder.text(32)?.into();
-        let path: String = decoder.text(MAX_HEAD)?.into();
-        if !path.starts_with('/') {
-            return Err(Malformed);
-        }
-        let headers = decode_headers(&mut decoder)?;
-        decoder.finish()?;
+        let mut headers = Headers::new();
+        let (method, path) = read_request(bytes, &mut |name, value| {
+            headers.push((name.into(), value.into()));
+        })?;
         Ok(Self {
-            method,
-            path,
+            method: method.into(),
+            path: path.into(),
             headers,
         })
+    }
+
+    /// Checks a head without keeping anything of it.
+    ///
+    /// # Errors
+    /// As [`RequestHead::decode`].
+    pub fn check(bytes: &[u8]) -> Result<(), Malformed> {
+        read_request(bytes, &mut |_, _| {}).map(drop)
     }
 }
 
@@ -95,7 +106,7 @@ impl ResponseHead {
     /// are too few.
     ///
     /// # Errors
-    /// [`Malformed`] when the bytes are no head, or longer than [`MAX_HEAD`].
+    /// [`Malformed`] when the bytes are no head, are longer than [`MAX_HEAD`], or say what HTTP does not allow.
     pub fn decode(bytes: &[u8]) -> Result<Option<(Self, usize)>, Malformed> {
         let Some((len, rest)) = bytes.split_first_chunk::<4>() else {
             return Ok(None);
@@ -113,8 +124,10 @@ impl ResponseHead {
         if status < 200 && status != SWITCHING_PROTOCOLS {
             return Err(Malformed);
         }
-        let headers = decode_headers(&mut decoder)?;
-        decoder.finish()?;
+        let mut headers = Headers::new();
+        read_headers(decoder, Fields::new(None), &mut |name, value| {
+            headers.push((name.into(), value.into()));
+        })?;
         Ok(Some((Self { status, headers }, 4 + len)))
     }
 }
@@ -139,16 +152,34 @@ fn encode_headers(headers: &Headers, out: &mut Vec<u8>) {
     let mut encoder = Encoder::new(out);
     encoder.array(headers.len());
     for (name, value) in headers {
-        encoder.array(2).text(name).text(value);
+        encoder.array(2).text(name).bytes(value);
     }
 }
 
-fn decode_headers(decoder: &mut Decoder<'_>) -> Result<Headers, Malformed> {
-    let len = decoder.array(MAX_HEADERS)?;
-    (0..len)
-        .map(|_| {
-            decoder.array_of(2)?;
-            Ok((decoder.text(256)?.into(), decoder.text(MAX_HEAD)?.into()))
-        })
-        .collect()
+/// Hears of each header.
+type Visit<'v, 'a> = &'v mut dyn FnMut(&'a str, &'a [u8]);
+
+/// Reads the head of a request: its method and its path.
+fn read_request<'a>(bytes: &'a [u8], visit: Visit<'_, 'a>) -> Result<(&'a str, &'a str), Malformed> {
+    let mut decoder = bounded(bytes)?;
+    decoder.array_of(3)?;
+    let (method, path) = (decoder.text(MAX_METHOD)?, decoder.text(MAX_HEAD)?);
+    grammar::check_target(method, path)?;
+    read_headers(decoder, Fields::new(Some(method)), visit)?;
+    Ok((method, path))
+}
+
+/// Reads the headers, with which a head ends.
+fn read_headers<'a>(
+    mut decoder: Decoder<'a>,
+    mut fields: Fields<'_>,
+    visit: Visit<'_, 'a>,
+) -> Result<(), Malformed> {
+    for _ in 0..decoder.array(MAX_HEADERS)? {
+        decoder.array_of(2)?;
+        let (name, value) = (decoder.text(MAX_NAME)?, decoder.bytes(MAX_HEAD)?);
+        fields.check(name, value)?;
+        visit(name, value);
+    }
+    decoder.finish()
 }

@@ -7,7 +7,7 @@ use selfsame_codec::reply::{Provider, decode_providers};
 use selfsame_codec::{Code, Input, Policy};
 use selfsame_core::identity::PeerId;
 use support::rings::{any_provider, call, call_within, publish, ring};
-use support::{Net, Seen};
+use support::{HEAD, Net, Seen};
 
 /// A ring of four whose nodes 1 and 2 serve a name, and node 3 calls.
 fn two_providers() -> Net {
@@ -147,7 +147,7 @@ fn a_retry_goes_to_another_provider() {
             tried: &tried,
             policy: Policy::PowerOfTwo,
             timeout_ms: 0,
-            head: b"",
+            head: HEAD,
         };
         net.run_ms(1_000);
         assert_eq!(called(&mut net, &input, 6), expected);
@@ -336,7 +336,7 @@ fn a_name_that_was_withdrawn_is_answered_to_until_callers_must_know() {
             owner: &[],
             name: "check",
             timeout_ms: 0,
-            head: b"head",
+            head: HEAD,
         };
         net.step(0, &[call]);
         net.run_ms(1_000);

@@ -7,7 +7,7 @@ use selfsame_core::handshake::{CookieJar, INITIATION_BYTES, Initiation, Initiato
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
 use selfsame_core::random::Random;
 use support::strangers::{COOKIE, Outside, address};
-use support::{Net, Seen, config, id_of};
+use support::{HEAD, Net, Seen, config, id_of};
 
 fn pair() -> Net {
     let mut net = Net::new();
@@ -541,7 +541,7 @@ fn packets_that_overtake_message_3_are_kept_for_it_on_paths_without_order() {
             owner: &[],
             name: "nobody",
             timeout_ms: 0,
-            head: b"",
+            head: HEAD,
         };
         net.step(0, &[call]);
         net.flights.swap(0, 1);

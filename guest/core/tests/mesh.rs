@@ -7,7 +7,7 @@ use selfsame_codec::{Code, EventKind, Input, PathKind, Policy};
 use selfsame_core::grant::{Grant, Terms};
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
 use support::rings::{call, join, publish, ring, ring_over};
-use support::{Net, Seen};
+use support::{HEAD, Net, Seen};
 
 fn status(net: &mut Net, index: usize) -> Status {
     net.step(index, &[Input::Status { tag: 200 }]);
@@ -180,7 +180,7 @@ fn a_name_that_nobody_serves_has_no_provider() {
             tried: &[],
             policy: Policy::PowerOfTwo,
             timeout_ms: 0,
-            head: b"",
+            head: HEAD,
         }],
     );
     net.run_ms(10_000);

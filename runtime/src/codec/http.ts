@@ -1,5 +1,6 @@
 import { CborDecoder, CborEncoder } from "./cbor.ts";
 import { malformed, Writer } from "./field.ts";
+import { checkTarget, FieldGrammar } from "./http-grammar.ts";
 
 /** Longest head of a request or answer, in bytes: what common servers take, and one frame of a stream. */
 export const MAX_HEAD: number = 16 * 1024;
@@ -8,7 +9,7 @@ export const MAX_HEADERS = 128;
 const MAX_METHOD = 32;
 const MAX_HEADER_NAME = 256;
 
-/** Headers in their order, names in lower case. */
+/** Headers in their order, names in lower case; each character of a value is one byte, as in Fetch. */
 export type HeaderList = readonly (readonly [name: string, value: string])[];
 
 /** Head of a request. */
@@ -41,8 +42,8 @@ export function decodeRequestHead(bytes: Uint8Array): RequestHead {
   decoder.arrayOf(3);
   const method = decoder.text(MAX_METHOD);
   const path = decoder.text(MAX_HEAD);
-  if (!path.startsWith("/")) throw malformed("the path of a request");
-  const headers = decodeHeaders(decoder);
+  checkTarget(method, path);
+  const headers = decodeHeaders(decoder, new FieldGrammar(method));
   decoder.finish();
   return { method, path, headers };
 }
@@ -66,7 +67,7 @@ export function decodeResponseHead(bytes: Uint8Array): { head: ResponseHead; tak
   decoder.arrayOf(2);
   const status = decoder.uint(599);
   if (status < 200 && status !== 101) throw malformed("the status of an answer");
-  const headers = decodeHeaders(decoder);
+  const headers = decodeHeaders(decoder, new FieldGrammar(undefined));
   decoder.finish();
   return { head: { status, headers }, taken: 4 + length };
 }
@@ -78,13 +79,30 @@ function bounded(bytes: Uint8Array): CborDecoder {
 
 function encodeHeaders(encoder: CborEncoder, headers: HeaderList): CborEncoder {
   encoder.array(headers.length);
-  for (const [name, value] of headers) encoder.array(2).text(name).text(value);
+  for (const [name, value] of headers) encoder.array(2).text(name).bytes(isomorphicEncode(value));
   return encoder;
 }
 
-function decodeHeaders(decoder: CborDecoder): HeaderList {
+function decodeHeaders(decoder: CborDecoder, grammar: FieldGrammar): HeaderList {
   return decoder.list(MAX_HEADERS, () => {
     decoder.arrayOf(2);
-    return [decoder.text(MAX_HEADER_NAME), decoder.text(MAX_HEAD)] as const;
+    const field = [decoder.text(MAX_HEADER_NAME), isomorphicDecode(decoder.bytes(MAX_HEAD))] as const;
+    grammar.check(...field);
+    return field;
   });
+}
+
+/** The bytes that a string of the code points 0 to 255 stands for (WHATWG Infra, "isomorphic encode"). */
+function isomorphicEncode(text: string): Uint8Array {
+  return Uint8Array.from(text, (character) => {
+    const code = character.charCodeAt(0);
+    if (code > 0xff || character.length > 1) throw malformed("the value of a header");
+    return code;
+  });
+}
+
+function isomorphicDecode(bytes: Uint8Array): string {
+  let text = "";
+  for (const byte of bytes) text += String.fromCharCode(byte);
+  return text;
 }

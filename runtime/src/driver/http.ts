@@ -1,34 +1,22 @@
 import { MeshError } from "../codec/code.ts";
 import type { HeaderList } from "../codec/http.ts";
-
-/**
- * Headers that belong to one hop, which HTTP forbids to pass on (RFC 9110, 7.6.1). A host is named by the mesh itself,
- * and a peer is not asked to compress: `fetch` decodes only what came over HTTP.
- */
-const HOP_BY_HOP: ReadonlySet<string> = /* @__PURE__ */ new Set([
-  "connection",
-  "keep-alive",
-  "proxy-connection",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
-  "host",
-  "accept-encoding",
-]);
+import { OF_ONE_HOP } from "../codec/http-grammar.ts";
 
 /** Answers that have no body whatever their sender says (the null body statuses of Fetch). */
 const NULL_BODY: ReadonlySet<number> = /* @__PURE__ */ new Set([204, 205, 304]);
 
-/** The headers that travel. */
+/** The headers that travel: none of one hop, and none that `connection` names as such (RFC 9110, 7.6.1). */
 export function headerList(headers: Headers): HeaderList {
-  return [...headers].filter(([name]) => !HOP_BY_HOP.has(name));
+  const named = new Set(
+    (headers.get("connection") ?? "").split(",").map((name) => name.trim().toLowerCase()),
+  );
+  return [...headers].filter(([name]) => !OF_ONE_HOP.has(name) && name !== "upgrade" && !named.has(name));
 }
 
-/** Headers that arrived. A name or value that HTTP does not allow throws. */
+/** Headers that arrived. */
 export function headersOf(list: HeaderList): Headers {
   const headers = new Headers();
-  for (const [name, value] of list) if (!HOP_BY_HOP.has(name)) headers.append(name, value);
+  for (const [name, value] of list) headers.append(name, value);
   return headers;
 }
 

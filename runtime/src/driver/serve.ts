@@ -172,7 +172,8 @@ class Incoming {
     this.#body = method === "GET" || method === "HEAD" ? null : stream.readable();
     this.offered = offeredBy(method, fields);
     const headers = headersOf(fields);
-    if (this.offered !== undefined) setUpgrade(headers);
+    if (this.offered === undefined) headers.delete("upgrade");
+    else setUpgrade(headers);
     const init = { method, headers, signal: stream.signal };
     const url = `https://${stream.service}.mesh${path}`;
     this.request =

@@ -4,13 +4,14 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use selfsame_codec::http::{MAX_HEAD, RequestHead};
 use selfsame_codec::{Code, Output, Policy};
 
 use super::Node;
 use super::connect::Waiter;
 use super::streams::INITIAL_CREDIT;
 use super::timers::Timer;
-use crate::channel::{Frame, MAX_DATA, Open, Service};
+use crate::channel::{Frame, Open, Service};
 use crate::gather::Gather as _;
 use crate::hex;
 use crate::identity::PeerId;
@@ -89,9 +90,10 @@ impl Node {
             timeout_ms,
             head,
         } = request;
-        if head.len() > MAX_DATA {
+        if head.len() > MAX_HEAD {
             return Err(Code::TooLarge);
         }
+        RequestHead::check(head).map_err(|_| Code::BadInput)?;
         if self.calls.table.len() >= MAX_CALLS {
             return Err(Code::TooManyRequests);
         }

@@ -1,3 +1,4 @@
+use selfsame_codec::http::RequestHead;
 use selfsame_codec::{Code, Output};
 
 use super::Node;
@@ -181,7 +182,7 @@ impl Node {
             Err(Code::TooManyStreams) => Some(Code::TooManyStreams),
             Err(code) => return Err(code),
             Ok(()) if !self.serves(open.service.owner.as_ref(), open.service.name) => Some(Code::NoService),
-            Ok(()) => None,
+            Ok(()) => RequestHead::check(open.head).err().map(|_| Code::BadMessage),
         };
         if let Some(code) = refusal {
             self.out.dropped(code, 0);

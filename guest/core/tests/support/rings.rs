@@ -2,7 +2,7 @@
 
 use selfsame_codec::{Input, PathKind, Policy};
 
-use super::{Net, Seen};
+use super::{HEAD, Net, Seen};
 
 pub fn join(net: &mut Net, index: usize) {
     net.step(index, &[Input::Join { tag: 100 }]);
@@ -83,7 +83,7 @@ pub fn call_within(net: &mut Net, index: usize, name: &str, tag: u32, ms: u64) -
             service,
             head,
             ..
-        } if service == name && head == b"head" => Some(*stream),
+        } if service == name && head == HEAD => Some(*stream),
         _ => None,
     })?;
     Some((mine.0, callee, theirs))
@@ -99,6 +99,6 @@ pub fn any_provider(tag: u32, name: &str) -> Input<'_> {
         tried: &[],
         policy: Policy::PowerOfTwo,
         timeout_ms: 0,
-        head: b"head",
+        head: HEAD,
     }
 }

@@ -6,7 +6,7 @@ use selfsame_core::handshake::{Confirmation, Initiator};
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
 use selfsame_core::random::Random;
 
-use super::{Flight, Net};
+use super::{Flight, HEAD, Net};
 
 /// First bytes of handshake frames.
 pub const RESPONSE: u8 = 2;
@@ -144,11 +144,16 @@ impl Outside {
 
     /// Opens a stream of a service.
     pub fn open(&self, net: &mut Net, stranger: &mut Stranger, stream: u32, name: &str) {
+        self.open_with(net, stranger, stream, name, HEAD);
+    }
+
+    /// As [`Outside::open`], with a head of one's own.
+    pub fn open_with(&self, net: &mut Net, stranger: &mut Stranger, stream: u32, name: &str, head: &[u8]) {
         let service = Service { owner: None, name };
         let open = Open {
             stream,
             service,
-            head: b"head",
+            head,
         };
         self.say(net, stranger, &Frame::Open(open));
     }

@@ -12,7 +12,7 @@ use selfsame_core::identity::PeerId;
 use selfsame_core::random::Random;
 
 use super::Target;
-use super::lab::{Lab, address, config, identity, known_id, network};
+use super::lab::{HEAD, Lab, address, config, identity, known_id, network};
 use super::peer::combine;
 use super::step::{milliseconds, operation};
 use crate::items::{self, Item};
@@ -67,7 +67,7 @@ impl Target for Answer {
             owner: &[],
             name: "echo",
             timeout_ms: 0,
-            head: b"head",
+            head: HEAD,
         };
         let Item { kind, payload } = operation(&call);
         let reject = |code: Code| Item::new(REJECT, code.as_u16().to_le_bytes());

@@ -16,6 +16,8 @@ use selfsame_core::record::{MAX_RECORD_LIFE_MS, NodeRecord, RecordTerms};
 pub(super) const NETWORK: &str = "twiitr";
 /// When everything begins.
 pub(super) const START_MS: u64 = 1_800_000_000_000;
+/// The head of a request: `GET /`.
+pub(super) const HEAD: &[u8] = b"\x83\x63GET\x61/\x80";
 /// Steps after one input until a node has nothing more to ask of its store.
 const MAX_ANSWERS: usize = 1000;
 

@@ -4,7 +4,7 @@
 use selfsame_codec::{Input, PathKind, Policy};
 
 use super::Target;
-use super::lab::owner;
+use super::lab::{HEAD, owner};
 use super::peer::combine;
 use super::step::{milliseconds, operation};
 use crate::items::{self, Item};
@@ -212,7 +212,7 @@ fn sound_seed(caller: u8) -> Vec<Item> {
         tried: &[],
         policy: Policy::PowerOfTwo,
         timeout_ms: 0,
-        head: b"head",
+        head: HEAD,
     };
     let find = Input::Find {
         tag: 4,

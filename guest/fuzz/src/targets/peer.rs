@@ -10,7 +10,7 @@ use selfsame_core::identity::Identity;
 use selfsame_core::random::Random;
 
 use super::Target;
-use super::lab::{Lab, START_MS, config, identity, owner_grant};
+use super::lab::{HEAD, Lab, START_MS, config, identity, owner_grant};
 use super::ring::sample_requests;
 use super::step::{milliseconds, operation};
 use crate::items::{self, Item};
@@ -369,7 +369,7 @@ fn packet_seed() -> Vec<u8> {
             owner: &[],
             name: "echo",
             timeout_ms: 0,
-            head: b"head",
+            head: HEAD,
         }),
         Item::new(PASS, 0x0400_0000_u32.to_le_bytes()),
         Item::new(RESPOND, [0x82, 0, 0xf6]),
@@ -408,7 +408,7 @@ fn relay_seed() -> Vec<u8> {
             owner: &[],
             name: "echo",
             timeout_ms: 0,
-            head: b"",
+            head: HEAD,
         }),
         Item::new(PASS, 0x0040_0000_u32.to_le_bytes()),
     ])

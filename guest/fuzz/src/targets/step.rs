@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use selfsame_codec::{BatchWriter, Code, Input, PathKind, Policy, Role};
 
 use super::Target;
-use super::lab::{Lab, address, config, identity, owner, owner_grant};
+use super::lab::{HEAD, Lab, address, config, identity, owner, owner_grant};
 use super::ring::{key_and_value, sample_store};
 use crate::items::{self, Item};
 use crate::mutate::Shape;
@@ -128,7 +128,7 @@ fn member_seed() -> Vec<u8> {
             tried: &[],
             policy: Policy::PowerOfTwo,
             timeout_ms: 0,
-            head: b"head",
+            head: HEAD,
         }),
         pass(100),
         data(1),
@@ -171,7 +171,7 @@ fn call_seed() -> Vec<u8> {
             owner: &[],
             name: "echo",
             timeout_ms: 0,
-            head: b"",
+            head: HEAD,
         }),
         pass(10),
         operation(&Input::Received {

@@ -11,7 +11,7 @@ mod settle;
 
 pub use episodes::Fault;
 pub use lookups::{Lookups, lookups, lookups_among};
-pub use names::{Finds, Published, call, find, publish};
+pub use names::{Finds, GET, Published, call, find, publish};
 pub use play::{Plan, Scenario, play};
 pub use schedules::{Failure, Schedule, schedule};
 

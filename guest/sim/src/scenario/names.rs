@@ -11,6 +11,8 @@ use crate::machine::Machine;
 use crate::report::Row;
 use crate::world::World;
 
+/// The head of a request: `GET /`.
+pub const GET: &[u8] = b"\x83\x63GET\x61/\x80";
 /// Time between two finds.
 const PAUSE_MS: u64 = 20;
 /// Longest that an answer may take.
@@ -128,7 +130,7 @@ pub fn call<M: Machine>(world: &mut World<M>, askers: &[usize], names: &[Publish
         tried: &[],
         policy: Policy::PowerOfTwo,
         timeout_ms: PATIENCE_MS as u32,
-        head: b"head",
+        head: GET,
     })
 }
 

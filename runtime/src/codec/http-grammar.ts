@@ -1,0 +1,73 @@
+/**
+ * What HTTP allows in a head, as the core checks it: one reading of RFC 9110 for all hosts, so that none of them takes for a field, a
+ * path or an end of the body what another one does not.
+ */
+
+import { malformed } from "./field.ts";
+
+/**
+ * Fields that mean one hop (RFC 9110, 7.6.1), the host, which the service's name stands for, and what bodies may be compressed with,
+ * since they travel as they are: no head has them.
+ */
+export const OF_ONE_HOP: ReadonlySet<string> = /* @__PURE__ */ new Set([
+  "accept-encoding",
+  "connection",
+  "expect",
+  "host",
+  "keep-alive",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+]);
+/** Methods whose meaning is the connection or the way, not the service (RFC 9110, 9.3.6 and 9.3.8; Fetch forbids them too). */
+const FORBIDDEN_METHODS: ReadonlySet<string> = /* @__PURE__ */ new Set(["CONNECT", "TRACE", "TRACK"]);
+/** RFC 9110, 5.6.2. */
+const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+/** RFC 9110, 5.5: no control characters but tabs, no space at either end. */
+const VALUE = /^(?:[!-~\x80-\xff](?:[\t -~\x80-\xff]*[!-~\x80-\xff])?)?$/;
+/** RFC 9110, 8.6; digits that every host can count to. */
+const LENGTH = /^[0-9]{1,15}$/;
+/** Path and query as the URL standard of WHATWG writes them: whoever parses them again finds the same. */
+const PATH = /^\/[!$-;=@-[\]_a-z|~]*(?:\?[!$-&(-;=?-~]*)?$/;
+/** Segments that mean the same or the one above, which a parser of URLs resolves. */
+const DOTS = /\/(?:\.|%2e){1,2}(?:[/?]|$)/i;
+
+/** Checks a method, and the path that goes with it. */
+export function checkTarget(method: string, path: string): void {
+  if (!TOKEN.test(method) || FORBIDDEN_METHODS.has(method)) throw malformed("the method of a request");
+  const isPath = PATH.test(path) && !DOTS.test(path.split("?", 1)[0] ?? "");
+  if (!isPath && !(path === "*" && method === "OPTIONS")) throw malformed("the path of a request");
+}
+
+/** The fields of one head, each checked as it is read. */
+export class FieldGrammar {
+  /** The method of a request; nothing in an answer. */
+  readonly #method: string | undefined;
+  #hasLength = false;
+
+  constructor(method: string | undefined) {
+    this.#method = method;
+  }
+
+  /** Checks a field. */
+  check(name: string, value: string): void {
+    if (!TOKEN.test(name) || /[A-Z]/.test(name) || OF_ONE_HOP.has(name) || !VALUE.test(value)) {
+      throw malformed("a header");
+    }
+    if (name === "upgrade" && !(this.#method === "GET" && value === "websocket")) {
+      throw malformed("the header upgrade");
+    }
+    if (name === "content-length") this.#checkLength(value);
+  }
+
+  #checkLength(value: string): void {
+    const isBodiless = this.#method === "GET" || this.#method === "HEAD";
+    if (this.#hasLength || !LENGTH.test(value) || (isBodiless && value !== "0")) {
+      throw malformed("the header content-length");
+    }
+    this.#hasLength = true;
+  }
+}
