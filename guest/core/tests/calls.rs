@@ -6,8 +6,8 @@ use selfsame_codec::http::ResponseHead;
 use selfsame_codec::reply::{Provider, decode_providers};
 use selfsame_codec::{Code, Input, Policy};
 use selfsame_core::identity::PeerId;
-use support::rings::{any_provider, call, call_within, publish, ring};
-use support::{HEAD, Net, Seen};
+use support::rings::{HEAD, any_provider, call, call_within, publish, ring};
+use support::{Net, Seen};
 
 /// A ring of four whose nodes 1 and 2 serve a name, and node 3 calls.
 fn two_providers() -> Net {

@@ -6,8 +6,9 @@ use selfsame_codec::{Code, EventKind, Input, PathKind, Role};
 use selfsame_core::handshake::{CookieJar, INITIATION_BYTES, Initiation, Initiator, Responder};
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
 use selfsame_core::random::Random;
+use support::rings::HEAD;
 use support::strangers::{COOKIE, Outside, address};
-use support::{HEAD, Net, Seen, config, id_of};
+use support::{Net, Seen, config, id_of};
 
 fn pair() -> Net {
     let mut net = Net::new();

@@ -6,8 +6,8 @@ use selfsame_codec::reply::{Status, decode_providers};
 use selfsame_codec::{Code, EventKind, Input, PathKind, Policy};
 use selfsame_core::grant::{Grant, Terms};
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
-use support::rings::{call, join, publish, ring, ring_over};
-use support::{HEAD, Net, Seen};
+use support::rings::{HEAD, call, join, publish, ring, ring_over};
+use support::{Net, Seen};
 
 fn status(net: &mut Net, index: usize) -> Status {
     net.step(index, &[Input::Status { tag: 200 }]);

@@ -20,8 +20,6 @@ use selfsame_core::Node;
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
 
 pub const START_MS: u64 = 1_800_000_000_000;
-/// The head of a request: `GET /`.
-pub const HEAD: &[u8] = b"\x83\x63GET\x61/\x80";
 
 /// An output with its own memory
 #[derive(Clone, Debug, PartialEq, Eq)]

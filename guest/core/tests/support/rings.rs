@@ -2,7 +2,10 @@
 
 use selfsame_codec::{Input, PathKind, Policy};
 
-use super::{HEAD, Net, Seen};
+use super::{Net, Seen};
+
+/// The head of a request: `GET /`.
+pub const HEAD: &[u8] = b"\x83\x63GET\x61/\x80";
 
 pub fn join(net: &mut Net, index: usize) {
     net.step(index, &[Input::Join { tag: 100 }]);

@@ -6,7 +6,8 @@ use selfsame_core::handshake::{Confirmation, Initiator};
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
 use selfsame_core::random::Random;
 
-use super::{Flight, HEAD, Net};
+use super::rings::HEAD;
+use super::{Flight, Net};
 
 /// First bytes of handshake frames.
 pub const RESPONSE: u8 = 2;
