@@ -58,15 +58,15 @@ export function discard({ stream }: Answer): void {
 }
 
 /** An answer as Fetch knows it; its body fails with the reason of `signal` when that is aborted. */
-export function responseOf(answer: Answer, method: string, signal: AbortSignal): Response {
+export function responseOf(answer: Answer, method: string, signal: AbortSignal | undefined): Response {
   const { stream, status, headers } = answer;
   let fail: (reason: unknown) => void = () => undefined;
   const abort = (): void => {
     discard(answer);
-    fail(signal.reason);
+    fail(signal?.reason);
   };
-  const done = (): void => signal.removeEventListener("abort", abort);
-  signal.addEventListener("abort", abort, { once: true });
+  const done = (): void => signal?.removeEventListener("abort", abort);
+  signal?.addEventListener("abort", abort, { once: true });
   if (hasNoBody(status, method)) {
     stream.drain().finally(done);
     return new Response(null, { status, headers });

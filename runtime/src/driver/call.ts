@@ -8,6 +8,7 @@ import { ReplayableBody } from "./body.ts";
 import type { Driver } from "./driver.ts";
 import { headerList } from "./http.ts";
 import type { CallObservation } from "./observe.ts";
+import type { Asked } from "./request.ts";
 import type { Target } from "./service.ts";
 import type { MeshStream } from "./streams.ts";
 
@@ -19,11 +20,7 @@ const IDEMPOTENT: ReadonlySet<string> = /* @__PURE__ */ new Set(["GET", "HEAD", 
 const GATEWAY_ERRORS: ReadonlySet<number> = /* @__PURE__ */ new Set([502, 503, 504]);
 
 /** A request on its way into the mesh. */
-export interface Outgoing {
-  /** Method, URL, headers and signal. */
-  readonly request: Request;
-  /** Its body. */
-  readonly body: ReadableStream<Uint8Array> | null | undefined;
+export interface Outgoing extends Asked {
   /** Headers that ask for a WebSocket, if the request does. */
   readonly upgrade?: HeaderList | undefined;
   /** Hears of each attempt. */
@@ -90,13 +87,15 @@ class Call {
 
   /** Sends the request to a provider that was not tried. */
   async #attempt(attempt: Attempt): Promise<Answer> {
-    const { request, upgrade } = this.#outgoing;
-    const stream = await this.#driver.openStream((tag) => this.#command(tag), request.signal);
+    const { upgrade, cancellation } = this.#outgoing;
+    const { signal } = cancellation;
+    const stream = await this.#driver.openStream((tag) => this.#command(tag), signal);
     attempt.stream = stream;
+    stream.retain(cancellation);
     this.#outgoing.observation?.attempt(toHex(stream.peer));
     const cancel = (): void => stream.reset(codeNumber("Cancelled"));
-    request.signal.addEventListener("abort", cancel, { once: true });
-    if (request.signal.aborted) cancel();
+    signal?.addEventListener("abort", cancel, { once: true });
+    if (signal?.aborted === true) cancel();
     try {
       // Whoever asks for another protocol does not know yet in which one to go on.
       if (upgrade === undefined) void this.#body.send(stream);
@@ -111,7 +110,7 @@ class Call {
       }
       return answer;
     } finally {
-      request.signal.removeEventListener("abort", cancel);
+      signal?.removeEventListener("abort", cancel);
     }
   }
 
@@ -127,7 +126,8 @@ class Call {
 
   /** Takes note of an attempt that failed; says whether the request may be sent to another provider. */
   #failed({ stream, hasBegun }: Attempt, error: unknown): boolean {
-    const isOurs = this.#outgoing.request.signal.aborted || this.#body.failure !== undefined;
+    const { signal } = this.#outgoing.cancellation;
+    const isOurs = signal?.aborted === true || this.#body.failure !== undefined;
     if (isOurs || !(error instanceof MeshError)) return false;
     if (stream === undefined) {
       if (this.#forgives()) return this.#mayRepeat();
@@ -168,13 +168,13 @@ class Call {
 
   /** Ends the request: an answer that was to be bettered is better than none. */
   #settle(error: unknown): Answer {
-    const { signal } = this.#outgoing.request;
+    const { signal } = this.#outgoing.cancellation;
     const { failure } = this.#body;
     const held = this.#held;
-    if (held !== undefined && !signal.aborted && failure === undefined) return this.#accept(held);
+    if (held !== undefined && signal?.aborted !== true && failure === undefined) return this.#accept(held);
     if (held !== undefined) discard(held);
     this.#body.cancel(error);
-    signal.throwIfAborted();
+    signal?.throwIfAborted();
     if (failure !== undefined) throw failure.error;
     if (this.#failure === undefined || this.#tried.length === 0) throw error;
     throw errorAfter(this.#failure, this.#tried);

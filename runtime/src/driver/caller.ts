@@ -18,6 +18,7 @@ import { call, type Outgoing } from "./call.ts";
 import type { Driver } from "./driver.ts";
 import type { Names } from "./names.ts";
 import type { Observer } from "./observe.ts";
+import { requestTo } from "./request.ts";
 import { type CallOptions, checkCall, type FetchInit, splitInit, type Target } from "./service.ts";
 
 /** Names that are called of which is known that they were; beyond that the one that was not called for longest is forgotten. */
@@ -68,20 +69,20 @@ export class Caller {
     return [...this.#called.values()];
   }
 
-  /** Sends a request to a service and resolves with its answer. */
-  async fetch(name: string, input: Request | URL | string, init: FetchInit): Promise<Response> {
-    const prepared = await this.#prepare(name, input, init);
+  /** Sends a request, with all of `input` but its URL, to a service and resolves with its answer. */
+  async fetch(name: string, url: URL, input: Request | URL | string, init: FetchInit): Promise<Response> {
+    const prepared = await this.#prepare(name, url, input, init);
     this.#remember(prepared.target);
-    const { method, headers, signal } = prepared.outgoing.request;
-    if (asksForWebSocket(method, headers.get("upgrade"))) return this.#upgrade(prepared);
-    return responseOf(await this.#observed(prepared), method, signal);
+    const { request, cancellation } = prepared.outgoing;
+    if (asksForWebSocket(request.method, request.headers.get("upgrade"))) return this.#upgrade(prepared);
+    return responseOf(await this.#observed(prepared), request.method, cancellation.signal);
   }
 
   /** The same, without an observer's hearing of it. */
-  async fetchUnobserved(name: string, url: string, init: FetchInit): Promise<Response> {
-    const { target, outgoing } = await this.#prepare(name, url, init);
-    const { method, signal } = outgoing.request;
-    return responseOf(await call(this.#parts.driver, target, outgoing), method, signal);
+  async fetchUnobserved(name: string, url: URL, init: FetchInit): Promise<Response> {
+    const { target, outgoing } = await this.#prepare(name, url, url, init);
+    const answer = await call(this.#parts.driver, target, outgoing);
+    return responseOf(answer, outgoing.request.method, outgoing.cancellation.signal);
   }
 
   /** Opens a WebSocket to a service. */
@@ -98,7 +99,7 @@ export class Caller {
     protocols: readonly string[],
     init: FetchInit,
   ): Promise<Established> {
-    const prepared = await this.#prepare(name, url, init);
+    const prepared = await this.#prepare(name, url, url, init);
     this.#remember(prepared.target);
     const opened = await this.#open(prepared, protocols);
     if (!(opened instanceof Response)) return opened;
@@ -130,7 +131,7 @@ export class Caller {
   async #open({ target, outgoing }: Prepared, protocols: readonly string[]): Promise<Opened | Response> {
     const offer = newOffer(protocols);
     const answer = await this.#observed({ target, outgoing: { ...outgoing, upgrade: requestFields(offer) } });
-    if (answer.status !== 101) return responseOf(answer, "GET", outgoing.request.signal);
+    if (answer.status !== 101) return responseOf(answer, "GET", outgoing.cancellation.signal);
     try {
       const protocol = await checkAccepted(offer, answer.headers);
       const connection = new FramedConnection(answer.stream, answer.rest, true);
@@ -155,13 +156,10 @@ export class Caller {
     }
   }
 
-  async #prepare(name: string, input: Request | URL | string, init: FetchInit): Promise<Prepared> {
+  async #prepare(name: string, url: URL, input: Request | URL | string, init: FetchInit): Promise<Prepared> {
     const { call: options, request: rest } = splitInit(init);
     const target = checkCall(name, this.#parts.names.ownerOf(name, options), options);
-    const isStream = rest.body instanceof ReadableStream;
-    const request = new Request(input, (isStream ? { duplex: "half", ...rest } : rest) as RequestInit);
-    const body = request.body === undefined ? await bodyOf(request, rest.body) : request.body;
-    return { target, outgoing: { request, body } };
+    return { target, outgoing: await requestTo(url, input, rest) };
   }
 
   #remember({ name, owner }: Target): void {
@@ -172,14 +170,4 @@ export class Caller {
     const [oldest] = this.#called.keys();
     if (this.#called.size > MAX_CALLED && oldest !== undefined) this.#called.delete(oldest);
   }
-}
-
-/** The body of a request on a platform that does not tell it, as Firefox. */
-async function bodyOf(
-  request: Request,
-  given: RequestInit["body"],
-): Promise<ReadableStream<Uint8Array> | null> {
-  if (given instanceof ReadableStream) return given;
-  const bytes = await request.arrayBuffer();
-  return bytes.byteLength === 0 ? null : new Blob([bytes]).stream();
 }

@@ -40,6 +40,7 @@ import {
 } from "./service.ts";
 import { State } from "./state.ts";
 import type { MeshStream } from "./streams.ts";
+import { urlOfService } from "./target.ts";
 import { Latest } from "./watch.ts";
 
 /** A bootstrap is tried again after this pause, which doubles up to the longest. */
@@ -330,7 +331,7 @@ export class Mesh implements AsyncDisposable {
   /** Sends a request to `https://NAME.mesh/path` and resolves with the answer, like `fetch`. */
   async fetch(input: Request | string | URL, init: FetchInit = {}): Promise<Response> {
     const url = new URL(input instanceof Request ? input.url : input);
-    return this.#caller.fetch(nameOfUrl(url), input, init);
+    return this.#caller.fetch(nameOfUrl(url), url, input, init);
   }
 
   /**
@@ -348,12 +349,10 @@ export class Mesh implements AsyncDisposable {
 
   /** A service by its name, shaped like a service binding: `service("check").fetch("/x")`. */
   service(name: string, options: CallOptions = {}): { fetch: Mesh["fetch"] } {
-    const base = `https://${checkName(name)}.mesh/`;
+    const checked = checkName(name);
     return {
-      fetch: (input, init = {}) => {
-        const target = input instanceof Request ? input : new URL(input, base);
-        return this.#caller.fetch(name, target, { ...options, ...init });
-      },
+      fetch: async (input, init = {}) =>
+        this.#caller.fetch(checked, urlOfService(checked, input), input, { ...options, ...init }),
     };
   }
 
@@ -464,7 +463,7 @@ export class Mesh implements AsyncDisposable {
       network,
       domain,
       knowsOwner: (name, whose) => this.#names.knowsOwner(name, whose),
-      fetch: async (url, init) => this.#caller.fetchUnobserved(nameOfUrl(new URL(url)), url, init),
+      fetch: async (url, init) => this.#caller.fetchUnobserved(nameOfUrl(new URL(url)), new URL(url), init),
       waitUntil: (promise) => this.#context.waitUntil(promise),
       log: (level, text) => this.#logger.log(level, text),
     };

@@ -30,6 +30,7 @@ export class MeshStream {
   #remoteEnded = false;
   #localEnded = false;
   #error: MeshError | undefined;
+  readonly #retained: unknown[] = [];
 
   constructor(
     opened: { stream: number; peer: Uint8Array; service: string; head: Uint8Array },
@@ -57,6 +58,14 @@ export class MeshStream {
   /** Whether the peer has sent its last byte. */
   get remoteEnded(): boolean {
     return this.#remoteEnded;
+  }
+
+  /**
+   * References something as long as the stream is open. The signal of a `Request` follows its source only while the request itself
+   * is referenced: Node keeps no more than a weak reference to either.
+   */
+  retain(value: unknown): void {
+    this.#retained.push(value);
   }
 
   /** The next bytes from the peer, or `undefined` after the last. Rejects when the stream was reset. */

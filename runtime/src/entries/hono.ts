@@ -3,9 +3,10 @@ import { MeshError, type Tried } from "../codec/code.ts";
 import type { Provider } from "../codec/reply.ts";
 import type { WebSocketInit } from "../driver/caller.ts";
 import type { MeshStatus, ServiceHealth } from "../driver/mesh.ts";
-import { urlOfSocket } from "../driver/options.ts";
+import { checkName, urlOfSocket } from "../driver/options.ts";
 import { contextOf } from "../driver/serve.ts";
 import { type CallOptions, type FetchInit, type NameOptions, splitInit } from "../driver/service.ts";
+import { urlOfService } from "../driver/target.ts";
 import { MESH_PATH } from "../transports/protocol.ts";
 import { asksForWebSocket, checkProtocols, refused } from "../websocket/handshake.ts";
 import { NativeConnection, socketOf, TICKET_HEADER } from "../websocket/native.ts";
@@ -162,11 +163,10 @@ class BoundMesh implements MeshClient {
   }
 
   service(name: string, options: CallOptions = {}): { fetch: MeshClient["fetch"] } {
-    const host = `${name}.mesh`;
+    const checked = checkName(name);
     return {
-      fetch: (input, init = {}) => {
-        const url = new URL(input instanceof Request ? input.url : input, `https://${host}/`);
-        const target = new URL(url.pathname + url.search, `https://${host}/`);
+      fetch: async (input, init = {}) => {
+        const target = urlOfService(checked, input);
         return this.fetch(input instanceof Request ? new Request(target, input) : target, {
           ...options,
           ...init,

@@ -41,8 +41,7 @@ export function acceptSockets(server: Server, host: PathHost, proxies: TrustedPr
     handleProtocols: (offered) => (offered.has(SUBPROTOCOL) ? SUBPROTOCOL : false),
   });
   const upgrade = (request: IncomingMessage, socket: import("node:stream").Duplex, head: Buffer): void => {
-    const { pathname } = new URL(request.url ?? "/", "http://host");
-    if (pathname !== MESH_PATH) {
+    if (pathOf(request) !== MESH_PATH) {
       // Without another listener nobody would ever answer.
       if (server.listenerCount("upgrade") === 1) refuse(socket, "404 Not Found");
       return;
@@ -117,7 +116,7 @@ async function answer(fetch: NodeFetch, incoming: IncomingMessage, outgoing: Ser
 /** The request as Fetch knows it; `undefined` when its target is no URL or it is none that Fetch takes. */
 function requestOf(incoming: IncomingMessage, outgoing: ServerResponse): Request | undefined {
   try {
-    const url = new URL(incoming.url ?? "/", `http://${incoming.headers.host ?? "localhost"}`);
+    const url = urlOf(incoming);
     const headers = new Headers();
     for (const [name, values] of Object.entries(incoming.headersDistinct)) {
       for (const value of values ?? []) headers.append(name, value);
@@ -133,4 +132,22 @@ function requestOf(incoming: IncomingMessage, outgoing: ServerResponse): Request
   } catch {
     return undefined;
   }
+}
+
+/** The path of a request; `undefined` where its target is no URL. */
+function pathOf(incoming: IncomingMessage): string | undefined {
+  try {
+    return urlOf(incoming).pathname;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The URL of a request (RFC 9112, 3.3). Throws when its target or host is none: neither may bring parts of the other. */
+function urlOf({ url: target = "/", headers }: IncomingMessage): URL {
+  const isAbsolute = !target.startsWith("/") && target !== "*";
+  const host = new URL(isAbsolute ? target : `http://${headers.host ?? "localhost"}`);
+  if (isAbsolute && host.protocol === "http:") return host;
+  if (host.href !== `${host.origin}/`) throw new TypeError("the host of a request is no host");
+  return new URL(host.origin + (target === "*" ? "" : target));
 }

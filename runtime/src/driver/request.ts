@@ -1,0 +1,46 @@
+/** What ends a request early. */
+export interface Cancellation {
+  /** The application's own signal, if it gave one. */
+  readonly signal: AbortSignal | undefined;
+  /** The `Request` whose signal it is: the signal follows its source only while that is referenced. */
+  readonly owner: Request | undefined;
+}
+
+/** What an application asks of a service. */
+export interface Asked {
+  /** Method, URL and headers. Its signal is nobody's: `cancellation` has the application's. */
+  readonly request: Request;
+  /** Its body. */
+  readonly body: ReadableStream<Uint8Array> | null | undefined;
+  /** What ends it early. */
+  readonly cancellation: Cancellation;
+}
+
+/** What ends the request that `fetch` is given so. */
+export function cancellationOf(input: Request | URL | string, init: RequestInit): Cancellation {
+  const owner = input instanceof Request && init.signal === undefined ? input : undefined;
+  return { signal: init.signal ?? owner?.signal, owner };
+}
+
+/** A request to a URL with the method, headers and body that `fetch` is given. */
+export async function requestTo(url: URL, input: Request | URL | string, init: RequestInit): Promise<Asked> {
+  const given = input instanceof Request ? input : undefined;
+  const body = init.body ?? (await bodyOf(given));
+  const request = new Request(url, {
+    method: init.method ?? given?.method ?? "GET",
+    headers: init.headers ?? given?.headers ?? [],
+    ...(body === null ? {} : { body }),
+    // Required by the standard for a body that streams.
+    ...(body instanceof ReadableStream ? { duplex: "half" } : {}),
+  } as RequestInit);
+  const isTold = request.body !== undefined || !(body instanceof ReadableStream);
+  return { request, body: isTold ? await bodyOf(request) : body, cancellation: cancellationOf(input, init) };
+}
+
+/** The body of a request, also on a platform that does not tell it, as Firefox. */
+async function bodyOf(request: Request | undefined): Promise<ReadableStream<Uint8Array> | null> {
+  if (request === undefined) return null;
+  if (request.body !== undefined) return request.body;
+  const bytes = await request.arrayBuffer();
+  return bytes.byteLength === 0 ? null : new Blob([bytes]).stream();
+}
