@@ -62,6 +62,73 @@ fn followed(net: &Net, tag: u32) -> Option<Vec<Provider>> {
 }
 
 #[test]
+fn a_provider_that_says_nothing_holds_up_no_call() {
+    let mut net = two_providers();
+    net.cut(1);
+    net.hosts[1].stopped = true;
+    for round in 0..40 {
+        let (_, callee, _) =
+            call_within(&mut net, 3, "check", 10 + round, 300).expect("a provider is reached");
+        assert_eq!(callee, 2, "call {round}");
+    }
+    // Two learn that it says nothing, by waiting for it; the others go past it.
+    let waited = net.hosts[3]
+        .seen
+        .iter()
+        .filter(|seen| matches!(seen, Seen::Log { .. }))
+        .count();
+    assert!(waited <= 2, "{waited}");
+}
+
+#[test]
+fn a_provider_without_room_is_told_by_its_error() {
+    let mut net = two_providers();
+    let peer = net.hosts[1].id.0;
+    for tag in 1000..1300 {
+        let call = Input::CallPeer {
+            tag,
+            peer,
+            owner: &[],
+            name: "check",
+            timeout_ms: 0,
+            head: HEAD,
+        };
+        net.step(3, &[call]);
+    }
+    net.deliver();
+    assert_eq!(net.failed(3, 1299), Some(Code::TooManyStreams));
+    net.kill(2);
+    for tag in 10..30 {
+        let call = any_provider(tag, "check");
+        assert_eq!(
+            called(&mut net, &call, tag),
+            Err(Code::TooManyStreams),
+            "call {tag}"
+        );
+    }
+}
+
+#[test]
+fn a_call_of_one_peer_waits_for_it_alone() {
+    let mut net = two_providers();
+    net.cut(1);
+    net.hosts[1].stopped = true;
+    let peer = net.hosts[1].id.0;
+    let call = Input::CallPeer {
+        tag: 6,
+        peer,
+        owner: &[],
+        name: "check",
+        timeout_ms: 0,
+        head: HEAD,
+    };
+    net.hosts[3].seen.clear();
+    net.step(3, &[call]);
+    net.run_ms(20_000);
+    assert_eq!(net.failed(3, 6), Some(Code::TimedOut));
+}
+
+#[test]
 fn a_handler_that_never_answers_is_cut_at_the_deadline() {
     let mut net = ring(2);
     publish(&mut net, 1, "check");

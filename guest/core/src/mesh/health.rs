@@ -103,6 +103,13 @@ impl Healths {
         health.used_ms = now_ms;
     }
 
+    /// A request did not come to a peer after all, which says nothing of how it answers.
+    pub(super) fn left(&mut self, peer: &PeerId) {
+        if let Some(health) = self.peers.get_mut(peer) {
+            health.in_flight = health.in_flight.saturating_sub(1);
+        }
+    }
+
     /// The peer began to answer.
     pub(super) fn answered(&mut self, peer: &PeerId, took_ms: u64, now_ms: u64) {
         if let Some(health) = self.peers.get_mut(peer) {

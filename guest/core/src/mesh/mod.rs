@@ -141,6 +141,11 @@ impl Mesh {
         self.healths.started(peer, now_ms);
     }
 
+    /// A request did not come to a peer after all.
+    pub fn left(&mut self, peer: &PeerId) {
+        self.healths.left(peer);
+    }
+
     /// A peer began to answer a request.
     pub fn answered(&mut self, peer: &PeerId, took_ms: u64, now_ms: u64) {
         self.healths.answered(peer, took_ms, now_ms);

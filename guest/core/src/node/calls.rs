@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use selfsame_codec::http::{MAX_HEAD, RequestHead};
-use selfsame_codec::{Code, Output, Policy};
+use selfsame_codec::{Class, Code, Output, Policy};
 
 use super::Node;
 use super::connect::Waiter;
@@ -22,6 +22,10 @@ use crate::mesh::{Name, Wish};
 const MAX_TRIES: usize = 4;
 /// Providers that a call tries before it has all sibling objects looked up: one member may have named all of them.
 const TRIES_OF_ONE: usize = 2;
+/// How long a provider may take until a session with it is up before another one is tried beside it.
+const HEDGE_MS: u64 = 250;
+/// Most providers that one call waits for at a time.
+const MAX_DIALLED: usize = 2;
 /// The ring was not asked.
 const NOWHERE: u8 = 0;
 /// The ring was asked at all sibling objects of the name.
@@ -65,6 +69,10 @@ struct Call {
     peer: Option<PeerId>,
     /// Who was tried, for this call and for the request before.
     tried: Vec<PeerId>,
+    /// With whom sessions are being made for this call.
+    dialled: Vec<PeerId>,
+    /// When another provider is tried beside them; 0 for never.
+    hedge_ms: u64,
     /// Why those that were tried for this call did not answer.
     failures: Vec<(PeerId, Code)>,
     /// How far the ring was asked for this call: not, up to the first sibling object with a provider, at all of them.
@@ -72,6 +80,16 @@ struct Call {
     /// Whether the call goes on when the ring has answered.
     waits: bool,
     deadline_ms: u64,
+}
+
+impl Call {
+    fn wish(&self) -> Wish<'_> {
+        Wish {
+            key: &self.key,
+            policy: self.policy,
+            tried: &self.tried,
+        }
+    }
 }
 
 /// Calls that have no stream yet, by the tag of their command
@@ -117,6 +135,8 @@ impl Node {
             policy,
             peer,
             tried,
+            dialled: Vec::new(),
+            hedge_ms: 0,
             failures: Vec::new(),
             looked: NOWHERE,
             waits: false,
@@ -162,11 +182,7 @@ impl Node {
             return;
         }
         let may_look = call.looked == NOWHERE || !call.tried.is_empty() && call.looked < EVERYWHERE;
-        let wish = Wish {
-            key: &call.key,
-            policy: call.policy,
-            tried: &call.tried,
-        };
+        let wish = call.wish();
         let chosen = self.mesh.choose(&call.name, &wish, &mut self.random, self.now_ms);
         let is_to_look = may_look && call.failures.len() == TRIES_OF_ONE;
         match chosen.filter(|_| !is_to_look) {
@@ -194,8 +210,35 @@ impl Node {
         call.tried.push(peer);
         if peer == self.identity.id() {
             self.call_self(tag);
-        } else {
-            self.connect(peer, Waiter::Call(tag));
+            return;
+        }
+        call.dialled.push(peer);
+        self.mesh.started(peer, self.now_ms);
+        self.connect(peer, Waiter::Call { tag, peer });
+        if let Some(call) = self.calls.table.get_mut(&tag).filter(|call| call.peer.is_none()) {
+            self.timers.clear(call.hedge_ms, Timer::Hedge(tag));
+            call.hedge_ms = self.now_ms + HEDGE_MS;
+            self.timers.set(call.hedge_ms, Timer::Hedge(tag));
+        }
+    }
+
+    /// Those that a call waits for take their time, or one of them has failed: another one that is known is tried beside them.
+    pub(super) fn hedge_call(&mut self, tag: u32) {
+        let Some(call) = self.calls.table.get(&tag) else {
+            return;
+        };
+        let tries = call.failures.len() + call.dialled.len();
+        if call.dialled.is_empty() || call.dialled.len() >= MAX_DIALLED || tries >= MAX_TRIES {
+            return;
+        }
+        let wish = call.wish();
+        let chosen = self.mesh.choose(&call.name, &wish, &mut self.random, self.now_ms);
+        if let Some(peer) = chosen {
+            // Calls to come need not wait for them, too, until they are reached.
+            call.dialled
+                .iter()
+                .for_each(|slow| self.mesh.unreachable(*slow, self.now_ms));
+            self.try_provider(tag, peer);
         }
     }
 
@@ -228,7 +271,7 @@ impl Node {
     }
 
     /// A provider is connected: the stream opens.
-    pub(super) fn call_reached(&mut self, tag: u32, index: u32) {
+    pub(super) fn call_reached(&mut self, tag: u32, peer: PeerId, index: u32) {
         let Some(call) = self.calls.table.get(&tag) else {
             return;
         };
@@ -236,11 +279,10 @@ impl Node {
         let Some(connection) = self.connections.get_mut(&index) else {
             return;
         };
-        let peer = connection.session.peer();
         let stream = match connection.streams.open(handle) {
             Ok(stream) => stream,
             Err(code) => {
-                self.call_failed(tag, code);
+                self.call_failed(tag, peer, code);
                 return;
             }
         };
@@ -278,10 +320,21 @@ impl Node {
         });
     }
 
-    pub(super) fn call_failed(&mut self, tag: u32, why: Code) {
-        if let Some(call) = self.calls.table.get_mut(&tag) {
-            call.failures.extend(call.tried.last().map(|peer| (*peer, why)));
+    /// A provider that was tried gives no stream.
+    pub(super) fn call_failed(&mut self, tag: u32, peer: PeerId, why: Code) {
+        let Some(call) = self.calls.table.get_mut(&tag) else {
+            return;
+        };
+        call.failures.push((peer, why));
+        let before = call.dialled.len();
+        call.dialled.retain(|other| *other != peer);
+        if call.dialled.len() < before {
+            self.mesh.left(&peer);
+        }
+        if call.dialled.is_empty() {
             self.advance_call(tag);
+        } else {
+            self.hedge_call(tag);
         }
     }
 
@@ -291,7 +344,7 @@ impl Node {
             return;
         };
         if !self.serves(call.name.0.as_ref(), &call.name.1) {
-            self.call_failed(tag, Code::NoService);
+            self.call_failed(tag, self.identity.id(), Code::NoService);
             return;
         }
         let (caller, callee) = self.streams.add_local();
@@ -314,12 +367,15 @@ impl Node {
         self.end_call(tag, Code::Deadline);
     }
 
-    /// Ends a call without a stream, with why the last provider did not answer if one was tried.
+    /// Ends a call without a stream, with why providers that were tried did not answer: the last one, or the last that has no room.
     fn end_call(&mut self, tag: u32, why: Code) {
         let Some(call) = self.take_call(tag) else {
             return;
         };
-        let last = call.failures.last().map(|(_, code)| *code);
+        // Of one that is there and has no room more can be done than of one that is not there.
+        let mut latest = call.failures.iter().rev().map(|(_, code)| *code);
+        let full = latest.clone().find(|code| code.class() == Class::Limit);
+        let last = full.or_else(|| latest.next());
         let code = if why == Code::Deadline {
             why
         } else {
@@ -335,6 +391,8 @@ impl Node {
     fn take_call(&mut self, tag: u32) -> Option<Box<Call>> {
         let call = self.calls.table.remove(&tag)?;
         self.timers.clear(call.deadline_ms, Timer::Call(tag));
+        self.timers.clear(call.hedge_ms, Timer::Hedge(tag));
+        call.dialled.iter().for_each(|peer| self.mesh.left(peer));
         Some(call)
     }
 

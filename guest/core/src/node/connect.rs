@@ -26,7 +26,7 @@ pub(super) enum Waiter {
     /// A request of the ring.
     RingRequest(u64),
     /// A call of the application.
-    Call(u32),
+    Call { tag: u32, peer: PeerId },
     /// The command `Connect`.
     Command(u32),
     /// A bootstrap of the command `Join`, if that still waits.
@@ -362,7 +362,7 @@ impl Node {
         };
         match waiter {
             Waiter::RingRequest(call) => self.send_ring_request(call, index),
-            Waiter::Call(call) => self.call_reached(call, index),
+            Waiter::Call { tag, peer } => self.call_reached(tag, peer, index),
             Waiter::Command(tag) => self.reply(tag, &peer.0),
             Waiter::Bootstrap => self.bootstrap_reached(peer),
             // No session is made with oneself.
@@ -377,7 +377,7 @@ impl Node {
     fn not_reached(&mut self, waiter: Waiter, why: Code) {
         match waiter {
             Waiter::RingRequest(call) => self.ring_request_failed(call, why),
-            Waiter::Call(call) => self.call_failed(call, why),
+            Waiter::Call { tag, peer } => self.call_failed(tag, peer, why),
             Waiter::Command(tag) => self.fail(tag, why),
             Waiter::Bootstrap => self.bootstrap_failed(why),
             Waiter::Rival => self.rival_gone(),

@@ -99,7 +99,12 @@ impl Node {
                 self.frame_received(path, frame);
                 self.close_if_unused(path);
             }
-            Err(code) => self.out.dropped(code, path),
+            Err(code) => {
+                self.out.dropped(code, path);
+                if self.ring.is_member() {
+                    self.tell_unreachable(index, other, frame);
+                }
+            }
         }
     }
 
@@ -107,9 +112,14 @@ impl Node {
         let onward = self.peers.preferred(&to);
         match onward.filter(|onward| !is_initiation(frame) || self.introduce(index, *onward)) {
             Some(onward) => self.queue(onward, &Frame::Relay { peer: from, frame }),
-            // The sender is told that the peer cannot be reached here, unless that is what it said itself.
-            None if !frame.is_empty() => self.queue(index, &Frame::Relay { peer: to, frame: &[] }),
-            None => {}
+            None => self.tell_unreachable(index, to, frame),
+        }
+    }
+
+    /// Tells the sender of a frame that its receiver cannot be reached here, unless that is what it said itself.
+    fn tell_unreachable(&mut self, index: u32, peer: PeerId, frame: &[u8]) {
+        if !frame.is_empty() {
+            self.queue(index, &Frame::Relay { peer, frame: &[] });
         }
     }
 

@@ -22,6 +22,8 @@ pub(super) enum Timer {
     Bootstrap,
     /// When to give up a call that has no stream yet.
     Call(u32),
+    /// When to try another provider beside those that a call waits for.
+    Hedge(u32),
     /// When to give up a stream on which no answer has begun.
     Answer(u32),
     /// When to ask the ring again for the names that are watched.
@@ -75,6 +77,7 @@ impl Node {
             Timer::Path(path) => self.path_timed_out(path),
             Timer::Bootstrap => self.retry_bootstraps(),
             Timer::Call(tag) => self.call_timed_out(tag),
+            Timer::Hedge(tag) => self.hedge_call(tag),
             Timer::Answer(handle) => self.answer_timed_out(handle),
             Timer::Watches => self.refresh_watches(),
         }

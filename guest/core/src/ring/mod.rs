@@ -298,7 +298,9 @@ impl Ring {
         self.settings.id
     }
 
-    fn is_member(&self) -> bool {
+    /// Whether this node is a member, which passes frames on for leaves.
+    #[must_use]
+    pub fn is_member(&self) -> bool {
         self.settings.role == Role::Member
     }
 

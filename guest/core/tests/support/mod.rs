@@ -83,6 +83,8 @@ pub struct Host {
     pub wake_ms: u64,
     pub address: String,
     pub up: bool,
+    /// SIGSTOP: it takes connections, and says nothing on them.
+    pub stopped: bool,
     /// How far the clock of its machine is off.
     pub clock_error_ms: i64,
     paths: BTreeMap<u32, (usize, u32)>,
@@ -256,6 +258,7 @@ impl Net {
             seen: Vec::new(),
             wake_ms: 0,
             up: true,
+            stopped: false,
             clock_error_ms: 0,
             paths: BTreeMap::new(),
             next_path: 1,
@@ -334,7 +337,7 @@ impl Net {
     }
 
     pub fn step_raw(&mut self, index: usize, batch: &[u8]) {
-        if !self.hosts[index].up {
+        if !self.hosts[index].up || self.hosts[index].stopped {
             return;
         }
         self.hosts[index].steps += 1;
@@ -529,7 +532,7 @@ impl Net {
             .hosts
             .iter()
             .enumerate()
-            .filter(|(_, host)| host.up && host.wake_ms <= end_ms);
+            .filter(|(_, host)| host.up && !host.stopped && host.wake_ms <= end_ms);
         awake.min_by_key(|(_, host)| host.wake_ms).map(|(index, _)| index)
     }
 
@@ -538,11 +541,8 @@ impl Net {
     }
 
     pub fn logged(&self, index: usize, code: Code) -> usize {
-        self.hosts[index]
-            .seen
-            .iter()
-            .filter(|seen| **seen == Seen::Log { code })
-            .count()
+        let is_logged = |seen: &&Seen| **seen == Seen::Log { code };
+        self.hosts[index].seen.iter().filter(is_logged).count()
     }
 
     /// How often a node has counted a code, also when it logged it no more.
