@@ -91,6 +91,7 @@ impl Maintenance {
 impl Ring {
     /// Joins the ring through bootstraps with which sessions exist; without any, as a ring of one.
     pub fn join(&mut self, cx: &mut Context<'_>, command: u32, bootstraps: Vec<PeerId>) {
+        self.part_now(cx);
         if self.phase == Phase::In && (bootstraps.is_empty() || !self.is_alone()) {
             self.done(command);
             return;

@@ -110,6 +110,7 @@ impl Ring {
 
     /// Lets a member hand over until some others may.
     pub(super) fn let_hand_over(&mut self, from: PeerId) {
+        self.mirrors.vetted.retain(|other| *other != from);
         self.mirrors.vetted.insert(0, from);
         self.mirrors.vetted.truncate(MAX_VETTED);
     }

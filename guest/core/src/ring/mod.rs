@@ -104,6 +104,7 @@ pub struct Ring {
     forged: Map<PeerId, u64>,
     publisher: publish::Publisher,
     attach: attach::Attach,
+    parting: Option<leave::Parting>,
     leaving: Option<leave::Leaving>,
     persisted: persist::Persisted,
     #[cfg(feature = "simulation")]
@@ -151,6 +152,7 @@ impl Ring {
             forged: Map::new(),
             publisher: publish::Publisher::new(parameters),
             attach: attach::Attach::new(parameters),
+            parting: None,
             leaving: None,
             persisted: persist::Persisted::default(),
             #[cfg(feature = "simulation")]
@@ -185,11 +187,8 @@ impl Ring {
             .next_round_ms
             .min(self.walks.next_wake_ms())
             .min(self.publisher_wake_ms())
-            .min(
-                self.leaving
-                    .as_ref()
-                    .map_or(u64::MAX, leave::Leaving::deadline_ms),
-            )
+            .min(self.parting_due_ms())
+            .min(self.leaving.as_ref().map_or(u64::MAX, leave::Leaving::due_ms))
     }
 
     /// What is published waits until the node is in a ring: a host that were woken for it before would be at once again.

@@ -95,7 +95,9 @@ pub struct Parameters {
     pub mirror_timeout_ms: u32,
     /// How long the successor of a member that leaves may take to store a message of entries.
     pub hand_over_timeout_ms: u32,
-    /// How long leaving may take altogether: a Durable Object has ten seconds when it is told to go.
+    /// How long a node withdraws what it publishes before it leaves.
+    pub withdraw_timeout_ms: u64,
+    /// How long leaving may take after that: a Durable Object has ten seconds when it is told to go.
     pub leave_timeout_ms: u64,
     /// How long before its expiry the own record is signed anew: others always hold one that outlives what they store.
     pub renew_record_ms: u64,
@@ -183,7 +185,8 @@ impl Parameters {
         store_timeout_ms: 5_000,
         mirror_timeout_ms: 10_000,
         hand_over_timeout_ms: 3_000,
-        leave_timeout_ms: 8 * SECOND_MS,
+        withdraw_timeout_ms: 4 * SECOND_MS,
+        leave_timeout_ms: 5 * SECOND_MS,
         renew_record_ms: MAX_RECORD_LIFE_MS / 2,
 
         relays: 2,

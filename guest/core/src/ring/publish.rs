@@ -7,7 +7,7 @@ use selfsame_codec::Code;
 
 use super::lookup::Owner;
 use super::message::{EntryBytes, Request};
-use super::publications::{Publications, State};
+use super::publications::{Publication, Publications, State};
 use super::walk::Purpose;
 use super::{Action, Call, Context, Parameters, Phase, Ring, Service};
 use crate::association::{
@@ -140,6 +140,11 @@ impl Publisher {
         let is_ahead = next_ms > wall_ms.saturating_add(CLOCK_SKEW_MS);
         self.last_sequence_ms = if is_ahead { wall_ms } else { next_ms.max(wall_ms) };
         self.last_sequence_ms
+    }
+
+    /// Whether nothing is left to be stored.
+    pub(super) fn is_settled(&self) -> bool {
+        self.unsigned.is_empty() && self.publications.iter().all(|(_, place)| place.was_stored)
     }
 
     fn leaves(&self) -> usize {
@@ -521,17 +526,24 @@ impl Ring {
         }
     }
 
-    /// Withdraws everything straight at those who hold it; says how many were told.
-    pub(super) fn bid_farewell_to_holders(&mut self, cx: &mut Context<'_>) -> usize {
+    /// Withdraws everything; says whether there is anything.
+    pub(super) fn withdraw_all(&mut self, cx: &mut Context<'_>) -> bool {
         for name in self.publisher.names.values_mut() {
             name.withdrawn_until_ms = Some(cx.now_ms.saturating_add(self.parameters.life_ms));
         }
         self.sign(cx, None);
+        !self.publisher.publications.is_empty()
+    }
+
+    /// Sends the withdrawals that were not stored straight to those who held what they withdraw; says how many were told.
+    pub(super) fn bid_farewell(&mut self, cx: &mut Context<'_>) -> usize {
         let record = self.own_record(cx).clone();
         let publisher = core::mem::replace(&mut self.publisher, Publisher::new(self.parameters));
         let me = self.me();
         let mut told = 0;
-        for (_, place) in publisher.publications.iter() {
+        let not_stored = |place: &&Publication| !place.was_stored;
+        let places = publisher.publications.iter().map(|(_, place)| place);
+        for place in places.filter(not_stored) {
             match place.holder {
                 Some(holder) if holder == me => {
                     // It goes to the successor with everything else.

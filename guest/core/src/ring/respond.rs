@@ -94,7 +94,7 @@ impl Ring {
                 self.stored(*object, peer);
             }
             Call::Mirror => self.mirrored(peer),
-            Call::Leave => self.left_one(cx, true),
+            Call::Leave => self.left_one(cx, Ok(())),
             Call::Attach => self.attached(cx, peer),
             Call::Farewell => self.farewell_over(cx),
             _ => {}
@@ -114,7 +114,7 @@ impl Ring {
                 self.store_failed(cx, object, code);
             }
             Call::Mirror => self.mirror_failed(&peer),
-            Call::Leave => self.left_one(cx, false),
+            Call::Leave => self.left_one(cx, Err(code)),
             Call::Attach => self.attach_failed(cx, peer),
             Call::Farewell => self.farewell_over(cx),
             Call::Store { .. } | Call::Hint | Call::Probe => {}
