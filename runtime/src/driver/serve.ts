@@ -95,6 +95,7 @@ export class Endpoint {
   async serve(stream: MeshStream): Promise<void> {
     const incoming = incomingOf(stream);
     if (incoming === undefined) return stream.reset(codeNumber("BadMessage"));
+    stream.retain(incoming.request);
     const { name: service, version } = this.#parts;
     const served = { service, version, caller: toHex(stream.peer) };
     const observation = this.#observer?.serve(incoming.request, served);

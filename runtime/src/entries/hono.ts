@@ -4,6 +4,7 @@ import type { Provider } from "../codec/reply.ts";
 import type { WebSocketInit } from "../driver/caller.ts";
 import type { MeshStatus, ServiceHealth } from "../driver/mesh.ts";
 import { checkName, urlOfSocket } from "../driver/options.ts";
+import { type Cancellation, cancellationOf } from "../driver/request.ts";
 import { contextOf } from "../driver/serve.ts";
 import { type CallOptions, type FetchInit, type NameOptions, splitInit } from "../driver/service.ts";
 import { urlOfService } from "../driver/target.ts";
@@ -132,18 +133,18 @@ class BoundMesh implements MeshClient {
   async fetch(input: Request | string | URL, init: FetchInit = {}): Promise<Response> {
     const { call, request: rest } = splitInit(init);
     const isStream = rest.body instanceof ReadableStream;
-    const signal = rest.signal ?? (input instanceof Request ? input.signal : undefined);
+    const cancellation = cancellationOf(input, rest);
     // Signals do not pass through a binding.
     const bare = { ...(isStream ? { duplex: "half" } : {}), ...rest, signal: null } as RequestInit;
     const request = new Request(input, bare);
     const stub = this.#stub();
     if (asksForWebSocket(request.method, request.headers.get("upgrade"))) {
-      return upgrade(request, call, signal ?? new AbortController().signal, stub);
+      return upgrade(request, call, cancellation, stub);
     }
-    if (signal === undefined || signal === null) return responseOf(await stub.call(request, call));
+    if (cancellation.signal === undefined) return responseOf(await stub.call(request, call));
     const ticket = crypto.randomUUID();
-    const called = await unlessAborted(signal, stub, ticket, () => stub.call(request, call, ticket));
-    return endWith(signal, responseOf(called));
+    const called = await unlessAborted(cancellation, stub, ticket, () => stub.call(request, call, ticket));
+    return endWith(cancellation, responseOf(called));
   }
 
   webSocket(
@@ -206,11 +207,13 @@ function responseOf(result: unknown): Response {
 async function upgrade(
   request: Request,
   options: CallOptions,
-  signal: AbortSignal,
+  cancellation: Cancellation,
   stub: MeshStub,
 ): Promise<Response> {
   const ticket = crypto.randomUUID();
-  const result = await unlessAborted(signal, stub, ticket, () => stub.upgrade(request, options, ticket));
+  const result = await unlessAborted(cancellation, stub, ticket, () =>
+    stub.upgrade(request, options, ticket),
+  );
   if (!("accepted" in (result as object))) return responseOf(result);
   const headers = { upgrade: "websocket", [TICKET_HEADER]: ticket };
   return stub.fetch(new Request(request.url, { headers }));
@@ -229,30 +232,70 @@ async function established(response: Response): Promise<Established> {
 
 /** Calls, and gives the call up when the signal is aborted. */
 async function unlessAborted(
-  signal: AbortSignal,
+  cancellation: Cancellation,
   stub: MeshStub,
   ticket: string,
   call: () => Promise<unknown>,
 ): Promise<unknown> {
-  signal.throwIfAborted();
+  const { signal } = cancellation;
+  signal?.throwIfAborted();
   const { promise, reject } = Promise.withResolvers<never>();
   const abort = (): void => {
-    reject(signal.reason);
+    reject(signal?.reason);
     stub.cancel(ticket).catch(() => undefined);
   };
-  signal.addEventListener("abort", abort, { once: true });
+  signal?.addEventListener("abort", abort, { once: true });
   try {
-    return await Promise.race([call(), promise]);
+    return await retained(cancellation, Promise.race([call(), promise]));
   } finally {
-    signal.removeEventListener("abort", abort);
+    signal?.removeEventListener("abort", abort);
   }
 }
 
-/** An answer whose body fails when the signal is aborted. */
-function endWith(signal: AbortSignal, response: Response): Response {
-  if (response.body === null) return response;
-  const { readable, writable } = new TransformStream<Uint8Array, Uint8Array<ArrayBuffer>>();
-  // Whoever reads hears of a failure.
-  response.body.pipeTo(writable, { signal }).catch(() => undefined);
-  return new Response(readable, response);
+/** An answer whose body fails when the signal is aborted, whether it is read or not. */
+function endWith({ signal, owner }: Cancellation, response: Response): Response {
+  if (response.body === null || signal === undefined) return response;
+  const reader = response.body.getReader();
+  // As long as the body is referenced so is the request whose signal may end it.
+  const ending = { owner, fail: (_: unknown): void => undefined };
+  const abort = (): void => {
+    ending.fail(signal.reason);
+    reader.cancel(signal.reason).catch(() => undefined);
+  };
+  const done = (): void => signal.removeEventListener("abort", abort);
+  const body = new ReadableStream<Uint8Array<ArrayBuffer>>(
+    {
+      start: (controller) => {
+        ending.fail = (reason) => controller.error(reason);
+      },
+      pull: async (controller) => {
+        const { value } = await reader.read();
+        if (signal.aborted) return;
+        if (value !== undefined) return controller.enqueue(value);
+        done();
+        controller.close();
+      },
+      cancel: (reason) => {
+        done();
+        return reader.cancel(reason);
+      },
+    },
+    { highWaterMark: 0 },
+  );
+  signal.addEventListener("abort", abort, { once: true });
+  if (signal.aborted) abort();
+  return new Response(body, response);
+}
+
+/** What must live as long as a call goes on. */
+const inUse: Set<Cancellation> = /* @__PURE__ */ new Set();
+
+/** Keeps what may end some work referenced until it has ended. */
+async function retained<T>(cancellation: Cancellation, work: Promise<T>): Promise<T> {
+  inUse.add(cancellation);
+  try {
+    return await work;
+  } finally {
+    inUse.delete(cancellation);
+  }
 }

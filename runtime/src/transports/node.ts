@@ -123,12 +123,17 @@ function requestOf(incoming: IncomingMessage, outgoing: ServerResponse): Request
     }
     const method = incoming.method ?? "GET";
     const abort = new AbortController();
-    outgoing.once("close", () => {
-      if (!outgoing.writableFinished) abort.abort();
-    });
     const init = { method, headers, signal: abort.signal };
-    if (method === "GET" || method === "HEAD") return new Request(url, init);
-    return new Request(url, { ...init, body: Readable.toWeb(incoming), duplex: "half" } as RequestInit);
+    const request =
+      method === "GET" || method === "HEAD"
+        ? new Request(url, init)
+        : new Request(url, { ...init, body: Readable.toWeb(incoming), duplex: "half" } as RequestInit);
+    // The signal of a request that nobody references would not be aborted.
+    const ends = { request, abort };
+    outgoing.once("close", () => {
+      if (!outgoing.writableFinished) ends.abort.abort();
+    });
+    return request;
   } catch {
     return undefined;
   }
