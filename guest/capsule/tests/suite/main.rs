@@ -1,0 +1,37 @@
+//! Tests of capsules through the public interface. They are one program: each one more would compile and link what they share again.
+
+extern crate alloc;
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod acknowledgements;
+mod archive;
+mod authorship;
+mod boundary;
+mod client;
+mod damage;
+mod epochs;
+mod file;
+mod holes;
+mod hostile;
+mod hostile_sync;
+mod invented;
+mod limits;
+mod machine;
+mod map;
+mod map_faults;
+mod owners;
+mod parts;
+mod proofs;
+mod quotas;
+mod reads;
+mod replica;
+mod responses;
+mod restarts;
+mod subrecords;
+mod sync;
+mod trees;
+mod unsigned;
+mod verifier;
+mod witnesses;

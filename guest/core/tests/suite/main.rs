@@ -1,0 +1,17 @@
+//! Tests of the core through its boundary, and of the ring. They are one program: each one more would compile and link what they share
+//! again.
+
+extern crate alloc;
+
+mod calls;
+mod channel;
+mod crowding;
+mod handshake;
+mod heads;
+mod leaving;
+mod mesh;
+mod recover;
+mod relays;
+mod ring;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,21 @@
+//! The ring from outside: many nodes in one thread, a virtual clock and a seeded network.
+
+mod network;
+
+mod outsider;
+
+mod form;
+
+mod heal;
+
+mod names;
+
+mod leaves;
+
+mod hostile;
+
+mod grants;
+
+mod copies;
+
+mod siblings;
