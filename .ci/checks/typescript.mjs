@@ -9,6 +9,7 @@ import { must } from "../../guest/build/lib/command.mjs";
 import { root } from "../../guest/build/lib/files.mjs";
 import { program, runProgram } from "../lib/check.mjs";
 import { sources } from "../lib/sources.mjs";
+import { promises } from "./promises.mjs";
 
 /** @typedef {import("../lib/check.mjs").Check} Check */
 /** @typedef {import("../lib/check.mjs").Finding} Finding */
@@ -53,5 +54,6 @@ export const typescript = [
     "--colors=off",
     "--error-on-warnings",
   ]),
+  { name: "promises", what: "no promise is dropped", run: promises },
   { name: "types", what: "types", run: types },
 ];

@@ -2,6 +2,7 @@ import { MeshError } from "../codec/code.ts";
 import { fromHex } from "../codec/hex.ts";
 import { Logger, type LogSink } from "../driver/log.ts";
 import type { Mesh } from "../driver/mesh.ts";
+import { detach } from "../guard.ts";
 import { nameOf } from "./name.ts";
 import { askNode, type Peer, peerAt } from "./peers.ts";
 import type { Replica } from "./replica.ts";
@@ -50,10 +51,10 @@ export function replicate(replica: Replica, options: ReplicateOptions): Replicat
   const wait = (): void => {
     if (replicator.isStopped) return;
     const ahead_ms = Math.min(replicator.due_ms - performance.now(), MAX_TIMER_MS);
-    timer = setTimeout(() => void replicator.round().then(wait), ahead_ms);
+    timer = setTimeout(() => detach("a round of replication", replicator.round().then(wait)), ahead_ms);
   };
   const joined = replicator.round();
-  void joined.then(wait);
+  detach("a round of replication", joined.then(wait));
   const stop = (): void => {
     replicator.stop();
     if (timer !== undefined) clearTimeout(timer);
@@ -85,7 +86,7 @@ export class Replicator {
     this.#logger = new Logger(log);
     this.#known = urls.map((url) => peerAt(url, fetch));
     this.#interval_ms = interval_ms;
-    this.#ignore = replica.onCapsule((capsule) => void this.#bring([capsule]));
+    this.#ignore = replica.onCapsule((capsule) => detach("replication", this.#bring([capsule])));
   }
 
   /** When the next round is due, in milliseconds of the monotonic clock: a wall clock that is set back delays none. */

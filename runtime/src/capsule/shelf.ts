@@ -2,6 +2,7 @@ import type { CapsuleInput, CapsuleOutput } from "../codec/capsule.ts";
 import { readKeys, writeKeys, writeValues } from "../codec/capsule.ts";
 import { type Operation, readOperations } from "../codec/operation.ts";
 import type { State } from "../driver/state.ts";
+import { detach } from "../guard.ts";
 import { isPromise, MAX_COMMIT, MAX_OPERATIONS, type MaybePromise } from "../stores/store.ts";
 
 /** What a replica asks of its store. */
@@ -156,5 +157,5 @@ function settle<T>(
     return failed(error);
   }
   if (!isPromise(result)) return done(result);
-  result.then(done, failed).then(after);
+  detach("what follows a commit", result.then(done, failed).then(after));
 }

@@ -1,5 +1,6 @@
 import { codeNumber, MeshError } from "../codec/code.ts";
 import { decodeResponseHead } from "../codec/http.ts";
+import { detach } from "../guard.ts";
 import { hasNoBody, headersOf } from "./http.ts";
 import type { MeshStream } from "./streams.ts";
 
@@ -68,7 +69,7 @@ export function responseOf(answer: Answer, method: string, signal: AbortSignal |
   const done = (): void => signal?.removeEventListener("abort", abort);
   signal?.addEventListener("abort", abort, { once: true });
   if (hasNoBody(status, method)) {
-    stream.drain().finally(done);
+    detach("the end of an answer", stream.drain().finally(done));
     return new Response(null, { status, headers });
   }
   let pending = answer.rest.length > 0 ? answer.rest : undefined;

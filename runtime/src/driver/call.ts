@@ -2,6 +2,7 @@ import { codeNumber, errorAfter, MeshError, type Tried } from "../codec/code.ts"
 import { fromHex, toHex } from "../codec/hex.ts";
 import { encodeRequestHead, type HeaderList, MAX_HEAD, MAX_HEADERS } from "../codec/http.ts";
 import type { Command } from "../codec/input.ts";
+import { detach } from "../guard.ts";
 import { withoutHandshake } from "../websocket/handshake.ts";
 import { type Answer, discard, readAnswer } from "./answer.ts";
 import { ReplayableBody } from "./body.ts";
@@ -98,7 +99,7 @@ class Call {
     if (signal?.aborted === true) cancel();
     try {
       // Whoever asks for another protocol does not know yet in which one to go on.
-      if (upgrade === undefined) void this.#body.send(stream);
+      if (upgrade === undefined) detach("the body of a request", this.#body.send(stream));
       const answer = await readAnswer(stream, () => {
         attempt.hasBegun = true;
       });

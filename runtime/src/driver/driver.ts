@@ -4,6 +4,7 @@ import type { Config } from "../codec/config.ts";
 import { type Command, type Input, inputCodec } from "../codec/input.ts";
 import { readOperations, writeEntries } from "../codec/operation.ts";
 import { type Output, outputCodec } from "../codec/output.ts";
+import { detach, guarded } from "../guard.ts";
 import { isPromise, type MaybePromise } from "../stores/store.ts";
 import { Core } from "./core.ts";
 import { eventOf, type MeshEvent } from "./event.ts";
@@ -105,7 +106,7 @@ export class Driver implements PathHost {
       (input) => this.#tell(input),
       (path, reason) => parts.logger.log("debug", `a path failed: ${reason}`, 0, path),
     );
-    this.#timer = parts.timer(() => this.flush());
+    this.#timer = parts.timer(guarded("a wake-up", () => this.flush()));
   }
 
   /** Starts the core and resolves when it has loaded its state. */
@@ -255,6 +256,7 @@ export class Driver implements PathHost {
       this.#scheduled = undefined;
       this.flush();
     });
+    detach("a step of the core", this.#scheduled);
   }
 
   #tell(input: Input): void {
@@ -378,7 +380,10 @@ export class Driver implements PathHost {
     const deliver = (input: Input): void => {
       if (generation === this.#generation) this.#tell(input);
     };
-    answer.then(deliver, (error: unknown) => deliver(failure(error)));
+    detach(
+      "the store",
+      answer.then(deliver, (error: unknown) => deliver(failure(error))),
+    );
   }
 
   #streamOpened(output: Extract<Output, { type: "StreamOpened" }>): void {

@@ -1,5 +1,6 @@
 import { type CodeName, codeName, codeText } from "../codec/code.ts";
 import type { LogLevel } from "../codec/output.ts";
+import { guarded } from "../guard.ts";
 
 export type { LogLevel } from "../codec/output.ts";
 
@@ -35,11 +36,7 @@ export class Logger {
     if (order.indexOf(level) < this.#least) return;
     const name = codeName(code);
     const words = text === "" && name !== undefined ? codeText(name) : text;
-    try {
-      this.#sink({ level, code: name, path, text: words });
-    } catch (error) {
-      console.error("selfsame: the log hook failed", error);
-    }
+    guarded("the log hook", this.#sink)({ level, code: name, path, text: words });
   }
 }
 

@@ -8,6 +8,7 @@ import {
   type FoundNode,
   type Provider,
 } from "../codec/reply.ts";
+import { detach } from "../guard.ts";
 import { isPromise, type StoreFactory } from "../stores/store.ts";
 import type { MeshSocket } from "../websocket/socket.ts";
 import { Caller, type WebSocketInit } from "./caller.ts";
@@ -162,10 +163,10 @@ export class Mesh implements AsyncDisposable {
       },
       onEvent: (event) => {
         this.#emit(event);
-        if (event.type === "ended") void this.close();
+        if (event.type === "ended") detach("closing", this.close());
       },
       onStream: (stream) => this.#serve(stream),
-      onRestart: () => void this.#restore(),
+      onRestart: () => detach("joining again", this.#restore()),
     });
     const { id } = parts.identity;
     const driver = this.#driver;
@@ -482,15 +483,18 @@ export class Mesh implements AsyncDisposable {
   #serve(stream: MeshStream): void {
     const endpoint = this.#endpoints.get(stream.service);
     if (endpoint === undefined) return stream.reset(new MeshError("NoService").code);
-    void endpoint.serve(stream);
+    detach("an answer", endpoint.serve(stream));
   }
 
   #emit(event: MeshEvent): void {
     for (const listener of this.#listeners) {
-      try {
-        listener(event);
-      } catch (error) {
+      const failed = (error: unknown): void =>
         this.#logger.log("error", `an event listener failed: ${error}`);
+      try {
+        const heard: unknown = listener(event);
+        if (heard instanceof Promise) heard.catch(failed);
+      } catch (error) {
+        failed(error);
       }
     }
   }

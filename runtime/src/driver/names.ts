@@ -1,5 +1,6 @@
 import { MeshError } from "../codec/code.ts";
 import { fromBase64Url, fromHex, toBase64Url, toHex } from "../codec/hex.ts";
+import { detach } from "../guard.ts";
 import { sameBytes } from "../stores/store.ts";
 import type { Core, GrantInfo } from "./core.ts";
 import type { Driver } from "./driver.ts";
@@ -167,7 +168,7 @@ export class Names {
       const { isOwn, name } = prepared;
       const due_ms = isOwn ? now + RENEWAL_RETRY_MS : Number.POSITIVE_INFINITY;
       this.#published.set(key, { ...prepared, due_ms });
-      if (isOwn) void this.#renewOwn(name, prepared.options);
+      if (isOwn) detach("the renewal of a grant", this.#renewOwn(name, prepared.options));
       else this.#parts.logger.log("warn", `the grant of ${name} expires soon: publish it with a new one`);
     }
   }

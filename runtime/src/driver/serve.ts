@@ -106,7 +106,7 @@ export class Endpoint {
       const encoded = await unlessGone(stream, observation?.run(answer) ?? answer());
       accepted = encoded.accepted;
       if (accepted === undefined) await send(stream, incoming.request, encoded);
-      else await stream.write(encoded.head).finally(() => accepted && connect(stream, accepted));
+      else await switchTo(stream, encoded.head, accepted);
       observation?.answered(encoded.response.status);
     } catch (error) {
       this.#failed(stream, error);
@@ -192,7 +192,8 @@ class Incoming {
   /** The request is answered: what nobody reads of it is dropped. */
   async done(): Promise<void> {
     if (this.#body === null) await this.#stream.drain();
-    else if (!this.#body.locked) await this.#body.cancel();
+    // A body that broke off cannot be cancelled, and need not be.
+    else if (!this.#body.locked) await this.#body.cancel().catch(() => undefined);
   }
 }
 
@@ -219,6 +220,15 @@ async function send(stream: MeshStream, request: Request, { head, response }: En
   } else if (request.body === null) await stream.answerWhole(head, response.body);
   // Whoever sends a body may wait for the head before going on with it.
   else await stream.answer(head, response.body);
+}
+
+/** Sends the head that accepts a WebSocket, and lets the handler speak. */
+async function switchTo(stream: MeshStream, head: Uint8Array, accepted: Accepted): Promise<void> {
+  try {
+    await stream.write(head);
+  } finally {
+    await connect(stream, accepted);
+  }
 }
 
 /** Lets a handler speak on a stream; if that is gone its socket hears so. */

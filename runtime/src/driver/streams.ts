@@ -1,5 +1,6 @@
 import { codeNumber, MeshError } from "../codec/code.ts";
 import type { Input } from "../codec/input.ts";
+import { detach } from "../guard.ts";
 import { Opening } from "./opening.ts";
 
 /** Most bytes of one `StreamData`: one frame of the channel. */
@@ -93,7 +94,7 @@ export class MeshStream {
           if (chunk === undefined) controller.close();
           else controller.enqueue(chunk as Uint8Array<ArrayBuffer>);
         },
-        cancel: () => void this.drain(),
+        cancel: () => detach("the rest of a body", this.drain()),
       },
       // Nothing is read ahead: credit follows what the application consumes.
       { highWaterMark: 0 },
@@ -209,7 +210,9 @@ export class MeshStream {
   /** Hands a whole body on. */
   async #pipe(body: ReadableStream<Uint8Array>, write: (bytes: Uint8Array) => Promise<void>): Promise<void> {
     const reader = body.getReader();
-    const stop = (reason: unknown): void => void reader.cancel(reason).catch(() => undefined);
+    const stop = (reason: unknown): void => {
+      reader.cancel(reason).catch(() => undefined);
+    };
     const gone = (): void => stop(this.#error);
     this.signal.addEventListener("abort", gone, { once: true });
     try {

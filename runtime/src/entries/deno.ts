@@ -2,6 +2,7 @@ import type { Server } from "node:net";
 import { answerOf } from "../driver/http.ts";
 import { Mesh, type MeshParts } from "../driver/mesh.ts";
 import type { JoinOptions } from "../driver/options.ts";
+import { guarded } from "../guard.ts";
 import { acceptSocket, type DenoFetch, type DenoServer, deno } from "../transports/deno.ts";
 import { ExchangeAcceptor } from "../transports/exchange-accept.ts";
 import { TrustedProxies } from "../transports/forwarded.ts";
@@ -49,7 +50,10 @@ export class DenoMesh extends Mesh {
 
   constructor(parts: MeshParts) {
     super(parts);
-    this.#sweep = setInterval(() => this.#exchange.sweep(), SWEEP_MS);
+    this.#sweep = setInterval(
+      guarded("maintenance", () => this.#exchange.sweep()),
+      SWEEP_MS,
+    );
   }
 
   /** The port that the option `listen` opened, of several the first. */

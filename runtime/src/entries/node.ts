@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { answerOf } from "../driver/http.ts";
 import { Mesh, type MeshParts } from "../driver/mesh.ts";
 import type { JoinOptions } from "../driver/options.ts";
+import { guarded } from "../guard.ts";
 import { ExchangeAcceptor } from "../transports/exchange-accept.ts";
 import { TrustedProxies } from "../transports/forwarded.ts";
 import { unref } from "../transports/keep-alive.ts";
@@ -53,7 +54,10 @@ export class NodeMesh extends Mesh {
 
   constructor(parts: MeshParts) {
     super(parts);
-    const sweep = setInterval(() => this.#exchange.sweep(), SWEEP_MS);
+    const sweep = setInterval(
+      guarded("maintenance", () => this.#exchange.sweep()),
+      SWEEP_MS,
+    );
     unref(sweep);
     this.#closers.push(() => clearInterval(sweep));
   }
@@ -113,7 +117,9 @@ export class NodeMesh extends Mesh {
 
   async #listenTcp(at: ListenPlace): Promise<number> {
     const server = await listenTcp(at, this.paths);
-    this.#closers.push(() => void server.close());
+    this.#closers.push(() => {
+      server.close();
+    });
     return (server.address() as AddressInfo).port;
   }
 

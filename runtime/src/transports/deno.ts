@@ -1,4 +1,5 @@
-import type { PathHost } from "../driver/paths.ts";
+import type { Path, PathHost } from "../driver/paths.ts";
+import { guarded } from "../guard.ts";
 import { offersSubprotocol, SUBPROTOCOL } from "./protocol.ts";
 import { carry, type Socket } from "./websocket.ts";
 
@@ -47,6 +48,7 @@ export function acceptSocket(request: Request, host: PathHost, remote: string): 
   }
   // The mesh has a keep-alive of its own.
   const { socket, response } = deno().upgradeWebSocket(request, { protocol: SUBPROTOCOL, idleTimeout: 0 });
-  socket.addEventListener("open", () => carry(socket, host, { dial: 0, kind: "Ordered", remote }));
+  const open = (): Path => carry(socket, host, { dial: 0, kind: "Ordered", remote });
+  socket.addEventListener("open", guarded("a socket", open));
   return response;
 }

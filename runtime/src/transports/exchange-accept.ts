@@ -1,6 +1,7 @@
 import { collect } from "../driver/collect.ts";
 import { within } from "../driver/deadline.ts";
 import type { Link, Path, PathHost } from "../driver/paths.ts";
+import { guarded } from "../guard.ts";
 import { detached, FRAMES_TYPE, FrameSplitter, joinFrames, MAX_BODY, PATH_HEADER } from "./frames.ts";
 import { Activity } from "./protocol.ts";
 import { type Share, Shares } from "./shares.ts";
@@ -107,7 +108,8 @@ export class ExchangeAcceptor {
     this.#closed.set(token, performance.now());
     if (this.#closed.size <= MAX_PATHS) return;
     // In the order in which they were closed.
-    for (const oldest of this.#closed.keys()) return void this.#closed.delete(oldest);
+    const [oldest] = this.#closed.keys();
+    if (oldest !== undefined) this.#closed.delete(oldest);
   }
 
   #accept(token: string, remote: string): AcceptedLink | undefined {
@@ -194,7 +196,10 @@ class AcceptedLink implements Link {
     const body = new ReadableStream<Uint8Array>({ start, pull, cancel }, { highWaterMark: 0 });
     this.#answer = answer;
     this.#done = this.#activity.begin();
-    this.#timer = setTimeout(() => this.#end(), HOLD_MS);
+    this.#timer = setTimeout(
+      guarded("the end of an answer", () => this.#end()),
+      HOLD_MS,
+    );
     this.hasAnswered = this.#queue.length > 0;
     const headers = { "content-type": FRAMES_TYPE, "cache-control": "no-store", ...CORS };
     return { response: new Response(body as ReadableStream<Uint8Array<ArrayBuffer>>, { headers }), answer };
@@ -221,7 +226,7 @@ class AcceptedLink implements Link {
   busy(busy: boolean): void {
     this.#isBusy = busy;
     // The frames of the same batch may follow.
-    if (!busy) queueMicrotask(() => this.finishUnlessBusy(this.#answer));
+    if (!busy) queueMicrotask(guarded("the end of an answer", () => this.finishUnlessBusy(this.#answer)));
   }
 
   close(): void {

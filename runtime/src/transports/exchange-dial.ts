@@ -1,6 +1,7 @@
 import { toHex } from "../codec/hex.ts";
 import { randomBytes } from "../driver/driver.ts";
 import type { Dialler, Link, Path, PathHost } from "../driver/paths.ts";
+import { detach, guarded } from "../guard.ts";
 import { detached, FRAMES_TYPE, FrameSplitter, joinFrames, MAX_BODY, PATH_HEADER } from "./frames.ts";
 import { Activity, dialUrl } from "./protocol.ts";
 
@@ -85,10 +86,9 @@ class ExchangeLink implements Link {
     // The last frames tell the peer that the session ends; nobody waits for an answer to them.
     if (this.#queue.length > 0) {
       const last = AbortSignal.timeout(LAST_TIMEOUT_MS);
-      this.#send(this.#take(), last).then(
-        (response) => response.body?.cancel(),
-        () => undefined,
-      );
+      this.#send(this.#take(), last)
+        .then((response) => response.body?.cancel())
+        .catch(() => undefined);
     }
     this.#drop();
   }
@@ -112,10 +112,12 @@ class ExchangeLink implements Link {
   #schedule(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
-    queueMicrotask(() => {
-      this.#isScheduled = false;
-      this.#pump();
-    });
+    queueMicrotask(
+      guarded("a POST", () => {
+        this.#isScheduled = false;
+        this.#pump();
+      }),
+    );
   }
 
   #pump(): void {
@@ -123,10 +125,11 @@ class ExchangeLink implements Link {
     while (this.#queue.length > 0 && this.#posts < MAX_POSTS) this.#start(this.#take());
     if (this.#posts > 0 || !this.#isBusy || this.#timer !== undefined) return;
     if (this.#pause_ms === 0) return this.#start([]);
-    this.#timer = setTimeout(() => {
+    const ask = guarded("a poll", () => {
       this.#timer = undefined;
       if (this.#isBusy && this.#posts === 0) this.#start([]);
-    }, this.#pause_ms);
+    });
+    this.#timer = setTimeout(ask, this.#pause_ms);
   }
 
   /** As many frames as fit in one body. */
@@ -144,7 +147,7 @@ class ExchangeLink implements Link {
 
   #start(frames: readonly Uint8Array[]): void {
     this.#posts++;
-    this.#post(frames).then(
+    const posted = this.#post(frames).then(
       (received) => {
         this.#posts--;
         // An answer with nothing in it, to nothing that was asked, must not be asked for again at once.
@@ -159,6 +162,7 @@ class ExchangeLink implements Link {
         this.path?.close(1006, "a POST failed");
       },
     );
+    detach("a POST", posted);
   }
 
   /** Sends one POST and hands on the frames of its answer as they arrive; resolves with their number. */

@@ -1,3 +1,5 @@
+import { guarded } from "../guard.ts";
+
 /** The dialling side asks for a sign of life after so long without one: below the 30 s after which proxies cut. */
 const ASK_AFTER_MS = 20_000;
 /** It asks so often before it gives a path up. */
@@ -43,7 +45,10 @@ export class KeepAlive {
 
   #wait(): void {
     const left_ms = this.#patience_ms - (performance.now() - this.#since_ms);
-    this.#timer = setTimeout(() => this.#look(), Math.max(left_ms, 1));
+    this.#timer = setTimeout(
+      guarded("a keep-alive", () => this.#look()),
+      Math.max(left_ms, 1),
+    );
     unref(this.#timer);
   }
 

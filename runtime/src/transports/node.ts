@@ -1,10 +1,11 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { createServer } from "node:http";
-import { Readable } from "node:stream";
+import { type Duplex, Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { ReadableStream as NodeReadableStream } from "node:stream/web";
 import { type WebSocket, WebSocketServer } from "ws";
 import { MAX_FRAME, type PathHost } from "../driver/paths.ts";
+import { guarded, report } from "../guard.ts";
 import type { TrustedProxies } from "./forwarded.ts";
 import { MESH_PATH, offersSubprotocol, SUBPROTOCOL } from "./protocol.ts";
 import { carry, type Socket } from "./websocket.ts";
@@ -40,11 +41,12 @@ export function acceptSockets(server: Server, host: PathHost, proxies: TrustedPr
     perMessageDeflate: false,
     handleProtocols: (offered) => (offered.has(SUBPROTOCOL) ? SUBPROTOCOL : false),
   });
-  const upgrade = (request: IncomingMessage, socket: import("node:stream").Duplex, head: Buffer): void => {
-    if (pathOf(request) !== MESH_PATH) {
+  const accept = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
+    const path = pathOf(request);
+    if (path !== MESH_PATH) {
       // Without another listener nobody would ever answer.
-      if (server.listenerCount("upgrade") === 1) refuse(socket, "404 Not Found");
-      return;
+      const isAlone = server.listenerCount("upgrade") === 1;
+      return isAlone ? refuse(socket, path === undefined ? "400 Bad Request" : "404 Not Found") : undefined;
     }
     if (!offersSubprotocol(request.headers["sec-websocket-protocol"]))
       return refuse(socket, "400 Bad Request");
@@ -53,9 +55,18 @@ export function acceptSockets(server: Server, host: PathHost, proxies: TrustedPr
       carry(accepted as unknown as Socket, host, { dial: 0, kind: "Ordered", remote });
     });
   };
-  server.on("upgrade", upgrade);
+  const upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
+    try {
+      accept(request, socket, head);
+    } catch (error) {
+      socket.destroy();
+      throw error;
+    }
+  };
+  const listener = guarded("an upgrade", upgrade);
+  server.on("upgrade", listener);
   return () => {
-    server.off("upgrade", upgrade);
+    server.off("upgrade", listener);
     sockets.close();
   };
 }
@@ -66,20 +77,26 @@ export function sourceOf(request: IncomingMessage, proxies: TrustedProxies): str
   return proxies.source(socket.remoteAddress ?? "", (name) => headersDistinct[name]?.join(", "));
 }
 
-function refuse(socket: import("node:stream").Duplex, status: string): void {
+function refuse(socket: Duplex, status: string): void {
   socket.on("error", () => socket.destroy());
   socket.end(`HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`);
 }
 
 /** Listens for HTTP and, when `fetch` is a handler of a mesh, for peers. Resolves when it listens. */
 export function serve({ fetch, port = 0, hostname }: ServeOptions): Promise<Server> {
-  const server = createServer((incoming, outgoing) => {
-    answer(fetch, incoming, outgoing).catch((error: unknown) => {
-      console.error("selfsame: a request failed", error);
-      if (outgoing.headersSent) outgoing.destroy();
-      else outgoing.writeHead(500).end();
-    });
-  });
+  const server = createServer(
+    guarded("a request", async (incoming: IncomingMessage, outgoing: ServerResponse) => {
+      // Whoever writes hears of it as well.
+      outgoing.on("error", () => undefined);
+      try {
+        await answer(fetch, incoming, outgoing);
+      } catch (error) {
+        report("a request", error);
+        if (outgoing.headersSent) outgoing.destroy();
+        else outgoing.writeHead(500).end();
+      }
+    }),
+  );
   fetch.attach?.(server);
   return new Promise((resolve, reject) => {
     server.once("error", reject);

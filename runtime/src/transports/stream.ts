@@ -1,5 +1,6 @@
 import type { Duplex } from "node:stream";
 import type { Dialler, Link, Opened, Path, PathHost } from "../driver/paths.ts";
+import { detach, guarded } from "../guard.ts";
 import { FrameSplitter, joinFrames } from "./frames.ts";
 import { KeepAlive, unref } from "./keep-alive.ts";
 import { type DialOptions, Permission, type Place, placeOf, textOf } from "./place.ts";
@@ -54,13 +55,14 @@ export function carryStream(stream: ByteStream, host: PathHost, opened: Opened):
     },
   };
   const path = host.open(link, opened);
-  stream.on("data", (bytes) => {
+  const hear = (bytes: Uint8Array): void => {
     if (isOpen) receive(bytes, splitter, keepAlive, path, opened.dial === 0 ? stream : undefined);
-  });
-  const ended = (): void => {
+  };
+  stream.on("data", guarded("a connection", hear));
+  const ended = guarded("a connection", () => {
     path.closed();
     hangUp();
-  };
+  });
   stream.on("end", ended);
   stream.on("error", ended);
   stream.on("close", ended);
@@ -121,12 +123,13 @@ export class StreamDialler implements Dialler {
     const place = placeOf(address, this.#scheme);
     const expired = new AbortController();
     const timer = setTimeout(() => expired.abort(new Error("no answer in time")), DIAL_TIMEOUT_MS);
-    this.#reach(place, expired.signal)
+    const dialled = this.#reach(place, expired.signal)
       .then(
         (stream) => carryStream(stream, host, { dial, kind: "Ordered", remote: textOf(place) }),
         (error: Error) => host.dialFailed(dial, `${address}: ${error.message}`),
       )
       .finally(() => clearTimeout(timer));
+    detach("a dial", dialled);
   }
 
   /** A stream to the first address of a place that answers. */

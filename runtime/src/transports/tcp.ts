@@ -1,14 +1,15 @@
 import { connect, createServer, type Server, type Socket } from "node:net";
-import type { PathHost } from "../driver/paths.ts";
+import type { Path, PathHost } from "../driver/paths.ts";
+import { guarded } from "../guard.ts";
 import type { ListenPlace } from "./listen.ts";
 import type { DialOptions } from "./place.ts";
 import { carryStream, StreamDialler } from "./stream.ts";
 
 /** Accepts peers on a port of its own. Resolves when it listens. */
 export function listenTcp({ hostname, port }: ListenPlace, paths: PathHost): Promise<Server> {
-  const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
+  const accept = (socket: Socket): Path =>
     carryStream(socket, paths, { dial: 0, kind: "Ordered", remote: socket.remoteAddress ?? "" });
-  });
+  const server = createServer({ allowHalfOpen: true, noDelay: true }, guarded("a connection", accept));
   return new Promise((resolve, reject) => {
     server.once("error", reject);
     server.listen(port, hostname, () => {

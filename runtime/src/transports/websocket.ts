@@ -1,4 +1,5 @@
 import type { Dialler, Link, Opened, Path, PathHost } from "../driver/paths.ts";
+import { guarded } from "../guard.ts";
 import { detached } from "./frames.ts";
 import { KeepAlive } from "./keep-alive.ts";
 import { DIAL_TIMEOUT_MS, dialUrl, MAX_BUFFERED, PING, PONG, SUBPROTOCOL } from "./protocol.ts";
@@ -50,16 +51,17 @@ export function carry(socket: Socket, host: PathHost, opened: Opened): Path {
   };
   const path = host.open(link, opened);
   socket.binaryType = "arraybuffer";
-  socket.addEventListener("message", ({ data }) => {
+  const hear = ({ data }: { data: unknown }): void => {
     keepAlive.heard();
     if (data instanceof ArrayBuffer) path.received(new Uint8Array(data));
     else if (data === PING) answerPing(socket);
     else if (data !== PONG) path.close(1003, "frames are binary");
-  });
-  const closed = (): void => {
+  };
+  socket.addEventListener("message", guarded("a socket", hear));
+  const closed = guarded("a socket", () => {
     keepAlive.stop();
     path.closed();
-  };
+  });
   socket.addEventListener("close", closed);
   socket.addEventListener("error", closed);
   return path;
@@ -86,12 +88,12 @@ export class WebSocketDialler implements Dialler {
   dial(dial: number, address: string, host: PathHost): void {
     const socket = new WebSocket(dialUrl(address).href, SUBPROTOCOL) as unknown as Socket;
     let isPending = true;
-    const settle = (act: () => void): void => {
+    const settle = guarded("a dial", (act: () => void): void => {
       if (!isPending) return;
       isPending = false;
       clearTimeout(timer);
       act();
-    };
+    });
     const fail = (reason: string) => (): void => settle(() => host.dialFailed(dial, `${address}: ${reason}`));
     const timer = setTimeout(() => {
       fail("no answer in time")();

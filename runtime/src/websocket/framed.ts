@@ -1,6 +1,7 @@
 import { codeNumber, MeshError } from "../codec/code.ts";
 import { utf8 } from "../codec/field.ts";
 import type { MeshStream } from "../driver/streams.ts";
+import { detach, guarded } from "../guard.ts";
 import { unref } from "../transports/keep-alive.ts";
 import { ABNORMAL, type Connection, type Ended, INTERNAL_ERROR, type Listener } from "./connection.ts";
 import { encodeClose, encodeFrame, FrameDecoder, FrameError, type FrameEvent, OPCODES } from "./frames.ts";
@@ -47,7 +48,7 @@ export class FramedConnection implements Connection {
 
   listen(listener: Listener): void {
     this.#listener = listener;
-    void this.#read();
+    detach("a WebSocket", this.#read());
   }
 
   send(data: string | Uint8Array): void {
@@ -111,7 +112,7 @@ export class FramedConnection implements Connection {
       case "ping":
         if (this.#hasClosed) return;
         this.#pong = encodeFrame(OPCODES.pong, event.data, this.#isCaller);
-        return void this.#write();
+        return detach("a WebSocket", this.#write());
       case "close": {
         const { code, reason } = event;
         if (!this.#hasClosed) {
@@ -134,7 +135,7 @@ export class FramedConnection implements Connection {
   /** What is queued is the last. */
   #sendNothingMore(): void {
     this.#hasClosed = true;
-    void this.#write();
+    detach("a WebSocket", this.#write());
   }
 
   #end(ended: Ended): void {
@@ -143,10 +144,11 @@ export class FramedConnection implements Connection {
     this.#hasClosed = true;
     // The other side has yet to take the last frame and to end its direction; what it sends has no reader any more.
     this.#wait(() => this.#stream.reset(codeNumber("StreamRefused")));
-    void this.#stream.drain().then(() => {
+    const drained = this.#stream.drain().then(() => {
       this.#isDrained = true;
       this.#settle();
     });
+    detach("a WebSocket", drained);
     this.#resolveClosed();
     this.#listener?.ended(ended);
   }
@@ -154,7 +156,7 @@ export class FramedConnection implements Connection {
   #push(frame: Uint8Array, size: number): void {
     this.#queue.push({ frame, size });
     this.#buffered += size;
-    void this.#write();
+    detach("a WebSocket", this.#write());
   }
 
   /** Writes what is queued, a pong before all else, and ends this direction after the last frame. */
@@ -184,7 +186,7 @@ export class FramedConnection implements Connection {
 
   #wait(act: () => void): void {
     if (this.#timer !== undefined) clearTimeout(this.#timer);
-    this.#timer = setTimeout(act, CLOSE_TIMEOUT_MS);
+    this.#timer = setTimeout(guarded("a WebSocket", act), CLOSE_TIMEOUT_MS);
     unref(this.#timer);
   }
 

@@ -1,3 +1,4 @@
+import { guarded } from "../guard.ts";
 import { ABNORMAL, type Connection, INTERNAL_ERROR, type Listener, NO_CODE } from "./connection.ts";
 
 /** The header with which a Worker collects a socket from the object that opened it. */
@@ -54,15 +55,17 @@ export class NativeConnection implements Connection {
       listener.ended({ code, reason, error });
     };
     socket.binaryType = "arraybuffer";
-    socket.addEventListener("message", ({ data }) => {
+    const hear = ({ data }: { data: string | ArrayBuffer }): void =>
       listener.message(typeof data === "string" ? data : new Uint8Array(data));
-    });
-    socket.addEventListener("close", ({ code, reason }) => {
+    socket.addEventListener("message", guarded("a socket", hear));
+    const closed = ({ code, reason }: { code: number; reason: string }): void => {
       if (!this.#isClosed) listener.closing();
       const error = code === ABNORMAL ? new Error("the socket ended without a close frame") : undefined;
       end(code, reason, error);
-    });
-    socket.addEventListener("error", () => end(ABNORMAL, "", new Error("the socket failed")));
+    };
+    socket.addEventListener("close", guarded("a socket", closed));
+    const failed = (): void => end(ABNORMAL, "", new Error("the socket failed"));
+    socket.addEventListener("error", guarded("a socket", failed));
     socket.accept();
   }
 

@@ -1,5 +1,6 @@
 import { MeshError } from "../codec/code.ts";
 import { utf8 } from "../codec/field.ts";
+import { guarded } from "../guard.ts";
 import { ABNORMAL, type Connection, type Ended, NO_CODE } from "./connection.ts";
 import { mayBeSent } from "./frames.ts";
 
@@ -57,14 +58,20 @@ export interface SocketEvents {
 
 type SocketListener<E> = ((event: E) => void) | { handleEvent(event: E): void } | null;
 
+type ListenerOptions = { capture?: boolean; once?: boolean; signal?: AbortSignal } | boolean;
+
 /** A target of these events, which the platforms' types describe each in its own way. */
 interface SocketTarget {
   addEventListener<T extends keyof SocketEvents>(
     type: T,
     listener: SocketListener<SocketEvents[T]>,
-    options?: { once?: boolean; signal?: AbortSignal } | boolean,
+    options?: ListenerOptions,
   ): void;
-  removeEventListener<T extends keyof SocketEvents>(type: T, listener: SocketListener<SocketEvents[T]>): void;
+  removeEventListener<T extends keyof SocketEvents>(
+    type: T,
+    listener: SocketListener<SocketEvents[T]>,
+    options?: ListenerOptions,
+  ): void;
   dispatchEvent(event: Event): boolean;
 }
 
@@ -104,6 +111,8 @@ export class MeshSocket extends Target {
   /** Hears of the end. */
   onclose: ((event: SocketClosed) => void) | null = null;
   readonly #cancel: (error: MeshError) => void;
+  /** What the target calls for each listener: removing one finds it so. */
+  readonly #guards: WeakMap<object, unknown> = new WeakMap();
   #onerror: ((event: SocketFailed) => void) | null = null;
   #connection: Connection | undefined;
   #state: 0 | 1 | 2 | 3 = 0;
@@ -122,6 +131,22 @@ export class MeshSocket extends Target {
       (established) => this.#open(established),
       (error: unknown) => this.#fail(error),
     );
+  }
+
+  override addEventListener<T extends keyof SocketEvents>(
+    type: T,
+    listener: SocketListener<SocketEvents[T]>,
+    options?: ListenerOptions,
+  ): void {
+    super.addEventListener(type, this.#guard(listener), options);
+  }
+
+  override removeEventListener<T extends keyof SocketEvents>(
+    type: T,
+    listener: SocketListener<SocketEvents[T]>,
+    options?: ListenerOptions,
+  ): void {
+    super.removeEventListener(type, this.#guard(listener), options);
   }
 
   /** Hears why there is no connection; as in the standard one, whoever reads it may call it with any event. */
@@ -171,6 +196,18 @@ export class MeshSocket extends Target {
       return this.#connection.close(code ?? (reason === "" ? NO_CODE : 1000), reason);
     }
     this.#cancel(closedEarly());
+  }
+
+  /** The same listener, of which a failure does not end the process, as it would in Node and Deno. */
+  #guard<E>(listener: SocketListener<E>): SocketListener<E> {
+    if (listener === null) return null;
+    const known = this.#guards.get(listener);
+    if (known !== undefined) return known as SocketListener<E>;
+    const hear = (event: E): unknown =>
+      typeof listener === "function" ? listener.call(this, event) : listener.handleEvent(event);
+    const wrapped = guarded("a listener of a WebSocket", hear);
+    this.#guards.set(listener, wrapped);
+    return wrapped;
   }
 
   #open({ connection, protocol }: Established): void {

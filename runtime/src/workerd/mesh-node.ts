@@ -7,6 +7,7 @@ import { Mesh } from "../driver/mesh.ts";
 import type { NodeOptions } from "../driver/options.ts";
 import type { Handler } from "../driver/serve.ts";
 import type { CallOptions, NameOptions, PublishOptions, ServeOptions, Service } from "../driver/service.ts";
+import { detach } from "../guard.ts";
 import { durableObject } from "../stores/durable-object.ts";
 import { ExchangeAcceptor } from "../transports/exchange-accept.ts";
 import { ExchangeDialler } from "../transports/exchange-dial.ts";
@@ -339,9 +340,12 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
       }
     })();
     // Whoever needs the ring hears of a failure; nobody may be waiting.
-    this.#joining.then(
-      () => this.#tend(extended),
-      () => undefined,
+    detach(
+      "joining",
+      this.#joining.then(
+        () => this.#tend(extended),
+        () => undefined,
+      ),
     );
   }
 

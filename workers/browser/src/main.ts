@@ -32,7 +32,7 @@ try {
   const source =
     capsule === undefined ? undefined : new CapsuleSource(untraced(mesh), capsule, readerOf(location.hash));
   // A page that is kept for the back button would hold its sockets open and answer nobody.
-  addEventListener("pagehide", () => void Promise.all([source?.close(), mesh.close()]));
+  addEventListener("pagehide", () => Promise.all([source?.close(), mesh.close()]).catch(console.error));
   new Page(meshOf(mesh, config), config, new CapsulePanel(source)).start();
 } catch (error) {
   console.error(error);

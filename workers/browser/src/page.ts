@@ -67,15 +67,15 @@ export class Page {
     const name = byId("serve-name", HTMLInputElement);
     name.addEventListener("input", () => this.#showCurl());
     this.#showCurl();
-    byId("copy", HTMLButtonElement).addEventListener("click", () => void this.#copy());
-    document.addEventListener("visibilitychange", () => void this.look());
-    void this.#lookForever();
+    byId("copy", HTMLButtonElement).addEventListener("click", () => this.#copy().catch(console.error));
+    document.addEventListener("visibilitychange", () => this.look().catch(console.error));
+    this.#lookForever().catch(console.error);
   }
 
   /** Looks at the ring once and shows it. */
   async look(): Promise<void> {
     if (document.hidden) return;
-    void this.#capsule.look();
+    this.#capsule.look().catch(console.error);
     try {
       const [ring, collected] = await Promise.all([
         look(this.#mesh, this.#names, this.#ring),
@@ -242,6 +242,6 @@ export function messageOf(error: unknown): string {
 function onSubmit(id: string, act: () => Promise<void>): void {
   byId(id, HTMLFormElement).addEventListener("submit", (event) => {
     event.preventDefault();
-    void act();
+    act().catch(console.error);
   });
 }

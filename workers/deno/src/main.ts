@@ -64,8 +64,9 @@ for (const [name, grant] of Object.entries(settings.grants)) {
   await mesh.serve(name, service, { grant, ...settings.versions[name] });
 }
 
-for (const signal of ["SIGINT", "SIGTERM"] as const) Deno.addSignalListener(signal, () => void stop());
-if (settings.endsWithInput) void untilInputEnds().then(stop);
+for (const signal of ["SIGINT", "SIGTERM"] as const)
+  Deno.addSignalListener(signal, () => stop().catch(console.error));
+if (settings.endsWithInput) untilInputEnds().then(stop).catch(console.error);
 console.log(JSON.stringify({ id: mesh.id, url: `http://${authority}` }));
 
 /** Holds the capsule of the audit log, keeps up with its other replicas, and opens the log. */

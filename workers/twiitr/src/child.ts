@@ -129,10 +129,11 @@ export class Child {
       for (const stream of [this.#process.stdout, this.#process.stderr]) {
         if (stream) createInterface({ input: stream }).on("line", onLine);
       }
-      void this.ended.then(() => {
+      const ended = (): void => {
         clearTimeout(timer);
         fail("ended before it was ready");
-      });
+      };
+      this.ended.then(ended, ended);
     });
   }
 }

@@ -112,11 +112,12 @@ export class Cluster {
     });
     const child = Child.start(program);
     this.#children.set(platform, child);
-    void child.ended.then(() => {
+    const ended = (): void => {
       if (this.#children.get(platform) !== child) return;
       this.#children.delete(platform);
       this.#onEnded({ platform });
-    });
+    };
+    child.ended.then(ended, ended);
     await child.ready;
     this.#remember(platform, String(child.said("id")));
   }

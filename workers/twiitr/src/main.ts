@@ -19,7 +19,8 @@ const RESTART_MS = 500;
 let isStopping = false;
 let cluster: Cluster | undefined;
 
-for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => void stop(0));
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
+  process.on(signal, () => stop(0).catch(console.error));
 try {
   await main();
 } catch (error) {
@@ -31,7 +32,7 @@ async function main(): Promise<void> {
   say("building");
   const built = await buildAll((what) => say(`  ${what}`));
   const plan = await loadPlan(join(DATA, PLAN_FILE), "twiitr");
-  cluster = new Cluster(plan, built, DATA, ({ platform }) => void restart(platform));
+  cluster = new Cluster(plan, built, DATA, ({ platform }) => restart(platform).catch(console.error));
   const verified = await startRing(cluster, built, say);
   printRing(cluster, verified);
 }

@@ -45,8 +45,8 @@ if (!response.ok) throw new Error(`the Worker answers ${response.status}: ${awai
 const { id } = (await response.json()) as { id: string };
 process.stdout.write(`${JSON.stringify({ id, url: address })}\n`);
 
-for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => void stop());
-process.stdin.on("end", () => void stop()).resume();
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => stop().catch(console.error));
+process.stdin.on("end", () => stop().catch(console.error)).resume();
 
 let isStopping = false;
 

@@ -1,6 +1,7 @@
 import { Buffer } from "node:buffer";
 import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
 import { isIPv6 } from "node:net";
+import { guarded } from "../../guard.ts";
 import type { DialOptions } from "../place.ts";
 import { StreamDialler } from "../stream.ts";
 import { Connection } from "./connection.ts";
@@ -59,7 +60,10 @@ class Dialled {
   constructor(socket: Socket) {
     this.#socket = socket;
     this.#peer = socket.remoteAddress();
-    socket.on("message", (bytes, from) => this.#hear(bytes, from));
+    socket.on(
+      "message",
+      guarded("a datagram", (bytes: Uint8Array, from: RemoteInfo) => this.#hear(bytes, from)),
+    );
     socket.on("error", (error: NodeJS.ErrnoException) => this.#failed(error));
   }
 

@@ -2,6 +2,7 @@ import { createSocket, type Socket } from "node:dgram";
 import { lookup } from "node:dns/promises";
 import { once } from "node:events";
 import type { PathHost } from "../../driver/paths.ts";
+import { guarded } from "../../guard.ts";
 import type { ListenPlace } from "../listen.ts";
 import { Shares } from "../shares.ts";
 import { carryStream } from "../stream.ts";
@@ -38,7 +39,10 @@ export class UdpListener {
   constructor(socket: Socket, paths: PathHost) {
     this.#socket = socket;
     this.#paths = paths;
-    socket.on("message", (bytes, from) => this.#hear(bytes, from));
+    socket.on(
+      "message",
+      guarded("a datagram", (bytes: Uint8Array, from: Asker) => this.#hear(bytes, from)),
+    );
     // What could not be sent is lost, as it may be anywhere.
     socket.on("error", () => undefined);
   }

@@ -1,5 +1,6 @@
 import { Duplex } from "node:stream";
 import { setImmediate } from "node:timers";
+import { guarded } from "../../guard.ts";
 import { unref } from "../keep-alive.ts";
 import type { Connection } from "./connection.ts";
 import { type Id, MAX_WINDOW, type Packet } from "./packet.ts";
@@ -163,7 +164,10 @@ export class UdpStream extends Duplex {
     clearTimeout(this.#timer);
     this.#timerAt = wakeAt;
     // Datagrams that came while this process was busy are heard before anything counts as late.
-    const timer = setTimeout(() => setImmediate(() => this.#wake()), Math.max(Math.ceil(wakeAt - now), 0));
+    const timer = setTimeout(
+      () => setImmediate(guarded("a connection", () => this.#wake())),
+      Math.max(Math.ceil(wakeAt - now), 0),
+    );
     unref(timer);
     this.#timer = timer;
   }

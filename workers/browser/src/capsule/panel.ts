@@ -19,9 +19,11 @@ export class CapsulePanel {
   /** Without a source there is no capsule to show, and files are checked all the same. */
   constructor(source: CapsuleSource | undefined) {
     this.#source = source;
-    const onChosen = (name: string): void => void this.choose(name);
+    const onChosen = (name: string): void => {
+      this.choose(name).catch(console.error);
+    };
     const graph = byId("capsule-graph", HTMLElement);
-    this.#graphView = new GraphView(graph, { onChosen, onEnd: () => void this.#more() });
+    this.#graphView = new GraphView(graph, { onChosen, onEnd: () => this.#more().catch(console.error) });
     this.#recordView = new RecordView(byId("capsule-record", HTMLElement), { onChosen });
     graph.hidden = source === undefined;
     if (source === undefined) setText(this.#summary, "No capsule is configured; files are checked below.");
@@ -115,7 +117,7 @@ export class CapsulePanel {
     const input = byId("file-input", HTMLInputElement);
     const check = (files: FileList | null | undefined): void => {
       const [file] = files ?? [];
-      if (file !== undefined) void this.check(file).catch((error: unknown) => this.#failCheck(error));
+      if (file !== undefined) this.check(file).catch((error: unknown) => this.#failCheck(error));
     };
     input.addEventListener("change", () => {
       check(input.files);

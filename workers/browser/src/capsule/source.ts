@@ -81,7 +81,7 @@ export class CapsuleSource {
     for (const [peer, alone] of this.#alone) {
       if (peers.has(peer)) continue;
       this.#alone.delete(peer);
-      void alone.then((capsule) => capsule.close());
+      alone.then((capsule) => capsule.close()).catch(console.error);
     }
     return Promise.all(providers.map((provider) => this.#askOne(provider, name)));
   }
