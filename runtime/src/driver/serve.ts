@@ -4,7 +4,7 @@ import { decodeRequestHead, encodeResponseHead, MAX_HEAD, MAX_HEADERS } from "..
 import { problem } from "../codec/problem.ts";
 import { FramedConnection } from "../websocket/framed.ts";
 import { type Offered, offeredBy, withoutHandshake } from "../websocket/handshake.ts";
-import { type Accepted, Offer } from "../websocket/upgrade.ts";
+import { ACCEPT_FIELD, type Accepted, Offer } from "../websocket/upgrade.ts";
 import { hasNoBody, headerList, headersOf } from "./http.ts";
 import type { Logger } from "./log.ts";
 import type { Observer } from "./observe.ts";
@@ -35,6 +35,8 @@ export type Handler<Env = unknown> = (
 export type Gate = (caller: string, request: () => Request) => boolean | Promise<boolean>;
 
 const contexts: WeakMap<Request, CallContext> = /* @__PURE__ */ new WeakMap();
+/** The contexts that handlers were given: nobody else can make one. */
+const issued: WeakSet<object> = /* @__PURE__ */ new WeakSet();
 
 /**
  * Who made a request, if it came over the mesh to a handler of this process. It knows the very `Request` object, so no
@@ -42,6 +44,12 @@ const contexts: WeakMap<Request, CallContext> = /* @__PURE__ */ new WeakMap();
  */
 export function contextOf(request: Request): CallContext | undefined {
   return contexts.get(request);
+}
+
+/** The context itself if it is one that a handler of this process was given, and no copy of it. */
+export function issuedContext(value: unknown): CallContext | undefined {
+  const isIssued = typeof value === "object" && value !== null && issued.has(value);
+  return isIssued ? (value as CallContext) : undefined;
 }
 
 /** How the requests to a name are answered. */
@@ -70,6 +78,7 @@ export interface Surroundings {
 
 /** An answer that can be sent. */
 interface Encoded {
+  readonly status: number;
   readonly head: Uint8Array;
   readonly response: Response;
   /** What becomes of the stream, if the answer accepts a WebSocket. */
@@ -107,7 +116,7 @@ export class Endpoint {
       accepted = encoded.accepted;
       if (accepted === undefined) await send(stream, incoming.request, encoded);
       else await switchTo(stream, encoded.head, accepted);
-      observation?.answered(encoded.response.status);
+      observation?.answered(encoded.status);
     } catch (error) {
       this.#failed(stream, error);
       observation?.failed(error);
@@ -130,6 +139,7 @@ export class Endpoint {
       const { request, offered } = incoming;
       const context = { caller, assurance: "session", ...this.#context } as const;
       contexts.set(request, context);
+      issued.add(context);
       if (offered === undefined) return await encode(await handler(request, context));
       const offer = new Offer(request, offered);
       return await offer.during(async () => encode(await handler(request, context), offer));
@@ -260,12 +270,12 @@ async function encode(response: Response, offer?: Offer): Promise<Encoded> {
   if (typeof response?.status !== "number") {
     throw new MeshError("HandlerFailed", "a handler gives a Response");
   }
-  const { status } = response;
   const accepted = await offer?.answeredBy(response);
+  const status = accepted === undefined ? response.status : 101;
   if (status < 200 && accepted === undefined) {
     throw new MeshError("HandlerFailed", `an answer of status ${status} cannot go over the mesh`);
   }
-  const list = headerList(response.headers);
+  const list = headerList(response.headers).filter(([name]) => name !== ACCEPT_FIELD);
   const headers = accepted === undefined ? list : [...withoutHandshake(list), ...accepted.fields];
   const head = encodeResponseHead({ status, headers });
   if (head.length - 4 > MAX_HEAD || headers.length > MAX_HEADERS) {
@@ -274,5 +284,5 @@ async function encode(response: Response, offer?: Offer): Promise<Encoded> {
       `an answer's head has at most ${MAX_HEAD} bytes and ${MAX_HEADERS} headers`,
     );
   }
-  return { head, response, accepted };
+  return { status, head, response, accepted };
 }

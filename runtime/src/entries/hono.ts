@@ -5,7 +5,7 @@ import type { WebSocketInit } from "../driver/caller.ts";
 import type { MeshStatus, ServiceHealth } from "../driver/mesh.ts";
 import { checkName, urlOfSocket } from "../driver/options.ts";
 import { type Cancellation, cancellationOf } from "../driver/request.ts";
-import { contextOf } from "../driver/serve.ts";
+import { contextOf, issuedContext } from "../driver/serve.ts";
 import { type CallOptions, type FetchInit, type NameOptions, splitInit } from "../driver/service.ts";
 import { urlOfService } from "../driver/target.ts";
 import { MESH_PATH } from "../transports/protocol.ts";
@@ -111,7 +111,8 @@ function stubOf(namespace: MeshNamespace, name: string): MeshStub {
 
 /** The caller as the driver knows it, or as the node put it into the props of the entrypoint; never a header. */
 function callerOf(c: Context): string | undefined {
-  const context = contextOf(c.req.raw);
+  // What wraps an app replaces the request, but hands on what `app.fetch(request, context)` was given.
+  const context = contextOf(c.req.raw) ?? issuedContext(c.env);
   if (context !== undefined) return context.caller;
   try {
     const { props } = c.executionCtx as { props?: { caller?: unknown } };

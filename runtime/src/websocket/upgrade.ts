@@ -9,9 +9,14 @@ import { type Established, MeshSocket } from "./socket.ts";
 export interface Upgrade {
   /** The handler's side; it opens when the answer has been sent. */
   readonly socket: MeshSocket;
-  /** The answer that the handler gives, as it is. */
+  /** The answer that the handler gives; middleware may copy it and set fields of it. Its status becomes 101. */
   readonly response: Response;
 }
+
+/** The field of an answer that accepts: middleware that copies the answer copies it, and it never travels. */
+export const ACCEPT_FIELD = "selfsame-accept";
+/** The status of such an answer while it is the application's: no platform lets a copy of a 101 be made. */
+const ACCEPT_STATUS = 204;
 
 /** How a WebSocket is accepted. */
 export interface UpgradeOptions {
@@ -48,6 +53,8 @@ export class Offer {
   readonly #offered: Offered;
   readonly #url: string;
   readonly #opening: PromiseWithResolvers<Established> = Promise.withResolvers();
+  /** What tells the answer that accepts from all others: neither a caller nor another handler knows it. */
+  readonly #token: string = crypto.randomUUID();
   #protocol: string | undefined;
 
   constructor(request: Request, offered: Offered) {
@@ -66,10 +73,8 @@ export class Offer {
     }
     this.#protocol = protocol;
     const socket = new MeshSocket(this.#url, this.#opening.promise, () => undefined);
-    const response = new Response(null);
-    // Most platforms let nobody make an answer of this status.
-    Object.defineProperty(response, "status", { value: 101 });
-    return { socket, response };
+    const headers = { [ACCEPT_FIELD]: this.#token };
+    return { socket, response: new Response(null, { status: ACCEPT_STATUS, headers }) };
   }
 
   /** How an answer accepts the offer; `undefined` when it is an ordinary one, which declines it. */
@@ -81,7 +86,8 @@ export class Offer {
       return { fields: await answerFields(this.#offered, protocol), start };
     }
     const protocol = this.#protocol;
-    if (response.status !== 101 || protocol === undefined) {
+    const isMarked = response.headers.get(ACCEPT_FIELD) === this.#token;
+    if (!isMarked || response.status !== ACCEPT_STATUS || protocol === undefined) {
       this.#opening.reject(new MeshError("Cancelled", "the handler gave another answer"));
       return undefined;
     }
