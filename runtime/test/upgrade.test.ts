@@ -75,7 +75,7 @@ describe("a WebSocket through the mesh", () => {
     assert.deepEqual(await nextMessage(socket), new ArrayBuffer(0));
     socket.send("");
     assert.equal(await nextMessage(socket), "");
-    assert.throws(() => socket.send(new Blob() as never), TypeError);
+    assert.throws(() => socket.send(7 as never), TypeError);
     assert.throws(() => socket.close(1005), { name: "InvalidAccessError" });
     assert.throws(() => socket.close(1000, "x".repeat(124)), { name: "SyntaxError" });
     const end = closed(socket);
@@ -83,6 +83,58 @@ describe("a WebSocket through the mesh", () => {
     assert.equal(socket.readyState, socket.CLOSING);
     const { code, wasClean } = await end;
     assert.deepEqual([code, wasClean, socket.readyState], [1005, true, socket.CLOSED]);
+  });
+
+  test("sends back what arrives as a Blob", async () => {
+    const blobs: Handler = (request) => {
+      const { socket, response } = upgradeWebSocket(request);
+      assert.equal(socket.binaryType, "blob");
+      socket.onmessage = ({ data }) => {
+        assert.ok(typeof data === "string" || data instanceof Blob);
+        socket.send(data);
+        if (data === "last") socket.close(4000, "done");
+      };
+      return response;
+    };
+    await node.mesh.serve("blobs", blobs, UNOWNED);
+    const socket = caller.webSocket("wss://blobs.mesh/", [], UNOWNED);
+    socket.binaryType = "arraybuffer";
+    const received: string[] = [];
+    socket.onmessage = ({ data }) =>
+      received.push(typeof data === "string" ? data : Buffer.from(data as ArrayBuffer).toString());
+    await opened(socket);
+    const bytes = new TextEncoder().encode("view");
+    const long = "x".repeat(300_000);
+    socket.send(new Blob(["a blob ", "of two"]));
+    socket.send("text");
+    socket.send(bytes);
+    socket.send(bytes.buffer);
+    socket.send(new Blob([long]));
+    socket.send(new Blob([]));
+    assert.equal(socket.bufferedAmount, 13 + 4 + 4 + 4 + long.length);
+    bytes.fill(0x21);
+    socket.send("last");
+    const { code } = await closed(socket);
+    assert.deepEqual(received, ["a blob of two", "text", "view", "view", long, "", "last"]);
+    assert.deepEqual([code, socket.bufferedAmount], [4000, 0]);
+  });
+
+  test("breaks when a Blob cannot be read, or too many bytes of them wait", async () => {
+    const unreadable = new Blob(["x"]);
+    unreadable.arrayBuffer = () => Promise.reject(new Error("the file is gone"));
+    const large = new Blob([new Uint8Array(17 * 1024 * 1024)]);
+    const cases: [blobs: Blob[], message: RegExp][] = [
+      [[unreadable], /the file is gone/],
+      [[large, large], /wait to be sent/],
+    ];
+    for (const [blobs, message] of cases) {
+      const socket = caller.webSocket("wss://echo.mesh/", [], UNOWNED);
+      await opened(socket);
+      const failed = new Promise<SocketFailed>((resolve) => socket.addEventListener("error", resolve));
+      for (const blob of blobs) socket.send(blob);
+      assert.match((await failed).message, message);
+      assert.equal(socket.bufferedAmount, 0);
+    }
   });
 
   test("carries large messages, whole and in order", async () => {

@@ -1,3 +1,5 @@
+import { MeshError } from "../codec/code.ts";
+
 /** The code that tells of a connection that ended without a close frame (RFC 6455, 7.4.1). */
 export const ABNORMAL = 1006;
 
@@ -6,6 +8,9 @@ export const NO_CODE = 1005;
 
 /** The code that tells the other side that this one failed (RFC 6455, 7.4.1). */
 export const INTERNAL_ERROR = 1011;
+
+/** Messages that wait to be sent take at most so many bytes: two of the largest. */
+export const MAX_BUFFERED: number = 32 * 1024 * 1024;
 
 /** How a connection ended. */
 export interface Ended {
@@ -56,4 +61,12 @@ function forward(to: Connection): Listener {
       else to.close(code, reason);
     },
   };
+}
+
+/** Why a connection breaks whose peer does not take what is sent. */
+export function tooMuchWaits(): MeshError {
+  return new MeshError(
+    "TooLarge",
+    `messages of more than ${MAX_BUFFERED} bytes wait to be sent: watch bufferedAmount`,
+  );
 }

@@ -3,11 +3,17 @@ import { utf8 } from "../codec/field.ts";
 import type { MeshStream } from "../driver/streams.ts";
 import { detach, guarded } from "../guard.ts";
 import { unref } from "../transports/keep-alive.ts";
-import { ABNORMAL, type Connection, type Ended, INTERNAL_ERROR, type Listener } from "./connection.ts";
+import {
+  ABNORMAL,
+  type Connection,
+  type Ended,
+  INTERNAL_ERROR,
+  type Listener,
+  MAX_BUFFERED,
+  tooMuchWaits,
+} from "./connection.ts";
 import { encodeClose, encodeFrame, FrameDecoder, FrameError, type FrameEvent, OPCODES } from "./frames.ts";
 
-/** Messages that wait for the peer's credit take at most so many bytes: two of the largest. */
-const MAX_BUFFERED: number = 32 * 1024 * 1024;
 /** How long the other side may take to answer a close frame, and then to end its stream. */
 const CLOSE_TIMEOUT_MS = 10_000;
 
@@ -55,8 +61,7 @@ export class FramedConnection implements Connection {
     if (this.#hasClosed) return;
     const payload = typeof data === "string" ? utf8(data) : data;
     if (this.#buffered + payload.length > MAX_BUFFERED) {
-      const text = `messages of more than ${MAX_BUFFERED} bytes wait to be sent: watch bufferedAmount`;
-      return this.abort(new MeshError("TooLarge", text));
+      return this.abort(tooMuchWaits());
     }
     const opcode = typeof data === "string" ? OPCODES.text : OPCODES.binary;
     this.#push(encodeFrame(opcode, payload, this.#isCaller), payload.length);

@@ -3,6 +3,7 @@ import { utf8 } from "../codec/field.ts";
 import { guarded } from "../guard.ts";
 import { ABNORMAL, type Connection, type Ended, NO_CODE } from "./connection.ts";
 import { mayBeSent } from "./frames.ts";
+import { Outbox, type Sendable } from "./outbox.ts";
 
 /** Longest reason of a close frame, in bytes (RFC 6455, 5.5). */
 const MAX_REASON = 123;
@@ -87,7 +88,7 @@ export interface Established {
 
 /**
  * A WebSocket through the mesh, with the interface of the standard one. `close` takes every code that a frame may hold,
- * and a message is a text, an `ArrayBuffer` or a view of one.
+ * and a message is a text, an `ArrayBuffer`, a view of one or a `Blob`.
  */
 export class MeshSocket extends Target {
   static readonly CONNECTING = 0;
@@ -114,7 +115,7 @@ export class MeshSocket extends Target {
   /** What the target calls for each listener: removing one finds it so. */
   readonly #guards: WeakMap<object, unknown> = new WeakMap();
   #onerror: ((event: SocketFailed) => void) | null = null;
-  #connection: Connection | undefined;
+  #outbox: Outbox | undefined;
   #state: 0 | 1 | 2 | 3 = 0;
   #protocol = "";
 
@@ -170,16 +171,15 @@ export class MeshSocket extends Target {
 
   /** Bytes of messages that were not sent yet. The connection breaks when they are more than 32 MiB. */
   get bufferedAmount(): number {
-    return this.#connection?.bufferedAmount ?? 0;
+    return this.#outbox?.bufferedAmount ?? 0;
   }
 
   /** Sends a message; once the socket closes nothing happens. */
-  send(data: string | ArrayBuffer | ArrayBufferView): void {
-    if (this.#connection === undefined) {
+  send(data: Sendable): void {
+    if (this.#outbox === undefined) {
       throw new DOMException("the socket is not open yet: send after its event open", "InvalidStateError");
     }
-    const bytes = bytesOf(data);
-    if (this.#state === MeshSocket.OPEN) this.#connection.send(bytes);
+    if (this.#state === MeshSocket.OPEN) this.#outbox.send(data);
   }
 
   /** Closes the connection after all messages that were sent. */
@@ -192,8 +192,8 @@ export class MeshSocket extends Target {
     }
     if (this.#state >= MeshSocket.CLOSING) return;
     this.#state = MeshSocket.CLOSING;
-    if (this.#connection !== undefined) {
-      return this.#connection.close(code ?? (reason === "" ? NO_CODE : 1000), reason);
+    if (this.#outbox !== undefined) {
+      return this.#outbox.close(code ?? (reason === "" ? NO_CODE : 1000), reason);
     }
     this.#cancel(closedEarly());
   }
@@ -216,7 +216,7 @@ export class MeshSocket extends Target {
       connection.abort(error);
       return this.#fail(error);
     }
-    this.#connection = connection;
+    this.#outbox = new Outbox(connection);
     this.#protocol = protocol;
     this.#state = MeshSocket.OPEN;
     this.dispatchEvent(new Event("open"));
@@ -248,6 +248,7 @@ export class MeshSocket extends Target {
 
   #ended(ended: Ended): void {
     this.#state = MeshSocket.CLOSED;
+    this.#outbox?.drop();
     if (ended.error !== undefined) this.dispatchEvent(new SocketFailed(ended.error));
     this.dispatchEvent(new SocketClosed(ended));
   }
@@ -255,11 +256,4 @@ export class MeshSocket extends Target {
 
 function closedEarly(): MeshError {
   return new MeshError("Cancelled", "the socket was closed before it was open");
-}
-
-function bytesOf(data: string | ArrayBuffer | ArrayBufferView): string | Uint8Array {
-  if (typeof data === "string") return data;
-  if (data instanceof ArrayBuffer) return new Uint8Array(data);
-  if (ArrayBuffer.isView(data)) return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-  throw new TypeError("a message is a text, an ArrayBuffer or a view of one: read a Blob first");
 }
