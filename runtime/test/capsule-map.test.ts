@@ -74,6 +74,32 @@ test("a map is set, read, listed, deleted and remembers", async () => {
   await network.close();
 });
 
+test("keys and values that a map cannot tell apart or hold are refused by name", async () => {
+  const { network, owner } = await begun(1);
+  const half = "a\ud800b";
+  for (const ask of [
+    () => owner.set(half, "x"),
+    () => owner.get(half),
+    () => owner.delete(half),
+    () => all(owner.history(half)),
+    () => all(owner.keys({ prefix: half })),
+    () => all(owner.keys({ start: half })),
+    () => all(owner.keys({ end: half })),
+    () => owner.set("a", half),
+  ]) {
+    await assert.rejects(ask, { name: "BadInput", message: /at 1 is half a surrogate pair, U\+D800/ });
+  }
+  await owner.set("\u{1f600}", "\u{1f600}");
+  assert.equal(await owner.getText("\u{1f600}"), "\u{1f600}");
+  await owner.set("k".repeat(1024), "x");
+  const long = { name: "TooLarge", message: /at most 1024 bytes of UTF-8; got 1026/ };
+  await assert.rejects(owner.set("\u00fc".repeat(513), "x"), long);
+  const large = { name: "TooLarge", message: /at most 1040384 bytes; got 1040385/ };
+  await assert.rejects(owner.set("a", new Uint8Array(1_040_385)), large);
+  await owner.close();
+  await network.close();
+});
+
 describe("several writers", () => {
   test("see each other's changes, and all readers the same", async () => {
     const { network, owner, name } = await begun(3);

@@ -3,6 +3,7 @@ import { fromUtf8, Reader, utf8, Writer } from "../codec/field.ts";
 import { toHex } from "../codec/hex.ts";
 import type { MapCommand, MapReply } from "../codec/map.ts";
 import { type Asked, askOf, Capsule } from "./client.ts";
+import { keyBytes, textBytes, valueBytes } from "./map-text.ts";
 import type { CapsuleOptions } from "./options.ts";
 
 /** Entries of one page. */
@@ -98,8 +99,8 @@ interface Read {
 }
 
 /**
- * A map of keys to values in a capsule. Keys are 1 to 1024 bytes of UTF-8 and sorted by these, values have at most a megabyte
- * less 8 KiB. All that is read is proven.
+ * A map of keys to values in a capsule. Keys are well-formed text of 1 to 1024 bytes of UTF-8 and sorted by these, values have at
+ * most 1,040,384 bytes; others are refused (`BadInput`, `TooLarge`). All that is read is proven.
  */
 export class CapsuleMap {
   /** The capsule that it is in. */
@@ -140,7 +141,7 @@ export class CapsuleMap {
 
   /** The entry of a key, if it has one. */
   async getEntry(key: string, options?: MapReadOptions): Promise<MapEntry | undefined> {
-    const reply = await this.#ask({ type: "MapGet", fresh: isFresh(options), key: utf8(key) });
+    const reply = await this.#ask({ type: "MapGet", fresh: isFresh(options), key: keyBytes(key) });
     return readEntries(reply).map(entryOf)[0];
   }
 
@@ -191,7 +192,7 @@ export class CapsuleMap {
     let before: Uint8Array = new Uint8Array();
     let [left, more] = [limit, true];
     while (more && left > 0) {
-      const asked = { type: "MapHistory", key: utf8(key), before, limit: Math.min(left, PAGE) } as const;
+      const asked = { type: "MapHistory", key: keyBytes(key), before, limit: Math.min(left, PAGE) } as const;
       const reply = await this.#ask(asked);
       const reads = readEntries(reply);
       for (const read of reads) yield revisionOf(read);
@@ -283,12 +284,12 @@ function isFresh(options: MapReadOptions | undefined): boolean {
 
 /** From where to where keys lie that begin with a prefix and are between two. */
 function rangeOf({ prefix = "", start = "", end }: Pick<MapListOptions, "prefix" | "start" | "end">) {
-  const beyond = utf8(prefix);
+  const beyond = textBytes(prefix, "a prefix");
   // No byte of UTF-8 is the largest, so the next one is a byte.
   if (beyond.length > 0) beyond[beyond.length - 1] = (beyond.at(-1) ?? 0) + 1;
-  const last = end === undefined ? beyond : smaller(utf8(end), beyond);
+  const last = end === undefined ? beyond : smaller(textBytes(end, "the end of a range"), beyond);
   const first = utf8(prefix);
-  const from = utf8(start);
+  const from = textBytes(start, "the start of a range");
   return { start: compare(from, first) > 0 ? from : first, end: last };
 }
 
@@ -309,8 +310,8 @@ function compare(one: Uint8Array, other: Uint8Array): number {
 function encodeOperations(operations: readonly MapOperation[]): Uint8Array {
   const writer = new Writer();
   for (const { key, value } of operations) {
-    writer.u8(value === undefined ? DELETE : SET).bytes(utf8(key));
-    if (value !== undefined) writer.bytes(typeof value === "string" ? utf8(value) : value);
+    writer.u8(value === undefined ? DELETE : SET).bytes(keyBytes(key));
+    if (value !== undefined) writer.bytes(valueBytes(value));
   }
   return writer.copy();
 }
