@@ -18,10 +18,9 @@ const MAY_USE = new Map([
   ["selfsame-abi", []],
   ["selfsame-codec", []],
   ["selfsame-sodium", []],
-  ["selfsame-pairing", []],
   ["selfsame-multibuffer", []],
   ["selfsame-write-batch", ["selfsame-codec"]],
-  ["selfsame-core", ["selfsame-codec", "selfsame-sodium", "selfsame-pairing"]],
+  ["selfsame-core", ["selfsame-codec", "selfsame-sodium"]],
   ["selfsame-capsule", ["selfsame-codec", "selfsame-multibuffer", "selfsame-sodium", "selfsame-write-batch"]],
   ["selfsame-wasm", ["selfsame-abi", "selfsame-codec", "selfsame-core"]],
   ["selfsame-capsule-wasm", ["selfsame-abi", "selfsame-capsule", "selfsame-codec"]],
@@ -33,6 +32,7 @@ const MAY_USE = new Map([
     ["selfsame-capsule", "selfsame-codec", "selfsame-core", "selfsame-host", "selfsame-sim"],
   ],
   ["selfsame-host", ["selfsame-codec", "selfsame-store", "selfsame-write-batch"]],
+  ["selfsame-http-probe", ["selfsame-host"]],
 ]);
 
 /** @returns {Promise<Finding>} */
@@ -40,6 +40,11 @@ async function crateOrder() {
   const args = ["metadata", "--format-version", "1", "--no-deps", "--locked"];
   const { packages } = JSON.parse(await must("cargo", args, { cwd: root }));
   const problems = [];
+  const names = packages.map(({ name }) => name);
+  for (const [name, allowed] of MAY_USE) {
+    const absent = [name, ...allowed].filter((one) => !names.includes(one));
+    problems.push(...absent.map((one) => `there is no crate ${one}: take it out of .ci/checks/modules.mjs`));
+  }
   for (const { name, dependencies } of packages) {
     const allowed = MAY_USE.get(name);
     if (allowed === undefined) {

@@ -10,6 +10,7 @@ import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 
 import { attempt } from "./lib/command.mjs";
+import { foldersOfCrate } from "./lib/crates.mjs";
 import { hashFiles, listFiles, readIfPresent, root, sha256, writeWhole } from "./lib/files.mjs";
 import { during, note, Problem, run } from "./lib/report.mjs";
 import { boundary, cargoWasm, readModule, rustVersion, SMALLEST, TARGET } from "./lib/wasm.mjs";
@@ -29,12 +30,13 @@ import { buildSodium } from "./sodium.mjs";
  * @property {string} place
  * @property {string} record
  * @property {readonly string[]} selection cargo's arguments that choose what to build
- * @property {readonly string[]} crates the crates that end up in it
+ * @property {string} crate what is built, with the crates of this repository that it uses
  * @property {number} version what its `abi_version` says
  */
 
-/** Crates that end up in the core. */
-const CORE_CRATES = ["abi", "codec", "core", "pairing", "sodium", "wasm"];
+/** The crates that become the modules. */
+const CORE_CRATE = "selfsame-wasm";
+const CAPSULE_CRATE = "selfsame-capsule-wasm";
 /** Versions of the two boundaries. */
 const CORE_VERSION = 2;
 const CAPSULE_VERSION = 0x0001_0001;
@@ -45,8 +47,8 @@ const INSECURE_BIT = 0x8000_0000;
 const CORE = {
   place: path.join(root, "runtime/core/core.wasm"),
   record: path.join(root, "runtime/core/core.json"),
-  selection: ["--package", "selfsame-wasm"],
-  crates: CORE_CRATES,
+  selection: ["--package", CORE_CRATE],
+  crate: CORE_CRATE,
   version: CORE_VERSION,
 };
 
@@ -54,8 +56,8 @@ const CORE = {
 const CAPSULE = {
   place: path.join(root, "runtime/core/capsule.wasm"),
   record: path.join(root, "runtime/core/capsule.json"),
-  selection: ["--package", "selfsame-capsule-wasm"],
-  crates: ["abi", "capsule", "capsule-wasm", "codec", "multibuffer", "sodium"],
+  selection: ["--package", CAPSULE_CRATE],
+  crate: CAPSULE_CRATE,
   version: CAPSULE_VERSION,
 };
 
@@ -87,13 +89,13 @@ function variant(name, features, version) {
     record: path.join(root, ".cache", name, "core.json"),
     selection: [
       "--package",
-      "selfsame-wasm",
+      CORE_CRATE,
       "--features",
       features.join(","),
       "--target-dir",
       path.join(root, "target/bench"),
     ],
-    crates: CORE_CRATES,
+    crate: CORE_CRATE,
     version,
   };
 }
@@ -133,10 +135,10 @@ const OPTIMISER_FLAGS = [
  * @param {Variant} variant
  * @returns {Promise<string>} one hash over everything that decides the bytes of the module
  */
-async function inputsHash(sodiumKey, { crates }) {
+async function inputsHash(sodiumKey, { crate }) {
   const files = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml"].map((name) => path.join(root, name));
-  for (const crate of crates) {
-    files.push(...(await listFilesIfPresent(path.join(root, "guest", crate))));
+  for (const folder of await foldersOfCrate(crate, TARGET)) {
+    files.push(...(await listFiles(folder, isSource, ["tests", "target", "benches"])));
   }
   files.push(...(await listFiles(path.join(root, "guest/build"), (name) => name.endsWith(".mjs"))));
   const optimiser = await readIfPresent(path.join(root, "node_modules/binaryen/package.json"));
@@ -148,16 +150,9 @@ async function inputsHash(sodiumKey, { crates }) {
   return sha256(JSON.stringify(parts));
 }
 
-/** @param {string} folder */
-async function listFilesIfPresent(folder) {
-  try {
-    return await listFiles(folder, (name) => /\.(rs|toml|c)$/.test(name), ["tests", "target", "benches"]);
-  } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") {
-      return [];
-    }
-    throw error;
-  }
+/** @param {string} name */
+function isSource(name) {
+  return /\.(rs|toml|c)$/.test(name);
 }
 
 /**
