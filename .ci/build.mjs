@@ -10,6 +10,7 @@ import { fileURLToPath } from "node:url";
 import { buildCapsule, buildCore } from "../guest/build/core.mjs";
 import { must } from "../guest/build/lib/command.mjs";
 import { root } from "../guest/build/lib/files.mjs";
+import { PROGRAMS } from "../guest/build/lib/programs.mjs";
 import { during, run } from "../guest/build/lib/report.mjs";
 import { workspaces } from "./lib/workspaces.mjs";
 
@@ -24,10 +25,9 @@ export async function buildAll() {
       );
     }
   }
-  const args = ["build", "--release", "--locked", "--package", "selfsame-host", "--bins", "--examples"];
   // Cargo shows its own progress.
   await during("the wasmtime host (the first time this takes some minutes)", () =>
-    must("cargo", args, { cwd: root, visible: true }),
+    must("cargo", ["build", ...PROGRAMS], { cwd: root, visible: true }),
   );
 }
 

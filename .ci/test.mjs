@@ -8,6 +8,7 @@ import process from "node:process";
 
 import { must } from "../guest/build/lib/command.mjs";
 import { root } from "../guest/build/lib/files.mjs";
+import { WITH_HOST } from "../guest/build/lib/programs.mjs";
 import { during, note, Problem, run } from "../guest/build/lib/report.mjs";
 import { buildAll } from "./build.mjs";
 import { add, none, summary } from "./lib/counts.mjs";
@@ -21,8 +22,6 @@ import { workspaces } from "./lib/workspaces.mjs";
 const LAST_LINES = 80;
 /** Suites that mostly wait for time to pass: they run beside the others. What they wait for is shortened. */
 const WAITING = new Map([["test-sleep", { SLEEP_MINUTES: process.env.SLEEP_MINUTES ?? "3" }]]);
-/** Crates that embed the modules, and wasmtime to run them. */
-const WITH_HOST = ["selfsame-host", "selfsame-hostile"];
 const CARGO_TEST = ["cargo", "test", "--locked", "--no-fail-fast"];
 const TEST_HOST = [...CARGO_TEST, "--release", ...WITH_HOST.flatMap((name) => ["--package", name])];
 /**

@@ -8,15 +8,16 @@ import { spawnSync } from "node:child_process";
 import process from "node:process";
 
 import { buildCapsule, buildCore } from "../../guest/build/core.mjs";
+import { must } from "../../guest/build/lib/command.mjs";
 import { root } from "../../guest/build/lib/files.mjs";
+import { PROGRAMS, programFile } from "../../guest/build/lib/programs.mjs";
 import { run } from "../../guest/build/lib/report.mjs";
-
-const CARGO = ["run", "--quiet", "--locked", "--release", "--package", "selfsame-hostile", "--"];
 
 await run(async () => {
   await buildCore();
   await buildCapsule();
-  const { status } = spawnSync("cargo", [...CARGO, ...process.argv.slice(2)], {
+  await must("cargo", ["build", "--quiet", ...PROGRAMS], { cwd: root, visible: true });
+  const { status } = spawnSync(programFile("selfsame-hostile"), process.argv.slice(2), {
     cwd: root,
     stdio: "inherit",
   });

@@ -1,0 +1,33 @@
+/**
+ * A member that answers as the cases say, and makes their requests. Prints where it is told to:
+ *
+ *     member.ts '{"network", "name", "port", "bootstrap"}'
+ *     curl -d '{"method", "url", "headers"}' http://127.0.0.1:PORT/
+ */
+import process from "node:process";
+import { join, memory, serve } from "selfsame";
+
+import { type Order, Probe, perform } from "./probe.ts";
+
+/** How a member is started. */
+export type MemberSettings = { network: string; name: string; port: number; bootstrap: string };
+
+const UNOWNED = { unowned: true } as const;
+
+const { network, name, port, bootstrap } = JSON.parse(process.argv[2] ?? "") as MemberSettings;
+const mesh = await join({
+  network,
+  bootstrap,
+  address: [`ws://127.0.0.1:${port}/.mesh`, `http://127.0.0.1:${port}/.mesh`],
+  storage: memory(),
+  allowPrivate: true,
+});
+const handler = mesh.handler(async (request: Request) => {
+  const order = (await request.json()) as Order;
+  return Response.json(await perform((url, init) => mesh.fetch(url, { ...init, ...UNOWNED }), order));
+});
+await serve({ fetch: handler, port, hostname: "127.0.0.1" });
+const probe = new Probe();
+await mesh.serve(name, (request, { caller }) => probe.answer(request, caller), UNOWNED);
+console.log(JSON.stringify({ id: mesh.id, url: `http://127.0.0.1:${port}` }));
+process.stdin.on("end", () => process.exit(0)).resume();
