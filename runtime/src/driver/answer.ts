@@ -1,7 +1,9 @@
 import { codeNumber, MeshError } from "../codec/code.ts";
 import { decodeResponseHead } from "../codec/http.ts";
 import { detach } from "../guard.ts";
+import { markUnchanged } from "./content.ts";
 import { hasNoBody, headersOf } from "./http.ts";
+import { declaredLength, Measure } from "./length.ts";
 import type { MeshStream } from "./streams.ts";
 
 /** An answer whose head has arrived. */
@@ -73,6 +75,7 @@ export function responseOf(answer: Answer, method: string, signal: AbortSignal |
     return new Response(null, { status, headers });
   }
   let pending = answer.rest.length > 0 ? answer.rest : undefined;
+  const measure = new Measure(declaredLength(headers));
   const body = new ReadableStream<Uint8Array<ArrayBuffer>>(
     {
       start: (controller) => {
@@ -80,11 +83,13 @@ export function responseOf(answer: Answer, method: string, signal: AbortSignal |
       },
       pull: async (controller) => {
         try {
-          const chunk = pending ?? (await stream.read());
+          const chunk = pending ?? (await stream.readMeasured(measure));
+          if (pending !== undefined) measure.add(pending.length);
           pending = undefined;
           if (chunk !== undefined) return controller.enqueue(chunk as Uint8Array<ArrayBuffer>);
         } catch (error) {
           done();
+          if (stream.error === undefined) stream.reset(codeNumber("BadMessage"));
           throw error;
         }
         done();
@@ -100,5 +105,7 @@ export function responseOf(answer: Answer, method: string, signal: AbortSignal |
     // Nothing is read ahead: credit follows what the application consumes.
     { highWaterMark: 0 },
   );
-  return new Response(body, { status, headers });
+  // workerd would encode the bytes once more.
+  const init = { status, headers, encodeBody: headers.has("content-encoding") ? "manual" : "automatic" };
+  return markUnchanged(new Response(body, init as ResponseInit));
 }

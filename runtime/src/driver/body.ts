@@ -1,4 +1,5 @@
 import { codeNumber } from "../codec/code.ts";
+import { Measure } from "./length.ts";
 import type { MeshStream } from "./streams.ts";
 
 /** A body that is kept for another attempt has at most so many bytes. */
@@ -31,14 +32,36 @@ export class ReplayableBody {
     return this.#failure;
   }
 
-  /** Sends the body from its start and ends the stream's direction; whoever sent it before stops. */
-  async send(stream: MeshStream): Promise<void> {
+  /** Reads what is there at once and may be kept; the length of the body if that is all of it. */
+  async readAhead(): Promise<number | undefined> {
+    const { promise: late, resolve } = Promise.withResolvers<"late">();
+    const timer = setTimeout(resolve, 0, "late");
+    try {
+      while (!this.#isDone && this.isReplayable) {
+        if ((await Promise.race([this.#read(), late])) === "late") return undefined;
+      }
+      return this.#isDone ? this.#size : undefined;
+    } catch {
+      // Whoever sends it hears of the failure again.
+      return undefined;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /**
+   * Sends the body from its start and ends the stream's direction; whoever sent it before stops. One of another length than `length` is
+   * broken off.
+   */
+  async send(stream: MeshStream, length: number | undefined): Promise<void> {
     const sender = ++this.#senders;
+    const measure = new Measure(length);
     try {
       for (let index = 0; ; index++) {
         while (index === this.#dropped + this.#kept.length && !this.#isDone) await this.#read();
         if (sender !== this.#senders || stream.error !== undefined) return;
         const chunk = this.#kept[index - this.#dropped];
+        this.#check(measure, chunk);
         if (chunk === undefined) return stream.end();
         if (!this.isReplayable) this.#dropped += this.#kept.splice(0, index - this.#dropped + 1).length;
         await stream.write(chunk);
@@ -63,11 +86,27 @@ export class ReplayableBody {
     this.#reader?.cancel(reason).catch(() => undefined);
   }
 
+  /** Takes note of a body that is longer or shorter than it is said to be. */
+  #check(measure: Measure, chunk: Uint8Array | undefined): void {
+    try {
+      if (chunk === undefined) measure.end();
+      else measure.add(chunk.length);
+    } catch (error) {
+      this.#failure = { error };
+      this.#reader?.cancel(error).catch(() => undefined);
+      throw error;
+    }
+  }
+
   /** Reads on, once for all that wait. */
   #read(): Promise<void> {
-    this.#reading ??= this.#readOnce().finally(() => {
-      this.#reading = undefined;
-    });
+    if (this.#reading === undefined) {
+      this.#reading = this.#readOnce().finally(() => {
+        this.#reading = undefined;
+      });
+      // Whoever waits hears of a failure; nobody may be waiting.
+      this.#reading.catch(() => undefined);
+    }
     return this.#reading;
   }
 

@@ -8,6 +8,7 @@ import { type Answer, discard, readAnswer } from "./answer.ts";
 import { ReplayableBody } from "./body.ts";
 import type { Driver } from "./driver.ts";
 import { headerList } from "./http.ts";
+import { saidLength } from "./length.ts";
 import type { CallObservation } from "./observe.ts";
 import type { Asked } from "./request.ts";
 import type { Target } from "./service.ts";
@@ -48,7 +49,9 @@ class Call {
   readonly #driver: Driver;
   readonly #target: Target;
   readonly #outgoing: Outgoing;
-  readonly #head: Uint8Array;
+  #head: Uint8Array = new Uint8Array();
+  /** How long the body is, as the head says. */
+  #length: number | undefined;
   readonly #body: ReplayableBody;
   readonly #deadline_ms: number;
   readonly #tried: Tried[] = [];
@@ -63,13 +66,14 @@ class Call {
     this.#driver = driver;
     this.#target = target;
     this.#outgoing = outgoing;
-    this.#head = requestHead(outgoing);
     this.#body = new ReplayableBody(outgoing.body);
     this.#deadline_ms = performance.now() + target.timeout_ms;
   }
 
   async run(): Promise<Answer> {
     const { peer, retries } = this.#target;
+    this.#length = await this.#measured();
+    this.#head = requestHead(this.#outgoing, this.#length);
     for (let left = retries; ; left--) {
       const attempt: Attempt = { stream: undefined, hasBegun: false };
       try {
@@ -86,6 +90,14 @@ class Call {
     }
   }
 
+  /** The length that the head says. */
+  async #measured(): Promise<number | undefined> {
+    const { request, body, length, isStream } = this.#outgoing;
+    const hasBody = body !== null && body !== undefined;
+    const known = length ?? (hasBody && !isStream ? await this.#body.readAhead() : undefined);
+    return saidLength(request.method, hasBody, known);
+  }
+
   /** Sends the request to a provider that was not tried. */
   async #attempt(attempt: Attempt): Promise<Answer> {
     const { upgrade, cancellation } = this.#outgoing;
@@ -99,7 +111,7 @@ class Call {
     if (signal?.aborted === true) cancel();
     try {
       // Whoever asks for another protocol does not know yet in which one to go on.
-      if (upgrade === undefined) detach("the body of a request", this.#body.send(stream));
+      if (upgrade === undefined) detach("the body of a request", this.#body.send(stream, this.#length));
       const answer = await readAnswer(stream, () => {
         attempt.hasBegun = true;
       });
@@ -189,9 +201,10 @@ function isTransient(error: MeshError): boolean {
   return isOthers && name !== "Deadline" && cause === undefined;
 }
 
-function requestHead({ request, upgrade }: Outgoing): Uint8Array {
+function requestHead({ request, upgrade }: Outgoing, length: number | undefined): Uint8Array {
   const url = new URL(request.url);
-  const given = headerList(request.headers);
+  const fields = headerList(request.headers).filter(([name]) => name !== "content-length");
+  const given = length === undefined ? fields : [...fields, ["content-length", `${length}`] as const];
   const headers = upgrade === undefined ? given : [...withoutHandshake(given), ...upgrade];
   const head = encodeRequestHead({ method: request.method, path: url.pathname + url.search, headers });
   if (head.length > MAX_HEAD || headers.length > MAX_HEADERS) {

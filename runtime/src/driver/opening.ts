@@ -7,13 +7,18 @@ const NOTHING: Uint8Array = new Uint8Array();
 
 /** The beginning of an answer, which is held back for a moment. */
 export class Opening {
+  readonly #head: (length?: number) => Uint8Array;
   readonly #send: (bytes: Uint8Array) => Promise<void>;
   readonly #timer: ReturnType<typeof setTimeout>;
-  #held: Uint8Array | undefined;
+  /** What of the body is held back; nothing any more once the head was taken. */
+  #held: Uint8Array | undefined = NOTHING;
+  #room: number;
   #sending: Promise<void> = Promise.resolve();
 
-  constructor(head: Uint8Array, send: (bytes: Uint8Array) => Promise<void>) {
-    this.#held = head;
+  /** `head` encodes the head, with the length of the body if that is known. */
+  constructor(head: (length?: number) => Uint8Array, send: (bytes: Uint8Array) => Promise<void>) {
+    this.#head = head;
+    this.#room = MAX_WHOLE - head(MAX_WHOLE).length;
     this.#send = send;
     this.#timer = setTimeout(() => this.#release(), HOLD_MS);
   }
@@ -22,21 +27,17 @@ export class Opening {
   takes(bytes: Uint8Array): boolean {
     const held = this.#held;
     if (held === undefined) return false;
-    const length = held.length + bytes.length;
-    if (length > MAX_WHOLE) return false;
-    const both = new Uint8Array(length);
-    both.set(held);
-    both.set(bytes, held.length);
-    this.#held = both;
+    if (held.length + bytes.length > this.#room) return false;
+    this.#held = joined(held, bytes);
     return true;
   }
 
-  /** What is held back, which is nobody's to send but the caller's from now on. */
-  take(): Uint8Array {
+  /** What is held back, which is nobody's to send but the caller's from now on; with the length of the body if that is whole. */
+  take(isWhole: boolean): Uint8Array {
     clearTimeout(this.#timer);
-    const held = this.#held ?? NOTHING;
+    const held = this.#held;
     this.#held = undefined;
-    return held;
+    return held === undefined ? NOTHING : joined(this.#head(isWhole ? held.length : undefined), held);
   }
 
   /** Resolves when nothing is held back any more. */
@@ -47,8 +48,15 @@ export class Opening {
 
   #release(): void {
     if (this.#held === undefined) return;
-    this.#sending = this.#send(this.take());
+    this.#sending = this.#send(this.take(false));
     // Whoever waits for it hears of a failure.
     this.#sending.catch(() => undefined);
   }
+}
+
+function joined(one: Uint8Array, other: Uint8Array): Uint8Array {
+  const both = new Uint8Array(one.length + other.length);
+  both.set(one);
+  both.set(other, one.length);
+  return both;
 }

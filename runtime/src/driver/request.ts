@@ -1,3 +1,5 @@
+import { declaredLength, lengthOf } from "./length.ts";
+
 /** What ends a request early. */
 export interface Cancellation {
   /** The application's own signal, if it gave one. */
@@ -12,6 +14,10 @@ export interface Asked {
   readonly request: Request;
   /** Its body. */
   readonly body: ReadableStream<Uint8Array> | null | undefined;
+  /** How long the body is, where that is known or its headers say so. */
+  readonly length: number | undefined;
+  /** Whether the body is a stream of the application, which may wait for the answer before it goes on. */
+  readonly isStream: boolean;
   /** What ends it early. */
   readonly cancellation: Cancellation;
 }
@@ -34,7 +40,13 @@ export async function requestTo(url: URL, input: Request | URL | string, init: R
     ...(body instanceof ReadableStream ? { duplex: "half" } : {}),
   } as RequestInit);
   const isTold = request.body !== undefined || !(body instanceof ReadableStream);
-  return { request, body: isTold ? await bodyOf(request) : body, cancellation: cancellationOf(input, init) };
+  return {
+    request,
+    body: isTold ? await bodyOf(request) : body,
+    length: lengthOf(init.body) ?? declaredLength(request.headers),
+    isStream: init.body instanceof ReadableStream,
+    cancellation: cancellationOf(input, init),
+  };
 }
 
 /** The body of a request, also on a platform that does not tell it, as Firefox. */

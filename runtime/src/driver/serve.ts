@@ -1,11 +1,19 @@
 import { codeNumber, MeshError } from "../codec/code.ts";
 import { toHex } from "../codec/hex.ts";
-import { decodeRequestHead, encodeResponseHead, MAX_HEAD, MAX_HEADERS } from "../codec/http.ts";
+import {
+  decodeRequestHead,
+  encodeResponseHead,
+  type HeaderList,
+  MAX_HEAD,
+  MAX_HEADERS,
+} from "../codec/http.ts";
 import { problem } from "../codec/problem.ts";
 import { FramedConnection } from "../websocket/framed.ts";
 import { type Offered, offeredBy, withoutHandshake } from "../websocket/handshake.ts";
 import { ACCEPT_FIELD, type Accepted, Offer } from "../websocket/upgrade.ts";
+import { contentOf } from "./content.ts";
 import { hasNoBody, headerList, headersOf } from "./http.ts";
+import { declaredLength, Measure } from "./length.ts";
 import type { Logger } from "./log.ts";
 import type { Observer } from "./observe.ts";
 import type { MeshStream } from "./streams.ts";
@@ -79,8 +87,11 @@ export interface Surroundings {
 /** An answer that can be sent. */
 interface Encoded {
   readonly status: number;
-  readonly head: Uint8Array;
-  readonly response: Response;
+  /** The head, with the length of the body if that is known. */
+  readonly head: (length?: number) => Uint8Array;
+  readonly body: ReadableStream<Uint8Array> | null;
+  /** The length that the handler declares. */
+  readonly length: number | undefined;
   /** What becomes of the stream, if the answer accepts a WebSocket. */
   readonly accepted: Accepted | undefined;
 }
@@ -115,7 +126,7 @@ export class Endpoint {
       const encoded = await unlessGone(stream, observation?.run(answer) ?? answer());
       accepted = encoded.accepted;
       if (accepted === undefined) await send(stream, incoming.request, encoded);
-      else await switchTo(stream, encoded.head, accepted);
+      else await switchTo(stream, encoded.head(), accepted);
       observation?.answered(encoded.status);
     } catch (error) {
       this.#failed(stream, error);
@@ -180,9 +191,9 @@ class Incoming {
   constructor(stream: MeshStream) {
     const { method, path, headers: fields } = decodeRequestHead(stream.head);
     this.#stream = stream;
-    this.#body = method === "GET" || method === "HEAD" ? null : stream.readable();
-    this.offered = offeredBy(method, fields);
     const headers = headersOf(fields);
+    this.#body = method === "GET" || method === "HEAD" ? null : stream.readable(declaredLength(headers));
+    this.offered = offeredBy(method, fields);
     if (this.offered === undefined) headers.delete("upgrade");
     else setUpgrade(headers);
     const init = { method, headers, signal: stream.signal };
@@ -223,13 +234,20 @@ function setUpgrade(headers: Headers): void {
   headers.delete("sec-websocket-extensions");
 }
 
-async function send(stream: MeshStream, request: Request, { head, response }: Encoded): Promise<void> {
-  if (hasNoBody(response.status, request.method)) {
-    await stream.finish(head);
-    await response.body?.cancel();
-  } else if (request.body === null) await stream.answerWhole(head, response.body);
-  // Whoever sends a body may wait for the head before going on with it.
-  else await stream.answer(head, response.body);
+async function send(stream: MeshStream, request: Request, encoded: Encoded): Promise<void> {
+  const { status, head, body } = encoded;
+  if (hasNoBody(status, request.method)) {
+    await stream.finish(head());
+    await body?.cancel();
+    return;
+  }
+  const measure = new Measure(encoded.length);
+  if (body === null) {
+    measure.end();
+    await stream.finish(head(0));
+  } else if (request.body === null || stream.remoteEnded) await stream.answerWhole(head, body, measure);
+  // Whoever still sends a body may wait for the head before going on with it.
+  else await stream.answer(head(), body, measure);
 }
 
 /** Sends the head that accepts a WebSocket, and lets the handler speak. */
@@ -251,8 +269,8 @@ async function connect(stream: MeshStream, accepted: Accepted): Promise<void> {
 /** What comes of some work, unless the stream goes first. */
 async function unlessGone(stream: MeshStream, work: Promise<Encoded>): Promise<Encoded> {
   const { promise, reject } = Promise.withResolvers<never>();
-  const discard = ({ response, accepted }: Encoded): unknown =>
-    accepted === undefined ? response.body?.cancel() : connect(stream, accepted);
+  const discard = ({ body, accepted }: Encoded): unknown =>
+    accepted === undefined ? body?.cancel() : connect(stream, accepted);
   const gone = (): void => {
     reject(stream.error);
     work.then(discard).catch(() => undefined);
@@ -275,14 +293,32 @@ async function encode(response: Response, offer?: Offer): Promise<Encoded> {
   if (status < 200 && accepted === undefined) {
     throw new MeshError("HandlerFailed", `an answer of status ${status} cannot go over the mesh`);
   }
-  const list = headerList(response.headers).filter(([name]) => name !== ACCEPT_FIELD);
+  const { body, isDecoded } = await contentOf(response);
+  const list = headerList(response.headers).filter(
+    ([name]) => name !== ACCEPT_FIELD && !(isDecoded && OF_ENCODED.has(name)),
+  );
   const headers = accepted === undefined ? list : [...withoutHandshake(list), ...accepted.fields];
-  const head = encodeResponseHead({ status, headers });
+  const head = encodeHead(status, headers);
   if (head.length - 4 > MAX_HEAD || headers.length > MAX_HEADERS) {
     throw new MeshError(
       "TooLarge",
       `an answer's head has at most ${MAX_HEAD} bytes and ${MAX_HEADERS} headers`,
     );
   }
-  return { status, head, response, accepted };
+  const length = isDecoded ? undefined : declaredLength(response.headers);
+  const isSaid = list.some(([name]) => name === "content-length");
+  const withLength = (known?: number): Uint8Array =>
+    known === undefined || isSaid ? head : encodeHead(status, headers, known);
+  return { status, head: withLength, body, length, accepted };
+}
+
+/** The fields of an answer that describe its bytes before the platform decoded them. */
+const OF_ENCODED: ReadonlySet<string> = /* @__PURE__ */ new Set(["content-encoding", "content-length"]);
+
+/** A head, with the length of the body if that is given and leaves it within its limits. */
+function encodeHead(status: number, headers: HeaderList, length?: number): Uint8Array {
+  if (length === undefined) return encodeResponseHead({ status, headers });
+  const head = encodeResponseHead({ status, headers: [...headers, ["content-length", `${length}`]] });
+  const fits = head.length - 4 <= MAX_HEAD && headers.length < MAX_HEADERS;
+  return fits ? head : encodeHead(status, headers);
 }

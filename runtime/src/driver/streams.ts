@@ -1,6 +1,7 @@
 import { codeNumber, MeshError } from "../codec/code.ts";
 import type { Input } from "../codec/input.ts";
 import { detach } from "../guard.ts";
+import { Measure } from "./length.ts";
 import { Opening } from "./opening.ts";
 
 /** Most bytes of one `StreamData`: one frame of the channel. */
@@ -85,12 +86,26 @@ export class MeshStream {
     }
   }
 
+  /** The same of a body whose length is said. Resets the stream and rejects when it is another one. */
+  async readMeasured(measure: Measure): Promise<Uint8Array | undefined> {
+    const chunk = await this.read();
+    try {
+      if (chunk === undefined) measure.end();
+      else measure.add(chunk.length);
+      return chunk;
+    } catch (error) {
+      this.reset(codeNumber("BadMessage"));
+      throw error;
+    }
+  }
+
   /** What the peer sends, as a body. What nobody wants any more is drained, so that the peer may end it. */
-  readable(): ReadableStream<Uint8Array<ArrayBuffer>> {
+  readable(length?: number): ReadableStream<Uint8Array<ArrayBuffer>> {
+    const measure = new Measure(length);
     return new ReadableStream(
       {
         pull: async (controller) => {
-          const chunk = await this.read();
+          const chunk = await this.readMeasured(measure);
           if (chunk === undefined) controller.close();
           else controller.enqueue(chunk as Uint8Array<ArrayBuffer>);
         },
@@ -134,27 +149,29 @@ export class MeshStream {
   }
 
   /** Sends a head and a whole body and ends this direction. Rejects when the body fails, or the stream was reset. */
-  async answer(head: Uint8Array, body: ReadableStream<Uint8Array> | null): Promise<void> {
-    if (body === null) return this.finish(head);
+  async answer(head: Uint8Array, body: ReadableStream<Uint8Array>, measure: Measure): Promise<void> {
     await this.write(head);
-    await this.#pipe(body, async (bytes) => this.write(bytes));
+    await this.#pipe(body, measure, async (bytes) => this.write(bytes));
     this.end();
   }
 
   /**
    * The same, and a short answer travels whole: whoever provides it may be gone the next moment, and a caller who has not
-   * seen its head can ask another.
+   * seen its head can ask another. Its length is known then, and `head` is told.
    */
-  async answerWhole(head: Uint8Array, body: ReadableStream<Uint8Array> | null): Promise<void> {
-    if (body === null) return this.finish(head);
+  async answerWhole(
+    head: (length?: number) => Uint8Array,
+    body: ReadableStream<Uint8Array>,
+    measure: Measure,
+  ): Promise<void> {
     const opening = new Opening(head, (bytes) => this.write(bytes));
     try {
-      await this.#pipe(body, async (bytes) => {
+      await this.#pipe(body, measure, async (bytes) => {
         if (opening.takes(bytes)) return;
         await opening.sent();
         await this.write(bytes);
       });
-      const held = opening.take();
+      const held = opening.take(true);
       await opening.sent();
       await this.finish(held);
     } catch (error) {
@@ -208,7 +225,11 @@ export class MeshStream {
   }
 
   /** Hands a whole body on. */
-  async #pipe(body: ReadableStream<Uint8Array>, write: (bytes: Uint8Array) => Promise<void>): Promise<void> {
+  async #pipe(
+    body: ReadableStream<Uint8Array>,
+    measure: Measure,
+    write: (bytes: Uint8Array) => Promise<void>,
+  ): Promise<void> {
     const reader = body.getReader();
     const stop = (reason: unknown): void => {
       reader.cancel(reason).catch(() => undefined);
@@ -216,7 +237,12 @@ export class MeshStream {
     const gone = (): void => stop(this.#error);
     this.signal.addEventListener("abort", gone, { once: true });
     try {
-      for (let next = await reader.read(); !next.done; next = await reader.read()) await write(next.value);
+      for (let next = await reader.read(); !next.done; next = await reader.read()) {
+        measure.add(next.value.length);
+        await write(next.value);
+      }
+      // One that was given up is told so by whoever writes next.
+      if (this.#error === undefined) measure.end();
     } catch (error) {
       stop(error);
       throw error;

@@ -2,6 +2,7 @@ import type { Context, MiddlewareHandler } from "hono";
 import { MeshError, type Tried } from "../codec/code.ts";
 import type { Provider } from "../codec/reply.ts";
 import type { WebSocketInit } from "../driver/caller.ts";
+import { lengthOf } from "../driver/length.ts";
 import type { MeshStatus, ServiceHealth } from "../driver/mesh.ts";
 import { checkName, urlOfSocket } from "../driver/options.ts";
 import { type Cancellation, cancellationOf } from "../driver/request.ts";
@@ -138,6 +139,8 @@ class BoundMesh implements MeshClient {
     // Signals do not pass through a binding.
     const bare = { ...(isStream ? { duplex: "half" } : {}), ...rest, signal: null } as RequestInit;
     const request = new Request(input, bare);
+    const length = lengthOf(rest.body);
+    if (length !== undefined) request.headers.set("content-length", `${length}`);
     const stub = this.#stub();
     if (asksForWebSocket(request.method, request.headers.get("upgrade"))) {
       return upgrade(request, call, cancellation, stub);
@@ -285,7 +288,9 @@ function endWith({ signal, owner }: Cancellation, response: Response): Response 
   );
   signal.addEventListener("abort", abort, { once: true });
   if (signal.aborted) abort();
-  return new Response(body, response);
+  const { status, headers } = response;
+  const encodeBody = headers.has("content-encoding") ? "manual" : "automatic";
+  return new Response(body, { status, headers, encodeBody } as ResponseInit);
 }
 
 /** What must live as long as a call goes on. */

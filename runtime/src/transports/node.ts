@@ -4,6 +4,7 @@ import { type Duplex, Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { ReadableStream as NodeReadableStream } from "node:stream/web";
 import { type WebSocket, WebSocketServer } from "ws";
+import { contentOf } from "../driver/content.ts";
 import { MAX_FRAME, type PathHost } from "../driver/paths.ts";
 import { guarded, report } from "../guard.ts";
 import type { TrustedProxies } from "./forwarded.ts";
@@ -116,14 +117,16 @@ async function answer(fetch: NodeFetch, incoming: IncomingMessage, outgoing: Ser
   const response = await fetch(request, { incoming, outgoing });
   outgoing.statusCode = response.status;
   outgoing.setHeaders(response.headers);
-  if (response.body === null || incoming.method === "HEAD") {
-    await response.body?.cancel();
+  const { body, isDecoded } = await contentOf(response);
+  if (isDecoded) for (const name of ["content-encoding", "content-length"]) outgoing.removeHeader(name);
+  if (body === null || incoming.method === "HEAD") {
+    await body?.cancel();
     outgoing.end();
     return;
   }
   outgoing.flushHeaders();
   try {
-    await pipeline(Readable.fromWeb(response.body as NodeReadableStream), outgoing);
+    await pipeline(Readable.fromWeb(body as NodeReadableStream), outgoing);
   } catch {
     // The client went away, or the body failed after its head was sent: the connection is cut off.
     outgoing.destroy();
