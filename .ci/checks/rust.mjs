@@ -68,7 +68,19 @@ export const rust = [
   program(
     "rustdoc",
     "documentation of Rust",
-    ["cargo", "doc", QUIET, "--workspace", "--no-deps", "--locked"],
+    // An example among what is documented has Cargo choose the same features of all crates as for the lints, which are checked already.
+    [
+      "cargo",
+      "doc",
+      QUIET,
+      "--workspace",
+      "--no-deps",
+      "--locked",
+      "--lib",
+      "--bins",
+      "--example",
+      "appauth",
+    ],
     {
       RUSTDOCFLAGS: "-D warnings",
     },

@@ -116,9 +116,14 @@ export async function startSidecar({ data, expose, join, otlp }: SidecarOptions)
 
 /** The program `selfsame`: `SELFSAME_BIN`, or what the build makes. */
 export function selfsame(): string {
-  const name = process.platform === "win32" ? "selfsame.exe" : "selfsame";
+  const { SELFSAME_BIN } = process.env;
+  return SELFSAME_BIN ?? built("selfsame");
+}
+
+/** A program in Rust that the build makes; those of examples are in the folder `examples`. */
+export function built(name: string): string {
   const target = process.env.CARGO_TARGET_DIR ?? join(ROOT, "target");
-  const file = process.env.SELFSAME_BIN ?? join(target, "release", name);
+  const file = join(target, "release", process.platform === "win32" ? `${name}.exe` : name);
   if (!existsSync(file)) throw new Error(`there is no program ${file}: npm run build`);
   return file;
 }

@@ -16,7 +16,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { CapsuleModule, capsuleModule } from "selfsame/capsule";
 
-import { selfsame } from "../lib/sidecar.ts";
+import { built, selfsame } from "../lib/sidecar.ts";
 
 const CRASHES = Number(process.env.CRASHES ?? (process.env.npm_lifecycle_event === "test:crash" ? 1000 : 60));
 /** Requests under way at a time. */
@@ -55,19 +55,8 @@ function random(seed: number): () => number {
 
 /** What is sent to the replica with this key, as `guest/capsule/examples/load.rs` prints it. */
 async function load(records: number, key: string): Promise<{ create: Buffer; entries: Entry[] }> {
-  const root = fileURLToPath(new URL("../..", import.meta.url));
-  const args = [
-    "run",
-    "--quiet",
-    "--release",
-    "--package",
-    "selfsame-capsule",
-    "--example",
-    "load",
-    `${records}`,
-    key,
-  ];
-  const { stdout } = await promisify(execFile)("cargo", args, { cwd: root, maxBuffer: 2 ** 31 - 1 });
+  const program = built("examples/load");
+  const { stdout } = await promisify(execFile)(program, [`${records}`, key], { maxBuffer: 2 ** 31 - 1 });
   const [first = "", ...rest] = stdout.trim().split("\n");
   const entries = rest.map((line): Entry => {
     const [write, read, prove, record, name] = line.split(" ").map((part) => Buffer.from(part, "hex"));

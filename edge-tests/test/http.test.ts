@@ -34,7 +34,7 @@ import {
 import { performThrough } from "../http/raw.ts";
 import { DATA } from "../lib/cluster.ts";
 import { ROOT } from "../lib/run.ts";
-import { type Sidecar, startSidecar } from "../lib/sidecar.ts";
+import { built, type Sidecar, startSidecar } from "../lib/sidecar.ts";
 
 const CALLERS = ["node", "deno", "workerd", "rust", "proxy"] as const;
 const CALLEES = ["node", "deno", "workerd", "rust", "exposed"] as const;
@@ -130,9 +130,9 @@ async function startWorker(): Promise<void> {
 
 /** Starts the program in Rust, which makes one request after the other. */
 async function startRust(): Promise<void> {
-  const target = process.env.CARGO_TARGET_DIR ?? joinPath(ROOT, "target");
-  const program = joinPath(target, "release/selfsame-http-probe");
-  rust = spawn(program, [NETWORK, "rust", sidecar.join], { stdio: ["pipe", "pipe", "inherit"] });
+  rust = spawn(built("selfsame-http-probe"), [NETWORK, "rust", sidecar.join], {
+    stdio: ["pipe", "pipe", "inherit"],
+  });
   assert(rust.stdin !== null && rust.stdout !== null);
   const { stdin, stdout } = rust;
   const lines = createInterface({ input: stdout })[Symbol.asyncIterator]();

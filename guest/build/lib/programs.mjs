@@ -8,17 +8,17 @@ import { root } from "./files.mjs";
 /** The packages that embed wasmtime. */
 export const WITH_HOST = ["selfsame-host", "selfsame-hostile", "selfsame-http-probe"];
 
-/** What `cargo build` is told to build all of them. */
+/** What `cargo build` is told to build all of them, and the examples of capsules. */
 export const PROGRAMS = [
   "--release",
   "--locked",
-  ...WITH_HOST.flatMap((name) => ["--package", name]),
+  ...[...WITH_HOST, "selfsame-capsule"].flatMap((name) => ["--package", name]),
   "--bins",
   "--examples",
 ];
 
 /**
- * The file of a program once it is built.
+ * The file of a program once it is built; that of an example is in the folder `examples`.
  *
  * @param {string} name
  * @returns {string}
