@@ -39,6 +39,7 @@ import {
   type ServeOptions,
   type Service,
 } from "./service.ts";
+import { type CloseOptions, checkDrain, Serving } from "./serving.ts";
 import { State } from "./state.ts";
 import type { MeshStream } from "./streams.ts";
 import { urlOfService } from "./target.ts";
@@ -49,6 +50,8 @@ const FIRST_RETRY_MS = 250;
 const LONGEST_RETRY_MS = 30_000;
 /** How long `join` tries unless told otherwise. */
 const JOIN_TIMEOUT_MS = 15_000;
+/** How long a node that leaves goes on to answer the requests that it has. */
+const DRAIN_MS = 5_000;
 /** How long leaving may take when a mesh is disposed of: neighbours that do not answer by then find out themselves. */
 const LEAVE_TIMEOUT_MS = 5_000;
 /** Longer than the core lets calls of a withdrawn name in, which is as long as callers use the providers that they know. */
@@ -122,6 +125,7 @@ export class Mesh implements AsyncDisposable {
   /** Names that were withdrawn, and until when on the monotonic clock they are answered to. */
   readonly #withdrawn: Map<string, number> = new Map();
   readonly #caller: Caller;
+  readonly #serving: Serving = new Serving();
   readonly #listeners: Set<(event: MeshEvent) => void> = new Set();
   #isJoined = false;
   #closing: Promise<void> | undefined;
@@ -426,17 +430,27 @@ export class Mesh implements AsyncDisposable {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Hands over what this node is responsible for, leaves the ring and closes the node. */
-  async leave(): Promise<void> {
+  /**
+   * Hands over what this node is responsible for, leaves the ring and closes the node. Requests that are being answered may go on for
+   * five seconds before, or as long as `drain` says.
+   */
+  async leave({ drain = DRAIN_MS }: CloseOptions = {}): Promise<void> {
+    await this.#drain(checkDrain({ drain }));
     await this.#observer?.close();
     await this.#driver.command((tag) => ({ type: "Leave", tag }));
     this.#isJoined = false;
     await this.close();
   }
 
-  /** Closes the node without leaving: it may come back with the same identity. */
-  close(): Promise<void> {
+  /**
+   * Closes the node without leaving: it may come back with the same identity. With `drain` it finishes its requests first; another
+   * call without it waits for them no longer.
+   */
+  async close(options: CloseOptions = {}): Promise<void> {
+    const drain_ms = checkDrain(options);
+    if (drain_ms === 0) this.#serving.cut();
     this.#closing ??= Promise.resolve().then(async () => {
+      await this.#drain(drain_ms);
       await this.#observer?.close();
       this.#driver.close();
       return this.#state.close();
@@ -444,17 +458,32 @@ export class Mesh implements AsyncDisposable {
     return this.#closing;
   }
 
-  /** Leaves if that works within five seconds, and closes the node in any case. */
+  /**
+   * Finishes the requests that end within five seconds, leaves if that works within five more, and closes the node in any case.
+   */
   async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#closing === undefined) await this.#drain(DRAIN_MS);
     let timer: ReturnType<typeof setTimeout> | undefined;
     const timeout = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, LEAVE_TIMEOUT_MS);
     });
     if (this.#closing === undefined && this.#isJoined) {
-      await Promise.race([this.leave().catch(() => undefined), timeout]);
+      await Promise.race([this.leave({ drain: 0 }).catch(() => undefined), timeout]);
     }
     if (timer !== undefined) clearTimeout(timer);
     await this.close();
+  }
+
+  /** Takes no more requests, and lets those that it has end. */
+  async #drain(most_ms: number): Promise<void> {
+    if (most_ms === 0) return;
+    for (const endpoint of this.#endpoints.values()) endpoint.close();
+    const withdrawn = this.#names.withdrawAll().catch((error: unknown) => {
+      this.#logger.log("debug", `not every name could be withdrawn: ${error}`);
+    });
+    await this.#serving.drain(most_ms, withdrawn);
+    // The last answers and resets leave before the paths close.
+    this.#driver.flush();
   }
 
   /** What the observer sees of the node. */
@@ -483,7 +512,7 @@ export class Mesh implements AsyncDisposable {
   #serve(stream: MeshStream): void {
     const endpoint = this.#endpoints.get(stream.service);
     if (endpoint === undefined) return stream.reset(new MeshError("NoService").code);
-    detach("an answer", endpoint.serve(stream));
+    this.#serving.follow(stream, endpoint.serve(stream));
   }
 
   #emit(event: MeshEvent): void {

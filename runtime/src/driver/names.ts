@@ -154,6 +154,12 @@ export class Names {
     await Promise.all(withdrawals);
   }
 
+  /** Publishes nothing any more. */
+  async withdrawAll(): Promise<void> {
+    const names = new Set([...this.#published.values()].map(({ name }) => name));
+    await Promise.all([...names].map((name) => this.withdraw(name)));
+  }
+
   /** Publishes again what was, after the core was started again. */
   async restore(): Promise<void> {
     await Promise.all([...this.#published.values()].map((prepared) => this.publish(prepared)));

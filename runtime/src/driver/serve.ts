@@ -103,12 +103,18 @@ export class Endpoint {
   readonly #logger: Logger;
   readonly #observer: Observer | undefined;
   #running = 0;
+  #isClosed = false;
 
   constructor(parts: EndpointParts, { context, logger, observer }: Surroundings) {
     this.#parts = parts;
     this.#context = context;
     this.#logger = logger;
     this.#observer = observer;
+  }
+
+  /** Answers every further request with 503. */
+  close(): void {
+    this.#isClosed = true;
   }
 
   /** Serves one stream that a peer opened: the request to the handler, its answer back. */
@@ -141,7 +147,7 @@ export class Endpoint {
   async #answer(stream: MeshStream, incoming: Incoming): Promise<Encoded> {
     const { name, handler, allow, limit } = this.#parts;
     try {
-      if (this.#running > limit) return await encode(problem(503));
+      if (this.#isClosed || this.#running > limit) return await encode(problem(503));
       const caller = toHex(stream.peer);
       if (allow !== undefined && !(await allow(caller, () => incoming.withoutBody()))) {
         this.#logger.log("warn", `${caller} called ${name}, which does not allow it`);

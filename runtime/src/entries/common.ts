@@ -27,6 +27,7 @@ export type {
   PublishOptions,
   ServeOptions,
 } from "../driver/service.ts";
+export type { CloseOptions } from "../driver/serving.ts";
 export { memory } from "../stores/memory.ts";
 export type { Entry, MaybePromise, Operation, Store, StoreFactory } from "../stores/store.ts";
 export {

@@ -2,6 +2,7 @@ import type { Server } from "node:net";
 import { answerOf } from "../driver/http.ts";
 import { Mesh, type MeshParts } from "../driver/mesh.ts";
 import type { JoinOptions } from "../driver/options.ts";
+import type { CloseOptions } from "../driver/serving.ts";
 import { guarded } from "../guard.ts";
 import { acceptSocket, type DenoFetch, type DenoServer, deno } from "../transports/deno.ts";
 import { ExchangeAcceptor } from "../transports/exchange-accept.ts";
@@ -91,9 +92,9 @@ export class DenoMesh extends Mesh {
     this.#port ??= port;
   }
 
-  override async close(): Promise<void> {
+  override async close(options?: CloseOptions): Promise<void> {
+    await super.close(options);
     clearInterval(this.#sweep);
-    await super.close();
     this.#stop.abort();
     for (const server of this.#tcp) server.close();
     await Promise.all(this.#udp.map((listener) => listener.close()));

@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { answerOf } from "../driver/http.ts";
 import { Mesh, type MeshParts } from "../driver/mesh.ts";
 import type { JoinOptions } from "../driver/options.ts";
+import type { CloseOptions } from "../driver/serving.ts";
 import { guarded } from "../guard.ts";
 import { ExchangeAcceptor } from "../transports/exchange-accept.ts";
 import { TrustedProxies } from "../transports/forwarded.ts";
@@ -100,8 +101,8 @@ export class NodeMesh extends Mesh {
     this.#port ??= port;
   }
 
-  override async close(): Promise<void> {
-    await super.close();
+  override async close(options?: CloseOptions): Promise<void> {
+    await super.close(options);
     await Promise.all(this.#closers.splice(0).map((close) => close()));
   }
 
