@@ -62,8 +62,22 @@ describe("bad options are one line that says what is right", () => {
 });
 
 test("a mesh URL names a service", () => {
-  assert.equal(nameOfUrl(new URL("https://a.b-1.mesh/x")), "a.b-1");
-  for (const url of ["http://a.mesh/", "https://a.mesh:8080/", "https://example.com/", "https://.mesh/"]) {
+  for (const url of [
+    "https://a.b-1.mesh/x",
+    "http://a.b-1.mesh?x=1",
+    "https://A.B-1.Mesh",
+    "https://%61.b-1.mesh/",
+  ]) {
+    assert.equal(nameOfUrl(new URL(url)), "a.b-1");
+  }
+  for (const url of [
+    "http://a.mesh:8080/",
+    "ftp://a.mesh/",
+    "https://a_b.mesh/",
+    "https://a.mesh:8080/",
+    "https://example.com/",
+    "https://.mesh/",
+  ]) {
     assert.throws(() => nameOfUrl(new URL(url)), { class: "Usage" }, url);
   }
 });

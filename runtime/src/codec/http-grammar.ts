@@ -28,6 +28,8 @@ const FORBIDDEN_METHODS: ReadonlySet<string> = /* @__PURE__ */ new Set(["CONNECT
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 /** RFC 9110, 5.5: no control characters but tabs, no space at either end. */
 const VALUE = /^(?:[!-~\x80-\xff](?:[\t -~\x80-\xff]*[!-~\x80-\xff])?)?$/;
+/** Longest name of a field, in bytes. */
+const MAX_NAME = 256;
 /** RFC 9110, 8.6; digits that every host can count to. */
 const LENGTH = /^[0-9]{1,15}$/;
 /** Path and query as the URL standard of WHATWG writes them: whoever parses them again finds the same. */
@@ -54,20 +56,26 @@ export class FieldGrammar {
 
   /** Checks a field. */
   check(name: string, value: string): void {
-    if (!TOKEN.test(name) || /[A-Z]/.test(name) || OF_ONE_HOP.has(name) || !VALUE.test(value)) {
-      throw malformed("a header");
-    }
-    if (name === "upgrade" && !(this.#method === "GET" && value === "websocket")) {
-      throw malformed("the header upgrade");
-    }
-    if (name === "content-length") this.#checkLength(value);
+    if (this.fault(name, value) !== undefined) throw malformed("a header");
   }
 
-  #checkLength(value: string): void {
-    const isBodiless = this.#method === "GET" || this.#method === "HEAD";
-    if (this.#hasLength || !LENGTH.test(value) || (isBodiless && value !== "0")) {
-      throw malformed("the header content-length");
+  /** What is wrong with a field, if anything is; without its value, which may be a secret. */
+  fault(name: string, value: string): string | undefined {
+    if (!TOKEN.test(name) || /[A-Z]/.test(name)) return "is no name of a field in lower case";
+    if (name.length > MAX_NAME) return `has a name of more than ${MAX_NAME} bytes`;
+    if (OF_ONE_HOP.has(name)) return "belongs to one connection";
+    if (!VALUE.test(value)) return "has a control character, one beyond U+00FF, or a space at an end";
+    if (name === "upgrade" && !(this.#method === "GET" && value === "websocket")) {
+      return "asks for something else than a WebSocket";
     }
+    return name === "content-length" ? this.#faultOfLength(value) : undefined;
+  }
+
+  #faultOfLength(value: string): string | undefined {
+    if (this.#hasLength) return "is there twice";
     this.#hasLength = true;
+    if (!LENGTH.test(value)) return "is not 1 to 15 digits";
+    const isBodiless = this.#method === "GET" || this.#method === "HEAD";
+    return isBodiless && value !== "0" ? "is not 0 where there is no body" : undefined;
   }
 }

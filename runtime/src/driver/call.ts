@@ -7,7 +7,7 @@ import { withoutHandshake } from "../websocket/handshake.ts";
 import { type Answer, discard, readAnswer } from "./answer.ts";
 import { ReplayableBody } from "./body.ts";
 import type { Driver } from "./driver.ts";
-import { headerList } from "./http.ts";
+import { faultOf, headerList, pathOf } from "./http.ts";
 import { saidLength } from "./length.ts";
 import type { CallObservation } from "./observe.ts";
 import type { Asked } from "./request.ts";
@@ -206,7 +206,9 @@ function requestHead({ request, upgrade }: Outgoing, length: number | undefined)
   const fields = headerList(request.headers).filter(([name]) => name !== "content-length");
   const given = length === undefined ? fields : [...fields, ["content-length", `${length}`] as const];
   const headers = upgrade === undefined ? given : [...withoutHandshake(given), ...upgrade];
-  const head = encodeRequestHead({ method: request.method, path: url.pathname + url.search, headers });
+  const fault = faultOf(request.method, headers);
+  if (fault !== undefined) throw new MeshError("BadInput", `the request is malformed: ${fault}`);
+  const head = encodeRequestHead({ method: request.method, path: pathOf(url), headers });
   if (head.length > MAX_HEAD || headers.length > MAX_HEADERS) {
     throw new MeshError(
       "TooLarge",

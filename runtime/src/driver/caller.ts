@@ -18,7 +18,7 @@ import { call, type Outgoing } from "./call.ts";
 import type { Driver } from "./driver.ts";
 import type { Names } from "./names.ts";
 import type { Observer } from "./observe.ts";
-import { requestTo } from "./request.ts";
+import { checkRedirect, requestTo } from "./request.ts";
 import { type CallOptions, checkCall, type FetchInit, splitInit, type Target } from "./service.ts";
 
 /** Names that are called of which is known that they were; beyond that the one that was not called for longest is forgotten. */
@@ -75,7 +75,14 @@ export class Caller {
     this.#remember(prepared.target);
     const { request, cancellation } = prepared.outgoing;
     if (asksForWebSocket(request.method, request.headers.get("upgrade"))) return this.#upgrade(prepared);
-    return responseOf(await this.#observed(prepared), request.method, cancellation.signal);
+    const answer = await this.#observed(prepared);
+    try {
+      checkRedirect(prepared.outgoing.refusesRedirects, answer.status);
+    } catch (error) {
+      discard(answer);
+      throw error;
+    }
+    return responseOf(answer, request.method, cancellation.signal);
   }
 
   /** The same, without an observer's hearing of it. */

@@ -156,10 +156,14 @@ export function checkName(name: string): string {
   throw new MeshError("BadName");
 }
 
-/** The service that a URL of the form `https://NAME.mesh/path` names. */
+/** The service that a URL of the form `https://NAME.mesh/path` names; http means the same, since what travels is encrypted anyway. */
 export function nameOfUrl(url: URL): string {
   const suffix = ".mesh";
-  if (url.protocol !== "https:" || !url.hostname.endsWith(suffix) || url.port !== "") {
+  if (
+    (url.protocol !== "https:" && url.protocol !== "http:") ||
+    !url.hostname.endsWith(suffix) ||
+    url.port !== ""
+  ) {
     throw bad(`a mesh URL is https://NAME.mesh/path, not ${url.origin}`);
   }
   return checkName(url.hostname.slice(0, -suffix.length));
@@ -168,7 +172,7 @@ export function nameOfUrl(url: URL): string {
 /** The URL that a socket's request goes to, as `fetch` takes it. */
 export function urlOfSocket(url: string | URL): URL {
   const target = new URL(url);
-  if (target.protocol === "wss:") target.protocol = "https:";
+  if (target.protocol === "wss:" || target.protocol === "ws:") target.protocol = "https:";
   return target;
 }
 

@@ -1,3 +1,4 @@
+import { MeshError } from "../codec/code.ts";
 import { declaredLength, lengthOf } from "./length.ts";
 
 /** What ends a request early. */
@@ -18,8 +19,32 @@ export interface Asked {
   readonly length: number | undefined;
   /** Whether the body is a stream of the application, which may wait for the answer before it goes on. */
   readonly isStream: boolean;
+  /** Whether an answer that redirects is an error. */
+  readonly refusesRedirects: boolean;
   /** What ends it early. */
   readonly cancellation: Cancellation;
+}
+
+/** Statuses that redirect (Fetch, "redirect status"). */
+const REDIRECTS: ReadonlySet<number> = /* @__PURE__ */ new Set([301, 302, 303, 307, 308]);
+
+/**
+ * Whether an answer that redirects is an error, as the option `redirect` says. It is never followed: a service's redirect leads whoever
+ * asked at the edge, mostly to a place outside the mesh. Throws `BadConfig` where an option asks for that; a `Request` always does.
+ */
+export function refusesRedirects(input: Request | URL | string, init: RequestInit): boolean {
+  if (init.redirect === "follow") {
+    const text = 'redirects are not followed: leave redirect out, or give "manual" or "error"';
+    throw new MeshError("BadConfig", text);
+  }
+  return (init.redirect ?? (input instanceof Request ? input.redirect : undefined)) === "error";
+}
+
+/** Throws as `fetch` does when an answer redirects and that is an error. */
+export function checkRedirect(isRefused: boolean, status: number): void {
+  if (isRefused && REDIRECTS.has(status)) {
+    throw new TypeError(`the service redirects with ${status}, and the option redirect is "error"`);
+  }
 }
 
 /** What ends the request that `fetch` is given so. */
@@ -44,6 +69,7 @@ export async function requestTo(url: URL, input: Request | URL | string, init: R
     request,
     body: isTold ? await bodyOf(request) : body,
     length: lengthOf(init.body) ?? declaredLength(request.headers),
+    refusesRedirects: refusesRedirects(input, init),
     isStream: init.body instanceof ReadableStream,
     cancellation: cancellationOf(input, init),
   };

@@ -12,7 +12,7 @@ import { FramedConnection } from "../websocket/framed.ts";
 import { type Offered, offeredBy, withoutHandshake } from "../websocket/handshake.ts";
 import { ACCEPT_FIELD, type Accepted, Offer } from "../websocket/upgrade.ts";
 import { contentOf } from "./content.ts";
-import { hasNoBody, headerList, headersOf } from "./http.ts";
+import { faultOf, hasNoBody, headerList, headersOf } from "./http.ts";
 import { declaredLength, Measure } from "./length.ts";
 import type { Logger } from "./log.ts";
 import type { Observer } from "./observe.ts";
@@ -203,7 +203,8 @@ class Incoming {
     if (this.offered === undefined) headers.delete("upgrade");
     else setUpgrade(headers);
     const init = { method, headers, signal: stream.signal };
-    const url = `https://${stream.service}.mesh${path}`;
+    // `OPTIONS *` is about the service as a whole, whose path is empty (RFC 9112, 3.3).
+    const url = `https://${stream.service}.mesh${path === "*" ? "" : path}`;
     this.request =
       this.#body === null
         ? new Request(url, init)
@@ -304,6 +305,8 @@ async function encode(response: Response, offer?: Offer): Promise<Encoded> {
     ([name]) => name !== ACCEPT_FIELD && !(isDecoded && OF_ENCODED.has(name)),
   );
   const headers = accepted === undefined ? list : [...withoutHandshake(list), ...accepted.fields];
+  const fault = faultOf(undefined, headers);
+  if (fault !== undefined) throw new MeshError("HandlerFailed", `the answer is malformed: ${fault}`);
   const head = encodeHead(status, headers);
   if (head.length - 4 > MAX_HEAD || headers.length > MAX_HEADERS) {
     throw new MeshError(

@@ -41,7 +41,10 @@ export interface CallOptions extends NameOptions {
   readonly retries?: number | undefined;
 }
 
-/** The usual options of `fetch`, and how the request finds its provider. */
+/**
+ * The usual options of `fetch`, and how the request finds its provider. The answer to a request that is redirected is given as it is, unless
+ * `redirect` is "error": then it fails as in `fetch`. "follow" is refused.
+ */
 export interface FetchInit extends RequestInit, CallOptions {}
 
 /** What an owner grants a peer beside the name. */

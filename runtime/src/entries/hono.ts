@@ -5,7 +5,7 @@ import type { WebSocketInit } from "../driver/caller.ts";
 import { lengthOf } from "../driver/length.ts";
 import type { MeshStatus, ServiceHealth } from "../driver/mesh.ts";
 import { checkName, urlOfSocket } from "../driver/options.ts";
-import { type Cancellation, cancellationOf } from "../driver/request.ts";
+import { type Cancellation, cancellationOf, checkRedirect, refusesRedirects } from "../driver/request.ts";
 import { contextOf, issuedContext } from "../driver/serve.ts";
 import { type CallOptions, type FetchInit, type NameOptions, splitInit } from "../driver/service.ts";
 import { urlOfService } from "../driver/target.ts";
@@ -137,7 +137,9 @@ class BoundMesh implements MeshClient {
     const isStream = rest.body instanceof ReadableStream;
     const cancellation = cancellationOf(input, rest);
     // Signals do not pass through a binding.
-    const bare = { ...(isStream ? { duplex: "half" } : {}), ...rest, signal: null } as RequestInit;
+    const { redirect: _, ...given } = rest;
+    const bare = { ...(isStream ? { duplex: "half" } : {}), ...given, signal: null } as RequestInit;
+    const isRefused = refusesRedirects(input, rest);
     const request = new Request(input, bare);
     const length = lengthOf(rest.body);
     if (length !== undefined) request.headers.set("content-length", `${length}`);
@@ -145,10 +147,11 @@ class BoundMesh implements MeshClient {
     if (asksForWebSocket(request.method, request.headers.get("upgrade"))) {
       return upgrade(request, call, cancellation, stub);
     }
-    if (cancellation.signal === undefined) return responseOf(await stub.call(request, call));
+    if (cancellation.signal === undefined)
+      return checked(responseOf(await stub.call(request, call)), isRefused);
     const ticket = crypto.randomUUID();
     const called = await unlessAborted(cancellation, stub, ticket, () => stub.call(request, call, ticket));
-    return endWith(cancellation, responseOf(called));
+    return endWith(cancellation, await checked(responseOf(called), isRefused));
   }
 
   webSocket(
@@ -168,10 +171,10 @@ class BoundMesh implements MeshClient {
   }
 
   service(name: string, options: CallOptions = {}): { fetch: MeshClient["fetch"] } {
-    const checked = checkName(name);
+    const known = checkName(name);
     return {
       fetch: async (input, init = {}) => {
-        const target = urlOfService(checked, input);
+        const target = urlOfService(known, input);
         return this.fetch(input instanceof Request ? new Request(target, input) : target, {
           ...options,
           ...init,
@@ -205,6 +208,17 @@ function responseOf(result: unknown): Response {
   if (!("error" in answered)) return answered.response;
   const { code, message, tried } = answered.error;
   throw new MeshError(code, message, { tried });
+}
+
+/** The same answer, unless it redirects and that is an error. */
+async function checked(response: Response, isRefused: boolean): Promise<Response> {
+  try {
+    checkRedirect(isRefused, response.status);
+    return response;
+  } catch (error) {
+    await response.body?.cancel();
+    throw error;
+  }
 }
 
 /** Asks for a WebSocket: the object opens it, and then gives it to whoever has the ticket. */
