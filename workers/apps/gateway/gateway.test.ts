@@ -40,6 +40,21 @@ describe("the gateway", () => {
     assert.equal(seen?.url, "https://hello.mesh/?q=1");
   });
 
+  it("decodes a name once, in any case, and leaves its path as it is", async () => {
+    const expected: [path: string, url: string][] = [
+      ["/mesh/%63heck/", "https://check.mesh/"],
+      ["/mesh/%43HECK/a%2fb//c?x=%2f", "https://check.mesh/a%2fb//c?x=%2f"],
+      ["/mesh/ECHO?x=1", "https://echo.mesh/?x=1"],
+      ["/mesh/hello//admin.mesh/secret", "https://hello.mesh//admin.mesh/secret"],
+      ["/mesh/hello/%2f%2fadmin.mesh", "https://hello.mesh/%2f%2fadmin.mesh"],
+      ["/mesh/hello/@admin.mesh/", "https://hello.mesh/@admin.mesh/"],
+    ];
+    for (const [path, url] of expected) {
+      await ask(path);
+      assert.equal(seen?.url, url, path);
+    }
+  });
+
   it("keeps strangers' pages and cookies away from its own origin", async () => {
     const response = await ask("/mesh/hello/");
     assert.equal(response.headers.get("set-cookie"), null);
@@ -49,7 +64,19 @@ describe("the gateway", () => {
   });
 
   it("hides what may not be reached and what is no name", async () => {
-    for (const path of ["/mesh/hidden/", "/mesh/UPPER/", "/mesh/a%2fb/", `/mesh/${"a".repeat(64)}/`]) {
+    const names = [
+      "hidden",
+      "HIDDEN",
+      "%68idden",
+      "a%2fb",
+      "%2563heck",
+      "a%00",
+      "%ff",
+      "a%3fb",
+      "a@b",
+      "a".repeat(64),
+    ];
+    for (const path of names.map((name) => `/mesh/${name}/`)) {
       seen = undefined;
       assert.equal((await ask(path)).status, 404, path);
       assert.equal(seen, undefined);

@@ -37,10 +37,10 @@ const NOT_RETURNED = ["clear-site-data", "service-worker-allowed", "set-cookie",
 export function gateway({ fetch, allows }: GatewayOptions): Hono {
   const app = new Hono();
   app.all("/mesh/:name/*", async (c) => {
-    const name = c.req.param("name");
+    const { name, path } = targetOf(c.req.url);
     if (!NAME.test(name) || !allows(name)) return c.json({ error: `there is no service ${name} here` }, 404);
     try {
-      return answer(await fetch(requestFor(c, name), c));
+      return answer(await fetch(requestFor(c, name, path), c));
     } catch (error) {
       const detail = error instanceof Error ? error.message : String(error);
       console.warn(`gateway: ${name} did not answer: ${detail}`);
@@ -50,13 +50,27 @@ export function gateway({ fetch, allows }: GatewayOptions): Hono {
   return app;
 }
 
-function requestFor(c: Context, name: string): Request {
-  const { pathname, search } = new URL(c.req.url);
-  const path = pathname.slice("/mesh/".length + name.length) || "/";
+/** The service of `/mesh/NAME/path?query`, decoded once and in lower case as a host name is, and the rest as it is. */
+function targetOf(url: string): { name: string; path: string } {
+  const { pathname, search } = new URL(url);
+  const [, , segment = "", ...rest] = pathname.split("/");
+  return { name: decoded(segment).toLowerCase(), path: `/${rest.join("/")}${search}` };
+}
+
+/** A segment without its percent signs; as it is, which is no name, where they encode no text. */
+function decoded(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment;
+  }
+}
+
+function requestFor(c: Context, name: string, path: string): Request {
   const headers = new Headers(c.req.raw.headers);
   for (const header of NOT_FORWARDED) headers.delete(header);
   const { method, body, signal } = c.req.raw;
-  return new Request(`https://${name}.mesh${path}${search}`, {
+  return new Request(`https://${name}.mesh${path}`, {
     method,
     headers,
     body,
