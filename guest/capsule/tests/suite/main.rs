@@ -18,7 +18,6 @@ mod hostile;
 mod hostile_sync;
 mod invented;
 mod limits;
-mod machine;
 mod map;
 mod map_faults;
 mod owners;

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use selfsame_codec::Code;
 
-use super::message::Request;
+use super::message::{EntryBytes, Request};
 use super::objects::Key;
 use super::{Action, Call, Context, Phase, Ring};
 use crate::gather::Gather as _;
@@ -153,6 +153,32 @@ impl Ring {
             entries: self.objects.take_chunk(keys),
         };
         request.encode()
+    }
+
+    /// A member leaves, and hands over what it is responsible for.
+    pub(super) fn serve_leave(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: PeerId,
+        predecessor: Option<&[u8]>,
+        successors: &[&[u8]],
+        entries: &[EntryBytes<'_>],
+    ) -> Result<(), Code> {
+        let predecessor = predecessor.map(|bytes| self.meet_bytes(cx, bytes)).transpose()?;
+        if self.may_hand_over(&from) {
+            // It is no neighbour from now on, and may have more than fits one message; who was before it may leave, too.
+            let before = predecessor.as_ref().map(NodeRecord::id);
+            before.into_iter().for_each(|before| self.let_hand_over(before));
+            self.let_hand_over(from);
+        }
+        let taken = if entries.is_empty() {
+            Ok(())
+        } else {
+            self.take_entries(cx, from, entries)
+        };
+        self.meet_members(cx, successors);
+        self.neighbour_left(cx, from, predecessor);
+        taken
     }
 
     /// An heir has taken what it was sent, or has not: then the next one gets it.

@@ -121,21 +121,7 @@ impl Ring {
                 entries,
             } => {
                 self.record_of_sender(cx, from, record, Role::Member)?;
-                let predecessor = predecessor.map(|bytes| self.meet_bytes(cx, bytes)).transpose()?;
-                if self.may_hand_over(&from) {
-                    // It is no neighbour from now on, and may have more than fits one message; who was before it may leave, too.
-                    let before = predecessor.as_ref().map(NodeRecord::id);
-                    before.into_iter().for_each(|before| self.let_hand_over(before));
-                    self.let_hand_over(from);
-                }
-                let taken = if entries.is_empty() {
-                    Ok(())
-                } else {
-                    self.take_entries(cx, from, &entries)
-                };
-                self.meet_members(cx, &successors);
-                self.neighbour_left(cx, from, predecessor);
-                taken?;
+                self.serve_leave(cx, from, predecessor, &successors, &entries)?;
             }
             Request::Attach { record } => {
                 self.record_of_sender(cx, from, record, Role::Leaf)?;

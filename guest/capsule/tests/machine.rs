@@ -1,6 +1,6 @@
 //! A replica behind its boundary: batches of bytes in, batches of bytes out.
 
-#[path = "../../examples/conversation.rs"]
+#[path = "../examples/conversation.rs"]
 #[expect(dead_code, reason = "the example's entry point is not called here")]
 mod conversation;
 
@@ -13,7 +13,7 @@ use selfsame_capsule::writer::Backpointers;
 use selfsame_codec::capsule::{Input, Output};
 use selfsame_codec::{BatchReader, BatchWriter, Code, Field};
 
-const COMMITTED: &str = include_str!("../../../../runtime/test/capsule-conversation.json");
+const COMMITTED: &str = include_str!("../../../runtime/test/capsule-conversation.json");
 const NOW_MS: u64 = 1_800_000_000_000;
 
 fn message(operations: &[Operation<'_>]) -> Vec<u8> {
