@@ -1,11 +1,12 @@
-use core::pin::Pin;
-use core::task::{Context, Poll};
+use core::pin::{Pin, pin};
+use core::task::{Context, Poll, ready};
 use core::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
+use selfsame_codec::Code;
 use tokio::time::timeout;
 
 use crate::error::{BoxError, Error};
@@ -16,13 +17,15 @@ use crate::upgrade::Upgraded;
 
 /// The body of a request or an answer that came through the mesh
 ///
-/// Its bytes arrive as they are read: a slow reader slows the sender down. Dropping the body of an answer before its
-/// end gives up the request.
+/// Its bytes arrive as they are read: a slow reader slows the sender down. A body that is longer or shorter than the
+/// `content-length` of its head ends with an error. Dropping the body of an answer before its end gives up the request.
 #[derive(Debug, Default)]
 pub struct Body {
-    /// Bytes that arrived together with the head.
-    first: Bytes,
+    /// Bytes that arrived and are not given to the reader yet.
+    arrived: Bytes,
     rest: Option<Inlet>,
+    /// Bytes of `rest` that are still due, where the head declares a length.
+    due: Option<u64>,
     /// The task that still sends the request; it is of no use once the answer is over.
     _upload: Option<Task>,
     /// What follows an answer of status 101, in place of a body.
@@ -36,13 +39,48 @@ impl Body {
         Self::default()
     }
 
-    pub(crate) fn new(first: Bytes, rest: Inlet, upload: Option<Task>) -> Self {
-        Self {
-            first,
+    /// A body whose first bytes are here; `length` is what the head declares.
+    pub(crate) fn new(
+        first: Bytes,
+        rest: Inlet,
+        length: Option<u64>,
+        upload: Option<Task>,
+    ) -> Result<Self, Error> {
+        let len = first.len();
+        let mut body = Self {
+            arrived: first,
             rest: Some(rest),
+            due: length,
             _upload: upload,
             upgraded: None,
+        };
+        match body.count(len) {
+            Ok(()) => Ok(body),
+            Err(error) => Err(body.broken(error)),
         }
+    }
+
+    /// Counts bytes that arrive against the length that the head declares.
+    fn count(&mut self, len: usize) -> Result<(), Error> {
+        if let Some(due) = &mut self.due {
+            *due = due.checked_sub(len as u64).ok_or_else(too_long)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the last bytes are here, but not yet the end that says that there are no more: a reader that stops at
+    /// the declared length would not notice others.
+    fn holds_last(&self) -> bool {
+        self.due == Some(0) && self.rest.as_ref().is_some_and(|rest| !rest.is_done())
+    }
+
+    /// Ends the body with an error, and tells the peer that it broke the rules.
+    fn broken(&mut self, error: Error) -> Error {
+        self.arrived = Bytes::new();
+        if let Some(rest) = self.rest.take() {
+            rest.reset(Code::BadMessage);
+        }
+        error
     }
 
     pub(crate) fn upgraded(upgraded: Upgraded) -> Self {
@@ -62,7 +100,7 @@ impl Body {
 impl From<Bytes> for Body {
     fn from(bytes: Bytes) -> Self {
         Self {
-            first: bytes,
+            arrived: bytes,
             ..Self::default()
         }
     }
@@ -94,27 +132,60 @@ impl http_body::Body for Body {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
-        if !self.first.is_empty() {
-            let first = core::mem::take(&mut self.first);
-            return Poll::Ready(Some(Ok(Frame::data(first))));
+        loop {
+            if !self.arrived.is_empty() && !self.holds_last() {
+                let arrived = core::mem::take(&mut self.arrived);
+                return Poll::Ready(Some(Ok(Frame::data(arrived))));
+            }
+            let Some(rest) = &mut self.rest else {
+                return Poll::Ready(None);
+            };
+            if rest.is_done() {
+                return Poll::Ready(None);
+            }
+            match ready!(rest.poll_next(context)) {
+                Some(Ok(data)) => match self.count(data.len()) {
+                    Ok(()) => self.arrived = data,
+                    Err(error) => return Poll::Ready(Some(Err(self.broken(error)))),
+                },
+                Some(Err(error)) => {
+                    self.arrived = Bytes::new();
+                    return Poll::Ready(Some(Err(error)));
+                }
+                None if self.due.is_some_and(|due| due > 0) => {
+                    return Poll::Ready(Some(Err(self.broken(too_short()))));
+                }
+                None => {}
+            }
         }
-        let Some(rest) = &mut self.rest else {
-            return Poll::Ready(None);
-        };
-        rest.poll_next(context)
-            .map(|next| next.map(|data| data.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.first.is_empty() && self.rest.as_ref().is_none_or(Inlet::is_done)
+        self.arrived.is_empty() && self.rest.as_ref().is_none_or(Inlet::is_done)
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.rest {
-            Some(rest) if !rest.is_done() => SizeHint::default(),
-            _ => SizeHint::with_exact(self.first.len() as u64),
+        let arrived = self.arrived.len() as u64;
+        match (&self.rest, self.due) {
+            (Some(rest), Some(due)) if !rest.is_done() => SizeHint::with_exact(arrived + due),
+            (Some(rest), None) if !rest.is_done() => SizeHint::default(),
+            _ => SizeHint::with_exact(arrived),
         }
     }
+}
+
+fn too_long() -> Error {
+    Error::core(
+        Code::BadMessage.as_u16(),
+        "the body is longer than its content-length",
+    )
+}
+
+fn too_short() -> Error {
+    Error::core(
+        Code::BadMessage.as_u16(),
+        "the body is shorter than its content-length",
+    )
 }
 
 /// How long the head of an answer waits for its body.
@@ -162,14 +233,23 @@ async fn gather(held: &mut BytesMut, body: &mut AnyBody) -> Result<Option<Bytes>
     Ok(None)
 }
 
-/// Sends the bytes of a body as the peer takes them. Trailers are not carried.
+/// Sends the bytes of a body as the peer takes them, until the stream is gone. Trailers are not carried.
 pub(crate) async fn send_body(outlet: &mut Outlet, mut body: AnyBody) -> Result<(), Error> {
-    while let Some(frame) = body.frame().await {
+    let mut gone = pin!(outlet.gone());
+    loop {
+        // A body that has nothing to send for hours must not outlive the peer's interest.
+        let frame = tokio::select! {
+            biased;
+            frame = body.frame() => frame,
+            cause = &mut gone => return Err(cause.into()),
+        };
+        let Some(frame) = frame else {
+            return Ok(());
+        };
         if let Ok(data) = frame.map_err(Error::Body)?.into_data() {
             outlet.send(data).await?;
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]

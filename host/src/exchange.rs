@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::body::{AnyBody, Body, send_body};
 use crate::error::Error;
+use crate::length;
 use crate::message::{has_no_body, response_of};
 use crate::stream::{Inlet, OnDrop, Outlet, Stream};
 use crate::task::Task;
@@ -38,10 +39,7 @@ pub(crate) async fn exchange(
         inlet.on_drop(OnDrop::Reset(Code::BadMessage));
         return Err(Error::from_code(Code::BadMessage));
     }
-    if has_no_body(method, response.status()) {
-        return Ok(response.map(|()| Body::empty()));
-    }
-    Ok(response.map(|()| Body::new(first, inlet, Some(sending))))
+    body_of(response, method, first, inlet, Some(sending))
 }
 
 /// Sends nothing until the answer says whether the stream is a connection from now on.
@@ -58,10 +56,23 @@ pub(crate) async fn exchange_upgrade(stream: Stream) -> Result<Response<Body>, E
         return Ok(response.map(|()| Body::upgraded(Upgraded::new(first, inlet, outlet))));
     }
     outlet.end().await?;
-    if has_no_body(&Method::GET, response.status()) {
+    body_of(response, &Method::GET, first, inlet, None)
+}
+
+/// Puts the body to the head of an answer.
+fn body_of(
+    response: Response<()>,
+    method: &Method,
+    first: Bytes,
+    inlet: Inlet,
+    upload: Option<Task>,
+) -> Result<Response<Body>, Error> {
+    if has_no_body(method, response.status()) {
         return Ok(response.map(|()| Body::empty()));
     }
-    Ok(response.map(|()| Body::new(first, inlet, None)))
+    let length = length::declared(response.headers(), None)?;
+    let body = Body::new(first, inlet, length, upload)?;
+    Ok(response.map(|()| body))
 }
 
 async fn send(mut outlet: Outlet, body: AnyBody, failed: oneshot::Sender<Error>) {

@@ -12,7 +12,8 @@ use crate::error::{Error, Tried};
 use crate::exchange::{exchange, exchange_upgrade};
 use crate::handle::{Handle, Item};
 use crate::id::PeerId;
-use crate::message::{encode_request, name_of};
+use crate::length;
+use crate::message::{encode_request, is_bodiless, name_of};
 use crate::observe::{self, Watcher};
 use crate::options::FetchOptions;
 use crate::stream::Stream;
@@ -68,14 +69,19 @@ pub(crate) async fn fetch(
     request: Request<AnyBody>,
 ) -> Result<Response<Body>, Error> {
     let (mut head, body) = request.into_parts();
-    let name = name_of(&head.uri)?.to_owned();
-    if matches!(head.method, Method::GET | Method::HEAD) && !body.is_end_stream() {
+    let name = name_of(&head.uri)?;
+    if is_bodiless(&head.method) && !body.is_end_stream() {
         return Err(Error::Input(format!(
             "a {} has no body: use POST or PUT",
             head.method
         )));
     }
-    let length = body.size_hint().exact().filter(|length| *length > 0);
+    let known = body.size_hint().exact();
+    let declared = length::declared(&head.headers, known)?;
+    let body = length::held_to(declared, body);
+    // Servers of HTTP/1.1 expect a length of these methods (RFC 9110, section 8.6).
+    let is_expected = matches!(head.method, Method::POST | Method::PUT);
+    let length = known.filter(|length| *length > 0 || is_expected);
     let mut observed = watcher.call(&mut head, &name);
     let fetched = send(driver, owner, options, (head, name, length, body), &mut observed).await;
     observed.ended(fetched.as_ref().map(Response::status));

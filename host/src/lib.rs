@@ -73,6 +73,7 @@ pub mod json;
 mod keys;
 pub use keys::{Grant, Granted, Seed};
 
+mod length;
 mod link;
 mod message;
 
@@ -84,6 +85,8 @@ pub use observe::{CallObservation, ObservedNode, Observer, ServeObservation, Ser
 
 mod options;
 pub use options::{FetchOptions, ServeOptions};
+
+mod path;
 
 mod replica;
 pub use replica::{

@@ -9,10 +9,13 @@ use selfsame_codec::http::{Headers, MAX_HEAD, MAX_HEADERS, RequestHead, Response
 use selfsame_codec::{Code, Malformed};
 
 use crate::error::Error;
+use crate::path::{ASTERISK, path_of};
 use crate::upgrade;
 
 /// What names a service in a URL.
 const SUFFIX: &str = ".mesh";
+/// Bytes of a field that an error shows.
+const SHOWN: usize = 64;
 /// Fields that mean one hop, not the message (RFC 9110, section 7.6.1); the host, which the service's name stands for;
 /// and what a body may be compressed with, since bodies travel as they are.
 const OF_ONE_HOP: [HeaderName; 12] = [
@@ -30,37 +33,74 @@ const OF_ONE_HOP: [HeaderName; 12] = [
     UPGRADE,
 ];
 
-/// The name in a URL such as `https://NAME.mesh/path`.
-pub(crate) fn name_of(url: &Uri) -> Result<&str, Error> {
-    let host = url.host().unwrap_or_default();
+/// The name in a URL such as `https://NAME.mesh/path`, in lower case as all hosts are (RFC 3986, section 3.2.2).
+pub(crate) fn name_of(url: &Uri) -> Result<String, Error> {
+    let host = url.host().unwrap_or_default().trim_end_matches('.');
+    let host = host.to_ascii_lowercase();
     let name = host
         .strip_suffix(SUFFIX)
         .filter(|name| !name.is_empty() && url.port().is_none());
-    name.ok_or_else(|| {
+    name.map(str::to_owned).ok_or_else(|| {
         Error::Input(format!(
             "\"{url}\" is no address of a service: it is https://NAME.mesh/path"
         ))
     })
 }
 
-/// Encodes the head of a request.
+/// Encodes the head of a request; `length` is that of the body if the head does not declare it.
 pub(crate) fn encode_request(head: &request::Parts, length: Option<u64>) -> Result<Vec<u8>, Error> {
-    let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
-    let encoded = RequestHead {
+    let head = RequestHead {
         method: head.method.as_str().into(),
-        path: if path.is_empty() { "/" } else { path }.into(),
+        path: path_of(&head.method, &head.uri)?,
         headers: request_headers(head, length)?,
-    }
-    .encode();
+    };
+    let encoded = head.encode();
     check_length(encoded.len())?;
-    Ok(encoded)
+    match RequestHead::check(&encoded) {
+        Ok(()) => Ok(encoded),
+        Err(Malformed) => Err(mistake_in(&head)),
+    }
+}
+
+/// Names what of the head of a request the grammar does not allow.
+fn mistake_in(head: &RequestHead) -> Error {
+    let is_wrong = |method: &str, path: &str, headers: Headers| {
+        let alone = RequestHead {
+            method: method.into(),
+            path: path.into(),
+            headers,
+        };
+        RequestHead::check(&alone.encode()).is_err()
+    };
+    if is_wrong(&head.method, "/", Headers::new()) {
+        let method = &head.method;
+        return Error::Input(format!("{method}: a service cannot be sent this method"));
+    }
+    if is_wrong(&head.method, &head.path, Headers::new()) {
+        return Error::Input(format!("{}: a service has no such path", head.path));
+    }
+    let mut headers = head.headers.iter().cloned();
+    let wrong = headers.find(|header| is_wrong(&head.method, &head.path, vec![header.clone()]));
+    field_mistake(wrong)
+}
+
+fn field_mistake(wrong: Option<(String, Vec<u8>)>) -> Error {
+    let (name, value) = wrong.unwrap_or_default();
+    let name: String = name.chars().take(SHOWN).collect();
+    let value = String::from_utf8_lossy(&value[..value.len().min(SHOWN)]).into_owned();
+    Error::Input(format!(
+        "the header {name:?} with the value {value:?} cannot be sent"
+    ))
 }
 
 /// Decodes the head of a request for a service.
 pub(crate) fn decode_request(service: &str, bytes: &[u8]) -> Result<http::Request<()>, Malformed> {
     let head = RequestHead::decode(bytes)?;
     let method = Method::from_bytes(head.method.as_bytes()).map_err(|_| Malformed)?;
-    let url = format!("https://{service}{SUFFIX}{}", head.path);
+    let url = match head.path.as_str() {
+        ASTERISK => ASTERISK.into(),
+        path => format!("https://{service}{SUFFIX}{path}"),
+    };
     let mut request = http::Request::builder()
         .method(method)
         .uri(url)
@@ -76,15 +116,32 @@ pub(crate) fn decode_request(service: &str, bytes: &[u8]) -> Result<http::Reques
 
 /// Encodes the head of an answer with its length before it.
 pub(crate) fn encode_response(head: &response::Parts, length: Option<u64>) -> Result<Vec<u8>, Error> {
-    let headers = headers_of(&head.headers, length)?;
+    let headers = headers_of(&head.headers, length);
     check_count(&headers)?;
-    let encoded = ResponseHead {
-        status: head.status.as_u16(),
-        headers,
-    }
-    .encode();
+    let status = head.status.as_u16();
+    let head = ResponseHead { status, headers };
+    let encoded = head.encode();
     check_length(encoded.len() - 4)?;
-    Ok(encoded)
+    if ResponseHead::decode(&encoded).is_ok() {
+        return Ok(encoded);
+    }
+    let is_wrong = |header: &(String, Vec<u8>)| {
+        let headers = vec![header.clone()];
+        ResponseHead::decode(&ResponseHead { status, headers }.encode()).is_err()
+    };
+    let mut headers = head.headers.into_iter();
+    Err(
+        match ResponseHead::decode(
+            &ResponseHead {
+                status,
+                headers: Headers::new(),
+            }
+            .encode(),
+        ) {
+            Ok(_) => field_mistake(headers.find(is_wrong)),
+            Err(Malformed) => Error::Input(format!("an answer cannot have the status {status}")),
+        },
+    )
 }
 
 /// Turns the head of an answer into one without a body.
@@ -99,6 +156,11 @@ pub(crate) fn response_of(head: &ResponseHead) -> Result<http::Response<()>, Mal
     Ok(response)
 }
 
+/// Whether a request of this method has no body, whatever its sender says.
+pub(crate) fn is_bodiless(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}
+
 /// Whether an answer of this status to this method has no body, whatever its sender says.
 pub(crate) fn has_no_body(method: &Method, status: StatusCode) -> bool {
     method == Method::HEAD
@@ -109,7 +171,7 @@ pub(crate) fn has_no_body(method: &Method, status: StatusCode) -> bool {
 }
 
 fn request_headers(head: &request::Parts, length: Option<u64>) -> Result<Headers, Error> {
-    let mut headers = headers_of(&head.headers, length)?;
+    let mut headers = headers_of(&head.headers, length);
     if upgrade::is_asked(&head.method, &head.headers) {
         headers.push((UPGRADE.as_str().into(), "websocket".into()));
     }
@@ -117,7 +179,7 @@ fn request_headers(head: &request::Parts, length: Option<u64>) -> Result<Headers
     Ok(headers)
 }
 
-fn headers_of(map: &HeaderMap, length: Option<u64>) -> Result<Headers, Error> {
+fn headers_of(map: &HeaderMap, length: Option<u64>) -> Headers {
     let mut headers = Headers::new();
     for (name, value) in map.iter().filter(|(name, _)| !is_of_one_hop(map, name)) {
         headers.push((name.as_str().into(), value.as_bytes().trim_ascii().into()));
@@ -127,7 +189,7 @@ fn headers_of(map: &HeaderMap, length: Option<u64>) -> Result<Headers, Error> {
     {
         headers.push(("content-length".into(), length.to_string().into_bytes()));
     }
-    Ok(headers)
+    headers
 }
 
 fn check_count(headers: &Headers) -> Result<(), Error> {
@@ -220,13 +282,10 @@ mod tests {
 
     #[test]
     fn names_of_services() {
-        let name = |url: &str| {
-            name_of(&url.parse().expect("a URL"))
-                .map(str::to_owned)
-                .map_err(|error| error.to_string())
-        };
+        let name = |url: &str| name_of(&url.parse().expect("a URL")).map_err(|error| error.to_string());
         assert_eq!(name("https://check.mesh/x"), Ok("check".into()));
         assert_eq!(name("https://a.b.mesh"), Ok("a.b".into()));
+        assert_eq!(name("https://CHECK.Mesh./x"), Ok("check".into()));
         for url in [
             "https://check.org/",
             "https://.mesh/",

@@ -1,14 +1,17 @@
 use alloc::sync::Arc;
 use core::fmt;
 use core::net::SocketAddr;
+use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use futures_util::future::join_all;
 use http::{Request, Response};
 use selfsame_codec::reply::{self, Provider, Status};
 use selfsame_codec::{Code, Input};
 use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tower_service::Service;
 
 use crate::body::{Body, any_body};
@@ -23,6 +26,9 @@ use crate::options::{FetchOptions, Published, ServeOptions};
 use crate::serve::Services;
 use crate::transport::Server;
 use crate::watch::Watch;
+
+/// Time for the ring to hear that a name is withdrawn while a node drains.
+const WITHDRAWAL: Duration = Duration::from_secs(2);
 
 /// A node of a mesh; cheap to clone
 ///
@@ -200,6 +206,21 @@ impl Node {
         withdrawn
     }
 
+    /// Withdraws all names and lets the requests that are under way finish, as well as those of callers that cannot have
+    /// heard of it yet; whether they did within this time. Those that are left are given up, and their callers told.
+    pub async fn drain(&self, longest: Duration) -> bool {
+        let names: Vec<_> = self.offered().keys().cloned().collect();
+        let withdrawn = names.iter().map(|name| self.withdraw(name));
+        let withdrawn = timeout(WITHDRAWAL.min(longest), join_all(withdrawn));
+        let finished = timeout(longest, self.inner.services.idle());
+        // Whoever does not hear of it calls another provider when this one is gone.
+        let (_, finished) = tokio::join!(withdrawn, finished);
+        if finished.is_err() {
+            self.inner.services.give_up();
+        }
+        finished.is_ok()
+    }
+
     async fn unpublish(&self, name: &str, owner: Owner) -> Result<(), Error> {
         let effect = Effect::Withdraws(owner.bytes().to_vec(), name.into());
         let owner = owner.bytes();
@@ -288,7 +309,8 @@ impl Node {
         Status::decode(&body).map_err(|_| Error::version_skew())
     }
 
-    /// Hands over what the node is responsible for, leaves the ring and ends the node, also for its other clones.
+    /// Hands over what the node is responsible for, leaves the ring and ends the node, also for its other clones. Requests
+    /// that are under way are cut off: see [`Self::close`].
     ///
     /// # Errors
     /// [`Error`] when the neighbours could not be told; the node has ended all the same.
@@ -296,6 +318,15 @@ impl Node {
         let left = self.depart().await;
         self.stop().await;
         left
+    }
+
+    /// Lets the requests that are under way finish, for at most `drain`, and then leaves as [`Self::leave`] does.
+    ///
+    /// # Errors
+    /// As [`Self::leave`].
+    pub async fn close(self, drain: Duration) -> Result<(), Error> {
+        self.drain(drain).await;
+        self.leave().await
     }
 
     /// Hands over what the node is responsible for and leaves the ring, as [`Self::leave`] does before it ends the node.

@@ -16,14 +16,15 @@ use http_body::Body as _;
 use http_body_util::Full;
 use selfsame_codec::Code;
 use tokio::runtime::Handle as Runtime;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tower_service::Service;
 
 use crate::body::{AnyBody, Body, any_body, send_answer, send_body};
 use crate::caller::{Assurance, Caller};
 use crate::connection::{Handled, carry, handle};
 use crate::error::{BoxError, Error};
-use crate::message::{decode_request, encode_response, has_no_body};
+use crate::length;
+use crate::message::{decode_request, encode_response, has_no_body, is_bodiless};
 use crate::observe::{self, Served, Watcher};
 use crate::options::{Allow, ServeOptions};
 use crate::stream::{Inlet, Outlet, Stream};
@@ -49,6 +50,8 @@ pub(crate) struct Incoming {
 pub(crate) struct Services {
     offers: RwLock<HashMap<String, Offer>>,
     places: Arc<Semaphore>,
+    /// Whether the requests that are under way are given up; each of them follows it.
+    given_up: watch::Sender<bool>,
     watcher: Watcher,
 }
 
@@ -65,6 +68,7 @@ impl Services {
         Arc::new(Self {
             offers: RwLock::default(),
             places: Arc::new(Semaphore::new(MAX_REQUESTS)),
+            given_up: watch::Sender::new(false),
             watcher,
         })
     }
@@ -140,10 +144,25 @@ impl Services {
             return incoming.stream.outlet.reset_with(Code::NoService);
         };
         let watcher = self.watcher.clone();
+        let mut given_up = self.given_up.subscribe();
         runtime.spawn(async move {
             let _place = place;
-            serve(offer, incoming, &watcher).await;
+            tokio::select! {
+                () = serve(offer, incoming, &watcher) => {}
+                // The stream is reset as it is dropped.
+                Ok(_) = given_up.wait_for(|given_up| *given_up) => {}
+            }
         });
+    }
+
+    /// Completes when no request is under way.
+    pub(crate) async fn idle(&self) {
+        self.given_up.closed().await;
+    }
+
+    /// Ends the requests that are under way, and those that still come.
+    pub(crate) fn give_up(&self) {
+        self.given_up.send_replace(true);
     }
 }
 
@@ -198,7 +217,7 @@ async fn serve_request(
     observed: &observe::Serve,
 ) -> Result<StatusCode, Error> {
     let method = request.method().clone();
-    let request = request.map(|()| Body::new(Bytes::new(), inlet, None));
+    let request = request_with(request, inlet)?;
     let gone = outlet.gone();
     let response = tokio::select! {
         response = observed.within(offer.respond(name, request)) => response,
@@ -206,6 +225,17 @@ async fn serve_request(
         cause = gone => return Err(cause.into()),
     };
     answer(outlet, &method, response).await
+}
+
+/// Puts the body to the head of a request.
+fn request_with(request: Request<()>, inlet: Inlet) -> Result<Request<Body>, Error> {
+    if is_bodiless(request.method()) {
+        // What arrives in place of a body is granted and forgotten.
+        return Ok(request.map(|()| Body::empty()));
+    }
+    let length = length::declared(request.headers(), None)?;
+    let body = Body::new(Bytes::new(), inlet, length, None)?;
+    Ok(request.map(|()| body))
 }
 
 /// Serves a request that asks for a WebSocket; the handler may answer with anything else as well.
@@ -327,19 +357,40 @@ fn encode(method: &Method, response: Response<AnyBody>) -> Result<(Vec<u8>, Opti
             head.status
         )));
     }
-    let body = (!has_no_body(method, head.status)).then_some(body);
-    let length = body.as_ref().and_then(|body| body.size_hint().exact());
-    Ok((encode_response(&head, length)?, body))
+    if has_no_body(method, head.status) {
+        // A length tells what the answer to a GET would have.
+        length::declared(&head.headers, None)?;
+        return Ok((encode_response(&head, None)?, None));
+    }
+    let known = body.size_hint().exact();
+    let declared = length::declared(&head.headers, known)?;
+    let head = encode_response(&head, known)?;
+    Ok((head, Some(length::held_to(declared, body))))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::PeerId;
+    use crate::stream::{Delivery, StreamKey, queues, stream};
 
     fn offer(services: &Services, name: &str) {
         let service =
             tower::service_fn(async |_: Request<Body>| Ok::<_, BoxError>(Response::new(Body::empty())));
         services.insert(name, &ServeOptions::default(), service);
+    }
+
+    #[test]
+    fn what_arrives_in_place_of_a_body_is_dropped() {
+        for (method, is_dropped) in [(Method::GET, true), (Method::HEAD, true), (Method::DELETE, false)] {
+            let (sender, _driver) = queues();
+            let key = StreamKey { stream: 1, serial: 1 };
+            let (entry, stream) = stream(key, PeerId([0; 32]), &sender);
+            entry.deliver(Delivery::Data(Bytes::from_static(b"smuggled")));
+            let request = Request::builder().method(&method).body(()).expect("a request");
+            let request = request_with(request, stream.inlet).expect("a request");
+            assert_eq!(request.body().is_end_stream(), is_dropped, "{method}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

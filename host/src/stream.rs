@@ -338,6 +338,13 @@ impl Inlet {
         self.on_drop = on_drop;
     }
 
+    /// Resets the stream, also when its end was received.
+    pub(crate) fn reset(mut self, code: Code) {
+        self.done = true;
+        let signal = StreamSignal::Reset { key: self.key, code };
+        self.driver.signal(signal);
+    }
+
     /// Whether the end was received.
     pub(crate) fn is_done(&self) -> bool {
         self.done

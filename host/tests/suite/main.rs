@@ -24,6 +24,7 @@ mod proxy;
 mod publish;
 mod replica;
 mod replicate;
+mod requests;
 mod restart;
 mod serve;
 mod simulated;
