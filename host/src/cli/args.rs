@@ -268,6 +268,10 @@ pub(crate) struct Member {
     /// Takes the identity over from another node that runs with it, which then stops; else the later one of two stops
     #[arg(long)]
     pub(crate) take_over: bool,
+    /// Longest time that requests which are under way get to finish when the node is told to end; told once more, it ends at
+    /// once
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub(crate) drain: Span,
     /// Label of what fails together with this node, such as a region
     #[arg(long, value_name = "LABEL", default_value = "")]
     pub(crate) domain: String,

@@ -14,7 +14,7 @@ use super::control::Control;
 use super::keys::{read_grant, read_grants};
 use super::output::{Failure, Output};
 use super::proxy::Exposed;
-use super::signals::{Reloads, interrupted};
+use super::signals::{Reloads, interrupted, interrupted_again};
 
 /// Time for the neighbours to take over when the node is interrupted.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(4);
@@ -43,8 +43,19 @@ pub(crate) async fn run(command: NodeCommand, output: Output) -> Result<(), Fail
     host(&member, listen, &serve, async |_| Ok(()), output).await
 }
 
-/// Runs a node with services until it is interrupted. `begin` starts what runs beside it, which ends when the node leaves.
-pub(crate) async fn host<T>(
+/// What runs beside a node
+pub(crate) trait Beside {
+    /// Lets what is under way finish, for at most so long.
+    async fn drain(&self, longest: Duration);
+}
+
+impl Beside for () {
+    async fn drain(&self, _longest: Duration) {}
+}
+
+/// Runs a node with services until it is interrupted. `begin` starts what runs beside it, which ends before the node
+/// leaves.
+pub(crate) async fn host<T: Beside>(
     member: &Member,
     listen: Vec<String>,
     forwards: &[Forward],
@@ -58,10 +69,11 @@ pub(crate) async fn host<T>(
     let what = format!("joining {}", member.network.network);
     let node = output.progress(&what, builder.start()).await?;
     let events = node.events();
+    let mut beside = None;
     let work = async {
         announce(&node, output)?;
         let _control = Control::open(&node, member, &telemetry, output).await?;
-        let _beside = begin(&node).await?;
+        beside = Some(begin(&node).await?);
         joined(&node, output).await?;
         for forward in forwards {
             serve(&node, forward, output).await?;
@@ -75,11 +87,19 @@ pub(crate) async fn host<T>(
     match ended {
         // A node whose output is closed is interrupted by that.
         Ok(()) | Err(Failure::OutputClosed) => {
-            // A collector in the mesh is out of reach afterwards.
-            telemetry.flush().await;
-            let left = leave(node, output).await;
-            telemetry.close().await;
-            left
+            let again = interrupted_again()?;
+            let ending = async {
+                drain(&node, beside.as_ref(), member.drain.0, output).await;
+                // A collector in the mesh is out of reach afterwards.
+                telemetry.flush().await;
+                let left = leave(node, output).await;
+                telemetry.close().await;
+                left
+            };
+            tokio::select! {
+                left = ending => left,
+                () = again => output.print("stopped without a farewell", &value!({ "event": "stopped" })),
+            }
         }
         failed => failed,
     }
@@ -269,6 +289,20 @@ async fn ring(node: &Node, output: Output) -> Result<(), Failure> {
         text.trim_end(),
         &value!({ "event": "ring", "status": json::status(&status) }),
     )
+}
+
+/// Lets the requests that are under way finish, for at most so long.
+async fn drain(node: &Node, beside: Option<&impl Beside>, longest: Duration, output: Output) {
+    let programs = async {
+        if let Some(beside) = beside {
+            beside.drain(longest).await;
+        }
+    };
+    let both = async { tokio::join!(node.drain(longest), programs) };
+    let (has_finished, ()) = output.progress("finishing what is under way", both).await;
+    if !has_finished {
+        tracing::warn!("requests were given up: they took longer than --drain");
+    }
 }
 
 /// Leaves the ring, tells so, and ends the node.

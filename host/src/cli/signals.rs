@@ -24,6 +24,11 @@ pub(crate) fn interrupted(end_with_input: bool) -> Result<impl Future<Output = (
     })
 }
 
+/// Completes when a process that ends already is asked to once more.
+pub(crate) fn interrupted_again() -> Result<impl Future<Output = ()>, Failure> {
+    interrupted(false)
+}
+
 /// Completes when the standard input ends.
 async fn input_ended() {
     let (told, ended) = oneshot::channel::<()>();

@@ -16,15 +16,15 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use http_body_util::BodyExt as _;
 use hyper_util::rt::TokioIo;
-use selfsame_host::{Body, BoxError, Node, ServeOptions};
+use selfsame_host::{Body, BoxError, ServeOptions};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio_tungstenite::client_async;
 use tokio_tungstenite::tungstenite::Message;
 
 use crate::common::command;
-use crate::common::nodes::{bootstrap, ring, says};
-use crate::common::sidecar::{Sidecar, json, read, send};
+use crate::common::nodes::says;
+use crate::common::sidecar::{beside, json, read, send};
 use crate::common::{text, within};
 
 const EMPTY: &[u8] = b"";
@@ -43,16 +43,6 @@ fn at(host: &str, path: &str) -> Request<&'static [u8]> {
         .header("host", host)
         .body(EMPTY)
         .expect("a request")
-}
-
-/// A node with a sidecar in its network.
-async fn beside(expose: &[String]) -> (Node, Sidecar) {
-    let node = ring(1).await.remove(0);
-    let [join] = bootstrap(&node);
-    let expose = expose.to_vec();
-    let started = tokio::task::spawn_blocking(move || Sidecar::start(&join, &expose));
-    let sidecar = within(started).await.expect("a sidecar");
-    (node, sidecar)
 }
 
 /// A server of this machine that knows nothing of the mesh.

@@ -3,19 +3,20 @@
 use alloc::sync::Arc;
 use core::convert::Infallible;
 use core::fmt::Write as _;
+use core::time::Duration;
 
-use bytes::Bytes;
-use http::header::{EXPECT, HOST, HeaderMap, HeaderValue, VIA};
+use http::header::{EXPECT, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING, VIA};
 use http::uri::PathAndQuery;
 use http::{Request, Response, StatusCode, Uri, Version};
-use http_body_util::{BodyExt as _, Empty};
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use selfsame_host::{Body, Node, Upgraded};
 
 use super::problem::{Problem, Refusal};
-use super::{AnyBody, listener, settings, target};
+use super::stages::{Ending, Stage, Stages};
+use super::{AnyBody, listener, nothing, settings, target};
 
 /// Digits of the node's id that tell this proxy from others.
 const DIGITS: usize = 16;
@@ -26,6 +27,7 @@ pub(super) struct Gateway {
     /// What the proxy is called in the fields of messages.
     pseudonym: String,
     settings: settings::Defaults,
+    ending: Ending,
 }
 
 impl Gateway {
@@ -37,7 +39,18 @@ impl Gateway {
             node,
             pseudonym,
             settings,
+            ending: Ending::new(),
         })
+    }
+
+    /// Follows how the proxy ends, for what is under way.
+    pub(super) fn stages(&self) -> Stages {
+        self.ending.stages()
+    }
+
+    /// Lets the requests that are under way finish, for at most so long; those that are left are answered 502.
+    pub(super) async fn drain(&self, longest: Duration) {
+        self.ending.drain(longest).await;
     }
 
     /// Answers a request, whatever becomes of it.
@@ -45,10 +58,14 @@ impl Gateway {
         self: Arc<Self>,
         request: Request<Incoming>,
     ) -> Result<Response<AnyBody>, Infallible> {
+        let mut stages = self.stages();
         let answered = if target::is_tunnel(request.method()) {
             self.tunnel(request)
         } else {
-            self.forward(request).await
+            tokio::select! {
+                answered = self.forward(request) => answered,
+                () = stages.reached(Stage::Over) => Err(Problem::ending()),
+            }
         };
         Ok(answered.unwrap_or_else(|problem| problem.response(&self.pseudonym)))
     }
@@ -60,15 +77,11 @@ impl Gateway {
         let gateway = Arc::clone(self);
         tokio::spawn(async move {
             match upgrade.await {
-                Ok(connection) => listener::serve(connection, gateway).await,
+                Ok(connection) => listener::serve(connection, gateway, None).await,
                 Err(error) => tracing::debug!(%error, "a tunnel broke"),
             }
         });
-        Ok(Response::new(
-            Empty::<Bytes>::new()
-                .map_err(|never| match never {})
-                .boxed_unsync(),
-        ))
+        Ok(Response::new(nothing()))
     }
 
     async fn forward(&self, mut request: Request<Incoming>) -> Result<Response<AnyBody>, Problem> {
@@ -88,6 +101,9 @@ impl Gateway {
         let (mut head, body) = request.into_parts();
         if self.has_passed(&head.headers) {
             return Err(Refusal::Loop);
+        }
+        if head.headers.contains_key(TRANSFER_ENCODING) && !settings::is_chunked_alone(&head.headers) {
+            return Err(Refusal::Encoding);
         }
         let options = settings::take(&mut head.headers, &self.settings)?;
         head.extensions.insert(options);
@@ -116,10 +132,15 @@ impl Gateway {
             return Response::from_parts(head, body.map_err(Into::into).boxed_unsync());
         }
         if let Some(mesh) = body.into_upgraded() {
-            tokio::spawn(connect(service.to_owned(), upgrade, mesh));
+            let (service, mut stages) = (service.to_owned(), self.stages());
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = connect(&service, upgrade, mesh) => {}
+                    () = stages.reached(Stage::Over) => {}
+                }
+            });
         }
-        let nothing = Empty::<Bytes>::new().map_err(|never| match never {});
-        Response::from_parts(head, nothing.boxed_unsync())
+        Response::from_parts(head, nothing())
     }
 
     /// Adds this proxy to those that a message passed (RFC 9110, section 7.6.3).
@@ -143,7 +164,7 @@ impl Gateway {
 }
 
 /// Carries bytes between a program and a service until both have ended.
-async fn connect(service: String, upgrade: OnUpgrade, mut mesh: Upgraded) {
+async fn connect(service: &str, upgrade: OnUpgrade, mut mesh: Upgraded) {
     let connected = async {
         let program = upgrade.await.map_err(std::io::Error::other)?;
         tokio::io::copy_bidirectional(&mut TokioIo::new(program), &mut mesh).await

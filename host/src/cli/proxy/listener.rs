@@ -1,7 +1,9 @@
 //! The socket that local programs use as their proxy.
 
 use alloc::sync::Arc;
+use core::future::pending;
 use core::net::SocketAddr;
+use core::pin::pin;
 use core::time::Duration;
 
 use hyper::rt::{Read, Write};
@@ -12,6 +14,8 @@ use selfsame_codec::http::MAX_HEADERS;
 use tokio::net::TcpListener;
 
 use super::gateway::Gateway;
+use super::socket::{Socket, Watched};
+use super::stages::Stage;
 use crate::cli::listen::accept;
 use crate::cli::output::Failure;
 
@@ -34,25 +38,64 @@ pub(super) async fn bind(address: SocketAddr, allow_remote: bool) -> Result<TcpL
     bound.map_err(|error| Failure::usage(format!("--listen {address}: {error}")))
 }
 
-/// Takes connections until the task ends.
+/// Takes connections until the gateway drains.
 pub(super) async fn run(listener: TcpListener, gateway: Arc<Gateway>) {
-    accept(listener, MAX_CONNECTIONS, |socket| {
-        serve(TokioIo::new(socket), Arc::clone(&gateway))
-    })
-    .await;
+    let mut stages = gateway.stages();
+    let serve = |stream| {
+        let (socket, watched) = Socket::new(stream);
+        serve(TokioIo::new(socket), Arc::clone(&gateway), Some(watched))
+    };
+    tokio::select! {
+        () = accept(listener, MAX_CONNECTIONS, serve) => {}
+        () = stages.reached(Stage::Draining) => {}
+    }
 }
 
-/// Answers the requests of one connection.
-pub(super) async fn serve(connection: impl Read + Write + Unpin + Send + 'static, gateway: Arc<Gateway>) {
-    let service = service_fn(move |request| Arc::clone(&gateway).serve(request));
+/// Answers the requests of one connection, until the program is gone where that can be noticed.
+pub(super) async fn serve(
+    connection: impl Read + Write + Unpin + Send + 'static,
+    gateway: Arc<Gateway>,
+    watched: Option<Arc<Watched>>,
+) {
+    let mut stages = gateway.stages();
+    let is_watched = watched.is_some();
+    let answering = watched.clone();
+    let service = service_fn(move |request| {
+        let (gateway, watched) = (Arc::clone(&gateway), answering.clone());
+        async move {
+            let says = |has_begun| _ = watched.as_ref().map(|watched| watched.set_begun(has_begun));
+            says(false);
+            let answered = gateway.serve(request).await;
+            says(true);
+            answered
+        }
+    });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_headers(MOST_FIELDS)
+        .half_close(is_watched)
         .serve_connection(connection, service)
-        .with_upgrades()
-        .await;
-    if let Err(error) = served {
+        .with_upgrades();
+    let mut served = pin!(served);
+    let mut gone = pin!(async {
+        match watched {
+            Some(watched) => watched.gone().await,
+            None => pending().await,
+        }
+    });
+    let ended = tokio::select! {
+        ended = &mut served => ended,
+        () = &mut gone => return,
+        () = stages.reached(Stage::Draining) => {
+            served.as_mut().graceful_shutdown();
+            tokio::select! {
+                ended = &mut served => ended,
+                () = &mut gone => return,
+            }
+        }
+    };
+    if let Err(error) = ended {
         tracing::debug!(%error, "a program's connection broke");
     }
 }

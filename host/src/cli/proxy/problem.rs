@@ -18,6 +18,8 @@ const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 pub(super) enum Refusal {
     /// It does not say clearly what it wants.
     Malformed(&'static str),
+    /// Its body is encoded in a way that the proxy does not know.
+    Encoding,
     /// One of the proxy's own fields has a value that means nothing.
     Option(String),
     /// It means something that is no service.
@@ -40,6 +42,11 @@ impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         let (status, error, detail) = match refusal {
             Refusal::Malformed(text) => (StatusCode::BAD_REQUEST, "http_request_error", text.into()),
+            Refusal::Encoding => (
+                StatusCode::NOT_IMPLEMENTED,
+                "http_request_error",
+                "the only transfer-encoding that this proxy knows is chunked".into(),
+            ),
             Refusal::Option(text) => (StatusCode::BAD_REQUEST, "http_request_error", text),
             Refusal::Target(text) => (StatusCode::FORBIDDEN, "http_request_denied", text),
             Refusal::Loop => (
@@ -79,12 +86,35 @@ impl Problem {
         }
     }
 
+    /// The proxy ends before the request has an answer.
+    pub(super) fn ending() -> Self {
+        Self {
+            status: StatusCode::BAD_GATEWAY,
+            error: "connection_terminated",
+            detail: "this proxy was told to end, and the request had no answer within the time of --drain"
+                .into(),
+            code: None,
+            more: Vec::new(),
+        }
+    }
+
     /// The server behind a service does not answer.
     pub(super) fn no_server() -> Self {
         Self {
             status: StatusCode::BAD_GATEWAY,
             error: "destination_unavailable",
             detail: "the server behind this service does not answer".into(),
+            code: None,
+            more: Vec::new(),
+        }
+    }
+
+    /// The server behind a service sends what is no answer.
+    pub(super) fn bad_server(why: &str) -> Self {
+        Self {
+            status: StatusCode::BAD_GATEWAY,
+            error: "http_protocol_error",
+            detail: why.into(),
             code: None,
             more: Vec::new(),
         }
@@ -138,7 +168,7 @@ fn status_of(code: Code) -> (StatusCode, &'static str) {
             (StatusCode::SERVICE_UNAVAILABLE, "destination_not_found")
         }
         Code::Deadline => (StatusCode::GATEWAY_TIMEOUT, "http_response_timeout"),
-        Code::BadName => (StatusCode::BAD_REQUEST, "http_request_error"),
+        Code::BadName | Code::BadInput => (StatusCode::BAD_REQUEST, "http_request_error"),
         Code::TooLarge => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "http_request_error"),
         code => match code.class() {
             Class::Unreachable | Class::Limit => (StatusCode::SERVICE_UNAVAILABLE, "destination_unavailable"),

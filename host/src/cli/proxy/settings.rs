@@ -1,6 +1,6 @@
 //! How a program says more about a request: in fields that the proxy takes out before it sends the request on.
 
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use selfsame_host::{FetchOptions, ParseIdError};
 
 use super::problem::Refusal;
@@ -16,6 +16,17 @@ const KEY: &str = "selfsame-key";
 const PEER: &str = "selfsame-peer";
 /// Whether the request may be tried again.
 const RETRY: &str = "selfsame-retry";
+
+/// Fields with a hyphen that the proxy sets itself or takes out of every message.
+const OF_THE_PROXY: [&str; 7] = [
+    "accept-encoding",
+    "content-length",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "transfer-encoding",
+];
 
 /// What holds for a request that does not say otherwise
 #[derive(Clone, Copy, Debug)]
@@ -55,14 +66,35 @@ pub(super) fn take(headers: &mut HeaderMap, defaults: &Defaults) -> Result<Fetch
     Ok(options)
 }
 
-/// Removes all fields that are between a program and its proxy.
+/// Removes all fields that are between a program and its proxy, and those that a server takes for one of them or for a
+/// field of one hop when it makes variables of names, as CGI, WSGI and Rack do: in these `-` and `_` are the same.
 pub(super) fn remove(headers: &mut HeaderMap<HeaderValue>) {
-    let ours: Vec<_> = headers.keys().filter(|name| is_ours(name)).cloned().collect();
+    let ours: Vec<_> = headers
+        .keys()
+        .filter(|name| is_ours(name) || is_disguised(name))
+        .cloned()
+        .collect();
     for name in ours {
         headers.remove(name);
     }
 }
 
+/// Whether the body of a message is in chunks and nothing else (RFC 9112, section 6.1).
+pub(super) fn is_chunked_alone(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let is_chunked = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"chunked");
+    codings.next().is_some_and(is_chunked) && codings.next().is_none()
+}
+
 fn is_ours(name: &HeaderName) -> bool {
     name.as_str().starts_with(PREFIX)
+}
+
+/// Whether a name with underscores is that of a field which the proxy sets or takes out, but for its hyphens.
+fn is_disguised(name: &HeaderName) -> bool {
+    if !name.as_str().contains('_') {
+        return false;
+    }
+    let name = name.as_str().replace('_', "-");
+    name.starts_with(PREFIX) || OF_THE_PROXY.contains(&name.as_str())
 }

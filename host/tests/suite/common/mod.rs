@@ -2,6 +2,7 @@
 
 pub(crate) mod command;
 pub(crate) mod nodes;
+pub(crate) mod raw;
 pub(crate) mod run;
 pub(crate) mod running;
 pub(crate) mod sidecar;

@@ -2,7 +2,7 @@
 
 use core::net::SocketAddr;
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -14,7 +14,10 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
+use selfsame_host::Node;
+
 use super::command::selfsame;
+use super::nodes::{bootstrap, ring};
 use super::within;
 
 /// A sidecar, which ends with the test
@@ -82,6 +85,14 @@ impl Sidecar {
         }
     }
 
+    /// Sends the process a signal.
+    #[cfg(unix)]
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let sent = Command::new("kill").args([name, &id]).status();
+        assert!(sent.expect("kill runs").success());
+    }
+
     /// Sends a request as a program does that has it for a proxy.
     pub(crate) async fn ask(&self, request: Request<impl Into<Bytes>>) -> Response<Incoming> {
         let socket = within(TcpStream::connect(self.address))
@@ -97,6 +108,16 @@ impl Drop for Sidecar {
         _ = self.child.kill();
         _ = self.child.wait();
     }
+}
+
+/// A node with a sidecar in its network.
+pub(crate) async fn beside(expose: &[String]) -> (Node, Sidecar) {
+    let node = ring(1).await.remove(0);
+    let [join] = bootstrap(&node);
+    let expose = expose.to_vec();
+    let started = tokio::task::spawn_blocking(move || Sidecar::start(&join, &expose));
+    let sidecar = within(started).await.expect("a sidecar");
+    (node, sidecar)
 }
 
 /// Sends a request on a connection, its URL as it is.
