@@ -23,7 +23,7 @@ function requestOf({ method, url, headers, body, isStream }: Order): string {
   const lines = [
     `${method} ${url} HTTP/1.1`,
     ...(names.has("host") ? [] : ["host: ignored.mesh"]),
-    ...(names.has("connection") ? [] : ["connection: close"]),
+    "connection: close",
     ...headers.map(([name, value]) => `${name}: ${value}`),
     ...(isFramed || framing === undefined ? [] : [framing]),
   ];
@@ -55,7 +55,9 @@ function outcomeOf(text: string, method: string): Outcome {
   const hasNone = method === "HEAD" || status === 204 || status === 304;
   const body = hasNone ? "" : bodyOf(rest, valueIn("transfer-encoding"), valueIn("content-length"));
   if (body === undefined) return { error: "the answer broke off" };
-  const wasRefused = status >= 400 && status !== 501 && valueIn("proxy-status") !== undefined;
+  // A service's answer says by which proxy it came; what the proxy says itself is a problem, but where it does not understand a request.
+  const isItsOwn = valueIn("proxy-status") !== undefined || valueIn("via") === undefined;
+  const wasRefused = status >= 400 && status !== 501 && isItsOwn;
   return wasRefused ? { error: `${status} ${body}` } : { status, headers, body };
 }
 

@@ -245,6 +245,11 @@ for (const callee of CALLEES) {
   }
 }
 
+it("plays the examples of the specification", () => {
+  const page = readFileSync(joinPath(ROOT, "docs/specification/http.md"), "utf8");
+  for (const { name } of cases) assert(page.includes(`\n- ${name}\n`), name);
+});
+
 it("makes all its assertions", () => {
   console.log(`${assertions} assertions`);
   assert(assertions >= LEAST_ASSERTIONS, `${assertions}`);

@@ -6,6 +6,7 @@ import {
   type HeaderList,
   MAX_HEAD,
   MAX_HEADERS,
+  type RequestHead,
 } from "../codec/http.ts";
 import { problem } from "../codec/problem.ts";
 import { FramedConnection } from "../websocket/framed.ts";
@@ -41,6 +42,9 @@ export type Handler<Env = unknown> = (
 
 /** Decides whether a peer may make a request, which `request` makes without its body. */
 export type Gate = (caller: string, request: () => Request) => boolean | Promise<boolean>;
+
+/** Methods of which recipients expect a body. */
+const UPLOADS: ReadonlySet<string> = /* @__PURE__ */ new Set(["PATCH", "POST", "PUT"]);
 
 const contexts: WeakMap<Request, CallContext> = /* @__PURE__ */ new WeakMap();
 /** The contexts that handlers were given: nobody else can make one. */
@@ -119,7 +123,7 @@ export class Endpoint {
 
   /** Serves one stream that a peer opened: the request to the handler, its answer back. */
   async serve(stream: MeshStream): Promise<void> {
-    const incoming = incomingOf(stream);
+    const incoming = await incomingOf(stream);
     if (incoming === undefined) return stream.reset(codeNumber("BadMessage"));
     stream.retain(incoming.request);
     const { name: service, version } = this.#parts;
@@ -194,11 +198,10 @@ class Incoming {
   readonly #stream: MeshStream;
   readonly #body: ReadableStream<Uint8Array<ArrayBuffer>> | null;
 
-  constructor(stream: MeshStream) {
-    const { method, path, headers: fields } = decodeRequestHead(stream.head);
+  constructor(stream: MeshStream, { method, path, headers: fields }: RequestHead, hasBody: boolean) {
     this.#stream = stream;
     const headers = headersOf(fields);
-    this.#body = method === "GET" || method === "HEAD" ? null : stream.readable(declaredLength(headers));
+    this.#body = hasBody ? stream.readable(declaredLength(headers)) : null;
     this.offered = offeredBy(method, fields);
     if (this.offered === undefined) headers.delete("upgrade");
     else setUpgrade(headers);
@@ -226,12 +229,23 @@ class Incoming {
 }
 
 /** The request that a stream carries, or `undefined` when it carries none that the platform can make. */
-function incomingOf(stream: MeshStream): Incoming | undefined {
+async function incomingOf(stream: MeshStream): Promise<Incoming | undefined> {
   try {
-    return new Incoming(stream);
+    const head = decodeRequestHead(stream.head);
+    return new Incoming(stream, head, await hasBody(stream, head));
   } catch {
     return undefined;
   }
+}
+
+/**
+ * Whether a request has a body. Of methods of which recipients expect none, and which say no length, the first bytes or the end tell: a
+ * platform that passes on an empty stream would send it in chunks. Whoever sends a body with others may wait for the answer first.
+ */
+async function hasBody(stream: MeshStream, { method, headers }: RequestHead): Promise<boolean> {
+  if (method === "GET" || method === "HEAD") return false;
+  const isExpected = UPLOADS.has(method) || headers.some(([name]) => name === "content-length");
+  return isExpected || stream.hasBytes();
 }
 
 /** Sets the fields of one hop that a request for a WebSocket has; its extensions are for whoever makes the frames. */

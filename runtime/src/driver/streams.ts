@@ -70,6 +70,17 @@ export class MeshStream {
     this.#retained.push(value);
   }
 
+  /** Waits until it is known whether the peer sends any bytes, and says whether it does. Rejects when the stream was reset. */
+  async hasBytes(): Promise<boolean> {
+    while (this.#chunks.length === 0 && !this.#remoteEnded) {
+      if (this.#error !== undefined) throw this.#error;
+      await new Promise<void>((resolve) => {
+        this.#wakeReader = resolve;
+      });
+    }
+    return this.#chunks.length > 0;
+  }
+
   /** The next bytes from the peer, or `undefined` after the last. Rejects when the stream was reset. */
   async read(): Promise<Uint8Array | undefined> {
     for (;;) {

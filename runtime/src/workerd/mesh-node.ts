@@ -404,7 +404,9 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
       // Whoever gave up is not waited for, whatever the entrypoint does.
       request.signal.addEventListener("abort", done, { once: true });
       try {
-        return await exported({ props: { caller, assurance } }).fetch(request);
+        // A redirect of the service is for whoever asked.
+        const asked = new Request(request, { redirect: "manual" });
+        return await exported({ props: { caller, assurance } }).fetch(asked);
       } finally {
         done();
       }
