@@ -40,7 +40,8 @@ async function crateOrder() {
   const args = ["metadata", "--format-version", "1", "--no-deps", "--locked"];
   const { packages } = JSON.parse(await must("cargo", args, { cwd: root }));
   const problems = [];
-  const names = packages.map(({ name }) => name);
+  /** @type {string[]} */
+  const names = packages.map((/** @type {{ name: string }} */ { name }) => name);
   for (const [name, allowed] of MAY_USE) {
     const absent = [name, ...allowed].filter((one) => !names.includes(one));
     problems.push(...absent.map((one) => `there is no crate ${one}: take it out of .ci/checks/modules.mjs`));
