@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import process from "node:process";
 import { createInterface } from "node:readline";
 import { DatabaseSync } from "node:sqlite";
 import { after, before, describe, test } from "node:test";
@@ -98,6 +99,23 @@ describe("node:sqlite", () => {
     bytes.fill(0xaa, 4096, 3 * 4096);
     await writeFile(file, bytes);
     assert.throws(() => new SqliteStore(file), { name: "StoreCorrupt" });
+  });
+
+  test("a file is its owner's alone, with its journals, and one that others may read is refused", {
+    skip: process.platform === "win32" && "there are no such modes",
+  }, async () => {
+    const file = freshFile();
+    const store = new SqliteStore(file);
+    store.commit([{ key: Uint8Array.of(1), value: Uint8Array.of(1) }], true);
+    for (const one of [file, `${file}-wal`]) assert.equal((await stat(one)).mode & 0o777, 0o600, one);
+    store.close();
+    for (const mode of [0o640, 0o604]) {
+      await chmod(file, mode);
+      const refusal = { name: "StoreFailed", message: new RegExp(`mode ${mode.toString(8)} .*chmod 600`) };
+      assert.throws(() => new SqliteStore(file), refusal);
+    }
+    await chmod(file, 0o600);
+    new SqliteStore(file).close();
   });
 
   test("a second opener is refused while the first is open", () => {

@@ -1,5 +1,6 @@
-import { mkdirSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, statSync } from "node:fs";
 import { dirname, extname, join } from "node:path";
+import process from "node:process";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { MeshError } from "../codec/code.ts";
 import { checkCommit, type Entry, type Operation, type Store, type StoreFactory } from "./store.ts";
@@ -10,15 +11,29 @@ const APPLICATION_ID = 0x7366736d;
 const CORRUPT = 11;
 const NOT_A_DATABASE = 26;
 const BUSY = 5;
+/** The file holds the node's seed: it is for its owner alone. SQLite gives its journals the mode of the file. */
+const PRIVATE = 0o600;
+/** What others may do with a file. */
+const OTHERS = 0o077;
 /** Largest number that SQLite keeps beside the tables. */
 const MAX_SYNCS = 0x7fff_ffff;
 
 /**
  * Keeps the node in a SQLite file: `path` is the file when it has an extension, else a folder that is made and holds
- * `selfsame.db`. One process has it open at a time.
+ * `selfsame.db`. One process has it open at a time. The file is made for its owner alone (mode 0600), and one that others may
+ * read is refused with `StoreFailed`.
  */
 export function sqlite(path: string): StoreFactory {
   return () => new SqliteStore(extname(path) === "" ? join(path, "selfsame.db") : path);
+}
+
+/** Makes the file if there is none. One that is there is not opened: closing it again would end the locks that SQLite has on it. */
+function makePrivate(file: string): void {
+  try {
+    closeSync(openSync(file, "wx", PRIVATE));
+  } catch (error) {
+    if ((error as { code?: string }).code !== "EEXIST") throw error;
+  }
 }
 
 /** A store in one SQLite file, through `node:sqlite`. */
@@ -38,6 +53,7 @@ export class SqliteStore implements Store {
     this.location = file;
     this.#database = this.#guard(() => {
       mkdirSync(dirname(file), { recursive: true });
+      makePrivate(file);
       return new DatabaseSync(file);
     });
     try {
@@ -114,6 +130,17 @@ export class SqliteStore implements Store {
     );
     const check = this.#database.prepare("PRAGMA quick_check(1)").get()?.quick_check;
     if (check !== "ok") throw this.#corrupt(undefined);
+    this.#checkMode();
+  }
+
+  #checkMode(): void {
+    // Windows has no such modes.
+    const mode = process.platform === "win32" ? 0 : statSync(this.location).mode & 0o777;
+    if ((mode & OTHERS) === 0) return;
+    const text =
+      `${this.location} holds the node's secrets, and its mode ${mode.toString(8)} lets others at it: run chmod 600 on it, and start ` +
+      "with a new file if somebody may have read it";
+    throw new MeshError("StoreFailed", text);
   }
 
   /** Makes earlier commits durable. SQLite waits for the disk when something was written: here a number that nobody reads. */
