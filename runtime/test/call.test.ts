@@ -287,7 +287,7 @@ describe("a request that nobody answers", () => {
       [{ timeout_ms: "5s" }, /timeout_ms/],
       [{ retries: 3 }, /retries is a whole number from 0 to 2/],
       [{ key: "k".repeat(257) }, /key has at most 256 bytes/],
-      [{ peer: "me" }, /peer has 64 hex digits/],
+      [{ peer: "me" }, /peer must be 64 hexadecimal digits; got 2/],
     ];
     for (const [options, message] of wrong) {
       await assert.rejects(caller.fetch("https://one.mesh/", { ...UNOWNED, ...options }), {

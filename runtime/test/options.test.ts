@@ -27,14 +27,23 @@ describe("bad options are one line that says what is right", () => {
     [
       "an owner that is no key",
       { network: "n", address: "wss://a/", owner: "12" },
-      /^owner has 64 hex digits$/,
+      /^owner must be 64 hexadecimal digits; got \d+$/,
     ],
     [
       "an owner for a bad name",
       { network: "n", address: "wss://a/", owner: { A: ID } },
       /^a service name has 1 to 63/,
     ],
-    ["a seed that is none", { network: "n", address: "wss://a/", seed: "xyz" }, /^seed has 64 hex digits$/],
+    [
+      "a seed with a character that is none",
+      { network: "n", address: "wss://a/", seed: `${"0".repeat(62)}g0` },
+      /^seed must be 64 hexadecimal digits; character 63 is none$/,
+    ],
+    [
+      "a seed that is none",
+      { network: "n", address: "wss://a/", seed: "xyz" },
+      /^seed must be 64 hexadecimal digits; got 3$/,
+    ],
     ["a leaf without a bootstrap", { network: "n" }, /^a node without an address is a leaf/],
     [
       "a flag that is none",

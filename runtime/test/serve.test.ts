@@ -193,7 +193,7 @@ describe("a service", () => {
       [{ replicas: 4 }, /replicas is a whole number from 0 to 3/],
       [{ limit: 0 }, /limit is a whole number from 1/],
       [{ allow: "everybody" }, /allow is a list of peer ids, or a function/],
-      [{ allow: ["everybody"] }, /allow has 64 hex digits/],
+      [{ allow: ["everybody"] }, /allow must be 64 hexadecimal digits; got 9/],
     ];
     for (const [options, message] of wrong) {
       await assert.rejects(

@@ -13,8 +13,11 @@ export function toHex(bytes: Uint8Array): string {
 
 /** Reads hex of exactly `length` bytes; `what` names the value in the error. */
 export function fromHex(text: string, length: number, what: string): Uint8Array<ArrayBuffer> {
-  if (text.length !== length * 2 || !/^[0-9a-f]*$/i.test(text)) {
-    throw new MeshError("BadConfig", `${what} has ${length * 2} hex digits`);
+  // What was given may be a secret: only where it is wrong is said.
+  const wrong = text.search(/[^0-9a-f]/i);
+  const got = text.length !== length * 2 ? `got ${text.length}` : `character ${wrong + 1} is none`;
+  if (text.length !== length * 2 || wrong >= 0) {
+    throw new MeshError("BadConfig", `${what} must be ${length * 2} hexadecimal digits; ${got}`);
   }
   return Uint8Array.from({ length }, (_, index) => Number.parseInt(text.slice(index * 2, index * 2 + 2), 16));
 }
