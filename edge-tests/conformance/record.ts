@@ -2,9 +2,9 @@ import {
   type Config,
   codeName,
   decodeProviders,
+  decodeRequestHead,
   decodeStatus,
   encodeRequestHead,
-  fromUtf8,
   type Input,
   Reader,
   utf8,
@@ -152,7 +152,8 @@ function call(
   const arrived = receive(network, provider, there.stream);
   send(network, provider, there.stream, arrived);
   const returned = receive(network, caller, here.stream);
-  if (fromUtf8(there.head) === "head" && equal(returned, body)) story.push(`called ${name}`);
+  const isThere = decodeRequestHead(there.head).path === "/" && equal(returned, body);
+  if (isThere) story.push(`called ${name}`);
 }
 
 function send(network: RecordedNetwork, slot: number, stream: number, body: Uint8Array): void {
