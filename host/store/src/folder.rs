@@ -45,7 +45,15 @@ pub(crate) fn values_of(path: &Path) -> PathBuf {
 /// Whose store it is as long as this lives
 #[derive(Debug)]
 pub(crate) struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for Lock {
+    /// A program that is just being started holds a copy of the file until it runs: without this the lock would last as long.
+    fn drop(&mut self) {
+        // A lock that cannot be given back ends with the file.
+        _ = self.file.unlock();
+    }
 }
 
 /// Takes the store in a folder, or creates it where there is nothing.
@@ -116,7 +124,7 @@ fn lock(path: &Path) -> Result<Lock, StoreError> {
         .read_to_end(&mut text)
         .map_err(|error| StoreError::io(&schema, error))?;
     match number_in(&text) {
-        Some(SCHEMA) => Ok(Lock { _file: file }),
+        Some(SCHEMA) => Ok(Lock { file }),
         Some(found) if found > SCHEMA => Err(StoreError::TooNew {
             path: path.into(),
             found,
