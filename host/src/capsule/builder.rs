@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::path::PathBuf;
 
 use futures_util::future::join_all;
-use selfsame_codec::{Code, Malformed};
+use selfsame_codec::{Code, Malformed, Reader};
 
 use super::CapsuleName;
 use super::client::{Capsule, Parts};
@@ -288,25 +288,29 @@ pub async fn find_servers(node: &Node, name: CapsuleName) -> Result<Vec<CapsuleS
 /// that does not have the capsule yet says it when that is created there.
 async fn key_of(peer: &Peer, name: CapsuleName, metadata: Option<&[u8]>) -> Result<CapsuleKey, Error> {
     let response = peer.ask(request::query_fresh(name)?).await?;
-    match (signed_by(&response), metadata) {
+    match (request::result(&response), metadata) {
         (Err(error), Some(metadata)) if error.code() == Some(Code::NoCapsule) => {
             let create = request::create(Sender::Client, name, metadata)?;
-            signed_by(&peer.ask(create).await?)
+            let response = peer.ask(create).await?;
+            acknowledged_by(request::result(&response)?)
         }
-        (key, _) => key,
+        (statement, _) => signed_by(statement?),
     }
 }
 
-/// Who has signed the one result of a response to QueryFresh, or its acknowledgement of Create.
-fn signed_by(response: &[u8]) -> Result<CapsuleKey, Error> {
-    let mut reader = request::result(response)?;
+/// Who has signed an acknowledgement: whatever was not kept has none.
+fn acknowledged_by(mut acknowledgement: Reader<'_>) -> Result<CapsuleKey, Error> {
+    match acknowledgement.field::<u8>() {
+        Ok(1) => signed_by(acknowledgement),
+        _ => Err(Error::from_code(Code::BadMessage)),
+    }
+}
+
+/// Who has signed a freshness statement, or the rest of an acknowledgement.
+fn signed_by(mut statement: Reader<'_>) -> Result<CapsuleKey, Error> {
     let mut read = || {
-        // An acknowledgement begins with 1, and is all there is; before a freshness statement there is nothing.
-        if reader.rest().len() == 1 + 8 + 32 + 64 {
-            reader.field::<u8>()?;
-        }
-        let _time_ms: u64 = reader.field()?;
-        Ok(CapsuleKey(reader.array()?))
+        let _time_ms: u64 = statement.field()?;
+        Ok(CapsuleKey(statement.array()?))
     };
     read().map_err(|Malformed| Error::from_code(Code::BadMessage))
 }

@@ -99,6 +99,21 @@ fn a_capsule_is_made_written_read_and_verified() {
 }
 
 #[test]
+fn a_capsule_is_made_and_written_at_a_server_whose_key_nobody_knows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let (_replica, server) = replica(path, "r1");
+    let (url, _) = server.split_once('#').expect("a URL and a key");
+    let servers = [url.to_owned()];
+    let name = succeed(path, &words("capsule create", &servers));
+    assert_eq!(name.len(), 52);
+    std::fs::write(path.join("one"), "first").expect("a file");
+    let first = succeed(path, &words(&format!("capsule append {name} one"), &servers));
+    let read = format!("capsule read {name} {first}");
+    assert_eq!(succeed(path, &words(&read, &servers)), "first");
+}
+
+#[test]
 fn a_record_is_read_from_the_standard_input_and_two_of_three_servers_suffice() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path();
