@@ -31,6 +31,8 @@ use crate::transport::Dialler;
 
 mod inputs;
 mod outputs;
+mod traps;
+use traps::Traps;
 
 /// Most messages of one batch: bounds how long a command waits behind a flood.
 const BATCH: usize = 64;
@@ -42,12 +44,6 @@ const KEPT_BATCH: usize = 1024 * 1024;
 const LONG_STEP: Duration = Duration::from_millis(1);
 /// Longest sleep: a machine that was suspended is noticed within this time.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
-/// Pause before a core that trapped is started anew, doubled for each trap in a row.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// Longest such pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// A core that lived this long begins with the first pause again.
-const HEALTHY: Duration = Duration::from_secs(60);
 
 /// What a driver is started with
 pub(crate) struct Parts {
@@ -190,13 +186,11 @@ impl Driver {
         sources: &mut Sources,
         mut started: Option<oneshot::Sender<Result<(), Error>>>,
     ) {
-        let mut pause = FIRST_PAUSE;
+        let mut traps = Traps::default();
         loop {
-            let began = Instant::now();
             let Err(error) = self.live(sources, &mut started).await else {
                 return self.fail_everything(&self.handle.end());
             };
-            tracing::error!(%error, "the core is started anew");
             self.fail_everything(&Cause::Poisoned(error.clone()));
             if let Some(started) = started.take() {
                 // Whoever started the node may have gone away meanwhile.
@@ -205,15 +199,19 @@ impl Driver {
             }
             // Nobody needs to listen to events.
             _ = self.events.send(Event::Restarted(error.clone()));
-            if began.elapsed() > HEALTHY {
-                pause = FIRST_PAUSE;
-            }
             loop {
-                self.reject(&mut sources.queues, &error, pause).await;
+                let after = traps.note(Instant::now());
+                tracing::error!(%error, pause = ?after.pause, "the core trapped, and is started anew");
+                if let Some(traps) = after.unstable {
+                    _ = self.events.send(Event::Unstable {
+                        traps,
+                        error: error.clone(),
+                    });
+                }
+                self.reject(&mut sources.queues, &error, after.pause).await;
                 if self.stopped {
                     return;
                 }
-                pause = (pause * 2).min(LONGEST_PAUSE);
                 match new_core(&self.module, &mut self.config) {
                     Ok(core) => break self.begin(core),
                     Err(error) => tracing::error!(%error, "the core cannot be started anew"),

@@ -24,6 +24,13 @@ pub enum Event {
     },
     /// The core failed and is started anew from its store; sessions and requests that were under way are lost.
     Restarted(CoreError),
+    /// The core has failed five times or more within ten minutes; it is started anew all the same.
+    Unstable {
+        /// How often.
+        traps: u32,
+        /// How it failed last.
+        error: CoreError,
+    },
     /// The node cannot go on and has ended: what is asked of it fails with this code.
     Ended(Code),
 }

@@ -78,20 +78,55 @@ describe("a core that traps", () => {
     instances.splice(before + 1);
   });
 
-  test("again and again gives up, with the reason", async () => {
-    for (let round = 0; round < 3; round++) {
+  test("again and again is started again each time, later and later, and tells of it", async (t) => {
+    const unstable = (): number => events.filter(({ type }) => type === "unstable").length;
+    t.mock.timers.enable({ apis: ["setTimeout"] });
+    // One trap was in the test before.
+    for (const [pause_s, told] of [
+      [2, 0],
+      [4, 0],
+      [8, 0],
+      [16, 1],
+      [32, 2],
+      [60, 3],
+      [60, 4],
+    ] as const) {
+      const restarted = Promise.withResolvers<void>();
+      const stop = node.mesh.onEvent(({ type }) => type === "restarted" && restarted.resolve());
       damage(instances.at(-1) as WebAssembly.Instance);
-      await node.mesh.status().catch(() => undefined);
+      await assert.rejects(node.mesh.status(), { name: "Disconnected", message: /started again/ });
+      await assert.rejects(node.mesh.status(), { name: "Disconnected" }, "refused until then");
+      assert.equal(unstable(), told);
+      const before = instances.length;
+      t.mock.timers.tick(pause_s * 1000 - 1);
+      assert.equal(instances.length, before, `${pause_s} s`);
+      t.mock.timers.tick(1);
+      await restarted.promise;
+      stop();
     }
-    await until("the node has given up", async () => {
-      damage(instances.at(-1) as WebAssembly.Instance);
-      const error: Error = await node.mesh.status().then(
-        () => new Error("alive"),
-        (failure: Error) => failure,
-      );
-      return /stopped 3 times in a minute/.test(error.message);
+    t.mock.timers.reset();
+    await until("the service is published again", async () => {
+      const found = await node.mesh.find("alive", UNOWNED);
+      return found.length === 1;
     });
   });
+});
+
+test("a node whose core traps while it starts says why, in place of a node", async () => {
+  Object.assign(WebAssembly, {
+    instantiate: async (module: WebAssembly.Module, imports: WebAssembly.Imports) => {
+      const instance = await instantiate(module, imports);
+      const step = (): never => {
+        throw new WebAssembly.RuntimeError("unreachable");
+      };
+      return { exports: { ...instance.exports, step } };
+    },
+  });
+  try {
+    await assert.rejects(member(), { name: "Disconnected", message: /the core stopped/ });
+  } finally {
+    Object.assign(WebAssembly, { instantiate });
+  }
 });
 
 test("a node whose store fails ends, and says so to whoever asks it for more", async () => {

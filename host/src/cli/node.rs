@@ -248,6 +248,12 @@ async fn tell(node: &Node, event: Event, output: Output) -> Result<(), Failure> 
             let value = value!({ "event": "restarted", "error": error.to_string() });
             output.print(&error, &value)
         }
+        Event::Unstable { traps, error } => {
+            let value = value!({ "event": "unstable", "traps": traps, "error": error.to_string() });
+            let line =
+                format_args!("the core failed {traps} times within ten minutes, the last time so: {error}");
+            output.print(line, &value)
+        }
         Event::Ended(code) => Err(Error::from_code(code).into()),
         // A newer library tells more.
         _ => Ok(()),

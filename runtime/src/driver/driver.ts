@@ -20,11 +20,9 @@ import {
 } from "./paths.ts";
 import type { State } from "./state.ts";
 import { MeshStream } from "./streams.ts";
+import { Traps } from "./traps.ts";
 import type { Watcher } from "./watch.ts";
 
-/** Traps within `TRAP_WINDOW_MS` after which the node gives up: what traps again at once is not cured by a restart. */
-const MAX_TRAPS = 3;
-const TRAP_WINDOW_MS = 60_000;
 /** A core that has not loaded its state by then never will: the store hangs. */
 const START_TIMEOUT_MS = 30_000;
 const MAX_TAG = 0xffff_ffff;
@@ -96,9 +94,14 @@ export class Driver implements PathHost {
   #scheduled: Promise<void> | undefined;
   #ready: PromiseWithResolvers<void> = defer();
   #failure: MeshError | undefined;
-  #traps: number[] = [];
+  readonly #traps: Traps = new Traps();
   #generation = 0;
   #isReady = false;
+  #wasReady = false;
+  /** Why commands are refused until the core is started again. */
+  #down: MeshError | undefined;
+  #restart: ReturnType<typeof setTimeout> | undefined;
+  #hung: ReturnType<typeof setTimeout> | undefined;
 
   constructor(parts: DriverParts) {
     this.#parts = parts;
@@ -122,13 +125,15 @@ export class Driver implements PathHost {
       throw error;
     }
     this.flush();
-    const hung = setTimeout(() => {
+    // It may have trapped already.
+    if (this.#core !== core) return this.#ready.promise;
+    this.#hung = setTimeout(() => {
       this.#fail(new MeshError("StoreFailed", `${this.#parts.state.location} does not answer`));
     }, START_TIMEOUT_MS);
     try {
       await this.#ready.promise;
     } finally {
-      clearTimeout(hung);
+      clearTimeout(this.#hung);
     }
   }
 
@@ -214,6 +219,7 @@ export class Driver implements PathHost {
     signal: AbortSignal | null | undefined,
   ): Promise<Uint8Array | MeshStream> {
     signal?.throwIfAborted();
+    if (this.#down !== undefined) throw this.#down;
     // A core that is ready gets the command at once: the order of calls is the order of commands.
     if (!this.#isReady) await unlessAborted(this.#ready.promise, signal);
     signal?.throwIfAborted();
@@ -428,6 +434,7 @@ export class Driver implements PathHost {
   #event(event: MeshEvent): void {
     if (event.type === "ready") {
       this.#isReady = true;
+      this.#wasReady = true;
       this.#ready.resolve();
       for (const input of this.#held.splice(0)) this.#push(input);
       for (const [tag, { owner, name }] of this.#watches) this.#push({ type: "Watch", tag, owner, name });
@@ -457,20 +464,32 @@ export class Driver implements PathHost {
     const reason = error instanceof Error ? error.message : String(error);
     const text =
       "the core stopped and is started again from its store: the request may have been carried out";
-    this.#abandon(new MeshError("Disconnected", text, { cause: error }), 1012, "the node starts again");
-    this.#parts.logger.log("error", `the core trapped: ${reason}`);
-    const now = performance.now();
-    this.#traps = [...this.#traps.filter((at) => now - at < TRAP_WINDOW_MS), now];
-    if (this.#traps.length >= MAX_TRAPS) {
-      this.#fail(new MeshError("Disconnected", `the core stopped ${MAX_TRAPS} times in a minute: ${reason}`));
-      return;
-    }
-    const restart = async (): Promise<void> => {
+    const down = new MeshError("Disconnected", text, { cause: error });
+    if (!this.#wasReady) return this.#fail(down);
+    this.#abandon(down, 1012, "the node starts again");
+    this.#down = down;
+    const { pause_ms, traps, isUnstable } = this.#traps.note(performance.now());
+    this.#parts.logger.log(
+      "error",
+      `the core trapped, and is started again in ${pause_ms / 1000} s: ${reason}`,
+    );
+    if (isUnstable) this.#parts.onEvent({ type: "unstable", traps, reason });
+    this.#restart = setTimeout(() => {
+      this.#down = undefined;
+      detach("the restart of the core", this.#startAgain(reason));
+    }, pause_ms);
+  }
+
+  async #startAgain(reason: string): Promise<void> {
+    const generation = this.#generation;
+    try {
       await this.start();
-      this.#parts.onEvent({ type: "restarted", reason });
-      this.#parts.onRestart();
-    };
-    restart().catch((failure: unknown) => this.#parts.logger.log("error", `the restart failed: ${failure}`));
+    } catch (error) {
+      return this.#trap(error);
+    }
+    if (generation !== this.#generation) return;
+    this.#parts.onEvent({ type: "restarted", reason });
+    this.#parts.onRestart();
   }
 
   /** Ends for good. */
@@ -480,6 +499,7 @@ export class Driver implements PathHost {
     const handle = this.#handle;
     this.#abandon(error, 1001, "the node closes");
     this.#failure = error;
+    clearTimeout(this.#restart);
     this.#endWatches(error);
     this.#ready.reject(error);
     try {
@@ -498,6 +518,7 @@ export class Driver implements PathHost {
     this.#tags = [];
     this.#held = [];
     this.#timer.cancel();
+    clearTimeout(this.#hung);
     if (this.#isReady) {
       this.#ready = defer();
       this.#isReady = false;

@@ -24,6 +24,8 @@ export type MeshEvent =
     }
   /** The core trapped and was started again from its store. */
   | { readonly type: "restarted"; readonly reason: string }
+  /** The core has trapped five times or more within ten minutes; it is started again all the same. */
+  | { readonly type: "unstable"; readonly traps: number; readonly reason: string }
   /** The node cannot go on: all that is asked of it fails with this error. */
   | { readonly type: "ended"; readonly error: MeshError };
 
