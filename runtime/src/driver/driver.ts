@@ -499,7 +499,7 @@ export class Driver implements PathHost {
     const handle = this.#handle;
     this.#abandon(error, 1001, "the node closes");
     this.#failure = error;
-    clearTimeout(this.#restart);
+    if (this.#restart !== undefined) clearTimeout(this.#restart);
     this.#endWatches(error);
     this.#ready.reject(error);
     try {
@@ -518,7 +518,7 @@ export class Driver implements PathHost {
     this.#tags = [];
     this.#held = [];
     this.#timer.cancel();
-    clearTimeout(this.#hung);
+    if (this.#hung !== undefined) clearTimeout(this.#hung);
     if (this.#isReady) {
       this.#ready = defer();
       this.#isReady = false;
