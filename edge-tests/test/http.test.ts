@@ -9,18 +9,15 @@ import { once } from "node:events";
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import type { Server } from "node:http";
 import { join as joinPath } from "node:path";
-import process from "node:process";
 import { createInterface } from "node:readline";
 import { after, before, describe, it } from "node:test";
-import { Miniflare } from "miniflare";
+import type { Miniflare } from "miniflare";
 import { join, memory, type NodeMesh } from "selfsame/node";
-import { buildAll, bundleWorker } from "selfsame-twiitr/build";
-import { Child } from "selfsame-twiitr/child";
-import { localWorker } from "selfsame-twiitr/local-worker";
+import { buildAll } from "selfsame-twiitr/build";
+import type { Child } from "selfsame-twiitr/child";
 import { freePort } from "selfsame-twiitr/ports";
 
 import { startServer } from "../http/exposed.ts";
-import type { MemberSettings } from "../http/member.ts";
 import {
   ARRIVED,
   type Arrived,
@@ -34,6 +31,7 @@ import {
 import { performThrough } from "../http/raw.ts";
 import { DATA } from "../lib/cluster.ts";
 import { ROOT } from "../lib/run.ts";
+import { startMember, startWorker } from "../lib/runtimes.ts";
 import { built, type Sidecar, startSidecar } from "../lib/sidecar.ts";
 
 const CALLERS = ["node", "deno", "workerd", "rust", "proxy"] as const;
@@ -80,21 +78,10 @@ const members: Child[] = [];
 const ids: Partial<Record<Caller, string>> = {};
 const performers: Partial<Record<Caller, (order: Order) => Promise<Outcome>>> = {};
 
-async function startMember(name: "node" | "deno", deno: string): Promise<void> {
-  const port = await freePort(8660);
-  const settings: MemberSettings = { network: NETWORK, name, port, bootstrap: sidecar.join };
-  const args = [joinPath(ROOT, "edge-tests/http/member.ts"), JSON.stringify(settings)];
-  const member = Child.start({
-    name,
-    command: name === "deno" ? deno : process.execPath,
-    args: name === "deno" ? ["run", "--quiet", "--no-prompt", "--cached-only", "--allow-all", ...args] : args,
-    cwd: ROOT,
-    env: process.env as Record<string, string>,
-    log: joinPath(folder, `${name}.log`),
-    isReady: ({ url }) => url !== undefined,
-  });
+async function startIn(name: "node" | "deno"): Promise<void> {
+  const settings = { network: NETWORK, name, port: await freePort(8660), bootstrap: sidecar.join };
+  const member = await startMember("edge-tests/http/member.ts", settings, folder);
   members.push(member);
-  await member.ready;
   ids[name] = String(member.said("id"));
   performers[name] = ask(String(member.said("url")));
 }
@@ -108,24 +95,12 @@ function ask(url: string): (order: Order) => Promise<Outcome> {
   };
 }
 
-async function startWorker(): Promise<void> {
-  await bundleWorker(joinPath(ROOT, "edge-tests/http/worker.ts"), joinPath(folder, "worker"));
-  const port = await freePort(8680);
-  const url = `http://127.0.0.1:${port}`;
-  miniflare = new Miniflare(
-    localWorker({
-      modules: {
-        "worker.js": readFileSync(joinPath(folder, "worker/worker.js"), "utf8"),
-        "core.wasm": new Uint8Array(readFileSync(joinPath(folder, "worker/core.wasm"))),
-      },
-      port,
-      bindings: { NETWORK, URL: url, BOOTSTRAP: sidecar.join.replace("ws:", "http:") },
-      durableObjects: { NODE: "Node" },
-    }),
-  );
-  await miniflare.ready;
-  ids.workerd = ((await (await fetch(`${url}/status`)).json()) as { id: string }).id;
-  performers.workerd = ask(url);
+async function startInWorkerd(): Promise<void> {
+  const settings = { network: NETWORK, port: await freePort(8680), bootstrap: sidecar.join };
+  const worker = await startWorker("edge-tests/http/worker.ts", settings, folder);
+  miniflare = worker.miniflare;
+  ids.workerd = worker.status.id;
+  performers.workerd = ask(worker.url);
 }
 
 /** Starts the program in Rust, which makes one request after the other. */
@@ -147,16 +122,16 @@ async function startRust(): Promise<void> {
 before(async () => {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
-  const { deno } = await buildAll(() => undefined);
+  await buildAll(() => undefined);
   const port = await freePort(8650);
   server = await startServer(port);
   const expose = `exposed=http://127.0.0.1:${port}`;
   sidecar = await startSidecar({ data: joinPath(folder, "host"), expose });
   ids.proxy = sidecar.id;
   performers.proxy = (order) => performThrough(sidecar.url, order);
-  await startMember("node", deno);
-  await startMember("deno", deno);
-  await startWorker();
+  await startIn("node");
+  await startIn("deno");
+  await startInWorkerd();
   await startRust();
   observer = await join({ network: NETWORK, storage: memory(), bootstrap: sidecar.join, allowPrivate: true });
 });

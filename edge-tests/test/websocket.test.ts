@@ -4,18 +4,16 @@
  * beside the sidecar.
  */
 import assert from "node:assert/strict";
-import { mkdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, rmSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import { join as joinPath } from "node:path";
-import process from "node:process";
 import { after, before, describe, it } from "node:test";
 import { build } from "esbuild";
-import { Miniflare } from "miniflare";
+import type { Miniflare } from "miniflare";
 import type { Browser, Page } from "playwright-core";
 import { join, memory, type NodeMesh } from "selfsame/node";
-import { buildAll, bundleWorker } from "selfsame-twiitr/build";
-import { Child } from "selfsame-twiitr/child";
-import { localWorker } from "selfsame-twiitr/local-worker";
+import { buildAll } from "selfsame-twiitr/build";
+import type { Child } from "selfsame-twiitr/child";
 import { freePort } from "selfsame-twiitr/ports";
 import { WebSocket, WebSocketServer } from "ws";
 
@@ -23,8 +21,8 @@ import { HOW_TO_GET_A_BROWSER, launchChromium } from "../lib/chromium.ts";
 import { DATA } from "../lib/cluster.ts";
 import { serveFiles } from "../lib/files.ts";
 import { ROOT } from "../lib/run.ts";
+import { startMember, startWorker } from "../lib/runtimes.ts";
 import { type Sidecar, startSidecar } from "../lib/sidecar.ts";
-import type { MemberSettings } from "../websocket/member.ts";
 import { accept, EXPECTED, PROTOCOL, type Socket, type Talk, talk } from "../websocket/talk.ts";
 
 /** The network of a sidecar of these tests. */
@@ -65,47 +63,18 @@ async function startServer(): Promise<number> {
   return port;
 }
 
-/** Starts a member in a process of its own. */
-async function startMember(name: "node" | "deno", deno: string): Promise<void> {
-  const settings: MemberSettings = {
-    network: NETWORK,
-    name,
-    port: await freePort(8620),
-    bootstrap: sidecar.join,
-  };
-  const args = [joinPath(ROOT, "edge-tests/websocket/member.ts"), JSON.stringify(settings)];
-  const member = Child.start({
-    name,
-    command: name === "deno" ? deno : process.execPath,
-    args: name === "deno" ? ["run", "--quiet", "--no-prompt", "--cached-only", "--allow-all", ...args] : args,
-    cwd: ROOT,
-    env: process.env as Record<string, string>,
-    log: joinPath(folder, `${name}.log`),
-    isReady: ({ url }) => url !== undefined,
-  });
+async function startIn(name: "node" | "deno"): Promise<void> {
+  const settings = { network: NETWORK, name, port: await freePort(8620), bootstrap: sidecar.join };
+  const member = await startMember("edge-tests/websocket/member.ts", settings, folder);
   members.push(member);
-  await member.ready;
   urls[name] = String(member.said("url"));
 }
 
-async function startWorker(): Promise<void> {
-  await bundleWorker(joinPath(ROOT, "edge-tests/websocket/worker.ts"), joinPath(folder, "worker"));
-  const port = await freePort(8640);
-  const url = `http://127.0.0.1:${port}`;
-  miniflare = new Miniflare(
-    localWorker({
-      modules: {
-        "worker.js": readFileSync(joinPath(folder, "worker/worker.js"), "utf8"),
-        "core.wasm": new Uint8Array(readFileSync(joinPath(folder, "worker/core.wasm"))),
-      },
-      port,
-      bindings: { NETWORK, URL: url, BOOTSTRAP: sidecar.join.replace("ws:", "http:") },
-      durableObjects: { NODE: "Node" },
-    }),
-  );
-  await miniflare.ready;
-  await fetch(`${url}/status`);
-  urls.workerd = `${url}/talk`;
+async function startInWorkerd(): Promise<void> {
+  const settings = { network: NETWORK, port: await freePort(8640), bootstrap: sidecar.join };
+  const worker = await startWorker("edge-tests/websocket/worker.ts", settings, folder);
+  miniflare = worker.miniflare;
+  urls.workerd = `${worker.url}/talk`;
 }
 
 /** Opens a page that is a leaf. */
@@ -130,12 +99,12 @@ async function startPage(browser: Browser): Promise<void> {
 before(async () => {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
-  const { deno } = await buildAll(() => undefined);
+  await buildAll(() => undefined);
   const port = await startServer();
   sidecar = await startSidecar({ data: joinPath(folder, "host"), expose: `host=http://127.0.0.1:${port}` });
-  await startMember("node", deno);
-  await startMember("deno", deno);
-  await startWorker();
+  await startIn("node");
+  await startIn("deno");
+  await startInWorkerd();
   if (browser !== undefined) await startPage(browser);
   caller = await join({ network: NETWORK, storage: memory(), bootstrap: sidecar.join, allowPrivate: true });
 });

@@ -5,24 +5,18 @@
  *     curl http://127.0.0.1:PORT/NAME
  */
 import process from "node:process";
-import { join, memory, serve } from "selfsame";
+import { serve } from "selfsame";
 
+import { joinAt } from "../lib/member.ts";
+import type { MemberSettings } from "../lib/runtimes.ts";
 import { talkingService } from "./answer.ts";
 import { talk } from "./talk.ts";
 
-/** How a member is started. */
-export type MemberSettings = { network: string; name: string; port: number; bootstrap: string };
-
 const UNOWNED = { unowned: true } as const;
 
-const { network, name, port, bootstrap } = JSON.parse(process.argv[2] ?? "") as MemberSettings;
-const mesh = await join({
-  network,
-  bootstrap,
-  address: [`ws://127.0.0.1:${port}/.mesh`, `http://127.0.0.1:${port}/.mesh`],
-  storage: memory(),
-  allowPrivate: true,
-});
+const settings = JSON.parse(process.argv[2] ?? "") as MemberSettings;
+const { name, port } = settings;
+const mesh = await joinAt(settings);
 
 const handler = mesh.handler(async (request: Request) => {
   const service = new URL(request.url).pathname.slice(1);
