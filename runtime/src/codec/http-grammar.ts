@@ -31,7 +31,7 @@ const VALUE = /^(?:[!-~\x80-\xff](?:[\t -~\x80-\xff]*[!-~\x80-\xff])?)?$/;
 /** Longest name of a field, in bytes. */
 const MAX_NAME = 256;
 /** RFC 9110, 8.6; digits that every host can count to. */
-const LENGTH = /^[0-9]{1,15}$/;
+export const LENGTH: RegExp = /^[0-9]{1,15}$/;
 /** Path and query as the URL standard of WHATWG writes them: whoever parses them again finds the same. */
 const PATH = /^\/[!$-;=@-[\]_a-z|~]*(?:\?[!$-&(-;=?-~]*)?$/;
 /** Segments that mean the same or the one above, which a parser of URLs resolves. */

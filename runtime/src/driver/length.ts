@@ -1,10 +1,9 @@
 import { MeshError } from "../codec/code.ts";
 import { utf8 } from "../codec/field.ts";
+import { LENGTH } from "../codec/http-grammar.ts";
 
 /** Methods whose recipients expect a body (RFC 9110, 8.6): without one they say so. */
 const WITH_BODY: ReadonlySet<string> = /* @__PURE__ */ new Set(["POST", "PUT"]);
-/** 1 to 15 digits, as the specification says. */
-const LENGTH = /^[0-9]{1,15}$/;
 
 /** How long a body is that `fetch` is given, where that is known before it is read. */
 export function lengthOf(body: RequestInit["body"]): number | undefined {
