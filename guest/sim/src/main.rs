@@ -1,6 +1,6 @@
 //! Plays a scenario and prints what came of it.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -39,7 +39,7 @@ struct Arguments {
     #[arg(long, default_value = "all", value_parser = Chosen::<Fault>::parse)]
     fault: Chosen<Fault>,
 
-    /// What attackers do: drop, misroute, forge, replay, eclipse, ghost, leave, grind, or all, one after the other
+    /// What attackers do: drop, misroute, forge, replay, eclipse, ghost, hide, leave, grind, or all, one after the other
     #[arg(long, default_value = "all", value_parser = Chosen::<Kind>::parse)]
     kind: Chosen<Kind>,
 
@@ -77,13 +77,10 @@ fn usual_nodes(scenario: Scenario) -> u32 {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let start = Instant::now();
-    let is_terminal = std::io::stderr().is_terminal();
     let mut progress = |text: &str| {
         let seconds = start.elapsed().as_secs();
-        if is_terminal {
-            // Nobody can be told when this fails.
-            _ = writeln!(std::io::stderr(), "{seconds:5} s  {text}");
-        }
+        // Nobody can be told when this fails.
+        _ = writeln!(std::io::stderr(), "{seconds:5} s  {text}");
     };
     let nodes = arguments.nodes.unwrap_or_else(|| usual_nodes(arguments.scenario));
     let plan = Plan {

@@ -8,8 +8,7 @@ use selfsame_core::grant::{Grant, Terms};
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
 use selfsame_core::record::{NodeRecord, RecordTerms};
 
-use super::settle::{BOOTSTRAPS, join};
-use super::{Finds, Published, call, find, lookups_among, publish, settled};
+use super::{BOOTSTRAPS, Finds, Published, call, find, join_telling, lookups_among, publish, settled};
 use crate::attack::{Coalition, Kind};
 use crate::host::Outcome;
 use crate::machine::Native;
@@ -115,14 +114,13 @@ fn gather(
 ) -> (Vec<usize>, Vec<usize>) {
     let count = (nodes as f64 * share / 100.0).round() as usize;
     let per_second = (nodes as u64 / 20).clamp(2, 50);
-    progress("members join");
     if kind == Kind::Grind {
         let honest = nodes - count;
-        join(world, honest, per_second);
+        join_telling(world, honest, per_second, progress);
         let liars = grind(world, BOOTSTRAPS, count);
         return ((0..honest).collect(), liars);
     }
-    join(world, nodes, per_second);
+    join_telling(world, nodes, per_second, progress);
     let mut others: Vec<usize> = (BOOTSTRAPS.min(nodes)..nodes).collect();
     world.dice().shuffle(&mut others);
     let liars = others.split_off(others.len() - count.min(others.len()));

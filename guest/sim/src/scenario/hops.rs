@@ -3,7 +3,7 @@
 
 use selfsame_core::ring::Parameters;
 
-use super::{join, lookups, settle};
+use super::{join_telling, lookups, settle};
 use crate::machine::Native;
 use crate::report::{Bar, Row};
 use crate::ring::RingState;
@@ -41,14 +41,14 @@ pub(super) fn hops(most: usize, seed: u64, progress: &mut dyn FnMut(&str)) -> (V
     let mut rows = Vec::new();
     let mut traces = Vec::new();
     for (nodes, expected) in EXPECTED.into_iter().filter(|(nodes, _)| *nodes <= most) {
-        progress(&format!("{nodes} members, fingers alone"));
-        let alone = mean(nodes, seed, &FINGERS_ALONE, &mut traces);
+        let mut alone_progress = |text: &str| progress(&format!("{nodes} members, fingers alone: {text}"));
+        let alone = mean(nodes, seed, &FINGERS_ALONE, &mut traces, &mut alone_progress);
         rows.push(
             Row::new(format!("{nodes} members, by fingers alone"), "hops", alone.hops)
                 .bar(Bar::Within(expected, TOLERANCE)),
         );
-        progress(&format!("{nodes} members, with all they know"));
-        let all = mean(nodes, seed, &Parameters::DEFAULT, &mut traces);
+        let mut all_progress = |text: &str| progress(&format!("{nodes} members, with all they know: {text}"));
+        let all = mean(nodes, seed, &Parameters::DEFAULT, &mut traces, &mut all_progress);
         rows.extend([
             Row::new(format!("{nodes} members, with all they know"), "hops", all.hops)
                 .bar(Bar::AtMost(alone.hops)),
@@ -75,11 +75,18 @@ struct Cost {
 }
 
 /// The mean over as many rings as make enough members.
-fn mean(nodes: usize, seed: u64, parameters: &'static Parameters, traces: &mut Vec<[u8; 32]>) -> Cost {
+fn mean(
+    nodes: usize,
+    seed: u64,
+    parameters: &'static Parameters,
+    traces: &mut Vec<[u8; 32]>,
+    progress: &mut dyn FnMut(&str),
+) -> Cost {
     let rings = MEMBERS.div_ceil(nodes);
     let mut mean = Cost::default();
     for ring in 0..rings as u64 {
-        let (cost, trace) = of_one_ring(nodes, seed + ring, parameters, LOOKUPS / rings);
+        let mut progress = |text: &str| progress(&format!("ring {} of {rings}: {text}", ring + 1));
+        let (cost, trace) = of_one_ring(nodes, seed + ring, parameters, LOOKUPS / rings, &mut progress);
         traces.push(trace);
         mean.hops += cost.hops / rings as f64;
         mean.took_ms += cost.took_ms / rings as f64;
@@ -87,13 +94,22 @@ fn mean(nodes: usize, seed: u64, parameters: &'static Parameters, traces: &mut V
     mean
 }
 
-fn of_one_ring(nodes: usize, seed: u64, parameters: &'static Parameters, count: usize) -> (Cost, [u8; 32]) {
+fn of_one_ring(
+    nodes: usize,
+    seed: u64,
+    parameters: &'static Parameters,
+    count: usize,
+    progress: &mut dyn FnMut(&str),
+) -> (Cost, [u8; 32]) {
     let mut world = World::new(Native::with(parameters), seed);
-    join(&mut world, nodes, 50);
+    join_telling(&mut world, nodes, 50, progress);
+    progress("the ring settles");
     if let Err(faults) = settle(&mut world, SETTLE_MS) {
         panic!("a ring of {nodes} did not settle: {faults:?} (seed {seed})");
     }
+    progress("members look after their fingers");
     world.run_ms(FINGERS_MS);
+    progress("members look positions up");
     let state = RingState::of(&mut world);
     let lookups = lookups(&mut world, &state, count);
     // A ring whose members know one successor each has no second way to anybody.

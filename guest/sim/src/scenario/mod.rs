@@ -16,4 +16,5 @@ pub use play::{Plan, Scenario, play};
 pub use schedules::{Failure, Schedule, schedule};
 
 use play::settled;
+use settle::join_telling;
 pub use settle::{BOOTSTRAPS, join, settle};

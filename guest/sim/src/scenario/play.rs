@@ -5,7 +5,7 @@ use selfsame_core::identity::labelled_hash;
 
 use super::attack::attack;
 use super::hops::hops;
-use super::{Fault, Schedule, find, join, lookups, publish, schedule, settle};
+use super::{Fault, Schedule, find, join_telling, lookups, publish, schedule, settle};
 use crate::attack::Kind;
 use crate::machine::Native;
 use crate::report::{Bar, Report, Row};
@@ -146,7 +146,7 @@ fn faults(plan: &Plan, progress: &mut dyn FnMut(&str)) -> (Vec<Row>, [u8; 32]) {
     let mut traces = Vec::new();
     let mut failed = Vec::new();
     for number in 0..plan.schedules {
-        if number % 50 == 0 {
+        if number % 10 == 0 {
             progress(&format!("schedule {number} of {}", plan.schedules));
         }
         let seed = plan.seed + number as u64;
@@ -186,8 +186,7 @@ fn one_ring(
     world.network.jitter_ms = 5;
     world.network.loss = 1;
     let mut rows = Vec::new();
-    progress("members join");
-    join(&mut world, nodes, (nodes as u64 / 20).clamp(2, 50));
+    join_telling(&mut world, nodes, (nodes as u64 / 20).clamp(2, 50), progress);
     progress("the ring settles");
     rows.push(settled("the ring settled after the last join in", &mut world));
     let each = |value: u64| value as f64 / nodes as f64;

@@ -11,9 +11,25 @@ pub const BOOTSTRAPS: usize = 10;
 /// Time between two looks at the ring.
 const LOOK_EVERY_MS: u64 = 5_000;
 
+/// Members that join between two words about how far they are.
+const TELL_EVERY: usize = 200;
+
 /// Adds members that start at a steady pace, each with two of the first ones as bootstraps.
 pub fn join<M: Machine>(world: &mut World<M>, nodes: usize, per_second: u64) {
+    join_telling(world, nodes, per_second, &mut |_| ());
+}
+
+/// The same; `progress` hears how many have joined.
+pub(super) fn join_telling<M: Machine>(
+    world: &mut World<M>,
+    nodes: usize,
+    per_second: u64,
+    progress: &mut dyn FnMut(&str),
+) {
     for number in 0..nodes {
+        if number % TELL_EVERY == 0 {
+            progress(&format!("members join, {number} of {nodes}"));
+        }
         let known = number.min(BOOTSTRAPS);
         let bootstraps: Vec<usize> = (0..known.min(2)).map(|next| (number + next) % known).collect();
         let host = world.add(Role::Member, &bootstraps);
