@@ -185,6 +185,10 @@ def _is_grant(s):
     )
 
 
+# Where peers are accepted: at no path, at /.mesh behind any other, and at one name behind that.
+MESH_PATH = r"/?|(/[!-.0->@-~/]*)?/\.mesh(/[A-Za-z0-9_-][A-Za-z0-9._-]*)?"
+
+
 def address_problem(address, allow_private):
     """The code that says why an address must not be dialled, or `None`."""
     if re.fullmatch(r"relay:[0-9a-f]{64}", address):
@@ -195,6 +199,9 @@ def address_problem(address, allow_private):
     if not separator or scheme not in SCHEMES:
         return "BadAddress"
     authority = re.split(r"[/?]", rest, maxsplit=1)[0]
+    path = rest[len(authority) :]
+    if scheme != "webrtc" and not re.fullmatch(MESH_PATH, path):
+        return "BadAddress"
     match = re.fullmatch(r"(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+)(?::([0-9]+))?", authority)
     if not match or int(match[2] or 0) > 65535:
         return "BadAddress"

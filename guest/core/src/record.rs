@@ -397,7 +397,7 @@ mod tests {
     }
 
     fn record() -> NodeRecord {
-        let addresses = [String::from("wss://a.example/mesh")];
+        let addresses = [String::from("wss://a.example/.mesh")];
         NodeRecord::sign(&identity(), &terms(&addresses)).expect("within limits")
     }
 

@@ -32,7 +32,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 pub(crate) struct Connector {
     tls: Arc<ClientConfig>,
     allow_private: bool,
-    /// `host:port` of the bootstraps: whoever configured them means them, wherever they lead.
+    /// Schemes, hosts and ports of the bootstraps: whoever configured them means them, wherever they lead.
     trusted: Arc<BTreeSet<String>>,
 }
 
@@ -112,7 +112,7 @@ impl Connector {
 }
 
 fn place(address: &Address) -> String {
-    format!("{}:{}", address.host, address.port)
+    format!("{}://{}:{}", address.scheme.name(), address.host, address.port)
 }
 
 fn tls_config() -> Result<ClientConfig, Error> {

@@ -26,7 +26,9 @@ export interface Peer {
 /** Asks the replica that answers at a URL, over HTTP. */
 export function askUrl(url: string, fetch: typeof globalThis.fetch = globalThis.fetch): Ask {
   return (body, given) =>
-    inTime(given, async (signal) => responseOf(await fetch(url, { method: "POST", body, signal }), signal));
+    inTime(given, async (signal) =>
+      responseOf(await fetch(url, { method: "POST", body, signal, redirect: "manual" }), signal),
+    );
 }
 
 /** Asks a node of the mesh, which serves each of its capsules under the capsule's name. */

@@ -4,13 +4,13 @@ import { Mesh, type MeshParts } from "../driver/mesh.ts";
 import type { JoinOptions } from "../driver/options.ts";
 import type { CloseOptions } from "../driver/serving.ts";
 import { guarded } from "../guard.ts";
+import { checkedDiallers } from "../transports/checked-dial.ts";
 import { acceptSocket, type DenoFetch, type DenoServer, deno } from "../transports/deno.ts";
 import { ExchangeAcceptor } from "../transports/exchange-accept.ts";
 import { TrustedProxies } from "../transports/forwarded.ts";
 import { type Listen, type ListenPlace, openAll } from "../transports/listen.ts";
 import { MESH_PATH } from "../transports/protocol.ts";
-import { listenTcp, TcpDialler } from "../transports/tcp.ts";
-import { UdpDialler } from "../transports/udp/dial.ts";
+import { listenTcp } from "../transports/tcp.ts";
 import { listenUdp, type UdpListener } from "../transports/udp/listen.ts";
 import { joinAs } from "./join.ts";
 import { leafPlatform } from "./slim.ts";
@@ -144,7 +144,7 @@ function compile(): Promise<WebAssembly.Module> {
 
 /** Starts a node in this process and joins the ring. */
 export function join(options: DenoJoinOptions): Promise<DenoMesh> {
-  const platform = leafPlatform(compile, [new TcpDialler(options ?? {}), new UdpDialler(options ?? {})]);
+  const platform = leafPlatform(compile, checkedDiallers(options ?? {}));
   return joinAs(DenoMesh, options, platform, ["listen", "trustedProxies"], async (mesh) => {
     mesh.trustProxies(options.trustedProxies);
     if (options.listen !== undefined) await mesh.listen(options.listen);

@@ -6,14 +6,14 @@ import { Mesh, type MeshParts } from "../driver/mesh.ts";
 import type { JoinOptions } from "../driver/options.ts";
 import type { CloseOptions } from "../driver/serving.ts";
 import { guarded } from "../guard.ts";
+import { checkedDiallers } from "../transports/checked-dial.ts";
 import { ExchangeAcceptor } from "../transports/exchange-accept.ts";
 import { TrustedProxies } from "../transports/forwarded.ts";
 import { unref } from "../transports/keep-alive.ts";
 import { type Listen, type ListenPlace, openAll } from "../transports/listen.ts";
 import { acceptSockets, type NodeFetch, serve, sourceOf } from "../transports/node.ts";
 import { MESH_PATH } from "../transports/protocol.ts";
-import { listenTcp, TcpDialler } from "../transports/tcp.ts";
-import { UdpDialler } from "../transports/udp/dial.ts";
+import { listenTcp } from "../transports/tcp.ts";
 import { listenUdp } from "../transports/udp/listen.ts";
 import { joinAs } from "./join.ts";
 import { leafPlatform } from "./slim.ts";
@@ -143,7 +143,7 @@ function compile(): Promise<WebAssembly.Module> {
 
 /** Starts a node in this process and joins the ring. */
 export function join(options: NodeJoinOptions): Promise<NodeMesh> {
-  const platform = leafPlatform(compile, [new TcpDialler(options ?? {}), new UdpDialler(options ?? {})]);
+  const platform = leafPlatform(compile, checkedDiallers(options ?? {}));
   return joinAs(NodeMesh, options, platform, ["listen", "trustedProxies"], async (mesh) => {
     mesh.trustProxies(options.trustedProxies);
     if (options.listen !== undefined) await mesh.listen(options.listen);

@@ -16,11 +16,14 @@ export interface SlimJoinOptions extends JoinOptions {
   readonly module: WebAssembly.Module;
 }
 
-/** A node that dials by WebSocket and HTTPS, and with `more` besides, and accepts nothing; `module` compiles the core. */
-export function leafPlatform(module: Platform["module"], more: readonly Dialler[] = []): Platform {
+/** A node that accepts nothing, and dials by WebSocket and HTTPS as the platform does, or with `diallers`; `module` compiles the core. */
+export function leafPlatform(
+  module: Platform["module"],
+  diallers: readonly Dialler[] = [new WebSocketDialler(), new ExchangeDialler()],
+): Platform {
   return {
     module,
-    dialler: new SchemeDialler([...more, new WebSocketDialler(), new ExchangeDialler()]),
+    dialler: new SchemeDialler(diallers),
     idle_ms: IDLE_MS,
     timer: timeoutTimer,
     context: processContext,

@@ -21,14 +21,28 @@ export interface DialOptions {
   readonly bootstrap?: string | readonly string[] | undefined;
 }
 
+/** The ports of URLs that name none. */
+const DEFAULT_PORTS: Readonly<Record<string, number>> = {
+  "ws:": 80,
+  "http:": 80,
+  "wss:": 443,
+  "https:": 443,
+};
+
 /** Host and port of an address `scheme://host:port`; throws with what is wrong with another. */
 export function placeOf(address: string, scheme: string): Place {
-  const { protocol, hostname, port, pathname, username, search } = new URL(address);
+  const url = new URL(address);
+  const { protocol, hostname, port, pathname, username, search } = url;
   const isBare = (pathname === "" || pathname === "/") && username === "" && search === "";
   if (protocol !== `${scheme}:` || hostname === "" || !(Number(port) > 0) || !isBare) {
     throw new TypeError(`an address of ${scheme.toUpperCase()} is ${scheme}://host:port`);
   }
-  return { host: hostname.replace(/^\[|\]$/g, ""), port: Number(port) };
+  return placeOfUrl(url);
+}
+
+/** Host and port of a URL, the port 0 where neither it nor its scheme names one. */
+export function placeOfUrl({ protocol, hostname, port }: URL): Place {
+  return { host: hostname.replace(/^\[|\]$/g, ""), port: Number(port) || (DEFAULT_PORTS[protocol] ?? 0) };
 }
 
 /** Host and port as in a URL. */
@@ -36,15 +50,18 @@ export function textOf({ host, port }: Place): string {
   return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
-/** Knows to which IP addresses a dialler of one scheme may connect. */
+/** Knows to which IP addresses a dialler may connect. */
 export class Permission {
   readonly #allowPrivate: boolean;
   readonly #trusted: ReadonlySet<string>;
 
-  constructor(scheme: string, { allowPrivate = false, bootstrap = [] }: DialOptions) {
+  /** What is meant over one of the schemes is not meant over others. */
+  constructor(schemes: readonly string[], { allowPrivate = false, bootstrap = [] }: DialOptions) {
     this.#allowPrivate = allowPrivate;
     // One that is no address is told of when it is dialled.
-    this.#trusted = new Set([bootstrap].flat().flatMap((url) => textsOf(url, scheme)));
+    const given = [bootstrap].flat().flatMap((url) => URL.parse(url) ?? []);
+    const urls = given.filter(({ protocol }) => schemes.includes(protocol.slice(0, -1)));
+    this.#trusted = new Set(urls.map((url) => textOf(placeOfUrl(url))));
   }
 
   /** The IP addresses of a place, as many as are tried; throws when it may not be dialled. */
@@ -58,13 +75,5 @@ export class Permission {
       throw new Error("a private address: allow private addresses if that is meant");
     }
     return allowed.slice(0, MAX_TRIED).map(({ address }) => address);
-  }
-}
-
-function textsOf(url: string, scheme: string): string[] {
-  try {
-    return [textOf(placeOf(url, scheme))];
-  } catch {
-    return [];
   }
 }

@@ -115,7 +115,7 @@ export class StreamDialler implements Dialler {
   constructor(scheme: string, options: DialOptions, connect: Connect) {
     this.schemes = [scheme];
     this.#scheme = scheme;
-    this.#permission = new Permission(scheme, options);
+    this.#permission = new Permission(this.schemes, options);
     this.#connect = connect;
   }
 

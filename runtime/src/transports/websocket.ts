@@ -1,5 +1,5 @@
 import type { Dialler, Link, Opened, Path, PathHost } from "../driver/paths.ts";
-import { guarded } from "../guard.ts";
+import { detach, guarded } from "../guard.ts";
 import { detached } from "./frames.ts";
 import { KeepAlive } from "./keep-alive.ts";
 import { DIAL_TIMEOUT_MS, dialUrl, MAX_BUFFERED, PING, PONG, SUBPROTOCOL } from "./protocol.ts";
@@ -17,7 +17,10 @@ export interface Socket {
   /** Drops the connection; only the package `ws` can. */
   terminate?(): void;
   addEventListener(type: "message", listener: (event: { data: unknown }) => void): void;
-  addEventListener(type: "open" | "close" | "error", listener: () => void): void;
+  addEventListener(
+    type: "open" | "close" | "error",
+    listener: (event?: { readonly message?: string }) => void,
+  ): void;
 }
 
 /** Carries the frames of a path over an open socket. */
@@ -81,12 +84,22 @@ export function closeSocket(socket: Pick<Socket, "close">, code: number, reason:
   }
 }
 
-/** Dials `ws` and `wss` with the platform's own `WebSocket`. */
+/** Looks up where a URL leads, and resolves with what opens a socket there. */
+export type FindSocket = (url: URL) => Promise<() => Socket>;
+
+/** Dials `ws` and `wss`. */
 export class WebSocketDialler implements Dialler {
   readonly schemes: readonly string[] = ["ws", "wss"];
+  readonly #find: FindSocket;
+
+  /** `find` gives the sockets, by default the platform's own. */
+  constructor(find: FindSocket = platformSocket) {
+    this.#find = find;
+  }
 
   dial(dial: number, address: string, host: PathHost): void {
-    const socket = new WebSocket(dialUrl(address).href, SUBPROTOCOL) as unknown as Socket;
+    const url = dialUrl(address);
+    let socket: Socket | undefined;
     let isPending = true;
     const settle = guarded("a dial", (act: () => void): void => {
       if (!isPending) return;
@@ -94,17 +107,31 @@ export class WebSocketDialler implements Dialler {
       clearTimeout(timer);
       act();
     });
-    const fail = (reason: string) => (): void => settle(() => host.dialFailed(dial, `${address}: ${reason}`));
+    const fail = (reason: string): void => settle(() => host.dialFailed(dial, `${address}: ${reason}`));
     const timer = setTimeout(() => {
-      fail("no answer in time")();
-      socket.close();
+      fail("no answer in time");
+      socket?.close();
     }, DIAL_TIMEOUT_MS);
-    socket.addEventListener("open", () =>
-      settle(() => carry(socket, host, { dial, kind: "Ordered", remote: new URL(address).host })),
+    const open = (create: () => Socket): void => {
+      if (!isPending) return;
+      const opening = create();
+      socket = opening;
+      opening.addEventListener("open", () =>
+        settle(() => carry(opening, host, { dial, kind: "Ordered", remote: url.host })),
+      );
+      opening.addEventListener("error", (event) => fail(event?.message || "refused"));
+      opening.addEventListener("close", () => fail("closed"));
+    };
+    const opened = this.#find(url).then(open);
+    detach(
+      "a dial",
+      opened.catch((error: unknown) => fail(error instanceof Error ? error.message : String(error))),
     );
-    socket.addEventListener("error", fail("refused"));
-    socket.addEventListener("close", fail("closed"));
   }
+}
+
+async function platformSocket(url: URL): Promise<() => Socket> {
+  return () => new WebSocket(url.href, SUBPROTOCOL) as unknown as Socket;
 }
 
 /** Dials each address with the dialler of its scheme. */

@@ -9,7 +9,11 @@ use crate::hex;
 use crate::identity::PeerId;
 
 /// Schemes of the transports.
-const SCHEMES: [&str; 7] = ["udp", "tcp", "ws", "wss", "http", "https", "webrtc"];
+const SCHEMES: [&str; 7] = ["udp", "tcp", "ws", "wss", "http", "https", WEBRTC];
+/// Its path says who is asked for a connection, and is no path of HTTP.
+const WEBRTC: &str = "webrtc";
+/// Where servers accept peers.
+const MESH: &[u8] = b"/.mesh";
 const RELAY: &str = "relay:";
 /// Names that resolve inside a machine or an organisation, or to a cloud's metadata service.
 const INSIDE_NAMES: [&[u8]; 6] = [
@@ -70,8 +74,12 @@ fn leads_inside(address: &str) -> Option<bool> {
     if address.len() > MAX_ADDRESS_BYTES || !address.bytes().all(plain) {
         return None;
     }
-    let rest = address.as_bytes().get(scheme_of(address)?.len() + 3..)?;
+    let scheme = scheme_of(address)?;
+    let rest = address.as_bytes().get(scheme.len() + 3..)?;
     let authority = before(rest, |byte| matches!(byte, b'/' | b'?'));
+    if scheme != WEBRTC && !is_mesh_path(&rest[authority.len()..]) {
+        return None;
+    }
     if let Some(rest) = authority.strip_prefix(b"[") {
         let host = before(rest, |byte| byte == b']');
         let port = rest.get(host.len() + 1..)?;
@@ -81,6 +89,21 @@ fn leads_inside(address: &str) -> Option<bool> {
         let port = authority.get(host.len()..)?;
         is_port(port).then_some(is_private_host(host)?)
     }
+}
+
+/// Whether peers are accepted at a path: at none, at `/.mesh` behind any other, and at one name behind that. A record must
+/// not make a node ask for anything else of a server.
+fn is_mesh_path(path: &[u8]) -> bool {
+    let name_at = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+    let (parent, name) = path.split_at(name_at);
+    // A name that begins with a dot is the folder itself or the one above it.
+    let is_named = || matches!(name, [b'/', first, ..] if *first != b'.') && name[1..].iter().all(is_in_name);
+    matches!(path, b"" | b"/")
+        || !path.contains(&b'?') && (name == MESH || parent.ends_with(MESH) && is_named())
+}
+
+fn is_in_name(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_')
 }
 
 fn before(text: &[u8], ends: impl Fn(u8) -> bool) -> &[u8] {
@@ -109,8 +132,7 @@ fn number(digits: &[u8], base: u32) -> Option<u32> {
 /// Whether a host name or IPv4 address in any notation that URL parsers accept leads inside.
 fn is_private_host(host: &[u8]) -> Option<bool> {
     let host = &host.strip_suffix(b".").unwrap_or(host).to_ascii_lowercase()[..];
-    let known = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
-    if host.is_empty() || !host.iter().all(known) {
+    if host.is_empty() || !host.iter().all(is_in_name) {
         return None;
     }
     let last = host.rsplit(|byte| *byte == b'.').next().unwrap_or_default();
@@ -244,7 +266,7 @@ mod tests {
             "tcp://10.1.2.3:1",
             "udp://172.31.0.1:1",
             "ws://192.168.1.1",
-            "http://169.254.169.254/latest",
+            "http://169.254.169.254/",
             "http://100.100.100.200/",
             "http://metadata.google.internal/",
             "http://LOCALHOST./",
@@ -273,7 +295,9 @@ mod tests {
     fn public_addresses_are_allowed() {
         let relay = relay_address(&PeerId([7; 32]));
         for outside in [
-            "wss://a.example/x?y",
+            "wss://a.example/.mesh",
+            "https://a.example:8443/behind/a/proxy/.mesh",
+            "https://a.example/.mesh/eu-1.b_2",
             "udp://8.8.8.8:53",
             "ws://[2606:4700::1]:80/",
             "ws://localhost.example",
@@ -307,6 +331,16 @@ mod tests {
             "ws://[fe80::1%25eth0]/",
             "ws://[::ffff:127.0.0.1]/",
             "relay:00",
+            "http://a.example/delete?all",
+            "http://a.example/?/.mesh",
+            "https://a.example/x?y/.mesh",
+            "https://a.example/x",
+            "https://a.example/.mesh/",
+            "https://a.example/.mesh/..",
+            "https://a.example/.mesh/%2e%2e",
+            "https://a.example/.mesh/a/b",
+            "https://a.example/.meshes",
+            "tcp://a.example:1/x",
         ] {
             assert_eq!(
                 addresses_allowed(&[bad.into()], true),

@@ -359,7 +359,10 @@ fn grants() -> Json {
 fn addresses() -> Json {
     let relay = relay_address(&PeerId([0xab; 32]));
     let cases: &[(&str, Option<Code>)] = &[
-        ("wss://a.example/x?y", None),
+        ("wss://a.example", None),
+        ("wss://a.example/.mesh", None),
+        ("https://a.example:8443/behind/a/proxy/.mesh", None),
+        ("https://a.example/.mesh/eu-1.b_2", None),
         ("ws://8.8.8.8:53", None),
         ("ws://[2606:4700::1]:80/", None),
         ("ws://localhost.example", None),
@@ -371,7 +374,7 @@ fn addresses() -> Json {
         ("ws://0177.0.0.1/", Some(Code::ForbiddenAddress)),
         ("ws://172.31.0.1", Some(Code::ForbiddenAddress)),
         ("ws://172.32.0.1", None),
-        ("http://169.254.169.254/latest", Some(Code::ForbiddenAddress)),
+        ("http://169.254.169.254/", Some(Code::ForbiddenAddress)),
         ("http://100.100.100.200/", Some(Code::ForbiddenAddress)),
         ("http://metadata.google.internal/", Some(Code::ForbiddenAddress)),
         ("http://LOCALHOST./", Some(Code::ForbiddenAddress)),
@@ -392,6 +395,15 @@ fn addresses() -> Json {
         ("ws://256.1.1.1", Some(Code::BadAddress)),
         ("ws://[fe80::1%25eth0]/", Some(Code::BadAddress)),
         ("relay:00", Some(Code::BadAddress)),
+        ("http://a.example/delete?all", Some(Code::BadAddress)),
+        ("http://a.example/?/.mesh", Some(Code::BadAddress)),
+        ("https://a.example/x?y/.mesh", Some(Code::BadAddress)),
+        ("https://a.example/x", Some(Code::BadAddress)),
+        ("https://a.example/.mesh/", Some(Code::BadAddress)),
+        ("https://a.example/.mesh/..", Some(Code::BadAddress)),
+        ("https://a.example/.mesh/%2e%2e", Some(Code::BadAddress)),
+        ("https://a.example/.mesh/a/b", Some(Code::BadAddress)),
+        ("https://a.example/.meshes", Some(Code::BadAddress)),
     ];
     let list = cases.iter().map(|(address, code)| {
         assert_eq!(

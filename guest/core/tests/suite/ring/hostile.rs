@@ -102,7 +102,7 @@ fn records_that_are_expired_from_the_future_old_or_of_another_network_are_refuse
 fn records_with_private_addresses_are_refused() {
     let mut net = Network::ring_of(4, 2);
     let peer = stranger(1);
-    let inside = [String::from("http://169.254.169.254/latest/meta-data")];
+    let inside = [String::from("http://169.254.169.254/")];
     let record = NodeRecord::sign(
         &peer,
         &RecordTerms::new(Role::Member, &inside, net.now_ms, net.now_ms + HOUR_MS),

@@ -143,7 +143,7 @@ impl Network {
         seed[8..16].copy_from_slice(&(index as u64).to_le_bytes());
         let identity = Identity::of_peer(&seed, Self::network_id());
         let addresses = match role {
-            Role::Member => vec![format!("wss://n{index}.example/mesh")],
+            Role::Member => vec![format!("wss://n{index}.example/.mesh")],
             Role::Leaf => Vec::new(),
         };
         let mut settings = Settings {
