@@ -359,15 +359,17 @@ fn is_merge(header: &RecordHeader, records: &HashMap<RecordName, RecordHeader>) 
     header.backpointers.iter().skip(1).any(is_other)
 }
 
-/// The settings from a metadata in hexadecimal and a seed of 64 digits.
-pub(crate) fn settings(metadata: &str, seed: &str, data: &Path) -> Result<Settings, Box<dyn Error>> {
-    let bytes = data_encoding::HEXLOWER.decode(seed.as_bytes()).ok();
-    let seed = bytes
-        .and_then(|bytes| bytes.try_into().ok())
-        .map(Seed::from_bytes);
+/// The settings from a metadata in hexadecimal and a file with a seed of 64 digits.
+pub(crate) fn settings(metadata: &str, seed: &Path, data: &Path) -> Result<Settings, Box<dyn Error>> {
+    let wrong = |why: &dyn core::fmt::Display| format!("--audit-seed {}: {why}", seed.display());
+    let digits = std::fs::read_to_string(seed).map_err(|error| wrong(&error))?;
+    let bytes = data_encoding::HEXLOWER.decode(digits.trim().as_bytes()).ok();
+    let key = bytes.and_then(|bytes| bytes.try_into().ok());
     Ok(Settings {
         metadata: data_encoding::HEXLOWER.decode(metadata.as_bytes())?,
-        seed: seed.ok_or("AUDIT_SEED: expected a seed of 64 hexadecimal digits")?,
+        seed: key
+            .map(Seed::from_bytes)
+            .ok_or_else(|| wrong(&"expected a seed of 64 hexadecimal digits"))?,
         data: data.to_owned(),
     })
 }

@@ -77,10 +77,12 @@ struct Arguments {
     /// Grant to serve `check` or `audit`; without one the node serves nothing
     #[arg(long)]
     grant: Vec<Grant>,
-    /// Signed metadata of the audit log's capsule, in hexadecimal; the seed of the key that writes it is in the environment
-    /// variable AUDIT_SEED
-    #[arg(long)]
+    /// Signed metadata of the audit log's capsule, in hexadecimal
+    #[arg(long, requires = "audit_seed")]
     audit: Option<String>,
+    /// File with the seed of the key that writes the audit log: 64 hexadecimal digits, to be read by its owner alone
+    #[arg(long, requires = "audit", value_name = "FILE")]
+    audit_seed: Option<PathBuf>,
     /// Dials private and loopback addresses that other nodes name
     #[arg(long)]
     allow_private: bool,
@@ -134,7 +136,8 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     let work = async {
         print(&value!({ "event": "started", "id": node.id().to_string(), "addresses": node.addresses() }))?;
         joined(&node).await?;
-        let log = open_log(&node, arguments.audit.as_deref(), &arguments.data).await?;
+        let audit = arguments.audit.as_deref().zip(arguments.audit_seed.as_deref());
+        let log = open_log(&node, audit, &arguments.data).await?;
         if serves {
             let check = Check::new(users, log.as_ref().map(|(log, _)| log.clone()));
             let service = tower::service_fn(move |request| check.clone().answer(request));
@@ -212,16 +215,14 @@ async fn tell_serving(node: &Node, name: &str) -> Result<(), Box<dyn Error>> {
 /// Opens the audit log, if there is one, with a replica that is still to be served.
 async fn open_log(
     node: &Node,
-    metadata: Option<&str>,
+    audit: Option<(&str, &Path)>,
     data: &Path,
 ) -> Result<Option<(Log, Replica)>, Box<dyn Error>> {
-    let Some(metadata) = metadata else {
+    let Some((metadata, seed)) = audit else {
         return Ok(None);
     };
-    let seed =
-        std::env::var("AUDIT_SEED").map_err(|_| "AUDIT_SEED: expected the seed of who writes the log")?;
     Ok(Some(
-        Log::open(node, audit::settings(metadata, &seed, data)?).await?,
+        Log::open(node, audit::settings(metadata, seed, data)?).await?,
     ))
 }
 

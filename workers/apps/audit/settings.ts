@@ -13,7 +13,9 @@ export function auditOf(metadata: string | undefined, seed: string | undefined):
     throw new TypeError("AUDIT: expected the signed metadata of a capsule in hexadecimal");
   }
   if (!seed || !/^[0-9a-f]{64}$/.test(seed)) {
-    throw new TypeError("AUDIT_SEED: expected a seed of 64 hexadecimal digits");
+    throw new TypeError(
+      "audit log: expected a seed of 64 hexadecimal digits, as AUDIT_SEED in a Worker and in the file AUDIT_SEED_FILE elsewhere",
+    );
   }
   const digits = metadata.match(/../g) ?? [];
   return { metadata: Uint8Array.from(digits, (pair) => Number.parseInt(pair, 16)), seed };

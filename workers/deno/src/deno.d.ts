@@ -2,6 +2,7 @@
 declare namespace Deno {
   const env: { get(name: string): string | undefined };
   const stdin: { readonly readable: ReadableStream<Uint8Array> };
+  function readTextFileSync(path: string): string;
   function readFile(path: string): Promise<Uint8Array<ArrayBuffer>>;
   function addSignalListener(signal: "SIGINT" | "SIGTERM", handler: () => void): void;
   function exit(code: number): never;

@@ -21,7 +21,7 @@ import { readSettings } from "./settings.ts";
 /** What this node is told apart by. */
 const PLATFORM = "deno";
 
-const settings = readSettings((name) => Deno.env.get(name));
+const settings = readSettings((name) => Deno.env.get(name), Deno.readTextFileSync);
 const { host, port, owner, owned } = settings;
 const authority = `${host}:${port}`;
 

@@ -3,7 +3,12 @@ import { describe, it } from "node:test";
 
 import { readSettings } from "./settings.ts";
 
-const read = (variables: Record<string, string>) => readSettings((name) => variables[name]);
+const files: Record<string, string> = { "audit.seed": `${"11".repeat(32)}\n`, "bad.seed": "11" };
+const read = (variables: Record<string, string>) =>
+  readSettings(
+    (name) => variables[name],
+    (file) => files[file] ?? assert.fail(file),
+  );
 
 describe("the settings of the Deno node", () => {
   it("have usual values for a first start", () => {
@@ -31,12 +36,14 @@ describe("the settings of the Deno node", () => {
     });
   });
 
-  it("name an audit log by its metadata and the seed of who writes it", () => {
+  it("name an audit log by its metadata and the file with the seed of who writes it", () => {
     assert.equal(read({}).audit, undefined);
-    const { audit } = read({ AUDIT: "0aff", AUDIT_SEED: "11".repeat(32) });
+    const { audit } = read({ AUDIT: "0aff", AUDIT_SEED_FILE: "audit.seed" });
     assert.deepEqual(audit, { metadata: Uint8Array.of(0x0a, 0xff), seed: "11".repeat(32) });
-    assert.throws(() => read({ AUDIT: "metadata", AUDIT_SEED: "11".repeat(32) }), /AUDIT: expected/);
-    assert.throws(() => read({ AUDIT: "0aff" }), /AUDIT_SEED: expected/);
+    assert.throws(() => read({ AUDIT: "metadata", AUDIT_SEED_FILE: "audit.seed" }), /AUDIT: expected/);
+    for (const wrong of [{}, { AUDIT_SEED_FILE: "bad.seed" }, { AUDIT_SEED: "11".repeat(32) }]) {
+      assert.throws(() => read({ AUDIT: "0aff", ...wrong }), /audit log: expected a seed/);
+    }
   });
 
   it("that are wrong are named", () => {

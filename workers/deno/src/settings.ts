@@ -31,14 +31,19 @@ export type Settings = {
 /** A version and its weight; see `PublishOptions`. */
 export type Version = { version: string; weight: number };
 
-/** Reads the settings from environment variables; the error names the one that is wrong. */
-export function readSettings(variable: (name: string) => string | undefined): Settings {
+/** Reads the settings from environment variables, and secrets from the files that these name; the error names the one that is wrong. */
+export function readSettings(
+  variable: (name: string) => string | undefined,
+  readText: (file: string) => string,
+): Settings {
   const text = (name: string, usual: string): string => variable(name) ?? usual;
   const port = Number(text("PORT", "8788"));
   if (!Number.isInteger(port) || port < 1 || port > 65_535) throw new TypeError("PORT: expected 1 to 65535");
   const host = text("HOST", "127.0.0.1");
   const address = words(text("ADDRESS", `ws://${host}:${port}/.mesh http://${host}:${port}/.mesh`));
   const owner = text("OWNER", "");
+  // Whoever lists the processes of a machine sees their environments.
+  const seedFile = variable("AUDIT_SEED_FILE");
   if (!/^([0-9a-f]{64})?$/.test(owner)) throw new TypeError("OWNER: expected a public key of 64 hex digits");
   return {
     network: text("NETWORK", "twiitr"),
@@ -52,7 +57,7 @@ export function readSettings(variable: (name: string) => string | undefined): Se
     grants: grantsOf(variable("GRANTS")),
     versions: versionsOf(variable("VERSIONS")),
     gateway: words(variable("GATEWAY")),
-    audit: auditOf(variable("AUDIT"), variable("AUDIT_SEED")),
+    audit: auditOf(variable("AUDIT"), seedFile === undefined ? undefined : readText(seedFile).trim()),
     page: text("PAGE", new URL("../../browser/dist", import.meta.url).pathname),
     allowPrivate: variable("ALLOW_PRIVATE") === "1",
     endsWithInput: variable("END_WITH_INPUT") === "1",

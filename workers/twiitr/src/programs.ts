@@ -1,4 +1,4 @@
-import { mkdirSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import type { Program } from "./child.ts";
@@ -70,9 +70,9 @@ const PROGRAMS: Record<Platform, (start: Start) => Command> = {
       ...["--users", join(ROOT, "workers/apps/appauth/users.json"), "--allow-private", "--end-with-input"],
       ...(owner ? ["--owner", owner] : []),
       ...Object.entries(grants).flatMap(([, grant]) => ["--grant", grant]),
-      ...(audit ? ["--audit", audit.metadata] : []),
+      ...(audit ? ["--audit", audit.metadata, "--audit-seed", seedFile(data, audit.writers.wasmtime)] : []),
     ],
-    env: audit ? { AUDIT_SEED: audit.writers.wasmtime } : {},
+    env: {},
   }),
   deno: ({ built, data, ...start }) => ({
     command: built.deno,
@@ -89,7 +89,8 @@ const PROGRAMS: Record<Platform, (start: Start) => Command> = {
       ...[`--allow-write=${data}`, join(ROOT, "workers/deno/src/main.ts")],
     ],
     env: {
-      ...settings("deno", start),
+      ...settings(start),
+      ...(start.audit ? { AUDIT_SEED_FILE: seedFile(data, start.audit.writers.deno) } : {}),
       PORT: String(start.plan.ports.deno),
       DATA: join(data, "node.sqlite"),
       PAGE: built.page,
@@ -99,17 +100,32 @@ const PROGRAMS: Record<Platform, (start: Start) => Command> = {
   }),
   workerd: ({ built, data, ...start }) => {
     const port = String(start.plan.ports.workerd);
-    const bindings = { ...settings("workerd", start), URL: `http://127.0.0.1:${port}` };
+    const secret = start.audit ? { AUDIT_SEED: start.audit.writers.workerd } : {};
+    const bindings = { ...settings(start), ...secret, URL: `http://127.0.0.1:${port}` };
     const script = join(ROOT, "workers/twiitr/src/workerd.ts");
-    const args = [script, built.worker, data, port, JSON.stringify(bindings)];
+    const file = secretFile(join(data, "bindings.json"), JSON.stringify(bindings));
+    const args = [script, built.worker, data, port, file];
     return { command: process.execPath, args, env: {} };
   },
 };
 
-function settings(
-  platform: Platform,
-  { plan, bootstrap, owner, grants, audit }: Omit<Start, "built" | "data">,
-): Record<string, string> {
+function seedFile(data: string, seed: string): string {
+  return secretFile(join(data, "audit.seed"), `${seed}\n`);
+}
+
+/** Writes a secret where only this user reads it: arguments and environments are listed. Returns the file. */
+function secretFile(file: string, text: string): string {
+  writeFileSync(file, text, { mode: 0o600 });
+  return file;
+}
+
+function settings({
+  plan,
+  bootstrap,
+  owner,
+  grants,
+  audit,
+}: Omit<Start, "built" | "data">): Record<string, string> {
   const pairs = Object.entries(grants).map(([name, grant]) => `${name}=${grant}`);
   return {
     NETWORK: plan.network,
@@ -119,7 +135,7 @@ function settings(
     GRANTS: pairs.join(" "),
     GATEWAY: "*",
     ALLOW_PRIVATE: "1",
-    ...(audit ? { AUDIT: audit.metadata, AUDIT_SEED: audit.writers[platform] } : {}),
+    ...(audit ? { AUDIT: audit.metadata } : {}),
   };
 }
 

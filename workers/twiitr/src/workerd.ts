@@ -2,7 +2,9 @@
  * Runs the Worker and its Durable Object in a local workerd, as a program of its own. It prints its id and address as
  * one line of JSON when it can be reached, and ends with its standard input.
  *
- *     node workerd.ts BUNDLE-FOLDER DATA-FOLDER PORT BINDINGS-JSON
+ *     node workerd.ts BUNDLE-FOLDER DATA-FOLDER PORT BINDINGS-FILE
+ *
+ * The bindings are a file of JSON, as there are secrets among them, which no argument may hold.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +14,7 @@ import { localWorker } from "./local-worker.ts";
 
 const [bundle, data, port, bindings] = process.argv.slice(2);
 if (!bundle || !data || !port || !bindings) {
-  process.stderr.write("usage: workerd.ts BUNDLE-FOLDER DATA-FOLDER PORT BINDINGS-JSON\n");
+  process.stderr.write("usage: workerd.ts BUNDLE-FOLDER DATA-FOLDER PORT BINDINGS-FILE\n");
   process.exit(2);
 }
 
@@ -31,7 +33,7 @@ const miniflare = new Miniflare(
   localWorker({
     modules: readModules(bundle),
     port: Number(port),
-    bindings: JSON.parse(bindings) as Record<string, string>,
+    bindings: JSON.parse(readFileSync(bindings, "utf8")) as Record<string, string>,
     durableObjects: { NODE: "Node" },
     data,
   }),
