@@ -5,32 +5,50 @@ use core::hash::Hash;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// One part in so many of all is left to sources that hold little, so that several large ones cannot keep newcomers out.
+const RESERVED_PART: usize = 8;
+/// Little is one part in so many of what one source may hold.
+const LITTLE_PART: usize = 64;
+
 /// How much each source holds
 #[derive(Debug)]
 pub(crate) struct Shares<S> {
+    /// What one source may hold.
     most: usize,
-    held: Mutex<HashMap<S, usize>>,
+    /// What all may hold together.
+    all: usize,
+    held: Mutex<Held<S>>,
+}
+
+#[derive(Debug)]
+struct Held<S> {
+    total: usize,
+    by_source: HashMap<S, usize>,
 }
 
 /// What one holder has; given back when it is dropped
 #[derive(Debug)]
 pub(crate) struct Share<S: Hash + Eq> {
     shares: Arc<Shares<S>>,
-    /// `None` when the source is not counted.
+    /// `None` when the source is counted among all only.
     source: Option<S>,
     amount: usize,
 }
 
 impl<S: Hash + Eq + Copy> Shares<S> {
-    /// Lets each source hold at most this much.
-    pub(crate) fn new(most: usize) -> Arc<Self> {
+    /// Lets each source hold at most `most`, and all together `all`.
+    pub(crate) fn new(most: usize, all: usize) -> Arc<Self> {
         Arc::new(Self {
             most,
-            held: Mutex::new(HashMap::new()),
+            all,
+            held: Mutex::new(Held {
+                total: 0,
+                by_source: HashMap::new(),
+            }),
         })
     }
 
-    /// A share of a source, or of one that is not counted; `None` when it would hold too much.
+    /// A share of a source, or of one that is counted among all only; `None` when it or all would hold too much.
     pub(crate) fn take(self: &Arc<Self>, source: Option<S>, amount: usize) -> Option<Share<S>> {
         let mut share = Share {
             shares: Arc::clone(self),
@@ -42,24 +60,33 @@ impl<S: Hash + Eq + Copy> Shares<S> {
 }
 
 impl<S: Hash + Eq> Shares<S> {
-    fn lock(&self) -> MutexGuard<'_, HashMap<S, usize>> {
+    fn lock(&self) -> MutexGuard<'_, Held<S>> {
         // Nothing panics between two changes of the table.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there is room when a source holds this much and all hold that much.
+    fn has_room(&self, source: usize, total: usize) -> bool {
+        let is_little = source <= (self.most / LITTLE_PART).max(1);
+        let reserved = if is_little { 0 } else { self.all / RESERVED_PART };
+        source <= self.most && total <= self.all - reserved
     }
 }
 
 impl<S: Hash + Eq + Copy> Share<S> {
     /// Adds to the share; whether the source may hold that much.
     pub(crate) fn grow(&mut self, more: usize) -> bool {
-        let Some(source) = self.source else {
-            return true;
-        };
-        let mut table = self.shares.lock();
-        let held = table.get(&source).copied().unwrap_or_default() + more;
-        if held > self.shares.most {
+        let mut held = self.shares.lock();
+        let total = held.total + more;
+        let before = self.source.and_then(|source| held.by_source.get(&source));
+        let own = before.map_or(0, |before| *before) + if self.source.is_some() { more } else { 0 };
+        if !self.shares.has_room(own, total) {
             return false;
         }
-        table.insert(source, held);
+        held.total = total;
+        if let Some(source) = self.source {
+            held.by_source.insert(source, own);
+        }
         self.amount += more;
         true
     }
@@ -67,16 +94,17 @@ impl<S: Hash + Eq + Copy> Share<S> {
 
 impl<S: Hash + Eq> Drop for Share<S> {
     fn drop(&mut self) {
+        let mut held = self.shares.lock();
+        held.total -= self.amount;
         let Some(source) = self.source.take() else {
             return;
         };
-        let mut table = self.shares.lock();
-        let left = table.get(&source).copied().unwrap_or_default() - self.amount;
+        let left = held.by_source.get(&source).copied().unwrap_or_default() - self.amount;
         // Only sources that hold something are remembered, so the table is as bounded as what they hold.
         if left == 0 {
-            table.remove(&source);
+            held.by_source.remove(&source);
         } else {
-            table.insert(source, left);
+            held.by_source.insert(source, left);
         }
     }
 }
@@ -87,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_source_gets_its_share_and_others_get_theirs() {
-        let shares = Shares::new(2);
+        let shares = Shares::new(2, 7);
         let first = shares.take(Some(1), 1).expect("a share");
         let mut second = shares.take(Some(1), 1).expect("a share");
         assert!(shares.take(Some(1), 1).is_none());
@@ -97,13 +125,42 @@ mod tests {
         assert!(second.grow(1));
         drop(second);
         assert!(shares.take(Some(1), 2).is_some());
-        assert!(shares.lock().is_empty(), "what nobody holds is forgotten");
+        assert!(
+            shares.lock().by_source.is_empty(),
+            "what nobody holds is forgotten"
+        );
+        assert_eq!(shares.lock().total, 0);
     }
 
     #[test]
-    fn a_source_that_is_not_counted_gets_any_share() {
-        let shares = Shares::<u8>::new(0);
-        assert!(shares.take(None, 1).is_some());
+    fn large_sources_leave_room_to_those_that_hold_little() {
+        let shares = Shares::new(128, 512);
+        let large = (0..4).map(|source| shares.take(Some(source), 128));
+        let large: Vec<_> = large.collect();
+        // The last of them would have taken what is reserved.
+        assert_eq!(large.iter().flatten().count(), 3);
+        let rest = shares.take(Some(3), 64).expect("what is not reserved");
+        assert!(shares.take(Some(3), 1).is_none());
+        let little: Vec<_> = (10..42)
+            .map_while(|source| shares.take(Some(source), 2))
+            .collect();
+        assert_eq!(little.len(), 32, "each of those that hold little is let in");
+        assert!(
+            shares.take(Some(50), 1).is_none(),
+            "nobody gets more than there is"
+        );
+        drop((large, rest, little));
+        assert_eq!(shares.lock().total, 0);
+    }
+
+    #[test]
+    fn a_source_that_is_not_counted_gets_what_there_is() {
+        let shares = Shares::<u8>::new(1, 8);
+        let mut all = shares.take(None, 7).expect("a share");
+        assert!(!all.grow(2));
+        assert!(all.grow(1));
         assert!(shares.take(Some(1), 1).is_none());
+        drop(all);
+        assert!(shares.take(Some(1), 1).is_some());
     }
 }

@@ -222,7 +222,7 @@ describe("POSTs of strangers", () => {
     const refused = new Upload().send(new Uint8Array(1));
     assert.equal((await post(acceptor, "1.1.1.1", refused)).status, 503);
     assert.ok(refused.isCancelled);
-    assert.equal((await post(acceptor, "1.1.1.2")).status, 200);
+    assert.equal((await post(acceptor, "1.1.2.1")).status, 200);
     assert.equal((await post(acceptor, "2606:4700::1")).status, 200);
     upload?.fail();
     assert.equal((await answer)?.status, 400);
@@ -238,12 +238,21 @@ describe("POSTs of strangers", () => {
 
   test("hold memory in all", async () => {
     const acceptor = new ExchangeAcceptor(new Host());
-    const held = ["1.1.1.1", "1.1.1.2", "10.0.0.1", ""].flatMap((remote) => uploads(acceptor, remote, 4));
+    const held = ["1.1.1.1", "1.1.2.1", "10.0.0.1", ""].flatMap((remote) => uploads(acceptor, remote, 4));
     await turn();
-    assert.equal((await post(acceptor, "1.1.1.3")).status, 503);
+    assert.equal((await post(acceptor, "1.1.3.1")).status, 503);
     for (const [upload] of held) upload.fail();
     await Promise.all(held.map(([, answer]) => answer));
-    assert.equal((await post(acceptor, "1.1.1.3")).status, 200);
+    assert.equal((await post(acceptor, "1.1.3.1")).status, 200);
+  });
+
+  test("of large sources leave memory for those that hold little", async () => {
+    const acceptor = new ExchangeAcceptor(new Host());
+    for (const remote of ["1.1.1.1", "1.1.2.1", "1.1.3.1"]) uploads(acceptor, remote, 4);
+    const [, , [, refused] = []] = uploads(acceptor, "1.1.4.1", 3);
+    await turn();
+    assert.equal((await refused)?.status, 503);
+    assert.equal((await post(acceptor, "1.1.5.1")).status, 200);
   });
 
   test("end when they do not arrive in time", async (t) => {
@@ -268,7 +277,7 @@ describe("POSTs of strangers", () => {
       assert.equal((await post(acceptor, "1.1.1.1")).status, 200);
     }
     assert.equal((await post(acceptor, "1.1.1.1")).status, 503);
-    assert.equal((await post(acceptor, "1.1.1.2")).status, 200);
+    assert.equal((await post(acceptor, "1.1.2.1")).status, 200);
     host.links[0]?.close(1000, "");
     assert.equal((await post(acceptor, "1.1.1.1")).status, 200);
   });

@@ -223,11 +223,12 @@ describe("a cookie", () => {
 
 describe("a source", () => {
   test("gets its share, and others get theirs", () => {
-    const shares = new Shares(2);
+    const shares = new Shares(2, 7);
     const first = shares.take("1.1.1.1");
     assert.ok(first !== undefined && shares.take("::ffff:1.1.1.1") !== undefined);
     assert.equal(shares.take("1.1.1.1"), undefined);
-    assert.ok(shares.take("1.1.1.2") !== undefined);
+    assert.equal(shares.take("1.1.1.2"), undefined, "of the same network");
+    assert.ok(shares.take("1.1.2.1") !== undefined);
     first.release();
     first.release();
     assert.ok(shares.take("1.1.1.1") !== undefined);
@@ -235,22 +236,23 @@ describe("a source", () => {
   });
 
   test("holds amounts that grow up to its share", () => {
-    const shares = new Shares(10);
+    const shares = new Shares(10, 100);
     const share = shares.take("1.1.1.1", 6);
     assert.ok(share);
     assert.ok(share.grow(3));
     assert.ok(!share.grow(2), "more than its share");
     assert.equal(shares.take("1.1.1.1", 2), undefined);
-    assert.ok(shares.take("1.1.1.1", 1) !== undefined && shares.take("1.1.1.2", 10) !== undefined);
+    assert.ok(shares.take("1.1.1.1", 1) !== undefined && shares.take("1.1.2.1", 10) !== undefined);
     share.release();
     assert.ok(shares.take("1.1.1.1", 9) !== undefined);
   });
 
   test("is a network in IPv6, and forgotten when it holds nothing", () => {
-    const shares = new Shares(1);
+    const shares = new Shares(1, 8);
     const given = shares.take("2606:4700:1:2::1");
     assert.equal(shares.take("2606:4700:1:2:ffff::"), undefined);
-    assert.ok(shares.take("2606:4700:1:3::1") !== undefined);
+    assert.equal(shares.take("2606:4700:1:ff::1"), undefined);
+    assert.ok(shares.take("2606:4700:1:102::1") !== undefined);
     assert.ok(shares.take("2606:4700::1") !== undefined);
     assert.equal(shares.take("2606:4700:0:0:5::"), undefined);
     assert.equal(shares.size, 3);
@@ -258,11 +260,25 @@ describe("a source", () => {
     assert.equal(shares.size, 2);
   });
 
-  test("inside is not counted: it may be a proxy", () => {
-    const shares = new Shares(0);
+  test("that holds much leaves room to those that hold little", () => {
+    const shares = new Shares(128, 512);
+    const network = (index: number): string => `1.1.${index}.1`;
+    const large = [0, 1, 2, 3].map((index) => shares.take(network(index), 128));
+    assert.equal(large.filter((share) => share !== undefined).length, 3);
+    assert.ok(shares.take(network(3), 64) !== undefined);
+    assert.equal(shares.take(network(3)), undefined, "what is left is reserved");
+    for (let index = 10; index < 42; index++) assert.ok(shares.take(network(index), 2) !== undefined);
+    assert.equal(shares.take(network(50)), undefined, "nobody gets more than there is");
+    large[0]?.release();
+    assert.ok(shares.take(network(50), 64) !== undefined);
+  });
+
+  test("inside is counted among all only: it may be a proxy", () => {
+    const shares = new Shares(0, 6);
     for (const ip of ["127.0.0.1", "::1", "10.0.0.1", "fd00::1", "fe80::1%eth0", "::ffff:10.0.0.1"]) {
       assert.ok(shares.take(ip) !== undefined, ip);
     }
     assert.equal(shares.size, 0);
+    assert.equal(shares.take("127.0.0.1"), undefined);
   });
 });

@@ -9,7 +9,7 @@ use http::{Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
 use selfsame_codec::Code;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::service::{ReplicaBody, full, problem_of, with_body};
@@ -31,26 +31,22 @@ const STALLED: Duration = Duration::from_secs(30);
 /// Places for files that are made or stored
 #[derive(Clone, Debug)]
 pub(super) struct Files {
-    all: Arc<Semaphore>,
-    by_source: Arc<Shares<Source>>,
+    places: Arc<Shares<Source>>,
 }
 
 /// A place among all files, and among those of its source; given back when it is dropped
-pub(super) type FilePlace = (OwnedSemaphorePermit, Share<Source>);
+pub(super) type FilePlace = Share<Source>;
 
 impl Files {
     pub(super) fn new() -> Self {
         Self {
-            all: Arc::new(Semaphore::new(FILES)),
-            by_source: Shares::new(FILES_OF_SOURCE),
+            places: Shares::new(FILES_OF_SOURCE, FILES),
         }
     }
 
     /// A place for a file of a source, if there is one.
     pub(super) fn take(&self, source: Source) -> Option<FilePlace> {
-        let share = self.by_source.take(Some(source), 1)?;
-        let place = Arc::clone(&self.all).try_acquire_owned().ok()?;
-        Some((place, share))
+        self.places.take(Some(source), 1)
     }
 }
 

@@ -16,7 +16,7 @@ use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt as _;
 use selfsame_codec::PathKind;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::frames::{FrameReader, write_frame};
@@ -60,29 +60,22 @@ type Token = [u8; 16];
 pub(crate) struct Refused(pub(crate) StatusCode, pub(crate) &'static str);
 
 const GONE: Refused = Refused(StatusCode::GONE, "the path is closed");
+const CROWDED: Refused = Refused(StatusCode::SERVICE_UNAVAILABLE, "too many bodies are under way");
 const FULL: Refused = Refused(StatusCode::SERVICE_UNAVAILABLE, "too many paths are open");
 
 /// The exchange paths that peers have opened
 pub(crate) struct Exchanges {
     driver: Handle,
     paths: Mutex<HashMap<Token, mpsc::Sender<Arrival>>>,
-    /// One permit for each byte that may be held.
-    memory: Arc<Semaphore>,
-    paths_by_source: Arc<Shares<IpAddr>>,
-    memory_by_source: Arc<Shares<IpAddr>>,
-}
-
-/// Bytes that are held, counted among all and among those of their source
-struct Memory {
-    permit: OwnedSemaphorePermit,
-    share: Share<IpAddr>,
+    places: Arc<Shares<IpAddr>>,
+    memory: Arc<Shares<IpAddr>>,
 }
 
 /// A POST
 struct Arrival {
     frames: Vec<Bytes>,
     /// Keeps count of the frames' memory.
-    memory: Option<Memory>,
+    memory: Share<IpAddr>,
     answer: oneshot::Sender<Result<Answer, Refused>>,
 }
 
@@ -91,9 +84,8 @@ impl Exchanges {
         Arc::new(Self {
             driver,
             paths: Mutex::default(),
-            memory: Arc::new(Semaphore::new(MAX_HELD)),
-            paths_by_source: Shares::new(SOURCE_PATHS),
-            memory_by_source: Shares::new(SOURCE_HELD),
+            places: Shares::new(SOURCE_PATHS, MAX_PATHS),
+            memory: Shares::new(SOURCE_HELD, MAX_HELD),
         })
     }
 
@@ -127,22 +119,21 @@ impl Exchanges {
     }
 
     /// Reads a body as far as the memory for all bodies goes.
-    async fn collect<B>(&self, remote: IpAddr, body: B) -> Result<(Vec<u8>, Option<Memory>), Refused>
+    async fn collect<B>(&self, remote: IpAddr, body: B) -> Result<(Vec<u8>, Share<IpAddr>), Refused>
     where
         B: Body<Data = Bytes, Error: Into<BoxError>>,
     {
         let mut body = core::pin::pin!(body);
         let mut bytes = Vec::new();
-        let mut memory = None;
+        let mut memory = self.memory.take(network_of(remote), 0).ok_or(CROWDED)?;
         while let Some(piece) = body.frame().await {
             let piece = piece.map_err(|_| Refused(StatusCode::BAD_REQUEST, "the body broke off"))?;
             let Ok(data) = piece.into_data() else {
                 continue;
             };
-            memory = Some(self.hold(memory, remote, data.len()).ok_or(Refused(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "too many bodies are under way",
-            ))?);
+            if !memory.grow(data.len()) {
+                return Err(CROWDED);
+            }
             bytes.extend_from_slice(&data);
             if bytes.len() > MAX_BODY {
                 return Err(Refused(
@@ -154,28 +145,13 @@ impl Exchanges {
         Ok((bytes, memory))
     }
 
-    /// Counts more bytes; `None` when there are too many.
-    fn hold(&self, held: Option<Memory>, remote: IpAddr, more: usize) -> Option<Memory> {
-        let permits = u32::try_from(more).ok()?;
-        let permit = Arc::clone(&self.memory).try_acquire_many_owned(permits).ok()?;
-        let Some(mut held) = held else {
-            let share = self.memory_by_source.take(network_of(remote), more)?;
-            return Some(Memory { permit, share });
-        };
-        held.permit.merge(permit);
-        held.share.grow(more).then_some(held)
-    }
-
     /// The path of a token, opened when it is new.
     fn path(self: &Arc<Self>, token: Token, remote: IpAddr) -> Result<mpsc::Sender<Arrival>, Refused> {
         let mut paths = self.lock();
         if let Some(path) = paths.get(&token) {
             return Ok(path.clone());
         }
-        if paths.len() >= MAX_PATHS {
-            return Err(FULL);
-        }
-        let share = self.paths_by_source.take(network_of(remote), 1).ok_or(FULL)?;
+        let share = self.places.take(network_of(remote), 1).ok_or(FULL)?;
         let number = self.driver.next_path().ok_or(FULL)?;
         let (sender, arrivals) = mpsc::channel(ARRIVALS);
         paths.insert(token, sender.clone());

@@ -19,7 +19,6 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use selfsame_codec::PathKind;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
@@ -137,14 +136,14 @@ impl Server {
         let speaker = if address.scheme == Scheme::Tcp {
             Speaker::Frames {
                 driver,
-                shares: Shares::new(MAX_FROM_SOURCE),
+                shares: Shares::new(MAX_FROM_SOURCE, MAX_CONNECTIONS),
             }
         } else {
             Speaker::Http(Arc::new(Site {
                 driver,
                 exchanges: Arc::clone(exchanges),
                 proxies: Arc::clone(proxies),
-                shares: Shares::new(MAX_FROM_SOURCE),
+                shares: Shares::new(MAX_FROM_SOURCE, MAX_CONNECTIONS),
                 path: address.path_or_default().into(),
                 health: health.clone(),
             }))
@@ -162,15 +161,13 @@ impl Drop for Server {
 }
 
 async fn accept(tcp: TcpListener, speaker: Speaker) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     // Dropped with the server, which ends every connection that is not a path yet.
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = tcp.accept() => match accepted {
                 Ok((stream, remote)) => {
-                    let place = Arc::clone(&places).try_acquire_owned().ok();
-                    let Some(place) = place.zip(speaker.share(remote.ip())) else {
+                    let Some(place) = speaker.share(remote.ip()) else {
                         tracing::debug!(%remote, "too many connections: refused");
                         continue;
                     };
@@ -225,7 +222,7 @@ impl Speaker {
 }
 
 /// Among all connections, and among those of its source
-type Place = (OwnedSemaphorePermit, Share<IpAddr>);
+type Place = Share<IpAddr>;
 
 /// Carries the frames of a connection that is a path from the beginning.
 async fn carry_frames<R, W>(reader: R, writer: W, source: IpAddr, driver: Handle)
@@ -349,7 +346,7 @@ impl Site {
         let driver = self.driver.clone();
         tokio::spawn(async move {
             // The path holds its place among the connections until it closes.
-            let _place = (place, share);
+            let _place = share.map_or(place, Arc::new);
             match timeout(HANDSHAKE_TIMEOUT, upgrade).await {
                 Ok(Ok(upgraded)) => carry(TokioIo::new(upgraded), source, &driver).await,
                 Ok(Err(error)) => tracing::debug!(%remote, %error, "upgrade failed"),

@@ -1,19 +1,25 @@
 import { ipOf } from "./ip.ts";
 import { isPublic } from "./public-address.ts";
 
-/** Bits of an IPv6 address after the network that one customer gets, which counts as one source. */
-const HOST_BITS = 64n;
+/** Bits of an address after the network that counts as one source: /24 and /56, which one customer gets easily. */
+const HOST_BITS = { 32: 8n, 128: 72n };
+/** One part in so many of all is left to sources that hold little, so that several large ones cannot keep newcomers out. */
+const RESERVED_PART = 8;
+/** Little is one part in so many of what one source may hold. */
+const LITTLE_PART = 64;
 
 /** The amount that each source holds of a common resource, so that none can take everything. */
 export class Shares {
   readonly #most: number;
+  readonly #little: number;
   readonly #all: number;
   readonly #held: Map<string, number> = new Map();
   #total = 0;
 
   /** Lets each source hold at most `most`, and all of them `all` together with whoever has no source. */
-  constructor(most: number, all: number = Number.POSITIVE_INFINITY) {
+  constructor(most: number, all: number) {
     this.#most = most;
+    this.#little = Math.max(1, Math.floor(most / LITTLE_PART));
     this.#all = all;
   }
 
@@ -31,7 +37,8 @@ export class Shares {
 
   #add(source: string | undefined, more: number): boolean {
     const held = source === undefined ? 0 : (this.#held.get(source) ?? 0) + more;
-    if (more > 0 && (held > this.#most || this.#total + more > this.#all)) return false;
+    const reserved = held > this.#little ? Math.floor(this.#all / RESERVED_PART) : 0;
+    if (more > 0 && (held > this.#most || this.#total + more > this.#all - reserved)) return false;
     this.#total += more;
     if (source === undefined) return true;
     // Only sources that hold something are remembered.
@@ -67,12 +74,12 @@ export class Share {
 }
 
 /**
- * Returns the source of an IP address: an IPv4 address, or a network of IPv6. Private addresses have none and are not counted: a
- * proxy in front of the node, which counts for itself, brings everybody's connections. Neither is a peer of unknown address.
+ * Returns the source of an IP address: the network that one customer gets. Private addresses have none and are counted among all
+ * only: a proxy in front of the node, which counts for itself, brings everybody's connections. So is a peer of unknown address.
  */
 export function sourceOf(address: string): string | undefined {
   const [bare = ""] = address.split("%");
   const ip = isPublic(bare) ? ipOf(bare) : undefined;
-  if (ip === undefined || ip.widthBits === 32) return ip?.text;
-  return (ip.value >> HOST_BITS).toString(16);
+  if (ip === undefined) return undefined;
+  return `${ip.widthBits} ${ip.value >> HOST_BITS[ip.widthBits]}`;
 }

@@ -104,7 +104,7 @@ impl Listener {
             socket: Arc::new(socket),
             cookies: Cookies::new(Instant::now())?,
             table: Arc::default(),
-            shares: Shares::new(MAX_FROM_SOURCE),
+            shares: Shares::new(MAX_FROM_SOURCE, MAX_CONNECTIONS),
         })
     }
 
@@ -166,8 +166,7 @@ impl Listener {
         let (sender, heard) = mpsc::channel(DATAGRAMS);
         {
             let mut table = lock(&self.table);
-            if table.entries.len() >= MAX_CONNECTIONS || table.entries.contains_key(&id) {
-                tracing::debug!(%from, "too many connections: refused");
+            if table.entries.contains_key(&id) {
                 return None;
             }
             let entry = Entry {

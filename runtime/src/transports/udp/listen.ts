@@ -27,7 +27,7 @@ export class UdpListener {
   readonly #socket: Socket;
   readonly #paths: PathHost;
   readonly #cookies: Cookies = new Cookies();
-  readonly #shares: Shares = new Shares(MAX_FROM_SOURCE);
+  readonly #shares: Shares = new Shares(MAX_FROM_SOURCE, MAX_CONNECTIONS);
   /** By the numbers that they were given here. */
   readonly #byId: Map<Id, Accepted> = new Map();
   /** By who asked for them. */
@@ -104,7 +104,7 @@ export class UdpListener {
   /** A new connection; `undefined` when there are too many. */
   #accept(peer: Id, from: Asker): Accepted | undefined {
     const own = randomId();
-    if (this.#byId.size >= MAX_CONNECTIONS || this.#byId.has(own)) return undefined;
+    if (this.#byId.has(own)) return undefined;
     const share = this.#shares.take(from.address);
     if (share === undefined) return undefined;
     const key = keyOf(from, peer);
