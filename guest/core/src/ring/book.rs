@@ -2,6 +2,9 @@
 //!
 //! Verifying a signature costs as much as fifty other steps of a lookup, and of what an answer names one or two members
 //! are asked. The rest is kept as it came, and verified before it is used.
+//!
+//! A signature proves no node: keys are free. What others tell has a share of the book, and the rest is for those that
+//! have spoken themselves.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -28,6 +31,8 @@ struct Entry {
     known: Known,
     /// It did not answer when it was asked last.
     is_suspect: bool,
+    /// It has spoken itself; of all others somebody has told, who may have invented them.
+    is_met: bool,
     /// The run that signed a record before the last other one did.
     former: Option<BootId>,
     /// When it was last met or named, in the book's count of such moments.
@@ -75,10 +80,6 @@ impl Entry {
             },
             _ => Kept::Again,
         }
-    }
-
-    fn is_heard(&self) -> bool {
-        matches!(self.known, Known::Heard(..))
     }
 }
 
@@ -159,6 +160,7 @@ impl Book {
         let entry = Entry {
             known,
             is_suspect: false,
+            is_met: false,
             former: None,
             used: self.use_now(),
         };
@@ -172,11 +174,11 @@ impl Book {
     }
 
     /// Gives up who did not answer, otherwise the one of its kind that was not used for longest. Lookups under way need
-    /// those of which they have just heard, but who is only heard of is not to drive out who is verified.
+    /// those of which they have just heard, but who is only heard of, verified or not, is not to drive out who has spoken.
     fn evict(&mut self, keep: &dyn Fn(&PeerId) -> bool) {
-        let heard = self.entries.values().filter(|entry| entry.is_heard()).count();
+        let heard = self.entries.values().filter(|entry| !entry.is_met).count();
         let of_heard = heard > self.parameters.max_heard;
-        let rank = |entry: &Entry| (!entry.is_suspect, entry.is_heard() != of_heard, entry.used);
+        let rank = |entry: &Entry| (!entry.is_suspect, entry.is_met == of_heard, entry.used);
         let candidates = self.entries.iter().filter(|(peer, _)| !keep(peer));
         let worst = candidates.min_by_key(|(_, entry)| rank(entry));
         if let Some(peer) = worst.map(|(peer, _)| *peer) {
@@ -190,17 +192,23 @@ impl Book {
 
     /// Lets no lookup begin at a peer until it is heard of itself.
     pub(crate) fn suspect(&mut self, peer: &PeerId) {
-        self.set_suspect(peer, true);
+        self.set_met(peer, false);
     }
 
+    /// A peer has spoken itself.
     pub(crate) fn trust(&mut self, peer: &PeerId) {
-        self.set_suspect(peer, false);
+        self.set_met(peer, true);
     }
 
-    fn set_suspect(&mut self, peer: &PeerId, is_suspect: bool) {
+    fn set_met(&mut self, peer: &PeerId, has_spoken: bool) {
         if let Some(entry) = self.entries.get_mut(peer) {
-            entry.is_suspect = is_suspect;
+            entry.is_suspect = !has_spoken;
+            entry.is_met |= has_spoken;
         }
+    }
+
+    pub(crate) fn is_met(&self, peer: &PeerId) -> bool {
+        self.entries.get(peer).is_some_and(|entry| entry.is_met)
     }
 
     /// Drops records that have expired, and those from the future, which a clock that was ahead let in: their nodes' next
@@ -280,6 +288,7 @@ mod tests {
         let mut book = Book::new(&SMALL);
         let verified = signed(1, NOW);
         book.insert(verified.clone(), &|_| false);
+        book.trust(&verified.id());
         (10..13).for_each(|peer| hear(&mut book, peer));
         assert!(book.named(&PeerId([10; 32])).is_some());
         hear(&mut book, 13);
@@ -288,11 +297,25 @@ mod tests {
     }
 
     #[test]
+    fn verified_records_of_others_share_with_those_heard() {
+        let mut book = Book::new(&SMALL);
+        let met = signed(1, NOW);
+        book.insert(met.clone(), &|_| false);
+        book.trust(&met.id());
+        for seed in 2..20 {
+            book.insert(signed(seed, NOW), &|_| false);
+        }
+        assert!(book.get(&met.id()).is_some() && book.is_met(&met.id()));
+        assert_eq!(book.members().count(), SMALL.max_records);
+    }
+
+    #[test]
     fn who_was_just_met_stays_however_old_its_record_is() {
         let mut book = Book::new(&SMALL);
         let records: Vec<NodeRecord> = (1..=5).map(|seed| signed(seed, NOW - u64::from(seed))).collect();
         for record in &records {
             book.insert(record.clone(), &|_| false);
+            book.trust(&record.id());
         }
         hear(&mut book, 10);
         let known = |record: &NodeRecord| book.get(&record.id()).is_some();

@@ -164,8 +164,12 @@ impl Ring {
         successors: &[&[u8]],
         entries: &[EntryBytes<'_>],
     ) -> Result<(), Code> {
+        let may_hand_over = self.may_hand_over(&from);
+        // Anybody else could fill the book with members that nobody can reach.
+        let is_neighbour = may_hand_over || self.routing.is_neighbour(&from);
+        let predecessor = predecessor.filter(|_| is_neighbour);
         let predecessor = predecessor.map(|bytes| self.meet_bytes(cx, bytes)).transpose()?;
-        if self.may_hand_over(&from) {
+        if may_hand_over {
             // It is no neighbour from now on, and may have more than fits one message; who was before it may leave, too.
             let before = predecessor.as_ref().map(NodeRecord::id);
             before.into_iter().for_each(|before| self.let_hand_over(before));
@@ -176,7 +180,9 @@ impl Ring {
         } else {
             self.take_entries(cx, from, entries)
         };
-        self.meet_members(cx, successors);
+        if is_neighbour {
+            self.meet_members(cx, successors);
+        }
         self.neighbour_left(cx, from, predecessor);
         taken
     }

@@ -159,10 +159,11 @@ impl Ring {
         self.actions.push_back(Action::Changed);
     }
 
-    /// Members that may help this node to join when its bootstraps do not.
+    /// Members that may help this node to join when its bootstraps do not: those that have spoken themselves.
     #[must_use]
     pub fn remembered(&self) -> Vec<PeerId> {
         let mut members = self.known_members();
+        members.retain(|peer| self.book.is_met(peer));
         members.truncate(self.parameters.max_remembered);
         members
     }

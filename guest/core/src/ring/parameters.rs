@@ -117,7 +117,7 @@ pub struct Parameters {
     pub max_table_bytes: usize,
     /// Most records kept: the neighbourhood, the fingers, and what lookups of some minutes met.
     pub max_records: usize,
-    /// Most of those records that nobody has verified yet: what lookups under way may still need.
+    /// Most of those records whose node has not spoken itself: what lookups under way may still need.
     pub max_heard: usize,
     /// Most peers presumed dead that are remembered at a time.
     pub max_dead: usize,

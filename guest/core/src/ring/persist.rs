@@ -112,8 +112,11 @@ impl Ring {
 
     fn load_route(&mut self, cx: &Context<'_>, key: &[u8], value: &[u8]) -> Result<(), Code> {
         let record = self.load_record(cx, &key[ROUTE.len()..], value)?;
-        self.persisted.routes.insert(record.id(), record.sequence());
+        let peer = record.id();
+        self.persisted.routes.insert(peer, record.sequence());
         self.meet(record);
+        // An earlier start had it among its neighbours or fingers.
+        self.book.trust(&peer);
         Ok(())
     }
 

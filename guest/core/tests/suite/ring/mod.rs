@@ -19,3 +19,5 @@ mod grants;
 mod copies;
 
 mod siblings;
+
+mod crowding;

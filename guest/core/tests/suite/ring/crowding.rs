@@ -1,0 +1,102 @@
+//! Strangers that try to crowd others out of a member's tables.
+
+use selfsame_core::Place;
+use selfsame_core::identity::Identity;
+use selfsame_core::record::NodeRecord;
+
+use super::network::{Network, Outcome};
+use super::outsider::{ask, encoded, record_at, stranger, update};
+
+/// Members that somebody has invented.
+fn ghosts(count: u32, now_ms: u64) -> Vec<NodeRecord> {
+    (0..count).map(|n| record_at(&numbered(n), now_ms)).collect()
+}
+
+fn numbered(n: u32) -> Identity {
+    let mut seed = [0xE0; 32];
+    seed[..4].copy_from_slice(&n.to_le_bytes());
+    Identity::of_peer(&seed, Network::network_id())
+}
+
+fn leave(own: &NodeRecord, successors: &[NodeRecord]) -> Vec<u8> {
+    encoded(|encoder| {
+        encoder
+            .array(5)
+            .uint(7)
+            .bytes(own.encoded())
+            .bytes(successors[0].encoded())
+            .array(successors.len());
+        for record in successors {
+            encoder.bytes(record.encoded());
+        }
+        encoder.array(0);
+    })
+}
+
+/// How many of these records a node holds.
+fn held<'a>(net: &Network, node: usize, records: impl IntoIterator<Item = &'a NodeRecord>) -> usize {
+    let ring = &net.nodes[node].ring;
+    let records = records.into_iter();
+    records
+        .filter(|record| ring.record_of(&record.id()) == Some(record))
+        .count()
+}
+
+fn honest(net: &Network, node: usize) -> Vec<NodeRecord> {
+    let ring = &net.nodes[node].ring;
+    let peers = (0..net.nodes.len()).map(|other| net.id(other));
+    peers.filter_map(|peer| ring.record_of(&peer).cloned()).collect()
+}
+
+#[test]
+fn stranger_that_leaves_teaches_no_members() {
+    let mut net = Network::ring_of(5, 32);
+    let victim = net.members()[3];
+    let known = honest(&net, victim);
+    let ghosts = ghosts(1040, net.now_ms);
+    let attacker = stranger(99);
+    let own = record_at(&attacker, net.now_ms);
+    for chunk in ghosts.chunks(16) {
+        assert_eq!(ask(&mut net, victim, attacker.id(), &leave(&own, chunk)), None);
+    }
+    assert_eq!(held(&net, victim, &ghosts), 0);
+    assert_eq!(held(&net, victim, &known), known.len());
+    for n in 0..20 {
+        let place = numbered(5_000 + n).id().0;
+        let right = net.id(net.responsible(&place));
+        let found = net.outcome(victim, |ring, cx, command| {
+            ring.find_node(cx, command, Place(place))
+        });
+        assert_eq!(found, Outcome::Node(right));
+    }
+}
+
+#[test]
+fn neighbour_that_leaves_drives_out_nobody_who_has_spoken() {
+    let mut net = Network::ring_of(5, 32);
+    let victim = net.members()[3];
+    let known = honest(&net, victim);
+    let ping = encoded(|encoder| _ = encoder.array(2).uint(0).array(0));
+    for record in &known {
+        assert_eq!(ask(&mut net, victim, record.id(), &ping), None);
+    }
+    let ghosts = ghosts(2080, net.now_ms);
+    // Ids can be ground: this one comes right before the victim.
+    let neighbour = (10_000..)
+        .map(numbered)
+        .find(|identity| net.responsible(&identity.id().0) == victim)
+        .expect("an id next to the victim's");
+    let own = record_at(&neighbour, net.now_ms);
+    assert_eq!(
+        ask(&mut net, victim, neighbour.id(), &update(own.encoded())),
+        None
+    );
+    for chunk in ghosts.chunks(16) {
+        assert_eq!(ask(&mut net, victim, neighbour.id(), &leave(&own, chunk)), None);
+    }
+    assert!(held(&net, victim, &ghosts) > 0, "its neighbours are read");
+    assert_eq!(held(&net, victim, &known), known.len());
+    let remembered = net.nodes[victim].ring.remembered();
+    assert!(!remembered.is_empty());
+    assert!(ghosts.iter().all(|ghost| !remembered.contains(&ghost.id())));
+}
