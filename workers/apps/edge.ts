@@ -23,12 +23,24 @@ export type EdgeOptions = {
   owned: readonly string[];
   /** Names that the gateway passes on, or `*` for all. */
   gateway: readonly string[];
+  /** Who asks; see {@link HandlerOptions}. */
+  sourceOf?: HandlerOptions["sourceOf"];
+  /** The attempts to sign in of all sources, where an app is made for each request. */
+  attempts?: HandlerOptions["attempts"];
   /** Hears of each login that was right or wrong. */
   onLogin?: HandlerOptions["onLogin"];
 };
 
 /** The public app of a node: AppAuth's entrance, the gateway into the mesh, and what the node knows of the ring. */
-export function edge({ mesh, platform, owned, gateway: open, onLogin }: EdgeOptions): Hono {
+export function edge({
+  mesh,
+  platform,
+  owned,
+  gateway: open,
+  sourceOf,
+  attempts,
+  onLogin,
+}: EdgeOptions): Hono {
   const app = new Hono();
   app.get("/status", async (c) => c.json(await mesh(c).status(), 200, { "cache-control": "no-store" }));
   app.get("/metrics", async (c) => c.text(await mesh(c).metrics(), 200, { "content-type": METRICS_TYPE }));
@@ -40,7 +52,8 @@ export function edge({ mesh, platform, owned, gateway: open, onLogin }: EdgeOpti
     allows: (name) => open.includes("*") || open.includes(name),
   });
   app.route("/", through);
-  app.route("/", handler({ fetch: (url, init, c) => mesh(c).fetch(url, init), servedBy: platform, onLogin }));
+  const fetch: HandlerOptions["fetch"] = (url, init, c) => mesh(c).fetch(url, init);
+  app.route("/", handler({ fetch, servedBy: platform, sourceOf, attempts, onLogin }));
   return app;
 }
 

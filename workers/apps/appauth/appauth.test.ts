@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 
-import { check, handler, parseDictionary, storePassword, verifyPassword } from "./index.ts";
+import { Attempts, check, handler, parseDictionary, storePassword, verifyPassword } from "./index.ts";
 
 const dictionary = parseDictionary({ ada: await storePassword("enchantress of numbers") });
 const service = check(dictionary, { servedBy: "test" });
@@ -168,5 +168,44 @@ describe("a dictionary", () => {
     const hash = scryptSync("pleaseletmein", salt, 32, { N: 2 ** 14, r: 8, p: 1 }).toString("hex");
     const stored = { user: { salt: salt.toString("hex"), hash } };
     assert.equal(await verifyPassword(stored, { user: "user", password: "pleaseletmein" }), true);
+  });
+});
+
+describe("wrong passwords", () => {
+  const limited = (attempts?: Attempts) => {
+    const fetch = async (url: string, init: RequestInit) => service.fetch(new Request(url, init));
+    const app = handler({ fetch, servedBy: "front", sourceOf: (c) => c.req.header("source"), attempts });
+    return async (source: string, password: string): Promise<Response> =>
+      app.fetch(post(JSON.stringify({ user: "ada", password }), "application/json", { source }));
+  };
+
+  it("of one source are few in a minute, and others sign in meanwhile", async () => {
+    const signIn = limited();
+    for (let count = 0; count < 10; count++) assert.equal((await signIn("one", "guess")).status, 401);
+    const refused = await signIn("one", "enchantress of numbers");
+    assert.equal(refused.status, 429);
+    assert.equal(refused.headers.get("retry-after"), "60");
+    assert.equal((await signIn("two", "enchantress of numbers")).status, 200);
+  });
+
+  it("count while they are checked, and right ones do not", async () => {
+    const attempts = new Attempts();
+    for (let count = 0; count < 100; count++) attempts.begin("one", 0)?.isRight();
+    const running = Array.from({ length: 11 }, () => attempts.begin("one", 0));
+    assert.deepEqual([running[9] === undefined, running[10] === undefined], [false, true]);
+    running[0]?.isRight();
+    assert.ok(attempts.begin("one", 59_999) !== undefined);
+    assert.equal(attempts.begin("one", 59_999), undefined);
+    assert.ok(attempts.begin("one", 60_000) !== undefined);
+    assert.ok(attempts.begin("one", -1) !== undefined, "a clock that goes back locks nobody out");
+  });
+
+  it("of many sources are forgotten in the order in which they began", () => {
+    const attempts = new Attempts();
+    for (let count = 0; count < 10; count++) attempts.begin("first", 0);
+    assert.equal(attempts.begin("first", 1), undefined);
+    for (let source = 0; source < 20_000; source++) attempts.begin(`${source}`, 1);
+    assert.equal(attempts.size, 10_000);
+    assert.ok(attempts.begin("first", 1) !== undefined);
   });
 });

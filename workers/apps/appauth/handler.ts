@@ -1,6 +1,7 @@
 import { type Context, Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
 
+import { Attempts } from "./attempts.ts";
 import { mediaType } from "./check.ts";
 import { type Credentials, parseCredentials } from "./credentials.ts";
 import { CONTENT_SECURITY_POLICY, loginPage } from "./page.ts";
@@ -18,6 +19,13 @@ export type HandlerOptions = {
   fetch: (url: string, init: RequestInit, c: Context) => Promise<Response>;
   /** What is told in the header `served-by`, such as `workerd`. */
   servedBy: string;
+  /**
+   * Who asks, such as an IP address or a peer id: one source has 10 wrong passwords in a minute. `undefined` where the platform
+   * does not say; nobody is limited then.
+   */
+  sourceOf?: ((c: Context) => string | undefined) | undefined;
+  /** The attempts of all sources, where handlers share them. */
+  attempts?: Attempts | undefined;
   /** Hears of each login that was right or wrong, before it is answered. */
   onLogin?: ((login: Login, c: Context) => void) | undefined;
 };
@@ -26,16 +34,37 @@ export type HandlerOptions = {
 export type Login = { user: string; status: 200 | 401; checkedBy: string };
 
 /** An outcome as a status, a sentence, and who checked. */
-type Outcome = { status: 200 | 400 | 401 | 413 | 415 | 503; text: string; user?: string; checkedBy?: string };
+type Outcome = {
+  status: 200 | 400 | 401 | 413 | 415 | 429 | 503;
+  text: string;
+  user?: string;
+  checkedBy?: string;
+};
 
 /**
  * The public entrance: `GET /login` is a form, `POST /login` takes the form or the same as JSON and asks `check`.
  *
  * 200 for a right password, 401 for a wrong one, 400 for a body that is no login, 413 for one too large, 415 for
- * another type, 503 when nobody can check. Browsers are answered in HTML, programs in JSON.
+ * another type, 429 for too many wrong passwords of one source, 503 when nobody can check. Browsers are answered in HTML, programs in JSON.
  */
-export function handler({ fetch, servedBy, onLogin }: HandlerOptions): Hono {
+export function handler({
+  fetch,
+  servedBy,
+  sourceOf,
+  attempts = new Attempts(),
+  onLogin,
+}: HandlerOptions): Hono {
   const app = new Hono();
+  const limited = async (c: Context): Promise<Outcome> => {
+    const source = sourceOf?.(c);
+    const attempt = source === undefined ? undefined : attempts.begin(source);
+    if (source !== undefined && attempt === undefined) {
+      return { status: 429, text: "Too many wrong passwords. Try again in a minute." };
+    }
+    const outcome = await login(c, fetch, onLogin);
+    if (outcome.status !== 401) attempt?.isRight();
+    return outcome;
+  };
   app.use("/login", async (c, next) => {
     await next();
     c.header("served-by", servedBy);
@@ -49,7 +78,7 @@ export function handler({ fetch, servedBy, onLogin }: HandlerOptions): Hono {
       maxSize: MAX_BODY_BYTES,
       onError: (c) => answer(c, { status: 413, text: "The request is too large." }),
     }),
-    async (c) => answer(c, await login(c, fetch, onLogin)),
+    async (c) => answer(c, await limited(c)),
   );
   app.all("/login", (c) => c.json({ error: "send a GET or a POST" }, 405, { allow: "GET, HEAD, POST" }));
   return app;
@@ -122,6 +151,7 @@ async function persist<T>(attempt: () => Promise<T>): Promise<T> {
 
 function answer(c: Context, outcome: Outcome): Response | Promise<Response> {
   if (outcome.status === 503) c.header("retry-after", "1");
+  if (outcome.status === 429) c.header("retry-after", "60");
   if (c.req.header("accept")?.includes("text/html")) return page(c, outcome);
   const { status, text, ...rest } = outcome;
   return c.json(status === 200 ? { message: text, ...rest } : { error: text, ...rest }, status);

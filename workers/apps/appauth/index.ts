@@ -1,3 +1,4 @@
+export { Attempts } from "./attempts.ts";
 export { type CheckOptions, check } from "./check.ts";
 export {
   type Credentials,

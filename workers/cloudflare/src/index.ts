@@ -4,7 +4,7 @@ import { durableObject, type Extension, MeshNode, type MeshNodeOptions } from "s
 import { capsules } from "selfsame/capsule";
 import { type MeshClient, mesh } from "selfsame/hono";
 import { telemetry, traced } from "selfsame/telemetry";
-import { check, handler, type Login, parseDictionary } from "selfsame-apps/appauth";
+import { Attempts, check, handler, type Login, parseDictionary } from "selfsame-apps/appauth";
 import users from "selfsame-apps/appauth/users.json" with { type: "json" };
 import { AuditLog, audit, auditOf, type SignIn } from "selfsame-apps/audit";
 import { edge, grantsOf, ownerOf, words } from "selfsame-apps/edge";
@@ -120,16 +120,30 @@ const entrance = new Hono<{ Bindings: Env }>();
 entrance.use(connected);
 entrance.route(
   "/",
-  handler({ fetch: (url, init, c) => meshOf(c).fetch(url, init), servedBy: PLATFORM, onLogin: note }),
+  handler({
+    fetch: (url, init, c) => meshOf(c).fetch(url, init),
+    servedBy: PLATFORM,
+    sourceOf: (c) => c.var.caller,
+    onLogin: note,
+  }),
 );
 
 const checker = check(parseDictionary(users), { servedBy: PLATFORM });
+
+/** Those of one isolate: an app is made for each request. */
+const attempts = new Attempts();
+
+/** The address of a visitor, which Cloudflare sets. */
+function visitorOf(c: Context): string | undefined {
+  return c.req.header("cf-connecting-ip");
+}
 
 const app = new Hono<{ Bindings: Env }>();
 app.use(connected);
 app.all("*", (c) => {
   const { OWNED, GATEWAY } = c.env;
-  const options = { platform: PLATFORM, owned: words(OWNED), gateway: words(GATEWAY), onLogin: note };
+  const names = { owned: words(OWNED), gateway: words(GATEWAY) };
+  const options = { platform: PLATFORM, ...names, sourceOf: visitorOf, attempts, onLogin: note };
   return edge({ ...options, mesh: () => meshOf(c) }).fetch(c.req.raw, c.env, c.executionCtx);
 });
 

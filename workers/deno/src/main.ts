@@ -46,15 +46,23 @@ const onLogin = (login: Login): void => {
 
 const app = new Hono();
 const meshOf = (c: Context) => traced(mesh, c.req.raw);
-app.route("/", edge({ mesh: meshOf, platform: PLATFORM, owned, gateway: settings.gateway, onLogin }));
+app.route(
+  "/",
+  edge({ mesh: meshOf, platform: PLATFORM, owned, gateway: settings.gateway, sourceOf, onLogin }),
+);
 app.route("/", page({ read: (name) => Deno.readFile(`${settings.page}/${name}`), config: pageConfig }));
 const server = Deno.serve({ hostname: host, port, onListen: () => undefined }, mesh.handler(app.fetch));
 
 const checker = check(parseDictionary(users), { servedBy: PLATFORM });
-const entrance = handler({ fetch: (url, init) => mesh.fetch(url, init), servedBy: PLATFORM, onLogin });
+const entrance = handler({
+  fetch: (url, init) => mesh.fetch(url, init),
+  servedBy: PLATFORM,
+  sourceOf: callerOf,
+  onLogin,
+});
 const services: Record<string, Handler> = {
   check: (request) => checker.fetch(request),
-  handler: (request) => entrance.fetch(request),
+  handler: (request, { caller }) => entrance.fetch(request, { caller }),
   observability: observability(),
   ...(log === undefined ? {} : { audit: handlerOf(audit(log, { servedBy: PLATFORM })) }),
 };
@@ -83,6 +91,16 @@ async function keepLog({ metadata, seed }: AuditSettings): Promise<{ log: AuditL
 /** A file in the folder of the node's store. */
 function beside(name: string): string {
   return settings.data.replace(/[^/\\]*$/, name);
+}
+
+/** The address of whoever asks this server. */
+function sourceOf(c: Context): string | undefined {
+  return (c.env as { remoteAddr?: { hostname?: string } }).remoteAddr?.hostname;
+}
+
+/** The peer that asks through the mesh. */
+function callerOf(c: Context): string | undefined {
+  return (c.env as { caller?: string }).caller;
 }
 
 function handlerOf(app: Hono): Handler {
