@@ -402,6 +402,15 @@ impl FromStr for Span {
     }
 }
 
+/// Longest name of a service, in bytes.
+const MAX_NAME_BYTES: usize = 63;
+
+/// Whether the core takes a text for a service's name: it is asked only once the node has joined.
+fn is_name(text: &str) -> bool {
+    let is_in_name = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
+    (1..=MAX_NAME_BYTES).contains(&text.len()) && text.bytes().all(is_in_name)
+}
+
 /// A name that is served by passing its requests on
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Forward {
@@ -434,8 +443,10 @@ impl FromStr for Forward {
             weight: None,
             allow: Vec::new(),
         };
-        if name.is_empty() {
-            return Err(wrong());
+        if !is_name(name) {
+            return Err(format!(
+                "{name:?} is no name: one has 1 to 63 characters out of a-z, 0-9, '-' and '.'"
+            ));
         }
         for part in parts {
             match part.split_once('=') {

@@ -5,13 +5,14 @@
 
 use alloc::sync::Arc;
 use core::convert::Infallible;
-use core::net::{Ipv4Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::uri::Authority;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -52,7 +53,7 @@ impl Control {
             let (node, duplicates) = (node.clone(), Arc::clone(&duplicates));
             async move { duplicates.follow(&node).await }
         });
-        let desk = |key| {
+        let desk = |key, is_local| {
             Arc::new(Desk {
                 node: node.clone(),
                 telemetry: Arc::clone(telemetry),
@@ -60,6 +61,7 @@ impl Control {
                 bootstraps: member.network.join.clone(),
                 allow_private: member.network.allow_private,
                 key,
+                is_local,
             })
         };
         if let Some(address) = member.metrics {
@@ -68,7 +70,7 @@ impl Control {
                 format_args!("metrics at http://{address}/metrics"),
                 &value!({ "event": "metrics", "address": address.to_string() }),
             )?;
-            let desk = desk(None);
+            let desk = desk(None, address.ip().is_loopback());
             tasks.spawn(accept(listener, MAX_CONNECTIONS, move |socket| {
                 serve(socket, Arc::clone(&desk))
             }));
@@ -76,7 +78,7 @@ impl Control {
         let (listener, address) = bind((Ipv4Addr::LOCALHOST, 0).into()).await?;
         let key = new_key()?;
         let file = ControlFile::write(&member.data.folder, address, &key)?;
-        let desk = desk(Some(format!("Bearer {key}")));
+        let desk = desk(Some(format!("Bearer {key}")), true);
         tasks.spawn(accept(listener, MAX_CONNECTIONS, move |socket| {
             serve(socket, Arc::clone(&desk))
         }));
@@ -141,10 +143,18 @@ struct Desk {
     allow_private: bool,
     /// What a request has to have in its field Authorization, if anything.
     key: Option<String>,
+    /// Whether only this machine can ask.
+    is_local: bool,
 }
 
 impl Desk {
     async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+        if self.is_local && !names_this_machine(request.headers().get(HOST)) {
+            return text(
+                StatusCode::MISDIRECTED_REQUEST,
+                "ask by the IP address, or as localhost\n",
+            );
+        }
         let given = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
         if self.key.as_ref().is_some_and(|key| given != Some(key.as_bytes())) {
             return text(StatusCode::UNAUTHORIZED, "the key stands in control.json\n");
@@ -178,6 +188,19 @@ impl Desk {
     }
 }
 
+/// Whether a request is not for a name that somebody else's page has made lead here (DNS rebinding).
+fn names_this_machine(host: Option<&HeaderValue>) -> bool {
+    let Some(host) = host else {
+        // HTTP/1.0, which no browser speaks.
+        return true;
+    };
+    let authority = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok());
+    authority.is_some_and(|authority| {
+        let name = authority.host().trim_start_matches('[').trim_end_matches(']');
+        name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
+    })
+}
+
 fn json_response(value: &Value) -> Response<Full<Bytes>> {
     with_type(StatusCode::OK, "application/json", format!("{value}\n"))
 }
@@ -193,4 +216,38 @@ fn with_type(status: StatusCode, content: &'static str, body: String) -> Respons
         .headers_mut()
         .insert(CONTENT_TYPE, HeaderValue::from_static(content));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_other_machines_are_refused() {
+        for host in [
+            "127.0.0.1:9464",
+            "localhost:9464",
+            "LOCALHOST",
+            "[::1]:9464",
+            "10.0.0.1",
+        ] {
+            assert!(
+                names_this_machine(Some(&HeaderValue::from_static(host))),
+                "{host}"
+            );
+        }
+        for host in [
+            "rebound.example:9464",
+            "127.0.0.1.rebound.example",
+            "localhost.example",
+            "",
+            "a b",
+        ] {
+            assert!(
+                !names_this_machine(Some(&HeaderValue::from_static(host))),
+                "{host}"
+            );
+        }
+        assert!(names_this_machine(None));
+    }
 }
