@@ -12,7 +12,7 @@ use common::server::write;
 use common::{Log, charter, charter_of, writer};
 use selfsame_capsule::hash::HashKind;
 use selfsame_capsule::keys::Signature;
-use selfsame_capsule::message::{Envelope, Operation, TO_THE_TOP};
+use selfsame_capsule::message::{Envelope, FreshQuery, Operation, TO_THE_TOP};
 use selfsame_capsule::metadata::{Charter, Readers};
 use selfsame_capsule::writer::{Backpointers, Written};
 use selfsame_codec::Field;
@@ -110,7 +110,10 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
             "heads and metadata",
             of(
                 4,
-                &[Operation::QueryFresh { nonce: [3; 32] }, Operation::Describe],
+                &[
+                    Operation::QueryFresh(FreshQuery::heads([3; 32])),
+                    Operation::Describe,
+                ],
             ),
         ),
         ("a bad signature, and what is not stored", of(4, &refused)),

@@ -149,11 +149,8 @@ pub enum Operation<'a> {
         /// The record.
         record: RecordName,
     },
-    /// Asks which records nothing points to. Gives [`Fresh`].
-    QueryFresh {
-        /// Random bytes, to which the answer is bound.
-        nonce: [u8; 32],
-    },
+    /// Asks which records nothing points to, and which one a writer has signed last. Gives [`Fresh`].
+    QueryFresh(FreshQuery),
     /// Reads a sub-record, with what proves it against its record's tree, or against the node so many levels above it. Gives `length
     /// u32 | sub-record | hashes u16 | hash 32, as often as said`.
     ReadPart {
@@ -250,9 +247,7 @@ impl<'a> Operation<'a> {
             PROVE => Self::Prove {
                 record: RecordName(reader.array()?),
             },
-            QUERY_FRESH => Self::QueryFresh {
-                nonce: reader.array()?,
-            },
+            QUERY_FRESH => Self::QueryFresh(reader.field()?),
             READ_PART => Self::ReadPart {
                 record: RecordName(reader.array()?),
                 index: reader.field()?,
@@ -307,9 +302,9 @@ impl<'a> Operation<'a> {
             }
             Self::Read { record } => named(READ, record, out),
             Self::Prove { record } => named(PROVE, record, out),
-            Self::QueryFresh { nonce } => {
+            Self::QueryFresh(query) => {
                 out.push(QUERY_FRESH);
-                out.extend_from_slice(nonce);
+                query.write(out);
             }
             Self::ReadPart {
                 record,
@@ -386,10 +381,53 @@ fn named(kind: u8, record: &RecordName, out: &mut Vec<u8>) {
 /// Most heads that an answer names: more branches than any application merges.
 pub const MAX_HEADS: usize = 1024;
 
-/// A server's word on the heads of its graph, bound to the reader's nonce
+/// A question for the newest records
 ///
 /// ```text
-/// fresh = time ms u64 | server 32 | heads u16 | head 32, as often as said | signature 64
+/// query = nonce 32 | writer's key 32, zeros for none
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FreshQuery {
+    /// Random bytes, to which the answer is bound.
+    pub nonce: [u8; 32],
+    /// The writer whose newest signed record is asked for: heads do not show it where another writer's record points to it.
+    pub writer: Option<Key>,
+}
+
+impl FreshQuery {
+    /// A question for the heads alone.
+    #[must_use]
+    pub fn heads(nonce: [u8; 32]) -> Self {
+        Self { nonce, writer: None }
+    }
+}
+
+impl<'a> Field<'a> for FreshQuery {
+    fn read(reader: &mut Reader<'a>) -> core::result::Result<Self, Malformed> {
+        Ok(Self {
+            nonce: reader.array()?,
+            writer: read_optional(reader)?.map(Key),
+        })
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.nonce);
+        out.extend_from_slice(&self.writer.map_or(NONE, |writer| writer.0));
+    }
+}
+
+/// Stands for a key or a name where there is none: neither is ever zero.
+const NONE: [u8; HASH_BYTES] = [0; HASH_BYTES];
+
+fn read_optional(reader: &mut Reader<'_>) -> core::result::Result<Option<[u8; HASH_BYTES]>, Malformed> {
+    let bytes = reader.array()?;
+    Ok((bytes != NONE).then_some(bytes))
+}
+
+/// A server's word on the heads of its graph, bound to the reader's question
+///
+/// ```text
+/// fresh = time ms u64 | server 32 | newest 32, zeros for none | heads u16 | head 32, as often as said | signature 64
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fresh {
@@ -397,6 +435,8 @@ pub struct Fresh {
     pub time_ms: u64,
     /// Who.
     pub server: Key,
+    /// The record with the largest sequence that the writer in question has signed.
+    pub newest: Option<RecordName>,
     /// Proven records that no proven record points to, sorted.
     pub heads: Vec<RecordName>,
     /// The server's signature.
@@ -409,43 +449,48 @@ impl Fresh {
     pub fn sign(
         server: &KeyPair,
         capsule: &CapsuleName,
-        nonce: &[u8; 32],
+        query: &FreshQuery,
+        newest: Option<RecordName>,
         mut heads: Vec<RecordName>,
         time_ms: u64,
     ) -> Self {
         heads.sort_unstable();
         heads.truncate(MAX_HEADS);
-        let statement = fresh_statement(capsule, &server.public(), nonce, &heads, time_ms);
-        Self {
+        let mut fresh = Self {
             time_ms,
             server: server.public(),
+            newest,
             heads,
-            signature: server.sign(FRESH, &statement),
-        }
+            signature: Signature([0; 64]),
+        };
+        fresh.signature = server.sign(FRESH, &fresh.statement(capsule, query));
+        fresh
     }
 
-    /// Whether the server named has signed this for this nonce.
+    /// Whether the server named has signed this for this question.
     #[must_use]
-    pub fn verify(&self, verifier: &mut Verifier, capsule: &CapsuleName, nonce: &[u8; 32]) -> bool {
-        let statement = fresh_statement(capsule, &self.server, nonce, &self.heads, self.time_ms);
+    pub fn verify(&self, verifier: &mut Verifier, capsule: &CapsuleName, query: &FreshQuery) -> bool {
+        let statement = self.statement(capsule, query);
         verifier.verifies(&self.server, FRESH, &statement, &self.signature)
     }
-}
 
-fn fresh_statement(
-    capsule: &CapsuleName,
-    server: &Key,
-    nonce: &[u8; 32],
-    heads: &[RecordName],
-    time_ms: u64,
-) -> Vec<u8> {
-    let mut statement = Vec::with_capacity((3 + heads.len()) * HASH_BYTES + 8);
-    statement.extend_from_slice(&capsule.0);
-    statement.extend_from_slice(&server.0);
-    statement.extend_from_slice(nonce);
-    time_ms.write(&mut statement);
-    heads.iter().for_each(|head| statement.extend_from_slice(&head.0));
-    statement
+    /// The newest record that is named, as its 32 bytes.
+    fn newest_bytes(&self) -> [u8; HASH_BYTES] {
+        self.newest.map_or(NONE, |newest| newest.0)
+    }
+
+    /// What the server signs.
+    fn statement(&self, capsule: &CapsuleName, query: &FreshQuery) -> Vec<u8> {
+        let mut statement = Vec::with_capacity((5 + self.heads.len()) * HASH_BYTES + 8);
+        statement.extend_from_slice(&capsule.0);
+        statement.extend_from_slice(&self.server.0);
+        query.write(&mut statement);
+        self.time_ms.write(&mut statement);
+        statement.extend_from_slice(&self.newest_bytes());
+        let heads = self.heads.iter();
+        heads.for_each(|head| statement.extend_from_slice(&head.0));
+        statement
+    }
 }
 
 impl<'a> Field<'a> for Fresh {
@@ -453,6 +498,7 @@ impl<'a> Field<'a> for Fresh {
         Ok(Self {
             time_ms: reader.field()?,
             server: Key(reader.array()?),
+            newest: read_optional(reader)?.map(RecordName),
             heads: {
                 let count = usize::from(reader.field::<u16>()?);
                 if count > MAX_HEADS {
@@ -469,6 +515,7 @@ impl<'a> Field<'a> for Fresh {
     fn write(&self, out: &mut Vec<u8>) {
         self.time_ms.write(out);
         out.extend_from_slice(&self.server.0);
+        out.extend_from_slice(&self.newest_bytes());
         (self.heads.len() as u16).write(out);
         self.heads.iter().for_each(|head| out.extend_from_slice(&head.0));
         out.extend_from_slice(&self.signature.0);

@@ -10,6 +10,8 @@ use crate::keys::random_bytes;
 const VERSION: u8 = 1;
 const SESSION_BYTES: usize = 16;
 const NONCE_BYTES: usize = 32;
+/// Where a writer's key would be whose newest record is asked for.
+const NO_WRITER: [u8; 32] = [0; 32];
 const CREATE: u8 = 1;
 const QUERY_FRESH: u8 = 7;
 
@@ -41,6 +43,7 @@ pub(crate) fn query_fresh(capsule: CapsuleName) -> Result<Bytes, Error> {
     let mut request = begin(Sender::Client, capsule)?;
     request.push(QUERY_FRESH);
     request.extend_from_slice(&random_bytes::<NONCE_BYTES>()?);
+    request.extend_from_slice(&NO_WRITER);
     Ok(request.into())
 }
 

@@ -5,6 +5,8 @@ import { randomBytes } from "../driver/driver.ts";
 const VERSION = 1;
 const SESSION_BYTES = 16;
 const NONCE_BYTES = 32;
+/** Where a writer's key would be whose newest record is asked for. */
+const NO_WRITER = new Uint8Array(32);
 const CREATE = 1;
 const QUERY_FRESH = 7;
 
@@ -15,7 +17,7 @@ export function createRequest(capsule: Uint8Array, metadata: Uint8Array): Uint8A
 
 /** Asks a replica which records are the newest. */
 export function freshRequest(capsule: Uint8Array): Uint8Array<ArrayBuffer> {
-  return begin(capsule).u8(QUERY_FRESH).raw(randomBytes(NONCE_BYTES)).copy();
+  return begin(capsule).u8(QUERY_FRESH).raw(randomBytes(NONCE_BYTES)).raw(NO_WRITER).copy();
 }
 
 /** What the one operation of a request gave; throws why it, or the request, was refused. */

@@ -10,7 +10,7 @@ use crate::file::{Exporter, Plan, Summary, read_epoch};
 use crate::hash::{CapsuleName, RecordName};
 use crate::header::RecordKind;
 use crate::keys::Signature;
-use crate::message::{Fresh, Operation};
+use crate::message::{Fresh, FreshQuery, Operation};
 use crate::metadata::Charter;
 use crate::proof::Writers as _;
 use crate::record::Record;
@@ -85,7 +85,7 @@ impl Export {
             let from = self.opening.count;
             Operation::Epochs { from }.write(&mut request);
             // Nothing is believed of a head but that it is signed, whoever names it, and when.
-            Operation::QueryFresh { nonce: [0; 32] }.write(&mut request);
+            Operation::QueryFresh(FreshQuery::heads([0; 32])).write(&mut request);
         }
         for record in &self.asked {
             let is_head = self.exporter.is_none() && self.heads.iter().any(|(head, _)| head == record);

@@ -8,12 +8,14 @@ use selfsame_codec::{Code, Reader};
 use super::base::{Ask, Base, Fault, Head as ResponseHead, Sent, outcome};
 use super::command::{Head, Heads, Reply, Start};
 use super::memory::Origin;
+use super::trust::Identity;
 use super::{Client, Job};
 use crate::authorship::Authorship;
 use crate::cache::Verified;
 use crate::hash::RecordName;
 use crate::header::{Header, HeaderView};
-use crate::message::{Fresh, MAX_HEADS, Operation};
+use crate::keys::Key;
+use crate::message::{Fresh, FreshQuery, MAX_HEADS, Operation};
 use crate::refusal::{Refusal, Result};
 
 /// What is done with the newest records
@@ -48,7 +50,7 @@ pub(super) struct Query {
     pub(super) command: u32,
     pub(super) deadline: u64,
     purpose: Purpose,
-    nonce: [u8; 32],
+    question: FreshQuery,
     standings: Vec<Standing>,
     /// Heads that were seen before and that some server has.
     known: BTreeSet<RecordName>,
@@ -87,7 +89,11 @@ impl Client {
             command,
             deadline,
             purpose,
-            nonce: self.base.random.bytes(),
+            question: FreshQuery {
+                nonce: self.base.random.bytes(),
+                // Whoever only reads need not say who it is.
+                writer: self.own_key().filter(|_| matches!(purpose, Purpose::Init(_))),
+            },
             standings: self.base.servers.iter().map(|_| Standing::Unasked).collect(),
             known: BTreeSet::new(),
             proven: BTreeMap::new(),
@@ -109,7 +115,7 @@ impl Client {
             }
             *standing = Standing::Asked;
             let mut message = self.base.begin();
-            Operation::QueryFresh { nonce: query.nonce }.write(&mut message);
+            Operation::QueryFresh(query.question).write(&mut message);
             let seen: Vec<RecordName> = self.base.seen.heads.keys().copied().collect();
             for record in &seen {
                 Operation::Prove { record: *record }.write(&mut message);
@@ -159,7 +165,7 @@ impl Client {
             capsule, verifier, ..
         } = &self.base;
         let key = self.base.servers[sent.server].key;
-        if fresh.server != key || !fresh.verify(&mut verifier.borrow_mut(), capsule, &query.nonce) {
+        if fresh.server != key || !fresh.verify(&mut verifier.borrow_mut(), capsule, &query.question) {
             return Err(Fault::False(Refusal::new(Code::BadSignature, sent.server)));
         }
         if !fresh.heads.is_sorted_by(|one, other| one < other) {
@@ -171,14 +177,15 @@ impl Client {
             }
         }
         reader.field::<bool>()?;
-        let unknown = fresh
-            .heads
-            .iter()
-            .filter(|name| !query.proven.contains_key(*name));
-        let unknown: Vec<RecordName> = unknown.copied().collect();
+        let named = fresh.heads.iter().chain(&fresh.newest);
+        let unknown: BTreeSet<RecordName> = named
+            .filter(|name| !query.proven.contains_key(*name))
+            .copied()
+            .collect();
         if unknown.is_empty() {
-            return Ok(Standing::Counted(fresh));
+            return Ok(self.count(query, fresh));
         }
+        let unknown: Vec<RecordName> = unknown.into_iter().collect();
         let mut message = self.base.begin();
         for record in &unknown {
             Operation::Prove { record: *record }.write(&mut message);
@@ -228,9 +235,23 @@ impl Client {
         reader.field::<bool>()?;
         let standing = core::mem::replace(&mut query.standings[sent.server], Standing::Asked);
         Ok(match standing {
-            Standing::Proving(fresh) => Standing::Counted(fresh),
+            Standing::Proving(fresh) => self.count(query, fresh),
             other => other,
         })
+    }
+
+    /// An answer all of whose proofs were read. It counts unless it names a newest record that it has not shown the writer in question
+    /// to have signed: one that does not prove what it names could hide all that comes before.
+    fn count(&self, query: &Query, fresh: Fresh) -> Standing {
+        let own = self.own_number();
+        let is_shown = |name: &RecordName| {
+            let header = query.proven.get(name);
+            header.is_some_and(|header| own == Some(header.writer))
+        };
+        match fresh.newest.is_none_or(|newest| is_shown(&newest)) {
+            true => Standing::Counted(fresh),
+            false => Standing::Refused(Refusal::new(Code::Unproven, 0)),
+        }
     }
 
     /// Reads and verifies a proof that begins with a signature, and remembers what is signed.
@@ -348,8 +369,19 @@ impl Client {
                 let description = self.describe();
                 self.base.reply(call.0, description.map(Reply::Described));
             }
-            Purpose::Init(start) => self.begin_writing(call, start, &heads),
+            Purpose::Init(start) => self.begin_writing(call, start, self.own_newest(&query)),
         }
+    }
+
+    /// The newest of all records that this writer is shown to have signed, heads or not.
+    fn own_newest(&self, query: &Query) -> Option<(u64, RecordName)> {
+        let own = self.own_number()?;
+        let signed = query.proven.iter().filter(|(_, header)| header.writer == own);
+        signed.map(|(name, header)| (header.sequence, *name)).max()
+    }
+
+    fn own_key(&self) -> Option<Key> {
+        self.base.identity.as_ref().map(Identity::public)
     }
 
     fn own_number(&self) -> Option<u16> {

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use selfsame_codec::Code;
 
 use super::Client;
-use super::command::{Description, Extent, Head, Period, Position, Reply, Start};
+use super::command::{Description, Extent, Period, Position, Reply, Start};
 use super::pen::Pen;
 use super::reading::{Query, Shape, Want};
 use crate::authority::{Evidence, Fork};
@@ -25,8 +25,13 @@ pub(super) fn records(readers: usize) -> usize {
 
 impl Client {
     /// Begins to write: the newest records are known.
-    pub(super) fn begin_writing(&mut self, call: (u32, u64), start: Start, heads: &[Head]) {
-        match self.take_pen(heads) {
+    pub(super) fn begin_writing(
+        &mut self,
+        call: (u32, u64),
+        start: Start,
+        newest: Option<(u64, RecordName)>,
+    ) {
+        match self.take_pen(newest) {
             Err(refusal) => {
                 self.is_beginning = false;
                 self.base.reply(call.0, Err(refusal));
@@ -72,23 +77,21 @@ impl Client {
         self.base.reply(command, position.map(Reply::Ready));
     }
 
-    /// No sequence number is used that may have been: neither one that was reserved, nor one of a record that others have. Heads are
-    /// signed by their writers, so nobody else takes numbers away.
-    fn take_pen(&mut self, heads: &[Head]) -> Result<()> {
+    /// No sequence number is used that may have been: neither one that was reserved, nor one up to that of the newest record that
+    /// servers prove to be signed with this writer's key, so that nobody else takes numbers away.
+    fn take_pen(&mut self, newest: Option<(u64, RecordName)>) -> Result<()> {
         let trust = self.base.trust()?;
         let identity = self.base.identity.as_ref();
         let number = trust.number(identity)?;
         let key = identity.map(super::trust::Identity::key_pair);
         let seal = trust.writing_key(identity)?;
         let mut kept = self.kept.clone();
-        let own = heads.iter().filter(|head| head.header.writer == number);
-        let newest = own.max_by_key(|head| head.header.sequence);
-        if let Some(newest) = newest {
-            let next = newest.header.sequence.checked_add(1);
+        if let Some((sequence, newest)) = newest {
+            let next = sequence.checked_add(1);
             let next = next.ok_or_else(|| Refusal::new(Code::TooLarge, 0))?;
             kept.reserved = kept.reserved.max(next);
             if kept.progress.parent.is_none() {
-                kept.progress.parent = Some(newest.name);
+                kept.progress.parent = Some(newest);
             }
         }
         kept.progress.sequence = kept.reserved;

@@ -152,6 +152,7 @@ impl Capsule {
         // Nothing is stored of its writers: the store need not be asked before each record whether it is there.
         for writer in 0..=charter.metadata().writers.len() as u16 {
             space.learn_one(layout::sequences(&name, writer), None);
+            space.learn_one(layout::newest(&name, writer), None);
         }
         let capsule = Self {
             authority: Authority::new(charter.metadata()),
@@ -364,10 +365,12 @@ impl Capsule {
         }
         let entry = known!(self.index.entry(space, name))?.ok_or(NO_RECORD)?;
         let mark = known!(self.index.mark(space, name));
+        let newest = known!(self.index.newest(space, entry.header().writer()));
         if let Some(body) = &body {
             self.begin_epoch(space, (name, &entry, body), signature, signed.unwrap_or_default())?;
         }
         self.index.sign(space, (name, &entry, mark.as_ref()), *signature);
+        self.index.note_newest(space, name, &entry.header(), newest);
         self.arrive(Element::signature(*name));
         Ok(Outcome::Done(Signing::Stored))
     }

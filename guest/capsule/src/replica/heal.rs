@@ -4,6 +4,7 @@
 use super::capsule::Capsule;
 use super::entry::Entry;
 use super::layout::{self, Key, MAX_INLINE, of_record};
+use super::newest;
 use super::space::Space;
 use super::stored::Stored;
 use crate::hash::RecordName;
@@ -40,6 +41,7 @@ impl Capsule {
                 }
                 // Metadata come again when the capsule is created again; the damage is written anew.
                 (Some(layout::METADATA | layout::DAMAGE), _) => {}
+                (Some(layout::NEWEST), _) => newest::lose(space, key),
                 _ => space.delete(key),
             }
         }

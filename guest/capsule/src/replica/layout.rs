@@ -10,6 +10,7 @@
 //! E place u32, big-endian                -> name of the epoch record that is in force at this place
 //! G record 32                            -> nothing: the record is signed
 //! H record 32                            -> nothing: the record is a head
+//! L writer u16, big-endian               -> sequence u64 | record 32: the newest that the writer has signed; or a zero where it is lost
 //! M                                      -> signed metadata
 //! N writer u16, big-endian               -> a sequence u64 above which none of the writer's records is stored
 //! P record 32                            -> names, 32 each, of records that point to this one, which is missing; zeros in free places
@@ -45,6 +46,7 @@ pub(super) const DAMAGE: u8 = b'D';
 pub(super) const EPOCH: u8 = b'E';
 pub(super) const SIGNED: u8 = b'G';
 pub(super) const HEAD: u8 = b'H';
+pub(super) const NEWEST: u8 = b'L';
 pub(super) const METADATA: u8 = b'M';
 pub(super) const SEQUENCES: u8 = b'N';
 pub(super) const POINTED: u8 = b'P';
@@ -160,6 +162,11 @@ pub(super) fn numbered(capsule: &CapsuleName, kind: u8, number: u64) -> Key {
 /// The key of what is known of a writer's sequence numbers.
 pub(super) fn sequences(capsule: &CapsuleName, writer: u16) -> Key {
     key(capsule, SEQUENCES, &writer.to_be_bytes())
+}
+
+/// The key of the newest record that a writer has signed.
+pub(super) fn newest(capsule: &CapsuleName, writer: u16) -> Key {
+    key(capsule, NEWEST, &writer.to_be_bytes())
 }
 
 /// How long the chunks of a body are, but for the last one.

@@ -1,13 +1,14 @@
 //! Mending the graph after damage: every record is looked at once, what it points to is missing or gets the witness through it,
 //! and epoch records that are signed but not in force come into force again. Others are served in between.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::PAGE;
 use super::capsule::Capsule;
 use super::index::{Outcome, known};
 use super::layout::{self, MAX_INLINE, numbered, of_record};
+use super::newest::SignedRecord;
 use super::space::{Missing, Space};
 use super::walk::{Page, Step};
 use crate::hash::RecordName;
@@ -43,6 +44,8 @@ pub(super) struct Mend {
     fetched: Fetched,
     /// Epoch records that are signed and not in force, in the order of their sequences.
     idle: Vec<(u64, RecordName, Signature)>,
+    /// The newest signed records of writers that were met so far.
+    newest: BTreeMap<u16, SignedRecord>,
     /// Whether more was found damaged meanwhile.
     is_again: bool,
 }
@@ -56,6 +59,12 @@ impl Mend {
     /// An epoch record has come into force.
     pub(super) fn comes_into_force(&mut self, name: RecordName) {
         self.in_force.insert(name);
+    }
+
+    /// A signed record was met, or came.
+    pub(super) fn meet_signed(&mut self, writer: u16, signed: SignedRecord) {
+        let newest = self.newest.entry(writer).or_insert(signed);
+        *newest = signed.max(*newest);
     }
 }
 
@@ -85,6 +94,7 @@ impl Capsule {
             self.index_mut().damage_mut().begin_mending();
             return Ok(Mended::Some);
         } else {
+            self.mend_newest(space, &mend.newest);
             let name = self.charter().name();
             self.index_mut().damage_mut().mended(space, &name);
         }
@@ -170,7 +180,8 @@ impl Capsule {
             return Ok(Outcome::Done(()));
         };
         let header = entry.header();
-        let (kind, sequence) = (header.kind(), header.sequence());
+        let (kind, writer, sequence) = (header.kind(), header.writer(), header.sequence());
+        let is_signed = self.index().steps(&entry) == 0;
         let is_too_short = entry.inline_body().is_none() && header.body_len() as usize <= MAX_INLINE;
         let is_in_force = mend.in_force.contains(name);
         let idle = match *entry.witness() {
@@ -191,6 +202,9 @@ impl Capsule {
             self.index_mut().forget_signature(space, name, entry);
             let place = mend.idle.partition_point(|(other, ..)| *other < sequence);
             mend.idle.insert(place, (sequence, *name, signature));
+        }
+        if idle.is_none() && is_signed {
+            mend.meet_signed(writer, (sequence, *name));
         }
         if is_too_short {
             self.index_mut().lose_body(space, name);

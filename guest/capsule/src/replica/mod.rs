@@ -23,6 +23,7 @@ mod layout;
 mod limits;
 mod mend;
 mod mending;
+mod newest;
 mod opening;
 mod parts;
 mod prove;

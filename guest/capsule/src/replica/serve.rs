@@ -19,7 +19,7 @@ use super::walk::{Page, Step};
 use crate::cache::Ahead;
 use crate::hash::RecordName;
 use crate::keys::{self, KeyPair};
-use crate::message::{Fresh, Operation, VERSION};
+use crate::message::{Fresh, FreshQuery, Operation, VERSION};
 use crate::refusal::Result;
 use crate::verifier::Verifier;
 
@@ -140,12 +140,7 @@ impl Answers {
                 let learned = (&mut self.ahead, &mut self.learned);
                 prove(proof, capsule, tools, results, learned)?
             }
-            Operation::QueryFresh { nonce } => {
-                let name = capsule.charter().name();
-                let heads = capsule.index().heads().copied().collect();
-                Fresh::sign(tools.server, &name, nonce, heads, tools.now_ms).write(results);
-                Outcome::Done(())
-            }
+            Operation::QueryFresh(query) => query_fresh(capsule, tools, query, results)?,
             Operation::Read { record } => read(capsule, tools.space, record, results)?,
             Operation::ReadPart {
                 record,
@@ -225,6 +220,21 @@ fn prove(
         new.iter().for_each(|name| ahead.insert(mirror, &name.0));
     }
     Ok(outcome)
+}
+
+fn query_fresh(
+    capsule: &Capsule,
+    tools: &mut Tools<'_>,
+    query: &FreshQuery,
+    results: &mut Vec<u8>,
+) -> Result<Outcome<()>> {
+    let Outcome::Done(newest) = capsule.newest_of(tools.space, query.writer.as_ref())? else {
+        return Ok(Outcome::Wait);
+    };
+    let name = capsule.charter().name();
+    let heads = capsule.index().heads().copied().collect();
+    Fresh::sign(tools.server, &name, query, newest, heads, tools.now_ms).write(results);
+    Ok(Outcome::Done(()))
 }
 
 fn read(

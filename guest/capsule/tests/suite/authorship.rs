@@ -19,7 +19,7 @@ use selfsame_capsule::message::{Fresh, Operation};
 use selfsame_capsule::metadata::Charter;
 use selfsame_capsule::proof::Anchor;
 use selfsame_capsule::writer::{Backpointers, Written};
-use selfsame_codec::{Code, Field};
+use selfsame_codec::{Code, Field, Reader};
 
 #[test]
 fn a_writer_cannot_frame_another_with_fork_evidence() {
@@ -144,11 +144,11 @@ fn lying_server(charter: &Charter, made: &Written, signature: Signature, invente
         let operations = &request[53..];
         let asks = |kind: u8| server == 0 && operations.len() >= 38 && operations[5] == kind;
         if asks(7) {
-            let nonce = operations[6..38].try_into().expect("a nonce");
+            let query = Reader::new(&operations[6..]).field().expect("a question");
             response.truncate(15);
             0_u16.write(response);
-            Fresh::sign(&server_key(0), &charter.name(), &nonce, vec![name], START).write(response);
-            for _ in 0..(operations.len() - 38) / 33 {
+            Fresh::sign(&server_key(0), &charter.name(), &query, None, vec![name], START).write(response);
+            for _ in 0..(operations.len() - 70) / 33 {
                 Code::Unproven.as_u16().write(response);
                 0_u32.write(response);
             }

@@ -8,6 +8,7 @@ mod common;
 mod acknowledgements;
 mod archive;
 mod authorship;
+mod begin;
 mod boundary;
 mod client;
 mod damage;

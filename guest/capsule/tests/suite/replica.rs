@@ -6,7 +6,7 @@ use selfsame_capsule::cache::Verified;
 use selfsame_capsule::epoch::{EpochChange, Revoked};
 use selfsame_capsule::hash::{HashKind, RecordName};
 use selfsame_capsule::keys::{KeyPair, Signature};
-use selfsame_capsule::message::{Fresh, MAX_MESSAGE_BYTES, Operation};
+use selfsame_capsule::message::{Fresh, FreshQuery, MAX_MESSAGE_BYTES, Operation};
 use selfsame_capsule::metadata::Readers;
 use selfsame_capsule::record::Record;
 use selfsame_capsule::writer::{Backpointers, Written};
@@ -18,12 +18,12 @@ fn proven(server: &mut Server, client: &mut Client, record: RecordName) -> Resul
 }
 
 fn heads(server: &mut Server, client: &mut Client) -> Vec<RecordName> {
-    let nonce = [3; 32];
-    let mut given = client.ask(server, &[Operation::QueryFresh { nonce }]);
+    let query = FreshQuery::heads([3; 32]);
+    let mut given = client.ask(server, &[Operation::QueryFresh(query)]);
     let given = given.remove(0).expect("heads");
     let fresh = Fresh::read(&mut Reader::new(&given)).expect("heads");
-    let verify = |nonce| fresh.verify(&mut Default::default(), &client.capsule, nonce);
-    assert!(verify(&nonce) && !verify(&[4; 32]));
+    let verify = |query| fresh.verify(&mut Default::default(), &client.capsule, query);
+    assert!(verify(&query) && !verify(&FreshQuery::heads([4; 32])));
     fresh.heads
 }
 

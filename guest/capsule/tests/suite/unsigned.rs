@@ -7,7 +7,7 @@ use selfsame_capsule::authority::sign_record;
 use selfsame_capsule::hash::{CapsuleName, HashKind, RecordName};
 use selfsame_capsule::introduction::{Introduction, MAX_AGE_MS, Place};
 use selfsame_capsule::keys::{Key, KeyPair, Signature};
-use selfsame_capsule::message::Operation;
+use selfsame_capsule::message::{FreshQuery, Operation};
 use selfsame_capsule::metadata::{Charter, Readers};
 use selfsame_capsule::replica::{Effect, Limits, Replica, Source, SyncOutcome};
 use selfsame_capsule::writer::{Backpointers, Writer, Written};
@@ -329,7 +329,7 @@ fn costly_operations_of_one_request_are_bounded() {
     let fresh = |n: u32| {
         let mut nonce = [0; 32];
         nonce[..4].copy_from_slice(&n.to_le_bytes());
-        Operation::QueryFresh { nonce }
+        Operation::QueryFresh(FreshQuery::heads(nonce))
     };
     let introduction = client_introduction(&charter, &server);
     let metadata = charter.encoded();
