@@ -182,7 +182,7 @@ async function stopRing() {
  * @returns {Promise<{ passed: number, failed: number }>}
  */
 function test(python, ring) {
-  const args = ["-m", "unittest", "-v", "test_vectors", "test_live"];
+  const args = ["-m", "unittest", "-v", "test_vectors", "test_capsules", "test_live"];
   const env = { ...process.env, SPEC_RING: JSON.stringify(ring), PYTHONDONTWRITEBYTECODE: "1" };
   const child = spawn(python, args, { cwd: folder, env, stdio: ["ignore", "inherit", "pipe"] });
   let output = "";
