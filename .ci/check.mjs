@@ -8,6 +8,7 @@ import process from "node:process";
 
 import { Problem, run } from "../guest/build/lib/report.mjs";
 import { core } from "./checks/core.mjs";
+import { labelsChecks } from "./checks/labels.mjs";
 import { modules } from "./checks/modules.mjs";
 import { packages } from "./checks/packages.mjs";
 import { rust } from "./checks/rust.mjs";
@@ -19,7 +20,7 @@ import { none, summary } from "./lib/counts.mjs";
 /** @typedef {import("./lib/check.mjs").Check} Check */
 
 /** The quick ones first: whoever forgot something hears of it soon. */
-const CHECKS = [...text, ...tablesChecks, ...modules, ...packages, ...typescript, ...core, ...rust];
+const CHECKS = [...text, ...tablesChecks, ...labelsChecks, ...modules, ...packages, ...typescript, ...core, ...rust];
 
 /**
  * @param {readonly string[]} names
