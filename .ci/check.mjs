@@ -20,7 +20,16 @@ import { none, summary } from "./lib/counts.mjs";
 /** @typedef {import("./lib/check.mjs").Check} Check */
 
 /** The quick ones first: whoever forgot something hears of it soon. */
-const CHECKS = [...text, ...tablesChecks, ...labelsChecks, ...modules, ...packages, ...typescript, ...core, ...rust];
+const CHECKS = [
+  ...text,
+  ...tablesChecks,
+  ...labelsChecks,
+  ...modules,
+  ...packages,
+  ...typescript,
+  ...core,
+  ...rust,
+];
 
 /**
  * @param {readonly string[]} names
