@@ -282,6 +282,18 @@ class Statements(Vectors):
             with self.subTest(case["what"]), self.assertRaises(Refused):
                 self.check(case)
 
+    def test_answers_about_heads(self):
+        for case in self.vectors["freshness"]["accepted"]:
+            asked = h(case["nonce"]), h(case["writer"])
+            said = h(case["newest"]), hexes(case["heads"])
+            made = sets.answer_fresh(self.key, self.server, self.capsule, *asked, self.time, *said)
+            self.assertEqual(made, h(case["answer"]))
+            self.assertEqual(sets.check_fresh(made, self.capsule, *asked), said)
+        for case in self.vectors["freshness"]["refused"]:
+            asked = h(case["nonce"]), h(case["writer"])
+            with self.subTest(case["what"]), self.assertRaises(Refused):
+                sets.check_fresh(h(case["answer"]), self.capsule, *asked)
+
     def test_introductions(self):
         case = self.vectors["introductions"]
         key, public = key_pair(h(self.vectors["writer_seed"]))

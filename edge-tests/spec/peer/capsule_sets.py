@@ -52,6 +52,28 @@ def check_acknowledgement(data, capsule, operations):
     return time_ms, server
 
 
+def answer_fresh(key, public, capsule, nonce, writer, time_ms, newest, heads):
+    heads = sorted(heads)
+    said = newest, *heads
+    statement = capsule + public + nonce + writer + u(time_ms, 8) + b"".join(said)
+    signature = sign(key, "selfsame/1 capsule freshness", statement)
+    return u(time_ms, 8) + public + newest + u(len(heads), 2) + b"".join(heads) + signature
+
+
+def check_fresh(data, capsule, nonce, writer):
+    """The newest record of a writer and the heads that an answer to QueryFresh names."""
+    reader = Reader(data)
+    time_ms, server, newest, count = reader.uint(8), reader.take(32), reader.take(32), reader.uint(2)
+    expect(count <= 1024)
+    heads = [reader.take(32) for _ in range(count)]
+    signature = reader.take(64)
+    expect(reader.left == 0)
+    statement = capsule + server + nonce + writer + u(time_ms, 8) + newest + b"".join(heads)
+    if not verify(server, "selfsame/1 capsule freshness", statement, signature):
+        raise Refused("BadSignature")
+    return newest, heads
+
+
 def introduce(key, writer, server, capsule, session, time_ms):
     statement = server + capsule + session + u(time_ms, 8)
     return u(writer, 2) + u(time_ms, 8) + sign(key, "selfsame/1 capsule session", statement)

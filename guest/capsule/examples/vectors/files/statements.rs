@@ -4,10 +4,13 @@ use selfsame_capsule::acknowledgement::{Acknowledgement, Stored};
 use selfsame_capsule::hash::{CapsuleName, RecordName};
 use selfsame_capsule::introduction::{Introduction, MAX_AGE_MS, Place, SessionId};
 use selfsame_capsule::keys::{Key, Signature};
+use selfsame_capsule::message::{Fresh, FreshQuery};
 use selfsame_capsule::verifier::Verifier;
 use selfsame_codec::{Field, Reader};
 
-use super::fixture::{NOW, SERVER, WRITER, changed, cut, keys, list, open_capsule, public, refused_code};
+use super::fixture::{
+    NOW, SERVER, WRITER, changed, cut, hexes, keys, list, open_capsule, public, refused_code,
+};
 use super::json::{Json, hex, number, text};
 
 pub(super) fn vectors() -> Json {
@@ -18,6 +21,7 @@ pub(super) fn vectors() -> Json {
         ("time_ms", number(NOW)),
         ("acknowledgements", list([1, 2, 5].map(acknowledged))),
         ("refused_acknowledgements", refused_acknowledgements()),
+        ("freshness", freshness()),
         ("introductions", introductions()),
     ])
 }
@@ -164,6 +168,95 @@ fn root_statement() -> Vec<u8> {
     }
     let leaf = selfsame_sodium::hash::hash_for("selfsame/1 capsule stored", &leaf);
     [&public(&SERVER).0[..], &NOW.to_le_bytes(), &leaf].concat()
+}
+
+/// An answer about heads, and the question that it answers.
+fn asked(writer: Option<Key>, newest: Option<RecordName>) -> (FreshQuery, Fresh) {
+    let query = FreshQuery {
+        nonce: [6; 32],
+        writer,
+    };
+    let heads = vec![name(9), name(3)];
+    let fresh = Fresh::sign(&keys(&SERVER), &open_capsule().name(), &query, newest, heads, NOW);
+    (query, fresh)
+}
+
+fn accepts_fresh(answer: &[u8], query: &FreshQuery) -> bool {
+    let fresh = Reader::new(answer).field::<Fresh>();
+    fresh.is_ok_and(|fresh| fresh.verify(&mut Verifier::default(), &open_capsule().name(), query))
+}
+
+fn fresh_fields(query: &FreshQuery, answer: &[u8]) -> Vec<(&'static str, Json)> {
+    vec![
+        ("nonce", hex(&query.nonce)),
+        ("writer", hex(&query.writer.map_or([0; 32], |writer| writer.0))),
+        ("answer", hex(answer)),
+    ]
+}
+
+fn freshness() -> Json {
+    let of_writer = asked(Some(public(&WRITER)), Some(name(5)));
+    let accepted = [
+        &asked(None, None),
+        &asked(Some(public(&WRITER)), None),
+        &of_writer,
+    ];
+    let accepted = accepted.map(|(query, fresh)| {
+        assert!(accepts_fresh(&encoded(fresh), query));
+        let mut case = fresh_fields(query, &encoded(fresh));
+        case.extend([
+            ("newest", hex(&fresh.newest.map_or([0; 32], |newest| newest.0))),
+            ("heads", hexes(fresh.heads.iter().map(|head| head.0))),
+        ]);
+        Json::Object(case)
+    });
+    let (query, fresh) = of_writer;
+    Json::Object(vec![
+        ("accepted", list(accepted)),
+        ("refused", refused_freshness(query, &fresh)),
+    ])
+}
+
+fn refused_freshness(query: FreshQuery, fresh: &Fresh) -> Json {
+    let right = encoded(fresh);
+    let time = NOW.to_le_bytes();
+    let (writer, names) = (public(&WRITER).0, [name(5).0, name(3).0, name(9).0]);
+    let capsule = open_capsule().name().0;
+    let asked = [&capsule[..], &fresh.server.0, &query.nonce, &writer, &time].concat();
+    let other_label = Fresh {
+        signature: keys(&SERVER).sign(
+            "selfsame/1 capsule acknowledgement",
+            &[&asked[..], names.as_flattened()].concat(),
+        ),
+        ..fresh.clone()
+    };
+    let other_nonce = FreshQuery {
+        nonce: [7; 32],
+        ..query
+    };
+    let other_writer = FreshQuery {
+        writer: Some(public(&SERVER)),
+        ..query
+    };
+    let cases = [
+        ("another nonce", right.clone(), other_nonce),
+        ("another writer", right.clone(), other_writer),
+        ("another time", changed(&right, 0), query),
+        ("another newest record", changed(&right, 8 + 32), query),
+        (
+            "one byte of a head is another",
+            changed(&right, 8 + 32 + 32 + 2),
+            query,
+        ),
+        ("it ends early", cut(&right).to_vec(), query),
+        ("another label", encoded(&other_label), query),
+    ];
+    list(cases.into_iter().map(|(what, answer, query)| {
+        assert!(!accepts_fresh(&answer, &query), "{what}");
+        let mut case = vec![("what", text(what))];
+        case.extend(fresh_fields(&query, &answer));
+        Json::Object(case)
+    }))
 }
 
 fn introductions() -> Json {
