@@ -17,6 +17,8 @@ mod spread;
 
 mod fetch;
 
+mod heads;
+
 pub mod keys;
 
 pub mod verifier;

@@ -444,7 +444,7 @@ pub struct Fresh {
 }
 
 impl Fresh {
-    /// Signs an answer.
+    /// Signs an answer that names at most [`MAX_HEADS`].
     #[must_use]
     pub fn sign(
         server: &KeyPair,
@@ -455,7 +455,6 @@ impl Fresh {
         time_ms: u64,
     ) -> Self {
         heads.sort_unstable();
-        heads.truncate(MAX_HEADS);
         let mut fresh = Self {
             time_ms,
             server: server.public(),

@@ -7,15 +7,15 @@ use selfsame_codec::{Code, Reader};
 
 use super::base::{Ask, Base, Fault, Head as ResponseHead, Sent, outcome};
 use super::command::{Head, Heads, Reply, Start};
-use super::memory::Origin;
 use super::trust::Identity;
 use super::{Client, Job};
 use crate::authorship::Authorship;
 use crate::cache::Verified;
 use crate::hash::RecordName;
 use crate::header::{Header, HeaderView};
+use crate::heads::Origin;
 use crate::keys::Key;
-use crate::message::{Fresh, FreshQuery, MAX_HEADS, Operation};
+use crate::message::{Fresh, FreshQuery, Operation};
 use crate::refusal::{Refusal, Result};
 
 /// What is done with the newest records
@@ -415,9 +415,10 @@ impl Client {
         let missing = self.base.seen.heads.iter().filter(|(name, _)| !query.has(name));
         let missing = missing.map(|(name, origin)| (*name, *origin));
         let found = heads.iter().map(|head| (head.name, origin(head)));
-        let seen: BTreeMap<RecordName, Origin> = missing.chain(found).take(MAX_HEADS).collect();
-        if seen != self.base.seen.heads {
-            self.base.seen.heads = seen;
+        let mut seen = self.base.seen.clone();
+        seen.remember(missing.chain(found));
+        if seen != self.base.seen {
+            self.base.seen = seen;
             self.base.keep_seen();
         }
     }

@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 use selfsame_codec::{Code, Field, Reader};
 
 use crate::hash::{CapsuleName, RecordName};
+use crate::heads::{Origin, newest_of_each};
 use crate::keys::Key;
 use crate::message::MAX_HEADS;
 use crate::refusal::{Result, placed};
@@ -32,15 +33,6 @@ pub(super) fn writer_key(capsule: &CapsuleName, writer: &Key) -> Vec<u8> {
     [capsule.0.as_slice(), b"w", &writer.0].concat()
 }
 
-/// Who wrote a head, and which of its records it is
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Origin {
-    /// The writer's number.
-    pub(super) writer: u16,
-    /// The sequence number.
-    pub(super) sequence: u64,
-}
-
 /// What a reader has seen
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
@@ -53,14 +45,19 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    /// Remembers these heads alone, or the newest of each writer if they are too many.
+    pub(super) fn remember(&mut self, heads: impl Iterator<Item = (RecordName, Origin)>) {
+        self.heads = newest_of_each(heads, MAX_HEADS).into_iter().collect();
+    }
+
     /// Appends the value that is stored.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         self.epochs.write(out);
         if let Some(last) = &self.last_epoch {
             out.extend_from_slice(&last.0);
         }
-        (self.heads.len().min(MAX_HEADS) as u16).write(out);
-        for (name, origin) in self.heads.iter().take(MAX_HEADS) {
+        (self.heads.len() as u16).write(out);
+        for (name, origin) in &self.heads {
             out.extend_from_slice(&name.0);
             origin.writer.write(out);
             origin.sequence.write(out);

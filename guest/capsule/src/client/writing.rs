@@ -8,7 +8,7 @@ use selfsame_write_batch::WriteBatchBuilder;
 
 use super::base::{Ask, Base, Fault, Sent, outcome};
 use super::command::{MAX_ELEMENTS, Reply, Signing};
-use super::memory::{Origin, writer_key};
+use super::memory::writer_key;
 use super::packing::{Packer, Part, with_before};
 use super::pen::Pen;
 use super::{Client, Job};
@@ -16,6 +16,7 @@ use crate::acknowledgement::{Acknowledgement, Stored};
 use crate::authority::OWNER;
 use crate::hash::RecordName;
 use crate::header::MAX_BACKPOINTERS;
+use crate::heads::Origin;
 use crate::keys::Signature;
 use crate::refusal::{Refusal, Result};
 use crate::seal::SALT_BYTES;
@@ -389,13 +390,15 @@ impl Client {
             batch.put_with(&writer_key(&capsule, &writer), |out| pen.kept().encode(out));
         }
         if let Some((name, origin)) = head {
-            let heads = &mut self.base.seen.heads;
-            let is_newest = heads
+            let seen = &mut self.base.seen;
+            let is_newest = seen
+                .heads
                 .values()
                 .all(|other| other.writer != origin.writer || other.sequence <= origin.sequence);
             if is_newest {
+                let mut heads = core::mem::take(&mut seen.heads);
                 heads.retain(|_, other| other.writer != origin.writer);
-                heads.insert(name, origin);
+                seen.remember(heads.into_iter().chain([(name, origin)]));
                 batch.put_with(&super::memory::seen_key(&capsule), |out| {
                     self.base.seen.encode(out)
                 });

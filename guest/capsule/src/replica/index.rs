@@ -9,6 +9,7 @@ use selfsame_codec::{Code, Reader};
 use super::census::Census;
 use super::damage::Damage;
 use super::entry::{Entry, Given};
+use super::heads::{Heads, UNREAD};
 use super::holes::note_hole;
 use super::layout::{self, Key, of_record};
 use super::sequences::Sequences;
@@ -17,6 +18,7 @@ use super::stored::{SUM, Stored};
 use super::unsigned::Unsigned;
 use super::walk::{LeftOut, Page, Step};
 use crate::hash::{CapsuleName, RecordName};
+use crate::heads::Origin;
 use crate::keys::Signature;
 use crate::record::Record;
 use crate::refusal::{Refusal, Result};
@@ -56,7 +58,7 @@ pub(super) use known;
 #[derive(Debug)]
 pub(super) struct Index {
     pub(super) capsule: CapsuleName,
-    heads: BTreeSet<RecordName>,
+    heads: Heads,
     /// Numbers of writers that were revoked, whose signatures do not count. Ways that were found when there were fewer do not
     /// count either.
     revoked: Vec<u16>,
@@ -106,13 +108,13 @@ impl Index {
     /// records are missing.
     pub(super) fn new(
         capsule: CapsuleName,
-        heads: &[RecordName],
+        heads: &[(RecordName, Origin)],
         pending: &[RecordName],
         has_holes: bool,
     ) -> Self {
         Self {
             capsule,
-            heads: heads.iter().copied().collect(),
+            heads: Heads::new(heads),
             revoked: Vec::new(),
             spreading: pending.iter().copied().collect(),
             kept: pending.iter().copied().collect(),
@@ -131,8 +133,9 @@ impl Index {
     pub(super) fn revoke(&mut self, space: &mut Space, writers: &[u16], signed: &[RecordName]) {
         self.revoked.extend_from_slice(writers);
         for name in signed {
-            if self.heads.insert(*name) {
-                space.put_first(of_record(&self.capsule, layout::HEAD, name), Vec::new());
+            if self.heads.origin(name).is_none() {
+                self.heads.insert(*name, UNREAD);
+                space.put_first(layout::head(&self.capsule, name, UNREAD), Vec::new());
             }
             self.spreading.push_back(*name);
         }
@@ -198,7 +201,7 @@ impl Index {
     }
 
     /// Proven records to which no proven record points.
-    pub(super) fn heads(&self) -> impl Iterator<Item = &RecordName> {
+    pub(super) fn heads(&self) -> impl Iterator<Item = (RecordName, Origin)> {
         self.heads.iter()
     }
 
@@ -340,7 +343,7 @@ impl Index {
         let mut pointers = entry.header().backpointers();
         if is_head
             && self.heads.len() >= MAX_HELD_HEADS
-            && !pointers.any(|pointer| self.heads.contains(&pointer))
+            && !pointers.any(|pointer| self.heads.origin(&pointer).is_some())
         {
             return Err(Refusal::new(Code::TooLarge, MAX_HELD_HEADS));
         }
@@ -359,7 +362,7 @@ impl Index {
             self.unmark(space, name, mark);
         }
         if steps == u32::MAX {
-            self.add_head(space, *name);
+            self.add_head(space, *name, Origin::of(&entry.header()));
         }
         if steps > 0 {
             self.set_witness(space, name, entry.clone(), Witness::Signed(signature));
@@ -402,6 +405,10 @@ impl Index {
         if self.steps(entry) == u32::MAX {
             self.remove_head(space, name);
             return Ok(Outcome::Done(true));
+        }
+        if self.heads.origin(name) == Some(UNREAD) {
+            self.remove_head(space, name);
+            self.add_head(space, *name, Origin::of(&entry.header()));
         }
         match self.take_in_stray(space, name, entry)? {
             Outcome::Done(false) => {}
@@ -559,15 +566,15 @@ impl Index {
         space.put_record(key, entry.with_witness(witness));
     }
 
-    fn add_head(&mut self, space: &mut Space, name: RecordName) {
-        if self.heads.insert(name) {
-            space.put(of_record(&self.capsule, layout::HEAD, &name), Vec::new());
+    fn add_head(&mut self, space: &mut Space, name: RecordName, origin: Origin) {
+        if self.heads.insert(name, origin).is_none() {
+            space.put(layout::head(&self.capsule, &name, origin), Vec::new());
         }
     }
 
     pub(super) fn remove_head(&mut self, space: &mut Space, name: &RecordName) {
-        if self.heads.remove(name) {
-            space.delete(of_record(&self.capsule, layout::HEAD, name));
+        if let Some(origin) = self.heads.remove(name) {
+            space.delete(layout::head(&self.capsule, name, origin));
         }
     }
 }

@@ -9,7 +9,7 @@
 //! D                                      -> what was damaged and is not mended yet
 //! E place u32, big-endian                -> name of the epoch record that is in force at this place
 //! G record 32                            -> nothing: the record is signed
-//! H record 32                            -> nothing: the record is a head
+//! H record 32 | writer u16 | sequence u64, both big-endian -> nothing: the record is a head
 //! L writer u16, big-endian               -> sequence u64 | record 32: the newest that the writer has signed; or a zero where it is lost
 //! M                                      -> signed metadata
 //! N writer u16, big-endian               -> a sequence u64 above which none of the writer's records is stored
@@ -29,6 +29,7 @@ use selfsame_codec::Reader;
 use super::stored::SUM;
 use crate::hash::{CapsuleName, RecordName};
 use crate::header::RecordKind;
+use crate::heads::Origin;
 use crate::sketch::Element;
 
 /// Longest body that is stored with its header: a value rewritten for a better witness is not much longer.
@@ -57,8 +58,8 @@ pub(super) const PENDING: u8 = b'W';
 
 /// Bytes of the key of a record.
 pub(super) const RECORD_KEY: usize = 32 + 1 + 32;
-/// Longest key: that of a chunk.
-const MAX_KEY: usize = RECORD_KEY + 2;
+/// Longest key: that of a head.
+const MAX_KEY: usize = RECORD_KEY + 2 + 8;
 
 /// A key of at most [`MAX_KEY`] bytes, with zeros behind them: it is made for each look into the store, and so lies in place
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -157,6 +158,23 @@ pub(super) fn of_record(capsule: &CapsuleName, kind: u8, record: &RecordName) ->
 /// The key of something that is numbered.
 pub(super) fn numbered(capsule: &CapsuleName, kind: u8, number: u64) -> Key {
     key(capsule, kind, &number.to_be_bytes())
+}
+
+/// The key of a head.
+pub(super) fn head(capsule: &CapsuleName, record: &RecordName, origin: Origin) -> Key {
+    let (writer, sequence) = (origin.writer.to_be_bytes(), origin.sequence.to_be_bytes());
+    Key::of(&[&capsule.0, &[HEAD], &record.0, &writer, &sequence])
+}
+
+/// The head that a key says there is.
+pub(super) fn head_in(key: &[u8]) -> Option<(RecordName, Origin)> {
+    let (name, rest) = key.get(33..)?.split_first_chunk()?;
+    let (writer, sequence) = rest.split_first_chunk()?;
+    let origin = Origin {
+        writer: u16::from_be_bytes(*writer),
+        sequence: u64::from_be_bytes(sequence.try_into().ok()?),
+    };
+    Some((RecordName(*name), origin))
 }
 
 /// The key of what is known of a writer's sequence numbers.

@@ -14,6 +14,7 @@ mod damage;
 mod entry;
 mod epochs;
 mod exchange;
+mod heads;
 mod heal;
 mod holes;
 mod index;
@@ -53,6 +54,7 @@ use selfsame_write_batch::WriteBatch;
 use crate::acknowledgement::{Acknowledgement, Stored};
 use crate::fetch::fetch_message;
 use crate::hash::{CapsuleName, RecordName};
+use crate::heads::Origin;
 use crate::keys::{Key, KeyPair};
 use crate::message::VERSION;
 use crate::refusal::{Refusal, Result};
@@ -139,6 +141,8 @@ enum Waiting {
         kind: u8,
         end: Vec<u8>,
         found: Vec<RecordName>,
+        /// Where these are what is looked for.
+        heads: Vec<(RecordName, Origin)>,
     },
     Page,
 }
@@ -169,7 +173,7 @@ pub struct Replica {
     opening: Option<Opening>,
     jobs: VecDeque<Job>,
     waiting: Option<(u32, Waiting)>,
-    heads: Option<Vec<RecordName>>,
+    heads: Option<Vec<(RecordName, Origin)>>,
     pending: Option<Vec<RecordName>>,
     signed: Option<Vec<RecordName>>,
     page: Page,
@@ -272,22 +276,34 @@ impl Replica {
         let Some((_, waiting)) = self.waiting.take_if(is_expected) else {
             return;
         };
-        let Waiting::Keys { kind, end, mut found } = waiting else {
+        let Waiting::Keys {
+            kind,
+            end,
+            mut found,
+            mut heads,
+        } = waiting
+        else {
             self.page = Some(keys.to_vec());
             self.carry_on();
             return;
         };
-        found.extend(keys.iter().filter_map(|key| layout::record_in(key)));
+        match kind {
+            layout::HEAD => heads.extend(keys.iter().filter_map(|key| layout::head_in(key))),
+            _ => found.extend(keys.iter().filter_map(|key| layout::record_in(key))),
+        }
         // That there are too many is enough to know.
         let is_enough = kind == layout::SIGNED && found.len() > MAX_SIGNED;
         match keys.last().filter(|_| keys.len() >= PAGE && !is_enough) {
             Some(last) => {
                 let start = [last.as_slice(), &[0]].concat();
-                self.scan(kind, start, end, found);
+                self.scan(kind, (start, end), found, heads);
+            }
+            None if kind == layout::HEAD => {
+                self.heads = Some(heads);
+                self.carry_on();
             }
             None => {
                 let place = match kind {
-                    layout::HEAD => &mut self.heads,
                     layout::PENDING => &mut self.pending,
                     _ => &mut self.signed,
                 };
@@ -533,15 +549,21 @@ impl Replica {
     }
 
     fn scan_all(&mut self, name: &CapsuleName, kind: u8) {
-        let (start, end) = layout::range(name, kind);
-        self.scan(kind, start, end, Vec::new());
+        self.scan(kind, layout::range(name, kind), Vec::new(), Vec::new());
     }
 
-    fn scan(&mut self, kind: u8, start: Vec<u8>, end: Vec<u8>, found: Vec<RecordName>) {
+    fn scan(
+        &mut self,
+        kind: u8,
+        (start, end): layout::Range,
+        found: Vec<RecordName>,
+        heads: Vec<(RecordName, Origin)>,
+    ) {
         let waiting = Waiting::Keys {
             kind,
             end: end.clone(),
             found,
+            heads,
         };
         self.push_scan(waiting, start, end);
     }

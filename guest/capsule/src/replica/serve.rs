@@ -18,8 +18,9 @@ use super::trees::Trees;
 use super::walk::{Page, Step};
 use crate::cache::Ahead;
 use crate::hash::RecordName;
+use crate::heads::newest_of_each;
 use crate::keys::{self, KeyPair};
-use crate::message::{Fresh, FreshQuery, Operation, VERSION};
+use crate::message::{Fresh, FreshQuery, MAX_HEADS, Operation, VERSION};
 use crate::refusal::Result;
 use crate::verifier::Verifier;
 
@@ -232,7 +233,8 @@ fn query_fresh(
         return Ok(Outcome::Wait);
     };
     let name = capsule.charter().name();
-    let heads = capsule.index().heads().copied().collect();
+    let heads = newest_of_each(capsule.index().heads(), MAX_HEADS);
+    let heads = heads.into_iter().map(|(name, _)| name).collect();
     Fresh::sign(tools.server, &name, query, newest, heads, tools.now_ms).write(results);
     Ok(Outcome::Done(()))
 }

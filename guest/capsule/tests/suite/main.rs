@@ -11,6 +11,7 @@ mod authorship;
 mod begin;
 mod boundary;
 mod client;
+mod crowds;
 mod damage;
 mod epochs;
 mod file;

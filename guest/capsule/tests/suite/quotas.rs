@@ -113,7 +113,7 @@ fn large_capsules_close_before_those_of_others() {
         for number in 0..HEADS {
             let mut name = [0; 32];
             name[..4].copy_from_slice(&number.to_be_bytes());
-            let key = [&charter.name().0[..], b"H", &name].concat();
+            let key = [&charter.name().0[..], b"H", &name, &[0; 10]].concat();
             server.store.insert(key, Bytes::new());
         }
     }
