@@ -94,7 +94,8 @@ class NodeRecord:
         self.boot, self.sequence, self.signed_at, self.expiry, _ = rest
         if record_net != net:
             raise Refused("WrongNetwork")
-        if any(address_problem(address, True) for address in self.addresses):
+        is_member = role == 1
+        if any(address_problem(address, True, is_member) for address in self.addresses):
             raise Refused("BadRecord", "an address that is none")
         if not 0 < self.expiry - self.signed_at <= MAX_RECORD_LIFE_MS:
             raise Refused("BadRecord", "its times")
@@ -189,9 +190,9 @@ def _is_grant(s):
 MESH_PATH = r"/?|(/[!-.0->@-~/]*)?/\.mesh(/[A-Za-z0-9_-][A-Za-z0-9._-]*)?"
 
 
-def address_problem(address, allow_private):
+def address_problem(address, allow_private, is_member=False):
     """The code that says why an address must not be dialled, or `None`."""
-    if re.fullmatch(r"relay:[0-9a-f]{64}", address):
+    if not is_member and re.fullmatch(r"relay:[0-9a-f]{64}", address):
         return None
     if not re.fullmatch(r"[!-~]{1,512}", address) or "\\" in address or "#" in address:
         return "BadAddress"

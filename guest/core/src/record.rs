@@ -123,7 +123,7 @@ impl NodeRecord {
         {
             return Err(Code::BadConfig);
         }
-        addresses_allowed(&record.addresses, true)?;
+        addresses_allowed(record.role, &record.addresses, true)?;
         let statement = record.statement(&identity.network(), identity.evidence());
         let signature = identity.sign(LABEL, &statement);
         record.encoded = signed(&statement, &signature);
@@ -165,7 +165,7 @@ impl NodeRecord {
         if net != *network {
             return Err(Code::WrongNetwork);
         }
-        addresses_allowed(&record.addresses, true).map_err(|_| Code::BadRecord)?;
+        addresses_allowed(record.role, &record.addresses, true).map_err(|_| Code::BadRecord)?;
         if !record.has_sound_times() {
             return Err(Code::BadRecord);
         }

@@ -19,6 +19,12 @@ use crate::record::{NodeRecord, addresses_allowed, relay_of, scheme_of};
 const ATTEMPT_MS: u64 = 5_000;
 /// Most attempts at once.
 const MAX_ATTEMPTS: usize = 1024;
+/// Most attempts at once while another one begins for the ring, which dials whom others have named: the rest is the
+/// application's.
+const MAX_RING_ATTEMPTS: usize = MAX_ATTEMPTS / 2;
+/// Attempts among which one goes on to its next address that nobody waits for any more, as few as lookups leave behind that
+/// meet the dead: beyond, whoever invents members would choose what is dialled for most of a minute.
+const MAX_UNAWAITED: usize = 64;
 
 /// Who wants the connection
 #[derive(Clone, Debug)]
@@ -141,7 +147,8 @@ impl Node {
 
     /// Ways to the node that a record describes.
     pub(super) fn ways_to(&self, record: &NodeRecord, through_relay: bool) -> Vec<Candidate> {
-        let allowed = addresses_allowed(record.addresses(), self.settings.allow_private).is_ok();
+        let allowed =
+            addresses_allowed(record.role(), record.addresses(), self.settings.allow_private).is_ok();
         let addresses = record.addresses().iter();
         let dialled = addresses
             .clone()
@@ -159,7 +166,11 @@ impl Node {
     }
 
     pub(super) fn begin(&mut self, target: Option<PeerId>, candidates: Vec<Candidate>, waiter: Waiter) {
-        if self.attempts.table.len() >= MAX_ATTEMPTS {
+        let most = match waiter {
+            Waiter::RingRequest(_) => MAX_RING_ATTEMPTS,
+            _ => MAX_ATTEMPTS,
+        };
+        if self.attempts.table.len() >= most {
             self.not_reached(waiter, Code::TooManyRequests);
             return;
         }
@@ -182,6 +193,10 @@ impl Node {
     }
 
     fn try_next(&mut self, number: u32) {
+        if self.attempts.table.len() > MAX_UNAWAITED && !self.is_awaited(number) {
+            self.attempt_over(number);
+            return;
+        }
         let deadline_ms = self.now_ms + ATTEMPT_MS;
         let Some(attempt) = self.attempts.table.get_mut(&number) else {
             return;
@@ -214,6 +229,16 @@ impl Node {
             let command = self.ring_command(Purpose::Relay { member, waiter });
             self.ring_with(|ring, cx| ring.find_node(cx, command, member.place()));
         }
+    }
+
+    fn is_awaited(&self, number: u32) -> bool {
+        let attempt = self.attempts.table.get(&number);
+        attempt.is_some_and(|attempt| {
+            attempt.waiters.iter().any(|waiter| match waiter {
+                Waiter::RingRequest(call) => self.ring_driver.awaits(*call),
+                _ => true,
+            })
+        })
     }
 
     fn give_up(&mut self, number: u32) {
@@ -383,5 +408,52 @@ impl Node {
             Waiter::Rival => self.rival_gone(),
             Waiter::Relay { attempt, .. } => self.attempt_failed(attempt, why),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use selfsame_codec::{Admission, Config, Role};
+
+    use super::*;
+
+    fn node() -> Node {
+        let config = Config {
+            seed: [1; 32],
+            entropy: [2; 32],
+            known_key: Vec::new(),
+            network: "n".into(),
+            role: Role::Member,
+            addresses: Vec::new(),
+            bootstraps: Vec::new(),
+            dials: Vec::from(["ws".into()]),
+            allow_private: false,
+            trust_on_first_use: false,
+            idle_ms: 15_000,
+            domain: String::new(),
+            admission: Admission::Open,
+            take_over: false,
+        };
+        Node::new(&config.encode()).expect("a usable configuration")
+    }
+
+    #[test]
+    fn attempts_of_the_ring_leave_half_to_the_application() {
+        let mut node = node();
+        let begin = |node: &mut Node, number: u16, waiter| {
+            let mut peer = [0; 32];
+            peer[..2].copy_from_slice(&number.to_le_bytes());
+            let candidates = Vec::from([Candidate::Address("ws://a.example/".into())]);
+            node.begin(Some(PeerId(peer)), candidates, waiter);
+        };
+        for number in 0..700 {
+            node.ring_driver.expect_answer(number.into());
+            begin(&mut node, number, Waiter::RingRequest(number.into()));
+        }
+        assert_eq!(node.attempts.table.len(), MAX_RING_ATTEMPTS);
+        for number in 1000..2000 {
+            begin(&mut node, number, Waiter::Command(number.into()));
+        }
+        assert_eq!(node.attempts.table.len(), MAX_ATTEMPTS);
     }
 }

@@ -63,6 +63,22 @@ impl RingDriver {
         self.retry_ms = FIRST_RETRY_MS;
     }
 
+    /// Whether a request waits for its answer.
+    pub(super) fn awaits(&self, call: u64) -> bool {
+        self.requests.contains_key(&call)
+    }
+
+    #[cfg(test)]
+    pub(super) fn expect_answer(&mut self, call: u64) {
+        let request = Request {
+            to: PeerId([0; 32]),
+            body: Vec::new(),
+            deadline_ms: u64::MAX,
+            may_repeat: false,
+        };
+        self.requests.insert(call, request);
+    }
+
     /// Joins no ring any more.
     pub(super) fn give_up(&mut self) {
         self.wants_ring = false;

@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use selfsame_codec::Code;
+use selfsame_codec::{Code, Role};
 
 use super::MAX_ADDRESS_BYTES;
 use crate::hex;
@@ -39,14 +39,15 @@ pub fn relay_of(address: &str) -> Option<PeerId> {
     hex::parse(address.strip_prefix(RELAY)?).map(PeerId)
 }
 
-/// Checks that every address is a URL of a known scheme and, unless `allow_private`, that none leads inside a machine
-/// or a private network: otherwise a record could make a node dial what only that node can reach.
+/// Checks that every address is a URL of a known scheme, or that of a relay if it is a leaf's, and, unless `allow_private`,
+/// that none leads inside a machine or a private network: otherwise a record could make a node dial what only that node can
+/// reach. A member is dialled itself: relays of a member could have relays, and so on.
 ///
 /// # Errors
 /// [`Code::BadAddress`] or [`Code::ForbiddenAddress`].
-pub fn addresses_allowed(addresses: &[String], allow_private: bool) -> Result<(), Code> {
+pub fn addresses_allowed(role: Role, addresses: &[String], allow_private: bool) -> Result<(), Code> {
     for address in addresses {
-        if relay_of(address).is_none() {
+        if role == Role::Member || relay_of(address).is_none() {
             let is_private = leads_inside(address).ok_or(Code::BadAddress)?;
             if is_private && !allow_private {
                 return Err(Code::ForbiddenAddress);
@@ -283,11 +284,15 @@ mod tests {
         ] {
             let addresses = [String::from(inside)];
             assert_eq!(
-                addresses_allowed(&addresses, false),
+                addresses_allowed(Role::Leaf, &addresses, false),
                 Err(Code::ForbiddenAddress),
                 "{inside}"
             );
-            assert_eq!(addresses_allowed(&addresses, true), Ok(()), "{inside}");
+            assert_eq!(
+                addresses_allowed(Role::Leaf, &addresses, true),
+                Ok(()),
+                "{inside}"
+            );
         }
     }
 
@@ -304,9 +309,15 @@ mod tests {
             "webrtc://9.9.9.9:1/abcd",
             &relay,
         ] {
-            assert_eq!(addresses_allowed(&[outside.into()], false), Ok(()), "{outside}");
+            assert_eq!(
+                addresses_allowed(Role::Leaf, &[outside.into()], false),
+                Ok(()),
+                "{outside}"
+            );
         }
         assert_eq!(relay_of(&relay), Some(PeerId([7; 32])));
+        let of_member = addresses_allowed(Role::Member, &[relay], true);
+        assert_eq!(of_member, Err(Code::BadAddress), "a member is dialled itself");
     }
 
     #[test]
@@ -343,7 +354,7 @@ mod tests {
             "tcp://a.example:1/x",
         ] {
             assert_eq!(
-                addresses_allowed(&[bad.into()], true),
+                addresses_allowed(Role::Leaf, &[bad.into()], true),
                 Err(Code::BadAddress),
                 "{bad}"
             );

@@ -35,7 +35,7 @@ impl Settings {
     /// # Errors
     /// [`Code::BadAddress`], [`Code::ForbiddenAddress`] or [`Code::BadConfig`].
     pub fn check(&self) -> Result<(), Code> {
-        addresses_allowed(&self.addresses, self.allow_private)?;
+        addresses_allowed(self.role, &self.addresses, self.allow_private)?;
         let relays = if self.role == Role::Leaf {
             Parameters::DEFAULT.relays
         } else {

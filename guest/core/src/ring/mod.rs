@@ -216,7 +216,7 @@ impl Ring {
 
     /// Takes a verified record, such as the one of a handshake.
     pub fn learn(&mut self, cx: &mut Context<'_>, record: NodeRecord) {
-        let allowed = addresses_allowed(record.addresses(), self.settings.allow_private);
+        let allowed = addresses_allowed(record.role(), record.addresses(), self.settings.allow_private);
         if record.is_current(cx.wall_ms) && allowed.is_ok() {
             self.meet_stranger(cx, record);
         }
@@ -363,7 +363,7 @@ impl Ring {
             return Ok(known);
         }
         let record = NodeRecord::decode_with(&mut self.verified, bytes, network, now_ms)?;
-        addresses_allowed(record.addresses(), self.settings.allow_private)?;
+        addresses_allowed(record.role(), record.addresses(), self.settings.allow_private)?;
         Ok(record)
     }
 

@@ -205,7 +205,7 @@ fn a_flood_of_half_open_handshakes_is_bounded_and_met_with_cookies() {
     let target = net.hosts[0].id;
     let mut answers = [0; 17];
     for round in 0..300 {
-        let (_, path) = net.link(attacker, 0, None);
+        let (_, path) = net.link(attacker, 0);
         let frame = fresh_initiation(round, target);
         net.step(0, &[Input::Received { path, frame: &frame }]);
         while let Some(flight) = net.flights.pop_front() {
@@ -234,7 +234,7 @@ fn one_path_holds_few_half_open_handshakes() {
     let mut net = pair();
     let attacker = net.leaf(100, &[]);
     let target = net.hosts[0].id;
-    let (_, path) = net.link(attacker, 0, None);
+    let (_, path) = net.link(attacker, 0);
     for round in 0..10 {
         let frame = fresh_initiation(round, target);
         net.step(0, &[Input::Received { path, frame: &frame }]);
@@ -440,7 +440,7 @@ fn a_key_that_leads_to_a_zero_secret_is_refused() {
     let mut frame = fresh_initiation(1, net.hosts[0].id);
     let x25519 = 16 + 1184;
     frame[x25519..x25519 + 32].fill(0);
-    let (_, path) = net.link(attacker, 0, None);
+    let (_, path) = net.link(attacker, 0);
     net.step(0, &[Input::Received { path, frame: &frame }]);
     assert_eq!(net.logged(0, Code::BadHandshake), 1);
     assert!(net.flights.is_empty(), "nothing is answered");

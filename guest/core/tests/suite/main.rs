@@ -6,6 +6,7 @@ extern crate alloc;
 mod calls;
 mod channel;
 mod crowding;
+mod dialling;
 mod handshake;
 mod heads;
 mod leaving;

@@ -244,7 +244,7 @@ impl Net {
     }
 
     fn host(&mut self, mut config: Config, store: BTreeMap<Vec<u8>, Vec<u8>>) -> Host {
-        self.entropy += 1;
+        self.entropy = self.entropy.wrapping_add(1);
         config.entropy = [self.entropy; 32];
         let node = Node::new(&config.encode()).expect("a usable configuration");
         Host {
@@ -442,7 +442,7 @@ impl Net {
         match found.filter(|to| *to != index) {
             Some(to) => {
                 let kind = self.kind;
-                let (path, _) = self.link(index, to, Some(dial));
+                let (path, _) = self.link(index, to);
                 let remote = self.hosts[to].address.clone();
                 self.step(
                     index,
@@ -454,12 +454,13 @@ impl Net {
                     }],
                 );
             }
+            None if address.contains("//tarpit.") => {} // It never answers.
             None => self.step(index, &[Input::DialFailed { dial }]),
         }
     }
 
     /// A new path between two nodes; the dialled side is told at once.
-    pub fn link(&mut self, from: usize, to: usize, _dial: Option<u32>) -> (u32, u32) {
+    pub fn link(&mut self, from: usize, to: usize) -> (u32, u32) {
         let port = 40_001 + self.hosts[from].next_path;
         self.link_from(from, to, &format!("127.0.0.1:{port}"))
     }

@@ -441,8 +441,10 @@ fn run_address(bytes: &[u8]) {
     };
     let list = [String::from(address)];
     // What may be dialled by a stranger may be dialled by us.
-    if addresses_allowed(&list, false).is_ok() {
-        assert_eq!(addresses_allowed(&list, true), Ok(()));
+    for role in [Role::Leaf, Role::Member] {
+        if addresses_allowed(role, &list, false).is_ok() {
+            assert_eq!(addresses_allowed(role, &list, true), Ok(()));
+        }
     }
     if let Some(member) = relay_of(address) {
         assert_eq!(selfsame_core::record::relay_address(&member), address);

@@ -39,7 +39,7 @@ pub(super) fn targets() -> Vec<Box<dyn Target>> {
         },
         read: |bytes| {
             let record = NodeRecord::decode_verified(bytes, &network(), START_MS).ok()?;
-            assert_eq!(addresses_allowed(record.addresses(), true), Ok(()));
+            assert_eq!(addresses_allowed(record.role(), record.addresses(), true), Ok(()));
             assert!(record.addresses().len() <= MAX_ADDRESSES && record.domain().len() <= MAX_DOMAIN_BYTES);
             assert_eq!(record.id(), PeerId::of(&record.public(), &network()));
             Some(record.encoded().to_vec())

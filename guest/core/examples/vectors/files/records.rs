@@ -147,6 +147,12 @@ fn malformed_records() -> Vec<Case> {
             Some(Code::BadRecord),
         ),
         (
+            "of a member with a relay",
+            with(|s| s.addresses = vec![relay_address(&PeerId([0xab; 32]))]),
+            NOW,
+            Some(Code::BadRecord),
+        ),
+        (
             "with too long a domain",
             with(|s| s.domain = "d".repeat(65)),
             NOW,
@@ -407,7 +413,7 @@ fn addresses() -> Json {
     ];
     let list = cases.iter().map(|(address, code)| {
         assert_eq!(
-            addresses_allowed(&[(*address).into()], false).err(),
+            addresses_allowed(Role::Leaf, &[(*address).into()], false).err(),
             *code,
             "{address}"
         );
