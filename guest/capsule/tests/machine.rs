@@ -196,3 +196,57 @@ fn a_configuration_that_is_none_is_refused_and_none_shows_its_seed() {
     let machine = Machine::new(&good).expect("it is a configuration");
     assert!(!format!("{machine:?}").contains(&format!("{SEED:?}")));
 }
+
+/// The serial of a response, or the code that refuses its request as a whole.
+fn serial_of(response: &[u8]) -> Result<u32, Code> {
+    match Code::from_u16(code_of(response)) {
+        None => Ok(u32::from_le_bytes(
+            response[3..7].try_into().expect("a serial of four bytes"),
+        )),
+        Some(code) => {
+            assert_eq!(response.len(), 1 + 2 + 4, "nothing follows a code and its place");
+            Err(code)
+        }
+    }
+}
+
+#[test]
+fn refused_requests_have_no_serial() {
+    let mut replica = Stepped::new(NOW_MS);
+    let open = Operation::Open { slots_log2: 4 };
+    let mut ask = |request: &[u8]| serial_of(&replica.ask(request));
+    assert_eq!(ask(&create()), Ok(0), "the session is not known yet");
+    assert_eq!(
+        ask(&message(&[Operation::Describe, open])),
+        Ok(1),
+        "it is opened first"
+    );
+    assert_eq!(ask(&message(&[Operation::Describe])), Ok(2));
+    let broken = [message(&[open]), vec![99]].concat();
+    assert_eq!(ask(&broken), Err(Code::BadMessage));
+    let (small, large) = (
+        Operation::Open { slots_log2: 0 },
+        Operation::Open { slots_log2: 255 },
+    );
+    assert_eq!(
+        ask(&message(&[Operation::Describe])),
+        Ok(3),
+        "nor did it open anything"
+    );
+    let log = Log::new(charter(), 1, &Backpointers::Chain);
+    let writing = message(&[server::write(&log.records[0]), signed_last(&log)]);
+    replica.works = false;
+    assert_eq!(serial_of(&replica.ask(&writing)), Err(Code::StoreFailed));
+    replica.works = true;
+    let mut ask = |request: &[u8]| serial_of(&replica.ask(request));
+    assert_eq!(
+        ask(&message(&[Operation::Describe])),
+        Ok(5),
+        "what was not made durable has used up a number"
+    );
+    assert_eq!(
+        ask(&message(&[small, large])),
+        Ok(1),
+        "sizes are brought within their bounds"
+    );
+}
