@@ -96,6 +96,8 @@ struct Driver {
     /// `None` while a path is closing.
     paths: HashMap<u32, Option<Link>>,
     streams: HashMap<u32, StreamEntry>,
+    /// Which address was last dialled in vain, and why.
+    last_dial_failure: String,
     /// Streams opened so far.
     serial: u64,
     /// What has to be repeated when the core is started anew.
@@ -159,6 +161,7 @@ impl Driver {
             pending: HashMap::new(),
             paths: HashMap::new(),
             streams: HashMap::new(),
+            last_dial_failure: String::new(),
             serial: 0,
             lasting: BTreeMap::new(),
             watches: Vec::new(),
@@ -380,7 +383,41 @@ fn new_core(module: &CoreModule, config: &mut Config) -> Result<Core, Error> {
     config.entropy.zeroize();
     match created {
         Ok(()) => Ok(core),
-        Err(CoreError::Refused) => Err(Error::from_code(Code::BadConfig)),
+        Err(CoreError::Refused) => Err(refusal(module, config)),
         Err(error) => Err(error.into()),
     }
+}
+
+/// An address with which nothing is wrong.
+const ANY_ADDRESS: &str = "wss://node.example/";
+
+/// Why the core refuses a configuration, of which it says nothing more: what it takes instead tells.
+fn refusal(module: &CoreModule, config: &Config) -> Error {
+    let takes = |addresses: &[String], allow_private| {
+        let mut probe = Config {
+            role: selfsame_codec::Role::Member,
+            addresses: addresses.into(),
+            bootstraps: Vec::new(),
+            allow_private,
+            ..config.clone()
+        };
+        let taken = module.instantiate().and_then(|mut core| core.create(&probe));
+        probe.seed.zeroize();
+        taken.is_ok()
+    };
+    let refused = |code, detail| Error::Core { code, detail };
+    let is_taken = |address: &&String| takes(core::slice::from_ref(*address), config.allow_private);
+    let mut addresses = config.addresses.iter();
+    let wrong = addresses.find(|address| !is_taken(address));
+    let Some(address) = wrong.filter(|_| is_taken(&&ANY_ADDRESS.to_owned())) else {
+        return Error::from_code(Code::BadConfig);
+    };
+    if !takes(core::slice::from_ref(address), true) {
+        let detail = format!("{address}; one is like wss://node.example/.mesh");
+        return refused(Code::BadAddress, detail);
+    }
+    let detail = format!(
+        "{address} is private: give the address at which others reach this node, or allow private ones"
+    );
+    refused(Code::ForbiddenAddress, detail)
 }

@@ -39,7 +39,11 @@ pub(crate) enum Inbound {
     /// A path is closed.
     Closed { path: u32 },
     /// A dial came to nothing.
-    DialFailed { dial: DialKey },
+    DialFailed {
+        dial: DialKey,
+        /// Which address was dialled, and why in vain.
+        reason: String,
+    },
 }
 
 /// From the application: as many as it asks for

@@ -127,7 +127,7 @@ describe("bytes that wait to be sent", () => {
   test("are taken from the source with the most, which loses its largest path", async (t) => {
     const { host, ws } = await accepting(t);
     const stranger = [await ws("1.1.1.1"), await ws("1.1.1.1"), await ws("1.1.1.1"), await ws("1.1.1.1")];
-    const others = [await ws("1.1.1.2"), await ws("2606:4700::1")];
+    const others = [await ws("1.1.2.1"), await ws("2606:4700::1")];
     for (const [index, { path }] of stranger.entries()) fill(host, path, index === 2 ? 11 * MIB : 10 * MIB);
     for (const { path } of others) fill(host, path, 12 * MIB);
     const open = [...stranger, ...others].map(({ path }) => host.table.get(path) !== undefined);

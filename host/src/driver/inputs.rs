@@ -69,8 +69,9 @@ impl Driver {
                     self.input(&Input::PathClosed { path });
                 }
             }
-            Inbound::DialFailed { dial } => {
+            Inbound::DialFailed { dial, reason } => {
                 if dial.life == self.life {
+                    self.last_dial_failure = reason;
                     self.input(&Input::DialFailed { dial: dial.dial });
                 }
             }

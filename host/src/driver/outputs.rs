@@ -113,7 +113,12 @@ impl Driver {
             }
             Output::Reply { tag, body } => self.reply(tag, part_of(answer, body)),
             Output::Providers { tag, body } => self.providers(tag, part_of(answer, body)),
-            Output::Failed { tag, code, detail } => self.fail(tag, Error::core(code, detail)),
+            Output::Failed { tag, code, detail } => {
+                let is_dial = code == Code::DialFailed.as_u16() && detail.is_empty();
+                let known = if is_dial { &self.last_dial_failure } else { detail };
+                let error = Error::core(code, known);
+                self.fail(tag, error);
+            }
             Output::Refused { input, code } => self.refused(input, code, tags),
             Output::Event { event, body } => self.event(event, body),
             Output::Log {

@@ -37,7 +37,8 @@ impl Dialler {
             if let Err(error) = dialler.carry(&driver, dial, &url).await {
                 tracing::debug!(%url, %error, "dial failed");
                 // A node that was stopped needs no path.
-                _ = driver.send(Inbound::DialFailed { dial }).await;
+                let reason = error.to_string();
+                _ = driver.send(Inbound::DialFailed { dial, reason }).await;
             }
         });
     }

@@ -24,6 +24,7 @@ mod paths;
 mod programs;
 mod proxy;
 mod publish;
+mod refusal;
 mod replica;
 mod replicate;
 mod requests;

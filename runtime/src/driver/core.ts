@@ -11,6 +11,8 @@ const DERIVE_OWNER = 2;
 const DERIVE_GRANT = 3;
 const DERIVE_NETWORK = 4;
 const VERIFY_GRANT = 1;
+/** An address with which nothing is wrong. */
+const ANY_ADDRESS = "wss://node.example/";
 
 /** Who a seed is in a network. */
 export interface Identity {
@@ -56,13 +58,35 @@ export class Core {
   /** Creates a node and returns its handle. */
   create(config: Config): number {
     const handle = this.#instance.create(encodeConfig(config));
-    if (handle === 0) {
-      throw new MeshError(
+    if (handle === 0) throw this.#refusal(config);
+    return handle;
+  }
+
+  /** Why the core refuses a configuration, of which it says nothing more: what it takes instead tells. */
+  #refusal(config: Config): MeshError {
+    const takes = (changed: Partial<Config>): boolean => {
+      const handle = this.#instance.create(
+        encodeConfig({ ...config, role: "member", bootstraps: [], ...changed }),
+      );
+      if (handle !== 0) this.destroy(handle);
+      return handle !== 0;
+    };
+    const [address] = takes({ addresses: [ANY_ADDRESS] })
+      ? config.addresses.filter((one) => !takes({ addresses: [one] }))
+      : [];
+    if (address === undefined) {
+      return new MeshError(
         "BadConfig",
         "the core refuses the configuration: check network, addresses and bootstrap",
       );
     }
-    return handle;
+    if (!takes({ addresses: [address], allowPrivate: true })) {
+      return new MeshError("BadAddress", `${address} is no address: one is like wss://node.example/.mesh`);
+    }
+    return new MeshError(
+      "ForbiddenAddress",
+      `the address ${address} is private: give one at which others reach this node, or set allowPrivate if that is meant`,
+    );
   }
 
   /** Feeds a batch of inputs and returns the batch of outputs, in a buffer of its own. A trap throws. */

@@ -102,6 +102,8 @@ export class Driver implements PathHost {
   #down: MeshError | undefined;
   #restart: ReturnType<typeof setTimeout> | undefined;
   #hung: ReturnType<typeof setTimeout> | undefined;
+  /** Which address was last dialled in vain, and why. */
+  #lastDialFailure = "";
 
   constructor(parts: DriverParts) {
     this.#parts = parts;
@@ -185,6 +187,7 @@ export class Driver implements PathHost {
   }
 
   dialFailed(dial: number, reason: string): void {
+    this.#lastDialFailure = reason;
     this.#parts.logger.log("debug", `a dial failed: ${reason}`, codeNumber("DialFailed"));
     this.#tell({ type: "DialFailed", dial });
   }
@@ -411,12 +414,18 @@ export class Driver implements PathHost {
   }
 
   #failed({ tag, code, detail }: Extract<Output, { type: "Failed" }>): void {
-    const error = errorOf(code, detail);
+    const error = errorOf(code, detail || this.#detailOf(code));
     if (tag === 0) return this.#end(error);
     const watch = this.#watches.get(tag);
     this.#watches.delete(tag);
     watch?.watcher.end(error);
     this.#answered(tag)?.reject(error);
+  }
+
+  /** What this side of the boundary knows of an error. */
+  #detailOf(code: number): string {
+    const isDial = code === codeNumber("DialFailed") && this.#lastDialFailure !== "";
+    return isDial ? `no path to the peer could be opened: ${this.#lastDialFailure}` : "";
   }
 
   #endWatches(error?: MeshError): void {

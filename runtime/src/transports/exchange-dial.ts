@@ -157,9 +157,9 @@ class ExchangeLink implements Link {
           : 0;
         this.#schedule();
       },
-      () => {
+      (error: unknown) => {
         this.#posts--;
-        this.path?.close(1006, "a POST failed");
+        this.path?.close(1006, `a POST failed: ${error instanceof Error ? error.message : error}`);
       },
     );
     detach("a POST", posted);

@@ -1,0 +1,51 @@
+//! A node that cannot start is told why.
+
+use selfsame_codec::Code;
+use selfsame_host::{Error, Node};
+
+/// Why no node starts at an address and through a bootstrap.
+async fn why_not(address: Option<&str>, bootstrap: Option<&str>) -> Error {
+    let mut builder = Node::builder("test").in_memory().unowned();
+    if let Some(url) = address {
+        builder = builder.address(url);
+    }
+    if let Some(url) = bootstrap {
+        builder = builder.bootstrap([url]);
+    }
+    builder.start().await.expect_err("it cannot start")
+}
+
+#[tokio::test]
+async fn a_private_address_of_its_own_is_named() {
+    let error = why_not(Some("ws://10.0.0.1:7000"), None).await;
+    assert_eq!(error.code(), Some(Code::ForbiddenAddress));
+    assert!(
+        error.to_string().contains("ws://10.0.0.1:7000 is private"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn an_address_that_is_none_is_named() {
+    let error = why_not(Some("wss://node.example/elsewhere"), None).await;
+    assert_eq!(error.code(), Some(Code::BadAddress));
+    assert!(
+        error.to_string().contains("wss://node.example/elsewhere"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_bootstrap_where_nobody_listens_is_named() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let place = taken.local_addr().expect("its number");
+    drop(taken);
+    let url = format!("ws://{place}#{}", "11".repeat(32));
+    let error = why_not(None, Some(&url)).await;
+    assert_eq!(error.code(), Some(Code::DialFailed));
+    let text = error.to_string();
+    assert!(
+        text.contains(&format!("ws://{place}")) && text.contains("refused"),
+        "{text}"
+    );
+}
