@@ -128,6 +128,17 @@ pub(crate) fn room(capacity: u64, entries: &[Entry]) -> Room {
     found
 }
 
+/// Whether a table that evicts nobody takes a newcomer: while its holder has no more than is free, as long as that is some.
+#[must_use]
+pub(crate) fn admits(capacity: usize, held: &mut dyn Iterator<Item = Holder>, newcomer: Holder) -> bool {
+    let (mut taken, mut own) = (0, 0);
+    for holder in held {
+        taken += 1;
+        own += usize::from(holder == newcomer && holder != Holder::EXEMPT);
+    }
+    taken + own.max(1) <= capacity
+}
+
 /// What a holder has, in a table of which at least half stays empty: hashed by the id or address, with linear probing.
 fn held(holdings: &mut [(Holder, u64)], holder: Holder) -> &mut u64 {
     // Fibonacci hashing (Knuth, volume 3, section 6.4).

@@ -12,17 +12,16 @@ use crate::handshake::Kind;
 use crate::hex;
 use crate::identity::PeerId;
 use crate::map::Entries;
-use crate::quota::{Entry, Hold, Holder, Room, room};
+use crate::quota::{Entry, Hold, admits};
 use crate::record::relay_address;
 
 /// Most paths through members: as many as there may be sessions, and as many again that have none yet.
 const MAX_RELAY_PATHS: usize = 2048;
 /// Most paths through one member that peers have opened and on which no session is up.
 const MAX_HALF_OPEN: usize = 64;
-/// Most peers that a member introduces to a leaf within [`INTRODUCED_MS`]: what the leaf keeps half open for it.
-const MAX_INTRODUCTIONS: u64 = MAX_HALF_OPEN as u64;
-/// How long a handshake may stay half open at the leaf.
-const INTRODUCED_MS: u64 = 10_000;
+/// How long a handshake through a relay may take: within this time a member introduces no more peers to a leaf than the leaf
+/// keeps half open for it, so that the leaf closes no path that is younger.
+const INTRODUCED_MS: u64 = 2_000;
 
 impl Node {
     /// The path to a peer behind a member.
@@ -125,8 +124,8 @@ impl Node {
 
     /// Notes that a peer begins a handshake with a leaf; says whether it may.
     ///
-    /// Whoever has a session sends no such message. A network that holds more than its quota waits until its introductions
-    /// are over, in place of evicting them: the leaf has answered those already.
+    /// Whoever has a session sends no such message. Who finds no room waits until introductions are over, in place of evicting
+    /// one: the leaf has answered that already, and would close its oldest path for the next.
     fn introduce(&mut self, from: u32, leaf: u32) -> bool {
         let now_ms = self.now_ms;
         let Some(sender) = self.connections.get(&from) else {
@@ -139,11 +138,9 @@ impl Node {
         let introductions = &mut leaf.introductions;
         let [peer, source] = entry.holders;
         introductions.retain(|other| other.holders[0] != peer && now_ms < other.used_ms + INTRODUCED_MS);
-        if let Room::Evict(position) = room(MAX_INTRODUCTIONS, introductions) {
-            if introductions[position].holders[1] == source && source != Holder::EXEMPT {
-                return false;
-            }
-            introductions.remove(position);
+        let mut sources = introductions.iter().map(|other| other.holders[1]);
+        if !admits(MAX_HALF_OPEN, &mut sources, source) {
+            return false;
         }
         introductions.push(Entry {
             used_ms: now_ms,

@@ -206,10 +206,13 @@ fn callers_reach(net: &mut Net, leaf: usize, seed: u8) -> Vec<bool> {
 
 /// m1 for the leaf, as it travels through a relay.
 fn initiation(seed: u16, target: PeerId) -> Vec<u8> {
+    initiator(seed, target).initiation().to_vec()
+}
+
+fn initiator(seed: u16, target: PeerId) -> Initiator {
     let mut entropy = [0x3C; 32];
     entropy[..2].copy_from_slice(&seed.to_le_bytes());
-    let initiator = Initiator::new(&identity(seed), &mut Random::new(&entropy), Some(target), 77);
-    initiator.initiation().to_vec()
+    Initiator::new(&identity(seed), &mut Random::new(&entropy), Some(target), 77)
 }
 
 /// Has one stranger after another send the leaf a frame through the relay and leave; gives how many the relay turned away.
@@ -260,11 +263,33 @@ fn one_network_cannot_cut_off_a_leaf() {
     });
     assert_eq!(through, 0, "others are introduced meanwhile");
     assert_eq!(callers_reach(&mut net, leaf, 100), [true; 3]);
-    net.run_ms(10_000);
+    net.run_ms(2_000);
     let later = relay_crowd(&mut net, &outside, (relay, leaf), 3000..3020, network, |seed| {
         initiation(seed, target)
     });
     assert_eq!(later, 0, "introductions are over after a while");
+}
+
+#[test]
+fn networks_by_turns_push_no_caller_out_at_a_leaf() {
+    let (mut net, outside, leaf, relay) = leaf();
+    let peer = net.hosts[leaf].id;
+    let mut honest = outside
+        .enter(&mut net, relay, &address(1), 100)
+        .expect("a session");
+    let handshake = initiator(100, peer);
+    let m1 = handshake.initiation();
+    let packets = outside.say(&mut net, &mut honest, &Frame::Relay { peer, frame: m1 });
+    let m2 = relayed(&mut honest, net.now_ms, &packets).remove(0).1;
+    let networks = |seed: u16| ["192.0.2.1", "198.51.100.1"][usize::from(seed % 2)].to_string();
+    let turned_away = relay_crowd(&mut net, &outside, (relay, leaf), 3000..3160, networks, |seed| {
+        initiation(seed, peer)
+    });
+    assert_eq!(turned_away, 160 - 43, "a third of what a relay introduces, each");
+    let (_, confirmation) = handshake.finish(&identity(100), &m2).expect("m2");
+    let m3 = confirmation.seal(&identity(100), &[]);
+    outside.say(&mut net, &mut honest, &Frame::Relay { peer, frame: &m3 });
+    assert!(net.connected(leaf, identity(100).id()));
 }
 
 #[test]
