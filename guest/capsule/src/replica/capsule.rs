@@ -33,6 +33,8 @@ const MAX_UNSIGNED_BYTES: u64 = 256 << 20;
 /// Memory of a capsule with its metadata, and of each further name or writer in its tables.
 const MIN_MEMORY: usize = 8 << 10;
 const ENTRY_MEMORY: usize = 64;
+/// Memory of a head, with whose it is.
+const HEAD_MEMORY: usize = 80;
 /// Most signatures among which a revocation finds those that count no more: they are in memory then, with some 200 bytes each.
 pub(super) const MAX_SIGNED: usize = 1 << 20;
 /// Elements in one value of arrivals.
@@ -263,7 +265,8 @@ impl Capsule {
 
     /// About how many bytes of memory it takes.
     pub(super) fn memory(&self) -> usize {
-        MIN_MEMORY + ENTRY_MEMORY * (self.index.entries() + self.authority.writers().count())
+        let entries = self.index.entries() + self.authority.writers().count();
+        MIN_MEMORY + ENTRY_MEMORY * entries + HEAD_MEMORY * self.index.held_heads()
     }
 
     /// Whether bodies are sealed.

@@ -9,7 +9,7 @@ use selfsame_codec::{Code, Reader};
 use super::census::Census;
 use super::damage::Damage;
 use super::entry::{Entry, Given};
-use super::heads::{Heads, UNREAD};
+use super::heads::{Heads, SHARED_HEADS, UNREAD};
 use super::holes::note_hole;
 use super::layout::{self, Key, of_record};
 use super::sequences::Sequences;
@@ -24,10 +24,6 @@ use crate::record::Record;
 use crate::refusal::{Refusal, Result};
 use crate::sketch::Element;
 use crate::witness::Witness;
-
-/// Most heads: they are in memory as long as the capsule is open, and all are named before anything is merged. A writer that makes
-/// further branches merges some first.
-pub(crate) const MAX_HELD_HEADS: usize = 1 << 14;
 
 /// The record is not stored.
 pub(super) const NO_RECORD: Refusal = Refusal {
@@ -159,11 +155,16 @@ impl Index {
         self.revoked.len() as u32
     }
 
-    /// How many names and writers are in memory.
+    /// How many names and writers are in memory beside heads.
     pub(super) fn entries(&self) -> usize {
         let unfinished = self.spreading.len() + self.kept.len();
         let writers = self.revoked.len() + self.unsigned.len() + self.sequences.len();
-        self.heads.len() + unfinished + writers + self.damage.len()
+        unfinished + writers + self.damage.len()
+    }
+
+    /// How many heads are in memory.
+    pub(super) fn held_heads(&self) -> usize {
+        self.heads.len()
     }
 
     /// How much there is, to be compared with what others have, once it was counted.
@@ -334,7 +335,7 @@ impl Index {
         Ok(Outcome::Done(Written::Added))
     }
 
-    /// Refuses a head that is one too many, unless it takes the place of another one.
+    /// Refuses a head that is one too many of its writer's, unless it takes the place of another one.
     ///
     /// # Errors
     /// [`Code::TooLarge`].
@@ -342,10 +343,10 @@ impl Index {
         let is_head = self.steps(entry) == u32::MAX;
         let mut pointers = entry.header().backpointers();
         if is_head
-            && self.heads.len() >= MAX_HELD_HEADS
+            && !self.heads.has_room_for(entry.header().writer())
             && !pointers.any(|pointer| self.heads.origin(&pointer).is_some())
         {
-            return Err(Refusal::new(Code::TooLarge, MAX_HELD_HEADS));
+            return Err(Refusal::new(Code::TooLarge, SHARED_HEADS));
         }
         Ok(())
     }

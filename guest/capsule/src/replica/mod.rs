@@ -61,7 +61,7 @@ use crate::refusal::{Refusal, Result};
 use crate::verifier::Verifier;
 use capsule::{Capsule, MAX_SIGNED, Opening};
 use exchange::Syncs;
-pub(crate) use index::MAX_HELD_HEADS;
+pub(crate) use heads::MAX_HELD_HEADS;
 use index::Outcome;
 use introduced::Introduced;
 use job::{Asker, Job, has_place};

@@ -11,7 +11,7 @@ use super::{Replica, Source, Waiting, layout};
 use crate::hash::CapsuleName;
 use crate::refusal::Result;
 
-/// Memory of the open capsules beside the one in use. Heads and writers make one larger, to about 2 MiB; 2048 small ones fit. Opening
+/// Memory of the open capsules beside the one in use. Heads and writers make one larger, to about 3 MiB; 2048 small ones fit. Opening
 /// one again takes a signature and looks into the store.
 const MAX_OPEN_BYTES: usize = 16 << 20;
 
@@ -20,55 +20,91 @@ const MAX_OPEN_BYTES: usize = 16 << 20;
 struct Idle {
     capsule: Box<Capsule>,
     bytes: usize,
-    /// The source that used it last, and when.
-    source: Source,
+    /// The source whose it counts as, and another one that has used it lately.
+    holder: Source,
+    other: Option<Source>,
     used: u64,
 }
 
-/// The open capsules. Of too many, the source that takes the most memory loses the one that it used longest ago.
+/// The open capsules. Each counts as of one source: of whoever had it opened, until that source has too many. Of too many, the source
+/// that takes the most memory loses the one that was used longest ago, unless another source that holds less has used that one too:
+/// then it counts as that one's. So nobody closes the capsules of others by using them.
 #[derive(Debug, Default)]
 pub(super) struct OpenCapsules {
     all: BTreeMap<CapsuleName, Idle>,
     by_source: BTreeMap<Source, usize>,
     bytes: usize,
     uses: u64,
+    /// Whose the capsule in use was.
+    taken: Option<(CapsuleName, Source, Option<Source>)>,
 }
 
 impl OpenCapsules {
     fn take(&mut self, name: &CapsuleName) -> Option<Box<Capsule>> {
         let idle = self.all.remove(name)?;
-        self.bytes -= idle.bytes;
-        if let Some(bytes) = self.by_source.get_mut(&idle.source) {
-            *bytes -= idle.bytes;
-            if *bytes == 0 {
-                self.by_source.remove(&idle.source);
-            }
-        }
+        self.discharge(idle.holder, idle.bytes);
+        self.taken = Some((*name, idle.holder, idle.other));
         Some(idle.capsule)
     }
 
+    fn charge(&mut self, source: Source, bytes: usize) {
+        self.bytes += bytes;
+        *self.by_source.entry(source).or_default() += bytes;
+    }
+
+    fn discharge(&mut self, source: Source, bytes: usize) {
+        self.bytes -= bytes;
+        if let Some(held) = self.by_source.get_mut(&source) {
+            *held -= bytes;
+            if *held == 0 {
+                self.by_source.remove(&source);
+            }
+        }
+    }
+
     fn insert(&mut self, name: CapsuleName, source: Source, capsule: Box<Capsule>) {
+        let taken = self.taken.take_if(|(taken, ..)| *taken == name);
+        let (holder, other) = match taken {
+            Some((_, holder, other)) if holder == source => (holder, other),
+            Some((_, holder, _)) => (holder, Some(source)),
+            None => (source, None),
+        };
         while self.bytes > MAX_OPEN_BYTES
             && let Some(name) = self.evictable()
         {
-            self.take(&name);
+            self.evict(&name);
         }
         self.uses += 1;
         let bytes = capsule.memory();
-        self.bytes += bytes;
-        *self.by_source.entry(source).or_default() += bytes;
+        self.charge(holder, bytes);
         let idle = Idle {
             capsule,
             bytes,
-            source,
+            holder,
+            other,
             used: self.uses,
         };
         self.all.insert(name, idle);
     }
 
+    /// Closes a capsule, or counts it as of another source that has used it and holds less.
+    fn evict(&mut self, name: &CapsuleName) {
+        let Some(mut idle) = self.all.remove(name) else {
+            return;
+        };
+        self.discharge(idle.holder, idle.bytes);
+        let held = |source: &Source| self.by_source.get(source).copied().unwrap_or(0);
+        let next = idle.other.take();
+        if let Some(next) = next.filter(|next| held(next) < held(&idle.holder)) {
+            self.charge(next, idle.bytes);
+            idle.holder = next;
+            self.all.insert(*name, idle);
+        }
+    }
+
     fn evictable(&self) -> Option<CapsuleName> {
         let (source, _) = self.by_source.iter().max_by_key(|(_, bytes)| **bytes)?;
-        let of_source = self.all.iter().filter(|(_, idle)| idle.source == *source);
+        let of_source = self.all.iter().filter(|(_, idle)| idle.holder == *source);
         let (name, _) = of_source.min_by_key(|(_, idle)| idle.used)?;
         Some(*name)
     }

@@ -1,15 +1,17 @@
 //! One writer's heads, however many, in the way of others.
 
-use crate::common::authors::{alice, content, put, shared};
+use crate::common::authors::{BOB, alice, content, put, shared};
 use crate::common::net::{User, config, servers};
-use crate::common::server::{Server, sign, write};
+use crate::common::server::{Client, Server, sign, write};
 use crate::common::{OWNER_SEED, fabricated, view};
+use selfsame_capsule::authority::sign_record;
 use selfsame_capsule::client::{Command, Heads};
 use selfsame_capsule::hash::RecordName;
-use selfsame_capsule::keys::Signature;
+use selfsame_capsule::keys::{KeyPair, Signature};
 use selfsame_capsule::message::{MAX_HEADS, Operation};
 use selfsame_capsule::metadata::Charter;
 use selfsame_capsule::writer::Written;
+use selfsame_codec::Code;
 
 /// Servers with two records of the owner, who goes on.
 fn begun(charter: &Charter) -> (Vec<Server>, User, RecordName) {
@@ -90,4 +92,54 @@ fn reader_remembers_newest_head_of_each_writer() {
     let key = [&charter.name().0[..], b"s"].concat();
     let seen = reader.store.get(&key).expect("it is kept");
     assert!(seen.windows(32).any(|name| name == newest.0));
+}
+
+/// Most heads of a capsule among which any writer may add one.
+const SHARED_HEADS: usize = 1 << 14;
+
+/// One writer takes all places and makes the owner's record no head: the owner goes on, and she may not.
+#[test]
+fn heads_of_one_writer_keep_nobody_from_writing() {
+    let charter = shared();
+    let (mut all, mut owner, newest) = begun(&charter);
+    let mut crowd = heads_before(&charter, SHARED_HEADS - 1, None);
+    let over = fabricated(&charter, (1, u64::MAX >> 1), vec![newest], b"");
+    let signature = alice(&charter).sign(&over.name);
+    crowd.push((over, signature));
+    give(&mut all, &charter, &crowd);
+    // From where it has written: branches of its own.
+    let mut own = Vec::new();
+    for text in [b"third" as &[u8], b"fourth", b"fifth"] {
+        own.push(owner.written(&mut all, content(text))[0]);
+    }
+    let mut reader = User::new(config(&charter, 3, None, 5));
+    assert!(names(&reader.fresh(&mut all).expect("a quorum answers")).contains(&own[2]));
+    let outcomes = |records: &[(Written, Signature)], server: &mut Server| {
+        let mut sender = Client::of(&charter);
+        sender.writer = None;
+        let signs = records.iter().map(|(made, signature)| {
+            let given = sender.ask(server, &[write(made), sign(made.name, *signature)]);
+            given[1].clone().map(|_| ())
+        });
+        signs.collect::<Vec<_>>()
+    };
+    let mut server = Server::new(core::mem::take(&mut all[0].store));
+    let hers = fabricated(&charter, (1, 1 << 40), Vec::new(), b"");
+    let signature = alice(&charter).sign(&hers.name);
+    assert_eq!(outcomes(&[(hers, signature)], &mut server), [Err(Code::TooLarge)]);
+    // Whoever has few may branch a little, also when it is opened again.
+    let bob = KeyPair::from_seed(&BOB);
+    let branches: Vec<(Written, Signature)> = (0..17)
+        .map(|sequence| {
+            let made = fabricated(&charter, (2, sequence), Vec::new(), b"");
+            let signature = sign_record(&bob, &made.name);
+            (made, signature)
+        })
+        .collect();
+    let (first, rest) = branches.split_at(10);
+    assert_eq!(outcomes(first, &mut server), [Ok(()); 10]);
+    let mut server = Server::new(server.store);
+    let mut expected = [Ok(()); 7];
+    expected[6] = Err(Code::TooLarge);
+    assert_eq!(outcomes(rest, &mut server), expected);
 }

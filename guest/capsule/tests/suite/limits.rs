@@ -14,7 +14,7 @@ use selfsame_capsule::writer::{Backpointers, Written};
 use selfsame_codec::Code;
 
 /// Most heads that a replica holds.
-const HEADS: u32 = 1 << 14;
+const HEADS: u32 = 1 << 15;
 /// Most signatures with which it revokes some.
 const SIGNED: u64 = 1 << 20;
 /// Most epoch records of a capsule.

@@ -82,6 +82,31 @@ fn one_stranger_closes_no_capsule_of_others() {
     assert!(!is_open(&mut server, &others[0], STRANGER), "not all are kept");
 }
 
+/// Whose a capsule counts as does not change by a stranger's using it, and changes to who uses it where a stranger had it opened.
+#[test]
+fn stranger_closes_no_capsule_that_others_use() {
+    for stranger_was_first in [false, true] {
+        let mut server = Server::new(Map::new());
+        let all = charters(OPEN + 100);
+        let (used, crowd) = all.split_at(20);
+        for charter in used {
+            let (first, second) = match stranger_was_first {
+                false => (HONEST, STRANGER),
+                true => (STRANGER, HONEST),
+            };
+            create(&mut server, charter, first);
+            assert!(is_open(&mut server, charter, second));
+        }
+        for charter in crowd {
+            create(&mut server, charter, STRANGER);
+        }
+        let open = used
+            .iter()
+            .filter(|charter| is_open(&mut server, charter, HONEST));
+        assert_eq!(open.count(), 20, "the stranger first: {stranger_was_first}");
+    }
+}
+
 #[test]
 fn capsule_used_longest_ago_is_closed_first() {
     let mut server = Server::new(Map::new());
