@@ -346,7 +346,9 @@ impl Node {
     pub async fn stop(self) {
         let servers =
             core::mem::take(&mut *self.inner.servers.lock().unwrap_or_else(PoisonError::into_inner));
-        drop(servers);
+        for server in servers {
+            server.close().await;
+        }
         self.inner.handle.control(Control::Stop);
         let driver = self
             .inner

@@ -28,7 +28,6 @@ use selfsame_host::{Body, BoxError, Event, Grant, Node, OwnerKey, Replica, Serve
 use serde::Deserialize;
 use serde_json::{Value, json as value};
 use subtle::ConstantTimeEq as _;
-use tokio::io::AsyncReadExt as _;
 use tokio::sync::Semaphore;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
@@ -243,9 +242,13 @@ async fn watch(node: &Node, mut events: Receiver<Event>) -> Result<(), Box<dyn E
 
 async fn asked_to_end(with_input: bool) {
     let input_ended = async {
-        let mut bytes = [0; 256];
-        let mut input = tokio::io::stdin();
-        while matches!(input.read(&mut bytes).await, Ok(1..)) {}
+        let (told, ended) = tokio::sync::oneshot::channel::<()>();
+        // Not one of the runtime's threads: it would keep the process from ending for as long as it reads.
+        std::thread::spawn(move || {
+            _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+            drop(told);
+        });
+        _ = ended.await;
     };
     #[cfg(unix)]
     let terminated = async {

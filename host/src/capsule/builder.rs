@@ -155,7 +155,10 @@ impl CapsuleBuilder {
     /// found, [`Error::Store`] when the store cannot be opened.
     pub async fn open(self) -> Result<Capsule, Error> {
         let name = self.capsule()?;
-        let servers = servers_of(&self, name).await?;
+        let asked = self.servers.clone();
+        // Not all of `self`: where the store is may be somewhere that only one thread may use.
+        let (node, metadata) = (self.node.as_ref(), self.metadata.as_deref());
+        let servers = servers_of(asked, node, name, metadata).await?;
         let keys: Vec<CapsuleKey> = servers.iter().map(|peer| CapsuleKey(peer.id())).collect();
         let settings = self.settings(name, &keys)?;
         let key = self.seed.as_ref().map(public_key).transpose()?;
@@ -237,9 +240,13 @@ fn open_store(place: Place, name: CapsuleName) -> Result<Box<dyn Storage>, Error
 }
 
 /// The servers of a capsule, each by the key that it signs with.
-async fn servers_of(builder: &CapsuleBuilder, name: CapsuleName) -> Result<Vec<Peer>, Error> {
-    let mut asked = builder.servers.clone();
-    if let Some(node) = &builder.node {
+async fn servers_of(
+    mut asked: Vec<CapsuleServer>,
+    node: Option<&Node>,
+    name: CapsuleName,
+    metadata: Option<&[u8]>,
+) -> Result<Vec<Peer>, Error> {
+    if let Some(node) = node {
         asked.extend(find_servers(node, name).await?);
     }
     if asked.is_empty() {
@@ -247,7 +254,6 @@ async fn servers_of(builder: &CapsuleBuilder, name: CapsuleName) -> Result<Vec<P
             "say who serves the capsule (server), or where they are found (mesh)".into(),
         ));
     }
-    let metadata = builder.metadata.as_deref();
     let known = asked.into_iter().map(async |server| match server.key {
         Some(key) => Ok(server.peer.known_by(key)),
         None => {

@@ -154,6 +154,15 @@ impl Server {
     }
 }
 
+impl Server {
+    /// Stops; another one can take its port afterwards.
+    pub(crate) async fn close(mut self) {
+        self.task.abort();
+        // That it was aborted is what was asked for.
+        _ = (&mut self.task).await;
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         self.task.abort();

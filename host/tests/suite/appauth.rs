@@ -193,3 +193,26 @@ async fn passwords_are_checked() {
     assert_eq!(wrong_method.status(), StatusCode::METHOD_NOT_ALLOWED);
     assert_eq!(wrong_method.headers()["allow"], "POST");
 }
+
+/// Asks a process to end, as a terminal or a supervisor does.
+#[cfg(unix)]
+fn terminate(child: &Child) {
+    let pid = child.id().to_string();
+    let sent = Command::new("kill").args(["-TERM", &pid]).status();
+    assert!(sent.expect("a signal").success());
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn it_ends_when_asked_while_its_input_stays_open() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_users(&folder.path().join("users.json"));
+    let owner = Seed::generate().expect("a seed");
+    let mut service = Service::start(folder.path(), &owner);
+    let input = service.child.stdin.take();
+    terminate(&service.child);
+    let ended = tokio::task::spawn_blocking(move || service.child.wait().map(|status| (status, service)));
+    let (status, _service) = within(ended).await.expect("a thread").expect("its end");
+    assert!(status.success(), "{status}");
+    drop(input);
+}

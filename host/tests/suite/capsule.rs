@@ -346,3 +346,14 @@ async fn servers_are_found_in_the_mesh_by_the_capsule_s_name() {
     );
     drop(serving);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_capsule_is_opened_in_a_task_of_its_own() {
+    let replicas = replicas(1);
+    let metadata = Plan::new("a diary").sign(&seed(1)).expect("metadata");
+    let opened = through(&replicas).metadata(metadata).seed(seed(1)).open();
+    let opened = within(tokio::spawn(opened)).await.expect("a task");
+    within(opened.expect("a client").create())
+        .await
+        .expect("it is created");
+}

@@ -572,3 +572,17 @@ async fn an_answer_that_has_no_body_has_none_whatever_its_handler_says() {
         assert_eq!(text(response).await, body, "{method}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_ended_has_given_its_ports_back() {
+    for _ in 0..20 {
+        let node = within(member().listen("tcp://127.0.0.1:0").start())
+            .await
+            .expect("a node");
+        let places = node.listening().to_vec();
+        within(node.leave()).await.expect("an end");
+        for place in places {
+            std::net::TcpListener::bind(place).expect("a port that is free");
+        }
+    }
+}
