@@ -7,7 +7,7 @@ const HEAD: &str = "# Errors
 What a program, a command or a log names when something goes wrong. This page is made from the table in `guest/codec`.
 
 A code has a number, a name that does not change, and a class: whose fault it is. In TypeScript an error is a
-`MeshError` with `code` (the name), `class` and `message`; in Rust `selfsame_host::Code`; in JSON both stand beside each
+`MeshError` with `name`, `code` (the number), `class` and `message`; in Rust `selfsame_host::Code`; in JSON both stand beside each
 other. A peer is told the class alone ([codec](specification/codec.md#error-classes)); the log of the node where it
 happened has the code and the text, at level debug when all that happened is that bytes from outside were dropped.
 `status` counts how often each occurred.
