@@ -33,6 +33,7 @@ pub mod channel;
 pub mod record;
 
 mod quota;
+pub use quota::Holder;
 
 pub mod grant;
 

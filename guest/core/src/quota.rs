@@ -18,11 +18,11 @@ const UNKNOWN: u64 = 1;
 
 /// Who holds a place in a table: a peer, or the network of an address
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Holder(u64);
+pub struct Holder(u64);
 
 impl Holder {
     /// A holder that is not counted.
-    pub(crate) const EXEMPT: Self = Self(0);
+    pub const EXEMPT: Self = Self(0);
 
     /// The holder for a peer. Two ids that share these 64 bits cost more to find than a table is worth.
     #[must_use]
@@ -34,24 +34,28 @@ impl Holder {
     /// The network of an IP address as a host reports it: an IPv4 /24, with or without a port, or an IPv6 /56, which is what one
     /// customer gets. Loopback is exempt, since a proxy there brings everybody. All other texts are one holder.
     #[must_use]
-    pub(crate) fn network(address: &str) -> Self {
+    pub fn network(address: &str) -> Self {
         let text = address.as_bytes();
         if let Some(groups) = read_v6(text) {
             let prefix = groups[..4]
                 .iter()
                 .fold(0, |prefix, group| prefix << 16 | u64::from(*group));
-            return if prefix == 0 {
-                Self::EXEMPT
-            } else {
-                Self(prefix & !0xff | IPV6)
+            return match groups {
+                [.., 0, 0xffff, high, low] if prefix == 0 => Self::v4(u32::from(high) << 16 | u32::from(low)),
+                _ if prefix == 0 => Self::EXEMPT,
+                _ => Self(prefix & !0xff | IPV6),
             };
         }
         let text = text.strip_prefix(b"::ffff:").unwrap_or(text);
         let end = text.iter().position(|byte| *byte == b':');
-        match read_v4(&text[..end.unwrap_or(text.len())]) {
-            Some(address) if address >> 24 == 127 => Self::EXEMPT,
-            Some(address) => Self(u64::from(address & !0xff) | IPV4),
-            None => Self(UNKNOWN),
+        read_v4(&text[..end.unwrap_or(text.len())]).map_or(Self(UNKNOWN), Self::v4)
+    }
+
+    fn v4(address: u32) -> Self {
+        if address >> 24 == 127 {
+            Self::EXEMPT
+        } else {
+            Self(u64::from(address & !0xff) | IPV4)
         }
     }
 }
@@ -128,14 +132,11 @@ pub(crate) fn room(capacity: u64, entries: &[Entry]) -> Room {
     found
 }
 
-/// Whether a table that evicts nobody takes a newcomer: while its holder has no more than is free, as long as that is some.
+/// Whether a table that evicts nobody takes a newcomer whose holder has `own` of the places that are taken: while that is no
+/// more than is free.
 #[must_use]
-pub(crate) fn admits(capacity: usize, held: &mut dyn Iterator<Item = Holder>, newcomer: Holder) -> bool {
-    let (mut taken, mut own) = (0, 0);
-    for holder in held {
-        taken += 1;
-        own += usize::from(holder == newcomer && holder != Holder::EXEMPT);
-    }
+pub(crate) fn admits(capacity: usize, taken: usize, newcomer: Holder, own: usize) -> bool {
+    let own = if newcomer == Holder::EXEMPT { 0 } else { own };
     taken + own.max(1) <= capacity
 }
 
@@ -174,6 +175,7 @@ mod tests {
             ("192.0.2.1:80", "192.0.2.9"),
             ("::ffff:192.0.2.1", "192.0.2.7"),
             ("2001:db8:0:100::1", "2001:db8:0:1ff:9::"),
+            ("::ffff:c000:201", "192.0.2.7"),
             ("", "unix socket"),
         ];
         for (one, other) in same {

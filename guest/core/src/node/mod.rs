@@ -33,6 +33,7 @@ use selfsame_codec::{BatchReader, Code, Config, EventKind, Input, Item, Output, 
 use crate::identity::{Identity, NetworkId, PeerId};
 use crate::map::Map;
 use crate::mesh::Mesh;
+use crate::quota::Holder;
 use crate::random::Random;
 use crate::record::NodeRecord;
 use crate::ring::{Context, Parameters, Ring, Settings as RingSettings};
@@ -278,6 +279,7 @@ impl Node {
             wall_ms: self.clock.wall_ms,
             identity: &self.identity,
             random: &mut self.random,
+            source: Holder::EXEMPT,
         };
         act(&mut self.ring, &mut context)
     }

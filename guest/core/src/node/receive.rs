@@ -226,9 +226,13 @@ impl Node {
             return Err(Code::TooManyRequests);
         }
         connection.unanswered += 1;
-        let from = connection.session.peer();
+        let (from, path) = (connection.session.peer(), connection.path);
         let token = u64::from(index) << 32 | u64::from(id);
-        self.ring_with(|ring, cx| ring.request(cx, from, token, body));
+        let source = self.source_of(path);
+        self.ring_with(|ring, cx| {
+            cx.source = source;
+            ring.request(cx, from, token, body);
+        });
         self.drive_ring();
         Ok(())
     }

@@ -138,8 +138,8 @@ impl Node {
         let introductions = &mut leaf.introductions;
         let [peer, source] = entry.holders;
         introductions.retain(|other| other.holders[0] != peer && now_ms < other.used_ms + INTRODUCED_MS);
-        let mut sources = introductions.iter().map(|other| other.holders[1]);
-        if !admits(MAX_HALF_OPEN, &mut sources, source) {
+        let own = introductions.iter().filter(|other| other.holders[1] == source);
+        if !admits(MAX_HALF_OPEN, introductions.len(), source, own.count()) {
             return false;
         }
         introductions.push(Entry {

@@ -11,7 +11,8 @@ use super::walk::Purpose;
 use super::{Action, Call, Context, Parameters, Phase, Ring};
 use crate::gather::Gather as _;
 use crate::identity::PeerId;
-use crate::map::Set;
+use crate::map::{Map, Set};
+use crate::quota::{Holder, admits};
 use crate::record::NodeRecord;
 
 /// What a leaf knows of its members, and a member of its leaves
@@ -23,7 +24,8 @@ pub(super) struct Attach {
     tried: Set<PeerId>,
     bootstraps: Vec<PeerId>,
     command: Option<u32>,
-    leaves: Set<PeerId>,
+    /// With the networks that they are in.
+    leaves: Map<PeerId, Holder>,
 }
 
 impl Attach {
@@ -35,7 +37,7 @@ impl Attach {
             tried: Set::new(),
             bootstraps: Vec::new(),
             command: None,
-            leaves: Set::new(),
+            leaves: Map::new(),
         }
     }
 
@@ -53,7 +55,7 @@ impl Attach {
     }
 
     pub(super) fn has_leaf(&self, peer: &PeerId) -> bool {
-        self.leaves.contains(peer)
+        self.leaves.contains_key(peer)
     }
 
     /// Whether the record of a peer is needed.
@@ -73,17 +75,19 @@ impl Attach {
         self.command.take()
     }
 
-    pub(super) fn take_leaf(&mut self, peer: PeerId) -> Result<(), Code> {
-        if self.leaves.len() >= self.parameters.max_leaves && !self.leaves.contains(&peer) {
+    pub(super) fn take_leaf(&mut self, peer: PeerId, source: Holder) -> Result<(), Code> {
+        let own = self.leaves.values().filter(|other| **other == source).count();
+        let is_admitted = admits(self.parameters.max_leaves, self.leaves.len(), source, own);
+        if !is_admitted && !self.has_leaf(&peer) {
             return Err(Code::TooManySessions);
         }
-        self.leaves.insert(peer);
+        self.leaves.insert(peer, source);
         Ok(())
     }
 
     /// Says whether it was attached.
     pub(super) fn drop_leaf(&mut self, peer: &PeerId) -> bool {
-        self.leaves.remove(peer)
+        self.leaves.remove(peer).is_some()
     }
 }
 

@@ -7,6 +7,7 @@ use selfsame_codec::{Code, LogLevel, Role};
 
 use super::parameters::Parameters;
 use crate::identity::{Identity, NetworkId, PeerId, PublicKey};
+use crate::quota::Holder;
 use crate::random::Random;
 use crate::record::{MAX_ADDRESSES, MAX_DOMAIN_BYTES, NodeRecord, addresses_allowed};
 
@@ -58,6 +59,8 @@ pub struct Context<'a> {
     pub identity: &'a Identity,
     /// Random bytes.
     pub random: &'a mut Random,
+    /// Where the peer is from whose request is taken, as far as it is known.
+    pub source: Holder,
 }
 
 impl core::fmt::Debug for Context<'_> {

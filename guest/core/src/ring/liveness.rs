@@ -53,7 +53,7 @@ impl Ring {
                 self.came_back(cx, peer);
             }
         }
-        if self.routing.predecessor() == Some(peer) {
+        if self.routing.is_predecessor(&peer) {
             self.maintenance.predecessor_heard_ms = cx.now_ms;
         }
         if self.routing.contains(&peer) {
@@ -181,7 +181,7 @@ impl Ring {
         peer: PeerId,
         predecessor: Option<NodeRecord>,
     ) {
-        let was_predecessor = self.routing.predecessor() == Some(peer);
+        let was_predecessor = self.routing.is_predecessor(&peer);
         self.part_with(cx, peer, Code::PeerClosed);
         if was_predecessor
             && let Some(record) = predecessor

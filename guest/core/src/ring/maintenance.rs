@@ -13,6 +13,7 @@ use crate::gather::Gather as _;
 use crate::identity::PeerId;
 use crate::map::{Map, Set};
 use crate::place::{in_open, plus_power};
+use crate::quota::{Holder, admits};
 use crate::record::NodeRecord;
 
 #[derive(Debug, Default)]
@@ -33,7 +34,8 @@ pub(super) struct Maintenance {
     pub(super) next_round_ms: u64,
     interval_ms: u64,
     joining: Joining,
-    newcomers: Map<u64, PeerId>,
+    /// Whose place is looked up, and where they are.
+    newcomers: Map<u64, (PeerId, Holder)>,
     pub(super) updating: Set<PeerId>,
     pub(super) probing: Set<PeerId>,
     /// Members that fell silent and may be the nearest.
@@ -69,7 +71,7 @@ impl Maintenance {
     }
 
     pub(super) fn newcomer(&self, token: u64) -> Option<PeerId> {
-        self.newcomers.get(&token).copied()
+        self.newcomers.get(&token).map(|(peer, _)| *peer)
     }
 
     pub(super) fn cancel(&mut self, command: u32) {
@@ -140,8 +142,8 @@ impl Ring {
 
     /// Whether this member knows no other one in its ring, or this leaf no member.
     pub(super) fn is_alone(&self) -> bool {
-        self.routing.successor().is_none()
-            && self.routing.predecessor().is_none()
+        self.routing.successors().is_empty()
+            && self.routing.before().is_empty()
             && self.attach.relays().is_empty()
     }
 
@@ -185,11 +187,21 @@ impl Ring {
         newcomer: PeerId,
     ) -> Result<(), Code> {
         let newcomers = &self.maintenance.newcomers;
-        let own = newcomers.values().filter(|peer| **peer == newcomer).count();
-        if newcomers.len() >= self.parameters.max_newcomers || own >= self.parameters.max_of_newcomer {
+        let own = newcomers.values().filter(|(peer, _)| *peer == newcomer).count();
+        let of_source = newcomers
+            .values()
+            .filter(|(_, source)| *source == cx.source)
+            .count();
+        let is_admitted = admits(
+            self.parameters.max_newcomers,
+            newcomers.len(),
+            cx.source,
+            of_source,
+        );
+        if !is_admitted || own >= self.parameters.max_of_newcomer {
             return Err(Code::TooManyRequests);
         }
-        self.maintenance.newcomers.insert(token, newcomer);
+        self.maintenance.newcomers.insert(token, (newcomer, cx.source));
         // The position after its own: a node that comes back would otherwise find itself.
         let target = plus_power(&newcomer.place(), 0);
         self.walk(cx, target, false, Purpose::JoinFor { token }, Vec::new());
@@ -202,7 +214,11 @@ impl Ring {
         token: u64,
         result: Result<Owner, Code>,
     ) {
-        let newcomer = self.maintenance.newcomers.remove(&token).map(|peer| *peer);
+        let newcomer = self
+            .maintenance
+            .newcomers
+            .remove(&token)
+            .map(|newcomer| newcomer.0);
         // Should the lookup have failed, the newcomer begins here and is led back by one predecessor after the other.
         let mut peers = Vec::new();
         if let Ok(owner) = result {
@@ -260,7 +276,7 @@ impl Ring {
             return;
         }
         // Somebody else joined through this node in the meantime: then there is a ring.
-        if self.routing.predecessor().is_some() {
+        if !self.routing.before().is_empty() {
             self.joined(cx);
             return;
         }
@@ -343,7 +359,7 @@ impl Ring {
         let before = &before[..before.len().min(self.parameters.mirrors)];
         let request = Request::Update {
             record: &record,
-            wants_objects: self.routing.successor() != Some(peer),
+            wants_objects: !self.routing.is_successor(&peer),
             predecessors: self.book.encoded(before),
         };
         let body = request.encode();
@@ -435,10 +451,10 @@ impl Ring {
     /// A member says that this one is its successor. Says whether it is a new predecessor.
     pub(super) fn notified(&mut self, cx: &mut Context<'_>, peer: PeerId) -> bool {
         let is_new = self.take_predecessor(cx, peer);
-        if !is_new && self.routing.predecessor() != Some(peer) {
+        if !is_new && !self.routing.is_predecessor(&peer) {
             self.doubt_predecessor(cx, self.parameters.doubt_ms);
         }
-        if self.routing.successor().is_none() && self.phase == Phase::In {
+        if self.routing.successors().is_empty() && self.phase == Phase::In {
             self.update(cx, peer, None);
         }
         is_new
@@ -505,7 +521,7 @@ impl Ring {
         result: Result<Owner, Code>,
     ) {
         let Ok(owner) = result else { return };
-        if self.routing.successor() == Some(owner.peer) {
+        if self.routing.is_successor(&owner.peer) {
             return;
         }
         self.consider(cx, owner.peer, None);

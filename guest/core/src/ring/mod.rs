@@ -359,18 +359,13 @@ impl Ring {
     fn verify_record(&mut self, bytes: &[u8], now_ms: u64) -> Result<NodeRecord, Code> {
         let network = &self.settings.network;
         let claimed = NodeRecord::claimed_id(bytes, network);
-        if let Some(known) = claimed.and_then(|id| self.known_record(&id, bytes, now_ms)) {
-            return Ok(known);
+        let known = claimed.and_then(|id| self.book.get(&id));
+        if let Some(known) = known.filter(|known| known.encoded() == bytes && known.is_current(now_ms)) {
+            return Ok(known.clone());
         }
         let record = NodeRecord::decode_with(&mut self.verified, bytes, network, now_ms)?;
         addresses_allowed(record.role(), record.addresses(), self.settings.allow_private)?;
         Ok(record)
-    }
-
-    /// The record of a peer that is known, if it is exactly this one.
-    fn known_record(&self, id: &PeerId, bytes: &[u8], now_ms: u64) -> Option<NodeRecord> {
-        let known = self.book.get(id)?;
-        (known.encoded() == bytes && known.is_current(now_ms)).then(|| known.clone())
     }
 
     /// Keeps a verified record; says whether its node was unknown.

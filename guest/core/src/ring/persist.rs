@@ -122,7 +122,7 @@ impl Ring {
 
     fn load_leaf(&mut self, cx: &Context<'_>, key: &[u8], value: &[u8]) -> Result<(), Code> {
         let record = self.load_record(cx, &key[LEAF.len()..], value)?;
-        self.attach.take_leaf(record.id())?;
+        self.attach.take_leaf(record.id(), cx.source)?;
         self.meet(record);
         Ok(())
     }

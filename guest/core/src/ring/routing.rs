@@ -61,13 +61,23 @@ impl Routing {
         clockwise(&self.me.place(), all.copied().gather())
     }
 
+    #[inline(never)]
+    pub(crate) fn is_predecessor(&self, peer: &PeerId) -> bool {
+        self.before.first() == Some(peer)
+    }
+
+    #[inline(never)]
+    pub(crate) fn is_successor(&self, peer: &PeerId) -> bool {
+        self.successors.first() == Some(peer)
+    }
+
     pub(crate) fn contains(&self, peer: &PeerId) -> bool {
         self.is_neighbour(peer) || self.fingers.values().any(|finger| finger == peer)
     }
 
     /// Whether a peer is the predecessor or in the successor list.
     pub(crate) fn is_neighbour(&self, peer: &PeerId) -> bool {
-        self.predecessor() == Some(*peer) || self.successors.contains(peer)
+        self.is_predecessor(peer) || self.successors.contains(peer)
     }
 
     /// Takes a closer predecessor.
@@ -96,8 +106,8 @@ impl Routing {
 
     /// Whether this member keeps copies for a member: it is the successor, which handed over so far, or one of those before.
     pub(crate) fn mirrors_for(&self, peer: &PeerId) -> bool {
-        let mut before = self.before.iter().take(self.parameters.mirrors);
-        self.successor() == Some(*peer) || before.any(|other| other == peer)
+        let few = self.before.len().min(self.parameters.mirrors);
+        self.is_successor(peer) || self.before[..few].contains(peer)
     }
 
     /// Whether this member keeps copies of what is stored at a position: of its own and of the members before it, back to
@@ -191,7 +201,7 @@ impl Routing {
         let was_neighbour = self.is_neighbour(peer);
         self.fingers.retain(|_, finger| finger != peer);
         self.successors.retain(|successor| successor != peer);
-        if self.predecessor() == Some(*peer) {
+        if self.is_predecessor(peer) {
             // The next one says itself who is before it.
             self.before.clear();
         }

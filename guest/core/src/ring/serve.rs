@@ -125,7 +125,7 @@ impl Ring {
             }
             Request::Attach { record } => {
                 self.record_of_sender(cx, from, record, Role::Leaf)?;
-                self.attach.take_leaf(from)?;
+                self.attach.take_leaf(from, cx.source)?;
                 self.put_leaf(&from);
             }
             Request::Detach => {
@@ -227,7 +227,7 @@ impl Ring {
         let is_new = self.notified(cx, from);
         // A newcomer knows of few: whom this member knew before it stays until the next update.
         let is_better = !is_new || self.routing.before().len() == 1;
-        if is_better && self.routing.predecessor() == Some(from) {
+        if is_better && self.routing.is_predecessor(&from) {
             let few = predecessors.len().min(self.parameters.mirrors);
             let named = self.meet_members(cx, &predecessors[..few]);
             self.routing.set_earlier(from, named);
@@ -249,7 +249,7 @@ impl Ring {
             entries: self.objects.take_chunk(&mut keys),
         };
         let body = updated.encode();
-        if self.routing.predecessor() == Some(from) {
+        if self.routing.is_predecessor(&from) {
             self.send_entries(from, keys);
         }
         body
@@ -362,10 +362,7 @@ impl Ring {
         }
         let association = Association::decode_with(&mut self.verified, entry.association, network, now_ms)?;
         let publisher = association.publisher();
-        let record = match self.known_record(&publisher, entry.record, now_ms) {
-            Some(record) => record,
-            None => self.verify_record(entry.record, now_ms)?,
-        };
+        let record = self.verify_record(entry.record, now_ms)?;
         if record.id() == publisher {
             Ok(Entry::Association(association, record))
         } else {

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use selfsame_codec::{Code, Role};
-use selfsame_core::Place;
 use selfsame_core::identity::Identity;
 use selfsame_core::random::Random;
 use selfsame_core::ring::{Action, Context, MAX_MESSAGE_BYTES, Ring, Service, Settings};
+use selfsame_core::{Holder, Place};
 
 use super::Target;
 use super::lab::{START_MS, address, identity, known_id, known_record, network, owner, owner_grant, seed_of};
@@ -97,6 +97,7 @@ impl Member {
             wall_ms: self.now_ms,
             identity: &self.identity,
             random: &mut self.random,
+            source: Holder::network(["192.0.2.1", "", "127.0.0.1"][self.commands as usize % 3]),
         };
         act(&mut self.ring, &mut context, self.commands);
         while let Some(action) = self.ring.poll() {

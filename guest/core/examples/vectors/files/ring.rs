@@ -2,6 +2,7 @@
 
 use selfsame_codec::cbor::Encoder;
 use selfsame_codec::{Class, Role};
+use selfsame_core::Holder;
 use selfsame_core::association::{Association, Leaf, ObjectId, Validity};
 use selfsame_core::identity::{Identity, NetworkId};
 use selfsame_core::random::Random;
@@ -70,6 +71,7 @@ impl Member {
             wall_ms: NOW,
             identity: &identity,
             random: &mut self.random,
+            source: Holder::EXEMPT,
         };
         act(&mut self.ring, &mut context)
     }

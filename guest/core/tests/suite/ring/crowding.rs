@@ -1,11 +1,12 @@
 //! Strangers that try to crowd others out of a member's tables.
 
-use selfsame_core::Place;
+use selfsame_codec::{Class, Role};
 use selfsame_core::identity::Identity;
-use selfsame_core::record::NodeRecord;
+use selfsame_core::record::{NodeRecord, RecordTerms};
+use selfsame_core::{Holder, Place};
 
 use super::network::{Network, Outcome};
-use super::outsider::{ask, encoded, record_at, stranger, update};
+use super::outsider::{HOUR_MS, ask, ask_from, encoded, record_at, stranger, update};
 
 /// Members that somebody has invented.
 fn ghosts(count: u32, now_ms: u64) -> Vec<NodeRecord> {
@@ -99,4 +100,63 @@ fn neighbour_that_leaves_drives_out_nobody_who_has_spoken() {
     let remembered = net.nodes[victim].ring.remembered();
     assert!(!remembered.is_empty());
     assert!(ghosts.iter().all(|ghost| !remembered.contains(&ghost.id())));
+}
+
+/// A request with a record of a member, or of a leaf.
+fn introduction(kind: u64, identity: &Identity, role: Role, now_ms: u64) -> Vec<u8> {
+    let terms = RecordTerms::new(role, &[], now_ms, now_ms + HOUR_MS);
+    let record = NodeRecord::sign(identity, &terms).expect("a record");
+    encoded(|encoder| _ = encoder.array(2).uint(kind).bytes(record.encoded()))
+}
+
+#[test]
+fn newcomers_of_one_network_leave_lookups_to_others() {
+    let mut net = Network::ring_of(2, 48);
+    let member = net.members()[0];
+    let crowd = Holder::network("192.0.2.1");
+    let join = |identity: &Identity| introduction(5, identity, Role::Member, net.now_ms);
+    // One whose place is its own a member need not look up.
+    let far = (0..)
+        .map(numbered)
+        .filter(|one| net.responsible(&one.id().0) != member);
+    let mut far = far.map(|one| (one.id(), join(&one)));
+    let crowded: Vec<_> = far.by_ref().take(33).collect();
+    let others: Vec<_> = far.take(2).collect();
+    for n in 0..129 {
+        let (peer, body) = &crowded[n / 4];
+        // An answer would be a refusal, which the network does not expect.
+        net.with(member, |ring, cx| {
+            cx.source = crowd;
+            ring.request(cx, *peer, 1_000_000 + n as u64, body);
+        });
+    }
+    let (peer, body) = &crowded[32];
+    assert_eq!(ask_from(&mut net, member, crowd, *peer, body), Some(Class::Limit));
+    for (n, (peer, body)) in others.iter().enumerate() {
+        net.with(member, |ring, cx| {
+            cx.source = Holder::network("198.51.100.1");
+            ring.request(cx, *peer, 2_000_000 + n as u64, body);
+        });
+    }
+}
+
+#[test]
+fn leaves_of_one_network_leave_places_to_others() {
+    let mut net = Network::ring_of(2, 4);
+    let member = net.members()[0];
+    let crowd = Holder::network("192.0.2.1");
+    let attach = |identity: &Identity| introduction(8, identity, Role::Leaf, net.now_ms);
+    let leaves: Vec<_> = (0..600)
+        .map(numbered)
+        .map(|leaf| (leaf.id(), attach(&leaf)))
+        .collect();
+    let mut ask = |at: usize, source| ask_from(&mut net, member, source, leaves[at].0, &leaves[at].1);
+    let refused = (0..520)
+        .filter(|at| ask(*at, crowd) == Some(Class::Limit))
+        .count();
+    assert_eq!(refused, 520 - 257, "half of the places, and one");
+    assert_eq!(ask(0, crowd), None, "one that is attached renews its record");
+    for at in 520..600 {
+        assert_eq!(ask(at, Holder::network("198.51.100.1")), None);
+    }
 }

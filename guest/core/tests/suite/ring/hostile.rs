@@ -2,12 +2,12 @@
 
 use selfsame_codec::cbor::Decoder;
 use selfsame_codec::{Class, Code, Role};
-use selfsame_core::Place;
 use selfsame_core::association::{Association, Leaf, ObjectId};
 use selfsame_core::grant::{Grant, Terms};
 use selfsame_core::identity::{Identity, PeerId};
 use selfsame_core::record::{NodeRecord, RecordTerms};
 use selfsame_core::ring::Parameters;
+use selfsame_core::{Holder, Place};
 
 use super::network::{Network, Outcome, service};
 use super::outsider::{HOUR_MS, ask, association, encoded, leaf, mirror, record_at, store, stranger, update};
@@ -80,14 +80,14 @@ fn records_that_are_expired_from_the_future_old_or_of_another_network_are_refuse
     let expired = record_at(&peer, now_ms - 20 * HOUR_MS);
     let wrong_clock = encoded(|encoder| _ = encoder.array(2).uint(3).uint(now_ms));
     for record in [&future, &expired] {
-        let answer = net.request(0, peer.id(), &update(record.encoded()));
+        let answer = net.request(0, Holder::EXEMPT, peer.id(), &update(record.encoded()));
         assert_eq!(answer, wrong_clock, "it is told what time it is here");
     }
     let newest = record_at(&peer, now_ms);
     assert_eq!(ask(&mut net, 0, peer.id(), &update(newest.encoded())), None);
     let old = record_at(&peer, now_ms - 1);
     let stale = encoded(|encoder| _ = encoder.array(2).uint(2).bytes(newest.encoded()));
-    let answer = net.request(0, peer.id(), &update(old.encoded()));
+    let answer = net.request(0, Holder::EXEMPT, peer.id(), &update(old.encoded()));
     assert_eq!(answer, stale, "it is sent the newer one");
 
     let elsewhere = Identity::of_peer(&[1; 32], selfsame_core::identity::NetworkId::open("other"));

@@ -3,6 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 
 use selfsame_codec::{Code, Role};
+use selfsame_core::Holder;
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
 use selfsame_core::random::Random;
 use selfsame_core::record::NodeRecord;
@@ -188,26 +189,25 @@ impl Network {
     /// Lets a node do something, and does what it asks for.
     pub(crate) fn with<T>(&mut self, node: usize, act: impl FnOnce(&mut Ring, &mut Context<'_>) -> T) -> T {
         let now_ms = self.now_ms;
-        let Node {
-            identity,
-            ring,
-            random,
-            ..
-        } = &mut self.nodes[node];
+        let this = &mut self.nodes[node];
         let mut cx = Context {
             now_ms,
             wall_ms: now_ms,
-            identity,
-            random,
+            identity: &this.identity,
+            random: &mut this.random,
+            source: Holder::EXEMPT,
         };
-        let result = act(ring, &mut cx);
+        let result = act(&mut this.ring, &mut cx);
         self.drain(node);
         result
     }
 
     /// Sends bytes to a node as a peer that is not part of this network would, and gives the answer.
-    pub(crate) fn request(&mut self, node: usize, from: PeerId, body: &[u8]) -> Vec<u8> {
-        self.with(node, |ring, cx| ring.request(cx, from, Self::OUTSIDE, body));
+    pub(crate) fn request(&mut self, node: usize, source: Holder, from: PeerId, body: &[u8]) -> Vec<u8> {
+        self.with(node, |ring, cx| {
+            cx.source = source;
+            ring.request(cx, from, Self::OUTSIDE, body);
+        });
         self.outside.take().expect("an answer at once")
     }
 

@@ -2,6 +2,7 @@
 
 use selfsame_codec::cbor::{Decoder, Encoder};
 use selfsame_codec::{Class, Code, Role};
+use selfsame_core::Holder;
 use selfsame_core::association::{Association, Leaf, Validity};
 use selfsame_core::identity::{Identity, PeerId};
 use selfsame_core::record::{NodeRecord, RecordTerms};
@@ -12,7 +13,18 @@ pub(crate) const HOUR_MS: u64 = 3_600_000;
 
 /// Sends raw bytes to a node and gives its answer: the class of the refusal, or none.
 pub(crate) fn ask(net: &mut Network, node: usize, from: PeerId, body: &[u8]) -> Option<Class> {
-    let body = net.request(node, from, body);
+    ask_from(net, node, Holder::EXEMPT, from, body)
+}
+
+/// The same from a network.
+pub(crate) fn ask_from(
+    net: &mut Network,
+    node: usize,
+    source: Holder,
+    from: PeerId,
+    body: &[u8],
+) -> Option<Class> {
+    let body = net.request(node, source, from, body);
     let mut decoder = Decoder::new(&body);
     decoder.array_of(2).expect("a response");
     match decoder.uint().expect("a kind of response") {
