@@ -228,6 +228,12 @@ impl Client {
         self.base.trust.as_ref().map(|trust| trust.authority.epoch())
     }
 
+    /// Whether this writer was revoked, as far as it is known.
+    pub(crate) fn is_revoked(&self, writer: u16) -> bool {
+        let trust = self.base.trust.as_ref();
+        trust.is_some_and(|trust| trust.authority.is_revoked(writer))
+    }
+
     /// Whether somebody else may write too.
     pub(crate) fn has_many_writers(&self) -> bool {
         let trust = self.base.trust.as_ref();

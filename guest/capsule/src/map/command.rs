@@ -119,6 +119,13 @@ pub struct Place {
     pub index: u32,
 }
 
+impl Place {
+    /// That of the head of a record.
+    pub(super) fn head_of(record: RecordName) -> Self {
+        Self { record, index: 0 }
+    }
+}
+
 impl<'a> Field<'a> for Place {
     fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
         let record = RecordName(reader.array()?);

@@ -18,11 +18,12 @@ use selfsame_codec::{Code, Field, Malformed, Reader};
 
 use super::command::{MAX_KEY_BYTES, MAX_OPERATIONS, Place};
 use crate::hash::RecordName;
-use crate::refusal::{Result, placed};
+use crate::refusal::{Refusal, Result, placed};
 
 const MAGIC: [u8; 4] = *b"map\x01";
-/// The largest clock: what every host can count to.
-const MAX_CLOCK: u64 = 1 << 53;
+/// The largest clock that is written or told: what every host can count to. Whatever a record says, those that follow it come after
+/// it, so that nobody uses the clocks up.
+pub(super) const MAX_CLOCK: u64 = 1 << 53;
 /// Most index records that one names as covered.
 pub(super) const MAX_COVERED: usize = 64;
 /// Most levels of a tree above its leaves.
@@ -59,6 +60,12 @@ impl Version {
     /// one of the same record.
     pub(super) fn beats(&self, other: &Self) -> bool {
         (self.clock, self.place) > (other.clock, other.place)
+    }
+
+    /// Whether this one, of a tree, counts for more than another one that has come since: only then its clock matters, and is checked
+    /// against its record's head.
+    pub(super) fn contradicts(&self, since: &Self) -> bool {
+        self.place != since.place && self.beats(since)
     }
 
     /// The one of two that counts.
@@ -140,7 +147,7 @@ pub(super) fn is_key(key: &[u8]) -> bool {
 pub(super) struct Head {
     /// How many of the record's backpointers, from the first on, are records whose state it goes on with.
     pub(super) follows: u8,
-    /// More than that of each of these.
+    /// One more than the largest of these: it is believed of an index only.
     pub(super) clock: u64,
     pub(super) holds: Holds,
 }
@@ -231,6 +238,17 @@ impl Head {
                 holds,
             })
         })
+    }
+}
+
+/// Checks that a record's head, which is given, says a clock with which a tree has an operation of it count, or a larger one.
+///
+/// # Errors
+/// [`Code::BadTree`].
+pub(super) fn check_claim(head: &[u8], clock: u64) -> Result<()> {
+    match Head::decode(head) {
+        Ok(head) if head.clock >= clock => Ok(()),
+        _ => Err(Refusal::new(Code::BadTree, 0)),
     }
 }
 

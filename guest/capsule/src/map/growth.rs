@@ -8,7 +8,7 @@ use bytes::Bytes;
 use selfsame_codec::Code;
 
 use super::command::Place;
-use super::format::{MAX_HEIGHT, Reference, Version};
+use super::format::{MAX_CLOCK, MAX_HEIGHT, Reference, Version, check_claim};
 use super::node::{MAX_ENTRIES, Node};
 use super::tree::Root;
 use crate::hash::RecordName;
@@ -51,6 +51,11 @@ pub(super) struct Growth {
     changes: Vec<Keyed<Version>>,
     /// Nodes of the old tree that hold changed keys.
     nodes: BTreeMap<Place, Old>,
+    /// Records of which the old tree says that an operation counts for more than one that has changed, with what clock, and whether
+    /// their heads were asked for.
+    claimed: BTreeMap<RecordName, (u64, bool)>,
+    /// What records say whose clocks count for more.
+    understated: BTreeMap<RecordName, u64>,
     /// How many were asked for and have not come.
     asked: usize,
     made: Vec<Made>,
@@ -63,14 +68,21 @@ pub(super) struct Grown {
     places: Vec<Place>,
     root: Child,
     height: u8,
+    understated: BTreeMap<RecordName, u64>,
 }
 
 impl Growth {
-    pub(super) fn new(root: Option<Root>, changes: Vec<Keyed<Version>>) -> Self {
+    pub(super) fn new(
+        root: Option<Root>,
+        changes: Vec<Keyed<Version>>,
+        understated: BTreeMap<RecordName, u64>,
+    ) -> Self {
         let all = 0..changes.len();
         let first = root.map(|root| (root.place, Old::Wanted(root.height, all, false)));
         Self {
             nodes: first.into_iter().collect(),
+            claimed: BTreeMap::new(),
+            understated,
             root,
             changes,
             asked: 0,
@@ -90,6 +102,10 @@ impl Growth {
                 break;
             }
         }
+        for (record, (_, asked)) in self.claimed.iter_mut().filter(|(_, (_, asked))| !asked) {
+            *asked = true;
+            missing.push(Place::head_of(*record));
+        }
         self.asked += missing.len();
         missing
     }
@@ -101,10 +117,14 @@ impl Growth {
     pub(super) fn take(&mut self, place: Place, bytes: &[u8]) -> Result<bool> {
         let (height, changes) = match self.nodes.get(&place) {
             Some(Old::Wanted(height, changes, _)) => (*height, changes.clone()),
-            _ => return Ok(self.asked > 0),
+            _ => return self.take_head(place, bytes),
         };
         self.asked = self.asked.saturating_sub(1);
         let node = Node::decode(bytes, height)?;
+        node.check_clocks(self.root.map_or(0, |root| root.clock))?;
+        if let Node::Leaf(entries) = &node {
+            self.claim(entries, changes.clone());
+        }
         if let Node::Inner(_, children) = &node {
             let mut start = changes.start;
             for (at, (_, child)) in children.iter().enumerate() {
@@ -117,6 +137,33 @@ impl Growth {
             }
         }
         self.nodes.insert(place, Old::Read(node));
+        Ok(self.asked > 0)
+    }
+
+    /// Of operations that count for more than those that have changed since, the heads of their records are to be read.
+    fn claim(&mut self, entries: &[Keyed<Version>], changes: Range<usize>) {
+        for (key, version) in &self.changes[changes] {
+            let Ok(at) = entries.binary_search_by(|(other, _)| other.cmp(key)) else {
+                continue;
+            };
+            let old = &entries[at].1;
+            if old.contradicts(version) {
+                let claimed = self.claimed.entry(old.place.record).or_insert((0, false));
+                if old.clock > claimed.0 {
+                    *claimed = (old.clock, false);
+                }
+            }
+        }
+    }
+
+    /// Takes the head of a record of which the old tree says with what clock it counts.
+    fn take_head(&mut self, place: Place, bytes: &[u8]) -> Result<bool> {
+        if let Some((clock, _)) = self.claimed.get(&place.record)
+            && place == Place::head_of(place.record)
+        {
+            check_claim(bytes, *clock)?;
+            self.asked = self.asked.saturating_sub(1);
+        }
         Ok(self.asked > 0)
     }
 
@@ -141,6 +188,7 @@ impl Growth {
             made: self.made,
             places: Vec::new(),
             height,
+            understated: self.understated,
         })
     }
 
@@ -242,11 +290,25 @@ impl Grown {
 
     fn encode(&self, made: &Made, first: usize) -> Vec<u8> {
         match made {
-            Made::Leaf(entries) => Node::Leaf(entries.clone()).encode(),
+            Made::Leaf(entries) => {
+                let entry = |(key, version): &Keyed<Version>| (key.clone(), self.written_as(*version));
+                Node::Leaf(entries.iter().map(entry).collect()).encode()
+            }
             Made::Inner(height, children) => {
                 let child = |(key, child): &Keyed<Child>| (key.clone(), self.reference(*child, first));
                 Node::Inner(*height, children.iter().map(child).collect()).encode()
             }
+        }
+    }
+
+    /// An operation as a leaf holds it: with no larger clock than its record says, so that whoever reads it can check that.
+    fn written_as(&self, version: Version) -> Version {
+        let said = self.understated.get(&version.place.record);
+        Version {
+            clock: said
+                .map_or(version.clock, |said| version.clock.min(*said))
+                .min(MAX_CLOCK),
+            ..version
         }
     }
 
@@ -301,7 +363,7 @@ mod tests {
             .iter()
             .map(|(key, version)| (key.clone(), *version))
             .collect();
-        let mut growth = Growth::new(root, changes);
+        let mut growth = Growth::new(root, changes, BTreeMap::new());
         loop {
             let missing = growth.missing();
             if missing.is_empty() {
@@ -322,8 +384,8 @@ mod tests {
                 parts.insert(Place { record, index }, Rc::from(&*node));
             }
             if let Some((place, height)) = root {
-                let place = place.place(record(number));
-                return (Root { place, height }, written);
+                let (place, clock) = (place.place(record(number)), MAX_CLOCK);
+                return (Root { place, height, clock }, written);
             }
         }
         unreachable!("each page has a node")
@@ -387,8 +449,10 @@ mod tests {
         let root = Root {
             place: version(1).place,
             height: 1,
+            clock: 2,
         };
-        let mut growth = Growth::new(Some(root), Vec::from([(b"k".to_vec(), version(2))]));
+        let changes = Vec::from([(b"k".to_vec(), version(2))]);
+        let mut growth = Growth::new(Some(root), changes, BTreeMap::new());
         assert_eq!(growth.missing(), [root.place]);
         assert_eq!(growth.missing(), []);
         let leaf = Node::Leaf(Vec::from([(b"k".to_vec(), version(1))])).encode();

@@ -9,6 +9,7 @@ mod feed;
 mod format;
 mod growth;
 mod node;
+mod order;
 mod parts;
 mod reading;
 mod refreshing;

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use selfsame_codec::{Code, Field, Malformed, Reader};
 
 use super::format::{Kind, Reference, Version, read_key, write_key};
-use crate::refusal::{Result, placed};
+use crate::refusal::{Refusal, Result, placed};
 
 /// Most entries of a node: it is what one key's change writes anew, and what one answer of a server brings.
 pub(super) const MAX_ENTRIES: usize = 32;
@@ -68,6 +68,21 @@ impl Node {
             reader.clone().finish()?;
             Ok(node)
         })
+    }
+}
+
+impl Node {
+    /// Checks that no operation counts for more than the index in whose tree it is.
+    ///
+    /// # Errors
+    /// [`Code::BadTree`].
+    pub(super) fn check_clocks(&self, largest: u64) -> Result<()> {
+        match self {
+            Self::Leaf(entries) if entries.iter().any(|(_, version)| version.clock > largest) => {
+                Err(Refusal::new(Code::BadTree, 0))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

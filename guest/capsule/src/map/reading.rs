@@ -5,10 +5,12 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
+use selfsame_codec::Code;
 
 use super::command::{Entries, Entry, Freshness, Held, MAX_ENTRIES, Place, Range, Reply};
 use super::feed::{Changed, Watcher};
-use super::format::{Head, Holds, Kind, Stored, Version};
+use super::format::{Head, Holds, Kind, MAX_CLOCK, Stored, Version, check_claim};
+use super::parts::Parts;
 use super::refreshing::Waiter;
 use super::tree::{self, Leaf, Look};
 use super::view::Base;
@@ -198,6 +200,11 @@ impl Map {
             None => self.advance(&mut job),
         };
         match step {
+            // A writer's index that is none takes nothing from what others have written.
+            Err(refusal) if job.failed.is_none() && refusal.code == Code::BadTree && self.distrust_base() => {
+                self.reading.jobs.insert(number, job);
+                self.refresh(Waiter::Job(number));
+            }
             Ok(Step::Done) => {
                 let entries = Entries {
                     entries: job.entries,
@@ -259,10 +266,17 @@ impl Map {
         let Some(base) = &self.view.base else {
             return Ok(Look::Found(newest));
         };
-        Ok(match tree::find(&mut self.parts, base.root, key)? {
-            Look::Found(old) => Look::Found(Version::newer(newest, old)),
-            missing @ Look::Missing(_) => missing,
-        })
+        let old = match tree::find(&mut self.parts, base.root, key)? {
+            Look::Found(old) => old,
+            missing @ Look::Missing(_) => return Ok(missing),
+        };
+        if let (Some(old), Some(newest)) = (&old, &newest)
+            && old.contradicts(newest)
+            && let Look::Missing(missing) = check_claims(&mut self.parts, &[*old])?
+        {
+            return Ok(Look::Missing(missing));
+        }
+        Ok(Look::Found(Version::newer(newest, old)))
     }
 
     /// Takes the entries of one leaf.
@@ -287,11 +301,18 @@ impl Map {
         };
         let old = leaf.entries.into_iter().filter(|(key, _)| is_inside(key));
         let mut merged: BTreeMap<Vec<u8>, Version> = old.collect();
+        let mut claimed = Vec::new();
         for (key, version) in self.view.from(&range.start).take_while(|(key, _)| is_inside(key)) {
             let known = merged.entry(key.to_vec()).or_insert(version);
+            if known.contradicts(&version) {
+                claimed.push(*known);
+            }
             if version.beats(known) {
                 *known = version;
             }
+        }
+        if let Look::Missing(missing) = check_claims(&mut self.parts, &claimed)? {
+            return Ok(Some(Step::Missing(missing)));
         }
         for (key, version) in merged {
             if version.kind == Kind::Set {
@@ -338,7 +359,8 @@ impl Map {
                     return Err(super::bad_record());
                 };
                 let root = Base::new(index, head.clock, found).root;
-                match tree::find(&mut self.parts, root, key)? {
+                // It need not be the tree on which all builds.
+                match tree::find(&mut self.parts, root, key).map_err(|_| super::bad_record())? {
                     Look::Missing(missing) => return Ok(Some(Step::Missing(missing))),
                     Look::Found(version) => version.map(|version| Link::At(version.place, true)),
                 }
@@ -351,13 +373,13 @@ impl Map {
                 if self.writing.is_unsigned(&place.record) {
                     return Ok(Some(Step::Unsigned));
                 }
-                let (entry, before) = match read_link(&mut self.parts, place, key)? {
+                let (mut entry, before) = match read_link(&mut self.parts, place, key)? {
                     Look::Missing(missing) => return Ok(Some(Step::Missing(missing))),
                     Look::Found(found) => found,
                 };
-                // It only ever leads back in time.
-                if job.entries.last().is_some_and(|last| last.clock < entry.clock) {
-                    return Err(super::bad_record());
+                // It only ever leads back in time, whatever a record says.
+                if let Some(last) = job.entries.last() {
+                    entry.clock = entry.clock.min(last.clock);
                 }
                 if is_told {
                     *left -= 1;
@@ -403,7 +425,7 @@ impl Map {
             job.entries.push(Entry {
                 key: key.clone(),
                 place: version.place,
-                clock: version.clock,
+                clock: version.clock.min(MAX_CLOCK),
                 held,
             });
         }
@@ -479,10 +501,26 @@ pub(super) fn signed(map: &mut Map, number: u32, outcome: Result<()>) {
     }
 }
 
+/// Checks that operations of the tree that count for more than others say so where they were written.
+fn check_claims(parts: &mut Parts, claimed: &[Version]) -> Result<Look<()>> {
+    let mut missing = Vec::new();
+    for version in claimed {
+        let head = Place::head_of(version.place.record);
+        match parts.get(&head) {
+            Some(head) => check_claim(&head, version.clock)?,
+            None => missing.push(head),
+        }
+    }
+    Ok(match missing.is_empty() {
+        true => Look::Found(()),
+        false => Look::Missing(missing),
+    })
+}
+
 type Linked = (Entry, Option<Link>);
 
 /// Reads an operation on a key, and where the one before is.
-fn read_link(parts: &mut super::parts::Parts, place: Place, key: &[u8]) -> Result<Look<Linked>> {
+fn read_link(parts: &mut Parts, place: Place, key: &[u8]) -> Result<Look<Linked>> {
     let head_at = Place { index: 0, ..place };
     let (Some(head), Some(bytes)) = (parts.get(&head_at), parts.get(&place)) else {
         let both = [head_at, place].into_iter();
@@ -523,7 +561,7 @@ fn unread((key, version): (Vec<u8>, Version)) -> Entry {
     Entry {
         key,
         place: version.place,
-        clock: version.clock,
+        clock: version.clock.min(MAX_CLOCK),
         held: Held::Unread,
     }
 }

@@ -7,7 +7,7 @@ use selfsame_codec::Code;
 
 use super::format::Head;
 use super::view::{Base, Found, MAX_RECORDS, View};
-use super::{Call, Map, reading, writing};
+use super::{Call, Map, order, reading, writing};
 use crate::client::{self, Content, Heads, Outline};
 use crate::hash::RecordName;
 use crate::header::Header;
@@ -43,7 +43,14 @@ pub(super) struct Refreshing {
     walk: Option<Walk>,
     /// The epoch of what is known.
     epoch: Option<u32>,
+    /// Index records whose trees are none: all goes on as without them.
+    distrusted: BTreeSet<RecordName>,
+    /// Whether what is known is to be read anew without one of them.
+    is_stale: bool,
 }
+
+/// Most index records that are found to be none: whoever writes more is to be revoked.
+const MAX_DISTRUSTED: usize = 1024;
 
 impl Refreshing {
     /// Whether it is under way.
@@ -218,9 +225,7 @@ impl Walk {
             let index = found.index()?;
             Some(Base::new(*name, found.clock(), index))
         });
-        found
-            .chain(view.base.clone())
-            .max_by_key(|base| (base.clock, base.name))
+        found.chain(view.base.clone()).max_by(Base::cmp)
     }
 
     /// Looks before index records that the newest one does not cover; what to read to know whether it does.
@@ -276,7 +281,8 @@ impl Map {
             Err(refusal) => return self.end_refresh(Err(refusal)),
         };
         let epoch = self.client.epoch();
-        if self.refreshing.epoch != epoch && self.refreshing.is_open {
+        let is_stale = self.refreshing.is_stale || self.refreshing.epoch != epoch;
+        if is_stale && self.refreshing.is_open {
             if self.writing.has_unsigned() {
                 // Nobody knows of it yet, so it would be left behind.
                 return self.call(Call::SignFirst, client::Command::Sign);
@@ -285,6 +291,7 @@ impl Map {
             self.forget();
         }
         self.refreshing.epoch = epoch;
+        self.refreshing.is_stale = false;
         self.walk(heads);
     }
 
@@ -296,6 +303,32 @@ impl Map {
             self.refreshing.epoch = self.client.epoch();
         }
         self.ask_fresh();
+    }
+
+    /// The tree on which all builds is none: what is known is read anew without it, the next time that it is asked what is new. False if
+    /// there is no tree, or too many were none.
+    pub(super) fn distrust_base(&mut self) -> bool {
+        let distrusted = &mut self.refreshing.distrusted;
+        let base = self
+            .view
+            .base
+            .as_ref()
+            .filter(|_| distrusted.len() < MAX_DISTRUSTED);
+        if let Some(base) = base {
+            distrusted.insert(base.name);
+            self.refreshing.is_stale = true;
+        }
+        base.is_some()
+    }
+
+    /// What a record is for a map, if its first sub-record says so; all else goes on with whatever it points to. The index of a
+    /// writer that was revoked since is none: neither its clock nor what it leaves out counts any more.
+    fn found(&self, name: &RecordName, first: Option<&[u8]>, header: &Header) -> Found {
+        let mut found = found(first, header);
+        if self.client.is_revoked(header.writer) || self.refreshing.distrusted.contains(name) {
+            found.forget_index();
+        }
+        found
     }
 
     fn forget(&mut self) {
@@ -356,13 +389,15 @@ impl Map {
     /// Takes the heads of records.
     pub(super) fn take_outlines(&mut self, names: Vec<RecordName>, outlines: Vec<Result<Outline>>) {
         let mut plain = Vec::new();
-        let Some(walk) = &mut self.refreshing.walk else {
+        let Some(mut walk) = self.refreshing.walk.take() else {
             return;
         };
         walk.in_flight -= 1;
         for (name, outline) in names.into_iter().zip(outlines) {
             match outline.and_then(|outline| Ok((outline.first?, outline.header))) {
-                Ok((first, header)) => walk.take(name, found(Some(&first), &header), &self.view),
+                Ok((first, header)) => {
+                    walk.take(name, self.found(&name, Some(&first), &header), &self.view);
+                }
                 // It has no sub-records, or a server says so.
                 Err(refusal) if refusal.code == Code::BadTree => plain.push(name),
                 Err(refusal) => walk.miss(name, refusal),
@@ -373,12 +408,13 @@ impl Map {
             let records = plain.clone();
             self.call(Call::Plain(plain), client::Command::Read { records });
         }
+        self.refreshing.walk = Some(walk);
         self.go_on();
     }
 
     /// Takes records that are none of a map.
     pub(super) fn take_plain(&mut self, names: Vec<RecordName>, records: Vec<Result<client::Got>>) {
-        let Some(walk) = &mut self.refreshing.walk else {
+        let Some(mut walk) = self.refreshing.walk.take() else {
             return;
         };
         walk.in_flight -= 1;
@@ -389,12 +425,14 @@ impl Map {
                         Content::Parts(parts) => parts.first(),
                         _ => None,
                     };
-                    let found = found(first.map(|first| &**first), &got.header.view().to_header());
+                    let header = got.header.view().to_header();
+                    let found = self.found(&name, first.map(|first| &**first), &header);
                     walk.take(name, found, &self.view);
                 }
                 Err(refusal) => walk.miss(name, refusal),
             }
         }
+        self.refreshing.walk = Some(walk);
         self.go_on();
     }
 
@@ -416,13 +454,14 @@ impl Map {
     fn take_walk(&mut self, walk: Walk) -> Result<()> {
         let best = walk.best(&self.view);
         let mut found = walk.found;
-        let names = found.iter().map(|(name, found)| (found.clock(), *name));
+        let clocks = order::clocks(&found, &self.view);
+        let names = clocks.into_iter().map(|(name, clock)| (clock, name));
         // In their order, so that changes are told in it.
-        for (_, name) in names.collect::<BTreeSet<_>>() {
+        for (clock, name) in names.collect::<BTreeSet<_>>() {
             let Some(found) = found.remove(&name) else {
                 continue;
             };
-            for key in self.view.apply(name, found)? {
+            for key in self.view.apply(name, found, clock)? {
                 self.feed.push(key);
             }
         }
@@ -459,7 +498,7 @@ impl Map {
     }
 }
 
-/// What a record is for a map, if its first sub-record says so; all else goes on with whatever it points to.
+/// What a record says of a map.
 fn found(first: Option<&[u8]>, header: &Header) -> Found {
     let head = first.and_then(|first| Head::decode(first).ok());
     let follows = match &head {

@@ -28,6 +28,8 @@ pub(super) struct Root {
     pub(super) place: Place,
     /// Levels above the leaves.
     pub(super) height: u8,
+    /// The clock of its index: no operation in it has a larger one, so that whatever follows the index comes after all of them.
+    pub(super) clock: u64,
 }
 
 /// A leaf, and the first key that lies beyond it
@@ -50,6 +52,7 @@ pub(super) fn leaf_of(parts: &mut Parts, root: Root, key: &[u8], ahead: bool) ->
         };
         let node = Node::decode(&bytes, height)?;
         check(&node, low.as_deref(), next.as_deref())?;
+        node.check_clocks(root.clock)?;
         let children = match node {
             Node::Leaf(entries) => return Ok(Look::Found(Leaf { entries, next })),
             Node::Inner(_, children) => children,

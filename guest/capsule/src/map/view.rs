@@ -2,6 +2,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 use selfsame_codec::Code;
 
@@ -32,9 +33,18 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Its clock; 0 of a record that is none of a map's.
+    /// The clock that it says; 0 of a record that is none of a map's.
     pub(super) fn clock(&self) -> u64 {
         self.head.as_ref().map_or(0, |head| head.clock)
+    }
+
+    /// It is no index: its nodes stay where they are.
+    pub(super) fn forget_index(&mut self) {
+        if self.index().is_some()
+            && let Some(head) = &mut self.head
+        {
+            head.holds = Holds::Pages;
+        }
     }
 
     /// The tree that it holds.
@@ -49,7 +59,9 @@ impl Found {
 /// A record that the view has taken in
 #[derive(Debug)]
 struct Known {
+    /// That with which it counts, and that which it says.
     clock: u64,
+    said: u64,
     follows: Vec<RecordName>,
     is_index: bool,
 }
@@ -65,6 +77,17 @@ pub(super) struct Base {
 }
 
 impl Base {
+    /// Which of two goes on from the other, as far as they say: that with the larger clock or, of equal ones, the one that covers the
+    /// other.
+    pub(super) fn cmp(&self, other: &Self) -> Ordering {
+        let covers = |one: &Self, other: &Self| one.covered.contains(&other.name);
+        let covering = covers(self, other).cmp(&covers(other, self));
+        self.clock
+            .cmp(&other.clock)
+            .then(covering)
+            .then(self.name.cmp(&other.name))
+    }
+
     /// What an index record says.
     pub(super) fn new(name: RecordName, clock: u64, index: &Index) -> Self {
         Self {
@@ -73,6 +96,7 @@ impl Base {
             root: Root {
                 place: index.root.place(name),
                 height: index.height,
+                clock,
             },
             covered: index.covered.clone(),
         }
@@ -86,8 +110,6 @@ pub(super) struct View {
     pub(super) base: Option<Base>,
     /// The newest records.
     pub(super) heads: Vec<RecordName>,
-    /// The largest clock that was seen.
-    pub(super) clock: u64,
     records: BTreeMap<RecordName, Known>,
     overlay: BTreeMap<Vec<u8>, Version>,
     key_bytes: usize,
@@ -102,6 +124,22 @@ impl View {
     /// What has come since the tree was written, on a key.
     pub(super) fn newest(&self, key: &[u8]) -> Option<Version> {
         self.overlay.get(key).copied()
+    }
+
+    /// The clock with which a record counts; 0 of one that is not known.
+    pub(super) fn clock_of(&self, name: &RecordName) -> u64 {
+        self.records.get(name).map_or(0, |known| known.clock)
+    }
+
+    /// The largest clock of these records.
+    pub(super) fn latest(&self, names: &[RecordName]) -> u64 {
+        names.iter().map(|name| self.clock_of(name)).max().unwrap_or(0)
+    }
+
+    /// What records say whose clocks count for more: with no more may a tree hold their operations.
+    pub(super) fn understated(&self) -> BTreeMap<RecordName, u64> {
+        let understated = self.records.iter().filter(|(_, known)| known.said < known.clock);
+        understated.map(|(name, known)| (*name, known.said)).collect()
     }
 
     /// Whether an operation that is not in the tree counts whatever the tree says.
@@ -122,23 +160,23 @@ impl View {
         changes.map(|(key, version)| (key.clone(), *version)).collect()
     }
 
-    /// Takes in a record; returns the keys that it may have changed.
+    /// Takes in a record that counts with a clock; returns the keys that it may have changed.
     ///
     /// # Errors
     /// [`Code::TooLarge`] when more would be held than can be.
-    pub(super) fn apply(&mut self, name: RecordName, found: Found) -> Result<Vec<Vec<u8>>> {
+    pub(super) fn apply(&mut self, name: RecordName, found: Found, clock: u64) -> Result<Vec<Vec<u8>>> {
         if self.records.len() >= MAX_RECORDS || self.key_bytes >= MAX_KEY_BYTES {
             return Err(Refusal::new(Code::TooLarge, self.records.len()));
         }
-        let clock = found.clock();
+        let said = found.clock();
         let is_index = found.index().is_some();
-        self.clock = self.clock.max(clock);
         let keys = match found.head.map(|head| head.holds) {
             Some(Holds::Operations { keys, .. }) => keys,
             _ => Vec::new(),
         };
         let known = Known {
             clock,
+            said,
             follows: found.follows,
             is_index,
         };
@@ -185,14 +223,14 @@ impl View {
                 all.remove(&covered);
             }
         }
-        let clock = |name: &RecordName| self.records.get(name).map_or(0, |known| known.clock);
         // The one that is ahead comes first: it is the primary parent of what comes next.
-        self.heads = newest_first(all.iter().map(|name| (clock(name), *name)));
+        self.heads = newest_first(all.iter().map(|name| (self.clock_of(name), *name)));
     }
 
     /// Builds on another tree from now on, in which what these records say is.
-    pub(super) fn rebase(&mut self, base: Base, covered: &BTreeSet<RecordName>) {
-        self.clock = self.clock.max(base.clock);
+    pub(super) fn rebase(&mut self, mut base: Base, covered: &BTreeSet<RecordName>) {
+        let clock = self.clock_of(&base.name).max(base.clock);
+        (base.clock, base.root.clock) = (clock, clock);
         self.records
             .retain(|name, _| *name == base.name || !covered.contains(name));
         self.overlay
@@ -200,6 +238,7 @@ impl View {
         self.key_bytes = self.overlay.keys().map(Vec::len).sum();
         self.records.entry(base.name).or_insert(Known {
             clock: base.clock,
+            said: base.clock,
             follows: Vec::new(),
             is_index: true,
         });

@@ -9,12 +9,12 @@ use bytes::Bytes;
 use selfsame_codec::Code;
 
 use super::command::{MAX_OPERATIONS, MAX_VALUE_BYTES, Operation, Place, Reply};
-use super::format::{Head, Holds, Index, Kind, Reference, Stored, is_key};
+use super::format::{Head, Holds, Index, Kind, MAX_CLOCK, Reference, Stored, is_key};
 use super::growth::{Grown, Growth, Page};
 use super::reading::{self, User};
 use super::refreshing::Waiter;
 use super::view::{Base, Found};
-use super::{Call, Map};
+use super::{Call, Map, order};
 use crate::client::{self, Position, Signing, Start};
 use crate::hash::RecordName;
 use crate::header::MAX_BACKPOINTERS;
@@ -209,7 +209,7 @@ impl Map {
             }
         }
         let follows = self.merged();
-        let (head, stored) = self.encode(&operations, follows.len());
+        let (head, stored) = self.encode(&operations, &follows);
         let mut subrecords = Vec::from([Bytes::from(head.encode())]);
         subrecords.extend(stored);
         let committed = Committed {
@@ -244,7 +244,7 @@ impl Map {
     }
 
     /// The head of a record, and its other sub-records.
-    fn encode(&self, operations: &[Operation], follows: usize) -> (Head, Vec<Bytes>) {
+    fn encode(&self, operations: &[Operation], follows: &[RecordName]) -> (Head, Vec<Bytes>) {
         let (mut keys, mut stored) = (Vec::new(), Vec::new());
         for (index, Operation { key, value }) in operations.iter().enumerate() {
             let kind = if value.is_some() { Kind::Set } else { Kind::Delete };
@@ -263,8 +263,8 @@ impl Map {
         }
         let base = self.view.base.as_ref().map(|base| base.name);
         let head = Head {
-            follows: follows as u8,
-            clock: self.view.clock + 1,
+            follows: follows.len() as u8,
+            clock: next_clock(self.view.latest(follows)),
             holds: Holds::Operations { base, keys },
         };
         (head, stored)
@@ -294,7 +294,8 @@ impl Map {
             follows: committed.follows.clone(),
             shortcuts: Vec::new(),
         };
-        for key in self.view.apply(name, found)? {
+        let clock = order::counted(&found, self.view.latest(&found.follows));
+        for key in self.view.apply(name, found, clock)? {
             self.feed.push(key);
         }
         self.view.set_heads(&[name]);
@@ -331,7 +332,7 @@ impl Map {
     /// Begins to write an index.
     fn begin_growth(&mut self) {
         let root = self.view.base.as_ref().map(|base| base.root);
-        let growth = Growth::new(root, self.view.changes());
+        let growth = Growth::new(root, self.view.changes(), self.view.understated());
         self.grow(growth);
     }
 
@@ -349,7 +350,7 @@ impl Map {
                 match self.parts.get(&place) {
                     None => unknown.push(place),
                     Some(bytes) if growth.take(place, &bytes).is_ok() => {}
-                    Some(_) => return self.fail_growth(),
+                    Some(_) => return self.leave_tree(),
                 }
             }
             if !unknown.is_empty() {
@@ -364,15 +365,24 @@ impl Map {
         let Stage::Growing(growth) = &mut self.writing.stage else {
             return;
         };
-        match node.and_then(|bytes| growth.take(place, bytes)) {
+        let Ok(bytes) = node else {
+            return self.fail_growth();
+        };
+        match growth.take(place, bytes) {
             Ok(true) => {}
             Ok(false) => {
                 if let Stage::Growing(growth) = core::mem::replace(&mut self.writing.stage, Stage::Busy) {
                     self.grow(growth);
                 }
             }
-            Err(_) => self.fail_growth(),
+            Err(_) => self.leave_tree(),
         }
+    }
+
+    /// The old tree is none: the next index does without it.
+    fn leave_tree(&mut self) {
+        self.distrust_base();
+        self.fail_growth();
     }
 
     /// Without an index all goes on as it did.
@@ -389,7 +399,7 @@ impl Map {
                 grown,
                 nodes: Vec::new(),
                 index: None,
-                clock: self.view.clock,
+                clock: self.view.latest(&heads),
                 covered: self.view.before(&heads),
                 heads: heads.clone(),
             },
@@ -400,7 +410,7 @@ impl Map {
     /// Writes the next record of nodes.
     fn write_page(&mut self, mut paged: Paged, follows: Vec<RecordName>) {
         let Page { nodes, root } = paged.grown.next_page();
-        paged.clock += 1;
+        paged.clock = next_clock(paged.clock);
         let (holds, signing) = match root {
             None => (Holds::Pages, Signing::Later),
             Some((root, height)) => {
@@ -450,8 +460,9 @@ impl Map {
             follows: paged.heads,
             shortcuts: Vec::new(),
         };
+        let clock = order::counted(&found, self.view.latest(&found.follows));
         // It holds no operations, so nothing changes.
-        if self.view.apply(name, found).is_ok() {
+        if self.view.apply(name, found, clock).is_ok() {
             self.view.set_heads(&[name]);
             self.view.rebase(base, &paged.covered);
         }
@@ -474,6 +485,11 @@ pub(super) fn refreshed(map: &mut Map, outcome: Result<()>) {
     }
     map.writing.is_fresh = true;
     map.idle();
+}
+
+/// The clock that a record says which follows others. At the largest it says the same: it counts for more nevertheless.
+fn next_clock(latest: u64) -> u64 {
+    latest.saturating_add(1).min(MAX_CLOCK)
 }
 
 fn size(operation: &Operation) -> usize {

@@ -21,6 +21,7 @@ mod hostile_sync;
 mod invented;
 mod limits;
 mod map;
+mod map_clocks;
 mod map_faults;
 mod owners;
 mod parts;
