@@ -10,6 +10,8 @@ OF_ONE_HOP = set(
     "accept-encoding connection expect host keep-alive proxy-authenticate proxy-authorization"
     " proxy-connection te trailer transfer-encoding".split()
 )
+# Fetch writes these in capitals: a host that does not takes another spelling for another method.
+CAPITAL_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "POST", "PUT")
 TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 VALUE = re.compile(rb"([!-~\x80-\xff]([\t -~\x80-\xff]*[!-~\x80-\xff])?)?")
 PATH = re.compile(r"/[!$-;=@-\[\]_a-z|~]*(\?[!$-&(-;=?-~]*)?")
@@ -33,7 +35,9 @@ def _check_headers(headers, method=None):
 
 
 def _is_target(method, path):
-    is_method = TOKEN.fullmatch(method) and method not in ("CONNECT", "TRACE", "TRACK")
+    capitals = method.upper()
+    is_spelled = method == capitals or capitals not in CAPITAL_METHODS
+    is_method = TOKEN.fullmatch(method) and is_spelled and capitals not in ("CONNECT", "TRACE", "TRACK")
     is_path = PATH.fullmatch(path) and not DOTS.search(path.split("?")[0])
     return is_method and (is_path or (method, path) == ("OPTIONS", "*"))
 

@@ -22,8 +22,13 @@ export const OF_ONE_HOP: ReadonlySet<string> = /* @__PURE__ */ new Set([
   "trailer",
   "transfer-encoding",
 ]);
-/** Methods whose meaning is the connection or the way, not the service (RFC 9110, 9.3.6 and 9.3.8; Fetch forbids them too). */
+/**
+ * Methods whose meaning is the connection or the way, not the service (RFC 9110, 9.3.6 and 9.3.8), in any spelling: Fetch forbids
+ * them too.
+ */
 const FORBIDDEN_METHODS: ReadonlySet<string> = /* @__PURE__ */ new Set(["CONNECT", "TRACE", "TRACK"]);
+/** Those that Fetch writes in capitals: a host that does not takes another spelling for another method. */
+const CAPITAL_METHODS: ReadonlySet<string> = /* @__PURE__ */ new Set(["DELETE", "GET", "HEAD", "OPTIONS", "POST", "PUT"]);
 /** RFC 9110, 5.6.2. */
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 /** RFC 9110, 5.5: no control characters but tabs, no space at either end. */
@@ -39,9 +44,15 @@ const DOTS = /\/(?:\.|%2e){1,2}(?:[/?]|$)/i;
 
 /** Checks a method, and the path that goes with it. */
 export function checkTarget(method: string, path: string): void {
-  if (!TOKEN.test(method) || FORBIDDEN_METHODS.has(method)) throw malformed("the method of a request");
+  if (!isMethod(method)) throw malformed("the method of a request");
   const isPath = PATH.test(path) && !DOTS.test(path.split("?", 1)[0] ?? "");
   if (!isPath && !(path === "*" && method === "OPTIONS")) throw malformed("the path of a request");
+}
+
+function isMethod(method: string): boolean {
+  const capitals = method.toUpperCase();
+  const isSpelled = method === capitals || !CAPITAL_METHODS.has(capitals);
+  return TOKEN.test(method) && isSpelled && !FORBIDDEN_METHODS.has(capitals);
 }
 
 /** The fields of one head, each checked as it is read. */

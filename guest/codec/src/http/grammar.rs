@@ -18,14 +18,20 @@ const OF_ONE_HOP: [&str; 11] = [
     "trailer",
     "transfer-encoding",
 ];
-/// Methods whose meaning is the connection or the way, not the service (RFC 9110, 9.3.6 and 9.3.8; Fetch forbids them too).
-const FORBIDDEN_METHODS: [&str; 3] = ["CONNECT", "TRACE", "TRACK"];
 /// Digits of a length that every host can count to.
 const MAX_LENGTH_DIGITS: usize = 15;
 
 /// Checks a method, and the path that goes with it.
 pub(super) fn check_target(method: &str, path: &str) -> Result<(), Malformed> {
-    let is_method = is_token(method) && !FORBIDDEN_METHODS.contains(&method);
+    let capitals = method.to_ascii_uppercase();
+    let is_allowed = match &*capitals {
+        // They mean the connection or the way, not the service (RFC 9110, 9.3.6 and 9.3.8): Fetch forbids them too, in any spelling.
+        "CONNECT" | "TRACE" | "TRACK" => false,
+        // Fetch writes these in capitals: a host that does not takes another spelling for another method.
+        "DELETE" | "GET" | "HEAD" | "OPTIONS" | "POST" | "PUT" => capitals == method,
+        _ => true,
+    };
+    let is_method = is_token(method) && is_allowed;
     expect(is_method && (is_path(path.as_bytes()) || path == "*" && method == "OPTIONS"))
 }
 

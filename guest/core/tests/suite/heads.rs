@@ -21,6 +21,8 @@ fn malformed() -> Vec<Vec<u8>> {
         Vec::new(),
         b"head".to_vec(),
         head("CONNECT", "/", "a", b"b"),
+        head("trace", "/", "a", b"b"),
+        head("get", "/", "content-length", b"5"),
         head("GET", "/a/../b", "a", b"b"),
         head("GET", "/a b", "a", b"b"),
         head("GET", "/", "transfer-encoding", b"chunked"),

@@ -5,7 +5,7 @@ use selfsame_codec::http::{Headers, MAX_HEADERS, RequestHead, ResponseHead};
 
 use super::json::{Json, hex, number, text};
 
-const METHODS: [(&str, &str); 7] = [
+const METHODS: [(&str, &str); 13] = [
     ("no method", ""),
     ("too long a method", "MMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMM"),
     ("a method with a space", "GET /"),
@@ -13,6 +13,12 @@ const METHODS: [(&str, &str); 7] = [
     ("CONNECT", "CONNECT"),
     ("TRACE", "TRACE"),
     ("TRACK", "TRACK"),
+    ("CONNECT in small letters", "connect"),
+    ("TRACE in small letters", "trace"),
+    ("TRACK with one capital", "Track"),
+    ("GET in small letters", "get"),
+    ("POST with one capital", "Post"),
+    ("DELETE in small letters", "delete"),
 ];
 const PATHS: [(&str, &str); 15] = [
     ("no path", ""),
