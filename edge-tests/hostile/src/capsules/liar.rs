@@ -51,10 +51,13 @@ impl Lie {
                 0_u16.write(out);
                 Some(false)
             }
-            Operation::QueryFresh { nonce } => {
+            Operation::QueryFresh(query) => {
                 0_u16.write(out);
-                let heads = vec![self.fabricated.name];
-                Fresh::sign(&server_key(0), &charter.name(), nonce, heads, START_MS).write(out);
+                // Whoever asks for its own newest record is told that it is this one.
+                let name = self.fabricated.name;
+                let newest = query.writer.map(|_| name);
+                let heads = vec![name];
+                Fresh::sign(&server_key(0), &charter.name(), query, newest, heads, START_MS).write(out);
                 Some(true)
             }
             Operation::Prove { record } if *record == self.fabricated.name => {
