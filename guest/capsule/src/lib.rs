@@ -17,13 +17,13 @@ mod spread;
 
 mod fetch;
 
-mod heads;
-
 pub mod keys;
 
 pub mod verifier;
 
 pub mod header;
+
+mod heads;
 
 pub mod authorship;
 

@@ -106,6 +106,23 @@ impl Client {
         Ok(())
     }
 
+    /// The present epoch, once the metadata is known.
+    pub(crate) fn epoch(&self) -> Option<u32> {
+        self.base.trust.as_ref().map(|trust| trust.authority.epoch())
+    }
+
+    /// Whether this writer was revoked, as far as it is known.
+    pub(crate) fn is_revoked(&self, writer: u16) -> bool {
+        let trust = self.base.trust.as_ref();
+        trust.is_some_and(|trust| trust.authority.is_revoked(writer))
+    }
+
+    /// Whether somebody else may write too.
+    pub(crate) fn has_many_writers(&self) -> bool {
+        let trust = self.base.trust.as_ref();
+        trust.is_none_or(|trust| trust.authority.writers().nth(1).is_some())
+    }
+
     /// Who writes the capsule.
     pub(super) fn describe(&self) -> Result<Description> {
         let trust = self.base.trust()?;

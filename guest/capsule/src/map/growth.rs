@@ -329,7 +329,7 @@ mod tests {
     use alloc::format;
     use alloc::rc::Rc;
 
-    use super::super::format::Kind;
+    use super::super::format::{Head, Holds, Kind};
     use super::super::parts::Parts;
     use super::super::tree::{Look, find, leaf_of};
     use super::*;
@@ -352,6 +352,21 @@ mod tests {
         }
     }
 
+    /// The head of the record of a version.
+    fn head(record: RecordName) -> Vec<u8> {
+        let clock = record
+            .0
+            .first_chunk()
+            .map_or(0, |clock| u64::from_le_bytes(*clock));
+        let holds = Holds::Pages;
+        Head {
+            follows: 0,
+            clock,
+            holds,
+        }
+        .encode()
+    }
+
     /// Grows a tree and puts its nodes where they are read.
     fn grown(
         parts: &mut Parts,
@@ -370,8 +385,11 @@ mod tests {
                 break;
             }
             for place in missing {
-                let bytes = parts.get(&place).expect("it was written");
-                growth.take(place, &bytes).expect("it is a node");
+                let bytes = match place.index {
+                    0 => head(place.record).into(),
+                    _ => parts.get(&place).expect("it was written"),
+                };
+                growth.take(place, &bytes).expect("it is a node or a head");
             }
         }
         let (mut grown, mut written) = (growth.grow().expect("it is not too high"), 0);

@@ -123,6 +123,11 @@ impl Lineage {
         }
     }
 
+    /// The oldest that it names cannot be read, or there is no such record: it names no more.
+    fn end(&mut self) {
+        self.oldest = None;
+    }
+
     /// Takes the oldest that it names.
     fn extend(&mut self, found: &Found) {
         let index = found.index();
@@ -321,6 +326,16 @@ impl Map {
         base.is_some()
     }
 
+    /// So much lies before other indexes than the newest one, which does not cover them, that a map that is opened goes on from these.
+    fn distrust_best(&mut self, walk: &Walk) -> bool {
+        let indexes = walk.found.values().filter(|found| found.index().is_some());
+        if walk.is_complete || indexes.count() < 2 || self.refreshing.distrusted.len() >= MAX_DISTRUSTED {
+            return false;
+        }
+        let best = walk.best(&self.view);
+        best.is_some_and(|best| self.refreshing.distrusted.insert(best.name))
+    }
+
     /// What a record is for a map, if its first sub-record says so; all else goes on with whatever it points to. The index of a
     /// writer that was revoked since is none: neither its clock nor what it leaves out counts any more.
     fn found(&self, name: &RecordName, first: Option<&[u8]>, header: &Header) -> Found {
@@ -378,6 +393,10 @@ impl Map {
     /// Ends a way back, or begins it anew if there is too much on it.
     fn give_up_walk(&mut self, walk: Walk) {
         match walk.failed {
+            Some(refusal) if refusal.code == Code::TooLarge && self.distrust_best(&walk) => {
+                self.forget();
+                self.walk(walk.heads);
+            }
             Some(refusal) => self.end_refresh(Err(refusal)),
             None => {
                 self.forget();
@@ -445,6 +464,11 @@ impl Map {
         let outline = outlines.pop().unwrap_or_else(|| Err(super::unexpected()));
         match outline.and_then(|outline| Ok((outline.first?, outline.header))) {
             Ok((first, header)) => walk.lineage.extend(&found(Some(&first), &header)),
+            // What an index names need not be there.
+            Err(Refusal {
+                code: Code::NoRecord | Code::Unproven | Code::BadTree,
+                ..
+            }) => walk.lineage.end(),
             Err(refusal) => walk.failed = Some(refusal),
         }
         self.go_on();

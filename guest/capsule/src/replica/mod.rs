@@ -29,6 +29,7 @@ mod opening;
 mod parts;
 mod prove;
 mod push;
+mod scanning;
 mod sequences;
 mod serve;
 mod session;
@@ -59,7 +60,7 @@ use crate::keys::{Key, KeyPair};
 use crate::message::VERSION;
 use crate::refusal::{Refusal, Result};
 use crate::verifier::Verifier;
-use capsule::{Capsule, MAX_SIGNED, Opening};
+use capsule::{Capsule, Opening};
 use exchange::Syncs;
 pub(crate) use heads::MAX_HELD_HEADS;
 use index::Outcome;
@@ -266,51 +267,6 @@ impl Replica {
             .filter_map(|(key, value)| Some((layout::Key::read(key)?, value)));
         self.space.learn_all(read);
         self.carry_on();
-    }
-
-    /// Takes the keys of an [`Effect::Scan`].
-    pub fn keys(&mut self, tag: u32, keys: &[Vec<u8>]) {
-        let is_expected = |(expected, waiting): &mut (u32, Waiting)| {
-            *expected == tag && !matches!(waiting, Waiting::Values)
-        };
-        let Some((_, waiting)) = self.waiting.take_if(is_expected) else {
-            return;
-        };
-        let Waiting::Keys {
-            kind,
-            end,
-            mut found,
-            mut heads,
-        } = waiting
-        else {
-            self.page = Some(keys.to_vec());
-            self.carry_on();
-            return;
-        };
-        match kind {
-            layout::HEAD => heads.extend(keys.iter().filter_map(|key| layout::head_in(key))),
-            _ => found.extend(keys.iter().filter_map(|key| layout::record_in(key))),
-        }
-        // That there are too many is enough to know.
-        let is_enough = kind == layout::SIGNED && found.len() > MAX_SIGNED;
-        match keys.last().filter(|_| keys.len() >= PAGE && !is_enough) {
-            Some(last) => {
-                let start = [last.as_slice(), &[0]].concat();
-                self.scan(kind, (start, end), found, heads);
-            }
-            None if kind == layout::HEAD => {
-                self.heads = Some(heads);
-                self.carry_on();
-            }
-            None => {
-                let place = match kind {
-                    layout::PENDING => &mut self.pending,
-                    _ => &mut self.signed,
-                };
-                *place = Some(found);
-                self.carry_on();
-            }
-        }
     }
 
     /// The store could not answer an [`Effect::Get`] or [`Effect::Scan`]: whoever waits is told.
@@ -546,37 +502,6 @@ impl Replica {
         self.waiting = Some((tag, Waiting::Values));
         self.effects.push_back(Effect::Get { tag, keys });
         true
-    }
-
-    fn scan_all(&mut self, name: &CapsuleName, kind: u8) {
-        self.scan(kind, layout::range(name, kind), Vec::new(), Vec::new());
-    }
-
-    fn scan(
-        &mut self,
-        kind: u8,
-        (start, end): layout::Range,
-        found: Vec<RecordName>,
-        heads: Vec<(RecordName, Origin)>,
-    ) {
-        let waiting = Waiting::Keys {
-            kind,
-            end: end.clone(),
-            found,
-            heads,
-        };
-        self.push_scan(waiting, start, end);
-    }
-
-    fn push_scan(&mut self, waiting: Waiting, start: Vec<u8>, end: Vec<u8>) {
-        let tag = self.tag();
-        self.waiting = Some((tag, waiting));
-        self.effects.push_back(Effect::Scan {
-            tag,
-            start,
-            end,
-            limit: PAGE,
-        });
     }
 
     fn tag(&mut self) -> u32 {

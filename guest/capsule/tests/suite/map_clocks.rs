@@ -2,7 +2,7 @@
 
 use crate::common::authors::{ALICE, put};
 use crate::common::maps::{Using as _, begun, set, shared, user, value, write};
-use crate::common::net::MapUser;
+use crate::common::net::{MapUser, servers};
 use crate::common::server::{Server, sign, write as store};
 use crate::common::{OWNER_SEED, writer};
 use selfsame_capsule::client::{self, Period};
@@ -11,7 +11,7 @@ use selfsame_capsule::hash::RecordName;
 use selfsame_capsule::keys::KeyPair;
 use selfsame_capsule::map::{Command, Reply};
 use selfsame_capsule::metadata::Charter;
-use selfsame_capsule::writer::{Backpointers, Writer};
+use selfsame_capsule::writer::{Backpointers, Writer, Written};
 
 /// The largest clock that a head may say.
 const LARGEST: u64 = 1 << 53;
@@ -226,5 +226,44 @@ fn tree_gives_no_operation_a_clock_that_its_record_lacks() {
                 [b"new"]
             );
         }
+    }
+}
+
+/// Most records that are held beside a tree.
+const MOST: usize = 1 << 16;
+
+/// An index beside all others that says the largest clock would have whoever opens the map read all that lies before theirs.
+#[test]
+fn index_on_a_branch_makes_no_map_too_large() {
+    let charter = shared(&[ALICE]);
+    let mut all = servers(1);
+    let mut owner = writer(&charter, 0, crate::common::owner(), None);
+    let mut last = Vec::new();
+    for _ in 0..(MOST + 500) / 500 {
+        let made: Vec<Written> = (0..500)
+            .map(|_| {
+                let parts = setting(1, 1, b'k');
+                let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+                let made = owner.commit(&parts, &Backpointers::Chain, &[0; 16]);
+                made.expect("it is small")
+            })
+            .collect();
+        last = vec![made[499].name];
+        let mut operations: Vec<_> = made.iter().map(store).collect();
+        operations.push(sign(last[0], owner.sign(&last[0])));
+        put(&mut all, &charter, &operations);
+    }
+    let parts = index(1 << 17, 1, (b'k', last[0]), 1);
+    give(&mut all, &charter, &mut owner, (&parts, &[]));
+    let mut hers = alice(&charter);
+    // One names records that nobody has as older indexes of its own, the other none.
+    for covered in [0, 2] {
+        let mut parts = index(LARGEST, 0, (b'z', last[0]), 1);
+        let at = parts[0].len() - 1;
+        parts[0][at] = covered;
+        parts[0].extend([[7; 32], [8; 32]].as_flattened()[..usize::from(covered) * 32].iter());
+        give(&mut all, &charter, &mut hers, (&parts, &[]));
+        let mut reader = user(&charter, 1, None, 9);
+        assert_eq!(reader.get(&mut all, "k"), Ok(Some(b"hers".to_vec())), "{covered}");
     }
 }

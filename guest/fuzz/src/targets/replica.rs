@@ -6,7 +6,7 @@ use bytes::Bytes;
 use selfsame_capsule::header::HeaderView;
 use selfsame_capsule::introduction::{Introduction, Place};
 use selfsame_capsule::keys::KeyPair;
-use selfsame_capsule::message::{Envelope, Operation};
+use selfsame_capsule::message::{Envelope, FreshQuery, Operation};
 use selfsame_capsule::record::Record;
 use selfsame_capsule::replica::{Effect, Limits, Replica};
 use selfsame_capsule::writer::Backpointers;
@@ -78,7 +78,10 @@ fn seeds() -> Vec<Vec<u8>> {
         Operation::Prove {
             record: records[1].name,
         },
-        Operation::QueryFresh { nonce: [2; 32] },
+        Operation::QueryFresh(FreshQuery {
+            nonce: [2; 32],
+            writer: Some(owner().public()),
+        }),
         Operation::ReadPart {
             record,
             index: 3,
