@@ -13,8 +13,9 @@ use selfsame_capsule::record::Record;
 use selfsame_capsule::writer::{Backpointers, Written};
 use selfsame_codec::Code;
 
-/// Most heads that a replica holds.
+/// Most heads that a replica holds, and of them those that one writer may take.
 const HEADS: u32 = 1 << 15;
+const BRANCHES: u32 = 1 << 14;
 /// Most signatures with which it revokes some.
 const SIGNED: u64 = 1 << 20;
 /// Most epoch records of a capsule.
@@ -32,18 +33,18 @@ fn branches_beyond_the_limit_are_refused_until_some_are_merged() {
             .write(content, backpointers, &[0; 16])
             .expect("it is small")
     };
-    let branches: Vec<_> = (0..=HEADS)
+    let branches: Vec<_> = (0..=BRANCHES)
         .map(|number| begin(&number.to_le_bytes(), &Backpointers::Chain))
         .collect();
     let signed = |name: RecordName| sign(name, sign_record(&owner(), &name));
-    for some in branches[..HEADS as usize].chunks(2000) {
+    for some in branches[..BRANCHES as usize].chunks(2000) {
         let operations: Vec<_> = some
             .iter()
             .flat_map(|one| [write(one), signed(one.name)])
             .collect();
         assert!(client.ask(&mut server, &operations).iter().all(Result::is_ok));
     }
-    let last = &branches[HEADS as usize];
+    let last = &branches[BRANCHES as usize];
     let given = client.ask(&mut server, &[write(last), signed(last.name)]);
     assert_eq!(given, [Ok(Vec::new()), Err(Code::TooLarge)]);
     let merge = begin(b"", &Backpointers::Own(vec![branches[0].name, branches[1].name]));
