@@ -26,9 +26,9 @@ const CARGO_TEST = ["cargo", "test", "--locked", "--no-fail-fast"];
 const TEST_HOST = [...CARGO_TEST, "--release", ...WITH_HOST.flatMap((name) => ["--package", name])];
 /**
  * These run alone, by their own commands: one measures at a rate that a busy machine does not keep up with, one moves gigabytes, one
- * kills replicas a thousand times. Of the last two the suite of the runtimes has a short form.
+ * kills replicas a thousand times, one wants a network of its own. Of the third and fourth the suite of the runtimes has a short form.
  */
-const ALONE = ["test:rolling", "test:capsule-1g", "test:crash", "test:recover"];
+const ALONE = ["test:rolling", "test:capsule-1g", "test:crash", "test:recover", "test:floods"];
 /** What Cargo compiles and tests: it runs beside the suites that Node runs, as either leaves a core idle now and then. */
 const OF_CARGO = ["rust", "host", "fuzz"];
 /** These say how long something may take, so they run when nothing else does. */

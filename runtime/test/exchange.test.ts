@@ -217,7 +217,10 @@ describe("POSTs of strangers", () => {
     const acceptor = new ExchangeAcceptor(new Host());
     const announced = new Upload();
     const first = post(acceptor, "1.1.1.1", announced, { "content-length": `${MIB}` });
-    const [[upload, answer] = [], ...more] = uploads(acceptor, "1.1.1.1", 4);
+    const [[upload, answer] = [], ...more] = uploads(acceptor, "1.1.1.1", 3);
+    // However little has arrived of them, together with the first they take the rest.
+    const begun = Array.from({ length: 15 }, () => new Upload());
+    const others = begun.map((one) => post(acceptor, "1.1.1.1", one));
     await turn();
     const refused = new Upload().send(new Uint8Array(1));
     assert.equal((await post(acceptor, "1.1.1.1", refused)).status, 503);
@@ -227,8 +230,10 @@ describe("POSTs of strangers", () => {
     upload?.fail();
     assert.equal((await answer)?.status, 400);
     assert.equal((await post(acceptor, "1.1.1.1")).status, 200, "what was broken off is given back");
+    for (const one of begun) one.end();
+    for (const other of others) assert.equal((await other).status, 200);
     announced.send(joinFrames([bytes("x")])).end();
-    assert.equal((await first).status, 200, "what is announced takes nothing");
+    assert.equal((await first).status, 200, "what is announced takes no more");
     for (const [other] of more) other.send(new Uint8Array(1));
     for (const [, refusal] of more) assert.equal((await refusal).status, 413);
     const [[last, all] = []] = uploads(acceptor, "1.1.1.1", 1);

@@ -28,7 +28,14 @@ export const OF_ONE_HOP: ReadonlySet<string> = /* @__PURE__ */ new Set([
  */
 const FORBIDDEN_METHODS: ReadonlySet<string> = /* @__PURE__ */ new Set(["CONNECT", "TRACE", "TRACK"]);
 /** Those that Fetch writes in capitals: a host that does not takes another spelling for another method. */
-const CAPITAL_METHODS: ReadonlySet<string> = /* @__PURE__ */ new Set(["DELETE", "GET", "HEAD", "OPTIONS", "POST", "PUT"]);
+const CAPITAL_METHODS: ReadonlySet<string> = /* @__PURE__ */ new Set([
+  "DELETE",
+  "GET",
+  "HEAD",
+  "OPTIONS",
+  "POST",
+  "PUT",
+]);
 /** RFC 9110, 5.6.2. */
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 /** RFC 9110, 5.5: no control characters but tabs, no space at either end. */

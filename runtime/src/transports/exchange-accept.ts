@@ -16,6 +16,8 @@ const BODY_MS = 20_000;
 const MAX_PATHS = 1024;
 /** Most bytes of bodies that are held until the core has seen them: an eighth of the 128 MB that an isolate has in Workers. */
 const MAX_HELD: number = 16 * MAX_BODY;
+/** What a body that has begun takes, however little has arrived: platforms have buffers of that size waiting for the rest. */
+const BEGUN_BYTES: number = 64 * 1024;
 /** Most paths and bytes of one source, which leave most to the others. */
 const SOURCE_PATHS: number = MAX_PATHS / 4;
 const SOURCE_HELD: number = MAX_HELD / 4;
@@ -23,6 +25,8 @@ const SOURCE_HELD: number = MAX_HELD / 4;
 const MAX_QUEUED: number = 4 * MAX_BODY;
 /** A piece of an answer holds no further frame once it is this long. */
 const PIECE_BYTES: number = 64 * 1024;
+
+const CROWDED = "too many bodies are under way";
 
 // Frames are sealed and say who sent them; a page of any origin may carry them.
 const CORS = {
@@ -69,7 +73,11 @@ export class ExchangeAcceptor {
     if (request.headers.get("content-type") !== FRAMES_TYPE) return refuse(415, `send ${FRAMES_TYPE}`);
     const token = request.headers.get(PATH_HEADER) ?? "";
     if (!/^[0-9a-f]{32}$/.test(token)) return refuse(400, `${PATH_HEADER} has 32 hex digits`);
-    const held = this.#bodies.take(remote, 0) as Share;
+    const held = this.#bodies.take(remote, BEGUN_BYTES);
+    if (held === undefined) {
+      await request.body?.cancel();
+      return refuse(503, CROWDED);
+    }
     try {
       return await this.#take(token, remote, await bodyOf(request, held));
     } catch (error) {
@@ -131,12 +139,15 @@ export class ExchangeAcceptor {
   }
 }
 
-/** The body of a POST, counted while it is read: a length that is announced takes nothing from others. */
+/** The body of a POST, counted while it is read: a length that is announced takes no more from others. */
 function bodyOf({ body }: Request, held: Share): Promise<Uint8Array> {
   const late = (): BodyError => new BodyError(408, `the body did not arrive within ${BODY_MS / 1000} s`);
   const tooLong = (): BodyError => new BodyError(413, `a body has at most ${MAX_BODY} bytes`);
+  let left = BEGUN_BYTES;
   const take = (bytes: number): void => {
-    if (!held.grow(bytes)) throw new BodyError(503, "too many bodies are under way");
+    const more = Math.max(0, bytes - left);
+    left = Math.max(0, left - bytes);
+    if (!held.grow(more)) throw new BodyError(503, CROWDED);
   };
   return within({ timeout_ms: BODY_MS, late }, async (signal) => {
     try {
