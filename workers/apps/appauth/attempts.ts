@@ -1,0 +1,55 @@
+/** Wrong passwords of one source in a while: enough for a person who mistypes, few for a program that guesses. */
+const MAX_WRONG = 10;
+/** The while, in milliseconds. */
+const WINDOW_MS = 60_000;
+/** Most sources that are remembered, of about a hundred bytes each; the one that began longest ago is forgotten first. */
+const MAX_SOURCES = 10_000;
+
+interface Recent {
+  since_ms: number;
+  wrong: number;
+}
+
+/** An attempt to sign in. */
+export interface Attempt {
+  /** Says that it is not to count. */
+  isRight(): void;
+}
+
+/** The attempts to sign in of each source. */
+export class Attempts {
+  readonly #recent: Map<string, Recent> = new Map();
+
+  /** How many sources are remembered. */
+  get size(): number {
+    return this.#recent.size;
+  }
+
+  /**
+   * Begins an attempt, which counts as a wrong one unless `isRight` is called. `undefined`, and nothing counts, when its source has
+   * had too many wrong ones.
+   */
+  begin(source: string, now_ms: number = Date.now()): Attempt | undefined {
+    const recent = this.#of(source, now_ms);
+    if (recent.wrong >= MAX_WRONG) return undefined;
+    // Counted now, as many may run at once.
+    recent.wrong++;
+    return {
+      isRight: () => {
+        recent.wrong--;
+      },
+    };
+  }
+
+  #of(source: string, now_ms: number): Recent {
+    const known = this.#recent.get(source);
+    const passed_ms = known === undefined ? 0 : now_ms - known.since_ms;
+    if (known !== undefined && passed_ms >= 0 && passed_ms < WINDOW_MS) return known;
+    this.#recent.delete(source);
+    const [oldest] = this.#recent.keys();
+    if (this.#recent.size >= MAX_SOURCES && oldest !== undefined) this.#recent.delete(oldest);
+    const begun = { since_ms: now_ms, wrong: 0 };
+    this.#recent.set(source, begun);
+    return begun;
+  }
+}
