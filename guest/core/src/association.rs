@@ -26,7 +26,7 @@ use alloc::vec::Vec;
 use selfsame_codec::cbor::{Decoder, Encoder};
 use selfsame_codec::{Code, MAX_WEIGHT, Malformed};
 
-use crate::gather::{Gather as _, read_list};
+use crate::gather::read_list;
 use crate::grant::{Grant, MAX_GRANT_BYTES, MAX_NAME_BYTES, Terms, check_name};
 use crate::identity::{Identity, NetworkId, PeerId, PublicKey, Signature, labelled_hash};
 use crate::place::Place;
@@ -236,34 +236,34 @@ impl Association {
                 return Err(Code::BadConfig);
             }
         }
-        let network = identity.network();
-        let encode = |leaf: &Leaf| {
-            let object = leaf.object(&network);
-            (object, leaf.encode(&object))
-        };
-        let encoded: Vec<(ObjectId, Vec<u8>)> = leaves.iter().map(encode).gather();
-        let hashes: Vec<[u8; 32]> = encoded.iter().map(|(_, leaf)| leaf_hash(leaf)).gather();
-        if hashes.is_empty() {
+        if leaves.is_empty() {
             return Ok(Vec::new());
+        }
+        let network = identity.network();
+        let (mut encoded, mut hashes) = (Vec::new(), Vec::new());
+        for leaf in leaves {
+            let object = leaf.object(&network);
+            let bytes = leaf.encode(&object);
+            hashes.push(leaf_hash(&bytes));
+            encoded.push((object, bytes));
         }
         let mut paths = alloc::vec![Vec::new(); hashes.len()];
         let root = root_and_paths(&hashes, &mut paths);
         let statement = root_statement(identity, &validity, hashes.len(), &root);
         let root = signed(&statement, &identity.sign(ROOT, &statement));
-        let proven = leaves.iter().zip(&encoded).zip(&paths).enumerate();
-        Ok(proven
-            .map(|(index, ((leaf, (object, bytes)), path))| {
-                Self(Arc::new(Fields {
-                    publisher: identity.id(),
-                    public: identity.public(),
-                    object: *object,
-                    validity,
-                    leaf: leaf.clone(),
-                    is_granted: false,
-                    encoded: encode_association(&root, bytes, index, path),
-                }))
-            })
-            .gather())
+        let mut proven = Vec::new();
+        for (index, (leaf, (object, bytes))) in leaves.iter().zip(encoded).enumerate() {
+            proven.push(Self(Arc::new(Fields {
+                publisher: identity.id(),
+                public: identity.public(),
+                object,
+                validity,
+                leaf: leaf.clone(),
+                is_granted: false,
+                encoded: encode_association(&root, &bytes, index, &paths[index]),
+            })));
+        }
+        Ok(proven)
     }
 
     /// Reads an association of a network and verifies root, path, times, object id and grant.

@@ -7,14 +7,13 @@
 use alloc::vec::Vec;
 
 use crate::identity::PeerId;
-use crate::record::{read_v4, read_v6};
+use crate::record::{before, read_v4, read_v6};
 
 /// A full table is divided into this many shares. A holder with no more than one keeps its active entries.
 const SHARES: u64 = 16;
 /// Tags of holders, so that an IPv4 network, an IPv6 network and the unknown address never meet.
 const IPV4: u64 = 4;
 const IPV6: u64 = 6;
-const UNKNOWN: u64 = 1;
 
 /// Who holds a place in a table: a peer, or the network of an address
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,6 +22,9 @@ pub struct Holder(u64);
 impl Holder {
     /// A holder that is not counted.
     pub const EXEMPT: Self = Self(0);
+
+    /// Whoever is at what is no IP address.
+    pub(crate) const UNKNOWN: Self = Self(1);
 
     /// The holder for a peer. Two ids that share these 64 bits cost more to find than a table is worth.
     #[must_use]
@@ -36,6 +38,10 @@ impl Holder {
     #[must_use]
     pub fn network(address: &str) -> Self {
         let text = address.as_bytes();
+        // As in a URL, with a port behind it or none.
+        let text = text
+            .strip_prefix(b"[")
+            .map_or(text, |text| before(text, |byte| byte == b']'));
         if let Some(groups) = read_v6(text) {
             let prefix = groups[..4]
                 .iter()
@@ -47,8 +53,22 @@ impl Holder {
             };
         }
         let text = text.strip_prefix(b"::ffff:").unwrap_or(text);
-        let end = text.iter().position(|byte| *byte == b':');
-        read_v4(&text[..end.unwrap_or(text.len())]).map_or(Self(UNKNOWN), Self::v4)
+        read_v4(before(text, |byte| byte == b':')).map_or(Self::UNKNOWN, Self::v4)
+    }
+
+    /// A peer as the one that brings what others hold.
+    pub(crate) fn bringing(peer: &PeerId) -> Self {
+        Self(!Self::peer(peer).0)
+    }
+
+    /// As it is stored.
+    pub(crate) fn to_bytes(self) -> [u8; 8] {
+        self.0.to_le_bytes()
+    }
+
+    /// A holder as it was stored.
+    pub(crate) fn from_bytes(bytes: [u8; 8]) -> Self {
+        Self(u64::from_le_bytes(bytes))
     }
 
     fn v4(address: u32) -> Self {
@@ -176,6 +196,7 @@ mod tests {
             ("::ffff:192.0.2.1", "192.0.2.7"),
             ("2001:db8:0:100::1", "2001:db8:0:1ff:9::"),
             ("::ffff:c000:201", "192.0.2.7"),
+            ("[2001:db8:0:100::1]:443", "2001:db8:0:100::2"),
             ("", "unix socket"),
         ];
         for (one, other) in same {

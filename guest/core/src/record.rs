@@ -12,7 +12,7 @@
 
 mod address;
 pub use address::{addresses_allowed, relay_address, relay_of};
-pub(crate) use address::{read_v4, read_v6, scheme_of};
+pub(crate) use address::{before, read_v4, read_v6, scheme_of};
 
 use alloc::string::String;
 use alloc::sync::Arc;

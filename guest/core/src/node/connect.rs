@@ -145,20 +145,21 @@ impl Node {
         }
     }
 
-    /// Ways to the node that a record describes.
+    /// Ways to the node that a record describes, in the order in which it names them.
     pub(super) fn ways_to(&self, record: &NodeRecord, through_relay: bool) -> Vec<Candidate> {
         let allowed =
             addresses_allowed(record.role(), record.addresses(), self.settings.allow_private).is_ok();
-        let addresses = record.addresses().iter();
-        let dialled = addresses
-            .clone()
-            .filter(|address| allowed && self.can_dial(address));
-        let members = addresses.filter_map(|address| relay_of(address));
-        let relays = members.filter(|member| !through_relay && *member != self.identity.id());
-        dialled
-            .map(|address| Candidate::Address(address.clone()))
-            .chain(relays.map(Candidate::Relay))
-            .gather()
+        let mut ways = Vec::new();
+        for address in record.addresses() {
+            match relay_of(address) {
+                Some(member) if !through_relay && member != self.identity.id() => {
+                    ways.push(Candidate::Relay(member));
+                }
+                None if allowed && self.can_dial(address) => ways.push(Candidate::Address(address.clone())),
+                _ => {}
+            }
+        }
+        ways
     }
 
     fn can_dial(&self, address: &str) -> bool {

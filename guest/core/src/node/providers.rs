@@ -142,8 +142,11 @@ impl Node {
     }
 
     fn providers_body(&self, providers: &[Provider]) -> Vec<u8> {
-        let view = |provider| self.provider_view(provider);
-        encode_providers(&providers.iter().map(view).gather())
+        let mut views = Vec::new();
+        for provider in providers {
+            views.push(self.provider_view(provider));
+        }
+        encode_providers(&views)
     }
 
     fn provider_view<'a>(&self, provider: &'a Provider) -> ProviderView<'a> {

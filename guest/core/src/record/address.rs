@@ -107,7 +107,7 @@ fn is_in_name(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_')
 }
 
-fn before(text: &[u8], ends: impl Fn(u8) -> bool) -> &[u8] {
+pub(crate) fn before(text: &[u8], ends: impl Fn(u8) -> bool) -> &[u8] {
     let end = text.iter().position(|byte| ends(*byte)).unwrap_or(text.len());
     &text[..end]
 }

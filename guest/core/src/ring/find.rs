@@ -59,17 +59,18 @@ impl Find {
                 |(revoked, since_ms): &(PeerId, u64)| revoked == peer && found.issued_ms <= *since_ms;
             self.revoked.iter().any(revokes)
         };
-        self.found
-            .values()
-            .filter_map(|found| {
-                let provider = found.provider.as_ref()?;
-                let siblings = found.siblings.count_ones() as u8;
-                (!is_revoked(found, &provider.peer)).then(|| Provider {
-                    siblings,
+        let mut providers = Vec::new();
+        for found in self.found.values() {
+            if let Some(provider) = &found.provider
+                && !is_revoked(found, &provider.peer)
+            {
+                providers.push(Provider {
+                    siblings: found.siblings.count_ones() as u8,
                     ..provider.clone()
-                })
-            })
-            .gather()
+                });
+            }
+        }
+        providers
     }
 
     /// Takes note of whom the owner has revoked by a verified grant.

@@ -13,6 +13,7 @@ use crate::grant::Terms;
 use crate::identity::PeerId;
 use crate::map::{Entries, Map};
 use crate::place::{Place, in_half_open};
+use crate::quota::Holder;
 use crate::record::{CLOCK_SKEW_MS, NodeRecord};
 
 /// As many as a byte has values.
@@ -40,6 +41,8 @@ struct Held {
     sequence_ms: u64,
     expiry_ms: u64,
     is_withdrawn: bool,
+    /// The publisher, and the network or member that it came from.
+    holders: [Holder; 2],
     association: Vec<u8>,
     record: Vec<u8>,
 }
@@ -63,7 +66,8 @@ pub(crate) struct Objects {
     parameters: &'static Parameters,
     /// One map for each first byte of an object id, so that an insertion into a full table moves little.
     tables: Vec<Map<Key, Held>>,
-    of_publisher: Map<PeerId, usize>,
+    /// What the holders of entries have, in bytes, and how many: ids are free, so that what counts is also where they are.
+    shares: Map<Holder, (usize, usize)>,
     len: usize,
     bytes: usize,
     /// Nothing expires before this.
@@ -77,7 +81,7 @@ impl Objects {
         Self {
             parameters,
             tables: Vec::new(),
-            of_publisher: Map::new(),
+            shares: Map::new(),
             len: 0,
             bytes: 0,
             next_expiry_ms: 0,
@@ -111,6 +115,7 @@ impl Objects {
         &mut self,
         association: &Association,
         record: &NodeRecord,
+        source: Holder,
     ) -> Result<Inserted, Code> {
         let key = (association.object(), association.publisher());
         let (validity, leaf) = (association.validity(), association.leaf());
@@ -131,6 +136,7 @@ impl Objects {
             sequence_ms: validity.sequence_ms,
             expiry_ms: validity.expiry_ms.min(granted_until_ms),
             is_withdrawn: leaf.withdrawn,
+            holders: [Holder::peer(&key.1), source],
             association: association.encoded().to_vec(),
             record: record.encoded().to_vec(),
         };
@@ -155,6 +161,7 @@ impl Objects {
                 sequence_ms: terms.issued_ms,
                 expiry_ms: terms.expiry_ms,
                 is_withdrawn: false,
+                holders: [Holder::EXEMPT; 2],
                 association: grant.association.to_vec(),
                 record: grant.record.to_vec(),
             };
@@ -168,18 +175,26 @@ impl Objects {
         self.next_expiry_ms = self.next_expiry_ms.min(held.expiry_ms);
         if key.1 != GRANT {
             self.len += 1;
-            *self.of_publisher.get_or_insert_with(key.1, || 0) += 1;
+        }
+        for holder in held.holders.iter().filter(|holder| **holder != Holder::EXEMPT) {
+            let (bytes, count) = self.shares.get_or_insert_with(*holder, || (0, 0));
+            *bytes += held.bytes();
+            *count += 1;
         }
         self.tables.resize_with(TABLES, Map::new);
         self.tables[table_of(&key.0)].insert(key, held);
         self.changed.push(key);
     }
 
-    /// Makes room for an entry. Valid ones take it from withdrawals, and in a full table from whoever has the most: others
-    /// would be crowded out by a few publishers.
+    /// Makes room for an entry. Valid ones take it from withdrawals, and in a full table from whoever has the most bytes, be it
+    /// a publisher, a network or a member that hands over: others would be crowded out by a few publishers, or by one with many
+    /// ids.
     fn make_room(&mut self, key: &Key, held: &Held, is_new: bool) -> Result<(), Code> {
         let parameters = self.parameters;
-        let count = self.of_publisher.get(&key.1).copied().unwrap_or_default();
+        let [(bytes, count), (others, _)] = held
+            .holders
+            .map(|holder| self.shares.get(&holder).copied().unwrap_or_default());
+        let own = bytes.max(others) + held.bytes();
         if is_new && count >= parameters.max_of_publisher {
             return Err(Code::TooManyAssociations);
         }
@@ -193,11 +208,10 @@ impl Objects {
             } else if self.bytes + held.bytes() > parameters.max_table_bytes + replaced
                 || is_new && self.len >= parameters.max_associations
             {
-                let largest = self.of_publisher.iter().max_by_key(|(_, count)| **count);
-                let largest = largest.filter(|(_, most)| **most > count + 1);
-                let largest = largest.map(|(peer, _)| peer);
-                oldest(&self.tables, &|(_, publisher), held| {
-                    held.is_withdrawn || Some(publisher) == largest
+                let largest = self.shares.iter().max_by_key(|(_, share)| share.0);
+                let largest = largest.filter(|(_, share)| share.0 > own && share.1 > 1);
+                oldest(&self.tables, &|_, held| {
+                    held.is_withdrawn || largest.is_some_and(|(holder, _)| held.holders.contains(holder))
                 })
             } else {
                 return Ok(());
@@ -218,10 +232,13 @@ impl Objects {
             return true;
         }
         self.len -= 1;
-        if let Some(count) = self.of_publisher.get_mut(&key.1) {
-            *count -= 1;
-            if *count == 0 {
-                self.of_publisher.remove(&key.1);
+        for holder in held.holders {
+            if let Some((bytes, count)) = self.shares.get_mut(&holder) {
+                *bytes -= held.bytes();
+                *count -= 1;
+                if *count == 0 {
+                    self.shares.remove(&holder);
+                }
             }
         }
         true
@@ -267,6 +284,11 @@ impl Objects {
 
     pub(crate) fn get(&self, key: &Key) -> Option<EntryBytes<'_>> {
         self.held(key).map(Held::entry)
+    }
+
+    /// An entry with the network or member that it came from.
+    pub(crate) fn get_stored(&self, key: &Key) -> Option<(EntryBytes<'_>, Holder)> {
+        self.held(key).map(|held| (held.entry(), held.holders[1]))
     }
 
     /// The associations of an object, in order of the publishers.
@@ -419,10 +441,16 @@ mod tests {
         let old = &associations(&identity, &["a"], NOW)[0];
         let new = &associations(&identity, &["a"], NOW + 1)[0];
         let same_sequence = &associations(&identity, &["a", "b"], NOW + 1)[0];
-        assert_eq!(objects.insert(new, &record), Ok(Inserted::Stored));
-        assert_eq!(objects.insert(new, &record), Ok(Inserted::Same));
-        assert_eq!(objects.insert(old, &record), Err(Code::Superseded));
-        assert_eq!(objects.insert(same_sequence, &record), Err(Code::Superseded));
+        assert_eq!(objects.insert(new, &record, Holder::EXEMPT), Ok(Inserted::Stored));
+        assert_eq!(objects.insert(new, &record, Holder::EXEMPT), Ok(Inserted::Same));
+        assert_eq!(
+            objects.insert(old, &record, Holder::EXEMPT),
+            Err(Code::Superseded)
+        );
+        assert_eq!(
+            objects.insert(same_sequence, &record, Holder::EXEMPT),
+            Err(Code::Superseded)
+        );
         assert_eq!(objects.len(), 1);
     }
 
@@ -431,7 +459,10 @@ mod tests {
         let mut objects = Objects::new(&Parameters::DEFAULT);
         let (identity, record) = publisher(1);
         for association in associations(&identity, &["a", "b"], NOW) {
-            assert_eq!(objects.insert(&association, &record), Ok(Inserted::Stored));
+            assert_eq!(
+                objects.insert(&association, &record, Holder::EXEMPT),
+                Ok(Inserted::Stored)
+            );
         }
         objects.expire(NOW + 999);
         assert_eq!(objects.take_changed().len(), 2);
@@ -439,7 +470,7 @@ mod tests {
         assert_eq!(objects.take_changed().len(), 2);
         assert_eq!(objects.len(), 0);
         assert_eq!(objects.bytes, 0);
-        assert!(objects.of_publisher.is_empty());
+        assert!(objects.shares.is_empty());
     }
 
     #[test]
@@ -449,7 +480,9 @@ mod tests {
         for seed in 0..=Parameters::DEFAULT.max_publishers as u16 {
             let (identity, record) = publisher(seed);
             let association = &associations(&identity, &["a"], NOW)[0];
-            refused += usize::from(objects.insert(association, &record) == Err(Code::TooManyAssociations));
+            refused += usize::from(
+                objects.insert(association, &record, Holder::EXEMPT) == Err(Code::TooManyAssociations),
+            );
         }
         assert_eq!((objects.len(), refused), (Parameters::DEFAULT.max_publishers, 1));
 
@@ -459,10 +492,16 @@ mod tests {
             .collect();
         let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
         for association in associations(&identity, &names, NOW) {
-            assert_eq!(objects.insert(&association, &record), Ok(Inserted::Stored));
+            assert_eq!(
+                objects.insert(&association, &record, Holder::EXEMPT),
+                Ok(Inserted::Stored)
+            );
         }
         let one_more = &associations(&identity, &["other"], NOW)[0];
-        assert_eq!(objects.insert(one_more, &record), Err(Code::TooManyAssociations));
+        assert_eq!(
+            objects.insert(one_more, &record, Holder::EXEMPT),
+            Err(Code::TooManyAssociations)
+        );
     }
 
     static SMALL: Parameters = Parameters {
@@ -476,7 +515,10 @@ mod tests {
         let (greedy, greedy_record) = publisher(1);
         let names = ["a", "b", "c", "d", "e", "f"];
         for association in associations(&greedy, &names, NOW) {
-            assert_eq!(objects.insert(&association, &greedy_record), Ok(Inserted::Stored));
+            assert_eq!(
+                objects.insert(&association, &greedy_record, Holder::EXEMPT),
+                Ok(Inserted::Stored)
+            );
         }
         for seed in 2..8 {
             let (identity, record) = publisher(seed);
@@ -486,15 +528,22 @@ mod tests {
             } else {
                 Err(Code::TooManyAssociations)
             };
-            assert_eq!(objects.insert(association, &record), expected, "publisher {seed}");
+            assert_eq!(
+                objects.insert(association, &record, Holder::EXEMPT),
+                expected,
+                "publisher {seed}"
+            );
             assert_eq!(objects.len(), 6);
         }
         let again = &associations(&greedy, &["g"], NOW)[0];
         assert_eq!(
-            objects.insert(again, &greedy_record),
+            objects.insert(again, &greedy_record, Holder::EXEMPT),
             Err(Code::TooManyAssociations)
         );
-        let held = objects.of_publisher.get(&greedy.id()).copied();
+        let held = objects
+            .shares
+            .get(&Holder::peer(&greedy.id()))
+            .map(|share| share.1);
         assert_eq!(held, Some(1));
         let mut dropped = objects.take_changed();
         dropped.retain(|key| objects.get(key).is_none());
@@ -509,7 +558,10 @@ mod tests {
         for seed in 0..200 {
             let (identity, record) = publisher(seed);
             let association = &associations(&identity, &["a"], NOW)[0];
-            assert_eq!(objects.insert(association, &record), Ok(Inserted::Stored));
+            assert_eq!(
+                objects.insert(association, &record, Holder::EXEMPT),
+                Ok(Inserted::Stored)
+            );
         }
         let object = ObjectId::of(&NetworkId::open("n"), None, "a", 0);
         let answer = objects.find(&object, 150, NOW);

@@ -4,7 +4,7 @@
 //! ; ring/own                       node-record
 //! ; ring/route/ + id               node-record
 //! ; ring/leaf/ + id                node-record
-//! ; ring/object/ + object + publisher   entry
+//! ; ring/object/ + object + publisher   source, 8 bytes, and entry
 //! ; ring/published/ + object       published
 //! ; ring/neighbours                neighbours
 //! published = [association: bytes .cbor association, holder: id]
@@ -23,6 +23,7 @@ use crate::association::{Association, MAX_ASSOCIATION_BYTES, ObjectId};
 use crate::gather::read_list;
 use crate::identity::PeerId;
 use crate::map::Map;
+use crate::quota::Holder;
 use crate::record::NodeRecord;
 
 const OWN: &[u8] = b"ring/own";
@@ -128,9 +129,10 @@ impl Ring {
     }
 
     fn load_object(&mut self, cx: &mut Context<'_>, key: &[u8], value: &[u8]) -> Result<(), Code> {
+        let (source, value) = value.split_first_chunk().ok_or(Code::StoreCorrupt)?;
         let entry = entry_from_bytes(value).map_err(|_| Code::StoreCorrupt)?;
         let proven = self.verify_entry(cx, &entry)?;
-        self.keep_entry(&proven, &entry)?;
+        self.keep_entry(&proven, &entry, Holder::from_bytes(*source))?;
         // What was loaded need not be written.
         if self
             .objects
@@ -204,8 +206,11 @@ impl Ring {
         let changed = self.objects.take_changed();
         for stored in &changed {
             let key = object_key(stored);
-            match self.objects.get(stored).map(|entry| entry_to_bytes(&entry)) {
-                Some(value) => self.put(key, value),
+            match self.objects.get_stored(stored) {
+                Some((entry, source)) => {
+                    let value = [&source.to_bytes()[..], &entry_to_bytes(&entry)].concat();
+                    self.put(key, value);
+                }
                 None => self.actions.push_back(Action::Delete { key }),
             }
         }

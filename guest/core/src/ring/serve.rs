@@ -14,6 +14,7 @@ use crate::gather::Gather as _;
 use crate::grant::Grant;
 use crate::identity::PeerId;
 use crate::place::{Place, in_open};
+use crate::quota::Holder;
 use crate::record::NodeRecord;
 
 /// Forged signatures of a peer, beyond its true ones, after which its session ends: an honest peer passes on only what it
@@ -272,7 +273,7 @@ impl Ring {
         if !self.routing.may_be_responsible(&association.object().place()) {
             return Err(Code::NotResponsible);
         }
-        match self.objects.insert(&association, &record) {
+        match self.objects.insert(&association, &record, cx.source) {
             Ok(Inserted::Stored) => {
                 // With the grant that it brought: what a mirror gets may be a withdrawal already.
                 let changed = self.persist_objects();
@@ -305,7 +306,7 @@ impl Ring {
         for entry in entries {
             let taken = match self.verify_entry(cx, entry) {
                 Ok(proven) if self.routing.may_mirror(&proven.object().place()) => {
-                    self.keep_entry(&proven, entry)
+                    self.keep_entry(&proven, entry, Holder::bringing(&from))
                 }
                 Ok(_) => {
                     result = Err(Code::NotResponsible);
@@ -323,10 +324,17 @@ impl Ring {
     }
 
     /// Stores an entry that has proven itself.
-    pub(super) fn keep_entry(&mut self, proven: &Entry, entry: &EntryBytes<'_>) -> Result<(), Code> {
+    pub(super) fn keep_entry(
+        &mut self,
+        proven: &Entry,
+        entry: &EntryBytes<'_>,
+        source: Holder,
+    ) -> Result<(), Code> {
         match proven {
             Entry::Grant(object, grant) => self.objects.keep_grant(*object, entry, grant.terms()),
-            Entry::Association(association, record) => _ = self.objects.insert(association, record)?,
+            Entry::Association(association, record) => {
+                _ = self.objects.insert(association, record, source)?
+            }
         }
         Ok(())
     }

@@ -6,7 +6,9 @@ use selfsame_core::record::{NodeRecord, RecordTerms};
 use selfsame_core::{Holder, Place};
 
 use super::network::{Network, Outcome};
-use super::outsider::{HOUR_MS, ask, ask_from, encoded, record_at, stranger, update};
+use super::outsider::{
+    HOUR_MS, ask, ask_from, association, encoded, leaf, record_at, store, stranger, update,
+};
 
 /// Members that somebody has invented.
 fn ghosts(count: u32, now_ms: u64) -> Vec<NodeRecord> {
@@ -158,5 +160,48 @@ fn leaves_of_one_network_leave_places_to_others() {
     assert_eq!(ask(0, crowd), None, "one that is attached renews its record");
     for at in 520..600 {
         assert_eq!(ask(at, Holder::network("198.51.100.1")), None);
+    }
+}
+
+/// An association of an identity, and its record of the greatest length.
+fn largest_entry(identity: &Identity, name: &str, now_ms: u64) -> Vec<u8> {
+    let addresses: Vec<String> = (0..8)
+        .map(|n| format!("wss://a{n}.example/{}/.mesh", "x".repeat(480)))
+        .collect();
+    let terms = RecordTerms::new(Role::Member, &addresses, now_ms, now_ms + HOUR_MS);
+    let record = NodeRecord::sign(identity, &terms).expect("a record");
+    let association = association(identity, leaf(name), now_ms);
+    store(association.encoded(), record.encoded())
+}
+
+#[test]
+fn identities_of_one_network_crowd_nobody_out_of_a_full_table() {
+    let mut net = Network::ring_of(6, 1);
+    let now_ms = net.now_ms;
+    let (crowd, other) = (Holder::network("192.0.2.1"), Holder::network("198.51.100.1"));
+    let honest = stranger(1);
+    let record = record_at(&honest, now_ms);
+    let names: Vec<String> = (0..100).map(|n| format!("honest{n}")).collect();
+    for name in &names {
+        let one = association(&honest, leaf(name), now_ms - 1);
+        let body = store(one.encoded(), record.encoded());
+        assert_eq!(ask_from(&mut net, 0, other, honest.id(), &body), None);
+    }
+    let mut taken = 0;
+    for n in 0..8_000 {
+        let identity = numbered(n);
+        let body = largest_entry(&identity, &format!("crowd{n}"), now_ms);
+        taken += usize::from(ask_from(&mut net, 0, crowd, identity.id(), &body).is_none());
+    }
+    assert!(taken < 7_900, "the table is full: {taken}");
+    let newcomer = stranger(2);
+    let body = largest_entry(&newcomer, "late", now_ms);
+    assert_eq!(
+        ask_from(&mut net, 0, Holder::network("203.0.113.1"), newcomer.id(), &body),
+        None
+    );
+    for name in names.iter().map(String::as_str).chain(["late"]) {
+        let found = net.outcome(0, |ring, cx, command| ring.find(cx, command, None, name));
+        assert!(matches!(found, Outcome::Found(_)), "{name}");
     }
 }

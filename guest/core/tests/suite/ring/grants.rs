@@ -321,7 +321,8 @@ fn publisher_withdraws_with_its_grant() {
     let holder = net.responsible(&object.0);
     let stored_at = [b"ring/object/", &object.0[..], &net.id(2).0].concat();
     let stored = net.nodes[holder].store.get(&stored_at).expect("a withdrawal");
-    let mut decoder = Decoder::new(stored);
+    // Where it came from stands before it.
+    let mut decoder = Decoder::new(&stored[8..]);
     let association = decoder.array_of(2).and_then(|()| decoder.bytes(4096));
     let association = association.expect("an association and a record");
     let read = Association::decode_verified(association, &Network::network_id(), net.now_ms);
