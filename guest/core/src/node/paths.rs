@@ -30,7 +30,7 @@ pub(super) enum Way {
 pub(super) struct Path {
     pub(super) way: Way,
     pub(super) remote: String,
-    /// The network or relay that it comes from; exempt if this node dialled it.
+    /// The network or relay that it comes from or leads to; exempt if this node dialled a name.
     pub(super) source: Holder,
     pub(super) opened_ms: u64,
     /// The attempt that dialled it.
@@ -48,8 +48,11 @@ impl Path {
     pub(super) fn new(way: Way, remote: &str, attempt: Option<u32>, now_ms: u64) -> Self {
         let source = match way {
             Way::Relay { member, .. } => Holder::peer(&member),
-            Way::Host(_) if attempt.is_some() => Holder::EXEMPT,
-            Way::Host(_) => Holder::network(remote),
+            Way::Host(_) => match Holder::network(remote) {
+                // Names lead anywhere.
+                Holder::UNKNOWN if attempt.is_some() => Holder::EXEMPT,
+                source => source,
+            },
         };
         Self {
             way,

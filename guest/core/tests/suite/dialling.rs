@@ -1,10 +1,10 @@
 //! Strangers that try to choose what a node dials.
 
-use crate::support::Net;
 use crate::support::rings::ring;
 use crate::support::strangers::{Outside, Stranger, address, identity};
-use selfsame_codec::Role;
+use crate::support::{Net, config};
 use selfsame_codec::cbor::Encoder;
+use selfsame_codec::{Input, Role};
 use selfsame_core::channel::Frame;
 use selfsame_core::identity::{Identity, NetworkId};
 use selfsame_core::record::{NodeRecord, RecordTerms};
@@ -115,4 +115,38 @@ fn lookups_through_invented_members_dial_few() {
     }
     let dials = net.hosts[0].dials - began;
     assert!(dials < 800, "{dials} in 40 s");
+}
+
+#[test]
+fn dialled_sessions_count_for_the_network_of_their_address() {
+    let mut net = ring(2);
+    let outside = Outside::new(&mut net);
+    let from = |seed: u16| format!("198.51.{}.1", 100 + seed / 2);
+    let friends = (0..6).map(|seed| outside.enter(&mut net, 0, &from(seed), seed).expect("a session"));
+    let friends: Vec<Stranger> = friends.collect();
+    let mut dialled = Vec::new();
+    for number in 0..1_100_u32 {
+        let mut config = config(9, Role::Member, &[]);
+        config.seed[..4].copy_from_slice(&number.to_le_bytes());
+        config.addresses = vec![format!("ws://192.0.2.{}:{}/", number % 200, 10_000 + number)];
+        let at = net.add(config);
+        let (peer, address) = (net.hosts[at].id.0, net.hosts[at].address.clone());
+        let tag = 5_000 + number;
+        // As a lookup does with whom somebody has named.
+        net.step(
+            0,
+            &[Input::Connect {
+                tag,
+                peer,
+                address: &address,
+            }],
+        );
+        net.deliver();
+        assert!(net.reply(0, tag).is_some(), "{number}");
+        net.recorded.clear();
+        dialled.push(net.hosts[at].id);
+    }
+    assert_eq!(outside.connected(&net, &friends), 6);
+    let live = dialled.iter().filter(|peer| net.connected(0, **peer)).count();
+    assert!(live <= 513, "{live} sessions with one network");
 }

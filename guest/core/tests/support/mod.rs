@@ -443,14 +443,14 @@ impl Net {
             Some(to) => {
                 let kind = self.kind;
                 let (path, _) = self.link(index, to);
-                let remote = self.hosts[to].address.clone();
+                let remote = address.split('/').nth(2).unwrap_or_default();
                 self.step(
                     index,
                     &[Input::PathOpened {
                         path,
                         dial,
                         kind,
-                        remote: &remote,
+                        remote,
                     }],
                 );
             }
