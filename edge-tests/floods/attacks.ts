@@ -19,6 +19,16 @@ const TURN_MS = 5;
 const DRIP_MS = 1_000;
 const BODY_BYTES = 1024 * 1024;
 
+/** A body that is sent. */
+interface Upload {
+  readonly path: string;
+  readonly type: string;
+}
+
+const FRAMES: Upload = { path: "/.mesh", type: "application/selfsame" };
+const REQUEST: Upload = { path: "/", type: "application/vnd.selfsame.capsule" };
+const FILE: Upload = { path: "/", type: "application/vnd.selfsame.capsule-file" };
+
 /** An attack, which goes on until the signal is aborted. */
 export type Attack = (ip: string, over: AbortSignal) => Promise<void>;
 
@@ -34,9 +44,20 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
     hold(ip, PORTS.tcp, over, (socket) => {
       socket.write(Buffer.from([0, 0, 1, 0, 7]));
     }),
-  "dripping bodies": (ip, over) => hold(ip, PORTS.ws, over, (socket) => drip(ip, socket)),
+  "dripping bodies": (ip, over) => hold(ip, PORTS.ws, over, (socket) => drip(ip, socket, FRAMES)),
   "UDP openings": (ip, over) => shower(ip, over, () => Buffer.concat([Buffer.from([0x50]), randomBytes(24)])),
   "UDP rubbish": (ip, over) => shower(ip, over, () => randomBytes(1200)),
+};
+
+/** Those on a replica of capsules that answers over HTTP. */
+export const ON_REPLICAS: Readonly<Record<string, Attack>> = {
+  "half-open connections": (ip, over) => hold(ip, PORTS.ws, over, () => undefined),
+  "half-sent heads": (ip, over) =>
+    hold(ip, PORTS.ws, over, (socket) => {
+      socket.write(`POST / HTTP/1.1\r\nhost: ${ip}\r\n`);
+    }),
+  "dripping requests": (ip, over) => hold(ip, PORTS.ws, over, (socket) => drip(ip, socket, REQUEST)),
+  "dripping files": (ip, over) => hold(ip, PORTS.ws, over, (socket) => drip(ip, socket, FILE)),
 };
 
 function address(index: number): string {
@@ -76,11 +97,11 @@ async function hold(
   for (const socket of sockets) socket.destroy();
 }
 
-function drip(ip: string, socket: Socket): void {
+function drip(ip: string, socket: Socket, { path, type }: Upload): void {
   const head = [
-    "POST /.mesh HTTP/1.1",
+    `POST ${path} HTTP/1.1`,
     `host: ${ip}`,
-    "content-type: application/selfsame",
+    `content-type: ${type}`,
     `selfsame-path: ${randomBytes(16).toString("hex")}`,
     `content-length: ${BODY_BYTES}`,
   ];

@@ -6,9 +6,9 @@
 import process from "node:process";
 import { join, memory } from "selfsame";
 
-import { type Flooded, PORTS } from "./ports.ts";
+import { type MemberSettings, PORTS } from "./ports.ts";
 
-const { network, name, ip, bootstrap } = JSON.parse(process.argv[2] ?? "") as Flooded;
+const { network, name, ip, bootstrap } = JSON.parse(process.argv[2] ?? "") as MemberSettings;
 const mesh = await join({
   network,
   bootstrap,

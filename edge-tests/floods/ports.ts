@@ -1,5 +1,5 @@
 /** How a member is started that is flooded. */
-export interface Flooded {
+export interface MemberSettings {
   readonly network: string;
   /** The name that it serves. */
   readonly name: string;

@@ -109,7 +109,7 @@ mod telemetry;
 pub use telemetry::{METRICS_TYPE, Telemetry};
 
 mod transport;
-pub use transport::{TrustedProxies, clock_at};
+pub use transport::{ConnectionLimit, ConnectionPlace, TrustedProxies, clock_at};
 
 mod upgrade;
 pub use upgrade::Upgraded;

@@ -21,6 +21,9 @@ pub use forwarded::TrustedProxies;
 
 mod frames;
 mod keep_alive;
+mod limit;
+pub use limit::{ConnectionLimit, ConnectionPlace};
+
 mod network;
 mod poll;
 pub(crate) use poll::{PostClient, client as post_client};

@@ -9,6 +9,7 @@ use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use selfsame_host::ConnectionLimit;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
@@ -42,6 +43,36 @@ where
         match listener.accept().await {
             Ok((socket, _)) => {
                 // Small answers are not held back for more; a socket that cannot say so is closed already.
+                _ = socket.set_nodelay(true);
+                let served = serve(socket);
+                tokio::spawn(async move {
+                    served.await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no connection");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Serves the connections of strangers until the task ends, as many as the limit lets in; others are closed at once.
+pub(crate) async fn accept_strangers<F>(
+    listener: TcpListener,
+    limit: &ConnectionLimit,
+    serve: impl Fn(TcpStream) -> F,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    loop {
+        match listener.accept().await {
+            Ok((socket, from)) => {
+                let Some(place) = limit.take(from.ip()) else {
+                    tracing::debug!(%from, "too many connections: refused");
+                    continue;
+                };
                 _ = socket.set_nodelay(true);
                 let served = serve(socket);
                 tokio::spawn(async move {

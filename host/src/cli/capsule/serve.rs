@@ -5,23 +5,24 @@ use hyper::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use selfsame_host::capsule::{CapsuleKey, Peer};
-use selfsame_host::{Replica, ReplicateOptions, TrustedProxies};
+use selfsame_host::{ConnectionLimit, Replica, ReplicateOptions, TrustedProxies};
 use serde_json::json;
 use tokio::net::TcpStream;
 use tower_service::Service as _;
 
 use super::REPLICA;
 use crate::cli::args::ServeCommand;
-use crate::cli::listen::{accept, answer, bind};
+use crate::cli::listen::{accept_strangers, answer, bind};
 use crate::cli::output::{Failure, Output};
 use crate::cli::signals::interrupted;
 
-/// Connections at a time; more wait in the system's queue.
+/// Connections at a time.
 const MAX_CONNECTIONS: usize = 1024;
 
 pub(super) async fn run(command: ServeCommand, output: Output) -> Result<(), Failure> {
     let interrupted = interrupted(command.end_with_input)?;
     let proxies = Arc::new(TrustedProxies::parse(&command.trusted_proxy)?);
+    let limit = ConnectionLimit::new(MAX_CONNECTIONS, Arc::clone(&proxies));
     let replica = Replica::builder()
         .owners(command.owner)
         .write_buffer((command.write_buffer as usize) << 20)
@@ -53,7 +54,7 @@ pub(super) async fn run(command: ServeCommand, output: Output) -> Result<(), Fai
         core::future::pending().await
     };
     let ended = tokio::select! {
-        () = accept(listener, MAX_CONNECTIONS, |socket| serve(socket, replica.clone(), Arc::clone(&proxies))) => Ok(()),
+        () = accept_strangers(listener, &limit, |socket| serve(socket, replica.clone(), Arc::clone(&proxies))) => Ok(()),
         () = interrupted => Ok(()),
         failed = joined => failed,
     };
