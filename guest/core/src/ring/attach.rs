@@ -81,8 +81,13 @@ impl Attach {
         if !is_admitted && !self.has_leaf(&peer) {
             return Err(Code::TooManySessions);
         }
-        self.leaves.insert(peer, source);
+        self.restore_leaf(peer, source);
         Ok(())
+    }
+
+    /// Takes a leaf that found room, now or before a restart: others may have come since.
+    pub(super) fn restore_leaf(&mut self, peer: PeerId, source: Holder) {
+        self.leaves.insert(peer, source);
     }
 
     /// Says whether it was attached.

@@ -11,7 +11,6 @@ use super::serve::Entry;
 use super::walk::{Purpose, own_entries};
 use super::{Action, Call, Context, Phase, Provider, Ring};
 use crate::association::{Association, ObjectId};
-use crate::gather::Gather as _;
 use crate::grant::{Terms, check_name};
 use crate::identity::{PeerId, PublicKey};
 use crate::map::Map;
@@ -201,11 +200,11 @@ impl Ring {
         let object = find.object;
         // This member may be a mirror itself.
         let own = entries.is_empty().then(|| own_entries(&self.held(cx, &object)));
-        let entries = own.unwrap_or(entries);
-        let entries: Vec<EntryBytes<'_>> = entries
-            .iter()
-            .map(|(association, record)| EntryBytes { association, record })
-            .gather();
+        let owned = own.unwrap_or(entries);
+        let mut entries = Vec::new();
+        for (association, record) in &owned {
+            entries.push(EntryBytes { association, record });
+        }
         self.take_found(cx, command, from, &entries);
     }
 

@@ -3,7 +3,7 @@
 //! ```cddl
 //! ; ring/own                       node-record
 //! ; ring/route/ + id               node-record
-//! ; ring/leaf/ + id                node-record
+//! ; ring/leaf/ + id                source, 8 bytes, and node-record
 //! ; ring/object/ + object + publisher   source, 8 bytes, and entry
 //! ; ring/published/ + object       published
 //! ; ring/neighbours                neighbours
@@ -122,8 +122,9 @@ impl Ring {
     }
 
     fn load_leaf(&mut self, cx: &Context<'_>, key: &[u8], value: &[u8]) -> Result<(), Code> {
+        let (source, value) = value.split_first_chunk().ok_or(Code::StoreCorrupt)?;
         let record = self.load_record(cx, &key[LEAF.len()..], value)?;
-        self.attach.take_leaf(record.id(), cx.source)?;
+        self.attach.restore_leaf(record.id(), Holder::from_bytes(*source));
         self.meet(record);
         Ok(())
     }
@@ -217,9 +218,9 @@ impl Ring {
         changed
     }
 
-    pub(super) fn put_leaf(&mut self, peer: &PeerId) {
+    pub(super) fn put_leaf(&mut self, peer: &PeerId, source: Holder) {
         if let Some(record) = self.book.get(peer) {
-            let value = record.encoded().to_vec();
+            let value = [&source.to_bytes()[..], record.encoded()].concat();
             self.put([LEAF, &peer.0].concat(), value);
         }
     }

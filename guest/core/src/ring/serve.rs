@@ -127,7 +127,7 @@ impl Ring {
             Request::Attach { record } => {
                 self.record_of_sender(cx, from, record, Role::Leaf)?;
                 self.attach.take_leaf(from, cx.source)?;
-                self.put_leaf(&from);
+                self.put_leaf(&from, cx.source);
             }
             Request::Detach => {
                 if self.attach.drop_leaf(&from) {

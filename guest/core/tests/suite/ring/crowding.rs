@@ -163,6 +163,40 @@ fn leaves_of_one_network_leave_places_to_others() {
     }
 }
 
+#[test]
+fn leaves_count_for_their_network_after_a_sleep() {
+    let mut net = Network::ring_of(2, 4);
+    net.run_for(70_000);
+    let crowd = Holder::network("192.0.2.1");
+    let attach = |identity: &Identity| introduction(8, identity, Role::Leaf, net.now_ms);
+    let leaves: Vec<_> = (0..520)
+        .map(numbered)
+        .map(|leaf| (leaf.id(), attach(&leaf)))
+        .collect();
+    for (peer, body) in &leaves[..257] {
+        assert_eq!(ask_from(&mut net, 0, crowd, *peer, body), None);
+    }
+    for (n, (peer, body)) in leaves[257..512].iter().enumerate() {
+        let elsewhere = Holder::network(&format!("11.0.{n}.1"));
+        assert_eq!(ask_from(&mut net, 0, elsewhere, *peer, body), None);
+    }
+    let relayed = |net: &Network| {
+        leaves
+            .iter()
+            .filter(|leaf| net.nodes[0].ring.relays_for(&leaf.0))
+            .count()
+    };
+    assert_eq!(relayed(&net), 512);
+    net.forget(0);
+    assert_eq!(relayed(&net), 512, "all are taken back, in whatever order");
+    for leaf in &leaves[300..512] {
+        let detach = encoded(|encoder| _ = encoder.array(1).uint(9));
+        assert_eq!(ask(&mut net, 0, leaf.0, &detach), None);
+    }
+    let (peer, body) = &leaves[513];
+    assert_eq!(ask_from(&mut net, 0, crowd, *peer, body), Some(Class::Limit));
+}
+
 /// An association of an identity, and its record of the greatest length.
 fn largest_entry(identity: &Identity, name: &str, now_ms: u64) -> Vec<u8> {
     let addresses: Vec<String> = (0..8)
