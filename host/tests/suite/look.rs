@@ -80,18 +80,22 @@ fn only_who_may_read_the_folder_is_told() {
     assert_eq!(mode & 0o777, 0o600);
     let control: Value = serde_json::from_str(&std::fs::read_to_string(&file).expect("text")).expect("JSON");
     let address = control["url"].as_str().expect("a URL").replace("http://", "");
-    let ask = |key: &str| {
+    let ask_as = |host: &str, key: &str| {
         let mut socket = std::net::TcpStream::connect(&address).expect("it listens");
-        let request = format!("GET /ring HTTP/1.1\r\nhost: x\r\n{key}connection: close\r\n\r\n");
+        let request = format!("GET /ring HTTP/1.1\r\nhost: {host}\r\n{key}connection: close\r\n\r\n");
         socket.write_all(request.as_bytes()).expect("a request");
         let mut answer = String::new();
         socket.read_to_string(&mut answer).expect("an answer");
         answer
     };
+    let ask = |key: &str| ask_as(&address, key);
     assert!(ask("").starts_with("HTTP/1.1 401 "));
     assert!(ask("authorization: Bearer 0\r\n").starts_with("HTTP/1.1 401 "));
     let key = control["key"].as_str().expect("a key");
-    assert!(ask(&format!("authorization: Bearer {key}\r\n")).starts_with("HTTP/1.1 200 "));
+    let key = format!("authorization: Bearer {key}\r\n");
+    assert!(ask(&key).starts_with("HTTP/1.1 200 "));
+    // A page whose name leads here.
+    assert!(ask_as("rebound.example", &key).starts_with("HTTP/1.1 421 "));
     node.end();
     assert!(!file.exists());
 }

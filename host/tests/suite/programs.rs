@@ -61,7 +61,7 @@ async fn targets_are_read_as_the_url_standard_reads_them() {
         ),
         ("GET http://echo.mesh/\u{e9}", "GET https://echo.mesh/%C3%A9"),
         ("OPTIONS *", "OPTIONS *"),
-        ("get http://echo.mesh/", "get https://echo.mesh/"),
+        ("patch http://echo.mesh/", "patch https://echo.mesh/"),
     ] {
         let request = format!("{line} HTTP/1.1\r\nhost: echo.mesh\r\n\r\n");
         let answer = answer(sidecar.address, &request).await;
