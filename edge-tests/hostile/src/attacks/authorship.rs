@@ -147,6 +147,7 @@ fn play(capsules: &Capsules, victim: u16, sequence: u64) -> Case {
         fabricated: fabricated.clone(),
         pointing,
         signature,
+        is_newest: false,
     });
     let mut reader = Client::new(capsules, &servers, None, 2, Default::default());
     let fresh = reader.fresh(&mut servers);
@@ -159,17 +160,26 @@ fn play(capsules: &Capsules, victim: u16, sequence: u64) -> Case {
         client.store().clone(),
     );
     let next = writes(&mut servers, &mut again, b"next");
-    case.during = next.is_some();
+    if let Some(lie) = &mut servers.lie {
+        lie.is_newest = true;
+    }
+    // What the writer has not signed is no answer: two others are needed.
+    let mut told = Client::new(capsules, &servers, Some(seed), 2, again.store().clone());
+    let newest = writes(&mut servers, &mut told, b"told");
+    case.during = next.is_some() && newest.is_some();
     servers.lie = None;
-    let mut third = Client::new(capsules, &servers, Some(seed), 2, again.store().clone());
+    let mut third = Client::new(capsules, &servers, Some(seed), 2, told.store().clone());
     let later = writes(&mut servers, &mut third, b"later");
     case.later = later.is_some();
-    // Two records lie between: the last one was written under attack, or not at all.
+    // The records before were written under attack, or not at all.
     let is_own = |sequence: Option<u64>, most: u64| {
         sequence
             .zip(first)
             .is_some_and(|(now, first)| now - first <= most)
     };
-    case.is_burnt = !is_own(next, 1 + LEFT_OUT) || !is_own(later, 2 * (1 + LEFT_OUT));
+    let written = [next, newest, later].into_iter().zip(1..);
+    case.is_burnt = written
+        .into_iter()
+        .any(|(sequence, after)| !is_own(sequence, after * (1 + LEFT_OUT)));
     case
 }

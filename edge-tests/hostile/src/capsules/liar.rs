@@ -19,6 +19,8 @@ pub(crate) struct Lie {
     pub(crate) pointing: Written,
     /// The accomplice's signature of that.
     pub(crate) signature: Signature,
+    /// Whether it also says that the record is the newest that the writer who asks has signed.
+    pub(crate) is_newest: bool,
 }
 
 impl Lie {
@@ -53,9 +55,8 @@ impl Lie {
             }
             Operation::QueryFresh(query) => {
                 0_u16.write(out);
-                // Whoever asks for its own newest record is told that it is this one.
                 let name = self.fabricated.name;
-                let newest = query.writer.map(|_| name);
+                let newest = query.writer.filter(|_| self.is_newest).map(|_| name);
                 let heads = vec![name];
                 Fresh::sign(&server_key(0), &charter.name(), query, newest, heads, START_MS).write(out);
                 Some(true)
