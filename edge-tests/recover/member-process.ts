@@ -4,6 +4,7 @@ import { createServer, request, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { Child } from "selfsame-twiitr/child";
+import { secretFile } from "selfsame-twiitr/secret";
 import type { NodeStatus } from "selfsame-twiitr/status";
 
 import { DENO, ROOT } from "../lib/run.ts";
@@ -174,7 +175,7 @@ export class MemberProcess {
       return { command: DENO, args: [...flags, script, this.folder, settings] };
     }
     const script = join(ROOT, "workers/twiitr/src/workerd.ts");
-    const bindings = JSON.stringify({ SETTINGS: settings });
+    const bindings = secretFile(join(this.folder, "bindings.json"), JSON.stringify({ SETTINGS: settings }));
     const args = [script, this.#programs.worker, this.folder, `${this.#settings.port}`, bindings];
     return { command: process.execPath, args };
   }

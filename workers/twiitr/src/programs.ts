@@ -1,9 +1,10 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 
 import type { Program } from "./child.ts";
 import { ROOT } from "./folders.ts";
 import { type AuditPlan, type Plan, type Platform, SERVICES } from "./plan.ts";
+import { secretFile } from "./secret.ts";
 
 /** What the build made. */
 export type Built = {
@@ -111,12 +112,6 @@ const PROGRAMS: Record<Platform, (start: Start) => Command> = {
 
 function seedFile(data: string, seed: string): string {
   return secretFile(join(data, "audit.seed"), `${seed}\n`);
-}
-
-/** Writes a secret where only this user reads it: arguments and environments are listed. Returns the file. */
-function secretFile(file: string, text: string): string {
-  writeFileSync(file, text, { mode: 0o600 });
-  return file;
 }
 
 function settings({
