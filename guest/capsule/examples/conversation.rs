@@ -64,6 +64,7 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
         signature: Signature([7; 64]),
     };
     let refused = [damaged, Operation::Prove { record: nobody.name }];
+    let heads = Operation::QueryFresh(FreshQuery::heads([3; 32]));
     let whole = of(0, &[Operation::Describe]);
     let mut requests = vec![
         ("nothing is stored yet", whole.clone()),
@@ -106,16 +107,7 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
             of(4, &[Operation::Prove { record: log.name(1) }]),
         ),
         ("parts", of(4, &parts(&tree))),
-        (
-            "heads and metadata",
-            of(
-                4,
-                &[
-                    Operation::QueryFresh(FreshQuery::heads([3; 32])),
-                    Operation::Describe,
-                ],
-            ),
-        ),
+        ("heads and metadata", of(4, &[heads, Operation::Describe])),
         ("a bad signature, and what is not stored", of(4, &refused)),
     ];
     requests.extend(malformed(&whole));
