@@ -325,15 +325,21 @@ fn leaves(number: u16, heads: Vec<RecordName>) -> EpochChange {
     }
 }
 
-/// Two epoch records of which the second revokes writer 1, then ones that are refused after these.
-fn records(charter: &Charter) -> Json {
-    const OTHER: [u8; 32] = [12; 32];
-    let place = |epoch, backpointers| Place {
+/// The seed of the writer who joins.
+const OTHER: [u8; 32] = [12; 32];
+
+/// Where the owner's record of an epoch stands.
+fn place(epoch: u32, backpointers: Vec<RecordName>) -> Place {
+    Place {
         writer: 0,
         epoch,
         sequence: u64::from(epoch),
         backpointers,
-    };
+    }
+}
+
+/// Two epoch records of which the second revokes writer 1, then ones that are refused after these.
+fn records(charter: &Charter) -> Json {
     let head = RecordName([13; 32]);
     let first = signed(charter, &joins(2, &OTHER), place(0, Vec::new()), &OWNER, RECORD);
     let before = name_of(charter, &first.header);
@@ -344,6 +350,23 @@ fn records(charter: &Charter) -> Json {
     for record in [&first, &second] {
         record.apply(charter, &mut authority).expect("it is in force");
     }
+    let cases = refused_after(charter, head, last);
+    let cases = cases.into_iter().map(|(what, record)| {
+        let outcome = record.apply(charter, &mut authority.clone());
+        record.to_json(vec![("what", text(what)), ("code", refused(what, outcome))])
+    });
+    Json::Object(vec![
+        (
+            "in_force",
+            list([&first, &second].map(|record| record.to_json(Vec::new()))),
+        ),
+        ("then_refused", list(cases)),
+        ("then_signatures", signatures(charter, &authority, &OTHER)),
+    ])
+}
+
+/// Epoch records that are refused after the last one, which points to a head.
+fn refused_after(charter: &Charter, head: RecordName, last: RecordName) -> Vec<(&'static str, Signed)> {
     let by = |change: &EpochChange, epoch, seed, label| {
         signed(charter, change, place(epoch, vec![last]), seed, label)
     };
@@ -355,7 +378,7 @@ fn records(charter: &Charter) -> Json {
         ..place(2, vec![last])
     };
     let elsewhere = place(2, vec![head, last]);
-    let cases = [
+    vec![
         ("the epoch before", by(&nothing, 0, &OWNER, RECORD)),
         ("two epochs further", by(&nothing, 3, &OWNER, RECORD)),
         (
@@ -401,19 +424,7 @@ fn records(charter: &Charter) -> Json {
             by(&nothing, 2, &OWNER, "selfsame/1 capsule metadata"),
         ),
         ("one byte of the signature is another", wrong_byte),
-    ];
-    let cases = cases.into_iter().map(|(what, record)| {
-        let outcome = record.apply(charter, &mut authority.clone());
-        record.to_json(vec![("what", text(what)), ("code", refused(what, outcome))])
-    });
-    Json::Object(vec![
-        (
-            "in_force",
-            list([&first, &second].map(|record| record.to_json(Vec::new()))),
-        ),
-        ("then_refused", list(cases)),
-        ("then_signatures", signatures(charter, &authority, &OTHER)),
-    ])
+    ]
 }
 
 /// Whose signatures count after these epoch records.

@@ -259,6 +259,9 @@ fn refused_freshness(query: FreshQuery, fresh: &Fresh) -> Json {
     }))
 }
 
+/// What is wrong, with what a server is told: the introduction, its key, the session, and the time
+type Case = (&'static str, Introduction, Key, SessionId, u64);
+
 fn introductions() -> Json {
     let (server, capsule, session) = (public(&SERVER), open_capsule().name(), [8; 16]);
     let key = keys(&WRITER);
@@ -307,29 +310,21 @@ fn introductions() -> Json {
         ("one byte is another", wrong, server, session, NOW),
         ("another label", other_label, server, session, NOW),
     ];
+    let to_json = |(what, introduction, server, session, now_ms): Case| {
+        let code = verify(&introduction, &server, &session, now_ms);
+        Json::Object(vec![
+            ("what", text(what)),
+            ("server", hex(&server.0)),
+            ("session", hex(&session)),
+            ("now_ms", number(now_ms)),
+            ("introduction", hex(&encoded(&introduction))),
+            ("code", refused_code(what, code)),
+        ])
+    };
     Json::Object(vec![
         ("server", hex(&server.0)),
         ("session", hex(&session)),
         ("introduction", hex(&encoded(&right))),
-        (
-            "refused",
-            list(
-                cases
-                    .into_iter()
-                    .map(|(what, introduction, server, session, now_ms)| {
-                        Json::Object(vec![
-                            ("what", text(what)),
-                            ("server", hex(&server.0)),
-                            ("session", hex(&session)),
-                            ("now_ms", number(now_ms)),
-                            ("introduction", hex(&encoded(&introduction))),
-                            (
-                                "code",
-                                refused_code(what, verify(&introduction, &server, &session, now_ms)),
-                            ),
-                        ])
-                    }),
-            ),
-        ),
+        ("refused", list(cases.into_iter().map(to_json))),
     ])
 }
