@@ -40,20 +40,8 @@ where
     let places = Arc::new(Semaphore::new(most));
     // Nobody closes the semaphore.
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
-        match listener.accept().await {
-            Ok((socket, _)) => {
-                // Small answers are not held back for more; a socket that cannot say so is closed already.
-                _ = socket.set_nodelay(true);
-                let served = serve(socket);
-                tokio::spawn(async move {
-                    served.await;
-                    drop(place);
-                });
-            }
-            Err(error) => {
-                tracing::warn!(%error, "no connection");
-                tokio::time::sleep(PAUSE).await;
-            }
+        if let Some((socket, _)) = next(&listener).await {
+            hold(place, serve(socket));
         }
     }
 }
@@ -67,25 +55,38 @@ pub(crate) async fn accept_strangers<F>(
     F: Future<Output = ()> + Send + 'static,
 {
     loop {
-        match listener.accept().await {
-            Ok((socket, from)) => {
-                let Some(place) = limit.take(from.ip()) else {
-                    tracing::debug!(%from, "too many connections: refused");
-                    continue;
-                };
-                _ = socket.set_nodelay(true);
-                let served = serve(socket);
-                tokio::spawn(async move {
-                    served.await;
-                    drop(place);
-                });
-            }
-            Err(error) => {
-                tracing::warn!(%error, "no connection");
-                tokio::time::sleep(PAUSE).await;
-            }
+        let Some((socket, from)) = next(&listener).await else {
+            continue;
+        };
+        match limit.take(from.ip()) {
+            Some(place) => hold(place, serve(socket)),
+            None => tracing::debug!(%from, "too many connections: refused"),
         }
     }
+}
+
+/// The next connection, or none after a pause.
+async fn next(listener: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
+    match listener.accept().await {
+        Ok((socket, from)) => {
+            // Small answers are not held back for more; a socket that cannot say so is closed already.
+            _ = socket.set_nodelay(true);
+            Some((socket, from))
+        }
+        Err(error) => {
+            tracing::warn!(%error, "no connection");
+            tokio::time::sleep(PAUSE).await;
+            None
+        }
+    }
+}
+
+/// Serves a connection in a task of its own, which gives its place back when it ends.
+fn hold(place: impl Send + 'static, served: impl Future<Output = ()> + Send + 'static) {
+    tokio::spawn(async move {
+        served.await;
+        drop(place);
+    });
 }
 
 /// Answers the requests of one connection.
