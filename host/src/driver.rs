@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use selfsame_codec::{BatchWriter, Code, Config};
+use selfsame_codec::{BatchWriter, Code, Config, Role};
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -393,10 +393,10 @@ const ANY_ADDRESS: &str = "wss://node.example/";
 
 /// Why the core refuses a configuration, of which it says nothing more: what it takes instead tells.
 fn refusal(module: &CoreModule, config: &Config) -> Error {
-    let takes = |addresses: &[String], allow_private| {
+    let takes = |address: &str, allow_private| {
         let mut probe = Config {
-            role: selfsame_codec::Role::Member,
-            addresses: addresses.into(),
+            role: Role::Member,
+            addresses: vec![address.into()],
             bootstraps: Vec::new(),
             allow_private,
             ..config.clone()
@@ -406,13 +406,12 @@ fn refusal(module: &CoreModule, config: &Config) -> Error {
         taken.is_ok()
     };
     let refused = |code, detail| Error::Core { code, detail };
-    let is_taken = |address: &&String| takes(core::slice::from_ref(*address), config.allow_private);
     let mut addresses = config.addresses.iter();
-    let wrong = addresses.find(|address| !is_taken(address));
-    let Some(address) = wrong.filter(|_| is_taken(&&ANY_ADDRESS.to_owned())) else {
+    let wrong = addresses.find(|address| !takes(address, config.allow_private));
+    let Some(address) = wrong.filter(|_| takes(ANY_ADDRESS, config.allow_private)) else {
         return Error::from_code(Code::BadConfig);
     };
-    if !takes(core::slice::from_ref(address), true) {
+    if !takes(address, true) {
         let detail = format!("{address}; one is like wss://node.example/.mesh");
         return refused(Code::BadAddress, detail);
     }

@@ -177,9 +177,7 @@ fn play(capsules: &Capsules, victim: u16, sequence: u64) -> Case {
             .zip(first)
             .is_some_and(|(now, first)| now - first <= most)
     };
-    let written = [next, newest, later].into_iter().zip(1..);
-    case.is_burnt = written
-        .into_iter()
-        .any(|(sequence, after)| !is_own(sequence, after * (1 + LEFT_OUT)));
+    let mut written = [next, newest, later].into_iter().zip(1..);
+    case.is_burnt = written.any(|(sequence, after)| !is_own(sequence, after * (1 + LEFT_OUT)));
     case
 }

@@ -11,7 +11,7 @@ pub const BOOTSTRAPS: usize = 10;
 /// Time between two looks at the ring.
 const LOOK_EVERY_MS: u64 = 5_000;
 
-/// Members that join between two words about how far they are.
+/// How many members join between two messages of progress.
 const TELL_EVERY: usize = 200;
 
 /// Adds members that start at a steady pace, each with two of the first ones as bootstraps.
