@@ -3,7 +3,6 @@ import { join, resolve } from "node:path";
 import { buildAll } from "selfsame-twiitr/build";
 import { Cluster, type Ended, PLAN_FILE } from "selfsame-twiitr/cluster";
 import { startRing } from "selfsame-twiitr/launch";
-import { loginStatus } from "selfsame-twiitr/login";
 import { loadPlan } from "selfsame-twiitr/plan";
 import type { Built } from "selfsame-twiitr/programs";
 
@@ -33,11 +32,6 @@ export async function startCluster(
     throw error;
   }
   return { cluster, built, stop: () => cluster.stopAll() };
-}
-
-/** The two answers that show AppAuth at work: to the right password and to a wrong one. */
-export async function logins(url: string): Promise<[right: number, wrong: number]> {
-  return Promise.all([loginStatus(url, "ada", PASSWORD), loginStatus(url, "ada", "wrong")]);
 }
 
 /** Tries until it works; rejects with the last failure after the time. Resolves with the seconds it took. */

@@ -4,10 +4,11 @@
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { loginStatus } from "selfsame-twiitr/login";
 import { PLATFORMS, type Platform } from "selfsame-twiitr/plan";
 import { untilCorrect, untilServing } from "selfsame-twiitr/ring";
 
-import { logins, startCluster, type TestCluster, within } from "../lib/cluster.ts";
+import { PASSWORD, startCluster, type TestCluster, within } from "../lib/cluster.ts";
 
 /** After a crash and a start the login works again within this time. */
 const CRASH_MS = 10_000;
@@ -32,7 +33,12 @@ function otherEntrance(down: Platform): string {
 }
 
 async function assertLogin(url: string): Promise<void> {
-  assert.deepEqual(await logins(url), [200, 401]);
+  assert.equal(await loginStatus(url, "ada", PASSWORD), 200);
+}
+
+/** That passwords are checked: once for each fault, as few wrong ones are taken from one source in a minute. */
+async function assertRefused(url: string): Promise<void> {
+  assert.equal(await loginStatus(url, "ada", "wrong"), 401);
 }
 
 for (const platform of PLATFORMS) {
@@ -46,6 +52,7 @@ for (const platform of PLATFORMS) {
         answered += 1;
       }
       assert.ok(answered > 0);
+      await assertRefused(otherEntrance(platform));
     });
 
     it("and started again, and the login works within ten seconds", async (context) => {
@@ -70,6 +77,7 @@ for (const platform of PLATFORMS) {
         await within(FREEZE_MS, () => assertLogin(otherEntrance(platform)));
         answered += 1;
       }
+      await within(FREEZE_MS, () => assertRefused(otherEntrance(platform)));
       const seconds = (performance.now() - started) / 1000;
       context.diagnostic(`${platform}: ${answered} times answered right in ${seconds.toFixed(1)} s of frost`);
       assert.ok(seconds * 1000 <= FREEZE_MS, `the last answer came after ${seconds.toFixed(1)} s`);
