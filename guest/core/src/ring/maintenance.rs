@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use selfsame_codec::{Code, Role};
+use selfsame_codec::Code;
 
 use super::lookup::Owner;
 use super::message::{Request, Updated, encode_joined};
@@ -14,7 +14,6 @@ use crate::identity::PeerId;
 use crate::map::{Map, Set};
 use crate::place::{in_open, plus_power};
 use crate::quota::{Holder, admits};
-use crate::record::NodeRecord;
 
 #[derive(Debug, Default)]
 struct Joining {
@@ -76,6 +75,12 @@ impl Maintenance {
 
     pub(super) fn cancel(&mut self, command: u32) {
         self.joining.commands.retain(|other| *other != command);
+    }
+
+    /// No rounds any more, and no join. Gives the commands of one that is not done.
+    pub(super) fn stop(&mut self) -> Vec<u32> {
+        self.next_round_ms = u64::MAX;
+        core::mem::take(&mut self.joining).commands
     }
 
     /// Makes the next rounds follow quickly.
@@ -154,7 +159,8 @@ impl Ring {
         self.phase = Phase::In;
         self.maintenance.next_round_ms = now_ms.saturating_add(1);
         self.maintenance.interval_ms = self.settings.idle_ms;
-        self.maintenance.predecessor_heard_ms = now_ms;
+        // It may be long gone: the first round that comes in its time asks it.
+        self.maintenance.predecessor_heard_ms = now_ms.saturating_sub(self.settings.idle_ms);
         self.maintenance.is_unconfirmed = !self.is_alone();
         self.assume_mirrored();
         self.publisher.resume();
@@ -379,7 +385,7 @@ impl Ring {
         }
     }
 
-    fn consider_now(&mut self, cx: &mut Context<'_>, peer: PeerId, via: Option<PeerId>) {
+    pub(super) fn consider_now(&mut self, cx: &mut Context<'_>, peer: PeerId, via: Option<PeerId>) {
         if self.serves() && self.routing.succeeds_better(&peer) {
             self.update(cx, peer, via);
         }
@@ -398,8 +404,7 @@ impl Ring {
         }
         self.meet_members(cx, &[updated.record]);
         // It has left since it answered, or started again.
-        let is_stale = |known: &NodeRecord| known.encoded() != updated.record;
-        if self.book.get(&peer).is_some_and(is_stale) {
+        if self.knows_better(&peer, updated.record) {
             // Restored from a copy it does not know its newest record, and nobody else may tell it.
             self.hint(peer, peer);
             self.go_on_joining(cx);
@@ -437,7 +442,20 @@ impl Ring {
         }
         for closer in named {
             self.consider(cx, closer, Some(peer));
+            if updated
+                .predecessor
+                .is_some_and(|record| self.knows_better(&closer, record))
+            {
+                // It may be a copy's that is gone, and lead nowhere: its node outdoes it once it is told.
+                self.hint(peer, closer);
+            }
         }
+    }
+
+    /// Whether another record of a node is known than this one, which was verified: a newer one.
+    #[inline(never)]
+    fn knows_better(&self, peer: &PeerId, record: &[u8]) -> bool {
+        self.book.get(peer).is_some_and(|known| known.encoded() != record)
     }
 
     pub(super) fn update_failed(&mut self, cx: &mut Context<'_>, peer: PeerId) {
@@ -491,93 +509,5 @@ impl Ring {
         }
         self.maintenance.finger = bit - 1;
         self.walk(cx, target, false, Purpose::Finger { bit }, Vec::new());
-    }
-
-    /// Looks for this member's place through somebody it remembers but does not meet in its own ring: if that one is in
-    /// another ring, the two merge.
-    fn look_for_others(&mut self, cx: &mut Context<'_>) {
-        let mut strangers = self.known_members();
-        strangers.retain(|peer| !self.routing.contains(peer));
-        if !strangers.is_empty() {
-            let stranger = strangers[cx.random.below(strangers.len())];
-            self.merge_through(cx, stranger);
-        }
-    }
-
-    pub(super) fn merge_through(&mut self, cx: &mut Context<'_>, stranger: PeerId) {
-        let merging = self
-            .walks
-            .count(|purpose| matches!(purpose, Purpose::Merge { .. }));
-        if self.serves() && merging < self.parameters.max_merges {
-            let target = plus_power(&self.me().place(), 0);
-            self.walk_from(cx, target, &[stranger], Purpose::Merge { stranger });
-        }
-    }
-
-    pub(super) fn place_in_other_ring_found(
-        &mut self,
-        cx: &mut Context<'_>,
-        stranger: PeerId,
-        result: Result<Owner, Code>,
-    ) {
-        let Ok(owner) = result else { return };
-        if self.routing.is_successor(&owner.peer) {
-            return;
-        }
-        self.consider(cx, owner.peer, None);
-        // The next member has its place to find as well.
-        if let Some(successor) = self.routing.successor()
-            && successor != stranger
-        {
-            self.hint(successor, stranger);
-        }
-    }
-
-    /// Keeps a record; an unknown member may belong to another ring.
-    pub(super) fn meet_stranger(&mut self, cx: &mut Context<'_>, record: NodeRecord) {
-        let (peer, role) = (record.id(), record.role());
-        let is_unknown = self.meet(record);
-        if role == Role::Member && self.phase == Phase::In && self.is_member() {
-            // Whoever tells of it has just heard of it, so that one presumed dead may be back.
-            let comes_next = self.routing.succeeds_better(&peer);
-            self.consider_now(cx, peer, None);
-            // A next member that has come from another ring is heard of by those behind it, which look that ring up.
-            if is_unknown && !comes_next {
-                self.merge_through(cx, peer);
-            }
-        }
-    }
-
-    /// Takes members that a neighbour tells of; from anybody else, they would be a way to make this node dial.
-    pub(super) fn take_hint(&mut self, cx: &mut Context<'_>, from: &PeerId, hint: &[&[u8]]) {
-        let hint = if self.routing.contains(from) { hint } else { &[] };
-        for bytes in hint {
-            if let Ok(record) = self.verify_record(bytes, cx.wall_ms) {
-                let peer = record.id();
-                self.meet_stranger(cx, record);
-                // It may be the predecessor, presumed dead: it need not know, and may update seldom.
-                self.came_back(cx, peer);
-            }
-        }
-    }
-
-    /// Tells a member of another one.
-    fn hint(&mut self, to: PeerId, about: PeerId) {
-        if let Some(record) = self.book.get(&about) {
-            let bytes = record.encoded().to_vec();
-            let request = Request::Ping {
-                hint: [bytes.as_slice()].into(),
-            };
-            self.call(to, Call::Hint, &request, self.parameters.answer_timeout_ms);
-        }
-    }
-}
-
-impl Maintenance {
-    /// No rounds any more, and nothing of the ring that was. Gives the commands of a join that is not done.
-    pub(super) fn stop(&mut self) -> Vec<u32> {
-        core::mem::replace(self, Self::new(self.parameters))
-            .joining
-            .commands
     }
 }

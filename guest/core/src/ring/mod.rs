@@ -12,6 +12,7 @@ mod leave;
 mod liveness;
 mod lookup;
 mod maintenance;
+mod merge;
 mod message;
 mod mirror;
 mod objects;
@@ -380,8 +381,7 @@ impl Ring {
         if self.book.get(&peer).is_some_and(is_older) {
             self.routing.revive(&peer);
         }
-        let (routing, attach) = (&self.routing, &self.attach);
-        let keep = |peer: &PeerId| routing.contains(peer) || attach.needs(peer);
+        let keep = needed_by(&self.routing, &self.attach);
         match self.book.insert(record, &keep) {
             Kept::First => true,
             Kept::Again => false,
@@ -412,8 +412,7 @@ impl Ring {
             }
             None => {}
         }
-        let (routing, attach) = (&self.routing, &self.attach);
-        let keep = |peer: &PeerId| routing.contains(peer) || attach.needs(peer);
+        let keep = needed_by(&self.routing, &self.attach);
         self.book.hear(peer, bytes, cx.wall_ms, &keep);
         Some(peer)
     }
@@ -454,4 +453,9 @@ impl Ring {
         }
         members
     }
+}
+
+/// Says whose records are not to be given up.
+fn needed_by<'a>(routing: &'a routing::Routing, attach: &'a attach::Attach) -> impl Fn(&PeerId) -> bool + 'a {
+    move |peer| routing.contains(peer) || attach.needs(peer)
 }

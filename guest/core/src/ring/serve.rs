@@ -240,6 +240,10 @@ impl Ring {
         };
         let own = self.own_bytes(cx);
         let follower = self.routing.follower_of(&from);
+        if let Some(follower) = follower {
+            // It would have it as its successor if it lived. The predecessor has been doubted already.
+            self.probe(follower, self.parameters.answer_timeout_ms);
+        }
         let named = follower.or_else(|| self.routing.predecessor());
         let updated = Updated {
             record: &own,

@@ -10,7 +10,9 @@ use selfsame_core::ring::Parameters;
 use selfsame_core::{Holder, Place};
 
 use super::network::{Network, Outcome, service};
-use super::outsider::{HOUR_MS, ask, association, encoded, leaf, mirror, record_at, store, stranger, update};
+use super::outsider::{
+    HOUR_MS, ask, association, encoded, hint, leaf, mirror, record_at, store, stranger, update,
+};
 
 #[test]
 fn an_update_must_be_about_its_sender() {
@@ -315,7 +317,7 @@ fn a_named_successor_counts_only_when_it_answers_itself() {
     // A member names others that do not exist, in every gap of the ring.
     for seed in 10..40 {
         let ghost = record_at(&stranger(seed), net.now_ms);
-        let hint = encoded(|encoder| _ = encoder.array(2).uint(0).array(1).bytes(ghost.encoded()));
+        let hint = hint(&ghost);
         for node in 0..4 {
             let member = net.id((node + 1) % 4);
             assert_eq!(ask(&mut net, node, member, &hint), None);
@@ -330,7 +332,7 @@ fn a_named_successor_counts_only_when_it_answers_itself() {
 fn nobody_but_a_neighbour_makes_a_member_dial() {
     let mut net = Network::ring_of(16, 4);
     let ghost = record_at(&stranger(1), net.now_ms);
-    let hint = encoded(|encoder| _ = encoder.array(2).uint(0).array(1).bytes(ghost.encoded()));
+    let hint = hint(&ghost);
     assert_eq!(ask(&mut net, 0, stranger(2).id(), &hint), None);
     assert!(net.nodes[0].ring.record_of(&ghost.id()).is_none());
     let member = net.id(1);

@@ -21,3 +21,5 @@ mod copies;
 mod siblings;
 
 mod crowding;
+
+mod astray;

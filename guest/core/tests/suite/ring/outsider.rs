@@ -59,6 +59,11 @@ pub(crate) fn update(record: &[u8]) -> Vec<u8> {
     encoded(|encoder| _ = encoder.array(4).uint(6).bytes(record).bool(true).array(0))
 }
 
+/// Tells of a node.
+pub(crate) fn hint(about: &NodeRecord) -> Vec<u8> {
+    encoded(|encoder| _ = encoder.array(2).uint(0).array(1).bytes(about.encoded()))
+}
+
 pub(crate) fn store(association: &[u8], record: &[u8]) -> Vec<u8> {
     encoded(|encoder| _ = encoder.array(2).uint(3).array(2).bytes(association).bytes(record))
 }
