@@ -210,7 +210,7 @@ describe("files of a replica", () => {
     const whole = await download(D, name);
     const file = new Uint8Array(await whole.arrayBuffer());
     assert.equal((await post(C, file, { type })).status, 200);
-    assert.deepEqual(await errorOf(await download(D, "a".repeat(52))), [503, "NoCapsule"]);
+    assert.deepEqual(await errorOf(await download(D, "a".repeat(52))), [404, "NoCapsule"]);
     for (const { upload } of uploads) upload.send(Uint8Array.of(1)).end();
     for (const { answer } of uploads) assert.equal((await answer).status, 400);
     assert.equal((await post(A, file, { type })).status, 200);

@@ -245,7 +245,8 @@ describe("POSTs of strangers", () => {
     const acceptor = new ExchangeAcceptor(new Host());
     const held = ["1.1.1.1", "1.1.2.1", "10.0.0.1", ""].flatMap((remote) => uploads(acceptor, remote, 4));
     await turn();
-    assert.equal((await post(acceptor, "1.1.3.1")).status, 503);
+    const refusal = await post(acceptor, "1.1.3.1");
+    assert.deepEqual([refusal.status, refusal.headers.get("retry-after")], [503, "1"]);
     for (const [upload] of held) upload.fail();
     await Promise.all(held.map(([, answer]) => answer));
     assert.equal((await post(acceptor, "1.1.3.1")).status, 200);

@@ -143,5 +143,6 @@ function refusal(error: MeshError, at = error instanceof PlacedError ? error.at 
 function statusOf({ class: fault, name }: MeshError): number {
   if (name === "TooLarge") return 413;
   if (name === "TimedOut") return 408;
+  if (name === "NoCapsule") return 404;
   return fault === "Malformed" || fault === "Misbehaved" || fault === "Usage" ? 400 : 503;
 }

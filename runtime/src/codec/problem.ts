@@ -2,6 +2,7 @@
 const TITLES: Readonly<Record<number, string>> = {
   400: "Bad Request",
   403: "Forbidden",
+  404: "Not Found",
   405: "Method Not Allowed",
   408: "Request Timeout",
   413: "Content Too Large",

@@ -37,7 +37,9 @@ const CORS = {
 };
 
 function refuse(status: number, text: string): Response {
-  return new Response(`${text}\n`, { status, headers: CORS });
+  const headers = new Headers(CORS);
+  if (status === 503) headers.set("retry-after", "1");
+  return new Response(`${text}\n`, { status, headers });
 }
 
 /** Why the body of a POST is not read to its end, as an HTTP status and a text. */
