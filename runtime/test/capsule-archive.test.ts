@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { exportCapsule, importCapsule } from "../src/capsule/archive.ts";
-import { concat } from "../src/capsule/body.ts";
 import { Capsule } from "../src/capsule/client.ts";
 import { CAPSULE_FILE_TYPE, replicaHandler } from "../src/capsule/http.ts";
 import type { Replica } from "../src/capsule/replica.ts";
+import { concat } from "../src/concat.ts";
 import { memory } from "../src/stores/memory.ts";
 import { bytes, capsules, module, Network, type Place, text } from "./capsule-support.ts";
 

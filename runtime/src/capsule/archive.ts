@@ -1,7 +1,7 @@
 import { InputBatch, readItems } from "../codec/batch.ts";
 import { type ModuleInput, moduleInputCodec, moduleOutputCodec } from "../codec/client.ts";
 import { MeshError } from "../codec/code.ts";
-import { concat } from "./body.ts";
+import { concat } from "../concat.ts";
 import type { CapsuleModule, ExportInfo } from "./module.ts";
 import { nameOf } from "./name.ts";
 import { type Ask, answered } from "./peers.ts";

@@ -1,3 +1,5 @@
+import { concat } from "../concat.ts";
+
 /** How long the head of an answer waits for its body. */
 const HOLD_MS = 10;
 /** An answer up to this size is sent as a whole if all of it is there in time: one frame of the channel. */
@@ -28,7 +30,7 @@ export class Opening {
     const held = this.#held;
     if (held === undefined) return false;
     if (held.length + bytes.length > this.#room) return false;
-    this.#held = joined(held, bytes);
+    this.#held = concat([held, bytes]);
     return true;
   }
 
@@ -37,7 +39,7 @@ export class Opening {
     clearTimeout(this.#timer);
     const held = this.#held;
     this.#held = undefined;
-    return held === undefined ? NOTHING : joined(this.#head(isWhole ? held.length : undefined), held);
+    return held === undefined ? NOTHING : concat([this.#head(isWhole ? held.length : undefined), held]);
   }
 
   /** Resolves when nothing is held back any more. */
@@ -52,11 +54,4 @@ export class Opening {
     // Whoever waits for it hears of a failure.
     this.#sending.catch(() => undefined);
   }
-}
-
-function joined(one: Uint8Array, other: Uint8Array): Uint8Array {
-  const both = new Uint8Array(one.length + other.length);
-  both.set(one);
-  both.set(other, one.length);
-  return both;
 }
