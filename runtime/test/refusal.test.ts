@@ -34,6 +34,22 @@ describe("a node that cannot join is told why:", () => {
     }
   });
 
+  test("its bootstrap is private", async () => {
+    const port = await freePort();
+    const url = `ws://127.0.0.1:${port}/.mesh`;
+    const options = { network: "refusals", storage: memory(), allowPrivate: true };
+    await using member = await join({ ...options, listen: port, address: url });
+    for (const address of [undefined, "wss://node.example/.mesh"]) {
+      const { name, message } = await whyNot({
+        bootstrap: `${url}#${member.id}`,
+        address,
+        joinTimeoutMs: 5000,
+      });
+      assert.equal(name, "ForbiddenAddress", message);
+      assert.equal(message, `the bootstrap ${url} is private: set allowPrivate if that is meant`);
+    }
+  });
+
   test("nobody listens at the address of the bootstrap", async () => {
     const place = `127.0.0.1:${await freePort()}`;
     for (const scheme of ["ws", "tcp"]) {

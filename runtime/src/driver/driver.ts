@@ -414,7 +414,7 @@ export class Driver implements PathHost {
   }
 
   #failed({ tag, code, detail }: Extract<Output, { type: "Failed" }>): void {
-    const error = errorOf(code, detail || this.#detailOf(code));
+    const error = this.#refusedBootstrap(code) ?? errorOf(code, detail || this.#detailOf(code));
     if (tag === 0) return this.#end(error);
     const watch = this.#watches.get(tag);
     this.#watches.delete(tag);
@@ -426,6 +426,12 @@ export class Driver implements PathHost {
   #detailOf(code: number): string {
     const isDial = code === codeNumber("DialFailed") && this.#lastDialFailure !== "";
     return isDial ? `no path to the peer could be opened: ${this.#lastDialFailure}` : "";
+  }
+
+  /** Why no bootstrap is of use, if the address rule is the cause. */
+  #refusedBootstrap(code: number): MeshError | undefined {
+    if (code !== codeNumber("NoBootstrap")) return undefined;
+    return this.#core?.privateBootstrap({ ...this.#parts.config, entropy: randomBytes(32) });
   }
 
   #endWatches(error?: MeshError): void {
