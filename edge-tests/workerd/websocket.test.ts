@@ -187,6 +187,23 @@ describe("an app that opens sockets through the binding", () => {
       ),
     );
   });
+  app.get("/hasty", async (c) => {
+    const socket = c.var.mesh.webSocket("wss://chat.mesh/hasty", ["chat.2"]);
+    socket.addEventListener("open", () => socket.send("at once"));
+    const { promise, resolve } = Promise.withResolvers<Response>();
+    socket.addEventListener("message", ({ data }) => {
+      if (data === "at once") resolve(c.text("sent back"));
+    });
+    const response = await promise;
+    socket.close();
+    return response;
+  });
+  app.get("/early", async (c) => {
+    const socket = c.var.mesh.webSocket("wss://chat.mesh/early", ["chat.2"]);
+    socket.addEventListener("open", () => socket.close(3001, "enough"));
+    await new Promise((resolve) => socket.addEventListener("close", resolve));
+    return c.text("closed");
+  });
   app.get("/socket/:path", async (c) => {
     const socket = c.var.mesh.webSocket(`wss://chat.mesh/${c.req.param("path")}`, ["chat.2"]);
     const message = new Promise((resolve) => socket.addEventListener("message", ({ data }) => resolve(data)));
@@ -212,6 +229,13 @@ describe("an app that opens sockets through the binding", () => {
     expect(nobody.status).toBe(503);
     expect(await nobody.json()).toMatchObject({ error: "NoProvider" });
     expect(await (await app.request("/hang", {}, env)).text()).toBe("changed my mind");
+  });
+
+  it("sends and closes as soon as it is open", async () => {
+    await stub().status();
+    expect(await (await app.request("/hasty", {}, env)).text()).toBe("sent back");
+    expect(await (await app.request("/early", {}, env)).text()).toBe("closed");
+    await vi.waitFor(() => expect(Chat.ended["/early"]).toBe("3001 enough"), 5000);
   });
 
   it("has the neutral interface, too", async () => {

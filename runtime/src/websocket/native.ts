@@ -38,6 +38,7 @@ export class NativeConnection implements Connection {
   /** workerd does not tell. */
   readonly bufferedAmount = 0;
   readonly #socket: NativeSocket;
+  #isAccepted = false;
   #isClosed = false;
 
   constructor(socket: NativeSocket) {
@@ -66,17 +67,20 @@ export class NativeConnection implements Connection {
     socket.addEventListener("close", guarded("a socket", closed));
     const failed = (): void => end(ABNORMAL, "", new Error("the socket failed"));
     socket.addEventListener("error", guarded("a socket", failed));
-    socket.accept();
+    this.#accept();
   }
 
   send(data: string | Uint8Array): void {
-    if (!this.#isClosed) this.#socket.send(data);
+    if (this.#isClosed) return;
+    this.#accept();
+    this.#socket.send(data);
   }
 
   close(code: number, reason: string): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
     try {
+      this.#accept();
       if (code === NO_CODE) this.#socket.close();
       else this.#socket.close(code === ABNORMAL ? INTERNAL_ERROR : code, reason);
     } catch {
@@ -86,5 +90,12 @@ export class NativeConnection implements Connection {
 
   abort(): void {
     this.close(INTERNAL_ERROR, "the connection through the mesh broke");
+  }
+
+  /** workerd neither sends nor closes before a socket is accepted; what arrives is told in a later turn, to whoever listens by then. */
+  #accept(): void {
+    if (this.#isAccepted) return;
+    this.#isAccepted = true;
+    this.#socket.accept();
   }
 }
