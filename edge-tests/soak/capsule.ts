@@ -80,14 +80,21 @@ export async function exportAll(
   network: string,
   bootstrap: readonly string[],
   replicas: readonly Participant[],
+  note: (line: string) => void,
 ): Promise<Exported[]> {
   const mesh = await join({ network, bootstrap, storage: memory(), allowPrivate: true });
   const deadline = performance.now() + CONVERGE_MS;
   try {
     for (;;) {
-      const exports = await Promise.all(replicas.map((replica) => exportOf(mesh, name, replica)));
-      const isSame = new Set(exports.map(({ hash }) => hash)).size === 1;
+      // A peer is dialled by its id where it is known to serve the name.
+      await mesh.find(name, { unowned: true });
+      const asked = await Promise.allSettled(replicas.map((replica) => exportOf(mesh, name, replica)));
+      const exports = asked.flatMap((answer) => (answer.status === "fulfilled" ? [answer.value] : []));
+      const isSame =
+        exports.length === replicas.length && new Set(exports.map(({ hash }) => hash)).size === 1;
       if (isSame || performance.now() > deadline) return exports;
+      for (const answer of asked)
+        if (answer.status === "rejected") note(`an export failed: ${answer.reason}`);
       await Promise.allSettled(
         replicas.map((replica) => (replica.hasDesk ? replica.tell("round") : undefined)),
       );

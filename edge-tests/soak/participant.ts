@@ -5,6 +5,7 @@ import process from "node:process";
 import { Child } from "selfsame-twiitr/child";
 import { secretFile } from "selfsame-twiitr/secret";
 
+import { inspect } from "../lib/inspector.ts";
 import { DENO, ROOT } from "../lib/run.ts";
 import { type Client, perform } from "./calls.ts";
 import type { Forwarder } from "./forwarder.ts";
@@ -37,6 +38,8 @@ export interface Parts {
   readonly programs: Programs;
   readonly rust: RustPorts | undefined;
   readonly forwarder: Forwarder | undefined;
+  /** Port of the inspector of a workerd; it has none unless given. */
+  readonly inspectorPort: number | undefined;
   /** URLs of other replicas, for one that does not look for them in the mesh. */
   readonly replicas: readonly string[];
 }
@@ -175,6 +178,22 @@ export class Participant {
     return text === "" ? undefined : JSON.parse(text);
   }
 
+  /** Memory of its JavaScript heap after a collection, in MB; nothing where there is none to ask for. */
+  async heap(): Promise<number | undefined> {
+    const { inspectorPort } = this.#parts;
+    if (!this.hasDesk || this.state !== "up") return undefined;
+    if (this.host !== "workerd") return ((await this.tell("memory")) as { heapUsed: number }).heapUsed / 1e6;
+    if (inspectorPort === undefined) return undefined;
+    const inspector = await inspect(inspectorPort);
+    try {
+      await inspector.collect();
+      const { usedSize, backingStorageSize } = await inspector.heap();
+      return (usedSize + backingStorageSize) / 1e6;
+    } finally {
+      inspector.close();
+    }
+  }
+
   /** Whether it has a server where it is told things. */
   get hasDesk(): boolean {
     return this.#client === undefined;
@@ -212,8 +231,9 @@ export class Participant {
     const settings = JSON.stringify(this.#settings);
     if (host === "workerd") {
       const bindings = secretFile(join(folder, "bindings.json"), JSON.stringify({ SETTINGS: settings }));
-      const script = join(ROOT, "workers/twiitr/src/workerd.ts");
-      return { command: process.execPath, args: [script, programs.worker, folder, `${port}`, bindings] };
+      const script = join(import.meta.dirname, "workerd.ts");
+      const args = [script, programs.worker, folder, `${port}`, bindings];
+      return { command: process.execPath, args: [...args, `${this.#parts.inspectorPort ?? 0}`] };
     }
     const script = join(import.meta.dirname, "member.ts");
     if (host === "node") {

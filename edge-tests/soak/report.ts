@@ -14,6 +14,8 @@ const LINES_A_MINUTE = 30;
 const WARM_UP = 0.25;
 /** Shorter lives, as those of members that are killed, are shown without a bar for memory. */
 const LEAST_LIFE = 0.5;
+/** With fewer looks at a heap no line is fitted. */
+const LEAST_HEAPS = 4;
 /** Reasons that are shown. */
 const MOST_REASONS = 25;
 const HOUR_S = 3_600;
@@ -54,7 +56,7 @@ export function judgeExports(exports: readonly Exported[], appended: readonly st
 
 /** Judges what processes take, and prints a line for each. */
 export function judgeLives(lives: readonly Life[], total_s: number, tell: (line: string) => void): Verdict[] {
-  const heads = ["MB", "at end", "MB/h", "+-", "descriptors", "threads", "lines/min"];
+  const heads = ["MB", "at end", "MB/h", "+-", "descriptors", "threads", "lines/min", "heap MB/h"];
   tell(`${"process".padEnd(24)}${"life".padStart(8)}${heads.map((head) => head.padStart(12)).join("")}`);
   return longest(lives).flatMap((life) => judgeLife(life, total_s, tell));
 }
@@ -82,11 +84,14 @@ function judgeLife(life: Life, total_s: number, tell: (line: string) => void): V
   const descriptors = over((sample) => sample.descriptors);
   const threads = over((sample) => sample.threads);
   const lines = ((warm.at(-1)?.lines ?? 0) - (warm[0]?.lines ?? 0)) / ((0.75 * length_s) / 60);
+  const heaps = life.heaps.filter(({ at_s }) => at_s >= from_s);
+  const heap = heaps.length < LEAST_HEAPS ? undefined : trendOf(heaps);
   const cells = [
     ...[memory.first, memory.last, memory.slope, memory.noise].map((value) => value.toFixed(1)),
     `${descriptors.first.toFixed(0)}-${descriptors.last.toFixed(0)}`,
     `${threads.first.toFixed(0)}-${threads.last.toFixed(0)}`,
     lines.toFixed(1),
+    heap === undefined ? "" : `${heap.slope.toFixed(1)}+-${heap.noise.toFixed(1)}`,
   ];
   const minutes = `${(length_s / 60).toFixed(1)} min`;
   tell(`${life.label.padEnd(24)}${minutes.padStart(8)}${cells.map((cell) => cell.padStart(12)).join("")}`);

@@ -1,13 +1,13 @@
 /**
  * Six members and two leaves under load for as long as it is told, with a disturbance every two minutes:
  *
- *     npm run test:soak -- [--minutes N] [--seed N] [--rate N] [--every SECONDS]
+ *     npm run test:soak -- [--minutes N] [--seed N] [--rate N] [--every SECONDS] [--heaps]
  *
  * Callers on all hosts make `--rate` calls a second (70) of mixed kinds. Of each platform one process lives from the beginning to the
  * end; its resident memory is sampled every ten seconds, and after a quarter of its life a line is fitted. The bars: no failed
  * call that is safe to try again (`calls.ts` says which and how), no duplicate of a POST, growth of at most 5 MB an hour beyond
  * the noise of the fit (`trendOf`), descriptors, threads and lines of the log flat, and in the end every acknowledged append in
- * three identical exports. Logs stay in `.data/soak`. Where `SELFSAME_BIN` names the program `selfsame`, nothing is built.
+ * three identical exports. `--heaps` also asks for the heaps of JavaScript, each after a collection, which changes what is measured. Logs stay in `.data/soak`. Where `SELFSAME_BIN` names the program `selfsame`, nothing is built.
  */
 import { mkdirSync, rmSync } from "node:fs";
 import { createServer, type Server } from "node:http";
@@ -33,6 +33,8 @@ const FOLDER = join(DATA, "soak");
 const MINUTE_MS = 60_000;
 /** Between two samples, and two lines of progress. */
 const SAMPLE_MS = 10_000;
+/** Between two looks at heaps. */
+const HEAP_MS = 15_000;
 /** Within this time after the last call providers have let go of what callers left. */
 const SETTLE_MS = 30_000;
 
@@ -42,10 +44,11 @@ const { values } = parseArgs({
     seed: { type: "string", default: "1" },
     rate: { type: "string", default: "70" },
     every: { type: "string", default: "120" },
+    heaps: { type: "boolean", default: false },
   },
 });
 
-function number(name: keyof typeof values): number {
+function number(name: "minutes" | "seed" | "rate" | "every"): number {
   const value = Number(values[name]);
   if (!(value > 0)) throw new Error(`--${name} is a number above 0, not ${values[name]}`);
   return value;
@@ -118,7 +121,15 @@ async function main(): Promise<number> {
   let load: Load | undefined;
   const ledger = await openLedger((id) => load?.count(id));
   const capsule = await designCapsule(["deno-a", "leaf-node"]);
-  const stage = await startStage({ folder: FOLDER, random, programs, ledger: ledger.url, capsule, note });
+  const stage = await startStage({
+    folder: FOLDER,
+    random,
+    programs,
+    ledger: ledger.url,
+    capsule,
+    inspects: values.heaps,
+    note,
+  });
   const { members, leaves, mortals, replicas, writers } = stage;
   const participants = [...members, ...leaves];
   try {
@@ -133,12 +144,14 @@ async function main(): Promise<number> {
     setTimeout(() => over.abort(), minutes * MINUTE_MS);
     const loading = load.run(rate, over.signal);
     const disturbing = disturbAll(new Disturbances(random, members, mortals), every * 1000, over.signal);
+    const looking = values.heaps ? sampler.runHeaps(HEAP_MS, over.signal) : undefined;
     await sampler.run(SAMPLE_MS, over.signal, (sampled) => {
       note(
         `${sampled}; ${load?.begun} calls, ${load?.openCount} open, ${[...(load?.tallies.values() ?? [])].reduce((sum, { failed }) => sum + failed, 0)} failed`,
       );
     });
     const faults = await disturbing;
+    await looking;
     await loading;
     const verdicts: Verdict[] = [...judgeCalls(load)];
     verdicts.push({
@@ -151,12 +164,12 @@ async function main(): Promise<number> {
       ok: ended.length === 0,
     });
     verdicts.push(...(await judgeGauges(participants)));
-    note("exporting the capsule from each replica");
-    const bootstrap = members.filter((member) => !mortals.includes(member)).map((member) => member.bootstrap);
-    const exports: Exported[] = await exportAll(capsule, stage.network, bootstrap, replicas);
-    verdicts.push(...judgeExports(exports, load.acknowledged.append));
     tellCalls(load, tell);
     verdicts.push(...judgeLives(sampler.lives, minutes * 60, tell));
+    note("exporting the capsule from each replica");
+    const bootstrap = members.filter((member) => !mortals.includes(member)).map((member) => member.bootstrap);
+    const exports: Exported[] = await exportAll(capsule, stage.network, bootstrap, replicas, note);
+    verdicts.push(...judgeExports(exports, load.acknowledged.append));
     for (const { what, ok } of verdicts) if (!ok) tell(`FAILED: ${what}`);
     const failed = verdicts.filter(({ ok }) => !ok).length;
     tell(`${verdicts.length - failed} passed, ${failed} failed`);

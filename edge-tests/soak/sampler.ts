@@ -23,6 +23,23 @@ export class Sampler {
     }
   }
 
+  /** Asks for heaps at an interval until it is aborted. */
+  async runHeaps(interval_ms: number, over: AbortSignal): Promise<void> {
+    while (!over.aborted) {
+      await Promise.all(this.#participants.map((participant) => this.#askHeap(participant)));
+      await delay(interval_ms, undefined, { signal: over }).catch(() => undefined);
+    }
+  }
+
+  async #askHeap(participant: Participant): Promise<void> {
+    // One that is ended meanwhile does not tell.
+    const value = await participant.heap().catch(() => undefined);
+    if (value === undefined) return;
+    const at_s = (performance.now() - this.#start) / 1000;
+    for (const { label, pid } of participant.processes())
+      this.#lifeOf(label, pid).heaps.push({ at_s, value });
+  }
+
   #sample(): string {
     const at_s = (performance.now() - this.#start) / 1000;
     const seen = this.#participants
@@ -39,7 +56,7 @@ export class Sampler {
   #lifeOf(label: string, pid: number): Life {
     const known = this.lives.find((life) => life.pid === pid && life.label === label);
     if (known !== undefined) return known;
-    const life: Life = { label, pid, samples: [] };
+    const life: Life = { label, pid, samples: [], heaps: [] };
     this.lives.push(life);
     return life;
   }

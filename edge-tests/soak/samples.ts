@@ -17,6 +17,8 @@ export interface Life {
   readonly label: string;
   readonly pid: number;
   readonly samples: Sample[];
+  /** Memory of its JavaScript heap after collections, in MB. */
+  readonly heaps: { readonly at_s: number; readonly value: number }[];
 }
 
 /** A line through samples. */

@@ -33,6 +33,8 @@ export interface StageParts {
   readonly programs: Programs;
   readonly ledger: string;
   readonly capsule: SoakCapsule;
+  /** Whether heaps of workerd are to be looked at. */
+  readonly inspects: boolean;
   readonly note: (line: string) => void;
 }
 
@@ -73,6 +75,7 @@ export async function startStage(parts: StageParts): Promise<Stage> {
           host === "rust"
             ? { proxy: await ports.next(), replica: await ports.next(), backend: backend.port }
             : undefined,
+        inspectorPort: host === "workerd" && parts.inspects ? await ports.next() : undefined,
         replicas: [`http://127.0.0.1:${replicaPort}/capsule`],
         settings: {
           network,
