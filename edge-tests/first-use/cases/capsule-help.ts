@@ -1,0 +1,69 @@
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+import type { Newcomer } from "../newcomer.ts";
+import { command, type Take } from "./commands.ts";
+import { failureOf } from "./member.ts";
+
+/** The servers of the help texts. */
+const SERVERS = [
+  ["https://one.example/", 7301],
+  ["https://two.example/", 7302],
+  ["https://other.example/", 7303],
+] as const;
+const PRINTS: Readonly<Record<string, string>> = { create: "NAME", append: "RECORD" };
+
+/** The examples of `selfsame capsule` and of its commands, in an order in which each finds what it names. */
+export async function playCapsuleHelp(newcomer: Newcomer, take: Take): Promise<void> {
+  const own = (text: string): string =>
+    SERVERS.reduce((so, [url, port]) => so.replaceAll(url, `http://127.0.0.1:${port}/`), text);
+  const play = async (path: string): Promise<void> => {
+    for (const text of take(path)) {
+      const what = /\bcapsule ([a-z]+)/.exec(text)?.[1] ?? "";
+      await command(newcomer, own(text), PRINTS[what]);
+    }
+  };
+  for (const [at, [, port]] of SERVERS.entries()) {
+    await command(newcomer, `selfsame capsule serve --listen 127.0.0.1:${port} --data ./server-${at}`);
+  }
+  await play("capsule");
+  await refusesReader(newcomer);
+  await newcomer.end((text) => text.includes("./capsules"));
+  writeFileSync(join(newcomer.folder, "note.txt"), "a note\n");
+  writeFileSync(join(newcomer.folder, "log.txt"), "one\ntwo\n");
+  for (const path of [
+    "create",
+    "append",
+    "read",
+    "prove",
+    "export",
+    "verify",
+    "heads",
+    "log",
+    "sync",
+    "import",
+    "key",
+  ]) {
+    await play(`capsule ${path}`);
+  }
+  await readerOf(newcomer);
+  await play("capsule govern");
+  for (const text of take("capsule serve")) {
+    await command(newcomer, own(text));
+    await newcomer.end((other) => other === own(text));
+  }
+}
+
+/** Takes the keys of the example's key file for those of a writer and a reader. */
+async function readerOf(newcomer: Newcomer): Promise<void> {
+  const keys = await command(newcomer, "selfsame capsule key --key ./writer.key", "KEY");
+  newcomer.printed.set("READER", /^reader ([0-9a-f]+)$/m.exec(keys)?.[1] ?? "");
+}
+
+/** A capsule that everybody reads has no readers, and says so. */
+async function refusesReader(newcomer: Newcomer): Promise<void> {
+  await readerOf(newcomer);
+  const govern = "selfsame capsule govern NAME --reader READER --server http://127.0.0.1:7300/";
+  assert.match(await failureOf(newcomer, govern), /--reader: the capsule is not sealed.*--sealed/);
+}

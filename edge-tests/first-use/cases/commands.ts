@@ -1,0 +1,157 @@
+import assert from "node:assert/strict";
+
+import { commandsOf, sectionOf } from "../document.ts";
+import { Newcomer } from "../newcomer.ts";
+import type { Scenario, Stage } from "../scenario.ts";
+import { playCapsuleHelp } from "./capsule-help.ts";
+import { helpExamples } from "./help.ts";
+import { optionsOf, QUICK_START, withMember } from "./member.ts";
+
+const PLATFORM = "selfsame";
+/** What the documents say of the world, on loopback: names of members are addresses of this machine, which are private. */
+export const ELSEWHERE: readonly (readonly [RegExp, string])[] = [
+  [/wss:\/\/node\.example/g, "ws://127.0.0.1:7000"],
+  [/wss:\/\/two\.example/g, "ws://127.0.0.1:7001"],
+  [/wss:\/\/three\.example/g, "ws://127.0.0.1:7002"],
+  [
+    /^selfsame (?:node|proxy|find|call|store|doctor) (?=.*--network )(?!.*--allow-private).*$/g,
+    "$& --allow-private",
+  ],
+  // As many nodes as show that it works.
+  [/--count 500\b/g, "--count 20"],
+];
+const SERVER = "python3 -m http.server 8080 --bind 127.0.0.1";
+
+/** The program `selfsame`: its help texts, the sidecar's page, and the pages of the crate and for operators. */
+export const commands: Scenario = async (stage) => {
+  await section(stage, "the quick start's command line", async () => {
+    const newcomer = await withMember(stage);
+    return [newcomer, () => commandLine(newcomer)];
+  });
+  await section(stage, "the sidecar's page", async () => {
+    const newcomer = await Newcomer.arrive(optionsOf(stage));
+    return [newcomer, () => sidecar(newcomer)];
+  });
+  await section(stage, "the pages of the crate and for operators", async () => {
+    const newcomer = await elsewhere(stage);
+    return [newcomer, () => pages(newcomer)];
+  });
+  await section(stage, "the pages' capsules", async () => {
+    const newcomer = await elsewhere(stage);
+    const [, capsules] = sectionOf("host/README.md", "The command");
+    assert.ok(capsules !== undefined);
+    return [newcomer, () => newcomer.follow([capsules])];
+  });
+  const examples = await helpExamples();
+  for (const [name, play] of [
+    ["help texts of nodes", playHelp],
+    ["help texts of many nodes", playMany],
+    ["help texts of capsules", playCapsuleHelp],
+  ] as const) {
+    await section(stage, name, async () => {
+      const newcomer = await elsewhere(stage);
+      return [newcomer, () => play(newcomer, (path) => taken(examples, path))];
+    });
+  }
+  await stage.report.check(PLATFORM, "no help text has an example that was not tried", () => {
+    assert.deepEqual([...examples.keys()], []);
+  });
+};
+
+/** Gives the examples of a command's help text, once. */
+export type Take = (path: string) => string[];
+
+function taken(examples: Map<string, string[]>, path: string): string[] {
+  const found = examples.get(path);
+  if (found === undefined) throw new Error(`selfsame ${path} --help has no examples`);
+  examples.delete(path);
+  return found;
+}
+
+function elsewhere(stage: Stage): Promise<Newcomer> {
+  const options = optionsOf(stage);
+  return Newcomer.arrive({ ...options, replaced: [...(options.replaced ?? []), ...ELSEWHERE] });
+}
+
+async function section(
+  { report }: Stage,
+  name: string,
+  arrive: () => Promise<readonly [Newcomer, () => Promise<unknown>]>,
+): Promise<void> {
+  await report.check(PLATFORM, name, async () => {
+    const [newcomer, play] = await arrive();
+    try {
+      await play();
+    } finally {
+      await newcomer.leave();
+    }
+  });
+}
+
+/** Runs one command. */
+export function command(newcomer: Newcomer, text: string, prints?: string): Promise<string> {
+  return newcomer.run({ text, prints });
+}
+
+async function commandLine(newcomer: Newcomer): Promise<void> {
+  const output = await newcomer.follow(sectionOf(QUICK_START, "Command line"));
+  const of = (start: string): string => [...output].find(([text]) => text.startsWith(start))?.[1] ?? "";
+  assert.ok(of("selfsame find").includes(newcomer.printed.get("MEMBER-ID") ?? "-"), of("selfsame find"));
+  assert.match(of("selfsame call"), /Directory listing/);
+}
+
+async function sidecar(newcomer: Newcomer): Promise<void> {
+  const output = await newcomer.follow(sectionOf("docs/sidecar.md", "In two minutes"));
+  const answer = output.get("http_proxy=http://127.0.0.1:15002 curl http://check.mesh/") ?? "";
+  assert.match(answer, /Directory listing/);
+  const direct = await command(newcomer, "curl -s -H 'Host: check.mesh' http://127.0.0.1:15002/");
+  assert.match(direct, /Directory listing/);
+}
+
+async function pages(newcomer: Newcomer): Promise<void> {
+  const [nodes] = sectionOf("host/README.md", "The command");
+  assert.ok(nodes !== undefined);
+  const output = await newcomer.follow([nodes]);
+  const called = [...output].find(([text]) => text.startsWith("selfsame call"))?.[1] ?? "";
+  assert.match(called, /Directory listing/);
+  newcomer.printed.set("ID", newcomer.printed.get("PEER-ID") ?? "");
+  const telemetry = sectionOf("docs/operations.md", "Telemetry").filter(({ language }) => language === "sh");
+  await newcomer.follow(telemetry);
+  const looks = sectionOf("docs/operations.md", "Looking at a node");
+  for (const { text } of looks.flatMap((block) => commandsOf(block.text))) {
+    // The crate's page has put its first node elsewhere.
+    const own = text
+      .replace("./data", "./one")
+      .replace("--data ./two", "--data ./three")
+      .replace("two.", "three.");
+    assert.match(await command(newcomer, own), /twiitr/);
+  }
+}
+
+async function playHelp(newcomer: Newcomer, take: Take): Promise<void> {
+  await command(newcomer, SERVER);
+  for (const [path, prints] of [
+    ["id new", "ID"],
+    ["id show", "ID"],
+    ["owner new", "KEY"],
+    ["owner show", "KEY"],
+  ] as const) {
+    for (const text of take(path)) await command(newcomer, text, prints);
+  }
+  await command(newcomer, "selfsame id new --network twiitr --data ./data3", "PEER-ID");
+  for (const text of take("grant")) await command(newcomer, text);
+  for (const text of take("node")) await command(newcomer, text);
+  const serving =
+    "selfsame node --network twiitr --unowned --join wss://node.example#ID --data ./hello --metrics 127.0.0.1:9464";
+  await command(newcomer, `${serving} --serve hello=http://127.0.0.1:8080`);
+  for (const text of take("")) if (!/^selfsame node/.test(text)) await command(newcomer, text);
+  for (const path of ["find", "call", "proxy", "ring", "doctor"]) {
+    for (const text of take(path)) await command(newcomer, text);
+  }
+  await newcomer.end((text) => text.includes("./data3"));
+  for (const text of take("store")) await command(newcomer, text);
+}
+
+async function playMany(newcomer: Newcomer, take: Take): Promise<void> {
+  for (const text of take("nodes")) await command(newcomer, text);
+}
