@@ -3,8 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import type { Newcomer } from "../newcomer.ts";
-import { command, type Take } from "./commands.ts";
-import { failureOf } from "./member.ts";
+import { command, failureOf, type Take } from "./member.ts";
 
 /** The servers of the help texts. */
 const SERVERS = [

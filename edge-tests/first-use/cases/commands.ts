@@ -5,11 +5,11 @@ import { Newcomer } from "../newcomer.ts";
 import type { Scenario, Stage } from "../scenario.ts";
 import { playCapsuleHelp } from "./capsule-help.ts";
 import { helpExamples } from "./help.ts";
-import { optionsOf, QUICK_START, withMember } from "./member.ts";
+import { command, optionsOf, QUICK_START, type Take, withMember } from "./member.ts";
 
 const PLATFORM = "selfsame";
 /** What the documents say of the world, on loopback: names of members are addresses of this machine, which are private. */
-export const ELSEWHERE: readonly (readonly [RegExp, string])[] = [
+const ELSEWHERE: readonly (readonly [RegExp, string])[] = [
   [/wss:\/\/node\.example/g, "ws://127.0.0.1:7000"],
   [/wss:\/\/two\.example/g, "ws://127.0.0.1:7001"],
   [/wss:\/\/three\.example/g, "ws://127.0.0.1:7002"],
@@ -58,9 +58,6 @@ export const commands: Scenario = async (stage) => {
   });
 };
 
-/** Gives the examples of a command's help text, once. */
-export type Take = (path: string) => string[];
-
 function taken(examples: Map<string, string[]>, path: string): string[] {
   const found = examples.get(path);
   if (found === undefined) throw new Error(`selfsame ${path} --help has no examples`);
@@ -86,11 +83,6 @@ async function section(
       await newcomer.leave();
     }
   });
-}
-
-/** Runs one command. */
-export function command(newcomer: Newcomer, text: string, prints?: string): Promise<string> {
-  return newcomer.run({ text, prints });
 }
 
 async function commandLine(newcomer: Newcomer): Promise<void> {

@@ -25,6 +25,14 @@ export async function withMember(stage: Stage): Promise<Newcomer> {
   }
 }
 
+/** Gives the examples of a command's help text, once. */
+export type Take = (path: string) => string[];
+
+/** Runs one command. */
+export function command(newcomer: Newcomer, text: string, prints?: string): Promise<string> {
+  return newcomer.run({ text, prints });
+}
+
 /** What a command that must fail says. */
 export async function failureOf(newcomer: Newcomer, text: string): Promise<string> {
   const output = await newcomer.run({ text, prints: undefined }).catch((error: Error) => error);
