@@ -224,6 +224,13 @@ impl Builder {
             listeners.push(Listener::bind(url).await?);
         }
         let config = self.config(&seed, &listeners);
+        if config.role == Role::Leaf && config.bootstraps.is_empty() {
+            return Err(Error::Input(
+                "a node without an address is a leaf and joins through others: give a bootstrap (--join), or the address at which \
+                 others dial it (--address)"
+                    .into(),
+            ));
+        }
         let connector = Connector::new(self.allow_private, &self.bootstraps)?;
         let (handle, queues) = Handle::new();
         let unobserved = unobserved(&handle, self.owner);
@@ -416,13 +423,13 @@ async fn join(node: &Node, keep_trying: bool) -> Result<(), Error> {
     let handle = node.handle();
     match handle.command(Effect::Joins, item).await {
         Err(error) if keep_trying && error.is_unreachable() => {
-            tracing::warn!(%error, "cannot join yet");
+            tracing::debug!(%error, "cannot join yet");
             let tag = handle.next_tag();
             handle.control(Control::Command {
                 tag,
                 item: item(tag),
                 effect: Effect::Joins,
-                waiter: Waiter::Driver,
+                waiter: Waiter::Driver { failures: 0 },
             });
             Ok(())
         }

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use selfsame_codec::{BatchWriter, Code, Config, Role};
+use selfsame_codec::{BatchWriter, Config};
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -31,6 +31,8 @@ use crate::transport::Dialler;
 
 mod inputs;
 mod outputs;
+mod refusal;
+use refusal::refusal;
 mod traps;
 use traps::Traps;
 
@@ -358,7 +360,7 @@ impl Driver {
                     self.watches.push((tag, Pending { waiter, effect, item }));
                 }
                 // What is being repeated is repeated again.
-                Waiter::Driver => _ = self.lasting.insert(effect, item),
+                Waiter::Driver { .. } => _ = self.lasting.insert(effect, item),
                 waiter => waiter.fail(cause.clone().into()),
             }
         }
@@ -386,37 +388,4 @@ fn new_core(module: &CoreModule, config: &mut Config) -> Result<Core, Error> {
         Err(CoreError::Refused) => Err(refusal(module, config)),
         Err(error) => Err(error.into()),
     }
-}
-
-/// An address with which nothing is wrong.
-const ANY_ADDRESS: &str = "wss://node.example/";
-
-/// Why the core refuses a configuration, of which it says nothing more: what it takes instead tells.
-fn refusal(module: &CoreModule, config: &Config) -> Error {
-    let takes = |address: &str, allow_private| {
-        let mut probe = Config {
-            role: Role::Member,
-            addresses: vec![address.into()],
-            bootstraps: Vec::new(),
-            allow_private,
-            ..config.clone()
-        };
-        let taken = module.instantiate().and_then(|mut core| core.create(&probe));
-        probe.seed.zeroize();
-        taken.is_ok()
-    };
-    let refused = |code, detail| Error::Core { code, detail };
-    let mut addresses = config.addresses.iter();
-    let wrong = addresses.find(|address| !takes(address, config.allow_private));
-    let Some(address) = wrong.filter(|_| takes(ANY_ADDRESS, config.allow_private)) else {
-        return Error::from_code(Code::BadConfig);
-    };
-    if !takes(address, true) {
-        let detail = format!("{address}; one is like wss://node.example/.mesh");
-        return refused(Code::BadAddress, detail);
-    }
-    let detail = format!(
-        "{address} is private: give the address at which others reach this node, or allow private ones"
-    );
-    refused(Code::ForbiddenAddress, detail)
 }

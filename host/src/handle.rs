@@ -107,6 +107,18 @@ pub(crate) enum Effect {
     Withdraws(Vec<u8>, String),
 }
 
+impl core::fmt::Display for Effect {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::None => f.write_str("a command"),
+            Self::Joins => f.write_str("joining the ring"),
+            Self::Leaves => f.write_str("leaving the ring"),
+            Self::Publishes(_, name) => write!(f, "publishing {name}"),
+            Self::Withdraws(_, name) => write!(f, "withdrawing {name}"),
+        }
+    }
+}
+
 /// What somebody who watches was told last: a list of providers, or why there will be none
 pub(crate) type Told = Option<Result<Bytes, Code>>;
 
@@ -119,8 +131,8 @@ pub(crate) enum Waiter {
     Stream(oneshot::Sender<Result<Stream, Error>>),
     /// Somebody who wants each list of providers.
     Watch(watch::Sender<Told>),
-    /// The driver itself, which only notes a failure.
-    Driver,
+    /// The driver itself, which gives the command again if nobody answered; it has failed so many times.
+    Driver { failures: u32 },
 }
 
 impl Waiter {
@@ -132,7 +144,7 @@ impl Waiter {
             Self::Stream(waiter) => _ = waiter.send(Err(error)),
             // Without a code the node is stopped, and the sender gone.
             Self::Watch(waiter) => _ = waiter.send(error.code().map(Err)),
-            Self::Driver => tracing::warn!(%error, "a command could not be repeated"),
+            Self::Driver { .. } => tracing::warn!(%error, "a command could not be repeated"),
         }
     }
 }

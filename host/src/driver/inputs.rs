@@ -5,12 +5,15 @@ use core::time::Duration;
 use selfsame_codec::Input;
 
 use super::{Driver, Pending};
+use crate::error::Error;
 use crate::handle::{Control, Effect, Inbound, Item, Waiter};
 use crate::store::{Answer, Completion};
 use crate::stream::{Cause, StreamInput, StreamKey, StreamSignal};
 
 /// Pause before a command that has to last is given again.
 const REPEAT_PAUSE: Duration = Duration::from_secs(2);
+/// Of a command that fails for long, one failure of so many is logged.
+const REPEATS_PER_WARNING: u32 = 32;
 
 impl Driver {
     /// Adds an input to the batch.
@@ -182,7 +185,7 @@ impl Driver {
     /// Repeats for a new core what an earlier one had been told for good.
     pub(super) fn repeat(&mut self) {
         for (effect, item) in core::mem::take(&mut self.lasting) {
-            let command = repeated(self.handle.next_tag(), effect, item);
+            let command = repeated(self.handle.next_tag(), 0, effect, item);
             self.control(command);
         }
         for (tag, Pending { waiter, effect, item }) in core::mem::take(&mut self.watches) {
@@ -200,18 +203,29 @@ impl Driver {
         }
     }
 
-    /// Repeats a command after a while: what has to last is not given up because nobody answered.
-    pub(super) fn repeat_later(&self, effect: Effect, item: Item) {
+    /// Repeats a command after a while that has failed so many times: what has to last is not given up because nobody answered.
+    pub(super) fn repeat_later(&self, failures: u32, effect: Effect, item: Item, error: &Error) {
+        if is_told(failures) {
+            tracing::warn!(%error, failures, "{effect} failed and is tried again");
+        }
         let handle = self.handle.clone();
         self.runtime.spawn(async move {
             tokio::time::sleep(REPEAT_PAUSE).await;
-            handle.control(repeated(handle.next_tag(), effect, item));
+            handle.control(repeated(handle.next_tag(), failures, effect, item));
         });
     }
 }
 
+/// Whether a failure is logged: the first, then after pauses that double, up to about a minute.
+fn is_told(failures: u32) -> bool {
+    match failures {
+        0..REPEATS_PER_WARNING => failures.is_power_of_two(),
+        _ => failures.is_multiple_of(REPEATS_PER_WARNING),
+    }
+}
+
 /// A command with a new tag for which only the driver waits.
-fn repeated(tag: u32, effect: Effect, mut item: Item) -> Control {
+fn repeated(tag: u32, failures: u32, effect: Effect, mut item: Item) -> Control {
     // Every command begins with its tag.
     if let Some(place) = item.payload.first_chunk_mut() {
         *place = tag.to_le_bytes();
@@ -220,6 +234,17 @@ fn repeated(tag: u32, effect: Effect, mut item: Item) -> Control {
         tag,
         item,
         effect,
-        waiter: Waiter::Driver,
+        waiter: Waiter::Driver { failures },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_failure_is_logged_about_once_a_minute() {
+        let told: Vec<u32> = (0..=100).filter(|failures| is_told(*failures)).collect();
+        assert_eq!(told, [1, 2, 4, 8, 16, 32, 64, 96]);
     }
 }

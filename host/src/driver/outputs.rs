@@ -4,6 +4,7 @@ use bytes::Bytes;
 use selfsame_codec::reply::decode_duplicate;
 use selfsame_codec::{BatchReader, Code, EventKind, Input, LogLevel, Output};
 
+use super::refusal::private_bootstrap;
 use super::{Driver, Pending};
 use crate::error::Error;
 use crate::event::Event;
@@ -114,9 +115,7 @@ impl Driver {
             Output::Reply { tag, body } => self.reply(tag, part_of(answer, body)),
             Output::Providers { tag, body } => self.providers(tag, part_of(answer, body)),
             Output::Failed { tag, code, detail } => {
-                let is_dial = code == Code::DialFailed.as_u16() && detail.is_empty();
-                let known = if is_dial { &self.last_dial_failure } else { detail };
-                let error = Error::core(code, known);
+                let error = self.failure(code, detail);
                 self.fail(tag, error);
             }
             Output::Refused { input, code } => self.refused(input, code, tags),
@@ -205,7 +204,7 @@ impl Driver {
             // A caller that has just gone away wants no reply.
             Waiter::Reply(waiter) => _ = waiter.send(Ok(body)),
             Waiter::Stream(waiter) => _ = waiter.send(Err(Error::version_skew())),
-            Waiter::Watch(_) | Waiter::Driver => {}
+            Waiter::Watch(_) | Waiter::Driver { .. } => {}
         }
     }
 
@@ -221,16 +220,30 @@ impl Driver {
         }
     }
 
+    /// The error of a command, with what this side of the boundary knows of it.
+    fn failure(&self, code: u16, detail: &str) -> Error {
+        match Code::from_u16(code) {
+            Some(Code::DialFailed) if detail.is_empty() => Error::core(code, &self.last_dial_failure),
+            Some(Code::NoBootstrap) => {
+                let private = private_bootstrap(&self.module, &self.config);
+                private.unwrap_or_else(|| Error::core(code, detail))
+            }
+            _ => Error::core(code, detail),
+        }
+    }
+
     fn fail(&mut self, tag: u32, error: Error) {
         if tag == 0 {
             self.broken = Some(error);
             return;
         }
         if let Some(Pending { waiter, effect, item }) = self.pending.remove(&tag) {
-            if matches!(waiter, Waiter::Driver) && error.is_unreachable() {
-                self.repeat_later(effect, item);
+            match waiter {
+                Waiter::Driver { failures } if error.is_unreachable() => {
+                    self.repeat_later(failures.saturating_add(1), effect, item, &error);
+                }
+                waiter => waiter.fail(error),
             }
-            waiter.fail(error);
         }
     }
 

@@ -3,6 +3,8 @@
 use selfsame_codec::Code;
 use selfsame_host::{Error, Node};
 
+use crate::common::nodes::{bootstrap, member};
+
 /// Why no node starts at an address and through a bootstrap.
 async fn why_not(address: Option<&str>, bootstrap: Option<&str>) -> Error {
     let mut builder = Node::builder("test").in_memory().unowned();
@@ -48,4 +50,26 @@ async fn a_bootstrap_where_nobody_listens_is_named() {
         text.contains(&format!("ws://{place}")) && text.contains("refused"),
         "{text}"
     );
+}
+
+#[tokio::test]
+async fn private_bootstrap_is_named_with_the_option() {
+    let first = member().start().await.expect("a member");
+    let [url] = bootstrap(&first);
+    for address in [None, Some("wss://node.example")] {
+        let error = why_not(address, Some(&url)).await;
+        assert_eq!(error.code(), Some(Code::ForbiddenAddress), "{error}");
+        let text = error.to_string();
+        assert!(
+            text.contains(&first.addresses()[0]) && text.contains("allow_private (--allow-private)"),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn node_without_bootstrap_and_address_is_refused() {
+    let error = why_not(None, None).await;
+    assert!(matches!(error, Error::Input(_)), "{error}");
+    assert!(error.to_string().contains("--join"), "{error}");
 }
