@@ -109,7 +109,9 @@ mod telemetry;
 pub use telemetry::{METRICS_TYPE, Telemetry};
 
 mod transport;
-pub use transport::{ConnectionLimit, ConnectionPlace, TrustedProxies, clock_at};
+pub use transport::{
+    ConnectionLimit, ConnectionPlace, ResolvedAddress, TrustedProxies, clock_at, resolve_address,
+};
 
 mod upgrade;
 pub use upgrade::Upgraded;

@@ -28,6 +28,9 @@ mod network;
 mod poll;
 pub(crate) use poll::{PostClient, client as post_client};
 
+mod resolve;
+pub use resolve::{ResolvedAddress, resolve_address};
+
 mod server;
 pub(crate) use server::{Listener, Server};
 

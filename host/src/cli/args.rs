@@ -31,7 +31,7 @@ const EXIT_CODES: &str = "Exit codes:
 
 const EXAMPLES: &str = "Examples:
   selfsame node --network twiitr --listen ws://0.0.0.0:7000 --address wss://node.example --data ./data
-  selfsame node --network twiitr --listen ws://127.0.0.1:7001 --join wss://node.example#ID --data ./data2
+  selfsame node --network twiitr --listen ws://0.0.0.0:7001 --address wss://two.example --join wss://node.example#ID --data ./data2
   selfsame find check --network twiitr --join wss://node.example#ID --owner KEY
   selfsame call https://check.mesh/ --network twiitr --join wss://node.example#ID --owner KEY -d '{\"user\":\"ada\"}'";
 
@@ -77,8 +77,8 @@ pub(crate) enum Command {
     /// Runs a node until it is interrupted
     #[command(after_help = "Examples:
   selfsame node --network twiitr --listen ws://0.0.0.0:7000 --address wss://node.example --data ./data
-  selfsame node --network twiitr --listen ws://127.0.0.1:7001 --join ws://127.0.0.1:7000#ID --data ./data2 --allow-private
-  selfsame node --network twiitr --join wss://node.example#ID --data ./data --serve check=http://127.0.0.1:8080 --grant check.grant")]
+  selfsame node --network twiitr --listen ws://0.0.0.0:7001 --address wss://two.example --join wss://node.example#ID --data ./data2
+  selfsame node --network twiitr --join wss://node.example#ID --data ./data3 --serve check=http://127.0.0.1:8080 --grant check.grant")]
     Node(NodeCommand),
 
     /// Runs a node beside programs that know nothing of it: they call services by HTTP, and are called by it
@@ -103,9 +103,9 @@ pub(crate) enum Command {
     /// Says what is wrong with a node's clock, reachability, bootstraps and place in the ring, and how to mend it
     #[command(after_help = "Examples:
   selfsame doctor --data ./data
-  selfsame doctor --data ./data --network twiitr --join wss://node.example#ID
+  selfsame doctor --data ./data4 --network twiitr --join wss://node.example#ID --listen ws://0.0.0.0:7002 --address wss://three.example
 
-It ends with exit code 0 when all is well and with 1 when something is wrong.")]
+Where no node runs it tries what one would do with the same flags. It ends with exit code 0 when all is well and with 1 when something is wrong.")]
     Doctor(DoctorCommand),
 
     /// Finds who serves a name
@@ -116,7 +116,7 @@ It ends with exit code 0 when all is well and with 1 when something is wrong.")]
 
     /// Stores in the ring that this identity serves a name
     #[command(
-        after_help = "Example:\n  selfsame store check --network twiitr --join wss://node.example#ID --data ./data --grant check.grant"
+        after_help = "Example:\n  selfsame store check --network twiitr --join wss://node.example#ID --data ./data3 --grant check.grant"
     )]
     Store(StoreCommand),
 

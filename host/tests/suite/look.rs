@@ -143,12 +143,14 @@ fn a_doctor_names_what_is_wrong_and_how_to_mend_it() {
         let wrong = wrong.unwrap_or_else(|| panic!("{check} is wrong: {found:?}"));
         wrong["remedy"].as_str().expect("a remedy").to_owned()
     };
-    let found = doctor(&["--network", "t", "--join", &wrong_id]);
-    assert!(remedy(&found, "identity").contains("selfsame id new"));
-    assert!(remedy(&found, "node").contains("selfsame node"));
+    let found = doctor(&["--network", "t", "--join", &wrong_id, "--allow-private"]);
     assert!(remedy(&found, "bootstrap").contains('#'));
-    let found = doctor(&["--network", "other", "--join", &join]);
+    let found = doctor(&["--network", "other", "--join", &join, "--allow-private"]);
     assert!(remedy(&found, "bootstrap").contains("--network"));
+    std::fs::create_dir(path.join("two")).expect("a folder");
+    std::fs::write(path.join("two/identity.key"), "none").expect("a file");
+    let found = doctor(&["--network", "t", "--join", &join, "--allow-private"]);
+    assert!(remedy(&found, "identity").contains("selfsame id new"));
     fail(
         path,
         &["doctor", "--data", "two"],
@@ -169,6 +171,86 @@ fn a_doctor_names_what_is_wrong_and_how_to_mend_it() {
     let found = lines(&stdout(&output));
     assert!(remedy(&found, "bootstrap").contains("start it"));
     assert!(remedy(&found, "ring").contains("bootstraps"));
+}
+
+#[test]
+fn doctor_tries_what_node_would_do() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let (mut first, join) = start(path, "one", &[]);
+    first.event("joined");
+    let doctor = |arguments: &[&str]| {
+        let base = [
+            "--json",
+            "doctor",
+            "--data",
+            "two",
+            "--timeout",
+            "5s",
+            "--network",
+            "t",
+        ];
+        let output = run(path, &[&base[..], arguments].concat());
+        let wrong: Vec<Value> = lines(&stdout(&output))
+            .into_iter()
+            .filter(|line| line["verdict"] == "wrong")
+            .collect();
+        assert_eq!(
+            output.status.code(),
+            Some(i32::from(!wrong.is_empty())),
+            "{}",
+            stderr(&output)
+        );
+        wrong
+    };
+    let only = |wrong: Vec<Value>, check: &str, words: &[&str]| {
+        assert_eq!(wrong.len(), 1, "{wrong:?}");
+        assert_eq!(wrong[0]["check"], check, "{wrong:?}");
+        let text = wrong[0].to_string();
+        assert!(words.iter().all(|word| text.contains(word)), "{text}");
+    };
+    let allowed = ["--join", join.as_str(), "--allow-private"];
+    assert_eq!(doctor(&allowed), Vec::<Value>::new());
+    let member = [&allowed[..], &["--listen", "ws://127.0.0.1:0"]].concat();
+    assert_eq!(doctor(&member), Vec::<Value>::new());
+
+    // The same rules as for a node: private addresses, and who must answer at a bootstrap.
+    let (address, id) = join.split_once('#').expect("an id");
+    only(
+        doctor(&["--join", &join]),
+        "bootstrap",
+        &["ForbiddenAddress", address, "--allow-private"],
+    );
+    only(
+        doctor(&["--join", address, "--allow-private"]),
+        "bootstrap",
+        &["#ID"],
+    );
+    assert_eq!(
+        doctor(&["--join", address, "--allow-private", "--trust-on-first-use"]),
+        Vec::<Value>::new()
+    );
+    only(
+        doctor(&["--address", "ws://10.1.2.3:7000"]),
+        "start",
+        &["ForbiddenAddress", "ws://10.1.2.3:7000"],
+    );
+    only(doctor(&[]), "start", &["--join", "--address"]);
+    let everywhere = [&allowed[..], &["--listen", "ws://0.0.0.0:0"]].concat();
+    only(doctor(&everywhere), "start", &["ws://0.0.0.0:0", "--address"]);
+
+    // A port that answers is no node, and one that is taken cannot be listened on.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let place = format!("ws://{}", taken.local_addr().expect("its number"));
+    let silent = format!("{place}#{id}");
+    only(
+        doctor(&["--join", &silent, "--allow-private"]),
+        "bootstrap",
+        &[&place],
+    );
+    let occupied = [&allowed[..], &["--listen", &place]].concat();
+    only(doctor(&occupied), "start", &["--listen"]);
+    assert!(!path.join("two").exists(), "it changes nothing");
 }
 
 #[test]

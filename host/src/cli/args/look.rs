@@ -38,6 +38,18 @@ pub(crate) struct DoctorCommand {
     /// Node to join through, as URL#PEER-ID, where no node runs that says it; may be given more than once
     #[arg(long, value_name = "URL#PEER-ID")]
     pub(crate) join: Vec<String>,
+    /// URL that the node is to listen on, where none runs yet; may be given more than once
+    #[arg(long, value_name = "URL")]
+    pub(crate) listen: Vec<String>,
+    /// URL at which others are to dial the node, where none runs yet; may be given more than once
+    #[arg(long, value_name = "URL")]
+    pub(crate) address: Vec<String>,
+    /// The node is to dial private and loopback addresses that other nodes name, where none runs yet
+    #[arg(long)]
+    pub(crate) allow_private: bool,
+    /// The node is to accept a --join without a peer id, and whoever answers there
+    #[arg(long)]
+    pub(crate) trust_on_first_use: bool,
     /// Longest time for each thing that is tried
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub(crate) timeout: Span,

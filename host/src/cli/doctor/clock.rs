@@ -108,8 +108,8 @@ fn without_id(url: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Verdict;
     use super::*;
+    use crate::cli::doctor::finding::Verdict;
 
     #[test]
     fn clock_that_others_refuse_is_wrong() {
