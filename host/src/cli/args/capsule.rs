@@ -11,7 +11,7 @@ use super::{Data, Network, Timeout};
 pub(crate) enum CapsuleCommand {
     /// Makes a capsule whose owner is the key in a file, which is made if there is none
     #[command(after_help = "Example:
-  selfsame capsule create --server https://one.example/ --server https://two.example/ --description 'a diary'")]
+  selfsame capsule create --server https://one.example/ --server https://two.example/ --description 'a diary' --sealed")]
     Create(CreateCommand),
 
     /// Writes records, signs the last of them, and prints their names once more than half of the servers have them
@@ -73,7 +73,8 @@ It ends with exit code 0 when all of the file is what its writers signed, and wi
   selfsame capsule govern NAME --add KEY --reader READER --server https://one.example/
   selfsame capsule govern NAME --revoke KEY --accept RECORD --reader READER --server https://one.example/
 
-Keys are those that `selfsame capsule key` shows. A new epoch has a key of its own: whoever is to read what is written in it \
+Keys are those that `selfsame capsule key` shows. Readers are named for sealed capsules, which `selfsame capsule create --sealed` makes; \
+everybody reads others. A new epoch has a key of its own: whoever is to read what is written in it \
 has to be named with --reader, but for the owner. So a reader leaves with --new-epoch and --reader for each who stays.")]
     Govern(GovernCommand),
 

@@ -1,5 +1,5 @@
 use selfsame_host::capsule::{
-    Authorship, Capsule, CapsuleKey, Description, Governing, RecordName, Revocation,
+    Authorship, Capsule, CapsuleKey, Description, Governing, RecordName, Revocation, describe,
 };
 use serde_json::json;
 
@@ -26,6 +26,11 @@ pub(super) async fn govern(command: GovernCommand, output: Output) -> Result<(),
         .with(what, output, async |capsule| {
             if !is_change {
                 return show(&capsule.describe().await?, output);
+            }
+            if !reader.is_empty() && !describe(&capsule.describe().await?.metadata)?.is_sealed {
+                return Err(Failure::usage(
+                    "--reader: the capsule is not sealed, so everybody reads it; make one with `selfsame capsule create --sealed`",
+                ));
             }
             let change = Governing {
                 add,
