@@ -47,7 +47,13 @@ export async function playCapsuleHelp(newcomer: Newcomer, take: Take): Promise<v
     await play(`capsule ${path}`);
   }
   await readerOf(newcomer);
-  await play("capsule govern");
+  for (const text of take("capsule govern").map(own)) {
+    // What is accepted of a writer who leaves is what that writer has written.
+    const written =
+      "selfsame capsule append NAME note.txt --key ./writer.key --server http://127.0.0.1:7301/";
+    if (text.includes("--accept")) await command(newcomer, written, "RECORD");
+    await command(newcomer, text);
+  }
   for (const text of take("capsule serve")) {
     await command(newcomer, own(text));
     await newcomer.end((other) => other === own(text));

@@ -116,7 +116,8 @@ async function pages(newcomer: Newcomer): Promise<void> {
       .replace("./data", "./one")
       .replace("--data ./two", "--data ./three")
       .replace("two.", "three.");
-    assert.match(await command(newcomer, own), /twiitr/);
+    const looked = await command(newcomer, own);
+    assert.match(looked, text.startsWith("selfsame doctor") ? /^ok /m : /twiitr/);
   }
 }
 
