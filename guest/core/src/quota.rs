@@ -153,11 +153,11 @@ pub(crate) fn room(capacity: u64, entries: &[Entry]) -> Room {
 }
 
 /// Whether a table that evicts nobody takes a newcomer whose holder has `own` of the places that are taken: while that is no
-/// more than is free.
+/// more than a quarter of what is free.
 #[must_use]
 pub(crate) fn admits(capacity: usize, taken: usize, newcomer: Holder, own: usize) -> bool {
     let own = if newcomer == Holder::EXEMPT { 0 } else { own };
-    taken + own.max(1) <= capacity
+    taken + (4 * own).max(1) <= capacity
 }
 
 /// What a holder has, in a table of which at least half stays empty: hashed by the id or address, with linear probing.

@@ -47,7 +47,7 @@ pub(super) struct Path {
 impl Path {
     pub(super) fn new(way: Way, remote: &str, attempt: Option<u32>, now_ms: u64) -> Self {
         let source = match way {
-            Way::Relay { member, .. } => Holder::peer(&member),
+            Way::Relay { member, .. } => Holder::bringing(&member),
             Way::Host(_) => match Holder::network(remote) {
                 // Names lead anywhere.
                 Holder::UNKNOWN if attempt.is_some() => Holder::EXEMPT,

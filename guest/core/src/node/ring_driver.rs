@@ -99,6 +99,8 @@ impl Node {
     /// Lets the ring do what is due and carries out what it wants.
     pub(super) fn drive_ring(&mut self) {
         if self.store.lets_ring_act() && self.ring.next_wake_ms() <= self.now_ms {
+            let peers = &self.peers;
+            self.ring.detach_leaves(&|leaf| peers.preferred(leaf).is_none());
             self.ring_with(|ring, cx| ring.tick(cx));
         }
         while let Some(action) = self.ring.poll() {

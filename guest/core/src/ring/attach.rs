@@ -75,14 +75,17 @@ impl Attach {
         self.command.take()
     }
 
-    pub(super) fn take_leaf(&mut self, peer: PeerId, source: Holder) -> Result<(), Code> {
+    /// Says in whose share it is: one that comes from another network stays in the first one's.
+    pub(super) fn take_leaf(&mut self, peer: PeerId, source: Holder) -> Result<Holder, Code> {
+        if let Some(first) = self.leaves.get(&peer) {
+            return Ok(*first);
+        }
         let own = self.leaves.values().filter(|other| **other == source).count();
-        let is_admitted = admits(self.parameters.max_leaves, self.leaves.len(), source, own);
-        if !is_admitted && !self.has_leaf(&peer) {
+        if !admits(self.parameters.max_leaves, self.leaves.len(), source, own) {
             return Err(Code::TooManySessions);
         }
         self.restore_leaf(peer, source);
-        Ok(())
+        Ok(source)
     }
 
     /// Takes a leaf that found room, now or before a restart: others may have come since.
@@ -97,6 +100,24 @@ impl Attach {
 }
 
 impl Ring {
+    /// Gives up the leaves that an earlier start had and that are not connected.
+    pub fn detach_leaves(&mut self, is_gone: &dyn Fn(&PeerId) -> bool) {
+        loop {
+            let gone = self.attach.leaves.keys().copied().find(is_gone);
+            match gone {
+                Some(leaf) => self.detach(&leaf),
+                None => return,
+            }
+        }
+    }
+
+    /// Gives up a leaf, if this peer is one.
+    pub(super) fn detach(&mut self, leaf: &PeerId) {
+        if self.attach.drop_leaf(leaf) {
+            self.delete_leaf(leaf);
+        }
+    }
+
     pub(super) fn join_as_leaf(&mut self, cx: &mut Context<'_>, command: u32, bootstraps: Vec<PeerId>) {
         self.attach.command = Some(command);
         self.attach.bootstraps = bootstraps;

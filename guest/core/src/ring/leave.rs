@@ -80,11 +80,7 @@ impl Ring {
         self.phase = Phase::Out;
         // Newer than in any update that is still under way: one that arrives later does not bring this member back.
         self.renew_record(cx);
-        let mut joins = self.maintenance.stop();
-        joins.extend(self.attach.stop());
-        joins
-            .into_iter()
-            .for_each(|join| self.fail(join, Code::Cancelled));
+        self.give_up_joins(Code::Cancelled);
         for find in core::mem::take(&mut self.finds).into_keys() {
             self.fail(find, Code::NotJoined);
         }
@@ -181,7 +177,7 @@ impl Ring {
             self.take_entries(cx, from, entries)
         };
         if is_neighbour {
-            self.meet_members(cx, successors);
+            self.meet_members(cx, from, successors);
         }
         self.neighbour_left(cx, from, predecessor);
         taken

@@ -71,10 +71,16 @@ impl Ring {
     /// Takes part in the ring no more, without a word: another run of this node does in its place.
     pub fn stop(&mut self) {
         self.depart_now();
-        for join in self.maintenance.stop().into_iter().chain(self.attach.stop()) {
-            self.fail(join, Code::DuplicateIdentity);
-        }
+        self.give_up_joins(Code::DuplicateIdentity);
         self.lost_all();
+    }
+
+    /// Joins no ring any more, and tells those who wait for that why.
+    #[inline(never)]
+    pub(super) fn give_up_joins(&mut self, code: Code) {
+        let mut joins = self.maintenance.stop();
+        joins.extend(self.attach.stop());
+        joins.into_iter().for_each(|join| self.fail(join, code));
     }
 
     /// The clock was ahead: what was signed and taken since counts for nobody.
@@ -123,6 +129,10 @@ impl Ring {
     /// Takes a peer out of all tables that is gone, or lives but takes no part in this ring; if it was a neighbour, the
     /// next one takes its place at once.
     pub(super) fn part_with(&mut self, cx: &mut Context<'_>, peer: PeerId, code: Code) {
+        if code == Code::TooManyRequests {
+            // It is busy, or no attempt was free here to reach it.
+            return;
+        }
         self.book.suspect(&peer);
         // What refuses lives, and is left alone for a while even if it speaks.
         let is_silent = is_silence(code);
@@ -159,9 +169,7 @@ impl Ring {
     /// The last session with a peer ended.
     pub fn peer_gone(&mut self, cx: &mut Context<'_>, peer: PeerId) {
         self.forged.remove(&peer);
-        if self.attach.drop_leaf(&peer) {
-            self.delete_leaf(&peer);
-        }
+        self.detach(&peer);
         if self.phase != Phase::In {
             return;
         }

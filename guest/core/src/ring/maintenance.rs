@@ -80,6 +80,7 @@ impl Maintenance {
     /// No rounds any more, and no join. Gives the commands of one that is not done.
     pub(super) fn stop(&mut self) -> Vec<u32> {
         self.next_round_ms = u64::MAX;
+        self.newcomers = Map::new();
         core::mem::take(&mut self.joining).commands
     }
 
@@ -402,7 +403,7 @@ impl Ring {
         if !self.serves() {
             return;
         }
-        self.meet_members(cx, &[updated.record]);
+        self.meet_members(cx, peer, &[updated.record]);
         // It has left since it answered, or started again.
         if self.knows_better(&peer, updated.record) {
             // Restored from a copy it does not know its newest record, and nobody else may tell it.
@@ -410,8 +411,8 @@ impl Ring {
             self.go_on_joining(cx);
             return;
         }
-        let named = self.meet_members(cx, updated.predecessor.as_slice());
-        let list = self.meet_members(cx, &updated.successors);
+        let named = self.meet_members(cx, peer, updated.predecessor.as_slice());
+        let list = self.meet_members(cx, peer, &updated.successors);
         let old = self.routing.successor();
         if old == Some(peer) || self.routing.succeeds_better(&peer) {
             let mirrors = self.parameters.mirrors.max(1);

@@ -73,13 +73,17 @@ impl Ring {
         for bytes in hint {
             let about = NodeRecord::claimed_id(bytes, &self.settings.network);
             let is_known = about.is_some_and(|peer| peer == me || self.routing.contains(&peer));
-            if (is_known || self.routing.contains(from))
-                && let Ok(record) = self.verify_record(bytes, cx.wall_ms)
-            {
-                let peer = record.id();
-                self.meet_stranger(cx, record);
-                // It may be the predecessor, presumed dead: it need not know, and may update seldom.
-                self.came_back(cx, peer);
+            if !is_known && !self.routing.contains(from) {
+                continue;
+            }
+            match self.verify_record(bytes, cx.wall_ms) {
+                Ok(record) => {
+                    let peer = record.id();
+                    self.meet_stranger(cx, record);
+                    // It may be the predecessor, presumed dead: it need not know, and may update seldom.
+                    self.came_back(cx, peer);
+                }
+                Err(code) => _ = self.judge(*from, Err(code)),
             }
         }
     }

@@ -393,24 +393,19 @@ impl Ring {
     }
 
     /// Takes note of members that an answer names, each of which is verified before it is asked.
-    fn hear_members(&mut self, cx: &mut Context<'_>, list: &[&[u8]]) -> Vec<PeerId> {
+    fn hear_members(&mut self, cx: &mut Context<'_>, from: PeerId, list: &[&[u8]]) -> Vec<PeerId> {
         list.iter()
-            .filter_map(|bytes| self.hear_member(cx, bytes))
+            .filter_map(|bytes| self.hear_member(cx, from, bytes))
             .gather()
     }
 
-    fn hear_member(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Option<PeerId> {
+    fn hear_member(&mut self, cx: &mut Context<'_>, from: PeerId, bytes: &[u8]) -> Option<PeerId> {
         let peer = NodeRecord::claimed_id(bytes, &self.settings.network)?;
-        let me = self.me();
         match self.book.named(&peer) {
             Some(known) if known == bytes => return Some(peer),
+            None if peer != self.settings.id => {}
             // Newer, older or forged: what is known is not given up for it unless it is better.
-            Some(_) => return self.meet_members(cx, &[bytes]).pop(),
-            None if peer == me => {
-                self.meet_members(cx, &[bytes]);
-                return Some(peer);
-            }
-            None => {}
+            _ => return self.meet_members(cx, from, &[bytes]).pop(),
         }
         let keep = needed_by(&self.routing, &self.attach);
         self.book.hear(peer, bytes, cx.wall_ms, &keep);
@@ -438,8 +433,8 @@ impl Ring {
         record.is_some_and(|record| record.role() == Role::Member)
     }
 
-    /// Reads a list of members; what does not verify is left out.
-    fn meet_members(&mut self, cx: &mut Context<'_>, list: &[&[u8]]) -> Vec<PeerId> {
+    /// Reads a list of members that a peer sent; what does not verify is left out.
+    fn meet_members(&mut self, cx: &mut Context<'_>, from: PeerId, list: &[&[u8]]) -> Vec<PeerId> {
         let mut members = Vec::with_capacity(list.len());
         for bytes in list {
             match self.meet_bytes(cx, bytes) {
@@ -447,7 +442,7 @@ impl Ring {
                 Ok(_) => {}
                 Err(code) => {
                     self.doubt_clock(code);
-                    self.log(LogLevel::Debug, code, "a record was left out", None);
+                    self.judge(from, Err(code));
                 }
             }
         }

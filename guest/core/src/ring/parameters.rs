@@ -201,7 +201,7 @@ impl Parameters {
         max_dead: 1024,
         max_leaves: 512,
         max_updating: 16,
-        max_newcomers: 256,
+        max_newcomers: 64,
         max_of_newcomer: 4,
         max_remembered: 8,
         max_merges: 4,

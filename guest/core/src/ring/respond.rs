@@ -49,7 +49,7 @@ impl Ring {
             },
             Call::Join => match decode_joined(body) {
                 Ok(nodes) => {
-                    let members: Vec<PeerId> = self.meet_members(cx, &nodes);
+                    let members: Vec<PeerId> = self.meet_members(cx, peer, &nodes);
                     return self.join_answered(cx, peer, &members);
                 }
                 Err(refusal) => refusal,
@@ -104,7 +104,9 @@ impl Ring {
     fn call_failed(&mut self, cx: &mut Context<'_>, peer: PeerId, call: Call, code: Code) {
         match call {
             Call::Walk { walk } => {
-                self.book.suspect(&peer);
+                if code != Code::TooManyRequests {
+                    self.book.suspect(&peer);
+                }
                 self.step_failed(cx, walk, peer, code);
             }
             Call::Held { command } => self.next_mirror(cx, command),

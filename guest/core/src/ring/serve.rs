@@ -126,14 +126,10 @@ impl Ring {
             }
             Request::Attach { record } => {
                 self.record_of_sender(cx, from, record, Role::Leaf)?;
-                self.attach.take_leaf(from, cx.source)?;
-                self.put_leaf(&from, cx.source);
+                let source = self.attach.take_leaf(from, cx.source)?;
+                self.put_leaf(&from, source);
             }
-            Request::Detach => {
-                if self.attach.drop_leaf(&from) {
-                    self.delete_leaf(&from);
-                }
-            }
+            Request::Detach => self.detach(&from),
         }
         Ok(Some(encode_ack()))
     }
@@ -230,7 +226,7 @@ impl Ring {
         let is_better = !is_new || self.routing.before().len() == 1;
         if is_better && self.routing.is_predecessor(&from) {
             let few = predecessors.len().min(self.parameters.mirrors);
-            let named = self.meet_members(cx, &predecessors[..few]);
+            let named = self.meet_members(cx, from, &predecessors[..few]);
             self.routing.set_earlier(from, named);
         }
         let mut keys = if is_new || wants_objects {

@@ -295,9 +295,9 @@ impl Ring {
             responsible: hop
                 .responsible
                 .is_some_and(|bytes| self.is_record_of(cx, peer, bytes)),
-            predecessor: self.hear_members(cx, predecessor).first().copied(),
-            closer: self.hear_members(cx, &hop.closer),
-            successors: self.hear_members(cx, &hop.successors),
+            predecessor: self.hear_members(cx, peer, predecessor).first().copied(),
+            closer: self.hear_members(cx, peer, &hop.closer),
+            successors: self.hear_members(cx, peer, &hop.successors),
             entries: own_entries(&hop.entries),
         };
         let Some(walk) = self.walks.walks.get_mut(&id) else {
@@ -317,7 +317,7 @@ impl Ring {
 
     /// Whether a record is that of the member that sent it; if so, it is kept.
     fn is_record_of(&mut self, cx: &mut Context<'_>, peer: PeerId, bytes: &[u8]) -> bool {
-        self.meet_members(cx, &[bytes]).first() == Some(&peer)
+        self.meet_members(cx, peer, &[bytes]).first() == Some(&peer)
     }
 
     fn walk_done(

@@ -22,6 +22,32 @@ fn outcome(net: &mut Net, index: usize, tag: u32) -> Option<Code> {
 }
 
 #[test]
+fn leaf_that_is_gone_after_a_restart_gives_its_place_back() {
+    let (mut net, leaf) = leaf();
+    let is_kept = |net: &Net, index: usize| {
+        net.hosts[index]
+            .store
+            .keys()
+            .any(|key| key.starts_with(b"ring/leaf/"))
+    };
+    let relays: Vec<usize> = (0..4).filter(|index| is_kept(&net, *index)).collect();
+    assert!(!relays.is_empty());
+    for relay in &relays {
+        net.kill(*relay);
+    }
+    net.kill(leaf);
+    for relay in &relays {
+        net.restart(*relay);
+        assert!(is_kept(&net, *relay), "one that slept may have it still");
+        net.step(*relay, &[Input::Join { tag: 100 }]);
+    }
+    net.run_ms(20_000);
+    for relay in relays {
+        assert!(!is_kept(&net, relay));
+    }
+}
+
+#[test]
 fn callers_hear_at_once_of_a_leaf_that_is_gone() {
     for gone_ms in [0, 10_000, 60_000] {
         let (mut net, leaf) = leaf();

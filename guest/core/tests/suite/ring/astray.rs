@@ -86,3 +86,25 @@ fn member_named_in_vain_is_asked_whether_it_lives() {
     net.run_for(ANSWER_MS);
     assert!(!knows(&net, named, &gone));
 }
+
+#[test]
+fn neighbours_are_kept_while_no_attempt_to_reach_them_is_free() {
+    let mut net = Network::ring_of(1204, 12);
+    let node = net.members()[3];
+    let ids = |net: &Network| {
+        let ring = &net.nodes[node].ring;
+        let neighbours = ring.predecessor().into_iter().chain(ring.successors());
+        neighbours.map(|record| record.id()).collect::<Vec<_>>()
+    };
+    let known = ids(&net);
+    let members = net.members();
+    for one in &members {
+        members.iter().for_each(|other| net.end_session(*one, *other));
+    }
+    net.busy.extend(members);
+    net.run_for(6 * IDLE_MS);
+    assert_eq!(ids(&net), known);
+    net.busy.clear();
+    net.run_for(2 * IDLE_MS);
+    assert_eq!(net.fault(16), None);
+}

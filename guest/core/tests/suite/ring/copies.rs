@@ -252,6 +252,38 @@ fn forged_stores_and_grants_end_the_session() {
 }
 
 #[test]
+fn forged_records_of_members_end_the_session() {
+    let mut net = Network::ring_of(31, 12);
+    let members = net.members();
+    let (node, next) = (members[3], members[4]);
+    let good = record_at(&net.nodes[next].identity, net.now_ms + 1_000);
+    let forged = |number: u8| {
+        let mut bytes = good.encoded().to_vec();
+        *bytes.last_mut().expect("a signature") ^= number;
+        bytes
+    };
+    let hint = encoded(|encoder| {
+        encoder.array(2).uint(0).array(4);
+        (1..=4).for_each(|number| _ = encoder.bytes(&forged(number)));
+    });
+    net.nodes[node].refusals.clear();
+    assert_eq!(ask(&mut net, node, stranger(1).id(), &hint), None);
+    assert_eq!(net.nodes[node].disconnected, [stranger(1).id()]);
+    // The same beside an update.
+    let before = members[2];
+    let own = net.with(before, |ring, cx| ring.own_record(cx).encoded().to_vec());
+    let update = encoded(|encoder| {
+        encoder.array(4).uint(6).bytes(&own).bool(false).array(3);
+        (1..=3).for_each(|number| _ = encoder.bytes(&forged(number)));
+    });
+    let from = net.id(before);
+    for _ in 0..2 {
+        assert_eq!(ask(&mut net, node, from, &update), None);
+    }
+    assert!(net.nodes[node].disconnected.contains(&from));
+}
+
+#[test]
 fn one_forged_copy_among_many_ends_no_session() {
     let mut net = Network::ring_of(28, 8);
     hear_of_predecessors(&mut net);

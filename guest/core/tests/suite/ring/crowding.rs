@@ -122,9 +122,9 @@ fn newcomers_of_one_network_leave_lookups_to_others() {
         .map(numbered)
         .filter(|one| net.responsible(&one.id().0) != member);
     let mut far = far.map(|one| (one.id(), join(&one)));
-    let crowded: Vec<_> = far.by_ref().take(33).collect();
+    let crowded: Vec<_> = far.by_ref().take(4).collect();
     let others: Vec<_> = far.take(2).collect();
-    for n in 0..129 {
+    for n in 0..13 {
         let (peer, body) = &crowded[n / 4];
         // An answer would be a refusal, which the network does not expect.
         net.with(member, |ring, cx| {
@@ -132,7 +132,7 @@ fn newcomers_of_one_network_leave_lookups_to_others() {
             ring.request(cx, *peer, 1_000_000 + n as u64, body);
         });
     }
-    let (peer, body) = &crowded[32];
+    let (peer, body) = &crowded[3];
     assert_eq!(ask_from(&mut net, member, crowd, *peer, body), Some(Class::Limit));
     for (n, (peer, body)) in others.iter().enumerate() {
         net.with(member, |ring, cx| {
@@ -156,7 +156,7 @@ fn leaves_of_one_network_leave_places_to_others() {
     let refused = (0..520)
         .filter(|at| ask(*at, crowd) == Some(Class::Limit))
         .count();
-    assert_eq!(refused, 520 - 257, "half of the places, and one");
+    assert_eq!(refused, 520 - 103, "a fifth of the places");
     assert_eq!(ask(0, crowd), None, "one that is attached renews its record");
     for at in 520..600 {
         assert_eq!(ask(at, Holder::network("198.51.100.1")), None);
@@ -173,11 +173,11 @@ fn leaves_count_for_their_network_after_a_sleep() {
         .map(numbered)
         .map(|leaf| (leaf.id(), attach(&leaf)))
         .collect();
-    for (peer, body) in &leaves[..257] {
+    for (peer, body) in &leaves[..103] {
         assert_eq!(ask_from(&mut net, 0, crowd, *peer, body), None);
     }
-    for (n, (peer, body)) in leaves[257..512].iter().enumerate() {
-        let elsewhere = Holder::network(&format!("11.0.{n}.1"));
+    for (n, (peer, body)) in leaves[103..512].iter().enumerate() {
+        let elsewhere = Holder::network(&format!("11.{}.{}.1", n / 256, n % 256));
         assert_eq!(ask_from(&mut net, 0, elsewhere, *peer, body), None);
     }
     let relayed = |net: &Network| {
@@ -195,6 +195,31 @@ fn leaves_count_for_their_network_after_a_sleep() {
     }
     let (peer, body) = &leaves[513];
     assert_eq!(ask_from(&mut net, 0, crowd, *peer, body), Some(Class::Limit));
+}
+
+#[test]
+fn leaf_that_comes_from_elsewhere_stays_in_its_first_networks_share() {
+    let mut net = Network::ring_of(2, 4);
+    net.run_for(70_000);
+    let (crowd, elsewhere) = (Holder::network("192.0.2.1"), Holder::network("198.51.100.1"));
+    let attach = |identity: &Identity| introduction(8, identity, Role::Leaf, net.now_ms);
+    let leaves: Vec<_> = (0..105)
+        .map(numbered)
+        .map(|leaf| (leaf.id(), attach(&leaf)))
+        .collect();
+    for source in [crowd, elsewhere] {
+        for (peer, body) in &leaves[..103] {
+            assert_eq!(ask_from(&mut net, 0, source, *peer, body), None);
+        }
+    }
+    let mut late = leaves[103..].iter();
+    let mut next_is_refused = |net: &mut Network| {
+        let (peer, body) = late.next().expect("another leaf");
+        ask_from(net, 0, crowd, *peer, body) == Some(Class::Limit)
+    };
+    assert!(next_is_refused(&mut net));
+    net.forget(0);
+    assert!(next_is_refused(&mut net), "also after a sleep");
 }
 
 /// An association of an identity, and its record of the greatest length.

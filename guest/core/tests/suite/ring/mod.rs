@@ -1,5 +1,7 @@
 //! The ring from outside: many nodes in one thread, a virtual clock and a seeded network.
 
+mod dice;
+
 mod network;
 
 mod outsider;

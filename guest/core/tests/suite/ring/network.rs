@@ -9,26 +9,12 @@ use selfsame_core::random::Random;
 use selfsame_core::record::NodeRecord;
 use selfsame_core::ring::{Action, Context, Provider, Ring, Service, Settings};
 
+use super::dice::Dice;
+
 /// When every test begins.
 pub(crate) const START_MS: u64 = 1_800_000_000_000;
 /// Longest time between updates of ordinary nodes in these tests.
 pub(crate) const IDLE_MS: u64 = 10_000;
-
-/// A small generator for what the network does; the nodes have their own.
-pub(crate) struct Dice(u64);
-
-impl Dice {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        ((self.0 >> 11) % bound as u64) as usize
-    }
-}
 
 /// What a command came to
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +84,8 @@ pub(crate) struct Network {
     last_command: u32,
     /// Pairs that cannot reach each other.
     walls: BTreeSet<(usize, usize)>,
+    /// Nodes that can dial nobody at present.
+    pub(crate) busy: BTreeSet<usize>,
     outside: Option<Vec<u8>>,
     /// Answers forged in place of those of a node.
     pub(crate) forge: Option<Forge>,
@@ -123,6 +111,7 @@ impl Network {
             last_token: 0,
             last_command: 0,
             walls: BTreeSet::new(),
+            busy: BTreeSet::new(),
             outside: None,
             forge: None,
         }
@@ -278,6 +267,9 @@ impl Network {
         match target {
             _ if !has_session && !has_record => self.after_delay(fail(Code::NoRoute)),
             None => self.after_delay(fail(Code::DialFailed)),
+            Some(_) if !has_session && self.busy.contains(&from) => {
+                self.after_delay(fail(Code::TooManyRequests));
+            }
             Some(_) if !has_session && !is_member => self.after_delay(fail(Code::NoRoute)),
             Some(to) if !self.nodes[to].is_alive && !has_session => self.after_delay(fail(Code::DialFailed)),
             Some(to) if self.walls.contains(&(from, to)) => {}
@@ -304,6 +296,12 @@ impl Network {
                 self.with(at, |ring, cx| ring.peer_connected(cx, id));
             }
         }
+    }
+
+    /// Two nodes have no session from now on, and neither is told.
+    pub(crate) fn end_session(&mut self, one: usize, two: usize) {
+        self.nodes[one].sessions.remove(&two);
+        self.nodes[two].sessions.remove(&one);
     }
 
     /// Ends the sessions of a node with a peer.
