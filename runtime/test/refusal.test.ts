@@ -57,6 +57,10 @@ describe("a node that cannot join is told why:", () => {
       assert.equal(name, "DialFailed");
       assert.ok(message.includes(`${scheme}://${place}: connect ECONNREFUSED`), message);
     }
+    // A path of POSTs is open before the first of them.
+    const { name, message } = await whyNot({ bootstrap: `http://${place}/.mesh#${PEER}` });
+    assert.equal(name, "Disconnected");
+    assert.ok(message.includes(`http://${place}/.mesh: connect ECONNREFUSED`), message);
   });
 
   test("the name of the bootstrap leads nowhere", async () => {

@@ -104,12 +104,17 @@ export class Driver implements PathHost {
   #hung: ReturnType<typeof setTimeout> | undefined;
   /** Which address was last dialled in vain, and why. */
   #lastDialFailure = "";
+  /** Why a path failed of which the next step tells the core. */
+  #pathFailure = "";
 
   constructor(parts: DriverParts) {
     this.#parts = parts;
     this.#paths = new PathTable(
       (input) => this.#tell(input),
-      (path, reason) => parts.logger.log("debug", `a path failed: ${reason}`, 0, path),
+      (path, reason) => {
+        this.#pathFailure = reason;
+        parts.logger.log("debug", `a path failed: ${reason}`, 0, path);
+      },
     );
     this.#timer = parts.timer(guarded("a wake-up", () => this.flush()));
   }
@@ -281,6 +286,7 @@ export class Driver implements PathHost {
     // A snapshot is kept before any frame of its batch is sent: the counters that it holds must never repeat.
     for (const output of decoded) if (output.type === "Snapshot") this.#carryOut(output, tags);
     for (const output of decoded) if (output.type !== "Snapshot") this.#carryOut(output, tags);
+    this.#pathFailure = "";
   }
 
   /** Carries out one output; what goes wrong outside the core is no fault of it. */
@@ -425,7 +431,9 @@ export class Driver implements PathHost {
   /** What this side of the boundary knows of an error. */
   #detailOf(code: number): string {
     const isDial = code === codeNumber("DialFailed") && this.#lastDialFailure !== "";
-    return isDial ? `no path to the peer could be opened: ${this.#lastDialFailure}` : "";
+    if (isDial) return `no path to the peer could be opened: ${this.#lastDialFailure}`;
+    const isLoss = code === codeNumber("Disconnected") && this.#pathFailure !== "";
+    return isLoss ? `the connection to the peer ended: ${this.#pathFailure}` : "";
   }
 
   /** Why no bootstrap is of use, if the address rule is the cause. */

@@ -93,6 +93,13 @@ export class Path {
     this.#table.closed(this);
   }
 
+  /** Closes the path because its transport failed; `reason` names the address and the cause. */
+  fail(reason: string): void {
+    if (!this.#table.has(this)) return;
+    this.#table.failed(this, reason);
+    this.close(1006, "the transport failed");
+  }
+
   /** Closes the path from this side. */
   close(code: number, reason: string): void {
     if (!this.#table.has(this)) return;
@@ -182,6 +189,11 @@ export class PathTable {
     this.#backlog.closed(path);
   }
 
+  /** Tells why a path is about to be closed. */
+  failed(path: Path, reason: string): void {
+    this.#onFailure(path.number, reason);
+  }
+
   /** Closes every path without telling the core, which is gone. */
   closeAll(code: number, reason: string): void {
     const paths = [...this.#paths.values()];
@@ -198,7 +210,7 @@ export class PathTable {
 
   /** Closes a path without its bytes that wait: whoever does not take them would keep them here for long. */
   #fail(path: Path, reason: string): void {
-    this.#onFailure(path.number, reason);
+    this.failed(path, reason);
     this.closed(path);
     this.#backlog.dropped(path);
     path.link.abort(1011, "the path failed");

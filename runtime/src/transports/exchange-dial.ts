@@ -159,7 +159,7 @@ class ExchangeLink implements Link {
       },
       (error: unknown) => {
         this.#posts--;
-        this.path?.close(1006, `a POST failed: ${error instanceof Error ? error.message : error}`);
+        this.path?.fail(`${this.#url}: ${causeOf(error)}`);
       },
     );
     detach("a POST", posted);
@@ -213,4 +213,11 @@ class ExchangeLink implements Link {
     if (!splitter.isComplete) throw new Error("an answer ends within a frame");
     return count;
   }
+}
+
+/** Why a request failed: the cause that a platform names says more than its error, which is the same for all. */
+function causeOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const { cause, message } = error;
+  return (cause instanceof Error && cause.message) || message;
 }
