@@ -65,6 +65,19 @@ export function changedFile(blocks: readonly Block[], file: string, from: string
   return { ...block, text: block.text.replace(from, to) };
 }
 
+const tried: Set<string> = new Set();
+
+/** Notes that what a block says was done. */
+export function noteTried({ place }: Block): void {
+  tried.add(place);
+}
+
+/** The blocks of documents that nobody has tried, but for those of plain text. */
+export function untried(documents: readonly string[]): Block[] {
+  const blocks = documents.flatMap(blocksOf);
+  return blocks.filter(({ place, language }) => !tried.has(place) && language !== "text");
+}
+
 /** A command of a block of shell lines. */
 export interface Command {
   /** The command, on one line. */

@@ -6,7 +6,7 @@ import { delimiter, dirname, join } from "node:path";
 import process from "node:process";
 import { setTimeout as delay } from "node:timers/promises";
 
-import { type Block, type Command, commandsOf } from "./document.ts";
+import { type Block, type Command, commandsOf, noteTried } from "./document.ts";
 import { freePorts } from "./ports.ts";
 
 /** Longest time of a command; one that installs or compiles takes minutes. */
@@ -81,7 +81,9 @@ export class Newcomer {
   }
 
   /** Writes the file that a block is. */
-  write({ file, text, place }: Block): void {
+  write(block: Block): void {
+    const { file, text, place } = block;
+    noteTried(block);
     if (file === undefined) throw new Error(`${place} names no file in its first line`);
     const path = join(this.folder, file);
     mkdirSync(dirname(path), { recursive: true });
@@ -96,6 +98,7 @@ export class Newcomer {
     for (const block of blocks) {
       if (block.language !== "sh") this.write(block);
       else {
+        noteTried(block);
         for (const command of commandsOf(block.text)) {
           if (!skip.test(command.text)) outputs.set(command.text, await this.run(command));
         }

@@ -6,6 +6,7 @@
  * Code is taken from the documents. Only ports, what earlier commands printed and where the package comes from are filled in.
  * `--short` tries the current Node and Deno alone, `--built` what is built already.
  */
+import assert from "node:assert/strict";
 import { parseArgs } from "node:util";
 import { buildHost } from "selfsame-twiitr/build";
 
@@ -16,11 +17,21 @@ import { node } from "./cases/node.ts";
 import { rust } from "./cases/rust.ts";
 import { types } from "./cases/types.ts";
 import { workers } from "./cases/workers.ts";
+import { untried } from "./document.ts";
 import { Report } from "./report.ts";
 import type { Scenario } from "./scenario.ts";
 import { prepare } from "./tools.ts";
 
 const SCENARIOS: Readonly<Record<string, Scenario>> = { node, deno, workers, browser, rust, commands, types };
+/** The pages that a newcomer reads. */
+const PAGES = [
+  "README.md",
+  "docs/quick-start.md",
+  "docs/sidecar.md",
+  "docs/operations.md",
+  "runtime/README.md",
+  "host/README.md",
+];
 const SHORT = ["node", "deno"];
 
 const { values } = parseArgs({
@@ -43,5 +54,15 @@ const nodes = values.short ? (["current"] as const) : (["lowest", "current"] as 
 for (const name of chosen) {
   report.note(`> ${name}`);
   await SCENARIOS[name]?.({ report, tools, nodes });
+}
+if (values.platform === undefined && !values.short) {
+  await report.check("documents", "no page has a block that was not tried", () => {
+    // `npm start` is for a checkout, of which .ci/fresh.mjs makes a new one.
+    const left = untried(PAGES).filter(({ text }) => !text.includes("npm start"));
+    assert.deepEqual(
+      left.map(({ place }) => place),
+      [],
+    );
+  });
 }
 report.end();

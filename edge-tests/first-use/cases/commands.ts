@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 
-import { commandsOf, sectionOf } from "../document.ts";
+import { commandsOf, noteTried, sectionOf } from "../document.ts";
 import { Newcomer } from "../newcomer.ts";
 import type { Scenario, Stage } from "../scenario.ts";
 import { playCapsuleHelp } from "./capsule-help.ts";
@@ -98,6 +98,13 @@ async function sidecar(newcomer: Newcomer): Promise<void> {
   assert.match(answer, /Directory listing/);
   const direct = await command(newcomer, "curl -s -H 'Host: check.mesh' http://127.0.0.1:15002/");
   assert.match(direct, /Directory listing/);
+  const [problem] = sectionOf("docs/sidecar.md", "Answers that are the sidecar's own");
+  assert.ok(problem !== undefined);
+  noteTried(problem);
+  const members = Object.keys(JSON.parse(problem.text) as object);
+  const answered = await command(newcomer, "curl -s -H 'Host: nobody.mesh' http://127.0.0.1:15002/");
+  for (const member of Object.keys(JSON.parse(answered) as object))
+    assert.ok(members.includes(member), answered);
 }
 
 async function pages(newcomer: Newcomer): Promise<void> {
@@ -110,6 +117,7 @@ async function pages(newcomer: Newcomer): Promise<void> {
   const telemetry = sectionOf("docs/operations.md", "Telemetry").filter(({ language }) => language === "sh");
   await newcomer.follow(telemetry);
   const looks = sectionOf("docs/operations.md", "Looking at a node");
+  looks.forEach(noteTried);
   for (const { text } of looks.flatMap((block) => commandsOf(block.text))) {
     // The crate's page has put its first node elsewhere.
     const own = text

@@ -45,6 +45,8 @@ export const rust: Scenario = async (stage) => {
       }
     });
   } finally {
+    // What Cargo has made of these programs, which stand in another folder each time.
+    await newcomer.run({ text: "cargo clean --quiet --release -p hello", prints: undefined }).catch(() => "");
     await newcomer.leave();
   }
 };

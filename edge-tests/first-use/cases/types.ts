@@ -1,6 +1,6 @@
 import { join } from "node:path";
 
-import { type Block, blocksOf } from "../document.ts";
+import { type Block, blocksOf, noteTried } from "../document.ts";
 import { Newcomer } from "../newcomer.ts";
 import type { Scenario } from "../scenario.ts";
 import { optionsOf } from "./member.ts";
@@ -83,6 +83,7 @@ function programsOf(document: string): Block[] {
     // Deno has types of its own, and checks them itself.
     if (!["js", "ts"].includes(block.language) || /\bDeno\./.test(block.text)) continue;
     const last = programs.at(-1);
+    noteTried(block);
     if (/^import /m.test(block.text)) programs.push(block);
     else if (last?.section === block.section) {
       programs[programs.length - 1] = { ...last, text: `${last.text}\n${block.text}` };
