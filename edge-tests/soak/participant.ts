@@ -49,7 +49,11 @@ export type State = "up" | "frozen" | "down";
 
 /** What programs get of this process's environment. */
 const INHERITED = ["PATH", "HOME", "TMPDIR", "DENO_DIR", "XDG_CACHE_HOME", "SELFSAME_CACHE"];
-const V8_FLAGS = "--expose-gc";
+/**
+ * V8 collects when a heap is nearly full, not when there is garbage, and on a machine with much memory that takes hours and hundreds of
+ * megabytes, with a Worker that does nothing but answer as with this one. With small heaps what a process takes is what it holds.
+ */
+const HEAP_FLAGS: readonly string[] = ["--max-old-space-size=48", "--max-semi-space-size=1"];
 
 /** A member or leaf. */
 export class Participant {
@@ -210,7 +214,7 @@ export class Participant {
     isReady: (message: Readonly<Record<string, unknown>>) => boolean,
   ): Promise<void> {
     const log = join(this.#settings.folder, `${label}.log`);
-    const child = Child.start({ name: label, command, args, cwd: ROOT, env: inherited(), log, isReady });
+    const child = Child.start({ name: label, command, args, cwd: ROOT, env: environment(), log, isReady });
     this.#children.set(label, child);
     await child.ready;
   }
@@ -237,11 +241,12 @@ export class Participant {
     }
     const script = join(import.meta.dirname, "member.ts");
     if (host === "node") {
-      const flags = [V8_FLAGS, "--disable-warning=ExperimentalWarning"];
+      const flags = ["--expose-gc", ...HEAP_FLAGS, "--disable-warning=ExperimentalWarning"];
       return { command: process.execPath, args: [...flags, script, settings] };
     }
-    const flags = ["run", "--quiet", "--no-prompt", "--cached-only", "--allow-all", `--v8-flags=${V8_FLAGS}`];
-    return { command: DENO, args: [...flags, script, settings] };
+    const flags = ["run", "--quiet", "--no-prompt", "--cached-only", "--allow-all"];
+    const v8 = `--v8-flags=${["--expose-gc", ...HEAP_FLAGS].join()}`;
+    return { command: DENO, args: [...flags, v8, script, settings] };
   }
 
   #sidecar({ proxy, replica, backend }: RustPorts): string[] {
@@ -260,11 +265,13 @@ export class Participant {
   }
 }
 
-function inherited(): Record<string, string> {
-  return Object.fromEntries(
+/** What is inherited, and the flags of V8 for a workerd that Miniflare starts. */
+function environment(): Record<string, string> {
+  const inherited = Object.fromEntries(
     INHERITED.flatMap((name) => {
       const value = process.env[name];
       return value === undefined ? [] : [[name, value]];
     }),
   );
+  return { ...inherited, MINIFLARE_WORKERD_V8_FLAGS: HEAP_FLAGS.join(" ") };
 }

@@ -64,7 +64,8 @@ export class LineCounter {
 export function sampleOf(pid: number, at_s: number, lines: number): Sample | undefined {
   const [, resident] = read(`/proc/${pid}/statm`).split(" ");
   const threads = /Threads:\s+(\d+)/.exec(read(`/proc/${pid}/status`))?.[1];
-  if (resident === undefined || threads === undefined) return undefined;
+  // One that has ended and was not waited for yet takes nothing.
+  if (resident === undefined || Number(resident) === 0 || threads === undefined) return undefined;
   return {
     at_s,
     rss_mb: Number(resident) * PAGE_MB,
