@@ -28,6 +28,12 @@ export const browser: Scenario = async (stage) => {
     const blocks = sectionOf(QUICK_START, "Browser");
     await report.check(PLATFORM, "the page is bundled and served", () => newcomer.follow(blocks));
     await report.check(PLATFORM, "the page calls a service and is called", () => page(chromium, newcomer));
+    await report.check(PLATFORM, "a member that is not there is named", async () => {
+      newcomer.write(changedFile(blocks, "src/page.js", ":7000/", ":7004/"));
+      const why = await errorOf(chromium, newcomer);
+      assert.match(why, /^DialFailed/);
+      assert.ok(why.includes(newcomer.filled("ws://127.0.0.1:7004/.mesh")), why);
+    });
     await report.check(PLATFORM, "a private address is refused by address and option", async () => {
       newcomer.write(changedFile(blocks, "src/page.js", "allowPrivate: true,", ""));
       const why = await errorOf(chromium, newcomer);

@@ -34,6 +34,12 @@ export const deno: Scenario = async (stage) => {
       const output = await newcomer.run({ text: `command ${RUN} ten.mjs`, prints: undefined });
       assert.match(output, /^200 hello [0-9a-f]{64}$/m);
     });
+    await report.check(PLATFORM, "a member that is not there is named", async () => {
+      newcomer.write({ ...changedFile(blocks, "hello.ts", "deno.sqlite", "away.sqlite"), file: "away.ts" });
+      const why = await failureOf(newcomer, `command ${RUN} away.ts ws://127.0.0.1:7004/.mesh#PEER-ID`);
+      assert.match(why, /DialFailed/);
+      assert.ok(why.includes(newcomer.filled("ws://127.0.0.1:7004/.mesh: ")), why);
+    });
     await report.check(PLATFORM, "a private address is refused by address and option", async () => {
       const hello = changedFile(blocks, "hello.ts", "allowPrivate: true,", "");
       const text = hello.text.replace("deno.sqlite", "refused.sqlite");

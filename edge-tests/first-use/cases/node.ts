@@ -36,6 +36,14 @@ export const node: Scenario = async ({ report, tools, nodes }) => {
           assert.ok(printed.split("\n").includes(line), `${line} in\n${printed}`);
         }
       });
+      await report.check(platform, "a member that is not there is named", async () => {
+        const blocks = sectionOf(QUICK_START, "Node");
+        const away = changedFile(blocks, "hello.mjs", "ws://127.0.0.1:7117#", "ws://127.0.0.1:7004#");
+        newcomer.write({ ...away, file: "away.mjs" });
+        const why = await failureOf(newcomer, "node away.mjs");
+        assert.match(why, /DialFailed.*ECONNREFUSED/);
+        assert.ok(why.includes(newcomer.filled("ws://127.0.0.1:7004")), why);
+      });
       await report.check(platform, "a private address is refused by address and option", () =>
         refusal(newcomer),
       );

@@ -36,6 +36,14 @@ export const workers: Scenario = async (stage) => {
     await report.check(PLATFORM, "the Worker can be deployed", () =>
       newcomer.run({ text: "npx wrangler deploy --dry-run --outdir out", prints: undefined }),
     );
+    await report.check(PLATFORM, "a member that is not there is named", async () => {
+      newcomer.write(changedFile(blocks, ".dev.vars", ":7000/", ":7004/"));
+      await newcomer.run({ text: "npx wrangler dev --port 8787", prints: undefined });
+      await fetch(newcomer.filled("http://127.0.0.1:8787/status")).then((answer) => answer.text());
+      const output = await newcomer.hears("npx wrangler dev --port 8787", /could not join: /);
+      const [line = ""] = /could not join: .*/.exec(output) ?? [];
+      assert.ok(line.includes(newcomer.filled("http://127.0.0.1:7004/.mesh: ")), line);
+    });
     await report.check(PLATFORM, "a private address is refused by address and option", async () => {
       const option = 'allowPrivate: URL.startsWith("http:"),';
       newcomer.write(changedFile(blocks, "src/index.ts", option, ""));
