@@ -3,7 +3,7 @@ import dns from "node:dns/promises";
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import { syncBuiltinESMExports } from "node:module";
-import { type AddressInfo, isIPv6 } from "node:net";
+import { type AddressInfo, isIPv6, type Socket } from "node:net";
 import { describe, type TestContext, test } from "node:test";
 import type { Dialler } from "../src/driver/paths.ts";
 import { checkedDiallers } from "../src/transports/checked-dial.ts";
@@ -38,11 +38,13 @@ async function server(t: TestContext, answer?: { status: number; location: strin
     });
   }
   const port = await listen(listening);
+  // As servers do that mean to keep those who dial them.
+  listening.keepAliveTimeout = 0;
   t.after(() => {
     listening.closeAllConnections();
     listening.close();
   });
-  return { port, asked, accepting, connections: () => connections };
+  return { listening, port, asked, accepting, connections: () => connections };
 }
 
 async function listen(listening: Server): Promise<number> {
@@ -135,4 +137,17 @@ describe("a dialler of WebSocket and HTTP", () => {
       assert.equal(secret.connections(), 0);
     });
   }
+
+  test("http closes connections that nobody uses any more", async (t) => {
+    const { listening, port } = await server(t);
+    const host = new Host();
+    dialler({ allowPrivate: true }).dial(1, `http://127.0.0.1:${port}/`, host);
+    await until("the path is open", () => host.links.length === 1);
+    const connected = once(listening, "connection");
+    host.links[0]?.send(bytes("one"));
+    const [socket] = (await connected) as [Socket];
+    await once(socket, "close");
+    assert.deepEqual(host.frames(), ["answer"]);
+    host.links[0]?.abort?.(1000, "");
+  });
 });

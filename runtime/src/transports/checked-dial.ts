@@ -12,8 +12,9 @@ import { UdpDialler } from "./udp/dial.ts";
 import { type FindSocket, type Socket, WebSocketDialler } from "./websocket.ts";
 import { WebSocket } from "./ws.ts";
 
-/** Idle connections wait for the next POST of their path. */
-const KEPT: http.AgentOptions = { keepAlive: true };
+/** Idle connections wait so long for the next POST of their path, which follows at once: names, and so servers, are free. */
+const IDLE_MS = 5_000;
+const KEPT: http.AgentOptions = { keepAlive: true, timeout: IDLE_MS };
 
 /** Diallers for where `node:net` is: each connects to an IP address that it has checked, and to no other. */
 export function checkedDiallers(options: DialOptions): Dialler[] {

@@ -200,6 +200,17 @@ describe("wrong passwords", () => {
     assert.ok(attempts.begin("one", -1) !== undefined, "a clock that goes back locks nobody out");
   });
 
+  it("of one network of IPv6 count together", () => {
+    const attempts = new Attempts();
+    for (let host = 0; host < 10; host++) attempts.begin(`2001:db8:0:1::${host}`, 0);
+    for (const other of ["2001:db8:0:1:ffff::1", "2001:db8::1:0:0:0:9", "2001:DB8:0:1::"]) {
+      assert.equal(attempts.begin(other, 0), undefined, other);
+    }
+    for (const other of ["2001:db8:0:2::1", "2001:db8::1", "::1", "192.0.2.1", "a peer", "ab".repeat(32)]) {
+      assert.ok(attempts.begin(other, 0) !== undefined, other);
+    }
+  });
+
   it("of many sources are forgotten in the order in which they began", () => {
     const attempts = new Attempts();
     for (let count = 0; count < 10; count++) attempts.begin("first", 0);

@@ -16,7 +16,16 @@ export interface Attempt {
   isRight(): void;
 }
 
-/** The attempts to sign in of each source. */
+/** The /64 of an IPv6 address, of which whoever has one has all; anything else as it is. */
+function networkOf(source: string): string {
+  if (!source.includes(":") || !URL.canParse(`http://[${source}]`)) return source;
+  const [high = "", low] = new URL(`http://[${source}]`).hostname.slice(1, -1).split("::");
+  const groups = high === "" ? [] : high.split(":");
+  const left = low === undefined ? 0 : 8 - groups.length - (low === "" ? 0 : low.split(":").length);
+  return [...groups, ...Array<string>(left).fill("0"), ...(low ?? "").split(":")].slice(0, 4).join(":");
+}
+
+/** The attempts to sign in of each source: an IP address, of IPv6 its network, or a name. */
 export class Attempts {
   readonly #recent: Map<string, Recent> = new Map();
 
@@ -41,7 +50,8 @@ export class Attempts {
     };
   }
 
-  #of(source: string, now_ms: number): Recent {
+  #of(address: string, now_ms: number): Recent {
+    const source = networkOf(address);
     const known = this.#recent.get(source);
     const passed_ms = known === undefined ? 0 : now_ms - known.since_ms;
     if (known !== undefined && passed_ms >= 0 && passed_ms < WINDOW_MS) return known;
