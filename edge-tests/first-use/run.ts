@@ -4,7 +4,7 @@
  *     npm run test:first-use -- [--platform NAME]... [--short] [--built]
  *
  * Code is taken from the documents. Only ports, what earlier commands printed and where the package comes from are filled in.
- * `--short` tries the current Node and Deno alone, `--built` what is built already.
+ * `--short` tries the current Node and the command line alone, `--built` what is built already.
  */
 import assert from "node:assert/strict";
 import { parseArgs } from "node:util";
@@ -32,7 +32,7 @@ const PAGES = [
   "runtime/README.md",
   "host/README.md",
 ];
-const SHORT = ["node", "deno"];
+const SHORT = ["node", "commands"];
 
 const { values } = parseArgs({
   options: {
