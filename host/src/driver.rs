@@ -100,6 +100,8 @@ struct Driver {
     streams: HashMap<u32, StreamEntry>,
     /// Which address was last dialled in vain, and why.
     last_dial_failure: String,
+    /// Why a path failed of which the next step tells the core.
+    path_failure: String,
     /// Streams opened so far.
     serial: u64,
     /// What has to be repeated when the core is started anew.
@@ -164,6 +166,7 @@ impl Driver {
             paths: HashMap::new(),
             streams: HashMap::new(),
             last_dial_failure: String::new(),
+            path_failure: String::new(),
             serial: 0,
             lasting: BTreeMap::new(),
             watches: Vec::new(),
@@ -310,6 +313,7 @@ impl Driver {
             self.batch.clear(KEPT_BATCH);
             let tags = core::mem::take(&mut self.tags);
             self.dispatch(Bytes::from(answer), &tags, now_ms);
+            self.path_failure.clear();
             for settled in self.settled.drain(..) {
                 // A request that was given up awaits nothing.
                 _ = settled.send(());

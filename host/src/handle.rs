@@ -38,6 +38,12 @@ pub(crate) enum Inbound {
     },
     /// A path is closed.
     Closed { path: u32 },
+    /// A path is closed because its transport failed.
+    Failed {
+        path: u32,
+        /// Which address it led to, and what failed.
+        reason: String,
+    },
     /// A dial came to nothing.
     DialFailed {
         dial: DialKey,

@@ -67,10 +67,10 @@ impl Driver {
                     });
                 }
             }
-            Inbound::Closed { path } => {
-                if self.paths.remove(&path).is_some() {
-                    self.input(&Input::PathClosed { path });
-                }
+            Inbound::Closed { path } => self.closed(path),
+            Inbound::Failed { path, reason } => {
+                self.path_failure = reason;
+                self.closed(path);
             }
             Inbound::DialFailed { dial, reason } => {
                 if dial.life == self.life {
@@ -78,6 +78,12 @@ impl Driver {
                     self.input(&Input::DialFailed { dial: dial.dial });
                 }
             }
+        }
+    }
+
+    fn closed(&mut self, path: u32) {
+        if self.paths.remove(&path).is_some() {
+            self.input(&Input::PathClosed { path });
         }
     }
 

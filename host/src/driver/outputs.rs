@@ -224,6 +224,7 @@ impl Driver {
     fn failure(&self, code: u16, detail: &str) -> Error {
         match Code::from_u16(code) {
             Some(Code::DialFailed) if detail.is_empty() => Error::core(code, &self.last_dial_failure),
+            Some(Code::Disconnected) if detail.is_empty() => Error::core(code, &self.path_failure),
             Some(Code::NoBootstrap) => {
                 let private = private_bootstrap(&self.module, &self.config);
                 private.unwrap_or_else(|| Error::core(code, detail))

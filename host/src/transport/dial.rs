@@ -68,7 +68,13 @@ impl Dialler {
             }
             Scheme::Http | Scheme::Https => {
                 let link = opened(driver, path, dial, PathKind::Exchange, &address).await?;
-                poll::run(&self.posts, &address, path, driver, link).await;
+                if let Err(why) = poll::run(&self.posts, &address, path, driver, link).await {
+                    tracing::debug!(%url, why, "exchange failed: path closed");
+                    let reason = format!("{url}: {why}");
+                    // A node that was stopped has closed its paths.
+                    _ = driver.send(Inbound::Failed { path, reason }).await;
+                    return Ok(());
+                }
             }
         }
         // A node that was stopped has closed its paths.

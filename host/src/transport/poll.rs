@@ -42,17 +42,18 @@ pub(crate) fn client(connector: Connector) -> PostClient {
         .build(Sockets(connector))
 }
 
-/// Sends frames and receives frames until the path closes or a POST fails.
+/// Sends frames and receives frames until the path closes.
+///
+/// # Errors
+/// Why a POST failed, with which the path ends.
 pub(super) async fn run(
     client: &PostClient,
     address: &Address,
     path: u32,
     driver: &Handle,
     mut link: LinkEnd,
-) {
-    let Ok(token) = random_bytes::<16>() else {
-        return;
-    };
+) -> Result<(), String> {
+    let token = random_bytes::<16>().map_err(|error| error.to_string())?;
     let post = Arc::new(Post {
         client: client.clone(),
         url: address.url(),
@@ -76,17 +77,24 @@ pub(super) async fn run(
             },
             done = posts.join_next(), if !posts.is_empty() => match done {
                 Some(Ok(Ok(received))) => { state.answered(received); continue }
-                Some(Ok(Err(error))) => return tracing::debug!(path, %error, "exchange failed: path closed"),
-                Some(Err(_)) | None => return,
+                Some(Ok(Err(error))) => return Err(root_cause(&error)),
+                Some(Err(_)) | None => return Ok(()),
             },
             () = sleep_until(state.poll_at), if may_poll => None,
-            () = &mut killed => return,
+            () = &mut killed => return Ok(()),
         };
         let body = first.map_or_else(Vec::new, |frame| state.collect(frame, &mut link));
         posts.spawn(Arc::clone(&post).send(body));
     }
     // The path is closed: what was queued before is under way and may arrive.
     while let Some(Ok(Ok(_))) = posts.join_next().await {}
+    Ok(())
+}
+
+/// The first cause of an error: those that lead to it say that the client failed.
+fn root_cause(error: &dyn core::error::Error) -> String {
+    let causes = core::iter::successors(Some(error), |error| error.source());
+    causes.last().unwrap_or(error).to_string()
 }
 
 /// What the path waits for

@@ -42,14 +42,17 @@ async fn a_bootstrap_where_nobody_listens_is_named() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let place = taken.local_addr().expect("its number");
     drop(taken);
-    let url = format!("ws://{place}#{}", "11".repeat(32));
-    let error = why_not(None, Some(&url)).await;
-    assert_eq!(error.code(), Some(Code::DialFailed));
-    let text = error.to_string();
-    assert!(
-        text.contains(&format!("ws://{place}")) && text.contains("refused"),
-        "{text}"
-    );
+    // A path of POSTs is open before the first of them.
+    for (scheme, code) in [("ws", Code::DialFailed), ("http", Code::Disconnected)] {
+        let url = format!("{scheme}://{place}#{}", "11".repeat(32));
+        let error = why_not(None, Some(&url)).await;
+        assert_eq!(error.code(), Some(code));
+        let text = error.to_string();
+        assert!(
+            text.contains(&format!("{scheme}://{place}")) && text.contains("refused"),
+            "{text}"
+        );
+    }
 }
 
 #[tokio::test]

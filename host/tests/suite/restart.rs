@@ -46,6 +46,7 @@ async fn node() -> Node {
     Node::builder("test")
         .in_memory()
         .unowned()
+        .address("wss://node.example")
         .core(core)
         .start()
         .await

@@ -234,7 +234,10 @@ async fn a_service_of_the_mesh_collects_and_is_not_told_of_what_it_is_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collector_in_the_mesh_needs_an_owner() {
     let telemetry = Arc::new(Telemetry::new().endpoint("https://observability.mesh"));
-    let node = Node::builder("tests").in_memory().observer(telemetry);
+    let node = Node::builder("tests")
+        .in_memory()
+        .address("wss://node.example")
+        .observer(telemetry);
     let error = within(node.start()).await.expect_err("no owner");
     assert!(matches!(error, Error::Input(text) if text.contains("whose names")));
 }
