@@ -451,7 +451,9 @@ export class Driver implements PathHost {
   #refused(code: number, tag: number): void {
     const pending = this.#answered(tag);
     if (pending !== undefined) return pending.reject(new MeshError(code));
-    this.#parts.logger.log("warn", "the core refused an input", code);
+    // A stream may end in the step that gets more for it: neither side is at fault, and each call may do so.
+    const level = code === codeNumber("UnknownStream") ? "debug" : "warn";
+    this.#parts.logger.log(level, "the core refused an input", code);
   }
 
   #event(event: MeshEvent): void {
