@@ -29,8 +29,14 @@ const TEST_HOST = [...CARGO_TEST, "--release", ...WITH_HOST.flatMap((name) => ["
  * kills replicas a thousand times, one wants a network of its own. Of the third and fourth the suite of the runtimes has a short form.
  */
 const ALONE = ["test:rolling", "test:capsule-1g", "test:crash", "test:recover", "test:floods"];
-/** A newcomer installs and compiles for minutes on all platforms: here in Node and on the command line, with what is built. */
-const SHORT = new Map([["test:first-use", ["--", "--short", "--built"]]]);
+/**
+ * A newcomer installs and compiles for minutes on all platforms: here in Node and on the command line, with what is built. Members are
+ * under load for forty minutes: here for less than one, without bars for what they take.
+ */
+const SHORT = new Map([
+  ["test:first-use", ["--", "--short", "--built"]],
+  ["test:soak", ["--", "--short"]],
+]);
 /** What Cargo compiles and tests: it runs beside the suites that Node runs, as either leaves a core idle now and then. */
 const OF_CARGO = ["rust", "host", "fuzz"];
 /** These say how long something may take, so they run when nothing else does. */

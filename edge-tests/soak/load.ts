@@ -63,14 +63,11 @@ export class Load {
     this.#cast = cast;
   }
 
-  /** Calls that are under way. */
-  get openCount(): number {
-    return this.#open.size;
-  }
-
-  /** Calls that were begun. */
-  get begun(): number {
-    return this.#begun;
+  /** What has become of the calls so far. */
+  get summary(): string {
+    const failed = [...this.tallies].map(([kind, tally]) => `${tally.failed} ${kind}`);
+    const kinds = failed.filter((text) => !text.startsWith("0 "));
+    return `${this.#begun} calls, ${this.#open.size} open, failed ${kinds.join(" ") || "none"}`;
   }
 
   /** Counts the id of a POST that a provider was asked for. */

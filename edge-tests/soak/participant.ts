@@ -50,10 +50,12 @@ export type State = "up" | "frozen" | "down";
 /** What programs get of this process's environment. */
 const INHERITED = ["PATH", "HOME", "TMPDIR", "DENO_DIR", "XDG_CACHE_HOME", "SELFSAME_CACHE"];
 /**
- * V8 collects when a heap is nearly full, not when there is garbage, and on a machine with much memory that takes hours and hundreds of
- * megabytes, with a Worker that does nothing but answer as with this one. With small heaps what a process takes is what it holds.
+ * V8 collects when a heap is nearly full, not when there is garbage, and on a machine with much memory that takes hours: a Worker that
+ * does nothing but fetch grows by a gigabyte an hour until then. With small heaps what a process takes is what it holds.
  */
 const HEAP_FLAGS: readonly string[] = ["--max-old-space-size=48", "--max-semi-space-size=1"];
+/** In workerd small objects of the heap stand for large ones outside, so that it must be smaller still. */
+const WORKER_FLAGS = "--max-old-space-size=16 --initial-old-space-size=1 --max-semi-space-size=1";
 
 /** A member or leaf. */
 export class Participant {
@@ -266,12 +268,12 @@ export class Participant {
 }
 
 /** What is inherited, and the flags of V8 for a workerd that Miniflare starts. */
-function environment(): Record<string, string> {
+export function environment(): Record<string, string> {
   const inherited = Object.fromEntries(
     INHERITED.flatMap((name) => {
       const value = process.env[name];
       return value === undefined ? [] : [[name, value]];
     }),
   );
-  return { ...inherited, MINIFLARE_WORKERD_V8_FLAGS: HEAP_FLAGS.join(" ") };
+  return { ...inherited, MINIFLARE_WORKERD_V8_FLAGS: WORKER_FLAGS };
 }

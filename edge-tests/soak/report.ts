@@ -1,9 +1,10 @@
 /** The bars of a soak test, and its tables. */
 import type { Exported } from "./capsule.ts";
+import { CONTROL } from "./control-process.ts";
 import type { Load, Tally } from "./load.ts";
 import { type Life, type Sample, type Trend, trendOf } from "./samples.ts";
 
-/** Most growth of memory after warming up, in MB an hour. */
+/** Most growth of memory after warming up, in MB an hour; in workerd beyond that of a Worker of no mesh with as many fetches. */
 const GROWTH_MB = 5;
 /** Most descriptors and threads more at the end of a run than when it was warm. */
 const MORE_DESCRIPTORS = 10;
@@ -16,6 +17,8 @@ const WARM_UP = 0.25;
 const LEAST_LIFE = 0.5;
 /** With fewer looks at a heap no line is fitted. */
 const LEAST_HEAPS = 4;
+/** A line through fewer samples says nothing. */
+const LEAST_SAMPLES = 6;
 /** Reasons that are shown. */
 const MOST_REASONS = 25;
 const HOUR_S = 3_600;
@@ -58,7 +61,25 @@ export function judgeExports(exports: readonly Exported[], appended: readonly st
 export function judgeLives(lives: readonly Life[], total_s: number, tell: (line: string) => void): Verdict[] {
   const heads = ["MB", "at end", "MB/h", "+-", "descriptors", "threads", "lines/min", "heap MB/h"];
   tell(`${"process".padEnd(24)}${"life".padStart(8)}${heads.map((head) => head.padStart(12)).join("")}`);
-  return longest(lives).flatMap((life) => judgeLife(life, total_s, tell));
+  const longLives = longest(lives).filter(({ samples }) => samples.length >= LEAST_SAMPLES);
+  const control = longLives.find(({ label }) => label === CONTROL);
+  const ofPlatform = control === undefined ? 0 : Math.max(0, memoryTrend(control).slope);
+  return longLives.flatMap((life) => {
+    const isWorker = life.label.startsWith("workerd");
+    const verdicts = judgeLife(life, total_s, GROWTH_MB + (isWorker ? ofPlatform : 0), tell);
+    return life.label === CONTROL ? [] : verdicts;
+  });
+}
+
+/** When a process is warm. */
+function warmFrom(life: Life): number {
+  return (life.samples[0]?.at_s ?? 0) + WARM_UP * lengthOf(life);
+}
+
+function memoryTrend(life: Life): Trend {
+  const from_s = warmFrom(life);
+  const warm = life.samples.filter(({ at_s }) => at_s >= from_s);
+  return trendOf(warm.map(({ at_s, rss_mb }) => ({ at_s, value: rss_mb })));
 }
 
 /** The longest life of each process. */
@@ -74,13 +95,13 @@ function lengthOf(life: Life | undefined): number {
   return (life?.samples.at(-1)?.at_s ?? 0) - (life?.samples[0]?.at_s ?? 0);
 }
 
-function judgeLife(life: Life, total_s: number, tell: (line: string) => void): Verdict[] {
+function judgeLife(life: Life, total_s: number, growth_mb: number, tell: (line: string) => void): Verdict[] {
   const length_s = lengthOf(life);
-  const from_s = (life.samples[0]?.at_s ?? 0) + WARM_UP * length_s;
+  const from_s = warmFrom(life);
   const warm = life.samples.filter(({ at_s }) => at_s >= from_s);
   const over = (value: (sample: Sample) => number): Trend =>
     trendOf(warm.map((sample) => ({ at_s: sample.at_s, value: value(sample) })));
-  const memory = over(({ rss_mb }) => rss_mb);
+  const memory = memoryTrend(life);
   const descriptors = over((sample) => sample.descriptors);
   const threads = over((sample) => sample.threads);
   const lines = ((warm.at(-1)?.lines ?? 0) - (warm[0]?.lines ?? 0)) / ((0.75 * length_s) / 60);
@@ -99,8 +120,8 @@ function judgeLife(life: Life, total_s: number, tell: (line: string) => void): V
   const certain = (trend: Trend): number => ((trend.slope - trend.noise) * 0.75 * length_s) / HOUR_S;
   return [
     {
-      what: `${life.label} grows by at most ${GROWTH_MB} MB/h`,
-      ok: memory.slope - memory.noise <= GROWTH_MB,
+      what: `${life.label} grows by at most ${growth_mb.toFixed(0)} MB/h`,
+      ok: memory.slope - memory.noise <= growth_mb,
     },
     { what: `${life.label} keeps its descriptors`, ok: certain(descriptors) <= MORE_DESCRIPTORS },
     { what: `${life.label} keeps its threads`, ok: certain(threads) <= MORE_THREADS },
@@ -132,6 +153,7 @@ function quantile({ took_ms }: Tally, share: number): number {
   return took_ms.toSorted((one, other) => one - other)[Math.floor(took_ms.length * share)] ?? 0;
 }
 
-function listed(ids: readonly string[]): string {
+/** Some of a list in brackets, if there are any. */
+export function listed(ids: readonly string[]): string {
   return ids.length === 0 ? "" : ` (${ids.length}: ${ids.slice(0, 5).join(", ")})`;
 }

@@ -1,18 +1,25 @@
 /** Samples all processes of the participants while they run. */
 import { setTimeout as delay } from "node:timers/promises";
 
-import type { Participant } from "./participant.ts";
 import { type Life, LineCounter, sampleOf } from "./samples.ts";
+
+/** What is sampled. */
+export interface Sampled {
+  /** Its processes that run, with the files of their logs. */
+  processes(): readonly { readonly label: string; readonly pid: number; readonly log: string }[];
+  /** Memory of its JavaScript heap after a collection, in MB. */
+  heap(): Promise<number | undefined>;
+}
 
 /** Looks at processes again and again. */
 export class Sampler {
   readonly lives: Life[] = [];
-  readonly #participants: readonly Participant[];
+  readonly #sampled: readonly Sampled[];
   readonly #lines: LineCounter = new LineCounter();
   readonly #start: number = performance.now();
 
-  constructor(participants: readonly Participant[]) {
-    this.#participants = participants;
+  constructor(participants: readonly Sampled[]) {
+    this.#sampled = participants;
   }
 
   /** Samples at an interval until it is aborted, and tells what was seen. */
@@ -26,12 +33,12 @@ export class Sampler {
   /** Asks for heaps at an interval until it is aborted. */
   async runHeaps(interval_ms: number, over: AbortSignal): Promise<void> {
     while (!over.aborted) {
-      await Promise.all(this.#participants.map((participant) => this.#askHeap(participant)));
+      await Promise.all(this.#sampled.map((one) => this.#askHeap(one)));
       await delay(interval_ms, undefined, { signal: over }).catch(() => undefined);
     }
   }
 
-  async #askHeap(participant: Participant): Promise<void> {
+  async #askHeap(participant: Sampled): Promise<void> {
     // One that is ended meanwhile does not tell.
     const value = await participant.heap().catch(() => undefined);
     if (value === undefined) return;
@@ -42,7 +49,7 @@ export class Sampler {
 
   #sample(): string {
     const at_s = (performance.now() - this.#start) / 1000;
-    const seen = this.#participants
+    const seen = this.#sampled
       .flatMap((participant) => participant.processes())
       .flatMap(({ label, pid, log }) => {
         const sample = sampleOf(pid, at_s, this.#lines.count(log));

@@ -19,6 +19,14 @@ export type Env = {
 const UNOWNED = { unowned: true } as const;
 const settingsOf = (env: Env): MemberSettings => JSON.parse(env.SETTINGS) as MemberSettings;
 
+/** Fetches that this process has made: peers are dialled by them, too. */
+let fetches = 0;
+const platformFetch = globalThis.fetch;
+globalThis.fetch = (...given: Parameters<typeof fetch>) => {
+  fetches++;
+  return platformFetch(...given);
+};
+
 /** The member. */
 export class Node extends MeshNode<Env> {
   override options = (env: Env): MeshNodeOptions => {
@@ -65,7 +73,7 @@ export class Provider extends WorkerEntrypoint<Env> {
 const app = new Hono<{ Bindings: Env }>();
 app.use(mesh((c) => (c.env as Env).NODE));
 app.get("/status", async (c) => c.json(await c.var.mesh.status()));
-app.get("/memory", async (c) => c.json({ ...gauges, status: await c.var.mesh.status() }));
+app.get("/memory", async (c) => c.json({ ...gauges, fetches, status: await c.var.mesh.status() }));
 app.post("/withdraw", async (c) => {
   await objectOf(c.env).withdraw(SERVICE);
   return c.text("");
