@@ -89,6 +89,7 @@ pub use options::{FetchOptions, ServeOptions};
 mod path;
 
 mod replica;
+mod retry;
 pub use replica::{
     CAPSULES_FOLDER, MAX_CAPSULE_REQUEST, REPLICA_KEY_FILE, Replica, ReplicaBody, ReplicaBuilder,
     ReplicaService, ReplicateOptions, Replicating, Serving, Source, Synchronised,

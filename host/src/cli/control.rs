@@ -19,6 +19,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use selfsame_host::{METRICS_TYPE, Node, Telemetry, json};
 use serde_json::{Value, json as value};
+use subtle::ConstantTimeEq as _;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
@@ -156,7 +157,8 @@ impl Desk {
             );
         }
         let given = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
-        if self.key.as_ref().is_some_and(|key| given != Some(key.as_bytes())) {
+        let is_right = |key: &String| bool::from(given.unwrap_or_default().ct_eq(key.as_bytes()));
+        if !self.key.as_ref().is_none_or(is_right) {
             return text(StatusCode::UNAUTHORIZED, "the key stands in control.json\n");
         }
         match (request.method(), request.uri().path()) {

@@ -18,8 +18,9 @@ use crate::capsule::CapsuleName;
 use crate::capsule::peer::{CAPSULE_TYPE, NAME_AT};
 use crate::capsule::request;
 use crate::error::{BoxError, Error};
+use crate::retry;
 
-/// Time for a request to arrive: the longest at somewhat more than 1 Mbit/s, with those of its source before it.
+/// Time for a request to arrive, the longest at somewhat more than 1 Mbit/s; as long it may wait before for its source's share.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The body of a replica's answer: an export file is made while it is read
@@ -85,8 +86,7 @@ impl ReplicaService {
     where
         B: http_body::Body<Error: Into<BoxError>>,
     {
-        let read = timeout(BODY_TIMEOUT, self.read(source, body)).await;
-        let (message, place) = match read.unwrap_or(Err(Code::TimedOut)) {
+        let (message, place) = match self.read(source, body).await {
             Ok(read) => read,
             Err(code) => return refusal(code, None),
         };
@@ -110,27 +110,12 @@ impl ReplicaService {
         }
         let announced = size.upper().and_then(|bytes| usize::try_from(bytes).ok());
         let most = announced.map_or(MAX_CAPSULE_REQUEST, |bytes| bytes.min(MAX_CAPSULE_REQUEST));
-        let reserved = self.replica.room.reserve(source, most).await;
-        let mut place = reserved.ok_or(Code::StoreFailed)?;
-        let mut body = core::pin::pin!(body);
-        let mut message = Bytes::new();
-        while let Some(frame) = body.frame().await {
-            // Nobody is left to read the answer to what broke off.
-            let frame = frame.map_err(|_| Code::BadMessage)?;
-            // What is no data are trailers, of which a request has none.
-            let Ok(data) = frame.into_data() else {
-                continue;
-            };
-            if data.remaining() > MAX_CAPSULE_REQUEST - message.len() {
-                return Err(Code::TooLarge);
-            }
-            if !place.grow(data.remaining()) {
-                return Err(Code::TooManyRequests);
-            }
-            message = join(message, data);
-        }
-        place.shrink_to(message.len());
-        Ok((message, place))
+        let reserved = timeout(BODY_TIMEOUT, self.replica.room.reserve(source, most)).await;
+        let place = reserved
+            .map_err(|_| Code::TooManyRequests)?
+            .ok_or(Code::StoreFailed)?;
+        let read = timeout(BODY_TIMEOUT, read_into(place, body)).await;
+        read.unwrap_or(Err(Code::TimedOut))
     }
 
     /// The capsule whose file is meant: the one that there is here, or the one that the path ends with.
@@ -161,6 +146,32 @@ where
         let service = self.clone();
         Box::pin(async move { Ok(service.answer(request).await) })
     }
+}
+
+/// Reads a request as far as the memory for all requests goes.
+async fn read_into<B>(mut place: Place, body: B) -> Result<(Bytes, Place), Code>
+where
+    B: http_body::Body<Error: Into<BoxError>>,
+{
+    let mut body = core::pin::pin!(body);
+    let mut message = Bytes::new();
+    while let Some(frame) = body.frame().await {
+        // Nobody is left to read the answer to what broke off.
+        let frame = frame.map_err(|_| Code::BadMessage)?;
+        // What is no data are trailers, of which a request has none.
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        if data.remaining() > MAX_CAPSULE_REQUEST - message.len() {
+            return Err(Code::TooLarge);
+        }
+        if !place.grow(data.remaining()) {
+            return Err(Code::TooManyRequests);
+        }
+        message = join(message, data);
+    }
+    place.shrink_to(message.len());
+    Ok((message, place))
 }
 
 /// Appends a piece; the first is taken as it is.
@@ -211,6 +222,7 @@ fn refusal(code: Code, at: Option<u64>) -> Response<ReplicaBody> {
     let status = match (code, code.class()) {
         (Code::TooLarge, _) => StatusCode::PAYLOAD_TOO_LARGE,
         (Code::TimedOut, _) => StatusCode::REQUEST_TIMEOUT,
+        (Code::NoCapsule, _) => StatusCode::NOT_FOUND,
         (_, Class::Malformed | Class::Misbehaved | Class::Usage) => StatusCode::BAD_REQUEST,
         _ => StatusCode::SERVICE_UNAVAILABLE,
     };
@@ -225,7 +237,11 @@ fn problem(status: StatusCode, error: &str, detail: &str, at: Option<u64>) -> Re
     let text = format!(
         "{{\"title\":\"{title}\",\"status\":{number},\"detail\":\"{detail}\",\"error\":\"{error}\"{at}}}\n"
     );
-    with_body(status, "application/problem+json", full(Bytes::from(text)))
+    retry::soon(with_body(
+        status,
+        "application/problem+json",
+        full(Bytes::from(text)),
+    ))
 }
 
 /// A body that is known as a whole.

@@ -35,6 +35,7 @@ use super::{tcp, udp, websocket};
 use crate::error::Error;
 use crate::handle::{Handle, Inbound};
 use crate::link::LinkEnd;
+use crate::retry;
 use crate::shares::{Share, Shares};
 
 /// Time for the head of a request, and for the opening of a WebSocket.
@@ -448,5 +449,5 @@ fn refuse(Refused(status, why): Refused) -> Response<Answer> {
         "text/plain; charset=utf-8",
     );
     *response.status_mut() = status;
-    response
+    retry::soon(response)
 }

@@ -150,6 +150,7 @@ async fn bytes_of_all_sources_together_are_bounded() {
     begin(&mut flood);
     let refused = within(post(&replica, OTHER, short())).await;
     assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(refused.headers()["retry-after"], "1");
     flood.pop();
     assert_eq!(
         within(post(&replica, OTHER, short())).await.status(),
@@ -168,6 +169,17 @@ async fn a_body_that_does_not_arrive_is_given_up() {
         upload(&replica, STRANGER, stalled(0)).await.status(),
         StatusCode::REQUEST_TIMEOUT
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_waits_for_others_of_its_source_is_refused_as_too_many() {
+    let replica = replica();
+    let mut flood: Vec<_> = (0..2)
+        .map(|_| post(&replica, STRANGER, stalled(MAX_CAPSULE_REQUEST)))
+        .collect();
+    begin(&mut flood);
+    let refused = post(&replica, STRANGER, short()).await;
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
 }
 
 #[tokio::test]

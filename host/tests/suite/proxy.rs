@@ -140,6 +140,7 @@ async fn a_request_without_an_answer_is_told_why() {
     let (node, sidecar) = beside(&[]).await;
     let response = sidecar.ask(to("http://nobody.mesh/")).await;
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(response.headers()["retry-after"], "1");
     problem_is(response.headers(), "error=destination_not_found");
     let told = json(response).await;
     assert_eq!(told["code"], "NoProvider");
