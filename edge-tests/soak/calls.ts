@@ -150,24 +150,25 @@ async function leaveSocket(client: Client, url: string): Promise<void> {
 async function abort(client: Client, url: string, isBegun: boolean): Promise<void> {
   const controller = new AbortController();
   const { signal } = controller;
-  const calling = isBegun ? abortEvents(client, url, controller) : client.fetch(`${url}/slow`, { signal });
-  if (!isBegun) setTimeout(() => controller.abort(), ABORT_MS);
-  const settled = calling.then(
-    () => undefined,
-    () => undefined,
-  );
-  const isSettled = await within(ABORTED_MS, settled).then(
-    () => true,
-    () => false,
-  );
-  if (!isSettled) throw new Wrong(`an aborted call did not settle within ${ABORTED_MS} ms`);
+  let settled: Promise<unknown>;
+  if (isBegun) {
+    const response = await ask(client, `${url}/events`, { signal });
+    const reader = response.body?.getReader();
+    await reader?.read();
+    controller.abort();
+    settled = drain(reader);
+  } else {
+    settled = client.fetch(`${url}/slow`, { signal });
+    setTimeout(() => controller.abort(), ABORT_MS);
+  }
+  const late = new Wrong(`an aborted call did not settle within ${ABORTED_MS} ms`);
+  await within(
+    ABORT_MS + ABORTED_MS,
+    settled.catch(() => undefined),
+  ).catch(() => Promise.reject(late));
 }
 
-async function abortEvents(client: Client, url: string, controller: AbortController): Promise<void> {
-  const response = await client.fetch(`${url}/events`, { signal: controller.signal });
-  const reader = response.body?.getReader();
-  await reader?.read();
-  controller.abort();
+async function drain(reader: ReadableStreamDefaultReader<Uint8Array> | undefined): Promise<void> {
   while ((await reader?.read())?.done === false);
 }
 
