@@ -173,6 +173,14 @@ fn a_doctor_names_what_is_wrong_and_how_to_mend_it() {
     assert!(remedy(&found, "ring").contains("bootstraps"));
 }
 
+/// One check alone went wrong, and what is said of it holds these words.
+fn only(wrong: Vec<Value>, check: &str, words: &[&str]) {
+    assert_eq!(wrong.len(), 1, "{wrong:?}");
+    assert_eq!(wrong[0]["check"], check, "{wrong:?}");
+    let text = wrong[0].to_string();
+    assert!(words.iter().all(|word| text.contains(word)), "{text}");
+}
+
 #[test]
 fn doctor_tries_what_node_would_do() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -202,12 +210,6 @@ fn doctor_tries_what_node_would_do() {
             stderr(&output)
         );
         wrong
-    };
-    let only = |wrong: Vec<Value>, check: &str, words: &[&str]| {
-        assert_eq!(wrong.len(), 1, "{wrong:?}");
-        assert_eq!(wrong[0]["check"], check, "{wrong:?}");
-        let text = wrong[0].to_string();
-        assert!(words.iter().all(|word| text.contains(word)), "{text}");
     };
     let allowed = ["--join", join.as_str(), "--allow-private"];
     assert_eq!(doctor(&allowed), Vec::<Value>::new());
