@@ -40,7 +40,7 @@ const SHORT = new Map([
 /** What Cargo compiles and tests: it runs beside the suites that Node runs, as either leaves a core idle now and then. */
 const OF_CARGO = ["rust", "host", "fuzz"];
 /** These say how long something may take, so they run when nothing else does. */
-const UNDISTURBED = ["test-heal"];
+const UNDISTURBED = ["test-heal", "test-soak"];
 /** Suites that need nothing built. */
 const NEEDS_NO_BUILD = ["ci"];
 
