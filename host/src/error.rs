@@ -211,3 +211,9 @@ impl From<StoreError> for Error {
         Self::Store(error)
     }
 }
+
+/// The first cause of an error: those that lead to it say that the client failed.
+pub(crate) fn root_cause(error: &dyn core::error::Error) -> String {
+    let causes = core::iter::successors(Some(error), |error| error.source());
+    causes.last().unwrap_or(error).to_string()
+}

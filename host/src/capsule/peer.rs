@@ -16,7 +16,7 @@ use selfsame_codec::Code;
 use tokio::time::timeout;
 
 use super::CapsuleName;
-use crate::error::{BoxError, Error};
+use crate::error::{BoxError, Error, root_cause};
 use crate::id::{CapsuleKey, Owner, PeerId};
 use crate::keys::random_bytes;
 use crate::node::Node;
@@ -224,7 +224,7 @@ async fn post(client: PostClient, uri: Uri, message: Bytes) -> Result<Bytes, Err
     let kind = http::HeaderValue::from_static(CAPSULE_TYPE);
     request.headers_mut().insert(CONTENT_TYPE, kind);
     let response = client.request(request).await;
-    response_of(response.map_err(|error| unanswered(&format!("{uri}: {}", root(&error))))?).await
+    response_of(response.map_err(|error| unanswered(&format!("{uri}: {}", root_cause(&error))))?).await
 }
 
 async fn call(node: Node, peer: PeerId, message: Bytes) -> Result<Bytes, Error> {
@@ -262,15 +262,6 @@ fn unusable(error: http::Error) -> Error {
 
 fn unanswered(detail: &str) -> Error {
     Error::core(Code::Disconnected.as_u16(), detail)
-}
-
-/// What is at the bottom of an error: what the system says.
-fn root(error: &dyn core::error::Error) -> String {
-    let mut last = error;
-    while let Some(source) = last.source() {
-        last = source;
-    }
-    last.to_string()
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use super::address::Address;
 use super::connect::{Connector, Io};
 use super::exchange::{CONTENT, MAX_BODY, PATH_HEADER};
 use super::frames::{FrameReader, write_frame};
+use crate::error::root_cause;
 use crate::handle::{Handle, Inbound};
 use crate::keys::random_bytes;
 use crate::link::{LinkEnd, Outgoing};
@@ -89,12 +90,6 @@ pub(super) async fn run(
     // The path is closed: what was queued before is under way and may arrive.
     while let Some(Ok(Ok(_))) = posts.join_next().await {}
     Ok(())
-}
-
-/// The first cause of an error: those that lead to it say that the client failed.
-fn root_cause(error: &dyn core::error::Error) -> String {
-    let causes = core::iter::successors(Some(error), |error| error.source());
-    causes.last().unwrap_or(error).to_string()
 }
 
 /// What the path waits for
