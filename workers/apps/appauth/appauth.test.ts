@@ -206,7 +206,17 @@ describe("wrong passwords", () => {
     for (const other of ["2001:db8:0:1:ffff::1", "2001:db8::1:0:0:0:9", "2001:DB8:0:1::"]) {
       assert.equal(attempts.begin(other, 0), undefined, other);
     }
-    for (const other of ["2001:db8:0:2::1", "2001:db8::1", "::1", "192.0.2.1", "a peer", "ab".repeat(32)]) {
+    for (let count = 0; count < 10; count++) attempts.begin("::ffff:192.0.2.9", 0);
+    assert.equal(attempts.begin("192.0.2.9", 0), undefined);
+    for (const other of [
+      "::ffff:192.0.2.8",
+      "2001:db8:0:2::1",
+      "2001:db8::1",
+      "::1",
+      "192.0.2.1",
+      "a peer",
+      "ab".repeat(32),
+    ]) {
       assert.ok(attempts.begin(other, 0) !== undefined, other);
     }
   });

@@ -16,8 +16,9 @@ export interface Attempt {
   isRight(): void;
 }
 
-/** The /64 of an IPv6 address, of which whoever has one has all; anything else as it is. */
-function networkOf(source: string): string {
+/** The /64 of an IPv6 address, of which whoever has one has all; an IPv4 address written as one, and anything else, as it is. */
+function networkOf(address: string): string {
+  const source = address.replace(/^::ffff:(?=\d+\.)/i, "");
   if (!source.includes(":") || !URL.canParse(`http://[${source}]`)) return source;
   const [high = "", low] = new URL(`http://[${source}]`).hostname.slice(1, -1).split("::");
   const groups = high === "" ? [] : high.split(":");
