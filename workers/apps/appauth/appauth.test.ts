@@ -200,20 +200,25 @@ describe("wrong passwords", () => {
     assert.ok(attempts.begin("one", -1) !== undefined, "a clock that goes back locks nobody out");
   });
 
-  it("of one network of IPv6 count together", () => {
+  it("of one network count together, however it is written", () => {
     const attempts = new Attempts();
-    for (let host = 0; host < 10; host++) attempts.begin(`2001:db8:0:1::${host}`, 0);
-    for (const other of ["2001:db8:0:1:ffff::1", "2001:db8::1:0:0:0:9", "2001:DB8:0:1::"]) {
+    for (let host = 0; host < 10; host++) attempts.begin(`2001:db8:0:1${host}0::${host}`, 0);
+    for (const other of ["2001:db8:0:1ff:ffff::1", "2001:db8::100:0:0:0:9", "2001:DB8:0:100::"]) {
       assert.equal(attempts.begin(other, 0), undefined, other);
     }
-    for (let count = 0; count < 10; count++) attempts.begin("::ffff:192.0.2.9", 0);
-    assert.equal(attempts.begin("192.0.2.9", 0), undefined);
+    for (let count = 0; count < 10; count++) attempts.begin("::ffff:c000:209", 0);
+    for (const other of ["192.0.2.9", "::ffff:192.0.2.9", "::FFFF:C000:209"]) {
+      assert.equal(attempts.begin(other, 0), undefined, other);
+    }
     for (const other of [
       "::ffff:192.0.2.8",
-      "2001:db8:0:2::1",
+      "::ffff:c000:208",
+      "192.0.2.1",
+      "2001:db8:0:200::1",
       "2001:db8::1",
       "::1",
-      "192.0.2.1",
+      "::c000:209",
+      "c000:209",
       "a peer",
       "ab".repeat(32),
     ]) {

@@ -16,14 +16,24 @@ export interface Attempt {
   isRight(): void;
 }
 
-/** The /64 of an IPv6 address, of which whoever has one has all; an IPv4 address written as one, and anything else, as it is. */
-function networkOf(address: string): string {
-  const source = address.replace(/^::ffff:(?=\d+\.)/i, "");
-  if (!source.includes(":") || !URL.canParse(`http://[${source}]`)) return source;
-  const [high = "", low] = new URL(`http://[${source}]`).hostname.slice(1, -1).split("::");
-  const groups = high === "" ? [] : high.split(":");
-  const left = low === undefined ? 0 : 8 - groups.length - (low === "" ? 0 : low.split(":").length);
-  return [...groups, ...Array<string>(left).fill("0"), ...(low ?? "").split(":")].slice(0, 4).join(":");
+/** The eight groups of an IPv6 address; an IPv4 address, also as part of one, has them as well. */
+function groupsOf(text: string): string[] | undefined {
+  const url = `http://[${/^\d+(?:\.\d+){3}$/.test(text) ? `::ffff:${text}` : text}]`;
+  if (!URL.canParse(url)) return undefined;
+  const [head = [], tail = []] = new URL(url).hostname
+    .slice(1, -1)
+    .split("::")
+    .map((part) => (part === "" ? [] : part.split(":")));
+  return [...head, ...Array<string>(8 - head.length - tail.length).fill("0"), ...tail];
+}
+
+/** An IPv4 address, or the /56 of an IPv6 address, of which one customer has all; what is neither, as it is. */
+function networkOf(source: string): string {
+  const groups = groupsOf(source);
+  if (groups === undefined) return source;
+  if (groups.slice(0, 6).join(":") === "0:0:0:0:0:ffff") return `::ffff:${groups.slice(6).join(":")}`;
+  const [first, second, third, fourth = ""] = groups;
+  return `${first}:${second}:${third}:${Number.parseInt(fourth, 16) >> 8}::/56`;
 }
 
 /** The attempts to sign in of each source: an IP address, of IPv6 its network, or a name. */
