@@ -63,6 +63,23 @@ describe("requests to a replica", () => {
     assert.equal((await waiting).status, 200);
   });
 
+  test("are of one source by their network, however it is written", async () => {
+    for (const [from, same, others] of [
+      [A, ["1.1.1.255", "::ffff:1.1.1.2", "::FFFF:101:103"], ["::ffff:101:203", "::1", "::101:103"]],
+      ["::ffff:101:103", [A], [B, "::1"]],
+      [C, ["2606:4700:0:ff:1::", "2606:4700::1%eth0"], ["2606:4700:0:100::1", "::ffff:2606:4700", "none"]],
+    ] as const) {
+      const slow = new Upload();
+      const held = post(from, slow, { length: MAX_REQUEST });
+      const waiting = same.map((address) => post(address, NONE, { length: 1 }));
+      for (const other of others) assert.equal((await post(other, NONE)).status, 200, other);
+      for (const answer of waiting) assert.equal(await isSettled(answer), false, from);
+      slow.fail();
+      await held;
+      for (const answer of waiting) assert.equal((await answer).status, 200);
+    }
+  });
+
   test("reserve of their source's share what they announce, or the most", async () => {
     const [small, rest, third, unknown] = [new Upload(), new Upload(), new Upload(), new Upload()];
     const answers = [

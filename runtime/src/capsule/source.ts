@@ -1,8 +1,10 @@
 import { fromHex } from "../codec/hex.ts";
+import { ipOf } from "../transports/ip.ts";
 
 const SOURCE_BYTES = 32;
 const PEER_ID = /^[0-9a-f]{64}$/;
-const IPV4 = /^(?:::ffff:)?(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.\d{1,3}$/i;
+/** Where the network of an address ends, in bits from its end: an IPv4 /24 or an IPv6 /56. */
+const HOST_BITS = { 32: 8, 128: 72 };
 
 /**
  * From where a request to a replica comes, in 32 bytes, by which the replica tells sources apart: a peer id as it is, of an address the
@@ -12,23 +14,13 @@ export function sourceOf(text: string | undefined): Uint8Array {
   const source = new Uint8Array(SOURCE_BYTES);
   if (text === undefined) return source;
   if (PEER_ID.test(text)) return fromHex(text, SOURCE_BYTES, "a peer id");
-  const network = ipv4(text) ?? ipv6(text);
-  if (network !== undefined) source.set(network);
+  const [bare = ""] = text.split("%");
+  const ip = ipOf(bare);
+  if (ip === undefined) return source;
+  source[0] = ip.widthBits === 32 ? 4 : 6;
+  const bytes = (ip.widthBits - HOST_BITS[ip.widthBits]) / 8;
+  for (let at = 0; at < bytes; at++) {
+    source[at + 1] = Number((ip.value >> BigInt(ip.widthBits - 8 * (at + 1))) & 0xffn);
+  }
   return source;
-}
-
-function ipv4(text: string): number[] | undefined {
-  const octets = IPV4.exec(text)?.slice(1).map(Number);
-  return octets?.every((octet) => octet < 256) === true ? [4, ...octets] : undefined;
-}
-
-function ipv6(text: string): number[] | undefined {
-  const [head = "", tail] = text.split("%")[0]?.split("::") ?? [];
-  const groups = (part: string): number[] =>
-    part === "" ? [] : part.split(":").map((group) => Number.parseInt(group, 16));
-  const [first, last] = [groups(head), groups(tail ?? "")];
-  const zeros = 8 - first.length - last.length;
-  const all = tail === undefined ? first : [...first, ...Array(Math.max(zeros, 0)).fill(0), ...last];
-  if (all.length !== 8 || !all.every((group) => group >= 0 && group < 0x1_0000)) return undefined;
-  return [6, ...all.flatMap((group) => [group >> 8, group & 0xff]).slice(0, 7)];
 }
