@@ -7,6 +7,7 @@ import { Activity } from "../src/transports/protocol.ts";
 import { carry, type Socket } from "../src/transports/websocket.ts";
 import { AlarmTimer } from "../src/workerd/alarm.ts";
 import { ObjectClock } from "../src/workerd/object-clock.ts";
+import { ObjectTimers } from "../src/workerd/object-timers.ts";
 import { mockClocks } from "./support.ts";
 
 const NOW = 1_790_000_000_000;
@@ -39,6 +40,7 @@ describe("the wake-up of a Durable Object", () => {
     const timer: AlarmTimer = new AlarmTimer(
       storage,
       activity,
+      new ObjectTimers(activity),
       () => woken++,
       (error) => assert.fail(String(error)),
     );
@@ -125,6 +127,103 @@ describe("the wake-up of a Durable Object", () => {
     timer.fired();
     timer.schedule(NOW + 60_000);
     assert.deepEqual(alarms, [60_000, 30_000, 60_000]);
+  });
+});
+
+describe("the timers of a Durable Object", () => {
+  /** Counts timeouts of the platform that were set and cleared. */
+  function countTimeouts(t: TestContext): { set: number; cleared: number } {
+    const counts = { set: 0, cleared: 0 };
+    const { setTimeout: set, clearTimeout: clear } = globalThis;
+    t.mock.method(globalThis, "setTimeout", (...given: Parameters<typeof set>) => {
+      counts.set++;
+      return set(...given);
+    });
+    t.mock.method(globalThis, "clearTimeout", (id: ReturnType<typeof set>) => {
+      counts.cleared++;
+      clear(id);
+    });
+    return counts;
+  }
+
+  test("are called once each, in their order, at their time", (t) => {
+    clock(t);
+    const timers = new ObjectTimers(new Activity());
+    const called: string[] = [];
+    for (const delay_ms of [30, 10, 20, 10]) {
+      timers.after(delay_ms, () => called.push(`${delay_ms} at ${Date.now() - NOW}`));
+    }
+    for (let passed_ms = 0; passed_ms < 100; passed_ms++) t.mock.timers.tick(1);
+    assert.deepEqual(called, ["10 at 10", "10 at 10", "20 at 20", "30 at 30"]);
+  });
+
+  test("are not called once they were cancelled, by another one of the same moment either", (t) => {
+    clock(t);
+    const timers = new ObjectTimers(new Activity());
+    const never = (): void => assert.fail("it was cancelled");
+    timers.after(5, never).cancel();
+    timers.after(10, () => other.cancel());
+    const other = timers.after(10, never);
+    t.mock.timers.tick(1_000);
+  });
+
+  test("one that throws does not keep back the next", (t) => {
+    clock(t);
+    t.mock.method(console, "error", () => undefined);
+    const timers = new ObjectTimers(new Activity());
+    let calls = 0;
+    timers.after(10, () => {
+      throw new Error("broken");
+    });
+    timers.after(10, () => calls++);
+    timers.after(20, () => calls++);
+    t.mock.timers.tick(20);
+    assert.equal(calls, 2);
+  });
+
+  test("that are set and cancelled over and over clear no timeout, and set few", (t) => {
+    clock(t);
+    const counts = countTimeouts(t);
+    const activity = new Activity();
+    const timers = new ObjectTimers(activity);
+    activity.begin();
+    for (let step = 0; step < 10_000; step++) {
+      timers.after(30_000, () => assert.fail("it was cancelled")).cancel();
+      timers.after(10 + (step % 100), () => assert.fail("it was cancelled")).cancel();
+      if (step % 100 === 99) t.mock.timers.tick(1);
+    }
+    assert.equal(counts.cleared, 0);
+    assert.ok(counts.set < 100, `${counts.set} timeouts for 20,000 timers`);
+  });
+
+  test("pin an object for a second after its work ended, unless one is waited for", (t) => {
+    clock(t);
+    const counts = countTimeouts(t);
+    const activity: Activity = new Activity(() => timers.rest());
+    const timers = new ObjectTimers(activity);
+    const done = activity.begin();
+    timers.after(30_000, () => assert.fail("it was cancelled")).cancel();
+    let calls = 0;
+    timers.after(40_000, () => calls++);
+    done();
+    t.mock.timers.tick(999);
+    assert.equal(counts.cleared, 0);
+    t.mock.timers.tick(1);
+    assert.equal(counts.cleared, 1);
+    t.mock.timers.tick(39_000);
+    assert.equal(calls, 1);
+  });
+
+  test("of an object that goes on are left alone", (t) => {
+    clock(t);
+    const counts = countTimeouts(t);
+    const activity: Activity = new Activity(() => timers.rest());
+    const timers = new ObjectTimers(activity);
+    timers.after(30_000, () => undefined).cancel();
+    activity.begin()();
+    activity.begin();
+    t.mock.timers.tick(20_000);
+    assert.equal(counts.cleared, 0);
   });
 });
 

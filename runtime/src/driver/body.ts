@@ -35,7 +35,7 @@ export class ReplayableBody {
   /** Reads what is there at once and may be kept; the length of the body if that is all of it. */
   async readAhead(): Promise<number | undefined> {
     const { promise: late, resolve } = Promise.withResolvers<"late">();
-    const timer = setTimeout(resolve, 0, "late");
+    setTimeout(resolve, 0, "late");
     try {
       while (!this.#isDone && this.isReplayable) {
         if ((await Promise.race([this.#read(), late])) === "late") return undefined;
@@ -44,8 +44,6 @@ export class ReplayableBody {
     } catch {
       // Whoever sends it hears of the failure again.
       return undefined;
-    } finally {
-      clearTimeout(timer);
     }
   }
 

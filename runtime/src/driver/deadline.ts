@@ -1,3 +1,5 @@
+import { platformTimers, type Timers } from "./timers.ts";
+
 /** How long a piece of work may take. */
 export interface Deadline {
   /** Milliseconds after which it is given up. */
@@ -6,22 +8,24 @@ export interface Deadline {
   readonly late: () => unknown;
   /** Gives it up earlier. */
   readonly signal?: AbortSignal | undefined;
+  /** What tells when it has passed; by default timers of the platform. */
+  readonly timers?: Timers | undefined;
 }
 
 /** Does something that is to stop when the signal aborts, at the latest at its deadline; no timer is left when it has ended. */
 export async function within<T>(
-  { timeout_ms, late, signal }: Deadline,
+  { timeout_ms, late, signal, timers = platformTimers }: Deadline,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const ending = new AbortController();
   const giveUp = (): void => ending.abort(signal?.reason);
   if (signal?.aborted === true) giveUp();
   signal?.addEventListener("abort", giveUp, { once: true });
-  const timer = setTimeout(() => ending.abort(late()), timeout_ms);
+  const timer = timers.after(timeout_ms, () => ending.abort(late()));
   try {
     return await work(ending.signal);
   } finally {
-    clearTimeout(timer);
+    timer.cancel();
     signal?.removeEventListener("abort", giveUp);
   }
 }

@@ -11,7 +11,6 @@ const NOTHING: Uint8Array = new Uint8Array();
 export class Opening {
   readonly #head: (length?: number) => Uint8Array;
   readonly #send: (bytes: Uint8Array) => Promise<void>;
-  readonly #timer: ReturnType<typeof setTimeout>;
   /** What of the body is held back; nothing any more once the head was taken. */
   #held: Uint8Array | undefined = NOTHING;
   #room: number;
@@ -22,7 +21,8 @@ export class Opening {
     this.#head = head;
     this.#room = MAX_WHOLE - head(MAX_WHOLE).length;
     this.#send = send;
-    this.#timer = setTimeout(() => this.#release(), HOLD_MS);
+    // It is not cleared when the answer was taken: it has nothing to do then, and soon fires.
+    setTimeout(() => this.#release(), HOLD_MS);
   }
 
   /** Whether it holds these bytes back, too. */
@@ -36,7 +36,6 @@ export class Opening {
 
   /** What is held back, which is nobody's to send but the caller's from now on; with the length of the body if that is whole. */
   take(isWhole: boolean): Uint8Array {
-    clearTimeout(this.#timer);
     const held = this.#held;
     this.#held = undefined;
     return held === undefined ? NOTHING : concat([this.#head(isWhole ? held.length : undefined), held]);

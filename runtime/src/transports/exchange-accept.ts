@@ -1,6 +1,7 @@
 import { collect } from "../driver/collect.ts";
 import { within } from "../driver/deadline.ts";
 import type { Link, Path, PathHost } from "../driver/paths.ts";
+import { platformTimers, type Timer, type Timers } from "../driver/timers.ts";
 import { guarded } from "../guard.ts";
 import { detached, FRAMES_TYPE, FrameSplitter, joinFrames, MAX_BODY, PATH_HEADER } from "./frames.ts";
 import { Activity } from "./protocol.ts";
@@ -56,6 +57,7 @@ class BodyError extends Error {
 export class ExchangeAcceptor {
   readonly #host: PathHost;
   readonly #activity: Activity;
+  readonly #timers: Timers;
   readonly #links: Map<string, AcceptedLink> = new Map();
   /** Tokens of paths that were closed, and when on the monotonic clock: a POST that follows is told so. */
   readonly #closed: Map<string, number> = new Map();
@@ -63,9 +65,10 @@ export class ExchangeAcceptor {
   readonly #bodies: Shares = new Shares(SOURCE_HELD, MAX_HELD);
 
   /** `activity` counts the answers that are held open. */
-  constructor(host: PathHost, activity: Activity = new Activity()) {
+  constructor(host: PathHost, activity: Activity = new Activity(), timers: Timers = platformTimers) {
     this.#host = host;
     this.#activity = activity;
+    this.#timers = timers;
   }
 
   /** Answers one request. `remote` is the peer's address as the host sees it. */
@@ -81,7 +84,7 @@ export class ExchangeAcceptor {
       return refuse(503, CROWDED);
     }
     try {
-      return await this.#take(token, remote, await bodyOf(request, held));
+      return await this.#take(token, remote, await bodyOf(request, held, this.#timers));
     } catch (error) {
       if (error instanceof BodyError) return refuse(error.status, error.message);
       throw error;
@@ -129,7 +132,7 @@ export class ExchangeAcceptor {
       share.release();
       this.#forget(token);
     };
-    const link = new AcceptedLink(gone, this.#activity);
+    const link = new AcceptedLink(gone, this.#activity, this.#timers);
     this.#links.set(token, link);
     link.path = this.#host.open(link, { dial: 0, kind: "Exchange", remote });
     return link;
@@ -142,7 +145,7 @@ export class ExchangeAcceptor {
 }
 
 /** The body of a POST, counted while it is read: a length that is announced takes no more from others. */
-function bodyOf({ body }: Request, held: Share): Promise<Uint8Array> {
+function bodyOf({ body }: Request, held: Share, timers: Timers): Promise<Uint8Array> {
   const late = (): BodyError => new BodyError(408, `the body did not arrive within ${BODY_MS / 1000} s`);
   const tooLong = (): BodyError => new BodyError(413, `a body has at most ${MAX_BODY} bytes`);
   let left = BEGUN_BYTES;
@@ -151,7 +154,7 @@ function bodyOf({ body }: Request, held: Share): Promise<Uint8Array> {
     left = Math.max(0, left - bytes);
     if (!held.grow(more)) throw new BodyError(503, CROWDED);
   };
-  return within({ timeout_ms: BODY_MS, late }, async (signal) => {
+  return within({ timeout_ms: BODY_MS, late, timers }, async (signal) => {
     try {
       return await collect(body, { most: MAX_BODY, tooLong, take, signal });
     } catch (error) {
@@ -175,17 +178,19 @@ class AcceptedLink implements Link {
   hasAnswered: boolean = false;
   readonly #gone: () => void;
   readonly #activity: Activity;
+  readonly #timers: Timers;
   #done: (() => void) | undefined;
   #answer: Answer | undefined;
-  #timer: ReturnType<typeof setTimeout> | undefined;
+  #timer: Timer | undefined;
   #queue: Uint8Array[] = [];
   #queued = 0;
   #isBusy = false;
   #isClosed = false;
 
-  constructor(gone: () => void, activity: Activity) {
+  constructor(gone: () => void, activity: Activity, timers: Timers) {
     this.#gone = gone;
     this.#activity = activity;
+    this.#timers = timers;
   }
 
   /** Begins an answer. The one before it ends: the newest carries what comes. */
@@ -209,9 +214,9 @@ class AcceptedLink implements Link {
     const body = new ReadableStream<Uint8Array>({ start, pull, cancel }, { highWaterMark: 0 });
     this.#answer = answer;
     this.#done = this.#activity.begin();
-    this.#timer = setTimeout(
-      guarded("the end of an answer", () => this.#end()),
+    this.#timer = this.#timers.after(
       HOLD_MS,
+      guarded("the end of an answer", () => this.#end()),
     );
     this.hasAnswered = this.#queue.length > 0;
     const headers = { "content-type": FRAMES_TYPE, "cache-control": "no-store", ...CORS };
@@ -284,7 +289,7 @@ class AcceptedLink implements Link {
 
   /** Ends the answer now; frames that wait go into the next one, if the path is open. */
   #end(): void {
-    if (this.#timer !== undefined) clearTimeout(this.#timer);
+    this.#timer?.cancel();
     const answer = this.#answer;
     this.#answer = undefined;
     answer?.controller?.close();

@@ -1,6 +1,7 @@
 import { toHex } from "../codec/hex.ts";
 import { randomBytes } from "../driver/driver.ts";
 import type { Dialler, Link, Path, PathHost } from "../driver/paths.ts";
+import { platformTimers, type Timer, type Timers } from "../driver/timers.ts";
 import { detach, guarded } from "../guard.ts";
 import { detached, FRAMES_TYPE, FrameSplitter, joinFrames, MAX_BODY, PATH_HEADER } from "./frames.ts";
 import { Activity, dialUrl } from "./protocol.ts";
@@ -25,16 +26,22 @@ export class ExchangeDialler implements Dialler {
   readonly schemes: readonly string[] = ["https", "http"];
   readonly #fetch: (address: string) => Fetch;
   readonly #activity: Activity;
+  readonly #timers: Timers;
 
   /** `choose` picks how an address is reached, by default with the platform's `fetch`; `activity` counts the POSTs. */
-  constructor(choose?: (address: string) => Fetch | undefined, activity: Activity = new Activity()) {
+  constructor(
+    choose?: (address: string) => Fetch | undefined,
+    activity: Activity = new Activity(),
+    timers: Timers = platformTimers,
+  ) {
     this.#activity = activity;
+    this.#timers = timers;
     this.#fetch = (address) => choose?.(address) ?? ((url, init) => fetch(url, init));
   }
 
   dial(dial: number, address: string, host: PathHost): void {
     const url = dialUrl(address);
-    const link = new ExchangeLink(url.href, this.#fetch(address), this.#activity);
+    const link = new ExchangeLink(url.href, this.#fetch(address), this.#activity, this.#timers);
     link.path = host.open(link, { dial, kind: "Exchange", remote: url.host });
   }
 }
@@ -44,6 +51,7 @@ class ExchangeLink implements Link {
   readonly #url: string;
   readonly #fetch: Fetch;
   readonly #activity: Activity;
+  readonly #timers: Timers;
   readonly #token: string = toHex(randomBytes(16));
   readonly #abort: AbortController = new AbortController();
   #queue: Uint8Array[] = [];
@@ -54,12 +62,13 @@ class ExchangeLink implements Link {
   #isBusy = false;
   #isScheduled = false;
   #pause_ms = 0;
-  #timer: ReturnType<typeof setTimeout> | undefined;
+  #timer: Timer | undefined;
 
-  constructor(url: string, fetch: Fetch, activity: Activity) {
+  constructor(url: string, fetch: Fetch, activity: Activity, timers: Timers) {
     this.#url = url;
     this.#fetch = fetch;
     this.#activity = activity;
+    this.#timers = timers;
   }
 
   get waitingBytes(): number {
@@ -76,7 +85,7 @@ class ExchangeLink implements Link {
   busy(busy: boolean): void {
     this.#isBusy = busy;
     this.#pause_ms = 0;
-    if (this.#timer !== undefined) clearTimeout(this.#timer);
+    this.#timer?.cancel();
     this.#timer = undefined;
     this.#schedule();
   }
@@ -99,7 +108,7 @@ class ExchangeLink implements Link {
   }
 
   #stop(): void {
-    if (this.#timer !== undefined) clearTimeout(this.#timer);
+    this.#timer?.cancel();
     this.#abort.abort();
   }
 
@@ -129,7 +138,7 @@ class ExchangeLink implements Link {
       this.#timer = undefined;
       if (this.#isBusy && this.#posts === 0) this.#start([]);
     });
-    this.#timer = setTimeout(ask, this.#pause_ms);
+    this.#timer = this.#timers.after(this.#pause_ms, ask);
   }
 
   /** As many frames as fit in one body. */
@@ -168,7 +177,7 @@ class ExchangeLink implements Link {
   /** Sends one POST and hands on the frames of its answer as they arrive; resolves with their number. */
   async #post(frames: readonly Uint8Array[]): Promise<number> {
     const done = this.#activity.begin();
-    const expired = setTimeout(() => this.#abort.abort(), ANSWER_TIMEOUT_MS);
+    const expired = this.#timers.after(ANSWER_TIMEOUT_MS, () => this.#abort.abort());
     try {
       const response = await this.#send(frames, this.#abort.signal);
       if (response.status !== 200) {
@@ -177,7 +186,7 @@ class ExchangeLink implements Link {
       }
       return await this.#receive(response.body);
     } finally {
-      clearTimeout(expired);
+      expired.cancel();
       done();
     }
   }

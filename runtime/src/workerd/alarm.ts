@@ -1,4 +1,5 @@
 import type { WakeTimer } from "../driver/driver.ts";
+import type { Timer, Timers } from "../driver/timers.ts";
 import type { Activity } from "../transports/protocol.ts";
 
 /** Sooner wake-ups use a timer while work goes on: an alarm is a row written and a request billed. */
@@ -23,21 +24,24 @@ export interface AlarmStorage {
 export class AlarmTimer implements WakeTimer {
   readonly #storage: AlarmStorage;
   readonly #activity: Activity;
+  readonly #timers: Timers;
   readonly #wake: () => void;
   readonly #onError: (error: unknown) => void;
   #due_ms = Number.POSITIVE_INFINITY;
   #retry_ms = Number.POSITIVE_INFINITY;
   #alarm_ms = Number.POSITIVE_INFINITY;
-  #timer: ReturnType<typeof setTimeout> | undefined;
+  #timer: Timer | undefined;
 
   constructor(
     storage: AlarmStorage,
     activity: Activity,
+    timers: Timers,
     wake: () => void,
     onError: (error: unknown) => void,
   ) {
     this.#storage = storage;
     this.#activity = activity;
+    this.#timers = timers;
     this.#wake = wake;
     this.#onError = onError;
   }
@@ -66,13 +70,13 @@ export class AlarmTimer implements WakeTimer {
 
   cancel(): void {
     this.#due_ms = Number.POSITIVE_INFINITY;
-    if (this.#timer !== undefined) clearTimeout(this.#timer);
+    this.#timer?.cancel();
     this.#timer = undefined;
   }
 
   /** Chooses anew between timer and alarm: called when the due time or the activity changes. */
   arrange(): void {
-    if (this.#timer !== undefined) clearTimeout(this.#timer);
+    this.#timer?.cancel();
     this.#timer = undefined;
     const due_ms = Math.min(this.#due_ms, this.#retry_ms);
     if (due_ms === Number.POSITIVE_INFINITY) return;
@@ -83,10 +87,10 @@ export class AlarmTimer implements WakeTimer {
   }
 
   #after(delay_ms: number, act: () => void): void {
-    this.#timer = setTimeout(() => {
+    this.#timer = this.#timers.after(delay_ms, () => {
       this.#timer = undefined;
       act();
-    }, delay_ms);
+    });
   }
 
   #setAlarm(due_ms: number): void {

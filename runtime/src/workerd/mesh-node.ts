@@ -16,6 +16,7 @@ import { asksForWebSocket } from "../websocket/handshake.ts";
 import { AlarmTimer } from "./alarm.ts";
 import { Amendments } from "./amendments.ts";
 import { ObjectClock } from "./object-clock.ts";
+import { ObjectTimers } from "./object-timers.ts";
 import { remoteOf, Sockets } from "./sockets.ts";
 import { Upgrades } from "./upgrades.ts";
 
@@ -83,7 +84,11 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
   more: Extension | undefined = undefined;
 
   readonly #clock: ObjectClock = new ObjectClock(this.ctx.storage.sql);
-  readonly #activity: Activity = new Activity(() => this.#timer?.arrange());
+  readonly #activity: Activity = new Activity(() => {
+    this.#timer?.arrange();
+    this.#timers.rest();
+  });
+  readonly #timers: ObjectTimers = new ObjectTimers(this.#activity);
   #timer: AlarmTimer | undefined;
   #node: Promise<RunningNode> | undefined;
   #joining: Promise<void> | undefined;
@@ -91,7 +96,7 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
   #ended_ms: number | undefined;
   /** Calls that can be given up, by the tickets of those who made them. */
   readonly #calls: Map<string, AbortController> = new Map();
-  readonly #upgrades: Upgrades = new Upgrades();
+  readonly #upgrades: Upgrades = new Upgrades(this.#timers);
 
   /** Accepts peers: WebSockets and POSTs at `/.mesh`. Gives a socket to the Worker that has the ticket of `upgrade`. */
   override async fetch(request: Request): Promise<Response> {
@@ -289,10 +294,10 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
     const alarm_ms = await this.ctx.storage.getAlarm();
     const platform: Platform = {
       module: () => core,
-      dialler: new ExchangeDialler((address) => viaStub(dial?.(address)), this.#activity),
+      dialler: new ExchangeDialler((address) => viaStub(dial?.(address)), this.#activity, this.#timers),
       idle_ms: IDLE_MS,
       timer: (wake) => {
-        this.#timer = new AlarmTimer(this.ctx.storage, this.#activity, wake, (error) => {
+        this.#timer = new AlarmTimer(this.ctx.storage, this.#activity, this.#timers, wake, (error) => {
           console.error("selfsame: an alarm could not be set", error);
         });
         this.#timer.adopt(alarm_ms);
@@ -315,7 +320,7 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
     const extended = await this.more?.(mesh, this.ctx.storage);
     const published = Promise.all([announced.published, extended?.published]).then(() => undefined);
     this.#join(mesh, published, extended);
-    const exchange = new ExchangeAcceptor(mesh.paths, this.#activity);
+    const exchange = new ExchangeAcceptor(mesh.paths, this.#activity, this.#timers);
     return { mesh, amendments, extended, published, sockets: sockets as Sockets, exchange };
   }
 

@@ -1,3 +1,4 @@
+import type { Timer, Timers } from "../driver/timers.ts";
 import { TICKET_HEADER } from "../websocket/native.ts";
 
 /** How long a socket is kept for the Worker that asked for it. */
@@ -5,7 +6,7 @@ const COLLECT_TIMEOUT_MS = 10_000;
 
 interface Kept {
   readonly response: Response;
-  readonly timer: ReturnType<typeof setTimeout>;
+  readonly timer: Timer;
 }
 
 /**
@@ -13,15 +14,20 @@ interface Kept {
  * returns cannot hold a socket, but an answer of its `fetch` can. A ticket is random and known to that Worker alone.
  */
 export class Upgrades {
+  readonly #timers: Timers;
   readonly #kept: Map<string, Kept> = new Map();
+
+  constructor(timers: Timers) {
+    this.#timers = timers;
+  }
 
   /** Keeps an answer for whoever has the ticket. */
   keep(ticket: string, response: Response): void {
-    const timer = setTimeout(() => {
+    const timer = this.#timers.after(COLLECT_TIMEOUT_MS, () => {
       this.#kept.delete(ticket);
       response.webSocket?.accept();
       response.webSocket?.close(1001, "nobody collected the socket");
-    }, COLLECT_TIMEOUT_MS);
+    });
     this.#kept.set(ticket, { response, timer });
   }
 
@@ -31,7 +37,7 @@ export class Upgrades {
     const kept = this.#kept.get(ticket);
     if (kept === undefined) return undefined;
     this.#kept.delete(ticket);
-    clearTimeout(kept.timer);
+    kept.timer.cancel();
     return kept.response;
   }
 }
