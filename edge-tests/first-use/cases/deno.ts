@@ -45,7 +45,7 @@ export const deno: Scenario = async (stage) => {
       const text = hello.text.replace("deno.sqlite", "refused.sqlite");
       newcomer.write({ ...hello, file: "refused.ts", text });
       const why = await failureOf(newcomer, `command ${RUN} refused.ts ws://127.0.0.1:7000/.mesh#PEER-ID`);
-      assert.match(why, /ForbiddenAddress/);
+      assert.match(why, /NoBootstrap/);
       assert.ok(
         why.includes(newcomer.filled("ws://127.0.0.1:7000/.mesh")) && why.includes("allowPrivate"),
         why,

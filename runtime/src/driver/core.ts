@@ -62,24 +62,6 @@ export class Core {
     return handle;
   }
 
-  /**
-   * Why a node cannot join that reaches its bootstraps and must not dial the addresses that they name themselves by: all are
-   * private. `undefined` if one is not.
-   */
-  privateBootstrap(config: Config): MeshError | undefined {
-    if (config.allowPrivate) return undefined;
-    const addresses = config.bootstraps.map((url) => url.split("#", 1));
-    const isPrivate = (one: string[]): boolean =>
-      !this.#takes(config, { addresses: one }) && this.#takes(config, { addresses: one, allowPrivate: true });
-    const [[address] = []] = addresses;
-    return address === undefined || !addresses.every(isPrivate)
-      ? undefined
-      : new MeshError(
-          "ForbiddenAddress",
-          `the bootstrap ${address} is private: set allowPrivate if that is meant`,
-        );
-  }
-
   /** Whether the core takes a configuration of a member, but for what is changed. */
   #takes(config: Config, changed: Partial<Config>): boolean {
     const handle = this.#instance.create(

@@ -106,6 +106,8 @@ export class Driver implements PathHost {
   #lastDialFailure = "";
   /** Why a path failed of which the next step tells the core. */
   #pathFailure = "";
+  /** Whether the core has left a private address out since it was last told to join. */
+  #hasRefusedPrivate = false;
 
   constructor(parts: DriverParts) {
     this.#parts = parts;
@@ -262,6 +264,7 @@ export class Driver implements PathHost {
       this.#held.push(input);
       return;
     }
+    if (input.type === "Join") this.#hasRefusedPrivate = false;
     this.#batch.push(input);
     this.#tags.push(tag);
     if (this.#flushing || this.#scheduled !== undefined || this.#core === undefined) return;
@@ -420,7 +423,7 @@ export class Driver implements PathHost {
   }
 
   #failed({ tag, code, detail }: Extract<Output, { type: "Failed" }>): void {
-    const error = this.#refusedBootstrap(code) ?? errorOf(code, detail || this.#detailOf(code));
+    const error = errorOf(code, detail || this.#detailOf(code));
     if (tag === 0) return this.#end(error);
     const watch = this.#watches.get(tag);
     this.#watches.delete(tag);
@@ -432,14 +435,17 @@ export class Driver implements PathHost {
   #detailOf(code: number): string {
     const isDial = code === codeNumber("DialFailed") && this.#lastDialFailure !== "";
     if (isDial) return `no path to the peer could be opened: ${this.#lastDialFailure}`;
+    if (code === codeNumber("NoBootstrap")) return this.#joinFailure();
     const isLoss = code === codeNumber("Disconnected") && this.#pathFailure !== "";
     return isLoss ? `the connection to the peer ended: ${this.#pathFailure}` : "";
   }
 
-  /** Why no bootstrap is of use, if the address rule is the cause. */
-  #refusedBootstrap(code: number): MeshError | undefined {
-    if (code !== codeNumber("NoBootstrap")) return undefined;
-    return this.#core?.privateBootstrap({ ...this.#parts.config, entropy: randomBytes(32) });
+  /** Why the bootstraps did not let this node in, as far as the core said. */
+  #joinFailure(): string {
+    const through = `joining through ${this.#parts.config.bootstraps.map((url) => url.split("#", 1)).join(", ")}`;
+    return this.#hasRefusedPrivate
+      ? `${through}, a private address was refused: set allowPrivate if that is meant`
+      : `${through} failed: they do not answer, have not joined yet themselves, or have no room`;
   }
 
   #endWatches(error?: MeshError): void {
@@ -468,6 +474,7 @@ export class Driver implements PathHost {
   }
 
   #log({ level, text, code, path }: Extract<Output, { type: "Log" }>): void {
+    if (code === codeNumber("ForbiddenAddress")) this.#hasRefusedPrivate = true;
     this.#parts.logger.log(level, text, code, path);
   }
 

@@ -57,6 +57,11 @@ const LEAVE_TIMEOUT_MS = 5_000;
 /** Longer than the core lets calls of a withdrawn name in, which is as long as callers use the providers that they know. */
 const LINGER_MS = 60_000;
 
+/** Whether joining may work later: a clock may be set right, and the core may be about to join by itself. */
+function mayRejoin({ class: fault, name }: MeshError): boolean {
+  return fault === "Unreachable" || name === "WrongClock" || name === "TooManyRequests";
+}
+
 /** What a platform gives a node. */
 export interface Platform {
   /** The compiled core. */
@@ -244,17 +249,22 @@ export class Mesh implements AsyncDisposable {
   /** Joins the ring, trying for so long while no bootstrap answers. */
   async join(timeout_ms: number = JOIN_TIMEOUT_MS): Promise<void> {
     const deadline = performance.now() + timeout_ms;
+    let reason: unknown;
     for (let pause_ms = FIRST_RETRY_MS; ; pause_ms = Math.min(pause_ms * 2, LONGEST_RETRY_MS)) {
       try {
         await this.#driver.command((tag) => ({ type: "Join", tag }));
         this.#isJoined = true;
         return;
       } catch (error) {
-        // A clock that is wrong may be set right meanwhile.
-        const mayRetry =
-          error instanceof MeshError && (error.class === "Unreachable" || error.name === "WrongClock");
-        if (!mayRetry || this.#closing !== undefined || performance.now() + pause_ms > deadline) throw error;
-        this.#logger.log("info", `joining failed and is tried again: ${error.message}`, error.code);
+        if (!(error instanceof MeshError)) throw error;
+        // That the core is about to join by itself says less than why it has to.
+        if (error.name !== "TooManyRequests") reason = error;
+        if (!mayRejoin(error) || this.#closing !== undefined || performance.now() + pause_ms > deadline) {
+          throw reason ?? error;
+        }
+        // The first failure is told: an option that is wrong never lets this node in.
+        const level = pause_ms === FIRST_RETRY_MS ? "warn" : "info";
+        this.#logger.log(level, `joining failed and is tried again: ${error.message}`, error.code);
       }
       await new Promise((resolve) => setTimeout(resolve, pause_ms));
     }
