@@ -260,6 +260,11 @@ describe("a request that nobody answers", () => {
     });
   });
 
+  test("for want of this node's own store is a 500 that is not to be repeated", () => {
+    const response = new MeshError("StoreCorrupt").getResponse();
+    assert.deepEqual([response.status, response.headers.get("retry-after")], [500, null]);
+  });
+
   test("because its replicas are gone is a 503 that names them", async () => {
     const dead = await member({ bootstrap: node.bootstrap });
     await dead.mesh.serve("dead", () => new Response("x"), UNOWNED);

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { IDBFactory, IDBKeyRange } from "fake-indexeddb";
-import { replicaHandler } from "../src/capsule/http.ts";
+import { CAPSULE_FILE_TYPE, replicaHandler } from "../src/capsule/http.ts";
 import { CapsuleModule } from "../src/capsule/module.ts";
 import { Replica, type ReplicaOptions } from "../src/capsule/replica.ts";
 import { MAX_REQUEST } from "../src/capsule/room.ts";
@@ -12,7 +12,7 @@ import { serveCapsules } from "../src/capsule/serve.ts";
 import { Shelf } from "../src/capsule/shelf.ts";
 import { fromBase32, toBase32 } from "../src/codec/base32.ts";
 import type { CapsuleInput } from "../src/codec/capsule.ts";
-import { type CodeName, codeNumber, type MeshError } from "../src/codec/code.ts";
+import { type CodeName, codeNumber, MeshError } from "../src/codec/code.ts";
 import { Reader } from "../src/codec/field.ts";
 import { toHex } from "../src/codec/hex.ts";
 import { writeOperations } from "../src/codec/operation.ts";
@@ -299,6 +299,15 @@ describe("a replica", () => {
   });
 });
 
+/** Status, headers and code of a refusal. */
+async function answerOf(
+  answer: Promise<Response>,
+): Promise<{ status: number; headers: Headers; error: string }> {
+  const response = await answer;
+  const { error } = (await response.json()) as { error: string };
+  return { status: response.status, headers: response.headers, error };
+}
+
 describe("over HTTP", () => {
   const post = (body: BodyInit, headers: Record<string, string> = {}): Request =>
     new Request("https://replica/", { method: "POST", body, headers, duplex: "half" } as RequestInit);
@@ -343,6 +352,38 @@ describe("over HTTP", () => {
     const { error, at } = (await response.json()) as { error: CodeName; at: number };
     assert.equal(error, "BadMessage");
     assert.equal(typeof at, "number");
+  });
+
+  test("only a refusal that may pass says when to come again", async () => {
+    for (const [code, status] of [
+      ["TooManyRequests", 503],
+      ["TooManyUnsigned", 503],
+      ["Disconnected", 503],
+      ["OwnerRefused", 403],
+      ["NoCapsule", 404],
+      ["TooLarge", 413],
+      ["StoreFailed", 500],
+      ["StoreCorrupt", 500],
+      ["StoreTooNew", 500],
+      ["BadSignature", 400],
+    ] as const) {
+      const replica = { request: () => Promise.reject(new MeshError(code)) };
+      const { headers, ...response } = await answerOf(replicaHandler(replica)(post("")));
+      assert.deepEqual(response, { status, error: code });
+      assert.equal(headers.get("retry-after"), status === 503 ? "1" : null, code);
+    }
+  });
+
+  test("an export file of a foreign owner is forbidden", async () => {
+    const from = await open(memory());
+    assert.equal(codeOf(await from.request(exchange("a capsule"))), 0);
+    const name = toBase32(unhex(conversation.capsule));
+    const file = await replicaHandler(from)(new Request(`https://replica/${name}`));
+    assert.equal(file.status, 200);
+    const handler = replicaHandler(await open(memory(), { owners: ["22".repeat(32)] }));
+    const refused = handler(post(await file.arrayBuffer(), { "content-type": CAPSULE_FILE_TYPE }));
+    const { status, error } = await answerOf(refused);
+    assert.deepEqual([status, error], [403, "OwnerRefused"]);
   });
 });
 

@@ -139,10 +139,12 @@ function refusal(error: MeshError, at = error instanceof PlacedError ? error.at 
   return problem(statusOf(error), at === undefined ? members : { ...members, at });
 }
 
-/** The replica answers for itself: what is wrong with a request is the client's fault. */
+/** The replica answers for itself: what is wrong with a request is the client's fault, and only what may pass is 503. */
 function statusOf({ class: fault, name }: MeshError): number {
   if (name === "TooLarge") return 413;
   if (name === "TimedOut") return 408;
   if (name === "NoCapsule") return 404;
-  return fault === "Malformed" || fault === "Misbehaved" || fault === "Usage" ? 400 : 503;
+  if (name === "OwnerRefused") return 403;
+  if (fault === "Limit" || fault === "Unreachable") return 503;
+  return fault === "Malformed" || fault === "Misbehaved" || fault === "Usage" ? 400 : 500;
 }

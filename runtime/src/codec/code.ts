@@ -260,7 +260,7 @@ const classStatuses: Readonly<Record<ErrorClass, number>> = {
   Incompatible: 502,
   Unreachable: 503,
   Limit: 503,
-  Store: 503,
+  Store: 500,
   Service: 503,
 };
 
