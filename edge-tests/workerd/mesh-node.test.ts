@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import { joinAsLeaf } from "./leaf.ts";
 import { opened, StubSocket, upgrade } from "./socket.ts";
-import { BOOTSTRAPS, type Node } from "./worker.ts";
+import { BOOTSTRAPS, type Node, SERVICES, UNGRANTED } from "./worker.ts";
 
 const { NODE } = env;
 
@@ -62,6 +62,21 @@ describe("a node in a Durable Object", () => {
     expect(after.bootId).not.toBe(before.bootId);
     expect(await lifeOf(first)).not.toBe(life);
     expect(after.services.map(({ name }) => name)).toEqual(["echo"]);
+  });
+
+  it("tells its id without a grant, warns, and serves what needs none", async () => {
+    UNGRANTED.add(first);
+    SERVICES[first] = { open: { entrypoint: "Echo", unowned: true } };
+    const errors = vi.spyOn(console, "error").mockImplementation(() => undefined);
+    const status = await stubOf(first).status();
+    expect(errors).toHaveBeenCalledExactlyOnceWith(
+      "selfsame: echo is not served: echo needs its owner's grant: give grant, or publish it with unowned: true",
+    );
+    errors.mockRestore();
+    expect(status).toMatchObject({ joined: true, id: expect.stringMatching(/^[0-9a-f]{64}$/) });
+    expect(status.services.map(({ name }) => name)).toEqual(["open"]);
+    const answer = await stubOf(first).call(new Request("https://open.mesh/"), { unowned: true });
+    expect(answer).toMatchObject({ response: { status: 200 } });
   });
 
   it("joins another by POST, and tells a service who called where no header can lie", async () => {

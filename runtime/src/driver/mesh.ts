@@ -62,6 +62,12 @@ function mayRejoin({ class: fault, name }: MeshError): boolean {
   return fault === "Unreachable" || name === "WrongClock" || name === "TooManyRequests";
 }
 
+/** A service that is ready to be published. */
+interface Announced {
+  readonly endpoint: Endpoint;
+  readonly prepared: Prepared;
+}
+
 /** What a platform gives a node. */
 export interface Platform {
   /** The compiled core. */
@@ -286,33 +292,49 @@ export class Mesh implements AsyncDisposable {
 
   /**
    * Serves several names. Resolves when the core takes calls to them, which it does before they are published; the
-   * promise in the result resolves when they are.
+   * promise in the result resolves when they are. With `refused`, a name that cannot be published, for want of a grant, is
+   * told to it and left out.
    */
-  async announce(services: readonly Service[]): Promise<{ published: Promise<void> }> {
+  async announce(
+    services: readonly Service[],
+    refused?: (name: string, error: unknown) => void,
+  ): Promise<{ published: Promise<void> }> {
     const prepared = await Promise.all(
-      services.map(async ({ name, handler, options = {} }) => {
-        if (typeof handler !== "function") throw new MeshError("BadConfig", "a handler is a function");
-        const endpoint = {
-          name: checkName(name),
-          handler,
-          allow: checkAllow(options),
-          limit: checkLimit(options),
-          version: options.version ?? "",
-        };
-        const surroundings = { context: this.#context, logger: this.#logger, observer: this.#observer };
-        return {
-          endpoint: new Endpoint(endpoint, surroundings),
-          prepared: await this.#names.prepare(name, options),
-        };
+      services.map(async (service) => {
+        try {
+          return [await this.#prepare(service)];
+        } catch (error) {
+          if (refused === undefined) throw error;
+          refused(service.name, error);
+          return [];
+        }
       }),
     );
-    const published = Promise.all(prepared.map((service) => this.#begin(service))).then(() => undefined);
+    const published = Promise.all(prepared.flat().map((service) => this.#begin(service))).then(
+      () => undefined,
+    );
     // Whoever waits hears of a failure; nobody may be waiting.
     published.catch(() => undefined);
     return { published };
   }
 
-  async #begin({ endpoint, prepared }: { endpoint: Endpoint; prepared: Prepared }): Promise<void> {
+  async #prepare({ name, handler, options = {} }: Service): Promise<Announced> {
+    if (typeof handler !== "function") throw new MeshError("BadConfig", "a handler is a function");
+    const endpoint = {
+      name: checkName(name),
+      handler,
+      allow: checkAllow(options),
+      limit: checkLimit(options),
+      version: options.version ?? "",
+    };
+    const surroundings = { context: this.#context, logger: this.#logger, observer: this.#observer };
+    return {
+      endpoint: new Endpoint(endpoint, surroundings),
+      prepared: await this.#names.prepare(name, options),
+    };
+  }
+
+  async #begin({ endpoint, prepared }: Announced): Promise<void> {
     const { name } = prepared;
     const before = this.#endpoints.get(name);
     this.#endpoints.set(name, endpoint);

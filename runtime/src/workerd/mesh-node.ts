@@ -316,7 +316,7 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
     });
     // The frame that woke the object may call a service: the core must know them all before it sees the frame.
     const amendments = new Amendments(this.ctx.storage.sql);
-    const announced = await mesh.announce(this.#announced(amendments));
+    const announced = await mesh.announce(this.#announced(amendments), notServed);
     const extended = await this.more?.(mesh, this.ctx.storage);
     const published = Promise.all([announced.published, extended?.published]).then(() => undefined);
     this.#join(mesh, published, extended);
@@ -427,6 +427,11 @@ interface RunningNode {
   readonly published: Promise<void>;
   readonly sockets: Sockets;
   readonly exchange: ExchangeAcceptor;
+}
+
+/** Tells of a service that is left out: an owner needs the node's id from `status` before it can make a grant. */
+function notServed(name: string, error: unknown): void {
+  console.error(`selfsame: ${name} is not served: ${error instanceof Error ? error.message : error}`);
 }
 
 /** An error as it passes through the binding. */
