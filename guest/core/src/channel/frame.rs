@@ -234,7 +234,12 @@ fn read_data<'a>(reader: &mut Reader<'a>) -> Result<Data<'a>, Malformed> {
 }
 
 fn read_class(reader: &mut Reader<'_>) -> Result<Class, Malformed> {
-    Ok(match reader.field::<u8>()? {
+    class_of(u64::from(reader.field::<u8>()?))
+}
+
+/// Reads the number of a class.
+pub(crate) fn class_of(number: u64) -> Result<Class, Malformed> {
+    Ok(match number {
         1 => Class::Usage,
         2 => Class::Malformed,
         3 => Class::Misbehaved,

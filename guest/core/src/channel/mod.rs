@@ -8,6 +8,7 @@
 //! moved to another session or renumbered.
 
 mod frame;
+pub(crate) use frame::class_of;
 pub use frame::{Close, Data, Frame, FrameReader, FrameWriter, MAX_DATA, MAX_SERVICE_NAME, Open, Service};
 
 mod replay;

@@ -44,6 +44,7 @@ use selfsame_codec::cbor::{Decoder, Encoder};
 use selfsame_codec::{Class, Code, Malformed};
 
 use crate::association::{MAX_ASSOCIATION_BYTES, ObjectId};
+use crate::channel::class_of;
 use crate::gather::read_list;
 use crate::identity::PeerId;
 use crate::place::Place;
@@ -398,37 +399,32 @@ fn read_response<'a, T>(
     bytes: &'a [u8],
     read: impl FnOnce(&mut Decoder<'a>) -> Result<T, Malformed>,
 ) -> Result<T, Refusal<'a>> {
+    let mut decoder = open_response(bytes)?;
+    let result = read(&mut decoder)?;
+    decoder.finish()?;
+    Ok(result)
+}
+
+/// Reads a response as far as its result, or to the end if there is none.
+// Never inlined, so that it is there once for all kinds of results.
+#[inline(never)]
+fn open_response(bytes: &[u8]) -> Result<Decoder<'_>, Refusal<'_>> {
     if bytes.len() > MAX_MESSAGE_BYTES {
         return Err(Refusal::Malformed);
     }
     let mut decoder = Decoder::new(bytes);
     decoder.array_of(2)?;
-    let result = match decoder.uint_max(3)? {
-        0 => Ok(read(&mut decoder)?),
-        1 => Err(Refusal::Refused(class_of(decoder.uint()?).ok_or(Malformed)?)),
-        2 => Err(Refusal::Stale(decoder.bytes(MAX_RECORD_BYTES)?)),
+    let refusal = match decoder.uint_max(3)? {
+        0 => return Ok(decoder),
+        1 => Refusal::Refused(class_of(decoder.uint()?)?),
+        2 => Refusal::Stale(decoder.bytes(MAX_RECORD_BYTES)?),
         _ => {
             decoder.uint()?;
-            Err(Refusal::WrongClock)
+            Refusal::WrongClock
         }
     };
     decoder.finish()?;
-    result
-}
-
-fn class_of(value: u64) -> Option<Class> {
-    [
-        Class::Usage,
-        Class::Malformed,
-        Class::Misbehaved,
-        Class::Incompatible,
-        Class::Unreachable,
-        Class::Limit,
-        Class::Store,
-        Class::Service,
-    ]
-    .into_iter()
-    .find(|class| *class as u64 == value)
+    Err(refusal)
 }
 
 /// As many of the first records as the limits allow.
