@@ -123,16 +123,15 @@ impl Ring {
             return;
         }
         self.maintenance.updating.remove(&peer);
-        self.part_with(cx, peer, code);
+        // No attempt to reach it was free here, which says nothing of it.
+        if code != Code::TooManyRequests {
+            self.part_with(cx, peer, code);
+        }
     }
 
     /// Takes a peer out of all tables that is gone, or lives but takes no part in this ring; if it was a neighbour, the
     /// next one takes its place at once.
     pub(super) fn part_with(&mut self, cx: &mut Context<'_>, peer: PeerId, code: Code) {
-        if code == Code::TooManyRequests {
-            // It is busy, or no attempt was free here to reach it.
-            return;
-        }
         self.book.suspect(&peer);
         // What refuses lives, and is left alone for a while even if it speaks.
         let is_silent = is_silence(code);

@@ -78,9 +78,11 @@ impl Ring {
             LogLevel::Debug
         };
         self.log(level, code, "was refused a request", Some(peer));
-        // A stale record is this node's own fault, which its next one mends.
-        if matches!(call, Call::Update { .. } | Call::Probe) && code != Code::Superseded {
-            self.part_with(cx, peer, code);
+        match call {
+            // A stale record is this node's own fault, which its next one mends.
+            Call::Update { .. } | Call::Probe if code != Code::Superseded => self.part_with(cx, peer, code),
+            Call::Walk { .. } => self.book.suspect(&peer),
+            _ => {}
         }
         self.call_failed(cx, peer, call, code);
     }
@@ -103,12 +105,7 @@ impl Ring {
 
     fn call_failed(&mut self, cx: &mut Context<'_>, peer: PeerId, call: Call, code: Code) {
         match call {
-            Call::Walk { walk } => {
-                if code != Code::TooManyRequests {
-                    self.book.suspect(&peer);
-                }
-                self.step_failed(cx, walk, peer, code);
-            }
+            Call::Walk { walk } => self.step_failed(cx, walk, peer, code),
             Call::Held { command } => self.next_mirror(cx, command),
             Call::Update { .. } => self.update_failed(cx, peer),
             Call::Join => self.join_failed(cx, peer),

@@ -25,3 +25,5 @@ mod siblings;
 mod crowding;
 
 mod astray;
+
+mod liars;
