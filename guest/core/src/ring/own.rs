@@ -124,6 +124,18 @@ impl Ring {
         has_slept
     }
 
+    /// Takes the record for which a peer refuses the own one.
+    ///
+    /// # Errors
+    /// [`Code::BadMessage`] if it shows none that is newer, or why it does not verify.
+    pub(super) fn meet_newer(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Result<(), Code> {
+        self.meet_bytes(cx, bytes)?;
+        match self.own.record() {
+            Some(record) if self.own.is_outdone(record) => Ok(()),
+            _ => Err(Code::BadMessage),
+        }
+    }
+
     /// Takes a verified record of this node from somebody else.
     pub(super) fn meet_own(&mut self, record: NodeRecord) {
         let is_known = self.own.record().is_some_and(|own| *own == record);

@@ -436,7 +436,7 @@ impl Ring {
             match self.serve_store(cx, me, &entry) {
                 Ok(None) => self.stored(object, me),
                 Ok(Some(newer)) => {
-                    self.meet_own_association(cx, association.validity().sequence_ms, &newer);
+                    _ = self.meet_own_association(cx, association.validity().sequence_ms, &newer);
                     self.store_failed(cx, object, Code::Superseded);
                 }
                 Err(code) => self.store_failed(cx, object, code),
@@ -457,16 +457,23 @@ impl Ring {
 
     /// Takes an association of this node from its holder: if it is not below the sequence that is published, an earlier or
     /// another run has signed it, and everything is signed anew above it. A holder can show each only once.
-    pub(super) fn meet_own_association(&mut self, cx: &mut Context<'_>, sequence_ms: u64, held: &[u8]) {
-        let Ok(held) = Association::decode_verified(held, &self.settings.network, cx.wall_ms) else {
-            return;
-        };
+    ///
+    /// # Errors
+    /// Why it does not verify.
+    pub(super) fn meet_own_association(
+        &mut self,
+        cx: &mut Context<'_>,
+        sequence_ms: u64,
+        held: &[u8],
+    ) -> Result<(), Code> {
+        let held = Association::decode_verified(held, &self.settings.network, cx.wall_ms)?;
         let held_ms = held.validity().sequence_ms;
         if held.publisher() == self.me() && held_ms >= sequence_ms {
             self.publisher.last_sequence_ms = self.publisher.last_sequence_ms.max(held_ms);
             self.publisher.refresh_soon();
             self.maintenance.hurry(cx.now_ms);
         }
+        Ok(())
     }
 
     pub(super) fn stored(&mut self, object: ObjectId, holder: PeerId) {

@@ -63,11 +63,12 @@ impl Ring {
             Refusal::Malformed => Code::BadMessage,
             Refusal::Refused(class) => code_of(class),
             Refusal::Stale(newer) => {
-                match &call {
+                let met = match &call {
                     Call::Store { sequence_ms, .. } => self.meet_own_association(cx, *sequence_ms, newer),
-                    _ => _ = self.meet_bytes(cx, newer),
-                }
-                Code::Superseded
+                    _ => self.meet_newer(cx, newer),
+                };
+                self.judge(peer, met);
+                met.err().unwrap_or(Code::Superseded)
             }
             Refusal::WrongClock => Code::WrongClock,
         };

@@ -61,3 +61,28 @@ fn successor_that_refuses_as_busy_is_replaced() {
     assert!(!lists(&net, node, &gone_id), "others tell that it is gone");
     assert!(refused.get() < 30, "{} updates in a minute", refused.get());
 }
+
+#[test]
+fn successor_that_calls_a_current_record_stale_is_replaced() {
+    let (mut net, node, liar, _) = ring_with_liar();
+    let own = net.with(node, |ring, cx| ring.own_record(cx).encoded().to_vec());
+    let refusal = encoded(|encoder| _ = encoder.array(2).uint(2).bytes(&own));
+    net.forge = Some(Box::new(move |by, body| {
+        updated(body).filter(|_| by == liar).map(|_| refusal.clone())
+    }));
+    let liar = net.id(liar);
+    net.run_for(FOUND_OUT_MS);
+    assert!(!lists(&net, node, &liar), "it answers no update");
+}
+
+#[test]
+fn member_that_refuses_by_forged_records_is_disconnected() {
+    let (mut net, node, liar, _) = ring_with_liar();
+    let mut own = net.with(node, |ring, cx| ring.own_record(cx).encoded().to_vec());
+    *own.last_mut().expect("a signature") ^= 1;
+    let refusal = encoded(|encoder| _ = encoder.array(2).uint(2).bytes(&own));
+    net.forge = Some(Box::new(move |by, _| (by == liar).then(|| refusal.clone())));
+    let liar = net.id(liar);
+    net.run_for(2 * FOUND_OUT_MS);
+    assert!(net.nodes[node].disconnected.contains(&liar));
+}
