@@ -392,9 +392,17 @@ impl Ring {
         }
     }
 
-    /// Takes note of members that an answer names, each of which is verified before it is asked.
-    fn hear_members(&mut self, cx: &mut Context<'_>, from: PeerId, list: &[&[u8]]) -> Vec<PeerId> {
+    /// Takes note of the members that an answer names, up to the most that an honest one does: each is verified before it
+    /// is asked, and a forged record is held against nobody.
+    fn hear_members(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: PeerId,
+        list: &[&[u8]],
+        most: usize,
+    ) -> Vec<PeerId> {
         list.iter()
+            .take(most)
             .filter_map(|bytes| self.hear_member(cx, from, bytes))
             .gather()
     }

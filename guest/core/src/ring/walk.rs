@@ -291,13 +291,14 @@ impl Ring {
             return;
         }
         let predecessor = hop.predecessor.as_slice();
+        let (closer, successors) = (self.parameters.named_closer, self.parameters.named_successors);
         let answer = Answer {
             responsible: hop
                 .responsible
                 .is_some_and(|bytes| self.is_record_of(cx, peer, bytes)),
-            predecessor: self.hear_members(cx, peer, predecessor).first().copied(),
-            closer: self.hear_members(cx, peer, &hop.closer),
-            successors: self.hear_members(cx, peer, &hop.successors),
+            predecessor: self.hear_members(cx, peer, predecessor, 1).pop(),
+            closer: self.hear_members(cx, peer, &hop.closer, closer),
+            successors: self.hear_members(cx, peer, &hop.successors, successors),
             entries: own_entries(&hop.entries),
         };
         let Some(walk) = self.walks.walks.get_mut(&id) else {

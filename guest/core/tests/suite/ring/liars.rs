@@ -5,10 +5,12 @@ use core::cell::Cell;
 
 use selfsame_codec::cbor::Decoder;
 use selfsame_codec::Code;
-use selfsame_core::identity::PeerId;
+use selfsame_core::Place;
+use selfsame_core::identity::{Identity, PeerId};
+use selfsame_core::ring::Parameters;
 
-use super::network::Network;
-use super::outsider::encoded;
+use super::network::{Network, Outcome};
+use super::outsider::{encoded, record_at};
 
 /// Time in which one member that is gone must have been found out: an update or two, and what was told of it before.
 const FOUND_OUT_MS: u64 = 60_000;
@@ -85,4 +87,86 @@ fn member_that_refuses_by_forged_records_is_disconnected() {
     let liar = net.id(liar);
     net.run_for(2 * FOUND_OUT_MS);
     assert!(net.nodes[node].disconnected.contains(&liar));
+}
+
+/// Records of that many peers between two places, none of them signed by its peer.
+fn forged_between(from: Place, to: Place, now_ms: u64, count: usize) -> Vec<Vec<u8>> {
+    let distance = |place: Place| {
+        let (mut way, mut borrow) = ([0; 32], 0);
+        for (at, (far, near)) in place.0.iter().zip(from.0).enumerate().rev() {
+            let left = i16::from(*far) - i16::from(near) - borrow;
+            borrow = i16::from(left < 0);
+            way[at] = left as u8;
+        }
+        way
+    };
+    let identities = (0..=u64::MAX).map(|number| {
+        let mut seed = [0xF0; 32];
+        seed[..8].copy_from_slice(&number.to_le_bytes());
+        Identity::of_peer(&seed, Network::network_id())
+    });
+    let between = identities.filter(|identity| {
+        let way = distance(Place(identity.id().0));
+        [0; 32] < way && way < distance(to)
+    });
+    let forged = between.map(|identity| {
+        let mut bytes = record_at(&identity, now_ms).encoded().to_vec();
+        *bytes.last_mut().expect("a signature") ^= 1;
+        bytes
+    });
+    forged.take(count).collect()
+}
+
+#[test]
+fn lookup_reads_no_more_of_an_answer_than_honest_ones_hold() {
+    let mut net = Network::ring_of(31, 48);
+    net.run_for(120_000);
+    let members = net.members();
+    let (liar, next) = (members[30], members[31]);
+    let (liar_place, next_place) = (Place(net.id(liar).0), Place(net.id(next).0));
+    let (mut after_liar, mut before_next) = (liar_place, next_place);
+    after_liar.0[31] += 1;
+    before_next.0[31] -= 1;
+    let forged = forged_between(liar_place, next_place, net.now_ms, 16);
+    let Parameters {
+        named_closer,
+        named_successors,
+        ..
+    } = Parameters::DEFAULT;
+    for (target, most) in [(before_next, named_closer), (after_liar, named_successors)] {
+        let (closer, successors) = match target == before_next {
+            true => (forged.clone(), Vec::new()),
+            false => (Vec::new(), forged.clone()),
+        };
+        net.forge = Some(Box::new(move |by, body| {
+            (by == liar && is_hop(body)).then(|| hop(&closer, &successors))
+        }));
+        let mut verified = 0;
+        for asker in members.iter().copied().filter(|asker| *asker != liar) {
+            net.nodes[asker].refusals.clear();
+            let found = net.outcome(asker, |ring, cx, command| ring.find_node(cx, command, target));
+            assert_eq!(found, Outcome::Node(net.id(next)));
+            let refusals = net.nodes[asker].refusals.iter();
+            verified = verified.max(refusals.filter(|code| **code == Code::BadSignature).count());
+        }
+        assert_eq!(verified, most, "in vain");
+    }
+}
+
+/// A response to a lookup: not responsible, these members closer and these after.
+fn hop(closer: &[Vec<u8>], successors: &[Vec<u8>]) -> Vec<u8> {
+    encoded(|encoder| {
+        encoder.array(2).uint(0).array(5).null();
+        for list in [closer, successors] {
+            encoder.array(list.len());
+            list.iter().for_each(|record| _ = encoder.bytes(record));
+        }
+        encoder.null().array(0);
+    })
+}
+
+/// Whether a response is one to a lookup.
+fn is_hop(body: &[u8]) -> bool {
+    let mut decoder = Decoder::new(body);
+    decoder.array_of(2).is_ok() && decoder.uint() == Ok(0) && decoder.array_of(5).is_ok()
 }
