@@ -164,11 +164,12 @@ impl Ring {
         // Anybody else could fill the book with members that nobody can reach.
         let is_neighbour = may_hand_over || self.routing.is_neighbour(&from);
         let predecessor = predecessor.filter(|_| is_neighbour);
-        let predecessor = predecessor.map(|bytes| self.meet_bytes(cx, bytes)).transpose()?;
+        let predecessor = self.meet_members(cx, from, predecessor.as_slice()).pop();
         if may_hand_over {
             // It is no neighbour from now on, and may have more than fits one message; who was before it may leave, too.
-            let before = predecessor.as_ref().map(NodeRecord::id);
-            before.into_iter().for_each(|before| self.let_hand_over(before));
+            predecessor
+                .into_iter()
+                .for_each(|before| self.let_hand_over(before));
             self.let_hand_over(from);
         }
         let taken = if entries.is_empty() {

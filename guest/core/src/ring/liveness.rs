@@ -7,7 +7,6 @@ use selfsame_codec::{Code, LogLevel};
 use super::message::Request;
 use super::{Action, Call, Context, Phase, Ring};
 use crate::identity::PeerId;
-use crate::record::NodeRecord;
 
 impl Ring {
     /// Asks the predecessor whether it lives if it was silent for long.
@@ -182,19 +181,14 @@ impl Ring {
     }
 
     /// A neighbour left and named its own predecessor, which takes its place once it has answered.
-    pub(super) fn neighbour_left(
-        &mut self,
-        cx: &mut Context<'_>,
-        peer: PeerId,
-        predecessor: Option<NodeRecord>,
-    ) {
+    pub(super) fn neighbour_left(&mut self, cx: &mut Context<'_>, peer: PeerId, predecessor: Option<PeerId>) {
         let was_predecessor = self.routing.is_predecessor(&peer);
         self.part_with(cx, peer, Code::PeerClosed);
         if was_predecessor
-            && let Some(record) = predecessor
-            && record.id() != self.me()
+            && let Some(before) = predecessor
+            && before != self.me()
         {
-            self.probe(record.id(), self.parameters.answer_timeout_ms);
+            self.probe(before, self.parameters.answer_timeout_ms);
         }
     }
 }

@@ -52,6 +52,10 @@ use crate::record::MAX_RECORD_BYTES;
 
 /// Most records in one list: a whole successor list.
 pub(crate) const MAX_NODES: usize = 16;
+/// Most members told in one ping: each costs the receiver a signature to verify, and members tell one at a time.
+const MAX_HINT: usize = 4;
+/// Most members that one names before itself: those whose mirror its successor is, beside it.
+const MAX_PREDECESSORS: usize = 3;
 /// Bytes of entries in one message: what a stream carries without filling its window, and two of them stay below the
 /// 60 KiB that every store takes as one value.
 pub(crate) const MAX_ENTRIES_BYTES: usize = 32 * 1024;
@@ -221,7 +225,7 @@ impl<'a> Request<'a> {
         let kind = decoder.uint()?;
         let request = match (kind, len) {
             (0, 2) => Self::Ping {
-                hint: decode_nodes(&mut decoder)?,
+                hint: decode_nodes(&mut decoder, MAX_HINT)?,
             },
             (1, 2) => Self::FindNode {
                 target: Place(decoder.fixed()?),
@@ -242,12 +246,12 @@ impl<'a> Request<'a> {
             (6, 4) => Self::Update {
                 record: decoder.bytes(MAX_RECORD_BYTES)?,
                 wants_objects: decoder.bool()?,
-                predecessors: decode_nodes(&mut decoder)?,
+                predecessors: decode_nodes(&mut decoder, MAX_PREDECESSORS)?,
             },
             (7, 5) => Self::Leave {
                 record: decoder.bytes(MAX_RECORD_BYTES)?,
                 predecessor: decode_option(&mut decoder)?,
-                successors: decode_nodes(&mut decoder)?,
+                successors: decode_nodes(&mut decoder, MAX_NODES)?,
                 entries: decode_entries(&mut decoder)?,
             },
             (8, 2) => Self::Attach {
@@ -318,8 +322,8 @@ impl<'a> Hop<'a> {
             decoder.array_of(5)?;
             Ok(Self {
                 responsible: decode_option(decoder)?,
-                closer: decode_nodes(decoder)?,
-                successors: decode_nodes(decoder)?,
+                closer: decode_nodes(decoder, MAX_NODES)?,
+                successors: decode_nodes(decoder, MAX_NODES)?,
                 predecessor: decode_option(decoder)?,
                 entries: decode_entries(decoder)?,
             })
@@ -345,7 +349,7 @@ impl<'a> Updated<'a> {
             Ok(Self {
                 record: decoder.bytes(MAX_RECORD_BYTES)?,
                 predecessor: decode_option(decoder)?,
-                successors: decode_nodes(decoder)?,
+                successors: decode_nodes(decoder, MAX_NODES)?,
                 entries: decode_entries(decoder)?,
             })
         })
@@ -383,7 +387,7 @@ pub(crate) fn decode_ack(bytes: &[u8]) -> Result<(), Refusal<'_>> {
 pub fn decode_joined(bytes: &[u8]) -> Result<Vec<&[u8]>, Refusal<'_>> {
     read_response(bytes, |decoder| {
         decoder.array_of(1)?;
-        decode_nodes(decoder)
+        decode_nodes(decoder, MAX_NODES)
     })
 }
 
@@ -441,8 +445,8 @@ fn encode_nodes(encoder: &mut Encoder<'_>, nodes: &[&[u8]]) {
     }
 }
 
-fn decode_nodes<'a>(decoder: &mut Decoder<'a>) -> Result<Vec<&'a [u8]>, Malformed> {
-    read_list(decoder, MAX_NODES, &|decoder| decoder.bytes(MAX_RECORD_BYTES))
+fn decode_nodes<'a>(decoder: &mut Decoder<'a>, most: usize) -> Result<Vec<&'a [u8]>, Malformed> {
+    read_list(decoder, most, &|decoder| decoder.bytes(MAX_RECORD_BYTES))
 }
 
 fn encode_option(encoder: &mut Encoder<'_>, record: Option<&[u8]>) {

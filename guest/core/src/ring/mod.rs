@@ -441,7 +441,8 @@ impl Ring {
         record.is_some_and(|record| record.role() == Role::Member)
     }
 
-    /// Reads a list of members that a peer sent; what does not verify is left out.
+    /// Reads a list of members that a peer sent; what does not verify is left out, and all that follows once its session
+    /// is to end for that.
     fn meet_members(&mut self, cx: &mut Context<'_>, from: PeerId, list: &[&[u8]]) -> Vec<PeerId> {
         let mut members = Vec::with_capacity(list.len());
         for bytes in list {
@@ -450,7 +451,9 @@ impl Ring {
                 Ok(_) => {}
                 Err(code) => {
                     self.doubt_clock(code);
-                    self.judge(from, Err(code));
+                    if self.judge(from, Err(code)) {
+                        break;
+                    }
                 }
             }
         }

@@ -225,8 +225,7 @@ impl Ring {
         // A newcomer knows of few: whom this member knew before it stays until the next update.
         let is_better = !is_new || self.routing.before().len() == 1;
         if is_better && self.routing.is_predecessor(&from) {
-            let few = predecessors.len().min(self.parameters.mirrors);
-            let named = self.meet_members(cx, from, &predecessors[..few]);
+            let named = self.meet_members(cx, from, predecessors);
             self.routing.set_earlier(from, named);
         }
         let mut keys = if is_new || wants_objects {

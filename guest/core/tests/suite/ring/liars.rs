@@ -4,13 +4,13 @@ use alloc::rc::Rc;
 use core::cell::Cell;
 
 use selfsame_codec::cbor::Decoder;
-use selfsame_codec::Code;
+use selfsame_codec::{Class, Code};
 use selfsame_core::Place;
 use selfsame_core::identity::{Identity, PeerId};
 use selfsame_core::ring::Parameters;
 
 use super::network::{Network, Outcome};
-use super::outsider::{encoded, record_at};
+use super::outsider::{ask, encoded, record_at, stranger};
 
 /// Time in which one member that is gone must have been found out: an update or two, and what was told of it before.
 const FOUND_OUT_MS: u64 = 60_000;
@@ -169,4 +169,56 @@ fn hop(closer: &[Vec<u8>], successors: &[Vec<u8>]) -> Vec<u8> {
 fn is_hop(body: &[u8]) -> bool {
     let mut decoder = Decoder::new(body);
     decoder.array_of(2).is_ok() && decoder.uint() == Ok(0) && decoder.array_of(5).is_ok()
+}
+
+/// Records of one peer, none of them signed by it.
+fn forged_of(net: &Network, peer: usize, count: u8) -> Vec<Vec<u8>> {
+    let good = record_at(&net.nodes[peer].identity, net.now_ms + 1_000);
+    let forged = |number: u8| {
+        let mut bytes = good.encoded().to_vec();
+        *bytes.last_mut().expect("a signature") ^= number;
+        bytes
+    };
+    (1..=count).map(forged).collect()
+}
+
+fn ping(hint: &[Vec<u8>]) -> Vec<u8> {
+    encoded(|encoder| {
+        encoder.array(2).uint(0).array(hint.len());
+        hint.iter().for_each(|record| _ = encoder.bytes(record));
+    })
+}
+
+#[test]
+fn ping_tells_of_four_members_at_most() {
+    let mut net = Network::ring_of(31, 12);
+    let members = net.members();
+    let (node, next) = (members[3], members[4]);
+    let forged = forged_of(&net, next, 5);
+    net.nodes[node].refusals.clear();
+    let answer = ask(&mut net, node, stranger(1).id(), &ping(&forged));
+    assert_eq!(answer, Some(Class::Malformed));
+    assert_eq!(net.nodes[node].refusals, [Code::BadMessage], "none was verified");
+    assert_eq!(ask(&mut net, node, stranger(1).id(), &ping(&forged[..3])), None);
+    assert_eq!(net.nodes[node].disconnected, []);
+}
+
+#[test]
+fn list_is_read_no_further_than_the_fourth_forged_record() {
+    let mut net = Network::ring_of(31, 12);
+    let members = net.members();
+    let (before, node, next) = (members[2], members[3], members[4]);
+    let forged = forged_of(&net, next, 16);
+    let own = net.with(before, |ring, cx| ring.own_record(cx).encoded().to_vec());
+    let leave = encoded(|encoder| {
+        encoder.array(5).uint(7).bytes(&own).null().array(forged.len());
+        forged.iter().for_each(|record| _ = encoder.bytes(record));
+        encoder.array(0);
+    });
+    net.nodes[node].refusals.clear();
+    let before = net.id(before);
+    assert_eq!(ask(&mut net, node, before, &leave), None);
+    let refusals = net.nodes[node].refusals.iter();
+    assert_eq!(refusals.filter(|code| **code == Code::BadSignature).count(), 4);
+    assert_eq!(net.nodes[node].disconnected, [before]);
 }
