@@ -115,6 +115,7 @@ impl Ring {
         }
         self.depart_now();
         self.maintenance.join_error = Code::NoBootstrap;
+        self.maintenance.is_unconfirmed = false;
         self.phase = Phase::Joining;
         if !self.is_member() {
             self.join_as_leaf(cx, command, bootstraps);

@@ -10,7 +10,7 @@ use selfsame_core::identity::{Identity, PeerId};
 use selfsame_core::ring::Parameters;
 
 use super::network::{Network, Outcome};
-use super::outsider::{ask, encoded, record_at, stranger};
+use super::outsider::{ask, encoded, record_at, stranger, update};
 
 /// Time in which one member that is gone must have been found out: an update or two, and what was told of it before.
 const FOUND_OUT_MS: u64 = 60_000;
@@ -221,4 +221,27 @@ fn list_is_read_no_further_than_the_fourth_forged_record() {
     let refusals = net.nodes[node].refusals.iter();
     assert_eq!(refusals.filter(|code| **code == Code::BadSignature).count(), 4);
     assert_eq!(net.nodes[node].disconnected, [before]);
+}
+
+#[test]
+fn ring_of_one_after_a_leave_outlives_its_first_guest() {
+    let mut net = Network::ring_of(1202, 12);
+    net.run_for(120_000);
+    let members = net.members();
+    members.iter().for_each(|node| net.crash(*node, false));
+    let node = members[4];
+    net.restart(node, true);
+    // It has heard nobody since its start, and leaves.
+    let left = net.outcome(node, |ring, cx, command| ring.leave(cx, command));
+    assert_eq!(left, Outcome::Done);
+    assert_eq!(net.join(node, &[]), Outcome::Done);
+    let guest = record_at(&stranger(1), net.now_ms);
+    assert_eq!(ask(&mut net, node, guest.id(), &update(guest.encoded())), None);
+    assert!(net.nodes[node].ring.predecessor().is_some());
+    net.run_for(FOUND_OUT_MS);
+    assert!(
+        net.nodes[node].ring.predecessor().is_none(),
+        "it cannot be reached"
+    );
+    assert!(net.nodes[node].ring.is_joined());
 }
