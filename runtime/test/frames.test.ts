@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { Input } from "../src/codec/input.ts";
 import { MeshStream } from "../src/driver/streams.ts";
+import { platformTimers } from "../src/driver/timers.ts";
 import type { Ended } from "../src/websocket/connection.ts";
 import { FramedConnection } from "../src/websocket/framed.ts";
 import {
@@ -28,7 +29,7 @@ function streams(credit = WINDOW): [MeshStream, MeshStream] {
       else if (input.type === "StreamCredit") to.onCredit(input.bytes);
     };
     const opened = { stream: 1, peer: PEER, service: "s", head: NOTHING };
-    return new MeshStream(opened, push, () => undefined);
+    return new MeshStream(opened, platformTimers, push, () => undefined);
   };
   ends.push(end(1), end(0));
   for (const stream of ends) stream.onCredit(credit);

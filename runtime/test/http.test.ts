@@ -3,6 +3,7 @@ import { after, before, beforeEach, describe, test } from "node:test";
 import { Hono } from "hono";
 import type { Input } from "../src/codec/input.ts";
 import { MeshStream } from "../src/driver/streams.ts";
+import { platformTimers } from "../src/driver/timers.ts";
 import { type MeshClient, mesh } from "../src/entries/hono.ts";
 import { type Handler, type LogRecord, type NodeMesh, serve } from "../src/entries/node.ts";
 import { leaf, member, type TestNode } from "./support.ts";
@@ -208,6 +209,7 @@ describe("a body of a peer that lies about its length", () => {
       const opened = { stream: 7, peer: new Uint8Array(32), service: "a", head: new Uint8Array() };
       const stream = new MeshStream(
         opened,
+        platformTimers,
         (input) => told.push(input),
         () => undefined,
       );

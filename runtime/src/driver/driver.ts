@@ -20,6 +20,7 @@ import {
 } from "./paths.ts";
 import type { State } from "./state.ts";
 import { MeshStream } from "./streams.ts";
+import type { Timers } from "./timers.ts";
 import { Traps } from "./traps.ts";
 import type { Watcher } from "./watch.ts";
 
@@ -47,6 +48,8 @@ export interface DriverParts {
   readonly dialler: Dialler;
   /** Makes the timer that wakes the driver. */
   readonly timer: (wake: () => void) => WakeTimer;
+  /** Timers of what is not the core's. */
+  readonly timers: Timers;
   /** The log. */
   readonly logger: Logger;
   /** Hears of events. */
@@ -408,7 +411,7 @@ export class Driver implements PathHost {
     const gone = (stream: MeshStream): void => {
       this.#streams.delete(stream.number);
     };
-    const stream = new MeshStream(output, (input) => this.#tell(input), gone);
+    const stream = new MeshStream(output, this.#parts.timers, (input) => this.#tell(input), gone);
     this.#streams.set(stream.number, stream);
     if (output.tag === 0) return this.#parts.onStream(stream);
     const pending = this.#answered(output.tag);

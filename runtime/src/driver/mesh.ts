@@ -43,6 +43,7 @@ import { type CloseOptions, checkDrain, Serving } from "./serving.ts";
 import { State } from "./state.ts";
 import type { MeshStream } from "./streams.ts";
 import { urlOfService } from "./target.ts";
+import type { Timers } from "./timers.ts";
 import { Latest } from "./watch.ts";
 
 /** A bootstrap is tried again after this pause, which doubles up to the longest. */
@@ -78,6 +79,8 @@ export interface Platform {
   readonly idle_ms: number;
   /** Wakes the driver. */
   readonly timer: (wake: () => void) => WakeTimer;
+  /** Timers of what is not the core's. */
+  readonly timers: Timers;
   /** What handlers are told of the platform. */
   readonly context: Pick<CallContext, "env" | "waitUntil">;
 }
@@ -155,6 +158,7 @@ export class Mesh implements AsyncDisposable {
       module: parts.module,
       state,
       dialler: platform.dialler,
+      timers: platform.timers,
       timer: (wake) =>
         platform.timer(() => {
           wake();

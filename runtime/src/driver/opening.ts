@@ -1,4 +1,5 @@
 import { concat } from "../concat.ts";
+import type { Timer, Timers } from "./timers.ts";
 
 /** How long the head of an answer waits for its body. */
 const HOLD_MS = 10;
@@ -11,18 +12,22 @@ const NOTHING: Uint8Array = new Uint8Array();
 export class Opening {
   readonly #head: (length?: number) => Uint8Array;
   readonly #send: (bytes: Uint8Array) => Promise<void>;
+  readonly #timer: Timer;
   /** What of the body is held back; nothing any more once the head was taken. */
   #held: Uint8Array | undefined = NOTHING;
   #room: number;
   #sending: Promise<void> = Promise.resolve();
 
   /** `head` encodes the head, with the length of the body if that is known. */
-  constructor(head: (length?: number) => Uint8Array, send: (bytes: Uint8Array) => Promise<void>) {
+  constructor(
+    head: (length?: number) => Uint8Array,
+    send: (bytes: Uint8Array) => Promise<void>,
+    timers: Timers,
+  ) {
     this.#head = head;
     this.#room = MAX_WHOLE - head(MAX_WHOLE).length;
     this.#send = send;
-    // It is not cleared when the answer was taken: it has nothing to do then, and soon fires.
-    setTimeout(() => this.#release(), HOLD_MS);
+    this.#timer = timers.after(HOLD_MS, () => this.#release());
   }
 
   /** Whether it holds these bytes back, too. */
@@ -36,6 +41,7 @@ export class Opening {
 
   /** What is held back, which is nobody's to send but the caller's from now on; with the length of the body if that is whole. */
   take(isWhole: boolean): Uint8Array {
+    this.#timer.cancel();
     const held = this.#held;
     this.#held = undefined;
     return held === undefined ? NOTHING : concat([this.#head(isWhole ? held.length : undefined), held]);

@@ -3,6 +3,7 @@ import type { Input } from "../codec/input.ts";
 import { detach } from "../guard.ts";
 import { Measure } from "./length.ts";
 import { Opening } from "./opening.ts";
+import type { Timers } from "./timers.ts";
 
 /** Most bytes of one `StreamData`: one frame of the channel. */
 const MAX_CHUNK = 16 * 1024;
@@ -21,6 +22,8 @@ export class MeshStream {
   readonly service: string;
   /** What the caller sent with the opening. */
   readonly head: Uint8Array;
+  /** Timers of the host. */
+  readonly timers: Timers;
   readonly #push: (input: Input) => void;
   readonly #gone: (stream: MeshStream) => void;
   readonly #chunks: Uint8Array[] = [];
@@ -36,6 +39,7 @@ export class MeshStream {
 
   constructor(
     opened: { stream: number; peer: Uint8Array; service: string; head: Uint8Array },
+    timers: Timers,
     push: (input: Input) => void,
     gone: (stream: MeshStream) => void,
   ) {
@@ -43,6 +47,7 @@ export class MeshStream {
     this.peer = opened.peer;
     this.service = opened.service;
     this.head = opened.head;
+    this.timers = timers;
     this.#push = push;
     this.#gone = gone;
   }
@@ -175,7 +180,7 @@ export class MeshStream {
     body: ReadableStream<Uint8Array>,
     measure: Measure,
   ): Promise<void> {
-    const opening = new Opening(head, (bytes) => this.write(bytes));
+    const opening = new Opening(head, (bytes) => this.write(bytes), this.timers);
     try {
       await this.#pipe(body, measure, async (bytes) => {
         if (opening.takes(bytes)) return;

@@ -2,6 +2,8 @@
 export interface Timer {
   /** Sees to it that it does not come, if it has not come yet. */
   cancel(): void;
+  /** Lets the process end before it, where there is a process. */
+  unref(): void;
 }
 
 /** Calls back later. */
@@ -14,6 +16,13 @@ export interface Timers {
 export const platformTimers: Timers = {
   after(delay_ms, act) {
     const timeout = setTimeout(act, delay_ms);
-    return { cancel: () => clearTimeout(timeout) };
+    return { cancel: () => clearTimeout(timeout), unref: () => unref(timeout) };
   },
 };
+
+/** Lets a timer not keep the process alive, where there is a process. */
+export function unref(timer: unknown): void {
+  if (typeof timer === "object" && timer !== null && "unref" in timer && typeof timer.unref === "function") {
+    timer.unref();
+  }
+}

@@ -2,6 +2,7 @@ import { Mesh, type Platform } from "../driver/mesh.ts";
 import type { JoinOptions } from "../driver/options.ts";
 import type { Dialler } from "../driver/paths.ts";
 import { timeoutTimer } from "../driver/timer.ts";
+import { platformTimers } from "../driver/timers.ts";
 import { ExchangeDialler } from "../transports/exchange-dial.ts";
 import { SchemeDialler, WebSocketDialler } from "../transports/websocket.ts";
 import { IDLE_MS, processContext } from "./common.ts";
@@ -26,6 +27,7 @@ export function leafPlatform(
     dialler: new SchemeDialler(diallers),
     idle_ms: IDLE_MS,
     timer: timeoutTimer,
+    timers: platformTimers,
     context: processContext,
   };
 }

@@ -1,4 +1,4 @@
-import { unref } from "../transports/keep-alive.ts";
+import { unref } from "../driver/timers.ts";
 import type { Span } from "./span.ts";
 
 /** Spans that wait to be sent; beyond it the oldest go, so that a collector that is away costs bounded memory. */

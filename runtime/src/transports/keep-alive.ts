@@ -1,3 +1,4 @@
+import { unref } from "../driver/timers.ts";
 import { guarded } from "../guard.ts";
 
 /** The dialling side asks for a sign of life after so long without one: below the 30 s after which proxies cut. */
@@ -62,12 +63,5 @@ export class KeepAlive {
     this.#since_ms = performance.now();
     this.#wait();
     this.#parts.ask();
-  }
-}
-
-/** Lets a timer not keep the process alive, where there is a process. */
-export function unref(timer: unknown): void {
-  if (typeof timer === "object" && timer !== null && "unref" in timer && typeof timer.unref === "function") {
-    timer.unref();
   }
 }

@@ -1,8 +1,9 @@
 import type { Duplex } from "node:stream";
 import type { Dialler, Link, Opened, Path, PathHost } from "../driver/paths.ts";
+import { unref } from "../driver/timers.ts";
 import { detach, guarded } from "../guard.ts";
 import { FrameSplitter, joinFrames } from "./frames.ts";
-import { KeepAlive, unref } from "./keep-alive.ts";
+import { KeepAlive } from "./keep-alive.ts";
 import { type DialOptions, Permission, type Place, placeOf, textOf } from "./place.ts";
 import { DIAL_TIMEOUT_MS, MAX_BUFFERED } from "./protocol.ts";
 

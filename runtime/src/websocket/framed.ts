@@ -1,8 +1,8 @@
 import { codeNumber, MeshError } from "../codec/code.ts";
 import { utf8 } from "../codec/field.ts";
 import type { MeshStream } from "../driver/streams.ts";
+import type { Timer } from "../driver/timers.ts";
 import { detach, guarded } from "../guard.ts";
-import { unref } from "../transports/keep-alive.ts";
 import {
   ABNORMAL,
   type Connection,
@@ -35,7 +35,7 @@ export class FramedConnection implements Connection {
   #hasEnded = false;
   #isDrained = false;
   #listener: Listener | undefined;
-  #timer: ReturnType<typeof setTimeout> | undefined;
+  #timer: Timer | undefined;
 
   /** `rest` are bytes that arrived with the head of the answer. */
   constructor(stream: MeshStream, rest: Uint8Array, isCaller: boolean) {
@@ -190,14 +190,14 @@ export class FramedConnection implements Connection {
   }
 
   #wait(act: () => void): void {
-    if (this.#timer !== undefined) clearTimeout(this.#timer);
-    this.#timer = setTimeout(guarded("a WebSocket", act), CLOSE_TIMEOUT_MS);
-    unref(this.#timer);
+    this.#timer?.cancel();
+    this.#timer = this.#stream.timers.after(CLOSE_TIMEOUT_MS, guarded("a WebSocket", act));
+    this.#timer.unref();
   }
 
   /** Nothing is waited for when all was written and nothing comes. */
   #settle(): void {
     const isDone = this.#hasEnded && this.#isDrained && !this.#isWriting;
-    if (isDone && this.#timer !== undefined) clearTimeout(this.#timer);
+    if (isDone) this.#timer?.cancel();
   }
 }

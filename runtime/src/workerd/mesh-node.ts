@@ -303,6 +303,7 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
         this.#timer.adopt(alarm_ms);
         return this.#timer;
       },
+      timers: this.#timers,
       context: { env: this.env, waitUntil: (promise) => this.ctx.waitUntil(promise) },
     };
     // The paths that survived come first: the core begins to dial as soon as it has loaded its state.

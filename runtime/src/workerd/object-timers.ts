@@ -40,7 +40,7 @@ export class ObjectTimers implements Timers {
     const cancel = (): void => {
       this.#pending.delete(timer);
     };
-    const timer: Pending = { due_ms, act, cancel };
+    const timer: Pending = { due_ms, act, cancel, unref: () => undefined };
     this.#pending.add(timer);
     this.#arm(due_ms);
     return timer;

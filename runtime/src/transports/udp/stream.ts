@@ -1,7 +1,7 @@
 import { Duplex } from "node:stream";
 import { setImmediate } from "node:timers";
+import { unref } from "../../driver/timers.ts";
 import { guarded } from "../../guard.ts";
-import { unref } from "../keep-alive.ts";
 import type { Connection } from "./connection.ts";
 import { type Id, MAX_WINDOW, type Packet } from "./packet.ts";
 
