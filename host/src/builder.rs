@@ -422,7 +422,7 @@ async fn join(node: &Node, keep_trying: bool) -> Result<(), Error> {
     let item = |tag| Item::new(&Input::Join { tag });
     let handle = node.handle();
     match handle.command(Effect::Joins, item).await {
-        Err(error) if keep_trying && error.is_unreachable() => {
+        Err(error) if keep_trying && error.may_pass() => {
             tracing::debug!(%error, "cannot join yet");
             let tag = handle.next_tag();
             handle.control(Control::Command {

@@ -102,6 +102,8 @@ struct Driver {
     last_dial_failure: String,
     /// Why a path failed of which the next step tells the core.
     path_failure: String,
+    /// Whether the core has left a private address out since it was last told to join.
+    has_refused_private: bool,
     /// Streams opened so far.
     serial: u64,
     /// What has to be repeated when the core is started anew.
@@ -167,6 +169,7 @@ impl Driver {
             streams: HashMap::new(),
             last_dial_failure: String::new(),
             path_failure: String::new(),
+            has_refused_private: false,
             serial: 0,
             lasting: BTreeMap::new(),
             watches: Vec::new(),

@@ -100,6 +100,12 @@ impl Error {
             .is_some_and(|code| code.class() == Class::Unreachable || code == Code::WrongClock)
     }
 
+    /// Whether a command that has to last is given again: for a leaf that the core is about to let join by itself, another
+    /// one is in flight.
+    pub(crate) fn may_pass(&self) -> bool {
+        self.is_unreachable() || self.code() == Some(Code::TooManyRequests)
+    }
+
     pub(crate) fn core(code: u16, detail: &str) -> Self {
         match Code::from_u16(code) {
             // A detail that repeats the text of the code adds nothing.

@@ -243,6 +243,9 @@ fn remedy_of(error: &Error) -> &'static str {
         Some(Code::WrongPeer) => "the id behind # is another node's: use the one that it prints at its start",
         Some(Code::WrongNetwork) => "it is in another network: --network and its own have to be the same",
         Some(Code::StaleRecord) => "a clock is wrong: let both machines take their time from NTP",
+        Some(Code::NoBootstrap) => {
+            "wait until it has joined itself, or --allow-private if private addresses are meant"
+        }
         Some(Code::ForbiddenAddress) => "--allow-private if that is meant, or a public address",
         Some(_) => "start it, or let --join name another; look at name, port, firewall and certificate",
         None => "write it as URL#PEER-ID, as a node prints it at its start",

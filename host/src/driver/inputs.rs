@@ -169,6 +169,9 @@ impl Driver {
     }
 
     fn command(&mut self, tag: u32, item: Item, effect: Effect, waiter: Waiter) {
+        if effect == Effect::Joins {
+            self.has_refused_private = false;
+        }
         self.batch
             .item(item.kind, |out| out.extend_from_slice(&item.payload));
         self.tags.push(tag);

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use selfsame_codec::reply::decode_duplicate;
 use selfsame_codec::{BatchReader, Code, EventKind, Input, LogLevel, Output};
 
-use super::refusal::private_bootstrap;
+use super::refusal::join_failure;
 use super::{Driver, Pending};
 use crate::error::Error;
 use crate::event::Event;
@@ -125,7 +125,10 @@ impl Driver {
                 code,
                 path,
                 text,
-            } => log(level, code, path, text),
+            } => {
+                self.has_refused_private |= code == Code::ForbiddenAddress.as_u16();
+                log(level, code, path, text);
+            }
             Output::Wake { at_ms } => self.set_wake(at_ms, now_ms),
             _ => tracing::error!(
                 ?output,
@@ -225,9 +228,8 @@ impl Driver {
         match Code::from_u16(code) {
             Some(Code::DialFailed) if detail.is_empty() => Error::core(code, &self.last_dial_failure),
             Some(Code::Disconnected) if detail.is_empty() => Error::core(code, &self.path_failure),
-            Some(Code::NoBootstrap) => {
-                let private = private_bootstrap(&self.module, &self.config);
-                private.unwrap_or_else(|| Error::core(code, detail))
+            Some(Code::NoBootstrap) if detail.is_empty() => {
+                Error::core(code, &join_failure(&self.config, self.has_refused_private))
             }
             _ => Error::core(code, detail),
         }
@@ -240,7 +242,7 @@ impl Driver {
         }
         if let Some(Pending { waiter, effect, item }) = self.pending.remove(&tag) {
             match waiter {
-                Waiter::Driver { failures } if error.is_unreachable() => {
+                Waiter::Driver { failures } if error.may_pass() => {
                     self.repeat_later(failures.saturating_add(1), effect, item, &error);
                 }
                 waiter => waiter.fail(error),

@@ -27,23 +27,18 @@ pub(super) fn refusal(module: &CoreModule, config: &Config) -> Error {
     refused(Code::ForbiddenAddress, detail)
 }
 
-/// Why a node cannot join that reaches its bootstraps and must not dial the addresses that they name themselves by: all are
-/// private. `None` if one is not.
-pub(super) fn private_bootstrap(module: &CoreModule, config: &Config) -> Option<Error> {
-    if config.allow_private {
-        return None;
+/// Why the bootstraps did not let a node in, as far as the core said.
+pub(super) fn join_failure(config: &Config, has_refused_private: bool) -> String {
+    let without_id = |url: &String| url.split('#').next().unwrap_or_default().to_owned();
+    let bootstraps: Vec<String> = config.bootstraps.iter().map(without_id).collect();
+    let through = format!("joining through {}", bootstraps.join(", "));
+    if has_refused_private {
+        format!(
+            "{through}, a private address was refused: set allow_private (--allow-private) if that is meant"
+        )
+    } else {
+        format!("{through} failed: they do not answer, have not joined yet themselves, or have no room")
     }
-    let mut private = config.bootstraps.iter().map(|url| {
-        let address = url.split('#').next().unwrap_or(url);
-        (!takes(module, config, address, false) && takes(module, config, address, true)).then_some(address)
-    });
-    let address = private.next()??;
-    private.all(|url| url.is_some()).then(|| Error::Core {
-        code: Code::ForbiddenAddress,
-        detail: format!(
-            "the bootstrap {address} is private: set allow_private (--allow-private) if that is meant"
-        ),
-    })
 }
 
 /// Whether the core takes an address for one of a member.

@@ -221,7 +221,7 @@ fn doctor_tries_what_node_would_do() {
     only(
         doctor(&["--join", &join]),
         "bootstrap",
-        &["ForbiddenAddress", address, "--allow-private"],
+        &["NoBootstrap", address, "--allow-private"],
     );
     only(
         doctor(&["--join", address, "--allow-private"]),

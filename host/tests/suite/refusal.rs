@@ -1,9 +1,14 @@
 //! A node that cannot start is told why.
 
-use selfsame_codec::Code;
-use selfsame_host::{Error, Node};
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
 
+use selfsame_codec::{ABI_VERSION, Code};
+use selfsame_host::{CoreModule, Error, Limits, Node, Seed};
+
+use crate::common::command::selfsame;
 use crate::common::nodes::{bootstrap, member};
+use crate::common::within;
 
 /// Why no node starts at an address and through a bootstrap.
 async fn why_not(address: Option<&str>, bootstrap: Option<&str>) -> Error {
@@ -61,12 +66,66 @@ async fn private_bootstrap_is_named_with_the_option() {
     let [url] = bootstrap(&first);
     for address in [None, Some("wss://node.example")] {
         let error = why_not(address, Some(&url)).await;
-        assert_eq!(error.code(), Some(Code::ForbiddenAddress), "{error}");
+        assert_eq!(error.code(), Some(Code::NoBootstrap), "{error}");
         let text = error.to_string();
+        let told = "a private address was refused: set allow_private (--allow-private)";
         assert!(
-            text.contains(&first.addresses()[0]) && text.contains("allow_private (--allow-private)"),
+            text.contains(&first.addresses()[0]) && text.contains(told),
             "{text}"
         );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_option_is_told_while_the_node_tries() {
+    let first = member().start().await.expect("a member");
+    let [url] = bootstrap(&first);
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut node = selfsame(folder.path())
+        .args(["node", "--network", "test", "--unowned", "--join", &url])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    let lines = BufReader::new(node.stderr.take().expect("its log")).lines();
+    let told = lines.map(|line| line.expect("a line")).next().expect("a warning");
+    let is_running = node.try_wait().expect("its state").is_none();
+    node.kill().expect("it ends");
+    node.wait().expect("an end");
+    assert!(is_running, "{told}");
+    for part in ["WARN", "is tried again", &first.addresses()[0], "--allow-private"] {
+        assert!(told.contains(part), "{told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bootstrap_that_has_not_joined_is_waited_for() {
+    let seed = || Seed::from_bytes([7; 32]);
+    // As behind a reverse proxy, it names itself otherwise than it is reached.
+    let first = |url: &str| {
+        let node = Node::builder("test").in_memory().seed(seed()).unowned();
+        node.listen(url).address("wss://node.example").start()
+    };
+    for address in [None, Some("wss://other.example")] {
+        let out = within(first("ws://127.0.0.1:0")).await.expect("a member");
+        within(out.depart()).await.expect("it leaves");
+        let place = format!("ws://{}", out.listening()[0]);
+        let mut second = Node::builder("test")
+            .in_memory()
+            .unowned()
+            .keep_trying(true)
+            .bootstrap([format!("{place}#{}", out.id())]);
+        if let Some(url) = address {
+            second = second.address(url);
+        }
+        let second = within(second.start()).await.expect("it is delayed");
+        assert!(!within(second.status()).await.expect("a status").joined);
+        let mut events = second.events();
+        within(out.stop()).await;
+        let _first = within(first(&place)).await.expect("it comes back");
+        while !within(second.status()).await.expect("a status").joined {
+            within(events.recv()).await.expect("an event");
+        }
     }
 }
 
@@ -75,4 +134,42 @@ async fn node_without_bootstrap_and_address_is_refused() {
     let error = why_not(None, None).await;
     assert!(matches!(error, Error::Input(_)), "{error}");
     assert!(error.to_string().contains("--join"), "{error}");
+}
+
+/// A core that gets ready, and refuses each `Join` for another one that is under way.
+const BUSY: &str = r#"(module (memory (export "memory") 2)
+  (func (export "abi_version") (result i32) (i32.const VERSION))
+  (func (export "alloc") (param i32) (result i32) (i32.const 4096))
+  (func (export "free") (param i32 i32))
+  (func (export "create") (param i32 i32) (result i32) (i32.const 1))
+  (func (export "destroy") (param i32))
+  (func (export "derive") (param i32 i32) (result i32) (i32.const 0))
+  (func (export "verify") (param i32 i32) (result i32) (i32.const 0))
+  (data (i32.const 64) "\23\05\00\00\00\01\00\00\00\00")                   ;; Event Ready
+  (data (i32.const 74) "\ff\08\00\00\00\ff\ff\ff\ff\ff\ff\ff\ff")          ;; Wake never
+  (data (i32.const 128) "\21\0a\00\00\00\00\00\00\00\06\06\00\00\00\00")  ;; Failed, tag at 133, TooManyRequests
+  (data (i32.const 143) "\ff\08\00\00\00\ff\ff\ff\ff\ff\ff\ff\ff")         ;; Wake never
+  (func (export "step") (param $handle i32) (param $at i32) (param $len i32) (result i32)
+    (i32.store (i32.const 0) (i32.const 64))
+    (i32.store (i32.const 4) (i32.const 23))
+    (if (i32.gt_u (local.get $len) (i32.const 8)) (then
+      (i32.store (i32.const 133) (i32.load offset=13 (local.get $at)))
+      (i32.store (i32.const 0) (i32.const 128))
+      (i32.store (i32.const 4) (i32.const 28))))
+    (i32.const 0)))"#;
+
+#[tokio::test]
+async fn join_that_the_core_is_busy_with_is_repeated() {
+    let wasm = wat::parse_str(BUSY.replace("VERSION", &ABI_VERSION.to_string())).expect("a module");
+    let start = |keep_trying| {
+        let core = CoreModule::compile(&wasm, Limits::default()).expect("a core");
+        let node = Node::builder("test").in_memory().unowned().core(core);
+        node.address("wss://node.example")
+            .keep_trying(keep_trying)
+            .start()
+    };
+    let error = within(start(false)).await.expect_err("it does not wait");
+    assert_eq!(error.code(), Some(Code::TooManyRequests), "{error}");
+    let node = within(start(true)).await.expect("it is delayed");
+    within(node.stop()).await;
 }
