@@ -223,8 +223,11 @@ fn refusal(code: Code, at: Option<u64>) -> Response<ReplicaBody> {
         (Code::TooLarge, _) => StatusCode::PAYLOAD_TOO_LARGE,
         (Code::TimedOut, _) => StatusCode::REQUEST_TIMEOUT,
         (Code::NoCapsule, _) => StatusCode::NOT_FOUND,
+        (Code::OwnerRefused, _) => StatusCode::FORBIDDEN,
         (_, Class::Malformed | Class::Misbehaved | Class::Usage) => StatusCode::BAD_REQUEST,
-        _ => StatusCode::SERVICE_UNAVAILABLE,
+        // Only what may pass: a client that comes again would find the rest as it is.
+        (_, Class::Limit | Class::Unreachable) => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
     };
     problem(status, code.name(), code.text(), at)
 }
@@ -256,4 +259,35 @@ pub(super) fn with_body(status: StatusCode, kind: &'static str, body: ReplicaBod
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use http::header::RETRY_AFTER;
+
+    use super::*;
+
+    #[test]
+    fn only_passing_refusals_have_retry_after() {
+        for (code, status) in [
+            (Code::TooManyRequests, 503),
+            (Code::TooManyUnsigned, 503),
+            (Code::Disconnected, 503),
+            (Code::OwnerRefused, 403),
+            (Code::NoCapsule, 404),
+            (Code::TooLarge, 413),
+            (Code::StoreFailed, 500),
+            (Code::StoreCorrupt, 500),
+            (Code::StoreTooNew, 500),
+            (Code::BadSignature, 400),
+        ] {
+            let refused = refusal(code, None);
+            assert_eq!(refused.status(), status, "{code}");
+            assert_eq!(
+                refused.headers().contains_key(RETRY_AFTER),
+                status == 503,
+                "{code}"
+            );
+        }
+    }
 }

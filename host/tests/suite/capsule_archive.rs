@@ -102,6 +102,25 @@ async fn a_file_is_verified_stored_read_and_written_again_byte_for_byte() {
 }
 
 #[tokio::test]
+async fn over_http_a_file_of_a_foreign_owner_is_forbidden() {
+    let metadata = Plan::new("").sign(&seed(1)).expect("metadata");
+    let one = replica(23);
+    let name = within(one.hold(&metadata)).await.expect("a capsule");
+    let get = Request::get(format!("/{name}")).body(Full::<Bytes>::default());
+    let given = within(one.service().oneshot(get.expect("a request"))).await;
+    let file = within(given.expect("an answer").into_body().collect()).await;
+    let owners = Replica::builder().owners([CapsuleKey([7; 32])]);
+    let other = owners.in_memory(&seed(24)).expect("a replica");
+    let post = Request::post("/")
+        .header("content-type", FILE_TYPE)
+        .body(Full::new(file.expect("a file").to_bytes()));
+    let refused = within(other.service().oneshot(post.expect("a request"))).await;
+    let refused = refused.expect("an answer");
+    assert_eq!(refused.status(), StatusCode::FORBIDDEN);
+    assert!(!refused.headers().contains_key("retry-after"));
+}
+
+#[tokio::test]
 async fn over_http_a_file_is_given_and_taken() {
     let (one, other) = (replica(20), replica(21));
     let (capsule, _) = filled(&one).await;
