@@ -9,6 +9,8 @@ use std::process::ExitCode;
 
 mod allocator;
 mod cli;
+// The library's own, which is no part of its interface.
+mod retry;
 
 fn main() -> ExitCode {
     allocator::configure();

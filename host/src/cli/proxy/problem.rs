@@ -2,7 +2,7 @@
 //! by which they differ from answers of services.
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use selfsame_codec::Class;
@@ -10,6 +10,7 @@ use selfsame_host::{Code, Error, Tried};
 use serde_json::{Value, json};
 
 use super::AnyBody;
+use crate::retry;
 
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
@@ -143,13 +144,10 @@ impl Problem {
         *response.status_mut() = status;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
-        }
         if let Ok(told) = HeaderValue::try_from(format!("{pseudonym}; error={error}")) {
             headers.insert(PROXY_STATUS, told);
         }
-        response
+        retry::soon(response)
     }
 }
 
