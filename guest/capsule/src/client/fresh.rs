@@ -155,6 +155,7 @@ impl Client {
         match self.base.is_current(head) {
             Ok(true) => {}
             Ok(false) => return Ok(Standing::Unasked),
+            Err(_) if self.base.servers[sent.server].lesson.is_under_way => return Ok(Standing::Unasked),
             Err(refusal) => return Ok(Standing::Refused(refusal)),
         }
         if let Err(refusal) = outcome(reader)? {

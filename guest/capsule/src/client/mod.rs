@@ -10,6 +10,7 @@ mod effect;
 mod fresh;
 mod govern;
 mod judge;
+mod lessons;
 mod memory;
 mod packing;
 mod parts;
@@ -305,6 +306,10 @@ impl Client {
         }
         let mut reader = Reader::new(response);
         let head = self.base.read_head(sent, &mut reader)?;
+        // What is created tells how many epoch records there are before that.
+        if !matches!(sent.ask, Ask::Store { creating: true, .. } | Ask::Learn) {
+            self.base.teach(sent.server, &head);
+        }
         match &sent.ask {
             Ask::Store {
                 part,
@@ -315,6 +320,11 @@ impl Client {
             Ask::Fresh(seen) => self.take_fresh(sent, seen, &head, &mut reader),
             Ask::Heads(names) => self.take_heads(sent, names, &head, &mut reader),
             Ask::Describe => self.take_metadata(sent, &head, &mut reader),
+            Ask::Learn => {
+                // Its next answer shows what it knows now.
+                self.base.servers[sent.server].lesson.is_under_way = false;
+                Ok(())
+            }
         }
     }
 
@@ -324,6 +334,7 @@ impl Client {
             Ask::Items(items) => self.miss_items(sent, items, fault),
             Ask::Fresh(_) | Ask::Heads(_) => self.miss_fresh(sent, fault),
             Ask::Describe => self.miss_metadata(sent, fault),
+            Ask::Learn => self.base.servers[sent.server].lesson.lost(),
         }
     }
 

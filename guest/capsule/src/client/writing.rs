@@ -282,9 +282,8 @@ impl Client {
         self.base.servers[sent.server].answered();
         match read {
             Ok(()) => part.acknowledged |= bit,
-            Err(refusal) if refusal.code == Code::NoCapsule && part.creating & bit == 0 => {
-                part.creating |= bit;
-            }
+            // Once more when it knows what it has missed.
+            Err(_) if self.base.servers[sent.server].lesson.is_under_way => {}
             Err(refusal) if before[1] && part.renewed & bit == 0 && is_not_known(refusal) => {
                 // It comes from another network than the session began in, or another clock: once more, in a new one.
                 part.renewed |= bit;

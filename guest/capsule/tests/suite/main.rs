@@ -19,6 +19,7 @@ mod holes;
 mod hostile;
 mod hostile_sync;
 mod invented;
+mod lessons;
 mod limits;
 mod map;
 mod map_clocks;

@@ -1,0 +1,119 @@
+//! Servers that were away when the capsule was created or its writers changed: a writer tells them, and they count again.
+
+use core::cell::Cell;
+use std::rc::Rc;
+
+use crate::common::OWNER_SEED;
+use crate::common::authors::{ALICE, content, shared};
+use crate::common::net::{Fate, Rule, User, code, config, server_key, servers};
+use crate::common::server::{Map, Server};
+use selfsame_capsule::client::{Command, Period, Start};
+use selfsame_capsule::keys::KeyPair;
+use selfsame_codec::Code;
+
+/// Bytes of a request before its operations, and of the one that asks for epoch records.
+const BEFORE: usize = 53 + 5;
+/// The operation that stores a capsule.
+const CREATE: u8 = 1;
+
+/// A server whose store is this one.
+fn server(index: usize, store: Map) -> Server {
+    Server::with_key(server_key(index), store)
+}
+
+fn govern(seed: u8, period: Period) -> Command {
+    Command::Govern {
+        added: vec![KeyPair::from_seed(&[seed; 32]).public()],
+        revoked: Vec::new(),
+        readers: Vec::new(),
+        period,
+    }
+}
+
+/// One server of three is gone.
+fn without(gone: usize) -> Rule {
+    Box::new(move |(server, _), _| match server == gone {
+        true => Fate::Failed,
+        false => Fate::After(5),
+    })
+}
+
+#[test]
+fn server_that_missed_the_creation_stores_what_is_written() {
+    let charter = shared();
+    let mut all = servers(3);
+    let mut owner = User::new(config(&charter, 3, Some(OWNER_SEED), 1));
+    assert!(owner.run(&mut all, Command::Create).is_ok());
+    owner.begin(&mut all);
+    assert!(owner.run(&mut all, govern(7, Period::Next)).is_ok());
+    all[1] = server(1, Map::new());
+    let mut alice = User::new(config(&charter, 3, Some(ALICE), 2));
+    alice.rule = without(2);
+    let began = alice.now;
+    alice.begin(&mut all);
+    let name = alice.written(&mut all, content(b"hers"))[0];
+    assert!(alice.now - began < 1_000, "it took {} ms", alice.now - began);
+    let mut reader = User::new(config(&charter, 3, None, 3));
+    reader.rule = without(2);
+    assert!(reader.heads(&mut all).contains(&name));
+}
+
+#[test]
+fn server_that_missed_epochs_stores_what_is_written_in_the_last() {
+    let charter = shared();
+    let mut all = servers(3);
+    let mut owner = User::new(config(&charter, 3, Some(OWNER_SEED), 1));
+    assert!(owner.run(&mut all, Command::Create).is_ok());
+    owner.begin(&mut all);
+    let before = all[1].store.clone();
+    for seed in 7..10 {
+        assert!(owner.run(&mut all, govern(seed, Period::Next)).is_ok());
+    }
+    owner.settle(&mut all);
+    all[1] = server(1, before);
+    owner.rule = without(2);
+    let began = owner.now;
+    owner.written(&mut all, content(b"in the fourth epoch"));
+    assert!(owner.now - began < 1_000, "it took {} ms", owner.now - began);
+}
+
+#[test]
+fn reader_creates_nothing() {
+    let charter = shared();
+    let mut all = servers(3);
+    let mut owner = User::new(config(&charter, 3, Some(OWNER_SEED), 1));
+    assert!(owner.run(&mut all, Command::Create).is_ok());
+    owner.settle(&mut all);
+    all[1] = server(1, Map::new());
+    let mut reader = User::new(config(&charter, 3, None, 3));
+    reader.rule = Box::new(|(_, request), _| {
+        assert_ne!(request[BEFORE], CREATE);
+        Fate::After(5)
+    });
+    assert!(reader.fresh(&mut all).is_ok(), "two of three answer");
+    reader.settle(&mut all);
+}
+
+#[test]
+fn server_that_takes_no_such_capsule_is_told_once() {
+    let charter = shared();
+    let mut all = servers(3);
+    let mut owner = User::new(config(&charter, 3, Some(OWNER_SEED), 1));
+    assert!(owner.run(&mut all, Command::Create).is_ok());
+    let others = vec![KeyPair::from_seed(&ALICE).public()];
+    for (index, one) in all.iter_mut().enumerate().skip(1) {
+        *one = server(index, Map::new()).for_owners(others.clone());
+    }
+    let mut again = User::new(config(&charter, 3, Some(OWNER_SEED), 2));
+    let told = Rc::new(Cell::new(0));
+    let count = told.clone();
+    again.rule = Box::new(move |(_, request), _| {
+        count.set(count.get() + usize::from(request[BEFORE] == CREATE));
+        Fate::After(5)
+    });
+    let (start, began) = (Start::Resume, again.now);
+    let refused = again.run(&mut all, Command::Init { start });
+    assert_eq!(code(refused), Code::NoCapsule);
+    assert!(again.now - began < 1_000, "it fails before its deadline");
+    assert_eq!(told.get(), 2, "each of the two servers once");
+}
