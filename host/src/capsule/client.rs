@@ -8,6 +8,7 @@ use tokio::sync::{Mutex, oneshot};
 use super::builder::CapsuleBuilder;
 use super::engine::{Event, Orders};
 use super::guest::{Commanded, RawReply};
+use super::peer::Peers;
 use super::reading::{
     Description, ForkEvidence, Heads, Position, Record, read_description, read_fork, read_heads, read_names,
     read_position, read_record, read_results,
@@ -94,6 +95,7 @@ pub(super) struct Parts {
     pub(super) name: CapsuleName,
     pub(super) key: Option<CapsuleKey>,
     pub(super) servers: Vec<CapsuleKey>,
+    pub(super) peers: Peers,
     pub(super) orders: Orders<Commanded>,
     pub(super) lives: Arc<AtomicU32>,
 }
@@ -122,6 +124,12 @@ impl Capsule {
     #[must_use]
     pub fn key(&self) -> Option<CapsuleKey> {
         self.parts.key
+    }
+
+    /// Why servers did not answer that were asked in vain the last time, in words for the operator.
+    #[must_use]
+    pub fn failures(&self) -> Vec<String> {
+        self.parts.peers.failures()
     }
 
     /// The keys of the servers.

@@ -408,13 +408,14 @@ impl<T: Send + 'static> Outside<T> {
         };
         // Those that have ended.
         while self.asks.try_join_next().is_some() {}
-        let (peer, message) = (self.peers.get(peer), Bytes::copy_from_slice(message));
+        let (id, peers, message) = (*peer, self.peers.clone(), Bytes::copy_from_slice(message));
         let (events, generation) = (self.events.clone(), self.generation);
         let ask = async move {
-            let response = match peer {
+            let response = match peers.get(&id) {
                 Some(peer) => peer.ask(message).await,
                 None => Err(Error::from_code(selfsame_codec::Code::Disconnected)),
             };
+            peers.note(&id, response.as_ref().err().map(ToString::to_string));
             let response = response
                 .inspect_err(|error| tracing::debug!(%error, "a replica does not answer"))
                 .ok();

@@ -167,6 +167,8 @@ pub(crate) struct Peers(Arc<Mutex<HashMap<[u8; 32], Held>>>);
 struct Held {
     peer: Peer,
     holders: usize,
+    /// Why it did not answer the last time it was asked.
+    failure: Option<String>,
 }
 
 /// One of those whom an engine may ask: it is forgotten with the last of these
@@ -181,8 +183,13 @@ impl Peers {
     pub(crate) fn add(&self, peer: Peer) -> KnownPeer {
         let id = peer.id;
         let mut all = self.all();
-        let holders = all.get(&id).map_or(0, |held| held.holders) + 1;
-        all.insert(id, Held { peer, holders });
+        let before = all.remove(&id);
+        let held = Held {
+            peer,
+            holders: before.as_ref().map_or(0, |held| held.holders) + 1,
+            failure: before.and_then(|held| held.failure),
+        };
+        all.insert(id, held);
         KnownPeer {
             peers: self.clone(),
             id,
@@ -191,6 +198,21 @@ impl Peers {
 
     pub(super) fn get(&self, id: &[u8; 32]) -> Option<Peer> {
         self.all().get(id).map(|held| held.peer.clone())
+    }
+
+    /// Takes note of how one of them has answered.
+    pub(super) fn note(&self, id: &[u8; 32], failure: Option<String>) {
+        if let Some(held) = self.all().get_mut(id) {
+            held.failure = failure;
+        }
+    }
+
+    /// Why those did not answer that were asked in vain the last time.
+    pub(super) fn failures(&self) -> Vec<String> {
+        self.all()
+            .values()
+            .filter_map(|held| held.failure.clone())
+            .collect()
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<[u8; 32], Held>> {

@@ -107,11 +107,12 @@ impl Client {
         let done = output
             .progress(what, timeout_at(self.deadline, work(&self.capsule)))
             .await;
+        let failures = self.capsule.failures();
         self.capsule.close().await;
         if let Some(node) = self.node {
             client::leave(node, self.deadline).await;
         }
-        done.map_err(|_| Failure::timed_out(what))?
+        done.map_err(|_| Failure::too_few(what, &failures))?
     }
 }
 

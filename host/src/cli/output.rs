@@ -61,11 +61,25 @@ impl Failure {
 
     /// Nobody answered in time.
     pub(crate) fn timed_out(what: &str) -> Self {
-        let code = Some(Code::TimedOut.name());
+        Self::late(format!("{what}: nobody answered in time"))
+    }
+
+    /// Too few answered in time, as these did not.
+    pub(crate) fn too_few(what: &str, failures: &[String]) -> Self {
+        match failures {
+            [] => Self::timed_out(what),
+            _ => Self::late(format!(
+                "{what}: too few answered in time: {}",
+                failures.join("; ")
+            )),
+        }
+    }
+
+    fn late(text: String) -> Self {
         Self::Told {
             exit: 3,
-            code,
-            text: format!("{what}: nobody answered in time (--timeout sets how long to wait)"),
+            code: Some(Code::TimedOut.name()),
+            text: format!("{text} (--timeout sets how long to wait)"),
         }
     }
 

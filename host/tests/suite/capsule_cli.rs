@@ -151,6 +151,30 @@ fn a_record_is_read_from_the_standard_input_and_two_of_three_servers_suffice() {
         ),
     );
     assert_eq!(lonely.status.code(), Some(3), "{}", stderr(&lonely));
+    let told = stderr(&lonely);
+    for server in &servers[1..] {
+        let (url, _) = server.split_once('#').expect("its key");
+        assert!(told.contains(url) && told.contains("refused"), "{told}");
+    }
+}
+
+#[test]
+fn server_that_missed_the_creation_stores_what_is_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let (_one, at_one) = replica(path, "r1");
+    let (two, at_two) = replica(path, "r2");
+    let (three, at_three) = replica(path, "r3");
+    drop(two);
+    let servers = [at_one.clone(), at_two, at_three.clone()];
+    let name = succeed(path, &words("capsule create --sealed", &servers));
+    let (_two, at_two) = replica(path, "r2");
+    drop(three);
+    let servers = [at_one, at_two, at_three];
+    succeed(
+        path,
+        &words(&format!("capsule append {name} capsule.key"), &servers),
+    );
 }
 
 #[test]
