@@ -39,9 +39,10 @@ pub(super) enum Purpose {
     Relay { member: PeerId, waiter: Waiter },
 }
 
-/// The command `Join` while bootstraps are being reached
+/// Joining while bootstraps are being reached
 struct Joining {
-    tag: Option<u32>,
+    /// Commands that wait for it.
+    tags: Vec<u32>,
     outstanding: usize,
     last: Code,
 }
@@ -299,17 +300,20 @@ impl Node {
         self.ring_driver.wants_ring = true;
         self.ring_driver.retry_ms = FIRST_RETRY_MS;
         if self.settings.bootstraps.is_empty() {
-            let command = self.ring_command(Purpose::Join(Some(tag)));
-            self.ring_with(|ring, cx| ring.join(cx, command, Vec::new()));
-            return;
+            return self.join_through(Some(tag), Vec::new());
         }
-        self.reach_bootstraps(Some(tag));
+        // Whoever joins meanwhile waits with the first.
+        let under_way = self.ring_driver.joining.as_mut().filter(|_| self.ring.is_out());
+        match under_way {
+            Some(joining) => joining.tags.push(tag),
+            None => self.reach_bootstraps(Vec::from([tag])),
+        }
     }
 
-    fn reach_bootstraps(&mut self, tag: Option<u32>) {
+    fn reach_bootstraps(&mut self, tags: Vec<u32>) {
         let bootstraps = self.settings.bootstraps.clone();
         self.ring_driver.joining = Some(Joining {
-            tag,
+            tags,
             outstanding: bootstraps.len(),
             last: Code::NoBootstrap,
         });
@@ -328,15 +332,22 @@ impl Node {
             return;
         };
         joining.outstanding = joining.outstanding.saturating_sub(1);
-        let tag = joining.tag.take();
+        let mut tags: Vec<Option<u32>> = joining.tags.drain(..).map(Some).collect();
         if joining.outstanding == 0 {
             self.ring_driver.joining = None;
         }
         // Later bootstraps are told to the ring as connected peers; the first one is joined through.
-        if tag.is_some() || !self.ring.is_joined() {
-            let command = self.ring_command(Purpose::Join(tag));
-            self.ring_with(|ring, cx| ring.join(cx, command, Vec::from([peer])));
+        if tags.is_empty() && !self.ring.is_joined() {
+            tags.push(None);
         }
+        for tag in tags {
+            self.join_through(tag, Vec::from([peer]));
+        }
+    }
+
+    fn join_through(&mut self, tag: Option<u32>, members: Vec<PeerId>) {
+        let command = self.ring_command(Purpose::Join(tag));
+        self.ring_with(|ring, cx| ring.join(cx, command, members));
     }
 
     pub(super) fn bootstrap_failed(&mut self, why: Code) {
@@ -348,16 +359,14 @@ impl Node {
         if joining.outstanding > 0 {
             return;
         }
-        let tag = joining.tag.take();
+        let tags = core::mem::take(&mut joining.tags);
         let last = joining.last;
         self.ring_driver.joining = None;
         let remembered = self.ring.remembered();
-        if let Some(tag) = tag {
-            self.fail(tag, last);
+        if !tags.is_empty() {
+            tags.into_iter().for_each(|tag| self.fail(tag, last));
         } else if self.ring.is_out() && !remembered.is_empty() {
-            let command = self.ring_command(Purpose::Join(None));
-            self.ring_with(|ring, cx| ring.join(cx, command, remembered));
-            return;
+            return self.join_through(None, remembered);
         }
         self.retry_bootstraps_later();
     }
@@ -374,10 +383,9 @@ impl Node {
             return;
         }
         if self.settings.bootstraps.is_empty() {
-            let command = self.ring_command(Purpose::Join(None));
-            self.ring_with(|ring, cx| ring.join(cx, command, Vec::new()));
+            self.join_through(None, Vec::new());
         } else {
-            self.reach_bootstraps(None);
+            self.reach_bootstraps(Vec::new());
         }
     }
 
@@ -386,7 +394,7 @@ impl Node {
         let alone = self.ring.successors().is_empty() && self.ring.relays().is_empty();
         let knows_some = !self.settings.bootstraps.is_empty();
         if self.ring_driver.wants_ring && alone && knows_some && self.ring_driver.joining.is_none() {
-            self.reach_bootstraps(None);
+            self.reach_bootstraps(Vec::new());
         }
     }
 

@@ -23,7 +23,6 @@ pub(super) struct Attach {
     asking: Set<PeerId>,
     tried: Set<PeerId>,
     bootstraps: Vec<PeerId>,
-    command: Option<u32>,
     /// With the networks that they are in.
     leaves: Map<PeerId, Holder>,
 }
@@ -36,7 +35,6 @@ impl Attach {
             asking: Set::new(),
             tried: Set::new(),
             bootstraps: Vec::new(),
-            command: None,
             leaves: Map::new(),
         }
     }
@@ -63,16 +61,9 @@ impl Attach {
         self.is_relay(peer) || self.has_leaf(peer) || self.bootstraps.contains(peer)
     }
 
-    pub(super) fn cancel(&mut self, command: u32) {
-        if self.command == Some(command) {
-            self.command = None;
-        }
-    }
-
-    /// Asks nobody any more. Gives the command of a join that is not done.
-    pub(super) fn stop(&mut self) -> Option<u32> {
+    /// Asks nobody any more.
+    pub(super) fn stop(&mut self) {
         self.asking.clear();
-        self.command.take()
     }
 
     /// Says in whose share it is: one that comes from another network stays in the first one's.
@@ -118,8 +109,7 @@ impl Ring {
         }
     }
 
-    pub(super) fn join_as_leaf(&mut self, cx: &mut Context<'_>, command: u32, bootstraps: Vec<PeerId>) {
-        self.attach.command = Some(command);
+    pub(super) fn join_as_leaf(&mut self, cx: &mut Context<'_>, bootstraps: Vec<PeerId>) {
         self.attach.bootstraps = bootstraps;
         self.attach.tried.clear();
         self.look_for_members(cx);
@@ -173,9 +163,7 @@ impl Ring {
             self.leaf_joined(cx);
         } else if self.phase == Phase::Joining && self.attach.asking.is_empty() {
             self.phase = Phase::Out;
-            if let Some(command) = self.attach.command.take() {
-                self.fail(command, self.maintenance.join_error);
-            }
+            self.end_joins(Err(self.maintenance.join_error));
         }
     }
 
@@ -210,9 +198,7 @@ impl Ring {
             self.actions.push_back(Action::Changed);
             self.publisher_may_start(cx);
         }
-        if let Some(command) = self.attach.command.take() {
-            self.done(command);
-        }
+        self.end_joins(Ok(()));
     }
 
     /// The record names the relays, so it and all that holds it are signed anew.

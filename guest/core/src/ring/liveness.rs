@@ -87,9 +87,9 @@ impl Ring {
     /// Joins no ring any more, and tells those who wait for that why.
     #[inline(never)]
     pub(super) fn give_up_joins(&mut self, code: Code) {
-        let mut joins = self.maintenance.stop();
-        joins.extend(self.attach.stop());
-        joins.into_iter().for_each(|join| self.fail(join, code));
+        self.maintenance.stop();
+        self.attach.stop();
+        self.end_joins(Err(code));
     }
 
     /// The clock was ahead: what was signed and taken since counts for nobody.

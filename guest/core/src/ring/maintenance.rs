@@ -77,11 +77,10 @@ impl Maintenance {
         self.joining.commands.retain(|other| *other != command);
     }
 
-    /// No rounds any more, and no join. Gives the commands of one that is not done.
-    pub(super) fn stop(&mut self) -> Vec<u32> {
+    /// No rounds any more, and no newcomers.
+    pub(super) fn stop(&mut self) {
         self.next_round_ms = u64::MAX;
         self.newcomers = Map::new();
-        core::mem::take(&mut self.joining).commands
     }
 
     /// Makes the next rounds follow quickly.
@@ -105,24 +104,23 @@ impl Ring {
             return;
         }
         if self.phase == Phase::Joining {
-            if self.is_member() {
-                self.maintenance.joining.commands.push(command);
-                self.maintenance.joining.spare.extend(bootstraps);
-            } else {
-                self.fail(command, Code::TooManyRequests);
-            }
+            self.maintenance.joining.commands.push(command);
+            self.maintenance.joining.spare.extend(bootstraps);
             return;
         }
         self.depart_now();
         self.maintenance.join_error = Code::NoBootstrap;
         self.maintenance.is_unconfirmed = false;
         self.phase = Phase::Joining;
+        self.maintenance.joining = Joining {
+            commands: [command].into(),
+            ..Joining::default()
+        };
         if !self.is_member() {
-            self.join_as_leaf(cx, command, bootstraps);
+            self.join_as_leaf(cx, bootstraps);
             return;
         }
         if bootstraps.is_empty() {
-            self.maintenance.joining.commands.push(command);
             self.joined(cx);
             self.look_for_others(cx);
             return;
@@ -131,10 +129,6 @@ impl Ring {
         asked.extend(self.remembered());
         asked.remove(&self.me());
         asked.retain(|peer| self.may_be_member(cx, peer));
-        self.maintenance.joining = Joining {
-            commands: [command].into(),
-            ..Joining::default()
-        };
         asked.iter().for_each(|peer| self.ask_to_join(cx, *peer));
         self.go_on_joining(cx);
     }
@@ -290,17 +284,23 @@ impl Ring {
         }
         self.phase = Phase::Out;
         self.routing.clear();
-        for command in core::mem::take(&mut self.maintenance.joining.commands) {
-            self.fail(command, self.maintenance.join_error);
+        self.end_joins(Err(self.maintenance.join_error));
+    }
+
+    /// Tells all who wait for the join how it has ended.
+    pub(super) fn end_joins(&mut self, result: Result<(), Code>) {
+        for command in core::mem::take(&mut self.maintenance.joining).commands {
+            match result {
+                Ok(()) => self.done(command),
+                Err(code) => self.fail(command, code),
+            }
         }
     }
 
     /// This node is in the ring from now on.
     fn joined(&mut self, cx: &mut Context<'_>) {
         self.phase = Phase::In;
-        for command in core::mem::take(&mut self.maintenance.joining).commands {
-            self.done(command);
-        }
+        self.end_joins(Ok(()));
         self.ring_changed(cx);
         self.publisher_may_start(cx);
     }

@@ -205,7 +205,6 @@ impl Ring {
         self.finds.remove(&command);
         self.walks.cancel(command);
         self.publisher.cancel(command);
-        self.attach.cancel(command);
         self.maintenance.cancel(command);
     }
 

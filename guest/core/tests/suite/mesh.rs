@@ -69,6 +69,34 @@ fn members_that_join_at_once_end_in_one_ring() {
     assert_one_ring(&mut net, &(0..10).collect::<Vec<_>>());
 }
 
+/// Ten commands to join, before and after the bootstrap was reached, that end in one way.
+fn join_over_and_over(net: &mut Net, index: usize) -> Vec<Option<Code>> {
+    for tag in 100..105 {
+        net.step(index, &[Input::Join { tag }]);
+    }
+    net.run_ms(30);
+    for tag in 105..110 {
+        net.step(index, &[Input::Join { tag }]);
+    }
+    net.run_ms(20_000);
+    let ended = |tag| net.reply(index, tag).is_some() || net.failed(index, tag).is_some();
+    (100..110).for_each(|tag| assert!(ended(tag), "command {tag} is never answered"));
+    (100..110).map(|tag| net.failed(index, tag)).collect()
+}
+
+#[test]
+fn commands_to_join_that_meet_are_all_answered() {
+    let mut net = ring(4);
+    let member = net.member(50, &[0]);
+    assert_eq!(join_over_and_over(&mut net, member), [None; 10]);
+    let leaf = net.leaf(60, &[0]);
+    assert_eq!(join_over_and_over(&mut net, leaf), [None; 10]);
+    net.hosts[0].up = false;
+    let late = net.member(70, &[0]);
+    let failed = join_over_and_over(&mut net, late);
+    assert!(failed.iter().all(Option::is_some), "{failed:?}");
+}
+
 #[test]
 fn two_nodes_that_name_each_other_as_bootstrap_meet() {
     let mut net = Net::new();
