@@ -19,16 +19,6 @@ impl Ring {
         }
     }
 
-    /// Asks any of the successors but the first whether it lives: that one, which tells of them, may not tell of their end.
-    pub(super) fn doubt_successor(&mut self, cx: &mut Context<'_>) {
-        if let Some((_, further)) = self.routing.successors().split_first()
-            && !further.is_empty()
-        {
-            let any = further[cx.random.below(further.len())];
-            self.probe(any, self.parameters.answer_timeout_ms);
-        }
-    }
-
     /// Asks a peer whether it lives; a member that does and is a closer predecessor becomes it.
     pub(super) fn probe(&mut self, peer: PeerId, timeout_ms: u32) {
         if self.maintenance.probing.insert(peer) {

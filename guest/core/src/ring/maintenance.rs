@@ -333,7 +333,6 @@ impl Ring {
             if cx.now_ms >= self.maintenance.next_finger_ms {
                 self.maintenance.next_finger_ms = cx.now_ms.saturating_add(self.parameters.finger_ms);
                 self.fix_finger(cx);
-                self.doubt_successor(cx);
             }
             // At random, so that a node that starts anew for each round does it too.
             let may_look = cx.now_ms >= self.maintenance.next_look_ms;

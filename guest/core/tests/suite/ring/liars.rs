@@ -9,7 +9,7 @@ use selfsame_core::Place;
 use selfsame_core::identity::{Identity, PeerId};
 use selfsame_core::ring::Parameters;
 
-use super::network::{IDLE_MS, Network, Outcome};
+use super::network::{Network, Outcome};
 use super::outsider::{ask, encoded, record_at, stranger, update};
 
 /// Time in which one member that is gone must have been found out: an update or two, and what was told of it before.
@@ -87,23 +87,6 @@ fn member_that_refuses_by_forged_records_is_disconnected() {
     let liar = net.id(liar);
     net.run_for(2 * FOUND_OUT_MS);
     assert!(net.nodes[node].disconnected.contains(&liar));
-}
-
-#[test]
-fn dead_member_is_found_behind_a_silent_successor() {
-    let (mut net, node, liar, gone) = ring_with_liar();
-    net.forge = Some(Box::new(move |by, body| {
-        let own = updated(body).filter(|_| by == liar)?;
-        Some(encoded(|encoder| {
-            encoder.array(2).uint(0).array(4).bytes(own).null();
-            encoder.array(0).array(0);
-        }))
-    }));
-    let gone_id = net.id(gone);
-    net.crash(gone, false);
-    net.run_for(30 * IDLE_MS);
-    assert!(lists(&net, node, &net.id(liar)), "it answers");
-    assert!(!lists(&net, node, &gone_id));
 }
 
 /// Records of that many peers between two places, none of them signed by its peer.
