@@ -63,8 +63,8 @@ pub(super) enum Ask {
     Heads(Vec<RecordName>),
     /// The metadata.
     Describe,
-    /// To store what it has missed.
-    Learn,
+    /// To store what the server has missed.
+    CatchUp,
 }
 
 /// An item of a query that was asked for

@@ -152,11 +152,8 @@ impl Client {
         head: &ResponseHead,
         reader: &mut Reader<'_>,
     ) -> core::result::Result<Standing, Fault> {
-        match self.base.is_current(head) {
-            Ok(true) => {}
-            Ok(false) => return Ok(Standing::Unasked),
-            Err(_) if self.base.servers[sent.server].lesson.is_under_way => return Ok(Standing::Unasked),
-            Err(refusal) => return Ok(Standing::Refused(refusal)),
+        if let Some(standing) = self.base.out_of_date(sent.server, head) {
+            return Ok(standing);
         }
         if let Err(refusal) = outcome(reader)? {
             return Ok(Standing::Refused(refusal));
@@ -223,11 +220,9 @@ impl Client {
         head: &ResponseHead,
         reader: &mut Reader<'_>,
     ) -> core::result::Result<Standing, Fault> {
-        match self.base.is_current(head) {
-            Ok(true) => {}
-            // Who may write has changed meanwhile: its heads too.
-            Ok(false) => return Ok(Standing::Unasked),
-            Err(refusal) => return Ok(Standing::Refused(refusal)),
+        // Who may write has changed meanwhile: its heads too.
+        if let Some(standing) = self.base.out_of_date(sent.server, head) {
+            return Ok(standing);
         }
         for name in names {
             // What it cannot prove is no head, whatever it has said.
@@ -421,6 +416,18 @@ impl Client {
         if seen != self.base.seen {
             self.base.seen = seen;
             self.base.keep_seen();
+        }
+    }
+}
+
+impl Base {
+    /// What becomes of a server whose answer does not count, as it or this client lacks epoch records; nothing if it counts.
+    fn out_of_date(&self, server: usize, head: &ResponseHead) -> Option<Standing> {
+        match self.is_current(head) {
+            Ok(true) => None,
+            Ok(false) => Some(Standing::Unasked),
+            Err(_) if self.servers[server].catch_up.is_under_way => Some(Standing::Unasked),
+            Err(refusal) => Some(Standing::Refused(refusal)),
         }
     }
 }

@@ -5,12 +5,12 @@
 //! and carries out the effects that it asks for.
 
 mod base;
+mod catch_up;
 mod command;
 mod effect;
 mod fresh;
 mod govern;
 mod judge;
-mod lessons;
 mod memory;
 mod packing;
 mod parts;
@@ -306,9 +306,9 @@ impl Client {
         }
         let mut reader = Reader::new(response);
         let head = self.base.read_head(sent, &mut reader)?;
-        // What is created tells how many epoch records there are before that.
-        if !matches!(sent.ask, Ask::Store { creating: true, .. } | Ask::Learn) {
-            self.base.teach(sent.server, &head);
+        // Both give how many epoch records there were before what they store.
+        if !matches!(sent.ask, Ask::Store { creating: true, .. } | Ask::CatchUp) {
+            self.base.bring_up_to_date(sent.server, &head);
         }
         match &sent.ask {
             Ask::Store {
@@ -320,9 +320,9 @@ impl Client {
             Ask::Fresh(seen) => self.take_fresh(sent, seen, &head, &mut reader),
             Ask::Heads(names) => self.take_heads(sent, names, &head, &mut reader),
             Ask::Describe => self.take_metadata(sent, &head, &mut reader),
-            Ask::Learn => {
-                // Its next answer shows what it knows now.
-                self.base.servers[sent.server].lesson.is_under_way = false;
+            Ask::CatchUp => {
+                // Its next answer shows what it has now.
+                self.base.servers[sent.server].catch_up.is_under_way = false;
                 Ok(())
             }
         }
@@ -334,7 +334,7 @@ impl Client {
             Ask::Items(items) => self.miss_items(sent, items, fault),
             Ask::Fresh(_) | Ask::Heads(_) => self.miss_fresh(sent, fault),
             Ask::Describe => self.miss_metadata(sent, fault),
-            Ask::Learn => self.base.servers[sent.server].lesson.lost(),
+            Ask::CatchUp => self.base.servers[sent.server].catch_up.lost(),
         }
     }
 

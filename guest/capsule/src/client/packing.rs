@@ -15,13 +15,13 @@ use crate::seal::SEAL_BYTES;
 use crate::writer::Written;
 
 /// Bytes after which a request ends, so that a server has not to hold much at a time.
-pub(super) const PART_BYTES: usize = 1 << 20;
+const PART_BYTES: usize = 1 << 20;
 /// About how many bytes of a request a record takes beside what it holds: mostly it has two backpointers.
 const RECORD_BYTES: usize = 1 + FIXED_BYTES + 2 * HASH_BYTES + SEAL_BYTES;
 /// More than the operation takes that signs the last record.
 const SIGNING_BYTES: usize = 128;
 /// Operations after which a request ends: less than it may have, as others stand before and after.
-pub(super) const PART_OPERATIONS: usize = MAX_OPERATIONS - 8;
+const PART_OPERATIONS: usize = MAX_OPERATIONS - 8;
 /// Where a request names its session: after its version and its capsule.
 const SESSION_AT: usize = 1 + HASH_BYTES;
 /// A part of what a job writes: one request, the same for all servers

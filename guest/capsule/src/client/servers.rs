@@ -1,6 +1,6 @@
 //! The servers as a client knows them: which of them answer, and what each is known to have proven.
 
-use super::lessons::Lesson;
+use super::catch_up::CatchUp;
 use super::random::Random;
 use crate::cache::{MAX_SLOTS_LOG2, MIN_SLOTS_LOG2, Verified};
 use crate::hash::RecordName;
@@ -34,7 +34,7 @@ pub(super) struct Server {
     failures: u32,
     pub(super) in_flight: usize,
     pub(super) session: Session,
-    pub(super) lesson: Lesson,
+    pub(super) catch_up: CatchUp,
     /// How this client has made itself known there, and in which session.
     pub(super) introduced: Option<(SessionId, Introduction)>,
 }
@@ -47,14 +47,14 @@ impl Server {
             failures: 0,
             in_flight: 0,
             session: Session::default(),
-            lesson: Lesson::default(),
+            catch_up: CatchUp::default(),
             introduced: None,
         }
     }
 
     /// Whether it may be asked now.
     pub(super) fn is_ready(&self, now: u64) -> bool {
-        now >= self.retry_at && !self.is_busy() && !self.lesson.is_under_way
+        now >= self.retry_at && !self.is_busy() && !self.catch_up.is_under_way
     }
 
     /// Whether as many requests are under way to it as may be.

@@ -282,8 +282,8 @@ impl Client {
         self.base.servers[sent.server].answered();
         match read {
             Ok(()) => part.acknowledged |= bit,
-            // Once more when it knows what it has missed.
-            Err(_) if self.base.servers[sent.server].lesson.is_under_way => {}
+            // Once more when it has what it has missed.
+            Err(_) if self.base.servers[sent.server].catch_up.is_under_way => {}
             Err(refusal) if before[1] && part.renewed & bit == 0 && is_not_known(refusal) => {
                 // It comes from another network than the session began in, or another clock: once more, in a new one.
                 part.renewed |= bit;

@@ -9,6 +9,7 @@ use crate::common::net::{Fate, Rule, User, code, config, server_key, servers};
 use crate::common::server::{Map, Server};
 use selfsame_capsule::client::{Command, Period, Start};
 use selfsame_capsule::keys::KeyPair;
+use selfsame_capsule::metadata::Charter;
 use selfsame_codec::Code;
 
 /// Bytes of a request before its operations, and of the one that asks for epoch records.
@@ -19,6 +20,15 @@ const CREATE: u8 = 1;
 /// A server whose store is this one.
 fn server(index: usize, store: Map) -> Server {
     Server::with_key(server_key(index), store)
+}
+
+/// Three servers, and the owner whose capsule they have.
+fn created() -> (Charter, Vec<Server>, User) {
+    let charter = shared();
+    let mut all = servers(3);
+    let mut owner = User::new(config(&charter, 3, Some(OWNER_SEED), 1));
+    assert!(owner.run(&mut all, Command::Create).is_ok());
+    (charter, all, owner)
 }
 
 fn govern(seed: u8, period: Period) -> Command {
@@ -40,10 +50,7 @@ fn without(gone: usize) -> Rule {
 
 #[test]
 fn server_that_missed_the_creation_stores_what_is_written() {
-    let charter = shared();
-    let mut all = servers(3);
-    let mut owner = User::new(config(&charter, 3, Some(OWNER_SEED), 1));
-    assert!(owner.run(&mut all, Command::Create).is_ok());
+    let (charter, mut all, mut owner) = created();
     owner.begin(&mut all);
     assert!(owner.run(&mut all, govern(7, Period::Next)).is_ok());
     all[1] = server(1, Map::new());
@@ -60,10 +67,7 @@ fn server_that_missed_the_creation_stores_what_is_written() {
 
 #[test]
 fn server_that_missed_epochs_stores_what_is_written_in_the_last() {
-    let charter = shared();
-    let mut all = servers(3);
-    let mut owner = User::new(config(&charter, 3, Some(OWNER_SEED), 1));
-    assert!(owner.run(&mut all, Command::Create).is_ok());
+    let (charter, mut all, mut owner) = created();
     owner.begin(&mut all);
     let before = all[1].store.clone();
     for seed in 7..10 {
@@ -80,10 +84,7 @@ fn server_that_missed_epochs_stores_what_is_written_in_the_last() {
 
 #[test]
 fn reader_creates_nothing() {
-    let charter = shared();
-    let mut all = servers(3);
-    let mut owner = User::new(config(&charter, 3, Some(OWNER_SEED), 1));
-    assert!(owner.run(&mut all, Command::Create).is_ok());
+    let (charter, mut all, mut owner) = created();
     owner.settle(&mut all);
     all[1] = server(1, Map::new());
     let mut reader = User::new(config(&charter, 3, None, 3));
@@ -97,10 +98,7 @@ fn reader_creates_nothing() {
 
 #[test]
 fn server_that_takes_no_such_capsule_is_told_once() {
-    let charter = shared();
-    let mut all = servers(3);
-    let mut owner = User::new(config(&charter, 3, Some(OWNER_SEED), 1));
-    assert!(owner.run(&mut all, Command::Create).is_ok());
+    let (charter, mut all, _) = created();
     let others = vec![KeyPair::from_seed(&ALICE).public()];
     for (index, one) in all.iter_mut().enumerate().skip(1) {
         *one = server(index, Map::new()).for_owners(others.clone());
