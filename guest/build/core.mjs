@@ -120,7 +120,7 @@ const OPTIMISER_FLAGS = [
   "--enable-reference-types",
   "--enable-sign-ext",
   "--enable-simd",
-  "--one-caller-inline-max-function-size=60",
+  "--one-caller-inline-max-function-size=50",
   "--low-memory-unused",
   "-O3",
   "-O3",

@@ -44,7 +44,6 @@ struct Joining {
     /// Commands that wait for it.
     tags: Vec<u32>,
     outstanding: usize,
-    last: Code,
 }
 
 /// Carries the ring's requests and answers
@@ -78,11 +77,6 @@ impl RingDriver {
             may_repeat: false,
         };
         self.requests.insert(call, request);
-    }
-
-    /// Joins no ring any more.
-    pub(super) fn give_up(&mut self) {
-        self.wants_ring = false;
     }
 
     pub(super) fn take_purpose(&mut self, command: u32) -> Option<Purpose> {
@@ -302,11 +296,10 @@ impl Node {
         if self.settings.bootstraps.is_empty() {
             return self.join_through(Some(tag), Vec::new());
         }
-        // Whoever joins meanwhile waits with the first.
-        let under_way = self.ring_driver.joining.as_mut().filter(|_| self.ring.is_out());
-        match under_way {
-            Some(joining) => joining.tags.push(tag),
-            None => self.reach_bootstraps(Vec::from([tag])),
+        match &mut self.ring_driver.joining {
+            // Whoever joins meanwhile waits with the first.
+            Some(joining) if self.ring.is_out() || !joining.tags.is_empty() => joining.tags.push(tag),
+            _ => self.reach_bootstraps(Vec::from([tag])),
         }
     }
 
@@ -315,7 +308,6 @@ impl Node {
         self.ring_driver.joining = Some(Joining {
             tags,
             outstanding: bootstraps.len(),
-            last: Code::NoBootstrap,
         });
         for bootstrap in &bootstraps {
             match parse_bootstrap(bootstrap, self.settings.trust_on_first_use) {
@@ -354,21 +346,24 @@ impl Node {
         let Some(joining) = &mut self.ring_driver.joining else {
             return;
         };
-        joining.last = why;
         joining.outstanding = joining.outstanding.saturating_sub(1);
         if joining.outstanding > 0 {
             return;
         }
-        let tags = core::mem::take(&mut joining.tags);
-        let last = joining.last;
-        self.ring_driver.joining = None;
+        let is_own_wish = joining.tags.is_empty();
+        self.fail_joins(why);
         let remembered = self.ring.remembered();
-        if !tags.is_empty() {
-            tags.into_iter().for_each(|tag| self.fail(tag, last));
-        } else if self.ring.is_out() && !remembered.is_empty() {
+        if is_own_wish && self.ring.is_out() && !remembered.is_empty() {
             return self.join_through(None, remembered);
         }
         self.retry_bootstraps_later();
+    }
+
+    /// Waits for bootstraps no more, and tells the commands that do why.
+    fn fail_joins(&mut self, why: Code) {
+        if let Some(joining) = self.ring_driver.joining.take() {
+            joining.tags.iter().for_each(|tag| self.fail(*tag, why));
+        }
     }
 
     fn retry_bootstraps_later(&mut self) {
@@ -398,9 +393,15 @@ impl Node {
         }
     }
 
+    /// Joins no ring any more.
+    pub(super) fn give_up_ring(&mut self, why: Code) {
+        self.ring_driver.wants_ring = false;
+        self.fail_joins(why);
+    }
+
     /// The command `Leave`.
     pub(super) fn leave(&mut self, tag: u32) {
-        self.ring_driver.wants_ring = false;
+        self.give_up_ring(Code::Cancelled);
         let command = self.ring_command(Purpose::Command(tag));
         self.ring_with(|ring, cx| ring.leave(cx, command));
     }

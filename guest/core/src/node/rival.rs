@@ -74,7 +74,7 @@ impl Node {
             self.tell_duplicate(&own, rival.as_ref().unwrap_or(&own));
         }
         if own_boot.gives_way_to(&boot) {
-            self.ring_driver.give_up();
+            self.give_up_ring(Code::DuplicateIdentity);
             self.ring_with(|ring, _| ring.stop());
             self.fail(0, Code::DuplicateIdentity);
         } else {

@@ -118,6 +118,7 @@ impl Ring {
                 return;
             }
         } else if is_silence(code) && self.routing.contains(&peer) {
+            self.book.suspect(&peer);
             self.probe(peer, self.parameters.probe_timeout_ms);
             return;
         }
@@ -147,7 +148,7 @@ impl Ring {
             self.log(LogLevel::Info, code, "neighbour gone", Some(peer));
             // A node that its neighbours refuse is in no ring, whatever it thinks, unless another one has been heard since.
             self.maintenance.is_unconfirmed |= is_refusal(code);
-            if self.maintenance.is_unconfirmed && self.is_alone() {
+            if self.maintenance.is_unconfirmed && self.phase == Phase::In && self.is_alone() {
                 self.lost_all();
                 return;
             }

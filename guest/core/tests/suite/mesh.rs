@@ -98,6 +98,16 @@ fn commands_to_join_that_meet_are_all_answered() {
 }
 
 #[test]
+fn commands_to_join_of_a_member_without_sessions_are_all_answered() {
+    let mut net = ring(4);
+    let member = net.member(50, &[0]);
+    join(&mut net, member);
+    net.run_ms(5_000);
+    net.cut(member);
+    assert_eq!(join_over_and_over(&mut net, member), [None; 10]);
+}
+
+#[test]
 fn two_nodes_that_name_each_other_as_bootstrap_meet() {
     let mut net = Net::new();
     net.member(1, &[]);

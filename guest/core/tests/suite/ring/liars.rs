@@ -4,7 +4,7 @@ use alloc::rc::Rc;
 use core::cell::Cell;
 
 use selfsame_codec::cbor::Decoder;
-use selfsame_codec::{Class, Code};
+use selfsame_codec::{Class, Code, Role};
 use selfsame_core::Place;
 use selfsame_core::identity::{Identity, PeerId};
 use selfsame_core::ring::Parameters;
@@ -244,4 +244,31 @@ fn ring_of_one_after_a_leave_outlives_its_first_guest() {
         "it cannot be reached"
     );
     assert!(net.nodes[node].ring.is_joined());
+}
+
+#[test]
+fn join_under_way_outlives_predecessors_that_refuse() {
+    for seed in 700..705 {
+        let mut net = Network::ring_of(seed, 24);
+        net.run_for(60_000);
+        let node = net.add(Role::Member);
+        let liars = [net.add(Role::Member), net.add(Role::Member)];
+        let refusal = encoded(|encoder| _ = encoder.array(2).uint(1).uint(Class::Malformed as u64));
+        net.forge = Some(Box::new(move |by, _| {
+            liars.contains(&by).then(|| refusal.clone())
+        }));
+        // Its record is known from an earlier day.
+        liars.iter().for_each(|liar| net.connect(*liar, node));
+        let records = liars.map(|liar| net.with(liar, |ring, cx| ring.own_record(cx).encoded().to_vec()));
+        let command = net.start_join(node, &[0]);
+        for _ in 0..500 {
+            for (liar, record) in liars.iter().zip(&records) {
+                let liar = net.id(*liar);
+                _ = ask(&mut net, node, liar, &update(record));
+            }
+            net.run_for(20);
+        }
+        let ended = net.nodes[node].outcomes.get(&command);
+        assert_eq!(ended, Some(&Outcome::Done), "with seed {seed}");
+    }
 }
