@@ -83,6 +83,14 @@ impl Query {
 }
 
 impl Client {
+    /// Whether servers are being asked what this writer has signed last.
+    pub(super) fn is_beginning(&self) -> bool {
+        self.jobs.values().any(|job| match job {
+            Job::Fresh(query) => matches!(query.purpose, Purpose::Init(_)),
+            _ => false,
+        })
+    }
+
     /// Asks all servers.
     pub(super) fn ask_fresh(&mut self, (command, deadline): (u32, u64), purpose: Purpose) {
         let query = Query {

@@ -308,7 +308,7 @@ impl Client {
         let head = self.base.read_head(sent, &mut reader)?;
         // Both give how many epoch records there were before what they store.
         if !matches!(sent.ask, Ask::Store { creating: true, .. } | Ask::CatchUp) {
-            self.base.bring_up_to_date(sent.server, &head);
+            self.bring_up_to_date(sent.server, &head);
         }
         match &sent.ask {
             Ask::Store {
@@ -321,8 +321,7 @@ impl Client {
             Ask::Heads(names) => self.take_heads(sent, names, &head, &mut reader),
             Ask::Describe => self.take_metadata(sent, &head, &mut reader),
             Ask::CatchUp => {
-                // Its next answer shows what it has now.
-                self.base.servers[sent.server].catch_up.is_under_way = false;
+                self.base.servers[sent.server].catch_up.end();
                 Ok(())
             }
         }
@@ -334,7 +333,7 @@ impl Client {
             Ask::Items(items) => self.miss_items(sent, items, fault),
             Ask::Fresh(_) | Ask::Heads(_) => self.miss_fresh(sent, fault),
             Ask::Describe => self.miss_metadata(sent, fault),
-            Ask::CatchUp => self.base.servers[sent.server].catch_up.lost(),
+            Ask::CatchUp => self.base.miss_catch_up(sent.server),
         }
     }
 
