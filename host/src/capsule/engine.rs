@@ -411,14 +411,7 @@ impl<T: Send + 'static> Outside<T> {
         let (id, peers, message) = (*peer, self.peers.clone(), Bytes::copy_from_slice(message));
         let (events, generation) = (self.events.clone(), self.generation);
         let ask = async move {
-            let response = match peers.get(&id) {
-                Some(peer) => peer.ask(message).await,
-                None => Err(Error::from_code(selfsame_codec::Code::Disconnected)),
-            };
-            peers.note(&id, response.as_ref().err().map(ToString::to_string));
-            let response = response
-                .inspect_err(|error| tracing::debug!(%error, "a replica does not answer"))
-                .ok();
+            let response = peers.ask(&id, message).await;
             // Without an engine nobody waits.
             if let Some(events) = events.upgrade() {
                 let answered = Event::Answered {

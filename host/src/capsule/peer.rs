@@ -15,7 +15,7 @@ use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use selfsame_codec::Code;
 use tokio::time::timeout;
 
-use super::CapsuleName;
+use super::{CapsuleName, request};
 use crate::error::{BoxError, Error, root_cause};
 use crate::id::{CapsuleKey, Owner, PeerId};
 use crate::keys::random_bytes;
@@ -38,6 +38,8 @@ type Ask = dyn Fn(Bytes) -> BoxFuture<'static, Result<Bytes, Error>> + Send + Sy
 #[derive(Clone)]
 pub struct Peer {
     id: [u8; 32],
+    /// Where it answers, for people.
+    place: Arc<str>,
     ask: Arc<Ask>,
 }
 
@@ -50,6 +52,7 @@ impl Peer {
     {
         Self {
             id,
+            place: PeerId(id).to_string().into(),
             ask: Arc::new(move |message| Box::pin(ask(message))),
         }
     }
@@ -70,9 +73,11 @@ impl Peer {
         }
         // Whoever names a replica means it, wherever it is.
         let client = post_client(Connector::new(true, &[])?);
-        Ok(Self::new(random_bytes()?, move |message| {
+        let place = uri.to_string().into();
+        let peer = Self::new(random_bytes()?, move |message| {
             post(client.clone(), uri.clone(), message)
-        }))
+        });
+        Ok(Self { place, ..peer })
     }
 
     /// A node of the mesh, which serves each of its capsules under the capsule's name.
@@ -87,7 +92,7 @@ impl Peer {
     pub(crate) fn known_by(&self, key: CapsuleKey) -> Self {
         Self {
             id: key.0,
-            ask: Arc::clone(&self.ask),
+            ..self.clone()
         }
     }
 
@@ -167,7 +172,7 @@ pub(crate) struct Peers(Arc<Mutex<HashMap<[u8; 32], Held>>>);
 struct Held {
     peer: Peer,
     holders: usize,
-    /// Why it did not answer the last time it was asked.
+    /// Why it did not answer the last time it was asked, or why it refused.
     failure: Option<String>,
 }
 
@@ -196,14 +201,30 @@ impl Peers {
         }
     }
 
-    pub(super) fn get(&self, id: &[u8; 32]) -> Option<Peer> {
+    fn get(&self, id: &[u8; 32]) -> Option<Peer> {
         self.all().get(id).map(|held| held.peer.clone())
     }
 
-    /// Takes note of how one of them has answered.
-    pub(super) fn note(&self, id: &[u8; 32], failure: Option<String>) {
+    /// Asks one of them, and remembers why it gives no answer, or refuses.
+    pub(super) async fn ask(&self, id: &[u8; 32], message: Bytes) -> Option<Bytes> {
+        let peer = self.get(id)?;
+        let failure = |why: &str| Some(format!("{}: {why}", peer.place));
+        self.note(id, |before| before.or_else(|| failure("it has not answered yet")));
+        let answer = peer.ask(message).await;
+        let refusal = match &answer {
+            Ok(response) => request::refusal(response).map(|refused| refused.to_string()),
+            Err(error) => Some(error.to_string()),
+        };
+        if let (Some(why), Err(_)) = (&refusal, &answer) {
+            tracing::debug!(at = %peer.place, why, "a replica does not answer");
+        }
+        self.note(id, |_| refusal.and_then(|why| failure(&why)));
+        answer.ok()
+    }
+
+    fn note(&self, id: &[u8; 32], failure: impl FnOnce(Option<String>) -> Option<String>) {
         if let Some(held) = self.all().get_mut(id) {
-            held.failure = failure;
+            held.failure = failure(held.failure.take());
         }
     }
 
@@ -240,13 +261,11 @@ impl Drop for KnownPeer {
 }
 
 async fn post(client: PostClient, uri: Uri, message: Bytes) -> Result<Bytes, Error> {
-    let mut request = Request::post(uri.clone())
-        .body(Full::new(message))
-        .map_err(unusable)?;
+    let mut request = Request::post(uri).body(Full::new(message)).map_err(unusable)?;
     let kind = http::HeaderValue::from_static(CAPSULE_TYPE);
     request.headers_mut().insert(CONTENT_TYPE, kind);
     let response = client.request(request).await;
-    response_of(response.map_err(|error| unanswered(&format!("{uri}: {}", root_cause(&error))))?).await
+    response_of(response.map_err(|error| unanswered(&root_cause(&error)))?).await
 }
 
 async fn call(node: Node, peer: PeerId, message: Bytes) -> Result<Bytes, Error> {

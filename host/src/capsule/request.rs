@@ -90,6 +90,15 @@ pub(crate) fn result(response: &[u8]) -> Result<Reader<'_>, Error> {
     Ok(reader)
 }
 
+/// Why a request, or the first of its operations, was refused, if it was.
+pub(crate) fn refusal(response: &[u8]) -> Option<Error> {
+    match results(response) {
+        Ok(reader) if reader.is_empty() => None,
+        Ok(_) => result(response).err(),
+        Err(refused) => Some(refused),
+    }
+}
+
 fn field<'a, T: Field<'a>>(reader: &mut Reader<'a>) -> Result<T, Error> {
     reader
         .field()
@@ -110,7 +119,7 @@ mod tests {
         response
     }
 
-    fn refusal(response: &[u8]) -> (Option<Code>, Option<u64>) {
+    fn told(response: &[u8]) -> (Option<Code>, Option<u64>) {
         let error = result(response).expect_err("it is refused");
         (error.code(), error.place())
     }
@@ -120,13 +129,27 @@ mod tests {
         let taken = response([0, 0]);
         assert_eq!(result(&taken).expect("it is taken").rest().len(), 4);
         let refused = Code::NoCapsule.as_u16();
-        assert_eq!(refusal(&response([refused, 0])), (Some(Code::NoCapsule), Some(5)));
-        assert_eq!(refusal(&response([0, refused])), (Some(Code::NoCapsule), Some(9)));
+        assert_eq!(told(&response([refused, 0])), (Some(Code::NoCapsule), Some(5)));
+        assert_eq!(told(&response([0, refused])), (Some(Code::NoCapsule), Some(9)));
         for unknown in [response([u16::MAX, 0]), response([0, u16::MAX])] {
-            assert_eq!(refusal(&unknown), (Some(Code::BadInput), None));
+            assert_eq!(told(&unknown), (Some(Code::BadInput), None));
         }
         for length in 0..9 {
-            assert_eq!(refusal(&taken[..length]), (Some(Code::BadMessage), None));
+            assert_eq!(told(&taken[..length]), (Some(Code::BadMessage), None));
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_found_before_the_results_and_in_the_first() {
+        let (taken, refused) = (response([0, 0]), Code::NoCapsule.as_u16());
+        assert!(refusal(&taken).is_none());
+        assert!(refusal(&taken[..7]).is_none(), "nothing was asked");
+        for response in [response([refused, 0]), response([0, refused])] {
+            let refusal = refusal(&response).expect("it is refused");
+            assert_eq!(refusal.code(), Some(Code::NoCapsule));
+        }
+        for length in 0..7 {
+            assert!(refusal(&taken[..length]).is_some(), "it is no response");
         }
     }
 }
