@@ -142,7 +142,7 @@ test("a node whose store fails ends, and says so to whoever asks it for more", a
   const published = mesh.serve("lost", () => new Response(), UNOWNED);
   assert.equal((await ended.promise).name, "StoreFailed");
   await published.catch(() => undefined);
-  await assert.rejects(mesh.status(), { name: "StoreFailed", message: /^memory: the store failed/ });
+  await assert.rejects(mesh.status(), { name: "StoreFailed", message: /^memory: the disk is full$/ });
   assert.ok(log.some(({ level, text }) => level === "error" && text.startsWith("the node has ended")));
   await mesh.close();
 });

@@ -107,6 +107,7 @@ export class Driver implements PathHost {
   #hung: ReturnType<typeof setTimeout> | undefined;
   /** Which address was last dialled in vain, and why. */
   #lastDialFailure = "";
+  #storeFailure = "";
   /** Why a path failed of which the next step tells the core. */
   #pathFailure = "";
   /** Whether the core has left a private address out since it was last told to join. */
@@ -388,7 +389,8 @@ export class Driver implements PathHost {
     const generation = this.#generation;
     const failure = (error: unknown): Input => {
       const code = error instanceof MeshError ? error.code : codeNumber("StoreFailed");
-      this.#parts.logger.log("error", error instanceof Error ? error.message : String(error), code);
+      this.#storeFailure = error instanceof Error ? error.message : String(error);
+      this.#parts.logger.log("error", this.#storeFailure, code);
       return failed;
     };
     let answer: MaybePromise<Input>;
@@ -439,6 +441,7 @@ export class Driver implements PathHost {
     const isDial = code === codeNumber("DialFailed") && this.#lastDialFailure !== "";
     if (isDial) return `no path to the peer could be opened: ${this.#lastDialFailure}`;
     if (code === codeNumber("NoBootstrap")) return this.#joinFailure();
+    if (code === codeNumber("StoreFailed")) return this.#storeFailure;
     const isLoss = code === codeNumber("Disconnected") && this.#pathFailure !== "";
     return isLoss ? `the connection to the peer ended: ${this.#pathFailure}` : "";
   }
@@ -484,10 +487,9 @@ export class Driver implements PathHost {
   /** The node as a whole cannot go on. */
   #end(reason: MeshError): void {
     if (this.#failure !== undefined) return;
-    const isStore = reason.class === "Store";
-    const error = isStore
-      ? new MeshError(reason.code, `${this.#parts.state.location}: ${reason.message}`)
-      : reason;
+    const { location } = this.#parts.state;
+    const isUnplaced = reason.class === "Store" && !reason.message.startsWith(location);
+    const error = isUnplaced ? new MeshError(reason.code, `${location}: ${reason.message}`) : reason;
     this.#parts.logger.log("error", `the node has ended: ${error.message}`, error.code);
     this.#fail(error);
     this.#parts.onEvent({ type: "ended", error });
