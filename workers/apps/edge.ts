@@ -6,6 +6,9 @@ import { gateway } from "./gateway/index.ts";
 /** The text format of Prometheus. */
 const METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
+/** Names that no gateway passes on: whoever guesses passwords is counted at an entrance, and `check` counts nobody. */
+const INSIDE = ["check"];
+
 /** What the app asks of a mesh: a node, or the binding of one. */
 export type EdgeMesh = {
   fetch(input: Request | string, init?: RequestInit & { unowned?: boolean }): Promise<Response>;
@@ -21,7 +24,7 @@ export type EdgeOptions = {
   platform: string;
   /** Names that only holders of the owner's grants serve. */
   owned: readonly string[];
-  /** Names that the gateway passes on, or `*` for all. */
+  /** Names that the gateway passes on, or `*` for all but `check`. */
   gateway: readonly string[];
   /** Who asks; see {@link HandlerOptions}. */
   sourceOf?: HandlerOptions["sourceOf"];
@@ -49,7 +52,7 @@ export function edge({
       const name = new URL(request.url).hostname.slice(0, -".mesh".length);
       return mesh(c).fetch(request, owned.includes(name) ? {} : { unowned: true });
     },
-    allows: (name) => open.includes("*") || open.includes(name),
+    allows: (name) => !INSIDE.includes(name) && (open.includes("*") || open.includes(name)),
   });
   app.route("/", through);
   const fetch: HandlerOptions["fetch"] = (url, init, c) => mesh(c).fetch(url, init);

@@ -210,6 +210,8 @@ describe("wrong passwords", () => {
     for (const other of ["192.0.2.9", "::ffff:192.0.2.9", "::FFFF:C000:209"]) {
       assert.equal(attempts.begin(other, 0), undefined, other);
     }
+    for (let host = 0; host < 10; host++) attempts.begin(`fe80::${host}%eth${host}`, 0);
+    assert.equal(attempts.begin("fe80::a%wlan0", 0), undefined, "of another zone");
     for (const other of [
       "::ffff:192.0.2.8",
       "::ffff:c000:208",

@@ -29,7 +29,9 @@ function groupsOf(text: string): string[] | undefined {
 
 /** An IPv4 address, or the /56 of an IPv6 address, of which one customer has all; what is neither, as it is. */
 function networkOf(source: string): string {
-  const groups = groupsOf(source);
+  // Whoever is on the same link may come by any zone.
+  const [address = ""] = source.split("%", 1);
+  const groups = groupsOf(address);
   if (groups === undefined) return source;
   if (groups.slice(0, 6).join(":") === "0:0:0:0:0:ffff") return `::ffff:${groups.slice(6).join(":")}`;
   const [first, second, third, fourth = ""] = groups;

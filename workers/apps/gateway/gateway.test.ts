@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 
 import { MeshError } from "selfsame/codec";
 
+import { edge } from "../edge.ts";
 import { gateway } from "./index.ts";
 
 const TRIED = [{ peer: "ab".repeat(32), reason: "Disconnected" }] as const;
@@ -97,5 +98,26 @@ describe("the gateway", () => {
       assert.ok(title);
       assert.deepEqual(problem, { status, ...members });
     }
+  });
+});
+
+describe("an edge node whose gateway is open", () => {
+  const asked: string[] = [];
+  const mesh = {
+    fetch: async (input: Request | string) => {
+      asked.push(input instanceof Request ? input.url : input);
+      return new Response("yes");
+    },
+    status: async () => ({}),
+    metrics: async () => "",
+  };
+  const open = edge({ mesh: () => mesh, platform: "test", owned: [], gateway: ["*", "check"] });
+
+  it("passes on nobody's guesses at passwords past the entrance that counts them", async () => {
+    assert.equal((await open.request("/mesh/echo/")).status, 200);
+    for (const path of ["/mesh/check/", "/mesh/CHECK/", "/mesh/%63heck/"]) {
+      assert.equal((await open.request(path, { method: "POST", body: "{}" })).status, 404, path);
+    }
+    assert.deepEqual(asked, ["https://echo.mesh/"]);
   });
 });
