@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
 use selfsame_codec::{ABI_VERSION, Code};
-use selfsame_host::{CoreModule, Error, Limits, Node, Seed};
+use selfsame_host::{CoreModule, Error, Event, Limits, Node, Seed};
 
 use crate::common::command::selfsame;
 use crate::common::nodes::{bootstrap, member};
@@ -136,8 +136,9 @@ async fn node_without_bootstrap_and_address_is_refused() {
     assert!(error.to_string().contains("--join"), "{error}");
 }
 
-/// A core that gets ready, and refuses each `Join` for another one that is under way.
+/// A core that gets ready, refuses the first `Join` for another one that is under way, and tells of those that follow.
 const BUSY: &str = r#"(module (memory (export "memory") 2)
+  (global $joins (mut i32) (i32.const 0))
   (func (export "abi_version") (result i32) (i32.const VERSION))
   (func (export "alloc") (param i32) (result i32) (i32.const 4096))
   (func (export "free") (param i32 i32))
@@ -149,13 +150,16 @@ const BUSY: &str = r#"(module (memory (export "memory") 2)
   (data (i32.const 74) "\ff\08\00\00\00\ff\ff\ff\ff\ff\ff\ff\ff")          ;; Wake never
   (data (i32.const 128) "\21\0a\00\00\00\00\00\00\00\06\06\00\00\00\00")  ;; Failed, tag at 133, TooManyRequests
   (data (i32.const 143) "\ff\08\00\00\00\ff\ff\ff\ff\ff\ff\ff\ff")         ;; Wake never
+  (data (i32.const 160) "\23\0a\00\00\00\05\05\00\00\00again")           ;; Event Published
+  (data (i32.const 175) "\ff\08\00\00\00\ff\ff\ff\ff\ff\ff\ff\ff")         ;; Wake never
   (func (export "step") (param $handle i32) (param $at i32) (param $len i32) (result i32)
     (i32.store (i32.const 0) (i32.const 64))
     (i32.store (i32.const 4) (i32.const 23))
     (if (i32.gt_u (local.get $len) (i32.const 8)) (then
       (i32.store (i32.const 133) (i32.load offset=13 (local.get $at)))
-      (i32.store (i32.const 0) (i32.const 128))
-      (i32.store (i32.const 4) (i32.const 28))))
+      (i32.store (i32.const 0) (select (i32.const 160) (i32.const 128) (global.get $joins)))
+      (i32.store (i32.const 4) (i32.const 28))
+      (global.set $joins (i32.const 1))))
     (i32.const 0)))"#;
 
 #[tokio::test]
@@ -171,5 +175,10 @@ async fn join_that_the_core_is_busy_with_is_repeated() {
     let error = within(start(false)).await.expect_err("it does not wait");
     assert_eq!(error.code(), Some(Code::TooManyRequests), "{error}");
     let node = within(start(true)).await.expect("it is delayed");
+    let told = within(node.events().recv()).await.expect("an event");
+    assert!(
+        matches!(&told, Event::Published(name) if name == "again"),
+        "{told:?}"
+    );
     within(node.stop()).await;
 }
