@@ -49,6 +49,26 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
   "UDP rubbish": (ip, over) => shower(ip, over, () => randomBytes(1200)),
 };
 
+/**
+ * Those on a Durable Object. What has not sent its head does not get that far, and the platform says from where a request comes: the
+ * connections that it lends stand for it.
+ */
+export const ON_WORKERS: Readonly<Record<string, Attack>> = {
+  "idle WebSockets": (ip, over) =>
+    hold(ip, PORTS.ws, over, (socket) => {
+      const head = [
+        "GET /.mesh HTTP/1.1",
+        `host: ${ip}`,
+        ...["connection: upgrade", "upgrade: websocket", "sec-websocket-version: 13"],
+        `sec-websocket-key: ${randomBytes(16).toString("base64")}`,
+        forwarded(socket),
+      ];
+      socket.write(`${head.join("\r\n")}\r\n\r\n`);
+    }),
+  "dripping bodies": (ip, over) =>
+    hold(ip, PORTS.ws, over, (socket) => drip(ip, socket, FRAMES, [forwarded(socket)])),
+};
+
 /** Those on a replica of capsules that answers over HTTP. */
 export const ON_REPLICAS: Readonly<Record<string, Attack>> = {
   "half-open connections": (ip, over) => hold(ip, PORTS.ws, over, () => undefined),
@@ -97,13 +117,17 @@ async function hold(
   for (const socket of sockets) socket.destroy();
 }
 
-function drip(ip: string, socket: Socket, { path, type }: Upload): void {
+/** How the platform says who has opened a connection. */
+const forwarded = (socket: Socket): string => `cf-connecting-ip: ${socket.localAddress}`;
+
+function drip(ip: string, socket: Socket, { path, type }: Upload, more: readonly string[] = []): void {
   const head = [
     `POST ${path} HTTP/1.1`,
     `host: ${ip}`,
     `content-type: ${type}`,
     `selfsame-path: ${randomBytes(16).toString("hex")}`,
     `content-length: ${BODY_BYTES}`,
+    ...more,
   ];
   socket.write(`${head.join("\r\n")}\r\n\r\n`);
   const timer = setInterval(() => socket.write("x"), DRIP_MS);

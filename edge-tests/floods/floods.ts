@@ -14,12 +14,18 @@ import { Child, type Program } from "selfsame-twiitr/child";
 import { DATA } from "../lib/cluster.ts";
 import { DENO, ROOT } from "../lib/run.ts";
 import { built } from "../lib/sidecar.ts";
-import { ATTACKS, type Attack, ON_REPLICAS } from "./attacks.ts";
+import { pidsOf } from "../soak/samples.ts";
+import { ATTACKS, type Attack, ON_REPLICAS, ON_WORKERS } from "./attacks.ts";
 import { type MemberSettings, PORTS } from "./ports.ts";
 
 const NETWORK = "floods";
-const HOSTS = ["rust", "node", "deno", "replica"] as const;
+const HOSTS = ["rust", "node", "deno", "workerd", "replica"] as const;
 type Host = (typeof HOSTS)[number];
+/** Of hosts that all attacks do not reach: those that do. */
+const OTHERS: Partial<Record<Host, Readonly<Record<string, Attack>>>> = {
+  workerd: ON_WORKERS,
+  replica: ON_REPLICAS,
+};
 /** How long one attack goes on unless the command says. */
 const SECONDS = 15;
 /** Pause between two calls of the honest client, and between two joins. */
@@ -33,6 +39,7 @@ const MEMORY_LIMIT = 256 * 1024 * 1024;
 
 /** A member, or a replica of capsules, that runs. */
 interface Flooded {
+  readonly host: Host;
   readonly ip: string;
   readonly child: Child;
   /** Begins to be a client of it. */
@@ -69,10 +76,10 @@ async function start(host: Host, index: number, echo: number): Promise<Flooded> 
   const url = host === "replica" ? String(child.said("url")) : `ws://${ip}:${PORTS.ws}`;
   if (host !== "replica") {
     const bootstrap = `${url}#${String(child.said("id"))}`;
-    return { ip, child, client: () => leafOf(bootstrap, host) };
+    return { host, ip, child, client: () => leafOf(bootstrap, host) };
   }
   const capsule = await capsuleAt(url, String(child.said("key")));
-  return { ip, child, client: capsule };
+  return { host, ip, child, client: capsule };
 }
 
 function programOf(host: Host, ip: string, echo: number): Pick<Program, "command" | "args" | "isReady"> {
@@ -109,12 +116,10 @@ function programOf(host: Host, ip: string, echo: number): Pick<Program, "command
   }
   const settings: MemberSettings = { network: NETWORK, name: host, ip, bootstrap: "" };
   const flags = ["run", "--quiet", "--no-prompt", "--cached-only", "--allow-all"];
+  const script = joinPath(import.meta.dirname, host === "workerd" ? "workerd.ts" : "member.ts");
   return {
     command: host === "deno" ? DENO : process.execPath,
-    args: [
-      ...(host === "deno" ? flags : []),
-      ...[joinPath(import.meta.dirname, "member.ts"), JSON.stringify(settings)],
-    ],
+    args: [...(host === "deno" ? flags : []), script, JSON.stringify(settings), data],
     isReady: ({ url }) => url !== undefined,
   };
 }
@@ -157,8 +162,10 @@ async function capsuleAt(url: string, key: string): Promise<() => Promise<Client
   };
 }
 
-function memoryOf({ child }: Flooded): number {
-  const status = readFileSync(`/proc/${child.pid}/status`, "utf8");
+function memoryOf({ host, child }: Flooded): number {
+  const { pid = 0 } = child;
+  const [own] = host === "workerd" ? pidsOf(pid, "workerd") : [pid];
+  const status = readFileSync(`/proc/${own}/status`, "utf8");
   return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1] ?? 0) * 1024;
 }
 
@@ -228,7 +235,7 @@ let [passed, failed] = [0, 0];
 for (const [index, host] of HOSTS.entries()) {
   if (values.host !== undefined && !values.host.includes(host)) continue;
   const flooded = await start(host, index, (echo.address() as AddressInfo).port);
-  for (const [what, attack] of Object.entries(host === "replica" ? ON_REPLICAS : ATTACKS)) {
+  for (const [what, attack] of Object.entries(OTHERS[host] ?? ATTACKS)) {
     process.stdout.write(`${host}, ${what} ... `);
     const outcome = await play(flooded, attack, seconds);
     const problems = problemsOf(outcome, flooded);

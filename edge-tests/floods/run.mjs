@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * Floods live members in a network of their own, where strangers have public addresses: `npm run test:floods -- [--host rust|node|deno]
+ * Floods live members in a network of their own, where strangers have public addresses: `npm run test:floods -- [--host rust|node|deno|workerd|replica]
  * [--seconds N]`. Wants Linux with user namespaces. The last line counts.
  */
 import { spawnSync } from "node:child_process";

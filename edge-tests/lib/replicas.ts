@@ -83,6 +83,7 @@ export async function startWorkerd(
   entry: string,
   folder: string,
   settings: {
+    readonly host?: string;
     readonly port?: number;
     readonly bindings?: Readonly<Record<string, string>>;
     /** Where its inspector answers; nowhere unless given. */

@@ -7,7 +7,9 @@ const COMPATIBILITY_DATE = "2026-10-01";
 export type LocalWorker = {
   /** Its modules by name, the first one the main one; `.wasm` is compiled. */
   modules: Readonly<Record<string, string | Uint8Array<ArrayBuffer>>>;
-  /** Port on this machine; a free one unless given. */
+  /** Address to listen at; 127.0.0.1 unless given. */
+  host?: string;
+  /** Port there; a free one unless given. */
   port?: number;
   bindings?: Readonly<Record<string, string>>;
   /** Bindings of Durable Objects with SQLite, by name: the class. */
@@ -19,6 +21,7 @@ export type LocalWorker = {
 /** What miniflare takes to run the Worker as `wrangler deploy` would send it. */
 export function localWorker({
   modules,
+  host = "127.0.0.1",
   port,
   bindings,
   durableObjects,
@@ -29,7 +32,7 @@ export function localWorker({
   const texts = Object.entries(bindings ?? {});
   const [mainModule = "index.js"] = Object.keys(modules);
   return {
-    host: "127.0.0.1",
+    host,
     ...(port === undefined ? {} : { port }),
     ...(data === undefined ? {} : { resourcePersistencePath: data }),
     logRequests: false,
