@@ -3,6 +3,7 @@ import { replicaHandler } from "../src/capsule/http.ts";
 import { CapsuleModule } from "../src/capsule/module.ts";
 import type { CapsuleServer } from "../src/capsule/options.ts";
 import { Replica, type ReplicaOptions } from "../src/capsule/replica.ts";
+import type { Timers } from "../src/driver/timers.ts";
 import { memory } from "../src/stores/memory.ts";
 import type { StoreFactory } from "../src/stores/store.ts";
 
@@ -45,8 +46,12 @@ export class Network {
   readonly log = ({ text }: { text: string }): void => void this.logged.push(text);
 
   /** Starts a replica. */
-  async add(storage: StoreFactory = memory(), more: Partial<ReplicaOptions> = {}): Promise<Place> {
-    const replica = await Replica.open({ storage, log: this.log, ...more }, module);
+  async add(
+    storage: StoreFactory = memory(),
+    more: Partial<ReplicaOptions> = {},
+    timers?: Timers,
+  ): Promise<Place> {
+    const replica = await Replica.open({ storage, log: this.log, ...more }, module, timers);
     const url = `https://replica-${this.places.length}/`;
     const change = (response: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> => response;
     const place = { replica, key: replica.key, url, isDown: false, change, requests: 0 };

@@ -17,6 +17,21 @@ export function mockClocks(
   t.mock.method(performance, "now", () => Date.now() - now);
 }
 
+/** Counts timeouts of the platform that are set and cleared during a test. */
+export function countTimeouts(t: TestContext): { set: number; cleared: number } {
+  const counts = { set: 0, cleared: 0 };
+  const { setTimeout: set, clearTimeout: clear } = globalThis;
+  t.mock.method(globalThis, "setTimeout", (...given: Parameters<typeof set>) => {
+    counts.set++;
+    return set(...given);
+  });
+  t.mock.method(globalThis, "clearTimeout", (id: ReturnType<typeof set>) => {
+    counts.cleared++;
+    clear(id);
+  });
+  return counts;
+}
+
 /** A port on loopback that nobody listens at. */
 export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {

@@ -3,6 +3,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, before, describe, type TestContext, test } from "node:test";
 import type { Observer } from "../src/driver/observe.ts";
+import { platformTimers } from "../src/driver/timers.ts";
 import type { NodeMesh, WebSocketInit } from "../src/entries/node.ts";
 import { type Delivery, Exporter } from "../src/telemetry/exporter.ts";
 import {
@@ -447,6 +448,7 @@ describe("an exporter", () => {
     let answer = Promise.withResolvers<Delivery>();
     const made = new Exporter({
       interval_ms: 1000,
+      timers: platformTimers,
       send: (spans) => {
         batches.push(spans.map(({ name }) => name));
         return answer.promise;

@@ -8,7 +8,7 @@ import { carry, type Socket } from "../src/transports/websocket.ts";
 import { AlarmTimer } from "../src/workerd/alarm.ts";
 import { ObjectClock } from "../src/workerd/object-clock.ts";
 import { ObjectTimers } from "../src/workerd/object-timers.ts";
-import { mockClocks } from "./support.ts";
+import { countTimeouts, mockClocks } from "./support.ts";
 
 const NOW = 1_790_000_000_000;
 
@@ -131,21 +131,6 @@ describe("the wake-up of a Durable Object", () => {
 });
 
 describe("the timers of a Durable Object", () => {
-  /** Counts timeouts of the platform that were set and cleared. */
-  function countTimeouts(t: TestContext): { set: number; cleared: number } {
-    const counts = { set: 0, cleared: 0 };
-    const { setTimeout: set, clearTimeout: clear } = globalThis;
-    t.mock.method(globalThis, "setTimeout", (...given: Parameters<typeof set>) => {
-      counts.set++;
-      return set(...given);
-    });
-    t.mock.method(globalThis, "clearTimeout", (id: ReturnType<typeof set>) => {
-      counts.cleared++;
-      clear(id);
-    });
-    return counts;
-  }
-
   test("are called once each, in their order, at their time", (t) => {
     clock(t);
     const timers = new ObjectTimers(new Activity());

@@ -139,7 +139,7 @@ export class Capsule {
     this.#servers = servers.map(({ id }) => toHex(id));
     this.#peers = new Peers((tag, response) => this.#engine.push(answered(tag, response)));
     for (const server of servers) this.#peers.add(server);
-    this.#timer = timeoutTimer(() => this.#engine.schedule());
+    this.#timer = timeoutTimer(() => this.#engine.schedule(), options.mesh?.timers);
     this.#engine = new Engine({
       module,
       instance,

@@ -2,6 +2,7 @@ import { toBase32 } from "../codec/base32.ts";
 import { MeshError } from "../codec/code.ts";
 import { Reader } from "../codec/field.ts";
 import { problem } from "../codec/problem.ts";
+import type { Timers } from "../driver/timers.ts";
 import type { ExportInfo } from "./module.ts";
 import { isName } from "./name.ts";
 import { PlacedError } from "./record.ts";
@@ -21,6 +22,8 @@ export type Requested = Pick<Replica, "request"> &
     readonly capsule?: string | undefined;
     /** Shared by all handlers of the replica; one of the handler's own unless given. */
     readonly room?: Room | undefined;
+    /** Timers of the host; the platform's unless given. */
+    readonly timers?: Timers | undefined;
   };
 
 /** What a mesh or a server tells a handler beside the request of where it comes from; of requests without it there is one source. */
@@ -74,18 +77,19 @@ async function answer(
   request: Request,
   source: string | undefined,
 ): Promise<Response> {
-  const { exportFile, importFile } = replica;
+  const { exportFile, importFile, timers } = replica;
   const { method, headers } = request;
   const name = replica.capsule ?? new URL(request.url).pathname.split("/").at(-1) ?? "";
   const hasFile = exportFile !== undefined && isName(name);
   if (method === "GET" && hasFile) {
-    return fileResponse(() => exportFile.call(replica, name), room.openFile(source));
+    return fileResponse(() => exportFile.call(replica, name), room.openFile(source), timers);
   }
   if (method !== "POST") return notAllowed(hasFile ? "GET, POST" : "POST");
   if (importFile !== undefined && headers.get("content-type") === CAPSULE_FILE_TYPE) {
-    return imported((file) => importFile.call(replica, file, source), request, room.openFile(source));
+    const file = receiveFile(request, timers);
+    return imported(() => importFile.call(replica, file, source), room.openFile(source));
   }
-  const { message, place } = await receiveRequest(room, request, source);
+  const { message, place } = await receiveRequest(room, request, source, timers);
   try {
     const response = await replica.request(message, source, place);
     const refused = (headers.get("accept") ?? "").includes("json") ? refusalIn(response) : undefined;
@@ -108,18 +112,15 @@ function notAllowed(methods: string): Response {
 async function fileResponse(
   make: () => AsyncGenerator<Uint8Array<ArrayBuffer>, unknown>,
   ended: () => void,
+  timers: Timers | undefined,
 ): Promise<Response> {
-  const body = await sendFile(make(), ended);
+  const body = await sendFile(make(), ended, timers);
   return new Response(body, { headers: { "content-type": CAPSULE_FILE_TYPE, "cache-control": "no-store" } });
 }
 
-async function imported(
-  take: (file: AsyncIterable<Uint8Array>) => Promise<ExportInfo>,
-  request: Request,
-  ended: () => void,
-): Promise<Response> {
+async function imported(take: () => Promise<ExportInfo>, ended: () => void): Promise<Response> {
   try {
-    const { capsule, records, holes } = await take(receiveFile(request));
+    const { capsule, records, holes } = await take();
     return Response.json({ capsule: toBase32(capsule), records, holes });
   } finally {
     ended();

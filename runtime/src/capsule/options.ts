@@ -4,11 +4,11 @@ import type { LogLevel, LogSink } from "../driver/log.ts";
 import type { Mesh } from "../driver/mesh.ts";
 import type { StoreFactory } from "../stores/store.ts";
 import { nameOf } from "./name.ts";
-import { type Ask, askNode, askUrl, type Peer } from "./peers.ts";
+import { type Ask, type AskingMesh, askNode, askUrl, type Peer } from "./peers.ts";
 import { freshRequest, readResult } from "./request.ts";
 
 /** What of a mesh finds the servers of a capsule and asks them. */
-export type CapsuleMesh = Pick<Mesh, "find" | "fetch">;
+export type CapsuleMesh = Pick<Mesh, "find"> & AskingMesh;
 
 /** Most servers of a client. */
 const MAX_SERVERS = 32;
@@ -43,7 +43,7 @@ export interface CapsuleOptions {
   readonly metadata?: Uint8Array | undefined;
   /** Its servers, at most 32. A quorum is worth something if you know whose they are: found in the mesh, they may be anybody's. */
   readonly servers?: readonly CapsuleServer[] | undefined;
-  /** The mesh in which servers are found by the capsule's name, unless they are given. */
+  /** The mesh in which servers are found by the capsule's name, unless they are given; the client uses its timers. */
   readonly mesh?: CapsuleMesh | undefined;
   /** Secret seed of the owner, a writer or a reader, 64 hex digits, in place of the one that the store makes and keeps. */
   readonly seed?: string | undefined;
@@ -72,7 +72,7 @@ export async function serversOf(options: CapsuleOptions, capsule: string): Promi
   if (servers !== undefined) {
     return servers.map(({ key, url }) => ({
       id: fromHex(key, 32, "the key of a server"),
-      ask: askUrl(url, fetch),
+      ask: askUrl(url, fetch, mesh?.timers),
     }));
   }
   if (mesh === undefined) {

@@ -5,6 +5,7 @@ import { collect } from "../driver/collect.ts";
 import { within } from "../driver/deadline.ts";
 import { randomBytes } from "../driver/driver.ts";
 import type { Mesh } from "../driver/mesh.ts";
+import type { Timers } from "../driver/timers.ts";
 import { capsuleOf } from "./name.ts";
 
 /** Longest response of a replica: what a request may give, and what its last operation adds. */
@@ -15,6 +16,9 @@ const ANSWER_MS = 30_000;
 /** Sends a request of `docs/specification/capsules.md` and resolves with the response; nobody waits for it once `signal` aborts. */
 export type Ask = (message: Uint8Array<ArrayBuffer>, signal: AbortSignal) => Promise<Uint8Array>;
 
+/** What of a mesh asks its nodes; without `timers` those of the platform are used. */
+export type AskingMesh = Pick<Mesh, "fetch"> & Partial<Pick<Mesh, "timers">>;
+
 /** Another replica. */
 export interface Peer {
   /** What it is known by here, 32 bytes. */
@@ -24,17 +28,17 @@ export interface Peer {
 }
 
 /** Asks the replica that answers at a URL, over HTTP. */
-export function askUrl(url: string, fetch: typeof globalThis.fetch = globalThis.fetch): Ask {
+export function askUrl(url: string, fetch: typeof globalThis.fetch = globalThis.fetch, timers?: Timers): Ask {
   return (body, given) =>
-    inTime(given, async (signal) =>
+    inTime(given, timers, async (signal) =>
       responseOf(await fetch(url, { method: "POST", body, signal, redirect: "manual" }), signal),
     );
 }
 
 /** Asks a node of the mesh, which serves each of its capsules under the capsule's name. */
-export function askNode(mesh: Pick<Mesh, "fetch">, peer: string): Ask {
+export function askNode(mesh: AskingMesh, peer: string): Ask {
   return (body, given) =>
-    inTime(given, async (signal) => {
+    inTime(given, mesh.timers, async (signal) => {
       const capsule = capsuleOf(body) ?? "";
       // It reserves no more memory for the request than that takes.
       const headers = { "content-length": `${body.length}` };
@@ -45,8 +49,8 @@ export function askNode(mesh: Pick<Mesh, "fetch">, peer: string): Ask {
 }
 
 /** A replica that answers at a URL; the same object each time, as replicas remember by it how far they have come. */
-export function peerAt(url: string, fetch?: typeof globalThis.fetch): Peer {
-  return { id: randomBytes(32), ask: askUrl(url, fetch) };
+export function peerAt(url: string, fetch?: typeof globalThis.fetch, timers?: Timers): Peer {
+  return { id: randomBytes(32), ask: askUrl(url, fetch, timers) };
 }
 
 /** The input that answers an `Ask`. */
@@ -112,8 +116,12 @@ async function unknown(): Promise<never> {
   throw new MeshError("Disconnected", "nobody knows this replica");
 }
 
-function inTime<T>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  return within({ timeout_ms: ANSWER_MS, late: () => new MeshError("TimedOut"), signal }, work);
+function inTime<T>(
+  signal: AbortSignal,
+  timers: Timers | undefined,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  return within({ timeout_ms: ANSWER_MS, late: () => new MeshError("TimedOut"), signal, timers }, work);
 }
 
 async function responseOf({ status, headers, body }: Response, signal: AbortSignal): Promise<Uint8Array> {

@@ -7,6 +7,7 @@ import { within } from "../driver/deadline.ts";
 import { randomBytes } from "../driver/driver.ts";
 import { Logger, type LogLevel, type LogSink } from "../driver/log.ts";
 import { State } from "../driver/state.ts";
+import { platformTimers, type Timers } from "../driver/timers.ts";
 import { isPromise, type StoreFactory } from "../stores/store.ts";
 import { exportCapsule, importCapsule } from "./archive.ts";
 import { Engine, type EngineParts } from "./engine.ts";
@@ -63,6 +64,7 @@ interface ReplicaParts {
   readonly state: State;
   readonly seed: Uint8Array;
   readonly options: ReplicaOptions;
+  readonly timers: Timers;
 }
 
 /** What came of a synchronisation. */
@@ -96,6 +98,8 @@ export class Replica {
   readonly key: string;
   /** Memory for its requests and places for its files, which all handlers of the replica share. */
   readonly room: Room = new Room();
+  /** Timers of the host. */
+  readonly timers: Timers;
   readonly #module: WebAssembly.Module;
   readonly #seed: Uint8Array;
   readonly #state: State;
@@ -111,10 +115,11 @@ export class Replica {
   #nextRequest = 1;
   #closing: Promise<void> | undefined;
 
-  private constructor({ module, instance, state, seed, options }: ReplicaParts) {
+  private constructor({ module, instance, state, seed, options, timers }: ReplicaParts) {
     const { cache = CACHE, mirrors = MIRRORS, now = Date.now } = options;
     const owners = concat((options.owners ?? []).map((owner) => fromHex(owner, 32, "owner")));
     this.key = toHex(instance.deriveKey(seed));
+    this.timers = timers;
     this.#module = module;
     this.#seed = seed;
     this.#state = state;
@@ -134,7 +139,11 @@ export class Replica {
   }
 
   /** Opens the store and starts the module in it. */
-  static async open(options: ReplicaOptions, module: WebAssembly.Module): Promise<Replica> {
+  static async open(
+    options: ReplicaOptions,
+    module: WebAssembly.Module,
+    timers: Timers = platformTimers,
+  ): Promise<Replica> {
     const given = options.seed === undefined ? undefined : fromHex(options.seed, 32, "seed");
     const instance = await CapsuleModule.instantiate(module);
     const opening = options.storage();
@@ -142,7 +151,7 @@ export class Replica {
     try {
       const seed = await state.open(given, randomBytes);
       state.separate(instance.deriveKey(seed));
-      const replica = new Replica({ module, instance, state, seed, options });
+      const replica = new Replica({ module, instance, state, seed, options, timers });
       await replica.#list();
       return replica;
     } catch (error) {
@@ -265,7 +274,8 @@ export class Replica {
 
   #waitForShare(source: string | undefined, bytes: number): Promise<RequestPlace> {
     const late = (): MeshError => new MeshError("TooManyRequests");
-    return within({ timeout_ms: ARRIVAL_MS, late }, (signal) => this.room.wait(source, bytes, signal));
+    const deadline = { timeout_ms: ARRIVAL_MS, late, timers: this.timers };
+    return within(deadline, (signal) => this.room.wait(source, bytes, signal));
   }
 
   #carryOut(

@@ -84,7 +84,7 @@ export class Replicator {
     this.#replica = replica;
     this.#options = options;
     this.#logger = new Logger(log);
-    this.#known = urls.map((url) => peerAt(url, fetch));
+    this.#known = urls.map((url) => peerAt(url, fetch, replica.timers));
     this.#interval_ms = interval_ms;
     this.#ignore = replica.onCapsule((capsule) => detach("replication", this.#bring([capsule])));
   }

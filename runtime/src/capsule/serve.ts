@@ -44,6 +44,7 @@ export async function serveCapsules(
     handler: replicaHandler({
       capsule: name,
       room: replica.room,
+      timers: replica.timers,
       request: (message, source, place) => only(replica, name, message, source, place),
       exportFile: () => replica.exportFile(name),
     }),

@@ -1,6 +1,7 @@
 import { MeshError } from "../codec/code.ts";
 import { collect } from "../driver/collect.ts";
 import { unlessAborted, within } from "../driver/deadline.ts";
+import { platformTimers, type Timer, type Timers } from "../driver/timers.ts";
 import { MAX_REQUEST, type RequestPlace, type Room } from "./room.ts";
 
 /** Time for a request to get its source's share and to arrive: 8 MiB take that long at 1.2 Mbit/s, a slow mobile uplink. */
@@ -25,6 +26,7 @@ export async function receiveRequest(
   room: Room,
   request: Request,
   from: string | undefined,
+  timers?: Timers,
 ): Promise<Arrived> {
   const body = bodyOf(request);
   const announced = announcedBytes(request.headers);
@@ -42,7 +44,7 @@ export async function receiveRequest(
     place === undefined
       ? new MeshError("TooManyRequests")
       : new MeshError("TimedOut", `the request did not arrive within ${ARRIVAL_MS / 1000} s`);
-  return within({ timeout_ms: ARRIVAL_MS, late, signal: request.signal }, async (signal) => {
+  return within({ timeout_ms: ARRIVAL_MS, late, signal: request.signal, timers }, async (signal) => {
     try {
       const reserved = place ?? (await room.wait(from, bytes, signal));
       place = reserved;
@@ -58,12 +60,12 @@ export async function receiveRequest(
 }
 
 /** The pieces of a file that is uploaded, as they come. */
-export async function* receiveFile(request: Request): AsyncGenerator<Uint8Array> {
+export async function* receiveFile(request: Request, timers?: Timers): AsyncGenerator<Uint8Array> {
   // Not every platform iterates over a body.
   const reader = bodyOf(request)?.getReader();
   const late = (): MeshError =>
     new MeshError("TimedOut", `nothing of the file arrived for ${UPLOAD_IDLE_MS / 1000} s`);
-  const deadline = { timeout_ms: UPLOAD_IDLE_MS, late, signal: request.signal };
+  const deadline = { timeout_ms: UPLOAD_IDLE_MS, late, signal: request.signal, timers };
   try {
     for (;;) {
       const read = await within(deadline, async (signal) => reader && unlessAborted(reader.read(), signal));
@@ -84,6 +86,7 @@ export async function* receiveFile(request: Request): AsyncGenerator<Uint8Array>
 export async function sendFile(
   file: AsyncGenerator<Uint8Array<ArrayBuffer>, unknown>,
   ended: () => void,
+  timers: Timers = platformTimers,
 ): Promise<ReadableStream<Uint8Array<ArrayBuffer>>> {
   const next = async (): ReturnType<typeof file.next> => {
     try {
@@ -96,26 +99,23 @@ export async function sendFile(
     }
   };
   let ready: Awaited<ReturnType<typeof next>> | undefined = await next();
-  let idle: ReturnType<typeof setTimeout> | undefined;
-  const isRead = (): void => {
-    if (idle !== undefined) clearTimeout(idle);
-  };
+  let idle: Timer | undefined;
   const stop = async (): Promise<void> => {
-    isRead();
+    idle?.cancel();
     ended();
     await file.return(undefined);
   };
   return new ReadableStream<Uint8Array<ArrayBuffer>>({
     pull: async (controller) => {
-      isRead();
+      idle?.cancel();
       const { done, value } = ready ?? (await next());
       ready = undefined;
       if (done === true) return controller.close();
       controller.enqueue(value);
-      idle = setTimeout(() => {
+      idle = timers.after(DOWNLOAD_IDLE_MS, () => {
         controller.error(new MeshError("TimedOut", "the file is not read"));
         stop().catch(() => undefined);
-      }, DOWNLOAD_IDLE_MS);
+      });
     },
     cancel: stop,
   });

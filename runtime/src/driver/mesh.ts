@@ -129,6 +129,8 @@ export class Mesh implements AsyncDisposable {
   readonly bootId: string = toHex(randomBytes(8));
   /** Its public key as an owner of names when it has an `ownerSeed`, else `undefined`. */
   readonly ownerKey: string | undefined;
+  /** Timers of the host, for what runs beside the node. */
+  readonly timers: Timers;
   readonly #state: State;
   readonly #logger: Logger;
   readonly #driver: Driver;
@@ -148,6 +150,7 @@ export class Mesh implements AsyncDisposable {
   constructor(parts: MeshParts) {
     const { options, checked, state, tools, platform } = parts;
     this.id = toHex(parts.identity.id);
+    this.timers = platform.timers;
     this.#state = state;
     this.#context = platform.context;
     this.#logger = new Logger(options.log, options.logLevel);
@@ -528,6 +531,7 @@ export class Mesh implements AsyncDisposable {
       id: this.id,
       network,
       domain,
+      timers: this.timers,
       knowsOwner: (name, whose) => this.#names.knowsOwner(name, whose),
       fetch: async (url, init) => this.#caller.fetchUnobserved(nameOfUrl(new URL(url)), new URL(url), init),
       waitUntil: (promise) => this.#context.waitUntil(promise),

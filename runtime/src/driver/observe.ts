@@ -1,4 +1,5 @@
 import type { CoreStatus } from "../codec/reply.ts";
+import type { Timers } from "./timers.ts";
 
 /** The node that an observer follows. */
 export interface ObservedNode {
@@ -8,6 +9,8 @@ export interface ObservedNode {
   readonly network: string;
   /** Label of what fails together with it. */
   readonly domain: string;
+  /** Timers of its host. */
+  readonly timers: Timers;
   /** Whether it is known whose a name is, so that it can be called. */
   knowsOwner(name: string, whose: Whose): boolean;
   /** Sends a request into the mesh that no observer hears of. */

@@ -1,14 +1,15 @@
 import type { WakeTimer } from "./driver.ts";
+import { platformTimers, type Timer, type Timers } from "./timers.ts";
 
 /** The longest time that a platform's timer takes, in milliseconds. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
-/** Wakes the driver with a timer of the platform. */
-export function timeoutTimer(wake: () => void): WakeTimer {
-  let timer: ReturnType<typeof setTimeout> | undefined;
+/** Wakes the driver with a timer; the platform's unless given. */
+export function timeoutTimer(wake: () => void, timers: Timers = platformTimers): WakeTimer {
+  let timer: Timer | undefined;
   let due_ms = Number.POSITIVE_INFINITY;
   const cancel = (): void => {
-    if (timer !== undefined) clearTimeout(timer);
+    timer?.cancel();
     timer = undefined;
     due_ms = Number.POSITIVE_INFINITY;
   };
@@ -24,7 +25,7 @@ export function timeoutTimer(wake: () => void): WakeTimer {
         due_ms = Number.POSITIVE_INFINITY;
         wake();
       };
-      timer = setTimeout(fire, Math.min(Math.max(at_ms - Date.now(), 0), MAX_TIMEOUT_MS));
+      timer = timers.after(Math.min(Math.max(at_ms - Date.now(), 0), MAX_TIMEOUT_MS), fire);
     },
   };
 }

@@ -2,6 +2,7 @@ import { Capsule } from "../capsule/client.ts";
 import { CapsuleMap, type MapOptions } from "../capsule/map.ts";
 import type { CapsuleOptions } from "../capsule/options.ts";
 import { Replica, type ReplicaOptions } from "../capsule/replica.ts";
+import type { Timers } from "../driver/timers.ts";
 
 export { exportCapsule, importCapsule } from "../capsule/archive.ts";
 export {
@@ -56,7 +57,7 @@ export { fromBase32, toBase32 } from "../codec/base32.ts";
 /** Opens replicas and modules with what `compile` gives, which is asked once. */
 export function capsulesOf(compile: () => Promise<WebAssembly.Module>): {
   readonly capsuleModule: () => Promise<WebAssembly.Module>;
-  readonly openReplica: (options: ReplicaOptions) => Promise<Replica>;
+  readonly openReplica: (options: ReplicaOptions, timers?: Timers) => Promise<Replica>;
   readonly openCapsule: (options: CapsuleOptions) => Promise<Capsule>;
   readonly openMap: (options: MapOptions) => Promise<CapsuleMap>;
 } {
@@ -67,7 +68,7 @@ export function capsulesOf(compile: () => Promise<WebAssembly.Module>): {
   };
   return {
     capsuleModule,
-    openReplica: async (options) => Replica.open(options, await capsuleModule()),
+    openReplica: async (options, timers) => Replica.open(options, await capsuleModule(), timers),
     openCapsule: async (options) => Capsule.open(options, await capsuleModule()),
     openMap: async (options) => CapsuleMap.open(options, await capsuleModule()),
   };

@@ -42,7 +42,8 @@ export interface CapsulesOptions extends Omit<ReplicaOptions, "storage">, ServeC
 /** Lets a `MeshNode` keep capsules in its own storage and serve them: `more = capsules({ service: "capsules" })`. */
 export function capsules(options: CapsulesOptions = {}): Extension {
   return async (mesh, storage) => {
-    const replica = await openReplica({ ...options, storage: durableObject(storage, TABLE) });
+    const kept = { ...options, storage: durableObject(storage, TABLE) };
+    const replica = await modules.openReplica(kept, mesh.timers);
     const { published, stop } = await serveCapsules(mesh, replica, options);
     const { replicate, log } = options;
     const replicator = replicate && new Replicator(replica, { log, ...replicate, mesh });

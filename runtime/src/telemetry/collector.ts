@@ -1,4 +1,6 @@
+import { within } from "../driver/deadline.ts";
 import type { ObservedNode } from "../driver/observe.ts";
+import type { Timers } from "../driver/timers.ts";
 import type { Delivery } from "./exporter.ts";
 
 /** A collector that takes longer is taken for gone. */
@@ -12,9 +14,13 @@ const UNTRACED = "00-00000000000000000000000000000001-0000000000000001-00";
 export type Collector = (path: string, body: string) => Promise<Delivery>;
 
 /** A collector outside the mesh, at an address of OTLP over HTTP such as `http://localhost:4318`. */
-export function endpointCollector(endpoint: string, headers: Readonly<Record<string, string>>): Collector {
+export function endpointCollector(
+  endpoint: string,
+  headers: Readonly<Record<string, string>>,
+  timers: Timers,
+): Collector {
   const base = endpoint.replace(/\/+$/, "");
-  return (path, body) => deliver((init) => fetch(base + path, init), headers, body);
+  return (path, body) => deliver((init) => fetch(base + path, init), headers, body, timers);
 }
 
 /** A service of the mesh that collects. */
@@ -34,6 +40,7 @@ export function serviceCollector({ name, ...whose }: CollectingService, node: Ob
       (init) => node.fetch(`https://${name}.mesh${path}`, { ...init, ...whose }),
       { traceparent: UNTRACED },
       body,
+      node.timers,
     );
 }
 
@@ -41,22 +48,19 @@ async function deliver(
   send: (init: RequestInit) => Promise<Response>,
   headers: Readonly<Record<string, string>>,
   body: string,
+  timers: Timers,
 ): Promise<Delivery> {
-  // A signal that times out by itself would leave its timer behind, which keeps a Durable Object in memory.
-  const abort = new AbortController();
-  const timer = setTimeout(() => abort.abort(new Error("the collector did not answer in time")), TIMEOUT_MS);
-  try {
+  const late = (): Error => new Error("the collector did not answer in time");
+  return within({ timeout_ms: TIMEOUT_MS, late, timers }, async (signal) => {
     const response = await send({
       method: "POST",
       headers: { ...headers, "content-type": "application/json" },
       body,
-      signal: abort.signal,
+      signal,
       redirect: "manual",
     });
     await response.body?.cancel();
     if (response.ok) return "taken";
     return RETRYABLE.has(response.status) ? "away" : "refused";
-  } finally {
-    clearTimeout(timer);
-  }
+  });
 }

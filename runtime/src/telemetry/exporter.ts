@@ -1,4 +1,4 @@
-import { unref } from "../driver/timers.ts";
+import type { Timer, Timers } from "../driver/timers.ts";
 import type { Span } from "./span.ts";
 
 /** Spans that wait to be sent; beyond it the oldest go, so that a collector that is away costs bounded memory. */
@@ -18,6 +18,8 @@ export type Delivery = "taken" | "refused" | "away";
 export interface ExporterParts {
   /** Time between two batches. */
   readonly interval_ms: number;
+  /** Timers of the node's host. */
+  readonly timers: Timers;
   /** Sends spans, and what was counted so far. */
   readonly send: (spans: readonly Span[]) => Promise<Delivery>;
   /** Hears how many spans were lost. */
@@ -30,7 +32,7 @@ export interface ExporterParts {
 export class Exporter {
   readonly #parts: ExporterParts;
   #queue: Span[] = [];
-  #timer: ReturnType<typeof setTimeout> | undefined;
+  #timer: Timer | undefined;
   #sending: Promise<void> | undefined;
   #pause_ms = 0;
   #notBefore_ms = 0;
@@ -65,9 +67,9 @@ export class Exporter {
   async close(timeout_ms: number): Promise<void> {
     if (this.#isClosed) return;
     const { promise: expired, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, timeout_ms);
+    const timer = this.#parts.timers.after(timeout_ms, resolve);
     await Promise.race([this.#sendAll(), expired]);
-    clearTimeout(timer);
+    timer.cancel();
     this.#isClosed = true;
     this.#stop();
     this.#queue = [];
@@ -84,16 +86,16 @@ export class Exporter {
 
   #schedule(delay_ms: number): void {
     this.#stop();
-    this.#timer = setTimeout(() => {
+    this.#timer = this.#parts.timers.after(delay_ms, () => {
       this.#timer = undefined;
       this.#parts.waitUntil(this.#send());
-    }, delay_ms);
+    });
     // A process that has nothing else to do may end.
-    unref(this.#timer);
+    this.#timer.unref();
   }
 
   #stop(): void {
-    if (this.#timer !== undefined) clearTimeout(this.#timer);
+    this.#timer?.cancel();
     this.#timer = undefined;
   }
 

@@ -91,7 +91,7 @@ class Telemetry implements Observer {
     const found = this.#collecting;
     const isKnown = found !== undefined && node.knowsOwner(found.name, found);
     const collectors = [
-      ...(endpoint === undefined ? [] : [endpointCollector(endpoint, headers)]),
+      ...(endpoint === undefined ? [] : [endpointCollector(endpoint, headers, node.timers)]),
       ...(isKnown ? [serviceCollector(found, node)] : []),
     ];
     this.#exporters = collectors.map((collector) => this.#exporter(collector, node));
@@ -149,6 +149,7 @@ class Telemetry implements Observer {
   #exporter(collector: Collector, node: ObservedNode): Exporter {
     return new Exporter({
       interval_ms: this.#interval_ms,
+      timers: node.timers,
       send: (spans) => this.#send(spans, collector, node),
       lost: (count) => this.#measures.lost(count),
       waitUntil: (promise) => node.waitUntil(promise),

@@ -66,7 +66,7 @@ export class ObjectTimers implements Timers {
       clearTimeout(next.id);
       this.#timeouts.pop();
     }
-    const id = setTimeout(() => this.#fire(timeout), due_ms - performance.now());
+    const id = setTimeout(() => this.#fire(timeout), Math.max(0, due_ms - performance.now()));
     const timeout = { due_ms, id };
     this.#timeouts.push(timeout);
   }
