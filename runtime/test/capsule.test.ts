@@ -359,6 +359,7 @@ describe("over HTTP", () => {
       ["TooManyRequests", 503],
       ["TooManyUnsigned", 503],
       ["Disconnected", 503],
+      ["Cancelled", 503],
       ["OwnerRefused", 403],
       ["NoCapsule", 404],
       ["TooLarge", 413],

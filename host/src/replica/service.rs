@@ -113,7 +113,7 @@ impl ReplicaService {
         let reserved = timeout(BODY_TIMEOUT, self.replica.room.reserve(source, most)).await;
         let place = reserved
             .map_err(|_| Code::TooManyRequests)?
-            .ok_or(Code::StoreFailed)?;
+            .ok_or(Code::Cancelled)?;
         let read = timeout(BODY_TIMEOUT, read_into(place, body)).await;
         read.unwrap_or(Err(Code::TimedOut))
     }
@@ -215,7 +215,11 @@ fn not_allowed(methods: &'static str) -> Response<ReplicaBody> {
 
 /// Tells what went wrong, and where if the error says so.
 pub(super) fn problem_of(error: &Error) -> Response<ReplicaBody> {
-    refusal(error.code().unwrap_or(Code::StoreFailed), error.place())
+    let code = match error {
+        Error::Stopped => Code::Cancelled,
+        _ => error.code().unwrap_or(Code::StoreFailed),
+    };
+    refusal(code, error.place())
 }
 
 fn refusal(code: Code, at: Option<u64>) -> Response<ReplicaBody> {
@@ -224,6 +228,8 @@ fn refusal(code: Code, at: Option<u64>) -> Response<ReplicaBody> {
         (Code::TimedOut, _) => StatusCode::REQUEST_TIMEOUT,
         (Code::NoCapsule, _) => StatusCode::NOT_FOUND,
         (Code::OwnerRefused, _) => StatusCode::FORBIDDEN,
+        // A replica that stops is soon another one.
+        (Code::Cancelled, _) => StatusCode::SERVICE_UNAVAILABLE,
         (_, Class::Malformed | Class::Misbehaved | Class::Usage) => StatusCode::BAD_REQUEST,
         // Only what may pass: a client that comes again would find the rest as it is.
         (_, Class::Limit | Class::Unreachable) => StatusCode::SERVICE_UNAVAILABLE,
@@ -273,6 +279,7 @@ mod tests {
             (Code::TooManyRequests, 503),
             (Code::TooManyUnsigned, 503),
             (Code::Disconnected, 503),
+            (Code::Cancelled, 503),
             (Code::OwnerRefused, 403),
             (Code::NoCapsule, 404),
             (Code::TooLarge, 413),

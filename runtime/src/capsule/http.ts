@@ -146,6 +146,7 @@ function statusOf({ class: fault, name }: MeshError): number {
   if (name === "TimedOut") return 408;
   if (name === "NoCapsule") return 404;
   if (name === "OwnerRefused") return 403;
-  if (fault === "Limit" || fault === "Unreachable") return 503;
+  // A replica that closes is soon another one.
+  if (name === "Cancelled" || fault === "Limit" || fault === "Unreachable") return 503;
   return fault === "Malformed" || fault === "Misbehaved" || fault === "Usage" ? 400 : 500;
 }
