@@ -183,7 +183,7 @@ describe("requests to a replica", () => {
     const refused = assert.rejects(replica.request(NONE, A), { name: "Cancelled" });
     await Promise.all([refused, replica.close()]);
     slow.send(NONE).end();
-    assert.deepEqual(await errorOf(await held), [400, "Cancelled"]);
+    assert.deepEqual(await errorOf(await held), [503, "Cancelled"]);
   });
 });
 
