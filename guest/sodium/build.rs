@@ -19,12 +19,7 @@ const TARBALL_SHA256: &str = "eb9873cc5ccd7b26ef058394264663c99e9c047b423be1ffd4
 /// Where the WebAssembly archive lies, relative to the root of the checkout.
 const WASM_ARCHIVE: &str = ".cache/sodium/wasm32/libsodium.a";
 /// What upstream has no function for.
-const OURS: [&str; 4] = [
-    "c/ed25519_verify.c",
-    "c/ed25519_multiply.c",
-    "c/ed25519_lanes.c",
-    "c/ed25519_sign.c",
-];
+const OURS: &str = "c/ed25519_verify.c";
 
 fn main() -> Outcome<()> {
     println!("cargo::rerun-if-changed=build.rs");
@@ -129,8 +124,6 @@ fn compile(tree: &Path) -> Outcome<()> {
     let mut build = cc::Build::new();
     build
         .include(sources.join("include/sodium"))
-        // The table of the base point's multiples.
-        .include(sources.join("crypto_core/ed25519/ref10"))
         // This library is slow to the point of being useless when it is not optimised.
         .opt_level(3)
         .debug(false)
@@ -172,7 +165,7 @@ fn compile(tree: &Path) -> Outcome<()> {
         !random && (!assembly || (arch == "x86_64" && os != "windows"))
     });
     files.sort();
-    build.files(files).files(OURS);
+    build.files(files).file(OURS);
     build.try_compile("sodium")?;
     Ok(())
 }

@@ -7,22 +7,16 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::fmt;
 
-use hashbrown::HashMap;
 use selfsame_sodium::hash::hash_for;
-use selfsame_sodium::sign::{self, MULTIPLES_WORDS, Multiples, Split};
+use selfsame_sodium::sign::{self, MULTIPLES_WORDS, Multiples};
 
 use crate::keys::{Key, Signature};
-use crate::spread::{BuildSpread, first_word};
 
 /// Keys that are remembered: each has 66,560 bytes once it is prepared, and one table of as many is for all. Enough for a
 /// client's servers, and for the writers that a replica hears of at a time.
 const MAX_KEYS: usize = 32;
-/// Valid signatures of a key before it is prepared, which takes as long as two to four verifications and saves two thirds of each,
-/// or a quarter where the key is in parts.
+/// Valid signatures of a key before it is prepared, which takes as long as two to four verifications and saves two thirds of each.
 const BEFORE_PREPARING: u32 = 8;
-/// Keys that are remembered beside those, of which up to twice as many are there: each has 5,120 bytes. Enough for a thousand writers
-/// of one replica.
-const MANY_KEYS: usize = 512;
 
 /// Verifies signatures, in a third of the time those of keys that it has seen often lately
 ///
@@ -32,7 +26,6 @@ pub struct Verifier {
     of_base: Option<Box<Multiples>>,
     /// What was used last comes last.
     known: Vec<Known>,
-    many: Many,
 }
 
 /// One that clients of the same servers share
@@ -56,7 +49,7 @@ impl Verifier {
         signature: &Signature,
     ) -> bool {
         let Some(place) = self.known.iter().rposition(|known| known.key == *key) else {
-            let is_valid = self.many.verifies(key, label, statement, signature);
+            let is_valid = key.verifies(label, statement, signature);
             // Who cannot sign makes nobody forgotten.
             if is_valid {
                 self.remember(*key);
@@ -72,7 +65,7 @@ impl Verifier {
             let digest = hash_for(label, statement);
             return sign::verify_prepared(&signature.0, &digest, &key.0, of_key, of_base);
         }
-        let is_valid = self.many.verifies(key, label, statement, signature);
+        let is_valid = key.verifies(label, statement, signature);
         known.seen += u32::from(is_valid);
         if known.seen >= BEFORE_PREPARING {
             known.prepare();
@@ -98,51 +91,6 @@ impl Known {
         let mut of_key = multiples();
         // Signatures were valid under it, so it can be prepared.
         self.of_key = sign::prepare(&mut of_key, &self.key.0).ok().map(|()| of_key);
-    }
-}
-
-/// Keys under which a signature was valid, in parts, by their first word; when they are too many, those are forgotten that were not
-/// seen since about as many others were
-#[derive(Default)]
-struct Many {
-    young: HashMap<u64, Lately, BuildSpread>,
-    old: HashMap<u64, Lately, BuildSpread>,
-}
-
-/// One of them
-type Lately = (Key, Box<Split>);
-
-impl Many {
-    fn verifies(&mut self, key: &Key, label: &'static str, statement: &[u8], signature: &Signature) -> bool {
-        // Where nothing can be split there is nothing to remember.
-        if cfg!(target_family = "wasm") {
-            return key.verifies(label, statement, signature);
-        }
-        let word = first_word(&key.0);
-        if let Some(old) = self.old.remove(&word) {
-            self.young.entry(word).or_insert(old);
-        }
-        let verifies = |split: &Split| split.verify(&signature.0, &hash_for(label, statement));
-        if let Some((_, split)) = self.young.get(&word).filter(|(known, _)| known == key) {
-            return verifies(split);
-        }
-        // To split it and verify takes as long as to verify without, where the processor has what it takes.
-        let Some(split) = Split::of(&key.0).map(Box::new) else {
-            return key.verifies(label, statement, signature);
-        };
-        let is_valid = verifies(&split);
-        // Who cannot sign makes nobody forgotten.
-        if is_valid {
-            self.remember(*key, split);
-        }
-        is_valid
-    }
-
-    fn remember(&mut self, key: Key, split: Box<Split>) {
-        if self.young.len() >= MANY_KEYS {
-            self.old = core::mem::take(&mut self.young);
-        }
-        self.young.insert(first_word(&key.0), (key, split));
     }
 }
 

@@ -1,27 +1,16 @@
 /*
- Verification of Ed25519 signatures: of one key again and again, from multiples of the key and of the base point that are
- computed once, and of any key. It takes exactly what upstream takes. All is public here, so nothing takes the same time
- whatever it is given.
+ Verification of Ed25519 signatures of one key again and again, from multiples of the key and of the base point that are
+ computed once. It takes exactly what upstream takes. All is public here, so nothing takes the same time whatever it is given.
 
  A scalar below l has 51 digits of 5 bits from -16 to 16. Row i of a table holds n * 1024^i * P for n from 1 to 16: the
  odd digits of both scalars are looked up and added, the sum is taken 32 times, and the even digits are added, which is
- 101 additions and 5 doublings where upstream has 252 doublings and some 85 additions. Where a vector holds eight points, they
- are 13 additions of eight, one after the other, and those of their sums.
+ 101 additions and 5 doublings where upstream has 252 doublings and some 85 additions.
 */
 
-#include <stdint.h>
 #include <string.h>
 
 #include "crypto_hash_sha512.h"
 #include "private/ed25519_ref10.h"
-
-/* a vector of WebAssembly holds no more than two */
-#ifndef __wasm__
-# include "crypto_sign_ed25519.h"
-
-# include "ed25519_lanes.h"
-# include "ed25519_multiply.h"
-#endif
 
 #define BITS 5
 #define DIGITS 51
@@ -68,44 +57,16 @@ double_times(ge25519_p3 *sum, int times)
     }
 }
 
-#ifdef HAVE_LANES
-/* sums and differences of two elements have more bits than lanes multiply */
-static void
-carry(fe25519 f)
-{
-    const uint64_t mask = ((uint64_t) 1 << 51) - 1;
-    uint64_t       above = 19 * (f[4] >> 51);
-    int            i;
-
-    f[4] &= mask;
-    for (i = 0; i < 5; i++) {
-        f[i] += above;
-        above = i < 4 ? f[i] >> 51 : 0;
-        f[i] -= above << 51;
-    }
-}
-#endif
-
-static void
-note(ge25519_cached *multiple, const ge25519_p3 *point)
-{
-    ge25519_p3_to_cached(multiple, point);
-#ifdef HAVE_LANES
-    carry(multiple->YplusX);
-    carry(multiple->YminusX);
-#endif
-}
-
 static void
 fill(multiples table, ge25519_p3 *point)
 {
     int i, j;
 
     for (i = 0; i < ROWS; i++) {
-        note(&table[i][0], point);
+        ge25519_p3_to_cached(&table[i][0], point);
         for (j = 1; j < COLUMNS; j++) {
             add_to(point, &table[i][0]);
-            note(&table[i][j], point);
+            ge25519_p3_to_cached(&table[i][j], point);
         }
         /* 16 times the point by now */
         double_times(point, 2 * BITS - 4);
@@ -142,53 +103,6 @@ add_multiple(ge25519_p3 *sum, const ge25519_cached row[COLUMNS], int digit)
     }
 }
 
-#ifdef HAVE_LANES
-static const ge25519_cached neutral = { { 1 }, { 1 }, { 1 }, { 0 } };
-
-/* bytes that come from memory at a time */
-#define LINE 64
-
-/* Begins to bring near what is needed soon. */
-static void
-prefetch(const void *data, size_t size)
-{
-    const char *const begin = data;
-    size_t            at;
-
-    for (at = 0; at < size; at += LINE) {
-        __builtin_prefetch(begin + at);
-    }
-    __builtin_prefetch(begin + size - 1);
-}
-
-/* four lanes add what belongs to odd digits, four what belongs to even ones; of each two every second row */
-static void
-sum_up_in_lanes(ge25519_p3 *sum, const multiples of_key, const multiples of_base, const signed char of_h[DIGITS],
-                const signed char of_s[DIGITS])
-{
-    ge25519_terms terms;
-    int           step, lane;
-
-    for (step = 0; step < STEPS; step++) {
-        terms.negated[step] = 0;
-        for (lane = 0; lane < LANES; lane++) {
-            const int                           row = 2 * step + lane % 2;
-            const int                           digit_at = 2 * row + (lane < LANES / 2);
-            const signed char                  *digits = lane / 2 % 2 ? of_s : of_h;
-            const ge25519_cached(*const table)[COLUMNS] = lane / 2 % 2 ? of_base : of_key;
-            const int                           digit = digit_at < DIGITS ? digits[digit_at] : 0;
-            const int                           size = digit < 0 ? -digit : digit;
-
-            terms.points[step][lane] = size > 0 ? &table[row][size - 1] : &neutral;
-            /* All points are known before the first is added: of many keys, memory is waited for once and not 13 times. */
-            prefetch(terms.points[step][lane], sizeof *terms.points[step][lane]);
-            terms.negated[step] |= (unsigned char) ((digit < 0) << lane);
-        }
-    }
-    selfsame_ed25519_sum_in_lanes(sum, &terms, BITS);
-}
-#endif
-
 /* what both scalars' digits make of both tables */
 static void
 sum_up(ge25519_p3 *sum, const multiples of_key, const multiples of_base, const signed char of_h[DIGITS],
@@ -196,12 +110,6 @@ sum_up(ge25519_p3 *sum, const multiples of_key, const multiples of_base, const s
 {
     int i;
 
-#ifdef HAVE_LANES
-    if (selfsame_ed25519_has_lanes()) {
-        sum_up_in_lanes(sum, of_key, of_base, of_h, of_s);
-        return;
-    }
-#endif
     /* the neutral element */
     memset(sum, 0, sizeof *sum);
     sum->Y[0] = 1;
@@ -292,79 +200,3 @@ selfsame_ed25519_verify_prepared(const unsigned char *sig, const unsigned char *
     sum_up(&sum, of_key, of_base, of_h, of_s);
     return compare(sig, &sum);
 }
-
-#ifndef __wasm__
-
-/* what Rust gives as many words of 64 bits for */
-#define SPLIT_WORDS 640
-
-#ifdef HAVE_LANES
-typedef char split_has_its_size[sizeof(ge25519_parts) == SPLIT_WORDS * sizeof(uint64_t) ? 1 : -1];
-
-static int
-verify_in_lanes(const unsigned char *sig, const unsigned char *m, unsigned long long mlen, const unsigned char *pk)
-{
-    ge25519_p3    negative, sum;
-    unsigned char h[64];
-
-    if (challenge(h, sig, m, mlen, pk) != 0 || read_negative(&negative, pk) != 0) {
-        return -1;
-    }
-    selfsame_ed25519_sum(&sum, &negative, h, sig + 32);
-    return compare(sig, &sum);
-}
-#endif
-
-/* splits a key, on processors that have the vectors for it */
-int
-selfsame_ed25519_prepare_split(uint64_t split[SPLIT_WORDS], const unsigned char *pk)
-{
-#ifdef HAVE_LANES
-    ge25519_p3 negative;
-
-    if (selfsame_ed25519_has_lanes() && read_negative(&negative, pk) == 0) {
-        selfsame_ed25519_split((void *) split, &negative);
-        return 0;
-    }
-#else
-    (void) split;
-    (void) pk;
-#endif
-    return -1;
-}
-
-/* as crypto_sign_ed25519_verify_detached, for a key that was split */
-int
-selfsame_ed25519_verify_split(const unsigned char *sig, const unsigned char *m, unsigned long long mlen,
-                              const unsigned char *pk, const uint64_t split[SPLIT_WORDS])
-{
-#ifdef HAVE_LANES
-    ge25519_p3    sum;
-    unsigned char h[64];
-
-    prefetch(split, SPLIT_WORDS * sizeof split[0]);
-    if (challenge(h, sig, m, mlen, pk) != 0) {
-        return -1;
-    }
-    selfsame_ed25519_sum_split(&sum, (const void *) split, h, sig + 32);
-    return compare(sig, &sum);
-#else
-    (void) split;
-    return crypto_sign_ed25519_verify_detached(sig, m, mlen, pk);
-#endif
-}
-
-/* as crypto_sign_ed25519_verify_detached */
-int
-selfsame_ed25519_verify(const unsigned char *sig, const unsigned char *m, unsigned long long mlen,
-                        const unsigned char *pk)
-{
-#ifdef HAVE_LANES
-    if (selfsame_ed25519_has_lanes()) {
-        return verify_in_lanes(sig, m, mlen, pk);
-    }
-#endif
-    return crypto_sign_ed25519_verify_detached(sig, m, mlen, pk);
-}
-
-#endif

@@ -19,7 +19,6 @@ unsafe extern "C" {
     fn sodium_memzero(bytes: *mut c_void, len: usize);
 
     fn crypto_sign_ed25519_seed_keypair(pk: *mut c_uchar, sk: *mut c_uchar, seed: *const c_uchar) -> c_int;
-    #[cfg(target_family = "wasm")]
     fn crypto_sign_ed25519_detached(
         sig: *mut c_uchar,
         siglen: *mut c_ulonglong,
@@ -27,10 +26,6 @@ unsafe extern "C" {
         mlen: c_ulonglong,
         sk: *const c_uchar,
     ) -> c_int;
-    #[cfg(not(target_family = "wasm"))]
-    fn selfsame_ed25519_sign(sig: *mut c_uchar, m: *const c_uchar, mlen: c_ulonglong, sk: *const c_uchar);
-    // Natively one of ours that takes the same.
-    #[cfg_attr(not(target_family = "wasm"), link_name = "selfsame_ed25519_verify")]
     fn crypto_sign_ed25519_verify_detached(
         sig: *const c_uchar,
         m: *const c_uchar,
@@ -46,16 +41,6 @@ unsafe extern "C" {
         pk: *const c_uchar,
         of_key: *const u64,
         of_base: *const u64,
-    ) -> c_int;
-    #[cfg(not(target_family = "wasm"))]
-    fn selfsame_ed25519_prepare_split(split: *mut u64, pk: *const c_uchar) -> c_int;
-    #[cfg(not(target_family = "wasm"))]
-    fn selfsame_ed25519_verify_split(
-        sig: *const c_uchar,
-        m: *const c_uchar,
-        mlen: c_ulonglong,
-        pk: *const c_uchar,
-        split: *const u64,
     ) -> c_int;
 
     fn crypto_scalarmult_curve25519_base(q: *mut c_uchar, n: *const c_uchar) -> c_int;
@@ -178,7 +163,6 @@ pub(crate) fn sign_detached(sig: &mut [u8; 64], message: &[u8], sk: &[u8; 64]) {
     let len = message.len() as c_ulonglong;
     // SAFETY: BOUNDS (crypto_sign_ed25519.h: 64, `len` and 64 bytes); the header allows a null length pointer. It
     // always returns 0.
-    #[cfg(target_family = "wasm")]
     unsafe {
         crypto_sign_ed25519_detached(
             sig.as_mut_ptr(),
@@ -188,11 +172,6 @@ pub(crate) fn sign_detached(sig: &mut [u8; 64], message: &[u8], sk: &[u8; 64]) {
             sk.as_ptr(),
         )
     };
-    // SAFETY: BOUNDS (ed25519_sign.c: as above).
-    #[cfg(not(target_family = "wasm"))]
-    unsafe {
-        selfsame_ed25519_sign(sig.as_mut_ptr(), message.as_ptr(), len, sk.as_ptr());
-    }
 }
 
 pub(crate) fn sign_verify_detached(sig: &[u8; 64], message: &[u8], pk: &[u8; 32]) -> bool {
@@ -235,34 +214,6 @@ pub(crate) fn sign_verify_prepared(
             of_base.as_ptr(),
         ) == 0
     }
-}
-
-#[cfg(not(target_family = "wasm"))]
-pub(crate) fn sign_prepare_split(split: &mut [u64; 640], pk: &[u8; 32]) -> Result<(), Rejected> {
-    init();
-    // SAFETY: BOUNDS (ed25519_verify.c: 640 words and 32 bytes).
-    accepted(unsafe { selfsame_ed25519_prepare_split(split.as_mut_ptr(), pk.as_ptr()) })
-}
-
-#[cfg(target_family = "wasm")]
-pub(crate) fn sign_prepare_split(_split: &mut [u64; 640], _pk: &[u8; 32]) -> Result<(), Rejected> {
-    Err(Rejected)
-}
-
-/// `split` is what [`sign_prepare_split`] has accepted: it has seen that the processor has the vectors for this.
-#[cfg(not(target_family = "wasm"))]
-pub(crate) fn sign_verify_split(sig: &[u8; 64], message: &[u8], pk: &[u8; 32], split: &[u64; 640]) -> bool {
-    init();
-    let len = message.len() as c_ulonglong;
-    // SAFETY: BOUNDS (ed25519_verify.c: 64, `len` and 32 bytes, and 640 words).
-    unsafe {
-        selfsame_ed25519_verify_split(sig.as_ptr(), message.as_ptr(), len, pk.as_ptr(), split.as_ptr()) == 0
-    }
-}
-
-#[cfg(target_family = "wasm")]
-pub(crate) fn sign_verify_split(sig: &[u8; 64], message: &[u8], pk: &[u8; 32], _split: &[u64; 640]) -> bool {
-    sign_verify_detached(sig, message, pk)
 }
 
 pub(crate) fn scalarmult_base(q: &mut [u8; 32], n: &[u8; 32]) {

@@ -33,19 +33,6 @@ pub(crate) fn sign_verify_prepared(
     true
 }
 
-pub(crate) fn sign_prepare_split(_split: &mut [u64; 640], _pk: &[u8; 32]) -> Result<(), Rejected> {
-    Ok(())
-}
-
-pub(crate) fn sign_verify_split(
-    _sig: &[u8; 64],
-    _message: &[u8],
-    _pk: &[u8; 32],
-    _split: &[u64; 640],
-) -> bool {
-    true
-}
-
 pub(crate) fn chacha20poly1305_encrypt(
     _data: &mut [u8],
     tag: &mut [u8; 16],

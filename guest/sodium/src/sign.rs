@@ -103,36 +103,3 @@ pub fn verify_prepared(
 ) -> bool {
     primitives::sign_verify_prepared(signature, message, public_key, of_key, of_base)
 }
-
-/// Words of a key in parts: eight of four points of four coordinates.
-const SPLIT_WORDS: usize = 8 * 4 * 20;
-
-/// A key in parts, which verifies in a third of the time of [`verify`]: some 5,120 bytes, for keys that are many
-pub struct Split {
-    key: [u8; PUBLIC_KEY_BYTES],
-    parts: [u64; SPLIT_WORDS],
-}
-
-impl Split {
-    /// Splits a key, in about the time of a verification. Nothing for a key that no signature is valid under, and on
-    /// processors without the vectors that this is for (AVX-512 with IFMA), as in WebAssembly.
-    pub fn of(public_key: &[u8; PUBLIC_KEY_BYTES]) -> Option<Self> {
-        let mut split = Self {
-            key: *public_key,
-            parts: [0; SPLIT_WORDS],
-        };
-        let prepared = primitives::sign_prepare_split(&mut split.parts, public_key);
-        prepared.is_ok().then_some(split)
-    }
-
-    /// What [`verify`] says of this key.
-    pub fn verify(&self, signature: &[u8; SIGNATURE_BYTES], message: &[u8]) -> bool {
-        primitives::sign_verify_split(signature, message, &self.key, &self.parts)
-    }
-}
-
-impl fmt::Debug for Split {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Split(..)")
-    }
-}

@@ -24,8 +24,6 @@ unsafe extern "C" {
     fn _crypto_onetimeauth_poly1305_pick_best_implementation() -> c_int;
     fn _crypto_scalarmult_curve25519_pick_best_implementation() -> c_int;
     fn _crypto_stream_chacha20_pick_best_implementation() -> c_int;
-
-    fn selfsame_ed25519_prepare_tables();
 }
 
 static NO_RANDOMNESS: RandomSource = RandomSource {
@@ -74,17 +72,15 @@ fn prepare_once() {
         }
         return;
     }
-    // SAFETY: these functions write libsodium's static function pointers, and the last one a static table. The exchange
-    // above lets one thread in, once; every other function of this crate reads those only after it saw READY, which is
-    // stored after the writes. `NO_RANDOMNESS` is static, has C's layout and fills every callback that the header calls
-    // required.
+    // SAFETY: these functions write libsodium's static function pointers. The exchange above lets one thread in, once;
+    // every other function of this crate reads those only after it saw READY, which is stored after the writes.
+    // `NO_RANDOMNESS` is static, has C's layout and fills every callback that the header calls required.
     unsafe {
         randombytes_set_implementation(&raw const NO_RANDOMNESS);
         _sodium_runtime_get_cpu_features();
         _crypto_onetimeauth_poly1305_pick_best_implementation();
         _crypto_scalarmult_curve25519_pick_best_implementation();
         _crypto_stream_chacha20_pick_best_implementation();
-        selfsame_ed25519_prepare_tables();
     }
     STATE.store(READY, Ordering::Release);
 }

@@ -50,7 +50,7 @@ fn near_order(factor: u8, offset: i32) -> Bytes {
 }
 
 /// Scalars below 2^255, the even and the odd, on both sides of every carry.
-pub(super) fn scalars() -> Vec<Bytes> {
+fn scalars() -> Vec<Bytes> {
     let mut found: Vec<Bytes> = (0..=u8::MAX).map(|byte| [byte; 32]).collect();
     for bit in 0..255_usize {
         let mut power = [0; 32];

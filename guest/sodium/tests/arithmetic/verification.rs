@@ -1,9 +1,9 @@
-//! Verification of signatures, which natively is code of ours where the processor allows it: it must take what libsodium's
-//! takes, and refuse what that refuses, also of keys and points that only an attacker makes.
+//! Verification with a prepared key, which is code of ours: it must take what libsodium's takes, and refuse what that refuses, also
+//! of keys and points that only an attacker makes.
 
 use core::ffi::{c_int, c_uchar, c_ulonglong};
 
-use selfsame_sodium::sign::{self, Split};
+use selfsame_sodium::sign::{self, MULTIPLES_WORDS, Multiples};
 
 use super::base_multiplication::times_base;
 use super::scalars::{Bytes, ORDER, random};
@@ -82,27 +82,54 @@ fn unreduced(signature: &Signature) -> Signature {
     changed
 }
 
-/// How many of these libsodium takes, each of which ours takes too, and no other.
-fn taken(signature: &Signature, message: &[u8], key: &Bytes) -> usize {
-    let takes = libsodium_takes(signature, message, key);
-    let ours = sign::verify(signature, message, key);
-    assert_eq!(ours, takes, "{signature:02x?} of {message:02x?} by {key:02x?}");
-    if let Some(split) = Split::of(key) {
-        let ours = split.verify(signature, message);
-        assert_eq!(
-            ours, takes,
-            "{signature:02x?} of {message:02x?} by {key:02x?}, split"
-        );
+fn multiples() -> Box<Multiples> {
+    Box::new([0; MULTIPLES_WORDS])
+}
+
+fn multiples_of_base() -> Box<Multiples> {
+    let mut of_base = multiples();
+    sign::prepare_base(&mut of_base);
+    of_base
+}
+
+/// A key with its multiples, unless it has none because no signature is valid under it.
+struct Prepared<'a> {
+    key: Bytes,
+    of_key: Option<Box<Multiples>>,
+    of_base: &'a Multiples,
+}
+
+impl<'a> Prepared<'a> {
+    fn of(key: Bytes, of_base: &'a Multiples) -> Self {
+        let mut of_key = multiples();
+        let prepared = sign::prepare(&mut of_key, &key);
+        Self {
+            key,
+            of_key: prepared.is_ok().then_some(of_key),
+            of_base,
+        }
     }
-    usize::from(takes)
+
+    /// How many of these libsodium takes, each of which the prepared key takes too, and no other.
+    fn taken(&self, signature: &Signature, message: &[u8]) -> usize {
+        let Self { key, of_key, of_base } = self;
+        let takes = libsodium_takes(signature, message, key);
+        let prepared = of_key.as_deref();
+        let ours =
+            prepared.is_some_and(|of_key| sign::verify_prepared(signature, message, key, of_key, of_base));
+        assert_eq!(ours, takes, "{signature:02x?} of {message:02x?} by {key:02x?}");
+        usize::from(takes)
+    }
 }
 
 #[test]
 fn what_libsodium_takes_is_taken_and_nothing_else() {
     let numbers = random(2 * SIGNERS);
-    let multiples: Vec<Bytes> = core::iter::successors(Some(TORSION), |point| Some(sum(point, &TORSION)))
+    let torsion: Vec<Bytes> = core::iter::successors(Some(TORSION), |point| Some(sum(point, &TORSION)))
         .take(8)
         .collect();
+    let of_base = multiples_of_base();
+    let prepared = |key: &Bytes| Prepared::of(*key, &of_base);
     let mut with_torsion = 0;
     for pair in numbers.chunks_exact(2) {
         let [secret, nonce] = [pair[0], pair[1]].map(|mut scalar| {
@@ -113,24 +140,29 @@ fn what_libsodium_takes_is_taken_and_nothing_else() {
         assert!(has_point && has_key, "neither is 0");
         let message = &secret[..usize::from(nonce[0]) % 33];
         let honest = signature_of(&secret, &nonce, &point, &key, message);
-        assert_eq!(taken(&honest, message, &key), 1);
-        assert_eq!(taken(&unreduced(&honest), message, &key), 0);
+        let signer = prepared(&key);
+        assert_eq!(signer.taken(&honest, message), 1);
+        assert_eq!(signer.taken(&unreduced(&honest), message), 0);
         for bit in 0..512_usize {
             let mut changed = honest;
             changed[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(taken(&changed, message, &key), 0);
+            assert_eq!(signer.taken(&changed, message), 0);
         }
-        for to_key in &multiples {
-            for to_point in &multiples {
-                let (key, point) = (sum(&key, to_key), sum(&point, to_point));
-                let crafted = signature_of(&secret, &nonce, &point, &key, message);
-                with_torsion += taken(&crafted, message, &key);
+        for to_key in &torsion {
+            let attacker = prepared(&sum(&key, to_key));
+            for to_point in &torsion {
+                let point = sum(&point, to_point);
+                let crafted = signature_of(&secret, &nonce, &point, &attacker.key, message);
+                with_torsion += attacker.taken(&crafted, message);
             }
         }
-        for point in &multiples {
-            assert_eq!(taken(&honest, message, point), 0);
-            let crafted = signature_of(&secret, &nonce, point, &key, message);
-            assert_eq!(taken(&crafted, message, &key), 0);
+        for point in &torsion {
+            assert_eq!(prepared(point).taken(&honest, message), 0);
+            // Without a nonce the equation holds for the neutral element.
+            for nonce in [nonce, [0; 32]] {
+                let crafted = signature_of(&secret, &nonce, point, &key, message);
+                assert_eq!(signer.taken(&crafted, message), 0);
+            }
         }
     }
     // About one in eight: the torsion of the point makes up for that of the key, multiplied with the hash.
@@ -139,16 +171,17 @@ fn what_libsodium_takes_is_taken_and_nothing_else() {
 
 #[test]
 fn keys_that_are_no_points_are_refused_alike() {
-    for number in random(SIGNERS) {
+    let of_base = multiples_of_base();
+    for number in random(SIGNERS / 5) {
         let signature = sign::SigningKey::from_seed(&number).sign(&number);
         for last in 0..=u8::MAX {
             let mut key = number;
             key[31] = last;
-            assert_eq!(taken(&signature, &number, &key), 0);
+            assert_eq!(Prepared::of(key, &of_base).taken(&signature, &number), 0);
             let mut near_prime = [0xff; 32];
             near_prime[0] = number[0];
             near_prime[31] = last;
-            assert_eq!(taken(&signature, &number, &near_prime), 0);
+            assert_eq!(Prepared::of(near_prime, &of_base).taken(&signature, &number), 0);
         }
     }
 }
