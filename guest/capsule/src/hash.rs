@@ -16,12 +16,10 @@ const SHORT_BYTES: usize = 256;
 
 /// Name of a capsule: the hash of its metadata (DCS, section 2.2)
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(not(target_family = "wasm"), repr(align(8)))]
 pub struct CapsuleName(pub [u8; HASH_BYTES]);
 
 /// Name of a record: the hash of its header (DCS, section 3.1)
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(not(target_family = "wasm"), repr(align(8)))]
 pub struct RecordName(pub [u8; HASH_BYTES]);
 
 /// The hash function of a capsule

@@ -12,7 +12,6 @@ pub struct Key(pub [u8; 32]);
 
 /// An Ed25519 signature
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(target_family = "wasm"), repr(align(8)))]
 pub struct Signature(pub [u8; 64]);
 
 impl Key {

@@ -15,8 +15,6 @@ pub mod hash;
 
 mod spread;
 
-mod fetch;
-
 pub mod keys;
 
 pub mod verifier;

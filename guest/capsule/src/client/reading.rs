@@ -15,7 +15,6 @@ use super::trees::Trunks;
 use super::trust::Opened;
 use super::{Client, Job};
 use crate::authorship::Authorship;
-use crate::fetch::fetch_message;
 use crate::hash::RecordName;
 use crate::header::EncodedHeader;
 use crate::message::{Operation, TO_THE_TOP};
@@ -321,7 +320,6 @@ impl Client {
                 return Ok(());
             }
         }
-        fetch_message(reader.rest());
         let wants: Vec<(Want, &Asked)> = items
             .iter()
             .map(|asked| (query.items[asked.index].want, asked))

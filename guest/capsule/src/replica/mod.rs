@@ -53,7 +53,6 @@ use selfsame_codec::{Code, Field};
 use selfsame_write_batch::WriteBatch;
 
 use crate::acknowledgement::{Acknowledgement, Stored};
-use crate::fetch::fetch_message;
 use crate::hash::{CapsuleName, RecordName};
 use crate::heads::Origin;
 use crate::keys::{Key, KeyPair};
@@ -238,9 +237,7 @@ impl Replica {
     /// Takes a request, which [`Effect::Respond`] answers; `request` is what the host calls it, and `source` is whence it comes.
     pub fn request(&mut self, now_ms: u64, request: u32, source: Source, message: impl Into<Arc<Vec<u8>>>) {
         self.now_ms = now_ms;
-        let message = message.into();
-        fetch_message(&message);
-        self.enqueue(Asker::Host(request), source, message);
+        self.enqueue(Asker::Host(request), source, message.into());
         self.carry_on();
     }
 
