@@ -1,10 +1,9 @@
-//! What a hash and a message cost, alone and with others: nanoseconds each.
+//! What a hash costs, alone and with others: nanoseconds each.
 
 use core::hint::black_box;
 use std::time::Instant;
 
-use selfsame_multibuffer::{Message, apply, keyed, keyed_wide, tags};
-use selfsame_sodium::aead;
+use selfsame_multibuffer::keyed;
 
 const MANY: usize = 96;
 const TURNS: u32 = 2000;
@@ -29,34 +28,6 @@ fn main() {
         });
         timed(&format!("hash of {len} B, of {MANY}"), || {
             black_box(keyed(&key, &slices));
-        });
-        if len <= 64 {
-            timed(&format!("wide of {len} B, of {MANY}"), || {
-                black_box(keyed_wide(&key, &slices));
-            });
-        }
-    }
-    for len in [16, 1024] {
-        let mut texts = vec![vec![1; len]; MANY];
-        let mut authenticators = vec![[0; 32]; MANY];
-        timed(&format!("ChaCha20 of {len} B, of {MANY}"), || {
-            let mut messages: Vec<_> = (texts.iter_mut().zip(&mut authenticators))
-                .map(|(bytes, authenticator)| Message {
-                    key: &key,
-                    bytes,
-                    authenticator,
-                })
-                .collect();
-            apply(black_box(&mut messages));
-        });
-        let sealed: Vec<_> = texts.iter().map(|text| (&key, text.as_slice())).collect();
-        timed(&format!("Poly1305 of {len} B, of {MANY}"), || {
-            black_box(tags(black_box(&sealed)));
-        });
-        timed(&format!("Poly1305 of {len} B, alone"), || {
-            for text in &texts {
-                black_box(aead::authenticate(&key, black_box(text)));
-            }
         });
     }
 }

@@ -4,12 +4,11 @@ use alloc::vec::Vec;
 use core::hint::black_box;
 
 use fearless_simd::{Simd, SimdBase as _, dispatch};
-use zeroize::Zeroize as _;
 
 use crate::is_many;
 use crate::lanes::{
     BLOCK_BYTES, COLUMNS, DIAGONALS, MOST, WORDS, Words as Vectors, level, load, rotate_right, splat,
-    together, transpose, untranspose, wipe,
+    together, transpose, untranspose,
 };
 
 /// Length of a hash and of a key.
@@ -426,82 +425,6 @@ fn fill(block: &mut [u8; BLOCK_BYTES], bytes: &[u8]) {
         }
         _ => block[..bytes.len()].copy_from_slice(bytes),
     }
-}
-
-/// The first 64 bytes of the output for each input of one block at most, under one secret key: what `keyed_hash` gives, and as much
-/// again.
-///
-/// # Panics
-/// When an input is longer than a block.
-pub fn keyed_wide(key: &[u8; HASH_BYTES], inputs: &[&[u8]]) -> Vec<[u8; 2 * HASH_BYTES]> {
-    let mut key = words_of(key);
-    let outputs = wide(&[key], inputs.iter().copied());
-    key.zeroize();
-    outputs
-}
-
-/// What [`keyed_wide`] gives for each input under its own secret key.
-///
-/// # Panics
-/// When an input is longer than a block.
-pub fn keyed_wide_each(inputs: &[(&[u8; HASH_BYTES], &[u8])]) -> Vec<[u8; 2 * HASH_BYTES]> {
-    let mut keys: Vec<Words> = inputs.iter().map(|(key, _)| words_of(key)).collect();
-    let outputs = wide(&keys, inputs.iter().map(|(_, input)| *input));
-    keys.zeroize();
-    outputs
-}
-
-/// One key for all inputs, or one for each.
-fn wide<'a>(keys: &[Words], inputs: impl Iterator<Item = &'a [u8]>) -> Vec<[u8; 2 * HASH_BYTES]> {
-    let inputs: Vec<&[u8]> = inputs.collect();
-    assert!(
-        inputs.iter().all(|input| input.len() <= BLOCK_BYTES),
-        "an input is longer than a block"
-    );
-    let mut outputs = alloc::vec![[0; 2 * HASH_BYTES]; inputs.len()];
-    dispatch!(level(), simd => wide_all(simd, keys, &inputs, &mut outputs));
-    outputs
-}
-
-#[inline(always)]
-fn wide_all<S: Simd>(simd: S, keys: &[Words], inputs: &[&[u8]], outputs: &mut [[u8; 2 * HASH_BYTES]]) {
-    let lanes = S::u32s::LEN;
-    let mut chain = keys
-        .first()
-        .map_or([0; 8], |key| *key)
-        .map(|word| splat(simd, word));
-    let flags = splat(simd, KEYED_HASH | CHUNK_START | CHUNK_END | ROOT);
-    let mut lane_keys = [[0; MOST]; 8];
-    let mut blocks = [[0; BLOCK_BYTES]; MOST];
-    for (number, (inputs, outputs)) in inputs.chunks(lanes).zip(outputs.chunks_mut(lanes)).enumerate() {
-        if keys.len() > 1 {
-            for (lane, key) in keys[number * lanes..].iter().take(lanes).enumerate() {
-                for (words, word) in lane_keys.iter_mut().zip(key) {
-                    words[lane] = *word;
-                }
-            }
-            chain = core::array::from_fn(|word| load(simd, &lane_keys[word]));
-        }
-        let mut lengths = [0; MOST];
-        for ((length, block), input) in lengths.iter_mut().zip(&mut blocks).zip(inputs) {
-            *length = input.len() as u32;
-            *block = [0; BLOCK_BYTES];
-            block[..input.len()].copy_from_slice(input);
-        }
-        let words = transpose(simd, &blocks.each_ref());
-        let lengths = load(simd, &lengths);
-        let start = start_of::<S>(simd, &chain, [splat(simd, 0), lengths, flags]);
-        let [out] = compress::<S, 1>([start], [&words]);
-        let mut wide = out;
-        for word in 0..chain.len() {
-            wide[word] ^= out[word + 8];
-            wide[word + 8] ^= chain[word];
-        }
-        untranspose(simd, &wide, &mut blocks);
-        outputs.copy_from_slice(&blocks[..outputs.len()]);
-    }
-    wipe(&mut lane_keys, [0; MOST]);
-    wipe(&mut blocks, [0; BLOCK_BYTES]);
 }
 
 /// What the compression function begins with: chaining values, counters below 2^32, lengths and flags.

@@ -1,19 +1,18 @@
 //! Vectors of 32-bit words, a lane for each input.
 
 use fearless_simd::{Bytes as _, Level, Simd, SimdBase};
-use zeroize::optimization_barrier;
 
 /// Most lanes of any processor's vectors.
 pub(crate) const MOST: usize = 16;
-/// Words of a block, in BLAKE3 and in ChaCha20.
+/// Words of a block.
 pub(crate) const WORDS: usize = 16;
 
-/// Length of a block, in BLAKE3 and in ChaCha20.
-pub const BLOCK_BYTES: usize = 64;
+/// Length of a block.
+pub(crate) const BLOCK_BYTES: usize = 64;
 /// Length of a word.
 const WORD_BYTES: usize = size_of::<u32>();
 
-/// Which words a round mixes, in BLAKE3 and in ChaCha20: columns of the state first, diagonals afterwards.
+/// Which words a round mixes: columns of the state first, diagonals afterwards.
 pub(crate) const COLUMNS: [[usize; 4]; 4] = [[0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15]];
 pub(crate) const DIAGONALS: [[usize; 4]; 4] = [[0, 5, 10, 15], [1, 6, 11, 12], [2, 7, 8, 13], [3, 4, 9, 14]];
 
@@ -36,13 +35,6 @@ pub(crate) fn level() -> Level {
     {
         Level::baseline()
     }
-}
-
-/// Overwrites what was secret, as a whole where `zeroize` writes one element after the other.
-#[inline(always)]
-pub(crate) fn wipe<T: Copy, const N: usize>(secrets: &mut [T; N], zero: T) {
-    *secrets = [zero; N];
-    optimization_barrier(secrets);
 }
 
 /// The same word in all lanes.
@@ -104,7 +96,7 @@ fn squares<S: Simd>() -> impl Iterator<Item = core::ops::Range<usize>> {
 /// Makes columns of the first rows, of which there are as many as lanes: what is interleaved moves the highest bit of its row to the
 /// end of the number of its column, and the highest bit of that to the end of the row's.
 #[inline(always)]
-pub(crate) fn turn<S: Simd, V: SimdBase<S>, const ROWS: usize>(rows: &mut [V; ROWS]) {
+fn turn<S: Simd, V: SimdBase<S>, const ROWS: usize>(rows: &mut [V; ROWS]) {
     let half = V::LEN / 2;
     for _ in 0..V::LEN.ilog2() {
         let before = *rows;

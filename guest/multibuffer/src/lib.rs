@@ -1,23 +1,16 @@
-//! BLAKE3, ChaCha20 and Poly1305 of many short inputs at once: a lane of a vector for each, as wide as the processor's vectors are.
+//! BLAKE3 of many short inputs at once: a lane of a vector for each, as wide as the processor's vectors are.
 //!
-//! A hash of one header, or the keystream of one record, is a chain of dependent steps that leaves most of a processor idle.
-//! Whoever has a hundred of them gets them for the time of ten. The results are exactly those of the functions for one input.
+//! A hash of one header is a chain of dependent steps that leaves most of a processor idle. Whoever has a hundred of them gets them
+//! for the time of ten. The results are exactly those of the function for one input.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
 mod hash;
-pub use hash::{HASH_BYTES, keyed, keyed_each, keyed_wide, keyed_wide_each};
-
-mod chacha20;
-pub use chacha20::{KEY_BYTES, Message, apply};
-
-mod poly1305;
-pub use poly1305::{Sealed, TAG_BYTES, tags};
+pub use hash::{HASH_BYTES, keyed, keyed_each};
 
 mod lanes;
-pub use lanes::BLOCK_BYTES;
 
 /// Fewer inputs than these are faster one after the other.
 const MANY: usize = 5;
@@ -26,7 +19,6 @@ const LONG: usize = 512;
 
 /// Whether so many inputs, of so many bytes together, are faster at once. In WebAssembly, whose vectors have four lanes, they never
 /// are by enough: the code would be 15 kB of every download.
-#[must_use]
-pub fn is_many(count: usize, bytes: usize) -> bool {
+fn is_many(count: usize, bytes: usize) -> bool {
     !cfg!(target_family = "wasm") && (count >= MANY || (count > 1 && bytes >= count * LONG))
 }

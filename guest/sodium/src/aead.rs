@@ -64,13 +64,6 @@ pub fn open_in_place(
     primitives::chacha20poly1305_decrypt(data, tag, ad, nonce, &key.0)
 }
 
-/// Poly1305 of `data` under a key that is used once (RFC 8439, section 2.5).
-pub fn authenticate(one_time_key: &[u8; KEY_BYTES], data: &[u8]) -> [u8; TAG_BYTES] {
-    let mut tag = [0; TAG_BYTES];
-    primitives::poly1305(&mut tag, data, one_time_key);
-    tag
-}
-
 /// [`seal_in_place`] with a nonce that may be random.
 pub fn seal_extended_in_place(
     key: &Key,

@@ -71,12 +71,6 @@ unsafe extern "C" {
         len: c_ulonglong,
     ) -> c_int;
 
-    fn crypto_onetimeauth_poly1305(
-        out: *mut c_uchar,
-        input: *const c_uchar,
-        len: c_ulonglong,
-        key: *const c_uchar,
-    ) -> c_int;
     fn crypto_aead_chacha20poly1305_ietf_encrypt_detached(
         c: *mut c_uchar,
         mac: *mut c_uchar,
@@ -288,19 +282,6 @@ pub(crate) fn shake256(out: &mut [u8], input: &[u8]) {
             out.len(),
             input.as_ptr(),
             input.len() as c_ulonglong,
-        )
-    };
-}
-
-pub(crate) fn poly1305(tag: &mut [u8; 16], data: &[u8], key: &[u8; 32]) {
-    init();
-    // SAFETY: BOUNDS (crypto_onetimeauth_poly1305.h: 16, `data.len()` and 32 bytes). It always returns 0.
-    unsafe {
-        crypto_onetimeauth_poly1305(
-            tag.as_mut_ptr(),
-            data.as_ptr(),
-            data.len() as c_ulonglong,
-            key.as_ptr(),
         )
     };
 }
