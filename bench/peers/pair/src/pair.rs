@@ -350,7 +350,7 @@ impl Seen {
                 EventKind::PeerConnected => self.connected += 1,
                 EventKind::PeerDisconnected => self.disconnected += 1,
                 EventKind::Published => self.published += 1,
-                EventKind::RingChanged => {}
+                EventKind::RingChanged | EventKind::DuplicateIdentity => {}
             },
             Output::Failed { code, detail, .. } => {
                 self.complaint = Some(format!("code {code:#06x} {detail}"));
