@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use futures_util::future::join_all;
 use selfsame_codec::{Code, Malformed, Reader};
+use tokio::time::timeout;
 
 use super::CapsuleName;
 use super::client::{Capsule, Parts};
@@ -158,9 +159,10 @@ impl CapsuleBuilder {
         let asked = self.servers.clone();
         // Not all of `self`: where the store is may be somewhere that only one thread may use.
         let (node, metadata) = (self.node.as_ref(), self.metadata.as_deref());
-        let servers = servers_of(asked, node, name, metadata).await?;
+        let Servers { servers, silent } =
+            servers_of(asked, node, (name, metadata), self.timing.attempt).await?;
         let keys: Vec<CapsuleKey> = servers.iter().map(|peer| CapsuleKey(peer.id())).collect();
-        let settings = self.settings(name, &keys)?;
+        let settings = self.settings(name, &keys, &silent)?;
         let key = self.seed.as_ref().map(public_key).transpose()?;
         let peers = Peers::default();
         let known = servers.into_iter().map(|peer| peers.add(peer)).collect();
@@ -186,16 +188,24 @@ impl CapsuleBuilder {
         }
     }
 
-    fn settings(&self, name: CapsuleName, servers: &[CapsuleKey]) -> Result<ClientSettings, Error> {
-        let majority = servers.len() as u32 / 2 + 1;
-        let [write_quorum, read_quorum] = self.quorums.map(|quorum| quorum.unwrap_or(majority));
-        let possible = 1..=servers.len() as u32;
-        if !possible.contains(&write_quorum) || !possible.contains(&read_quorum) {
+    /// Servers that do not say who they are count, and have nothing.
+    fn settings(
+        &self,
+        name: CapsuleName,
+        servers: &[CapsuleKey],
+        silent: &[String],
+    ) -> Result<ClientSettings, Error> {
+        let all = (servers.len() + silent.len()) as u32;
+        let [write_quorum, read_quorum] = self.quorums.map(|quorum| quorum.unwrap_or(all / 2 + 1));
+        let (least, most) = (write_quorum.min(read_quorum), write_quorum.max(read_quorum));
+        if least == 0 || most > all {
             return Err(Error::Input(format!(
-                "a quorum of {} servers has 1 to {} of them",
-                servers.len(),
-                servers.len()
+                "a quorum of {all} servers has 1 to {all} of them"
             )));
+        }
+        if most > servers.len() as u32 {
+            let text = format!("too few servers say who they are: {}", silent.join("; "));
+            return Err(Error::core(Code::NoQuorum.as_u16(), &text));
         }
         let Timing {
             hedge,
@@ -240,38 +250,66 @@ fn open_store(place: Place, name: CapsuleName) -> Result<Box<dyn Storage>, Error
     }
 }
 
-/// The servers of a capsule, each by the key that it signs with.
+/// The servers of a capsule
+#[derive(Default)]
+struct Servers {
+    /// Each by the key that it signs with.
+    servers: Vec<Peer>,
+    /// Of those that were named: where each is that does not say who it is, and why.
+    silent: Vec<String>,
+}
+
+/// Asks servers who they are, each for so long.
 async fn servers_of(
-    mut asked: Vec<CapsuleServer>,
+    named: Vec<CapsuleServer>,
     node: Option<&Node>,
-    name: CapsuleName,
-    metadata: Option<&[u8]>,
-) -> Result<Vec<Peer>, Error> {
-    if let Some(node) = node {
-        asked.extend(find_servers(node, name).await?);
-    }
-    if asked.is_empty() {
+    (name, metadata): (CapsuleName, Option<&[u8]>),
+    patience: Duration,
+) -> Result<Servers, Error> {
+    let found = match node {
+        Some(node) => find_servers(node, name).await?,
+        None => Vec::new(),
+    };
+    if named.is_empty() && found.is_empty() {
         return Err(Error::Input(
             "say who serves the capsule (server), or where they are found (mesh)".into(),
         ));
     }
-    let known = asked.into_iter().map(async |server| match server.key {
-        Some(key) => Ok(server.peer.known_by(key)),
-        None => {
-            let key = key_of(&server.peer, name, metadata).await?;
-            Ok(server.peer.known_by(key))
-        }
+    let is_named = core::iter::repeat_n(true, named.len()).chain(core::iter::repeat(false));
+    let asked = named.into_iter().chain(found).zip(is_named);
+    let asked = asked.map(async |(CapsuleServer { key, peer }, is_named)| {
+        let key = match key {
+            Some(key) => Ok(key),
+            None => timeout(patience, key_of(&peer, name, metadata))
+                .await
+                .unwrap_or_else(|_| Err(Error::from_code(Code::TimedOut))),
+        };
+        (peer, key, is_named)
     });
-    let (mut found, mut failed) = (Vec::new(), None);
-    for server in join_all(known).await {
-        match server {
-            Ok(peer) => found.push(peer),
-            Err(error) => failed = Some(error),
+    let (mut all, mut last) = (Servers::default(), None);
+    for (peer, key, is_named) in join_all(asked).await {
+        match key {
+            Ok(key) if all.servers.iter().any(|other| other.id() == key.0) => {
+                if is_named {
+                    let text = format!(
+                        "{} is a server that is named already: name each once",
+                        peer.place()
+                    );
+                    return Err(Error::Input(text));
+                }
+            }
+            Ok(key) => all.servers.push(peer.known_by(key)),
+            Err(error) => {
+                tracing::warn!("{} does not say who it is: {error}", peer.place());
+                all.silent
+                    .extend(is_named.then(|| format!("{}: {error}", peer.place())));
+                last = Some(error);
+            }
         }
     }
-    match failed {
-        Some(error) if found.is_empty() => Err(error),
-        _ => Ok(found),
+    match last {
+        Some(error) if all.servers.is_empty() => Err(error),
+        _ => Ok(all),
     }
 }
 

@@ -102,6 +102,11 @@ impl Peer {
         self.id
     }
 
+    /// Where it answers, for people.
+    pub(super) fn place(&self) -> &str {
+        &self.place
+    }
+
     /// Sends a request of `docs/specification/capsules.md`; the response.
     ///
     /// # Errors

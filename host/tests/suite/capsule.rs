@@ -299,6 +299,63 @@ async fn without_enough_servers_nothing_counts_as_written() {
     assert_eq!(error.code(), Some(Code::NoQuorum));
 }
 
+/// A client through servers that were named without their keys: these replicas, one that refuses, and one that hangs.
+fn through_unknown(replicas: &[Replica]) -> CapsuleBuilder {
+    let refuses = Peer::new([1; 32], |_| async { Err(Error::from_code(Code::Disconnected)) });
+    let hangs = Peer::new([2; 32], |_| core::future::pending());
+    let known = replicas.iter().map(Replica::peer);
+    let timing = Timing {
+        attempt: core::time::Duration::from_millis(300),
+        ..Timing::default()
+    };
+    known
+        .chain([refuses, hangs])
+        .fold(Capsule::builder().in_memory(), |builder, peer| {
+            builder.server(CapsuleServer::unknown(peer))
+        })
+        .metadata(Plan::new("").sign(&seed(1)).expect("metadata"))
+        .seed(seed(1))
+        .timing(timing)
+}
+
+#[tokio::test]
+async fn servers_that_do_not_say_who_they_are_count_as_without_the_capsule() {
+    let error = within(through_unknown(&replicas(2)).open())
+        .await
+        .expect_err("two of four are too few");
+    assert_eq!(error.code(), Some(Code::NoQuorum));
+    for place in ["01".repeat(32), "02".repeat(32)] {
+        assert!(error.to_string().contains(&place), "{error}");
+    }
+    let replicas = replicas(3);
+    let owner = within(through_unknown(&replicas).open())
+        .await
+        .expect("three of five are enough");
+    within(owner.create()).await.expect("it is created");
+    let name = within(owner.append(texts(&["three times"]), WriteOptions::new()))
+        .await
+        .expect("a record")[0];
+    for replica in &replicas {
+        let alone = through(core::slice::from_ref(replica)).name(owner.name());
+        let reader = within(alone.open()).await.expect("a client");
+        within(reader.read(name)).await.expect("each has it");
+    }
+}
+
+#[tokio::test]
+async fn server_that_is_named_twice_is_told() {
+    let replicas = replicas(1);
+    let twice = through(&[replicas[0].clone(), replicas[0].clone()]);
+    let error = within(
+        twice
+            .metadata(Plan::new("").sign(&seed(1)).expect("metadata"))
+            .open(),
+    )
+    .await
+    .expect_err("it counts once");
+    assert!(error.to_string().contains("name each once"), "{error}");
+}
+
 #[tokio::test]
 async fn what_is_missing_is_named() {
     let error = within(Capsule::builder().in_memory().open())
