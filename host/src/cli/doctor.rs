@@ -169,7 +169,9 @@ impl Subject {
         let Some(status) = &self.status else {
             return Vec::new();
         };
-        let addresses = texts(&status["addresses"]);
+        // Where a leaf is reached through others is no address of its own.
+        let mut addresses = texts(&status["addresses"]);
+        addresses.retain(|address| !address.starts_with("relay:"));
         if addresses.is_empty() {
             let relays = each(&status["relays"]).count();
             return vec![match relays {
@@ -180,6 +182,12 @@ impl Subject {
                 ),
                 relays => Finding::well(check, format!("a leaf that is reached through {relays} members")),
             }];
+        }
+        if status["joined"] != true {
+            return vec![Finding::unknown(
+                check,
+                "nobody joins through it before it has joined itself",
+            )];
         }
         let mut findings = Vec::new();
         for address in addresses {
@@ -243,10 +251,12 @@ fn remedy_of(error: &Error) -> &'static str {
         Some(Code::WrongPeer) => "the id behind # is another node's: use the one that it prints at its start",
         Some(Code::WrongNetwork) => "it is in another network: --network and its own have to be the same",
         Some(Code::StaleRecord) => "a clock is wrong: let both machines take their time from NTP",
-        Some(Code::NoBootstrap) => {
-            "wait until it has joined itself, or --allow-private if private addresses are meant"
+        Some(Code::NoBootstrap) if !error.to_string().contains("private address") => {
+            "wait until it has joined itself"
         }
-        Some(Code::ForbiddenAddress) => "--allow-private if that is meant, or a public address",
+        Some(Code::NoBootstrap | Code::ForbiddenAddress) => {
+            "--allow-private if that is meant, or a public address"
+        }
         Some(_) => "start it, or let --join name another; look at name, port, firewall and certificate",
         None => "write it as URL#PEER-ID, as a node prints it at its start",
     }

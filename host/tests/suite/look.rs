@@ -110,7 +110,19 @@ fn a_doctor_finds_nothing_wrong_with_a_sound_ring() {
     second.event("joined");
     // The first one sees the second as both of its neighbours a moment later.
     while lines(&succeed(path, &["--json", "ring", "--data", "one"]))[0]["predecessor"].is_null() {}
-    for data in ["one", "two"] {
+    let leaf = [
+        "node",
+        "--network",
+        "t",
+        "--unowned",
+        "--allow-private",
+        "--data",
+        "leaf",
+    ];
+    let mut leaf = Running::start(path, &[&leaf[..], &["--join", &join]].concat());
+    leaf.event("joined");
+    while lines(&succeed(path, &["--json", "ring", "--data", "leaf"]))[0]["relays"] == Value::Array(vec![]) {}
+    for data in ["one", "two", "leaf"] {
         let output = run(path, &["--json", "doctor", "--data", data]);
         let found = stdout(&output);
         assert_eq!(output.status.code(), Some(0), "{found}{}", stderr(&output));
@@ -171,6 +183,15 @@ fn a_doctor_names_what_is_wrong_and_how_to_mend_it() {
     let found = lines(&stdout(&output));
     assert!(remedy(&found, "bootstrap").contains("start it"));
     assert!(remedy(&found, "ring").contains("bootstraps"));
+
+    // One that has not joined cannot be joined through, which is no fault of its address.
+    let (_fourth, _) = start(path, "four", &["--join", &join]);
+    let output = run(path, &["--json", "doctor", "--data", "four", "--timeout", "5s"]);
+    let verdicts = verdicts(&stdout(&output));
+    assert!(
+        verdicts.contains(&("reachability".into(), "unknown".into())),
+        "{verdicts:?}"
+    );
 }
 
 /// One check alone went wrong, and what is said of it holds these words.
