@@ -119,6 +119,14 @@ for (const host of [node, wasmtime]) {
       });
       assert.match(replica.said(), host.complaint);
       await assertTold(replica, writer.name, folder);
+      const reader = await openCapsule({ name: writer.name, servers: [replica], storage: memory() });
+      const { heads } = await reader.heads();
+      await reader.close();
+      assert.deepEqual(
+        heads.map(({ name }) => name),
+        [acknowledged.at(-1)?.name],
+        "what it could not store is not there",
+      );
       assert.equal(replica.child.exitCode, null, "it still runs");
       await rm(filler);
       await write(RECORDS);

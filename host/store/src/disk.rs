@@ -319,7 +319,12 @@ impl Storage for DiskStore {
 
     fn begin_sync(&mut self, ended: Ended) -> Result<bool, StoreError> {
         self.check()?;
-        self.begin(ended)
+        let begun = self.begin(ended);
+        if begun.is_err() {
+            // What is not durable would be taken for it by whoever looks it up after this.
+            self.table.cut_unframed();
+        }
+        begun
     }
 
     fn end_sync(&mut self) -> Result<(), StoreError> {

@@ -97,7 +97,7 @@ pub trait Storage: Send + 'static {
     /// thread, once, when [`Self::end_sync`] need not wait. One that was begun before is waited for first.
     ///
     /// # Errors
-    /// [`StoreError`] when the store failed; `ended` is not called then.
+    /// [`StoreError`] when the store failed; `ended` is not called then, and what was committed since the last one may be gone.
     fn begin_sync(&mut self, ended: Ended) -> Result<bool, StoreError> {
         drop(ended);
         self.commit(&WriteBatch::default(), true)?;

@@ -73,6 +73,17 @@ impl Table {
         }
     }
 
+    /// Takes back the batches that no frame has, also if somebody has looked there since.
+    pub(crate) fn cut_unframed(&mut self) {
+        if self.unframed().is_empty() {
+            return;
+        }
+        self.batches.truncate(self.framed);
+        self.len = self.batches.iter().map(WriteBatch::len).sum();
+        let index = self.index.get_mut().unwrap_or_else(PoisonError::into_inner);
+        index.clear(self.room);
+    }
+
     /// The batches that no frame has.
     pub(crate) fn unframed(&self) -> &[WriteBatch] {
         &self.batches[self.framed..]
@@ -168,6 +179,24 @@ mod tests {
         assert!(last >= rooms.len());
         let grown = rooms.iter().filter(|(len, _)| *len > SMALL);
         assert!(grown.clone().count() > 100 && grown.into_iter().all(|(_, keys)| *keys == last));
+    }
+
+    #[test]
+    fn batches_of_no_frame_that_are_cut_are_not_seen_by_who_saw_them() {
+        let mut table = Table::with_room(1000);
+        let [kept, first, second] =
+            [[b"a", b"1"], [b"a", b"2"], [b"b", b"3"]].map(|[key, value]| WriteBatch::of(&[put(key, value)]));
+        table.append(&kept);
+        table.close();
+        let len = table.len;
+        [first, second].iter().for_each(|batch| table.append(batch));
+        let value = |table: &Table, key: &[u8]| table.get(key).and_then(|row| row.value.map(<[u8]>::to_vec));
+        assert_eq!(value(&table, b"a"), Some(b"2".to_vec()));
+        table.cut_unframed();
+        assert_eq!(value(&table, b"a"), Some(b"1".to_vec()));
+        assert_eq!(value(&table, b"b"), None);
+        assert!(table.len == len && table.unframed().is_empty());
+        assert_eq!(table.range(b"", b"z").count(), 1);
     }
 
     #[test]
