@@ -30,18 +30,17 @@ export const browser: Scenario = async (stage) => {
     await report.check(PLATFORM, "the page calls a service and is called", () => page(chromium, newcomer));
     await report.check(PLATFORM, "a member that is not there is named", async () => {
       newcomer.write(changedFile(blocks, "src/page.js", ":7000/", ":7004/"));
-      const why = await errorOf(chromium, newcomer);
+      const member = newcomer.filled("ws://127.0.0.1:7004/.mesh");
+      const why = await errorOf(chromium, newcomer, member);
       assert.match(why, /^DialFailed/);
-      assert.ok(why.includes(newcomer.filled("ws://127.0.0.1:7004/.mesh")), why);
+      assert.ok(why.includes(member), why);
     });
     await report.check(PLATFORM, "a private address is refused by address and option", async () => {
       newcomer.write(changedFile(blocks, "src/page.js", "allowPrivate: true,", ""));
-      const why = await errorOf(chromium, newcomer);
+      const member = newcomer.filled("ws://127.0.0.1:7000/.mesh");
+      const why = await errorOf(chromium, newcomer, member);
       assert.match(why, /^NoBootstrap/);
-      assert.ok(
-        why.includes(newcomer.filled("ws://127.0.0.1:7000/.mesh")) && why.includes("allowPrivate"),
-        why,
-      );
+      assert.ok(why.includes(member) && why.includes("allowPrivate"), why);
     });
   } finally {
     await newcomer?.leave();
@@ -70,8 +69,12 @@ async function page(chromium: Browser, newcomer: Newcomer): Promise<void> {
   await opened.close();
 }
 
-/** The error of a page that cannot join. */
-async function errorOf(chromium: Browser, newcomer: Newcomer): Promise<string> {
+/** The error of a page that cannot join through a member. */
+async function errorOf(chromium: Browser, newcomer: Newcomer, member: string): Promise<string> {
+  // The bundler looks for changes no more than four times a second.
+  const signal = AbortSignal.timeout(ANSWER_MS);
+  const bundle = newcomer.filled("http://127.0.0.1:8000/page.js");
+  while (!(await (await fetch(bundle, { signal })).text()).includes(member));
   const opened = await chromium.newPage();
   try {
     const error = opened.waitForEvent("pageerror", { timeout: ANSWER_MS });
