@@ -6,6 +6,8 @@ use std::time::{Instant, SystemTime};
 use selfsame_codec::{ABI_VERSION, Admission, BatchReader, Config, EventKind, Output, Role};
 use selfsame_host::{CORE_WASM, Code, Core, CoreError, CoreModule, Error, Grant, Limits, PeerId, Seed};
 
+use crate::common::module::core_of;
+
 fn config() -> Config {
     Config {
         seed: [1; 32],
@@ -164,23 +166,14 @@ fn misbehaving(step: &str) -> Core {
 
 /// A core like that, which says that it speaks a version of the boundary.
 fn of_version(version: u32, step: &str) -> Result<Core, CoreError> {
-    let version = version.cast_signed();
-    let text = format!(
-        r#"(module (memory (export "memory") 2)
-          (func (export "abi_version") (result i32) (i32.const {version}))
-          (func (export "alloc") (param i32) (result i32) (i32.const 1024))
-          (func (export "free") (param i32 i32))
-          (func (export "create") (param i32 i32) (result i32) (i32.const 1))
-          (func (export "destroy") (param i32))
-          (func (export "derive") (param i32 i32) (result i32) (i32.const 0))
-          (func (export "verify") (param i32 i32) (result i32) (i32.const 0))
-          (func (export "step") (param i32 i32 i32) (result i32) {step}))"#
+    let wasm = core_of(
+        version,
+        &format!(r#"(func (export "step") (param i32 i32 i32) (result i32) {step})"#),
     );
     let limits = Limits {
         step: Duration::from_millis(200),
         memory: 1024 * 1024,
     };
-    let wasm = wat::parse_str(text).expect("a module");
     CoreModule::compile(&wasm, limits).expect("a core").instantiate()
 }
 

@@ -7,6 +7,7 @@ use selfsame_codec::{ABI_VERSION, Code};
 use selfsame_host::{CoreModule, Error, Event, Limits, Node, Seed};
 
 use crate::common::command::selfsame;
+use crate::common::module::core_of;
 use crate::common::nodes::{bootstrap, member};
 use crate::common::within;
 
@@ -137,15 +138,8 @@ async fn node_without_bootstrap_and_address_is_refused() {
 }
 
 /// A core that gets ready, refuses the first `Join` for another one that is under way, and tells of those that follow.
-const BUSY: &str = r#"(module (memory (export "memory") 2)
+const BUSY: &str = r#"
   (global $joins (mut i32) (i32.const 0))
-  (func (export "abi_version") (result i32) (i32.const VERSION))
-  (func (export "alloc") (param i32) (result i32) (i32.const 4096))
-  (func (export "free") (param i32 i32))
-  (func (export "create") (param i32 i32) (result i32) (i32.const 1))
-  (func (export "destroy") (param i32))
-  (func (export "derive") (param i32 i32) (result i32) (i32.const 0))
-  (func (export "verify") (param i32 i32) (result i32) (i32.const 0))
   (data (i32.const 64) "\23\05\00\00\00\01\00\00\00\00")                   ;; Event Ready
   (data (i32.const 74) "\ff\08\00\00\00\ff\ff\ff\ff\ff\ff\ff\ff")          ;; Wake never
   (data (i32.const 128) "\21\0a\00\00\00\00\00\00\00\06\06\00\00\00\00")  ;; Failed, tag at 133, TooManyRequests
@@ -160,11 +154,11 @@ const BUSY: &str = r#"(module (memory (export "memory") 2)
       (i32.store (i32.const 0) (select (i32.const 160) (i32.const 128) (global.get $joins)))
       (i32.store (i32.const 4) (i32.const 28))
       (global.set $joins (i32.const 1))))
-    (i32.const 0)))"#;
+    (i32.const 0))"#;
 
 #[tokio::test]
 async fn join_that_the_core_is_busy_with_is_repeated() {
-    let wasm = wat::parse_str(BUSY.replace("VERSION", &ABI_VERSION.to_string())).expect("a module");
+    let wasm = core_of(ABI_VERSION, BUSY);
     let start = |keep_trying| {
         let core = CoreModule::compile(&wasm, Limits::default()).expect("a core");
         let node = Node::builder("test").in_memory().unowned().core(core);

@@ -6,15 +6,10 @@ use std::time::Instant;
 use selfsame_codec::ABI_VERSION;
 use selfsame_host::{CoreError, CoreModule, Error, Event, Limits, Node};
 
+use crate::common::module::core_of;
+
 /// A core that gets ready, accepts `Join` and `Withdraw`, traps on `Status`, and runs away on anything else.
-const TRAPS: &str = r#"(module (memory (export "memory") 2)
-  (func (export "abi_version") (result i32) (i32.const VERSION))
-  (func (export "alloc") (param i32) (result i32) (i32.const 4096))
-  (func (export "free") (param i32 i32))
-  (func (export "create") (param i32 i32) (result i32) (i32.const 1))
-  (func (export "destroy") (param i32))
-  (func (export "derive") (param i32 i32) (result i32) (i32.const 0))
-  (func (export "verify") (param i32 i32) (result i32) (i32.const 0))
+const TRAPS: &str = r#"
   (data (i32.const 0) "\40\00\00\00")                               ;; header of the answer: at 64
   (data (i32.const 64) "\23\05\00\00\00\01\00\00\00\00")            ;; Event Ready
   (data (i32.const 74) "\ff\08\00\00\00\ff\ff\ff\ff\ff\ff\ff\ff")   ;; Wake never
@@ -34,15 +29,14 @@ const TRAPS: &str = r#"(module (memory (export "memory") 2)
       (return (i32.const 0))))
     (if (i32.eq (local.get $kind) (i32.const 40)) (then unreachable))
     (loop (br 0))
-    (unreachable)))"#;
+    (unreachable))"#;
 
 async fn node() -> Node {
     let limits = Limits {
         step: Duration::from_millis(300),
         ..Limits::default()
     };
-    let wasm = wat::parse_str(TRAPS.replace("VERSION", &ABI_VERSION.to_string())).expect("a module");
-    let core = CoreModule::compile(&wasm, limits).expect("a core");
+    let core = CoreModule::compile(&core_of(ABI_VERSION, TRAPS), limits).expect("a core");
     Node::builder("test")
         .in_memory()
         .unowned()

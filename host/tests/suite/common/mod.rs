@@ -1,6 +1,7 @@
 //! What the tests with real sockets share.
 
 pub(crate) mod command;
+pub(crate) mod module;
 pub(crate) mod nodes;
 pub(crate) mod raw;
 pub(crate) mod run;
