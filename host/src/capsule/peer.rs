@@ -218,11 +218,11 @@ impl Peers {
         let answer = peer.ask(message).await;
         let refusal = match &answer {
             Ok(response) => request::refusal(response).map(|refused| refused.to_string()),
-            Err(error) => Some(error.to_string()),
+            Err(error) => {
+                tracing::debug!(at = %peer.place, %error, "a replica does not answer");
+                Some(error.to_string())
+            }
         };
-        if let (Some(why), Err(_)) = (&refusal, &answer) {
-            tracing::debug!(at = %peer.place, why, "a replica does not answer");
-        }
         self.note(id, |_| refusal.and_then(|why| failure(&why)));
         answer.ok()
     }

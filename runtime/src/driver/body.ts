@@ -35,6 +35,7 @@ export class ReplayableBody {
   /** Reads what is there at once and may be kept; the length of the body if that is all of it. */
   async readAhead(): Promise<number | undefined> {
     const { promise: late, resolve } = Promise.withResolvers<"late">();
+    // It fires in any case: a Durable Object keeps something of each timeout that is cleared.
     setTimeout(resolve, 0, "late");
     try {
       while (!this.#isDone && this.isReplayable) {

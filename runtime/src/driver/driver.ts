@@ -107,6 +107,7 @@ export class Driver implements PathHost {
   #hung: ReturnType<typeof setTimeout> | undefined;
   /** Which address was last dialled in vain, and why. */
   #lastDialFailure = "";
+  /** Why the store failed last. */
   #storeFailure = "";
   /** Why a path failed of which the next step tells the core. */
   #pathFailure = "";

@@ -8,13 +8,11 @@ use selfsame_codec::{Code, Reader};
 use super::Client;
 use super::base::{Ask, Base, Head};
 use super::packing::{Packer, with_before};
+use super::servers::pause_after;
 use crate::file::read_epoch;
 
 /// No job waits for the answer.
 const NO_JOB: u32 = 0;
-
-/// Pause after a request that was not answered; twice as long each time.
-const FIRST_PAUSE_MS: u64 = 100;
 
 /// How a server is brought up to date
 #[derive(Debug, Default)]
@@ -36,12 +34,11 @@ impl CatchUp {
 
     /// The request was not answered: the next may be the same, after a pause of so many milliseconds.
     fn lose(&mut self) -> u64 {
-        let losses = self.losses;
         *self = Self {
-            losses: losses.saturating_add(1),
+            losses: self.losses.saturating_add(1),
             ..Self::default()
         };
-        FIRST_PAUSE_MS << losses.min(10)
+        pause_after(self.losses)
     }
 }
 

@@ -16,6 +16,11 @@ const FIRST_PAUSE_MS: u64 = 50;
 /// order into a larger cache holds all that the smaller one holds, and still more when responses come in another order.
 const WIDER_LOG2: u8 = 2;
 
+/// How long a server is left alone that has failed so often before.
+pub(super) fn pause_after(failures: u32) -> u64 {
+    FIRST_PAUSE_MS << failures.min(10)
+}
+
 /// A session with a server
 #[derive(Debug, Default)]
 pub(super) struct Session {
@@ -74,7 +79,7 @@ impl Server {
 
     /// It did not answer.
     pub(super) fn fail(&mut self, now: u64, most: u64) {
-        let pause = FIRST_PAUSE_MS << self.failures.min(10);
+        let pause = pause_after(self.failures);
         self.failures = self.failures.saturating_add(1);
         self.avoid(now + pause.min(most));
     }
