@@ -15,6 +15,7 @@ mod growing;
 mod runtime;
 
 mod single;
+pub use single::Single;
 
 mod table;
 pub use table::{Header, Machine, Table};

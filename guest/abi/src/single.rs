@@ -5,16 +5,17 @@ use core::cell::RefCell;
 #[cfg(target_feature = "atomics")]
 compile_error!("the core runs in one thread and must not be compiled with shared memory");
 
-/// A static of a module that has one thread.
-pub(crate) struct Single<T>(RefCell<T>);
+/// A static of a module that has one thread
+pub struct Single<T>(RefCell<T>);
 
 impl<T> Single<T> {
-    pub(crate) const fn new(value: T) -> Self {
+    /// One with this value.
+    pub const fn new(value: T) -> Self {
         Self(RefCell::new(value))
     }
 
     /// Lends the value; panics when it is lent already.
-    pub(crate) fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+    pub fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         f(&mut self.0.borrow_mut())
     }
 }

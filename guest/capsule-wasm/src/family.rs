@@ -2,11 +2,12 @@
 
 use alloc::vec::Vec;
 
+use selfsame_abi::Single;
 use selfsame_capsule::authority::Authority;
 use selfsame_capsule::authorship::Authorship;
 use selfsame_capsule::cache::Verified;
 use selfsame_capsule::epoch::ReaderKeys;
-use selfsame_capsule::file::{ProofFile, Proven};
+use selfsame_capsule::file::{ProofVerifier, Proven};
 use selfsame_capsule::hash::{HashKind, RecordName};
 use selfsame_capsule::keys::{Key, KeyPair};
 use selfsame_capsule::metadata::{Charter, Metadata, Readers};
@@ -15,6 +16,9 @@ use selfsame_capsule::record::Record;
 use selfsame_capsule::{Refusal, Result};
 use selfsame_codec::{Code, Field, Reader};
 use zeroize::Zeroizing;
+
+/// Remembers of proof files that were right who writes their capsule.
+static PROOFS: Single<Option<ProofVerifier>> = Single::new(None);
 
 /// Slots of the cache of a verification that begins with none: what it learns is forgotten.
 const SLOTS_LOG2: u8 = 4;
@@ -112,7 +116,7 @@ fn verified(input: &[u8]) -> Result<Vec<u8>> {
         3 => {
             let file = field(&mut reader)?;
             finish(reader)?;
-            Ok(tell(&ProofFile::verify(file)?))
+            PROOFS.with(|proofs| Ok(tell(&proofs.get_or_insert_default().verify(file)?)))
         }
         _ => Err(BAD_INPUT),
     }

@@ -3,6 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
@@ -11,7 +12,7 @@ use zeroize::Zeroize as _;
 
 use super::CapsuleName;
 use super::reading::{Authorship, RecordHeader, read_header};
-use crate::core::CoreModule;
+use crate::core::{Core, CoreModule};
 use crate::error::Error;
 use crate::id::{CapsuleKey, RecordName};
 use crate::keys::{Seed, milliseconds, random_bytes};
@@ -265,10 +266,30 @@ fn derive(kind: u8, seed: &Seed, write: impl FnOnce(&mut Vec<u8>)) -> Result<Vec
     answer_of(&answer?)
 }
 
+/// Instances that wait for the next verification: to make one costs as much as it costs to verify.
+static IDLE: Mutex<Vec<Core>> = Mutex::new(Vec::new());
+/// How many of them are kept: as many as verify at a time on most machines.
+const MOST_IDLE: usize = 8;
+/// Most memory of one that is kept, so that a large file does not hold more for good.
+const KEPT_MEMORY: usize = 4 << 20;
+
 fn verify(kind: u8, bytes: &[u8]) -> Result<Vec<u8>, Error> {
     let mut request = vec![kind];
     bytes.write(&mut request);
-    answer_of(&CoreModule::capsules()?.instantiate()?.verify(&request)?)
+    let waiting = idle().pop();
+    let mut core = waiting.map_or_else(|| CoreModule::capsules()?.instantiate(), Ok)?;
+    // One that traps is not kept.
+    let answer = core.verify(&request)?;
+    let mut idle = idle();
+    if idle.len() < MOST_IDLE && core.memory_size() <= KEPT_MEMORY {
+        idle.push(core);
+    }
+    answer_of(&answer)
+}
+
+fn idle() -> MutexGuard<'static, Vec<Core>> {
+    // Nothing panics between two changes of the list.
+    IDLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Splits an answer into its status and what follows.

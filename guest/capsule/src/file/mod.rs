@@ -7,7 +7,7 @@ mod verify;
 
 pub use export::Exporter;
 pub use order::{MAX_PLANNED, Plan};
-pub use proof::{MAX_PROOF_FILE_BYTES, ProofFile, Proven};
+pub use proof::{MAX_PROOF_FILE_BYTES, ProofFile, ProofVerifier, Proven};
 pub use verify::{Damage, Entry, Summary, Verifier};
 
 use selfsame_codec::{Code, Reader};

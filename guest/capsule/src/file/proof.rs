@@ -6,6 +6,7 @@
 //! ```
 
 use alloc::vec::Vec;
+use core::cell::RefCell;
 
 use selfsame_codec::{Code, Field, Reader};
 
@@ -15,10 +16,12 @@ use crate::authorship::Authorship;
 use crate::cache::Verified;
 use crate::hash::RecordName;
 use crate::header::{Header, HeaderView, MAX_BODY_BYTES};
+use crate::keys::Signature;
 use crate::metadata::Charter;
-use crate::proof::{MAX_PROOF_BYTES, Prover, headers_of};
+use crate::proof::{MAX_PROOF_BYTES, Prover, Writers, headers_of};
 use crate::record::Record;
 use crate::refusal::{Refusal, Result};
+use crate::verifier::Verifier;
 
 /// Longest proof file: metadata, four megabytes of epoch records, a proof and a record.
 pub const MAX_PROOF_FILE_BYTES: usize = (4 << 20) + (1 << 16) + MAX_PROOF_BYTES + MAX_BODY_BYTES;
@@ -78,7 +81,43 @@ impl ProofFile<'_> {
         out.extend_from_slice(self.body.unwrap_or_default());
         out
     }
+}
 
+/// Verifies proof files: those of a capsule after its first in less time, as who writes it is verified once
+#[derive(Debug, Default)]
+pub struct ProofVerifier {
+    trusted: Option<Trusted>,
+    signatures: RefCell<Verifier>,
+}
+
+/// Metadata and epoch records that were verified
+#[derive(Clone, Debug)]
+struct Trusted {
+    encoded: Vec<u8>,
+    charter: Charter,
+    authority: Authority,
+}
+
+/// Who writes a capsule, and whose signatures were verified before
+struct Remembering<'a> {
+    authority: &'a Authority,
+    signatures: &'a RefCell<Verifier>,
+}
+
+impl Writers for Remembering<'_> {
+    fn check(
+        &self,
+        header: &HeaderView<'_>,
+        name: &RecordName,
+        signature: &Signature,
+    ) -> core::result::Result<(), Code> {
+        let mut signatures = self.signatures.borrow_mut();
+        self.authority
+            .check_with(&mut signatures, header, name, signature)
+    }
+}
+
+impl ProofVerifier {
     /// Verifies a file, to its last byte.
     ///
     /// What it cannot tell is whether the writer was revoked after the file was made.
@@ -86,7 +125,7 @@ impl ProofFile<'_> {
     /// # Errors
     /// [`Code::BadFile`] for what is no proof file, and what [`Charter::decode`], [`Authority::apply`], [`Prover::verify`] and
     /// [`Record::check`] say, each with the offset in the file.
-    pub fn verify(file: &[u8]) -> Result<Proven> {
+    pub fn verify(&mut self, file: &[u8]) -> Result<Proven> {
         if file.len() > MAX_PROOF_FILE_BYTES {
             return Err(Refusal::new(Code::TooLarge, MAX_PROOF_FILE_BYTES));
         }
@@ -97,17 +136,20 @@ impl ProofFile<'_> {
         if cursor.take(PROOF.len())? != PROOF {
             return Err(Refusal::new(Code::BadFile, 0));
         }
-        let metadata: &[u8] = cursor.field()?;
-        let at = cursor.at() - metadata.len();
-        let charter = Charter::decode(metadata).map_err(|refusal| refusal.further(at))?;
-        let authority = cursor.epochs(&charter)?;
+        let Trusted {
+            charter, authority, ..
+        } = self.trust(&mut cursor)?;
         let at = cursor.at();
         let header = HeaderView::read(&mut cursor.reader).map_err(|refusal| refusal.further(at))?;
         let proof: &[u8] = cursor.field()?;
         let name = header.name(charter.hasher());
         let at = cursor.at() - proof.len();
+        let writers = Remembering {
+            authority: &authority,
+            signatures: &self.signatures,
+        };
         let attribution = Prover::default()
-            .verify(charter.hasher(), &authority, &mut Verified::new(0), &name, proof)
+            .verify(charter.hasher(), &writers, &mut Verified::new(0), &name, proof)
             .map_err(|refusal| refusal.further(at))?;
         let body = cursor.body(&charter, header)?;
         let path = headers_of(proof)?
@@ -123,6 +165,27 @@ impl ProofFile<'_> {
             body,
             path,
         })
+    }
+
+    /// Reads who writes the capsule, and verifies it unless the file before said the same.
+    fn trust(&mut self, cursor: &mut Cursor<'_>) -> Result<Trusted> {
+        if let Some(trusted) = &self.trusted
+            && let Some(rest) = cursor.reader.rest().strip_prefix(trusted.encoded.as_slice())
+        {
+            cursor.reader = Reader::new(rest);
+            return Ok(trusted.clone());
+        }
+        let begin = cursor.reader.rest();
+        let metadata: &[u8] = cursor.field()?;
+        let at = cursor.at() - metadata.len();
+        let charter = Charter::decode(metadata).map_err(|refusal| refusal.further(at))?;
+        let authority = cursor.epochs(&charter)?;
+        let trusted = Trusted {
+            encoded: begin[..begin.len() - cursor.reader.rest().len()].to_vec(),
+            charter,
+            authority,
+        };
+        Ok(self.trusted.insert(trusted).clone())
     }
 }
 

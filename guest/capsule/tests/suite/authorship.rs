@@ -12,7 +12,7 @@ use selfsame_capsule::authority::{Authority, Evidence, Fork};
 use selfsame_capsule::authorship::Authorship;
 use selfsame_capsule::client::{Command, Period, Reply, Signing, Start};
 use selfsame_capsule::epoch::Revoked;
-use selfsame_capsule::file::ProofFile;
+use selfsame_capsule::file::{ProofFile, ProofVerifier};
 use selfsame_capsule::hash::RecordName;
 use selfsame_capsule::keys::{KeyPair, Signature};
 use selfsame_capsule::message::{Fresh, Operation};
@@ -394,7 +394,12 @@ fn proof_files_tell_signed_from_vouched_for() {
         }
         .encode()
     };
-    let of = |record: &Written| ProofFile::verify(&file(record)).expect("it is proven").authorship;
+    let of = |record: &Written| {
+        ProofVerifier::default()
+            .verify(&file(record))
+            .expect("it is proven")
+            .authorship
+    };
     assert_eq!(of(&made), Authorship::SignedBy(1));
     assert_eq!(of(&invented), Authorship::VouchedForBy(1));
 }

@@ -6,7 +6,7 @@ use crate::common::{OWNER_SEED, charter_of, nobody, owner, view};
 use bytes::Bytes;
 use selfsame_capsule::client::{Command, Extent, Period, Reply, Signing, Start};
 use selfsame_capsule::epoch::ReaderKeys;
-use selfsame_capsule::file::{Damage, Entry, Exporter, Plan, ProofFile, Summary, Verifier};
+use selfsame_capsule::file::{Damage, Entry, Exporter, Plan, ProofVerifier, Summary, Verifier};
 use selfsame_capsule::hash::{HashKind, RecordName};
 use selfsame_capsule::header::{HeaderView, RecordKind};
 use selfsame_capsule::keys::{KeyPair, Signature};
@@ -400,20 +400,30 @@ fn a_proof_file_proves_a_record_to_whoever_has_nothing_else() {
         let Ok(Reply::File(file)) = exported else {
             panic!("{exported:?}");
         };
-        let proven = ProofFile::verify(&file).expect("it is right");
+        let mut knowing = ProofVerifier::default();
+        let proven = knowing.verify(&file).expect("it is right");
         assert_eq!((proven.name, proven.charter.name()), (record, sealed().name()));
         assert_eq!(proven.body.is_some(), extent == Extent::Whole);
         assert_eq!(proven.authority.writers().count(), 2);
         for at in 0..file.len() {
             let mut wrong = file.clone();
             wrong[at] ^= 1 << (at % 8);
-            let refusal = ProofFile::verify(&wrong).expect_err("it was changed");
+            let refusal = ProofVerifier::default()
+                .verify(&wrong)
+                .expect_err("it was changed");
             assert!(refusal.at as usize <= file.len(), "byte {at}: {refusal:?}");
-            assert!(ProofFile::verify(&file[..at]).is_err(), "cut at {at}");
+            let known = knowing.verify(&wrong).map(|_| ());
+            assert_eq!(known, Err(refusal), "byte {at}, after one that is right");
+            for verifier in [&mut knowing, &mut ProofVerifier::default()] {
+                assert!(verifier.verify(&file[..at]).is_err(), "cut at {at}");
+            }
         }
+        let again = knowing.verify(&file).expect("it is still right");
+        assert_eq!((again.name, again.path), (proven.name, proven.path));
         let longer = [file.as_slice(), &[0]].concat();
         assert_eq!(
-            ProofFile::verify(&longer)
+            knowing
+                .verify(&longer)
                 .map(|_| ())
                 .map_err(|refusal| (refusal.code, refusal.at as usize)),
             Err((Code::BadFile, file.len()))

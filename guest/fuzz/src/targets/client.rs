@@ -2,7 +2,7 @@
 
 use selfsame_capsule::authority::Evidence;
 use selfsame_capsule::client::{Client, Command, Config, Content, Effect, Reply};
-use selfsame_capsule::file::{Entry, Exporter, Plan, ProofFile, Verifier};
+use selfsame_capsule::file::{Entry, Exporter, Plan, ProofFile, ProofVerifier, Verifier};
 use selfsame_capsule::hash::RecordName;
 use selfsame_capsule::header::HeaderView;
 use selfsame_capsule::keys::KeyPair;
@@ -241,7 +241,7 @@ fn proof_file_seeds() -> Vec<Vec<u8>> {
 
 /// Nobody proves a record of this owner that the owner has not written.
 fn run_proof_file(input: &[u8]) {
-    let Ok(proven) = ProofFile::verify(input) else {
+    let Ok(proven) = ProofVerifier::default().verify(input) else {
         return;
     };
     if proven.charter.name() == charter().name() {

@@ -2,7 +2,7 @@
 
 use selfsame_capsule::Result;
 use selfsame_capsule::epoch::{Added, EpochChange, epoch_key};
-use selfsame_capsule::file::{Exporter, Plan, ProofFile, Summary, Verifier};
+use selfsame_capsule::file::{Exporter, Plan, ProofFile, ProofVerifier, Summary, Verifier};
 use selfsame_capsule::hash::HashKind;
 use selfsame_capsule::keys::Signature;
 use selfsame_capsule::metadata::{Charter, Readers};
@@ -422,7 +422,7 @@ fn proof_files(built: &Built) -> Json {
     let whole = file(Some(theirs.body.as_slice()));
     let accepted = [("with its body", whole.clone()), ("without its body", file(None))];
     let accepted = accepted.map(|(what, file)| {
-        let proven = ProofFile::verify(&file).expect(what);
+        let proven = ProofVerifier::default().verify(&file).expect(what);
         assert!(!proven.authorship.is_signed(), "the owner vouches for it");
         Json::Object(vec![
             ("what", text(what)),
@@ -464,7 +464,7 @@ fn refused_proof_files(whole: &[u8], without_body: &[u8], body: usize) -> Json {
         Json::Object(vec![
             ("what", text(what)),
             ("file", hex(&file)),
-            ("code", refused(what, ProofFile::verify(&file))),
+            ("code", refused(what, ProofVerifier::default().verify(&file))),
         ])
     }))
 }
