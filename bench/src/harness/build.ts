@@ -79,10 +79,17 @@ export async function buildConverge(): Promise<string> {
   return converge;
 }
 
+/** YCSB on RocksDB and on capsules: a program, and the module of primitives that it compares with. */
+export interface Ycsb {
+  readonly binary: string;
+  readonly primitives: string;
+}
+
 /** YCSB on RocksDB and on capsules. */
-export async function buildYcsb(): Promise<string> {
-  const [ycsb = ""] = await cargo(["bench-ycsb"], "release");
-  return ycsb;
+export async function buildYcsb(): Promise<Ycsb> {
+  const primitives = await buildPrimitives();
+  const [binary = ""] = await cargo(["bench-ycsb"], "embedding");
+  return { binary, primitives };
 }
 
 /** The cores with room for millions of associations, with and without cryptography. */

@@ -95,6 +95,11 @@ export function perOperation(samples: readonly Sample[]): number[] {
   return samples.map(({ ns, count }) => ns / count);
 }
 
+/** Nanoseconds of the processor for one operation, of each sample. */
+export function cpuPerOperation(samples: readonly Sample[]): number[] {
+  return samples.map(({ cpu_ns, count }) => (cpu_ns ?? Number.NaN) / count);
+}
+
 /** Nanoseconds that half of the operations took at most, of each sample. */
 export function medians(samples: readonly Sample[]): number[] {
   return samples.map(({ p50_us }) => p50_us * 1000);

@@ -3,7 +3,7 @@ import { createRequire } from "node:module";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 
-import { CORE, source } from "./build.ts";
+import { CORE, source, type Ycsb } from "./build.ts";
 import { TaskProcess } from "./process.ts";
 
 /** The package finds or links its binary for this system. */
@@ -55,8 +55,9 @@ function storeFolder(): string {
 }
 
 /** A process of YCSB on capsules, and on RocksDB if its library is given. */
-export function ycsbProcess(binary: string, rocksdb?: string): TaskProcess {
-  return new TaskProcess("ycsb", binary, [storeFolder(), ...(rocksdb === undefined ? [] : [rocksdb])]);
+export function ycsbProcess({ binary, primitives }: Ycsb, rocksdb?: string): TaskProcess {
+  const library = rocksdb === undefined ? [] : [rocksdb];
+  return new TaskProcess("ycsb", binary, [storeFolder(), primitives, ...library]);
 }
 
 /** A process of hypercore. */

@@ -4,6 +4,8 @@ import process from "node:process";
 export interface LoopResult {
   /** Elapsed nanoseconds from the first operation to the last. */
   readonly ns: number;
+  /** Nanoseconds of the processor, in all threads, of who tells it. */
+  readonly cpu_ns?: number;
   /** Median and 99th percentile of the microseconds that one operation took. */
   readonly p50_us: number;
   readonly p99_us: number;

@@ -46,17 +46,22 @@ pub(crate) trait Backend {
     ///
     /// # Errors
     /// When the store fails.
-    fn forget(&mut self) -> Outcome<()>;
+    async fn forget(&mut self) -> Outcome<()>;
 
     /// Writes items, and then reads items, which need not be done when it returns.
     ///
     /// # Errors
     /// When the store fails or does not hold an item.
-    fn batch(&mut self, writes: &[Write<'_>], reads: &[u32], observer: &mut dyn Observer) -> Outcome<()>;
+    async fn batch(
+        &mut self,
+        writes: &[Write<'_>],
+        reads: &[u32],
+        observer: &mut dyn Observer,
+    ) -> Outcome<()>;
 
     /// Waits until all batches are done.
     ///
     /// # Errors
     /// When the store fails.
-    fn settle(&mut self, observer: &mut dyn Observer) -> Outcome<()>;
+    async fn settle(&mut self, observer: &mut dyn Observer) -> Outcome<()>;
 }

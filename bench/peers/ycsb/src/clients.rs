@@ -2,134 +2,151 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use bench_pair::Outcome;
-use bytes::Bytes;
-use selfsame_capsule::client::{Command, Reply, Signing};
-use selfsame_capsule::hash::RecordName;
-use selfsame_capsule::verifier::SharedVerifier;
-use selfsame_capsule::writer::Backpointers;
+use selfsame_host::RecordName;
+use selfsame_host::capsule::{Capsule, WriteOptions};
+use tokio::task::JoinHandle;
 
 use crate::backend::Durability;
-use crate::server::{Address, Channel, beside};
-use crate::session::Session;
+use crate::clock::{Clock, Spent};
+use crate::server::{Server, Way, said};
+use crate::session::Owner;
 use crate::workload::{Random, Values};
-use crate::ycsb::{Folder, UNDER_WAY};
+use crate::ycsb::Folder;
 
 /// Records of one command.
 const BATCH: u64 = 100;
+/// Commands under way of all clients together, whether of one or of a thousand, so that nothing but their number changes.
+const UNDER_WAY: usize = 2;
 const VALUE_BYTES: usize = 16;
-/// Enough for who reads what it has written in order: with four times as many one client is no faster, and a thousand touch 70 MB in
-/// place of 18 in all.
-const SLOTS_LOG2: u8 = 8;
 
 /// One client with what it has written
 struct One {
-    session: Session,
-    link: Channel,
+    owner: Owner,
+    capsule: Capsule,
     records: Vec<RecordName>,
 }
 
-/// `count` writes, proofs and reads by all clients together, in one thread beside the server's: two commands are under way at a
-/// time, those of one client after those of the other; nanoseconds each.
+/// What all clients do in turn
+#[derive(Clone, Copy, Debug)]
+enum Deed {
+    /// Each batch is signed.
+    Write,
+    /// What it wrote, from the first record on.
+    Read,
+    /// Its first records, which it has read before.
+    ReadAgain,
+}
+
+/// A command of one client that is under way
+struct UnderWay {
+    client: usize,
+    names: JoinHandle<Outcome<Vec<RecordName>>>,
+}
+
+/// `count` writes, reads with proofs and reads of what is proven by all clients together, those of one after those of the other;
+/// nanoseconds each, elapsed and of the processor. Who reads is another client than who wrote, and has begun its session.
 ///
 /// # Errors
 /// When something is refused or not proven.
-pub(crate) fn run(clients: u32, folder: &Path, count: u64) -> Outcome<String> {
+pub(crate) async fn run(clients: u32, folder: &Path, count: u64) -> Outcome<String> {
     let folder = Folder::create(folder)?;
-    beside(&folder.0, Durability::None, |server| {
-        measure(clients, server, count)
-    })
+    let server = Server::start(&folder.0, Durability::None, Way::Call).await?;
+    let measured = measure(clients, &server, count).await;
+    server.end().await;
+    measured
 }
 
-fn measure(clients: u32, server: &Address, count: u64) -> Outcome<String> {
-    let verifier = SharedVerifier::default();
+async fn measure(clients: u32, server: &Server, count: u64) -> Outcome<String> {
     let mut all = Vec::new();
     let rounds = (count / BATCH / u64::from(clients)).max(1);
     for number in 0..clients {
-        let mut link = Channel::new(server);
-        let session = Session::create(number, SLOTS_LOG2, &verifier, &mut link)?;
+        let (owner, capsule) = Owner::create(number, server.way(), None).await?;
         // As much as it will take: what is measured does not move names about.
         let records = Vec::with_capacity((rounds * BATCH) as usize);
         all.push(One {
-            session,
-            link,
+            owner,
+            capsule,
             records,
         });
     }
     let operations = rounds * u64::from(clients) * BATCH;
-    let values = Values::new(&mut Random::new(1), VALUE_BYTES);
-    let write = timed(&mut all, rounds, |_, round| write(&values, round))?;
+    let write = timed(&mut all, rounds, Deed::Write).await?;
     for one in &mut all {
-        one.session.forget(&mut one.link)?;
+        one.capsule.clone().close().await;
+        one.capsule = one.owner.open().await?;
     }
-    let prove = timed(&mut all, rounds, |one, round| Command::Prove {
-        records: one.of_round(round),
-    })?;
-    let read = timed(&mut all, rounds, |one, round| Command::Read {
-        records: one.of_round(round),
-    })?;
-    let each = |took: Duration| took.as_nanos() as f64 / operations as f64;
+    let last = rounds - 1;
+    for client in 0..all.len() {
+        let names = read(&all[client], last);
+        end(&mut all, Some(UnderWay { client, names })).await?;
+    }
+    let prove = timed(&mut all, rounds, Deed::Read).await?;
+    let read_again = timed(&mut all, rounds, Deed::ReadAgain).await?;
+    for one in all {
+        one.capsule.close().await;
+    }
+    let each = |Spent { elapsed, cpu }: Spent| {
+        let [ns, cpu_ns] = [elapsed, cpu].map(|took| took.as_nanos() as f64 / operations as f64);
+        format!(r#"{{"ns":{ns},"cpu_ns":{cpu_ns}}}"#)
+    };
     Ok(format!(
         r#"{{"write":{},"prove":{},"read":{}}}"#,
         each(write),
         each(prove),
-        each(read)
+        each(read_again)
     ))
 }
 
-/// How long the commands of so many rounds take.
-fn timed(all: &mut [One], rounds: u64, command: impl Fn(&One, u64) -> Command) -> Outcome<Duration> {
-    let begin = Instant::now();
-    let mut under_way: VecDeque<usize> = VecDeque::with_capacity(UNDER_WAY);
+/// What the commands of so many rounds take.
+async fn timed(all: &mut [One], rounds: u64, deed: Deed) -> Outcome<Spent> {
+    let values = Values::new(&mut Random::new(1), VALUE_BYTES);
+    let begin = Clock::now();
+    let mut under_way: VecDeque<UnderWay> = VecDeque::with_capacity(UNDER_WAY);
     for round in 0..rounds {
-        for place in 0..all.len() {
-            if under_way.len() == UNDER_WAY
-                && let Some(first) = under_way.pop_front()
-            {
-                all[first].end()?;
+        for client in 0..all.len() {
+            if under_way.len() == UNDER_WAY {
+                end(all, under_way.pop_front()).await?;
             }
-            let command = command(&all[place], round);
-            all[place].give(command)?;
-            under_way.push_back(place);
+            let names = match deed {
+                Deed::Write => write(&all[client], &values, round),
+                Deed::Read => read(&all[client], round),
+                Deed::ReadAgain => read(&all[client], 0),
+            };
+            under_way.push_back(UnderWay { client, names });
         }
     }
-    for place in under_way {
-        all[place].end()?;
+    while !under_way.is_empty() {
+        end(all, under_way.pop_front()).await?;
     }
-    Ok(begin.elapsed())
+    Ok(Clock::now().since(begin))
 }
 
-fn write(values: &Values, round: u64) -> Command {
+fn write(one: &One, values: &Values, round: u64) -> JoinHandle<Outcome<Vec<RecordName>>> {
     let numbers = round * BATCH..(round + 1) * BATCH;
-    Command::Write {
-        contents: numbers
-            .map(|number| Bytes::copy_from_slice(values.of(number)))
-            .collect(),
-        backpointers: Backpointers::Shortcuts,
-        signing: Signing::Last,
-    }
+    let contents: Vec<Vec<u8>> = numbers.map(|number| values.of(number).to_vec()).collect();
+    let capsule = one.capsule.clone();
+    tokio::spawn(async move { capsule.append(contents, WriteOptions::new()).await.map_err(said) })
 }
 
-impl One {
-    fn of_round(&self, round: u64) -> Vec<RecordName> {
-        let first = (round * BATCH) as usize;
-        self.records[first..first + BATCH as usize].to_vec()
-    }
+fn read(one: &One, round: u64) -> JoinHandle<Outcome<Vec<RecordName>>> {
+    let first = (round * BATCH) as usize;
+    let names = one.records[first..first + BATCH as usize].to_vec();
+    let capsule = one.capsule.clone();
+    tokio::spawn(async move {
+        let records = capsule.read_all(&names).await.map_err(said)?;
+        records
+            .into_iter()
+            .try_for_each(|record| record.map(drop).map_err(said))?;
+        Ok(Vec::new())
+    })
+}
 
-    fn give(&mut self, command: Command) -> Outcome<()> {
-        self.session.give(command, &mut self.link).map(drop)
+/// Waits for a command.
+async fn end(all: &mut [One], command: Option<UnderWay>) -> Outcome<()> {
+    if let Some(UnderWay { client, names }) = command {
+        all[client].records.extend(names.await.map_err(said)??);
     }
-
-    /// Waits for the reply to its first command that is under way.
-    fn end(&mut self) -> Outcome<()> {
-        match self.session.reply(&mut self.link)?.1 {
-            Reply::Written(names) => self.records.extend(names),
-            Reply::Proven(proven) if proven.iter().all(Result::is_ok) => {}
-            Reply::Records(records) if records.iter().all(Result::is_ok) => {}
-            _ => return Err("a record is not written, proven or read".into()),
-        }
-        Ok(())
-    }
+    Ok(())
 }

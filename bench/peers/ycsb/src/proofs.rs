@@ -1,173 +1,146 @@
 //! Writing, reading and proving records of one capsule (DCS, section 6.3).
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use bench_pair::Outcome;
-use selfsame_capsule::cache::{DEFAULT_SLOTS_LOG2, MAX_SLOTS_LOG2, MIN_SLOTS_LOG2, Verified};
-use selfsame_capsule::hash::{HashedHeader, RecordName};
-use selfsame_capsule::header::FIELDS_BYTES;
+use selfsame_host::RecordName;
+use selfsame_host::capsule::{Capsule, WriteOptions, verify_proof};
 
 use crate::backend::Durability;
-use crate::capsule::{Client, Lengths};
-use crate::server::Server;
+use crate::clock::{Clock, Spent};
+use crate::primitive::Primitive;
+use crate::server::{Server, Way, said};
+use crate::session::Owner;
 use crate::workload::{Random, Values};
 use crate::ycsb::Folder;
 
-/// Operations of one request.
+/// Records that are read with one command, and written at most.
 const BATCH: usize = 100;
+/// Of so many records one is proven by a file.
+const PROVEN: usize = 100;
 
-/// A capsule with records, and how long it took to write them
+/// A capsule with records, and what it took to write them
 struct Filled {
-    client: Client,
-    server: Server,
+    owner: Owner,
+    capsule: Capsule,
     records: Vec<RecordName>,
-    took: Duration,
+    took: Spent,
 }
 
-/// Measures a capsule of `count` records, each `per_signature` of them signed by the last; nanoseconds for one record, and
-/// headers of one proof.
+/// Measures a capsule of `count` records, each `per_signature` of them signed by the last; nanoseconds for one record, elapsed and of
+/// the processor.
 ///
 /// # Errors
 /// When something is refused or not proven.
-pub(crate) fn run(value_len: usize, per_signature: usize, folder: &Path, count: u64) -> Outcome<String> {
+pub(crate) async fn run(
+    value_len: usize,
+    per_signature: usize,
+    (folder, primitives): (&Path, &Path),
+    count: u64,
+) -> Outcome<String> {
     let folder = Folder::create(folder)?;
-    let mut filled = fill(value_len, per_signature, &folder.0, count)?;
-    let each = |took: Duration| took.as_nanos() as f64 / count as f64;
-    let header = HashedHeader {
-        fields: &[7; FIELDS_BYTES],
-        backpointers: &[7; 2 * 32],
+    let server = Server::start(&folder.0, Durability::None, Way::Call).await?;
+    let hash = Primitive::load(primitives, "header_name")?.run(count)?;
+    let mut filled = fill(&server, value_len, per_signature, count as usize).await?;
+    filled.forget().await?;
+    let (first, again) = filled.read_twice().await?;
+    filled.records.sort_unstable();
+    filled.forget().await?;
+    let any_order = filled.read().await?;
+    let (prove, verify) = filled.prove().await?;
+    filled.capsule.close().await;
+    server.end().await;
+    let each = |Spent { elapsed, cpu }: Spent, records: u64| {
+        let [ns, cpu_ns] = [elapsed, cpu].map(|took| took.as_nanos() as f64 / records as f64);
+        format!(r#"{{"ns":{ns},"cpu_ns":{cpu_ns}}}"#)
     };
-    let begin = Instant::now();
-    for _ in 0..count {
-        core::hint::black_box(filled.client.hash(core::hint::black_box(header)));
-    }
-    let hash = begin.elapsed();
-    let read = filled.read()?;
-    let (cached, cached_lengths) = filled.prove_in_session(DEFAULT_SLOTS_LOG2)?;
-    let (uncached, uncached_lengths) = filled.prove_alone()?;
-    shuffle(&mut filled.records);
-    let (scattered, scattered_lengths) = filled.prove_in_session(MAX_SLOTS_LOG2)?;
-    filled.client.forget(MAX_SLOTS_LOG2, &mut filled.server)?;
-    let verified_read = filled.read_proven()?;
-    let mean = |lengths: Lengths| lengths.sum as f64 / count as f64;
+    let proven = filled.records.len().div_ceil(PROVEN) as u64;
     Ok(format!(
-        r#"{{"write":{},"hash":{},"read":{},"verifiedRead":{},"cached":{},"scattered":{},"uncached":{},"lengths":{{"cached":[{},{}],"scattered":[{},{}],"uncached":[{},{}]}}}}"#,
-        each(filled.took),
-        each(hash),
-        each(read),
-        each(verified_read),
-        each(cached),
-        each(scattered),
-        each(uncached),
-        mean(cached_lengths),
-        cached_lengths.most,
-        mean(scattered_lengths),
-        scattered_lengths.most,
-        mean(uncached_lengths),
-        uncached_lengths.most,
+        r#"{{"write":{},"hash":{},"first":{},"again":{},"anyOrder":{},"prove":{},"verify":{}}}"#,
+        each(filled.took, count),
+        each(hash, count),
+        each(first, count),
+        each(again, count),
+        each(any_order, count),
+        each(prove, proven),
+        each(verify, proven),
     ))
 }
 
-fn fill(value_len: usize, per_signature: usize, folder: &Path, count: u64) -> Outcome<Filled> {
-    let mut server = Server::create(folder, Durability::None)?;
-    let mut client = Client::create(0, &mut server)?;
+async fn fill(server: &Server, value_len: usize, per_signature: usize, count: usize) -> Outcome<Filled> {
+    let (owner, capsule) = Owner::create(0, server.way(), None).await?;
     let values = Values::new(&mut Random::new(1), value_len);
-    let numbers: Vec<u64> = (0..count).collect();
-    let mut records = Vec::with_capacity(numbers.len());
-    let begin = Instant::now();
-    for batch in numbers.chunks(BATCH) {
-        let mut request = client.request();
-        for number in batch {
-            records.push(client.write(&mut request, values.of(*number))?);
-            if records.len() % per_signature == 0 || records.len() == numbers.len() {
-                client.sign(&mut request);
-            }
-        }
-        let response = client.send(request, &mut server)?;
-        client.end(response)?;
+    let mut records = Vec::with_capacity(count);
+    let begin = Clock::now();
+    while records.len() < count {
+        let unsigned = per_signature - records.len() % per_signature;
+        let more = BATCH.min(unsigned).min(count - records.len());
+        let contents: Vec<Vec<u8>> = (records.len()..records.len() + more)
+            .map(|number| values.of(number as u64).to_vec())
+            .collect();
+        let is_signed = more == unsigned || records.len() + more == count;
+        let options = WriteOptions::new();
+        let options = if is_signed { options } else { options.unsigned() };
+        records.extend(capsule.append(contents, options).await.map_err(said)?);
     }
     Ok(Filled {
-        took: begin.elapsed(),
-        client,
-        server,
+        took: Clock::now().since(begin),
+        owner,
+        capsule,
         records,
     })
 }
 
 impl Filled {
-    /// Reads all records, without proofs.
-    fn read(&mut self) -> Outcome<Duration> {
-        let begin = Instant::now();
-        for batch in self.records.chunks(BATCH) {
-            let mut request = self.client.request();
-            batch.iter().for_each(|name| request.read(name));
-            let mut response = self.client.send(request, &mut self.server)?;
-            for name in batch {
-                self.client.read(&mut response, name)?;
-            }
-            self.client.end(response)?;
-        }
-        Ok(begin.elapsed())
+    /// Goes on with a client that has verified nothing.
+    async fn forget(&mut self) -> Outcome<()> {
+        self.capsule.clone().close().await;
+        self.capsule = self.owner.open().await?;
+        Ok(())
     }
 
-    /// Reads all records, each proven in a session.
-    fn read_proven(&mut self) -> Outcome<Duration> {
-        let begin = Instant::now();
-        let mut lengths = Lengths::default();
+    /// Reads all records, each proven.
+    async fn read(&self) -> Outcome<Spent> {
+        let begin = Clock::now();
         for batch in self.records.chunks(BATCH) {
-            let mut request = self.client.request();
-            for name in batch {
-                request.read(name);
-                request.prove(name);
-            }
-            let mut response = self.client.send(request, &mut self.server)?;
-            for name in batch {
-                self.client.read(&mut response, name)?;
-                self.client.prove(&mut response, name, &mut lengths)?;
-            }
-            self.client.end(response)?;
+            self.read_all(batch).await?;
         }
-        Ok(begin.elapsed())
+        Ok(Clock::now().since(begin))
     }
 
-    /// Proves all records in a session that begins with nothing verified.
-    fn prove_in_session(&mut self, slots_log2: u8) -> Outcome<(Duration, Lengths)> {
-        self.client.forget(slots_log2, &mut self.server)?;
-        let mut lengths = Lengths::default();
-        let begin = Instant::now();
-        for batch in self.records.chunks(BATCH) {
-            let mut request = self.client.request();
-            batch.iter().for_each(|name| request.prove(name));
-            let mut response = self.client.send(request, &mut self.server)?;
-            for name in batch {
-                self.client.prove(&mut response, name, &mut lengths)?;
-            }
-            self.client.end(response)?;
+    /// Reads all records from the last to the first, so that each is proven by one that was verified before, and each batch again,
+    /// when no more is to be proven.
+    async fn read_twice(&self) -> Outcome<(Spent, Spent)> {
+        let (mut first, mut again) = (Spent::default(), Spent::default());
+        for batch in self.records.rchunks(BATCH) {
+            let begin = Clock::now();
+            self.read_all(batch).await?;
+            let middle = Clock::now();
+            self.read_all(batch).await?;
+            first += middle.since(begin);
+            again += Clock::now().since(middle);
         }
-        Ok((begin.elapsed(), lengths))
+        Ok((first, again))
     }
 
-    /// Proves all records, each with nothing verified before.
-    fn prove_alone(&mut self) -> Outcome<(Duration, Lengths)> {
-        let mut lengths = Lengths::default();
-        let mut nothing = Verified::new(MIN_SLOTS_LOG2);
-        let begin = Instant::now();
-        for batch in self.records.chunks(BATCH) {
-            let mut request = self.client.request_without_session();
-            batch.iter().for_each(|name| request.prove(name));
-            let mut response = self.client.send(request, &mut self.server)?;
-            for name in batch {
-                self.client
-                    .prove_alone(&mut response, name, &mut lengths, &mut nothing)?;
-            }
-            self.client.end(response)?;
-        }
-        Ok((begin.elapsed(), lengths))
+    async fn read_all(&self, names: &[RecordName]) -> Outcome<()> {
+        let records = self.capsule.read_all(names).await.map_err(said)?;
+        records
+            .into_iter()
+            .try_for_each(|record| record.map(drop).map_err(said))
     }
-}
 
-/// Puts names into an order that has nothing to do with when they were written.
-fn shuffle(names: &mut [RecordName]) {
-    names.sort_unstable();
+    /// Makes files that prove some records, and verifies them.
+    async fn prove(&self) -> Outcome<(Spent, Spent)> {
+        let begin = Clock::now();
+        let mut files = Vec::new();
+        for name in self.records.iter().step_by(PROVEN) {
+            files.push(self.capsule.prove(*name, false).await.map_err(said)?);
+        }
+        let middle = Clock::now();
+        for file in &files {
+            verify_proof(file).map_err(said)?;
+        }
+        Ok((middle.since(begin), Clock::now().since(middle)))
+    }
 }

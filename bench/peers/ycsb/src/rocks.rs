@@ -231,11 +231,16 @@ impl Drop for Rocks {
 }
 
 impl Backend for Rocks {
-    fn forget(&mut self) -> Outcome<()> {
+    async fn forget(&mut self) -> Outcome<()> {
         Ok(())
     }
 
-    fn batch(&mut self, writes: &[Write<'_>], reads: &[u32], observer: &mut dyn Observer) -> Outcome<()> {
+    async fn batch(
+        &mut self,
+        writes: &[Write<'_>],
+        reads: &[u32],
+        observer: &mut dyn Observer,
+    ) -> Outcome<()> {
         if !writes.is_empty() {
             self.write(writes)?;
         }
@@ -248,7 +253,7 @@ impl Backend for Rocks {
         Ok(())
     }
 
-    fn settle(&mut self, _: &mut dyn Observer) -> Outcome<()> {
+    async fn settle(&mut self, _: &mut dyn Observer) -> Outcome<()> {
         Ok(())
     }
 }

@@ -1,19 +1,17 @@
 //! A key-value store on a capsule, as in DCS, section 6.4: each write is a record, or the writes of a batch are the sub-records of
 //! one; they are signed only when one of those that are not signed yet is read.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use bench_pair::Outcome;
-use bytes::Bytes;
-use selfsame_capsule::cache::DEFAULT_SLOTS_LOG2;
-use selfsame_capsule::client::{Command, Content, Got, Reply, Signing};
-use selfsame_capsule::hash::RecordName;
-use selfsame_capsule::verifier::SharedVerifier;
-use selfsame_capsule::writer::Backpointers;
+use futures_util::future::try_join_all;
+use selfsame_host::RecordName;
+use selfsame_host::capsule::{Capsule, Content, Record, WriteOptions};
+use tokio::task::JoinHandle;
 
 use crate::backend::{Backend, Observer, Write};
-use crate::server::Link;
-use crate::session::Session;
+use crate::server::said;
+use crate::session::Owner;
 use crate::workload::{KEY_BYTES, key};
 
 /// What an item is
@@ -35,49 +33,44 @@ struct Place {
     signatures: u64,
 }
 
-/// Reads of one command: which items, and which of the batch's reads they are
-type Reads = (u32, Vec<(u32, usize)>);
+/// What the reads of a batch give: key and value of each
+type Reading = JoinHandle<Outcome<Vec<Vec<u8>>>>;
 
-/// A batch that is under way
-#[derive(Debug, Default)]
-struct Batch {
-    /// Commands that write or sign.
-    writing: Vec<u32>,
-    reading: Option<Reads>,
-    replies: HashMap<u32, Reply>,
+/// Reads of a batch that are under way: of which items
+#[derive(Debug)]
+struct UnderWay {
+    items: Vec<u32>,
+    reading: Reading,
 }
 
 /// The store, whose items are named by their numbers
-pub(crate) struct Table<L> {
+pub(crate) struct Table {
     kind: Kind,
-    link: L,
-    session: Session,
+    owner: Owner,
+    capsule: Capsule,
     /// The number of the first item.
     first: u32,
     /// Where each item is, from the first on.
     places: Vec<Option<Place>>,
     signatures: u64,
-    under_way: VecDeque<Batch>,
+    under_way: VecDeque<UnderWay>,
     most: usize,
 }
 
-impl<L: Link> Table<L> {
-    /// An empty store in the capsule of a number, whose items are numbered from `first` on. So many batches are under way `most` of the
-    /// time.
-    ///
-    /// # Errors
-    /// What the client or the server refuses.
-    pub(crate) fn create(kind: Kind, (number, first): (u32, u32), most: usize, mut link: L) -> Outcome<Self> {
-        Ok(Self {
+impl Table {
+    /// An empty store in a capsule, whose items are numbered from `first` on. Reads of fewer than `most` batches are under way when
+    /// the next one begins.
+    pub(crate) fn new(kind: Kind, (owner, capsule): (Owner, Capsule), first: u32, most: usize) -> Self {
+        Self {
             kind,
-            session: Session::create(number, DEFAULT_SLOTS_LOG2, &SharedVerifier::default(), &mut link)?,
-            link,
+            owner,
+            capsule,
             first,
             places: Vec::new(),
             signatures: 0,
             under_way: VecDeque::new(),
             most,
-        })
+        }
     }
 
     fn place(&self, item: u32) -> Option<&Place> {
@@ -93,24 +86,21 @@ impl<L: Link> Table<L> {
         })
     }
 
-    /// Writes items; `signing` says whether they are read in the same batch.
-    fn write(&mut self, writes: &[Write<'_>], signing: Signing) -> Outcome<u32> {
-        let contents = contents(writes);
-        let backpointers = Backpointers::Shortcuts;
-        let command = match self.kind {
-            Kind::Records => Command::Write {
-                contents,
-                backpointers,
-                signing,
-            },
-            Kind::Subrecords => Command::Commit {
-                subrecords: contents,
-                backpointers,
-                signing,
-            },
+    /// Writes items, and notes where they are.
+    async fn write(&mut self, writes: &[Write<'_>], options: WriteOptions) -> Outcome<()> {
+        let contents = writes
+            .iter()
+            .map(|(item, value)| [&key(*item)[..], value].concat());
+        let contents: Vec<Vec<u8>> = contents.collect();
+        let names = match self.kind {
+            Kind::Records => self.capsule.append(contents, options).await,
+            Kind::Subrecords => self
+                .capsule
+                .commit(contents, options)
+                .await
+                .map(|name| vec![name]),
         };
-        let number = self.session.give(command, &mut self.link)?;
-        let names = self.session.names(number)?;
+        let names = names.map_err(said)?;
         let is_one = self.kind == Kind::Subrecords;
         for (index, (item, _)) in (0..).zip(writes) {
             let record = names.get(if is_one { 0 } else { index as usize });
@@ -123,89 +113,75 @@ impl<L: Link> Table<L> {
             self.places.resize(self.places.len().max(at + 1), None);
             self.places[at] = Some(place);
         }
-        Ok(number)
+        Ok(())
     }
 
-    fn read(&mut self, items: &[u32]) -> Outcome<Reads> {
+    /// Begins to read items.
+    fn read(&self, items: &[u32]) -> Outcome<Reading> {
         let place = |item: &u32| self.place(*item).map(|place| (place.record, place.index));
-        let parts: Option<Vec<(RecordName, u32)>> = items.iter().map(place).collect();
-        let parts = parts.ok_or("an item was never written")?;
-        let command = match self.kind {
-            Kind::Records => Command::Read {
-                records: parts.iter().map(|(record, _)| *record).collect(),
-            },
-            Kind::Subrecords => Command::ReadParts { parts },
-        };
-        let number = self.session.give(command, &mut self.link)?;
-        Ok((number, items.iter().copied().zip(0..).collect()))
+        let places: Option<Vec<(RecordName, u32)>> = items.iter().map(place).collect();
+        let places = places.ok_or("an item was never written")?;
+        let capsule = self.capsule.clone();
+        Ok(match self.kind {
+            Kind::Records => tokio::spawn(async move { read_records(&capsule, &places).await }),
+            Kind::Subrecords => tokio::spawn(async move { read_parts(&capsule, &places).await }),
+        })
     }
 
-    /// Waits until no more than so many batches are under way.
-    fn wait(&mut self, most: usize, observer: &mut dyn Observer) -> Outcome<()> {
-        while self.under_way.len() > most {
-            let (command, reply) = self.session.reply(&mut self.link)?;
-            let is_of = |batch: &&mut Batch| batch.has(command);
-            let batch = self.under_way.iter_mut().find(is_of);
-            batch
-                .ok_or("a reply to no command")?
-                .replies
-                .insert(command, reply);
-            while let Some(batch) = self.under_way.pop_front_if(|batch| batch.is_done()) {
-                batch.tell(observer)?;
-                observer.done();
+    /// Waits until the reads of no more than so many batches are under way.
+    async fn wait(&mut self, most: usize, observer: &mut dyn Observer) -> Outcome<()> {
+        while self.under_way.len() > most
+            && let Some(UnderWay { items, reading }) = self.under_way.pop_front()
+        {
+            let contents = reading.await.map_err(said)??;
+            for (place, (item, content)) in items.iter().zip(&contents).enumerate() {
+                observer.value(place, value(*item, content)?);
             }
+            observer.done();
         }
         Ok(())
     }
 }
 
-impl Batch {
-    fn has(&self, command: u32) -> bool {
-        self.writing.contains(&command) || self.reading.iter().any(|(number, _)| *number == command)
+async fn read_records(capsule: &Capsule, places: &[(RecordName, u32)]) -> Outcome<Vec<Vec<u8>>> {
+    if places.is_empty() {
+        return Ok(Vec::new());
     }
-
-    fn is_done(&self) -> bool {
-        self.replies.len() == self.writing.len() + self.reading.iter().len()
-    }
-
-    fn tell(self, observer: &mut dyn Observer) -> Outcome<()> {
-        if let Some((command, reads)) = &self.reading {
-            match self.replies.get(command) {
-                Some(Reply::Records(records)) => {
-                    for ((item, place), record) in reads.iter().zip(records) {
-                        observer.value(*place, value(*item, record_content(record)?)?);
-                    }
-                }
-                Some(Reply::Parts(parts)) => {
-                    for ((item, place), part) in reads.iter().zip(parts) {
-                        let part = part.as_ref().map_err(|refusal| refusal.to_string())?;
-                        observer.value(*place, value(*item, part)?);
-                    }
-                }
-                _ => return Err("nothing was read".into()),
-            }
-        }
-        Ok(())
-    }
+    let names: Vec<RecordName> = places.iter().map(|(record, _)| *record).collect();
+    let records = capsule.read_all(&names).await.map_err(said)?;
+    records
+        .into_iter()
+        .map(|record| content(record.map_err(said)?))
+        .collect()
 }
 
-/// What is written of items, in memory that all share.
-fn contents(writes: &[Write<'_>]) -> Vec<Bytes> {
-    let len = |(_, value): &Write<'_>| KEY_BYTES + value.len();
-    let mut memory = Vec::with_capacity(writes.iter().map(len).sum());
-    for (item, value) in writes {
-        memory.extend_from_slice(&key(*item));
-        memory.extend_from_slice(value);
-    }
-    let mut rest = Bytes::from(memory);
-    writes.iter().map(|write| rest.split_to(len(write))).collect()
-}
-
-fn record_content<E: ToString>(got: &Result<Got, E>) -> Outcome<&[u8]> {
-    match &got.as_ref().map_err(ToString::to_string)?.content {
-        Content::Plain(content) => Ok(content),
+fn content(record: Record) -> Outcome<Vec<u8>> {
+    match record.content {
+        Content::Bytes(content) => Ok(content),
         _ => Err("a record of another kind".into()),
     }
+}
+
+/// Asks for the sub-records of each record together.
+async fn read_parts(capsule: &Capsule, places: &[(RecordName, u32)]) -> Outcome<Vec<Vec<u8>>> {
+    let mut wanted: BTreeMap<RecordName, Vec<(usize, u32)>> = BTreeMap::new();
+    for (place, (record, index)) in places.iter().enumerate() {
+        wanted.entry(*record).or_default().push((place, *index));
+    }
+    let asking = wanted.into_iter().map(async |(record, parts)| {
+        let indexes: Vec<u32> = parts.iter().map(|(_, index)| *index).collect();
+        let contents = capsule.read_parts(record, &indexes).await.map_err(said)?;
+        Outcome::Ok(
+            parts
+                .into_iter()
+                .map(|(place, _)| place)
+                .zip(contents)
+                .collect::<Vec<_>>(),
+        )
+    });
+    let mut all: Vec<(usize, Vec<u8>)> = try_join_all(asking).await?.into_iter().flatten().collect();
+    all.sort_unstable_by_key(|(place, _)| *place);
+    Ok(all.into_iter().map(|(_, content)| content).collect())
 }
 
 /// The value in what was written of an item.
@@ -220,31 +196,35 @@ fn value(item: u32, content: &[u8]) -> Outcome<&[u8]> {
     }
 }
 
-impl<L: Link> Backend for Table<L> {
-    fn forget(&mut self) -> Outcome<()> {
-        self.session.forget(&mut self.link)
+impl Backend for Table {
+    async fn forget(&mut self) -> Outcome<()> {
+        self.capsule.clone().close().await;
+        self.capsule = self.owner.open().await?;
+        Ok(())
     }
 
-    fn batch(&mut self, writes: &[Write<'_>], reads: &[u32], observer: &mut dyn Observer) -> Outcome<()> {
+    async fn batch(
+        &mut self,
+        writes: &[Write<'_>],
+        reads: &[u32],
+        observer: &mut dyn Observer,
+    ) -> Outcome<()> {
         let is_signed = self.needs_signature(writes, reads);
-        let mut batch = Batch::default();
         if !writes.is_empty() {
-            let signing = if is_signed { Signing::Last } else { Signing::Later };
-            batch.writing.push(self.write(writes, signing)?);
+            let options = WriteOptions::new();
+            let options = if is_signed { options } else { options.unsigned() };
+            self.write(writes, options).await?;
         } else if is_signed {
-            batch
-                .writing
-                .push(self.session.give(Command::Sign, &mut self.link)?);
+            self.capsule.sign().await.map_err(said)?;
         }
         self.signatures += u64::from(is_signed);
-        if !reads.is_empty() {
-            batch.reading = Some(self.read(reads)?);
-        }
-        self.under_way.push_back(batch);
-        self.wait(self.most - 1, observer)
+        let reading = self.read(reads)?;
+        let items = reads.to_vec();
+        self.under_way.push_back(UnderWay { items, reading });
+        self.wait(self.most - 1, observer).await
     }
 
-    fn settle(&mut self, observer: &mut dyn Observer) -> Outcome<()> {
-        self.wait(0, observer)
+    async fn settle(&mut self, observer: &mut dyn Observer) -> Outcome<()> {
+        self.wait(0, observer).await
     }
 }

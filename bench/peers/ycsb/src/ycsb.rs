@@ -7,11 +7,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bench_pair::Outcome;
+use tokio::runtime::Handle;
 
 use crate::backend::{Backend, Durability, Observer};
+use crate::clock::Clock;
 use crate::library::Functions;
 use crate::rocks::{Asking, Database, Rocks};
-use crate::server::{Channel, beside};
+use crate::server::{Server, Way};
+use crate::session::Owner;
 use crate::table::{Kind, Table};
 use crate::workload::{Operation, Random, Values, Workload};
 
@@ -21,7 +24,7 @@ const LOADED: u32 = 2000;
 const BATCH: usize = 100;
 /// Batches under way of a client that is alone with a server: so that neither waits for the other. Where there are many clients,
 /// each has one.
-pub(crate) const UNDER_WAY: usize = 2;
+const UNDER_WAY: usize = 2;
 /// Items of a thread are numbered from its number times this.
 const OF_THREAD: u32 = 1 << 24;
 
@@ -33,22 +36,24 @@ pub(crate) struct Plan {
     value_len: usize,
     durability: Durability,
     threads: u32,
+    way: Way,
 }
 
-/// How long it took, and how long each batch
+/// When a thread began and ended, and how long each batch took
 struct Took {
-    whole: Duration,
+    begin: Clock,
+    end: Clock,
     batches: Vec<Duration>,
 }
 
 impl Plan {
-    /// Reads `STORE/WORKLOAD/VALUE BYTES/DURABILITY/THREADS`.
+    /// Reads `STORE/WORKLOAD/VALUE BYTES/DURABILITY/THREADS/WAY`.
     ///
     /// # Errors
     /// When it says something else.
     pub(crate) fn read(text: &str) -> Outcome<Self> {
         let parts: Vec<&str> = text.split('/').collect();
-        let [store, workload, value_len, durability, threads] = parts[..] else {
+        let [store, workload, value_len, durability, threads, way] = parts[..] else {
             return Err(format!("no plan {text}"));
         };
         let number = |text: &str| text.parse::<u32>().map_err(|_| format!("{text} is no number"));
@@ -58,6 +63,7 @@ impl Plan {
             value_len: number(value_len)? as usize,
             durability: Durability::named(durability)?,
             threads: number(threads)?.max(1),
+            way: Way::named(way)?,
         })
     }
 
@@ -65,52 +71,58 @@ impl Plan {
     ///
     /// # Errors
     /// When the store fails, or gives another value than was written.
-    pub(crate) fn run(&self, library: Option<&Path>, folder: &Path, count: u64) -> Outcome<String> {
+    pub(crate) fn run(
+        &self,
+        runtime: &Handle,
+        library: Option<&Path>,
+        folder: &Path,
+        count: u64,
+    ) -> Outcome<String> {
         let folder = Folder::create(folder)?;
-        let took = match self.store.as_str() {
-            "rocksdb" | "rocksdb-singly" => {
-                let asking = match self.store.as_str() {
-                    "rocksdb" => Asking::Together,
-                    _ => Asking::Singly,
-                };
-                let functions = Functions::load(library.ok_or("no library of RocksDB was named")?)?;
-                let database = Arc::new(Database::create(functions, &folder.0, self.durability)?);
-                self.on_threads(count, &|_| Ok(Rocks::new(Arc::clone(&database), asking)))?
-            }
-            "capsule" => self.beside_a_server(Kind::Records, &folder.0, count)?,
-            "subrecords" => self.beside_a_server(Kind::Subrecords, &folder.0, count)?,
+        let asking = match self.store.as_str() {
+            "rocksdb" => Asking::Together,
+            "rocksdb-singly" => Asking::Singly,
+            "capsule" => return self.on_capsules(Kind::Records, runtime, &folder.0, count),
+            "subrecords" => return self.on_capsules(Kind::Subrecords, runtime, &folder.0, count),
             other => return Err(format!("no store {other}")),
         };
-        Ok(to_json(took))
+        let functions = Functions::load(library.ok_or("no library of RocksDB was named")?)?;
+        let database = Arc::new(Database::create(functions, &folder.0, self.durability)?);
+        let open = async |_| Ok(Rocks::new(Arc::clone(&database), asking));
+        self.on_threads(runtime, count, &open).map(to_json)
     }
 
-    /// The server of the capsules has a thread of its own, as RocksDB has for what it does in the background.
-    fn beside_a_server(&self, kind: Kind, folder: &Path, count: u64) -> Outcome<Vec<Took>> {
+    /// Each thread has a capsule, all at one server. Where a writer's words are to survive, so is what it must not forget.
+    fn on_capsules(&self, kind: Kind, runtime: &Handle, folder: &Path, count: u64) -> Outcome<String> {
+        let server = runtime.block_on(Server::start(folder, self.durability, self.way))?;
         let under_way = if self.threads == 1 { UNDER_WAY } else { 1 };
-        beside(folder, self.durability, |server| {
-            self.on_threads(count, &|thread| {
-                Table::create(
-                    kind,
-                    (thread, thread * OF_THREAD),
-                    under_way,
-                    Channel::new(server),
-                )
-            })
-        })
+        let open = async |thread: u32| {
+            let keeping =
+                (self.durability == Durability::Synced).then(|| folder.join(format!("writer-{thread}")));
+            let opened = Owner::create(thread, server.way(), keeping).await?;
+            Ok(Table::new(kind, opened, thread * OF_THREAD, under_way))
+        };
+        let took = self.on_threads(runtime, count, &open);
+        runtime.block_on(server.end());
+        took.map(to_json)
     }
 
     fn on_threads<B: Backend>(
         &self,
+        runtime: &Handle,
         count: u64,
-        open: &(impl Fn(u32) -> Outcome<B> + Sync),
+        open: &(impl AsyncFn(u32) -> Outcome<B> + Sync),
     ) -> Outcome<Vec<Took>> {
-        let together = Barrier::new(self.threads as usize);
-        let together = &together;
+        let together = &Barrier::new(self.threads as usize);
+        let share = count / u64::from(self.threads);
         thread::scope(|scope| {
             let threads: Vec<_> = (0..self.threads)
                 .map(|thread| {
-                    let share = count / u64::from(self.threads);
-                    scope.spawn(move || self.work(&mut open(thread)?, thread, share, together))
+                    scope.spawn(move || {
+                        runtime.block_on(async {
+                            self.work(&mut open(thread).await?, thread, share, together).await
+                        })
+                    })
                 })
                 .collect();
             threads
@@ -121,30 +133,37 @@ impl Plan {
     }
 
     /// One thread's part.
-    fn work(&self, store: &mut impl Backend, thread: u32, count: u64, together: &Barrier) -> Outcome<Took> {
+    async fn work(
+        &self,
+        store: &mut impl Backend,
+        thread: u32,
+        count: u64,
+        together: &Barrier,
+    ) -> Outcome<Took> {
         let mut random = Random::new(u64::from(thread) + 1);
         let values = Values::new(&mut random, self.value_len);
         let operations = self.workload.operations(&mut random, LOADED, count);
         let mut written = Written::new(&values, thread * OF_THREAD);
         let load: Vec<Operation> = (0..LOADED).map(Operation::Write).collect();
         for batch in load.chunks(BATCH) {
-            written.carry_out(store, batch)?;
+            written.carry_out(store, batch).await?;
         }
         // What is read is signed first, and so all that was loaded.
-        written.carry_out(store, &[Operation::Read(LOADED - 1)])?;
-        store.settle(&mut written)?;
+        written.carry_out(store, &[Operation::Read(LOADED - 1)]).await?;
+        store.settle(&mut written).await?;
         written.took.clear();
-        store.forget()?;
+        store.forget().await?;
         together.wait();
-        let begin = Instant::now();
+        let begin = Clock::now();
         for batch in operations.chunks(BATCH) {
-            written.carry_out(store, batch)?;
+            written.carry_out(store, batch).await?;
         }
-        store.settle(&mut written)?;
-        let whole = begin.elapsed();
+        store.settle(&mut written).await?;
+        let end = Clock::now();
         written.end(operations.len().div_ceil(BATCH))?;
         Ok(Took {
-            whole,
+            begin,
+            end,
             batches: written.took,
         })
     }
@@ -181,7 +200,7 @@ impl<'a> Written<'a> {
         }
     }
 
-    fn carry_out(&mut self, store: &mut impl Backend, batch: &[Operation]) -> Outcome<()> {
+    async fn carry_out(&mut self, store: &mut impl Backend, batch: &[Operation]) -> Outcome<()> {
         let since = Instant::now();
         let (mut writes, mut reads) = (Vec::with_capacity(batch.len()), Vec::with_capacity(batch.len()));
         for operation in batch {
@@ -202,7 +221,7 @@ impl<'a> Written<'a> {
             versions: reads.iter().map(version).collect(),
             seen: 0,
         });
-        store.batch(&writes, &reads, self)
+        store.batch(&writes, &reads, self).await
     }
 
     /// Checks that so many batches were done, and that all that was read is what was written.
@@ -260,9 +279,14 @@ impl Drop for Folder {
     }
 }
 
-/// As the harness reads it: the time until the last thread was done, and quantiles of all batches.
+/// As the harness reads it: from when the first thread began until the last one was done, and quantiles of all batches.
 fn to_json(took: Vec<Took>) -> String {
-    let whole = took.iter().map(|took| took.whole).max().unwrap_or_default();
+    let begin = took.iter().map(|took| took.begin).reduce(Clock::earlier);
+    let end = took.iter().map(|took| took.end).reduce(Clock::later);
+    let spent = begin
+        .zip(end)
+        .map(|(begin, end)| end.since(begin))
+        .unwrap_or_default();
     let mut batches: Vec<Duration> = took.into_iter().flat_map(|took| took.batches).collect();
     batches.sort_unstable();
     let quantile = |percent: usize| {
@@ -270,8 +294,9 @@ fn to_json(took: Vec<Took>) -> String {
         batches.get(place).copied().unwrap_or_default().as_nanos() as f64 / 1000.0
     };
     format!(
-        r#"{{"ns":{},"p50_us":{},"p99_us":{},"requests":{}}}"#,
-        whole.as_nanos(),
+        r#"{{"ns":{},"cpu_ns":{},"p50_us":{},"p99_us":{},"requests":{}}}"#,
+        spent.elapsed.as_nanos(),
+        spent.cpu.as_nanos(),
         quantile(50),
         quantile(99),
         batches.len()
