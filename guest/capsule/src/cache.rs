@@ -79,11 +79,6 @@ impl<S: Slot> Cache<S> {
         (slot != S::EMPTY) & (self.slots[self.place(name)] == slot)
     }
 
-    /// Lets the processor fetch from memory where names are, or will be, of many at a time.
-    pub(crate) fn fetch<'a>(&self, names: impl Iterator<Item = &'a [u8; HASH_BYTES]>) {
-        core::hint::black_box(names.filter(|name| self.contains(name)).count());
-    }
-
     /// Adds a name, in the place of another if need be.
     pub fn insert(&mut self, name: &[u8; HASH_BYTES]) {
         let place = self.place(name);
@@ -149,11 +144,6 @@ impl Verified {
         self.names.insert(name);
         let place = self.names.place(name);
         self.attributions[place] = known.map_or(attribution, |known| known.or_better(attribution));
-    }
-
-    /// Lets the processor fetch from memory where names are, of many at a time.
-    pub(crate) fn fetch<'a>(&self, names: impl Iterator<Item = &'a [u8; HASH_BYTES]>) {
-        self.names.fetch(names);
     }
 
     /// The names that it holds.

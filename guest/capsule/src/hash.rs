@@ -5,7 +5,6 @@
 
 use alloc::vec::Vec;
 
-use selfsame_multibuffer::{keyed, keyed_each};
 use selfsame_sodium::hash::{hash_for, hash_with, sha256};
 
 /// Length of a hash and of a name.
@@ -56,26 +55,6 @@ impl HashKind {
         match self {
             Self::Blake3 => hash_with(key, data),
             Self::Sha256 => prefixed(key, data),
-        }
-    }
-
-    /// What [`Self::hash`] gives for each.
-    fn hash_each(self, key: &[u8; HASH_BYTES], all: &[&[u8]]) -> Vec<[u8; HASH_BYTES]> {
-        match self {
-            Self::Blake3 => keyed(key, all),
-            Self::Sha256 => all.iter().map(|data| prefixed(key, data)).collect(),
-        }
-    }
-
-    /// What [`Self::hash`] gives for each under its own key; none is longer than a chunk of BLAKE3.
-    fn hash_each_under(self, keys: &[[u8; HASH_BYTES]], all: &[&[u8]]) -> Vec<[u8; HASH_BYTES]> {
-        match self {
-            Self::Blake3 => keyed_each(keys, all),
-            Self::Sha256 => keys
-                .iter()
-                .zip(all)
-                .map(|(key, data)| prefixed(key, data))
-                .collect(),
         }
     }
 
@@ -150,52 +129,16 @@ impl Hasher {
         self.record_name_of(&self.fields(header.fields), header.backpointers)
     }
 
-    /// The names of the records with these headers: together they take a fraction of the time.
-    #[must_use]
-    pub fn record_names(&self, headers: &[HashedHeader<'_>]) -> Vec<RecordName> {
-        let mut parts: Vec<&[u8]> = headers.iter().map(|header| header.fields).collect();
-        let hashes = self.fields_each(&parts);
-        for (part, header) in parts.iter_mut().zip(headers) {
-            *part = header.backpointers;
-        }
-        let names = self.kind.hash_each_under(&hashes, &parts);
-        names.into_iter().map(RecordName).collect()
-    }
-
     /// The hash of a header's fields, with which [`Self::record_name_of`] goes on.
     #[must_use]
     pub fn fields(&self, fields: &[u8]) -> [u8; HASH_BYTES] {
         self.kind.hash(&self.header, fields)
     }
 
-    /// What [`Self::fields`] gives for each.
-    #[must_use]
-    pub fn fields_each(&self, fields: &[&[u8]]) -> Vec<[u8; HASH_BYTES]> {
-        self.kind.hash_each(&self.header, fields)
-    }
-
     /// The name of the record with a header whose fields have this hash, and with these backpointers.
     #[must_use]
     pub fn record_name_of(&self, fields: &[u8; HASH_BYTES], backpointers: &[u8]) -> RecordName {
         RecordName(self.kind.hash(fields, backpointers))
-    }
-
-    /// The hashes of records' bodies.
-    #[must_use]
-    pub fn bodies(&self, bodies: &[&[u8]]) -> Vec<[u8; HASH_BYTES]> {
-        self.kind.hash_each(&self.body, bodies)
-    }
-
-    /// The hashes of sub-records.
-    #[must_use]
-    pub fn leaves(&self, subrecords: &[&[u8]]) -> Vec<[u8; HASH_BYTES]> {
-        self.kind.hash_each(&self.leaf, subrecords)
-    }
-
-    /// The hashes of inner nodes of one level of a tree.
-    #[must_use]
-    pub fn nodes(&self, nodes: &[&[u8]]) -> Vec<[u8; HASH_BYTES]> {
-        self.kind.hash_each(&self.node, nodes)
     }
 
     /// The hash of a record's body, to which its header points.
@@ -220,12 +163,6 @@ impl Hasher {
     #[must_use]
     pub fn root(&self, whole: &[u8]) -> [u8; HASH_BYTES] {
         self.kind.hash(&self.root, whole)
-    }
-
-    /// What [`Self::root`] gives for each.
-    #[must_use]
-    pub fn roots(&self, wholes: &[&[u8]]) -> Vec<[u8; HASH_BYTES]> {
-        self.kind.hash_each(&self.root, wholes)
     }
 }
 
@@ -283,19 +220,6 @@ mod tests {
             let expected = sha256(&[&fields, &backpointers[..]].concat());
             let hasher = Hasher::new(HashKind::Sha256, &CAPSULE);
             assert_eq!(hasher.record_name(header(&backpointers)).0, expected, "{count}");
-        }
-    }
-
-    #[test]
-    fn many_names_are_those_of_each() {
-        let backpointers = [9; 32 * HASH_BYTES];
-        let headers: Vec<_> = (0..=32)
-            .map(|count| header(&backpointers[..count * HASH_BYTES]))
-            .collect();
-        for kind in [HashKind::Blake3, HashKind::Sha256] {
-            let hasher = Hasher::new(kind, &CAPSULE);
-            let each: Vec<_> = headers.iter().map(|header| hasher.record_name(*header)).collect();
-            assert_eq!(hasher.record_names(&headers), each);
         }
     }
 }

@@ -70,14 +70,6 @@ pub fn encode_proof<'a>(
     }
 }
 
-/// A proof that was given with others
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct GivenProof<'a> {
-    pub(crate) proof: &'a [u8],
-    /// The names that its first headers hash to.
-    pub(crate) names: &'a [RecordName],
-}
-
 /// Reads proofs and keeps no memory of one for the next
 #[derive(Debug, Default)]
 pub struct Prover {
@@ -103,19 +95,6 @@ impl Prover {
         record: &RecordName,
         proof: &[u8],
     ) -> Result<Attribution> {
-        let given = GivenProof { proof, names: &[] };
-        self.verify_given(hasher, writers, verified, record, given)
-    }
-
-    /// Verifies a proof as [`Self::verify`] does, some of whose headers are hashed already.
-    pub(crate) fn verify_given(
-        &mut self,
-        hasher: &Hasher,
-        writers: &impl Writers,
-        verified: &mut Verified,
-        record: &RecordName,
-        GivenProof { proof, names }: GivenProof<'_>,
-    ) -> Result<Attribution> {
         if proof.len() > MAX_PROOF_BYTES {
             return Err(Refusal::new(Code::TooLarge, MAX_PROOF_BYTES));
         }
@@ -128,10 +107,10 @@ impl Prover {
         let offset = |reader: &Reader<'_>| proof.len() - reader.rest().len();
         let mut first = None;
         let mut previous: Option<Link<'_>> = None;
-        for number in 0..usize::from(count) {
+        for _ in 0..count {
             let at = offset(&reader);
             let header = HeaderView::read(&mut reader).map_err(|refusal| refusal.further(at))?;
-            let name = names.get(number).copied().unwrap_or_else(|| header.name(hasher));
+            let name = header.name(hasher);
             let attribution = match &previous {
                 None if kind == SIGNED => Attribution::signed(&header),
                 None => verified.attribution(&name.0).unwrap_or_default(),

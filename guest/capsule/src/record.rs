@@ -100,31 +100,6 @@ pub struct Checked {
     pub tree: Option<Tree>,
 }
 
-/// Does what [`Record::check`] does for each, faster.
-#[must_use]
-pub fn check_each(records: &[Record<'_>], hasher: &Hasher, sealed: bool) -> Vec<Result<Checked>> {
-    let headers: Vec<_> = records.iter().map(|record| record.header.hashed()).collect();
-    let names = hasher.record_names(&headers);
-    let is_tree = |record: &Record<'_>| record.header.kind() == RecordKind::Tree;
-    let plain: Vec<&[u8]> = records
-        .iter()
-        .filter(|record| !is_tree(record))
-        .map(|record| record.body)
-        .collect();
-    let mut bodies = hasher.bodies(&plain).into_iter();
-    let check = |(record, name): (&Record<'_>, RecordName)| {
-        let tree = if is_tree(record) {
-            Some(record.check_tree(hasher, sealed)?)
-        } else {
-            let hash = bodies.next().ok_or(BAD_BODY)?;
-            record.is_of(hash)?;
-            None
-        };
-        Ok(Checked { name, tree })
-    };
-    records.iter().zip(names).map(check).collect()
-}
-
 /// What the body of a record with sub-records begins with
 #[derive(Clone, Copy, Debug)]
 pub struct TreeHead<'a> {
@@ -228,6 +203,7 @@ impl<'a> TreeBody<'a> {
     /// # Errors
     /// [`Code::BadTree`] when there are none.
     pub fn hashes(&self, hasher: &Hasher) -> Result<Tree> {
-        Tree::new(hasher, hasher.leaves(&self.subrecords))
+        let leaves = self.subrecords.iter().map(|subrecord| hasher.leaf(subrecord));
+        Tree::new(hasher, leaves.collect())
     }
 }

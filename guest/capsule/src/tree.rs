@@ -138,36 +138,18 @@ pub fn verify_each(hasher: &Hasher, claims: &[Claim<'_>]) -> Checked {
         if is_end {
             break;
         }
-        let new = &groups[first..];
-        let inputs: Vec<&[u8]> = new
-            .iter()
-            .map(|group| group.children[..group.len].as_flattened())
-            .collect();
-        for (group, hash) in new.iter().zip(hasher.nodes(&inputs)) {
-            ways[group.claim].hash = hash;
+        for group in &groups[first..] {
+            ways[group.claim].hash = hasher.node(group.children[..group.len].as_flattened());
         }
     }
-    let mut roots = roots(hasher, claims, &ways).into_iter();
     let end = |(way, claim): (&Way, &Claim<'_>)| {
         let (found, expected) = match claim.end {
-            End::Root { root, .. } => (roots.next().unwrap_or_default(), root),
+            End::Root { root, preamble } => (hasher.root(&whole(claim.count, preamble, &way.hash)), root),
             End::Node { hash, .. } => (way.hash, hash),
         };
         way.end(claim, found == expected)
     };
     (ways.iter().zip(claims).map(end).collect(), groups)
-}
-
-/// The tree's hash of each claim whose path leads to one, all at once.
-fn roots(hasher: &Hasher, claims: &[Claim<'_>], ways: &[Way]) -> Vec<Hash> {
-    let mut wholes: Vec<Vec<u8>> = Vec::new();
-    for (claim, way) in claims.iter().zip(ways) {
-        if let End::Root { preamble, .. } = claim.end {
-            wholes.push(whole(claim.count, preamble, &way.hash));
-        }
-    }
-    let wholes: Vec<&[u8]> = wholes.iter().map(Vec::as_slice).collect();
-    hasher.roots(&wholes)
 }
 
 /// How far the check of a claim came
@@ -271,13 +253,10 @@ fn level_above(hasher: &Hasher, below: &[Hash]) -> Vec<Hash> {
         1 => below.split_at(below.len() - 1),
         _ => (below, [].as_slice()),
     };
-    let several: Vec<&[u8]> = several
+    let nodes = several
         .chunks(FAN_OUT)
-        .map(|children| children.as_flattened())
-        .collect();
-    let mut above = hasher.nodes(&several);
-    above.extend_from_slice(single);
-    above
+        .map(|children| hasher.node(children.as_flattened()));
+    nodes.chain(single.iter().copied()).collect()
 }
 
 /// What a tree's hash is of.

@@ -7,7 +7,7 @@ use selfsame_sodium::aead::TAG_BYTES;
 
 use crate::authority::sign_record;
 use crate::backpointers::{Hubs, Shortcuts};
-use crate::hash::{HASH_BYTES, RecordName};
+use crate::hash::{HASH_BYTES, HashedHeader, RecordName};
 use crate::header::{
     FIELDS_BYTES, FIXED_BYTES, Header, HeaderView, MAX_BACKPOINTERS, MAX_BODY_BYTES, RecordKind,
     encode_header,
@@ -176,8 +176,6 @@ impl Writer {
         let mut sealed = Vec::new();
         let bodies = self.bodies(contents, &mut sealed);
         let fields = self.fields_of(&bodies);
-        let encoded: Vec<&[u8]> = fields.iter().map(<[u8; FIELDS_BYTES]>::as_slice).collect();
-        let hashes = self.charter.hasher().fields_each(&encoded);
         let rest = match backpointers {
             Backpointers::Own(_) | Backpointers::Following(_) => &Backpointers::Shortcuts,
             other => other,
@@ -187,8 +185,7 @@ impl Writer {
         let last = bodies.len().saturating_sub(1);
         // Of few the way over their parents is short as well, and each has its shortcut.
         let mut hubs = (bodies.len() > 2 * Hubs::SPOKES).then(Hubs::default);
-        let fields = fields.iter().zip(&hashes);
-        for (number, (body, fields)) in bodies.into_iter().zip(fields).enumerate() {
+        for (number, (body, fields)) in bodies.into_iter().zip(&fields).enumerate() {
             let wanted = if number == 0 { backpointers } else { rest };
             let is_last = hubs.is_none() || number == last;
             self.point(wanted, is_last, &mut pointers);
@@ -213,15 +210,15 @@ impl Writer {
 
     /// The fields of the headers of the next records, which have these bodies.
     fn fields_of(&self, bodies: &[&[u8]]) -> Vec<[u8; FIELDS_BYTES]> {
-        let hashes = self.charter.hasher().bodies(bodies);
+        let hasher = self.charter.hasher();
         let mut header = self.header(RecordKind::Plain);
-        let fields = |(body, hash): (&&[u8], _)| {
-            (header.body_len, header.body) = (body.len() as u32, hash);
+        let fields = |body: &&[u8]| {
+            (header.body_len, header.body) = (body.len() as u32, hasher.body(body));
             let fields = header.fields();
             header.sequence += 1;
             fields
         };
-        bodies.iter().zip(hashes).map(fields).collect()
+        bodies.iter().map(fields).collect()
     }
 
     /// The bodies of the next records, sealed in `sealed` if they are to be.
@@ -399,18 +396,16 @@ impl Writer {
     fn finish_one(&mut self, mut made: Header, body: Vec<u8>, hash: [u8; HASH_BYTES]) -> Result<Written> {
         (made.body_len, made.body) = (body.len() as u32, hash);
         let fields = made.fields();
-        let hash = self.charter.hasher().fields(&fields);
         let mut header = Vec::new();
-        let name = self.finish((&fields, &hash), &made.backpointers, &mut header)?;
+        let name = self.finish(&fields, &made.backpointers, &mut header)?;
         self.progress.shortcuts.push(name);
         Ok(Written { name, header, body })
     }
 
-    /// Appends the header of the next record, of its fields with their hash, to `out`; the record's name, after which the writer goes
-    /// on.
+    /// Appends the header of the next record to `out`; the record's name, after which the writer goes on.
     fn finish(
         &mut self,
-        (fields, hash): (&[u8; FIELDS_BYTES], &[u8; HASH_BYTES]),
+        fields: &[u8; FIELDS_BYTES],
         backpointers: &[RecordName],
         out: &mut Vec<u8>,
     ) -> Result<RecordName> {
@@ -419,8 +414,11 @@ impl Writer {
         }
         let before = out.len();
         encode_header(fields, backpointers, out);
-        let encoded = &out[before + FIXED_BYTES..];
-        let name = self.charter.hasher().record_name_of(hash, encoded);
+        let backpointers = &out[before + FIXED_BYTES..];
+        let name = self
+            .charter
+            .hasher()
+            .record_name(HashedHeader { fields, backpointers });
         self.progress.sequence += 1;
         self.progress.parent = Some(name);
         Ok(name)

@@ -10,9 +10,6 @@ use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
 use selfsame_codec::Operation;
 
-mod fetch;
-pub use fetch::fetch;
-
 mod row;
 pub use row::{LENGTHS, Row, len_behind};
 

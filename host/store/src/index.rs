@@ -4,8 +4,9 @@ use core::hash::BuildHasher as _;
 use std::hash::RandomState;
 
 use hashbrown::HashTable;
-use selfsame_write_batch::{Row, WriteBatch, fetch};
+use selfsame_write_batch::{Row, WriteBatch};
 
+use super::fetch::fetch;
 use super::rows::is_long;
 
 /// So many keys that came since the last scan are sorted in one by one.

@@ -17,6 +17,7 @@ mod disk;
 pub use disk::{DiskStore, WRITE_BUFFER};
 
 mod drain;
+mod fetch;
 
 mod file;
 pub use file::sync_folder_of;

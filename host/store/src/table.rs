@@ -2,8 +2,9 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use selfsame_write_batch::{Row, WriteBatch, fetch};
+use selfsame_write_batch::{Row, WriteBatch};
 
+use super::fetch::fetch;
 use super::index::{At, Index, TOGETHER};
 use super::rows::is_long;
 

@@ -416,13 +416,6 @@ impl Base {
         }
     }
 
-    /// Lets the processor fetch from memory what tells whether names were verified.
-    pub(super) fn fetch_verified(&self, names: &[RecordName]) {
-        for cache in self.servers.iter().filter_map(Server::verified) {
-            cache.fetch(names.iter().map(|name| &name.0));
-        }
-    }
-
     /// The server that may be asked now, is not among `excluded`, and comes first after the preferred one.
     pub(super) fn choose(&self, excluded: u32) -> Option<usize> {
         let count = self.servers.len();

@@ -2,7 +2,6 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::ops::Range;
 
 use bytes::Bytes;
 use selfsame_codec::{Code, Reader};
@@ -13,10 +12,9 @@ use super::reading::Want;
 use crate::authority::Evidence;
 use crate::authorship::{Attribution, Authorship};
 use crate::cache::Verified;
-use crate::hash::{HashedHeader, RecordName};
-use crate::header::HeaderView;
-use crate::proof::{GivenProof, Prover, headers_of};
-use crate::record::{Record, check_each};
+use crate::hash::RecordName;
+use crate::proof::Prover;
+use crate::record::Record;
 use crate::refusal::{Refusal, Result};
 
 /// What was found
@@ -66,11 +64,7 @@ impl Verdict<'_> {
 #[derive(Debug)]
 pub(super) struct Answer<'a> {
     record: Result<Option<Record<'a>>>,
-    /// Whether the record that was given is the one that was asked for, once that was checked.
-    checked: Option<Result<()>>,
     proof: Result<Option<&'a [u8]>>,
-    /// Where the names of the proof's headers are among those that were hashed.
-    headers: Range<usize>,
 }
 
 impl<'a> Answer<'a> {
@@ -84,9 +78,7 @@ impl<'a> Answer<'a> {
     ) -> core::result::Result<Self, Fault> {
         Ok(Self {
             record: read_record(*want, reader)?,
-            checked: None,
             proof: read_proof(asked, reader)?,
-            headers: 0..0,
         })
     }
 }
@@ -122,87 +114,26 @@ pub(super) fn read_proof<'a>(
     })
 }
 
-/// Checks the records that were given, all at once, and that each is the one with the name that was asked for.
-pub(super) fn check(base: &Base, wants: &[(Want, &Asked)], answers: &mut [Answer<'_>]) -> Result<()> {
-    let trust = base.trust()?;
-    let given = |answer: &Answer<'_>| matches!(answer.record, Ok(Some(_)));
-    let mut records = Vec::with_capacity(answers.len());
-    records.extend(answers.iter().filter_map(|answer| answer.record.ok().flatten()));
-    let checked = check_each(&records, trust.charter.hasher(), trust.is_sealed());
-    let answers = wants.iter().zip(answers).filter(|(_, answer)| given(answer));
-    for (((want, _), answer), checked) in answers.zip(&checked) {
-        answer.checked = Some(match checked {
-            Ok(checked) if checked.name == want.record() => Ok(()),
-            Ok(_) => Err(Refusal::new(Code::BadHeader, 0)),
-            Err(refusal) => Err(*refusal),
-        });
-    }
-    Ok(())
-}
-
-/// Headers of a response that are hashed at once, and by their places in it
-#[derive(Default)]
-pub(super) struct Headers<'a>(Vec<HashedHeader<'a>>);
-
-impl<'a> Headers<'a> {
-    /// Adds one; its place.
-    pub(super) fn add(&mut self, header: &HeaderView<'a>) -> usize {
-        self.0.push(header.hashed());
-        self.0.len() - 1
-    }
-
-    /// Adds those of a proof; their places. Of one that does not decode there are none.
-    pub(super) fn add_proof(&mut self, proof: &Result<Option<&'a [u8]>>) -> Range<usize> {
-        let begin = self.0.len();
-        if let Ok(Some(proof)) = proof {
-            let read = headers_of(proof).unwrap_or_default();
-            self.0.extend(read.iter().map(HeaderView::hashed));
-        }
-        begin..self.0.len()
-    }
-
-    /// The name that each hashes to.
-    ///
-    /// # Errors
-    /// [`Code::NoCapsule`].
-    pub(super) fn names(&self, base: &Base) -> Result<Vec<RecordName>> {
-        Ok(base.trust()?.charter.hasher().record_names(&self.0))
-    }
-}
-
-/// The names of the headers of all proofs.
-pub(super) fn hash_headers(base: &Base, answers: &mut [Answer<'_>]) -> Result<Vec<RecordName>> {
-    let mut headers = Headers::default();
-    for answer in answers {
-        answer.headers = headers.add_proof(&answer.proof);
-    }
-    headers.names(base)
-}
-
-/// Verifies an answer, whose record is checked and the headers of whose proof have these names.
+/// Verifies an answer.
 pub(super) fn judge<'a>(
     base: &mut Base,
     sent: &Sent,
     (want, asked): (Want, &Asked),
-    (answer, names): (&Answer<'a>, &[RecordName]),
+    answer: &Answer<'a>,
 ) -> Verdict<'a> {
-    let given = |proof| GivenProof {
-        proof,
-        names: &names[answer.headers.clone()],
-    };
     let known = asked.known;
     let verdict = match (want, &answer.record, &answer.proof) {
         (_, Err(refusal), _) if refusal.code == Code::TooLarge => return Verdict::Later,
         (_, Err(refusal), _) | (_, _, Err(refusal)) => return Verdict::Refused(*refusal),
         (Want::Evidence(name) | Want::Signed(name), Ok(Some(record)), Ok(Some(proof))) => {
-            is_checked(answer).and_then(|()| judge_evidence(base, (want, &name), record, proof))
+            check(base, record, &name).and_then(|()| judge_evidence(base, (want, &name), record, proof))
         }
         (Want::Proof(name), _, Ok(Some(proof))) => {
-            prove(base, sent, &name, (Some(given(proof)), known)).map(|_| Verdict::Found(Found::Proof))
+            prove(base, sent, &name, (Some(*proof), known)).map(|_| Verdict::Found(Found::Proof))
         }
         (Want::Record(name), Ok(Some(record)), Ok(proof)) => {
-            let proof = (proof.map(given), known);
-            is_checked(answer).and_then(|()| judge_record(base, sent, &name, record, proof))
+            let proof = (*proof, known);
+            check(base, record, &name).and_then(|()| judge_record(base, sent, &name, record, proof))
         }
         _ => Err(Refusal::new(Code::BadMessage, 0)),
     };
@@ -219,7 +150,7 @@ pub(super) fn prove(
     base: &mut Base,
     sent: &Sent,
     name: &RecordName,
-    (proof, known): (Option<GivenProof<'_>>, Option<Attribution>),
+    (proof, known): (Option<&[u8]>, Option<Attribution>),
 ) -> Result<Attribution> {
     let Some(proof) = proof else {
         // A cache that has given its place away since does not make it less true; a revocation may.
@@ -233,14 +164,17 @@ pub(super) fn prove(
     };
     let cache = base.servers[sent.server].cache();
     base.prover
-        .verify_given(trust.charter.hasher(), trust, cache, name, proof)
+        .verify(trust.charter.hasher(), trust, cache, name, proof)
 }
 
-/// Whether the record that was given is the one that was asked for.
-fn is_checked(answer: &Answer<'_>) -> Result<()> {
-    answer
-        .checked
-        .unwrap_or_else(|| Err(Refusal::new(Code::BadHeader, 0)))
+/// Checks that the record that was given is the one with this name.
+fn check(base: &Base, record: &Record<'_>, name: &RecordName) -> Result<()> {
+    let trust = base.trust()?;
+    if record.check(trust.charter.hasher(), trust.is_sealed())? == *name {
+        Ok(())
+    } else {
+        Err(Refusal::new(Code::BadHeader, 0))
+    }
 }
 
 fn judge_record<'a>(
@@ -248,7 +182,7 @@ fn judge_record<'a>(
     sent: &Sent,
     name: &RecordName,
     record: &Record<'a>,
-    proof: (Option<GivenProof<'_>>, Option<Attribution>),
+    proof: (Option<&[u8]>, Option<Attribution>),
 ) -> Result<Verdict<'a>> {
     let attribution = prove(base, sent, name, proof)?;
     Ok(Verdict::Proven(*record, attribution.authorship(&record.header)))

@@ -10,13 +10,12 @@ use selfsame_codec::{Code, Reader};
 
 use super::base::{Against, Asked, Base, Fault, Sent, outcome};
 use super::command::Outline;
-use super::judge::{Found, Headers, Verdict, prove, read_proof};
+use super::judge::{Found, Verdict, prove, read_proof};
 use super::reading::Want;
 use super::trees::Tree;
 use crate::authorship::{Attribution, Authorship};
 use crate::hash::{HASH_BYTES, RecordName};
 use crate::header::{HeaderView, RecordKind};
-use crate::proof::GivenProof;
 use crate::refusal::{Refusal, Result};
 use crate::seal::{PREAMBLE_BYTES, open_parts};
 use crate::spread::{BuildSpread, first_word};
@@ -208,7 +207,7 @@ pub(super) fn judge_parts<'a>(
     given: &Given<'_>,
     take: &mut dyn FnMut(usize, Verdict<'a>),
 ) -> Result<()> {
-    let mut trunks = prove_trunks(base, sent, asked, &given.trunks)?;
+    let mut trunks = prove_trunks(base, sent, asked, &given.trunks);
     let (mut cases, mut lacking) = (Vec::with_capacity(asked.len()), Vec::new());
     for (place, ((want, asked), part)) in asked.iter().zip(&given.parts).enumerate() {
         match case(base, (place, want.index()), asked, part, &trunks) {
@@ -272,47 +271,38 @@ fn found<'a>(want: &Want, case: &Case<'_>, trunks: &Trunks<'_>, content: Result<
     }
 }
 
-/// Verifies what records begin with, all of whose headers are hashed at once.
+/// Verifies what records begin with.
 fn prove_trunks<'a>(
     base: &mut Base,
     sent: &Sent,
     asked: &[(Want, &Asked)],
     begun: &[Begun<'a>],
-) -> Result<Trunks<'a>> {
-    let mut headers = Headers::default();
-    let mut places = Vec::with_capacity(begun.len());
-    for (trunk, proof) in begun {
-        let own = trunk.as_ref().ok().map(|trunk| headers.add(&trunk.header));
-        places.push((own, headers.add_proof(proof)));
-    }
-    let names = headers.names(base)?;
+) -> Trunks<'a> {
     let asking = asked.iter().filter(|(_, asked)| asked.asks_trunk());
-    let all = asking.zip(begun).zip(places);
-    Ok(all
-        .map(|(((want, asked), begun), (own, proof))| {
-            let hashed = (own.map(|place| names[place]), &names[proof]);
-            prove_trunk(base, sent, (&want.record(), asked.known), *begun, hashed)
-        })
-        .collect())
+    asking
+        .zip(begun)
+        .map(|((want, asked), begun)| prove_trunk(base, sent, (&want.record(), asked.known), *begun))
+        .collect()
 }
 
-/// Verifies that the header that was given is that of a proven record with sub-records; it and those of its proof have these names.
+/// Verifies that the header that was given is that of a proven record with sub-records.
 fn prove_trunk<'a>(
     base: &mut Base,
     sent: &Sent,
     (record, known): (&RecordName, Option<Attribution>),
     (trunk, proof): Begun<'a>,
-    (name, names): (Option<RecordName>, &[RecordName]),
 ) -> core::result::Result<Fresh<'a>, Lack> {
     let (trunk, proof) = (trunk.map_err(Lack::said)?, proof.map_err(Lack::said)?);
-    if trunk.header.kind() != RecordKind::Tree || name != Some(*record) {
+    let name = trunk
+        .header
+        .name(base.trust().map_err(Lack::found)?.charter.hasher());
+    if trunk.header.kind() != RecordKind::Tree || name != *record {
         return Err(Lack::found(Refusal::new(Code::BadHeader, 0)));
     }
     if trunk.preamble.len() > PREAMBLE_BYTES {
         return Err(Lack::found(Refusal::new(Code::BadTree, 0)));
     }
-    let given = proof.map(|proof| GivenProof { proof, names });
-    let attribution = prove(base, sent, record, (given, known)).map_err(Lack::found)?;
+    let attribution = prove(base, sent, record, (proof, known)).map_err(Lack::found)?;
     let authorship = attribution.authorship(&trunk.header);
     base.note(record, &trunk.header, authorship);
     Ok(Fresh {
@@ -356,11 +346,11 @@ fn verify(
     cases: &[Case<'_>],
     trunks: &mut Trunks<'_>,
 ) -> Result<Vec<Result<()>>> {
-    let parts: Vec<&[u8]> = cases.iter().map(|case| case.given.part).collect();
     let hasher = base.trust()?.charter.hasher();
     let (mut verified, mut claiming) = (Vec::with_capacity(cases.len()), Vec::new());
     let mut claims = Claims::default();
-    for (number, (case, leaf)) in cases.iter().zip(hasher.leaves(&parts)).enumerate() {
+    for (number, case) in cases.iter().enumerate() {
+        let leaf = hasher.leaf(case.given.part);
         verified.push(Ok(()));
         // Most were read before.
         if !case.is_known(&leaf) {

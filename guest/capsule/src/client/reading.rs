@@ -7,9 +7,7 @@ use selfsame_codec::{Code, Reader};
 
 use super::base::{Against, Ask, Asked, Fault, Head, Sent};
 use super::command::{Got, Reply};
-use super::judge::{
-    Answer, Found, Verdict, check, evidence, hash_headers, judge, outline, part, record, unexpected,
-};
+use super::judge::{Answer, Found, Verdict, evidence, judge, outline, part, record, unexpected};
 use super::parts::{Given, judge_parts};
 use super::trees::Trunks;
 use super::trust::Opened;
@@ -224,12 +222,6 @@ impl Client {
             _ => None,
         };
         let parts: Vec<(RecordName, u32)> = chosen.iter().filter_map(part).collect();
-        let record = |index: &usize| match query.items[*index].want {
-            Want::Record(record) => Some(record),
-            _ => None,
-        };
-        let records: Vec<RecordName> = chosen.iter().filter_map(record).collect();
-        self.base.fetch_verified(&records);
         let mut known = self.base.trees.find(&parts).into_iter();
         for index in chosen {
             let item = &mut query.items[*index];
@@ -340,10 +332,8 @@ impl Client {
                     answers.push(Answer::read(asked, reader)?);
                 }
                 end_of_items(reader)?;
-                check(&self.base, &wants, &mut answers).map_err(Fault::False)?;
-                let names = hash_headers(&self.base, &mut answers).map_err(Fault::False)?;
                 for ((want, asked), answer) in wants.iter().zip(&answers) {
-                    let verdict = judge(&mut self.base, sent, (*want, asked), (answer, &names));
+                    let verdict = judge(&mut self.base, sent, (*want, asked), answer);
                     judged.take(query, sent.server, asked.index, verdict);
                 }
             }
@@ -351,7 +341,6 @@ impl Client {
         if judged.is_uncached {
             self.base.servers[sent.server].close_session();
         }
-        // All at once, as where each is noted is anywhere in memory and none has to wait for the one before.
         for ((index, authorship), record) in judged.proven.iter().zip(&judged.records) {
             let name = query.items[*index].want.record();
             self.base.note(&name, &record.header, *authorship);

@@ -149,11 +149,6 @@ impl Changes {
         lens
     }
 
-    /// The keys of all changes.
-    pub(super) fn keys(&self) -> impl Iterator<Item = &Key> {
-        self.list.iter().map(|(key, _)| key)
-    }
-
     /// How many bytes the next part has as a batch, or some more.
     pub(super) fn len_of(&self, part: usize) -> usize {
         let len = |(key, new): &(Key, New)| LENGTHS + key.len() + new.len();

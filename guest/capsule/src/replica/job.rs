@@ -25,7 +25,7 @@ use crate::introduction::Place;
 use crate::keys::{Key, Signature};
 use crate::message::{Envelope, MAX_MESSAGE_BYTES, MAX_OPERATIONS, Operation, REPLICAS};
 use crate::metadata::Charter;
-use crate::record::{Checked, Record, check_each};
+use crate::record::{Checked, Record};
 use crate::refusal::{Refusal, Result};
 
 /// The capsule is not stored.
@@ -215,15 +215,12 @@ impl Job {
     ) {
         let mut asked: Vec<(RecordName, Need)> = Vec::new();
         // What is written, and which operation writes it.
-        let (mut written, mut writing) = (Vec::new(), Vec::new());
+        let mut written = Vec::new();
         let mut parts: Vec<Part> = Vec::new();
         let mut has_reads = false;
         for (index, (at, _)) in self.operations.iter().enumerate() {
             match operation(&self.message, *at) {
-                Ok(Operation::Write { record }) => {
-                    written.push(record);
-                    writing.push(index);
-                }
+                Ok(Operation::Write { record }) => written.push((index, record)),
                 Ok(Operation::Prove { record }) => match asked.last_mut() {
                     Some((last, need)) if *last == record => *need = need.and_proof(),
                     _ => asked.push((record, Need::Proof)),
@@ -249,10 +246,10 @@ impl Job {
             }
         }
         let mut records = unverified(asked, mirror);
-        let checked = check_each(&written, capsule.charter().hasher(), capsule.is_sealed());
-        for ((index, record), checked) in writing.into_iter().zip(&written).zip(checked) {
+        for (index, record) in written {
+            let checked = record.checked(capsule.charter().hasher(), capsule.is_sealed());
             if let Ok(checked) = &checked {
-                capsule.index_mut().expect_write(space, &checked.name, record);
+                capsule.index_mut().expect_write(space, &checked.name, &record);
             }
             self.operations[index].1 = Some(checked);
         }

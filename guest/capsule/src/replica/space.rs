@@ -174,16 +174,15 @@ impl Space {
     /// Asks for the values of those keys that are not known, and shows those that are, with the number of their key.
     pub(super) fn expect(&mut self, keys: &[Key], mut known: impl FnMut(usize, &[u8])) {
         let mut missing = Vec::new();
-        for (number, entry) in self.young.get_all(keys).into_iter().enumerate() {
-            match entry.map(values::Entry::value) {
+        for (number, key) in keys.iter().enumerate() {
+            match self.young.get(key).map(values::Entry::value) {
                 Some(Some(value)) => known(number, value),
                 Some(None) => {}
-                None => missing.push(number),
+                None => missing.push(key),
             }
         }
-        self.old.fetch(missing.iter().map(|number| &keys[*number]));
-        for number in missing {
-            _ = self.get(&keys[number]);
+        for key in missing {
+            _ = self.get(key);
         }
     }
 
@@ -237,7 +236,6 @@ impl Space {
 
     /// Remembers records that are whole, beside one another.
     fn learn_records(&mut self, records: &[(Key, &[u8])]) {
-        self.young.fetch(records.iter().map(|(key, _)| key));
         let len = |(key, value): &(Key, &[u8])| key.len() + value.len();
         let mut rows = Vec::with_capacity(records.iter().map(len).sum());
         for (key, value) in records {
@@ -310,7 +308,6 @@ impl Space {
         let first = core::mem::take(&mut self.first);
         let mut parts: Vec<WriteBatch> = first.chunks(MAX_PART).map(batch_of).collect();
         let mut changes = core::mem::take(&mut self.changes);
-        self.young.fetch(changes.keys());
         for len in changes.cut() {
             parts.push(self.take_part(&mut changes, len));
         }

@@ -8,7 +8,6 @@ use core::ops::Range;
 
 use hashbrown::HashMap;
 use selfsame_codec::Field;
-use selfsame_write_batch::fetch;
 
 use super::entry::Body;
 use super::layout::{Key, MAX_INLINE, RECORD, chunk_len, of_record};
@@ -56,16 +55,6 @@ impl Grown {
     pub(super) fn part(&self, index: usize) -> Option<Range<usize>> {
         let (start, end) = (self.starts.get(index)?, self.starts.get(index + 1)?);
         Some(*start as usize..*end as usize)
-    }
-
-    /// Brings a sub-record near; how long it is.
-    fn fetch(&self, index: usize) -> usize {
-        let range = self.part(index).unwrap_or_default();
-        let len = range.len();
-        if let Some(body) = &self.body {
-            fetch(body.get(range).unwrap_or_default());
-        }
-        len
     }
 
     /// Where the body is.
@@ -135,24 +124,19 @@ impl Trees {
         tree.gives(levels).then_some(tree)
     }
 
-    /// Adds to `records` those whose trees have to be read before their sub-records are given. What is needed of the others is brought
-    /// near, each step for all of them before the next one, so that the processor fetches it of many at a time; how many bytes
-    /// these sub-records have.
+    /// Adds to `records` those whose trees have to be read before their sub-records are given; how many bytes the sub-records of the
+    /// others have.
     pub(super) fn expect(
         &self,
         capsule: &CapsuleName,
         parts: &[Part],
         records: &mut Vec<(RecordName, bool)>,
     ) -> usize {
-        let find = |(record, _, levels): &Part| {
-            let tree = self.young.get(&of_record(capsule, RECORD, record))?;
-            tree.gives(*levels).then_some(tree)
-        };
-        let trees: Vec<Option<&Rc<Grown>>> = parts.iter().map(find).collect();
         let mut bytes = 0;
-        for ((record, index, _), tree) in parts.iter().zip(trees) {
-            match tree {
-                Some(tree) => bytes += tree.fetch(*index as usize),
+        for (record, index, levels) in parts {
+            let tree = self.young.get(&of_record(capsule, RECORD, record));
+            match tree.filter(|tree| tree.gives(*levels)) {
+                Some(tree) => bytes += tree.part(*index as usize).unwrap_or_default().len(),
                 None => records.push((*record, false)),
             }
         }

@@ -7,7 +7,7 @@ use core::mem::replace;
 
 use bytes::Bytes;
 use hashbrown::HashTable;
-use selfsame_write_batch::{BatchMemory, LENGTHS, Row, WriteBatch, fetch};
+use selfsame_write_batch::{BatchMemory, LENGTHS, Row, WriteBatch};
 
 use super::layout::{Key, RECORD_KEY};
 use super::space::Known;
@@ -105,17 +105,6 @@ impl Entry {
             Self::Apart(_, value) => APART_BYTES + value.as_ref().map_or(0, Stored::sealed_len),
         }
     }
-
-    /// Lets the processor fetch the value from memory, and who shares it, for whoever is about to read and keep it.
-    pub(super) fn fetch(&self) {
-        match self {
-            Self::Written(row) => {
-                fetch(row);
-                core::hint::black_box(row.is_unique());
-            }
-            Self::Apart(_, value) => fetch(value.as_deref().unwrap_or_default()),
-        }
-    }
 }
 
 /// Entries by their number, in parts: only the first is copied when they become more, and nobody has all of them twice.
@@ -167,35 +156,6 @@ impl Values {
         let is_it = |place: &Place| place.hash == hash && self.entries.get(place.index).is_of(key);
         let place = self.places.find(Place::spread(hash), is_it)?;
         Some(self.entries.get(place.index))
-    }
-
-    /// What is known of many keys. Each step is done for all of them before the next one, so that the processor fetches what it
-    /// needs of many from memory at a time.
-    pub(super) fn get_all(&self, keys: &[Key]) -> Vec<Option<&Entry>> {
-        let hashes: Vec<u32> = keys.iter().map(hash).collect();
-        let indexes: Vec<Option<u32>> = hashes.iter().map(|hash| self.likely(*hash)).collect();
-        let entry = |index: &Option<u32>| Some(self.entries.get((*index)?));
-        let entries: Vec<Option<&Entry>> = indexes.iter().map(entry).collect();
-        entries.iter().flatten().for_each(|entry| entry.fetch());
-        let found = keys.iter().zip(entries).map(|(key, entry)| match entry? {
-            entry if entry.is_of(key) => Some(entry),
-            // Another one with the same hash.
-            _ => self.get(key),
-        });
-        found.collect()
-    }
-
-    /// Lets the processor fetch where the values of keys are, or will be, of many at a time.
-    pub(super) fn fetch<'a>(&self, keys: impl Iterator<Item = &'a Key>) {
-        core::hint::black_box(keys.filter_map(|key| self.likely(hash(key))).count());
-    }
-
-    /// Where the first entry is whose key has this hash.
-    fn likely(&self, hash: u32) -> Option<u32> {
-        let place = self
-            .places
-            .find(Place::spread(hash), |place| place.hash == hash)?;
-        Some(place.index)
     }
 
     /// Sets what is known of a key, whose entry it is; what was before, if anything.
@@ -269,9 +229,5 @@ mod tests {
         let found = values.get(&key(4)).and_then(Entry::value);
         assert_eq!(found, Some(&4_u32.to_le_bytes()[..]));
         assert!(values.get(&key(last)).is_none());
-        let keys: Vec<Key> = (0..=last).map(key).collect();
-        for (key, entry) in keys.iter().zip(values.get_all(&keys)) {
-            assert_eq!(known(entry), known(values.get(key)));
-        }
     }
 }
