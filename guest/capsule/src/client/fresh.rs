@@ -326,10 +326,11 @@ impl Client {
         let mut seen = self.base.seen.heads.iter();
         let has_all_seen = seen.all(|(name, origin)| !is_needed(origin) || query.has(name));
         let is_pending =
-            |standing: &Standing| !matches!(standing, Standing::Counted(_) | Standing::Refused(_));
+            |standing: &&Standing| !matches!(standing, Standing::Counted(_) | Standing::Refused(_));
+        let pending = query.standings.iter().filter(is_pending).count();
         if counted >= self.base.read_quorum && has_all_seen {
             self.finish_fresh(query);
-        } else if query.standings.iter().any(is_pending) {
+        } else if pending > 0 && counted + pending >= self.base.read_quorum {
             self.jobs.insert(job, Job::Fresh(query));
             self.stalled.insert(job);
         } else {

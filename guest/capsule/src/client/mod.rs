@@ -7,6 +7,7 @@
 mod base;
 mod catch_up;
 mod command;
+mod describe;
 mod effect;
 mod fresh;
 mod govern;
@@ -33,14 +34,14 @@ use bytes::Bytes;
 use selfsame_codec::{Code, Reader};
 
 use crate::hash::RecordName;
-use crate::message::Operation;
 use crate::metadata::Charter;
 use crate::refusal::{Refusal, Result};
-use base::{Ask, Base, Fault, Head as ResponseHead, Sent, outcome};
+use base::{Ask, Base, Fault, Sent};
 pub use command::{
     Command, Content, Description, Extent, Got, Head, Heads, MAX_ELEMENTS, Outline, Period, Position, Reply,
     Signing, Start,
 };
+use describe::Refused;
 pub use effect::{Config, Effect, MAX_SERVERS, Timing, Value};
 use fresh::Purpose;
 use memory::{Kept, Seen, metadata_key, seen_key, writer_key};
@@ -61,8 +62,8 @@ enum Job {
     Store(Store),
     Query(Query),
     Fresh(fresh::Query),
-    /// The metadata; servers that have said no.
-    Describe(u32),
+    /// The metadata.
+    Describe(Refused),
 }
 
 /// A command that waits for its turn
@@ -319,7 +320,7 @@ impl Client {
             Ask::Items(items) => self.take_items(sent, items, &head, &mut reader),
             Ask::Fresh(seen) => self.take_fresh(sent, seen, &head, &mut reader),
             Ask::Heads(names) => self.take_heads(sent, names, &head, &mut reader),
-            Ask::Describe => self.take_metadata(sent, &head, &mut reader),
+            Ask::Describe => self.take_metadata(sent, &mut reader),
             Ask::CatchUp => {
                 self.base.servers[sent.server].catch_up.end();
                 Ok(())
@@ -335,54 +336,6 @@ impl Client {
             Ask::Describe => self.miss_metadata(sent, fault),
             Ask::CatchUp => self.base.miss_catch_up(sent.server),
         }
-    }
-
-    fn take_metadata(
-        &mut self,
-        sent: &Sent,
-        _head: &ResponseHead,
-        reader: &mut Reader<'_>,
-    ) -> core::result::Result<(), Fault> {
-        if let Err(refusal) = outcome(reader)? {
-            self.miss_metadata(sent, Fault::False(refusal));
-            return Ok(());
-        }
-        let metadata: &[u8] = reader.field()?;
-        if self.base.trust.is_none() {
-            self.know(metadata).map_err(Fault::False)?;
-            self.base.keep_metadata(metadata);
-        }
-        self.base.servers[sent.server].answered();
-        self.jobs.remove(&sent.job);
-        Ok(())
-    }
-
-    fn miss_metadata(&mut self, sent: &Sent, fault: Fault) {
-        let Some(Job::Describe(refused)) = self.jobs.get_mut(&sent.job) else {
-            return;
-        };
-        let (Fault::Failed(refusal) | Fault::False(refusal)) = fault;
-        if matches!(fault, Fault::False(_)) {
-            *refused |= 1 << sent.server;
-        }
-        if *refused == self.base.all() {
-            self.jobs.remove(&sent.job);
-            for waiting in core::mem::take(&mut self.waiting) {
-                self.base.reply(waiting.call.0, Err(refusal));
-            }
-        } else {
-            self.stalled.insert(sent.job);
-        }
-    }
-
-    fn pump_describe(&mut self, job: u32, refused: u32) -> bool {
-        let Some(server) = self.base.choose(refused) else {
-            return false;
-        };
-        let mut message = self.base.begin();
-        Operation::Describe.write(&mut message);
-        self.base.send(server, job, Ask::Describe, message.into());
-        true
     }
 
     /// Begins commands whose turn it is, and sends what can be sent.
@@ -416,7 +369,7 @@ impl Client {
                 Job::Store(store) => self.pump_store(job, store),
                 Job::Query(query) => self.pump_query(job, query),
                 Job::Fresh(query) => self.pump_fresh(job, query),
-                Job::Describe(refused) => self.pump_describe(job, *refused),
+                Job::Describe(refused) => self.pump_describe(job, refused.servers),
             };
             if !is_all {
                 self.stalled.insert(job);
@@ -478,7 +431,7 @@ impl Client {
                 return Err(Refusal::new(Code::BadMetadata, 0));
             }
             if !is_asked {
-                self.add_job(Job::Describe(0));
+                self.add_job(Job::Describe(Refused::default()));
             }
             return Ok(false);
         }

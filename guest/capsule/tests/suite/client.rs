@@ -304,6 +304,31 @@ fn a_quorum_is_enough_and_less_is_not() {
 }
 
 #[test]
+fn refusals_that_rule_out_a_quorum_end_a_command() {
+    let mut blank = servers(3);
+    for knows_metadata in [true, false] {
+        let mut config = config(&charter(), 3, Some(OWNER_SEED), 1);
+        config.metadata = config.metadata.filter(|_| knows_metadata);
+        let mut user = User::new(config);
+        user.rule = Box::new(|(server, _), _| if server == 2 { Fate::Failed } else { Fate::After(5) });
+        let began = user.now;
+        assert_eq!(code(user.run(&mut blank, Command::QueryFresh)), Code::NoCapsule);
+        let took = user.now - began;
+        assert!(took < 1_000, "{took} ms");
+    }
+}
+
+#[test]
+fn only_server_that_has_a_capsule_is_waited_for() {
+    let (mut servers, mut owner) = begun(&charter(), 3);
+    let name = owner.written(&mut servers, write(&["kept"]))[0];
+    servers.splice(..2, self::servers(2));
+    let mut reader = user(&charter(), 3, None);
+    reader.rule = Box::new(|(server, _), _| Fate::After(if server == 2 { 4_000 } else { 5 }));
+    assert_eq!(reader.read(&mut servers, name), Ok(b"kept".to_vec()));
+}
+
+#[test]
 fn a_slow_server_does_not_slow_a_read() {
     let (mut servers, mut owner) = begun(&charter(), 3);
     let name = owner.written(&mut servers, write(&["quick"]))[0];
