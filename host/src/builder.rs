@@ -300,8 +300,8 @@ impl Builder {
                 None if self.trust_on_first_use => {}
                 None => {
                     return Err(Error::Input(format!(
-                        "\"{url}\" has no peer id: append #ID (`selfsame id show` prints it), or trust whoever answers \
-                         in so many words"
+                        "\"{url}\" has no peer id: append #ID (`selfsame id show` prints it), or set trust_on_first_use \
+                         (--trust-on-first-use) to accept whoever answers there"
                     )));
                 }
             }

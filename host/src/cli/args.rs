@@ -256,7 +256,7 @@ pub(crate) struct Member {
     pub(crate) end_with_input: bool,
     /// Address at which this node shows its numbers and its place in the ring by HTTP, such as 127.0.0.1:9464; whoever
     /// reaches it may read them
-    #[arg(long, value_name = "IP:PORT")]
+    #[arg(long, value_name = "IP:PORT", value_parser = socket_address)]
     pub(crate) metrics: Option<SocketAddr>,
     /// Collector that is told of each request by OTLP over HTTP, such as http://localhost:4318, or a service of the
     /// mesh
@@ -295,7 +295,7 @@ pub(crate) struct ProxyCommand {
     #[command(flatten)]
     pub(crate) member: Member,
     /// Address at which programs of this machine use the proxy
-    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:15001")]
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:15001", value_parser = socket_address)]
     pub(crate) listen: SocketAddr,
     /// Lets --listen be an address that other machines reach: their programs then call services as this node
     #[arg(long)]
@@ -400,6 +400,11 @@ impl FromStr for Span {
         let ms = read().ok_or("a time is a number and one of d, h, m, s and ms, such as 30d")?;
         Ok(Self(Duration::from_millis(ms)))
     }
+}
+
+fn socket_address(text: &str) -> Result<SocketAddr, &'static str> {
+    let wrong = "write an IP address and a port, such as 127.0.0.1:7300 for this machine alone";
+    text.parse().map_err(|_| wrong)
 }
 
 /// Longest name of a service, in bytes.

@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
+use selfsame_codec::Class;
 use selfsame_host::{Code, Error};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
@@ -110,7 +111,17 @@ impl Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let exit = match &error {
-            Error::Input(_) => 2,
+            Error::Input(_)
+            | Error::Core {
+                code: Code::ForbiddenAddress | Code::WrongPeer | Code::WrongNetwork,
+                ..
+            } => 2,
+            // Neither threads nor random bytes, which fail in these ways, are what somebody named.
+            Error::Io { source, .. }
+                if !matches!(source.kind(), ErrorKind::Other | ErrorKind::WouldBlock) =>
+            {
+                2
+            }
             Error::Store(_) => 5,
             Error::Core {
                 code: Code::NoProvider,
@@ -121,9 +132,9 @@ impl From<Error> for Failure {
                 ..
             } => 4,
             Error::Core { code, .. } | Error::Unanswered { code, .. } => match code.class() {
-                selfsame_codec::Class::Usage => 2,
-                selfsame_codec::Class::Unreachable => 3,
-                selfsame_codec::Class::Store => 5,
+                Class::Usage => 2,
+                Class::Unreachable => 3,
+                Class::Store => 5,
                 _ => 1,
             },
             _ => 1,

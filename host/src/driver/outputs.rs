@@ -4,11 +4,11 @@ use bytes::Bytes;
 use selfsame_codec::reply::decode_duplicate;
 use selfsame_codec::{BatchReader, Code, EventKind, Input, LogLevel, Output};
 
-use super::refusal::join_failure;
+use super::refusal::{join_failure, joining};
 use super::{Driver, Pending};
 use crate::error::Error;
 use crate::event::Event;
-use crate::handle::{DialKey, Waiter};
+use crate::handle::{DialKey, Effect, Waiter};
 use crate::id::PeerId;
 use crate::keys::random_bytes;
 use crate::serve::Incoming;
@@ -115,7 +115,7 @@ impl Driver {
             Output::Reply { tag, body } => self.reply(tag, part_of(answer, body)),
             Output::Providers { tag, body } => self.providers(tag, part_of(answer, body)),
             Output::Failed { tag, code, detail } => {
-                let error = self.failure(code, detail);
+                let error = self.failure(tag, code, detail);
                 self.fail(tag, error);
             }
             Output::Refused { input, code } => self.refused(input, code, tags),
@@ -224,12 +224,17 @@ impl Driver {
     }
 
     /// The error of a command, with what this side of the boundary knows of it.
-    fn failure(&self, code: u16, detail: &str) -> Error {
+    fn failure(&self, tag: u32, code: u16, detail: &str) -> Error {
+        let joins =
+            || matches!(self.pending.get(&tag), Some(pending) if matches!(pending.effect, Effect::Joins));
         match Code::from_u16(code) {
             Some(Code::DialFailed) if detail.is_empty() => Error::core(code, &self.last_dial_failure),
             Some(Code::Disconnected) if detail.is_empty() => Error::core(code, &self.path_failure),
             Some(Code::NoBootstrap) if detail.is_empty() => {
                 Error::core(code, &join_failure(&self.config, self.has_refused_private))
+            }
+            Some(Code::WrongPeer | Code::WrongNetwork) if detail.is_empty() && joins() => {
+                Error::core(code, &joining(&self.config))
             }
             _ => Error::core(code, detail),
         }

@@ -29,9 +29,7 @@ pub(super) fn refusal(module: &CoreModule, config: &Config) -> Error {
 
 /// Why the bootstraps did not let a node in, as far as the core said.
 pub(super) fn join_failure(config: &Config, has_refused_private: bool) -> String {
-    let without_id = |url: &String| url.split('#').next().unwrap_or_default().to_owned();
-    let bootstraps: Vec<String> = config.bootstraps.iter().map(without_id).collect();
-    let through = format!("joining through {}", bootstraps.join(", "));
+    let through = joining(config);
     if has_refused_private {
         format!(
             "{through}, a private address was refused: set allow_private (--allow-private) if that is meant"
@@ -39,6 +37,13 @@ pub(super) fn join_failure(config: &Config, has_refused_private: bool) -> String
     } else {
         format!("{through} failed: they do not answer, have not joined yet themselves, or have no room")
     }
+}
+
+/// Which bootstraps a node joins through.
+pub(super) fn joining(config: &Config) -> String {
+    let without_id = |url: &String| url.split('#').next().unwrap_or_default().to_owned();
+    let bootstraps: Vec<String> = config.bootstraps.iter().map(without_id).collect();
+    format!("joining through {}", bootstraps.join(", "))
 }
 
 /// Whether the core takes an address for one of a member.

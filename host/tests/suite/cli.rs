@@ -65,7 +65,10 @@ const MISTAKES: &[(&str, &[&str])] = &[
         "find x --network t --unowned --join nonsense",
         &["nonsense", "ws://"],
     ),
-    ("find x --network t --unowned --join ws://127.0.0.1:1", &["#ID"]),
+    (
+        "find x --network t --unowned --join ws://127.0.0.1:1",
+        &["#ID", "--trust-on-first-use"],
+    ),
     (
         "find x --network t --unowned --join ws://127.0.0.1:1#abc",
         &["abc", "64 hexadecimal digits"],
@@ -90,6 +93,22 @@ const MISTAKES: &[(&str, &[&str])] = &[
     (
         "node --network t --listen tcp://127.0.0.1",
         &["tcp://127.0.0.1", "port"],
+    ),
+    (
+        "node --network t --address ws://10.1.2.3:7000",
+        &["ForbiddenAddress", "10.1.2.3"],
+    ),
+    (
+        "proxy --network t --unowned --listen localhost:15001",
+        &["localhost:15001", "127.0.0.1"],
+    ),
+    (
+        "node --network t --metrics localhost:9464",
+        &["localhost:9464", "127.0.0.1"],
+    ),
+    (
+        "capsule serve --listen localhost:7300",
+        &["localhost:7300", "127.0.0.1"],
     ),
     ("capsule", &["selfsame capsule --help"]),
     (
@@ -130,6 +149,23 @@ fn mistakes_are_named_in_one_line() {
         let arguments: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();
         fail(path, &arguments, 2, words);
     }
+}
+
+#[test]
+fn wrong_address_of_a_bootstrap_is_named() {
+    let ring = Ring::start();
+    let path = ring.path();
+    let (address, _) = ring.join.split_once('#').expect("an id");
+    let place = address.trim_end_matches("/.mesh");
+    let wrong = format!("{address}#{NO_ID}");
+    for (network, join, code) in [("t", &wrong, "WrongPeer"), ("other", &ring.join, "WrongNetwork")] {
+        let line =
+            format!("find check --allow-private --unowned --log error --network {network} --join {join}");
+        let line: Vec<&str> = line.split(' ').collect();
+        fail(path, &line, 2, &[code, place]);
+    }
+    let listen = ["node", "--network", "t", "--data", "three", "--listen", place];
+    fail(path, &listen, 2, &["cannot listen", place]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use selfsame_host::WRITE_BUFFER;
 use selfsame_host::capsule::{CapsuleKey, CapsuleName, CapsuleServer, ReaderKey, RecordName};
 
-use super::{Data, Network, Timeout};
+use super::{Data, Network, Timeout, socket_address};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CapsuleCommand {
@@ -275,7 +275,7 @@ impl GovernCommand {
 #[derive(Args, Debug)]
 pub(crate) struct ServeCommand {
     /// Address to answer at; 127.0.0.1 lets only this machine in
-    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:7300")]
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:7300", value_parser = socket_address)]
     pub(crate) listen: SocketAddr,
     #[command(flatten)]
     pub(crate) data: Data,
