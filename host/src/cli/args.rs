@@ -27,7 +27,8 @@ const EXIT_CODES: &str = "Exit codes:
   2  a flag, file or address is not usable
   3  nobody answered: no bootstrap, or no provider
   4  nobody serves the name
-  5  the store cannot be used";
+  5  the store cannot be used
+  130  interrupted again while it finished requests";
 
 const EXAMPLES: &str = "Examples:
   selfsame node --network twiitr --listen ws://0.0.0.0:7000 --address wss://node.example --data ./data
@@ -269,7 +270,7 @@ pub(crate) struct Member {
     #[arg(long)]
     pub(crate) take_over: bool,
     /// Longest time that requests which are under way get to finish when the node is told to end; told once more, it ends at
-    /// once
+    /// once with exit code 130
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub(crate) drain: Span,
     /// Label of what fails together with this node, such as a region

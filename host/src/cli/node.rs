@@ -88,6 +88,7 @@ pub(crate) async fn host<T: Beside>(
         // A node whose output is closed is interrupted by that.
         Ok(()) | Err(Failure::OutputClosed) => {
             let again = interrupted_again()?;
+            tell_end(member.drain.0, output);
             let ending = async {
                 drain(&node, beside.as_ref(), member.drain.0, output).await;
                 // A collector in the mesh is out of reach afterwards.
@@ -98,7 +99,10 @@ pub(crate) async fn host<T: Beside>(
             };
             tokio::select! {
                 left = ending => left,
-                () = again => output.print("stopped without a farewell", &value!({ "event": "stopped" })),
+                () = again => {
+                    _ = output.print("stopped without a farewell", &value!({ "event": "stopped" }));
+                    Err(Failure::interrupted())
+                }
             }
         }
         failed => failed,
@@ -295,6 +299,16 @@ async fn ring(node: &Node, output: Output) -> Result<(), Failure> {
         text.trim_end(),
         &value!({ "event": "ring", "status": json::status(&status) }),
     )
+}
+
+/// Tells at once why a node that was interrupted goes on.
+fn tell_end(longest: Duration, output: Output) {
+    let text = format_args!(
+        "finishing requests that are under way, for {longest:?} at most; interrupt again to end at once"
+    );
+    let value = value!({ "event": "ending", "longest_ms": longest.as_millis() as u64 });
+    // It ends also where nobody hears of it any more.
+    _ = output.print(text, &value);
 }
 
 /// Lets the requests that are under way finish, for at most so long.

@@ -51,6 +51,17 @@ impl Failure {
         Self::usage(format!("{}: {why}", path.display()))
     }
 
+    /// Somebody interrupts once more what ends already.
+    pub(crate) fn interrupted() -> Self {
+        Self::Told {
+            exit: 130,
+            code: None,
+            text:
+                "interrupted again: it ended at once, without finishing requests and without leaving the ring"
+                    .into(),
+        }
+    }
+
     /// Anything without an exit code of its own.
     pub(crate) fn other(text: impl Into<String>) -> Self {
         Self::Told {

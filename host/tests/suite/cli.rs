@@ -7,8 +7,6 @@ use std::path::Path;
 
 use crate::common::run::{fail, run, stderr, succeed};
 use crate::common::running::Running;
-#[cfg(unix)]
-use std::process::Command;
 use std::thread;
 
 use serde_json::Value;
@@ -440,7 +438,6 @@ fn names_are_found_called_and_stored() {
 fn grants_are_read_again_when_the_node_is_told_to() {
     let mut ring = Ring::start();
     let path = ring.path().to_owned();
-    let hang_up = |node: &Running| signal(node, "-HUP");
     let grant = succeed(
         &path,
         &[
@@ -456,11 +453,11 @@ fn grants_are_read_again_when_the_node_is_told_to() {
         ],
     );
     std::fs::write(path.join("check.grant"), grant).expect("a file");
-    hang_up(&ring.first);
+    ring.first.signal("-HUP");
     assert_eq!(ring.first.event("renewed")["grant"], "check.grant");
     ring.first.event("published");
     std::fs::write(path.join("check.grant"), "nonsense").expect("a file");
-    hang_up(&ring.first);
+    ring.first.signal("-HUP");
     // The old one is in force.
     let answer = succeed(&path, &ring.owned(&["call", "https://check.mesh/"]));
     assert!(answer.starts_with("get / http/1.1"), "{answer}");
@@ -493,13 +490,6 @@ fn a_node_that_is_killed_comes_back_as_itself() {
 }
 
 #[cfg(unix)]
-fn signal(node: &Running, name: &str) {
-    let id = node.child.id().to_string();
-    let sent = Command::new("kill").args([name, &id]).status();
-    assert!(sent.expect("kill runs").success());
-}
-
-#[cfg(unix)]
 #[test]
 fn a_node_that_is_terminated_ends_although_its_input_does_not() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -511,7 +501,7 @@ fn a_node_that_is_terminated_ends_although_its_input_does_not() {
     node.event("joined");
     // Held, because waiting for a child closes it.
     let input = node.child.stdin.take();
-    signal(&node, "-TERM");
+    node.signal("-TERM");
     node.event("left");
     assert!(node.child.wait().expect("an end").success());
     drop(input);

@@ -18,6 +18,8 @@ mod core_module;
 mod damage;
 mod exposed;
 mod hostile_servers;
+#[cfg(unix)]
+mod interrupt;
 mod look;
 mod mesh;
 mod paths;

@@ -2,6 +2,8 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
+#[cfg(unix)]
+use std::process::Command;
 use std::process::{Child, ChildStdout, Stdio};
 
 use serde_json::Value;
@@ -36,6 +38,14 @@ impl Running {
             }
         }
         panic!("it ended without {kind}");
+    }
+
+    /// Sends a signal, such as `-TERM`.
+    #[cfg(unix)]
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let sent = Command::new("kill").args([name, &id]).status();
+        assert!(sent.expect("kill runs").success());
     }
 
     /// Lets the node end in order.
