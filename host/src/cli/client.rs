@@ -55,8 +55,8 @@ pub(crate) async fn store(command: StoreCommand, output: Output) -> Result<(), F
         timeout,
     } = command;
     let deadline = Instant::now() + timeout.timeout.0;
-    let mut builder = builder(&network).storage(data.folder);
-    for grant in read_grants(&grant)? {
+    let mut builder = builder(&network).storage(&data.folder);
+    for grant in read_grants(&grant, &network.network, &data.folder)? {
         builder = builder.grant(grant);
     }
     let node = join(builder, &network, deadline, output).await?;

@@ -6,7 +6,7 @@ use selfsame_host::{Code, Error, IDENTITY_FILE, Node, Seed};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::args::DoctorCommand;
+use super::args::{DoctorCommand, Member, NodeCommand};
 use super::output::{Failure, Output};
 use super::running;
 use super::value::{each, text};
@@ -17,11 +17,12 @@ use clock::Clocks;
 mod finding;
 use finding::{Finding, Report};
 
+mod grants;
 mod plan;
 mod position;
 
 pub(crate) async fn run(command: DoctorCommand, output: Output) -> Result<(), Failure> {
-    let asked = running::ask(&command.running, command.timeout.0).await?;
+    let asked = running::ask(&command.running(), command.timeout.0).await?;
     let mut report = Report::new(output);
     let subject = Subject::new(&command, asked.as_ref())?;
     report.tell(&subject.identity(&command))?;
@@ -30,6 +31,9 @@ pub(crate) async fn run(command: DoctorCommand, output: Output) -> Result<(), Fa
         for finding in subject.start().await {
             report.tell(&finding)?;
         }
+    }
+    for finding in grants::findings(&command.node, &subject.network) {
+        report.tell(&finding)?;
     }
     for finding in asked.as_ref().map_or_else(Vec::new, duplicates) {
         report.tell(&finding)?;
@@ -67,15 +71,18 @@ struct Subject {
 impl Subject {
     fn new(command: &DoctorCommand, running: Option<&Value>) -> Result<Self, Failure> {
         let said = running.map_or(&Value::Null, |answer| &answer["status"]["network"]);
-        let network = command
-            .network
-            .clone()
-            .or_else(|| said.as_str().map(str::to_owned));
-        let network = network.ok_or_else(|| {
+        let NodeCommand {
+            member: Member { network, data, .. },
+            listen,
+            ..
+        } = &command.node;
+        let names = [network.network.as_str(), text(said)];
+        let name = names.into_iter().find(|name| !name.is_empty());
+        let name = name.ok_or_else(|| {
             Failure::usage(format!(
                 "no node runs in {}: name its folder with --data or its address with --url, or say --network and --join to \
                  try what one would do",
-                command.running.folder.display()
+                data.folder.display()
             ))
         })?;
         let known = running.map_or_else(Vec::new, |answer| texts(&answer["bootstraps"]));
@@ -83,25 +90,25 @@ impl Subject {
         let trusts = known.iter().any(|url| !url.contains('#'));
         let allows_private = running.is_some_and(|answer| answer["allow_private"] == true);
         Ok(Self {
-            network,
-            bootstraps: if command.join.is_empty() {
+            network: name.into(),
+            bootstraps: if network.join.is_empty() {
                 known
             } else {
-                command.join.clone()
+                network.join.clone()
             },
-            listen: command.listen.clone(),
-            addresses: command.address.clone(),
-            allow_private: command.allow_private || allows_private,
-            trust_on_first_use: command.trust_on_first_use || trusts,
+            listen: listen.clone(),
+            addresses: command.node.member.address.clone(),
+            allow_private: network.allow_private || allows_private,
+            trust_on_first_use: network.trust_on_first_use || trusts,
             status: running.map(|answer| answer["status"].clone()),
             longest: command.timeout.0,
         })
     }
 
     fn identity(&self, command: &DoctorCommand) -> Finding {
-        let path = command.running.folder.join(IDENTITY_FILE);
+        let path = command.node.member.data.folder.join(IDENTITY_FILE);
         let check = "identity";
-        if command.running.url.is_some() {
+        if command.url.is_some() {
             return Finding::unknown(check, "it is in another folder, or on another machine");
         }
         let id = Seed::load(&path).and_then(|seed| seed.peer_id(&self.network));
@@ -128,7 +135,7 @@ impl Subject {
         match &self.status {
             Some(status) => Finding::well("node", format!("it runs as a {}", text(&status["role"]))),
             None => {
-                let folder = command.running.folder.display();
+                let folder = command.node.member.data.folder.display();
                 let text = format!("no node runs in {folder}: tried is what one would do with these flags");
                 Finding::unknown("node", text)
             }

@@ -1,9 +1,9 @@
 //! Identities, owners and grants.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use selfsame_host::{Grant, IDENTITY_FILE, Seed};
+use selfsame_host::{Code, Error, Grant, Granted, IDENTITY_FILE, Seed};
 use serde_json::json;
 
 use super::args::{GrantCommand, IdCommand, OwnerCommand};
@@ -72,19 +72,53 @@ fn seed(path: &Path, make: bool, remedy: &str) -> Result<Seed, Failure> {
         return Ok(Seed::generate()?);
     }
     Seed::load(path).map_err(|error| match error {
-        selfsame_host::Error::Io { source, .. } => Failure::file(path, format_args!("{source}: {remedy}")),
+        Error::Io { source, .. } => Failure::file(path, format_args!("{source}: {remedy}")),
         error => error.into(),
     })
 }
 
-/// The grants in files.
-pub(crate) fn read_grants(paths: &[impl AsRef<Path>]) -> Result<Vec<Grant>, Failure> {
-    paths.iter().map(|path| read_grant(path.as_ref())).collect()
+/// What mends a grant that is not usable.
+pub(crate) const GRANT_REMEDY: &str = "ask the owner for another one, which `selfsame grant` makes";
+
+/// The grants in files, all for the identity in a folder.
+pub(crate) fn read_grants(paths: &[PathBuf], network: &str, folder: &Path) -> Result<Vec<Grant>, Failure> {
+    let read = |path: &PathBuf| read_grant(path, network, folder);
+    paths.iter().map(read).collect()
 }
 
-/// The grant in a file.
-pub(crate) fn read_grant(path: &Path) -> Result<Grant, Failure> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::usage(format!("the grant {}: {error}", path.display())))?;
-    text.parse::<Grant>().map_err(|error| Failure::file(path, error))
+/// The grant in a file, which has to be for the identity in a folder.
+pub(crate) fn read_grant(path: &Path, network: &str, folder: &Path) -> Result<Grant, Failure> {
+    let checked = check_grant(path, network, folder);
+    checked.map(|(grant, _)| grant).map_err(|why| {
+        let text = format!("{}: {why}: {GRANT_REMEDY}", path.display());
+        Failure::usage(text).with_code(Code::BadGrant)
+    })
+}
+
+/// The grant in a file and what it says, or why the identity in a folder cannot use it.
+pub(crate) fn check_grant(path: &Path, network: &str, folder: &Path) -> Result<(Grant, Granted), String> {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let grant: Grant = text.parse().map_err(|error: Error| error.to_string())?;
+    let granted = grant.verify(network).map_err(|error| match error.code() {
+        Some(Code::StaleRecord) => {
+            "the grant has expired, or is from the future by this machine's clock".into()
+        }
+        Some(Code::WrongNetwork) => format!("the grant is for another network than {network} (--network)"),
+        Some(_) => "this is no grant, or a damaged one".into(),
+        None => error.to_string(),
+    })?;
+    let identity = folder.join(IDENTITY_FILE);
+    let own = identity.exists().then(|| Seed::load(&identity)?.peer_id(network));
+    let own = own.transpose().map_err(|error| error.to_string())?;
+    if own == Some(granted.peer) {
+        return Ok((grant, granted));
+    }
+    let own = own.map_or_else(
+        || "has no identity yet".to_owned(),
+        |own| format!("is that of {own}"),
+    );
+    let (peer, folder) = (granted.peer, folder.display());
+    Err(format!(
+        "the grant is for peer {peer}, and the folder {folder} (--data) {own}"
+    ))
 }

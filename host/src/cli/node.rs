@@ -134,7 +134,7 @@ fn settings(member: &Member, listen: Vec<String>) -> Result<Builder, Failure> {
     for url in &member.address {
         builder = builder.address(url);
     }
-    for grant in read_grants(&member.grant)? {
+    for grant in read_grants(&member.grant, &member.network.network, &member.data.folder)? {
         builder = builder.grant(grant);
     }
     Ok(builder)
@@ -267,7 +267,7 @@ async fn tell(node: &Node, event: Event, output: Output) -> Result<(), Failure> 
 /// Uses the grants that stand in the files now. One that cannot be used leaves the old one in force.
 async fn reload(node: &Node, member: &Member, output: Output) -> Result<(), Failure> {
     for path in &member.grant {
-        let renewed = match read_grant(path) {
+        let renewed = match read_grant(path, node.network(), &member.data.folder) {
             Ok(grant) => node.renew(grant).await.map_err(Failure::from),
             Err(failure) => Err(failure),
         };

@@ -20,7 +20,7 @@ pub(crate) enum Failure {
     /// Badly, which is told in one line.
     Told {
         exit: u8,
-        code: Option<&'static str>,
+        code: Option<Code>,
         text: String,
     },
     /// Whoever reads the standard output wants no more of it, as `head` does: there is nothing to tell.
@@ -49,6 +49,18 @@ impl Failure {
     /// A file is not usable, and why.
     pub(crate) fn file(path: &Path, why: impl Display) -> Self {
         Self::usage(format!("{}: {why}", path.display()))
+    }
+
+    /// The same failure, which programs know by a code.
+    pub(crate) fn with_code(self, code: Code) -> Self {
+        match self {
+            Self::Told { exit, text, .. } => Self::Told {
+                exit,
+                code: Some(code),
+                text,
+            },
+            other => other,
+        }
     }
 
     /// Somebody interrupts once more what ends already.
@@ -90,7 +102,7 @@ impl Failure {
     fn late(text: String) -> Self {
         Self::Told {
             exit: 3,
-            code: Some(Code::TimedOut.name()),
+            code: Some(Code::TimedOut),
             text: format!("{text} (--timeout sets how long to wait)"),
         }
     }
@@ -152,7 +164,7 @@ impl From<Error> for Failure {
         };
         Self::Told {
             exit,
-            code: error.code().map(Code::name),
+            code: error.code(),
             text: error.to_string(),
         }
     }
@@ -188,7 +200,7 @@ impl Output {
         };
         let text = text.replace('\n', " ");
         if self.json {
-            let value = json!({ "error": text, "code": code, "exit": exit });
+            let value = json!({ "error": text, "code": code.map(Code::name), "exit": exit });
             tell(format_args!("{value}\n"));
         } else {
             tell(format_args!("selfsame: {text}\n"));

@@ -135,6 +135,10 @@ const MISTAKES: &[(&str, &[&str])] = &[
         "node --network t --grant no.grant",
         &["no.grant", "selfsame grant"],
     ),
+    (
+        "node --network t --grant other.grant",
+        &["other.grant", "no grant", "selfsame grant"],
+    ),
 ];
 
 #[test]
@@ -142,6 +146,7 @@ fn mistakes_are_named_in_one_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path();
     std::fs::write(path.join("no.grant"), "not a grant!").expect("a file");
+    std::fs::write(path.join("other.grant"), NO_ID).expect("a file");
     for (line, words) in MISTAKES {
         let line = line.replace("ID", NO_ID).replace("NAME", &"a".repeat(52));
         let arguments: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();

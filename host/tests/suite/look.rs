@@ -277,6 +277,61 @@ fn doctor_tries_what_node_would_do() {
 }
 
 #[test]
+fn doctor_looks_at_grants_as_node_does() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let owner = succeed(path, &["owner", "new", "--network", "t"]);
+    let other = succeed(path, &["owner", "new", "--network", "t", "--key", "other.key"]);
+    let id = succeed(path, &["id", "new", "--network", "t", "--data", "two"]);
+    let grant = |file: &str, more: &[&str]| {
+        let grant = ["grant", "--network", "t", "--name", "check", "--to", &id];
+        let grant = succeed(path, &[&grant[..], more].concat());
+        std::fs::write(path.join(file), grant).expect("a file");
+    };
+    grant("check.grant", &[]);
+    grant("short.grant", &["--expires", "1ms"]);
+    grant("foreign.grant", &["--key", "other.key"]);
+    let doctor = |line: &str| {
+        let line = format!(
+            "--json doctor --network t --data two --listen ws://127.0.0.1:0 --allow-private --domain here --drain 1s {line}"
+        );
+        let output = run(path, &line.split(' ').collect::<Vec<_>>());
+        let (text, told) = (stdout(&output), stderr(&output));
+        let found = lines(&text).into_iter().filter(|line| line["check"] == "grant");
+        assert!(!text.is_empty(), "{told}");
+        found.collect::<Vec<_>>()
+    };
+    let serve = "--serve check=http://127.0.0.1:8080";
+    let found = doctor(&format!("{serve} --owner {owner} --grant check.grant"));
+    only(found.clone(), "grant", &["check.grant", "29 d"]);
+    assert_eq!(found[0]["verdict"], "ok");
+    assert_eq!(doctor(&format!("{serve} --unowned")), Vec::<Value>::new());
+    for (line, words) in [
+        (format!("{serve} --owner {owner}"), ["check", "selfsame grant"]),
+        (
+            format!("{serve} --owner {owner} --grant short.grant"),
+            ["short.grant", "expired"],
+        ),
+        (
+            format!("{serve} --owner {owner} --grant none.grant"),
+            ["none.grant", "selfsame grant"],
+        ),
+        (
+            format!("{serve} --owner {owner} --grant foreign.grant"),
+            [&owner, &other],
+        ),
+        (
+            format!("--serve say=http://127.0.0.1:8080 --owner {owner} --grant check.grant"),
+            ["check.grant", "--serve"],
+        ),
+    ] {
+        let found = doctor(&line);
+        assert!(found.iter().all(|line| line["verdict"] == "wrong"), "{found:?}");
+        only(found[..1].to_vec(), "grant", &words);
+    }
+}
+
+#[test]
 fn many_nodes_join_one_after_the_other_and_at_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path();

@@ -17,6 +17,7 @@ mod common;
 mod core_module;
 mod damage;
 mod exposed;
+mod grants;
 mod hostile_servers;
 #[cfg(unix)]
 mod interrupt;

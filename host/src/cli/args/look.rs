@@ -1,8 +1,8 @@
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Arg, Args};
 
-use super::{Span, Timeout};
+use super::{NodeCommand, Span, Timeout};
 
 /// Which running node of this machine is meant
 #[derive(Args, Clone, Debug)]
@@ -29,28 +29,33 @@ pub(crate) struct RingCommand {
 }
 
 #[derive(Args, Debug)]
+#[command(mut_arg("network", optional))]
 pub(crate) struct DoctorCommand {
     #[command(flatten)]
-    pub(crate) running: Running,
-    /// Name of the network, where no node runs that says it
-    #[arg(long, value_name = "NAME")]
-    pub(crate) network: Option<String>,
-    /// Node to join through, as URL#PEER-ID, where no node runs that says it; may be given more than once
-    #[arg(long, value_name = "URL#PEER-ID")]
-    pub(crate) join: Vec<String>,
-    /// URL that the node is to listen on, where none runs yet; may be given more than once
+    pub(crate) node: NodeCommand,
+    /// Address that a running node was given with --metrics, such as http://127.0.0.1:9464; it stands over --data
     #[arg(long, value_name = "URL")]
-    pub(crate) listen: Vec<String>,
-    /// URL at which others are to dial the node, where none runs yet; may be given more than once
-    #[arg(long, value_name = "URL")]
-    pub(crate) address: Vec<String>,
-    /// The node is to dial private and loopback addresses that other nodes name, where none runs yet
-    #[arg(long)]
-    pub(crate) allow_private: bool,
-    /// The node is to accept a --join without a peer id, and whoever answers there
-    #[arg(long)]
-    pub(crate) trust_on_first_use: bool,
+    pub(crate) url: Option<http::Uri>,
     /// Longest time for each thing that is tried
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub(crate) timeout: Span,
+}
+
+impl DoctorCommand {
+    /// The running node that is meant, if one runs.
+    pub(crate) fn running(&self) -> Running {
+        Running {
+            folder: self.node.member.data.folder.clone(),
+            url: self.url.clone(),
+        }
+    }
+}
+
+/// A node that runs says its network itself.
+fn optional(network: Arg) -> Arg {
+    network
+        .required(false)
+        .default_value("")
+        .hide_default_value(true)
+        .help("Name of the network, where no node runs that says it")
 }
