@@ -93,6 +93,15 @@ impl Error {
         }
     }
 
+    /// What went wrong, without the place: where in a request something was refused says nothing to people.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        match (self.code(), self.place()) {
+            (Some(code), Some(_)) => code.to_string(),
+            _ => self.to_string(),
+        }
+    }
+
     /// Whether nobody answered, or peers refused to until a clock is set right, so that trying again later may help.
     #[must_use]
     pub fn is_unreachable(&self) -> bool {

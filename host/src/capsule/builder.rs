@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::path::PathBuf;
 
 use futures_util::future::join_all;
-use selfsame_codec::{Code, Malformed, Reader};
+use selfsame_codec::Code;
 use tokio::time::timeout;
 
 use super::CapsuleName;
@@ -332,30 +332,13 @@ pub async fn find_servers(node: &Node, name: CapsuleName) -> Result<Vec<CapsuleS
 /// The key that a server says it signs with: nothing is believed of it, as what is signed with another key counts for nothing. One
 /// that does not have the capsule yet says it when that is created there.
 async fn key_of(peer: &Peer, name: CapsuleName, metadata: Option<&[u8]>) -> Result<CapsuleKey, Error> {
-    let response = peer.ask(request::query_fresh(name)?).await?;
-    match (request::result(&response), metadata) {
-        (Err(error), Some(metadata)) if error.code() == Some(Code::NoCapsule) => {
-            let create = request::create(Sender::Client, name, metadata)?;
-            let response = peer.ask(create).await?;
-            acknowledged_by(request::result(&response)?)
-        }
-        (statement, _) => signed_by(statement?),
+    let mut request = request::query_fresh(name)?;
+    let mut response = peer.ask(request.clone()).await?;
+    let refused = request::refusal(&request, &response).and_then(|refused| refused.code());
+    if let (Some(Code::NoCapsule), Some(metadata)) = (refused, metadata) {
+        request = request::create(Sender::Client, name, metadata)?;
+        response = peer.ask(request.clone()).await?;
     }
-}
-
-/// Who has signed an acknowledgement: whatever was not kept has none.
-fn acknowledged_by(mut acknowledgement: Reader<'_>) -> Result<CapsuleKey, Error> {
-    match acknowledgement.field::<u8>() {
-        Ok(1) => signed_by(acknowledgement),
-        _ => Err(Error::from_code(Code::BadMessage)),
-    }
-}
-
-/// Who has signed a freshness statement, or the rest of an acknowledgement.
-fn signed_by(mut statement: Reader<'_>) -> Result<CapsuleKey, Error> {
-    let mut read = || {
-        let _time_ms: u64 = statement.field()?;
-        Ok(CapsuleKey(statement.array()?))
-    };
-    read().map_err(|Malformed| Error::from_code(Code::BadMessage))
+    request::result(&response)?;
+    request::signer(&request, &response).ok_or_else(|| Error::from_code(Code::BadMessage))
 }

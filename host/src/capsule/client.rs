@@ -132,6 +132,19 @@ impl Capsule {
         self.parts.peers.failures()
     }
 
+    /// The same without servers that may still answer: these refused, could not be reached, or signed with another key.
+    #[must_use]
+    pub fn lacks(&self) -> Vec<String> {
+        self.parts.peers.lacks()
+    }
+
+    /// Where servers answer, in words for the operator, in the order of [`Self::servers`].
+    #[must_use]
+    pub fn places(&self) -> Vec<String> {
+        let place = |key: &CapsuleKey| self.parts.peers.place(&key.0).unwrap_or_else(|| key.to_string());
+        self.parts.servers.iter().map(place).collect()
+    }
+
     /// The keys of the servers.
     #[must_use]
     pub fn servers(&self) -> &[CapsuleKey] {

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -38,6 +38,8 @@ type Ask = dyn Fn(Bytes) -> BoxFuture<'static, Result<Bytes, Error>> + Send + Sy
 #[derive(Clone)]
 pub struct Peer {
     id: [u8; 32],
+    /// The key that it has to sign with.
+    key: Option<CapsuleKey>,
     /// Where it answers, for people.
     place: Arc<str>,
     ask: Arc<Ask>,
@@ -52,6 +54,7 @@ impl Peer {
     {
         Self {
             id,
+            key: None,
             place: PeerId(id).to_string().into(),
             ask: Arc::new(move |message| Box::pin(ask(message))),
         }
@@ -92,6 +95,7 @@ impl Peer {
     pub(crate) fn known_by(&self, key: CapsuleKey) -> Self {
         Self {
             id: key.0,
+            key: Some(key),
             ..self.clone()
         }
     }
@@ -103,7 +107,8 @@ impl Peer {
     }
 
     /// Where it answers, for people.
-    pub(super) fn place(&self) -> &str {
+    #[must_use]
+    pub fn place(&self) -> &str {
         &self.place
     }
 
@@ -177,8 +182,28 @@ pub(crate) struct Peers(Arc<Mutex<HashMap<[u8; 32], Held>>>);
 struct Held {
     peer: Peer,
     holders: usize,
+    /// Whether it is asked and has not answered yet.
+    is_asked: bool,
     /// Why it did not answer the last time it was asked, or why it refused.
     failure: Option<String>,
+    /// Another key than its own that it has signed with.
+    wrong_key: Option<CapsuleKey>,
+}
+
+impl Held {
+    /// Why it is of no use, as far as that is known.
+    fn lack(&self) -> Option<String> {
+        let keys = self.wrong_key.zip(self.peer.key);
+        let text = keys.map(|(wrong, key)| {
+            format!("it signs with the key {wrong}, not with {key}: compare what stands behind #")
+        });
+        text.or_else(|| self.failure.clone())
+    }
+
+    fn lack_until_it_answers(&self) -> Option<String> {
+        let waits = self.is_asked.then(|| "it has not answered yet".to_owned());
+        self.lack().or(waits)
+    }
 }
 
 /// One of those whom an engine may ask: it is forgotten with the last of these
@@ -193,11 +218,19 @@ impl Peers {
     pub(crate) fn add(&self, peer: Peer) -> KnownPeer {
         let id = peer.id;
         let mut all = self.all();
-        let before = all.remove(&id);
-        let held = Held {
-            peer,
-            holders: before.as_ref().map_or(0, |held| held.holders) + 1,
-            failure: before.and_then(|held| held.failure),
+        let held = match all.remove(&id) {
+            Some(before) => Held {
+                peer,
+                holders: before.holders + 1,
+                ..before
+            },
+            None => Held {
+                peer,
+                holders: 1,
+                is_asked: false,
+                failure: None,
+                wrong_key: None,
+            },
         };
         all.insert(id, held);
         KnownPeer {
@@ -213,32 +246,61 @@ impl Peers {
     /// Asks one of them, and remembers why it gives no answer, or refuses.
     pub(super) async fn ask(&self, id: &[u8; 32], message: Bytes) -> Option<Bytes> {
         let peer = self.get(id)?;
-        let failure = |why: &str| Some(format!("{}: {why}", peer.place));
-        self.note(id, |before| before.or_else(|| failure("it has not answered yet")));
-        let answer = peer.ask(message).await;
-        let refusal = match &answer {
-            Ok(response) => request::refusal(response).map(|refused| refused.to_string()),
+        self.note(id, |held| held.is_asked = true);
+        let answer = peer.ask(message.clone()).await;
+        let (failure, signer) = match &answer {
+            Ok(response) => {
+                let refused = request::refusal(&message, response).map(|refused| refused.reason());
+                (refused, request::signer(&message, response))
+            }
             Err(error) => {
                 tracing::debug!(at = %peer.place, %error, "a replica does not answer");
-                Some(error.to_string())
+                (Some(error.to_string()), None)
             }
         };
-        self.note(id, |_| refusal.and_then(|why| failure(&why)));
+        self.note(id, |held| {
+            (held.is_asked, held.failure) = (false, failure);
+            if signer.is_some() {
+                held.wrong_key = signer.filter(|_| signer != held.peer.key);
+            }
+        });
         answer.ok()
     }
 
-    fn note(&self, id: &[u8; 32], failure: impl FnOnce(Option<String>) -> Option<String>) {
+    fn note(&self, id: &[u8; 32], change: impl FnOnce(&mut Held)) {
         if let Some(held) = self.all().get_mut(id) {
-            held.failure = failure(held.failure.take());
+            change(held);
         }
     }
 
-    /// Why those did not answer that were asked in vain the last time.
+    /// Why those did not answer that were asked in vain the last time, or have not answered yet.
     pub(super) fn failures(&self) -> Vec<String> {
-        self.all()
-            .values()
-            .filter_map(|held| held.failure.clone())
-            .collect()
+        self.explain(Held::lack_until_it_answers)
+    }
+
+    /// The same without those that may still answer.
+    pub(super) fn lacks(&self) -> Vec<String> {
+        self.explain(Held::lack)
+    }
+
+    /// Each reason once, with all those that it holds for.
+    fn explain(&self, why: impl Fn(&Held) -> Option<String>) -> Vec<String> {
+        let mut places: BTreeMap<String, Vec<Arc<str>>> = BTreeMap::new();
+        for held in self.all().values() {
+            if let Some(why) = why(held) {
+                places.entry(why).or_default().push(Arc::clone(&held.peer.place));
+            }
+        }
+        let text = |(why, mut places): (String, Vec<Arc<str>>)| {
+            places.sort();
+            format!("{}: {why}", places.join(", "))
+        };
+        places.into_iter().map(text).collect()
+    }
+
+    /// Where one of them answers, for people.
+    pub(super) fn place(&self, id: &[u8; 32]) -> Option<String> {
+        self.get(id).map(|peer| peer.place().to_owned())
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<[u8; 32], Held>> {

@@ -107,12 +107,17 @@ impl Client {
         let done = output
             .progress(what, timeout_at(self.deadline, work(&self.capsule)))
             .await;
-        let failures = self.capsule.failures();
+        let (failures, lacks) = (self.capsule.failures(), self.capsule.lacks());
+        let places = self.capsule.places();
         self.capsule.close().await;
         if let Some(node) = self.node {
             client::leave(node, self.deadline).await;
         }
-        done.map_err(|_| Failure::too_few(what, &failures))?
+        let done = done.map_err(|_| Failure::too_few(what, &failures))?;
+        if done.is_ok() && !lacks.is_empty() {
+            tracing::warn!("{what} went without some servers: {}", lacks.join("; "));
+        }
+        done.map_err(|failure| failure.of_servers(what, &lacks, &places))
     }
 }
 

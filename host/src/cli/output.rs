@@ -63,6 +63,38 @@ impl Failure {
         }
     }
 
+    /// The same failure, of whoever answers or does not at a place.
+    pub(crate) fn at(self, place: &str) -> Self {
+        self.map_text(|text| format!("{place}: {text}"))
+    }
+
+    /// The same failure with what the servers lack that were asked, or where they all are if nothing is known of them, if it depends
+    /// on them.
+    pub(crate) fn of_servers(self, what: &str, lacks: &[String], places: &[String]) -> Self {
+        let Self::Told { code: Some(code), .. } = self else {
+            return self;
+        };
+        if lacks.iter().any(|lack| lack.contains(code.name())) {
+            return self.map_text(|_| format!("{what}: {}", lacks.join("; ")));
+        }
+        let servers = if lacks.is_empty() { places } else { lacks };
+        if is_of_servers(code) || (code == Code::BadSignature && !lacks.is_empty()) {
+            return self.map_text(|text| format!("{what}: {text}; {}", servers.join("; ")));
+        }
+        self
+    }
+
+    fn map_text(self, change: impl FnOnce(String) -> String) -> Self {
+        match self {
+            Self::Told { exit, code, text } => Self::Told {
+                exit,
+                code,
+                text: change(text),
+            },
+            other => other,
+        }
+    }
+
     /// Somebody interrupts once more what ends already.
     pub(crate) fn interrupted() -> Self {
         Self::Told {
@@ -165,9 +197,17 @@ impl From<Error> for Failure {
         Self::Told {
             exit,
             code: error.code(),
-            text: error.to_string(),
+            text: match error.code() {
+                Some(code) if is_of_servers(code) => error.reason(),
+                _ => error.to_string(),
+            },
         }
     }
+}
+
+/// Whether it depends on the servers that were asked, and not on what was read or written.
+fn is_of_servers(code: Code) -> bool {
+    code == Code::RolledBack || matches!(code.class(), Class::Service | Class::Unreachable)
 }
 
 /// Where results go

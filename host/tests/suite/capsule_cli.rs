@@ -421,3 +421,100 @@ fn sources_behind_a_trusted_proxy_are_told_apart() {
     assert!(is_refused, "two files are under way");
     assert_eq!(status_of_nonsense(authority, "198.51.100.1"), "400");
 }
+
+/// Where servers answer, without their keys.
+fn places(servers: &[String]) -> Vec<&str> {
+    servers
+        .iter()
+        .map(|server| server.split('#').next().expect("a URL"))
+        .collect()
+}
+
+#[test]
+fn server_that_is_away_or_has_another_key_is_told_of() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let mut replicas: Vec<_> = ["r1", "r2", "r3"]
+        .iter()
+        .map(|data| replica(path, data))
+        .collect();
+    let mut servers: Vec<String> = replicas.iter().map(|(_, server)| server.clone()).collect();
+    let name = succeed(path, &words("capsule create", &servers));
+    let append = format!("capsule append {name} capsule.key");
+    let told = |servers: &[String]| {
+        let output = run(path, &words(&append, servers));
+        assert!(output.status.success(), "{}", stderr(&output));
+        stderr(&output)
+    };
+    assert_eq!(told(&servers), "");
+    let place = places(&servers)[2].to_owned();
+    let key = servers[2].split_once('#').expect("a key").1.to_owned();
+    let other = keys(path, "other.key").0;
+    servers[2] = format!("{place}#{other}");
+    let text = told(&servers);
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(
+        [&place, &key, &other].iter().all(|word| text.contains(*word)),
+        "{text}"
+    );
+    let alone = words("capsule heads", &servers[2..]);
+    fail(
+        path,
+        &[&alone[..2], &[&name], &alone[2..]].concat(),
+        1,
+        &[&place, &key, &other],
+    );
+    replicas.pop();
+    let text = told(&servers);
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.contains(&place) && text.contains("refused"), "{text}");
+}
+
+#[test]
+fn refusals_name_servers_by_their_urls() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let (_one, at_one) = replica(path, "r1");
+    let (_two, at_two) = replica(path, "r2");
+    let servers = [at_one.clone(), at_two];
+    let [one, two] = [places(&servers)[0], places(&servers)[1]];
+    let nowhere = format!("capsule heads {}", "a".repeat(52));
+    let output = run(path, &words(&nowhere, &servers));
+    let told = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(
+        ["NoCapsule", one, two].iter().all(|word| told.contains(word)),
+        "{told}"
+    );
+    assert!(!told.contains("at 0"), "{told}");
+
+    // A server that is away cannot make a quorum with those that refuse.
+    let key = keys(path, "away.key").0;
+    let away = [&servers[..], &[format!("http://127.0.0.1:1/#{key}")]].concat();
+    let told = run(path, &words(&nowhere, &away));
+    assert_eq!(told.status.code(), Some(1), "{}", stderr(&told));
+
+    // The second server has what the first had before the last record.
+    let name = succeed(path, &words("capsule create", &servers[..1]));
+    succeed(
+        path,
+        &words(
+            &format!("capsule export {name} --output old.capsule"),
+            &servers[..1],
+        ),
+    );
+    succeed(
+        path,
+        &words(&format!("capsule append {name} capsule.key"), &servers[..1]),
+    );
+    succeed(path, &words("capsule import old.capsule", &servers[1..]));
+    let heads = words("capsule heads", &servers[1..]);
+    fail(
+        path,
+        &[&heads[..2], &[&name], &heads[2..]].concat(),
+        1,
+        &["RolledBack", two],
+    );
+    let export = format!("capsule export {} --output none.capsule", "a".repeat(52));
+    fail(path, &words(&export, &servers), 1, &["NoCapsule", two]);
+}

@@ -36,19 +36,25 @@ pub(super) async fn export(command: ExportCommand, output: Output) -> Result<(),
 
 /// Writes the file out of what the first server gives that gives all of it.
 async fn write(path: &Path, name: CapsuleName, peers: &[Peer]) -> Result<ExportInfo, Failure> {
-    let mut failed = Failure::from(Error::from_code(Code::NoProvider));
+    let mut failures = Vec::new();
     for peer in peers {
         let mut file = File::create_new(path).map_err(|error| Failure::file(path, error))?;
         match write_from(&mut file, path, name, peer).await {
-            Ok(info) => return Ok(info),
+            Ok(info) => {
+                for failure in failures {
+                    tracing::warn!("another server was asked: {failure}");
+                }
+                return Ok(info);
+            }
             Err(failure) => {
                 // A half of a file is no capsule.
                 _ = std::fs::remove_file(path);
-                failed = failure;
+                failures.push(failure.at(peer.place()));
             }
         }
     }
-    Err(failed)
+    let failed = failures.pop();
+    Err(failed.unwrap_or_else(|| Error::from_code(Code::NoProvider).into()))
 }
 
 async fn write_from(
@@ -73,7 +79,8 @@ pub(super) async fn import(command: ImportCommand, output: Output) -> Result<(),
     for server in &server {
         let stored = output
             .progress("importing", store(&path, server.parse::<CapsuleServer>()?.peer()))
-            .await?;
+            .await;
+        let stored = stored.map_err(|failure| failure.at(server))?;
         let mut value = export_value(&stored);
         value["file"] = json!(path);
         value["server"] = server.as_str().into();

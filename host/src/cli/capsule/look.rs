@@ -77,9 +77,8 @@ pub(super) async fn heads(command: HeadsCommand, output: Output) -> Result<(), F
     let client = Client::open(&command.capsule, output).await?;
     let what = "asking for the newest records";
     let found = client
-        .with(what, output, async |capsule| Ok(capsule.heads().await?))
+        .with(what, output, async |capsule| heads_of(capsule).await)
         .await?;
-    warn(&found);
     for head in &found.heads {
         output.print(
             format_args!("{} {}", head.name, summary(&head.header)),
@@ -89,14 +88,25 @@ pub(super) async fn heads(command: HeadsCommand, output: Output) -> Result<(), F
     Ok(())
 }
 
-/// Tells of what does not keep anybody from reading and yet should be known.
-fn warn(heads: &Heads) {
+/// The newest records. Tells of what does not keep anybody from reading them and yet should be known.
+async fn heads_of(capsule: &Capsule) -> Result<Heads, Failure> {
+    let heads = capsule.heads().await?;
+    let (servers, places, lacks) = (capsule.servers(), capsule.places(), capsule.lacks());
     for (server, error) in &heads.refused {
-        tracing::warn!(%server, %error, "the answer of a server does not count");
+        let place = servers
+            .iter()
+            .zip(&places)
+            .find(|(other, _)| *other == server)
+            .map_or("", |(_, place)| place);
+        // Of one that lacks something is told at the end.
+        if !lacks.iter().any(|lack| lack.contains(place)) {
+            tracing::warn!("the answer of {place} does not count: {}", error.reason());
+        }
     }
     for [one, other] in &heads.forks {
         tracing::warn!(%one, %other, "a writer has used one sequence number twice");
     }
+    Ok(heads)
 }
 
 pub(super) async fn log(command: LogCommand, output: Output) -> Result<(), Failure> {
@@ -104,8 +114,7 @@ pub(super) async fn log(command: LogCommand, output: Output) -> Result<(), Failu
     client
         .with("reading records", output, async |capsule| {
             let from = if command.from.is_empty() {
-                let found = capsule.heads().await?;
-                warn(&found);
+                let found = heads_of(capsule).await?;
                 found.heads.iter().map(|head| head.name).collect()
             } else {
                 command.from

@@ -57,7 +57,8 @@ async fn compare(replica: &Replica, name: CapsuleName, peers: &[Peer]) -> Result
         let before = (total.pulled, total.pushed);
         total.agreed = true;
         for peer in peers {
-            let one = replica.synchronise(name, peer).await?;
+            let one = replica.synchronise(name, peer).await;
+            let one = one.map_err(|error| Failure::from(error).at(peer.place()))?;
             total.agreed &= one.agreed;
             total.pulled += one.pulled;
             total.pushed += one.pushed;
