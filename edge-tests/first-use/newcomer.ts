@@ -27,7 +27,7 @@ const PRINTED = /(?<![0-9a-z])(?:[0-9a-f]{64}|[a-z2-7]{52})(?![0-9a-z])/;
 const SERVICES: readonly (readonly [RegExp, RegExp | "port"])[] = [
   [/^selfsame (?:node|proxy)\b.*--(?:serve|expose) /, /^(?:published|serving)/m],
   [/^selfsame (?:node|proxy)\b/, /^joined/m],
-  [/^selfsame capsule serve\b/, "port"],
+  [/^selfsame capsule serve\b/, /^replica at/m],
   [/^selfsame nodes\b.*--keep/, /^the ring runs until/m],
   [/^npx wrangler dev\b/, /Ready on/],
   [/^deno run\b/, /Listening on/],

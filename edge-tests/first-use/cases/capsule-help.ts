@@ -11,12 +11,17 @@ const SERVERS = [
   ["https://two.example/", 7302],
   ["https://other.example/", 7303],
 ] as const;
-const PRINTS: Readonly<Record<string, string>> = { create: "NAME", append: "RECORD" };
+const PRINTS: Readonly<Record<string, string>> = { serve: "KEY", create: "NAME", append: "RECORD" };
 
 /** The examples of `selfsame capsule` and of its commands, in an order in which each finds what it names. */
 export async function playCapsuleHelp(newcomer: Newcomer, take: Take): Promise<void> {
   const own = (text: string): string =>
-    SERVERS.reduce((so, [url, port]) => so.replaceAll(url, `http://127.0.0.1:${port}/`), text);
+    SERVERS.reduce((so, [url, port], at) => {
+      const here = `http://127.0.0.1:${port}/`;
+      return so
+        .replaceAll(`${url}#KEY`, `${here}#${newcomer.printed.get(serverKey(at))}`)
+        .replaceAll(url, here);
+    }, text);
   const play = async (path: string): Promise<void> => {
     for (const text of take(path)) {
       const what = /\bcapsule ([a-z]+)/.exec(text)?.[1] ?? "";
@@ -24,7 +29,8 @@ export async function playCapsuleHelp(newcomer: Newcomer, take: Take): Promise<v
     }
   };
   for (const [at, [, port]] of SERVERS.entries()) {
-    await command(newcomer, `selfsame capsule serve --listen 127.0.0.1:${port} --data ./server-${at}`);
+    const serve = `selfsame capsule serve --listen 127.0.0.1:${port} --data ./server-${at}`;
+    await command(newcomer, serve, serverKey(at));
   }
   await play("capsule");
   await refusesReader(newcomer);
@@ -58,6 +64,11 @@ export async function playCapsuleHelp(newcomer: Newcomer, take: Take): Promise<v
     await command(newcomer, own(text));
     await newcomer.end((other) => other === own(text));
   }
+}
+
+/** What stands for the key of a server. */
+function serverKey(at: number): string {
+  return `SERVER-${"ABC"[at]}`;
 }
 
 /** Takes the keys of the example's key file for those of a writer and a reader. */

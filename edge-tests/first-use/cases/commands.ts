@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 
-import { commandsOf, noteTried, sectionOf } from "../document.ts";
+import { type Block, blocksOf, commandsOf, noteTried, sectionOf } from "../document.ts";
 import { Newcomer } from "../newcomer.ts";
 import type { Scenario, Stage } from "../scenario.ts";
 import { playCapsuleHelp } from "./capsule-help.ts";
@@ -27,6 +27,19 @@ export const commands: Scenario = async (stage) => {
   await section(stage, "the quick start's command line", async () => {
     const newcomer = await withMember(stage);
     return [newcomer, () => commandLine(newcomer)];
+  });
+  await section(stage, "the quick start's capsules", async () => {
+    const newcomer = await Newcomer.arrive(optionsOf(stage));
+    return [newcomer, () => capsules(newcomer)];
+  });
+  await stage.report.check(PLATFORM, "the sidecar's page goes beside the quick start", () => {
+    const [quickStart, sidecar] = [blocksOf(QUICK_START), sectionOf("docs/sidecar.md", "In two minutes")].map(
+      portsAndNetworks,
+    );
+    assert.deepEqual(
+      sidecar?.filter((one) => quickStart?.includes(one)),
+      [],
+    );
   });
   await section(stage, "the sidecar's page", async () => {
     const newcomer = await Newcomer.arrive(optionsOf(stage));
@@ -90,6 +103,22 @@ async function commandLine(newcomer: Newcomer): Promise<void> {
   const of = (start: string): string => [...output].find(([text]) => text.startsWith(start))?.[1] ?? "";
   assert.ok(of("selfsame find").includes(newcomer.printed.get("MEMBER-ID") ?? "-"), of("selfsame find"));
   assert.match(of("selfsame call"), /Directory listing/);
+}
+
+async function capsules(newcomer: Newcomer): Promise<void> {
+  const output = await newcomer.follow(sectionOf(QUICK_START, "Capsules on the command line"));
+  const of = (what: string): string =>
+    [...output].find(([text]) => text.includes(`selfsame capsule ${what} `))?.[1] ?? "";
+  const record = newcomer.printed.get("RECORD") ?? "-";
+  assert.ok(of("log").includes(record), of("log"));
+  assert.match(of("read"), /\d\d:\d\d:\d\d/);
+  assert.match(of("verify"), /1 records are proven/);
+}
+
+/** What only one program of a machine, or one who follows a page, can have. */
+function portsAndNetworks(blocks: readonly Block[]): string[] {
+  const texts = blocks.filter(({ language }) => language !== "text").map(({ text }) => text);
+  return texts.flatMap((text) => text.match(/\b\d{4,5}\b|(?<=--network )\w+/g) ?? []);
 }
 
 async function sidecar(newcomer: Newcomer): Promise<void> {

@@ -132,9 +132,9 @@ Where no node runs it tries what one would do with the same flags. It ends with 
         subcommand,
         after_help = "Examples:
   selfsame capsule serve --listen 127.0.0.1:7300 --data ./capsules
-  selfsame capsule create --server http://127.0.0.1:7300/ --description 'a diary'
-  date | selfsame capsule append NAME --server http://127.0.0.1:7300/
-  selfsame capsule log NAME --server http://127.0.0.1:7300/"
+  selfsame capsule create --server http://127.0.0.1:7300/#KEY --description 'a diary'
+  date | selfsame capsule append NAME --server http://127.0.0.1:7300/#KEY
+  selfsame capsule log NAME --server http://127.0.0.1:7300/#KEY"
     )]
     Capsule(CapsuleCommand),
 }

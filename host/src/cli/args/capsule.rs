@@ -11,25 +11,25 @@ use super::{Data, Network, Timeout, socket_address};
 pub(crate) enum CapsuleCommand {
     /// Makes a capsule whose owner is the key in a file, which is made if there is none
     #[command(after_help = "Example:
-  selfsame capsule create --server https://one.example/ --server https://two.example/ --description 'a diary' --sealed")]
+  selfsame capsule create --server https://one.example/#KEY --server https://two.example/#KEY --description 'a diary' --sealed")]
     Create(CreateCommand),
 
     /// Writes records, signs the last of them, and prints their names once more than half of the servers have them
     #[command(after_help = "Examples:
-  selfsame capsule append NAME note.txt --server https://one.example/
-  date | selfsame capsule append NAME - --server https://one.example/
-  selfsame capsule append NAME --lines log.txt --server https://one.example/")]
+  selfsame capsule append NAME note.txt --server https://one.example/#KEY
+  date | selfsame capsule append NAME - --server https://one.example/#KEY
+  selfsame capsule append NAME --lines log.txt --server https://one.example/#KEY")]
     Append(AppendCommand),
 
     /// Reads records, each verified back to a signature, and prints what they hold
     #[command(after_help = "Examples:
-  selfsame capsule read NAME RECORD --server https://one.example/
-  selfsame --json capsule read NAME RECORD RECORD --server https://one.example/")]
+  selfsame capsule read NAME RECORD --server https://one.example/#KEY
+  selfsame --json capsule read NAME RECORD RECORD --server https://one.example/#KEY")]
     Read(ReadCommand),
 
     /// Makes a file that proves a record to whoever has nothing else
     #[command(
-        after_help = "Example:\n  selfsame capsule prove NAME RECORD --output record.proof --server https://one.example/"
+        after_help = "Example:\n  selfsame capsule prove NAME RECORD --output record.proof --server https://one.example/#KEY"
     )]
     Prove(ProveCommand),
 
@@ -42,23 +42,23 @@ It ends with exit code 0 when all of the file is what its writers signed, and wi
     Verify(VerifyCommand),
 
     /// Asks the servers which records are the newest
-    #[command(after_help = "Example:\n  selfsame capsule heads NAME --server https://one.example/")]
+    #[command(after_help = "Example:\n  selfsame capsule heads NAME --server https://one.example/#KEY")]
     Heads(HeadsCommand),
 
     /// Shows records from the newest on back, each verified
     #[command(after_help = "Examples:
-  selfsame capsule log NAME --server https://one.example/
-  selfsame --json capsule log NAME --from RECORD --most 100 --server https://one.example/")]
+  selfsame capsule log NAME --server https://one.example/#KEY
+  selfsame --json capsule log NAME --from RECORD --most 100 --server https://one.example/#KEY")]
     Log(LogCommand),
 
     /// Lets the servers of a capsule come to hold the same, and keeps a replica of it in the folder
     #[command(after_help = "Example:
-  selfsame capsule sync NAME --server https://one.example/ --server https://two.example/ --data ./copy")]
+  selfsame capsule sync NAME --server https://one.example/#KEY --server https://two.example/#KEY --data ./copy")]
     Sync(SyncCommand),
 
     /// Writes a whole capsule, as one server has it, into a file that anybody verifies without asking anybody
     #[command(after_help = "Example:
-  selfsame capsule export NAME --output diary.capsule --server https://one.example/")]
+  selfsame capsule export NAME --output diary.capsule --server https://one.example/#KEY")]
     Export(ExportCommand),
 
     /// Stores the capsule in a file at each of the servers, as far as the file is right
@@ -69,9 +69,9 @@ It ends with exit code 0 when all of the file is what its writers signed, and wi
     /// Changes who writes and reads, which only the owner can, and prints the names of the epoch records that say so; without a
     /// change shows who may write
     #[command(after_help = "Examples:
-  selfsame capsule govern NAME --server https://one.example/
-  selfsame capsule govern NAME --add KEY --reader READER --server https://one.example/
-  selfsame capsule govern NAME --revoke KEY --accept RECORD --reader READER --server https://one.example/
+  selfsame capsule govern NAME --server https://one.example/#KEY
+  selfsame capsule govern NAME --add KEY --reader READER --server https://one.example/#KEY
+  selfsame capsule govern NAME --revoke KEY --accept RECORD --reader READER --server https://one.example/#KEY
 
 Keys are those that `selfsame capsule key` shows. Readers are named for sealed capsules, which `selfsame capsule create --sealed` makes; \
 everybody reads others. A new epoch has a key of its own: whoever is to read what is written in it \
