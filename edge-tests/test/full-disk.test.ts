@@ -147,7 +147,18 @@ async function assertTold({ url, key }: Running, capsule: string, folder: string
   await writeFile(secret, `${OWNER}\n`, { mode: 0o600 });
   const body = join(folder, "body");
   await writeFile(body, Buffer.alloc(RECORD_BYTES, 7));
-  const command = ["capsule", "append", capsule, body, "--server", `${url}#${key}`, "--key", secret];
+  const command = [
+    "capsule",
+    "append",
+    capsule,
+    body,
+    "--server",
+    `${url}#${key}`,
+    "--key",
+    secret,
+    "--data",
+    join(folder, "client"),
+  ];
   const told = promisify(execFile)(selfsame(), [...command, "--timeout", `${DEADLINE_MS}ms`]);
   await assert.rejects(told, (error: { code: number; stderr: string }) => {
     assert.equal(error.code, 3);
