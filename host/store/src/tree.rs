@@ -34,7 +34,7 @@ const CACHE: u64 = 16 * 1024 * 1024;
 const FILES: usize = 64;
 /// So many runs are merged into the level below. Keys are hashes, so a merge writes nearly all of that level again: with lsm-tree's 4,
 /// 1.9 GiB take 8.2 s to write, with these 4.8 s. In return a read looks into more filters: one of what is there takes 8.5 us in place
-/// of 7, of what is not 2.7 in place of 1.5, when there are the most runs (`examples/cold.rs`).
+/// of 7, of what is not 2.7 in place of 1.5, when there are the most runs.
 const RUNS: u8 = 12;
 /// Rows of a run after which others have their turn, who have more haste: they take some tens of microseconds.
 const BETWEEN_TURNS: usize = 128;

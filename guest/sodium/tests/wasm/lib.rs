@@ -4,8 +4,6 @@
 mod arithmetic;
 #[path = "../common/mod.rs"]
 mod common;
-#[path = "../speed/operation.rs"]
-mod operation;
 #[path = "../common/random_source.rs"]
 mod random_source;
 #[path = "../refusals.rs"]
@@ -85,14 +83,6 @@ pub extern "C" fn compare_arithmetic() {
     memory_order::every_length_and_place_has_the_order_of_its_first_difference();
     stream_cipher::every_length_is_encrypted_with_the_stream_of_the_standard();
     stream_cipher::every_length_is_authenticated_the_same_everywhere();
-}
-
-/// Repeats an operation, to be timed from outside; returns how many operations there are.
-// SAFETY: see `input`.
-#[unsafe(no_mangle)]
-pub extern "C" fn repeat(operation: u32, count: u32) -> u32 {
-    operation::repeat(operation as usize, count);
-    operation::NAMES.len() as u32
 }
 
 /// Asks libsodium for random bytes, which must end in a trap.

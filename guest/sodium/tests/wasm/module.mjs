@@ -12,7 +12,6 @@ import { buildSodium } from "../../../build/sodium.mjs";
  * @property {() => number} report_len
  * @property {(index: number) => number} refuse
  * @property {() => void} compare_arithmetic
- * @property {(operation: number, count: number) => number} repeat
  * @property {() => void} ask_for_randomness
  */
 
