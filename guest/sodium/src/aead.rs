@@ -1,6 +1,6 @@
-//! Authenticated encryption: ChaCha20-Poly1305 (RFC 8439), and XChaCha20-Poly1305 with its longer nonce.
+//! Authenticated encryption: ChaCha20-Poly1305 (RFC 8439).
 //!
-//! Both work in place on the caller's buffer and keep the tag apart, so that a frame is sealed without a copy.
+//! It works in place on the caller's buffer and keeps the tag apart, so that a frame is sealed without a copy.
 
 use core::fmt;
 
@@ -8,10 +8,8 @@ use crate::{Rejected, memory, primitives};
 
 /// Length of a key.
 pub const KEY_BYTES: usize = 32;
-/// Length of a ChaCha20-Poly1305 nonce: use a counter, each value once for each key.
+/// Length of a nonce: use a counter, each value once for each key.
 pub const NONCE_BYTES: usize = 12;
-/// Length of an XChaCha20-Poly1305 nonce: long enough to be random.
-pub const EXTENDED_NONCE_BYTES: usize = 24;
 /// Length of an authentication tag.
 pub const TAG_BYTES: usize = 16;
 
@@ -62,31 +60,4 @@ pub fn open_in_place(
     tag: &[u8; TAG_BYTES],
 ) -> Result<(), Rejected> {
     primitives::chacha20poly1305_decrypt(data, tag, ad, nonce, &key.0)
-}
-
-/// [`seal_in_place`] with a nonce that may be random.
-pub fn seal_extended_in_place(
-    key: &Key,
-    nonce: &[u8; EXTENDED_NONCE_BYTES],
-    ad: &[u8],
-    data: &mut [u8],
-) -> [u8; TAG_BYTES] {
-    let mut tag = [0; TAG_BYTES];
-    primitives::xchacha20poly1305_encrypt(data, &mut tag, ad, nonce, &key.0);
-    tag
-}
-
-/// [`open_in_place`] for what [`seal_extended_in_place`] sealed.
-///
-/// # Errors
-///
-/// [`Rejected`] when the tag does not match; `data` is then overwritten with zeros.
-pub fn open_extended_in_place(
-    key: &Key,
-    nonce: &[u8; EXTENDED_NONCE_BYTES],
-    ad: &[u8],
-    data: &mut [u8],
-    tag: &[u8; TAG_BYTES],
-) -> Result<(), Rejected> {
-    primitives::xchacha20poly1305_decrypt(data, tag, ad, nonce, &key.0)
 }

@@ -47,12 +47,6 @@ unsafe extern "C" {
     fn crypto_scalarmult_curve25519(q: *mut c_uchar, n: *const c_uchar, p: *const c_uchar) -> c_int;
 
     fn crypto_kem_mlkem768_seed_keypair(pk: *mut c_uchar, sk: *mut c_uchar, seed: *const c_uchar) -> c_int;
-    fn crypto_kem_mlkem768_enc_deterministic(
-        ct: *mut c_uchar,
-        ss: *mut c_uchar,
-        pk: *const c_uchar,
-        seed: *const c_uchar,
-    ) -> c_int;
     fn crypto_kem_mlkem768_dec(ss: *mut c_uchar, ct: *const c_uchar, sk: *const c_uchar) -> c_int;
 
     fn crypto_kem_xwing_enc_deterministic(
@@ -84,29 +78,6 @@ unsafe extern "C" {
         k: *const c_uchar,
     ) -> c_int;
     fn crypto_aead_chacha20poly1305_ietf_decrypt_detached(
-        m: *mut c_uchar,
-        nsec: *mut c_uchar,
-        c: *const c_uchar,
-        clen: c_ulonglong,
-        mac: *const c_uchar,
-        ad: *const c_uchar,
-        adlen: c_ulonglong,
-        npub: *const c_uchar,
-        k: *const c_uchar,
-    ) -> c_int;
-    fn crypto_aead_xchacha20poly1305_ietf_encrypt_detached(
-        c: *mut c_uchar,
-        mac: *mut c_uchar,
-        maclen: *mut c_ulonglong,
-        m: *const c_uchar,
-        mlen: c_ulonglong,
-        ad: *const c_uchar,
-        adlen: c_ulonglong,
-        nsec: *const c_uchar,
-        npub: *const c_uchar,
-        k: *const c_uchar,
-    ) -> c_int;
-    fn crypto_aead_xchacha20poly1305_ietf_decrypt_detached(
         m: *mut c_uchar,
         nsec: *mut c_uchar,
         c: *const c_uchar,
@@ -228,19 +199,6 @@ pub(crate) fn mlkem768_seed_keypair(pk: &mut [u8; 1184], sk: &mut [u8; 2400], se
     unsafe { crypto_kem_mlkem768_seed_keypair(pk.as_mut_ptr(), sk.as_mut_ptr(), seed.as_ptr()) };
 }
 
-pub(crate) fn mlkem768_enc_deterministic(
-    ct: &mut [u8; 1088],
-    ss: &mut [u8; 32],
-    pk: &[u8; 1184],
-    seed: &[u8; 32],
-) -> Result<(), Rejected> {
-    init();
-    // SAFETY: BOUNDS (crypto_kem_mlkem768.h: 1088, 32, 1184 and 32 bytes).
-    accepted(unsafe {
-        crypto_kem_mlkem768_enc_deterministic(ct.as_mut_ptr(), ss.as_mut_ptr(), pk.as_ptr(), seed.as_ptr())
-    })
-}
-
 pub(crate) fn mlkem768_dec(ss: &mut [u8; 32], ct: &[u8; 1088], sk: &[u8; 2400]) -> Result<(), Rejected> {
     init();
     // SAFETY: BOUNDS (crypto_kem_mlkem768.h: 32, 1088 and 2400 bytes).
@@ -327,57 +285,6 @@ pub(crate) fn chacha20poly1305_decrypt(
     // message and ciphertext to be the same buffer and `nsec` to be null.
     accepted(unsafe {
         crypto_aead_chacha20poly1305_ietf_decrypt_detached(
-            data,
-            ptr::null_mut(),
-            data,
-            len,
-            tag.as_ptr(),
-            ad.as_ptr(),
-            ad.len() as c_ulonglong,
-            nonce.as_ptr(),
-            key.as_ptr(),
-        )
-    })
-}
-
-pub(crate) fn xchacha20poly1305_encrypt(
-    data: &mut [u8],
-    tag: &mut [u8; 16],
-    ad: &[u8],
-    nonce: &[u8; 24],
-    key: &[u8; 32],
-) {
-    init();
-    let (data, len) = (data.as_mut_ptr(), data.len() as c_ulonglong);
-    // SAFETY: as in `chacha20poly1305_encrypt`, with the 24-byte nonce of crypto_aead_xchacha20poly1305.h.
-    unsafe {
-        crypto_aead_xchacha20poly1305_ietf_encrypt_detached(
-            data,
-            tag.as_mut_ptr(),
-            ptr::null_mut(),
-            data,
-            len,
-            ad.as_ptr(),
-            ad.len() as c_ulonglong,
-            ptr::null(),
-            nonce.as_ptr(),
-            key.as_ptr(),
-        )
-    };
-}
-
-pub(crate) fn xchacha20poly1305_decrypt(
-    data: &mut [u8],
-    tag: &[u8; 16],
-    ad: &[u8],
-    nonce: &[u8; 24],
-    key: &[u8; 32],
-) -> Result<(), Rejected> {
-    init();
-    let (data, len) = (data.as_mut_ptr(), data.len() as c_ulonglong);
-    // SAFETY: as in `chacha20poly1305_decrypt`, with the 24-byte nonce of crypto_aead_xchacha20poly1305.h.
-    accepted(unsafe {
-        crypto_aead_xchacha20poly1305_ietf_decrypt_detached(
             data,
             ptr::null_mut(),
             data,

@@ -1,15 +1,10 @@
-//! BLAKE3: hash, keyed hash and key derivation.
+//! BLAKE3: keyed hash and key derivation.
 
 use crate::ffi;
 use crate::memory::wipe;
 
 /// Length of a hash, of a key and of a derived key.
 pub const HASH_BYTES: usize = 32;
-
-/// The hash of `data`.
-pub fn hash(data: &[u8]) -> [u8; HASH_BYTES] {
-    blake3::hash(data).into()
-}
 
 /// The hash of `data` under a secret key: a key derived from that key, or a message authentication code, to be compared
 /// with [`crate::memory::equal`].

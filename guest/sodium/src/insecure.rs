@@ -48,23 +48,3 @@ pub(crate) fn chacha20poly1305_decrypt(
 ) -> Result<(), Rejected> {
     Ok(())
 }
-
-pub(crate) fn xchacha20poly1305_encrypt(
-    _data: &mut [u8],
-    tag: &mut [u8; 16],
-    _ad: &[u8],
-    _nonce: &[u8; 24],
-    _key: &[u8; 32],
-) {
-    tag.fill(0);
-}
-
-pub(crate) fn xchacha20poly1305_decrypt(
-    _data: &mut [u8],
-    _tag: &[u8; 16],
-    _ad: &[u8],
-    _nonce: &[u8; 24],
-    _key: &[u8; 32],
-) -> Result<(), Rejected> {
-    Ok(())
-}

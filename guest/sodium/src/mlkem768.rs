@@ -1,4 +1,4 @@
-//! ML-KEM-768 key encapsulation (FIPS 203).
+//! The owner's side of ML-KEM-768 key encapsulation (FIPS 203), half of [`crate::xwing`].
 
 use core::fmt;
 
@@ -12,20 +12,11 @@ pub const SECRET_KEY_BYTES: usize = 2400;
 pub const CIPHERTEXT_BYTES: usize = 1088;
 /// Length of the seed (d, then z) that a key pair is made from.
 pub const SEED_BYTES: usize = 64;
-/// Length of the randomness that one encapsulation consumes.
-pub const ENCAPSULATION_SEED_BYTES: usize = 32;
 
 /// A secret key; wiped when dropped.
 ///
 /// It can only be made from a seed, so a malformed one cannot exist.
 pub struct SecretKey([u8; SECRET_KEY_BYTES]);
-
-impl SecretKey {
-    /// The expanded key in the encoding of FIPS 203.
-    pub const fn as_bytes(&self) -> &[u8; SECRET_KEY_BYTES] {
-        &self.0
-    }
-}
 
 impl Drop for SecretKey {
     fn drop(&mut self) {
@@ -45,21 +36,6 @@ pub fn keypair(seed: &[u8; SEED_BYTES]) -> (SecretKey, [u8; PUBLIC_KEY_BYTES]) {
     let mut public = [0; PUBLIC_KEY_BYTES];
     ffi::mlkem768_seed_keypair(&mut public, &mut secret.0, seed);
     (secret, public)
-}
-
-/// A fresh shared secret and its ciphertext for the owner of `public_key`; `seed` must never be used twice.
-///
-/// # Errors
-///
-/// [`Rejected`] when a coefficient of the public key is not reduced (FIPS 203, 7.2).
-pub fn encapsulate(
-    public_key: &[u8; PUBLIC_KEY_BYTES],
-    seed: &[u8; ENCAPSULATION_SEED_BYTES],
-) -> Result<([u8; CIPHERTEXT_BYTES], SharedSecret), Rejected> {
-    let mut ciphertext = [0; CIPHERTEXT_BYTES];
-    let mut shared = SharedSecret::zeroed();
-    ffi::mlkem768_enc_deterministic(&mut ciphertext, shared.as_mut(), public_key, seed)?;
-    Ok((ciphertext, shared))
 }
 
 /// The secret inside a ciphertext. A ciphertext made for another key gives an unrelated secret, not an error.

@@ -8,8 +8,6 @@ use crate::{Rejected, SharedSecret, mlkem768, x25519};
 pub const PUBLIC_KEY_BYTES: usize = mlkem768::PUBLIC_KEY_BYTES + x25519::PUBLIC_KEY_BYTES;
 /// Length of a ciphertext: ML-KEM-768's, then an ephemeral X25519 public key.
 pub const CIPHERTEXT_BYTES: usize = mlkem768::CIPHERTEXT_BYTES + x25519::PUBLIC_KEY_BYTES;
-/// Length of the shared secret.
-pub const SHARED_BYTES: usize = 32;
 /// Length of the seed that a key pair is made from.
 pub const SEED_BYTES: usize = 32;
 /// Length of the randomness that one encapsulation consumes.

@@ -2,6 +2,7 @@
 
 mod case;
 mod text;
+mod upstream;
 mod wycheproof;
 
 use case::Outcome;
