@@ -16,7 +16,7 @@ const STRANGER: u8 = 0xab;
 pub(crate) fn stranger(number: u32) -> Identity {
     let mut seed = [STRANGER; 32];
     seed[..4].copy_from_slice(&number.to_le_bytes());
-    Identity::of_peer(&seed, Mesh::network())
+    Identity::recall(&seed, Mesh::network(), &[])
 }
 
 /// A handshake with a node on a path of its own, not finished

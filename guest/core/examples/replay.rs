@@ -15,6 +15,7 @@ use std::{env, fs};
 
 use selfsame_codec::{Field, Malformed, Reader};
 use selfsame_core::Node;
+use selfsame_core::ring::Parameters;
 
 /// `derive` and `verify` as the wasm exports them.
 #[path = "../../wasm/src/family.rs"]
@@ -65,7 +66,7 @@ fn answer(
 ) -> Result<Vec<u8>, String> {
     match operation {
         1 => {
-            let node = Node::new(payload);
+            let node = Node::new(payload, &Parameters::DEFAULT);
             let has_handle = node.is_ok();
             if let Ok(node) = node {
                 nodes.insert(slot, node);

@@ -310,12 +310,6 @@ impl Association {
         })))
     }
 
-    /// Whether it counts now: neither expired nor from the future.
-    #[must_use]
-    pub fn is_current(&self, now_ms: u64) -> bool {
-        self.0.validity.is_current(now_ms)
-    }
-
     /// Who published it.
     #[must_use]
     pub fn publisher(&self) -> PeerId {

@@ -112,12 +112,6 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The identity of a node in a network.
-    #[must_use]
-    pub fn of_peer(seed: &[u8; 32], network: NetworkId) -> Self {
-        Self::recall(seed, network, &[])
-    }
-
     /// The identity of a node in a network, whose public key is not computed again when `known` is what
     /// [`Self::known_key`] gave at an earlier start; anything else counts as nothing.
     #[must_use]
@@ -246,8 +240,8 @@ mod tests {
     #[test]
     fn two_networks_cannot_be_linked() {
         let seed = [7; 32];
-        let one = Identity::of_peer(&seed, NetworkId::open("one"));
-        let two = Identity::of_peer(&seed, NetworkId::open("two"));
+        let one = Identity::recall(&seed, NetworkId::open("one"), &[]);
+        let two = Identity::recall(&seed, NetworkId::open("two"), &[]);
         assert_ne!(one.public(), two.public());
         assert_ne!(one.id(), two.id());
         assert_ne!(
@@ -259,7 +253,7 @@ mod tests {
     #[test]
     fn a_known_key_is_taken_with_its_proof_and_else_computed() {
         let (seed, network) = ([7; 32], NetworkId::open("one"));
-        let identity = Identity::of_peer(&seed, network);
+        let identity = Identity::recall(&seed, network, &[]);
         let known = identity.known_key(&seed);
         let is_right = |known: &[u8]| {
             let recalled = Identity::recall(&seed, network, known);
@@ -284,8 +278,8 @@ mod tests {
             Identity::recall(&seed, network, &led).public(),
             PublicKey([9; 32])
         );
-        let of_other_seed = Identity::of_peer(&[8; 32], network).known_key(&[8; 32]);
-        let of_other_network = Identity::of_peer(&seed, NetworkId::open("two")).known_key(&seed);
+        let of_other_seed = Identity::recall(&[8; 32], network, &[]).known_key(&[8; 32]);
+        let of_other_network = Identity::recall(&seed, NetworkId::open("two"), &[]).known_key(&seed);
         assert!(is_right(&of_other_seed) && is_right(&of_other_network));
     }
 
@@ -300,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_signature_counts_for_one_purpose_and_statement() {
-        let identity = Identity::of_peer(&[1; 32], NetworkId::open("n"));
+        let identity = Identity::recall(&[1; 32], NetworkId::open("n"), &[]);
         let signature = identity.sign(PEER, b"statement");
         assert!(identity.public().verifies(PEER, b"statement", &signature));
         assert!(!identity.public().verifies(NETWORK, b"statement", &signature));

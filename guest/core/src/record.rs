@@ -25,7 +25,6 @@ use crate::admission::{self, MAX_EVIDENCE_BYTES};
 use crate::boot::BootId;
 use crate::gather::read_list;
 use crate::identity::{Identity, NetworkId, PeerId, PublicKey, Signature};
-use crate::place::Place;
 use crate::verified::Verified;
 
 /// Most addresses in a record: several transports on two or three interfaces, and still one small message.
@@ -198,22 +197,10 @@ impl NodeRecord {
         self.0.signed_at_ms > now_ms.saturating_add(CLOCK_SKEW_MS)
     }
 
-    /// The node's place on the ring.
-    #[must_use]
-    pub fn place(&self) -> Place {
-        self.0.id.place()
-    }
-
     /// The node's id, derived from its key.
     #[must_use]
     pub fn id(&self) -> PeerId {
         self.0.id
-    }
-
-    /// The node's key.
-    #[must_use]
-    pub fn public(&self) -> PublicKey {
-        self.0.public
     }
 
     /// Member or leaf.
@@ -244,12 +231,6 @@ impl NodeRecord {
     #[must_use]
     pub fn sequence(&self) -> u64 {
         self.0.sequence
-    }
-
-    /// When it was signed.
-    #[must_use]
-    pub fn signed_at_ms(&self) -> u64 {
-        self.0.signed_at_ms
     }
 
     /// When it stops to count.
@@ -386,7 +367,7 @@ mod tests {
     const NOW: u64 = 1_800_000_000_000;
 
     fn identity() -> Identity {
-        Identity::of_peer(&[1; 32], NetworkId::open("n"))
+        Identity::recall(&[1; 32], NetworkId::open("n"), &[])
     }
 
     fn terms<'a>(addresses: &'a [String]) -> RecordTerms<'a> {

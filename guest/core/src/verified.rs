@@ -67,7 +67,7 @@ mod tests {
     const LABEL: &str = "selfsame/1 test";
 
     fn identity(seed: u8) -> Identity {
-        Identity::of_peer(&[seed; 32], NetworkId::open("n"))
+        Identity::recall(&[seed; 32], NetworkId::open("n"), &[])
     }
 
     #[test]

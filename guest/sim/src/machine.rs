@@ -62,7 +62,7 @@ impl Default for Native {
 
 impl Machine for Native {
     fn create(&mut self, config: &Config) -> Handle {
-        let node = Node::with_parameters(&config.encode(), self.parameters);
+        let node = Node::new(&config.encode(), self.parameters);
         let mut node = Box::new(node.expect("the configuration is usable"));
         if let Some(tap) = (self.tapping)(config) {
             node.tap(tap);

@@ -27,7 +27,7 @@ struct Member(Node);
 
 impl Machine for Member {
     fn create(config: &[u8]) -> Option<Self> {
-        Node::with_parameters(config, &PARAMETERS).ok().map(Self)
+        Node::new(config, &PARAMETERS).ok().map(Self)
     }
 
     fn step(&mut self, batch: &[u8]) -> &[u8] {

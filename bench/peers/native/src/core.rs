@@ -1,5 +1,6 @@
 use bench_pair::{Core, Outcome, Pair, Task, configuration, repeat};
 use selfsame_core::Node;
+use selfsame_core::ring::Parameters;
 
 /// The core as native code
 struct Native(Node);
@@ -28,7 +29,7 @@ fn pair() -> Outcome<Pair<Native>> {
 }
 
 fn node(number: u8) -> Outcome<Native> {
-    Node::new(&configuration(number)?.encode())
+    Node::new(&configuration(number)?.encode(), &Parameters::DEFAULT)
         .map(Native)
         .map_err(|code| code.to_string())
 }

@@ -26,7 +26,7 @@ pub(super) fn wrong_signature(arena: Arena) -> Vec<Figure> {
     let path = mesh.open(0, REMOTE);
     let mut offer = Offer::new(&mesh, stranger(1), 0, path, 1);
     let response = offer.half_open(&mut mesh).expect("nothing is wrong yet");
-    let elsewhere = Identity::of_peer(&[9; 32], NetworkId::open("elsewhere"));
+    let elsewhere = Identity::recall(&[9; 32], NetworkId::open("elsewhere"), &[]);
     let wrong = offer
         .confirm(&response, &elsewhere)
         .expect("the response is sound");

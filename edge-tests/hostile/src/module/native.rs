@@ -2,6 +2,7 @@
 
 use selfsame_capsule::machine::Machine;
 use selfsame_core::Node;
+use selfsame_core::ring::Parameters;
 
 use super::{Handle, Kind, Module, Trap};
 
@@ -32,7 +33,7 @@ struct Native {
 
 pub(super) fn open(kind: Kind) -> Box<dyn Module> {
     let create: Create = match kind {
-        Kind::Core => |config| Some(Box::new(Node::new(config).ok()?)),
+        Kind::Core => |config| Some(Box::new(Node::new(config, &Parameters::DEFAULT).ok()?)),
         Kind::Capsule => |config| Some(Box::new(Machine::new(config).ok()?)),
     };
     Box::new(Native {

@@ -7,7 +7,7 @@ fn network() -> NetworkId {
 }
 
 fn publisher() -> Identity {
-    Identity::of_peer(&[1; 32], network())
+    Identity::recall(&[1; 32], network(), &[])
 }
 
 fn validity() -> Validity {

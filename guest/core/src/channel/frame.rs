@@ -56,9 +56,6 @@ pub struct Data<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Why a stream or session ends, as the peer is told
-pub type Close = Class;
-
 /// One frame
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {

@@ -9,7 +9,7 @@
 
 mod frame;
 pub(crate) use frame::class_of;
-pub use frame::{Close, Data, Frame, FrameReader, FrameWriter, MAX_DATA, MAX_SERVICE_NAME, Open, Service};
+pub use frame::{Data, Frame, FrameReader, FrameWriter, MAX_DATA, MAX_SERVICE_NAME, Open, Service};
 
 mod replay;
 pub use replay::ReplayWindow;

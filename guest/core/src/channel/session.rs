@@ -98,12 +98,6 @@ impl Session {
         self.peer
     }
 
-    /// The key that proved it.
-    #[must_use]
-    pub fn peer_key(&self) -> PublicKey {
-        self.peer_key
-    }
-
     /// Which side began.
     #[must_use]
     pub fn side(&self) -> Side {

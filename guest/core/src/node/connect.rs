@@ -417,6 +417,7 @@ mod tests {
     use selfsame_codec::{Admission, Config, Role};
 
     use super::*;
+    use crate::ring::Parameters;
 
     fn node() -> Node {
         let config = Config {
@@ -435,7 +436,7 @@ mod tests {
             admission: Admission::Open,
             take_over: false,
         };
-        Node::new(&config.encode()).expect("a usable configuration")
+        Node::new(&config.encode(), &Parameters::DEFAULT).expect("a usable configuration")
     }
 
     #[test]

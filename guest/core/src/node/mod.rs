@@ -30,7 +30,7 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{BatchReader, Code, Config, EventKind, Input, Item, Output, Reader};
 
-use crate::identity::{Identity, NetworkId, PeerId};
+use crate::identity::{Identity, NetworkId};
 use crate::map::Map;
 use crate::mesh::Mesh;
 use crate::quota::Holder;
@@ -99,19 +99,11 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node out of an encoded [`Config`].
+    /// A node out of an encoded [`Config`], with constants of the ring that no host can choose.
     ///
     /// # Errors
     /// [`Code::BadConfig`] and the more telling codes of what is wrong with it.
-    pub fn new(config: &[u8]) -> Result<Self, Code> {
-        Self::with_parameters(config, &Parameters::DEFAULT)
-    }
-
-    /// The same with other constants of the ring, for simulations: no host can choose them.
-    ///
-    /// # Errors
-    /// Those of [`Self::new`].
-    pub fn with_parameters(config: &[u8], parameters: &'static Parameters) -> Result<Self, Code> {
+    pub fn new(config: &[u8], parameters: &'static Parameters) -> Result<Self, Code> {
         let mut config = Config::decode(config).map_err(|_| Code::BadConfig)?;
         if config.network.is_empty() || config.network.len() > crate::identity::MAX_NETWORK_NAME {
             return Err(Code::BadConfig);
@@ -134,7 +126,7 @@ impl Node {
             id: identity.id(),
         };
         ring_settings.check()?;
-        let ring = Ring::with_parameters(ring_settings, parameters);
+        let ring = Ring::new(ring_settings, parameters);
         let settings = Settings {
             network_name: config.network,
             bootstraps: config.bootstraps,
@@ -176,12 +168,6 @@ impl Node {
     #[cfg(feature = "simulation")]
     pub fn tap(&mut self, tap: alloc::boxed::Box<dyn crate::ring::simulation::Tap>) {
         self.ring.tap(tap);
-    }
-
-    /// This node's id.
-    #[must_use]
-    pub fn id(&self) -> PeerId {
-        self.identity.id()
     }
 
     /// Takes a batch of inputs and gives the batch of outputs, which lives until the next call.

@@ -269,7 +269,7 @@ mod tests {
     }
 
     fn signed_by(seed: u8, sequence: u64, boot: BootId) -> NodeRecord {
-        let mut identity = Identity::of_peer(&[seed; 32], NetworkId::open("n"));
+        let mut identity = Identity::recall(&[seed; 32], NetworkId::open("n"), &[]);
         identity.set_boot(boot);
         let terms = RecordTerms::new(Role::Member, &[], sequence, NOW + 1000);
         NodeRecord::sign(&identity, &terms).expect("a record")

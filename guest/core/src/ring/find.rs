@@ -116,13 +116,8 @@ impl Ring {
         self.walk(cx, place, false, Purpose::FindNode { command }, Vec::new());
     }
 
-    /// Finds who serves a name; answered by [`Action::Found`] with at least one provider.
-    pub fn find(&mut self, cx: &mut Context<'_>, command: u32, owner: Option<PublicKey>, name: &str) {
-        self.find_up_to(cx, command, owner, name, false);
-    }
-
     /// Finds who serves a name at one sibling object, or at all of them: one responsible member may name nobody but
-    /// providers that have failed.
+    /// providers that have failed. Answered by [`Action::Found`] with at least one provider.
     pub fn find_up_to(
         &mut self,
         cx: &mut Context<'_>,

@@ -128,13 +128,7 @@ impl Ring {
 
     /// A node that is in no ring yet. [`Settings::check`] says beforehand whether others will accept its record.
     #[must_use]
-    pub fn new(settings: Settings) -> Self {
-        Self::with_parameters(settings, &Parameters::DEFAULT)
-    }
-
-    /// The same with constants of one's own, to learn what they are good for.
-    #[must_use]
-    pub fn with_parameters(settings: Settings, parameters: &'static Parameters) -> Self {
+    pub fn new(settings: Settings, parameters: &'static Parameters) -> Self {
         Self {
             parameters,
             phase: Phase::Out,

@@ -406,7 +406,7 @@ mod tests {
     fn publisher(seed: u16) -> (Identity, NodeRecord) {
         let mut bytes = [0; 32];
         bytes[..2].copy_from_slice(&seed.to_le_bytes());
-        let identity = Identity::of_peer(&bytes, NetworkId::open("n"));
+        let identity = Identity::recall(&bytes, NetworkId::open("n"), &[]);
         let record = NodeRecord::sign(&identity, &RecordTerms::new(Role::Leaf, &[], NOW, NOW + 1000))
             .expect("a record");
         (identity, record)

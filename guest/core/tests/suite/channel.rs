@@ -15,8 +15,8 @@ const NOW: u64 = 1_800_000_000_000;
 fn sessions(entropy: u8) -> (Session, Session) {
     let network = NetworkId::open("n");
     let (alice, bob) = (
-        Identity::of_peer(&[1; 32], network),
-        Identity::of_peer(&[2; 32], network),
+        Identity::recall(&[1; 32], network, &[]),
+        Identity::recall(&[2; 32], network, &[]),
     );
     let mut random = Random::new(&[entropy; 32]);
     let initiator = Initiator::new(&alice, &mut random, Some(bob.id()), 11);
@@ -226,7 +226,7 @@ fn frames() -> Vec<Frame<'static>> {
             limit: u64::MAX,
         },
         Frame::Relay {
-            peer: Identity::of_peer(&[1; 32], NetworkId::open("n")).id(),
+            peer: Identity::recall(&[1; 32], NetworkId::open("n"), &[]).id(),
             frame: b"frame",
         },
         Frame::Ping { token: 7 },

@@ -20,7 +20,7 @@ fn signed(identity: &Identity, addresses: &[String], now_ms: u64) -> NodeRecord 
 fn ghost(number: u32, now_ms: u64) -> NodeRecord {
     let mut seed = [0xEE; 32];
     seed[..4].copy_from_slice(&number.to_le_bytes());
-    let identity = Identity::of_peer(&seed, NetworkId::open("twiitr"));
+    let identity = Identity::recall(&seed, NetworkId::open("twiitr"), &[]);
     let addresses: Vec<String> = (0..8)
         .map(|n| format!("ws://tarpit.example:{}", 1 + number * 8 % 60_000 + n))
         .collect();

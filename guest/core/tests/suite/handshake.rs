@@ -70,7 +70,7 @@ fn a_bootstrap_that_lies_about_its_id_is_refused() {
 fn an_answer_for_another_initiator_is_refused() {
     // Misbinding: the attacker passes m1 on to a third node, which answers as itself.
     let network = NetworkId::open("twiitr");
-    let identities = [1, 2, 3].map(|seed| Identity::of_peer(&[seed; 32], network));
+    let identities = [1, 2, 3].map(|seed| Identity::recall(&[seed; 32], network, &[]));
     let [alice, bob, mallory] = &identities;
     let mut random = Random::new(&[5; 32]);
     let initiator = Initiator::new(alice, &mut random, Some(mallory.id()), 1);
@@ -85,7 +85,7 @@ fn an_answer_for_another_initiator_is_refused() {
 #[test]
 fn a_confirmation_for_another_responder_is_refused() {
     let network = NetworkId::open("twiitr");
-    let identities = [1, 2, 3].map(|seed| Identity::of_peer(&[seed; 32], network));
+    let identities = [1, 2, 3].map(|seed| Identity::recall(&[seed; 32], network, &[]));
     let [alice, bob, carol] = &identities;
     let mut random = Random::new(&[5; 32]);
     let initiator = Initiator::new(alice, &mut random, None, 1);
@@ -247,7 +247,7 @@ fn fresh_initiation(round: u32, target: PeerId) -> Vec<u8> {
     let mut entropy = [7; 32];
     entropy[..4].copy_from_slice(&round.to_le_bytes());
     let mut random = Random::new(&entropy);
-    let identity = Identity::of_peer(&[9; 32], NetworkId::open("twiitr"));
+    let identity = Identity::recall(&[9; 32], NetworkId::open("twiitr"), &[]);
     Initiator::new(&identity, &mut random, Some(target), round + 1)
         .initiation()
         .to_vec()
@@ -389,7 +389,7 @@ fn one_network_cannot_hold_all_idle_paths() {
 fn message_3_with_a_wrong_signature_ends_the_handshake() {
     let mut net = pair();
     let outside = Outside::new(&mut net);
-    let elsewhere = Identity::of_peer(&[9; 32], NetworkId::open("elsewhere"));
+    let elsewhere = Identity::recall(&[9; 32], NetworkId::open("elsewhere"), &[]);
     let half_open = outside.knock(&mut net, 0, "192.0.2.1", 1).expect("m2");
     let path = half_open.path;
     let bad = half_open.confirmation.seal(&elsewhere, &[]);

@@ -18,6 +18,7 @@ use selfsame_codec::{
 };
 use selfsame_core::Node;
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
+use selfsame_core::ring::Parameters;
 
 pub const START_MS: u64 = 1_800_000_000_000;
 
@@ -199,7 +200,7 @@ pub fn config(seed: u8, role: Role, bootstraps: &[String]) -> Config {
 }
 
 pub fn id_of(seed: u8, network: &str) -> PeerId {
-    Identity::of_peer(&[seed; 32], NetworkId::open(network)).id()
+    Identity::recall(&[seed; 32], NetworkId::open(network), &[]).id()
 }
 
 impl Net {
@@ -246,10 +247,9 @@ impl Net {
     fn host(&mut self, mut config: Config, store: BTreeMap<Vec<u8>, Vec<u8>>) -> Host {
         self.entropy = self.entropy.wrapping_add(1);
         config.entropy = [self.entropy; 32];
-        let node = Node::new(&config.encode()).expect("a usable configuration");
         Host {
-            id: node.id(),
-            node,
+            id: Identity::recall(&config.seed, NetworkId::open(&config.network), &[]).id(),
+            node: Node::new(&config.encode(), &Parameters::DEFAULT).expect("a usable configuration"),
             seed: config.seed,
             address: config.addresses.first().cloned().unwrap_or_default(),
             config,

@@ -41,7 +41,7 @@ pub struct Stranger {
 pub fn identity(seed: u16) -> Identity {
     let mut bytes = [0xAB; 32];
     bytes[..2].copy_from_slice(&seed.to_le_bytes());
-    Identity::of_peer(&bytes, NetworkId::open("twiitr"))
+    Identity::recall(&bytes, NetworkId::open("twiitr"), &[])
 }
 
 /// An address in the `n`-th IPv4 /24.

@@ -12,6 +12,7 @@ use selfsame_core::Node as CoreNode;
 use selfsame_core::channel::{Data, Frame, FrameReader, FrameWriter, Open, Service as StreamService};
 use selfsame_core::identity::{PeerId, PublicKey};
 use selfsame_core::record::{addresses_allowed, relay_of};
+use selfsame_core::ring::Parameters;
 
 use super::Target;
 use super::lab::config;
@@ -329,11 +330,11 @@ fn config_seeds() -> Vec<Vec<u8>> {
 
 fn run_config(bytes: &[u8]) {
     let Ok(config) = Config::decode(bytes) else {
-        assert!(CoreNode::new(bytes).is_err());
+        assert!(CoreNode::new(bytes, &Parameters::DEFAULT).is_err());
         return;
     };
     assert_eq!(config.encode(), bytes);
-    if let Ok(mut node) = CoreNode::new(bytes) {
+    if let Ok(mut node) = CoreNode::new(bytes, &Parameters::DEFAULT) {
         node.step(&1_u64.to_le_bytes());
     }
 }

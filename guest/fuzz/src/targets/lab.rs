@@ -11,6 +11,7 @@ use selfsame_core::Node;
 use selfsame_core::grant::{Grant, Terms};
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
 use selfsame_core::record::{MAX_RECORD_LIFE_MS, NodeRecord, RecordTerms};
+use selfsame_core::ring::Parameters;
 
 /// The network of all nodes.
 pub(super) const NETWORK: &str = "twiitr";
@@ -26,7 +27,7 @@ pub(super) fn network() -> NetworkId {
 }
 
 pub(super) fn identity(seed: u8) -> Identity {
-    Identity::of_peer(&[seed; 32], network())
+    Identity::recall(&[seed; 32], network(), &[])
 }
 
 /// Nodes that targets know by a seed.
@@ -137,7 +138,7 @@ impl Lab {
     /// A node that has loaded what its store holds.
     pub(super) fn new(config: &Config, store: BTreeMap<Vec<u8>, Vec<u8>>) -> Self {
         let mut lab = Self {
-            node: Node::new(&config.encode()).expect("a sound configuration"),
+            node: Node::new(&config.encode(), &Parameters::DEFAULT).expect("a sound configuration"),
             now_ms: START_MS,
             store,
             sent: Vec::new(),

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use selfsame_codec::{Code, Role};
 use selfsame_core::identity::Identity;
 use selfsame_core::random::Random;
-use selfsame_core::ring::{Action, Context, MAX_MESSAGE_BYTES, Ring, Service, Settings};
+use selfsame_core::ring::{Action, Context, MAX_MESSAGE_BYTES, Parameters, Ring, Service, Settings};
 use selfsame_core::{Holder, Place};
 
 use super::Target;
@@ -79,7 +79,7 @@ impl Member {
         Self {
             identity,
             random: Random::new(&[seed; 32]),
-            ring: Ring::new(settings),
+            ring: Ring::new(settings, &Parameters::DEFAULT),
             calls: VecDeque::new(),
             now_ms: START_MS,
             commands: 0,
@@ -153,7 +153,7 @@ impl Member {
             }
             FIND => self.with(|ring, cx, command| {
                 let owner = (text == "check").then(|| owner().public());
-                ring.find(cx, command, owner, &text);
+                ring.find_up_to(cx, command, owner, &text, false);
             }),
             PUBLISH => {
                 let service = service(

@@ -94,7 +94,7 @@ impl Coalition {
     /// The tap of a core; it does nothing until its node is one of the attackers and they have turned.
     #[must_use]
     pub fn tap(&self, config: &Config) -> Box<dyn Tap> {
-        let identity = Identity::of_peer(&config.seed, self.lock().network);
+        let identity = Identity::recall(&config.seed, self.lock().network, &[]);
         Box::new(Liar::new(identity, self.clone()))
     }
 

@@ -141,7 +141,7 @@ fn grind(world: &mut Sim, victim: usize, count: usize) -> Vec<usize> {
     while liars.len() < count {
         let mut seed = [0; 32];
         world.dice().fill(&mut seed);
-        let id = Identity::of_peer(&seed, network).id();
+        let id = Identity::recall(&seed, network, &[]).id();
         if way(&id, &victim) < way(&before, &victim) {
             let host = world.add_with_seed(seed, Role::Member, &[0, 1]);
             world.start(host);
@@ -179,7 +179,7 @@ fn haunt<'a>(
     owner: Option<&Identity>,
 ) {
     let network: NetworkId = Sim::network_id();
-    let ghost = Identity::of_peer(&GHOST_SEED, network);
+    let ghost = Identity::recall(&GHOST_SEED, network, &[]);
     let (now_ms, until_ms) = (world.now_ms(), world.now_ms() + HOUR_MS);
     let nowhere = ["ws://nowhere.sim.example/".to_owned()];
     let record = NodeRecord::sign(

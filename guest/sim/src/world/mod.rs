@@ -158,7 +158,7 @@ impl<M: Machine> World<M> {
         };
         let place = Place::random(&mut self.dice);
         self.hosts.push(Host {
-            id: Identity::of_peer(&seed, network).id(),
+            id: Identity::recall(&seed, network, &[]).id(),
             config,
             core: None,
             incarnation: 0,

@@ -29,7 +29,7 @@ pub(super) fn initiator_identity() -> Identity {
 
 /// The identity of a node in a run of it.
 fn run_of(seed: u8) -> Identity {
-    let mut identity = Identity::of_peer(&[seed; 32], net());
+    let mut identity = Identity::recall(&[seed; 32], net(), &[]);
     identity.set_boot(BootId([0xb0 + seed; 16]));
     identity
 }
@@ -257,7 +257,7 @@ fn refused() -> Json {
         run.initiator.finish(&alice, short).err(),
         Code::BadFrame,
     );
-    let carol = Identity::of_peer(&[5; 32], net());
+    let carol = Identity::recall(&[5; 32], net(), &[]);
     let hers = Responder::new(&carol, &mut Random::new(&[6; 32]), &run.m1, 7).expect("m1 is sound");
     let given = run.initiator.finish(&alice, hers.response()).err();
     add(

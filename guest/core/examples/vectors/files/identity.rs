@@ -57,7 +57,7 @@ fn network(name: &str) -> Json {
 
 fn peer(name: &str, seed: &[u8; 32]) -> Json {
     let net = NetworkId::open(name);
-    let identity = Identity::of_peer(seed, net);
+    let identity = Identity::recall(seed, net, &[]);
     let signing_seed = labelled_hash("selfsame/1 peer signing seed", &[seed, &net.0]);
     Json::Object(vec![
         ("network", text(name)),
@@ -81,7 +81,7 @@ fn owner(name: &str, seed: &[u8; 32]) -> Json {
 
 fn signatures() -> Json {
     const LABEL: &str = "selfsame/1 node record";
-    let identity = Identity::of_peer(&[7; 32], NetworkId::open("twiitr"));
+    let identity = Identity::recall(&[7; 32], NetworkId::open("twiitr"), &[]);
     let sign = |statement: &[u8]| {
         Json::Object(vec![
             ("public_key", hex(&identity.public().0)),

@@ -27,7 +27,7 @@ fn net() -> NetworkId {
 }
 
 fn publisher() -> Identity {
-    Identity::of_peer(&[7; 32], net())
+    Identity::recall(&[7; 32], net(), &[])
 }
 
 fn owner() -> Identity {

@@ -32,7 +32,7 @@ fn net() -> NetworkId {
 const BOOT: BootId = BootId([0x42; 16]);
 
 fn node() -> Identity {
-    let mut node = Identity::of_peer(&[7; 32], net());
+    let mut node = Identity::recall(&[7; 32], net(), &[]);
     node.set_boot(BOOT);
     node
 }
@@ -208,7 +208,7 @@ fn records() -> Json {
         domain: String::new(),
         ..statement()
     };
-    let stranger = Identity::of_peer(&[8; 32], net());
+    let stranger = Identity::recall(&[8; 32], net(), &[]);
     let other = NetworkId::open("other");
     let mut cases: Vec<Case> = vec![
         ("a member", good.clone(), NOW, None),

@@ -7,7 +7,7 @@ use selfsame_core::association::{Association, Leaf, ObjectId, Validity};
 use selfsame_core::identity::{Identity, NetworkId};
 use selfsame_core::random::Random;
 use selfsame_core::record::{CLOCK_SKEW_MS, NodeRecord, RecordTerms};
-use selfsame_core::ring::{Action, Context, Ring, Settings};
+use selfsame_core::ring::{Action, Context, Parameters, Ring, Settings};
 
 use super::json::{Json, hex, number, text};
 use super::{NETWORK, NOW};
@@ -19,7 +19,7 @@ fn net() -> NetworkId {
 }
 
 fn identity(seed: u8) -> Identity {
-    Identity::of_peer(&[seed; 32], net())
+    Identity::recall(&[seed; 32], net(), &[])
 }
 
 fn record(seed: u8, role: Role) -> Vec<u8> {
@@ -44,7 +44,7 @@ struct Member {
 
 impl Member {
     fn new(seed: u8) -> Self {
-        let ring = Ring::new(Settings {
+        let settings = Settings {
             id: identity(seed).id(),
             network: net(),
             role: Role::Member,
@@ -52,7 +52,8 @@ impl Member {
             domain: String::new(),
             allow_private: false,
             idle_ms: 60_000,
-        });
+        };
+        let ring = Ring::new(settings, &Parameters::DEFAULT);
         let random = Random::new(&[seed; 32]);
         let mut member = Self {
             ring,

@@ -320,7 +320,9 @@ fn finder_parts_with_a_holder_that_forges() {
         })
     }));
     let by = (0..8).find(|node| *node != liar).expect("others are there");
-    let outcome = net.outcome(by, |ring, cx, command| ring.find(cx, command, None, "check"));
+    let outcome = net.outcome(by, |ring, cx, command| {
+        ring.find_up_to(cx, command, None, "check", false)
+    });
     assert_eq!(outcome, Outcome::Failed(Code::NoProvider));
     assert!(net.nodes[by].disconnected.contains(&from));
 }
@@ -344,7 +346,9 @@ fn member_that_leaves_hands_over_more_than_a_message() {
         let name = format!("name-{number}");
         let object = ObjectId::of(&Network::network_id(), None, &name, 0);
         let holder = net.responsible(&object.0);
-        let outcome = net.outcome(holder, |ring, cx, command| ring.find(cx, command, None, &name));
+        let outcome = net.outcome(holder, |ring, cx, command| {
+            ring.find_up_to(cx, command, None, &name, false)
+        });
         assert!(matches!(outcome, Outcome::Found(_)), "{name}: {outcome:?}");
     }
 }

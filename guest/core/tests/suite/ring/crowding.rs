@@ -18,7 +18,7 @@ fn ghosts(count: u32, now_ms: u64) -> Vec<NodeRecord> {
 fn numbered(n: u32) -> Identity {
     let mut seed = [0xE0; 32];
     seed[..4].copy_from_slice(&n.to_le_bytes());
-    Identity::of_peer(&seed, Network::network_id())
+    Identity::recall(&seed, Network::network_id(), &[])
 }
 
 fn leave(own: &NodeRecord, successors: &[NodeRecord]) -> Vec<u8> {
@@ -260,7 +260,9 @@ fn identities_of_one_network_crowd_nobody_out_of_a_full_table() {
         None
     );
     for name in names.iter().map(String::as_str).chain(["late"]) {
-        let found = net.outcome(0, |ring, cx, command| ring.find(cx, command, None, name));
+        let found = net.outcome(0, |ring, cx, command| {
+            ring.find_up_to(cx, command, None, name, false)
+        });
         assert!(matches!(found, Outcome::Found(_)), "{name}");
     }
 }

@@ -57,7 +57,7 @@ fn withdrawn(leaf: Leaf) -> Leaf {
 fn sybil(number: u16) -> Identity {
     let mut seed = [7; 32];
     seed[..2].copy_from_slice(&number.to_le_bytes());
-    Identity::of_peer(&seed, Network::network_id())
+    Identity::recall(&seed, Network::network_id(), &[])
 }
 
 /// Stores a leaf of a publisher at the member that is responsible; the sequence is the time.
@@ -69,7 +69,9 @@ fn put(net: &mut Network, publisher: &Identity, leaf: Leaf) -> Option<Class> {
 }
 
 fn find(net: &mut Network, by: usize, owner: Option<PublicKey>) -> Result<Vec<PeerId>, Code> {
-    match net.outcome(by, |ring, cx, command| ring.find(cx, command, owner, "check")) {
+    match net.outcome(by, |ring, cx, command| {
+        ring.find_up_to(cx, command, owner, "check", false)
+    }) {
         Outcome::Found(found) => {
             let mut peers: Vec<PeerId> = found.iter().map(|provider| provider.peer).collect();
             peers.sort_unstable();

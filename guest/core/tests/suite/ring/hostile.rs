@@ -92,7 +92,7 @@ fn records_that_are_expired_from_the_future_old_or_of_another_network_are_refuse
     let answer = net.request(0, Holder::EXEMPT, peer.id(), &update(old.encoded()));
     assert_eq!(answer, stale, "it is sent the newer one");
 
-    let elsewhere = Identity::of_peer(&[1; 32], selfsame_core::identity::NetworkId::open("other"));
+    let elsewhere = Identity::recall(&[1; 32], selfsame_core::identity::NetworkId::open("other"), &[]);
     let foreign = record_at(&elsewhere, now_ms);
     assert_eq!(
         ask(&mut net, 0, elsewhere.id(), &update(foreign.encoded())),
@@ -209,14 +209,16 @@ fn of_a_thousand_replicas_of_a_name_the_first_are_kept_and_the_others_told() {
     for number in 0..1000_usize {
         let mut seed = [7; 32];
         seed[..2].copy_from_slice(&(number as u16).to_le_bytes());
-        let replica = Identity::of_peer(&seed, Network::network_id());
+        let replica = Identity::recall(&seed, Network::network_id(), &[]);
         let one = association(&replica, leaf("check"), now_ms);
         let body = store(one.encoded(), record_at(&replica, now_ms).encoded());
         let refusal = (number >= limit).then_some(Class::Limit);
         assert_eq!(ask(&mut net, 0, replica.id(), &body), refusal, "replica {number}");
     }
     assert_eq!(net.nodes[0].ring.objects_len(), limit);
-    let found = net.outcome(0, |ring, cx, command| ring.find(cx, command, None, "check"));
+    let found = net.outcome(0, |ring, cx, command| {
+        ring.find_up_to(cx, command, None, "check", false)
+    });
     assert!(matches!(found, Outcome::Found(providers) if !providers.is_empty()));
 }
 
@@ -240,7 +242,9 @@ fn an_old_association_does_not_take_the_place_of_a_newer_one() {
     assert_eq!(put(&mut net, &withdrawn), None);
     assert_eq!(put(&mut net, &withdrawn), None, "a retry is no offence");
     assert_eq!(put(&mut net, &serving), Some(Class::Misbehaved));
-    let found = net.outcome(0, |ring, cx, command| ring.find(cx, command, None, "check"));
+    let found = net.outcome(0, |ring, cx, command| {
+        ring.find_up_to(cx, command, None, "check", false)
+    });
     assert_eq!(found, Outcome::Failed(Code::NoProvider));
 }
 
@@ -406,7 +410,9 @@ fn ghosts_in_answers_cost_time_but_not_the_result() {
         (node == 5 && is_hop(body)).then(|| hop(&[], &ghosts))
     }));
     for node in (0..12).filter(|node| *node != 5) {
-        let outcome = net.outcome(node, |ring, cx, command| ring.find(cx, command, None, "check"));
+        let outcome = net.outcome(node, |ring, cx, command| {
+            ring.find_up_to(cx, command, None, "check", false)
+        });
         assert!(matches!(outcome, Outcome::Found(_)), "{outcome:?}");
     }
 }
@@ -447,7 +453,9 @@ fn a_responsible_member_can_drop_a_provider_but_not_invent_one() {
         })
     }));
     let asker = (0..8).find(|node| *node != liar).expect("others are there");
-    let outcome = net.outcome(asker, |ring, cx, command| ring.find(cx, command, None, "check"));
+    let outcome = net.outcome(asker, |ring, cx, command| {
+        ring.find_up_to(cx, command, None, "check", false)
+    });
     assert_eq!(outcome, Outcome::Failed(Code::NoProvider));
     let refusals = &net.nodes[asker].refusals;
     for code in [Code::StaleRecord, Code::BadSignature] {
@@ -465,13 +473,17 @@ fn a_dead_publisher_is_named_until_its_association_expires() {
     net.run_for(1_000);
     net.crash(3, true);
     net.settle(60_000);
-    let outcome = net.outcome(0, |ring, cx, command| ring.find(cx, command, None, "check"));
+    let outcome = net.outcome(0, |ring, cx, command| {
+        ring.find_up_to(cx, command, None, "check", false)
+    });
     let Outcome::Found(providers) = outcome else {
         panic!("the association counts for an hour, not {outcome:?}")
     };
     assert_eq!(providers[0].peer, net.id(3));
     net.run_for(HOUR_MS);
-    let outcome = net.outcome(0, |ring, cx, command| ring.find(cx, command, None, "check"));
+    let outcome = net.outcome(0, |ring, cx, command| {
+        ring.find_up_to(cx, command, None, "check", false)
+    });
     assert_eq!(outcome, Outcome::Failed(Code::NoProvider));
 }
 

@@ -16,7 +16,9 @@ fn relays(net: &Network, leaf: usize) -> Vec<usize> {
 }
 
 fn is_found(net: &mut Network, node: usize, name: &str) -> bool {
-    let outcome = net.outcome(node, |ring, cx, command| ring.find(cx, command, None, name));
+    let outcome = net.outcome(node, |ring, cx, command| {
+        ring.find_up_to(cx, command, None, name, false)
+    });
     matches!(outcome, Outcome::Found(_))
 }
 
@@ -57,7 +59,7 @@ fn a_leaf_publishes_and_finds() {
     });
     assert_eq!(publish, Outcome::Done);
     let found = net.outcome(leaves[1], |ring, cx, command| {
-        ring.find(cx, command, None, "page")
+        ring.find_up_to(cx, command, None, "page", false)
     });
     let Outcome::Found(providers) = found else {
         panic!("it is published, not {found:?}")
@@ -84,7 +86,9 @@ fn a_leaf_whose_relay_dies_attaches_elsewhere_and_says_so() {
         let now = relays(&net, leaf);
         assert!(now.len() == 2 && !now.contains(&victim), "seed {seed}");
         let asker = net.members()[0];
-        let found = net.outcome(asker, |ring, cx, command| ring.find(cx, command, None, "page"));
+        let found = net.outcome(asker, |ring, cx, command| {
+            ring.find_up_to(cx, command, None, "page", false)
+        });
         let Outcome::Found(providers) = found else {
             panic!("it is still published, not {found:?} (seed {seed})")
         };

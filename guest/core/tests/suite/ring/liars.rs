@@ -103,7 +103,7 @@ fn forged_between(from: Place, to: Place, now_ms: u64, count: usize) -> Vec<Vec<
     let identities = (0..=u64::MAX).map(|number| {
         let mut seed = [0xF0; 32];
         seed[..8].copy_from_slice(&number.to_le_bytes());
-        Identity::of_peer(&seed, Network::network_id())
+        Identity::recall(&seed, Network::network_id(), &[])
     });
     let between = identities.filter(|identity| {
         let way = distance(Place(identity.id().0));

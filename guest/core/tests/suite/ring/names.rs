@@ -12,7 +12,9 @@ use selfsame_core::ring::{Provider, Service};
 use super::network::{Network, Outcome, service};
 
 fn find(net: &mut Network, node: usize, name: &str) -> Result<Vec<Provider>, Code> {
-    match net.outcome(node, |ring, cx, command| ring.find(cx, command, None, name)) {
+    match net.outcome(node, |ring, cx, command| {
+        ring.find_up_to(cx, command, None, name, false)
+    }) {
         Outcome::Found(providers) => Ok(providers),
         Outcome::Failed(code) => Err(code),
         other => panic!("an answer to a find, not {other:?}"),
@@ -94,7 +96,7 @@ fn owned(grant: &Grant) -> Service {
 
 fn find_owned(net: &mut Network, by: usize, owner: PublicKey) -> Result<Vec<PeerId>, Code> {
     match net.outcome(by, |ring, cx, command| {
-        ring.find(cx, command, Some(owner), "check")
+        ring.find_up_to(cx, command, Some(owner), "check", false)
     }) {
         Outcome::Found(providers) => Ok(peers(&providers)),
         Outcome::Failed(code) => Err(code),
@@ -163,7 +165,9 @@ fn an_owned_name_is_found_by_its_owner_only() {
     let grant = grant(&owner, net.id(2), net.now_ms, &[]);
     publish(&mut net, 2, owned(&grant));
     let key = owner.public();
-    let found = net.outcome(4, |ring, cx, command| ring.find(cx, command, Some(key), "check"));
+    let found = net.outcome(4, |ring, cx, command| {
+        ring.find_up_to(cx, command, Some(key), "check", false)
+    });
     let Outcome::Found(providers) = found else {
         panic!("it is published, not {found:?}")
     };

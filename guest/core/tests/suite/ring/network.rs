@@ -7,7 +7,7 @@ use selfsame_core::Holder;
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
 use selfsame_core::random::Random;
 use selfsame_core::record::NodeRecord;
-use selfsame_core::ring::{Action, Context, Provider, Ring, Service, Settings};
+use selfsame_core::ring::{Action, Context, Parameters, Provider, Ring, Service, Settings};
 
 use super::dice::Dice;
 
@@ -131,7 +131,7 @@ impl Network {
         let mut seed = [0; 32];
         seed[..8].copy_from_slice(&self.seed.to_le_bytes());
         seed[8..16].copy_from_slice(&(index as u64).to_le_bytes());
-        let identity = Identity::of_peer(&seed, Self::network_id());
+        let identity = Identity::recall(&seed, Self::network_id(), &[]);
         let addresses = match role {
             Role::Member => vec![format!("wss://n{index}.example/.mesh")],
             Role::Leaf => Vec::new(),
@@ -149,7 +149,7 @@ impl Network {
         self.index.insert(identity.id(), index);
         self.nodes.push(Node {
             identity,
-            ring: Ring::new(settings.clone()),
+            ring: Ring::new(settings.clone(), &Parameters::DEFAULT),
             random: Random::new(&seed),
             settings,
             is_alive: true,
@@ -479,7 +479,7 @@ impl Network {
     /// Takes a node's memory away; its store and sessions stay, as when it sleeps.
     pub(crate) fn forget(&mut self, node: usize) {
         let this = &mut self.nodes[node];
-        this.ring = Ring::new(this.settings.clone());
+        this.ring = Ring::new(this.settings.clone(), &Parameters::DEFAULT);
         self.open_calls.retain(|(of, _)| *of != node);
         let store = self.nodes[node].store.clone();
         self.with(node, |ring, cx| {

@@ -79,7 +79,7 @@ pub(crate) fn mirror(entries: &[(&[u8], &[u8])]) -> Vec<u8> {
 }
 
 pub(crate) fn stranger(seed: u8) -> Identity {
-    Identity::of_peer(&[seed; 32], Network::network_id())
+    Identity::recall(&[seed; 32], Network::network_id(), &[])
 }
 
 pub(crate) fn record_at(identity: &Identity, sequence_ms: u64) -> NodeRecord {

@@ -146,6 +146,8 @@ fn newest_statement_of_a_publisher_counts_at_any_sibling() {
     let by = (0..12)
         .find(|node| *node != liar && *node != 3)
         .expect("others are there");
-    let outcome = net.outcome(by, |ring, cx, command| ring.find(cx, command, None, &name));
+    let outcome = net.outcome(by, |ring, cx, command| {
+        ring.find_up_to(cx, command, None, &name, false)
+    });
     assert_eq!(outcome, Outcome::Failed(Code::NoProvider));
 }
