@@ -69,12 +69,6 @@ impl<'a> Encoder<'a> {
         self
     }
 
-    /// Appends a value that is encoded already.
-    pub fn raw(&mut self, encoded: &[u8]) -> &mut Self {
-        self.out.extend_from_slice(encoded);
-        self
-    }
-
     #[inline(never)]
     fn head(&mut self, major: u8, value: u64) -> &mut Self {
         let major = major << 5;
