@@ -7,6 +7,8 @@ mod hand;
 mod mesh;
 mod module;
 mod report;
+#[path = "../../../guest/capsule/tests/common/single.rs"]
+mod single;
 mod statement;
 
 use std::io::{IsTerminal as _, Write as _};

@@ -9,6 +9,7 @@ pub(crate) mod common;
 pub(crate) mod stepped;
 
 use common::server::write;
+use common::single::WriteOne as _;
 use common::{Log, charter, charter_of, writer};
 use selfsame_capsule::hash::HashKind;
 use selfsame_capsule::keys::Signature;

@@ -6,6 +6,7 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
+use common::single::WriteOne as _;
 use std::io::{BufWriter, Write as _};
 use std::time::{SystemTime, UNIX_EPOCH};
 

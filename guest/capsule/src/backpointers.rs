@@ -44,12 +44,6 @@ impl<const N: usize> Blocks<N> {
 pub struct Shortcuts(Blocks<3>);
 
 impl Shortcuts {
-    /// For a writer's first record.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// The shortcut of the next record, if it has one beside its writer's record before it.
     #[must_use]
     pub fn next(&self) -> Option<RecordName> {
@@ -129,7 +123,7 @@ mod tests {
 
     /// The pointers of each of so many records, which are numbered from 1.
     fn pointers(count: u64) -> Vec<Vec<usize>> {
-        let mut shortcuts = Shortcuts::new();
+        let mut shortcuts = Shortcuts::default();
         let mut all = alloc::vec![Vec::new()];
         for at in 1..=count {
             let mut own: Vec<usize> = (at > 1).then_some(at as usize - 1).into_iter().collect();
@@ -211,7 +205,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_grows_with_the_logarithm_and_comes_back() {
-        let mut shortcuts = Shortcuts::new();
+        let mut shortcuts = Shortcuts::default();
         for at in 1..=100_000 {
             shortcuts.push(name(at));
             assert!(shortcuts.0.open.len() <= 33);

@@ -51,7 +51,7 @@ impl Slot for u64 {
 }
 
 /// Names that were verified, as many as there are slots at most
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache<S> {
     slots: Vec<S>,
 }
@@ -96,11 +96,6 @@ impl<S: Slot> Cache<S> {
         self.slots.len() * size_of::<S>()
     }
 
-    /// What its slots hold, empty ones left out: for a session that begins with them.
-    pub fn held(&self) -> impl Iterator<Item = &S> {
-        self.slots.iter().filter(|slot| **slot != S::EMPTY)
-    }
-
     fn place(&self, name: &[u8; HASH_BYTES]) -> usize {
         let first = u32::from_le_bytes([name[0], name[1], name[2], name[3]]);
         first as usize & (self.slots.len() - 1)
@@ -108,7 +103,7 @@ impl<S: Slot> Cache<S> {
 }
 
 /// What a reader has verified: names, and of each who answers for it
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
     names: Names,
     attributions: Vec<Attribution>,
@@ -146,20 +141,9 @@ impl Verified {
         self.attributions[place] = known.map_or(attribution, |known| known.or_better(attribution));
     }
 
-    /// The names that it holds.
-    pub fn held(&self) -> impl Iterator<Item = &[u8; HASH_BYTES]> {
-        self.names.held()
-    }
-
     /// Forgets all names.
     pub fn clear(&mut self) {
         self.names.clear();
-    }
-
-    /// How many bytes of memory it takes.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.names.bytes() + self.attributions.len() * size_of::<Attribution>()
     }
 }
 
@@ -206,7 +190,8 @@ mod tests {
         assert!(cache.contains(&name(3, 1)) && cache.contains(&name(4, 1)));
         cache.insert(&name(3 + 16, 2));
         assert!(!cache.contains(&name(3, 1)) && cache.contains(&name(19, 2)));
-        assert_eq!(cache.held().count(), 2);
+        let held = cache.slots.iter().filter(|slot| **slot != [0; HASH_BYTES]);
+        assert_eq!(held.count(), 2);
     }
 
     #[test]
@@ -231,7 +216,9 @@ mod tests {
 
     #[test]
     fn the_number_of_slots_is_bounded_and_nothing_is_held_at_first() {
-        assert_eq!(Verified::new(0).bytes(), 16 * (32 + 16));
+        let verified = Verified::new(0);
+        assert_eq!(verified.names.bytes(), 16 * 32);
+        assert_eq!(verified.attributions.len(), 16);
         assert_eq!(Mirror::new(255).bytes(), (1 << 17) * 8);
         assert!(!Verified::new(4).contains(&[0; 32]) && !Mirror::new(4).contains(&[0; 32]));
     }

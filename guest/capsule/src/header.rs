@@ -76,14 +76,6 @@ impl Header {
         fields[19..].copy_from_slice(&self.body);
         fields
     }
-
-    /// Reads a header that ends where the bytes end.
-    ///
-    /// # Errors
-    /// [`Code::BadHeader`] with the offset.
-    pub fn decode(encoded: &[u8]) -> Result<Self> {
-        HeaderView::decode(encoded).map(|view| view.to_header())
-    }
 }
 
 /// Appends a header of fields as they are encoded, with at most [`MAX_BACKPOINTERS`].

@@ -133,33 +133,13 @@ impl Writer {
         self.progress.parent = Some(parent);
     }
 
-    /// Makes a record; `salt` is random and used once.
-    ///
-    /// # Errors
-    /// [`Code::TooLarge`] for content above [`MAX_CONTENT_BYTES`] or too many backpointers.
-    pub fn write(
-        &mut self,
-        content: &[u8],
-        backpointers: &Backpointers,
-        salt: &[u8; SALT_BYTES],
-    ) -> Result<Written> {
-        let mut written = None;
-        self.write_each(&[(content, *salt)], backpointers, &mut |name, record| {
-            written = Some(Written {
-                name: *name,
-                header: record.header.encoded().to_vec(),
-                body: record.body.to_vec(),
-            });
-        })?;
-        written.ok_or_else(|| Refusal::new(Code::NoRecord, 0))
-    }
-
     /// Makes records of contents, each with its random salt that is used once, one after the other, and shows each to `take`.
     /// `backpointers` are those of the first; those that follow an application's own have shortcuts. Many together have one of those,
     /// and [`Hubs`].
     ///
     /// # Errors
-    /// As [`Self::write`]; records before the one that is refused are made all the same.
+    /// [`Code::TooLarge`] for content above [`MAX_CONTENT_BYTES`] or too many backpointers; records before the one that is refused
+    /// are made all the same.
     pub fn write_each(
         &mut self,
         contents: &[(&[u8], [u8; SALT_BYTES])],

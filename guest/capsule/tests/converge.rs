@@ -6,6 +6,7 @@ mod common;
 
 use common::dice::Dice;
 use common::server::{sign, write};
+use common::single::WriteOne as _;
 use common::world::World;
 use common::{charter_of, owner, writer};
 use selfsame_capsule::epoch::{Added, EpochChange, Revoked};

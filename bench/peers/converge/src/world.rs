@@ -61,8 +61,15 @@ impl World {
 
     fn write(&mut self, writer: &mut Writer, owners: u8) {
         let content = self.records.len().to_string();
-        let written = writer.write(content.as_bytes(), &Backpointers::Chain, &[0; 16]);
-        self.records.push(written.expect("it is small"));
+        let contents = [(content.as_bytes(), [0; 16])];
+        let made = writer.write_each(&contents, &Backpointers::Chain, &mut |name, record| {
+            self.records.push(Written {
+                name: *name,
+                header: record.header.encoded().to_vec(),
+                body: record.body.to_vec(),
+            });
+        });
+        made.expect("it is small");
         self.owners.push(owners);
     }
 

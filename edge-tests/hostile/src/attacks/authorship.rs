@@ -6,6 +6,7 @@ use selfsame_codec::client::{Command, Reply};
 use super::Arena;
 use crate::capsules::{Capsules, Client, Lie, SEEDS, Servers, charter, fabricated, sign, store, writer};
 use crate::figure::Figure;
+use crate::single::WriteOne as _;
 
 const SERVERS: usize = 3;
 /// Who is framed: another writer, and the owner.

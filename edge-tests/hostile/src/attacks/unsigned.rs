@@ -6,6 +6,7 @@ use selfsame_capsule::writer::{Backpointers, Writer, Written};
 use super::Arena;
 use crate::capsules::{Capsules, Client, SEEDS, Servers, charter, fabricated, sign, store, writer};
 use crate::figure::Figure;
+use crate::single::WriteOne as _;
 
 /// As many as a replica took of unsigned records in all.
 const RECORDS: u64 = 131_072;

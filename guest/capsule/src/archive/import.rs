@@ -73,7 +73,7 @@ impl Queue {
                 write(record);
                 self.waiting.push_back((name, signature));
             }
-            Entry::Record(_, record) => write(record),
+            Entry::Record(record) => write(record),
         }
     }
 }

@@ -223,16 +223,6 @@ pub struct Heads {
     pub forks: Vec<[RecordName; 2]>,
 }
 
-impl Heads {
-    /// Whether all servers whose answers count named the same records.
-    #[must_use]
-    pub fn agree(&self) -> bool {
-        self.answers
-            .windows(2)
-            .all(|pair| pair[0].1.heads == pair[1].1.heads)
-    }
-}
-
 /// A head
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {

@@ -220,11 +220,6 @@ impl Client {
         self.pump();
     }
 
-    /// Takes fresh random bytes, which are mixed into those before.
-    pub fn entropy(&mut self, entropy: &[u8; 32]) {
-        self.base.random.mix(entropy);
-    }
-
     /// The time of [`Self::next_wake`] has come.
     pub fn wake(&mut self, now_ms: u64) {
         self.base.now = now_ms;

@@ -29,14 +29,6 @@ impl Random {
         }
     }
 
-    /// Mixes in fresh entropy.
-    pub(super) fn mix(&mut self, entropy: &[u8; 32]) {
-        let mut material = Zeroizing::new([0; 64]);
-        material[..32].copy_from_slice(&self.key[..]);
-        material[32..].copy_from_slice(entropy);
-        self.key = Zeroizing::new(derive_key(SEED, &material[..]));
-    }
-
     /// Draws `N` bytes.
     pub(super) fn bytes<const N: usize>(&mut self) -> [u8; N] {
         let mut out = [0; N];

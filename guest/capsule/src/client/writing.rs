@@ -58,14 +58,6 @@ impl Store {
         self.parts.iter().map(|part| part.bytes.len()).sum()
     }
 
-    /// The names of the records that it writes.
-    fn names(&self) -> &[RecordName] {
-        match &self.reply {
-            Some(Reply::Written(names)) => names,
-            _ => &[],
-        }
-    }
-
     /// Whether it changes who writes.
     pub(super) fn governs(&self) -> bool {
         matches!(self.after, Some(After::Epochs(..)))
@@ -73,16 +65,6 @@ impl Store {
 }
 
 impl Client {
-    /// The names of the records that a command writes while it is under way: they can be read as soon as a server has them, and
-    /// are not acknowledged before the reply. Nothing if its turn has not come or it is done.
-    #[must_use]
-    pub fn writing(&self, command: u32) -> Option<&[RecordName]> {
-        self.jobs.values().find_map(|job| match job {
-            Job::Store(store) if store.command == command => Some(store.names()),
-            _ => None,
-        })
-    }
-
     /// Stores the capsule itself.
     pub(super) fn create(&mut self, command: u32, deadline: u64) -> Result<()> {
         self.base.trust()?;

@@ -29,7 +29,8 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Begins an export of a capsule with so many epoch records, which [`Self::epoch`] is to be given first.
+    /// Begins an export of a capsule with so many epoch records; header, body and signature of each come next, in the order in which
+    /// they are in force.
     #[must_use]
     pub fn new(charter: Charter, epochs: u32, out: &mut Vec<u8>) -> Self {
         out.extend_from_slice(EXPORT);
@@ -39,13 +40,6 @@ impl Exporter {
             charter,
             walk: Walk::default(),
         }
-    }
-
-    /// Appends an epoch record; they come in the order in which they are in force.
-    pub fn epoch(&self, record: &Record<'_>, signature: &Signature, out: &mut Vec<u8>) {
-        out.extend_from_slice(record.header.encoded());
-        out.extend_from_slice(record.body);
-        out.extend_from_slice(&signature.0);
     }
 
     /// Appends a record; with its signature, if nothing in the file points to it.

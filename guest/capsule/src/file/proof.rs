@@ -46,8 +46,6 @@ pub struct ProofFile<'a> {
 pub struct Proven {
     /// The capsule.
     pub charter: Charter,
-    /// Who writes it, as far as the file says.
-    pub authority: Authority,
     /// The record.
     pub name: RecordName,
     /// Its header.
@@ -160,7 +158,6 @@ impl ProofVerifier {
             header: header.to_header(),
             authorship: attribution.authorship(&header),
             charter,
-            authority,
             name,
             body,
             path,

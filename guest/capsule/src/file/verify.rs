@@ -47,7 +47,7 @@ pub enum Entry<'a> {
     /// An epoch record.
     Epoch(RecordName, Record<'a>, Signature),
     /// A record that is proven by those before.
-    Record(RecordName, Record<'a>),
+    Record(Record<'a>),
     /// A record to which no other points.
     Head(RecordName, Record<'a>, Signature),
 }
@@ -64,7 +64,7 @@ pub struct Summary {
 }
 
 /// Verifies an export of any length in one pass: it holds the record that is not complete yet, at most about a megabyte, and the
-/// names of those that have to come still
+/// names of those that have to come still; the default one is at the start of a file
 #[derive(Debug, Default)]
 pub struct Verifier {
     stage: Stage,
@@ -117,12 +117,6 @@ impl Length {
 }
 
 impl Verifier {
-    /// A verifier at the start of a file.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Takes the next bytes of the file, and gives `take` what they complete; all of that is proven, whatever follows.
     ///
     /// # Errors
@@ -267,7 +261,7 @@ impl Verifier {
         checked.map_err(|refusal| refusal.further(element.len() - body.len()))?;
         take(match signature {
             Some(signature) => Entry::Head(name, record, signature),
-            None => Entry::Record(name, record),
+            None => Entry::Record(record),
         });
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use super::net::User;
 use super::server::Server;
+use super::single::WriteOne as _;
 use super::{OWNER_SEED, charter_of, proof_of, writer};
 use bytes::Bytes;
 use selfsame_capsule::authority::{Evidence, Fork};

@@ -5,6 +5,7 @@ pub(crate) mod dice;
 pub(crate) mod maps;
 pub(crate) mod net;
 pub(crate) mod server;
+pub(crate) mod single;
 pub(crate) mod world;
 
 use selfsame_capsule::authority::Authority;
@@ -16,6 +17,7 @@ use selfsame_capsule::metadata::{Charter, Metadata, Readers};
 use selfsame_capsule::proof::{Anchor, Prover, encode_proof};
 use selfsame_capsule::seal::EpochKey;
 use selfsame_capsule::writer::{Backpointers, Pen, Progress, Writer, Written};
+use single::WriteOne as _;
 
 pub(crate) const OWNER_SEED: [u8; 32] = [1; 32];
 

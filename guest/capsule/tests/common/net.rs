@@ -35,6 +35,12 @@ pub(crate) fn server_key(index: usize) -> KeyPair {
     KeyPair::from_seed(&[100 + index as u8; 32])
 }
 
+/// Whether all servers whose answers count named the same records.
+pub(crate) fn agree(heads: &Heads) -> bool {
+    let named: Vec<_> = heads.answers.iter().map(|(_, fresh)| &fresh.heads).collect();
+    named.windows(2).all(|pair| pair[0] == pair[1])
+}
+
 pub(crate) fn servers(count: usize) -> Vec<Server> {
     (0..count)
         .map(|index| Server::with_key(server_key(index), server::Map::new()))

@@ -106,7 +106,7 @@ fn imported(server: &mut Server, file: &[u8], chunk: usize) -> Result<Summary, D
 fn what_was_exported_and_imported_is_exported_again_byte_for_byte() {
     let mut first = built();
     let (file, summary) = exported(&mut first).expect("a file");
-    let mut verifier = Verifier::new();
+    let mut verifier = Verifier::default();
     verifier.push(&file, &mut |_| {}).expect("it is right");
     assert_eq!(verifier.finish(), Ok(summary));
     // Beside those that are written an epoch record, and all are proven.
@@ -152,7 +152,7 @@ fn of_a_damaged_file_only_what_comes_before_the_damage_is_stored() {
         match exported(&mut server) {
             Ok((part, summary)) => {
                 assert!(summary.records < 611, "byte {at}");
-                let mut verifier = Verifier::new();
+                let mut verifier = Verifier::default();
                 verifier.push(&part, &mut |_| {}).expect("it is right");
             }
             Err(refusal) => assert!(

@@ -6,6 +6,7 @@ use crate::common::authors::{
 };
 use crate::common::net::{Fate, Rule, START, User, code, config, server_key, servers};
 use crate::common::server::{sign, write};
+use crate::common::single::WriteOne as _;
 use crate::common::{OWNER_SEED, fabricated, proof_of, view, writer};
 use bytes::Bytes;
 use selfsame_capsule::authority::{Authority, Evidence, Fork};

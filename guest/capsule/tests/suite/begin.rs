@@ -4,6 +4,7 @@ use crate::common::authors::{ALICE, alice, content, pointing, put, shared};
 use crate::common::maps::{self, Using as _, set};
 use crate::common::net::{Fate, START, User, code, config, server_key, servers};
 use crate::common::server::{Server, sign, write};
+use crate::common::single::WriteOne as _;
 use crate::common::{OWNER_SEED, view};
 use selfsame_capsule::Result;
 use selfsame_capsule::client::{Command, Position, Reply, Start};

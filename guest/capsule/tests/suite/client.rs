@@ -1,6 +1,6 @@
 //! A client writes and reads through quorums of servers, also when some of them, the network or itself stop.
 
-use crate::common::net::{Fate, User, code, config, servers};
+use crate::common::net::{Fate, User, agree, code, config, servers};
 use crate::common::server::{Map, Server};
 use crate::common::{OWNER_SEED, charter, charter_of};
 use bytes::Bytes;
@@ -59,7 +59,7 @@ fn what_is_written_is_read_proven_and_the_newest() {
     let records: Vec<RecordName> = names.iter().chain(&more).copied().collect();
     let proven = reader.run(&mut servers, Command::Prove { records });
     assert_eq!(proven, Ok(Reply::Proven(vec![Ok(()); 4])));
-    assert!(reader.fresh(&mut servers).expect("fresh").agree());
+    assert!(agree(&reader.fresh(&mut servers).expect("fresh")));
     let Ok(Reply::Described(description)) = reader.run(&mut servers, Command::Describe) else {
         panic!("it is described");
     };

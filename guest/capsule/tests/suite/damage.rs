@@ -1,6 +1,7 @@
 //! Bytes that turn in the store of a replica: nothing of them is served, and another replica brings what they were.
 
 use crate::common::server::{Client, Map, Server, sign, write};
+use crate::common::single::WriteOne as _;
 use crate::common::world::World;
 use crate::common::{charter_of, owner, view, writer};
 use selfsame_capsule::authority::Authority;

@@ -1,5 +1,6 @@
 //! Who writes and who reads: the owner's epoch records, grants and revocations.
 
+use crate::common::single::WriteOne as _;
 use core::ops::Range;
 
 use crate::common::{OWNER_SEED, charter_of, owner, view, writer};

@@ -2,6 +2,7 @@
 
 use crate::common::authors::{alice, shared};
 use crate::common::server::{Client, Server, created, sign, write};
+use crate::common::single::WriteOne as _;
 use crate::common::{fabricated, owner, view};
 use selfsame_capsule::authority::{Authority, sign_record};
 use selfsame_capsule::authorship::Authorship;

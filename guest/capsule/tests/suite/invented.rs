@@ -4,6 +4,7 @@ use crate::common::authors::{ALICE, BOB, FAR, alice, content, pointing, put, see
 use crate::common::dice::Dice;
 use crate::common::net::{User, code, config, servers};
 use crate::common::server::{Server, sign, write};
+use crate::common::single::WriteOne as _;
 use crate::common::world::{World, give};
 use crate::common::{fabricated, view, writer};
 use bytes::Bytes;

@@ -1,6 +1,7 @@
 //! What a replica, or whoever reads a file, holds in memory has limits, and whoever goes beyond one is told.
 
 use crate::common::server::{created, sign, write};
+use crate::common::single::WriteOne as _;
 use crate::common::{Log, charter, fabricated, owner, view, writer};
 use selfsame_capsule::archive::Import;
 use selfsame_capsule::authority::sign_record;
@@ -130,7 +131,7 @@ fn file_of_too_many_epochs_is_refused_at_once() {
     let verified = |epochs: u32| {
         let mut file = Vec::new();
         _ = Exporter::new(charter(), epochs, &mut file);
-        let mut verifier = Verifier::new();
+        let mut verifier = Verifier::default();
         let pushed = verifier.push(&file, &mut |_| {});
         (pushed.map_err(|damage| damage.code), file.len())
     };
@@ -149,7 +150,7 @@ fn file_that_awaits_too_many_records_is_refused() {
         assert_eq!(append(&mut exporter, head, &mut file), Ok(()));
     }
     assert_eq!(append(&mut exporter, last, &mut file), Err(Code::TooLarge));
-    let mut verifier = Verifier::new();
+    let mut verifier = Verifier::default();
     assert_eq!(verifier.push(&file, &mut |_| {}), Ok(()));
     // As whoever heeds no limit writes it.
     let signature = sign_record(&owner(), &last.name);

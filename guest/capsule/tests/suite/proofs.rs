@@ -1,5 +1,6 @@
 //! Proofs of integrity: what is right is believed, and nothing else (DCS, section 3.3).
 
+use crate::common::single::WriteOne as _;
 use crate::common::{Log, charter, charter_of, nobody, proof_of, verify};
 use selfsame_capsule::cache::Verified;
 use selfsame_capsule::hash::HashKind;
@@ -44,7 +45,7 @@ fn a_spliced_proof_is_refused() {
     let spliced = proof_of(&log.sign(5), &headers);
     assert!(verify(&log.charter, &mut verified, &log.name(2), &spliced).is_err());
     // Nothing of it was kept.
-    assert_eq!(verified.held().count(), 0);
+    assert!(verified == empty());
     assert!(
         log.verify(&mut verified, 2, &log.proof(&log.sign(5), &[5, 4, 3]))
             .is_ok()
@@ -123,7 +124,7 @@ fn nothing_is_believed_of_a_proof_that_is_changed_cut_or_too_long() {
     assert!(log.verify(&mut verified, 1, &longer).is_err());
     let huge = vec![1; MAX_PROOF_BYTES + 1];
     assert_eq!(refusal(log.verify(&mut verified, 1, &huge)), Code::TooLarge);
-    assert_eq!(verified.held().count(), 0);
+    assert!(verified == empty());
     assert_eq!(log.verify(&mut verified, 1, &proof), Ok(()));
 }
 

@@ -1,6 +1,7 @@
 //! A replica stores what writers send it and proves it, whatever order it comes in and whenever it is stopped.
 
 use crate::common::server::{Client, Map, Server, created, sign, write};
+use crate::common::single::WriteOne as _;
 use crate::common::{Log, charter, owner, writer};
 use selfsame_capsule::cache::Verified;
 use selfsame_capsule::epoch::{EpochChange, Revoked};

@@ -1,6 +1,7 @@
 //! What a response of a replica may hold: it has to fit the memory of the smallest platform.
 
 use crate::common::server::{Client, Map, Server, sign, write};
+use crate::common::single::WriteOne as _;
 use crate::common::{charter, owner, view, writer};
 use selfsame_capsule::message::{Operation, TO_THE_TOP};
 use selfsame_capsule::tree::{Claim, End, Tree, verify_each};

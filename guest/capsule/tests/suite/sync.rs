@@ -1,6 +1,7 @@
 //! Replicas come to hold the same, whatever each of them lacks.
 
 use crate::common::server::{Client, Map, Server, sign, write};
+use crate::common::single::WriteOne as _;
 use crate::common::world::{World, between_replicas, chain, give, peer};
 use crate::common::{Log, charter, owner, writer};
 use selfsame_capsule::hash::HashKind;

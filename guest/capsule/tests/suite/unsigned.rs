@@ -1,6 +1,7 @@
 //! What nobody has signed: a writer that is known keeps its own at a replica, and strangers fill nothing that others need.
 
 use crate::common::server::{Client, Map, Server, sign, write};
+use crate::common::single::WriteOne as _;
 use crate::common::world::{World, chain};
 use crate::common::{charter_of, fabricated, owner, writer};
 use selfsame_capsule::authority::sign_record;

@@ -1,5 +1,6 @@
 //! By which ways a replica proves records, and what it writes anew when there are shorter ones.
 
+use crate::common::single::WriteOne as _;
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::common::dice::Dice;

@@ -179,11 +179,11 @@ fn run_file(input: &[u8]) {
     let mut again = Vec::new();
     let mut exporter = None;
     let mut has_epochs = false;
-    let mut whole = Verifier::new();
+    let mut whole = Verifier::default();
     let pushed = whole.push(input, &mut |entry| match entry {
         Entry::Capsule(charter) => exporter = Some(Exporter::new(charter.clone(), 0, &mut again)),
         Entry::Epoch(..) => has_epochs = true,
-        Entry::Record(_, record) | Entry::Head(_, record, _) => {
+        Entry::Record(record) | Entry::Head(_, record, _) => {
             let signature = match entry {
                 Entry::Head(_, _, signature) => Some(signature),
                 _ => None,
@@ -194,7 +194,7 @@ fn run_file(input: &[u8]) {
             }
         }
     });
-    let mut pieces = Verifier::new();
+    let mut pieces = Verifier::default();
     let in_pieces = input
         .chunks(7)
         .try_for_each(|chunk| pieces.push(chunk, &mut |_| {}));

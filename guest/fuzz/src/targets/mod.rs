@@ -14,6 +14,8 @@ mod replica;
 mod ring;
 mod session;
 mod signed;
+#[path = "../../../capsule/tests/common/single.rs"]
+mod single;
 mod step;
 mod streams;
 

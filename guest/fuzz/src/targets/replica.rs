@@ -16,6 +16,7 @@ use super::Target;
 use super::capsule::{charter, owner, records};
 use super::decode::target;
 use super::exchange::seeds_of_requests;
+use super::single::WriteOne as _;
 use crate::mutate::Shape;
 
 pub(super) const NOW: u64 = 1_800_000_000_000;

@@ -1,5 +1,6 @@
 //! Files of whole capsules, and files that prove one record.
 
+use super::single::WriteOne as _;
 use selfsame_capsule::Result;
 use selfsame_capsule::epoch::{Added, EpochChange, epoch_key};
 use selfsame_capsule::file::{Exporter, Plan, ProofFile, ProofVerifier, Summary, Verifier};
@@ -101,7 +102,15 @@ impl Built {
         let mut out = Vec::new();
         let mut exporter = Exporter::new(self.charter.clone(), self.epochs.len() as u32, &mut out);
         for (written, signature) in &self.epochs {
-            exporter.epoch(&record(written), &signature.expect("it is signed"), &mut out);
+            // Epoch records stand before all others, as they are.
+            out.extend(
+                [
+                    written.header.as_slice(),
+                    &written.body,
+                    &signature.expect("it is signed").0,
+                ]
+                .concat(),
+            );
         }
         for (written, signature) in self.ordered() {
             let given = exporter.record(&record(written), signature.as_ref(), &mut out);
@@ -223,7 +232,7 @@ impl File {
 }
 
 fn verify(file: &[u8]) -> Result<Summary> {
-    let mut verifier = Verifier::new();
+    let mut verifier = Verifier::default();
     let read = verifier.push(file, &mut |_| {}).and_then(|()| verifier.finish());
     read.map_err(|damage| selfsame_capsule::Refusal::new(damage.code, damage.at as usize))
 }

@@ -1,5 +1,6 @@
 //! The capsules, keys and records of which the vectors are.
 
+use super::single::WriteOne as _;
 use selfsame_capsule::Result;
 use selfsame_capsule::hash::HashKind;
 use selfsame_capsule::header::HeaderView;

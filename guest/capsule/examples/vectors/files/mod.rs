@@ -9,6 +9,8 @@ mod json;
 mod metadata;
 mod records;
 mod sets;
+#[path = "../../../tests/common/single.rs"]
+mod single;
 mod statements;
 #[path = "../../../tests/common/stepped.rs"]
 pub(crate) mod stepped;

@@ -1,5 +1,6 @@
 //! Headers, names and signatures of records, and proofs.
 
+use super::single::WriteOne as _;
 use selfsame_capsule::authority::Authority;
 use selfsame_capsule::authorship::Authorship;
 use selfsame_capsule::cache::Verified;
@@ -120,7 +121,7 @@ fn refused_headers() -> Json {
         Json::Object(vec![
             ("what", text(*what)),
             ("header", hex(header)),
-            ("code", refused(what, Header::decode(header))),
+            ("code", refused(what, HeaderView::decode(header))),
         ])
     }))
 }
