@@ -10,6 +10,7 @@ import { Problem, run } from "../guest/build/lib/report.mjs";
 import { core } from "./checks/core.mjs";
 import { labelsChecks } from "./checks/labels.mjs";
 import { modules } from "./checks/modules.mjs";
+import { onePathChecks } from "./checks/one-path.mjs";
 import { packages } from "./checks/packages.mjs";
 import { rust } from "./checks/rust.mjs";
 import { tablesChecks } from "./checks/tables.mjs";
@@ -28,6 +29,7 @@ const CHECKS = [
   ...packages,
   ...typescript,
   ...core,
+  ...onePathChecks,
   ...rust,
 ];
 

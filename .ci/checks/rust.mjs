@@ -1,9 +1,8 @@
 /** Checks of Rust. */
 
-import { attempt } from "../../guest/build/lib/command.mjs";
-import { root } from "../../guest/build/lib/files.mjs";
 import { buildSodium } from "../../guest/build/sodium.mjs";
 import { program, runProgram } from "../lib/check.mjs";
+import { needTarget } from "../lib/rust-target.mjs";
 
 /** @typedef {import("../lib/check.mjs").Check} Check */
 /** @typedef {import("../lib/check.mjs").Finding} Finding */
@@ -17,12 +16,6 @@ const QUIET = "--quiet";
 
 /** Warnings are errors, and functions are short (see clippy.toml for how long). */
 const LINTS = ["--", "-D", "warnings", "-D", "clippy::too_many_lines"];
-
-/** @param {string} target */
-async function needTarget(target) {
-  const result = await attempt("rustup", ["target", "add", target], { cwd: root });
-  return result === undefined || result.code === 0 ? [] : [`${result.stderr}\n$ rustup target add ${target}`];
-}
 
 /** @returns {Promise<Finding>} */
 async function clippyWasm() {

@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import { cycles } from "../lib/graph.mjs";
 import { allowedLicences, isAllowed } from "../lib/licence.mjs";
+import { rewrite } from "../lib/merged-crates.mjs";
 import { lengthProblems } from "../lib/ratchet.mjs";
 import { readLib, usesOf } from "../lib/rust-modules.mjs";
 import { functionLengths, importGraph, imports } from "../lib/typescript.mjs";
@@ -120,4 +121,14 @@ test("imports are found in every form and resolved against their file", () => {
     { file: "x/a.ts", text: "" },
   ]);
   assert.deepEqual(graph.get("x/y.ts"), ["x/a.ts", "b.ts"]);
+});
+
+test("paths of a crate lead to the same in the crate that it is merged into", () => {
+  const modules = ["selfsame_abi", "selfsame_core"];
+  const source =
+    "use crate::ring;\nuse selfsame_core::{Node, ring};\nselfsame_abi::exports! {}\nfn f(at: ring::At) {}\n";
+  const merged =
+    "use crate::selfsame_abi::ring;\nuse crate::selfsame_core::{Node, ring};\ncrate::exports! {}\nfn f(at: ring::At) {}\n";
+  assert.equal(rewrite(source, "selfsame_abi", modules), merged);
+  assert.equal(rewrite("$crate::Table::new()", "selfsame_abi", modules), "crate::selfsame_abi::Table::new()");
 });
