@@ -3,15 +3,18 @@ use std::time::Instant;
 
 use bench_pair::Outcome;
 use bytes::Bytes;
+use selfsame_capsule::authority::sign_record;
+use selfsame_capsule::hash::RecordName;
 use selfsame_capsule::header::HeaderView;
-use selfsame_capsule::keys::KeyPair;
+use selfsame_capsule::introduction::{Introduction, Place, SessionId};
+use selfsame_capsule::keys::{KeyPair, Signature};
 use selfsame_capsule::message::{Envelope, Operation};
 use selfsame_capsule::record::Record;
-use selfsame_capsule::replica::{Effect, Limits, PeerId, Replica, SyncOutcome};
+use selfsame_capsule::replica::{Effect, Limits, PeerId, Replica, Source, SyncOutcome};
 use selfsame_codec::Field;
 
 use crate::Cost;
-use crate::world::World;
+use crate::world::{World, owner};
 
 const NOW: u64 = 1_800_000_000_000;
 /// Records of one request.
@@ -21,6 +24,10 @@ const OPERATION: usize = 53;
 const COMPARE: u8 = 11;
 const ELEMENTS: u8 = 12;
 const THERE: PeerId = [1; 32];
+/// Of all requests.
+const SESSION: SessionId = [1; 16];
+/// Where all requests come from.
+const SOURCE: Source = [2; 32];
 
 /// A replica with its store in memory
 struct Server {
@@ -33,8 +40,15 @@ struct Server {
 
 impl Server {
     fn holding(world: &World, side: usize) -> Self {
+        let key = KeyPair::from_seed(&[3; 32]);
+        let place = Place {
+            server: &key.public(),
+            capsule: &world.charter.name(),
+            session: &SESSION,
+        };
+        let introduction = Operation::Introduce(Introduction::sign(&owner(), 0, &place, NOW));
         let mut server = Self {
-            replica: Replica::new(KeyPair::from_seed(&[3; 32]), Limits::default()),
+            replica: Replica::new(key, Limits::default()),
             store: BTreeMap::new(),
             responses: Vec::new(),
             asks: Vec::new(),
@@ -52,13 +66,27 @@ impl Server {
             })
             .collect();
         for writes in writes.chunks(AT_ONCE) {
-            server.request(message(world, writes));
+            let operations: Vec<_> = [introduction].into_iter().chain(writes.iter().copied()).collect();
+            server.request(message(world, &operations));
+        }
+        // Replicas compare what is proven.
+        let heads = world.graph(side).heads.into_iter().map(RecordName);
+        let signatures: Vec<_> = heads
+            .map(|record| (record, sign_record(&owner(), &record)))
+            .collect();
+        let sign = |(record, signature): &(RecordName, Signature)| Operation::Sign {
+            record: *record,
+            signature: *signature,
+        };
+        for signatures in signatures.chunks(AT_ONCE) {
+            let operations: Vec<_> = signatures.iter().map(sign).collect();
+            server.request(message(world, &operations));
         }
         server
     }
 
     fn request(&mut self, message: Vec<u8>) -> Vec<u8> {
-        self.replica.request(NOW, 0, message);
+        self.replica.request(NOW, 0, SOURCE, message);
         self.work();
         self.responses.pop().unwrap_or_default()
     }
@@ -112,7 +140,7 @@ fn message(world: &World, operations: &[Operation<'_>]) -> Vec<u8> {
     let mut message = Vec::new();
     let envelope = Envelope {
         capsule: world.charter.name(),
-        session: [1; 16],
+        session: SESSION,
         verified: 0,
     };
     envelope.write(&mut message);

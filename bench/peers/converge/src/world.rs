@@ -117,7 +117,7 @@ impl World {
     }
 }
 
-fn owner() -> KeyPair {
+pub(crate) fn owner() -> KeyPair {
     KeyPair::from_seed(&[1; 32])
 }
 
