@@ -15,6 +15,9 @@ const HASHES = 12;
 const FASTER_THAN_HYPERCORE = 2;
 /** Microseconds in which a file that proves a record is verified. */
 const VERIFY_US = 100;
+/** Records of a capsule that is exported, each signed when it was written, and seconds in which that is done. */
+const EXPORTED = 14_000;
+const EXPORT_S = 1;
 
 /** Nanoseconds for one record: elapsed, and of the processor. */
 interface Took {
@@ -66,6 +69,20 @@ async function turns(ours: TaskProcess, hypercore: TaskProcess, run: Run): Promi
     }
   }
   return all;
+}
+
+/** Exports of a whole capsule. */
+async function exports(ours: TaskProcess, { quick, progress }: Run): Promise<Row[]> {
+  const records = quick ? EXPORTED / 10 : EXPORTED;
+  const turns: Took[] = [];
+  for (let round = 0; round < (quick ? QUICK : FULL).rounds; round += 1) {
+    progress(`export ${round + 1}`);
+    turns.push(JSON.parse(await ours.request("export/", records)) as Took);
+  }
+  const what = `export of ${records.toLocaleString("en-US")} records, wasmtime`;
+  const elapsed = turns.map(({ ns }) => ns);
+  const cpu = turns.map(({ cpu_ns }) => cpu_ns);
+  return [timed(what, "s", elapsed, null, oursAtMost(EXPORT_S)), timed(`${what}: processor time`, "s", cpu)];
 }
 
 function rowsOf({ perSignature, turns, gets, proofs }: Measured, records: number): Row[] {
@@ -133,7 +150,7 @@ export const dcsD1: Experiment = {
       const all = await turns(ours, hypercore, run);
       run.plot(draw(all));
       const { records } = run.quick ? QUICK : FULL;
-      return all.flatMap((one) => rowsOf(one, records));
+      return [...all.flatMap((one) => rowsOf(one, records)), ...(await exports(ours, run))];
     };
   },
 };

@@ -7,6 +7,7 @@ mod allocator;
 mod backend;
 mod clients;
 mod clock;
+mod exports;
 mod library;
 mod primitive;
 mod proofs;
@@ -92,6 +93,9 @@ fn task(name: &str, place: &Arc<Place>) -> Outcome<Task> {
                 place.runtime.block_on(run)
             }))
         }
+        ("export", "") => Ok(Box::new(move |count| {
+            place.runtime.block_on(exports::run(&place.folder, count))
+        })),
         ("clients", clients) => {
             let clients = number(clients)?.max(1);
             Ok(Box::new(move |count| {
