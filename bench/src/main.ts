@@ -9,6 +9,7 @@ import { dcsD1 } from "./experiments/dcs-d1.ts";
 import { dcsD2 } from "./experiments/dcs-d2.ts";
 import { dcsD3 } from "./experiments/dcs-d3.ts";
 import { dcsD4 } from "./experiments/dcs-d4.ts";
+import { dcsNode } from "./experiments/dcs-node.ts";
 import { handshake } from "./experiments/handshake.ts";
 import { themisT2 } from "./experiments/themis-t2.ts";
 import { themisT3 } from "./experiments/themis-t3.ts";
@@ -37,6 +38,7 @@ const EXPERIMENTS: readonly Experiment[] = [
   dcsD2,
   dcsD3,
   dcsD4,
+  dcsNode,
 ];
 
 const USAGE = `usage: npm run bench -- NAME [--quick] [--json] [--save FOLDER]

@@ -4,14 +4,30 @@ import { test } from "node:test";
 
 import { type Loop, loopOf, takeTurns } from "../src/harness/loop.ts";
 import { findRocksDb } from "../src/harness/rocksdb.ts";
-import { hypercoreProcess } from "../src/harness/runtimes.ts";
+import { capsuleProcess, hypercoreProcess } from "../src/harness/runtimes.ts";
 
 test("hypercore reads and proves blocks as the harness asks", async () => {
   await using process = hypercoreProcess();
-  for (const task of ["get/16/200", "proof/16/200"]) {
+  for (const task of ["get/16/200", "read/16/200", "proof/16/200"]) {
     assert.ok((await loopOf(task, process, task).run(50)).ns > 0, task);
   }
+  for (const task of ["append/16", "appends/16"]) await process.request(task, 150);
   await assert.rejects(process.request("put/16/200", 1), /hypercore, put\/16\/200: .*no task put\/16\/200/);
+});
+
+test("capsules of the package append, read, get and set as the harness asks", async () => {
+  await using process = capsuleProcess();
+  for (const place of ["sqlite", "memory", "sqlite/http"]) {
+    for (const task of ["append", "read", "get", "set"]) {
+      const name = `${task}/${place}`;
+      assert.ok((await loopOf(name, process, name).run(20)).ns > 0, name);
+    }
+    await process.request(`appends/${place}`, 150);
+  }
+  await process.request("fill/memory", 150);
+  for (const name of ["put/memory", "get/tape"]) {
+    await assert.rejects(process.request(name, 1), /capsule, .*: .*no (task|storage) /);
+  }
 });
 
 test("a library of RocksDB that is not where it is said to be is named", () => {

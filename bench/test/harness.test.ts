@@ -7,6 +7,7 @@ import {
   excessAtMost,
   figure,
   isMet,
+  oursAtLeast,
   oursAtMost,
   oursBelow,
   ratioAtLeast,
@@ -42,6 +43,8 @@ test("each kind of bar is met at its edge and missed beyond it", () => {
   assert.equal(isMet(timed("x", "ms", [6e6], null, excessAtMost(5))), false);
   assert.equal(isMet(figure("x", "bytes", exactly(10), oursAtMost(10))), true);
   assert.equal(isMet(figure("x", "bytes", exactly(10), oursBelow(10))), false);
+  assert.equal(isMet(timed("x", "1/s", [1e6], null, oursAtLeast(1000))), true);
+  assert.equal(isMet(timed("x", "1/s", [1.01e6], null, oursAtLeast(1000))), false);
   assert.equal(isMet(figure("x", "bytes", exactly(10))), null);
 });
 

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFile } from "node:fs/promises";
+import { access, readFile } from "node:fs/promises";
 import path from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
@@ -27,6 +27,18 @@ export async function readCore(): Promise<Uint8Array<ArrayBuffer>> {
     return new Uint8Array(await readFile(CORE));
   } catch {
     throw new Problem("runtime/core/core.wasm is not built: run `npm run build` first");
+  }
+}
+
+/** Looks whether the npm package is built, or says how to build it. */
+export async function builtPackage(): Promise<void> {
+  const files = ["runtime/core/capsule.wasm", "runtime/dist/entries/capsule-node.js"];
+  for (const file of files) {
+    const isThere = await access(path.join(root, file)).then(
+      () => true,
+      () => false,
+    );
+    if (!isThere) throw new Problem(`${file} is not built: run \`npm run build\` first`);
   }
 }
 

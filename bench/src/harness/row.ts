@@ -74,6 +74,11 @@ export function ratioAtMost(most: number): Bar {
   return { text: `ratio <= ${most}`, met: ({ ratio }) => ratio !== null && ratio <= most };
 }
 
+/** Ours must be at least this. */
+export function oursAtLeast(least: number): Bar {
+  return { text: `ours >= ${least}`, met: ({ ours }) => ours >= least };
+}
+
 /** Ours must be at most this. */
 export function oursAtMost(most: number): Bar {
   return { text: `ours <= ${most}`, met: ({ ours }) => ours <= most };

@@ -60,6 +60,16 @@ export function ycsbProcess({ binary, primitives }: Ycsb, rocksdb?: string): Tas
   return new TaskProcess("ycsb", binary, [storeFolder(), primitives, ...library]);
 }
 
+/** A process of capsules of the npm package. */
+export function capsuleProcess(): TaskProcess {
+  const flags = ["--disable-warning=ExperimentalWarning"];
+  return new TaskProcess("capsule", process.execPath, [
+    ...flags,
+    source("runners/capsule.ts"),
+    storeFolder(),
+  ]);
+}
+
 /** A process of hypercore. */
 export function hypercoreProcess(): TaskProcess {
   const flags = ["--disable-warning=ExperimentalWarning"];
