@@ -40,6 +40,32 @@ contract("IndexedDB", async () => {
   return { persistent: true, open: async () => indexedDb("contract")() };
 });
 
+test("memory keeps thousands of entries in order while they come and go", () => {
+  const store = new MemoryStore();
+  const model = new Map<number, number>();
+  const keyOf = (index: number): Uint8Array => Uint8Array.of(index >> 8, index & 0xff);
+  const scattered = (step: number): number => (step * 7919) % 5000;
+  for (let step = 0; step < 20_000; step++) {
+    const index = scattered(step);
+    // Every second time round a key that is there goes again, in another order.
+    const isDeleted = step % 10_000 >= 5000 && step % 3 > 0;
+    if (isDeleted) model.delete(index);
+    else model.set(index, step % 256);
+    store.commit([{ key: keyOf(index), value: isDeleted ? null : Uint8Array.of(step) }]);
+  }
+  const entries = [...model].sort(([one], [other]) => one - other);
+  const shown = store.scan(new Uint8Array(), Uint8Array.of(0xff), 5000);
+  assert.deepEqual(
+    shown.map(([[high = 0, low = 0], [value]]) => [high * 256 + low, value]),
+    entries,
+  );
+  const [start, end] = [keyOf(1000), keyOf(4000)];
+  const between = entries.filter(([index]) => index >= 1000 && index < 4000);
+  assert.equal(store.keys(start, end, 5000).length, between.length);
+  for (const [index] of entries) store.commit([{ key: keyOf(index), value: null }]);
+  assert.deepEqual(store.keys(new Uint8Array(), Uint8Array.of(0xff), 1), []);
+});
+
 describe("node:sqlite", () => {
   test("a durable commit of nothing is written, as SQLite waits for the disk only then", async () => {
     const file = freshFile();
