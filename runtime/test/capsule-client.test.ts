@@ -93,6 +93,25 @@ test("a capsule is created, written, read, proven and described", async () => {
   await network.close();
 });
 
+test("replicas of the same program are servers as they are, beside others", async () => {
+  const network = new Network();
+  const [first, second, third] = (await network.addMany(3)) as [Place, Place, Place];
+  const servers = [first.replica, second.replica, third];
+  const metadata = capsules.signMetadata({ seed: OWNER });
+  const owner = await open(network, { metadata, seed: OWNER, servers });
+  await owner.create();
+  const [name = ""] = await owner.append([bytes("here")]);
+  assert.deepEqual([first.requests, second.requests, third.requests > 0], [0, 0, true]);
+  await first.replica.close();
+  const reader = await open(network, { name: owner.name, servers });
+  assert.equal(text((await reader.read(name)).content), "here");
+  await second.replica.close();
+  await assert.rejects(owner.append([bytes("too few")]), { name: "NoQuorum" });
+  await owner.close();
+  await reader.close();
+  await network.close();
+});
+
 describe("quorums", () => {
   test("two of three suffice when one is down, and one does not", async () => {
     const [network, owner] = await begun(3);

@@ -5,6 +5,7 @@ import type { Mesh } from "../driver/mesh.ts";
 import type { StoreFactory } from "../stores/store.ts";
 import { nameOf } from "./name.ts";
 import { type Ask, type AskingMesh, askNode, askUrl, type Peer } from "./peers.ts";
+import type { Replica } from "./replica.ts";
 import { freshRequest, readResult } from "./request.ts";
 
 /** What of a mesh finds the servers of a capsule and asks them. */
@@ -22,6 +23,9 @@ export interface CapsuleServer {
   /** Where it answers. */
   readonly url: string;
 }
+
+/** A replica in the same program, which is asked without HTTP. */
+export type LocalReplica = Pick<Replica, "key" | "request">;
 
 /** How long a client waits, in milliseconds. */
 export interface CapsuleTiming {
@@ -41,8 +45,11 @@ export interface CapsuleOptions {
   readonly name?: string | undefined;
   /** Its signed metadata, as `signMetadata` gives them for a new one; the servers are asked unless given. */
   readonly metadata?: Uint8Array | undefined;
-  /** Its servers, at most 32. A quorum is worth something if you know whose they are: found in the mesh, they may be anybody's. */
-  readonly servers?: readonly CapsuleServer[] | undefined;
+  /**
+   * Its servers, at most 32: where they answer, or a `Replica` of this program itself. A quorum is worth something if you know whose
+   * they are: found in the mesh, they may be anybody's.
+   */
+  readonly servers?: readonly (CapsuleServer | LocalReplica)[] | undefined;
   /** The mesh in which servers are found by the capsule's name, unless they are given; the client uses its timers. */
   readonly mesh?: CapsuleMesh | undefined;
   /** Secret seed of the owner, a writer or a reader, 64 hex digits, in place of the one that the store makes and keeps. */
@@ -70,9 +77,9 @@ export interface CapsuleOptions {
 export async function serversOf(options: CapsuleOptions, capsule: string): Promise<Peer[]> {
   const { servers, mesh, fetch } = options;
   if (servers !== undefined) {
-    return servers.map(({ key, url }) => ({
-      id: fromHex(key, 32, "the key of a server"),
-      ask: askUrl(url, fetch, mesh?.timers),
+    return servers.map((server) => ({
+      id: fromHex(server.key, 32, "the key of a server"),
+      ask: "url" in server ? askUrl(server.url, fetch, mesh?.timers) : (message) => server.request(message),
     }));
   }
   if (mesh === undefined) {

@@ -39,7 +39,13 @@ export {
   type ExportInfo,
   type ProofInfo,
 } from "../capsule/module.ts";
-export type { CapsuleMesh, CapsuleOptions, CapsuleServer, CapsuleTiming } from "../capsule/options.ts";
+export type {
+  CapsuleMesh,
+  CapsuleOptions,
+  CapsuleServer,
+  CapsuleTiming,
+  LocalReplica,
+} from "../capsule/options.ts";
 export { type Ask, type Peer, peerAt } from "../capsule/peers.ts";
 export type {
   CapsuleDescription,

@@ -40,15 +40,10 @@ export async function openPlace(settings: PlaceSettings, stores: PlaceStores): P
   const metadata = Uint8Array.from(atob(settings.metadata), (character) => character.charCodeAt(0));
   const replica = await openReplica({ storage: stores.replica, seed: seeds.replica });
   const answer = replicaHandler(replica);
-  const [own, ...others] = servers;
-  // What is for its own replica does not leave the place.
-  const send: typeof globalThis.fetch = async (input, init) => {
-    const request = new Request(input, init);
-    return request.url === own?.url ? answer(request) : fetch(request);
-  };
+  const [, ...others] = servers;
   replicate(replica, { urls: others.map(({ url }) => url), interval_ms: INTERVAL_MS });
-  const writer = { metadata, servers, seed: seeds.writer, storage: stores.writer };
-  const map = await openMap({ ...writer, timing: TIMING, fetch: send });
+  const writer = { metadata, seed: seeds.writer, storage: stores.writer };
+  const map = await openMap({ ...writer, servers: [replica, ...others], timing: TIMING });
   const app = new Hono();
   app.post("/capsule", (c) => answer(c.req.raw));
   app.route("/", notes({ map, platform }));
