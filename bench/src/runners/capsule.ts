@@ -46,27 +46,23 @@ function newStorage(kind: string): CapsuleOptions["storage"] {
   return sqlite(path.join(folder, `${stores}.db`));
 }
 
-/** Opens a replica, and returns with which options its clients reach it. */
-async function openServer({ storage, isHttp }: Place): Promise<Pick<CapsuleOptions, "servers" | "fetch">> {
+/** Opens a replica, and returns how its clients reach it. */
+async function openServers({ storage, isHttp }: Place): Promise<CapsuleOptions["servers"]> {
   const replica = await openReplica({ storage: newStorage(storage) });
   opened.push(replica);
-  const answer = replicaHandler(replica);
-  if (isHttp) {
-    const server = await serve({ fetch: answer, hostname: "127.0.0.1" });
-    opened.push({ close: () => server.closeAllConnections() }, server);
-    const { port } = server.address() as AddressInfo;
-    return { servers: [{ key: replica.key, url: `http://127.0.0.1:${port}/` }] };
-  }
-  const fetch: typeof globalThis.fetch = (input, init) => answer(new Request(input, init));
-  return { servers: [{ key: replica.key, url: "https://replica/" }], fetch };
+  if (!isHttp) return [replica];
+  const server = await serve({ fetch: replicaHandler(replica), hostname: "127.0.0.1" });
+  opened.push({ close: () => server.closeAllConnections() }, server);
+  const { port } = server.address() as AddressInfo;
+  return [{ key: replica.key, url: `http://127.0.0.1:${port}/` }];
 }
 
 /** Plans a new capsule of a new replica; each client that opens it as its owner needs options of its own. */
 async function plan(place: Place): Promise<() => CapsuleOptions> {
   const seed = randomBytes(32).toString("hex");
   const metadata = module.signMetadata({ seed, sealed: true });
-  const server = await openServer(place);
-  return () => ({ ...server, metadata, seed, storage: newStorage(place.storage) });
+  const servers = await openServers(place);
+  return () => ({ servers, metadata, seed, storage: newStorage(place.storage) });
 }
 
 async function newCapsule(options: CapsuleOptions): Promise<Capsule> {
