@@ -15,6 +15,11 @@ const BUSY = 5;
 const PRIVATE = 0o600;
 /** What others may do with a file. */
 const OTHERS = 0o077;
+/**
+ * Pages of the write-ahead log, 16 MiB, after which SQLite copies them to their places and waits twice for the disk. With its own
+ * default, a quarter, commits that do not wait themselves take half as long again.
+ */
+const CHECKPOINT_PAGES = 4000;
 /** Largest number that SQLite keeps beside the tables. */
 const MAX_SYNCS = 0x7fff_ffff;
 
@@ -114,6 +119,7 @@ export class SqliteStore implements Store {
     // The exclusive mode takes its lock with the first access and keeps it: a second process would use the same
     // identity and counters.
     this.#database.exec("PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL;");
+    this.#database.exec(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
     this.#database.exec("PRAGMA synchronous = FULL; BEGIN IMMEDIATE");
     const tables = this.#database.prepare("SELECT count(*) AS count FROM sqlite_master").get()?.count;
     const mark = this.#database.prepare("PRAGMA application_id").get()?.application_id;
