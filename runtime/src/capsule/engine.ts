@@ -9,6 +9,8 @@ import { type Ask, Shelf } from "./shelf.ts";
 
 /** Bytes of items that are batched; a longer one comes alone. Larger batches save nothing and take memory several times. */
 const MAX_BATCH: number = 1024 * 1024;
+/** Bytes of items up to which batches share a buffer: one of its own takes longer than what is written into it. */
+const MAX_KEPT_BATCH: number = 16 * 1024;
 /** Longest input that the module takes, without what frames it. */
 const MAX_INPUT: number = 16 * 1024 * 1024 - 64 * 1024;
 /** What one item adds to its bytes, at most. */
@@ -42,6 +44,7 @@ export class Engine {
   #handle = 0;
   #shelf: Shelf;
   #inputs: ModuleInput[] = [];
+  readonly #batch: InputBatch<ModuleInput> = new InputBatch(moduleInputCodec, MAX_KEPT_BATCH);
   #flushing = false;
   #scheduled = false;
   #traps: number[] = [];
@@ -160,7 +163,8 @@ export class Engine {
       bytes += more;
       if (isFailed(input)) break;
     }
-    const batch = new InputBatch<ModuleInput>(moduleInputCodec, bytes);
+    const batch = bytes > MAX_KEPT_BATCH ? new InputBatch<ModuleInput>(moduleInputCodec, bytes) : this.#batch;
+    batch.clear();
     const taken = this.#inputs.splice(0, count);
     for (const input of taken) batch.push(input);
     return { batch, isFailure: taken.some(isFailed) };
