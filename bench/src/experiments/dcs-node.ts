@@ -1,6 +1,7 @@
 import { builtPackage } from "../harness/build.ts";
 import type { Experiment, Run } from "../harness/experiment.ts";
 import { interleave, type Work } from "../harness/measure.ts";
+import { bars } from "../harness/plot.ts";
 import type { TaskProcess } from "../harness/process.ts";
 import { oursAtLeast, type Row, ratioAtMost, timed } from "../harness/row.ts";
 import { capsuleProcess, hypercoreProcess } from "../harness/runtimes.ts";
@@ -33,19 +34,44 @@ const PLACES = [
 async function measureOperation(operation: (typeof OPERATIONS)[number], run: Run): Promise<Row[]> {
   const { task, what, peer, bar } = operation;
   await using stack = new AsyncDisposableStack();
-  const workOf = (process: TaskProcess, name: string): Work => stack.use(process).work(name);
+  const workOf = (process: TaskProcess, name: string): Watched => watched(stack.use(process).work(name));
   const works = PLACES.map(({ path }) => workOf(capsuleProcess(), `${task}/${path}`));
   if (peer !== undefined) works.push(workOf(hypercoreProcess(), peer));
   const samples = await interleave(works, run.effort, run.progress);
-  const theirs = samples[PLACES.length];
-  const hypercore = theirs && { name: "hypercore", samples: theirs };
+  const peerOf = (theirs: readonly number[] | undefined) => theirs && { name: "hypercore", samples: theirs };
+  const elapsed = works.map((work) => work.elapsed.slice(-run.effort.rounds));
+  const hypercore = peerOf(samples[PLACES.length]);
   return PLACES.flatMap(({ label }, index) => {
     const ours = samples[index] ?? [];
+    const waited = peerOf(elapsed[PLACES.length]);
     return [
       timed(`${what}, ${label}`, "1/s", ours, hypercore, index === 0 ? oursAtLeast(bar) : null),
-      timed(`${what}, ${label}: processor time of one`, "us", ours, hypercore),
+      timed(`${what}, ${label}, processor time`, "us", ours, hypercore),
+      timed(`${what}, ${label}, elapsed`, "us", elapsed[index] ?? [], waited),
     ];
   });
+}
+
+/** Work that also notes the elapsed nanoseconds of a repetition, of each turn. */
+interface Watched extends Work {
+  readonly elapsed: number[];
+}
+
+function watched(work: Work): Watched {
+  const elapsed: number[] = [];
+  const run = async (count: number): Promise<number> => {
+    const before = performance.now();
+    const took = await work.run(count);
+    elapsed.push(((performance.now() - before) * 1e6) / count);
+    return took;
+  };
+  return { name: work.name, run, elapsed };
+}
+
+function draw(rows: readonly Row[]): string {
+  const rates = rows.filter(({ unit }) => unit === "1/s");
+  const values = rates.map(({ what, ours }) => ({ name: what, value: ours.median }));
+  return bars("Capsules in Node, operations in a second of processor time", values);
 }
 
 /** Fills new capsules in memory with few and with many records: the time for one is to stay the same. */
@@ -82,6 +108,7 @@ export const dcsNode: Experiment = {
       const rows: Row[] = [];
       for (const operation of OPERATIONS) rows.push(...(await measureOperation(operation, run)));
       rows.push(await measureGrowth(run));
+      run.plot(draw(rows));
       return rows;
     };
   },
