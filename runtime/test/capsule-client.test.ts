@@ -138,9 +138,17 @@ describe("quorums", () => {
     const [place] = (await network.addMany(1)) as [Place];
     const name = "a".repeat(52);
     const refused = { name: "BadConfig" };
-    await assert.rejects(open(network, { name, writeQuorum: 2 }), refused);
-    await assert.rejects(open(network, { name, servers: [place, place] }), refused);
-    await assert.rejects(open(network, { name, servers: [] }), refused);
+    const refusedWith = (message: RegExp) => ({ ...refused, message });
+    await assert.rejects(
+      open(network, { name, writeQuorum: 2 }),
+      refusedWith(/writeQuorum .* 1 to 1; got 2/),
+    );
+    await assert.rejects(open(network, { name, readQuorum: 0 }), refusedWith(/readQuorum .* got 0/));
+    const twice = open(network, { name, servers: [place, place] });
+    await assert.rejects(twice, refusedWith(/has the key of another one/));
+    const keyless = [{ url: "http://127.0.0.1:9/" }] as unknown as CapsuleOptions["servers"];
+    await assert.rejects(open(network, { name, servers: keyless }), refusedWith(/127\.0\.0\.1:9\/ signs/));
+    await assert.rejects(open(network, { name, servers: [] }), refusedWith(/1 to 32 servers.*got 0/));
     await assert.rejects(open(network, {}), refused);
     await assert.rejects(open(network, { name, servers: undefined }), refused);
     await network.close();

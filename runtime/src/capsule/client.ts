@@ -14,7 +14,7 @@ import { isPromise } from "../stores/store.ts";
 import { Engine, type EngineParts } from "./engine.ts";
 import { CapsuleModule, READER_KEY_BYTES } from "./module.ts";
 import { nameOf } from "./name.ts";
-import { type CapsuleOptions, serversOf, TIMING } from "./options.ts";
+import { type CapsuleOptions, quorumOf, serversOf, TIMING } from "./options.ts";
 import { answered, type Peer, Peers } from "./peers.ts";
 import {
   type CapsuleDescription,
@@ -366,14 +366,13 @@ function capsuleOf({ name, metadata }: CapsuleOptions, instance: CapsuleModule):
 
 function configOf({ capsule, servers, seed, options }: CapsuleParts): ClientConfig {
   const { hedge_ms, attempt_ms, avoid_ms, deadline_ms } = options.timing ?? {};
-  const majority = Math.floor(servers.length / 2) + 1;
   return {
     capsule,
     metadata: options.metadata ?? new Uint8Array(),
     servers: concat(servers.map(({ id }) => id)),
     seed,
-    writeQuorum: options.writeQuorum ?? majority,
-    readQuorum: options.readQuorum ?? majority,
+    writeQuorum: quorumOf("writeQuorum", servers.length, options.writeQuorum),
+    readQuorum: quorumOf("readQuorum", servers.length, options.readQuorum),
     timing: [
       hedge_ms ?? TIMING.hedge_ms,
       attempt_ms ?? TIMING.attempt_ms,

@@ -77,6 +77,7 @@ export interface CapsuleOptions {
 export async function serversOf(options: CapsuleOptions, capsule: string): Promise<Peer[]> {
   const { servers, mesh, fetch } = options;
   if (servers !== undefined) {
+    checkServers(servers);
     return servers.map((server) => ({
       id: fromHex(server.key, 32, "the key of a server"),
       ask: "url" in server ? askUrl(server.url, fetch, mesh?.timers) : (message) => server.request(message),
@@ -97,6 +98,38 @@ export async function serversOf(options: CapsuleOptions, capsule: string): Promi
   if (found.length === 0) throw new MeshError("NoProvider", `nobody in the mesh serves ${capsule}`);
   // Who says another's key is none more.
   return [...new Map(found.toReversed().map((peer) => [toHex(peer.id), peer])).values()].reverse();
+}
+
+/** Refuses servers that are none, too many, without a key, or named twice. */
+function checkServers(servers: readonly (CapsuleServer | LocalReplica)[]): void {
+  if (servers.length === 0 || servers.length > MAX_SERVERS) {
+    throw new MeshError("BadConfig", `name 1 to ${MAX_SERVERS} servers of a capsule; got ${servers.length}`);
+  }
+  const keys = new Set<string>();
+  for (const server of servers) {
+    const place = "url" in server ? server.url : "a replica of this program";
+    // A program without types may leave it out, and then everything else would be told.
+    const key: unknown = server.key;
+    if (typeof key !== "string") {
+      throw new MeshError("BadConfig", `say with which key the server ${place} signs: { url, key }`);
+    }
+    if (keys.has(key.toLowerCase())) {
+      throw new MeshError(
+        "BadConfig",
+        `the server ${place} has the key of another one: name each server once`,
+      );
+    }
+    keys.add(key.toLowerCase());
+  }
+}
+
+/** How many servers are a quorum of the kind that is named: more than half unless it is said. */
+export function quorumOf(name: string, servers: number, said: number | undefined): number {
+  const quorum = said ?? Math.floor(servers / 2) + 1;
+  if (!Number.isInteger(quorum) || quorum < 1 || quorum > servers) {
+    throw new MeshError("BadConfig", `${name} of ${servers} servers is 1 to ${servers}; got ${quorum}`);
+  }
+  return quorum;
 }
 
 /**
