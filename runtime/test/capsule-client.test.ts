@@ -122,7 +122,11 @@ describe("quorums", () => {
     assert.equal(text((await reader.read(name)).content), "without the first");
     assert.equal((await reader.heads()).heads[0]?.name, name);
     second.isDown = true;
-    await assert.rejects(owner.append([bytes("too few")]), { name: "NoQuorum" });
+    const tooFew = owner.append([bytes("too few")]);
+    await assert.rejects(tooFew, {
+      name: "NoQuorum",
+      message: /: https:\/\/replica-0\/: connection refused; https:/,
+    });
     await assert.rejects(reader.heads(), { name: "NoQuorum" });
     assert.equal(text((await reader.read(name)).content), "without the first");
     first.isDown = false;

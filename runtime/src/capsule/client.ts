@@ -26,7 +26,7 @@ import {
   readRecord,
   readResults,
 } from "./reading.ts";
-import { errorAt, type RecordHeader } from "./record.ts";
+import { errorAt, PlacedError, type RecordHeader } from "./record.ts";
 
 /** Larger ones are the module's own. */
 const MAX_COMMAND_NUMBER = 0x7fff_ffff;
@@ -346,8 +346,16 @@ export class Capsule {
   #answer(reply: AnyReply): void {
     const pending = this.#pending.get(reply.command);
     this.#pending.delete(reply.command);
-    if (reply.type === "Failed") pending?.reject(errorAt(reply.code, reply.at));
+    if (reply.type === "Failed") pending?.reject(this.#errorOf(reply.code, reply.at));
     else pending?.resolve(reply);
+  }
+
+  /** The error of a command; where that depends on the servers, with what each lacks. */
+  #errorOf(code: number, at: number): MeshError {
+    const { name, class: kind } = new MeshError(code);
+    const isOfServers = name === "RolledBack" || kind === "Service" || kind === "Unreachable";
+    const failures = isOfServers ? this.#peers.failures() : [];
+    return failures.length === 0 ? errorAt(code, at) : new PlacedError(code, at, `: ${failures.join("; ")}`);
   }
 
   #lose(error: MeshError): void {

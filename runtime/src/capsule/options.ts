@@ -80,6 +80,7 @@ export async function serversOf(options: CapsuleOptions, capsule: string): Promi
     checkServers(servers);
     return servers.map((server) => ({
       id: fromHex(server.key, 32, "the key of a server"),
+      place: "url" in server ? server.url : undefined,
       ask: "url" in server ? askUrl(server.url, fetch, mesh?.timers) : (message) => server.request(message),
     }));
   }

@@ -1,5 +1,6 @@
 import type { CapsuleInput, CapsuleOutput } from "../codec/capsule.ts";
 import { MeshError } from "../codec/code.ts";
+import { Reader } from "../codec/field.ts";
 import { toHex } from "../codec/hex.ts";
 import { collect } from "../driver/collect.ts";
 import { within } from "../driver/deadline.ts";
@@ -10,6 +11,8 @@ import { capsuleOf } from "./name.ts";
 
 /** Longest response of a replica: what a request may give, and what its last operation adds. */
 const MAX_RESPONSE: number = 12 * 1024 * 1024;
+/** Where the code of a request that was refused ends, after the version. */
+const REFUSAL_BYTES = 3;
 /** How long an answer may take: a replica reads megabytes of records for one. */
 const ANSWER_MS = 30_000;
 
@@ -25,6 +28,8 @@ export interface Peer {
   readonly id: Uint8Array;
   /** Asks it. */
   readonly ask: Ask;
+  /** Where it answers, for people; its id unless given. */
+  readonly place?: string | undefined;
 }
 
 /** Asks the replica that answers at a URL, over HTTP. */
@@ -66,7 +71,10 @@ export function answered(tag: number, response: Uint8Array | undefined): Capsule
 /** One who is asked, and by how many it is known. */
 interface Known {
   ask: Ask;
+  place: string;
   holders: number;
+  /** Why it did not answer the last time it was asked, or why it refused. */
+  failure: string | undefined;
 }
 
 /** Those whom a module asks, by their ids. */
@@ -81,9 +89,10 @@ export class Peers {
   }
 
   /** Knows one more, until the function that is returned is called. */
-  add({ id, ask }: Peer): () => void {
+  add({ id, ask, place }: Peer): () => void {
     const key = toHex(id);
-    const known = this.#known.get(key) ?? { ask, holders: 0 };
+    const fresh: Known = { ask, place: place ?? key, holders: 0, failure: undefined };
+    const known = this.#known.get(key) ?? fresh;
     known.ask = ask;
     known.holders++;
     this.#known.set(key, known);
@@ -104,12 +113,35 @@ export class Peers {
   /** Carries out what the module asks for. */
   ask({ tag, peer, message }: Extract<CapsuleOutput, { type: "Ask" }>): void {
     const { signal } = this.#asking;
-    const answer = (response: Uint8Array | undefined): void => {
+    const known = this.#known.get(toHex(peer));
+    const answer = (response: Uint8Array | undefined, failure: string | undefined): void => {
+      if (known !== undefined) known.failure = failure;
       if (!signal.aborted) this.#answered(tag, response);
     };
-    const ask = this.#known.get(toHex(peer))?.ask ?? unknown;
-    ask(message.slice(), signal).then(answer, () => answer(undefined));
+    const ask = known?.ask ?? unknown;
+    ask(message.slice(), signal).then(
+      (response) => answer(response, refusalOf(response)),
+      (error: unknown) => answer(undefined, causeOf(error)),
+    );
   }
+
+  /** Why those did not answer, or refused, who were asked in vain the last time: each with its place. */
+  failures(): string[] {
+    const failed = [...this.#known.values()].filter(({ failure }) => failure !== undefined);
+    return failed.map(({ place, failure }) => `${place}: ${failure}`);
+  }
+}
+
+/** Why a request was refused as a whole. */
+function refusalOf(response: Uint8Array): string | undefined {
+  const code = response.length < REFUSAL_BYTES ? 0 : new Reader(response.subarray(1)).u16();
+  return code === 0 ? undefined : new MeshError(code).message;
+}
+
+/** What lies behind an error: `fetch` of Node only says that it failed. */
+function causeOf(error: unknown): string {
+  const cause = error instanceof Error ? (error.cause ?? error) : error;
+  return cause instanceof Error ? cause.message : String(cause);
 }
 
 async function unknown(): Promise<never> {

@@ -59,8 +59,8 @@ export class PlacedError extends MeshError {
   /** An offset, or the number of the element where elements are given. */
   readonly at: number;
 
-  constructor(code: number, at: number) {
-    super(code, `${new MeshError(code).message}, at ${at}`);
+  constructor(code: number, at: number, why = `, at ${at}`) {
+    super(code, `${new MeshError(code).message}${why}`);
     this.at = at;
   }
 }
