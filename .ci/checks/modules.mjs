@@ -25,7 +25,7 @@ const MAY_USE = new Map([
   ["selfsame-capsule-wasm", ["selfsame-abi", "selfsame-capsule", "selfsame-codec"]],
   ["selfsame-sim", ["selfsame-codec", "selfsame-core"]],
   ["selfsame-fuzz", ["selfsame-capsule", "selfsame-codec", "selfsame-core", "selfsame-sodium"]],
-  ["selfsame-store", ["selfsame-write-batch"]],
+  ["selfsame-store", ["selfsame-codec", "selfsame-write-batch"]],
   [
     "selfsame-hostile",
     ["selfsame-capsule", "selfsame-codec", "selfsame-core", "selfsame-host", "selfsame-sim"],

@@ -1,5 +1,7 @@
 /** The check that what ships is all there is: no code under guest/ or host/ that only tests or benchmarks reach. */
 
+import { must } from "../../guest/build/lib/command.mjs";
+import { root } from "../../guest/build/lib/files.mjs";
 import { TARGET } from "../../guest/build/lib/wasm.mjs";
 import { unshipped } from "../lib/merged-crates.mjs";
 import { needTarget } from "../lib/rust-target.mjs";
@@ -10,6 +12,7 @@ import { occurrences, sourceFiles, sources } from "../lib/sources.mjs";
 /** @typedef {import("../lib/sources.mjs").Source} Source */
 /** @typedef {{ file: string, line: number, name: string }} Item */
 /** @typedef {{ file: string, name: string, reason: string }} Exception */
+/** @typedef {Pick<import("../lib/merged-crates.mjs").Package, "name" | "dependencies" | "features">} Crate */
 
 /** @type {readonly Exception[]} Items that neither module nor the host reaches, and why they stand all the same. */
 const ITEMS = [
@@ -20,8 +23,9 @@ const ITEMS = [
   },
 ];
 
-/** @type {readonly Omit<Exception, "file">[]} Features that neither module has. */
+/** @type {readonly Omit<Exception, "file">[]} Features that neither module nor the command has. */
 const FEATURES = [
+  { name: "contract", reason: "authors of other stores test theirs with it" },
   { name: "insecure", reason: "benchmarks tell what cryptography costs" },
   { name: "large-table", reason: "benchmarks fill one node with a million names" },
   { name: "simulation", reason: "the simulator lets nodes lie" },
@@ -71,15 +75,21 @@ const SHARED = /^guest\/(?:codec|write-batch)\/src\//;
 const HOST = /^(?:host|host\/store|guest\/codec|guest\/write-batch)\/src\/.*(?<!\/tests)\.rs$/;
 /** What only the host is built with. */
 const STORE = /^host\/store\/src\//;
+/** The crate of the command, before those that it is built with. */
+const HOST_CRATES = ["selfsame-host", "selfsame-store"];
+/** A module that a crate has with a feature only. */
+const OPTIONAL_MODULE = /#\[cfg\(feature = "(?<feature>[\w-]+)"\)\]\n(?:pub )?mod (?<module>\w+);/g;
 const PUBLIC = /\bpub (?:(?:const|unsafe|async) )*(?:fn|struct|enum|trait|type|const|static) (?<name>\w+)/g;
 
 /** @returns {Promise<Finding>} */
 async function onePath() {
   const problems = await needTarget(TARGET);
   if (problems.length > 0) return { problems };
-  const host = (await sources(HOST)).map(({ file, text }) => ({ file, text: codeOf(text) }));
-  const unused = unusedByName(host);
-  const { items: unreached, features } = await unshipped();
+  const { items: unreached, features: ofModules } = await unshipped();
+  const ofHost = await featuresOfHost();
+  const features = [...new Set([...ofModules, ...ofHost])];
+  const host = withoutOptional(await sources(HOST), ofHost);
+  const unused = unusedByName(host.map(({ file, text }) => ({ file, text: codeOf(text) })));
   const dead = unreached.filter(
     ({ file, name, text }) =>
       !SHARED.test(file) ||
@@ -122,9 +132,58 @@ function refuseFeatures(features) {
   return [
     ...features
       .filter((name) => !excepted.includes(name))
-      .map((name) => `no module is built with the feature ${name}`),
+      .map((name) => `neither a module nor the command is built with the feature ${name}`),
     ...excepted.filter((name) => !features.includes(name)).map((name) => `feature ${name}: ${STALE}`),
   ];
+}
+
+/** @returns {Promise<string[]>} the features of the host's crates that the command is built without */
+async function featuresOfHost() {
+  const args = ["metadata", "--no-deps", "--locked", "--format-version", "1"];
+  /** @type {{ packages: Crate[] }} */
+  const { packages } = JSON.parse(await must("cargo", args, { cwd: root }));
+  return leftOut(packages.filter(({ name }) => HOST_CRATES.includes(name)));
+}
+
+/**
+ * @param {readonly Crate[]} crates of one program
+ * @returns {string[]} the features that none of them has by default or chooses of another one
+ */
+export function leftOut(crates) {
+  const dependencies = crates.flatMap((crate) => crate.dependencies).filter(({ kind }) => kind !== "dev");
+  const chosen = new Set([
+    ...crates.map(({ name }) => `${name}/default`),
+    ...dependencies.flatMap(({ name, features }) => features.map((feature) => `${name}/${feature}`)),
+  ]);
+  // What is added meanwhile is visited, too.
+  for (const one of chosen) {
+    const [name = "", feature = ""] = one.split("/");
+    const implied = crates.find((crate) => crate.name === name)?.features[feature] ?? [];
+    for (const next of implied) {
+      chosen.add(next.includes("/") ? next.replace("?", "") : `${name}/${next}`);
+    }
+  }
+  return crates.flatMap(({ name, features }) =>
+    Object.keys(features).filter((feature) => feature !== "default" && !chosen.has(`${name}/${feature}`)),
+  );
+}
+
+/**
+ * @param {readonly Source[]} files
+ * @param {readonly string[]} features
+ * @returns {Source[]} those that are there without the features
+ */
+export function withoutOptional(files, features) {
+  const modules = files
+    .filter(({ file }) => file.endsWith("/lib.rs"))
+    .flatMap(({ file, text }) =>
+      occurrences(text, OPTIONAL_MODULE)
+        .filter(({ found }) => features.includes(found.groups?.feature ?? ""))
+        .map(({ found }) => file.replace(/lib\.rs$/, found.groups?.module ?? "")),
+    );
+  return files.filter(
+    ({ file }) => !modules.some((module) => file === `${module}.rs` || file.startsWith(`${module}/`)),
+  );
 }
 
 /** @returns {Promise<string[]>} */

@@ -14,6 +14,9 @@ const WASM_TARGET = "wasm32-unknown-unknown";
 /** Says what is wrong without what was compiled, which would push it out of sight. */
 const QUIET = "--quiet";
 
+/** With this feature the host re-exports a module of the store; no program and no test turns it on. */
+const ALL_MODULES = ["--features", "selfsame-host/contract"];
+
 /** Warnings are errors, and functions are short (see clippy.toml for how long). */
 const LINTS = ["--", "-D", "warnings", "-D", "clippy::too_many_lines"];
 
@@ -56,6 +59,7 @@ export const rust = [
     "--workspace",
     "--all-targets",
     "--locked",
+    ...ALL_MODULES,
     ...LINTS,
   ]),
   program(
@@ -69,6 +73,7 @@ export const rust = [
       "--workspace",
       "--no-deps",
       "--locked",
+      ...ALL_MODULES,
       "--lib",
       "--bins",
       "--example",

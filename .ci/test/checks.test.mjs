@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { leftOut, withoutOptional } from "../checks/one-path.mjs";
 import { cycles } from "../lib/graph.mjs";
 import { allowedLicences, isAllowed } from "../lib/licence.mjs";
 import { rewrite } from "../lib/merged-crates.mjs";
@@ -131,4 +132,38 @@ test("paths of a crate lead to the same in the crate that it is merged into", ()
     "use crate::selfsame_abi::ring;\nuse crate::selfsame_core::{Node, ring};\ncrate::exports! {}\nfn f(at: ring::At) {}\n";
   assert.equal(rewrite(source, "selfsame_abi", modules), merged);
   assert.equal(rewrite("$crate::Table::new()", "selfsame_abi", modules), "crate::selfsame_abi::Table::new()");
+});
+
+test("a feature is left out that no default and no other crate chooses", () => {
+  const dependency = { req: "*", target: null, uses_default_features: true };
+  const program = {
+    name: "program",
+    dependencies: [
+      { ...dependency, name: "library", kind: null, features: ["chosen"] },
+      { ...dependency, name: "library", kind: "dev", features: ["tests"] },
+    ],
+    features: {
+      default: ["all"],
+      all: ["one", "dep:other", "library/implied"],
+      one: [],
+      test: ["library/tests"],
+    },
+  };
+  const library = {
+    name: "library",
+    dependencies: [],
+    features: { chosen: ["more"], more: [], implied: [], tests: [] },
+  };
+  assert.deepEqual(leftOut([program, library]), ["test", "tests"]);
+});
+
+test("a module is optional if a feature declares it", () => {
+  const files = [
+    { file: "a/src/lib.rs", text: 'mod a;\n\n#[cfg(feature = "tests")]\npub mod suite;\n\nmod suites;\n' },
+    ...["a/src/suite.rs", "a/src/suite/one.rs", "a/src/suites.rs"].map((file) => ({ file, text: "" })),
+  ];
+  const names = (/** @type {string[]} */ features) =>
+    withoutOptional(files, features).map(({ file }) => file);
+  assert.deepEqual(names(["tests"]), ["a/src/lib.rs", "a/src/suites.rs"]);
+  assert.equal(names(["other"]).length, 4);
 });

@@ -99,6 +99,8 @@ mod serve;
 mod shares;
 
 mod store;
+#[cfg(feature = "contract")]
+pub use selfsame_store::contract;
 pub use store::{DiskStore, Ended, Entry, MemoryStore, SCHEMA, Storage, StoreError, WRITE_BUFFER};
 
 mod stream;

@@ -12,6 +12,10 @@ use selfsame_write_batch::WriteBatch;
 
 mod aligned;
 mod appender;
+
+#[cfg(feature = "contract")]
+pub mod contract;
+
 mod direct;
 mod disk;
 pub use disk::{DiskStore, WRITE_BUFFER};
@@ -55,6 +59,13 @@ pub type Entry = (Vec<u8>, Vec<u8>);
 pub type Value<'a> = Option<Cow<'a, [u8]>>;
 
 /// What a store must do; one thread uses it
+///
+/// A replica or a client of capsules can keep its state in any engine that implements this. Keys have at most 256 bytes, values
+/// 60 KiB, and a commit 500 operations and 512 KiB.
+///
+/// With the feature `contract` the module of that name has the tests that [`MemoryStore`] and [`DiskStore`] pass: `contract::check`
+/// takes any store, `contract::check_persistent` one that keeps its state in a folder. Turn the feature on among the development
+/// dependencies, so that no test code is in the program.
 pub trait Storage: Send + 'static {
     /// The value of a key.
     ///
