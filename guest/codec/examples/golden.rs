@@ -283,7 +283,6 @@ fn commands() -> Vec<(String, client::Command<'static>)> {
             \"readers\": \"02\"",
             { command: 6, next: true, added: &ID, revoked: &[1], readers: &[2] }),
         item!(Command::Read, ", \"command\": 7, \"names\": \"ID\"", { command: 7, names: &ID }),
-        item!(Command::Prove, ", \"command\": 8, \"names\": \"ID\"", { command: 8, names: &ID }),
         item!(Command::QueryFresh, ", \"command\": 9", { command: 9 }),
         item!(Command::ReadParts, ", \"command\": 10, \"name\": \"ID\", \"indexes\": \"01000000\"",
             { command: 10, name: ID, indexes: &[1, 0, 0, 0] }),
@@ -304,7 +303,6 @@ fn replies() -> Vec<(String, client::Reply<'static>)> {
             { command: 2, writer: 3, epoch: 4, sequence: 5, after: &ID }),
         item!(Reply::Written, ", \"command\": 3, \"names\": \"ID\"", { command: 3, names: &ID }),
         item!(Reply::Records, ", \"command\": 4, \"results\": \"00\"", { command: 4, results: &[0] }),
-        item!(Reply::Proven, ", \"command\": 5, \"results\": \"01\"", { command: 5, results: &[1] }),
         item!(Reply::Fresh, ", \"command\": 6, \"heads\": \"01\", \"answers\": \"02\", \"refused\": \"03\", \
             \"forks\": \"04\"",
             { command: 6, heads: &[1], answers: &[2], refused: &[3], forks: &[4] }),

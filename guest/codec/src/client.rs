@@ -30,8 +30,6 @@ items! {
         69 Govern { command: u32, next: bool, added: &'a [u8], revoked: &'a [u8], readers: &'a [u8] }
         /// Read records; answered by `Records`.
         70 Read { command: u32, names: &'a [u8] }
-        /// Let records be proven; answered by `Proven`.
-        71 Prove { command: u32, names: &'a [u8] }
         /// Ask which records are the newest; answered by `Fresh`.
         72 QueryFresh { command: u32 }
         /// Read sub-records of a record, by their places (`u32` each); answered by `Parts`.
@@ -62,8 +60,6 @@ items! {
         /// Of each record `length u32 | header`, then 1 and `length u32 | content`, 2 and `length u32 | sub-records` (see
         /// `Keys`), or 3 and `length u32 | body` of an epoch record.
         67 Records { command: u32, results: &'a [u8] }
-        /// Of each record whether it is proven.
-        68 Proven { command: u32, results: &'a [u8] }
         /// The newest records (`name 32 | length u32 | header`); the answers that count (`server u16 | time u64 | length u32 |
         /// names`); those that do not (`server u16 | code u16 | at u32`); pairs of records with one sequence number.
         69 Fresh { command: u32, heads: &'a [u8], answers: &'a [u8], refused: &'a [u8], forks: &'a [u8] }

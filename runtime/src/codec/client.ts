@@ -30,8 +30,6 @@ export type Command =
     }
   /** Read records; answered by `Records`. */
   | { type: "Read"; command: number; names: Uint8Array }
-  /** Let records be proven; answered by `Proven`. */
-  | { type: "Prove"; command: number; names: Uint8Array }
   /** Ask which records are the newest; answered by `Fresh`. */
   | { type: "QueryFresh"; command: number }
   /** Read sub-records of a record, by their places; answered by `Parts`. */
@@ -67,8 +65,6 @@ export type Reply =
   | { type: "Written"; command: number; names: Uint8Array }
   /** Of each record its header and what it holds. */
   | { type: "Records"; command: number; results: Uint8Array }
-  /** Of each record whether it is proven. */
-  | { type: "Proven"; command: number; results: Uint8Array }
   /** The newest records, the answers that count, those that do not, and pairs of records with one sequence number. */
   | {
       type: "Fresh";
@@ -124,7 +120,6 @@ export const moduleInputCodec: ItemCodec<ModuleInput> = /* @__PURE__ */ new Item
   Sign: [68, { command: u32 }],
   Govern: [69, { command: u32, next: flag, added: bytes, revoked: bytes, readers: bytes }],
   Read: [70, { command: u32, names: bytes }],
-  Prove: [71, { command: u32, names: bytes }],
   QueryFresh: [72, { command: u32 }],
   ReadParts: [73, { command: u32, name: bytes32, indexes: bytes }],
   CountParts: [74, { command: u32, names: bytes }],
@@ -141,7 +136,6 @@ export const moduleOutputCodec: ItemCodec<ModuleOutput> = /* @__PURE__ */ new It
   Ready: [65, { command: u32, writer: u16, epoch: u32, sequence: count, after: bytes }],
   Written: [66, { command: u32, names: bytes }],
   Records: [67, { command: u32, results: bytes }],
-  Proven: [68, { command: u32, results: bytes }],
   Fresh: [69, { command: u32, heads: bytes, answers: bytes, refused: bytes, forks: bytes }],
   Parts: [70, { command: u32, results: bytes }],
   Counts: [71, { command: u32, results: bytes }],

@@ -396,11 +396,6 @@ impl Base {
         Ok(total <= self.epochs())
     }
 
-    /// Whether a name was verified in the session of any server.
-    pub(super) fn is_verified(&self, name: &RecordName) -> bool {
-        self.servers.iter().any(|server| server.has_verified(name))
-    }
-
     /// Who answers for a name that was verified in the session of any server: what says most of it.
     pub(super) fn attribution(&self, name: &RecordName) -> Option<Attribution> {
         let known = self.servers.iter().filter_map(Server::verified);

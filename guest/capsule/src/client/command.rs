@@ -64,11 +64,6 @@ pub enum Command {
         /// Their names.
         records: Vec<RecordName>,
     },
-    /// Lets records be proven. Gives [`Reply::Proven`].
-    Prove {
-        /// Their names.
-        records: Vec<RecordName>,
-    },
     /// Asks a read quorum for the newest records. Gives [`Reply::Fresh`].
     QueryFresh,
     /// Reads sub-records, proven and opened. Gives [`Reply::Parts`].
@@ -144,8 +139,6 @@ pub enum Reply {
     Written(Vec<RecordName>),
     /// Of each record what it holds, or why it could not be read.
     Records(Vec<Result<Got>>),
-    /// Of each record whether it is proven.
-    Proven(Vec<Result<()>>),
     /// The newest records.
     Fresh(Heads),
     /// Of each sub-record what it holds, or why it could not be read.

@@ -21,7 +21,6 @@ use crate::refusal::{Refusal, Result};
 #[derive(Debug)]
 pub(super) enum Found {
     Record(Got),
-    Proof,
     Outline(Box<Outline>),
     Part(Bytes),
     Evidence(Evidence, Vec<u8>, Authorship),
@@ -63,7 +62,7 @@ impl Verdict<'_> {
 /// What a server gave for one item
 #[derive(Debug)]
 pub(super) struct Answer<'a> {
-    record: Result<Option<Record<'a>>>,
+    record: Result<Record<'a>>,
     proof: Result<Option<&'a [u8]>>,
 }
 
@@ -72,27 +71,18 @@ impl<'a> Answer<'a> {
     ///
     /// # Errors
     /// Why they are none.
-    pub(super) fn read(
-        (want, asked): &(Want, &Asked),
-        reader: &mut Reader<'a>,
-    ) -> core::result::Result<Self, Fault> {
+    pub(super) fn read(asked: &Asked, reader: &mut Reader<'a>) -> core::result::Result<Self, Fault> {
         Ok(Self {
-            record: read_record(*want, reader)?,
+            record: read_record(reader)?,
             proof: read_proof(asked, reader)?,
         })
     }
 }
 
-/// Reads a record, if one was asked for.
-fn read_record<'a>(
-    want: Want,
-    reader: &mut Reader<'a>,
-) -> core::result::Result<Result<Option<Record<'a>>>, Fault> {
-    if matches!(want, Want::Proof(_)) {
-        return Ok(Ok(None));
-    }
+/// Reads a record.
+fn read_record<'a>(reader: &mut Reader<'a>) -> core::result::Result<Result<Record<'a>>, Fault> {
     Ok(match outcome(reader)? {
-        Ok(()) => Ok(Some(Record::read(reader).map_err(Fault::False)?)),
+        Ok(()) => Ok(Record::read(reader).map_err(Fault::False)?),
         Err(refusal) => Err(refusal),
     })
 }
@@ -125,13 +115,10 @@ pub(super) fn judge<'a>(
     let verdict = match (want, &answer.record, &answer.proof) {
         (_, Err(refusal), _) if refusal.code == Code::TooLarge => return Verdict::Later,
         (_, Err(refusal), _) | (_, _, Err(refusal)) => return Verdict::Refused(*refusal),
-        (Want::Evidence(name) | Want::Signed(name), Ok(Some(record)), Ok(Some(proof))) => {
+        (Want::Evidence(name) | Want::Signed(name), Ok(record), Ok(Some(proof))) => {
             check(base, record, &name).and_then(|()| judge_evidence(base, (want, &name), record, proof))
         }
-        (Want::Proof(name), _, Ok(Some(proof))) => {
-            prove(base, sent, &name, (Some(*proof), known)).map(|_| Verdict::Found(Found::Proof))
-        }
-        (Want::Record(name), Ok(Some(record)), Ok(proof)) => {
+        (Want::Record(name), Ok(record), Ok(proof)) => {
             let proof = (*proof, known);
             check(base, record, &name).and_then(|()| judge_record(base, sent, &name, record, proof))
         }

@@ -473,7 +473,6 @@ impl Client {
                 period,
             } => return self.govern(call, added, revoked, readers, *period),
             Command::Read { records } => self.ask(call, Shape::Records, records, Want::Record)?,
-            Command::Prove { records } => self.ask(call, Shape::Proven, records, Want::Proof)?,
             Command::Subrecords { records } => self.ask(call, Shape::Subrecords, records, Want::Tree)?,
             Command::QueryFresh => self.ask_fresh(call, Purpose::Tell),
             Command::Describe => self.ask_fresh(call, Purpose::Describe),

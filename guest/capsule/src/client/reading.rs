@@ -30,8 +30,6 @@ const ITEM_BYTES: usize = 40;
 pub(super) enum Want {
     /// A record.
     Record(RecordName),
-    /// That a record is proven.
-    Proof(RecordName),
     /// How many sub-records a record has.
     Tree(RecordName),
     /// A sub-record of a record.
@@ -47,7 +45,6 @@ impl Want {
     pub(super) fn record(&self) -> RecordName {
         match self {
             Self::Record(name)
-            | Self::Proof(name)
             | Self::Tree(name)
             | Self::Part(name, _)
             | Self::Evidence(name)
@@ -80,7 +77,6 @@ pub(super) struct Item {
 #[derive(Debug)]
 pub(super) enum Shape {
     Records,
-    Proven,
     Parts,
     Subrecords,
     /// A proof file, with the body or without.
@@ -141,12 +137,7 @@ impl Query {
 
 impl Client {
     /// Begins a query.
-    pub(super) fn query(&mut self, mut query: Query) {
-        for index in 0..query.items.len() {
-            if matches!(query.items[index].want, Want::Proof(name) if self.base.is_verified(&name)) {
-                query.end(index, Ok(Found::Proof));
-            }
-        }
+    pub(super) fn query(&mut self, query: Query) {
         if query.left == 0 {
             self.finish_query(query);
         } else {
@@ -239,13 +230,12 @@ impl Client {
                         None => trunks.find(&record),
                     });
                 }
-                Want::Proof(_) => {}
             }
             if let Some(against) = &against {
                 ask_part(&item.want, against, &mut message);
             }
             let (proves, known) = match (item.want, &against) {
-                (Want::Proof(_) | Want::Evidence(_) | Want::Signed(_), _) => (true, None),
+                (Want::Evidence(_) | Want::Signed(_), _) => (true, None),
                 (_, Some(Against::Node { .. } | Against::Trunk { is_here: false, .. })) => (false, None),
                 _ if uncached => (true, None),
                 _ => {
@@ -328,7 +318,7 @@ impl Client {
             }
             _ => {
                 let mut answers = Vec::with_capacity(wants.len());
-                for asked in &wants {
+                for (_, asked) in &wants {
                     answers.push(Answer::read(asked, reader)?);
                 }
                 end_of_items(reader)?;
@@ -434,7 +424,6 @@ impl Client {
             .map(|item| item.outcome.unwrap_or(Err(item.refusal)));
         let result = match query.shape {
             Shape::Records => Ok(Reply::Records(outcomes.map(|one| one.and_then(record)).collect())),
-            Shape::Proven => Ok(Reply::Proven(outcomes.map(|one| one.map(|_| ())).collect())),
             Shape::Subrecords => Ok(Reply::Subrecords(
                 outcomes.map(|one| one.and_then(outline)).collect(),
             )),

@@ -3,7 +3,6 @@
 use super::catch_up::CatchUp;
 use super::random::Random;
 use crate::cache::{MAX_SLOTS_LOG2, MIN_SLOTS_LOG2, Verified};
-use crate::hash::RecordName;
 use crate::introduction::Introduction;
 use crate::keys::Key;
 use crate::message::SessionId;
@@ -119,11 +118,6 @@ impl Server {
         if let Some(cache) = &mut self.session.cache {
             cache.clear();
         }
-    }
-
-    /// Whether a name was verified in its session.
-    pub(super) fn has_verified(&self, name: &RecordName) -> bool {
-        self.verified().is_some_and(|cache| cache.contains(&name.0))
     }
 
     /// What was verified in its session, if anything was.

@@ -195,7 +195,6 @@ fn read_question(command: &client::Command<'_>) -> Result<(u32, Command), Malfor
     Ok(match *command {
         C::Sign { command } => (command, Command::Sign),
         C::Read { command, names: of } => (command, Command::Read { records: names(of)? }),
-        C::Prove { command, names: of } => (command, Command::Prove { records: names(of)? }),
         C::QueryFresh { command } => (command, Command::QueryFresh),
         C::ReadParts {
             command,

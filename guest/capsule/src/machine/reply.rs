@@ -37,11 +37,6 @@ fn write_reply(command: u32, reply: &Reply, out: &mut BatchWriter) {
             results: &results(records, write_record),
         }
         .encode(out),
-        Reply::Proven(proven) => Item::Proven {
-            command,
-            results: &results(proven, |(), _| {}),
-        }
-        .encode(out),
         Reply::Fresh(heads) => fresh(command, heads, out),
         Reply::Parts(parts) => Item::Parts {
             command,
