@@ -1,8 +1,6 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { createServer } from "node:http";
 import { type Duplex, Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
-import type { ReadableStream as NodeReadableStream } from "node:stream/web";
 import { type WebSocket, WebSocketServer } from "ws";
 import { contentOf } from "../driver/content.ts";
 import { MAX_FRAME, type PathHost } from "../driver/paths.ts";
@@ -124,13 +122,42 @@ async function answer(fetch: NodeFetch, incoming: IncomingMessage, outgoing: Ser
     outgoing.end();
     return;
   }
-  outgoing.flushHeaders();
+  await send(body, outgoing);
+}
+
+/** Sends the body of an answer, and its head with the first bytes if these are there at once: each write wakes the client. */
+async function send(body: ReadableStream<Uint8Array>, outgoing: ServerResponse): Promise<void> {
+  const reader = body.getReader();
+  // The client goes away, or has gone: what is being read ends.
+  const stop = (): void => {
+    reader.cancel().catch(() => undefined);
+  };
+  outgoing.once("close", stop);
+  if (outgoing.destroyed) stop();
+  const head = setImmediate(() => outgoing.flushHeaders());
   try {
-    await pipeline(Readable.fromWeb(body as NodeReadableStream), outgoing);
+    for (let { value } = await reader.read(); value !== undefined; { value } = await reader.read()) {
+      clearImmediate(head);
+      if (!outgoing.write(value)) await drained(outgoing);
+    }
+    outgoing.end();
   } catch {
-    // The client went away, or the body failed after its head was sent: the connection is cut off.
-    outgoing.destroy();
+    // The body failed: the connection is cut off, after what came before.
+    outgoing.flushHeaders();
+    setImmediate(() => outgoing.destroy());
+  } finally {
+    clearImmediate(head);
   }
+}
+
+/** Waits until more may be written, or the connection has ended. */
+async function drained(outgoing: ServerResponse): Promise<void> {
+  if (outgoing.destroyed) return;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const events = ["drain", "close"] as const;
+  for (const event of events) outgoing.once(event, resolve);
+  await promise;
+  for (const event of events) outgoing.off(event, resolve);
 }
 
 /** The request as Fetch knows it; `undefined` when its target is no URL or it is none that Fetch takes. */
