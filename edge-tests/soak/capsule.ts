@@ -43,16 +43,23 @@ export async function designCapsule(writers: readonly string[]): Promise<SoakCap
   return { name: toBase32(module.verifyMetadata(metadata).name), metadata };
 }
 
-/** Creates the capsule at a replica over HTTP, from where the others fetch it. */
+/** Records of one append while a capsule is filled. */
+const FILLED_AT_ONCE = 500;
+
+/** Creates the capsule at a replica over HTTP, from where the others fetch it, and fills it with so many records. */
 export async function createAt(
   { metadata }: SoakCapsule,
   { replicaKey: key = "" }: Participant,
   url: string,
+  records: number,
 ): Promise<void> {
   const servers = [{ key, url }];
   const capsule = await openCapsule({ metadata, seed: OWNER, servers, storage: memory() });
   await capsule.create();
-  await capsule.append([new TextEncoder().encode("the first record")]);
+  for (let first = 0; first < records; first += FILLED_AT_ONCE) {
+    const length = Math.min(FILLED_AT_ONCE, records - first);
+    await capsule.append(Array.from({ length }, (_, at) => Buffer.from(`filler ${first + at}`)));
+  }
   await capsule.close();
 }
 

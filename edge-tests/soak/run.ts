@@ -62,10 +62,15 @@ interface Pace {
   readonly minutes: number;
   readonly rate: number;
   readonly every: number;
+  /** Records of the capsule when the load begins. */
+  readonly filled: number;
 }
 
+/** What replicas remember of a capsule grows with each append up to a bound, 8 MiB in TypeScript: with so many records it is reached. */
+const FILLED = 30_000;
+
 /** What a short run takes in place of the options: it shows that calls and appends survive disturbances, not what grows. */
-const SHORT: Pace = { minutes: 0.6, rate: 15, every: 15 };
+const SHORT: Pace = { minutes: 0.6, rate: 15, every: 15, filled: 1 };
 
 function number(name: "minutes" | "rate" | "every"): number {
   const value = Number(values[name]);
@@ -149,9 +154,9 @@ interface Run {
 const participantsOf = ({ members, leaves }: Stage): Participant[] => [...members, ...leaves];
 
 /** Creates the capsule, and lets replicas fetch it and writers open it. */
-async function shareCapsule({ stage, capsule }: Run): Promise<void> {
+async function shareCapsule({ stage, capsule }: Run, records: number): Promise<void> {
   const { firstReplica, replicas, writers } = stage;
-  await createAt(capsule, firstReplica.participant, firstReplica.url);
+  await createAt(capsule, firstReplica.participant, firstReplica.url, records);
   for (const replica of replicas) if (replica.hasDesk) await replica.tell("round");
   for (const writer of writers) {
     await writer.tell("writer", await writerSettings(capsule, writer.name, replicas));
@@ -201,7 +206,7 @@ async function judge({ stage, load, capsule }: Run, faults: readonly string[]): 
 async function main(): Promise<number> {
   const pace: Pace = values.short
     ? SHORT
-    : { minutes: number("minutes"), rate: number("rate"), every: number("every") };
+    : { minutes: number("minutes"), rate: number("rate"), every: number("every"), filled: FILLED };
   const random = new Random(`soak ${values.seed}`);
   rmSync(FOLDER, { recursive: true, force: true });
   mkdirSync(FOLDER, { recursive: true });
@@ -220,7 +225,7 @@ async function main(): Promise<number> {
   load = new Load(random, { ...stage, callers: participantsOf(stage) });
   const run: Run = { random, stage, control, capsule, load };
   try {
-    await shareCapsule(run);
+    await shareCapsule(run, pace.filled);
     const { lives, faults } = await loadAll(run, pace);
     const verdicts = await judge(run, faults);
     const taken = judgeLives(lives, pace.minutes * 60, tell);
