@@ -171,12 +171,7 @@ impl From<Error> for Failure {
                 code: Code::ForbiddenAddress | Code::WrongPeer | Code::WrongNetwork,
                 ..
             } => 2,
-            // Neither threads nor random bytes, which fail in these ways, are what somebody named.
-            Error::Io { source, .. }
-                if !matches!(source.kind(), ErrorKind::Other | ErrorKind::WouldBlock) =>
-            {
-                2
-            }
+            Error::Io { source, .. } if is_of_name(source.kind()) => 2,
             Error::Store(_) => 5,
             Error::Core {
                 code: Code::NoProvider,
@@ -203,6 +198,22 @@ impl From<Error> for Failure {
             },
         }
     }
+}
+
+/// Whether a file or an address that somebody named is the reason, and not the state of the machine.
+fn is_of_name(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::NotFound
+            | ErrorKind::PermissionDenied
+            | ErrorKind::AddrInUse
+            | ErrorKind::AddrNotAvailable
+            | ErrorKind::AlreadyExists
+            | ErrorKind::InvalidInput
+            | ErrorKind::InvalidData
+            | ErrorKind::IsADirectory
+            | ErrorKind::NotADirectory
+    )
 }
 
 /// Whether it depends on the servers that were asked, and not on what was read or written.

@@ -99,7 +99,7 @@ async fn heads_of(capsule: &Capsule) -> Result<Heads, Failure> {
             .find(|(other, _)| *other == server)
             .map_or("", |(_, place)| place);
         // Of one that lacks something is told at the end.
-        if !lacks.iter().any(|lack| lack.contains(place)) {
+        if !lacks.iter().any(|lack| lack.starts_with(&format!("{place}: "))) {
             tracing::warn!("the answer of {place} does not count: {}", error.reason());
         }
     }
