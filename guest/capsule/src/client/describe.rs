@@ -7,11 +7,14 @@ use super::{Client, Job};
 use crate::message::Operation;
 use crate::refusal::Refusal;
 
-/// Servers that have said that they do not have the metadata, and the last refusal
+/// Servers that have said that they do not have the metadata, or did not answer
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Refused {
     pub(super) servers: u32,
+    /// The last refusal.
     last: Option<Refusal>,
+    /// Servers that did not answer, and those that did not again.
+    silent: [u32; 2],
 }
 
 impl Client {
@@ -40,14 +43,18 @@ impl Client {
             return;
         };
         let (Fault::Failed(refusal) | Fault::False(refusal)) = fault;
-        let is_refused = matches!(fault, Fault::False(_));
-        if is_refused {
-            refused.servers |= 1 << sent.server;
+        let bit = 1 << sent.server;
+        if matches!(fault, Fault::False(_)) {
+            refused.servers |= bit;
             refused.last = Some(refusal);
+        } else {
+            refused.silent[1] |= refused.silent[0] & bit;
+            refused.silent[0] |= bit;
         }
-        // One server may know what most do not, if it answers.
+        // One server may know what most do not, and may not answer once.
         let left = self.base.servers.len() - refused.servers.count_ones() as usize;
-        if left > 0 && (is_refused || left >= self.base.read_quorum) {
+        let is_over = (refused.servers | refused.silent[1]) == self.base.all();
+        if left > 0 && !(is_over && left < self.base.read_quorum) {
             self.stalled.insert(sent.job);
             return;
         }

@@ -323,6 +323,26 @@ fn refusals_that_rule_out_a_quorum_end_a_command() {
 }
 
 #[test]
+fn server_that_fails_once_is_asked_again_for_metadata_that_others_lack() {
+    let (mut servers, mut owner) = begun(&charter(), 3);
+    let name = owner.written(&mut servers, write(&["kept"]))[0];
+    servers.splice(..2, self::servers(2));
+    let mut config = config(&charter(), 3, None, 1);
+    config.metadata = None;
+    let mut reader = User::new(config);
+    let mut failures = 0;
+    reader.rule = Box::new(move |(server, _), _| {
+        failures += u32::from(server == 2);
+        if server == 2 && failures == 1 {
+            Fate::Failed
+        } else {
+            Fate::After(5)
+        }
+    });
+    assert_eq!(reader.read(&mut servers, name), Ok(b"kept".to_vec()));
+}
+
+#[test]
 fn only_server_that_has_a_capsule_is_waited_for() {
     let (mut servers, mut owner) = begun(&charter(), 3);
     let name = owner.written(&mut servers, write(&["kept"]))[0];
