@@ -9,6 +9,11 @@ import { until } from "./support.ts";
 /** More than the buffers between a server and a client that reads nothing. */
 const CHUNK = new Uint8Array(1024 * 1024);
 
+/** An answer whose body is not there yet. */
+function silent(headers: Record<string, string>): Response {
+  return new Response(new ReadableStream({}), { headers });
+}
+
 describe("answers of a server of the package", () => {
   let server: Server;
   let url: string;
@@ -21,6 +26,9 @@ describe("answers of a server of the package", () => {
     const fetch = async (request: Request): Promise<Response> => {
       const { pathname } = new URL(request.url);
       if (pathname === "/late") await late.promise;
+      if (pathname === "/trailer") return silent({ "content-length": "5", trailer: "x" });
+      if (pathname === "/short") return new Response("abc", { headers: { "content-length": "20" } });
+      if (pathname === "/long") return new Response("abc", { headers: { "content-length": "1" } });
       let pulled = 0;
       const pull = (controller: ReadableStreamDefaultController): void => {
         if (pathname === "/endless") controller.enqueue(CHUNK);
@@ -64,6 +72,21 @@ describe("answers of a server of the package", () => {
     late.resolve();
     await until("the body is given up", () => cancelled.includes("/late"));
   });
+
+  test("are 500 if their head is one that cannot be sent, and end nothing", async () => {
+    const socket = await ask("/trailer");
+    const [answer] = await once(socket, "data");
+    assert.match(`${answer}`, /^HTTP\/1\.1 500 /);
+    assert.equal((await globalThis.fetch(`${url}/fails`)).status, 200);
+  });
+
+  for (const path of ["/short", "/long"]) {
+    test(`are cut off if their body has another length than they say: ${path}`, async () => {
+      const socket = await ask(path);
+      socket.resume();
+      await once(socket, "close");
+    });
+  }
 
   test("break off after what came before their body failed", async () => {
     const response = await globalThis.fetch(`${url}/fails`);

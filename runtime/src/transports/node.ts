@@ -92,7 +92,7 @@ export function serve({ fetch, port = 0, hostname }: ServeOptions): Promise<Serv
       } catch (error) {
         report("a request", error);
         if (outgoing.headersSent) outgoing.destroy();
-        else outgoing.writeHead(500).end();
+        else fail(outgoing);
       }
     }),
   );
@@ -104,6 +104,12 @@ export function serve({ fetch, port = 0, hostname }: ServeOptions): Promise<Serv
       resolve(server);
     });
   });
+}
+
+/** Answers 500 in place of what cannot be sent, whose head may be the reason. */
+function fail(outgoing: ServerResponse): void {
+  for (const name of outgoing.getHeaderNames()) outgoing.removeHeader(name);
+  outgoing.writeHead(500).end();
 }
 
 async function answer(fetch: NodeFetch, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
@@ -127,6 +133,8 @@ async function answer(fetch: NodeFetch, incoming: IncomingMessage, outgoing: Ser
 
 /** Sends the body of an answer, and its head with the first bytes if these are there at once: each write wakes the client. */
 async function send(body: ReadableStream<Uint8Array>, outgoing: ServerResponse): Promise<void> {
+  // The client would take the next answer for the rest of one that is shorter than its head says.
+  outgoing.strictContentLength = true;
   const reader = body.getReader();
   // The client goes away, or has gone: what is being read ends.
   const stop = (): void => {
@@ -134,20 +142,31 @@ async function send(body: ReadableStream<Uint8Array>, outgoing: ServerResponse):
   };
   outgoing.once("close", stop);
   if (outgoing.destroyed) stop();
-  const head = setImmediate(() => outgoing.flushHeaders());
   try {
-    for (let { value } = await reader.read(); value !== undefined; { value } = await reader.read()) {
-      clearImmediate(head);
+    const first = reader.read();
+    if (!(await isThereAtOnce(first))) outgoing.flushHeaders();
+    for (let { done, value } = await first; !done; { done, value } = await reader.read()) {
       if (!outgoing.write(value)) await drained(outgoing);
     }
     outgoing.end();
   } catch {
+    stop();
     // The body failed: the connection is cut off, after what came before.
-    outgoing.flushHeaders();
+    if (!outgoing.headersSent) outgoing.flushHeaders();
     setImmediate(() => outgoing.destroy());
-  } finally {
-    clearImmediate(head);
   }
+}
+
+/** Whether something settles before other events are looked at. */
+function isThereAtOnce(promise: Promise<unknown>): Promise<boolean> {
+  const { promise: isThere, resolve } = Promise.withResolvers<boolean>();
+  const late = setImmediate(() => resolve(false));
+  const settled = (): void => {
+    clearImmediate(late);
+    resolve(true);
+  };
+  promise.then(settled, settled);
+  return isThere;
 }
 
 /** Waits until more may be written, or the connection has ended. */
