@@ -221,7 +221,13 @@ export class Capsule {
   async header(name: string): Promise<RecordHeader> {
     const file = await this.prove(name, { body: false });
     this.#verifier ??= CapsuleModule.instantiate(this.#module);
-    return (await this.#verifier).verifyProof(file).header;
+    try {
+      return (await this.#verifier).verifyProof(file).header;
+    } catch (error) {
+      // What trapped takes no more calls.
+      if (!(error instanceof MeshError)) this.#verifier = undefined;
+      throw error;
+    }
   }
 
   /** Reads some of the sub-records of a record, by their places, without the others. */

@@ -100,6 +100,8 @@ export class Engine {
     this.#shelf.stop();
     this.#instance?.destroy(this.#handle);
     this.#instance = undefined;
+    // It holds contents of the last steps.
+    new Uint8Array(this.#batch.finish(0).buffer).fill(0);
     await this.#parts.state.close();
   }
 

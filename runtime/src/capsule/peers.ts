@@ -13,6 +13,8 @@ import { capsuleOf } from "./name.ts";
 const MAX_RESPONSE: number = 12 * 1024 * 1024;
 /** Where the code of a request that was refused ends, after the version. */
 const REFUSAL_BYTES = 3;
+/** Characters of what a server's failure is told with: others write some of it. */
+const MAX_CAUSE = 200;
 /** How long an answer may take: a replica reads megabytes of records for one. */
 const ANSWER_MS = 30_000;
 
@@ -94,6 +96,7 @@ export class Peers {
     const fresh: Known = { ask, place: place ?? key, holders: 0, failure: undefined };
     const known = this.#known.get(key) ?? fresh;
     known.ask = ask;
+    known.place = place ?? key;
     known.holders++;
     this.#known.set(key, known);
     let isHeld = true;
@@ -115,8 +118,9 @@ export class Peers {
     const { signal } = this.#asking;
     const known = this.#known.get(toHex(peer));
     const answer = (response: Uint8Array | undefined, failure: string | undefined): void => {
+      if (signal.aborted) return;
       if (known !== undefined) known.failure = failure;
-      if (!signal.aborted) this.#answered(tag, response);
+      this.#answered(tag, response);
     };
     const ask = known?.ask ?? unknown;
     ask(message.slice(), signal).then(
@@ -141,7 +145,7 @@ function refusalOf(response: Uint8Array): string | undefined {
 /** What lies behind an error: `fetch` of Node only says that it failed. */
 function causeOf(error: unknown): string {
   const cause = error instanceof Error ? (error.cause ?? error) : error;
-  return cause instanceof Error ? cause.message : String(cause);
+  return (cause instanceof Error ? cause.message : String(cause)).slice(0, MAX_CAUSE);
 }
 
 async function unknown(): Promise<never> {

@@ -59,9 +59,15 @@ export class PlacedError extends MeshError {
   /** An offset, or the number of the element where elements are given. */
   readonly at: number;
 
-  constructor(code: number, at: number, why = `, at ${at}`) {
-    super(code, `${new MeshError(code).message}${why}`);
+  /** `why` is for the operator alone. */
+  constructor(code: number, at: number, why?: string) {
+    super(code, `${new MeshError(code).message}${why ?? `, at ${at}`}`);
     this.at = at;
+  }
+
+  /** The answer for whoever asked, without what only the operator is to know. */
+  override getResponse(): Response {
+    return new MeshError(this.code).getResponse();
   }
 }
 

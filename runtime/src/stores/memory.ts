@@ -44,7 +44,8 @@ export class MemoryStore implements Store {
     checkCommit(operations);
     for (const { key, value } of operations) {
       if (value === null) this.#delete(textOf(key));
-      else this.#put(textOf(key), value.slice());
+      // The `slice` of a Buffer is no copy.
+      else this.#put(textOf(key), new Uint8Array(value));
     }
   }
 
