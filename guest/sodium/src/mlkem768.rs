@@ -1,4 +1,4 @@
-//! The owner's side of ML-KEM-768 key encapsulation (FIPS 203), half of [`crate::xwing`].
+//! The owner's side of ML-KEM-768 key encapsulation (FIPS 203), half of X-Wing.
 
 use core::fmt;
 
