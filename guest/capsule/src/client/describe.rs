@@ -54,7 +54,7 @@ impl Client {
         // One server may know what most do not, and may not answer once.
         let left = self.base.servers.len() - refused.servers.count_ones() as usize;
         let is_over = (refused.servers | refused.silent[1]) == self.base.all();
-        if left > 0 && !(is_over && left < self.base.read_quorum) {
+        if !(is_over && left < self.base.read_quorum) {
             self.stalled.insert(sent.job);
             return;
         }

@@ -89,7 +89,7 @@ pub struct ProofVerifier {
 }
 
 /// Metadata and epoch records that were verified
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Trusted {
     encoded: Vec<u8>,
     charter: Charter,
@@ -136,20 +136,20 @@ impl ProofVerifier {
         }
         let Trusted {
             charter, authority, ..
-        } = self.trust(&mut cursor)?;
+        } = trust(&mut self.trusted, &mut cursor)?;
         let at = cursor.at();
         let header = HeaderView::read(&mut cursor.reader).map_err(|refusal| refusal.further(at))?;
         let proof: &[u8] = cursor.field()?;
         let name = header.name(charter.hasher());
         let at = cursor.at() - proof.len();
         let writers = Remembering {
-            authority: &authority,
+            authority,
             signatures: &self.signatures,
         };
         let attribution = Prover::default()
             .verify(charter.hasher(), &writers, &mut Verified::new(0), &name, proof)
             .map_err(|refusal| refusal.further(at))?;
-        let body = cursor.body(&charter, header)?;
+        let body = cursor.body(charter, header)?;
         let path = headers_of(proof)?
             .iter()
             .map(|header| (header.name(charter.hasher()), header.encoded().to_vec()))
@@ -157,33 +157,36 @@ impl ProofVerifier {
         Ok(Proven {
             header: header.to_header(),
             authorship: attribution.authorship(&header),
-            charter,
+            charter: charter.clone(),
             name,
             body,
             path,
         })
     }
+}
 
-    /// Reads who writes the capsule, and verifies it unless the file before said the same.
-    fn trust(&mut self, cursor: &mut Cursor<'_>) -> Result<Trusted> {
-        if let Some(trusted) = &self.trusted
-            && let Some(rest) = cursor.reader.rest().strip_prefix(trusted.encoded.as_slice())
-        {
-            cursor.reader = Reader::new(rest);
-            return Ok(trusted.clone());
+/// Reads who writes the capsule, and verifies it unless the file before said the same.
+fn trust<'a>(before: &'a mut Option<Trusted>, cursor: &mut Cursor<'_>) -> Result<&'a Trusted> {
+    let begin = cursor.reader.rest();
+    let is_known = |trusted: &Trusted| begin.starts_with(&trusted.encoded);
+    let trusted = match before.take_if(|trusted| is_known(trusted)) {
+        Some(trusted) => {
+            cursor.reader = Reader::new(&begin[trusted.encoded.len()..]);
+            trusted
         }
-        let begin = cursor.reader.rest();
-        let metadata: &[u8] = cursor.field()?;
-        let at = cursor.at() - metadata.len();
-        let charter = Charter::decode(metadata).map_err(|refusal| refusal.further(at))?;
-        let authority = cursor.epochs(&charter)?;
-        let trusted = Trusted {
-            encoded: begin[..begin.len() - cursor.reader.rest().len()].to_vec(),
-            charter,
-            authority,
-        };
-        Ok(self.trusted.insert(trusted).clone())
-    }
+        None => {
+            let metadata: &[u8] = cursor.field()?;
+            let at = cursor.at() - metadata.len();
+            let charter = Charter::decode(metadata).map_err(|refusal| refusal.further(at))?;
+            let authority = cursor.epochs(&charter)?;
+            Trusted {
+                encoded: begin[..begin.len() - cursor.reader.rest().len()].to_vec(),
+                charter,
+                authority,
+            }
+        }
+    };
+    Ok(before.insert(trusted))
 }
 
 /// Reads and knows where it is
