@@ -17,6 +17,13 @@ fn replica(folder: &Path, data: &str) -> (Running, String) {
     replica_with(folder, data, &[])
 }
 
+fn three_replicas(folder: &Path) -> (Vec<Running>, Vec<String>) {
+    ["r1", "r2", "r3"]
+        .iter()
+        .map(|data| replica(folder, data))
+        .unzip()
+}
+
 fn replica_with(folder: &Path, data: &str, more: &[&str]) -> (Running, String) {
     let serve = ["capsule", "serve", "--listen", "127.0.0.1:0", "--data", data];
     let mut replica = Running::start(folder, &[&serve, more].concat());
@@ -117,11 +124,7 @@ fn a_capsule_is_made_and_written_at_a_server_whose_key_nobody_knows() {
 fn a_record_is_read_from_the_standard_input_and_two_of_three_servers_suffice() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path();
-    let mut replicas: Vec<_> = ["r1", "r2", "r3"]
-        .iter()
-        .map(|data| replica(path, data))
-        .collect();
-    let servers: Vec<String> = replicas.iter().map(|(_, server)| server.clone()).collect();
+    let (mut replicas, servers) = three_replicas(path);
     let name = succeed(path, &words("capsule create --sealed", &servers));
     replicas.pop();
     let mut child = command::selfsame(path)
@@ -434,11 +437,7 @@ fn places(servers: &[String]) -> Vec<&str> {
 fn server_that_is_away_or_has_another_key_is_told_of() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path();
-    let mut replicas: Vec<_> = ["r1", "r2", "r3"]
-        .iter()
-        .map(|data| replica(path, data))
-        .collect();
-    let mut servers: Vec<String> = replicas.iter().map(|(_, server)| server.clone()).collect();
+    let (mut replicas, mut servers) = three_replicas(path);
     let name = succeed(path, &words("capsule create", &servers));
     let append = format!("capsule append {name} capsule.key");
     let told = |servers: &[String]| {
@@ -457,13 +456,8 @@ fn server_that_is_away_or_has_another_key_is_told_of() {
         [&place, &key, &other].iter().all(|word| text.contains(*word)),
         "{text}"
     );
-    let alone = words("capsule heads", &servers[2..]);
-    fail(
-        path,
-        &[&alone[..2], &[&name], &alone[2..]].concat(),
-        1,
-        &[&place, &key, &other],
-    );
+    let heads = format!("capsule heads {name}");
+    fail(path, &words(&heads, &servers[2..]), 1, &[&place, &key, &other]);
     replicas.pop();
     let text = told(&servers);
     assert_eq!(text.lines().count(), 1, "{text}");
@@ -508,13 +502,8 @@ fn refusals_name_servers_by_their_urls() {
         &words(&format!("capsule append {name} capsule.key"), &servers[..1]),
     );
     succeed(path, &words("capsule import old.capsule", &servers[1..]));
-    let heads = words("capsule heads", &servers[1..]);
-    fail(
-        path,
-        &[&heads[..2], &[&name], &heads[2..]].concat(),
-        1,
-        &["RolledBack", two],
-    );
+    let heads = format!("capsule heads {name}");
+    fail(path, &words(&heads, &servers[1..]), 1, &["RolledBack", two]);
     let export = format!("capsule export {} --output none.capsule", "a".repeat(52));
     fail(path, &words(&export, &servers), 1, &["NoCapsule", two]);
 }
