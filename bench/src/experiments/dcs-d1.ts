@@ -1,6 +1,6 @@
 import { buildYcsb } from "../harness/build.ts";
 import type { Experiment, Run } from "../harness/experiment.ts";
-import { loopOf, perOperation } from "../harness/loop.ts";
+import { loopOf, perOperation, type Took } from "../harness/loop.ts";
 import { lines } from "../harness/plot.ts";
 import type { TaskProcess } from "../harness/process.ts";
 import { oursAtMost, type Row, ratioAtLeast, ratioAtMost, timed } from "../harness/row.ts";
@@ -18,12 +18,6 @@ const VERIFY_US = 100;
 /** Records of a capsule that is exported, each signed when it was written, and seconds in which that is done. */
 const EXPORTED = 14_000;
 const EXPORT_S = 1;
-
-/** Nanoseconds for one record: elapsed, and of the processor. */
-interface Took {
-  readonly ns: number;
-  readonly cpu_ns: number;
-}
 
 /** What one turn came to. */
 interface Turn {

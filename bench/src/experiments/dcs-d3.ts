@@ -1,5 +1,6 @@
 import { buildYcsb, type Ycsb } from "../harness/build.ts";
 import type { Experiment, Run } from "../harness/experiment.ts";
+import type { Took } from "../harness/loop.ts";
 import { lines } from "../harness/plot.ts";
 import { type Row, ratioAtLeast, timed } from "../harness/row.ts";
 import { ycsbProcess } from "../harness/runtimes.ts";
@@ -19,12 +20,6 @@ const PAPER_SECONDS = { write: 7.5, prove: 2.8, read: 2.1 } as const;
 /** Operations of each kind, and turns; a thousand clients have a request each at least. */
 const FULL = { count: 1_000_000, rounds: 11 };
 const QUICK = { count: 100_000, rounds: 2 };
-
-/** Nanoseconds for one operation: elapsed, and of the processor. */
-interface Took {
-  readonly ns: number;
-  readonly cpu_ns: number;
-}
 
 type Turn = Readonly<Record<(typeof KINDS)[number]["key"], Took>>;
 

@@ -4,6 +4,12 @@ import type { TaskProcess } from "./process.ts";
 
 export type { LoopResult };
 
+/** Nanoseconds for one operation: elapsed, and of the processor. */
+export interface Took {
+  readonly ns: number;
+  readonly cpu_ns: number;
+}
+
 /** A closed loop that can be run for any number of operations. */
 export interface Loop {
   readonly name: string;

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use crate::backend::Durability;
 use crate::clock::{Clock, Spent};
 use crate::server::{Server, Way, said};
-use crate::session::Owner;
+use crate::session::{Owner, read_all};
 use crate::workload::{Random, Values};
 use crate::ycsb::Folder;
 
@@ -74,8 +74,7 @@ async fn measure(clients: u32, server: &Server, count: u64) -> Outcome<String> {
     let operations = rounds * u64::from(clients) * BATCH;
     let write = timed(&mut all, rounds, Deed::Write).await?;
     for one in &mut all {
-        one.capsule.clone().close().await;
-        one.capsule = one.owner.open().await?;
+        one.owner.open_anew(&mut one.capsule).await?;
     }
     let last = rounds - 1;
     for client in 0..all.len() {
@@ -87,15 +86,11 @@ async fn measure(clients: u32, server: &Server, count: u64) -> Outcome<String> {
     for one in all {
         one.capsule.close().await;
     }
-    let each = |Spent { elapsed, cpu }: Spent| {
-        let [ns, cpu_ns] = [elapsed, cpu].map(|took| took.as_nanos() as f64 / operations as f64);
-        format!(r#"{{"ns":{ns},"cpu_ns":{cpu_ns}}}"#)
-    };
     Ok(format!(
         r#"{{"write":{},"prove":{},"read":{}}}"#,
-        each(write),
-        each(prove),
-        each(read_again)
+        write.of_each(operations),
+        prove.of_each(operations),
+        read_again.of_each(operations)
     ))
 }
 
@@ -135,10 +130,7 @@ fn read(one: &One, round: u64) -> JoinHandle<Outcome<Vec<RecordName>>> {
     let names = one.records[first..first + BATCH as usize].to_vec();
     let capsule = one.capsule.clone();
     tokio::spawn(async move {
-        let records = capsule.read_all(&names).await.map_err(said)?;
-        records
-            .into_iter()
-            .try_for_each(|record| record.map(drop).map_err(said))?;
+        read_all(&capsule, &names).await?;
         Ok(Vec::new())
     })
 }

@@ -20,6 +20,14 @@ pub(crate) struct Spent {
     pub(crate) cpu: Duration,
 }
 
+impl Spent {
+    /// Nanoseconds of one of so many operations, as the harness reads them.
+    pub(crate) fn of_each(self, operations: u64) -> String {
+        let [ns, cpu_ns] = [self.elapsed, self.cpu].map(|took| took.as_nanos() as f64 / operations as f64);
+        format!(r#"{{"ns":{ns},"cpu_ns":{cpu_ns}}}"#)
+    }
+}
+
 impl Clock {
     /// This moment.
     pub(crate) fn now() -> Self {

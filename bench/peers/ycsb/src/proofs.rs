@@ -10,7 +10,7 @@ use crate::backend::Durability;
 use crate::clock::{Clock, Spent};
 use crate::primitive::Primitive;
 use crate::server::{Server, Way, said};
-use crate::session::Owner;
+use crate::session::{Owner, read_all};
 use crate::workload::{Random, Values};
 use crate::ycsb::Folder;
 
@@ -50,20 +50,16 @@ pub(crate) async fn run(
     let (prove, verify) = filled.prove().await?;
     filled.capsule.close().await;
     server.end().await;
-    let each = |Spent { elapsed, cpu }: Spent, records: u64| {
-        let [ns, cpu_ns] = [elapsed, cpu].map(|took| took.as_nanos() as f64 / records as f64);
-        format!(r#"{{"ns":{ns},"cpu_ns":{cpu_ns}}}"#)
-    };
     let proven = filled.records.len().div_ceil(PROVEN) as u64;
     Ok(format!(
         r#"{{"write":{},"hash":{},"first":{},"again":{},"anyOrder":{},"prove":{},"verify":{}}}"#,
-        each(filled.took, count),
-        each(hash, count),
-        each(first, count),
-        each(again, count),
-        each(any_order, count),
-        each(prove, proven),
-        each(verify, proven),
+        filled.took.of_each(count),
+        hash.of_each(count),
+        first.of_each(count),
+        again.of_each(count),
+        any_order.of_each(count),
+        prove.of_each(proven),
+        verify.of_each(proven),
     ))
 }
 
@@ -94,16 +90,14 @@ async fn fill(server: &Server, value_len: usize, per_signature: usize, count: us
 impl Filled {
     /// Goes on with a client that has verified nothing.
     async fn forget(&mut self) -> Outcome<()> {
-        self.capsule.clone().close().await;
-        self.capsule = self.owner.open().await?;
-        Ok(())
+        self.owner.open_anew(&mut self.capsule).await
     }
 
     /// Reads all records, each proven.
     async fn read(&self) -> Outcome<Spent> {
         let begin = Clock::now();
         for batch in self.records.chunks(BATCH) {
-            self.read_all(batch).await?;
+            read_all(&self.capsule, batch).await?;
         }
         Ok(Clock::now().since(begin))
     }
@@ -114,20 +108,13 @@ impl Filled {
         let (mut first, mut again) = (Spent::default(), Spent::default());
         for batch in self.records.rchunks(BATCH) {
             let begin = Clock::now();
-            self.read_all(batch).await?;
+            read_all(&self.capsule, batch).await?;
             let middle = Clock::now();
-            self.read_all(batch).await?;
+            read_all(&self.capsule, batch).await?;
             first += middle.since(begin);
             again += Clock::now().since(middle);
         }
         Ok((first, again))
-    }
-
-    async fn read_all(&self, names: &[RecordName]) -> Outcome<()> {
-        let records = self.capsule.read_all(names).await.map_err(said)?;
-        records
-            .into_iter()
-            .try_for_each(|record| record.map(drop).map_err(said))
     }
 
     /// Makes files that prove some records, and verifies them.

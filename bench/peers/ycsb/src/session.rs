@@ -3,10 +3,21 @@
 use std::path::PathBuf;
 
 use bench_pair::Outcome;
-use selfsame_host::Seed;
 use selfsame_host::capsule::{Capsule, CapsuleServer, Plan};
+use selfsame_host::{RecordName, Seed};
 
 use crate::server::said;
+
+/// Reads records, each proven.
+///
+/// # Errors
+/// Why one of them cannot be read.
+pub(crate) async fn read_all(capsule: &Capsule, names: &[RecordName]) -> Outcome<()> {
+    let records = capsule.read_all(names).await.map_err(said)?;
+    records
+        .into_iter()
+        .try_for_each(|record| record.map(drop).map_err(said))
+}
 
 /// An owner of a capsule at one server, and where the client keeps what it must not forget
 #[derive(Debug)]
@@ -41,8 +52,14 @@ impl Owner {
         Ok((owner, capsule))
     }
 
-    /// A client that has verified nothing yet.
-    pub(crate) async fn open(&self) -> Outcome<Capsule> {
+    /// Ends a client, and goes on with one that has verified nothing yet.
+    pub(crate) async fn open_anew(&self, capsule: &mut Capsule) -> Outcome<()> {
+        capsule.clone().close().await;
+        *capsule = self.open().await?;
+        Ok(())
+    }
+
+    async fn open(&self) -> Outcome<Capsule> {
         let builder = Capsule::builder()
             .metadata(self.metadata.clone())
             .server(self.server.clone())

@@ -198,9 +198,7 @@ fn value(item: u32, content: &[u8]) -> Outcome<&[u8]> {
 
 impl Backend for Table {
     async fn forget(&mut self) -> Outcome<()> {
-        self.capsule.clone().close().await;
-        self.capsule = self.owner.open().await?;
-        Ok(())
+        self.owner.open_anew(&mut self.capsule).await
     }
 
     async fn batch(
