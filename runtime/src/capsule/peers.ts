@@ -1,6 +1,5 @@
 import type { CapsuleInput, CapsuleOutput } from "../codec/capsule.ts";
 import { MeshError } from "../codec/code.ts";
-import { Reader } from "../codec/field.ts";
 import { toHex } from "../codec/hex.ts";
 import { collect } from "../driver/collect.ts";
 import { within } from "../driver/deadline.ts";
@@ -8,11 +7,10 @@ import { randomBytes } from "../driver/driver.ts";
 import type { Mesh } from "../driver/mesh.ts";
 import type { Timers } from "../driver/timers.ts";
 import { capsuleOf } from "./name.ts";
+import { refusalOf } from "./request.ts";
 
 /** Longest response of a replica: what a request may give, and what its last operation adds. */
 const MAX_RESPONSE: number = 12 * 1024 * 1024;
-/** Where the code of a request that was refused ends, after the version. */
-const REFUSAL_BYTES = 3;
 /** Characters of what a server's failure is told with: others write some of it. */
 const MAX_CAUSE = 200;
 /** How long an answer may take: a replica reads megabytes of records for one. */
@@ -124,7 +122,7 @@ export class Peers {
     };
     const ask = known?.ask ?? unknown;
     ask(message.slice(), signal).then(
-      (response) => answer(response, refusalOf(response)),
+      (response) => answer(response, refusalOf(response)?.message),
       (error: unknown) => answer(undefined, causeOf(error)),
     );
   }
@@ -134,12 +132,6 @@ export class Peers {
     const failed = [...this.#known.values()].filter(({ failure }) => failure !== undefined);
     return failed.map(({ place, failure }) => `${place}: ${failure}`);
   }
-}
-
-/** Why a request was refused as a whole. */
-function refusalOf(response: Uint8Array): string | undefined {
-  const code = response.length < REFUSAL_BYTES ? 0 : new Reader(response.subarray(1)).u16();
-  return code === 0 ? undefined : new MeshError(code).message;
 }
 
 /** What lies behind an error: `fetch` of Node only says that it failed. */

@@ -3,6 +3,8 @@ import { Reader, Writer } from "../codec/field.ts";
 import { randomBytes } from "../driver/driver.ts";
 
 const VERSION = 1;
+/** Version and code of a response. */
+const HEAD_BYTES = 3;
 const SESSION_BYTES = 16;
 const NONCE_BYTES = 32;
 /** Where a writer's key would be whose newest record is asked for. */
@@ -18,6 +20,15 @@ export function createRequest(capsule: Uint8Array, metadata: Uint8Array): Uint8A
 /** Asks a replica which records are the newest. */
 export function freshRequest(capsule: Uint8Array): Uint8Array<ArrayBuffer> {
   return begin(capsule).u8(QUERY_FRESH).raw(randomBytes(NONCE_BYTES)).raw(NO_WRITER).copy();
+}
+
+/** Why a request was refused as a whole; one that is too short says nothing. */
+export function refusalOf(response: Uint8Array): MeshError | undefined {
+  if (response.length < HEAD_BYTES) return;
+  const reader = new Reader(response);
+  reader.u8();
+  const refused = reader.u16();
+  return refused === 0 ? undefined : new MeshError(refused);
 }
 
 /** What the one operation of a request gave; throws why it, or the request, was refused. */
