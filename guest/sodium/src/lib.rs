@@ -32,6 +32,7 @@ pub mod aead;
 pub mod hash;
 pub mod memory;
 pub mod mlkem768;
+pub mod random;
 pub mod sign;
 pub mod x25519;
 #[cfg_attr(feature = "insecure", path = "insecure/xwing.rs")]

@@ -6,12 +6,13 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use selfsame_codec::{Code, Field, Malformed, Reader};
+use selfsame_sodium::random::Random;
 use selfsame_write_batch::WriteBatch;
 
 use super::effect::{Config, Effect, Timing};
 use super::memory::{Seen, metadata_key, seen_key};
 use super::pointees::Pointees;
-use super::random::Random;
+use super::random::generator;
 use super::servers::Server;
 use super::sightings::Sightings;
 use super::trees::{Tree, Trees};
@@ -163,7 +164,7 @@ pub(super) struct Base {
 
 impl Base {
     pub(super) fn new(config: Config) -> Self {
-        let mut random = Random::new(&config.entropy);
+        let mut random = generator(&config.entropy);
         Self {
             capsule: config.capsule,
             servers: config.servers.into_iter().map(Server::new).collect(),

@@ -1,7 +1,8 @@
 //! The servers as a client knows them: which of them answer, and what each is known to have proven.
 
+use selfsame_sodium::random::Random;
+
 use super::catch_up::CatchUp;
-use super::random::Random;
 use crate::cache::{MAX_SLOTS_LOG2, MIN_SLOTS_LOG2, Verified};
 use crate::introduction::Introduction;
 use crate::keys::Key;

@@ -11,6 +11,7 @@ use super::command::{MAX_ELEMENTS, Reply, Signing};
 use super::memory::writer_key;
 use super::packing::{Packer, Part, with_before};
 use super::pen::Pen;
+use super::random::many;
 use super::{Client, Job};
 use crate::acknowledgement::{Acknowledgement, Stored};
 use crate::authority::OWNER;
@@ -90,7 +91,7 @@ impl Client {
         let mut packer = Packer::new(&self.base);
         let pen = writing(&mut self.pen)?;
         let parent = parent_of(pen, backpointers);
-        let salts: Vec<[u8; SALT_BYTES]> = self.base.random.many(contents.len());
+        let salts: Vec<[u8; SALT_BYTES]> = many(&mut self.base.random, contents.len());
         let bytes: usize = contents.iter().map(Bytes::len).sum();
         packer.reserve(contents.len(), bytes);
         let contents: Vec<_> = contents.iter().map(|content| &**content).zip(salts).collect();
