@@ -10,6 +10,7 @@ const DOCUMENT = "docs/threats.md";
 const FOLDERS = new Map([
   ["core", "guest/core/src/"],
   ["capsule", "guest/capsule/src/"],
+  ["rpc", "guest/rpc/src/"],
   ["host", "host/src/"],
   ["store", "host/store/src/"],
   ["runtime", "runtime/src/"],
@@ -23,7 +24,7 @@ const RUST_TYPE =
 /** A field of a class in TypeScript that does. */
 const TYPESCRIPT_FIELD = /^ {2}(?:readonly )?#?([a-zA-Z]+): (?:Map|Set)<.*;$/gm;
 /** A table as the document names it: `core node/paths.rs table`. */
-const NAMED = /`(core|capsule|host|store|runtime) ([\w/.-]+) (\w+)`/g;
+const NAMED = /`(core|capsule|rpc|host|store|runtime) ([\w/.-]+) (\w+)`/g;
 /** The sections of the document, and how many columns the rows of the first one have. */
 const ATTACKS = "## How the attacks are played";
 const FILLED_BY_PEERS = "## Tables that peers fill";
@@ -31,8 +32,8 @@ const FILLED_BY_OTHERS = "## Tables that peers cannot fill";
 const COLUMNS = 5;
 /** What a row says that nothing plays against. */
 const NO_TEST = "no test";
-/** Code for tests, which no peer reaches, and the maps that the core's tables are made of. */
-const LEFT_OUT = [/\/simulation\.rs$/, /\/tests?\.rs$/, /\/tests\//, /^guest\/core\/src\/map\.rs$/];
+/** Code for tests, which no peer reaches. */
+const LEFT_OUT = [/\/simulation\.rs$/, /\/tests?\.rs$/, /\/tests\//];
 
 /** @returns {Promise<Set<string>>} the tables of the code, as the document names them */
 async function tablesOfCode() {

@@ -10,8 +10,6 @@ extern crate alloc;
 
 mod gather;
 mod hex;
-mod map;
-
 pub mod random;
 
 mod admission;

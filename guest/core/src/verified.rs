@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::identity::{PublicKey, Signature};
-use crate::map::Map;
+use selfsame_sorted_map::Map;
 
 /// Most signatures that are remembered, with what they are of: some hundred bytes each, two kilobytes at most.
 const MAX_VERIFIED: usize = 4096;

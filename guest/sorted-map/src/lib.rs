@@ -4,17 +4,22 @@
 //! takes less memory, and its code is a tenth of the size in a module that people download. Values are boxed, so that it is
 //! compiled once for each kind of key and not for each kind of value.
 
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// Keys in order, each with its value
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Map<K, V> {
+pub struct Map<K, V> {
     entries: Vec<(K, Box<V>)>,
 }
 
 /// Entries that stand next to each other, in order
-pub(crate) type Entries<'a, K, V> = &'a [(K, Box<V>)];
+pub type Entries<'a, K, V> = &'a [(K, Box<V>)];
 
 impl<K, V> Default for Map<K, V> {
     fn default() -> Self {
@@ -25,19 +30,19 @@ impl<K, V> Default for Map<K, V> {
 impl<K: Ord, V> Map<K, V> {
     /// An empty map.
     #[must_use]
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self { entries: Vec::new() }
     }
 
     /// How many entries there are.
     #[must_use]
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Whether there is none.
     #[must_use]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
@@ -51,23 +56,23 @@ impl<K: Ord, V> Map<K, V> {
 
     /// The value of a key.
     #[must_use]
-    pub(crate) fn get(&self, key: &K) -> Option<&V> {
+    pub fn get(&self, key: &K) -> Option<&V> {
         self.place(key).ok().map(|at| &*self.entries[at].1)
     }
 
     /// The value of a key, to be changed.
-    pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+    pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         self.place(key).ok().map(|at| &mut *self.entries[at].1)
     }
 
     /// Whether the key is there.
     #[must_use]
-    pub(crate) fn contains_key(&self, key: &K) -> bool {
+    pub fn contains_key(&self, key: &K) -> bool {
         self.place(key).is_ok()
     }
 
     /// Sets the value of a key and gives the old one.
-    pub(crate) fn insert(&mut self, key: K, value: V) -> Option<Box<V>> {
+    pub fn insert(&mut self, key: K, value: V) -> Option<Box<V>> {
         self.insert_boxed(key, Box::new(value))
     }
 
@@ -83,7 +88,7 @@ impl<K: Ord, V> Map<K, V> {
     }
 
     /// The value of a key, made by `make` if there is none.
-    pub(crate) fn get_or_insert_with(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
+    pub fn get_or_insert_with(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
         let at = match self.place(&key) {
             Ok(at) => at,
             Err(at) => {
@@ -96,12 +101,12 @@ impl<K: Ord, V> Map<K, V> {
 
     /// Removes a key and gives its value.
     #[inline(never)]
-    pub(crate) fn remove(&mut self, key: &K) -> Option<Box<V>> {
+    pub fn remove(&mut self, key: &K) -> Option<Box<V>> {
         self.place(key).ok().map(|at| self.entries.remove(at).1)
     }
 
     /// Removes the lowest key.
-    pub(crate) fn pop_first(&mut self) -> Option<(K, Box<V>)> {
+    pub fn pop_first(&mut self) -> Option<(K, Box<V>)> {
         if self.entries.is_empty() {
             None
         } else {
@@ -111,54 +116,54 @@ impl<K: Ord, V> Map<K, V> {
 
     /// The lowest key and its value.
     #[must_use]
-    pub(crate) fn first(&self) -> Option<(&K, &V)> {
+    pub fn first(&self) -> Option<(&K, &V)> {
         self.entries.first().map(|(key, value)| (key, &**value))
     }
 
     /// Entries in order of their keys.
-    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (&K, &V)> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&K, &V)> {
         self.entries.iter().map(|(key, value)| (key, &**value))
     }
 
     /// The entries before a key, and those from it on, in order.
     #[must_use]
-    pub(crate) fn split(&self, key: &K) -> (Entries<'_, K, V>, Entries<'_, K, V>) {
+    pub fn split(&self, key: &K) -> (Entries<'_, K, V>, Entries<'_, K, V>) {
         let at = self.place(key).unwrap_or_else(|at| at);
         self.entries.split_at(at)
     }
 
     /// Keys in order.
-    pub(crate) fn keys(&self) -> impl DoubleEndedIterator<Item = &K> {
+    pub fn keys(&self) -> impl DoubleEndedIterator<Item = &K> {
         self.entries.iter().map(|(key, _)| key)
     }
 
     /// Values in order of their keys.
-    pub(crate) fn values(&self) -> impl DoubleEndedIterator<Item = &V> {
+    pub fn values(&self) -> impl DoubleEndedIterator<Item = &V> {
         self.entries.iter().map(|(_, value)| &**value)
     }
 
     /// Values in order of their keys, to be changed.
-    pub(crate) fn values_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut V> {
+    pub fn values_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut V> {
         self.entries.iter_mut().map(|(_, value)| &mut **value)
     }
 
     /// Values in order of their keys, taken out.
-    pub(crate) fn into_values(self) -> impl DoubleEndedIterator<Item = V> {
+    pub fn into_values(self) -> impl DoubleEndedIterator<Item = V> {
         self.entries.into_iter().map(|(_, value)| *value)
     }
 
     /// Entries in order of their keys, their values to be changed.
-    pub(crate) fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (&K, &mut V)> {
+    pub fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (&K, &mut V)> {
         self.entries.iter_mut().map(|(key, value)| (&*key, &mut **value))
     }
 
     /// Keys in order, taken out.
-    pub(crate) fn into_keys(self) -> impl DoubleEndedIterator<Item = K> {
+    pub fn into_keys(self) -> impl DoubleEndedIterator<Item = K> {
         self.entries.into_iter().map(|(key, _)| key)
     }
 
     /// Keeps the entries for which `keep` holds.
-    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&K, &mut V) -> bool) {
+    pub fn retain(&mut self, mut keep: impl FnMut(&K, &mut V) -> bool) {
         self.entries.retain_mut(|(key, value)| keep(key, value));
     }
 }
@@ -175,7 +180,7 @@ impl<K: Ord, V> FromIterator<(K, V)> for Map<K, V> {
 
 /// Values in order, each once
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Set<K> {
+pub struct Set<K> {
     values: Map<K, ()>,
 }
 
@@ -189,54 +194,60 @@ impl<K> Default for Set<K> {
 
 impl<K: Ord> Set<K> {
     /// An empty set.
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self { values: Map::new() }
     }
 
     /// How many values there are.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.values.len()
     }
 
     /// Whether there is none.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
     /// Whether a value is there.
-    pub(crate) fn contains(&self, value: &K) -> bool {
+    pub fn contains(&self, value: &K) -> bool {
         self.values.contains_key(value)
     }
 
     /// Adds a value; says whether it is new.
-    pub(crate) fn insert(&mut self, value: K) -> bool {
+    pub fn insert(&mut self, value: K) -> bool {
         self.values.insert(value, ()).is_none()
     }
 
     /// Adds values.
-    pub(crate) fn extend(&mut self, values: impl IntoIterator<Item = K>) {
+    pub fn extend(&mut self, values: impl IntoIterator<Item = K>) {
         for value in values {
             self.insert(value);
         }
     }
 
     /// Removes a value; says whether it was there.
-    pub(crate) fn remove(&mut self, value: &K) -> bool {
+    pub fn remove(&mut self, value: &K) -> bool {
         self.values.remove(value).is_some()
     }
 
+    /// The lowest value.
+    #[must_use]
+    pub fn first(&self) -> Option<&K> {
+        self.values.first().map(|(value, ())| value)
+    }
+
     /// Values in order.
-    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &K> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &K> {
         self.values.keys()
     }
 
     /// Keeps the values for which `keep` holds.
-    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&K) -> bool) {
+    pub fn retain(&mut self, mut keep: impl FnMut(&K) -> bool) {
         self.values.retain(|value, ()| keep(value));
     }
 
     /// Removes all values.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.values = Map::new();
     }
 }

@@ -4,7 +4,7 @@ use selfsame_codec::{Class, Code};
 
 use super::frame::{Data, Frame};
 use super::session::Side;
-use crate::map::Map;
+use selfsame_sorted_map::Map;
 
 /// Bytes that a receiver takes before its application has consumed any: what fills a path of 20 Mbit/s and 100 ms.
 pub const STREAM_WINDOW: u64 = 256 * 1024;

@@ -1,7 +1,7 @@
 //! How peers have answered lately: latency, requests in flight, failures.
 
 use crate::identity::PeerId;
-use crate::map::Map;
+use selfsame_sorted_map::Map;
 
 /// Most peers of which this is known.
 const MAX_PEERS: usize = 1024;

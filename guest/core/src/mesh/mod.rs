@@ -10,9 +10,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::identity::{PeerId, PublicKey};
-use crate::map::Map;
 use crate::random::Random;
 use crate::ring::Provider;
+use selfsame_sorted_map::Map;
 
 /// How long the providers of a name are used without the ring's having been asked again.
 const PROVIDERS_FRESH_MS: u64 = 30_000;

@@ -6,7 +6,7 @@ use selfsame_codec::{Class, Code, Output};
 use super::Node;
 use super::timers::Timer;
 use crate::identity::PeerId;
-use crate::map::Map;
+use selfsame_sorted_map::Map;
 
 /// A stream that this node called
 #[derive(Clone, Copy, Debug)]

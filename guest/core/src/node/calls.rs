@@ -15,8 +15,8 @@ use crate::channel::{Frame, Open, Service};
 use crate::gather::Gather as _;
 use crate::hex;
 use crate::identity::PeerId;
-use crate::map::Map;
 use crate::mesh::{Name, Wish};
+use selfsame_sorted_map::Map;
 
 /// Most providers that one call tries to reach.
 const MAX_TRIES: usize = 4;

@@ -12,8 +12,8 @@ use crate::channel::Side;
 use crate::gather::Gather as _;
 use crate::hex;
 use crate::identity::PeerId;
-use crate::map::Map;
 use crate::record::{NodeRecord, addresses_allowed, relay_of, scheme_of};
+use selfsame_sorted_map::Map;
 
 /// How long an address may take until a session is up over it.
 const ATTEMPT_MS: u64 = 5_000;

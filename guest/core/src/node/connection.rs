@@ -3,8 +3,8 @@ use alloc::vec::Vec;
 use crate::channel::{Session, Side, Streams};
 use crate::handshake::Confirmation;
 use crate::identity::PeerId;
-use crate::map::Map;
 use crate::quota::Entry;
+use selfsame_sorted_map::Map;
 
 /// A session in use: its streams, its requests, and the path it runs over
 pub(super) struct Connection {

@@ -11,9 +11,9 @@ use crate::handshake::{
     parse_cookie, parse_reject, reject_frame,
 };
 use crate::identity::PeerId;
-use crate::map::Map;
 use crate::quota::Holder;
 use crate::random::Random;
+use selfsame_sorted_map::Map;
 
 /// From here on an initiator must return a cookie before anything is computed for it.
 const COOKIES_FROM: usize = 64;

@@ -31,7 +31,6 @@ use alloc::vec::Vec;
 use selfsame_codec::{BatchReader, Code, Config, EventKind, Input, Item, Output, Reader};
 
 use crate::identity::{Identity, NetworkId};
-use crate::map::Map;
 use crate::mesh::Mesh;
 use crate::quota::Holder;
 use crate::random::Random;
@@ -44,6 +43,7 @@ use handshakes::Handshakes;
 use outbox::Outbox;
 use paths::Paths;
 use ring_driver::RingDriver;
+use selfsame_sorted_map::Map;
 use send::Unsent;
 use store::StoreState;
 use streams::StreamTable;

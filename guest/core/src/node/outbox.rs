@@ -3,8 +3,8 @@ use alloc::vec::Vec;
 
 use crate::hex;
 use crate::identity::PeerId;
-use crate::map::Map;
 use selfsame_codec::{BatchWriter, Code, LogLevel, Output};
+use selfsame_sorted_map::Map;
 
 /// Log records of one code in one second; a flood of bad frames must not become a flood of records.
 const RECORDS_PER_SECOND: u32 = 10;

@@ -6,8 +6,8 @@ use selfsame_codec::{Code, Output, PathKind};
 use super::Node;
 use super::timers::Timer;
 use crate::identity::PeerId;
-use crate::map::Map;
 use crate::quota::{Entry, Hold, Holder, Room, room};
+use selfsame_sorted_map::Map;
 
 /// Most paths of the host on which no session is up and which this node did not dial. Each has a few half-open handshakes.
 const MAX_HALF_OPEN_PATHS: u64 = 1024;

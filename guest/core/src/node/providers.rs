@@ -9,9 +9,9 @@ use super::Node;
 use super::ring_driver::Purpose;
 use super::timers::Timer;
 use crate::gather::Gather as _;
-use crate::map::Map;
 use crate::mesh::{Name, REFRESH_MS};
 use crate::ring::Provider;
+use selfsame_sorted_map::Map;
 
 /// Most names that are watched at a time.
 const MAX_WATCHES: usize = 256;

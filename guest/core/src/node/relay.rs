@@ -11,9 +11,9 @@ use crate::gather::Gather as _;
 use crate::handshake::Kind;
 use crate::hex;
 use crate::identity::PeerId;
-use crate::map::Entries;
 use crate::quota::{Entry, Hold, admits};
 use crate::record::relay_address;
+use selfsame_sorted_map::Entries;
 
 /// Most paths through members: as many as there may be sessions, and as many again that have none yet.
 const MAX_RELAY_PATHS: usize = 2048;

@@ -9,9 +9,9 @@ use super::status::view;
 use super::timers::Timer;
 use crate::channel::Frame;
 use crate::identity::PeerId;
-use crate::map::Map;
 use crate::mesh::Name;
 use crate::ring::Action;
+use selfsame_sorted_map::Map;
 
 /// How long to wait before the bootstraps are tried again; doubled each time, up to the last.
 const FIRST_RETRY_MS: u64 = 1_000;

@@ -6,7 +6,7 @@ use super::Node;
 use super::answers::Answers;
 use super::outbox::Outbox;
 use crate::channel::{Frame, MAX_DATA, STREAM_WINDOW, StreamEvent};
-use crate::map::Map;
+use selfsame_sorted_map::Map;
 
 /// What an application may send before the peer's application has consumed anything.
 pub(super) const INITIAL_CREDIT: u32 = STREAM_WINDOW as u32;

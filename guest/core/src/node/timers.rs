@@ -1,7 +1,7 @@
 use selfsame_codec::Code;
 
 use super::Node;
-use crate::map::Map;
+use selfsame_sorted_map::Map;
 
 /// What is due at some time
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

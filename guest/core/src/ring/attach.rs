@@ -11,9 +11,9 @@ use super::walk::Purpose;
 use super::{Action, Call, Context, Parameters, Phase, Ring};
 use crate::gather::Gather as _;
 use crate::identity::PeerId;
-use crate::map::{Map, Set};
 use crate::quota::{Holder, admits};
 use crate::record::NodeRecord;
+use selfsame_sorted_map::{Map, Set};
 
 /// What a leaf knows of its members, and a member of its leaves
 #[derive(Debug)]

@@ -15,9 +15,9 @@ use super::Parameters;
 use crate::boot::BootId;
 use crate::gather::Gather as _;
 use crate::identity::PeerId;
-use crate::map::Map;
 use crate::place::Place;
 use crate::record::{MAX_RECORD_LIFE_MS, NodeRecord};
+use selfsame_sorted_map::Map;
 
 #[derive(Debug)]
 enum Known {

@@ -13,9 +13,9 @@ use super::{Action, Call, Context, Phase, Provider, Ring};
 use crate::association::{Association, ObjectId};
 use crate::grant::{Terms, check_name};
 use crate::identity::{PeerId, PublicKey};
-use crate::map::Map;
 use crate::place::Place;
 use crate::record::NodeRecord;
+use selfsame_sorted_map::Map;
 
 /// State of one find
 #[derive(Debug)]

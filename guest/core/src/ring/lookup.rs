@@ -14,8 +14,8 @@ use super::Parameters;
 use super::routing::clockwise;
 use crate::gather::Gather as _;
 use crate::identity::PeerId;
-use crate::map::Map;
 use crate::place::{Place, distance, in_half_open, in_open, leading};
+use selfsame_sorted_map::Map;
 
 /// Members after the position that may lead back to it, each by one member: liars could all do so, one after the other.
 const MAX_STEPS_BACK: usize = 16;

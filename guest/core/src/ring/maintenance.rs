@@ -11,9 +11,9 @@ use super::walk::Purpose;
 use super::{Action, Call, Context, Parameters, Phase, Ring};
 use crate::gather::Gather as _;
 use crate::identity::PeerId;
-use crate::map::{Map, Set};
 use crate::place::{in_open, plus_power};
 use crate::quota::{Holder, admits};
+use selfsame_sorted_map::{Map, Set};
 
 #[derive(Debug, Default)]
 struct Joining {

@@ -8,8 +8,8 @@ use super::walk::Purpose;
 use super::{Call, Context, Ring};
 use crate::gather::Gather as _;
 use crate::identity::PeerId;
-use crate::map::{Map, Set};
 use crate::place::{Place, in_open};
+use selfsame_sorted_map::{Map, Set};
 
 /// Most members that may hand over without being neighbours: those that joined or left a moment ago.
 const MAX_VETTED: usize = 8;

@@ -39,10 +39,10 @@ use selfsame_codec::{Code, LogLevel, Role};
 
 use crate::gather::Gather as _;
 use crate::identity::{PeerId, PublicKey};
-use crate::map::{Map, Set};
 use crate::record::{NodeRecord, addresses_allowed};
 use crate::verified::Verified;
 use book::Kept;
+use selfsame_sorted_map::{Map, Set};
 
 /// Whether this node takes part
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

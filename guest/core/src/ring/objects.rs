@@ -11,10 +11,10 @@ use crate::association::{Association, ObjectId};
 use crate::gather::Gather as _;
 use crate::grant::Terms;
 use crate::identity::PeerId;
-use crate::map::{Entries, Map};
 use crate::place::{Place, in_half_open};
 use crate::quota::Holder;
 use crate::record::{CLOCK_SKEW_MS, NodeRecord};
+use selfsame_sorted_map::{Entries, Map};
 
 /// As many as a byte has values.
 const TABLES: usize = 256;

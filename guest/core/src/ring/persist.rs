@@ -22,9 +22,9 @@ use super::{Action, Context, Ring};
 use crate::association::{Association, MAX_ASSOCIATION_BYTES, ObjectId};
 use crate::gather::read_list;
 use crate::identity::PeerId;
-use crate::map::Map;
 use crate::quota::Holder;
 use crate::record::NodeRecord;
+use selfsame_sorted_map::Map;
 
 const OWN: &[u8] = b"ring/own";
 const ROUTE: &[u8] = b"ring/route/";

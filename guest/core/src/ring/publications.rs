@@ -8,7 +8,7 @@ use super::Parameters;
 use super::publish::NameKey;
 use crate::association::{Association, ObjectId};
 use crate::identity::PeerId;
-use crate::map::{Map, Set};
+use selfsame_sorted_map::{Map, Set};
 
 /// How far a publication has come
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,8 +16,8 @@ use crate::association::{
 use crate::gather::Gather as _;
 use crate::grant::{Grant, check_name};
 use crate::identity::{PeerId, PublicKey};
-use crate::map::{Map, Set};
 use crate::record::CLOCK_SKEW_MS;
+use selfsame_sorted_map::{Map, Set};
 
 /// An owner, or none, and a name of its
 pub(super) type NameKey = (Option<PublicKey>, String);

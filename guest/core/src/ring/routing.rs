@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use super::Parameters;
 use crate::gather::Gather as _;
 use crate::identity::PeerId;
-use crate::map::Map;
 use crate::place::{Place, distance, in_half_open, in_open, leading};
+use selfsame_sorted_map::Map;
 
 /// Neighbours and fingers of one member
 #[derive(Debug)]

@@ -9,8 +9,8 @@ pub use super::message::{
 
 use super::{Call, Context, Ring};
 use crate::identity::{NetworkId, PeerId};
-use crate::map::Map;
 use crate::record::NodeRecord;
+use selfsame_sorted_map::Map;
 
 #[cfg(target_arch = "wasm32")]
 compile_error!("the feature `simulation` lets a node lie: no core that is shipped may have it");

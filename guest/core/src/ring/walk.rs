@@ -10,8 +10,8 @@ use super::{Action, Call, Context, Ring};
 use crate::association::ObjectId;
 use crate::gather::Gather as _;
 use crate::identity::PeerId;
-use crate::map::Map;
 use crate::place::{Place, in_half_open};
+use selfsame_sorted_map::Map;
 
 /// What a walk is for
 #[derive(Clone, Debug, PartialEq, Eq)]
