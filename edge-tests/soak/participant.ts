@@ -53,7 +53,12 @@ const INHERITED = ["PATH", "HOME", "TMPDIR", "DENO_DIR", "XDG_CACHE_HOME", "SELF
  * V8 collects when a heap is nearly full, not when there is garbage, and on a machine with much memory that takes hours: a Worker that
  * does nothing but fetch grows by a gigabyte an hour until then. With small heaps what a process takes is what it holds.
  */
-const HEAP_FLAGS: readonly string[] = ["--max-old-space-size=48", "--max-semi-space-size=1"];
+const HEAP_FLAGS: readonly string[] = [
+  "--max-old-space-size=48",
+  // Else a process that allocates little collects for the first time when the run is half over, and grows until then.
+  "--initial-old-space-size=1",
+  "--max-semi-space-size=1",
+];
 /** In workerd small objects of the heap stand for large ones outside, so that it must be smaller still. */
 const WORKER_FLAGS = "--max-old-space-size=16 --initial-old-space-size=1 --max-semi-space-size=1";
 
