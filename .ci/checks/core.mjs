@@ -1,6 +1,6 @@
 /** Checks of the WebAssembly modules. */
 
-import { buildCapsule, buildCore } from "../../guest/build/core.mjs";
+import { buildCapsule, buildCore, buildRpc } from "../../guest/build/core.mjs";
 import { must } from "../../guest/build/lib/command.mjs";
 import { root } from "../../guest/build/lib/files.mjs";
 import { boundary, readModule } from "../../guest/build/lib/wasm.mjs";
@@ -14,6 +14,8 @@ import { boundary, readModule } from "../../guest/build/lib/wasm.mjs";
 const CORE = { file: "core.wasm", build: buildCore, maxGzipBytes: 112_000 };
 /** @type {Module} What those download besides who hold or use capsules. */
 const CAPSULE = { file: "capsule.wasm", build: buildCapsule, maxGzipBytes: 320_000 };
+/** @type {Module} What an isolate loads that only calls or answers by RPC. */
+const RPC = { file: "rpc.wasm", build: buildRpc, maxGzipBytes: 30_000 };
 /** The whole boundary of each. */
 const EXPORTS = ["abi_version", "alloc", "create", "derive", "destroy", "free", "memory", "step", "verify"];
 
@@ -139,4 +141,10 @@ export const core = [
     run: () => exact(CAPSULE),
   },
   { name: "capsule-size", what: "size of capsule.wasm gzipped", run: () => size(CAPSULE) },
+  {
+    name: "rpc-boundary",
+    what: "rpc.wasm imports nothing and exports the boundary",
+    run: () => exact(RPC),
+  },
+  { name: "rpc-size", what: "size of rpc.wasm gzipped", run: () => size(RPC) },
 ];

@@ -43,6 +43,10 @@ const FORKS = [
     file: "guest/capsule-wasm/src/lib.rs",
     reason: "natively the standard library brings allocator and panic handler",
   },
+  {
+    file: "guest/rpc-wasm/src/lib.rs",
+    reason: "natively the standard library brings allocator and panic handler",
+  },
   { file: "guest/core/src/ring/simulation.rs", reason: "refuses a core for WebAssembly with this feature" },
   {
     file: "guest/sodium/src/ffi.rs",

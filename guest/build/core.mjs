@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * Builds the core and the capsules: Rust and libsodium to WebAssembly modules without imports, `runtime/core/core.wasm` and
- * `runtime/core/capsule.wasm`, and beside each its hash and sizes. Nothing is done when no input changed.
+ * Builds the core, the capsules and the RPC: Rust and libsodium to WebAssembly modules without imports, `core.wasm`, `capsule.wasm`
+ * and `rpc.wasm` in `runtime/core`, and beside each its hash and sizes. Nothing is done when no input changed.
  */
 
 import path from "node:path";
@@ -37,9 +37,11 @@ import { buildSodium } from "./sodium.mjs";
 /** The crates that become the modules. */
 const CORE_CRATE = "selfsame-wasm";
 const CAPSULE_CRATE = "selfsame-capsule-wasm";
-/** Versions of the two boundaries. */
+const RPC_CRATE = "selfsame-rpc-wasm";
+/** Versions of their boundaries. */
 const CORE_VERSION = 2;
 const CAPSULE_VERSION = 0x0001_0001;
+const RPC_VERSION = 0x0002_0001;
 /** Set in the version of the boundary of a core without cryptography. */
 const INSECURE_BIT = 0x8000_0000;
 
@@ -59,6 +61,15 @@ const CAPSULE = {
   selection: ["--package", CAPSULE_CRATE],
   crate: CAPSULE_CRATE,
   version: CAPSULE_VERSION,
+};
+
+/** @type {Variant} What a node loads that calls or serves by RPC. */
+const RPC = {
+  place: path.join(root, "runtime/core/rpc.wasm"),
+  record: path.join(root, "runtime/core/rpc.json"),
+  selection: ["--package", RPC_CRATE],
+  crate: RPC_CRATE,
+  version: RPC_VERSION,
 };
 
 /**
@@ -244,6 +255,15 @@ export function buildCapsule() {
 }
 
 /**
+ * Builds the module of the RPC unless it is up to date.
+ *
+ * @returns {Promise<CoreBuild>}
+ */
+export function buildRpc() {
+  return buildVariant(RPC);
+}
+
+/**
  * Builds the cores for benchmarks, unless they are up to date: with room for millions of associations, with and without
  * cryptography.
  *
@@ -298,7 +318,7 @@ function describe(build) {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   await run(async () => {
-    for (const variant of [CORE, CAPSULE]) {
+    for (const variant of [CORE, CAPSULE, RPC]) {
       const build = await buildVariant(variant);
       note(`${path.relative(root, variant.place)} for ${TARGET}: ${describe(build)}`);
     }

@@ -175,6 +175,8 @@ codes! {
     0x0506 PeerClosed "the peer closed the session"
     /// Too few servers have confirmed.
     0x0507 NoQuorum "too few replicas have confirmed"
+    /// A call that is not idempotent was sent, and nobody can tell whether it was carried out.
+    0x0508 OutcomeUnknown "the call may have been carried out, or not: ask the service before you repeat it"
 
     /// Too many half-open handshakes.
     0x0601 TooManyHandshakes "too many handshakes are half open"

@@ -41,6 +41,8 @@ pub use output::{EventKind, LogLevel, Output};
 
 pub mod reply;
 
+pub mod rpc;
+
 /// The whole of a service's requests, in the ten-thousandths in which a provider states its version's share.
 pub const MAX_WEIGHT: u16 = 10_000;
 

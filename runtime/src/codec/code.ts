@@ -103,6 +103,10 @@ const table = {
   NoBootstrap: [0x0505, "no bootstrap answered: check their addresses and that one of them runs"],
   PeerClosed: [0x0506, "the peer closed the session"],
   NoQuorum: [0x0507, "too few replicas have confirmed"],
+  OutcomeUnknown: [
+    0x0508,
+    "the call may have been carried out, or not: ask the service before you repeat it",
+  ],
   TooManyHandshakes: [0x0601, "too many handshakes are half open"],
   TooManySessions: [0x0602, "too many sessions are open"],
   TooManyStreams: [0x0603, "too many streams are open with this peer"],
@@ -192,6 +196,7 @@ export type CodeName =
   | "NoBootstrap"
   | "PeerClosed"
   | "NoQuorum"
+  | "OutcomeUnknown"
   | "TooManyHandshakes"
   | "TooManySessions"
   | "TooManyStreams"

@@ -1,0 +1,203 @@
+//! The boundary between `rpc.wasm` and its host: the same framing as a core's, other items.
+
+use alloc::vec::Vec;
+
+use crate::batch::items;
+use crate::cbor::{Decoder, Encoder};
+use crate::field::Malformed;
+
+/// Version of the boundary, returned by the export `abi_version`; none of a core's.
+pub const ABI_VERSION: u32 = 0x0002_0001;
+
+/// Length of an endpoint: an IPv6 or IPv4-mapped address, and a big-endian port.
+pub const ENDPOINT_BYTES: usize = 18;
+
+items! {
+    /// What a host tells an RPC module
+    ///
+    /// Numbers of calls, services and tags are of who begins them: the host's in a client, the module's in a server.
+    pub enum Input {
+        /// Tell the time, in microseconds since 1970: the first item of a batch. A time before the last one counts as that.
+        1 Now { unix_us: u64 }
+        /// A datagram arrived.
+        2 Datagram { source: [u8; ENDPOINT_BYTES], bytes: &'a [u8] }
+        /// Call a service at an endpoint; answered by `Done` or `Failed`. Options: bits 0 and 1 the policy, bit 2 idempotent.
+        16 Call { call: u32, service: u32, target: [u8; ENDPOINT_BYTES], options: u8, timeout_ms: u32, payload: &'a [u8] }
+        /// Give up a call: no answer follows, and its server is told.
+        17 Cancel { call: u32 }
+        /// Use a ticket for a service, as `Issued` gave it; empty when there is none to be had: calls that wait for one fail.
+        18 UseTicket { service: u32, grant: &'a [u8] }
+        /// Answer a call.
+        32 Answer { call: u32, payload: &'a [u8] }
+        /// Refuse a call that was not carried out.
+        33 Refuse { call: u32, code: u16 }
+        /// Issue a ticket to a peer that a core's session has authenticated, at an endpoint; answered by `Issued`.
+        34 IssueTicket { tag: u32, caller: [u8; 32], endpoint: [u8; ENDPOINT_BYTES] }
+        /// Replace all ticket keys by those that follow from a secret of the service. Secret.
+        35 SetTicketKey { secret: [u8; 32] }
+        /// Make the next ticket key the current one, and erase the one before the current one.
+        36 RotateTicketKeys {}
+    }
+}
+
+items! {
+    /// What an RPC module asks of its host
+    pub enum Output {
+        /// Send a datagram.
+        1 Send { target: [u8; ENDPOINT_BYTES], bytes: &'a [u8] }
+        /// The last item of a batch: step it again by this time; the largest number is never.
+        2 Wake { unix_us: u64 }
+        /// A call was answered, by the server at an endpoint.
+        16 Done { call: u32, source: [u8; ENDPOINT_BYTES], payload: &'a [u8] }
+        /// A call failed.
+        17 Failed { call: u32, code: u16 }
+        /// Calls of a service wait for a ticket; answered by `UseTicket`.
+        18 TicketWanted { service: u32 }
+        /// Carry out a call: of which peer, from which endpoint, with which options, and how long the caller waits.
+        32 Serve { call: u32, caller: [u8; 32], source: [u8; ENDPOINT_BYTES], options: u8, timeout_ms: u32, payload: &'a [u8] }
+        /// The caller has given a call up; an answer to it is not sent.
+        33 Cancelled { call: u32 }
+        /// A ticket with its secret, for a session of the core. Secret.
+        34 Issued { tag: u32, grant: &'a [u8] }
+        /// An input of this batch was refused; `input` is its position.
+        35 Refused { input: u32, code: u16 }
+    }
+}
+
+/// What `create` of an RPC module is given to make a client
+///
+/// ```cddl
+/// config = [version: 1, client: 1, datagram: uint]
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientConfig {
+    /// Largest datagram that it sends.
+    pub datagram_bytes: u32,
+}
+
+/// What `create` of an RPC module is given to make a server
+///
+/// ```cddl
+/// config = [version: 1, server: 2, network: bytes .size 32, service: text, key: bytes .size 32, entropy: bytes .size 32,
+///           datagram: uint, life: uint, replay: uint, not-before: uint]
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ServerConfig<'a> {
+    /// The network.
+    pub network: [u8; 32],
+    /// The service.
+    pub service: &'a str,
+    /// The secret that its replicas share. Secret.
+    pub ticket_secret: [u8; 32],
+    /// Fresh random bytes. Secret.
+    pub entropy: [u8; 32],
+    /// Largest datagram that it sends.
+    pub datagram_bytes: u32,
+    /// Seconds for which its tickets are good.
+    pub ticket_life_s: u32,
+    /// 0: each call is bound to one replica and carried out once. 1: calls that are declared idempotent are carried out at once.
+    pub replay: u8,
+    /// Of requests that were sent before (milliseconds since 1970), an earlier life of this replica may have carried out some.
+    pub not_before_ms: u64,
+}
+
+const VERSION: u64 = 1;
+const CLIENT: u64 = 1;
+const SERVER: u64 = 2;
+/// Longest name of a service.
+const MAX_NAME_BYTES: usize = 63;
+
+impl ClientConfig {
+    /// The encoding that `create` takes.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut encoder = Encoder::new(&mut out);
+        encoder
+            .array(3)
+            .uint(VERSION)
+            .uint(CLIENT)
+            .uint(u64::from(self.datagram_bytes));
+        out
+    }
+
+    /// Reads what `create` was given.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the bytes are no configuration of a client of this version.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut decoder = Decoder::new(bytes);
+        decoder.array_of(3)?;
+        if decoder.uint()? != VERSION || decoder.uint()? != CLIENT {
+            return Err(Malformed);
+        }
+        let config = Self {
+            datagram_bytes: small(&mut decoder)?,
+        };
+        decoder.finish()?;
+        Ok(config)
+    }
+}
+
+impl<'a> ServerConfig<'a> {
+    /// The encoding that `create` takes. Secret.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut encoder = Encoder::new(&mut out);
+        encoder
+            .array(10)
+            .uint(VERSION)
+            .uint(SERVER)
+            .bytes(&self.network)
+            .text(self.service)
+            .bytes(&self.ticket_secret)
+            .bytes(&self.entropy)
+            .uint(u64::from(self.datagram_bytes))
+            .uint(u64::from(self.ticket_life_s))
+            .uint(u64::from(self.replay))
+            .uint(self.not_before_ms);
+        out
+    }
+
+    /// Reads what `create` was given.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the bytes are no configuration of a server of this version.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let mut decoder = Decoder::new(bytes);
+        decoder.array_of(10)?;
+        if decoder.uint()? != VERSION || decoder.uint()? != SERVER {
+            return Err(Malformed);
+        }
+        let config = Self {
+            network: decoder.fixed()?,
+            service: decoder.text(MAX_NAME_BYTES)?,
+            ticket_secret: decoder.fixed()?,
+            entropy: decoder.fixed()?,
+            datagram_bytes: small(&mut decoder)?,
+            ticket_life_s: small(&mut decoder)?,
+            replay: decoder.uint_max(1)? as u8,
+            not_before_ms: decoder.uint()?,
+        };
+        decoder.finish()?;
+        Ok(config)
+    }
+}
+
+fn small(decoder: &mut Decoder<'_>) -> Result<u32, Malformed> {
+    Ok(decoder.uint_max(u64::from(u32::MAX))? as u32)
+}
+
+/// Says nothing of the secrets
+impl core::fmt::Debug for ServerConfig<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("ServerConfig")
+            .field("service", &self.service)
+            .field("datagram_bytes", &self.datagram_bytes)
+            .field("ticket_life_s", &self.ticket_life_s)
+            .field("replay", &self.replay)
+            .field("not_before_ms", &self.not_before_ms)
+            .finish_non_exhaustive()
+    }
+}

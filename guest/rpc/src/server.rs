@@ -1,0 +1,220 @@
+//! The server: opens requests, lets each be carried out at most once, and seals the answers.
+
+use alloc::vec::Vec;
+
+use selfsame_codec::BatchWriter;
+use selfsame_codec::rpc::Output;
+use selfsame_sodium::random::Random;
+use selfsame_sorted_map::Set;
+
+use crate::endpoint::Endpoint;
+use crate::ticket::{Grant, TicketContent, TicketKey};
+use crate::wire::Datagram;
+
+mod session;
+
+mod sessions;
+use sessions::Sessions;
+
+mod keys;
+use keys::TicketKeys;
+
+mod call;
+use call::Calls;
+
+mod request;
+
+mod answer;
+
+const RANDOM: &str = "selfsame/1 rpc server random";
+
+/// When requests are carried out that no replica life is named in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replay {
+    /// Never: each is carried out once, by the replica that it is bound to, or not at all.
+    Bound,
+    /// At once if the caller declares the call idempotent: a copy may be carried out once by each other replica for some seconds.
+    Idempotent,
+}
+
+/// What a server is made of.
+#[derive(Clone, Copy)]
+pub struct ServerConfig<'a> {
+    /// The network.
+    pub network: [u8; 32],
+    /// Name of the service.
+    pub service: &'a str,
+    /// The secret that all replicas of the service share.
+    pub ticket_secret: [u8; TicketKey::SECRET_BYTES],
+    /// Fresh random bytes.
+    pub entropy: [u8; 32],
+    /// Largest datagram that it sends.
+    pub datagram_bytes: usize,
+    /// How long its tickets are good, in seconds.
+    pub ticket_life_s: u32,
+    /// When early data is carried out.
+    pub replay: Replay,
+    /// Of requests that were sent before, in milliseconds since 1970, an earlier life of this replica may have carried out some.
+    pub not_before_ms: u64,
+}
+
+/// One replica of a service.
+#[derive(Debug)]
+pub struct Server {
+    now_us: u64,
+    network: [u8; 32],
+    service: alloc::string::String,
+    datagram_bytes: usize,
+    ticket_life_s: u32,
+    replay: Replay,
+    not_before_ms: u64,
+    random: Random,
+    keys: TicketKeys,
+    sessions: Sessions,
+    calls: Calls,
+    /// Calls whose packets time out.
+    timers: Set<(u64, u32)>,
+    /// Calls of which packets of the request are to be acknowledged.
+    due: Vec<u32>,
+    /// What was opened last, and what was sealed last; kept for their memory.
+    opened: Vec<u8>,
+    sealed: Vec<u8>,
+}
+
+impl Server {
+    /// A replica that knows no client yet.
+    #[must_use]
+    pub fn new(config: &ServerConfig<'_>) -> Self {
+        Self {
+            now_us: 0,
+            network: config.network,
+            service: config.service.into(),
+            datagram_bytes: config.datagram_bytes,
+            ticket_life_s: config.ticket_life_s,
+            replay: config.replay,
+            not_before_ms: config.not_before_ms,
+            random: Random::new(RANDOM, &config.entropy),
+            keys: TicketKeys::new(TicketKey::new(
+                &config.ticket_secret,
+                &config.network,
+                config.service,
+            )),
+            sessions: Sessions::default(),
+            calls: Calls::default(),
+            timers: Set::new(),
+            due: Vec::new(),
+            opened: Vec::new(),
+            sealed: Vec::new(),
+        }
+    }
+
+    /// Tells the time, in microseconds since 1970.
+    pub fn tick(&mut self, now_us: u64) {
+        self.now_us = self.now_us.max(now_us);
+    }
+
+    /// Replaces all ticket keys.
+    pub fn set_ticket_secret(&mut self, secret: &[u8; TicketKey::SECRET_BYTES]) {
+        self.keys = TicketKeys::new(TicketKey::new(secret, &self.network, &self.service));
+    }
+
+    /// Makes the next ticket key the current one, and erases the one before the current one.
+    pub fn rotate_ticket_keys(&mut self) {
+        self.keys.rotate();
+    }
+
+    /// Issues a ticket to a peer that a session of the core has authenticated, at an endpoint.
+    pub fn issue(&mut self, caller: &[u8; 32], endpoint: &Endpoint) -> Grant {
+        let nonce = self.random.bytes();
+        self.ticket(*caller, endpoint, &nonce)
+    }
+
+    /// Issues a ticket with a nonce.
+    fn ticket(&self, caller: [u8; 32], endpoint: &Endpoint, nonce: &[u8; 24]) -> Grant {
+        let key = self.keys.current();
+        let issued_s = self.now_s();
+        let content = TicketContent {
+            caller,
+            issued_s,
+            expires_s: issued_s.saturating_add(self.ticket_life_s),
+            address_tag: key.address_tag(endpoint),
+        };
+        key.issue(&content, nonce)
+    }
+
+    /// Takes a datagram; one that does not open is dropped.
+    pub fn datagram(&mut self, source: &Endpoint, bytes: &[u8], out: &mut BatchWriter) {
+        if let Ok(Datagram::Request { head, sealed }) = Datagram::read(bytes) {
+            self.request(source, &head, sealed, bytes.len(), out);
+        }
+    }
+
+    /// Does what is due.
+    pub fn wake(&mut self, out: &mut BatchWriter) {
+        while let Some((at_us, number)) = self
+            .timers
+            .first()
+            .copied()
+            .filter(|(at_us, _)| *at_us <= self.now_us)
+        {
+            self.timers.remove(&(at_us, number));
+            self.call_is_due(number, out);
+        }
+    }
+
+    /// Returns when to wake it.
+    #[must_use]
+    pub fn wake_at_us(&self) -> Option<u64> {
+        self.timers.first().map(|(at_us, _)| *at_us)
+    }
+
+    /// Ends a batch: acknowledges packets of requests that arrived in it.
+    pub fn end_batch(&mut self, out: &mut BatchWriter) {
+        let mut due = core::mem::take(&mut self.due);
+        due.iter().for_each(|number| self.acknowledge(*number, out));
+        due.clear();
+        self.due = due;
+    }
+
+    /// Gives up a call whose time is over, or sends its packets.
+    fn call_is_due(&mut self, number: u32, out: &mut BatchWriter) {
+        match self.calls.get_mut(number) {
+            Some(call) if call.deadline_us <= self.now_us => self.remove_call(number),
+            Some(_) => self.send_packets(number, out),
+            None => {}
+        }
+    }
+
+    fn note_due(&mut self, number: u32) {
+        if !self.due.contains(&number) {
+            self.due.push(number);
+        }
+    }
+
+    /// Ends a call.
+    fn remove_call(&mut self, number: u32) {
+        let Some(call) = self.calls.remove(number) else {
+            return;
+        };
+        if let call::Stage::Upload(assembly) = &call.stage {
+            self.sessions.release(&call.source, assembly.len());
+        }
+        self.sessions.end_call(&call.source);
+        if let Some(session) = self.sessions.get_mut(call.session) {
+            session.calls.retain(|(counter, _)| *counter != call.counter);
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.now_us / 1000
+    }
+
+    fn now_s(&self) -> u32 {
+        u32::try_from(self.now_us / 1_000_000).unwrap_or(u32::MAX)
+    }
+}
+
+fn send(target: &Endpoint, bytes: &[u8], out: &mut BatchWriter) {
+    let target = target.0;
+    Output::Send { target, bytes }.encode(out);
+}

@@ -1,0 +1,273 @@
+//! Answers: of one datagram, which is kept until the client has it, or of many.
+
+use alloc::vec::Vec;
+
+use selfsame_codec::{BatchWriter, Code, Reader};
+
+use super::call::{Download, Stage};
+use super::request::Arrival;
+use super::session::Session;
+use super::{Server, send};
+use crate::congestion::RoundTrip;
+use crate::endpoint::Endpoint;
+use crate::ticket::{Grant, renewal_nonce};
+use crate::transfer::{Acknowledgement, MAX_MESSAGE_BYTES, Transfer};
+use crate::wire::{
+    COOKIE_BYTES, MAX_RESPONSE_HEAD_BYTES, PACKET_FORM_BYTES, ResponseHead, ResponseKind, TAG_BYTES,
+};
+
+/// Bytes of a packet of an answer around its part of the payload, but for the cookie in the first.
+const PACKET_OVERHEAD: usize = MAX_RESPONSE_HEAD_BYTES + PACKET_FORM_BYTES + TAG_BYTES;
+/// A new ticket that got lost is given again after this part of its life.
+const RENEWALS_IN_LIFE: u32 = 16;
+
+impl Server {
+    /// Answers a call.
+    ///
+    /// # Errors
+    /// [`Code::TooLarge`] when the answer is too long: the call then fails for its caller, too.
+    pub fn answer(&mut self, number: u32, payload: &[u8], out: &mut BatchWriter) -> Result<(), Code> {
+        let Some(call) = self
+            .calls
+            .get_mut(number)
+            .filter(|call| matches!(call.stage, Stage::Running))
+        else {
+            return Ok(());
+        };
+        if payload.len() > MAX_MESSAGE_BYTES {
+            self.refuse(number, Code::TooLarge, out);
+            return Err(Code::TooLarge);
+        }
+        let (id, counter) = (call.session, call.counter);
+        let renewal = self.renewal(number);
+        let Some(call) = self.calls.get_mut(number) else {
+            return Ok(());
+        };
+        let Some(session) = self.sessions.get_mut(id) else {
+            self.remove_call(number);
+            return Ok(());
+        };
+        let renewal_bytes = if renewal.is_some() {
+            Grant::RENEWAL_BYTES
+        } else {
+            0
+        };
+        let whole_bytes = MAX_RESPONSE_HEAD_BYTES + renewal_bytes + payload.len() + TAG_BYTES;
+        let is_proven = session.is_proven(&call.endpoint);
+        if whole_bytes <= self.datagram_bytes && (is_proven || whole_bytes <= call.allowance()) {
+            let endpoint = call.endpoint;
+            seal_whole(session, counter, renewal.as_ref(), payload, &mut self.sealed);
+            send(&endpoint, &self.sealed, out);
+            let limit = self.sessions.kept_limit();
+            if let Some(session) = self.sessions.get_mut(id) {
+                session.keep(counter, &self.sealed, limit);
+            }
+            self.remove_call(number);
+        } else {
+            let full = self.datagram_bytes - PACKET_OVERHEAD - COOKIE_BYTES;
+            let allowed = call.allowance().saturating_sub(PACKET_OVERHEAD + COOKIE_BYTES);
+            let first_bytes = if is_proven { full } else { full.min(allowed) };
+            call.stage = Stage::Download(Download {
+                transfer: Transfer::new(
+                    payload.to_vec(),
+                    first_bytes,
+                    self.datagram_bytes - PACKET_OVERHEAD,
+                ),
+                rtt: RoundTrip::default(),
+                cookie: self.random.bytes(),
+            });
+            self.send_packets(number, out);
+        }
+        Ok(())
+    }
+
+    /// Refuses a call that was not carried out.
+    pub fn refuse(&mut self, number: u32, code: Code, out: &mut BatchWriter) {
+        let Some(call) = self
+            .calls
+            .get_mut(number)
+            .filter(|call| matches!(call.stage, Stage::Running))
+        else {
+            return;
+        };
+        let limit = self.sessions.kept_limit();
+        if let Some(session) = self.sessions.get_mut(call.session) {
+            let text = code.as_u16().to_le_bytes();
+            seal(
+                session,
+                call.counter,
+                ResponseKind::Drop,
+                0,
+                &text,
+                &mut self.sealed,
+            );
+            send(&call.endpoint, &self.sealed, out);
+            session.keep(call.counter, &self.sealed, limit);
+        }
+        self.remove_call(number);
+    }
+
+    /// Returns a new ticket for the caller when half of the life of the present one is over.
+    fn renewal(&mut self, number: u32) -> Option<Grant> {
+        let now_s = self.now_s();
+        let call = self.calls.get_mut(number)?;
+        let (id, counter, endpoint) = (call.session, call.counter, call.endpoint);
+        let session = self.sessions.get_mut(id)?;
+        let life_s = session.expires_s - session.issued_s;
+        let is_due = now_s >= session.issued_s + life_s / 2
+            && now_s >= session.renewed_s + (life_s / RENEWALS_IN_LIFE).max(1)
+            // It proves the address, and would spread a false one.
+            && session.is_proven(&endpoint);
+        if !is_due {
+            return None;
+        }
+        session.renewed_s = now_s;
+        let nonce = renewal_nonce(&session.psk, &session.epoch, counter);
+        let caller = session.caller;
+        Some(self.ticket(caller, &endpoint, &nonce))
+    }
+
+    /// Sends packets of an answer that may leave now.
+    pub(super) fn send_packets(&mut self, number: u32, out: &mut BatchWriter) {
+        let now_us = self.now_us;
+        let Some(call) = self.calls.get_mut(number) else {
+            return;
+        };
+        let Some(session) = self.sessions.get(call.session) else {
+            return self.remove_call(number);
+        };
+        let is_proven = session.is_proven(&call.endpoint);
+        let mut allowance = if is_proven { usize::MAX } else { call.allowance() };
+        let Stage::Download(Download {
+            transfer,
+            rtt,
+            cookie,
+        }) = &mut call.stage
+        else {
+            return;
+        };
+        transfer.check_timeout(now_us, rtt);
+        // Until the address is proven only the first packet goes there, which asks for the proof.
+        let limit = if is_proven { transfer.packets() } else { 1 };
+        while allowance >= self.datagram_bytes.min(PACKET_OVERHEAD + COOKIE_BYTES)
+            && let Some(packet) = transfer.next_packet(now_us, rtt, limit)
+        {
+            let head = head(session, call.counter, ResponseKind::Answer, packet).part();
+            seal_with(session, &head, call.counter, &mut self.sealed, |text| {
+                let prefix: &[u8] = if packet == 0 { cookie } else { &[] };
+                transfer.write(packet, true, prefix, text);
+            });
+            call.sent_bytes += self.sealed.len();
+            allowance = allowance.saturating_sub(self.sealed.len());
+            send(&call.endpoint, &self.sealed, out);
+        }
+        let wake_us = transfer
+            .wake_at_us(rtt, limit)
+            .unwrap_or(call.deadline_us)
+            .min(call.deadline_us);
+        self.timers.insert((wake_us.max(now_us + 1), number));
+    }
+
+    /// Takes what a client says of packets of an answer.
+    pub(super) fn acknowledged(
+        &mut self,
+        number: u32,
+        source: &Endpoint,
+        reader: &mut Reader<'_>,
+        out: &mut BatchWriter,
+    ) {
+        let now_us = self.now_us;
+        let Some(call) = self.calls.get_mut(number) else {
+            return;
+        };
+        let Stage::Download(Download {
+            transfer,
+            rtt,
+            cookie,
+        }) = &mut call.stage
+        else {
+            return;
+        };
+        let Ok(told) = reader.array::<COOKIE_BYTES>() else {
+            return;
+        };
+        let Ok(ack) = Acknowledgement::read(reader) else {
+            return;
+        };
+        if told == *cookie
+            && let Some(session) = self.sessions.get_mut(call.session)
+        {
+            session.proven = Some(source.address());
+            call.endpoint = *source;
+        }
+        transfer.acknowledge(now_us, rtt, &ack);
+        if transfer.is_complete() {
+            self.remove_call(number);
+        } else {
+            self.send_packets(number, out);
+        }
+    }
+}
+
+/// Seals an answer of one datagram.
+fn seal_whole(session: &Session, counter: u64, renewal: Option<&Grant>, payload: &[u8], out: &mut Vec<u8>) {
+    let mut head = head(session, counter, ResponseKind::Answer, 0);
+    head.has_ticket = renewal.is_some();
+    seal_with(session, &head, counter, out, |text| {
+        if let Some(renewal) = renewal {
+            renewal.write_renewal(text);
+        }
+        text.extend_from_slice(payload);
+    });
+}
+
+/// Sends a response to a request that is not carried out now.
+pub(super) fn respond(
+    session: &Session,
+    arrival: Arrival<'_>,
+    kind: ResponseKind,
+    text: &[u8],
+    sealed: &mut Vec<u8>,
+    out: &mut BatchWriter,
+) {
+    seal(session, arrival.head.counter, kind, 0, text, sealed);
+    send(arrival.source, sealed, out);
+}
+
+/// Seals a response.
+pub(super) fn seal(
+    session: &Session,
+    counter: u64,
+    kind: ResponseKind,
+    packet: u16,
+    text: &[u8],
+    out: &mut Vec<u8>,
+) {
+    let head = head(session, counter, kind, packet);
+    seal_with(session, &head, counter, out, |out| out.extend_from_slice(text));
+}
+
+fn head(session: &Session, counter: u64, kind: ResponseKind, packet: u16) -> ResponseHead {
+    ResponseHead {
+        kind,
+        has_ticket: false,
+        is_part: false,
+        epoch: session.epoch,
+        call: counter as u32,
+        packet,
+    }
+}
+
+fn seal_with(
+    session: &Session,
+    head: &ResponseHead,
+    counter: u64,
+    out: &mut Vec<u8>,
+    write: impl FnOnce(&mut Vec<u8>),
+) {
+    out.clear();
+    head.write(out);
+    let from = out.len();
+    write(out);
+    session.response_key.seal_response(head, counter, out, from);
+}

@@ -1,0 +1,216 @@
+//! What strangers and hostile clients can do: nothing, and not at the expense of others.
+
+use selfsame_codec::Code;
+use selfsame_codec::rpc::Input;
+
+mod world;
+use world::{Datagram, Dice, IDEMPOTENT, Outcome, SECRET, Setup, World, address, answer};
+
+#[test]
+fn changed_datagrams_change_nothing() {
+    let mut world = World::new(&[Setup::idempotent(1)]);
+    world.call(1, 1, IDEMPOTENT, b"one");
+    world.run(1);
+    world.call(2, 1, IDEMPOTENT, b"two");
+    world.run(1);
+    let all = world.captured.clone();
+    let executed = world.replica(1).executed.len();
+    world.call(3, 1, IDEMPOTENT, b"three");
+    world.network.clear();
+    for datagram in &all {
+        for at in 0..datagram.bytes.len() {
+            for bit in [0, 3, 7] {
+                let mut changed = datagram.clone();
+                changed.bytes[at] ^= 1 << bit;
+                world.deliver(&changed);
+                world.network.clear();
+            }
+        }
+        for len in 0..datagram.bytes.len() {
+            let mut short = datagram.clone();
+            short.bytes.truncate(len);
+            world.deliver(&short);
+            world.network.clear();
+        }
+    }
+    assert_eq!(world.replica(1).executed.len(), executed);
+    assert_eq!(world.outcomes.len(), 2);
+}
+
+#[test]
+fn random_bytes_get_less_than_they_send() {
+    let mut world = World::new(&[Setup::idempotent(1)]);
+    let mut dice = Dice::new(5);
+    let before = world.captured.len();
+    let mut received = 0;
+    for round in 0..20_000 {
+        let len = dice.below(300) as usize;
+        let mut bytes: Vec<u8> = (0..len).map(|_| dice.below(256) as u8).collect();
+        if let Some(first) = bytes.first_mut() {
+            *first = 0x60 + (round % 8) as u8;
+        }
+        received += len;
+        let (from, to) = (address(9), address(1));
+        world.deliver(&Datagram {
+            from,
+            to,
+            bytes: bytes.clone(),
+        });
+        world.deliver(&Datagram {
+            from,
+            to: address(0),
+            bytes,
+        });
+    }
+    let sent: usize = world.captured[before..]
+        .iter()
+        .map(|datagram| datagram.bytes.len())
+        .sum();
+    assert!(sent < received, "{sent} for {received}");
+    assert!(world.replica(1).executed.is_empty());
+}
+
+#[test]
+fn ticket_of_another_service_or_network_opens_nothing() {
+    let other = Setup {
+        secret: [2; 32],
+        ..Setup::idempotent(2)
+    };
+    let mut world = World::new(&[Setup::idempotent(1), other]);
+    world.issuer = Some(address(2));
+    world.call(1, 1, IDEMPOTENT, b"ping");
+    world.run(1);
+    assert!(world.replica(1).executed.is_empty());
+    assert_eq!(world.outcomes[&1], Outcome::Failed(Code::TimedOut));
+    assert!(world.tickets_wanted <= 4);
+}
+
+/// A request from an address that its ticket does not prove, as a forged source address is.
+#[test]
+fn unproven_address_gets_at_most_three_times_as_many_bytes() {
+    let mut world = World::new(&[Setup::idempotent(1)]);
+    world.replica(1).answer_bytes = Some(100_000);
+    world.call(1, 1, IDEMPOTENT, b"ping");
+    let request = world.network.pop_front().expect("the request");
+    let victim = address(77);
+    let forged = Datagram {
+        from: victim,
+        ..request
+    };
+    world.deliver(&forged);
+    world.run_until(world.now_us + 60_000_000, |world, datagram| {
+        if datagram.to != victim && datagram.from != address(0) {
+            world.deliver(&datagram);
+        }
+    });
+    let sent: usize = world
+        .captured
+        .iter()
+        .filter(|one| one.to == victim)
+        .map(|one| one.bytes.len())
+        .sum();
+    assert!(
+        sent > 0 && sent <= 3 * forged.bytes.len(),
+        "{sent} for {}",
+        forged.bytes.len()
+    );
+}
+
+/// A client whose address has changed proves the new one with the cookie in the first packet.
+#[test]
+fn moved_client_gets_large_answers() {
+    let mut world = World::new(&[Setup::idempotent(1)]);
+    world.replica(1).answer_bytes = Some(100_000);
+    world.call(1, 1, IDEMPOTENT, b"ping");
+    let moved = address(55);
+    let until_us = world.now_us + 10_000_000;
+    world.run_until(until_us, |world, datagram| match datagram.to == moved {
+        true => world.deliver(&Datagram {
+            to: address(0),
+            ..datagram
+        }),
+        false => world.deliver(&Datagram {
+            from: moved,
+            ..datagram
+        }),
+    });
+    assert!(world.outcomes[&1] == Outcome::Done(answer(100_000)));
+}
+
+/// One source with many tickets makes a replica forget its own sessions, not those of others.
+#[test]
+fn source_with_many_sessions_crowds_out_itself() {
+    let mut world = World::new(&[Setup::idempotent(1), Setup::idempotent(2)]);
+    world.call(1, 1, IDEMPOTENT, b"honest");
+    world.run(1);
+    let attacker = address(66);
+    for number in 0..6_000_u32 {
+        let mut other = World::new(&[Setup::idempotent((number % 250) as u8)]);
+        other.now_us = world.now_us + u64::from(number);
+        other.call(1, 1, IDEMPOTENT, &number.to_le_bytes());
+        let request = other.network.pop_front().expect("the request");
+        world.deliver(&Datagram {
+            from: attacker,
+            ..request
+        });
+    }
+    world.network.clear();
+    world.captured.clear();
+    world.call(2, 1, IDEMPOTENT, b"honest");
+    world.run(1);
+    assert_eq!(world.outcomes[&2], Outcome::Done(b"honest".to_vec()));
+    assert_eq!(world.captured.len(), 2, "the session is still there");
+}
+
+/// What an evicted session has carried out is not carried out again under its ticket.
+#[test]
+fn evicted_session_carries_out_nothing_twice() {
+    let mut world = World::new(&[Setup::idempotent(1)]);
+    world.call(1, 1, IDEMPOTENT, b"first");
+    world.run(1);
+    let first = world.captured[0].clone();
+    for number in 0..5_000_u32 {
+        let mut other = World::new(&[Setup::idempotent((number % 250) as u8)]);
+        other.now_us = world.now_us + 1_000;
+        other.call(1, 1, IDEMPOTENT, &number.to_le_bytes());
+        let request = other.network.pop_front().expect("the request");
+        world.deliver(&request);
+    }
+    world.network.clear();
+    world.deliver(&first);
+    assert_eq!(world.executions(b"first"), 1);
+}
+
+#[test]
+fn calls_beyond_the_quota_of_a_source_are_refused() {
+    let mut world = World::new(&[Setup::idempotent(1)]);
+    world.replica(1).is_silent = true;
+    for call in 0..9_000 {
+        world.call(call, 1, IDEMPOTENT, b"ping");
+    }
+    world.run_until(world.now_us + 1_000, |world, datagram| world.deliver(&datagram));
+    let refused = world
+        .outcomes
+        .values()
+        .filter(|one| **one == Outcome::Failed(Code::TooManyRequests))
+        .count();
+    assert_eq!(refused, 9_000 - 8_192);
+    let open = world.replica(1).open[0];
+    world.tell_replica(
+        address(1),
+        &[Input::Answer {
+            call: open,
+            payload: b"pong",
+        }],
+    );
+    world.call(9_001, 1, IDEMPOTENT, b"ping");
+    world.run_until(world.now_us + 1_000, |world, datagram| world.deliver(&datagram));
+    assert_eq!(world.replica(1).executed.len(), 8_193);
+}
+
+#[test]
+fn secrets_do_not_show_in_debug_output() {
+    let world = World::new(&[Setup::idempotent(1)]);
+    let text = format!("{:?}", world.replicas[&address(1)].machine);
+    assert!(!text.contains(&format!("{SECRET:?}")));
+}
