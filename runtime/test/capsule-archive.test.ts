@@ -121,7 +121,8 @@ describe("a whole capsule in a file", () => {
     const { network, first, second, owner } = await begun();
     const lies = async (message: Uint8Array): Promise<Uint8Array> => {
       const response = await first.replica.request(message);
-      if (response.length < 400) response[response.length - 2] = (response.at(-2) ?? 0) ^ 1;
+      // The body of the last record: answers that only say what there is are shorter.
+      if (response.length > 400) response[response.length - 2] = (response.at(-2) ?? 0) ^ 1;
       return response;
     };
     await assert.rejects(async () => {

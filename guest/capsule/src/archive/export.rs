@@ -17,7 +17,7 @@ use crate::record::Record;
 use crate::refusal::{Refusal, Result};
 use crate::replica::{BAD_RESPONSE, Results, Signed};
 
-/// Records that are asked for at first while the order is looked for; then as many as an answer of some hundred kilobytes holds.
+/// Records that are asked for at first; then as many as an answer of some hundred kilobytes holds.
 const FIRST_WIDTH: usize = 16;
 const MAX_WIDTH: usize = 512;
 /// Between how many bytes an answer should have: enough to pay for the way, and no burden for the memory of either.
@@ -35,7 +35,7 @@ pub enum Exported {
 
 /// An export of the proven records of a capsule, as they are when it begins
 ///
-/// It takes about 64 bytes of memory for each record, of which there may be [`crate::file::MAX_PLANNED`], and one record.
+/// It takes about 80 bytes of memory for each record, of which there may be [`crate::file::MAX_PLANNED`], and one answer.
 #[derive(Debug)]
 pub struct Export {
     capsule: CapsuleName,
@@ -112,15 +112,16 @@ impl Export {
         let mut results = Results::read(response)?;
         if !self.opening.is_whole {
             self.open(&mut results)?;
-        } else if self.exporter.is_none() {
-            self.look(&mut results)?;
+        } else {
+            match self.exporter {
+                None => self.look(&mut results)?,
+                Some(_) => self.write(&mut results, out)?,
+            }
             self.width = match response.len() {
                 len if len < FEW_BYTES => (self.width * 2).min(MAX_WIDTH),
                 len if len > MANY_BYTES => (self.width / 2).max(1),
                 _ => self.width,
             };
-        } else {
-            self.write(&mut results, out)?;
         }
         if self.exporter.is_none() && self.opening.is_whole {
             if self.frontier.is_empty() {
@@ -131,10 +132,9 @@ impl Export {
             }
         }
         if self.exporter.is_some() {
-            self.asked.clear();
-            match self.plan.next_record() {
-                Some(name) => self.asked.push(name),
-                None => return self.end(out),
+            self.asked = self.plan.upcoming(self.width);
+            if self.asked.is_empty() {
+                return self.end(out);
             }
         }
         Ok(Exported::Ask(self.request()))
@@ -218,24 +218,31 @@ impl Export {
         Ok(())
     }
 
-    /// Writes the record that was asked for.
+    /// Writes the records that were asked for, up to the first that did not fit the answer or whose turn it is not.
     fn write(&mut self, results: &mut Results<'_>, out: &mut Vec<u8>) -> Result<()> {
         let (charter, authority) = self.opening.known.as_ref().ok_or(BAD_RESPONSE)?;
-        let (Some(exporter), Some(name)) = (&mut self.exporter, self.asked.first()) else {
-            return Err(BAD_RESPONSE);
-        };
-        let record = results.next(|reader| Record::read(reader).map_err(|_| Malformed))?;
-        if record.check(charter.hasher(), charter.is_sealed())? != *name {
-            return Err(BAD_RESPONSE);
+        let exporter = self.exporter.as_mut().ok_or(BAD_RESPONSE)?;
+        for (index, name) in self.asked.iter().enumerate() {
+            let record = match results.next(|reader| Record::read(reader).map_err(|_| Malformed)) {
+                // The first one fits every answer.
+                Err(refusal) if index > 0 && refusal.code == Code::TooLarge => break,
+                read => read?,
+            };
+            if self.plan.next_record() != Some(*name) {
+                break;
+            }
+            if record.check(charter.hasher(), charter.is_sealed())? != *name {
+                return Err(BAD_RESPONSE);
+            }
+            let head = self.heads.iter().find(|(head, _)| head == name);
+            let signature = head.map(|(_, signature)| signature);
+            if let Some(signature) = signature.filter(|_| record.header.kind() != RecordKind::Epoch) {
+                let checked = authority.check(&record.header, name, signature);
+                checked.map_err(|code| Refusal::new(code, 0))?;
+            }
+            exporter.record(&record, signature, out)?;
+            self.plan.came(&record.header);
         }
-        let head = self.heads.iter().find(|(head, _)| head == name);
-        let signature = head.map(|(_, signature)| signature);
-        if let Some(signature) = signature.filter(|_| record.header.kind() != RecordKind::Epoch) {
-            let checked = authority.check(&record.header, name, signature);
-            checked.map_err(|code| Refusal::new(code, 0))?;
-        }
-        exporter.record(&record, signature, out)?;
-        self.plan.came(&record.header);
         Ok(())
     }
 

@@ -14,22 +14,28 @@ use crate::refusal::{Refusal, Result};
 /// Most records that are pointed to and not come yet: 8 MiB of memory. Branches, holes and open shortcuts are that many.
 const MAX_AWAITED: usize = 1 << 17;
 
-/// Most records of a plan: 128 MiB of memory, which the module of an export has.
+/// Most records of a plan: 128 MiB of memory, which the module of an export has beside 32 MiB of hints.
 pub const MAX_PLANNED: usize = 1 << 21;
+const MAX_HINTS: usize = 4 * MAX_PLANNED;
 
 /// A record is there.
 const THERE: u64 = 1;
 /// A record points to it.
 const POINTER: u64 = 2;
+/// Above these in the state of a record: where its hints are.
+const HINTS: u32 = u32::BITS;
 
 /// Finds the order of records whose headers are read twice: once each in any order, and once each in the order found
 ///
-/// It takes about 64 bytes of memory for each record.
+/// It takes about 80 bytes of memory for each record.
 #[derive(Debug, Default)]
 pub struct Plan {
     /// `POINTER` for each record that points to it and has not come yet, and `THERE` if it is there: one number, so that the code of
     /// this map is that of [`Walk`]'s.
     records: BTreeMap<RecordName, u64>,
+    /// Of each record how many others it points to, and how the name of each begins. Names in full would double the memory, and a
+    /// prefix that two names share costs one request more.
+    hints: Vec<u32>,
     ready: BinaryHeap<Reverse<RecordName>>,
     has_begun: bool,
 }
@@ -55,6 +61,16 @@ impl Plan {
             return Ok(fresh);
         }
         *state |= THERE;
+        if self.hints.is_empty() {
+            // What records without hints have.
+            self.hints.push(0);
+        }
+        let place = self.hints.len();
+        if place + distinct(header).count() < MAX_HINTS {
+            *state |= (place as u64) << HINTS;
+            self.hints.push(distinct(header).count() as u32);
+            self.hints.extend(distinct(header).map(prefix));
+        }
         for pointer in distinct(header) {
             let state = self.records.entry(pointer).or_default();
             if *state == 0 {
@@ -69,23 +85,72 @@ impl Plan {
     pub fn next_record(&mut self) -> Option<RecordName> {
         if !self.has_begun {
             self.has_begun = true;
-            let heads = self.records.iter().filter(|(_, state)| **state == THERE);
+            let heads = self
+                .records
+                .iter()
+                .filter(|(_, state)| waits_for(**state) == THERE);
             self.ready.extend(heads.map(|(name, _)| Reverse(*name)));
         }
-        self.ready.pop().map(|Reverse(name)| name)
+        self.ready.peek().map(|Reverse(name)| *name)
+    }
+
+    /// The next records in their order, up to `most` of them, as far as the hints tell; the first is [`Self::next_record`].
+    pub fn upcoming(&mut self, most: usize) -> Vec<RecordName> {
+        _ = self.next_record();
+        let mut ready = self.ready.clone();
+        let mut names = Vec::new();
+        let mut came = BTreeMap::new();
+        while names.len() < most
+            && let Some(Reverse(name)) = ready.pop()
+        {
+            names.push(name);
+            for (pointer, state) in self.hinted(&name) {
+                let pointers: &mut u64 = came.entry(*pointer).or_default();
+                *pointers += POINTER;
+                if waits_for(*state) == THERE + *pointers {
+                    ready.push(Reverse(*pointer));
+                }
+            }
+        }
+        names
+    }
+
+    /// What a record points to, as far as the hints tell.
+    fn hinted(&self, name: &RecordName) -> impl Iterator<Item = (&RecordName, &u64)> {
+        let place = self
+            .records
+            .get(name)
+            .map_or(0, |state| (state >> HINTS) as usize);
+        let (count, prefixes) = self.hints[place..].split_first().unwrap_or((&0, &[]));
+        prefixes[..*count as usize].iter().filter_map(|prefix| {
+            let mut first = RecordName([0; 32]);
+            first.0[..4].copy_from_slice(&prefix.to_be_bytes());
+            self.records.range(first..).next()
+        })
     }
 
     /// The record that [`Self::next_record`] gave has come.
     pub fn came(&mut self, header: &HeaderView<'_>) {
+        self.ready.pop();
         for pointer in distinct(header) {
             if let Some(state) = self.records.get_mut(&pointer) {
                 *state -= POINTER;
-                if *state == THERE {
+                if waits_for(*state) == THERE {
                     self.ready.push(Reverse(pointer));
                 }
             }
         }
     }
+}
+
+/// The state of a record without the place of its hints.
+fn waits_for(state: u64) -> u64 {
+    state & u64::from(u32::MAX)
+}
+
+/// How a name begins, in the order of names.
+fn prefix(name: RecordName) -> u32 {
+    u32::from_be_bytes([name.0[0], name.0[1], name.0[2], name.0[3]])
 }
 
 /// What a header points to, each once.

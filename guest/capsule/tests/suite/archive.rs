@@ -72,16 +72,23 @@ fn built() -> Server {
 
 /// The file of the capsule as a replica gives it.
 fn exported(server: &mut Server) -> Result<(Vec<u8>, Summary), Refusal> {
+    let (file, summary, _) = exported_in_requests(server)?;
+    Ok((file, summary))
+}
+
+/// The file of the capsule as a replica gives it, and the number of requests.
+fn exported_in_requests(server: &mut Server) -> Result<(Vec<u8>, Summary, usize), Refusal> {
     let mut export = Export::new(charter().name());
     let mut file = Vec::new();
     let mut request = export.begin();
-    loop {
+    for requests in 1.. {
         let response = server.respond(request);
         match export.take(&response, &mut file)? {
             Exported::Ask(next) => request = next,
-            Exported::Done(summary) => return Ok((file, summary)),
+            Exported::Done(summary) => return Ok((file, summary, requests)),
         }
     }
+    unreachable!("an export ends")
 }
 
 /// Stores a file at a replica, so many bytes at a time.
@@ -119,6 +126,31 @@ fn what_was_exported_and_imported_is_exported_again_byte_for_byte() {
         let (again, _) = exported(&mut second).expect("a file");
         assert!(again == file, "in pieces of {chunk}");
     }
+}
+
+#[test]
+fn export_requests_many_records_at_a_time() {
+    let (_, summary, requests) = exported_in_requests(&mut built()).expect("a file");
+    assert_eq!(summary.records, 611);
+    assert!(requests < 40, "{requests} requests");
+}
+
+#[test]
+fn records_beyond_one_answer_are_requested_again() {
+    const RECORDS: usize = 20;
+    let mut servers = servers(1);
+    let mut owner = User::new(config(&charter(), 1, Some(OWNER_SEED), 1));
+    assert_eq!(owner.run(&mut servers, Command::Create), Ok(Reply::Done));
+    owner.begin(&mut servers);
+    for number in 0..RECORDS {
+        let content = format!("{number}").repeat(900_000 / if number < 10 { 1 } else { 2 });
+        owner.written(&mut servers, write([content], Backpointers::Chain));
+    }
+    let (file, summary) = exported(&mut servers[0]).expect("a file");
+    let mut verifier = Verifier::default();
+    verifier.push(&file, &mut |_| {}).expect("it is right");
+    assert_eq!(verifier.finish(), Ok(summary));
+    assert_eq!((summary.records, summary.holes), (RECORDS as u64, 0));
 }
 
 #[test]

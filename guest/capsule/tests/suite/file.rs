@@ -120,11 +120,13 @@ impl Stored {
             let (written, _) = &self.records[(index * 7 + seed) % count];
             plan.add(written.name, &view(written)).expect("they are few");
         }
+        let upcoming = plan.upcoming(usize::MAX);
         let mut order = Vec::new();
         while let Some(name) = plan.next_record() {
             order.push(name);
             plan.came(&view(&self.get(&name).0));
         }
+        assert_eq!(upcoming, order);
         order
     }
 
