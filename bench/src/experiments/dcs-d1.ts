@@ -1,10 +1,13 @@
-import { buildYcsb } from "../harness/build.ts";
+import { CapsuleModule, capsuleModule, exportCapsule, peerAt } from "selfsame/capsule";
+
+import { buildYcsb, builtPackage, source } from "../harness/build.ts";
 import type { Experiment, Run } from "../harness/experiment.ts";
 import { loopOf, perOperation, type Took } from "../harness/loop.ts";
 import { lines } from "../harness/plot.ts";
 import type { TaskProcess } from "../harness/process.ts";
 import { oursAtMost, type Row, ratioAtLeast, ratioAtMost, timed } from "../harness/row.ts";
-import { hypercoreProcess, ycsbProcess } from "../harness/runtimes.ts";
+import { denoReplicaProcess, hypercoreProcess, ycsbProcess } from "../harness/runtimes.ts";
+import { Workerd, WorkerFiles } from "../harness/workerd.ts";
 
 const VALUE_BYTES = 16;
 const FULL = { records: 100_000, perSignature: [1, 10, 100, 1_000, 10_000, 100_000], rounds: 5 };
@@ -17,7 +20,7 @@ const FASTER_THAN_HYPERCORE = 2;
 const VERIFY_US = 100;
 /** Records of a capsule that is exported, each signed when it was written, and seconds in which that is done. */
 const EXPORTED = 14_000;
-const EXPORT_S = 1;
+const EXPORT_S = { wasmtime: 1, Deno: 2, workerd: 3 };
 
 /** What one turn came to. */
 interface Turn {
@@ -65,18 +68,79 @@ async function turns(ours: TaskProcess, hypercore: TaskProcess, run: Run): Promi
   return all;
 }
 
-/** Exports of a whole capsule. */
-async function exports(ours: TaskProcess, { quick, progress }: Run): Promise<Row[]> {
+/** Fills a new capsule of a replica with small records and returns the URL of its export file. */
+type Fill = (records: number) => Promise<string>;
+
+/** Exports of a whole capsule through the host, in its process and over HTTP. */
+async function hostExports(ours: TaskProcess, { quick, progress }: Run): Promise<Row[]> {
   const records = quick ? EXPORTED / 10 : EXPORTED;
-  const turns: Took[] = [];
-  for (let round = 0; round < (quick ? QUICK : FULL).rounds; round += 1) {
-    progress(`export ${round + 1}`);
-    turns.push(JSON.parse(await ours.request("export/", records)) as Took);
+  const rows: Row[] = [];
+  for (const way of ["call", "http"]) {
+    const turns: Took[] = [];
+    for (let round = 0; round < (quick ? QUICK : FULL).rounds; round += 1) {
+      progress(`export ${round + 1}, wasmtime`);
+      turns.push(JSON.parse(await ours.request(`export/${way}`, records)) as Took);
+    }
+    const what = `${exportOf(records, "wasmtime")}${way === "http" ? " over HTTP" : ""}`;
+    const elapsed = turns.map(({ ns }) => ns);
+    const cpu = turns.map(({ cpu_ns }) => cpu_ns);
+    rows.push(timed(what, "s", elapsed, null, oursAtMost(EXPORT_S.wasmtime)));
+    rows.push(timed(`${what}: processor time`, "s", cpu));
   }
-  const what = `export of ${records.toLocaleString("en-US")} records, wasmtime`;
-  const elapsed = turns.map(({ ns }) => ns);
-  const cpu = turns.map(({ cpu_ns }) => cpu_ns);
-  return [timed(what, "s", elapsed, null, oursAtMost(EXPORT_S)), timed(`${what}: processor time`, "s", cpu)];
+  return rows;
+}
+
+/** Exports of a whole capsule of the npm package over HTTP: by a client that reads its records, and as the file that its replica makes. */
+async function packageExports(name: "Deno" | "workerd", fill: Fill, run: Run): Promise<Row[]> {
+  const records = run.quick ? EXPORTED / 10 : EXPORTED;
+  const module = await CapsuleModule.instantiate(await capsuleModule());
+  const verified: number[] = [];
+  const fetched: number[] = [];
+  for (let round = 0; round < (run.quick ? QUICK : FULL).rounds; round += 1) {
+    run.progress(`export ${round + 1}, ${name}`);
+    const file = new URL(await fill(records));
+    const { ask } = peerAt(new URL("/", file).href);
+    verified.push(await elapsedNs(exportCapsule(module, file.pathname.slice(1), ask)));
+    fetched.push(await elapsedNs(get(file)));
+  }
+  const bar = oursAtMost(EXPORT_S[name]);
+  const what = exportOf(records, name);
+  return [
+    timed(`${what} over HTTP`, "s", verified, null, bar),
+    timed(`${what}, the file by GET`, "s", fetched, null, bar),
+  ];
+}
+
+/** The pieces of a file as an HTTP server sends them. */
+async function* get(url: URL): AsyncGenerator<Uint8Array> {
+  const { ok, status, body } = await fetch(url);
+  if (!ok || body === null) throw new Error(`${url} answers with ${status}`);
+  yield* body;
+}
+
+/** Nanoseconds until the last piece of a file has come. */
+async function elapsedNs(file: AsyncIterable<Uint8Array>): Promise<number> {
+  const begin = process.hrtime.bigint();
+  let bytes = 0;
+  for await (const piece of file) bytes += piece.length;
+  if (bytes === 0) throw new Error("nothing was exported");
+  return Number(process.hrtime.bigint() - begin);
+}
+
+function exportOf(records: number, runtime: string): string {
+  return `export of ${records.toLocaleString("en-US")} records, ${runtime}`;
+}
+
+/** Exports in every runtime that is measured. */
+async function exports(ours: TaskProcess, worker: WorkerFiles, run: Run): Promise<Row[]> {
+  await using deno = denoReplicaProcess();
+  await using workerd = await Workerd.start(worker);
+  const fillObject: Fill = async (records) => `${workerd.url}${await workerd.ask(`?count=${records}`)}`;
+  return [
+    ...(await hostExports(ours, run)),
+    ...(await packageExports("Deno", (records) => deno.request("fill", records), run)),
+    ...(await packageExports("workerd", fillObject, run)),
+  ];
 }
 
 function rowsOf({ perSignature, turns, gets, proofs }: Measured, records: number): Row[] {
@@ -137,14 +201,16 @@ export const dcsD1: Experiment = {
   name: "dcs-d1",
   summary: "writes, reads and proofs of a capsule beside a hash, and reads beside hypercore",
   async prepare() {
+    await builtPackage();
     const ycsb = await buildYcsb();
     return async (run) => {
+      await using worker = await WorkerFiles.write(source("runners/export-worker.ts"), {}, { objects: true });
       await using ours = ycsbProcess(ycsb);
       await using hypercore = hypercoreProcess();
       const all = await turns(ours, hypercore, run);
       run.plot(draw(all));
       const { records } = run.quick ? QUICK : FULL;
-      return [...all.flatMap((one) => rowsOf(one, records)), ...(await exports(ours, run))];
+      return [...all.flatMap((one) => rowsOf(one, records)), ...(await exports(ours, worker, run))];
     };
   },
 };

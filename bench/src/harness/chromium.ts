@@ -50,7 +50,7 @@ export class BrowserPage implements AsyncDisposable {
     } catch (error) {
       return `Chromium does not start: ${String(error).split("\n")[0]}`;
     }
-    const script = await bundle(entry);
+    const { script } = await bundle(entry);
     const server = createServer((request, response) => {
       if (request.url === "/core.wasm") {
         response.writeHead(200, { "content-type": "application/wasm" }).end(core);

@@ -70,6 +70,13 @@ export function capsuleProcess(): TaskProcess {
   ]);
 }
 
+/** A process of Deno with a replica of capsules, which finds the npm package through the project's `package.json`. */
+export function denoReplicaProcess(): TaskProcess {
+  const flags = ["run", "--quiet", "--no-prompt", "--cached-only", "--no-lock", "--allow-all"];
+  const args = [...flags, source("runners/export-deno.ts"), storeFolder()];
+  return new TaskProcess("Deno", denoPackage.runInstall(), args);
+}
+
 /** A process of hypercore. */
 export function hypercoreProcess(): TaskProcess {
   const flags = ["--disable-warning=ExperimentalWarning"];

@@ -1,6 +1,6 @@
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import os from "node:os";
 import path from "node:path";
@@ -18,6 +18,10 @@ const COMPILED_CONFIG = "config.bin";
 const COMPATIBILITY_DATE = "2026-11-02";
 /** Longest configuration with the modules in it: a Worker of the largest size that Cloudflare takes. */
 const MAX_CONFIG = 10 * 1024 * 1024;
+/** Durable Objects of the class `Node`, stored in the service `objects`. */
+const OBJECTS = `bindings = [ (name = "NODE", durableObjectNamespace = "Node") ],
+    durableObjectNamespaces = [ (className = "Node", uniqueKey = "node", enableSql = true) ],
+    durableObjectStorage = (localDisk = "objects"),`;
 /** How long a process may take to listen. */
 const START_MS = 20_000;
 
@@ -29,21 +33,33 @@ export class WorkerFiles implements AsyncDisposable {
     this.#folder = folder;
   }
 
-  /** Writes the Worker whose entry is `entry`; `more` are the modules beside it, data unless they end in `.wasm`. */
-  static async write(entry: string, more: Readonly<Record<string, Uint8Array>> = {}): Promise<WorkerFiles> {
+  /**
+   * Writes the Worker whose entry is `entry`; `more` are the modules beside it, data unless they end in `.wasm`. With `objects` it exports
+   * the class `Node` of Durable Objects, which are stored in SQLite on the disk.
+   */
+  static async write(
+    entry: string,
+    more: Readonly<Record<string, Uint8Array>> = {},
+    { objects = false } = {},
+  ): Promise<WorkerFiles> {
     const folder = await mkdtemp(path.join(os.tmpdir(), "selfsame-bench-"));
-    await writeFile(path.join(folder, "worker.js"), await bundle(entry));
+    const { script, wasm } = await bundle(entry, ["workerd"]);
+    await writeFile(path.join(folder, "worker.js"), script);
     const modules = ['(name = "worker.js", esModule = embed "worker.js")'];
-    for (const [name, bytes] of Object.entries(more)) {
+    for (const [name, bytes] of Object.entries({ ...wasm, ...more })) {
       await writeFile(path.join(folder, name), bytes);
       modules.push(`(name = "${name}", ${name.endsWith(".wasm") ? "wasm" : "data"} = embed "${name}")`);
     }
+    const store = path.join(folder, "objects");
+    await mkdir(store);
+    const disk = `, (name = "objects", disk = (path = "${store}", writable = true))`;
     const config = `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
   services = [ (name = "main", worker = (
     compatibilityDate = "${COMPATIBILITY_DATE}",
+    ${objects ? OBJECTS : ""}
     modules = [ ${modules.join(", ")} ]
-  )) ],
+  ))${objects ? disk : ""} ],
   sockets = [ (name = "http", address = "127.0.0.1:0", http = (), service = "main") ]
 );
 `;
@@ -99,9 +115,14 @@ export class Workerd implements AsyncDisposable {
     throw new Problem("workerd ended before it listened; what it said stands above");
   }
 
+  /** Where it answers. */
+  get url(): string {
+    return `http://127.0.0.1:${this.#port}/`;
+  }
+
   /** Asks the Worker. */
   async ask(query: string): Promise<string> {
-    const response = await fetch(`http://127.0.0.1:${this.#port}/${query}`);
+    const response = await fetch(`${this.url}${query}`);
     const text = await response.text();
     if (!response.ok) throw new Problem(`workerd, ${query}: ${response.status} ${text}`);
     return text;

@@ -14,13 +14,14 @@ use crate::ycsb::Folder;
 
 const VALUE_BYTES: usize = 16;
 
-/// Exports a capsule of `count` records, each of which was signed when it was written; nanoseconds of the export.
+/// Exports a capsule of `count` records, each of which was signed when it was written, from a server that is asked in this way;
+/// nanoseconds of the export.
 ///
 /// # Errors
 /// When something is refused.
-pub(crate) async fn run(folder: &Path, count: u64) -> Outcome<String> {
+pub(crate) async fn run(folder: &Path, way: Way, count: u64) -> Outcome<String> {
     let folder = Folder::create(folder)?;
-    let server = Server::start(&folder.0, Durability::None, Way::Call).await?;
+    let server = Server::start(&folder.0, Durability::None, way).await?;
     let (_, capsule) = Owner::create(0, server.way(), None).await?;
     let values = Values::new(&mut Random::new(1), VALUE_BYTES);
     for number in 0..count {

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use bench_pair::{Outcome, Task, serve};
 use tokio::runtime::Runtime;
 
+use crate::server::Way;
 use crate::ycsb::Plan;
 
 /// What all tasks have
@@ -93,9 +94,12 @@ fn task(name: &str, place: &Arc<Place>) -> Outcome<Task> {
                 place.runtime.block_on(run)
             }))
         }
-        ("export", "") => Ok(Box::new(move |count| {
-            place.runtime.block_on(exports::run(&place.folder, count))
-        })),
+        ("export", way) => {
+            let way = Way::named(way)?;
+            Ok(Box::new(move |count| {
+                place.runtime.block_on(exports::run(&place.folder, way, count))
+            }))
+        }
         ("clients", clients) => {
             let clients = number(clients)?.max(1);
             Ok(Box::new(move |count| {
