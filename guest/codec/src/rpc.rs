@@ -15,10 +15,9 @@ pub const ENDPOINT_BYTES: usize = 18;
 items! {
     /// What a host tells an RPC module
     ///
+    /// A batch begins with the time, in microseconds since 1970; one before the last counts as that.
     /// Numbers of calls, services and tags are of who begins them: the host's in a client, the module's in a server.
     pub enum Input {
-        /// Tell the time, in microseconds since 1970: the first item of a batch. A time before the last one counts as that.
-        1 Now { unix_us: u64 }
         /// A datagram arrived.
         2 Datagram { source: [u8; ENDPOINT_BYTES], bytes: &'a [u8] }
         /// Call a service at an endpoint; answered by `Done` or `Failed`. Options: bits 0 and 1 the policy, bit 2 idempotent.

@@ -47,10 +47,15 @@ impl Machine {
         })
     }
 
-    /// Takes a batch of inputs; the batch of outputs.
+    /// Takes the time, in microseconds since 1970, and a batch of inputs; the batch of outputs.
     pub fn step(&mut self, batch: &[u8]) -> &[u8] {
         self.out.clear(KEPT_BYTES);
-        let Ok(items) = BatchReader::new(batch) else {
+        let Some((now_us, items)) = batch.split_first_chunk() else {
+            refused(0, Code::BadInput, &mut self.out);
+            return self.out.as_bytes();
+        };
+        self.role.tick(u64::from_le_bytes(*now_us));
+        let Ok(items) = BatchReader::new(items) else {
             refused(0, Code::BadInput, &mut self.out);
             return self.out.as_bytes();
         };
@@ -70,6 +75,13 @@ impl Machine {
 }
 
 impl Role {
+    fn tick(&mut self, now_us: u64) {
+        match self {
+            Self::Client(client) => client.tick(now_us),
+            Self::Server(server) => server.tick(now_us),
+        }
+    }
+
     fn take(&mut self, input: Input<'_>, out: &mut BatchWriter) -> Result<(), Code> {
         match self {
             Self::Client(client) => take_as_client(client, input, out),
@@ -96,7 +108,6 @@ impl Role {
 
 fn take_as_client(client: &mut Client, input: Input<'_>, out: &mut BatchWriter) -> Result<(), Code> {
     match input {
-        Input::Now { unix_us } => client.tick(unix_us),
         Input::Datagram { source, bytes } => client.datagram(&Endpoint(source), bytes, out),
         Input::Call {
             call,
@@ -128,7 +139,6 @@ fn take_as_client(client: &mut Client, input: Input<'_>, out: &mut BatchWriter) 
 
 fn take_as_server(server: &mut Server, input: Input<'_>, out: &mut BatchWriter) -> Result<(), Code> {
     match input {
-        Input::Now { unix_us } => server.tick(unix_us),
         Input::Datagram { source, bytes } => server.datagram(&Endpoint(source), bytes, out),
         Input::Answer { call, payload } => server.answer(call, payload, out)?,
         Input::Refuse { call, code } => {

@@ -38,47 +38,51 @@ impl Server {
             self.refuse(number, Code::TooLarge, out);
             return Err(Code::TooLarge);
         }
-        let (id, counter) = (call.session, call.counter);
-        let renewal = self.renewal(number);
-        let Some(call) = self.calls.get_mut(number) else {
-            return Ok(());
-        };
-        let Some(session) = self.sessions.get_mut(id) else {
+        let (endpoint, allowance) = (call.endpoint, call.allowance());
+        let Some(session) = self.sessions.get(call.session) else {
             self.remove_call(number);
             return Ok(());
         };
-        let renewal_bytes = if renewal.is_some() {
-            Grant::RENEWAL_BYTES
+        let is_proven = session.is_proven(&endpoint);
+        let room = if is_proven {
+            self.datagram_bytes
         } else {
-            0
+            self.datagram_bytes.min(allowance)
         };
-        let whole_bytes = MAX_RESPONSE_HEAD_BYTES + renewal_bytes + payload.len() + TAG_BYTES;
-        let is_proven = session.is_proven(&call.endpoint);
-        if whole_bytes <= self.datagram_bytes && (is_proven || whole_bytes <= call.allowance()) {
-            let endpoint = call.endpoint;
-            seal_whole(session, counter, renewal.as_ref(), payload, &mut self.sealed);
-            send(&endpoint, &self.sealed, out);
-            let limit = self.sessions.kept_limit();
-            if let Some(session) = self.sessions.get_mut(id) {
-                session.keep(counter, &self.sealed, limit);
-            }
-            self.remove_call(number);
-        } else {
-            let full = self.datagram_bytes - PACKET_OVERHEAD - COOKIE_BYTES;
-            let allowed = call.allowance().saturating_sub(PACKET_OVERHEAD + COOKIE_BYTES);
-            let first_bytes = if is_proven { full } else { full.min(allowed) };
-            call.stage = Stage::Download(Download {
-                transfer: Transfer::new(
-                    payload.to_vec(),
-                    first_bytes,
-                    self.datagram_bytes - PACKET_OVERHEAD,
-                ),
-                rtt: RoundTrip::default(),
-                cookie: self.random.bytes(),
-            });
-            self.send_packets(number, out);
+        match room.checked_sub(MAX_RESPONSE_HEAD_BYTES + payload.len() + TAG_BYTES) {
+            Some(left) => self.answer_whole(number, payload, left >= Grant::RENEWAL_BYTES, out),
+            None => self.answer_in_packets(number, payload, room, out),
         }
         Ok(())
+    }
+
+    /// Answers with one datagram, which has room for a new ticket or not.
+    fn answer_whole(&mut self, number: u32, payload: &[u8], has_room: bool, out: &mut BatchWriter) {
+        let renewal = if has_room { self.renewal(number) } else { None };
+        let limit = self.sessions.kept_limit();
+        if let Some(call) = self.calls.get_mut(number)
+            && let Some(session) = self.sessions.get_mut(call.session)
+        {
+            seal_whole(session, call.counter, renewal.as_ref(), payload, &mut self.sealed);
+            send(&call.endpoint, &self.sealed, out);
+            session.keep(call.counter, &self.sealed, limit);
+        }
+        self.remove_call(number);
+    }
+
+    /// Answers with many packets, of which the first is at most so long.
+    fn answer_in_packets(&mut self, number: u32, payload: &[u8], room: usize, out: &mut BatchWriter) {
+        let packet_bytes = self.datagram_bytes - PACKET_OVERHEAD;
+        let first_bytes = room.saturating_sub(PACKET_OVERHEAD + COOKIE_BYTES);
+        let cookie = self.random.bytes();
+        if let Some(call) = self.calls.get_mut(number) {
+            call.stage = Stage::Download(Download {
+                transfer: Transfer::new(payload.to_vec(), first_bytes, packet_bytes),
+                rtt: RoundTrip::default(),
+                cookie,
+            });
+        }
+        self.send_packets(number, out);
     }
 
     /// Refuses a call that was not carried out.
@@ -115,9 +119,7 @@ impl Server {
         let session = self.sessions.get_mut(id)?;
         let life_s = session.expires_s - session.issued_s;
         let is_due = now_s >= session.issued_s + life_s / 2
-            && now_s >= session.renewed_s + (life_s / RENEWALS_IN_LIFE).max(1)
-            // It proves the address, and would spread a false one.
-            && session.is_proven(&endpoint);
+            && now_s >= session.renewed_s + (life_s / RENEWALS_IN_LIFE).max(1);
         if !is_due {
             return None;
         }

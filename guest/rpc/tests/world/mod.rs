@@ -352,9 +352,8 @@ pub(crate) fn answer(len: usize) -> Vec<u8> {
 
 fn batch(now_us: u64, inputs: &[Input<'_>]) -> Vec<u8> {
     let mut batch = BatchWriter::new();
-    Input::Now { unix_us: now_us }.encode(&mut batch);
     inputs.iter().for_each(|input| input.encode(&mut batch));
-    batch.as_bytes().to_vec()
+    [&now_us.to_le_bytes(), batch.as_bytes()].concat()
 }
 
 /// A generator of which all runs with one seed are the same.
