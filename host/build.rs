@@ -1,13 +1,14 @@
-//! Puts core.wasm and capsule.wasm where `include_bytes!` finds them.
+//! Puts core.wasm, capsule.wasm and rpc.wasm where `include_bytes!` finds them.
 
 use std::env;
 use std::fs;
 use std::path::PathBuf;
 
 /// The modules, and what names another file to embed for one that was built elsewhere.
-const MODULES: [(&str, &str); 2] = [
+const MODULES: [(&str, &str); 3] = [
     ("core.wasm", "SELFSAME_CORE_WASM"),
     ("capsule.wasm", "SELFSAME_CAPSULE_WASM"),
+    ("rpc.wasm", "SELFSAME_RPC_WASM"),
 ];
 /// First bytes of every WebAssembly module.
 const MAGIC: &[u8] = b"\0asm";

@@ -8,8 +8,7 @@ use core::time::Duration;
 use std::sync::OnceLock;
 use std::thread;
 
-use selfsame_codec::capsule;
-use selfsame_codec::{ABI_VERSION, Config, INSECURE};
+use selfsame_codec::{ABI_VERSION, Config, INSECURE, capsule, rpc};
 use wasmtime::{
     Engine, Instance, Memory, Module, OptLevel, Store, StoreLimits, StoreLimitsBuilder, TypedFunc,
 };
@@ -30,6 +29,9 @@ pub const CORE_WASM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/core.wasm
 
 /// The module of capsules that this crate ships.
 pub(crate) const CAPSULE_WASM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/capsule.wasm"));
+
+/// The module of the RPC that this crate ships.
+pub(crate) const RPC_WASM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/rpc.wasm"));
 
 /// A step takes microseconds to a few milliseconds; one that takes this long has run away.
 const STEP_LIMIT: Duration = Duration::from_secs(10);
@@ -130,6 +132,16 @@ impl CoreModule {
         static CAPSULES: OnceLock<Result<CoreModule, CoreError>> = OnceLock::new();
         CAPSULES
             .get_or_init(|| Self::compile_kept(CAPSULE_WASM, capsule::ABI_VERSION))
+            .clone()
+    }
+
+    /// The embedded module of the RPC, compiled on first use and shared by all clients and servers of the process.
+    ///
+    /// # Errors
+    /// [`CoreError::NotACore`] when the build embedded something else.
+    pub fn rpc() -> Result<Self, CoreError> {
+        static RPC: OnceLock<Result<CoreModule, CoreError>> = OnceLock::new();
+        RPC.get_or_init(|| Self::compile_kept(RPC_WASM, rpc::ABI_VERSION))
             .clone()
     }
 
@@ -322,12 +334,12 @@ impl Core {
         Ok(())
     }
 
-    /// Gives the node a batch, the time and then items, and returns its answer, copied out once.
+    /// Gives the node a batch, the time in the unit of its module and then items, and returns its answer, copied out once.
     ///
     /// # Errors
     /// [`CoreError::Trapped`] when the core failed; every later call fails too.
-    pub fn step(&mut self, now_ms: u64, items: &[u8]) -> Result<Vec<u8>, CoreError> {
-        let (at, len) = self.write(&[&now_ms.to_le_bytes(), items])?;
+    pub fn step(&mut self, now: u64, items: &[u8]) -> Result<Vec<u8>, CoreError> {
+        let (at, len) = self.write(&[&now.to_le_bytes(), items])?;
         let handle = self.handle;
         let header = self.call(|store, exports| exports.step.call(store, (handle, at, len)))?;
         self.read(header)

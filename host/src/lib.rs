@@ -95,6 +95,8 @@ pub use replica::{
     ReplicaService, ReplicateOptions, Replicating, Serving, Source, Synchronised,
 };
 
+pub mod rpc;
+
 mod serve;
 mod shares;
 

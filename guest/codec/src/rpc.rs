@@ -77,13 +77,13 @@ pub struct ClientConfig {
 /// What `create` of an RPC module is given to make a server
 ///
 /// ```cddl
-/// config = [version: 1, server: 2, network: bytes .size 32, service: text, key: bytes .size 32, entropy: bytes .size 32,
+/// config = [version: 1, server: 2, network: text, service: text, key: bytes .size 32, entropy: bytes .size 32,
 ///           datagram: uint, life: uint, replay: uint, not-before: uint]
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ServerConfig<'a> {
-    /// The network.
-    pub network: [u8; 32],
+    /// Name of the network.
+    pub network: &'a str,
     /// The service.
     pub service: &'a str,
     /// The secret that its replicas share. Secret.
@@ -103,7 +103,7 @@ pub struct ServerConfig<'a> {
 const VERSION: u64 = 1;
 const CLIENT: u64 = 1;
 const SERVER: u64 = 2;
-/// Longest name of a service.
+/// Longest name of a network and of a service.
 const MAX_NAME_BYTES: usize = 63;
 
 impl ClientConfig {
@@ -148,7 +148,7 @@ impl<'a> ServerConfig<'a> {
             .array(10)
             .uint(VERSION)
             .uint(SERVER)
-            .bytes(&self.network)
+            .text(self.network)
             .text(self.service)
             .bytes(&self.ticket_secret)
             .bytes(&self.entropy)
@@ -170,7 +170,7 @@ impl<'a> ServerConfig<'a> {
             return Err(Malformed);
         }
         let config = Self {
-            network: decoder.fixed()?,
+            network: decoder.text(MAX_NAME_BYTES)?,
             service: decoder.text(MAX_NAME_BYTES)?,
             ticket_secret: decoder.fixed()?,
             entropy: decoder.fixed()?,

@@ -1,5 +1,6 @@
 //! The server: opens requests, lets each be carried out at most once, and seals the answers.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use selfsame_codec::BatchWriter;
@@ -40,8 +41,8 @@ pub enum Replay {
 /// What a server is made of.
 #[derive(Clone, Copy)]
 pub struct ServerConfig<'a> {
-    /// The network.
-    pub network: [u8; 32],
+    /// Name of the network.
+    pub network: &'a str,
     /// Name of the service.
     pub service: &'a str,
     /// The secret that all replicas of the service share.
@@ -62,8 +63,8 @@ pub struct ServerConfig<'a> {
 #[derive(Debug)]
 pub struct Server {
     now_us: u64,
-    network: [u8; 32],
-    service: alloc::string::String,
+    network: String,
+    service: String,
     datagram_bytes: usize,
     ticket_life_s: u32,
     replay: Replay,
@@ -87,7 +88,7 @@ impl Server {
     pub fn new(config: &ServerConfig<'_>) -> Self {
         Self {
             now_us: 0,
-            network: config.network,
+            network: config.network.into(),
             service: config.service.into(),
             datagram_bytes: config.datagram_bytes,
             ticket_life_s: config.ticket_life_s,
@@ -96,7 +97,7 @@ impl Server {
             random: Random::new(RANDOM, &config.entropy),
             keys: TicketKeys::new(TicketKey::new(
                 &config.ticket_secret,
-                &config.network,
+                config.network,
                 config.service,
             )),
             sessions: Sessions::default(),

@@ -32,6 +32,7 @@ mod replica;
 mod replicate;
 mod requests;
 mod restart;
+mod rpc;
 mod serve;
 mod simulated;
 mod telemetry;

@@ -126,7 +126,7 @@ impl World {
     /// Starts a replica, in place of what ran at its address.
     pub(crate) fn start(&mut self, number: u16, setup: &Setup) {
         let config = ServerConfig {
-            network: [5; 32],
+            network: "net",
             service: "check",
             ticket_secret: setup.secret,
             entropy: [setup.seed; 32],

@@ -1,0 +1,41 @@
+//! Encrypted RPC over UDP: requests of one datagram or many to any replica of a service (docs/specification/rpc.md).
+//!
+//! A server shares a ticket key with the other replicas of its service and answers calls; a client gets its first ticket in a session
+//! of the mesh, and from then on calls without a round trip before.
+//!
+//! ```no_run
+//! # async fn example(node: selfsame_host::Node) -> Result<(), Box<dyn core::error::Error>> {
+//! use selfsame_host::Seed;
+//! use selfsame_host::rpc::{RpcClient, RpcOptions, RpcServer};
+//!
+//! let server = RpcServer::builder("twiitr", "check", Seed::generate()?)
+//!     .idempotent()
+//!     .start("0.0.0.0:7400".parse()?, async |request| Ok(request.payload))?;
+//! node.serve("check", server.tickets("192.0.2.1:7400")).await?;
+//!
+//! let client = RpcClient::new(node)?;
+//! let answer = client.call("check", b"ping", RpcOptions::new().idempotent()).await?;
+//! assert_eq!(answer.payload, b"ping");
+//! # Ok(())
+//! # }
+//! ```
+
+mod endpoint;
+
+mod engine;
+
+mod socket;
+
+mod answering;
+pub use answering::{RpcRefusal, RpcRequest};
+
+mod server;
+pub use server::{RpcServer, RpcServerBuilder};
+
+mod ticket;
+pub use ticket::{RpcTicket, RpcTicketService, RpcTickets, TICKET_PATH};
+
+mod calling;
+
+mod client;
+pub use client::{RpcAnswer, RpcClient, RpcOptions};

@@ -1,0 +1,35 @@
+//! What a server's handler gets and gives.
+
+use alloc::sync::Arc;
+use core::net::SocketAddr;
+use core::pin::Pin;
+use std::time::Instant;
+
+use selfsame_codec::Code;
+
+use crate::id::PeerId;
+
+/// A call that a server is asked to carry out.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RpcRequest {
+    /// The request.
+    pub payload: Vec<u8>,
+    /// Whom the ticket was issued to.
+    pub caller: PeerId,
+    /// Where the request came from.
+    pub source: SocketAddr,
+    /// Whether another replica may carry it out, too: its caller has declared it idempotent.
+    pub is_idempotent: bool,
+    /// When its caller gives up.
+    pub deadline: Instant,
+}
+
+/// Why a handler did not carry out a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RpcRefusal(pub Code);
+
+/// What a handler gives for a call.
+pub(super) type Outcome = Result<Vec<u8>, RpcRefusal>;
+pub(super) type Answering = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+pub(super) type Handler = Arc<dyn Fn(RpcRequest) -> Answering + Send + Sync>;

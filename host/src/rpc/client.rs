@@ -1,0 +1,242 @@
+//! A client of any number of services.
+
+use alloc::sync::Arc;
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::runtime::Handle as Runtime;
+use tokio::sync::{OnceCell, oneshot};
+use zeroize::Zeroizing;
+
+use super::calling::{Caller, NewCall, Order, ended, tell};
+use super::ticket::RpcTickets;
+use crate::error::Error;
+
+/// How long a call may take unless its options say otherwise.
+const TIMEOUT: Duration = Duration::from_secs(30);
+const IDEMPOTENT_BIT: u8 = 0b100;
+
+/// How a call is made.
+#[derive(Clone, Copy, Debug)]
+pub struct RpcOptions {
+    timeout: Duration,
+    is_idempotent: bool,
+    server: Option<SocketAddr>,
+}
+
+impl Default for RpcOptions {
+    fn default() -> Self {
+        Self {
+            timeout: TIMEOUT,
+            is_idempotent: false,
+            server: None,
+        }
+    }
+}
+
+impl RpcOptions {
+    /// A call that is carried out at most once, within 30 seconds.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Carrying it out twice does no harm: it needs no round trip before.
+    #[must_use]
+    pub fn idempotent(mut self) -> Self {
+        self.is_idempotent = true;
+        self
+    }
+
+    /// How long to wait for the answer.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// The server to call, in place of the one that the ticket came from: any replica of the service opens it.
+    #[must_use]
+    pub fn server(mut self, address: SocketAddr) -> Self {
+        self.server = Some(address);
+        self
+    }
+}
+
+/// An answer, and who gave it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RpcAnswer {
+    /// The answer.
+    pub payload: Vec<u8>,
+    /// The server that carried the call out.
+    pub server: SocketAddr,
+}
+
+/// Calls services; cheap to clone.
+#[derive(Clone)]
+pub struct RpcClient {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    caller: Caller,
+    services: Arc<Services>,
+    last_call: Mutex<u32>,
+}
+
+/// The services by name, and where their tickets come from.
+struct Services {
+    tickets: Box<dyn RpcTickets>,
+    by_name: Mutex<HashMap<String, Arc<Known>>>,
+    names: Mutex<Vec<String>>,
+}
+
+/// A service that was called before.
+struct Known {
+    number: u32,
+    /// Set with the first ticket.
+    server: OnceCell<SocketAddr>,
+}
+
+impl RpcClient {
+    /// A client with tickets from the mesh.
+    ///
+    /// # Errors
+    /// As [`Self::with_tickets`].
+    ///
+    /// # Panics
+    /// Outside a Tokio runtime.
+    pub fn new(node: crate::Node) -> Result<Self, Error> {
+        Self::with_tickets(node)
+    }
+
+    /// A client with tickets from elsewhere.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when there is no socket to be had.
+    ///
+    /// # Panics
+    /// Outside a Tokio runtime.
+    pub fn with_tickets(tickets: impl RpcTickets) -> Result<Self, Error> {
+        let services = Arc::new(Services {
+            tickets: Box::new(tickets),
+            by_name: Mutex::default(),
+            names: Mutex::default(),
+        });
+        let runtime = Runtime::current();
+        let renewing = Arc::clone(&services);
+        let caller = Caller::start(move |orders, waker| {
+            Box::new(move |number| {
+                let (services, orders, waker) = (Arc::clone(&renewing), orders.clone(), Arc::clone(&waker));
+                runtime.spawn(async move {
+                    let grant = services.grant(number).await;
+                    tell(&orders, &waker, Order::UseTicket(number, grant));
+                });
+            })
+        })?;
+        Ok(Self {
+            shared: Arc::new(Shared {
+                caller,
+                services,
+                last_call: Mutex::new(0),
+            }),
+        })
+    }
+
+    /// Calls a service by name. A future that is dropped gives the call up.
+    ///
+    /// # Errors
+    /// [`Error::Core`]: `OutcomeUnknown` when a call that is not idempotent may have been carried out; what servers refuse; `TimedOut`;
+    /// and why there is no ticket.
+    pub async fn call(&self, service: &str, payload: &[u8], options: RpcOptions) -> Result<RpcAnswer, Error> {
+        let Shared { caller, services, .. } = &*self.shared;
+        let known = services.of(service);
+        let first = known.server.get_or_try_init(async || {
+            let ticket = services.tickets.ticket(service).await?;
+            caller.tell(Order::UseTicket(known.number, ticket.grant));
+            Ok::<_, Error>(ticket.address)
+        });
+        let target = options.server.unwrap_or(*first.await?);
+        let (answer, answered) = oneshot::channel();
+        let call = self.next_call();
+        caller.tell(Order::Call(NewCall {
+            call,
+            service: known.number,
+            target,
+            options: if options.is_idempotent { IDEMPOTENT_BIT } else { 0 },
+            timeout_ms: u32::try_from(options.timeout.as_millis()).unwrap_or(u32::MAX),
+            payload: payload.to_vec(),
+            answer,
+        }));
+        let mut giving_up = GivingUp {
+            caller,
+            call: Some(call),
+        };
+        let outcome = answered.await;
+        giving_up.call = None;
+        outcome.unwrap_or_else(|_| Err(ended()))
+    }
+
+    fn next_call(&self) -> u32 {
+        let mut last = lock(&self.shared.last_call);
+        *last = last.wrapping_add(1);
+        *last
+    }
+}
+
+impl core::fmt::Debug for RpcClient {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("RpcClient(..)")
+    }
+}
+
+impl Services {
+    fn of(&self, name: &str) -> Arc<Known> {
+        let mut by_name = lock(&self.by_name);
+        if let Some(known) = by_name.get(name) {
+            return Arc::clone(known);
+        }
+        let mut names = lock(&self.names);
+        let known = Arc::new(Known {
+            number: names.len() as u32,
+            server: OnceCell::new(),
+        });
+        names.push(name.into());
+        by_name.insert(name.into(), Arc::clone(&known));
+        known
+    }
+
+    /// Returns a new ticket for a service, or nothing.
+    async fn grant(&self, number: u32) -> Zeroizing<Vec<u8>> {
+        let name = lock(&self.names)[number as usize].clone();
+        match self.tickets.ticket(&name).await {
+            Ok(ticket) => ticket.grant,
+            Err(error) => {
+                tracing::warn!(%error, service = name, "there is no ticket to be had");
+                Zeroizing::default()
+            }
+        }
+    }
+}
+
+/// Gives a call up when its future is dropped.
+struct GivingUp<'a> {
+    caller: &'a Caller,
+    call: Option<u32>,
+}
+
+impl Drop for GivingUp<'_> {
+    fn drop(&mut self) {
+        if let Some(call) = self.call {
+            self.caller.tell(Order::Cancel(call));
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while it is locked.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,171 @@
+//! A UDP socket that takes and sends many datagrams with one system call where the system can.
+
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+use std::io::{self, ErrorKind, IoSliceMut};
+
+use mio::net::UdpSocket;
+use mio::{Events, Interest, Poll, Token, Waker};
+use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use socket2::{Domain, Protocol, Socket as RawSocket, Type};
+
+/// Buffers that one system call fills. Each is as long as what the kernel joins of the datagrams of one sender.
+const BUFFERS: usize = 16;
+const BUFFER_BYTES: usize = 65_536;
+/// Largest datagram that leaves: with IPv6's and UDP's headers the smallest packet that every path carries (RFC 8200, section 5).
+pub(super) const DATAGRAM_BYTES: u32 = 1200;
+/// What the kernel holds of datagrams that were not taken yet: bursts of many clients.
+const RECEIVE_BUFFER_BYTES: usize = 4 * 1024 * 1024;
+const READABLE: Token = Token(0);
+const WOKEN: Token = Token(1);
+
+/// A socket, and what wakes the thread that has it.
+pub(super) struct Socket {
+    socket: UdpSocket,
+    state: UdpSocketState,
+    poll: Poll,
+    events: Events,
+    buffers: Vec<u8>,
+    train: Train,
+    /// Nothing more is there to be received.
+    is_drained: bool,
+    is_ipv6: bool,
+}
+
+/// Datagrams of one length to one address, which leave together.
+#[derive(Debug)]
+struct Train {
+    target: SocketAddr,
+    bytes: Vec<u8>,
+    datagram_bytes: usize,
+}
+
+impl Socket {
+    /// Binds a socket; several may be bound to one address, and each then gets the datagrams of some senders.
+    pub(super) fn bind(address: SocketAddr) -> io::Result<Self> {
+        let raw = RawSocket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+        #[cfg(unix)]
+        raw.set_reuse_port(true)?;
+        if address.is_ipv6() {
+            // It reaches IPv4, too.
+            raw.set_only_v6(false)?;
+        }
+        raw.bind(&address.into())?;
+        raw.set_nonblocking(true)?;
+        // The system may give less.
+        _ = raw.set_recv_buffer_size(RECEIVE_BUFFER_BYTES);
+        let mut socket = UdpSocket::from_std(raw.into());
+        let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        let poll = Poll::new()?;
+        poll.registry()
+            .register(&mut socket, READABLE, Interest::READABLE)?;
+        Ok(Self {
+            socket,
+            state,
+            poll,
+            events: Events::with_capacity(2),
+            buffers: vec![0; BUFFERS * BUFFER_BYTES],
+            train: Train {
+                target: address,
+                bytes: Vec::new(),
+                datagram_bytes: 0,
+            },
+            is_drained: false,
+            is_ipv6: address.is_ipv6(),
+        })
+    }
+
+    pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// Returns what wakes [`Self::wait`] from another thread.
+    pub(super) fn waker(&self) -> io::Result<Waker> {
+        Waker::new(self.poll.registry(), WOKEN)
+    }
+
+    /// Takes what one system call gives; how many datagrams these were.
+    pub(super) fn receive(&mut self, mut take: impl FnMut(SocketAddr, &[u8])) -> io::Result<usize> {
+        let mut meta = [RecvMeta::default(); BUFFERS];
+        let mut slices: [IoSliceMut<'_>; BUFFERS] = {
+            let mut chunks = self.buffers.chunks_mut(BUFFER_BYTES);
+            core::array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()))
+        };
+        let count = match self
+            .state
+            .recv(UdpSockRef::from(&self.socket), &mut slices, &mut meta)
+        {
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.is_drained = true;
+                return Ok(0);
+            }
+            // An earlier datagram of ours met a closed port.
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => return Ok(0),
+            Err(error) => return Err(error),
+        };
+        let mut datagrams = 0;
+        for (meta, slice) in meta.iter().zip(&slices).take(count) {
+            for datagram in slice[..meta.len].chunks(meta.stride.max(1)) {
+                take(meta.addr, datagram);
+                datagrams += 1;
+            }
+        }
+        Ok(datagrams)
+    }
+
+    /// Waits until something arrives, it is woken or the time is over. Only what came after [`Self::receive`] found nothing wakes it.
+    pub(super) fn wait(&mut self, longest: Option<Duration>) -> io::Result<()> {
+        if !self.is_drained {
+            return Ok(());
+        }
+        match self.poll.poll(&mut self.events, longest) {
+            Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        self.is_drained = !self.events.iter().any(|event| event.token() == READABLE);
+        Ok(())
+    }
+
+    /// Sends a datagram, with those before and after it that go to the same address and are as long.
+    pub(super) fn send(&mut self, target: SocketAddr, datagram: &[u8]) {
+        let train = &self.train;
+        let fits = train.target == target
+            && train.datagram_bytes == datagram.len()
+            && train.bytes.len() / train.datagram_bytes < self.state.max_gso_segments()
+            && train.bytes.len() + datagram.len() < BUFFER_BYTES;
+        if !fits {
+            self.flush();
+            (self.train.target, self.train.datagram_bytes) = (target, datagram.len());
+        }
+        self.train.bytes.extend_from_slice(datagram);
+    }
+
+    /// Sends what waits for more datagrams to go with.
+    pub(super) fn flush(&mut self) {
+        let Train {
+            target,
+            bytes,
+            datagram_bytes,
+        } = &mut self.train;
+        if bytes.is_empty() {
+            return;
+        }
+        let destination = match target.ip() {
+            IpAddr::V4(ip) if self.is_ipv6 => SocketAddr::from((ip.to_ipv6_mapped(), target.port())),
+            _ => *target,
+        };
+        let transmit = Transmit {
+            destination,
+            ecn: None,
+            contents: bytes,
+            segment_size: (bytes.len() > *datagram_bytes).then_some(*datagram_bytes),
+            src_ip: None,
+        };
+        // A datagram that does not leave is lost like one that is lost on the way.
+        if let Err(error) = self.state.try_send(UdpSockRef::from(&self.socket), &transmit) {
+            tracing::debug!(%error, %target, "a datagram was not sent");
+        }
+        bytes.clear();
+    }
+}

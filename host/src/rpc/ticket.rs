@@ -1,0 +1,156 @@
+//! How clients get their first ticket: a request in a session of the mesh, to the service itself.
+
+use core::convert::Infallible;
+use core::net::SocketAddr;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use selfsame_codec::cbor::{Decoder, Encoder};
+use selfsame_codec::{Code, Malformed};
+use tokio::sync::oneshot;
+use tower_service::Service;
+use zeroize::Zeroizing;
+
+use super::server::{Order, OrderSender};
+use crate::body::Body;
+use crate::caller::Caller;
+use crate::error::Error;
+use crate::node::Node;
+
+/// Where a service issues tickets (RFC 8615).
+pub const TICKET_PATH: &str = "/.well-known/selfsame-rpc";
+const VERSION: u64 = 1;
+/// Longest answer to a request for a ticket.
+const MAX_ANSWER_BYTES: usize = 1024;
+const MAX_ADDRESS_BYTES: usize = 64;
+
+/// A ticket with its secret, and the server that it was issued by.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct RpcTicket {
+    pub(super) grant: Zeroizing<Vec<u8>>,
+    /// Where the server is reached.
+    pub address: SocketAddr,
+}
+
+impl RpcTicket {
+    /// Returns the encoding, `[version: 1, grant: bytes, address: text]`. Secret.
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let address = self.address.to_string();
+        Encoder::new(&mut out)
+            .array(3)
+            .uint(VERSION)
+            .bytes(&self.grant)
+            .text(&address);
+        out
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut decoder = Decoder::new(bytes);
+        decoder.array_of(3)?;
+        if decoder.uint()? != VERSION {
+            return Err(Malformed);
+        }
+        let grant = Zeroizing::new(decoder.bytes(MAX_ANSWER_BYTES)?.to_vec());
+        let address = decoder.text(MAX_ADDRESS_BYTES)?.parse().map_err(|_| Malformed)?;
+        decoder.finish()?;
+        Ok(Self { grant, address })
+    }
+}
+
+impl core::fmt::Debug for RpcTicket {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("RpcTicket")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where a client gets tickets.
+pub trait RpcTickets: Send + Sync + 'static {
+    /// Asks for a ticket for a service.
+    fn ticket(&self, service: &str) -> Pin<Box<dyn Future<Output = Result<RpcTicket, Error>> + Send + '_>>;
+}
+
+/// Tickets from the providers of a service in the mesh.
+impl RpcTickets for Node {
+    fn ticket(&self, service: &str) -> Pin<Box<dyn Future<Output = Result<RpcTicket, Error>> + Send + '_>> {
+        let url = format!("https://{service}.mesh{TICKET_PATH}");
+        Box::pin(async move {
+            let request = Request::post(url).body(Body::empty());
+            let response = self
+                .fetch(request.map_err(|error| Error::Input(error.to_string()))?)
+                .await?;
+            let status = response.status();
+            if status != StatusCode::OK {
+                let text =
+                    format!("the provider answers {status} to a request for a ticket: does it serve RPC?");
+                return Err(Error::core(Code::NoService.as_u16(), &text));
+            }
+            let body = http_body_util::Limited::new(response.into_body(), MAX_ANSWER_BYTES);
+            let bytes = Zeroizing::new(body.collect().await.map_err(Error::Body)?.to_bytes().to_vec());
+            RpcTicket::decode(&bytes).map_err(|Malformed| Error::from_code(Code::BadMessage))
+        })
+    }
+}
+
+/// Issues tickets at [`TICKET_PATH`] to callers from the mesh; a service for [`Node::serve`] or a route of another one.
+#[derive(Clone, Debug)]
+pub struct RpcTicketService {
+    sender: OrderSender,
+    address: SocketAddr,
+}
+
+impl RpcTicketService {
+    pub(super) fn new(sender: OrderSender, address: SocketAddr) -> Self {
+        Self { sender, address }
+    }
+
+    async fn issue(self, request: Request<Body>) -> Response<Body> {
+        if request.uri().path() != TICKET_PATH {
+            return status(StatusCode::NOT_FOUND);
+        }
+        if request.method() != Method::POST {
+            return status(StatusCode::METHOD_NOT_ALLOWED);
+        }
+        // Whom the ticket is for must be proven.
+        let Some(caller) = request.extensions().get::<Caller>() else {
+            return status(StatusCode::FORBIDDEN);
+        };
+        let (answer, issued) = oneshot::channel();
+        let caller = caller.peer;
+        self.sender.tell(Order::IssueTicket { caller, answer });
+        let Ok(grant) = issued.await else {
+            return status(StatusCode::SERVICE_UNAVAILABLE);
+        };
+        let ticket = RpcTicket {
+            grant: Zeroizing::new(grant),
+            address: self.address,
+        };
+        Response::new(Body::from(ticket.encode()))
+    }
+}
+
+impl Service<Request<Body>> for RpcTicketService {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let this = self.clone();
+        Box::pin(async move { Ok(this.issue(request).await) })
+    }
+}
+
+fn status(status: StatusCode) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response
+}

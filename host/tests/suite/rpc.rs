@@ -1,0 +1,210 @@
+//! Encrypted RPC over UDP between client and servers, with tickets from the mesh.
+
+use alloc::sync::Arc;
+use core::net::SocketAddr;
+use core::pin::Pin;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
+use std::net::UdpSocket;
+
+use selfsame_host::rpc::{
+    RpcClient, RpcOptions, RpcRefusal, RpcServer, RpcServerBuilder, RpcTicket, RpcTickets,
+};
+use selfsame_host::{Code, Error, Node, Seed};
+
+use crate::common::nodes::ring;
+use crate::common::{get, within};
+
+fn loopback() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+/// A builder of replicas that share a ticket key.
+fn replica() -> RpcServerBuilder {
+    RpcServer::builder("test", "check", Seed::from_bytes([7; 32]))
+}
+
+fn echo() -> RpcServer {
+    let echo = async |request: selfsame_host::rpc::RpcRequest| Ok(request.payload);
+    replica().idempotent().start(loopback(), echo).expect("a server")
+}
+
+/// A client in the mesh of a node that issues tickets of a server.
+async fn client(nodes: &[Node], server: &RpcServer) -> RpcClient {
+    let tickets = server.tickets(server.local_addr());
+    within(nodes[0].serve("check", tickets))
+        .await
+        .expect("it is served");
+    RpcClient::new(nodes[1].clone()).expect("a client")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_are_answered_by_any_replica() {
+    let nodes = ring(2).await;
+    let (first, second) = (echo(), echo());
+    let client = client(&nodes, &first).await;
+    for server in [&first, &second, &first] {
+        let options = RpcOptions::new().idempotent().server(server.local_addr());
+        let answer = within(client.call("check", b"ping", options))
+            .await
+            .expect("an answer");
+        assert_eq!(
+            (&answer.payload[..], answer.server),
+            (&b"ping"[..], server.local_addr())
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn handler_learns_who_calls() {
+    let nodes = ring(2).await;
+    let caller = nodes[1].id();
+    let names_caller =
+        async |request: selfsame_host::rpc::RpcRequest| Ok(request.caller.to_string().into_bytes());
+    let server = replica().start(loopback(), names_caller).expect("a server");
+    let client = client(&nodes, &server).await;
+    let answer = within(client.call("check", b"", RpcOptions::new()))
+        .await
+        .expect("an answer");
+    assert_eq!(answer.payload, caller.to_string().into_bytes());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_messages_pass_both_ways() {
+    let nodes = ring(2).await;
+    let server = echo();
+    let client = client(&nodes, &server).await;
+    let payload: Vec<u8> = (0..3_000_000_u32).map(|at| (at * 7) as u8).collect();
+    let options = RpcOptions::new().idempotent();
+    let answer = within(client.call("check", &payload, options))
+        .await
+        .expect("an answer");
+    assert!(answer.payload == payload);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_calls_at_once_are_carried_out_once_each() {
+    let nodes = ring(2).await;
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    let counts = move |request: selfsame_host::rpc::RpcRequest| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async move {
+            tokio::task::yield_now().await;
+            Ok(request.payload)
+        }
+    };
+    let server = replica().threads(2).start(loopback(), counts).expect("a server");
+    let client = client(&nodes, &server).await;
+    let calls = (0..500_u32).map(|number| {
+        let client = client.clone();
+        async move {
+            let payload = number.to_le_bytes();
+            let answer = client.call("check", &payload, RpcOptions::new()).await;
+            assert_eq!(answer.expect("an answer").payload, payload);
+        }
+    });
+    within(futures_util::future::join_all(calls)).await;
+    assert_eq!(count.load(Ordering::Relaxed), 500);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn handler_that_fails_or_refuses_ends_its_call_alone() {
+    let nodes = ring(2).await;
+    let handler = async |request: selfsame_host::rpc::RpcRequest| match &request.payload[..] {
+        b"panic" => panic!("as the test wants it"),
+        b"refuse" => Err(RpcRefusal(Code::NotGranted)),
+        _ => Ok(request.payload),
+    };
+    let server = replica().start(loopback(), handler).expect("a server");
+    let client = client(&nodes, &server).await;
+    for (payload, code) in [("panic", Code::HandlerFailed), ("refuse", Code::NotGranted)] {
+        let failed = within(client.call("check", payload.as_bytes(), RpcOptions::new())).await;
+        assert_eq!(failed.expect_err("no answer").code(), Some(code));
+    }
+    within(client.call("check", b"ping", RpcOptions::new()))
+        .await
+        .expect("an answer");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn server_that_is_gone_leaves_a_typed_error() {
+    let nodes = ring(2).await;
+    let server = echo();
+    let client = client(&nodes, &server).await;
+    let options = RpcOptions::new().timeout(Duration::from_millis(300));
+    within(client.call("check", b"ping", options))
+        .await
+        .expect("an answer");
+    drop(server);
+    let once = within(client.call("check", b"ping", options)).await;
+    assert_eq!(once.expect_err("no answer").code(), Some(Code::OutcomeUnknown));
+    let repeatable = within(client.call("check", b"ping", options.idempotent())).await;
+    assert_eq!(repeatable.expect_err("no answer").code(), Some(Code::TimedOut));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ticket_key_that_is_replaced_costs_a_new_ticket() {
+    let nodes = ring(2).await;
+    let server = echo();
+    let client = client(&nodes, &server).await;
+    let other = echo();
+    let options = RpcOptions::new().idempotent();
+    within(client.call("check", b"ping", options))
+        .await
+        .expect("an answer");
+    for server in [&server, &other] {
+        server.set_ticket_key(&Seed::from_bytes([8; 32]));
+    }
+    let options = options.server(other.local_addr());
+    within(client.call("check", b"ping", options))
+        .await
+        .expect("an answer");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tickets_are_issued_to_peers_of_the_mesh_alone() {
+    let nodes = ring(2).await;
+    let server = echo();
+    let _client = client(&nodes, &server).await;
+    let asked = within(nodes[1].fetch(get("https://check.mesh/.well-known/selfsame-rpc"))).await;
+    assert_eq!(asked.expect("an answer").status(), 405);
+    let elsewhere = within(nodes[1].fetch(get("https://check.mesh/"))).await;
+    assert_eq!(elsewhere.expect("an answer").status(), 404);
+    let mut tickets = server.tickets(server.local_addr());
+    let stranger = http::Request::post("/.well-known/selfsame-rpc").body(selfsame_host::Body::empty());
+    let refused = tower_service::Service::call(&mut tickets, stranger.expect("a request"));
+    assert_eq!(within(refused).await.expect("an answer").status(), 403);
+}
+
+/// Tickets that nobody can get.
+struct NoTickets;
+
+impl RpcTickets for NoTickets {
+    fn ticket(&self, _: &str) -> Pin<Box<dyn Future<Output = Result<RpcTicket, Error>> + Send + '_>> {
+        Box::pin(async { Err(Error::from_code(Code::NoProvider)) })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn client_without_tickets_says_why() {
+    let client = RpcClient::with_tickets(NoTickets).expect("a client");
+    let failed = within(client.call("check", b"ping", RpcOptions::new())).await;
+    assert_eq!(failed.expect_err("no ticket").code(), Some(Code::NoProvider));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn garbage_from_strangers_does_not_end_a_server() {
+    let nodes = ring(2).await;
+    let server = echo();
+    let client = client(&nodes, &server).await;
+    let stranger = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    for len in 0..1_400 {
+        let datagram: Vec<u8> = (0..len).map(|at| (0x60 + at * len % 7) as u8).collect();
+        stranger.send_to(&datagram, server.local_addr()).expect("sent");
+    }
+    let options = RpcOptions::new().idempotent();
+    within(client.call("check", b"ping", options))
+        .await
+        .expect("an answer");
+}
