@@ -21,6 +21,7 @@ mod nodes;
 mod output;
 mod proxy;
 mod ring;
+mod rpc;
 mod running;
 mod signals;
 mod value;
@@ -56,6 +57,7 @@ fn run(command: Command, output: Output) -> Result<(), Failure> {
         Command::Store(command) => wait(client::store(command, output)),
         Command::Call(command) => wait(client::call(command, output)),
         Command::Capsule(command) => wait(capsule::run(command, output)),
+        Command::Rpc(command) => wait(rpc::run(command, output)),
     }
 }
 

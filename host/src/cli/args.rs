@@ -21,6 +21,9 @@ pub(crate) use look::{DoctorCommand, RingCommand, Running};
 mod nodes;
 pub(crate) use nodes::{JoinOrder, NodesCommand};
 
+mod rpc;
+pub(crate) use rpc::{RpcCallCommand, RpcCommand, RpcServeCommand};
+
 const EXIT_CODES: &str = "Exit codes:
   0  done, or whoever read the output has closed it
   1  failed
@@ -137,6 +140,10 @@ Where no node runs it tries what one would do with the same flags. It ends with 
   selfsame capsule log NAME --server http://127.0.0.1:7300/#KEY"
     )]
     Capsule(CapsuleCommand),
+
+    /// Calls and serves by encrypted RPC over UDP: a datagram each way, to any replica
+    #[command(subcommand)]
+    Rpc(RpcCommand),
 }
 
 #[derive(Args, Clone, Debug)]

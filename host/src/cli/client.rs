@@ -164,7 +164,7 @@ fn request(command: &CallCommand) -> Result<Request<Body>, Failure> {
     Ok(request)
 }
 
-fn read_body(text: &str) -> Result<Bytes, Failure> {
+pub(crate) fn read_body(text: &str) -> Result<Bytes, Failure> {
     let Some(path) = text.strip_prefix('@') else {
         return Ok(Bytes::copy_from_slice(text.as_bytes()));
     };

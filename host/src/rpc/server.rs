@@ -261,6 +261,9 @@ impl Worker {
             wake_us: u64::MAX,
         };
         let run = move || {
+            let runtime = worker.runtime.clone();
+            // Handlers begin here, and use its sockets and timers.
+            let _entered = runtime.enter();
             if let Err(error) = worker.run() {
                 tracing::error!(%error, "a thread of the RPC has ended: start the server again");
             }

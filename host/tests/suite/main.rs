@@ -33,6 +33,7 @@ mod replicate;
 mod requests;
 mod restart;
 mod rpc;
+mod rpc_cli;
 mod serve;
 mod simulated;
 mod telemetry;

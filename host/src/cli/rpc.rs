@@ -1,0 +1,138 @@
+//! Commands of the encrypted RPC.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::io::Write as _;
+
+use http::{Method, Request, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use selfsame_host::rpc::{RpcClient, RpcOptions, RpcRefusal, RpcRequest, RpcServer};
+use selfsame_host::{Code, IDENTITY_FILE, Node, Seed};
+use serde_json::json as value;
+use tokio::time::{Instant, timeout_at};
+
+use super::args::{RpcCallCommand, RpcCommand, RpcServeCommand};
+use super::client::{check_owner, join, leave, read_body};
+use super::node::{self, Beside, builder};
+use super::output::{Failure, Output};
+
+/// Longest answer of a server, and of a call.
+const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
+/// Tells the server of this machine who calls.
+const CALLER_FIELD: &str = "selfsame-caller";
+
+type HttpClient = Client<HttpConnector, Full<bytes::Bytes>>;
+
+pub(crate) async fn run(command: RpcCommand, output: Output) -> Result<(), Failure> {
+    match command {
+        RpcCommand::Call(command) => call(*command, output).await,
+        RpcCommand::Serve(command) => serve(*command, output).await,
+    }
+}
+
+async fn call(command: RpcCallCommand, output: Output) -> Result<(), Failure> {
+    check_owner(&command.network)?;
+    let deadline = Instant::now() + command.timeout.timeout.0;
+    let payload = read_body(&command.body)?;
+    let mut builder = builder(&command.network).in_memory();
+    if let Some(folder) = &command.folder {
+        builder = builder.seed(Seed::load(&folder.join(IDENTITY_FILE))?);
+    }
+    let node = join(builder, &command.network, deadline, output).await?;
+    let client = RpcClient::new(node.clone())?;
+    let mut options = RpcOptions::new().timeout(deadline.saturating_duration_since(Instant::now()));
+    if command.idempotent {
+        options = options.idempotent();
+    }
+    if let Some(server) = command.server {
+        options = options.server(server);
+    }
+    let what = format!("calling {}", command.name);
+    let calling = client.call(&command.name, &payload, options);
+    let answered = output.progress(&what, timeout_at(deadline, calling)).await;
+    leave(node, deadline).await;
+    let answer = answered.map_err(|_| Failure::timed_out(&what))??;
+    if output.json {
+        let text = core::str::from_utf8(&answer.payload);
+        let value = value!({
+            "server": answer.server.to_string(),
+            "body": text.ok(),
+            "base64": text.is_err().then(|| data_encoding::BASE64.encode(&answer.payload)),
+        });
+        return output.print("", &value);
+    }
+    let mut out = std::io::stdout();
+    let written = out.write_all(&answer.payload).and_then(|()| out.flush());
+    written.map_err(|error| Failure::output(&error))
+}
+
+async fn serve(command: RpcServeCommand, output: Output) -> Result<(), Failure> {
+    if command.to.scheme_str() != Some("http") || command.to.authority().is_none() {
+        let text = format!("--to {}: it is http://HOST:PORT/path", command.to);
+        return Err(Failure::usage(text));
+    }
+    let key = Seed::load_or_create(&command.ticket_key)?;
+    let begin = async |node: &Node| {
+        let server = start(&command, node, key)?;
+        let address = command.udp_address.unwrap_or_else(|| server.local_addr());
+        node.serve(&command.name, server.tickets(address)).await?;
+        announce(&command.name, server.local_addr(), address, output)?;
+        Ok(Replica { _server: server })
+    };
+    node::host(&command.member, command.node_listen.clone(), &[], begin, output).await
+}
+
+fn start(command: &RpcServeCommand, node: &Node, key: Seed) -> Result<RpcServer, Failure> {
+    let mut replica = RpcServer::builder(node.network(), &command.name, key)
+        .ticket_life(command.ticket_life.0)
+        .threads(command.threads);
+    if command.idempotent {
+        replica = replica.idempotent();
+    }
+    let client = Client::builder(TokioExecutor::new()).build_http();
+    let to = command.to.clone();
+    let pass_on = move |request| pass_on(client.clone(), to.clone(), request);
+    Ok(replica.start(command.udp, pass_on)?)
+}
+
+fn announce(name: &str, local: SocketAddr, address: SocketAddr, output: Output) -> Result<(), Failure> {
+    let value = value!({ "event": "serving-rpc", "name": name, "udp": local.to_string(), "address": address.to_string() });
+    output.print(
+        format_args!("calls of {name} arrive at {local}, for callers {address}"),
+        &value,
+    )
+}
+
+/// Carries a call out as a POST to a server of this machine.
+async fn pass_on(client: HttpClient, to: Uri, request: RpcRequest) -> Result<Vec<u8>, RpcRefusal> {
+    let failed = |error: &dyn core::fmt::Display| {
+        tracing::warn!(%error, %to, "the server did not carry a call out");
+        RpcRefusal(Code::HandlerFailed)
+    };
+    let message = Request::builder()
+        .method(Method::POST)
+        .uri(to.clone())
+        .header(CALLER_FIELD, request.caller.to_string())
+        .body(Full::from(request.payload))
+        .map_err(|error| failed(&error))?;
+    let response = client.request(message).await.map_err(|error| failed(&error))?;
+    if response.status() != StatusCode::OK {
+        return Err(failed(&response.status()));
+    }
+    let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES)
+        .collect()
+        .await;
+    Ok(body.map_err(|error| failed(&error))?.to_bytes().to_vec())
+}
+
+/// A replica beside its node: calls under way end with it.
+struct Replica {
+    _server: RpcServer,
+}
+
+impl Beside for Replica {
+    async fn drain(&self, _longest: Duration) {}
+}

@@ -1,0 +1,120 @@
+//! The commands `selfsame rpc serve` and `selfsame rpc call`.
+
+use std::path::Path;
+
+use serde_json::Value;
+use tempfile::tempdir;
+
+use crate::common::raw::{Raw, server, values};
+use crate::common::run::{fail, succeed};
+use crate::common::running::Running;
+
+const NETWORK: [&str; 4] = ["--network", "test", "--allow-private", "--unowned"];
+
+/// A server that answers each POST with `who called: ` and the body, but `fail` with an error.
+async fn backend() -> String {
+    let address = server(async |mut connection: Raw| {
+        loop {
+            let head = connection.text_head().await;
+            if head.is_empty() {
+                return;
+            }
+            assert!(head.starts_with("POST /rpc "), "{head}");
+            let length = values(&head, "content-length")[0].parse().expect("a length");
+            let body = connection.bytes(length).await;
+            let caller = values(&head, "selfsame-caller")[0].to_owned();
+            let status = if body == b"fail" { "500 No" } else { "200 OK" };
+            let body = [caller.as_bytes(), b": ", &body].concat();
+            let head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n", body.len());
+            connection.send(&[head.as_bytes(), &body].concat()).await;
+        }
+    })
+    .await;
+    format!("http://{address}/rpc")
+}
+
+/// A node with a replica of `check`; the node, what calls name it by, and where calls arrive.
+fn replica(folder: &Path, backend: &str) -> (Running, String, String) {
+    let mut arguments = vec!["rpc", "serve", "check", "--to", backend];
+    arguments.extend(["--udp", "127.0.0.1:0", "--ticket-key", "check.key"]);
+    arguments.extend(["--node-listen", "ws://127.0.0.1:0", "--data", "replica"]);
+    arguments.extend(NETWORK);
+    let mut node = Running::start(folder, &arguments);
+    let started = node.event("started");
+    let (id, address) = (&started["id"], &started["addresses"][0]);
+    let join = format!(
+        "{}#{}",
+        address.as_str().expect("a URL"),
+        id.as_str().expect("an id")
+    );
+    let udp = node.event("serving-rpc")["udp"]
+        .as_str()
+        .expect("an address")
+        .to_owned();
+    node.event("published");
+    (node, join, udp)
+}
+
+fn call<'a>(join: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let mut arguments = vec!["rpc", "call", "check", "--join", join];
+    arguments.extend(NETWORK);
+    arguments.extend(more);
+    arguments
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_reach_a_server_of_this_machine() {
+    let folder = tempdir().expect("a folder");
+    let to = backend().await;
+    tokio::task::spawn_blocking(move || {
+        let (node, join, udp) = replica(folder.path(), &to);
+        succeed(
+            folder.path(),
+            &["id", "new", "--network", "test", "--data", "caller"],
+        );
+        let id = succeed(
+            folder.path(),
+            &["id", "show", "--network", "test", "--data", "caller"],
+        );
+        let id = id.split_whitespace().last().expect("an id").to_owned();
+        let said = succeed(folder.path(), &call(&join, &["--data", "caller", "-d", "ping"]));
+        assert_eq!(said, format!("{id}: ping"));
+        let json = succeed(
+            folder.path(),
+            &call(&join, &["--json", "--idempotent", "-d", "ping"]),
+        );
+        let json: Value = serde_json::from_str(&json).expect("JSON");
+        assert_eq!(json["server"].as_str(), Some(&udp[..]));
+        fail(
+            folder.path(),
+            &call(&join, &["-d", "fail"]),
+            1,
+            &["HandlerFailed"],
+        );
+        assert_eq!(node.end(), Some(0));
+    })
+    .await
+    .expect("it ends");
+}
+
+#[test]
+fn wrong_flags_are_told_before_anything_starts() {
+    let folder = tempdir().expect("a folder");
+    let serve = |to: &'static str| {
+        let mut arguments = vec!["rpc", "serve", "check", "--to", to, "--ticket-key", "key"];
+        arguments.extend(NETWORK);
+        arguments
+    };
+    fail(
+        folder.path(),
+        &serve("https://example.com/"),
+        2,
+        &["--to", "http://HOST:PORT/path"],
+    );
+    fail(
+        folder.path(),
+        &["rpc", "call", "check", "--network", "test"],
+        2,
+        &["--owner", "--unowned"],
+    );
+}
