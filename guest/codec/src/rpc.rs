@@ -36,6 +36,8 @@ items! {
         35 SetTicketKey { secret: [u8; 32] }
         /// Make the next ticket key the current one, and erase the one before the current one.
         36 RotateTicketKeys {}
+        /// Route to these servers from now on, 18 bytes each.
+        48 SetServers { endpoints: &'a [u8] }
     }
 }
 
@@ -78,7 +80,7 @@ pub struct ClientConfig {
 ///
 /// ```cddl
 /// config = [version: 1, server: 2, network: text, service: text, key: bytes .size 32, entropy: bytes .size 32,
-///           datagram: uint, life: uint, replay: uint, not-before: uint]
+///           datagram: uint, life: uint, replay: uint, not-before: uint, router: bytes]
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ServerConfig<'a> {
@@ -98,11 +100,33 @@ pub struct ServerConfig<'a> {
     pub replay: u8,
     /// Of requests that were sent before (milliseconds since 1970), an earlier life of this replica may have carried out some.
     pub not_before_ms: u64,
+    /// The secret that its routers share, 32 bytes or none. Secret.
+    pub router_secret: &'a [u8],
+}
+
+/// What `create` of an RPC module is given to make a router
+///
+/// ```cddl
+/// config = [version: 1, router: 3, secret: bytes .size 32, entropy: bytes .size 32, selection: uint, bound: uint, redirects: bool]
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct RouterConfig {
+    /// The secret that routers and replicas of the service share. Secret.
+    pub secret: [u8; 32],
+    /// Fresh random bytes. Secret.
+    pub entropy: [u8; 32],
+    /// 0 random, 1 round robin, 2 shortest queue, 3 the same with a bound, 4 the better of two, 5 the better of three by what they say.
+    pub selection: u8,
+    /// Most requests at a server, with a bound.
+    pub bound: u16,
+    /// Whether clients are told where to go, in place of passing their requests on.
+    pub redirects: bool,
 }
 
 const VERSION: u64 = 1;
 const CLIENT: u64 = 1;
 const SERVER: u64 = 2;
+const ROUTER: u64 = 3;
 /// Longest name of a network and of a service.
 const MAX_NAME_BYTES: usize = 63;
 
@@ -145,7 +169,7 @@ impl<'a> ServerConfig<'a> {
         let mut out = Vec::new();
         let mut encoder = Encoder::new(&mut out);
         encoder
-            .array(10)
+            .array(11)
             .uint(VERSION)
             .uint(SERVER)
             .text(self.network)
@@ -155,7 +179,8 @@ impl<'a> ServerConfig<'a> {
             .uint(u64::from(self.datagram_bytes))
             .uint(u64::from(self.ticket_life_s))
             .uint(u64::from(self.replay))
-            .uint(self.not_before_ms);
+            .uint(self.not_before_ms)
+            .bytes(self.router_secret);
         out
     }
 
@@ -165,7 +190,7 @@ impl<'a> ServerConfig<'a> {
     /// [`Malformed`] when the bytes are no configuration of a server of this version.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(bytes);
-        decoder.array_of(10)?;
+        decoder.array_of(11)?;
         if decoder.uint()? != VERSION || decoder.uint()? != SERVER {
             return Err(Malformed);
         }
@@ -178,9 +203,61 @@ impl<'a> ServerConfig<'a> {
             ticket_life_s: small(&mut decoder)?,
             replay: decoder.uint_max(1)? as u8,
             not_before_ms: decoder.uint()?,
+            router_secret: decoder.bytes(32)?,
         };
         decoder.finish()?;
         Ok(config)
+    }
+}
+
+impl RouterConfig {
+    /// The encoding that `create` takes. Secret.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut encoder = Encoder::new(&mut out);
+        encoder
+            .array(7)
+            .uint(VERSION)
+            .uint(ROUTER)
+            .bytes(&self.secret)
+            .bytes(&self.entropy)
+            .uint(u64::from(self.selection))
+            .uint(u64::from(self.bound))
+            .bool(self.redirects);
+        out
+    }
+
+    /// Reads what `create` was given.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the bytes are no configuration of a router of this version.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut decoder = Decoder::new(bytes);
+        decoder.array_of(7)?;
+        if decoder.uint()? != VERSION || decoder.uint()? != ROUTER {
+            return Err(Malformed);
+        }
+        let config = Self {
+            secret: decoder.fixed()?,
+            entropy: decoder.fixed()?,
+            selection: decoder.uint_max(u64::from(u8::MAX))? as u8,
+            bound: decoder.uint_max(u64::from(u16::MAX))? as u16,
+            redirects: decoder.bool()?,
+        };
+        decoder.finish()?;
+        Ok(config)
+    }
+}
+
+/// Says nothing of the secrets
+impl core::fmt::Debug for RouterConfig {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("RouterConfig")
+            .field("selection", &self.selection)
+            .field("bound", &self.bound)
+            .field("redirects", &self.redirects)
+            .finish_non_exhaustive()
     }
 }
 

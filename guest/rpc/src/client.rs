@@ -3,13 +3,13 @@
 use alloc::vec::Vec;
 
 use selfsame_codec::rpc::Output;
-use selfsame_codec::{BatchWriter, Code, Reader};
+use selfsame_codec::{BatchWriter, Code};
 use selfsame_sorted_map::{Map, Set};
 
 use crate::endpoint::Endpoint;
-use crate::ticket::{Grant, renewal_nonce};
-use crate::transfer::{Acknowledgement, MAX_MESSAGE_BYTES};
-use crate::wire::{Control, Datagram, Epoch, RejectReason, ResponseHead, ResponseKind, TAG_BYTES};
+use crate::ticket::Grant;
+use crate::transfer::MAX_MESSAGE_BYTES;
+use crate::wire::{Control, Datagram, RejectReason, TAG_BYTES};
 
 mod replicas;
 
@@ -17,10 +17,12 @@ mod session;
 use session::{Response, Service};
 
 mod call;
-use call::{Attempt, Call, Download, Purpose};
+use call::{Attempt, Call, Purpose};
 
 mod request;
 use request::Sealing;
+
+mod response;
 
 /// Calls under way: each holds its datagram.
 const MAX_CALLS: usize = 65_536;
@@ -168,6 +170,16 @@ impl Client {
                     self.rejected(id, reason, &tag, out);
                 }
             }
+            Ok(Datagram::Redirect { call, tag, server }) => {
+                if let Some(&id) = self.by_counter.get(&call) {
+                    self.redirected(id, &tag, server, out);
+                }
+            }
+            Ok(Datagram::RouterDrop { call, tag, code }) => {
+                if let Some(&id) = self.by_counter.get(&call) {
+                    self.dropped_by_router(id, &tag, code, out);
+                }
+            }
             Ok(Datagram::Request { .. }) | Err(_) => {}
         }
     }
@@ -253,145 +265,6 @@ impl Client {
         self.set_timer(id);
     }
 
-    fn response(&mut self, id: u32, response: Response<'_>, out: &mut BatchWriter) {
-        let Response { source, head, .. } = response;
-        let now_us = self.now_us;
-        let Some(call) = self.calls.get_mut(&id) else {
-            return;
-        };
-        let Some(attempt) = call.attempt.as_mut() else {
-            return;
-        };
-        let Some(service) = self.services.get_mut(&call.service) else {
-            return;
-        };
-        let place = (attempt.generation, attempt.counter);
-        if !service.open(now_us, place, response, &mut self.opened) {
-            return;
-        }
-        if attempt.sends == 1 && !attempt.is_accepted && attempt.timeouts == 0 {
-            service
-                .replicas
-                .round_trip(attempt.target)
-                .sample(now_us - attempt.sent_us);
-        }
-        attempt.timeouts = 0;
-        match head.kind {
-            _ if attempt.purpose == Purpose::Linger => self.note_due(id),
-            ResponseKind::Answer if head.is_part => self.answer_part(id, source, head, out),
-            ResponseKind::Answer => self.answer(id, source, head, out),
-            ResponseKind::Ack => self.accepted(id, source, head, out),
-            ResponseKind::Drop => {
-                let code = Reader::new(&self.opened).field().ok().and_then(Code::from_u16);
-                self.fail(id, code.unwrap_or(Code::BadMessage), out);
-            }
-            ResponseKind::Bind => self.bind(id, source, head.epoch, out),
-        }
-    }
-
-    /// Takes an answer of one datagram.
-    fn answer(&mut self, id: u32, source: &Endpoint, head: &ResponseHead, out: &mut BatchWriter) {
-        let opened = core::mem::take(&mut self.opened);
-        let mut reader = Reader::new(&opened);
-        let is_right = !head.has_ticket || self.renew(id, head.epoch, &mut reader);
-        if is_right {
-            let (source, payload) = (source.0, reader.rest());
-            Output::Done {
-                call: id,
-                source,
-                payload,
-            }
-            .encode(out);
-            self.remove(id);
-        }
-        self.opened = opened;
-    }
-
-    /// Begins to use the ticket that came with an answer; whether there was one.
-    fn renew(&mut self, id: u32, epoch: Epoch, reader: &mut Reader<'_>) -> bool {
-        let now_us = self.now_us;
-        let renewed = self.calls.get(&id).and_then(|call| {
-            let attempt = call.attempt.as_ref()?;
-            let service = self.services.get_mut(&call.service)?;
-            let psk = &service.session(attempt.generation)?.0.grant.psk;
-            let nonce = renewal_nonce(psk, &epoch, attempt.counter);
-            let grant = Grant::read_renewal(reader, &nonce).ok()?;
-            service.use_ticket(grant, now_us);
-            Some(())
-        });
-        renewed.is_some()
-    }
-
-    /// Takes a packet of an answer of many.
-    fn answer_part(&mut self, id: u32, source: &Endpoint, head: &ResponseHead, out: &mut BatchWriter) {
-        let Some(attempt) = self.calls.get_mut(&id).and_then(|call| call.attempt.as_mut()) else {
-            return;
-        };
-        let download = attempt.download.get_or_insert_with(|| Download::new(head.epoch));
-        attempt.target = *source;
-        // Another replica's packets do not belong to it.
-        if download.epoch != head.epoch || !download.take(head.packet, &self.opened) {
-            return;
-        }
-        attempt.is_accepted = true;
-        if !download.assembly.is_complete() {
-            self.note_due(id);
-            return;
-        }
-        let payload = download.assembly.take_body();
-        attempt.purpose = Purpose::Linger;
-        Output::Done {
-            call: id,
-            source: source.0,
-            payload: &payload,
-        }
-        .encode(out);
-        self.note_due(id);
-        self.linger(id);
-    }
-
-    /// Takes what a server says of a request that has arrived, or of packets of it.
-    fn accepted(&mut self, id: u32, source: &Endpoint, head: &ResponseHead, out: &mut BatchWriter) {
-        let now_us = self.now_us;
-        let Some(call) = self.calls.get_mut(&id) else {
-            return;
-        };
-        let Some(attempt) = call.attempt.as_mut() else {
-            return;
-        };
-        let Some(service) = self.services.get_mut(&call.service) else {
-            return;
-        };
-        let rtt = service.replicas.round_trip(*source);
-        if !attempt.is_accepted {
-            (attempt.is_accepted, attempt.target, attempt.epoch) = (true, *source, Some(head.epoch));
-        }
-        attempt.resend_at_us = now_us + ACCEPTED_RESEND_US;
-        if let Some(upload) = attempt
-            .upload
-            .as_mut()
-            .filter(|_| attempt.epoch == Some(head.epoch))
-            && let Ok(ack) = Acknowledgement::read(&mut Reader::new(&self.opened))
-        {
-            upload.acknowledge(now_us, rtt, &ack);
-        }
-        self.send_packets(id, out);
-    }
-
-    /// Binds a call to the replica life that asks for it.
-    fn bind(&mut self, id: u32, source: &Endpoint, epoch: Epoch, out: &mut BatchWriter) {
-        let Some(call) = self.calls.get_mut(&id) else {
-            return;
-        };
-        if call.bound.is_some() {
-            // The life that it was bound to may have carried it out before it ended.
-            return self.fail(id, Code::OutcomeUnknown, out);
-        }
-        (call.bound, call.target) = (Some(epoch), *source);
-        self.withdraw_attempt(id);
-        self.attempt(id, out);
-    }
-
     /// Takes the word of whoever has seen the request that the replica has no use for its ticket or session.
     fn rejected(&mut self, id: u32, reason: RejectReason, tag: &[u8; TAG_BYTES], out: &mut BatchWriter) {
         let Some(call) = self.calls.get_mut(&id) else {
@@ -415,6 +288,32 @@ impl Client {
         }
         self.withdraw_attempt(id);
         self.attempt(id, out);
+    }
+
+    /// Sends a request to the server that a router names.
+    fn redirected(&mut self, id: u32, tag: &[u8; TAG_BYTES], server: Endpoint, out: &mut BatchWriter) {
+        if let Some(call) = self.calls.get_mut(&id)
+            && let Some(attempt) = call.attempt.as_mut()
+            && !attempt.is_accepted
+            && attempt.has_tag(tag)
+        {
+            attempt.target = server;
+            attempt.sends += 1;
+            send(&server, &attempt.datagram, out);
+        }
+    }
+
+    /// Ends a call whose request a router has not passed on, unless a server may have it all the same.
+    fn dropped_by_router(&mut self, id: u32, tag: &[u8; TAG_BYTES], code: u16, out: &mut BatchWriter) {
+        if let Some(call) = self.calls.get_mut(&id)
+            && let Some(attempt) = call.attempt.as_ref()
+            && !attempt.is_accepted
+            && attempt.has_tag(tag)
+            && (call.bound.is_none() || attempt.purpose == Purpose::Probe)
+        {
+            let code = Code::from_u16(code).unwrap_or(Code::BadMessage);
+            self.fail(id, code, out);
+        }
     }
 
     /// Does what is due of one call.

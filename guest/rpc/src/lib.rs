@@ -25,11 +25,16 @@ mod transfer;
 
 mod assembly;
 
+mod forward;
+
 mod client;
 pub use client::{Client, NewCall};
 
 mod server;
 pub use server::{Replay, Server, ServerConfig};
+
+mod router;
+pub use router::{Router, RouterConfig, Selection};
 
 mod machine;
 pub use machine::Machine;

@@ -1,10 +1,11 @@
-//! Client and server behind the boundary.
+//! Client, server and router behind the boundary.
 
 use selfsame_codec::rpc::{self, ENDPOINT_BYTES, Input, Output};
 use selfsame_codec::{BatchReader, BatchWriter, Code};
 
 use crate::client::{Client, NewCall};
 use crate::endpoint::Endpoint;
+use crate::router::{Router, RouterConfig, Selection};
 use crate::server::{Replay, Server, ServerConfig};
 use crate::ticket::Grant;
 
@@ -17,7 +18,7 @@ const KEPT_BYTES: usize = 1 << 18;
 /// The largest time: there is nothing to be woken for.
 const NEVER: u64 = u64::MAX;
 
-/// A client or a server.
+/// A client, a server or a router.
 #[derive(Debug)]
 pub struct Machine {
     role: Role,
@@ -32,15 +33,19 @@ pub struct Machine {
 enum Role {
     Client(Client),
     Server(Server),
+    Router(Router),
 }
 
 impl Machine {
     /// What a configuration describes.
     ///
     /// # Errors
-    /// [`Code::BadConfig`] when it describes neither.
+    /// [`Code::BadConfig`] when it describes none of them.
     pub fn new(config: &[u8]) -> Result<Self, Code> {
-        let role = client(config).or_else(|| server(config)).ok_or(Code::BadConfig)?;
+        let role = client(config)
+            .or_else(|| server(config))
+            .or_else(|| router(config));
+        let role = role.ok_or(Code::BadConfig)?;
         Ok(Self {
             role,
             out: BatchWriter::new(),
@@ -79,6 +84,7 @@ impl Role {
         match self {
             Self::Client(client) => client.tick(now_us),
             Self::Server(server) => server.tick(now_us),
+            Self::Router(router) => router.tick(now_us),
         }
     }
 
@@ -86,6 +92,7 @@ impl Role {
         match self {
             Self::Client(client) => take_as_client(client, input, out),
             Self::Server(server) => take_as_server(server, input, out),
+            Self::Router(router) => take_as_router(router, input, out),
         }
     }
 
@@ -101,6 +108,10 @@ impl Role {
                 server.wake(out);
                 server.end_batch(out);
                 server.wake_at_us()
+            }
+            Self::Router(router) => {
+                router.wake(out);
+                router.wake_at_us()
             }
         }
     }
@@ -164,6 +175,20 @@ fn take_as_server(server: &mut Server, input: Input<'_>, out: &mut BatchWriter) 
     Ok(())
 }
 
+fn take_as_router(router: &mut Router, input: Input<'_>, out: &mut BatchWriter) -> Result<(), Code> {
+    match input {
+        Input::Datagram { source, bytes } => router.datagram(&Endpoint(source), bytes, out),
+        Input::SetServers { endpoints } => {
+            let (endpoints, []) = endpoints.as_chunks() else {
+                return Err(Code::BadInput);
+            };
+            router.set_servers(endpoints.iter().map(|endpoint| Endpoint(*endpoint)), out);
+        }
+        _ => return Err(Code::BadInput),
+    }
+    Ok(())
+}
+
 fn client(config: &[u8]) -> Option<Role> {
     let config = rpc::ClientConfig::decode(config).ok()?;
     Some(Role::Client(Client::new(datagram_bytes(config.datagram_bytes)?)))
@@ -175,6 +200,10 @@ fn server(config: &[u8]) -> Option<Role> {
         network: config.network,
         service: config.service,
         ticket_secret: config.ticket_secret,
+        router_secret: match config.router_secret {
+            [] => None,
+            secret => Some(secret.try_into().ok()?),
+        },
         entropy: config.entropy,
         datagram_bytes: datagram_bytes(config.datagram_bytes)?,
         ticket_life_s: config.ticket_life_s,
@@ -184,6 +213,24 @@ fn server(config: &[u8]) -> Option<Role> {
             Replay::Bound
         },
         not_before_ms: config.not_before_ms,
+    })))
+}
+
+fn router(config: &[u8]) -> Option<Role> {
+    let config = rpc::RouterConfig::decode(config).ok()?;
+    Some(Role::Router(Router::new(&RouterConfig {
+        secret: config.secret,
+        entropy: config.entropy,
+        selection: match config.selection {
+            0 => Selection::Random,
+            1 => Selection::RoundRobin,
+            2 => Selection::ShortestQueue,
+            3 => Selection::Bounded(config.bound),
+            4 => Selection::PowerOfTwo,
+            5 => Selection::Probed,
+            _ => return None,
+        },
+        redirects: config.redirects,
     })))
 }
 

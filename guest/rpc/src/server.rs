@@ -9,6 +9,7 @@ use selfsame_sodium::random::Random;
 use selfsame_sorted_map::Set;
 
 use crate::endpoint::Endpoint;
+use crate::forward::{FORWARD, Feedback, RouterKey, Tag, tag_of};
 use crate::ticket::{Grant, TicketContent, TicketKey};
 use crate::wire::Datagram;
 
@@ -47,6 +48,8 @@ pub struct ServerConfig<'a> {
     pub service: &'a str,
     /// The secret that all replicas of the service share.
     pub ticket_secret: [u8; TicketKey::SECRET_BYTES],
+    /// The secret that its routers share, if it has some.
+    pub router_secret: Option<[u8; 32]>,
     /// Fresh random bytes.
     pub entropy: [u8; 32],
     /// Largest datagram that it sends.
@@ -71,12 +74,17 @@ pub struct Server {
     not_before_ms: u64,
     random: Random,
     keys: TicketKeys,
+    router_key: Option<RouterKey>,
     sessions: Sessions,
     calls: Calls,
     /// Calls whose packets time out.
     timers: Set<(u64, u32)>,
     /// Calls of which packets of the request are to be acknowledged.
     due: Vec<u32>,
+    /// The router of the request that is looked at, and its tag.
+    forwarded: Option<(Endpoint, Tag)>,
+    /// Routers that wait for feedback, and the tags of their requests.
+    feedback: Vec<(Endpoint, Tag)>,
     /// What was opened last, and what was sealed last; kept for their memory.
     opened: Vec<u8>,
     sealed: Vec<u8>,
@@ -100,10 +108,13 @@ impl Server {
                 config.network,
                 config.service,
             )),
+            router_key: config.router_secret.as_ref().map(RouterKey::new),
             sessions: Sessions::default(),
             calls: Calls::default(),
             timers: Set::new(),
             due: Vec::new(),
+            forwarded: None,
+            feedback: Vec::new(),
             opened: Vec::new(),
             sealed: Vec::new(),
         }
@@ -145,8 +156,23 @@ impl Server {
 
     /// Takes a datagram; one that does not open is dropped.
     pub fn datagram(&mut self, source: &Endpoint, bytes: &[u8], out: &mut BatchWriter) {
+        if bytes.first() == Some(&FORWARD) {
+            let forward = self.router_key.as_ref().map(|key| key.read_forward(bytes));
+            if let Some(Ok(forward)) = forward {
+                self.forwarded = tag_of(forward.request).map(|tag| (*source, tag));
+                self.direct(&forward.client, forward.request, out);
+                // It was no new call, so that the router need not wait.
+                self.feedback.extend(self.forwarded.take());
+            }
+        } else {
+            self.direct(source, bytes, out);
+        }
+    }
+
+    /// Takes a request of a client.
+    fn direct(&mut self, client: &Endpoint, bytes: &[u8], out: &mut BatchWriter) {
         if let Ok(Datagram::Request { head, sealed }) = Datagram::read(bytes) {
-            self.request(source, &head, sealed, bytes.len(), out);
+            self.request(client, &head, sealed, bytes.len(), out);
         }
     }
 
@@ -175,6 +201,18 @@ impl Server {
         due.iter().for_each(|number| self.acknowledge(*number, out));
         due.clear();
         self.due = due;
+        self.send_feedback(out);
+    }
+
+    /// Tells routers which of their requests are done with.
+    fn send_feedback(&mut self, out: &mut BatchWriter) {
+        let running = u16::try_from(self.calls.len()).unwrap_or(u16::MAX);
+        let Some(key) = &self.router_key else { return };
+        for (router, tag) in self.feedback.drain(..) {
+            self.sealed.clear();
+            key.write_feedback(Feedback { tag, running }, &mut self.sealed);
+            send(&router, &self.sealed, out);
+        }
     }
 
     /// Gives up a call whose time is over, or sends its packets.
@@ -200,6 +238,7 @@ impl Server {
         if let call::Stage::Upload(assembly) = &call.stage {
             self.sessions.release(&call.source, assembly.len());
         }
+        self.feedback.extend(call.forwarded);
         self.sessions.end_call(&call.source);
         if let Some(session) = self.sessions.get_mut(call.session) {
             session.calls.retain(|(counter, _)| *counter != call.counter);

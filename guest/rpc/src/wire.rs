@@ -4,6 +4,8 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{Field, Malformed, Reader};
 
+use crate::endpoint::Endpoint;
+
 /// Length of a ticket.
 pub(crate) const TICKET_BYTES: usize = 92;
 /// Length of the tag at the end of what is sealed, and of its echo in a rejection.
@@ -32,6 +34,8 @@ const TICKET_REQUEST: u8 = 0x60;
 const SESSION_REQUEST: u8 = 0x61;
 const RESPONSE: u8 = 0x62;
 const REJECT: u8 = 0x63;
+const REDIRECT: u8 = 0x66;
+const ROUTER_DROP: u8 = 0x67;
 
 /// A datagram whose layout is right; nothing in it is authenticated yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +55,31 @@ pub(crate) enum Datagram<'a> {
         call: u32,
         tag: [u8; TAG_BYTES],
     },
+    /// A router says which server to ask.
+    Redirect {
+        call: u32,
+        tag: [u8; TAG_BYTES],
+        server: Endpoint,
+    },
+    /// A router has not passed the request on.
+    RouterDrop {
+        call: u32,
+        tag: [u8; TAG_BYTES],
+        code: u16,
+    },
+}
+
+/// Which server a router picks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Policy {
+    /// The one with the least to do.
+    LoadBalance = 0,
+    /// The same for all requests of a session.
+    Fixed = 1,
+    /// All of them.
+    Replicated = 2,
+    /// One of them: it changes nothing that the others would have to know.
+    ReplicatedRead = 3,
 }
 
 /// What a request is sealed under.
@@ -135,8 +164,13 @@ impl RequestFlags {
         Self(self.0 | Self::CONTROL)
     }
 
-    pub(crate) fn policy(self) -> u8 {
-        self.0 & Self::POLICY
+    pub(crate) fn policy(self) -> Policy {
+        match self.0 & Self::POLICY {
+            0 => Policy::LoadBalance,
+            1 => Policy::Fixed,
+            2 => Policy::Replicated,
+            _ => Policy::ReplicatedRead,
+        }
     }
 
     pub(crate) fn is_bound(self) -> bool {
@@ -190,6 +224,17 @@ impl<'a> Datagram<'a> {
                 let (call, tag) = (reader.field()?, reader.array()?);
                 reader.finish()?;
                 Ok(Self::Reject { reason, call, tag })
+            }
+            REDIRECT => {
+                let (call, tag, server) = (reader.field()?, reader.array()?, reader.array()?);
+                reader.finish()?;
+                let server = Endpoint(server);
+                Ok(Self::Redirect { call, tag, server })
+            }
+            ROUTER_DROP => {
+                let (call, tag, code) = (reader.field()?, reader.array()?, reader.field()?);
+                reader.finish()?;
+                Ok(Self::RouterDrop { call, tag, code })
             }
             _ => Err(Malformed),
         }
@@ -342,6 +387,27 @@ pub(crate) fn write_reject(reason: RejectReason, head: &RequestHead<'_>, sealed:
     out.extend_from_slice(&[REJECT, reason as u8]);
     (head.counter as u32).write(out);
     out.extend_from_slice(&sealed[sealed.len() - TAG_BYTES..]);
+}
+
+/// Appends a router's word of which server to ask.
+pub(crate) fn write_redirect(
+    head: &RequestHead<'_>,
+    tag: &[u8; TAG_BYTES],
+    server: &Endpoint,
+    out: &mut Vec<u8>,
+) {
+    out.push(REDIRECT);
+    (head.counter as u32).write(out);
+    out.extend_from_slice(tag);
+    out.extend_from_slice(&server.0);
+}
+
+/// Appends a router's word that it has not passed a request on.
+pub(crate) fn write_router_drop(head: &RequestHead<'_>, tag: &[u8; TAG_BYTES], code: u16, out: &mut Vec<u8>) {
+    out.push(ROUTER_DROP);
+    (head.counter as u32).write(out);
+    out.extend_from_slice(tag);
+    code.write(out);
 }
 
 /// What precedes the payload of a request, sealed with it.

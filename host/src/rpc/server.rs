@@ -119,6 +119,7 @@ impl RpcServerBuilder {
             ticket_life_s: u32::try_from(self.ticket_life.as_secs()).unwrap_or(u32::MAX),
             replay: u8::from(self.is_idempotent),
             not_before_ms: unix_us() / 1000,
+            router_secret: &[],
         };
         Ok(config.encode())
     }

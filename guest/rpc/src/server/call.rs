@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use crate::assembly::Assembly;
 use crate::congestion::RoundTrip;
 use crate::endpoint::{Endpoint, SourcePrefix};
+use crate::forward::Tag;
 use crate::transfer::Transfer;
 use crate::wire::{COOKIE_BYTES, SessionId};
 
@@ -27,6 +28,8 @@ pub(super) struct Call {
     pub(super) sent_bytes: usize,
     /// Acknowledgements that were sealed for it: the number of each is its own.
     pub(super) acknowledgements: u16,
+    /// The router that waits for feedback about it, and the tag of its request.
+    pub(super) forwarded: Option<(Endpoint, Tag)>,
     pub(super) stage: Stage,
 }
 
@@ -84,6 +87,11 @@ impl Calls {
         let (generation, slot) = &mut self.slots[usize::from(index)];
         *slot = Some(call);
         Some(u32::from(*generation) << 16 | u32::from(index))
+    }
+
+    /// Returns how many there are.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
     }
 
     pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut Call> {

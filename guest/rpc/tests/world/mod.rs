@@ -12,6 +12,7 @@ pub(crate) const IDEMPOTENT: u8 = 4;
 /// Options of a call that may not.
 pub(crate) const ONCE: u8 = 0;
 pub(crate) const SECRET: [u8; 32] = [1; 32];
+pub(crate) const ROUTER_SECRET: [u8; 32] = [3; 32];
 pub(crate) const CALLER: [u8; 32] = [7; 32];
 pub(crate) const SERVICE: u32 = 3;
 pub(crate) const START_US: u64 = 1_800_000_000_000_000;
@@ -134,6 +135,7 @@ impl World {
             ticket_life_s: TICKET_LIFE_S,
             replay: setup.replay,
             not_before_ms: setup.not_before_ms,
+            router_secret: &ROUTER_SECRET,
         };
         let replica = Replica {
             machine: Machine::new(&config.encode()).expect("a server"),
