@@ -56,4 +56,6 @@ pub use reading::{
 
 pub(crate) mod request;
 
+mod workers;
+
 pub use crate::id::{CapsuleKey, RecordName};

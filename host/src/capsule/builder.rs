@@ -169,7 +169,7 @@ impl CapsuleBuilder {
         let lives = Arc::new(AtomicU32::new(0));
         let guest = ClientGuest::new(settings, known, Arc::clone(&lives));
         let store = open_store(self.place, name)?;
-        let orders = engine::start("selfsame-capsule", guest, store, peers.clone())?;
+        let orders = engine::start(guest, store, peers.clone())?;
         Ok(Capsule::new(Parts {
             name,
             key,

@@ -1,5 +1,5 @@
-//! Steps what is made in an instance of `capsule.wasm`, in a thread of its own: collects inputs, serves its store, sends what it
-//! asks others, wakes it, and starts anew after a trap.
+//! Steps what is made in an instance of `capsule.wasm`: collects inputs, serves its store, sends what it asks others, wakes it, and
+//! starts anew after a trap.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -11,9 +11,10 @@ use selfsame_codec::{BatchReader, BatchWriter, Field, Item, Malformed, Operation
 use selfsame_write_batch::WriteBatchBuilder;
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, yield_now};
 
 use super::peer::{MAX_RESPONSE, Peers};
+use super::workers;
 use crate::core::{Core, CoreError, CoreModule};
 use crate::error::Error;
 use crate::keys::milliseconds;
@@ -72,7 +73,7 @@ pub(crate) enum Event<T> {
 /// Where an engine hears events; it ends with its last sender, once what was ordered is done
 pub(crate) type Orders<T> = mpsc::Sender<Event<T>>;
 
-/// The thread of a guest
+/// What runs a guest, on threads that all engines share
 pub(crate) struct Engine<G: Guest> {
     module: CoreModule,
     core: Core,
@@ -112,9 +113,8 @@ struct Group {
     durable: bool,
 }
 
-/// Starts a guest over a store, in a thread of this name.
+/// Starts a guest over a store.
 pub(crate) fn start<G: Guest>(
-    name: &str,
     guest: G,
     store: Box<dyn Storage>,
     peers: Peers,
@@ -140,19 +140,16 @@ pub(crate) fn start<G: Guest>(
         },
         traps: VecDeque::new(),
     };
-    std::thread::Builder::new()
-        .name(name.into())
-        .spawn(move || engine.run(inbox))
-        .map_err(|error| Error::io("a thread for a capsule", error))?;
+    workers::run(engine.run(inbox))?;
     Ok(events)
 }
 
 impl<G: Guest> Engine<G> {
     /// Works until nobody orders any more, or the module fails too often.
-    fn run(mut self, mut inbox: mpsc::Receiver<Event<G::Order>>) {
+    async fn run(mut self, mut inbox: mpsc::Receiver<Event<G::Order>>) {
         // A client begins by itself.
         let mut goes_on = self.work(BatchWriter::new());
-        while goes_on && let Some(first) = inbox.blocking_recv() {
+        while goes_on && let Some(first) = inbox.recv().await {
             let mut batch = BatchWriter::new();
             goes_on = self.take(first, &mut batch);
             while goes_on
@@ -162,6 +159,8 @@ impl<G: Guest> Engine<G> {
                 goes_on = self.take(next, &mut batch);
             }
             goes_on = self.work(batch) && goes_on;
+            // Other engines have their turn, however much this one has to do.
+            yield_now().await;
         }
         self.settle();
         // First the store: who sees that the engine has ended may open it again.

@@ -90,7 +90,7 @@ impl ReplicaBuilder {
         };
         let peers = Peers::default();
         let guest = ReplicaGuest::new(config, Arc::clone(&shelf));
-        let orders = engine::start("selfsame-replica", guest, Box::new(store), peers.clone())?;
+        let orders = engine::start(guest, Box::new(store), peers.clone())?;
         Ok(Replica {
             key: key.0,
             orders,

@@ -58,7 +58,10 @@ pub type Entry = (Vec<u8>, Vec<u8>);
 /// A value where it lies, or in memory of its own; none where there is none
 pub type Value<'a> = Option<Cow<'a, [u8]>>;
 
-/// What a store must do; one thread uses it
+/// What a store must do; one thread at a time uses it
+///
+/// Calls may block: replicas and clients of capsules share at least eight threads, so one that blocks holds up others only while seven
+/// more do.
 ///
 /// A replica or a client of capsules can keep its state in any engine that implements this. Keys have at most 256 bytes, values
 /// 60 KiB, and a commit 500 operations and 512 KiB.
