@@ -15,6 +15,8 @@ pub mod hash;
 
 mod spread;
 
+mod places;
+
 pub mod keys;
 
 pub mod verifier;

@@ -1,7 +1,6 @@
 //! What a writer points to. A record that names its own number and that it never wrote becomes its own as soon as a later record of
 //! its own points there: so it points to none.
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use selfsame_codec::Code;
@@ -12,44 +11,41 @@ use super::judge::{Found, evidence};
 use super::reading::{Query, Shape, Want};
 use crate::hash::RecordName;
 use crate::header::HeaderView;
+use crate::places::Places;
 use crate::refusal::{Refusal, Result};
 use crate::writer::Backpointers;
 
-/// Records of which it is remembered whose they are; of others a server is asked.
-const PLACES: usize = 1 << 13;
+/// Records of which it is remembered whose they are, as a power of two; of others a server is asked.
+const PLACES_LOG2: u8 = 13;
 
 /// The writer that a record names, and whether it has signed it
 #[derive(Clone, Copy, Debug)]
 struct Pointee {
-    name: RecordName,
     writer: u16,
     is_signed: bool,
 }
 
 /// Records that were seen lately, each in the place that its name says
-#[derive(Debug, Default)]
-pub(super) struct Pointees {
-    places: Vec<Option<Pointee>>,
+#[derive(Debug)]
+pub(super) struct Pointees(Places<Pointee>);
+
+impl Default for Pointees {
+    fn default() -> Self {
+        Self(Places::new(PLACES_LOG2))
+    }
 }
 
 impl Pointees {
     /// Takes the writer that a record names, and whether that one has written it.
     pub(super) fn note(&mut self, name: &RecordName, writer: u16, is_signed: bool) {
-        if self.places.is_empty() {
-            self.places = vec![None; PLACES];
-        }
-        let known = &mut self.places[place(name)];
-        let was_signed = known.is_some_and(|known| known.name == *name && known.is_signed);
-        *known = Some(Pointee {
-            name: *name,
+        self.0.learn(&name.0, |known| Pointee {
             writer,
-            is_signed: is_signed || was_signed,
+            is_signed: is_signed || known.is_some_and(|known| known.is_signed),
         });
     }
 
     fn get(&self, name: &RecordName) -> Option<&Pointee> {
-        let known = self.places.get(place(name))?.as_ref();
-        known.filter(|known| known.name == *name)
+        self.0.get(&name.0)
     }
 
     /// Whether this record is known to be the writer's own.
@@ -68,10 +64,6 @@ impl Pointees {
             false => Some(true),
         }
     }
-}
-
-fn place(name: &RecordName) -> usize {
-    usize::from(u16::from_le_bytes([name.0[0], name.0[1]])) % PLACES
 }
 
 impl Command {

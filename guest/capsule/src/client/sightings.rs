@@ -1,12 +1,11 @@
 //! Records that were seen lately: two of one writer with one sequence number show that it has forked.
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::hash::RecordName;
 use crate::header::HeaderView;
 
-/// Records that are remembered, each in the place of its writer and sequence.
+/// Records that are remembered, each in the place of its writer and sequence: those of one writer follow one another.
 const PLACES: usize = 4096;
 /// Most pairs that are reported: one is enough to accuse a writer.
 const MAX_FORKS: usize = 64;
@@ -21,11 +20,11 @@ pub(super) struct Sightings {
 impl Sightings {
     /// Takes a record that its writer has signed: one that another vouches for is no evidence against the writer that it names.
     pub(super) fn note(&mut self, name: &RecordName, header: &HeaderView<'_>) {
-        if self.places.is_empty() {
-            self.places = vec![None; PLACES];
-        }
         let (writer, sequence) = (header.writer(), header.sequence());
         let place = (sequence as usize).wrapping_add(usize::from(writer).wrapping_mul(31)) % PLACES;
+        if place >= self.places.len() {
+            self.places.resize(place + 1, None);
+        }
         let before = self.places[place].replace((writer, sequence, *name));
         if let Some((other_writer, other_sequence, other)) = before
             && (other_writer, other_sequence) == (writer, sequence)
