@@ -68,6 +68,7 @@ export async function writerSettings(
   { name, metadata }: SoakCapsule,
   writer: string,
   replicas: readonly Participant[],
+  warmed: number,
 ): Promise<WriterSettings> {
   const places = replicas.map(async ({ replicaKey, seed, id: peer }) => ({
     key: replicaKey ?? (await publicKey(seed)),
@@ -78,6 +79,7 @@ export async function writerSettings(
     seed: seedOfWriter(writer),
     capsule: name,
     replicas: await Promise.all(places),
+    warmed,
   };
 }
 

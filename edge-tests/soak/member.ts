@@ -51,7 +51,7 @@ const client = {
 
 let writer: Capsule | undefined;
 
-async function openWriter({ metadata, seed: key, capsule, replicas }: WriterSettings): Promise<void> {
+async function openWriter({ metadata, seed: key, capsule, replicas, warmed }: WriterSettings): Promise<void> {
   const places = new Map(replicas.map(({ peer }, at) => [`replica-${at}.invalid`, peer]));
   const overMesh: typeof fetch = (input, init) => {
     const peer = places.get(new URL(String(input)).hostname);
@@ -64,6 +64,9 @@ async function openWriter({ metadata, seed: key, capsule, replicas }: WriterSett
     storage: sqlite(`${folder}/writer.db`),
     fetch: overMesh,
   });
+  for (let number = 0; number < warmed; number++) {
+    await writer.append([new TextEncoder().encode(`${name} ${number}`)]);
+  }
 }
 
 async function append({ id }: Order): Promise<Outcome> {

@@ -64,13 +64,17 @@ interface Pace {
   readonly every: number;
   /** Records of the capsule when the load begins. */
   readonly filled: number;
+  /** Records that each writer appends before, one at a time. */
+  readonly warmed: number;
 }
 
 /** What replicas remember of a capsule grows with each append up to a bound, 8 MiB in TypeScript: with so many records it is reached. */
 const FILLED = 30_000;
+/** What a writer takes grows with its first thousand appends, by 14 MB in Node, and no more after that: 12,000 were tried. */
+const WARMED = 2_000;
 
 /** What a short run takes in place of the options: it shows that calls and appends survive disturbances, not what grows. */
-const SHORT: Pace = { minutes: 0.6, rate: 15, every: 15, filled: 1 };
+const SHORT: Pace = { minutes: 0.6, rate: 15, every: 15, filled: 1, warmed: 1 };
 
 function number(name: "minutes" | "rate" | "every"): number {
   const value = Number(values[name]);
@@ -154,12 +158,13 @@ interface Run {
 const participantsOf = ({ members, leaves }: Stage): Participant[] => [...members, ...leaves];
 
 /** Creates the capsule, and lets replicas fetch it and writers open it. */
-async function shareCapsule({ stage, capsule }: Run, records: number): Promise<void> {
+async function shareCapsule({ stage, capsule }: Run, { filled, warmed }: Pace): Promise<void> {
   const { firstReplica, replicas, writers } = stage;
-  await createAt(capsule, firstReplica.participant, firstReplica.url, records);
+  await createAt(capsule, firstReplica.participant, firstReplica.url, filled);
   for (const replica of replicas) if (replica.hasDesk) await replica.tell("round");
+  note(`appending ${warmed} records with each writer`);
   for (const writer of writers) {
-    await writer.tell("writer", await writerSettings(capsule, writer.name, replicas));
+    await writer.tell("writer", await writerSettings(capsule, writer.name, replicas, warmed));
   }
 }
 
@@ -206,7 +211,13 @@ async function judge({ stage, load, capsule }: Run, faults: readonly string[]): 
 async function main(): Promise<number> {
   const pace: Pace = values.short
     ? SHORT
-    : { minutes: number("minutes"), rate: number("rate"), every: number("every"), filled: FILLED };
+    : {
+        minutes: number("minutes"),
+        rate: number("rate"),
+        every: number("every"),
+        filled: FILLED,
+        warmed: WARMED,
+      };
   const random = new Random(`soak ${values.seed}`);
   rmSync(FOLDER, { recursive: true, force: true });
   mkdirSync(FOLDER, { recursive: true });
@@ -225,7 +236,7 @@ async function main(): Promise<number> {
   load = new Load(random, { ...stage, callers: participantsOf(stage) });
   const run: Run = { random, stage, control, capsule, load };
   try {
-    await shareCapsule(run, pace.filled);
+    await shareCapsule(run, pace);
     const { lives, faults } = await loadAll(run, pace);
     const verdicts = await judge(run, faults);
     const taken = judgeLives(lives, pace.minutes * 60, tell);

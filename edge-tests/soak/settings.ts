@@ -57,6 +57,8 @@ export interface WriterSettings {
   readonly capsule: string;
   /** Replicas: the key that each signs with, and the peer that serves it. */
   readonly replicas: readonly { readonly key: string; readonly peer: string }[];
+  /** Records that it appends at once, one at a time. */
+  readonly warmed: number;
 }
 
 /** Streams and sockets that a provider has open. */
