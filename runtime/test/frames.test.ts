@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import type { MeshError } from "../src/codec/code.ts";
 import type { Input } from "../src/codec/input.ts";
 import { MeshStream } from "../src/driver/streams.ts";
 import { platformTimers } from "../src/driver/timers.ts";
@@ -170,6 +171,31 @@ const HOSTILE: readonly [what: string, bytes: Uint8Array, code: number][] = [
   }),
 ];
 
+describe("a stream", () => {
+  test("joins the small pieces that wait, and gives each byte once", async () => {
+    const [stream] = streams();
+    const bytes = Uint8Array.from({ length: 100_000 }, (_, index) => (index * 7) % 251);
+    const sizes = [1, 1, 3, 0, 2000, 1, 500, 1, 1];
+    const read: Uint8Array[] = [];
+    let reads = 0;
+    for (let at = 0, turn = 0; at < bytes.length; turn++) {
+      const size = sizes[turn % sizes.length] ?? 1;
+      stream.onData(bytes.slice(at, at + size));
+      at += size;
+      if (turn % 100 < 99) continue;
+      read.push((await stream.read()) ?? NOTHING);
+      reads++;
+    }
+    stream.onEnd();
+    for (let chunk = await stream.read(); chunk !== undefined; chunk = await stream.read()) {
+      read.push(chunk);
+      reads++;
+    }
+    assert.deepEqual(join(...read), bytes);
+    assert.ok(reads < 60, `${reads} chunks`);
+  });
+});
+
 describe("a service closes a connection", () => {
   for (const [what, bytes, code] of HOSTILE) {
     test(`after ${what} with ${code}`, async () => {
@@ -260,6 +286,14 @@ describe("a connection", () => {
     assert.equal(code, 1006);
     assert.equal(error?.name, "TooLarge");
     assert.equal(near.error?.name, "StreamRefused");
+  });
+
+  test("is broken off when too many empty messages wait", async () => {
+    const { connection, ended } = connect(false);
+    connection.send(new Uint8Array(WINDOW));
+    for (let sent = 0; sent < 150_000; sent++) connection.send("");
+    const { code, error } = await ended;
+    assert.deepEqual([code, (error as MeshError).name], [1006, "TooLarge"]);
   });
 
   test("sends nothing after its close frame, and hears what is under way until the other side closes", async () => {

@@ -9,6 +9,8 @@ import type { Timers } from "./timers.ts";
 const MAX_CHUNK = 16 * 1024;
 /** Consumed bytes are granted again in steps of this size, a quarter of the window of 256 KiB, to save messages. */
 const GRANT_STEP = 64 * 1024;
+/** Smaller pieces are joined with those before them: each that waits by itself takes a few hundred bytes beside its own. */
+const SMALL_CHUNK = 1024;
 /** Bytes of a body that nobody reads are taken up to here, then the stream is reset. */
 const MAX_DRAIN = 1024 * 1024;
 
@@ -27,6 +29,8 @@ export class MeshStream {
   readonly #push: (input: Input) => void;
   readonly #gone: (stream: MeshStream) => void;
   readonly #chunks: Uint8Array[] = [];
+  /** Holds the last chunk, with room behind it, if that was joined from several. */
+  #joined: Uint8Array = new Uint8Array();
   readonly #abort: AbortController = new AbortController();
   #wakeReader: (() => void) | undefined;
   #wakeWriter: (() => void) | undefined;
@@ -213,7 +217,7 @@ export class MeshStream {
 
   /** The driver brings bytes. */
   onData(data: Uint8Array): void {
-    if (data.length > 0) this.#chunks.push(data);
+    if (data.length > 0) this.#keep(data);
     this.#wakeReader?.();
   }
 
@@ -265,6 +269,22 @@ export class MeshStream {
     } finally {
       this.signal.removeEventListener("abort", gone);
     }
+  }
+
+  /** Keeps bytes until they are read. The peer chooses how it cuts them: memory follows the bytes, which the credit bounds. */
+  #keep(data: Uint8Array): void {
+    const last = this.#chunks.at(-1);
+    const needed = (last?.length ?? 0) + data.length;
+    if (last === undefined || data.length >= SMALL_CHUNK || needed > MAX_CHUNK) {
+      this.#chunks.push(data);
+      return;
+    }
+    if (last.buffer !== this.#joined.buffer || needed > this.#joined.length) {
+      this.#joined = new Uint8Array(Math.min(MAX_CHUNK, 2 * needed));
+      this.#joined.set(last);
+    }
+    this.#joined.set(data, last.length);
+    this.#chunks[this.#chunks.length - 1] = this.#joined.subarray(0, needed);
   }
 
   /** Sends as much as credit allows; returns the rest. */

@@ -9,8 +9,11 @@ export const NO_CODE = 1005;
 /** The code that tells the other side that this one failed (RFC 6455, 7.4.1). */
 export const INTERNAL_ERROR = 1011;
 
-/** Messages that wait to be sent take at most so many bytes: two of the largest. */
+/** Messages that wait to be sent take at most so many bytes, each with `MESSAGE_COST`: two of the largest. */
 export const MAX_BUFFERED: number = 32 * 1024 * 1024;
+
+/** What a message that waits takes beside its bytes: without it empty ones would take nothing of the bound. */
+export const MESSAGE_COST = 256;
 
 /** How a connection ended. */
 export interface Ended {
@@ -67,6 +70,6 @@ function forward(to: Connection): Listener {
 export function tooMuchWaits(): MeshError {
   return new MeshError(
     "TooLarge",
-    `messages of more than ${MAX_BUFFERED} bytes wait to be sent: watch bufferedAmount`,
+    `messages that take more than ${MAX_BUFFERED} bytes wait to be sent: the other side does not take them`,
   );
 }

@@ -10,6 +10,7 @@ import {
   INTERNAL_ERROR,
   type Listener,
   MAX_BUFFERED,
+  MESSAGE_COST,
   tooMuchWaits,
 } from "./connection.ts";
 import { encodeClose, encodeFrame, FrameDecoder, FrameError, type FrameEvent, OPCODES } from "./frames.ts";
@@ -60,7 +61,8 @@ export class FramedConnection implements Connection {
   send(data: string | Uint8Array): void {
     if (this.#hasClosed) return;
     const payload = typeof data === "string" ? utf8(data) : data;
-    if (this.#buffered + payload.length > MAX_BUFFERED) {
+    const cost = this.#buffered + payload.length + this.#queue.length * MESSAGE_COST;
+    if (cost > MAX_BUFFERED) {
       return this.abort(tooMuchWaits());
     }
     const opcode = typeof data === "string" ? OPCODES.text : OPCODES.binary;

@@ -1,5 +1,5 @@
 import { detach } from "../guard.ts";
-import { type Connection, MAX_BUFFERED, tooMuchWaits } from "./connection.ts";
+import { type Connection, MAX_BUFFERED, MESSAGE_COST, tooMuchWaits } from "./connection.ts";
 
 /** What an application may send as one message. */
 export type Sendable = string | ArrayBuffer | ArrayBufferView | Blob;
@@ -29,7 +29,8 @@ export class Outbox {
     const isFirst = this.#queue.length === 0;
     if (isFirst && !(message instanceof Blob)) return this.#connection.send(message);
     const size = sizeOf(message);
-    if (this.bufferedAmount + size > MAX_BUFFERED) return this.abort(tooMuchWaits());
+    const cost = this.bufferedAmount + size + this.#queue.length * MESSAGE_COST;
+    if (cost > MAX_BUFFERED) return this.abort(tooMuchWaits());
     // The application may write over its bytes once they are sent.
     this.#queue.push(message instanceof Uint8Array ? message.slice() : message);
     this.#waiting += size;
