@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import type { Server } from "node:http";
+import { type AddressInfo, connect } from "node:net";
 import { after, before, beforeEach, describe, test } from "node:test";
 import { Hono } from "hono";
 import type { Input } from "../src/codec/input.ts";
@@ -183,6 +185,62 @@ describe("HTTP through the mesh", () => {
     assert.deepEqual([head.status, head.body, await head.text()], [200, null, ""]);
   });
 
+  test("leaves no client waiting for the bytes of an answer that has none", async () => {
+    const bare: Handler = (request) =>
+      new Response(null, {
+        status: Number(new URL(request.url).pathname.slice(1)),
+        headers: { "content-length": "40" },
+      });
+    await node.mesh.serve("bare", bare, UNOWNED);
+    for (const status of [204, 205]) {
+      const response = await caller.fetch(`https://bare.mesh/${status}`, UNOWNED);
+      assert.deepEqual([response.status, response.headers.get("content-length")], [status, null]);
+    }
+    const head = await caller.fetch("https://bare.mesh/200", { ...UNOWNED, method: "HEAD" });
+    assert.equal(head.headers.get("content-length"), "40");
+    const said = { headers: { "content-length": "40" } };
+    const answers: Record<string, () => Response> = {
+      "/200": () => new Response(null, said),
+      "/205": () => new Response(null, { status: 205, ...said }),
+      "/304": () => new Response(null, { status: 304, ...said }),
+    };
+    const fetch = (request: Request): Response =>
+      answers[new URL(request.url).pathname]?.() ?? new Response("next");
+    const text = await speak(fetch, "GET /200", "GET /205", "HEAD /200", "GET /304", "GET /next");
+    const lengths = [...text.matchAll(/^content-length: (.*)$/gim)].map(([, length]) => length);
+    assert.deepEqual(lengths.slice(0, 4), ["0", "0", "40", "40"]);
+    assert.match(text, /next\r\n/);
+  });
+
+  test("passes on no field that belongs to another connection", async () => {
+    const fields = { "transfer-encoding": "chunked", connection: "keep-alive", "keep-alive": "timeout=9" };
+    const text = await speak(() => new Response("body", { headers: fields }), "GET / HTTP/1.0");
+    assert.doesNotMatch(text, /chunked|timeout=9|: keep-alive/i);
+    assert.match(text, /\r\n\r\nbody$/);
+  });
+
+  test("answers a request that offers a protocol which the server does not speak", async () => {
+    const app = caller.handler(async (request) => new Response(`${request.method} ${await request.text()}`));
+    const server = await serve({ fetch: app, hostname: "127.0.0.1" });
+    const ask = (head: string, body = ""): Promise<string> =>
+      speakTo(server, `${head}\r\nhost: a\r\n\r\n${body}`);
+    const h2c = "connection: upgrade, http2-settings, close\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABk";
+    const posted = await ask(`POST / HTTP/1.1\r\n${h2c}\r\ncontent-length: 3`, "abc");
+    assert.match(posted, /^HTTP\/1.1 200 OK.*POST abc/s);
+    const asked = await ask("GET / HTTP/1.1\r\nconnection: upgrade, close\r\nupgrade: websocket");
+    assert.match(asked, /^HTTP\/1.1 200 OK.*GET /s);
+    server.close();
+  });
+
+  test("takes targets of HTTP in absolute form, no others, and one host", async () => {
+    const fetch = (request: Request): Response => new Response(`<${request.url}>`);
+    const ask = (target: string, more = ""): Promise<string> => speak(fetch, `GET ${target} HTTP/1.1${more}`);
+    assert.match(await ask("https://a.example/b?c"), /<https:\/\/a.example\/b\?c>/);
+    assert.match(await ask("http://a.example"), /<http:\/\/a.example\/>/);
+    assert.match(await ask("ftp://a.example"), /^HTTP\/1.1 400/);
+    assert.match(await ask("/", "\r\nhost: b"), /^HTTP\/1.1 400/);
+  });
+
   test("answers OPTIONS * at a server of the package", async () => {
     const server = await serve({ fetch: (request) => new Response(request.url), hostname: "127.0.0.1" });
     const { port } = server.address() as { port: number };
@@ -198,6 +256,29 @@ describe("HTTP through the mesh", () => {
     server.closeAllConnections();
   });
 });
+
+/** What a server of the package writes to requests that come one after the other; the last one closes the connection. */
+async function speak(fetch: (request: Request) => Response, ...lines: string[]): Promise<string> {
+  const server = await serve({ fetch, hostname: "127.0.0.1" });
+  const heads = lines.map((line, index) => {
+    const [first = "", ...more] = (line.includes(" HTTP/") ? line : `${line} HTTP/1.1`).split("\r\n");
+    const close = index === lines.length - 1 && !first.endsWith("1.0") ? ["connection: close"] : [];
+    return [first, "host: a", ...more, ...close, "", ""].join("\r\n");
+  });
+  const text = await speakTo(server, heads.join(""));
+  server.close();
+  return text;
+}
+
+async function speakTo(server: Server, requests: string): Promise<string> {
+  const { port } = server.address() as AddressInfo;
+  const socket = connect(port, "127.0.0.1");
+  socket.setTimeout(5_000, () => socket.destroy(new Error("the server closes no connection")));
+  socket.write(requests);
+  const chunks: Buffer[] = [];
+  for await (const chunk of socket) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks).toString("latin1");
+}
 
 describe("a body of a peer that lies about its length", () => {
   for (const [what, chunks, isShort] of [

@@ -71,6 +71,8 @@ export function responseOf(answer: Answer, method: string, signal: AbortSignal |
   const done = (): void => signal?.removeEventListener("abort", abort);
   signal?.addEventListener("abort", abort, { once: true });
   if (hasNoBody(status, method)) {
+    // A server that hands the answer on would announce bytes that never come (RFC 9112, 6.3).
+    if (status === 204 || status === 205) headers.delete("content-length");
     detach("the end of an answer", stream.drain().finally(done));
     return new Response(null, { status, headers });
   }

@@ -5,9 +5,13 @@ import { type WebSocket, WebSocketServer } from "ws";
 import { contentOf } from "../driver/content.ts";
 import { MAX_FRAME, type PathHost } from "../driver/paths.ts";
 import { guarded, report } from "../guard.ts";
+import { asksForWebSocket } from "../websocket/handshake.ts";
 import type { TrustedProxies } from "./forwarded.ts";
 import { MESH_PATH, offersSubprotocol, SUBPROTOCOL } from "./protocol.ts";
 import { carry, type Socket } from "./websocket.ts";
+
+/** Schemes of targets in absolute form. */
+const SCHEMES: ReadonlySet<string> = /* @__PURE__ */ new Set(["http:", "https:"]);
 
 /** What a fetch handler is told of a request's connection, as `@hono/node-server` tells it too. */
 export interface NodeInfo {
@@ -54,6 +58,17 @@ export function acceptSockets(server: Server, host: PathHost, proxies: TrustedPr
       carry(accepted as unknown as Socket, host, { dial: 0, kind: "Ordered", remote });
     });
   };
+  // Without this every request that offers another protocol would be an upgrade, as those of HTTP/2 over cleartext (RFC 7540, 3.2)
+  // with which some clients begin: whoever does not speak it answers as if it were not offered (RFC 9110, 7.8). Node before 22.21
+  // knows nothing of it.
+  const speaks = server as Server & { shouldUpgradeCallback?: (request: IncomingMessage) => boolean };
+  const { shouldUpgradeCallback: others } = speaks;
+  const shouldUpgrade = (request: IncomingMessage): boolean => {
+    const { method = "", headers } = request;
+    if (pathOf(request) === MESH_PATH) return asksForWebSocket(method, headers.upgrade ?? null);
+    return server.listenerCount("upgrade") > 1 && (others?.call(server, request) ?? true);
+  };
+  speaks.shouldUpgradeCallback = shouldUpgrade;
   const upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
     try {
       accept(request, socket, head);
@@ -66,6 +81,8 @@ export function acceptSockets(server: Server, host: PathHost, proxies: TrustedPr
   server.on("upgrade", listener);
   return () => {
     server.off("upgrade", listener);
+    if (others !== undefined && speaks.shouldUpgradeCallback === shouldUpgrade)
+      speaks.shouldUpgradeCallback = others;
     sockets.close();
   };
 }
@@ -120,15 +137,31 @@ async function answer(fetch: NodeFetch, incoming: IncomingMessage, outgoing: Ser
   }
   const response = await fetch(request, { incoming, outgoing });
   outgoing.statusCode = response.status;
-  outgoing.setHeaders(response.headers);
   const { body, isDecoded } = await contentOf(response);
-  if (isDecoded) for (const name of ["content-encoding", "content-length"]) outgoing.removeHeader(name);
+  outgoing.setHeaders(headersOf(response, isDecoded, body !== null || incoming.method === "HEAD"));
   if (body === null || incoming.method === "HEAD") {
     await body?.cancel();
     outgoing.end();
     return;
   }
   await send(body, outgoing);
+}
+
+/** The fields of an answer on a connection; one with no body says so, unless it may say the length of what it stands for. */
+function headersOf(
+  { status, headers: given }: Response,
+  isDecoded: boolean,
+  mayHaveLength: boolean,
+): Headers {
+  const headers = new Headers(given);
+  // What `fetch` was told of its own connection, where a handler hands its answer on.
+  for (const name of ["keep-alive", "transfer-encoding"]) headers.delete(name);
+  if (headers.get("connection")?.toLowerCase() === "keep-alive") headers.delete("connection");
+  if (isDecoded) headers.delete("content-encoding");
+  // The client would wait for such bytes, or take them from the next answer (RFC 9112, 6.3).
+  const isLengthTrue = status === 304 || (mayHaveLength && status !== 204 && status !== 205);
+  if (isDecoded || !isLengthTrue) headers.delete("content-length");
+  return headers;
 }
 
 /** Sends the body of an answer, and its head with the first bytes if these are there at once: each write wakes the client. */
@@ -214,11 +247,14 @@ function pathOf(incoming: IncomingMessage): string | undefined {
   }
 }
 
-/** The URL of a request (RFC 9112, 3.3). Throws when its target or host is none: neither may bring parts of the other. */
-function urlOf({ url: target = "/", headers }: IncomingMessage): URL {
+/** The URL of a request (RFC 9112, 3.3). Throws when its target or host is none, or there are several: neither may bring parts of the other. */
+function urlOf({ url: target = "/", headers, headersDistinct }: IncomingMessage): URL {
+  if ((headersDistinct.host?.length ?? 0) > 1) throw new TypeError("a request has several hosts");
   const isAbsolute = !target.startsWith("/") && target !== "*";
   const host = new URL(isAbsolute ? target : `http://${headers.host ?? "localhost"}`);
-  if (isAbsolute && host.protocol === "http:") return host;
+  if (isAbsolute && !SCHEMES.has(host.protocol))
+    throw new TypeError("the target of a request is no URL of HTTP");
+  if (isAbsolute) return host;
   if (host.href !== `${host.origin}/`) throw new TypeError("the host of a request is no host");
   return new URL(host.origin + (target === "*" ? "" : target));
 }
