@@ -63,6 +63,7 @@ mod file;
 mod grants;
 mod handle;
 mod in_bytes;
+mod inbox;
 
 mod id;
 pub use id::{CapsuleKey, Owner, OwnerKey, ParseIdError, PeerId, RecordName};

@@ -10,9 +10,10 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use crate::core::CoreError;
 use crate::error::Error;
 use crate::id::PeerId;
+use crate::inbox;
 
 /// Most bytes of one `StreamData`.
-const MAX_CHUNK: usize = 16 * 1024;
+pub(crate) const MAX_CHUNK: usize = 16 * 1024;
 /// Messages with bytes of the application that wait for the driver: who sends faster than it takes them waits.
 const QUEUE: usize = 256;
 /// Consumed bytes are reported in parts of this size; the window is 16 times as large, so nobody waits for one.
@@ -135,7 +136,7 @@ pub(crate) struct Stream {
 pub(crate) struct StreamEntry {
     pub(crate) key: StreamKey,
     /// `None` when the application takes no more: what arrives is granted and forgotten.
-    pub(crate) inbox: Option<mpsc::UnboundedSender<Delivery>>,
+    pub(crate) inbox: Option<inbox::Sender>,
     pub(crate) credit: Arc<Semaphore>,
     pub(crate) gone: watch::Sender<Option<Cause>>,
     pub(crate) sent_end: bool,
@@ -144,7 +145,7 @@ pub(crate) struct StreamEntry {
 
 /// Makes both ends of a stream.
 pub(crate) fn stream(key: StreamKey, peer: PeerId, driver: &StreamSender) -> (StreamEntry, Stream) {
-    let (sender, inbox) = mpsc::unbounded_channel();
+    let (sender, inbox) = inbox::inbox();
     let (gone, was_gone) = watch::channel(None);
     let credit = Arc::new(Semaphore::new(0));
     let entry = StreamEntry {
@@ -180,7 +181,7 @@ impl StreamEntry {
     pub(crate) fn deliver(&self, delivery: Delivery) -> bool {
         self.inbox
             .as_ref()
-            .is_some_and(|inbox| inbox.send(delivery).is_ok())
+            .is_some_and(|inbox| inbox.send(delivery))
     }
 
     /// Tells both ends of the application that the stream is gone.
@@ -310,7 +311,7 @@ pub(crate) enum OnDrop {
 pub(crate) struct Inlet {
     key: StreamKey,
     driver: StreamSender,
-    inbox: mpsc::UnboundedReceiver<Delivery>,
+    inbox: inbox::Receiver,
     consumed: u32,
     done: bool,
     on_drop: OnDrop,
@@ -404,7 +405,7 @@ impl Inlet {
     fn unread(&mut self) -> u32 {
         self.inbox.close();
         let mut bytes = self.consumed;
-        while let Ok(delivery) = self.inbox.try_recv() {
+        while let Some(delivery) = self.inbox.try_recv() {
             if let Delivery::Data(data) = delivery {
                 bytes = bytes.saturating_add(u32::try_from(data.len()).unwrap_or(u32::MAX));
             }
