@@ -5,7 +5,7 @@ use http::{Method, Request, Response, StatusCode, request};
 use http_body::Body as _;
 use http_body_util::{BodyExt as _, Full};
 use selfsame_codec::{Class, Code, Input};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::body::{AnyBody, Body, any_body};
 use crate::error::{Error, Tried};
@@ -106,7 +106,10 @@ async fn send(
         deadline: Instant::now() + options.longest(),
         options,
     };
-    call.run(Upload::keep(body).await?, observed).await
+    // A body that is kept but does not come holds nothing up for longer than an answer that does not.
+    let upload = timeout_at(call.deadline, Upload::keep(body)).await;
+    let upload = upload.unwrap_or_else(|_| Err(Error::from_code(Code::Deadline)))?;
+    call.run(upload, observed).await
 }
 
 impl Call<'_> {

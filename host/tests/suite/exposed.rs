@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::{Request, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
+use selfsame_codec::http::MAX_HEADERS;
 use selfsame_host::{Body, BoxError, Code, Node};
 use tokio::sync::{Notify, mpsc};
 
@@ -219,6 +220,23 @@ async fn an_answer_that_can_be_read_in_two_ways_is_502() {
         let response = within(node.fetch(request("POST", "x"))).await.expect("an answer");
         let what = String::from_utf8_lossy(answer);
         assert_eq!(response.status(), StatusCode::BAD_GATEWAY, "{what}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_has_as_many_headers_as_a_head_may() {
+    for (count, status) in [
+        (MAX_HEADERS - 1, StatusCode::OK),
+        (MAX_HEADERS, StatusCode::INTERNAL_SERVER_ERROR),
+    ] {
+        let cookies = "set-cookie: a=1\r\n".repeat(count);
+        let answer = format!("HTTP/1.1 200 OK\r\n{cookies}content-length: 2\r\n\r\nok");
+        let (address, _heads) = telling(answer.leak().as_bytes()).await;
+        let (node, _sidecar) = exposing(address).await;
+        let response = within(node.fetch(get("https://server.mesh/")))
+            .await
+            .expect("an answer");
+        assert_eq!(response.status(), status, "{count}");
     }
 }
 

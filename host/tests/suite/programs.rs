@@ -187,6 +187,16 @@ async fn a_program_that_ends_its_direction_is_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_program_whose_body_does_not_come_is_told_at_its_deadline() {
+    let (node, sidecar) = beside(&[]).await;
+    describing(&node).await;
+    let mut program = Raw::connect(sidecar.address).await;
+    let head = b"POST http://echo.mesh/ HTTP/1.1\r\nhost: x\r\nselfsame-timeout: 300ms\r\ncontent-length: 10\r\n\r\nab";
+    program.send(head).await;
+    assert!(program.text_head().await.starts_with("HTTP/1.1 504"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_is_gone_ends_its_call() {
     let (node, sidecar) = beside(&[]).await;
     let (begin, mut told) = idling(&node).await;

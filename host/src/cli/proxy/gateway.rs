@@ -5,7 +5,7 @@ use core::convert::Infallible;
 use core::fmt::Write as _;
 use core::time::Duration;
 
-use http::header::{EXPECT, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING, VIA};
+use http::header::{CONNECTION, EXPECT, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING, UPGRADE, VIA};
 use http::uri::PathAndQuery;
 use http::{Request, Response, StatusCode, Uri, Version};
 use http_body_util::BodyExt as _;
@@ -110,6 +110,9 @@ impl Gateway {
         // The request was asked to go on already when its body is read.
         head.headers.remove(EXPECT);
         head.headers.remove(HOST);
+        if !may_upgrade(head.version, &head.headers) {
+            head.headers.remove(UPGRADE);
+        }
         self.sign(&mut head.headers, head.version);
         let path = head.uri.path_and_query().cloned();
         let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
@@ -163,6 +166,15 @@ impl Gateway {
     }
 }
 
+/// Whether the field Upgrade of a request counts: in HTTP/1.1, and where Connection names it (RFC 9110, section 7.8).
+fn may_upgrade(version: Version, headers: &HeaderMap) -> bool {
+    let values = headers.get_all(CONNECTION).iter();
+    let mut options = values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','));
+    version != Version::HTTP_10 && options.any(|option| option.trim().eq_ignore_ascii_case("upgrade"))
+}
+
 /// Carries bytes between a program and a service until both have ended.
 async fn connect(service: &str, upgrade: OnUpgrade, mut mesh: Upgraded) {
     let connected = async {
@@ -171,5 +183,23 @@ async fn connect(service: &str, upgrade: OnUpgrade, mut mesh: Upgraded) {
     };
     if let Err(error) = connected.await {
         tracing::debug!(service, %error, "a connection broke");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_upgrade_counts_where_the_connection_says_so() {
+        let named = |value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.append(CONNECTION, HeaderValue::from_static(value));
+            headers
+        };
+        assert!(may_upgrade(Version::HTTP_11, &named("keep-alive, Upgrade")));
+        assert!(!may_upgrade(Version::HTTP_10, &named("upgrade")));
+        assert!(!may_upgrade(Version::HTTP_11, &named("keep-alive")));
+        assert!(!may_upgrade(Version::HTTP_11, &HeaderMap::new()));
     }
 }

@@ -12,11 +12,15 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::client::legacy::{Client, Error};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use selfsame_codec::http::MAX_HEADERS;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tower_service::Service;
 
 use super::{AnyBody, nothing};
+
+/// Fields of an answer: those that travel, and those of one hop.
+const MOST_FIELDS: usize = MAX_HEADERS + 16;
 
 /// Connections to one server
 #[derive(Clone)]
@@ -30,7 +34,9 @@ pub(super) struct Server {
 impl Server {
     pub(super) fn new() -> Self {
         let mut builder = Client::builder(TokioExecutor::new());
-        builder.pool_timer(TokioTimer::new());
+        builder
+            .pool_timer(TokioTimer::new())
+            .http1_max_headers(MOST_FIELDS);
         let kept = builder.build(Connector(HttpConnector::new()));
         let fresh = builder
             .pool_max_idle_per_host(0)
