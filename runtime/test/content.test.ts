@@ -104,6 +104,27 @@ describe("the label and the length of a body", () => {
     }
   });
 
+  for (const coding of ["gzip", "deflate", "zstd"] as const) {
+    test(`fit what a handler encodes, however it is cut: ${coding}`, async () => {
+      const bytes = new Uint8Array(ENCODERS[coding](TEXT));
+      const cut = [new Uint8Array(), bytes.subarray(0, 1), new Uint8Array(), bytes.subarray(1)];
+      const body = (): ReadableStream => {
+        const chunks = [...cut];
+        const pull = (controller: ReadableStreamDefaultController): void => {
+          const chunk = chunks.shift();
+          if (chunk === undefined) controller.close();
+          else controller.enqueue(chunk);
+        };
+        return new ReadableStream({ pull }, { highWaterMark: 0 });
+      };
+      const headers = { "content-encoding": coding };
+      await node.mesh.serve("cut", () => new Response(body(), { headers }), UNOWNED);
+      const response = await caller.fetch("https://cut.mesh/", UNOWNED);
+      assert.equal(response.headers.get("content-encoding"), coding);
+      assert.deepEqual(new Uint8Array(await response.arrayBuffer()), bytes);
+    });
+  }
+
   test("fit through middleware that compresses", async () => {
     const compressing: Handler = () => {
       const stream = new Blob([TEXT]).stream().pipeThrough(new CompressionStream("gzip"));

@@ -212,6 +212,17 @@ describe("HTTP through the mesh", () => {
     assert.match(text, /next\r\n/);
   });
 
+  test("answers HEAD although the source of the body does not stop", { timeout: 5_000 }, async () => {
+    const stuck = (): Response =>
+      new Response(new ReadableStream({ cancel: () => new Promise(() => undefined) }));
+    await node.mesh.serve("stuck", stuck, { ...UNOWNED, limit: 1 });
+    for (let call = 0; call < 3; call++) {
+      const response = await caller.fetch("https://stuck.mesh/", { ...UNOWNED, method: "HEAD" });
+      assert.equal(response.status, 200);
+    }
+    assert.match(await speak(stuck, "HEAD /"), /^HTTP\/1.1 200 OK/);
+  });
+
   test("passes on no field that belongs to another connection", async () => {
     const fields = { "transfer-encoding": "chunked", connection: "keep-alive", "keep-alive": "timeout=9" };
     const text = await speak(() => new Response("body", { headers: fields }), "GET / HTTP/1.0");

@@ -68,17 +68,27 @@ function isText(bytes: Uint8Array): boolean {
   }
 }
 
-/** The first bytes of a body, and a body with all of them. */
+/** Bytes at the beginning of a body that tell its coding. */
+const TELLING = 2;
+
+/** The first bytes of a body, enough to tell its coding unless it has fewer, and a body with all of them. */
 async function peek(
   body: ReadableStream<Uint8Array>,
 ): Promise<{ first: Uint8Array; whole: ReadableStream<Uint8Array> }> {
   const reader = body.getReader();
-  let pending: Promise<ReadableStreamReadResult<Uint8Array>> | undefined = reader.read();
-  const { value: first = new Uint8Array() } = await pending;
+  let first: Uint8Array = new Uint8Array();
+  let isDone = false;
+  // A stream may begin with chunks that are empty, or too short.
+  while (!isDone && first.length < TELLING) {
+    const { done, value = new Uint8Array() } = await reader.read();
+    isDone = done;
+    first = first.length === 0 ? value : joined(first, value);
+  }
+  let pending: Uint8Array | undefined = first.length > 0 ? first : undefined;
   const whole = new ReadableStream<Uint8Array>(
     {
       pull: async (controller) => {
-        const { value } = await (pending ?? reader.read());
+        const value = pending ?? (isDone ? undefined : (await reader.read()).value);
         pending = undefined;
         if (value === undefined) controller.close();
         else controller.enqueue(value);
@@ -88,4 +98,11 @@ async function peek(
     { highWaterMark: 0 },
   );
   return { first, whole };
+}
+
+function joined(one: Uint8Array, other: Uint8Array): Uint8Array {
+  const both = new Uint8Array(one.length + other.length);
+  both.set(one);
+  both.set(other, one.length);
+  return both;
 }

@@ -140,8 +140,9 @@ async function answer(fetch: NodeFetch, incoming: IncomingMessage, outgoing: Ser
   const { body, isDecoded } = await contentOf(response);
   outgoing.setHeaders(headersOf(response, isDecoded, body !== null || incoming.method === "HEAD"));
   if (body === null || incoming.method === "HEAD") {
-    await body?.cancel();
     outgoing.end();
+    // Nobody waits for a source that takes long to stop, or minds one that failed.
+    body?.cancel().catch(() => undefined);
     return;
   }
   await send(body, outgoing);
