@@ -64,6 +64,8 @@ async function openWriter({ metadata, seed: key, capsule, replicas, warmed }: Wr
     storage: sqlite(`${folder}/writer.db`),
     fetch: overMesh,
   });
+  // A peer is dialled by its id where it is known to serve the name.
+  await mesh.find(capsule, UNOWNED);
   for (let number = 0; number < warmed; number++) {
     await writer.append([new TextEncoder().encode(`${name} ${number}`)]);
   }
