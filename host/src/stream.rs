@@ -179,9 +179,7 @@ pub(crate) fn stream(key: StreamKey, peer: PeerId, driver: &StreamSender) -> (St
 impl StreamEntry {
     /// Gives the application what arrived; whether it still takes any.
     pub(crate) fn deliver(&self, delivery: Delivery) -> bool {
-        self.inbox
-            .as_ref()
-            .is_some_and(|inbox| inbox.send(delivery))
+        self.inbox.as_ref().is_some_and(|inbox| inbox.send(delivery))
     }
 
     /// Tells both ends of the application that the stream is gone.

@@ -131,22 +131,31 @@ async fn a_body_of_unknown_length_is_passed_on_in_chunks_whatever_the_method() {
     .await;
     let (node, _sidecar) = exposing(address).await;
     for method in ["DELETE", "OPTIONS", "POST", "PURGE"] {
-        for (pieces, body) in [
-            (vec!["abc", "de"], Some("3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")),
-            (vec![], None),
-        ] {
+        for (pieces, body) in [(vec!["abc", "de"], Some("abcde")), (vec![], None)] {
             let request = Request::builder().method(method).uri("https://server.mesh/");
             let request = request.body(streamed(pieces)).expect("a request");
             within(node.fetch(request)).await.expect("an answer");
             let (head, got) = within(requests.recv()).await.expect("a request");
             let what = format!("{method}: {head}{got}");
             // A POST has a body, if an empty one: the server cannot be kept waiting for whether there is more.
-            let body = body.or_else(|| (method == "POST").then_some("0\r\n\r\n"));
-            assert_eq!(got, body.unwrap_or_default(), "{what}");
+            let body = body.or_else(|| (method == "POST").then_some(""));
+            assert_eq!(unchunked(&got), body.unwrap_or_default(), "{what}");
             let coding = Vec::from_iter(body.map(|_| "chunked"));
             assert_eq!(values(&head, "transfer-encoding"), coding, "{what}");
         }
     }
+}
+
+/// The bytes of a body in chunks, however they were cut (RFC 9112, section 7.1).
+fn unchunked(mut body: &str) -> String {
+    let mut bytes = String::new();
+    while let Some((length, rest)) = body.split_once("\r\n") {
+        let length = usize::from_str_radix(length, 16).expect("a length");
+        let (chunk, rest) = rest.split_at(length);
+        bytes.push_str(chunk);
+        body = rest.strip_prefix("\r\n").expect("the end of a chunk");
+    }
+    bytes
 }
 
 #[tokio::test(flavor = "multi_thread")]
