@@ -27,7 +27,10 @@ const MAY_USE = new Map([
   ["selfsame-wasm", ["selfsame-abi", "selfsame-codec", "selfsame-core"]],
   ["selfsame-capsule-wasm", ["selfsame-abi", "selfsame-capsule", "selfsame-codec"]],
   ["selfsame-sim", ["selfsame-codec", "selfsame-core"]],
-  ["selfsame-fuzz", ["selfsame-capsule", "selfsame-codec", "selfsame-core", "selfsame-sodium"]],
+  [
+    "selfsame-fuzz",
+    ["selfsame-capsule", "selfsame-codec", "selfsame-core", "selfsame-rpc", "selfsame-sodium"],
+  ],
   ["selfsame-store", ["selfsame-codec", "selfsame-write-batch"]],
   [
     "selfsame-hostile",

@@ -79,15 +79,15 @@ pub struct ClientConfig {
 /// What `create` of an RPC module is given to make a server
 ///
 /// ```cddl
-/// config = [version: 1, server: 2, network: text, service: text, key: bytes .size 32, entropy: bytes .size 32,
+/// config = [version: 1, server: 2, network: bytes, service: bytes, key: bytes .size 32, entropy: bytes .size 32,
 ///           datagram: uint, life: uint, replay: uint, not-before: uint, router: bytes]
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ServerConfig<'a> {
     /// Name of the network.
-    pub network: &'a str,
+    pub network: &'a [u8],
     /// The service.
-    pub service: &'a str,
+    pub service: &'a [u8],
     /// The secret that its replicas share. Secret.
     pub ticket_secret: [u8; 32],
     /// Fresh random bytes. Secret.
@@ -172,8 +172,8 @@ impl<'a> ServerConfig<'a> {
             .array(11)
             .uint(VERSION)
             .uint(SERVER)
-            .text(self.network)
-            .text(self.service)
+            .bytes(self.network)
+            .bytes(self.service)
             .bytes(&self.ticket_secret)
             .bytes(&self.entropy)
             .uint(u64::from(self.datagram_bytes))
@@ -195,8 +195,8 @@ impl<'a> ServerConfig<'a> {
             return Err(Malformed);
         }
         let config = Self {
-            network: decoder.text(MAX_NAME_BYTES)?,
-            service: decoder.text(MAX_NAME_BYTES)?,
+            network: decoder.bytes(MAX_NAME_BYTES)?,
+            service: decoder.bytes(MAX_NAME_BYTES)?,
             ticket_secret: decoder.fixed()?,
             entropy: decoder.fixed()?,
             datagram_bytes: small(&mut decoder)?,
@@ -269,7 +269,6 @@ fn small(decoder: &mut Decoder<'_>) -> Result<u32, Malformed> {
 impl core::fmt::Debug for ServerConfig<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("ServerConfig")
-            .field("service", &self.service)
             .field("datagram_bytes", &self.datagram_bytes)
             .field("ticket_life_s", &self.ticket_life_s)
             .field("replay", &self.replay)

@@ -4,10 +4,6 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Endpoint(pub [u8; Self::BYTES]);
 
-/// The prefix of an address that one subscriber usually has: /64 of IPv6, the whole of IPv4.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SourcePrefix([u8; 12]);
-
 const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
 
 impl Endpoint {
@@ -21,18 +17,13 @@ impl Endpoint {
         address
     }
 
-    /// Returns the prefix by which quotas are counted.
+    /// Returns what quotas are counted by, which one subscriber usually has: /64 of IPv6, the whole of IPv4.
     #[must_use]
-    pub fn prefix(&self) -> SourcePrefix {
-        let mut prefix = [0; 12];
-        match self.0[..16].strip_prefix(&MAPPED) {
-            Some(v4) => {
-                prefix[..4].copy_from_slice(&MAPPED[8..]);
-                prefix[8..].copy_from_slice(v4);
-            }
-            None => prefix[..8].copy_from_slice(&self.0[..8]),
-        }
-        SourcePrefix(prefix)
+    pub(crate) fn prefix(&self) -> Self {
+        let mut prefix = *self;
+        let from = if self.0.starts_with(&MAPPED) { 16 } else { 8 };
+        prefix.0[from..].fill(0);
+        prefix
     }
 }
 

@@ -8,7 +8,7 @@
 extern crate alloc;
 
 mod endpoint;
-pub use endpoint::{Endpoint, SourcePrefix};
+pub use endpoint::Endpoint;
 
 mod wire;
 

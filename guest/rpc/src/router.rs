@@ -219,6 +219,7 @@ impl Router {
         self.passed_on.reserve(FORWARD_BYTES + request.len());
         let forward = Forward {
             client: *client,
+            server,
             request,
         };
         self.key.write_forward(forward, &mut self.passed_on);

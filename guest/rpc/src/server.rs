@@ -1,6 +1,5 @@
 //! The server: opens requests, lets each be carried out at most once, and seals the answers.
 
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use selfsame_codec::BatchWriter;
@@ -9,7 +8,7 @@ use selfsame_sodium::random::Random;
 use selfsame_sorted_map::Set;
 
 use crate::endpoint::Endpoint;
-use crate::forward::{FORWARD, Feedback, RouterKey, Tag, tag_of};
+use crate::forward::{FORWARD, Feedback, Forwarded, RouterKey, Tag, tag_of};
 use crate::ticket::{Grant, TicketContent, TicketKey};
 use crate::wire::Datagram;
 
@@ -43,9 +42,9 @@ pub enum Replay {
 #[derive(Clone, Copy)]
 pub struct ServerConfig<'a> {
     /// Name of the network.
-    pub network: &'a str,
+    pub network: &'a [u8],
     /// Name of the service.
-    pub service: &'a str,
+    pub service: &'a [u8],
     /// The secret that all replicas of the service share.
     pub ticket_secret: [u8; TicketKey::SECRET_BYTES],
     /// The secret that its routers share, if it has some.
@@ -66,8 +65,8 @@ pub struct ServerConfig<'a> {
 #[derive(Debug)]
 pub struct Server {
     now_us: u64,
-    network: String,
-    service: String,
+    network: Vec<u8>,
+    service: Vec<u8>,
     datagram_bytes: usize,
     ticket_life_s: u32,
     replay: Replay,
@@ -81,8 +80,8 @@ pub struct Server {
     timers: Set<(u64, u32)>,
     /// Calls of which packets of the request are to be acknowledged.
     due: Vec<u32>,
-    /// The router of the request that is looked at, and its tag.
-    forwarded: Option<(Endpoint, Tag)>,
+    /// How the request that is looked at came, if through a router.
+    forwarded: Option<Forwarded>,
     /// Routers that wait for feedback, and the tags of their requests.
     feedback: Vec<(Endpoint, Tag)>,
     /// What was opened last, and what was sealed last; kept for their memory.
@@ -159,10 +158,16 @@ impl Server {
         if bytes.first() == Some(&FORWARD) {
             let forward = self.router_key.as_ref().map(|key| key.read_forward(bytes));
             if let Some(Ok(forward)) = forward {
-                self.forwarded = tag_of(forward.request).map(|tag| (*source, tag));
+                self.forwarded = tag_of(forward.request).map(|tag| Forwarded {
+                    router: *source,
+                    tag,
+                    server: forward.server,
+                });
                 self.direct(&forward.client, forward.request, out);
                 // It was no new call, so that the router need not wait.
-                self.feedback.extend(self.forwarded.take());
+                let unused = self.forwarded.take();
+                self.feedback
+                    .extend(unused.map(|forwarded| (forwarded.router, forwarded.tag)));
             }
         } else {
             self.direct(source, bytes, out);
@@ -238,7 +243,8 @@ impl Server {
         if let call::Stage::Upload(assembly) = &call.stage {
             self.sessions.release(&call.source, assembly.len());
         }
-        self.feedback.extend(call.forwarded);
+        let forwarded = call.forwarded.map(|forwarded| (forwarded.router, forwarded.tag));
+        self.feedback.extend(forwarded);
         self.sessions.end_call(&call.source);
         if let Some(session) = self.sessions.get_mut(call.session) {
             session.calls.retain(|(counter, _)| *counter != call.counter);

@@ -70,10 +70,10 @@ impl TicketKey {
 
     /// The key of a service in a network: a secret that several services share by mistake opens tickets of one only.
     #[must_use]
-    pub fn new(secret: &[u8; Self::SECRET_BYTES], network: &str, service: &str) -> Self {
+    pub fn new(secret: &[u8; Self::SECRET_BYTES], network: &[u8], service: &[u8]) -> Self {
         // Names have at most 63 bytes.
         let len = [network.len() as u8];
-        let material = Zeroizing::new([&secret[..], &len, network.as_bytes(), service.as_bytes()].concat());
+        let material = Zeroizing::new([&secret[..], &len, network, service].concat());
         Self::from_secret(derive_key(SERVICE_KEY, &material))
     }
 
@@ -275,7 +275,7 @@ mod tests {
     };
 
     fn key() -> TicketKey {
-        TicketKey::new(&[1; 32], "net", "check")
+        TicketKey::new(&[1; 32], b"net", b"check")
     }
 
     #[test]
@@ -285,9 +285,9 @@ mod tests {
         assert_eq!(opened.content, CONTENT);
         assert_eq!(opened.psk.as_bytes(), psk.as_bytes());
         for other in [
-            TicketKey::new(&[9; 32], "net", "check"),
-            TicketKey::new(&[1; 32], "ne", "tcheck"),
-            TicketKey::new(&[1; 32], "net", "chec"),
+            TicketKey::new(&[9; 32], b"net", b"check"),
+            TicketKey::new(&[1; 32], b"ne", b"tcheck"),
+            TicketKey::new(&[1; 32], b"net", b"chec"),
             key().next(),
         ] {
             assert!(other.open(&ticket).is_none());

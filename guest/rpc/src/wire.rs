@@ -107,6 +107,8 @@ pub(crate) struct ResponseHead {
     pub(crate) has_ticket: bool,
     /// It is one packet of many.
     pub(crate) is_part: bool,
+    /// The address of the server precedes all else.
+    pub(crate) has_address: bool,
     pub(crate) epoch: Epoch,
     /// The low half of the request's counter.
     pub(crate) call: u32,
@@ -132,6 +134,13 @@ pub(crate) enum ResponseKind {
     Drop = 2,
     /// The request is not carried out unless it is bound to this epoch.
     Bind = 3,
+}
+
+impl ResponseKind {
+    /// Whether there may be several to one request, each with a number of its own.
+    fn is_numbered(self) -> bool {
+        matches!(self, Self::Ack | Self::Bind)
+    }
 }
 
 /// Policy, binding and packet form of a request.
@@ -259,10 +268,11 @@ fn read_request<'a>(
 const RESPONSE_KIND: u8 = 0b0000_0011;
 const RESPONSE_TICKET: u8 = 0b0000_0100;
 const RESPONSE_PART: u8 = 0b0000_1000;
+const RESPONSE_ADDRESS: u8 = 0b0001_0000;
 
 fn read_response(mut reader: Reader<'_>) -> Result<Datagram<'_>, Malformed> {
     let flags: u8 = reader.field()?;
-    if flags & !(RESPONSE_KIND | RESPONSE_TICKET | RESPONSE_PART) != 0 {
+    if flags & !(RESPONSE_KIND | RESPONSE_TICKET | RESPONSE_PART | RESPONSE_ADDRESS) != 0 {
         return Err(Malformed);
     }
     let kind = match flags & RESPONSE_KIND {
@@ -273,7 +283,7 @@ fn read_response(mut reader: Reader<'_>) -> Result<Datagram<'_>, Malformed> {
     };
     let is_part = flags & RESPONSE_PART != 0;
     let (epoch, call) = (reader.field()?, reader.field()?);
-    let packet = if is_part || kind == ResponseKind::Ack {
+    let packet = if is_part || kind.is_numbered() {
         reader.field()?
     } else {
         0
@@ -282,6 +292,7 @@ fn read_response(mut reader: Reader<'_>) -> Result<Datagram<'_>, Malformed> {
         kind,
         has_ticket: flags & RESPONSE_TICKET != 0,
         is_part,
+        has_address: flags & RESPONSE_ADDRESS != 0,
         epoch,
         call,
         packet,
@@ -358,14 +369,15 @@ impl ResponseHead {
     pub(crate) fn first_bytes(&self) -> [u8; 2] {
         let ticket = if self.has_ticket { RESPONSE_TICKET } else { 0 };
         let part = if self.is_part { RESPONSE_PART } else { 0 };
-        [RESPONSE, self.kind as u8 | ticket | part]
+        let address = if self.has_address { RESPONSE_ADDRESS } else { 0 };
+        [RESPONSE, self.kind as u8 | ticket | part | address]
     }
 
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.first_bytes());
         out.extend_from_slice(&self.epoch);
         out.extend_from_slice(&self.call.to_le_bytes());
-        if self.is_part || self.kind == ResponseKind::Ack {
+        if self.is_part || self.kind.is_numbered() {
             out.extend_from_slice(&self.packet.to_le_bytes());
         }
     }

@@ -4,7 +4,9 @@ use selfsame_codec::Code;
 use selfsame_codec::rpc::Input;
 
 mod world;
-use world::{Datagram, Dice, IDEMPOTENT, ONCE, Outcome, START_US, Setup, World, address, answer};
+use world::{
+    Datagram, Dice, IDEMPOTENT, ONCE, Outcome, START_US, Setup, TICKET_LIFE_S, World, address, answer,
+};
 
 /// A run of calls of both kinds, of one packet and of many; what was sent.
 fn captured(world: &mut World) -> Vec<Datagram> {
@@ -84,6 +86,18 @@ fn held_back_datagram_is_not_carried_out() {
     deliver_to(&mut world, &held, 1);
     deliver_to(&mut world, &held, 2);
     assert_eq!(world.executions(b"ping"), 0);
+}
+
+#[test]
+fn request_under_an_expired_ticket_is_not_carried_out() {
+    let mut world = World::new(&[Setup::bound(1)]);
+    world.call(1, 1, ONCE, b"warm");
+    world.run(1);
+    world.call(2, 1, ONCE, b"late");
+    let late = world.network.pop_front().expect("the request");
+    world.now_us += u64::from(TICKET_LIFE_S) * 1_000_000;
+    world.deliver(&late);
+    assert_eq!(world.executions(b"late"), 0);
 }
 
 #[test]

@@ -214,3 +214,26 @@ fn secrets_do_not_show_in_debug_output() {
     let text = format!("{:?}", world.replicas[&address(1)].machine);
     assert!(!text.contains(&format!("{SECRET:?}")));
 }
+
+/// Whoever copies a server's answers cannot make a client send to an address of their choice.
+#[test]
+fn client_sends_nothing_where_answers_only_seem_to_come_from() {
+    let mut world = World::new(&[Setup::bound(1)]);
+    let stranger = address(99);
+    let large = answer(50_000);
+    world.call(1, 1, IDEMPOTENT, b"ping");
+    world.call(2, 1, IDEMPOTENT, &large);
+    let until_us = world.now_us + 20_000_000;
+    world.run_until(until_us, |world, datagram| {
+        assert_ne!(datagram.to, stranger);
+        match datagram.to == address(0) {
+            true => world.deliver(&Datagram {
+                from: stranger,
+                ..datagram
+            }),
+            false => world.deliver(&datagram),
+        }
+    });
+    assert_eq!(world.outcomes[&1], Outcome::Done(b"ping".to_vec()));
+    assert!(world.outcomes[&2] == Outcome::Done(large));
+}

@@ -111,8 +111,8 @@ impl RpcServerBuilder {
 
     fn config(&self) -> Result<Vec<u8>, Error> {
         let config = ServerConfig {
-            network: &self.network,
-            service: &self.service,
+            network: self.network.as_bytes(),
+            service: self.service.as_bytes(),
             ticket_secret: *self.ticket_key.bytes(),
             entropy: random_bytes()?,
             datagram_bytes: DATAGRAM_BYTES,

@@ -12,6 +12,7 @@ mod pair;
 mod peer;
 mod replica;
 mod ring;
+mod rpc;
 mod session;
 mod signed;
 #[path = "../../../capsule/tests/common/single.rs"]
@@ -57,6 +58,7 @@ pub(crate) fn all() -> Vec<Box<dyn Target>> {
     all.extend(replica::targets());
     all.extend(exchange::targets());
     all.extend(client::targets());
+    all.extend(rpc::targets());
     all.push(Box::new(family::Family));
     all.push(Box::new(handshake::Handshake::new()));
     all.push(Box::new(session::Packets::new()));

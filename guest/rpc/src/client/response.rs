@@ -14,7 +14,7 @@ use crate::wire::{Epoch, ResponseHead, ResponseKind};
 impl Client {
     /// Takes a response, if its seal opens.
     pub(super) fn response(&mut self, id: u32, response: Response<'_>, out: &mut BatchWriter) {
-        let Response { source, head, .. } = response;
+        let head = response.head;
         let now_us = self.now_us;
         let Some(call) = self.calls.get_mut(&id) else {
             return;
@@ -25,10 +25,10 @@ impl Client {
         let Some(service) = self.services.get_mut(&call.service) else {
             return;
         };
-        let place = (attempt.generation, attempt.counter);
-        if !service.open(now_us, place, response, &mut self.opened) {
+        let place = (attempt.generation, attempt.counter, attempt.target);
+        let Some(server) = service.open(now_us, place, response, &mut self.opened) else {
             return;
-        }
+        };
         if attempt.sends == 1 && !attempt.is_accepted && attempt.timeouts == 0 {
             service
                 .replicas
@@ -38,24 +38,24 @@ impl Client {
         attempt.timeouts = 0;
         match head.kind {
             _ if attempt.purpose == Purpose::Linger => self.note_due(id),
-            ResponseKind::Answer if head.is_part => self.answer_part(id, source, head, out),
-            ResponseKind::Answer => self.answer(id, source, head, out),
-            ResponseKind::Ack => self.accepted(id, source, head, out),
+            ResponseKind::Answer if head.is_part => self.answer_part(id, server, head, out),
+            ResponseKind::Answer => self.answer(id, server, head, out),
+            ResponseKind::Ack => self.accepted(id, server, head, out),
             ResponseKind::Drop => {
                 let code = Reader::new(&self.opened).field().ok().and_then(Code::from_u16);
                 self.fail(id, code.unwrap_or(Code::BadMessage), out);
             }
-            ResponseKind::Bind => self.bind(id, source, head.epoch, out),
+            ResponseKind::Bind => self.bind(id, server, head.epoch, out),
         }
     }
 
     /// Takes an answer of one datagram.
-    fn answer(&mut self, id: u32, source: &Endpoint, head: &ResponseHead, out: &mut BatchWriter) {
+    fn answer(&mut self, id: u32, server: Endpoint, head: &ResponseHead, out: &mut BatchWriter) {
         let opened = core::mem::take(&mut self.opened);
         let mut reader = Reader::new(&opened);
         let is_right = !head.has_ticket || self.renew(id, head.epoch, &mut reader);
         if is_right {
-            let (source, payload) = (source.0, reader.rest());
+            let (source, payload) = (server.0, reader.rest());
             Output::Done {
                 call: id,
                 source,
@@ -83,12 +83,12 @@ impl Client {
     }
 
     /// Takes a packet of an answer of many.
-    fn answer_part(&mut self, id: u32, source: &Endpoint, head: &ResponseHead, out: &mut BatchWriter) {
+    fn answer_part(&mut self, id: u32, server: Endpoint, head: &ResponseHead, out: &mut BatchWriter) {
         let Some(attempt) = self.calls.get_mut(&id).and_then(|call| call.attempt.as_mut()) else {
             return;
         };
         let download = attempt.download.get_or_insert_with(|| Download::new(head.epoch));
-        attempt.target = *source;
+        attempt.target = server;
         // Another replica's packets do not belong to it.
         if download.epoch != head.epoch || !download.take(head.packet, &self.opened) {
             return;
@@ -102,7 +102,7 @@ impl Client {
         attempt.purpose = Purpose::Linger;
         Output::Done {
             call: id,
-            source: source.0,
+            source: server.0,
             payload: &payload,
         }
         .encode(out);
@@ -111,7 +111,7 @@ impl Client {
     }
 
     /// Takes what a server says of a request that has arrived, or of packets of it.
-    fn accepted(&mut self, id: u32, source: &Endpoint, head: &ResponseHead, out: &mut BatchWriter) {
+    fn accepted(&mut self, id: u32, server: Endpoint, head: &ResponseHead, out: &mut BatchWriter) {
         let now_us = self.now_us;
         let Some(call) = self.calls.get_mut(&id) else {
             return;
@@ -122,9 +122,9 @@ impl Client {
         let Some(service) = self.services.get_mut(&call.service) else {
             return;
         };
-        let rtt = service.replicas.round_trip(*source);
+        let rtt = service.replicas.round_trip(server);
         if !attempt.is_accepted {
-            (attempt.is_accepted, attempt.target, attempt.epoch) = (true, *source, Some(head.epoch));
+            (attempt.is_accepted, attempt.target, attempt.epoch) = (true, server, Some(head.epoch));
         }
         attempt.resend_at_us = now_us + ACCEPTED_RESEND_US;
         if let Some(upload) = attempt
@@ -139,7 +139,7 @@ impl Client {
     }
 
     /// Binds a call to the replica life that asks for it.
-    fn bind(&mut self, id: u32, source: &Endpoint, epoch: Epoch, out: &mut BatchWriter) {
+    fn bind(&mut self, id: u32, server: Endpoint, epoch: Epoch, out: &mut BatchWriter) {
         let Some(call) = self.calls.get_mut(&id) else {
             return;
         };
@@ -147,7 +147,7 @@ impl Client {
             // The life that it was bound to may have carried it out before it ended.
             return self.fail(id, Code::OutcomeUnknown, out);
         }
-        (call.bound, call.target) = (Some(epoch), *source);
+        (call.bound, call.target) = (Some(epoch), server);
         self.withdraw_attempt(id);
         self.attempt(id, out);
     }

@@ -155,37 +155,57 @@ impl Service {
         found.map(|session| (session, &mut self.replicas))
     }
 
-    /// Opens a response to a request into `out`, with the key of its replica, which is remembered when that was right.
+    /// Opens a response to a request into `out`; where its server is reached, if that was right. That is where the request was sent, or
+    /// what the response says: where it only seems to come from counts for nothing but to find the key.
     pub(super) fn open(
         &mut self,
         now_us: u64,
-        (generation, counter): (u32, u64),
+        (generation, counter, target): (u32, u64, Endpoint),
         response: Response<'_>,
         out: &mut Vec<u8>,
-    ) -> bool {
+    ) -> Option<Endpoint> {
         let Response { source, head, sealed } = response;
-        let Some((session, replicas)) = self.session(generation) else {
-            return false;
-        };
+        let (session, replicas) = self.session(generation)?;
         let known = replicas.session(source, generation);
-        if let Some(known) = known.filter(|known| known.epoch == head.epoch) {
-            let is_right = known.key.open_response(head, counter, sealed, out).is_ok();
-            if is_right {
-                known.heard_us = now_us;
+        let known = known.filter(|known| known.epoch == head.epoch);
+        let opened = match &known {
+            Some(known) => known.key.open_response(head, counter, sealed, out),
+            None => session
+                .grant
+                .psk
+                .response_key(&head.epoch)
+                .open_response(head, counter, sealed, out),
+        };
+        opened.ok()?;
+        let server = if head.has_address {
+            take_endpoint(out)?
+        } else {
+            target
+        };
+        match replicas
+            .session(&server, generation)
+            .filter(|known| known.epoch == head.epoch)
+        {
+            Some(known) => known.heard_us = now_us,
+            None => {
+                let (epoch, heard_us) = (head.epoch, now_us);
+                let key = session.grant.psk.response_key(&epoch);
+                let session = ReplicaSession {
+                    generation,
+                    epoch,
+                    key,
+                    heard_us,
+                };
+                replicas.remember(server, session);
             }
-            return is_right;
         }
-        let key = session.grant.psk.response_key(&head.epoch);
-        let is_right = key.open_response(head, counter, sealed, out).is_ok();
-        if is_right {
-            let session = ReplicaSession {
-                generation,
-                epoch: head.epoch,
-                key,
-                heard_us: now_us,
-            };
-            replicas.remember(*source, session);
-        }
-        is_right
+        Some(server)
     }
+}
+
+/// Takes the endpoint with which an opened response begins.
+fn take_endpoint(opened: &mut Vec<u8>) -> Option<Endpoint> {
+    let endpoint = Endpoint(*opened.first_chunk()?);
+    opened.drain(..Endpoint::BYTES);
+    Some(endpoint)
 }

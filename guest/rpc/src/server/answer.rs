@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{BatchWriter, Code, Reader};
 
-use super::call::{Download, Stage};
+use super::call::{Call, Download, Stage};
 use super::request::Arrival;
 use super::session::Session;
 use super::{Server, send};
@@ -49,7 +49,7 @@ impl Server {
         } else {
             self.datagram_bytes.min(allowance)
         };
-        match room.checked_sub(MAX_RESPONSE_HEAD_BYTES + payload.len() + TAG_BYTES) {
+        match room.checked_sub(MAX_RESPONSE_HEAD_BYTES + address_bytes(call) + payload.len() + TAG_BYTES) {
             Some(left) => self.answer_whole(number, payload, left >= Grant::RENEWAL_BYTES, out),
             None => self.answer_in_packets(number, payload, room, out),
         }
@@ -63,7 +63,15 @@ impl Server {
         if let Some(call) = self.calls.get_mut(number)
             && let Some(session) = self.sessions.get_mut(call.session)
         {
-            seal_whole(session, call.counter, renewal.as_ref(), payload, &mut self.sealed);
+            let responding = Responding::new(session, call.counter, call.server());
+            let mut head = responding.head(ResponseKind::Answer, 0);
+            head.has_ticket = renewal.is_some();
+            responding.seal_with(&head, &mut self.sealed, |text| {
+                if let Some(renewal) = &renewal {
+                    renewal.write_renewal(text);
+                }
+                text.extend_from_slice(payload);
+            });
             send(&call.endpoint, &self.sealed, out);
             session.keep(call.counter, &self.sealed, limit);
         }
@@ -72,8 +80,9 @@ impl Server {
 
     /// Answers with many packets, of which the first is at most so long.
     fn answer_in_packets(&mut self, number: u32, payload: &[u8], room: usize, out: &mut BatchWriter) {
-        let packet_bytes = self.datagram_bytes - PACKET_OVERHEAD;
-        let first_bytes = room.saturating_sub(PACKET_OVERHEAD + COOKIE_BYTES);
+        let address_bytes = self.calls.get_mut(number).map_or(0, |call| address_bytes(call));
+        let packet_bytes = self.datagram_bytes - PACKET_OVERHEAD - address_bytes;
+        let first_bytes = room.saturating_sub(PACKET_OVERHEAD + COOKIE_BYTES + address_bytes);
         let cookie = self.random.bytes();
         if let Some(call) = self.calls.get_mut(number) {
             call.stage = Stage::Download(Download {
@@ -97,14 +106,8 @@ impl Server {
         let limit = self.sessions.kept_limit();
         if let Some(session) = self.sessions.get_mut(call.session) {
             let text = code.as_u16().to_le_bytes();
-            seal(
-                session,
-                call.counter,
-                ResponseKind::Drop,
-                0,
-                &text,
-                &mut self.sealed,
-            );
+            let responding = Responding::new(session, call.counter, call.server());
+            responding.seal(ResponseKind::Drop, 0, &text, &mut self.sealed);
             send(&call.endpoint, &self.sealed, out);
             session.keep(call.counter, &self.sealed, limit);
         }
@@ -154,8 +157,13 @@ impl Server {
         while allowance >= self.datagram_bytes.min(PACKET_OVERHEAD + COOKIE_BYTES)
             && let Some(packet) = transfer.next_packet(now_us, rtt, limit)
         {
-            let head = head(session, call.counter, ResponseKind::Answer, packet).part();
-            seal_with(session, &head, call.counter, &mut self.sealed, |text| {
+            let responding = Responding::new(
+                session,
+                call.counter,
+                call.forwarded.map(|forwarded| forwarded.server),
+            );
+            let head = responding.head(ResponseKind::Answer, packet).part();
+            responding.seal_with(&head, &mut self.sealed, |text| {
                 let prefix: &[u8] = if packet == 0 { cookie } else { &[] };
                 transfer.write(packet, true, prefix, text);
             });
@@ -211,65 +219,71 @@ impl Server {
     }
 }
 
-/// Seals an answer of one datagram.
-fn seal_whole(session: &Session, counter: u64, renewal: Option<&Grant>, payload: &[u8], out: &mut Vec<u8>) {
-    let mut head = head(session, counter, ResponseKind::Answer, 0);
-    head.has_ticket = renewal.is_some();
-    seal_with(session, &head, counter, out, |text| {
-        if let Some(renewal) = renewal {
-            renewal.write_renewal(text);
-        }
-        text.extend_from_slice(payload);
-    });
+/// Returns how many bytes the server's own address takes in responses to a call.
+fn address_bytes(call: &Call) -> usize {
+    call.forwarded.map_or(0, |_| Endpoint::BYTES)
 }
 
-/// Sends a response to a request that is not carried out now.
-pub(super) fn respond(
-    session: &Session,
-    arrival: Arrival<'_>,
-    kind: ResponseKind,
-    text: &[u8],
-    sealed: &mut Vec<u8>,
-    out: &mut BatchWriter,
-) {
-    seal(session, arrival.head.counter, kind, 0, text, sealed);
-    send(arrival.source, sealed, out);
-}
-
-/// Seals a response.
-pub(super) fn seal(
-    session: &Session,
+/// A response that is being made: to which request, and what it says beside its payload.
+#[derive(Clone, Copy)]
+pub(super) struct Responding<'a> {
+    session: &'a Session,
     counter: u64,
-    kind: ResponseKind,
-    packet: u16,
-    text: &[u8],
-    out: &mut Vec<u8>,
-) {
-    let head = head(session, counter, kind, packet);
-    seal_with(session, &head, counter, out, |out| out.extend_from_slice(text));
+    /// Where the client reaches this server, if it must be told.
+    server: Option<Endpoint>,
 }
 
-fn head(session: &Session, counter: u64, kind: ResponseKind, packet: u16) -> ResponseHead {
-    ResponseHead {
-        kind,
-        has_ticket: false,
-        is_part: false,
-        epoch: session.epoch,
-        call: counter as u32,
-        packet,
+impl<'a> Responding<'a> {
+    pub(super) fn new(session: &'a Session, counter: u64, server: Option<Endpoint>) -> Self {
+        Self {
+            session,
+            counter,
+            server,
+        }
+    }
+
+    /// Replaces `out` by a response with a text.
+    pub(super) fn seal(&self, kind: ResponseKind, packet: u16, text: &[u8], out: &mut Vec<u8>) {
+        let head = self.head(kind, packet);
+        self.seal_with(&head, out, |out| out.extend_from_slice(text));
+    }
+
+    fn head(&self, kind: ResponseKind, packet: u16) -> ResponseHead {
+        ResponseHead {
+            kind,
+            has_ticket: false,
+            is_part: false,
+            has_address: self.server.is_some(),
+            epoch: self.session.epoch,
+            call: self.counter as u32,
+            packet,
+        }
+    }
+
+    fn seal_with(&self, head: &ResponseHead, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+        out.clear();
+        head.write(out);
+        let from = out.len();
+        if let Some(server) = &self.server {
+            out.extend_from_slice(&server.0);
+        }
+        write(out);
+        self.session
+            .response_key
+            .seal_response(head, self.counter, out, from);
     }
 }
 
-fn seal_with(
-    session: &Session,
-    head: &ResponseHead,
-    counter: u64,
-    out: &mut Vec<u8>,
-    write: impl FnOnce(&mut Vec<u8>),
+/// Asks for a request that is bound to this life of the session.
+pub(super) fn ask_to_bind(
+    session: &mut Session,
+    arrival: Arrival<'_>,
+    sealed: &mut Vec<u8>,
+    out: &mut BatchWriter,
 ) {
-    out.clear();
-    head.write(out);
-    let from = out.len();
-    write(out);
-    session.response_key.seal_response(head, counter, out, from);
+    if let Some(number) = session.next_bind() {
+        let responding = Responding::new(session, arrival.head.counter, arrival.server);
+        responding.seal(ResponseKind::Bind, number, &[], sealed);
+        send(arrival.source, sealed, out);
+    }
 }

@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 
 use crate::assembly::Assembly;
 use crate::congestion::RoundTrip;
-use crate::endpoint::{Endpoint, SourcePrefix};
-use crate::forward::Tag;
+use crate::endpoint::Endpoint;
+use crate::forward::Forwarded;
 use crate::transfer::Transfer;
 use crate::wire::{COOKIE_BYTES, SessionId};
 
@@ -20,7 +20,7 @@ pub(super) struct Call {
     /// Where the request came from, and the answer goes.
     pub(super) endpoint: Endpoint,
     /// Whose quota it counts against.
-    pub(super) source: SourcePrefix,
+    pub(super) source: Endpoint,
     pub(super) options: u8,
     pub(super) timeout_ms: u32,
     pub(super) deadline_us: u64,
@@ -28,8 +28,8 @@ pub(super) struct Call {
     pub(super) sent_bytes: usize,
     /// Acknowledgements that were sealed for it: the number of each is its own.
     pub(super) acknowledgements: u16,
-    /// The router that waits for feedback about it, and the tag of its request.
-    pub(super) forwarded: Option<(Endpoint, Tag)>,
+    /// How its request came, if through a router.
+    pub(super) forwarded: Option<Forwarded>,
     pub(super) stage: Stage,
 }
 
@@ -56,6 +56,11 @@ impl Call {
     /// Returns how many bytes may go to its address while that is not proven.
     pub(super) fn allowance(&self) -> usize {
         (AMPLIFICATION * self.received_bytes).saturating_sub(self.sent_bytes)
+    }
+
+    /// Returns where the client reaches this server, if it must be told.
+    pub(super) fn server(&self) -> Option<Endpoint> {
+        self.forwarded.map(|forwarded| forwarded.server)
     }
 
     /// Takes the number of the next acknowledgement; `None` after too many.

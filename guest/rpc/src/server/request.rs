@@ -3,7 +3,7 @@
 use selfsame_codec::rpc::Output;
 use selfsame_codec::{BatchWriter, Code, Reader};
 
-use super::answer::{respond, seal};
+use super::answer::{Responding, ask_to_bind};
 use super::call::{AMPLIFICATION, Call, Stage};
 use super::session::Session;
 use super::{Replay, Server, send};
@@ -32,6 +32,8 @@ pub(super) struct Arrival<'a> {
     sealed: &'a [u8],
     /// Of the whole datagram.
     len: usize,
+    /// Where the client reaches this server, if it must be told.
+    pub(super) server: Option<Endpoint>,
 }
 
 impl Server {
@@ -51,6 +53,7 @@ impl Server {
             head,
             sealed,
             len,
+            server: self.forwarded.map(|forwarded| forwarded.server),
         };
         match head.credential {
             Credential::Session(id) if self.sessions.get(id).is_some() => self.known(id, arrival, out),
@@ -85,7 +88,7 @@ impl Server {
         let Arrival { head, sealed, .. } = arrival;
         if head.flags.is_bound() {
             // It is bound to a life of the session that has ended, here or elsewhere.
-            return respond(&session, arrival, ResponseKind::Bind, &[], &mut self.sealed, out);
+            return ask_to_bind(&mut session, arrival, &mut self.sealed, out);
         }
         // Only a request that is sealed with it begins a session.
         if session
@@ -100,10 +103,14 @@ impl Server {
 
     /// Takes a request of a session.
     fn known(&mut self, id: SessionId, arrival: Arrival<'_>, out: &mut BatchWriter) {
+        let now_s = self.now_s();
         let Arrival { head, sealed, .. } = arrival;
         let Some(session) = self.sessions.get_mut(id) else {
             return;
         };
+        if now_s >= session.expires_s {
+            return self.reject(RejectReason::Ticket, arrival, out);
+        }
         let bound = head.flags.is_bound().then_some(&session.epoch);
         if session
             .request_key
@@ -111,8 +118,8 @@ impl Server {
             .is_ok()
         {
             self.opened(id, arrival, out);
-        } else if let Some(session) = self.sessions.get(id).filter(|_| head.flags.is_bound()) {
-            respond(session, arrival, ResponseKind::Bind, &[], &mut self.sealed, out);
+        } else if head.flags.is_bound() {
+            ask_to_bind(session, arrival, &mut self.sealed, out);
         }
     }
 
@@ -154,8 +161,8 @@ impl Server {
         }
         let is_bound = arrival.head.flags.is_bound();
         if !is_bound && !self.accepts_early(sent_ms) {
-            if let Some(session) = self.sessions.get(id) {
-                respond(session, arrival, ResponseKind::Bind, &[], &mut self.sealed, out);
+            if let Some(session) = self.sessions.get_mut(id) {
+                ask_to_bind(session, arrival, &mut self.sealed, out);
             }
             return;
         }
@@ -267,9 +274,7 @@ impl Server {
         };
         let mut text = alloc::vec::Vec::new();
         ack.write(&mut text);
-        seal(
-            session,
-            call.counter,
+        Responding::new(session, call.counter, call.server()).seal(
             ResponseKind::Ack,
             packet,
             &text,
@@ -330,12 +335,12 @@ impl Server {
         reader: &mut Reader<'_>,
         out: &mut BatchWriter,
     ) {
-        let Some(session) = self.sessions.get(id) else {
+        let Some(session) = self.sessions.get_mut(id) else {
             return;
         };
         let number = session.call(arrival.head.counter);
         match Control::read(reader) {
-            Ok(Control::Probe) => respond(session, arrival, ResponseKind::Bind, &[], &mut self.sealed, out),
+            Ok(Control::Probe) => ask_to_bind(session, arrival, &mut self.sealed, out),
             Ok(Control::Cancel) => {
                 if let Some(number) = number {
                     Output::Cancelled { call: number }.encode(out);
@@ -360,14 +365,14 @@ impl Server {
     fn refuse_arrival(&mut self, id: SessionId, arrival: Arrival<'_>, code: Code, out: &mut BatchWriter) {
         let limit = self.sessions.kept_limit();
         if let Some(session) = self.sessions.get_mut(id) {
-            respond(
-                session,
-                arrival,
+            let responding = Responding::new(session, arrival.head.counter, arrival.server);
+            responding.seal(
                 ResponseKind::Drop,
+                0,
                 &code.as_u16().to_le_bytes(),
                 &mut self.sealed,
-                out,
             );
+            send(arrival.source, &self.sealed, out);
             session.keep(arrival.head.counter, &self.sealed, limit);
         }
     }

@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use crate::endpoint::{Endpoint, SourcePrefix};
+use crate::endpoint::Endpoint;
 use crate::keys::{PacketKey, Psk};
 use crate::ticket::OpenedTicket;
 use crate::window::ReplayWindow;
@@ -22,7 +22,7 @@ pub(super) struct Session {
     pub(super) epoch: Epoch,
     pub(super) window: ReplayWindow,
     /// Whose quota it counts against.
-    pub(super) source: SourcePrefix,
+    pub(super) source: Endpoint,
     /// The last address that was proven.
     pub(super) proven: Option<[u8; 16]>,
     /// When the latest request claims to have been sent: no later one was carried out.
@@ -32,12 +32,14 @@ pub(super) struct Session {
     pub(super) renewed_s: u32,
     /// Calls under way: counter and number.
     pub(super) calls: Vec<(u64, u32)>,
+    /// Responses that ask for a bound request: the number of each is its own.
+    binds: u16,
     kept: VecDeque<(u64, Vec<u8>)>,
     kept_bytes: usize,
 }
 
 impl Session {
-    pub(super) fn new(opened: OpenedTicket, epoch: Epoch, source: SourcePrefix, now_us: u64) -> Self {
+    pub(super) fn new(opened: OpenedTicket, epoch: Epoch, source: Endpoint, now_us: u64) -> Self {
         let OpenedTicket { content, nonce, psk } = opened;
         Self {
             nonce,
@@ -55,6 +57,7 @@ impl Session {
             used_us: now_us,
             renewed_s: 0,
             calls: Vec::new(),
+            binds: 0,
             kept: VecDeque::new(),
             kept_bytes: 0,
         }
@@ -62,6 +65,13 @@ impl Session {
 
     pub(super) fn is_proven(&self, endpoint: &Endpoint) -> bool {
         self.proven == Some(endpoint.address())
+    }
+
+    /// Takes the number of the next response that asks for a bound request; `None` after too many.
+    pub(super) fn next_bind(&mut self) -> Option<u16> {
+        let number = self.binds;
+        self.binds = number.checked_add(1)?;
+        Some(number)
     }
 
     /// Returns the number of the call with this counter, if it is under way.

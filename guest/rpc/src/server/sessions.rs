@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use selfsame_sorted_map::Map;
 
 use super::session::Session;
-use crate::endpoint::SourcePrefix;
+use crate::endpoint::Endpoint;
 use crate::wire::SessionId;
 
 /// Sessions of a replica: with the replay window some 600 bytes each.
@@ -32,7 +32,7 @@ struct Share {
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     by_id: Map<SessionId, Session>,
-    shares: Map<SourcePrefix, Share>,
+    shares: Map<Endpoint, Share>,
     upload_bytes: usize,
     /// Of requests that were sent before (milliseconds since 1970), one may have been carried out in a session that is forgotten.
     forgotten_ms: u64,
@@ -109,7 +109,7 @@ impl Sessions {
     }
 
     /// Counts a call of a source; whether it may have another one.
-    pub(super) fn begin_call(&mut self, source: SourcePrefix) -> bool {
+    pub(super) fn begin_call(&mut self, source: Endpoint) -> bool {
         let share = self.shares.get_or_insert_with(source, Share::default);
         let has_room = share.calls < MAX_CALLS_OF_SOURCE;
         share.calls += u32::from(has_room);
@@ -117,7 +117,7 @@ impl Sessions {
     }
 
     /// Ends a call that was counted.
-    pub(super) fn end_call(&mut self, source: &SourcePrefix) {
+    pub(super) fn end_call(&mut self, source: &Endpoint) {
         if let Some(share) = self.shares.get_mut(source) {
             share.calls -= 1;
             if share.sessions == 0 {
@@ -127,7 +127,7 @@ impl Sessions {
     }
 
     /// Sets aside memory for a request of a source; whether there is some.
-    pub(super) fn reserve(&mut self, source: &SourcePrefix, bytes: usize) -> bool {
+    pub(super) fn reserve(&mut self, source: &Endpoint, bytes: usize) -> bool {
         let Some(share) = self.shares.get_mut(source) else {
             return false;
         };
@@ -141,14 +141,14 @@ impl Sessions {
     }
 
     /// Gives memory of a request back.
-    pub(super) fn release(&mut self, source: &SourcePrefix, bytes: usize) {
+    pub(super) fn release(&mut self, source: &Endpoint, bytes: usize) {
         if let Some(share) = self.shares.get_mut(source) {
             share.upload_bytes -= bytes;
             self.upload_bytes -= bytes;
         }
     }
 
-    fn drop_empty(&mut self, source: &SourcePrefix) {
+    fn drop_empty(&mut self, source: &Endpoint) {
         let is_empty = |share: &Share| share.sessions == 0 && share.calls == 0;
         if self.shares.get(source).is_some_and(is_empty) {
             self.shares.remove(source);

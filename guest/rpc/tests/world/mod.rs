@@ -127,8 +127,8 @@ impl World {
     /// Starts a replica, in place of what ran at its address.
     pub(crate) fn start(&mut self, number: u16, setup: &Setup) {
         let config = ServerConfig {
-            network: "net",
-            service: "check",
+            network: b"net",
+            service: b"check",
             ticket_secret: setup.secret,
             entropy: [setup.seed; 32],
             datagram_bytes: 1200,
