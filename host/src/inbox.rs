@@ -23,12 +23,17 @@ pub(crate) struct Sender(Arc<Mutex<Inbox>>);
 #[derive(Debug)]
 pub(crate) struct Receiver(Arc<Mutex<Inbox>>);
 
+/// Tells how the peer keeps the application waiting
+#[derive(Debug)]
+pub(crate) struct Progress(Arc<Mutex<Inbox>>);
+
 #[derive(Debug, Default)]
 struct Inbox {
     waiting: VecDeque<Delivery>,
     /// Small pieces that follow them.
     joined: BytesMut,
     reader: Option<Waker>,
+    received_bytes: u64,
     /// Whether nothing is put in any more.
     is_over: bool,
     /// Whether nobody takes anything any more.
@@ -43,6 +48,9 @@ pub(crate) fn inbox() -> (Sender, Receiver) {
 
 impl Inbox {
     fn put(&mut self, delivery: Delivery) {
+        if let Delivery::Data(data) = &delivery {
+            self.received_bytes += data.len() as u64;
+        }
         match delivery {
             Delivery::Data(data) if data.len() < SMALL => {
                 if self.joined.len() + data.len() > MAX_CHUNK {
@@ -94,7 +102,21 @@ impl Drop for Sender {
     }
 }
 
+impl Progress {
+    /// How many bytes have come, if the application waits for more.
+    pub(crate) fn while_waiting(&self) -> Option<u64> {
+        let inbox = lock(&self.0);
+        let is_waiting = inbox.reader.is_some() && !inbox.is_over;
+        is_waiting.then_some(inbox.received_bytes)
+    }
+}
+
 impl Receiver {
+    /// What tells how it is kept waiting.
+    pub(crate) fn progress(&self) -> Progress {
+        Progress(Arc::clone(&self.0))
+    }
+
     /// The next delivery; `None` once nothing comes any more.
     pub(crate) fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Option<Delivery>> {
         let mut inbox = lock(&self.0);

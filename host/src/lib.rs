@@ -100,6 +100,7 @@ pub mod rpc;
 
 mod serve;
 mod shares;
+mod uploads;
 
 mod store;
 #[cfg(feature = "contract")]

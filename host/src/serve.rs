@@ -17,6 +17,7 @@ use http_body_util::Full;
 use selfsame_codec::Code;
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
 use tower_service::Service;
 
 use crate::body::{AnyBody, Body, any_body, send_answer, send_body};
@@ -29,9 +30,12 @@ use crate::observe::{self, Served, Watcher};
 use crate::options::{Allow, ServeOptions};
 use crate::stream::{Inlet, Outlet, Stream};
 use crate::upgrade::{self, Upgraded};
+use crate::uploads::Uploads;
 
 /// Requests that are served at once; more are refused, and their callers try another provider.
 const MAX_REQUESTS: usize = 4096;
+/// With fewer places left than this, requests whose bodies do not come give way.
+const FEW_PLACES: usize = MAX_REQUESTS / 8;
 /// How long a handler outlives its name: longer than the core lets calls of a withdrawn name in, which is as long as
 /// callers use the providers that they know.
 const LINGER: Duration = Duration::from_secs(60);
@@ -50,6 +54,7 @@ pub(crate) struct Incoming {
 pub(crate) struct Services {
     offers: RwLock<HashMap<String, Offer>>,
     places: Arc<Semaphore>,
+    uploads: Arc<Uploads>,
     /// Whether the requests that are under way are given up; each of them follows it.
     given_up: watch::Sender<bool>,
     watcher: Watcher,
@@ -68,6 +73,7 @@ impl Services {
         Arc::new(Self {
             offers: RwLock::default(),
             places: Arc::new(Semaphore::new(MAX_REQUESTS)),
+            uploads: Arc::default(),
             given_up: watch::Sender::new(false),
             watcher,
         })
@@ -136,6 +142,9 @@ impl Services {
 
     /// Serves a stream in a task of its own.
     pub(crate) fn accept(&self, runtime: &Runtime, mut incoming: Incoming) {
+        if self.places.available_permits() < FEW_PLACES {
+            self.uploads.end_slow(Instant::now());
+        }
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
             // The stream is reset as it is dropped.
             return incoming.stream.outlet.reset_with(Code::TooManyRequests);
@@ -144,11 +153,12 @@ impl Services {
             return incoming.stream.outlet.reset_with(Code::NoService);
         };
         let watcher = self.watcher.clone();
+        let uploads = Arc::clone(&self.uploads);
         let mut given_up = self.given_up.subscribe();
         runtime.spawn(async move {
             let _place = place;
             tokio::select! {
-                () = serve(offer, incoming, &watcher) => {}
+                () = serve(offer, incoming, &watcher, &uploads) => {}
                 // The stream is reset as it is dropped.
                 Ok(_) = given_up.wait_for(|given_up| *given_up) => {}
             }
@@ -166,7 +176,7 @@ impl Services {
     }
 }
 
-async fn serve(offer: Offer, incoming: Incoming, watcher: &Watcher) {
+async fn serve(offer: Offer, incoming: Incoming, watcher: &Watcher, uploads: &Arc<Uploads>) {
     let Incoming {
         stream: Stream {
             peer,
@@ -190,9 +200,12 @@ async fn serve(offer: Offer, incoming: Incoming, watcher: &Watcher) {
     outlet.reset_with(Code::HandlerFailed);
     let work = async {
         if upgrade::is_asked(request.method(), request.headers()) {
-            serve_upgrade(offer, &service, request, outlet, inlet, &observed).await
-        } else {
-            serve_request(offer, &service, request, outlet, inlet, &observed).await
+            return serve_upgrade(offer, &service, request, outlet, inlet, &observed).await;
+        }
+        let upload = uploads.begin(inlet.progress(), Instant::now());
+        tokio::select! {
+            served = serve_request(offer, &service, request, outlet, inlet, &observed) => served,
+            () = upload.ended() => Err(Error::from_code(Code::TooManyRequests)),
         }
     };
     match AssertUnwindSafe(work).catch_unwind().await {

@@ -332,6 +332,11 @@ impl Inlet {
         core::future::poll_fn(|context| self.poll_next(context)).await
     }
 
+    /// What tells how the peer keeps its reader waiting.
+    pub(crate) fn progress(&self) -> inbox::Progress {
+        self.inbox.progress()
+    }
+
     /// Sets what dropping the inlet before the end means.
     pub(crate) fn on_drop(&mut self, on_drop: OnDrop) {
         self.on_drop = on_drop;
