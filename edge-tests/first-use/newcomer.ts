@@ -28,10 +28,12 @@ const SERVICES: readonly (readonly [RegExp, RegExp | "port"])[] = [
   [/^selfsame (?:node|proxy)\b.*--(?:serve|expose) /, /^(?:published|serving)/m],
   [/^selfsame (?:node|proxy)\b/, /^joined/m],
   [/^selfsame capsule serve\b/, /^replica at/m],
+  [/^selfsame rpc serve\b/, /^published/m],
   [/^selfsame nodes\b.*--keep/, /^the ring runs until/m],
   [/^npx wrangler dev\b/, /Ready on/],
   [/^deno run\b/, /Listening on/],
   [/^node server\.mjs/, /#[0-9a-f]{64}/],
+  [/^node echo\.mjs/, /^ready/m],
   [/^python3 -m http\.server\b/, "port"],
   [/^npx esbuild\b.*--serve/, "port"],
 ];

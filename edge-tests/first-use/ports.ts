@@ -2,8 +2,8 @@ import { freePort } from "selfsame-twiitr/ports";
 
 /** Every port that a document or a help text names. */
 const NAMED = [
-  7000, 7001, 7002, 7003, 7004, 7010, 7117, 7118, 7300, 7301, 7302, 7303, 7304, 7305, 7306, 8000, 8080, 8081,
-  8787, 9464, 15_001, 15_002,
+  7000, 7001, 7002, 7003, 7004, 7010, 7117, 7118, 7300, 7301, 7302, 7303, 7304, 7305, 7306, 7400, 8000, 8080,
+  8081, 8787, 9464, 15_001, 15_002,
 ] as const;
 /** Where free ports are looked for. */
 const FIRST = 9100;

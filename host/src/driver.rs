@@ -22,11 +22,12 @@ use crate::core::{Core, CoreError, CoreModule};
 use crate::error::Error;
 use crate::event::Event;
 use crate::handle::{Control, Effect, Handle, Item, Queues, Waiter};
+use crate::inbox::Cause;
 use crate::keys::{milliseconds, random_bytes};
 use crate::link::Link;
 use crate::serve::Services;
 use crate::store::{Completion, Opened, Worker};
-use crate::stream::{self, Cause, StreamEntry, StreamKey, StreamQueues, StreamSender};
+use crate::stream::{self, StreamEntry, StreamKey, StreamQueues, StreamSender};
 use crate::transport::Dialler;
 
 mod inputs;

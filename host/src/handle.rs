@@ -9,8 +9,9 @@ use selfsame_codec::{BatchReader, BatchWriter, Code, Input, PathKind};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::error::Error;
+use crate::inbox::Cause;
 use crate::link::{Budget, Link, LinkEnd};
-use crate::stream::{Cause, Stream};
+use crate::stream::Stream;
 
 /// Messages of the network that wait for the driver. A socket that finds the queue full
 /// reads no more, so a flood waits in the sender's memory; tokio serves waiting senders in turn, so each path gets its

@@ -10,10 +10,34 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 
-use crate::stream::{Delivery, MAX_CHUNK};
+use crate::core::CoreError;
 
+/// Most bytes of one `StreamData`.
+pub(crate) const MAX_CHUNK: usize = 16 * 1024;
 /// Smaller pieces are joined while they wait.
 const SMALL: usize = 1024;
+
+/// Why a stream is gone before its end
+#[derive(Clone, Debug)]
+pub(crate) enum Cause {
+    /// The peer or the core reset it.
+    Reset(u16),
+    /// The core failed.
+    Poisoned(CoreError),
+    /// The node was stopped.
+    Stopped,
+}
+
+/// What a stream delivers
+#[derive(Debug)]
+pub(crate) enum Delivery {
+    /// Bytes.
+    Data(Bytes),
+    /// The peer has sent its last byte.
+    End,
+    /// The stream is gone.
+    Gone(Cause),
+}
 
 /// The driver's end; the application hears of no more once it is dropped
 #[derive(Debug)]

@@ -11,7 +11,7 @@
 //! let server = RpcServer::builder("twiitr", "check", Seed::generate()?)
 //!     .idempotent()
 //!     .start("0.0.0.0:7400".parse()?, async |request| Ok(request.payload))?;
-//! node.serve("check", server.tickets("192.0.2.1:7400")).await?;
+//! node.serve("check", server.tickets("192.0.2.1:7400".parse()?)).await?;
 //!
 //! let client = RpcClient::new(node)?;
 //! let answer = client.call("check", b"ping", RpcOptions::new().idempotent()).await?;

@@ -385,7 +385,8 @@ fn encode(method: &Method, response: Response<AnyBody>) -> Result<(Vec<u8>, Opti
 mod tests {
     use super::*;
     use crate::id::PeerId;
-    use crate::stream::{Delivery, StreamKey, queues, stream};
+    use crate::inbox::Delivery;
+    use crate::stream::{StreamKey, queues, stream};
 
     fn offer(services: &Services, name: &str) {
         let service =

@@ -7,13 +7,10 @@ use bytes::Bytes;
 use selfsame_codec::Code;
 use tokio::sync::{Semaphore, mpsc, watch};
 
-use crate::core::CoreError;
 use crate::error::Error;
 use crate::id::PeerId;
-use crate::inbox;
+use crate::inbox::{self, Cause, Delivery, MAX_CHUNK};
 
-/// Most bytes of one `StreamData`.
-pub(crate) const MAX_CHUNK: usize = 16 * 1024;
 /// Messages with bytes of the application that wait for the driver: who sends faster than it takes them waits.
 const QUEUE: usize = 256;
 /// Consumed bytes are reported in parts of this size; the window is 16 times as large, so nobody waits for one.
@@ -88,17 +85,6 @@ impl StreamSender {
     }
 }
 
-/// Why a stream is gone before its end
-#[derive(Clone, Debug)]
-pub(crate) enum Cause {
-    /// The peer or the core reset it.
-    Reset(u16),
-    /// The core failed.
-    Poisoned(CoreError),
-    /// The node was stopped.
-    Stopped,
-}
-
 impl From<Cause> for Error {
     fn from(cause: Cause) -> Self {
         match cause {
@@ -107,17 +93,6 @@ impl From<Cause> for Error {
             Cause::Stopped => Self::Stopped,
         }
     }
-}
-
-/// What a stream delivers
-#[derive(Debug)]
-pub(crate) enum Delivery {
-    /// Bytes.
-    Data(Bytes),
-    /// The peer has sent its last byte.
-    End,
-    /// The stream is gone.
-    Gone(Cause),
 }
 
 /// An open stream

@@ -111,8 +111,7 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
-    use crate::inbox::{Receiver, Sender, inbox};
-    use crate::stream::Delivery;
+    use crate::inbox::{Delivery, Receiver, Sender, inbox};
 
     /// A request of which bytes have come, and whose application waits for more or not.
     fn request(

@@ -199,7 +199,7 @@ describe("files of a replica", () => {
     const servers = [{ url, key: replica.key }];
     const owner = await Capsule.open({ metadata, servers, seed, storage: memory(), fetch }, module);
     await owner.create();
-    await owner.append(Array.from({ length: 8 }, () => new Uint8Array(100_000)));
+    await owner.append(Array.from({ length: 40 }, () => new Uint8Array(100_000)));
     await owner.append([bytes("the last")]);
     await owner.close();
     return owner.name;

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 
 import { type Block, blocksOf, commandsOf, noteTried, sectionOf } from "../document.ts";
 import { Newcomer } from "../newcomer.ts";
@@ -14,12 +16,17 @@ const ELSEWHERE: readonly (readonly [RegExp, string])[] = [
   [/wss:\/\/two\.example/g, "ws://127.0.0.1:7001"],
   [/wss:\/\/three\.example/g, "ws://127.0.0.1:7002"],
   [
-    /^selfsame (?:node|proxy|find|call|store|doctor) (?=.*--network )(?!.*--allow-private).*$/g,
+    /^(?:date \| )?selfsame (?:node|proxy|find|call|store|doctor|rpc call|rpc serve) (?=.*--network )(?!.*--allow-private).*$/g,
     "$& --allow-private",
   ],
+  [/192\.0\.2\.1/g, "127.0.0.1"],
   // As many nodes as show that it works.
   [/--count 500\b/g, "--count 20"],
 ];
+/** A server that answers each request with its body. */
+const ECHO = `import { createServer } from "node:http";
+createServer((request, answer) => request.pipe(answer)).listen(process.argv[2], "127.0.0.1", () => console.log("ready"));
+`;
 const SERVER = "python3 -m http.server 8080 --bind 127.0.0.1";
 
 /** The program `selfsame`: its help texts, the sidecar's page, and the pages of the crate and for operators. */
@@ -60,6 +67,7 @@ export const commands: Scenario = async (stage) => {
     ["help texts of nodes", playHelp],
     ["help texts of many nodes", playMany],
     ["help texts of capsules", playCapsuleHelp],
+    ["help texts of the RPC", playRpcHelp],
   ] as const) {
     await section(stage, name, async () => {
       const newcomer = await elsewhere(stage);
@@ -180,6 +188,20 @@ async function playHelp(newcomer: Newcomer, take: Take): Promise<void> {
   }
   await newcomer.end((text) => text.includes("./data3"));
   for (const text of take("store")) await command(newcomer, text);
+}
+
+async function playRpcHelp(newcomer: Newcomer, take: Take): Promise<void> {
+  await command(
+    newcomer,
+    "selfsame node --network twiitr --unowned --listen ws://127.0.0.1:7000 --data ./first",
+    "ID",
+  );
+  writeFileSync(join(newcomer.folder, "echo.mjs"), ECHO);
+  await command(newcomer, "node echo.mjs 8080");
+  for (const text of take("rpc serve")) await command(newcomer, text);
+  const [ping = "", date = ""] = take("rpc call");
+  assert.equal(await command(newcomer, ping), "ping");
+  assert.match(await command(newcomer, date), /\d\d:\d\d:\d\d/);
 }
 
 async function playMany(newcomer: Newcomer, take: Take): Promise<void> {

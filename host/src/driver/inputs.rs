@@ -7,8 +7,9 @@ use selfsame_codec::Input;
 use super::{Driver, Pending};
 use crate::error::Error;
 use crate::handle::{Control, Effect, Inbound, Item, Waiter};
+use crate::inbox::Cause;
 use crate::store::{Answer, Completion};
-use crate::stream::{Cause, StreamInput, StreamKey, StreamSignal};
+use crate::stream::{StreamInput, StreamKey, StreamSignal};
 
 /// Pause before a command that has to last is given again.
 const REPEAT_PAUSE: Duration = Duration::from_secs(2);

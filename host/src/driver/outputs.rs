@@ -10,10 +10,11 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::handle::{DialKey, Effect, Waiter};
 use crate::id::PeerId;
+use crate::inbox::{Cause, Delivery};
 use crate::keys::random_bytes;
 use crate::serve::Incoming;
 use crate::store::{Operation, Request};
-use crate::stream::{Cause, Delivery, StreamKey, stream};
+use crate::stream::{StreamKey, stream};
 
 /// How many times its own bytes a part of an answer keeps in memory at most.
 const MOST_KEPT: usize = 4;

@@ -9,13 +9,12 @@ use super::{Member, Network, Span, Timeout, is_name, socket_address};
 pub(crate) enum RpcCommand {
     /// Calls a service once, and prints the answer
     #[command(after_help = "Examples:
-  selfsame rpc call check --network twiitr --join wss://node.example#ID --owner KEY -d '{\"user\":\"ada\"}'
-  selfsame rpc call check --network twiitr --join wss://node.example#ID --unowned --idempotent -d @request.bin")]
+  selfsame rpc call echo --network twiitr --join wss://node.example#ID --unowned -d ping
+  date | selfsame rpc call echo --network twiitr --join wss://node.example#ID --unowned --idempotent -d @-")]
     Call(Box<RpcCallCommand>),
     /// Runs a node and a replica of a service, which passes calls on to a server of this machine
     #[command(after_help = "Example:
-  selfsame rpc serve check --to http://127.0.0.1:8080/rpc --udp 0.0.0.0:7400 --udp-address 192.0.2.1:7400 --ticket-key check.key \\
-    --network twiitr --join wss://node.example#ID --unowned
+  selfsame rpc serve echo --to http://127.0.0.1:8080/rpc --udp 0.0.0.0:7400 --udp-address 192.0.2.1:7400 --ticket-key echo.key --network twiitr --join wss://node.example#ID --unowned
 
 Replicas of one service share the file of --ticket-key: copy it to each of them.")]
     Serve(Box<RpcServeCommand>),
