@@ -1,3 +1,4 @@
+import { concat } from "../concat.ts";
 import { socketPair } from "../websocket/native.ts";
 
 /** Codings that `fetch` of Node and of browsers decodes. */
@@ -82,7 +83,7 @@ async function peek(
   while (!isDone && first.length < TELLING) {
     const { done, value = new Uint8Array() } = await reader.read();
     isDone = done;
-    first = first.length === 0 ? value : joined(first, value);
+    first = first.length === 0 ? value : concat([first, value]);
   }
   let pending: Uint8Array | undefined = first.length > 0 ? first : undefined;
   const whole = new ReadableStream<Uint8Array>(
@@ -98,11 +99,4 @@ async function peek(
     { highWaterMark: 0 },
   );
   return { first, whole };
-}
-
-function joined(one: Uint8Array, other: Uint8Array): Uint8Array {
-  const both = new Uint8Array(one.length + other.length);
-  both.set(one);
-  both.set(other, one.length);
-  return both;
 }
