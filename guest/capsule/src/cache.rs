@@ -144,12 +144,7 @@ impl Ahead {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn name(first: u32, rest: u8) -> [u8; HASH_BYTES] {
-        let mut name = [rest; HASH_BYTES];
-        name[..4].copy_from_slice(&first.to_le_bytes());
-        name
-    }
+    use crate::places::tests::name;
 
     #[test]
     fn a_mirror_holds_what_the_reader_holds() {

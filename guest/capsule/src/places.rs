@@ -88,10 +88,11 @@ fn spread(place: u32) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn name(first: u32, rest: u8) -> [u8; HASH_BYTES] {
+    /// A name of which the first bytes give the place.
+    pub(crate) fn name(first: u32, rest: u8) -> [u8; HASH_BYTES] {
         let mut name = [rest; HASH_BYTES];
         name[..4].copy_from_slice(&first.to_le_bytes());
         name
