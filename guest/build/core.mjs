@@ -45,32 +45,12 @@ const RPC_VERSION = 0x0002_0001;
 /** Set in the version of the boundary of a core without cryptography. */
 const INSECURE_BIT = 0x8000_0000;
 
-/** @type {Variant} What every node loads. */
-const CORE = {
-  place: path.join(root, "runtime/core/core.wasm"),
-  record: path.join(root, "runtime/core/core.json"),
-  selection: ["--package", CORE_CRATE],
-  crate: CORE_CRATE,
-  version: CORE_VERSION,
-};
-
-/** @type {Variant} What a node with capsules loads besides. */
-const CAPSULE = {
-  place: path.join(root, "runtime/core/capsule.wasm"),
-  record: path.join(root, "runtime/core/capsule.json"),
-  selection: ["--package", CAPSULE_CRATE],
-  crate: CAPSULE_CRATE,
-  version: CAPSULE_VERSION,
-};
-
-/** @type {Variant} What a node loads that calls or serves by RPC. */
-const RPC = {
-  place: path.join(root, "runtime/core/rpc.wasm"),
-  record: path.join(root, "runtime/core/rpc.json"),
-  selection: ["--package", RPC_CRATE],
-  crate: RPC_CRATE,
-  version: RPC_VERSION,
-};
+/** What every node loads. */
+const CORE = shipped("core", CORE_CRATE, CORE_VERSION);
+/** What a node with capsules loads besides. */
+const CAPSULE = shipped("capsule", CAPSULE_CRATE, CAPSULE_VERSION);
+/** What a node loads that calls or serves by RPC. */
+const RPC = shipped("rpc", RPC_CRATE, RPC_VERSION);
 
 /**
  * @type {Variant}
@@ -87,6 +67,23 @@ const LARGE = variant("large", ["large-table"], CORE_VERSION);
  * no host takes.
  */
 const INSECURE = variant("insecure", ["large-table", "insecure"], CORE_VERSION + INSECURE_BIT);
+
+/**
+ * @param {string} name
+ * @param {string} crate
+ * @param {number} version
+ * @returns {Variant} a module that the package holds
+ */
+function shipped(name, crate, version) {
+  const place = path.join(root, "runtime/core", name);
+  return {
+    place: `${place}.wasm`,
+    record: `${place}.json`,
+    selection: ["--package", crate],
+    crate,
+    version,
+  };
+}
 
 /**
  * @param {string} name
