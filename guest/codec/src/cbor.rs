@@ -124,6 +124,14 @@ impl<'a> Decoder<'a> {
             .and_then(|value| if value <= max { Ok(value) } else { Err(Malformed) })
     }
 
+    /// Reads an unsigned integer of 32 bits.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the next value is none or larger.
+    pub fn u32(&mut self) -> Result<u32, Malformed> {
+        Ok(self.uint_max(u64::from(u32::MAX))? as u32)
+    }
+
     /// Reads a byte string of at most `max` bytes.
     ///
     /// # Errors

@@ -147,14 +147,9 @@ impl<'a> ClientConfig<'a> {
             metadata: decoder.bytes(MAX_BYTES)?,
             servers: decoder.bytes(MAX_BYTES)?,
             seed: decoder.bytes(32)?,
-            write_quorum: small(&mut decoder)?,
-            read_quorum: small(&mut decoder)?,
-            timing: [
-                small(&mut decoder)?,
-                small(&mut decoder)?,
-                small(&mut decoder)?,
-                small(&mut decoder)?,
-            ],
+            write_quorum: decoder.u32()?,
+            read_quorum: decoder.u32()?,
+            timing: [decoder.u32()?, decoder.u32()?, decoder.u32()?, decoder.u32()?],
             entropy: decoder.fixed()?,
         };
         decoder.finish()?;
@@ -164,10 +159,6 @@ impl<'a> ClientConfig<'a> {
 
 /// Longest metadata and list of servers, generously: whoever uses them has limits of its own.
 const MAX_BYTES: usize = 1 << 16;
-
-fn small(decoder: &mut Decoder<'_>) -> Result<u32, Malformed> {
-    Ok(decoder.uint_max(u64::from(u32::MAX))? as u32)
-}
 
 /// Says nothing of the secrets
 impl core::fmt::Debug for ClientConfig<'_> {

@@ -12,6 +12,9 @@ pub const ABI_VERSION: u32 = 0x0002_0001;
 /// Length of an endpoint: an IPv6 or IPv4-mapped address, and a big-endian port.
 pub const ENDPOINT_BYTES: usize = 18;
 
+/// Set in the options of a call that may be carried out again; the bits below it are the policy.
+pub const IDEMPOTENT: u8 = 0b100;
+
 items! {
     /// What a host tells an RPC module
     ///
@@ -20,7 +23,7 @@ items! {
     pub enum Input {
         /// A datagram arrived.
         2 Datagram { source: [u8; ENDPOINT_BYTES], bytes: &'a [u8] }
-        /// Call a service at an endpoint; answered by `Done` or `Failed`. Options: bits 0 and 1 the policy, bit 2 idempotent.
+        /// Call a service at an endpoint; answered by `Done` or `Failed`. Options: the policy, and [`IDEMPOTENT`].
         16 Call { call: u32, service: u32, target: [u8; ENDPOINT_BYTES], options: u8, timeout_ms: u32, payload: &'a [u8] }
         /// Give up a call: no answer follows, and its server is told.
         17 Cancel { call: u32 }
@@ -155,7 +158,7 @@ impl ClientConfig {
             return Err(Malformed);
         }
         let config = Self {
-            datagram_bytes: small(&mut decoder)?,
+            datagram_bytes: decoder.u32()?,
         };
         decoder.finish()?;
         Ok(config)
@@ -199,8 +202,8 @@ impl<'a> ServerConfig<'a> {
             service: decoder.bytes(MAX_NAME_BYTES)?,
             ticket_secret: decoder.fixed()?,
             entropy: decoder.fixed()?,
-            datagram_bytes: small(&mut decoder)?,
-            ticket_life_s: small(&mut decoder)?,
+            datagram_bytes: decoder.u32()?,
+            ticket_life_s: decoder.u32()?,
             replay: decoder.uint_max(1)? as u8,
             not_before_ms: decoder.uint()?,
             router_secret: decoder.bytes(32)?,
@@ -259,10 +262,6 @@ impl core::fmt::Debug for RouterConfig {
             .field("redirects", &self.redirects)
             .finish_non_exhaustive()
     }
-}
-
-fn small(decoder: &mut Decoder<'_>) -> Result<u32, Malformed> {
-    Ok(decoder.uint_max(u64::from(u32::MAX))? as u32)
 }
 
 /// Says nothing of the secrets

@@ -2,11 +2,12 @@
 
 use alloc::vec::Vec;
 
-use selfsame_codec::rpc::Output;
+use selfsame_codec::rpc::{IDEMPOTENT, Output};
 use selfsame_codec::{BatchWriter, Code};
 use selfsame_sorted_map::{Map, Set};
 
 use crate::endpoint::Endpoint;
+use crate::outbox::{DueAcknowledgements, send};
 use crate::ticket::Grant;
 use crate::transfer::MAX_MESSAGE_BYTES;
 use crate::wire::{Control, Datagram, RejectReason, TAG_BYTES};
@@ -33,8 +34,7 @@ const LINGER_US: u64 = 2_000_000;
 /// How long a client waits for more from a server that has said that the request arrived.
 const ACCEPTED_RESEND_US: u64 = 1_000_000;
 
-const POLICY_BITS: u8 = 0b011;
-const IDEMPOTENT_BIT: u8 = 0b100;
+const POLICY_BITS: u8 = IDEMPOTENT - 1;
 
 /// A client of any number of services.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub struct Client {
     by_counter: Map<u32, u32>,
     timers: Set<(u64, u32)>,
     /// Calls of whose answers packets are to be acknowledged.
-    due: Vec<u32>,
+    due: DueAcknowledgements,
     /// What was opened last, and what was sealed last; kept for their memory.
     opened: Vec<u8>,
     sealed: Vec<u8>,
@@ -79,7 +79,7 @@ impl Client {
             calls: Map::new(),
             by_counter: Map::new(),
             timers: Set::new(),
-            due: Vec::new(),
+            due: DueAcknowledgements::default(),
             opened: Vec::new(),
             sealed: Vec::new(),
         }
@@ -95,7 +95,7 @@ impl Client {
     /// # Errors
     /// [`Code`] of what is wrong with it; it then has no other answer.
     pub fn call(&mut self, id: u32, new: NewCall<'_>, out: &mut BatchWriter) -> Result<(), Code> {
-        if self.calls.contains_key(&id) || new.options & !(POLICY_BITS | IDEMPOTENT_BIT) != 0 {
+        if self.calls.contains_key(&id) || new.options & !(POLICY_BITS | IDEMPOTENT) != 0 {
             return Err(Code::BadInput);
         }
         if new.payload.len() > MAX_MESSAGE_BYTES {
@@ -109,7 +109,7 @@ impl Client {
             service: new.service,
             target: new.target,
             policy: new.options & POLICY_BITS,
-            is_idempotent: new.options & IDEMPOTENT_BIT != 0,
+            is_idempotent: new.options & IDEMPOTENT != 0,
             payload: new.payload.to_vec(),
             deadline_us,
             bound: None,
@@ -204,15 +204,8 @@ impl Client {
 
     /// Ends a batch: acknowledges packets of answers that arrived in it.
     pub fn end_batch(&mut self, out: &mut BatchWriter) {
-        let mut due = core::mem::take(&mut self.due);
-        due.iter().for_each(|id| self.acknowledge(*id, out));
-        due.clear();
-        self.due = due;
-    }
-
-    fn note_due(&mut self, id: u32) {
-        if !self.due.contains(&id) {
-            self.due.push(id);
+        for id in self.due.take() {
+            self.acknowledge(id, out);
         }
     }
 
@@ -478,7 +471,12 @@ impl Client {
     }
 }
 
-fn send(target: &Endpoint, bytes: &[u8], out: &mut BatchWriter) {
-    let target = target.0;
-    Output::Send { target, bytes }.encode(out);
+/// Returns the request of a call that is under way, and its service.
+fn under_way<'a>(
+    calls: &'a mut Map<u32, Call>,
+    services: &'a mut Map<u32, Service>,
+    id: u32,
+) -> Option<(&'a mut Attempt, &'a mut Service)> {
+    let call = calls.get_mut(&id)?;
+    Some((call.attempt.as_mut()?, services.get_mut(&call.service)?))
 }

@@ -27,6 +27,8 @@ mod assembly;
 
 mod forward;
 
+mod outbox;
+
 mod client;
 pub use client::{Client, NewCall};
 

@@ -3,12 +3,12 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use selfsame_codec::rpc::Output;
 use selfsame_codec::{BatchWriter, Code};
 use selfsame_sodium::random::Random;
 
 use crate::endpoint::Endpoint;
 use crate::forward::{FEEDBACK, FORWARD_BYTES, Forward, RouterKey, Tag, tag_of};
+use crate::outbox::send;
 use crate::wire::{
     Credential, Datagram, Policy, RequestHead, ticket_nonce, write_redirect, write_router_drop,
 };
@@ -240,9 +240,4 @@ fn drop_request(client: &Endpoint, head: &RequestHead<'_>, tag: Tag, code: Code,
     let mut datagram = Vec::new();
     write_router_drop(head, &tag, code.as_u16(), &mut datagram);
     send(client, &datagram, out);
-}
-
-fn send(target: &Endpoint, bytes: &[u8], out: &mut BatchWriter) {
-    let target = target.0;
-    Output::Send { target, bytes }.encode(out);
 }

@@ -3,12 +3,12 @@
 use alloc::vec::Vec;
 
 use selfsame_codec::BatchWriter;
-use selfsame_codec::rpc::Output;
 use selfsame_sodium::random::Random;
 use selfsame_sorted_map::Set;
 
 use crate::endpoint::Endpoint;
 use crate::forward::{FORWARD, Feedback, Forwarded, RouterKey, Tag, tag_of};
+use crate::outbox::{DueAcknowledgements, send};
 use crate::ticket::{Grant, TicketContent, TicketKey};
 use crate::wire::Datagram;
 
@@ -79,7 +79,7 @@ pub struct Server {
     /// Calls whose packets time out.
     timers: Set<(u64, u32)>,
     /// Calls of which packets of the request are to be acknowledged.
-    due: Vec<u32>,
+    due: DueAcknowledgements,
     /// How the request that is looked at came, if through a router.
     forwarded: Option<Forwarded>,
     /// Routers that wait for feedback, and the tags of their requests.
@@ -111,7 +111,7 @@ impl Server {
             sessions: Sessions::default(),
             calls: Calls::default(),
             timers: Set::new(),
-            due: Vec::new(),
+            due: DueAcknowledgements::default(),
             forwarded: None,
             feedback: Vec::new(),
             opened: Vec::new(),
@@ -202,10 +202,9 @@ impl Server {
 
     /// Ends a batch: acknowledges packets of requests that arrived in it.
     pub fn end_batch(&mut self, out: &mut BatchWriter) {
-        let mut due = core::mem::take(&mut self.due);
-        due.iter().for_each(|number| self.acknowledge(*number, out));
-        due.clear();
-        self.due = due;
+        for number in self.due.take() {
+            self.acknowledge(number, out);
+        }
         self.send_feedback(out);
     }
 
@@ -226,12 +225,6 @@ impl Server {
             Some(call) if call.deadline_us <= self.now_us => self.remove_call(number),
             Some(_) => self.send_packets(number, out),
             None => {}
-        }
-    }
-
-    fn note_due(&mut self, number: u32) {
-        if !self.due.contains(&number) {
-            self.due.push(number);
         }
     }
 
@@ -258,9 +251,4 @@ impl Server {
     fn now_s(&self) -> u32 {
         u32::try_from(self.now_us / 1_000_000).unwrap_or(u32::MAX)
     }
-}
-
-fn send(target: &Endpoint, bytes: &[u8], out: &mut BatchWriter) {
-    let target = target.0;
-    Output::Send { target, bytes }.encode(out);
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use selfsame_codec::rpc::{ClientConfig, Input, Output, RouterConfig, ServerConfig};
+use selfsame_codec::rpc::{ClientConfig, IDEMPOTENT, Input, Output, RouterConfig, ServerConfig};
 use selfsame_codec::{BatchReader, BatchWriter};
 use selfsame_rpc::Machine;
 
@@ -16,7 +16,6 @@ const START_US: u64 = 1_800_000_000_000_000;
 const STEP_US: u64 = 700_000;
 const SECRET: [u8; 32] = [1; 32];
 const SERVICE: u32 = 1;
-const IDEMPOTENT: u8 = 4;
 /// First byte and length of what a router puts before a request.
 const FORWARD: u8 = 0x64;
 const FORWARD_BYTES: usize = 53;

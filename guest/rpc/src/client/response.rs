@@ -5,7 +5,7 @@ use selfsame_codec::{BatchWriter, Code, Reader};
 
 use super::call::{Download, Purpose};
 use super::session::Response;
-use super::{ACCEPTED_RESEND_US, Client};
+use super::{ACCEPTED_RESEND_US, Client, under_way};
 use crate::endpoint::Endpoint;
 use crate::ticket::{Grant, renewal_nonce};
 use crate::transfer::Acknowledgement;
@@ -16,13 +16,7 @@ impl Client {
     pub(super) fn response(&mut self, id: u32, response: Response<'_>, out: &mut BatchWriter) {
         let head = response.head;
         let now_us = self.now_us;
-        let Some(call) = self.calls.get_mut(&id) else {
-            return;
-        };
-        let Some(attempt) = call.attempt.as_mut() else {
-            return;
-        };
-        let Some(service) = self.services.get_mut(&call.service) else {
+        let Some((attempt, service)) = under_way(&mut self.calls, &mut self.services, id) else {
             return;
         };
         let place = (attempt.generation, attempt.counter, attempt.target);
@@ -37,7 +31,7 @@ impl Client {
         }
         attempt.timeouts = 0;
         match head.kind {
-            _ if attempt.purpose == Purpose::Linger => self.note_due(id),
+            _ if attempt.purpose == Purpose::Linger => self.due.note(id),
             ResponseKind::Answer if head.is_part => self.answer_part(id, server, head, out),
             ResponseKind::Answer => self.answer(id, server, head, out),
             ResponseKind::Ack => self.accepted(id, server, head, out),
@@ -70,16 +64,18 @@ impl Client {
     /// Begins to use the ticket that came with an answer; whether there was one.
     fn renew(&mut self, id: u32, epoch: Epoch, reader: &mut Reader<'_>) -> bool {
         let now_us = self.now_us;
-        let renewed = self.calls.get(&id).and_then(|call| {
-            let attempt = call.attempt.as_ref()?;
-            let service = self.services.get_mut(&call.service)?;
-            let psk = &service.session(attempt.generation)?.0.grant.psk;
-            let nonce = renewal_nonce(psk, &epoch, attempt.counter);
-            let grant = Grant::read_renewal(reader, &nonce).ok()?;
-            service.use_ticket(grant, now_us);
-            Some(())
-        });
-        renewed.is_some()
+        let Some((attempt, service)) = under_way(&mut self.calls, &mut self.services, id) else {
+            return false;
+        };
+        let Some((session, _)) = service.session(attempt.generation) else {
+            return false;
+        };
+        let nonce = renewal_nonce(&session.grant.psk, &epoch, attempt.counter);
+        let Ok(grant) = Grant::read_renewal(reader, &nonce) else {
+            return false;
+        };
+        service.use_ticket(grant, now_us);
+        true
     }
 
     /// Takes a packet of an answer of many.
@@ -95,7 +91,7 @@ impl Client {
         }
         attempt.is_accepted = true;
         if !download.assembly.is_complete() {
-            self.note_due(id);
+            self.due.note(id);
             return;
         }
         let payload = download.assembly.take_body();
@@ -106,20 +102,14 @@ impl Client {
             payload: &payload,
         }
         .encode(out);
-        self.note_due(id);
+        self.due.note(id);
         self.linger(id);
     }
 
     /// Takes what a server says of a request that has arrived, or of packets of it.
     fn accepted(&mut self, id: u32, server: Endpoint, head: &ResponseHead, out: &mut BatchWriter) {
         let now_us = self.now_us;
-        let Some(call) = self.calls.get_mut(&id) else {
-            return;
-        };
-        let Some(attempt) = call.attempt.as_mut() else {
-            return;
-        };
-        let Some(service) = self.services.get_mut(&call.service) else {
+        let Some((attempt, service)) = under_way(&mut self.calls, &mut self.services, id) else {
             return;
         };
         let rtt = service.replicas.round_trip(server);

@@ -167,16 +167,17 @@ impl Service {
         let Response { source, head, sealed } = response;
         let (session, replicas) = self.session(generation)?;
         let known = replicas.session(source, generation);
-        let known = known.filter(|known| known.epoch == head.epoch);
-        let opened = match &known {
-            Some(known) => known.key.open_response(head, counter, sealed, out),
-            None => session
-                .grant
-                .psk
-                .response_key(&head.epoch)
-                .open_response(head, counter, sealed, out),
+        let key = match known.filter(|known| known.epoch == head.epoch) {
+            Some(known) => {
+                known.key.open_response(head, counter, sealed, out).ok()?;
+                None
+            }
+            None => {
+                let key = session.grant.psk.response_key(&head.epoch);
+                key.open_response(head, counter, sealed, out).ok()?;
+                Some(key)
+            }
         };
-        opened.ok()?;
         let server = if head.has_address {
             take_endpoint(out)?
         } else {
@@ -189,7 +190,7 @@ impl Service {
             Some(known) => known.heard_us = now_us,
             None => {
                 let (epoch, heard_us) = (head.epoch, now_us);
-                let key = session.grant.psk.response_key(&epoch);
+                let key = key.unwrap_or_else(|| session.grant.psk.response_key(&epoch));
                 let session = ReplicaSession {
                     generation,
                     epoch,

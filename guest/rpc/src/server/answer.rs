@@ -4,12 +4,13 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{BatchWriter, Code, Reader};
 
+use super::Server;
 use super::call::{Call, Download, Stage};
 use super::request::Arrival;
 use super::session::Session;
-use super::{Server, send};
 use crate::congestion::RoundTrip;
 use crate::endpoint::Endpoint;
+use crate::outbox::send;
 use crate::ticket::{Grant, renewal_nonce};
 use crate::transfer::{Acknowledgement, MAX_MESSAGE_BYTES, Transfer};
 use crate::wire::{
@@ -27,11 +28,7 @@ impl Server {
     /// # Errors
     /// [`Code::TooLarge`] when the answer is too long: the call then fails for its caller, too.
     pub fn answer(&mut self, number: u32, payload: &[u8], out: &mut BatchWriter) -> Result<(), Code> {
-        let Some(call) = self
-            .calls
-            .get_mut(number)
-            .filter(|call| matches!(call.stage, Stage::Running))
-        else {
+        let Some(call) = self.calls.running(number) else {
             return Ok(());
         };
         if payload.len() > MAX_MESSAGE_BYTES {
@@ -96,11 +93,7 @@ impl Server {
 
     /// Refuses a call that was not carried out.
     pub fn refuse(&mut self, number: u32, code: Code, out: &mut BatchWriter) {
-        let Some(call) = self
-            .calls
-            .get_mut(number)
-            .filter(|call| matches!(call.stage, Stage::Running))
-        else {
+        let Some(call) = self.calls.running(number) else {
             return;
         };
         let limit = self.sessions.kept_limit();

@@ -104,6 +104,12 @@ impl Calls {
         slot.as_mut().filter(|_| u32::from(*generation) == number >> 16)
     }
 
+    /// Returns a call that waits for the application.
+    pub(super) fn running(&mut self, number: u32) -> Option<&mut Call> {
+        self.get_mut(number)
+            .filter(|call| matches!(call.stage, Stage::Running))
+    }
+
     pub(super) fn remove(&mut self, number: u32) -> Option<Call> {
         let (generation, slot) = self.slots.get_mut(number as usize & 0xffff)?;
         if u32::from(*generation) != number >> 16 {

@@ -1,15 +1,16 @@
 //! What a server does with a request: who sent it, whether it came before, whether it may be carried out.
 
-use selfsame_codec::rpc::Output;
+use selfsame_codec::rpc::{IDEMPOTENT, Output};
 use selfsame_codec::{BatchWriter, Code, Reader};
 
 use super::answer::{Responding, ask_to_bind};
 use super::call::{AMPLIFICATION, Call, Stage};
 use super::session::Session;
-use super::{Replay, Server, send};
+use super::{Replay, Server};
 use crate::assembly::Assembly;
 use crate::endpoint::Endpoint;
 use crate::keys::session_of;
+use crate::outbox::send;
 use crate::transfer::Acknowledgement;
 use crate::window::Use;
 use crate::wire::{
@@ -19,8 +20,6 @@ use crate::wire::{
 
 /// How far the age that a client claims may be off: clocks of replicas differ by a second or two, and a delayed datagram is resent.
 const AGE_TOLERANCE_MS: u64 = 10_000;
-/// Set in the options of a call that may be carried out again.
-const IDEMPOTENT_BIT: u8 = 0b100;
 /// A client that has used up half of all counters is none of ours.
 const MAX_COUNTER: u64 = u64::MAX / 2;
 
@@ -172,7 +171,7 @@ impl Server {
         session.window.mark(counter);
         session.latest_ms = session.latest_ms.max(sent_ms.min(now_ms));
         session.settle(counter.saturating_sub(u64::from(preamble.older_calls)));
-        let idempotent = if is_bound { 0 } else { IDEMPOTENT_BIT };
+        let idempotent = if is_bound { 0 } else { IDEMPOTENT };
         let call = Call {
             session: id,
             counter,
@@ -240,14 +239,14 @@ impl Server {
         };
         let Stage::Upload(assembly) = &mut call.stage else {
             // It is whole: the client has not heard so yet.
-            self.note_due(number);
+            self.due.note(number);
             return;
         };
         let before = assembly.len();
         let source = call.source;
         let is_right = assembly.take(packet, reader, 0).is_ok();
         let grown = assembly.len() - before;
-        self.note_due(number);
+        self.due.note(number);
         if !is_right || !self.sessions.reserve(&source, grown) {
             self.sessions.release(&source, before);
             if let Some(call) = self.calls.get_mut(number) {
@@ -324,7 +323,7 @@ impl Server {
             && let Some(call) = self.calls.get_mut(number)
         {
             call.received_bytes += arrival.len;
-            self.note_due(number);
+            self.due.note(number);
         }
     }
 

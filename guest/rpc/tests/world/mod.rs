@@ -3,12 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+pub(crate) use selfsame_codec::rpc::IDEMPOTENT;
 use selfsame_codec::rpc::{ClientConfig, Input, Output, ServerConfig};
 use selfsame_codec::{BatchReader, BatchWriter, Code};
 use selfsame_rpc::Machine;
 
-/// Options of a call that may be repeated.
-pub(crate) const IDEMPOTENT: u8 = 4;
 /// Options of a call that may not.
 pub(crate) const ONCE: u8 = 0;
 pub(crate) const SECRET: [u8; 32] = [1; 32];
