@@ -29,6 +29,10 @@ mod socket;
 mod answering;
 pub use answering::{RpcRefusal, RpcRequest};
 
+mod thread;
+
+mod serving;
+
 mod server;
 pub use server::{RpcServer, RpcServerBuilder};
 

@@ -1,4 +1,4 @@
-//! What a server's handler gets and gives.
+//! Requests and outcomes of a server's handler.
 
 use alloc::sync::Arc;
 use core::net::SocketAddr;
@@ -29,7 +29,7 @@ pub struct RpcRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RpcRefusal(pub Code);
 
-/// What a handler gives for a call.
+/// The outcome of a call in its handler.
 pub(super) type Outcome = Result<Vec<u8>, RpcRefusal>;
-pub(super) type Answering = Pin<Box<dyn Future<Output = Outcome> + Send>>;
-pub(super) type Handler = Arc<dyn Fn(RpcRequest) -> Answering + Send + Sync>;
+pub(super) type AnswerFuture = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+pub(super) type Handler = Arc<dyn Fn(RpcRequest) -> AnswerFuture + Send + Sync>;

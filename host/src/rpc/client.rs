@@ -6,17 +6,20 @@ use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tokio::runtime::Handle as Runtime;
+use selfsame_codec::Code;
+use selfsame_codec::rpc::{ClientConfig, IDEMPOTENT};
 use tokio::sync::{OnceCell, oneshot};
 use zeroize::Zeroizing;
 
-use super::calling::{Caller, NewCall, Order, ended, tell};
+use super::calling::{ClientOrder, ClientRole, NewCall};
+use super::engine::Engine;
+use super::socket::{DATAGRAM_BYTES, Socket};
+use super::thread::{OrderSender, RpcThread};
 use super::ticket::RpcTickets;
 use crate::error::Error;
 
 /// How long a call may take unless its options say otherwise.
 const TIMEOUT: Duration = Duration::from_secs(30);
-const IDEMPOTENT_BIT: u8 = 0b100;
 
 /// How a call is made.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +85,7 @@ pub struct RpcClient {
 }
 
 struct Shared {
-    caller: Caller,
+    thread: RpcThread<ClientOrder>,
     services: Arc<Services>,
     last_call: Mutex<u32>,
 }
@@ -90,12 +93,12 @@ struct Shared {
 /// The services by name, and where their tickets come from.
 struct Services {
     tickets: Box<dyn RpcTickets>,
-    by_name: Mutex<HashMap<String, Arc<Known>>>,
+    by_name: Mutex<HashMap<String, Arc<ServiceEntry>>>,
     names: Mutex<Vec<String>>,
 }
 
 /// A service that was called before.
-struct Known {
+struct ServiceEntry {
     number: u32,
     /// Set with the first ticket.
     server: OnceCell<SocketAddr>,
@@ -126,20 +129,26 @@ impl RpcClient {
             by_name: Mutex::default(),
             names: Mutex::default(),
         });
-        let runtime = Runtime::current();
+        let failed = |error| Error::io("the socket of the RPC", error);
+        let socket = Socket::bind_any().map_err(failed)?;
+        let config = ClientConfig {
+            datagram_bytes: DATAGRAM_BYTES,
+        };
+        let engine = Engine::new(config.encode())?;
         let renewing = Arc::clone(&services);
-        let caller = Caller::start(move |orders, waker| {
-            Box::new(move |number| {
-                let (services, orders, waker) = (Arc::clone(&renewing), orders.clone(), Arc::clone(&waker));
-                runtime.spawn(async move {
+        let thread = RpcThread::start(socket, engine, |sender| {
+            ClientRole::new(move |number| {
+                let (services, sender) = (Arc::clone(&renewing), sender.clone());
+                tokio::spawn(async move {
                     let grant = services.grant(number).await;
-                    tell(&orders, &waker, Order::UseTicket(number, grant));
+                    sender.send(ClientOrder::UseTicket(number, grant));
                 });
             })
-        })?;
+        });
+        let thread = thread.map_err(failed)?;
         Ok(Self {
             shared: Arc::new(Shared {
-                caller,
+                thread,
                 services,
                 last_call: Mutex::new(0),
             }),
@@ -152,32 +161,34 @@ impl RpcClient {
     /// [`Error::Core`]: `OutcomeUnknown` when a call that is not idempotent may have been carried out; what servers refuse; `TimedOut`;
     /// and why there is no ticket.
     pub async fn call(&self, service: &str, payload: &[u8], options: RpcOptions) -> Result<RpcAnswer, Error> {
-        let Shared { caller, services, .. } = &*self.shared;
-        let known = services.of(service);
-        let first = known.server.get_or_try_init(async || {
+        let Shared { thread, services, .. } = &*self.shared;
+        let sender = thread.sender();
+        let entry = services.of(service);
+        let first = entry.server.get_or_try_init(async || {
             let ticket = services.tickets.ticket(service).await?;
-            caller.tell(Order::UseTicket(known.number, ticket.grant));
+            sender.send(ClientOrder::UseTicket(entry.number, ticket.grant));
             Ok::<_, Error>(ticket.address)
         });
         let target = options.server.unwrap_or(*first.await?);
         let (answer, answered) = oneshot::channel();
         let call = self.next_call();
-        caller.tell(Order::Call(NewCall {
+        sender.send(ClientOrder::Call(NewCall {
             call,
-            service: known.number,
+            service: entry.number,
             target,
-            options: if options.is_idempotent { IDEMPOTENT_BIT } else { 0 },
+            options: if options.is_idempotent { IDEMPOTENT } else { 0 },
             timeout_ms: u32::try_from(options.timeout.as_millis()).unwrap_or(u32::MAX),
             payload: payload.to_vec(),
             answer,
         }));
         let mut giving_up = GivingUp {
-            caller,
+            sender,
             call: Some(call),
         };
         let outcome = answered.await;
         giving_up.call = None;
-        outcome.unwrap_or_else(|_| Err(ended()))
+        // The thread has ended.
+        outcome.unwrap_or_else(|_| Err(Error::from_code(Code::Disconnected)))
     }
 
     fn next_call(&self) -> u32 {
@@ -194,19 +205,19 @@ impl core::fmt::Debug for RpcClient {
 }
 
 impl Services {
-    fn of(&self, name: &str) -> Arc<Known> {
+    fn of(&self, name: &str) -> Arc<ServiceEntry> {
         let mut by_name = lock(&self.by_name);
-        if let Some(known) = by_name.get(name) {
-            return Arc::clone(known);
+        if let Some(entry) = by_name.get(name) {
+            return Arc::clone(entry);
         }
         let mut names = lock(&self.names);
-        let known = Arc::new(Known {
+        let entry = Arc::new(ServiceEntry {
             number: names.len() as u32,
             server: OnceCell::new(),
         });
         names.push(name.into());
-        by_name.insert(name.into(), Arc::clone(&known));
-        known
+        by_name.insert(name.into(), Arc::clone(&entry));
+        entry
     }
 
     /// Returns a new ticket for a service, or nothing.
@@ -224,14 +235,14 @@ impl Services {
 
 /// Gives a call up when its future is dropped.
 struct GivingUp<'a> {
-    caller: &'a Caller,
+    sender: &'a OrderSender<ClientOrder>,
     call: Option<u32>,
 }
 
 impl Drop for GivingUp<'_> {
     fn drop(&mut self) {
         if let Some(call) = self.call {
-            self.caller.tell(Order::Cancel(call));
+            self.sender.send(ClientOrder::Cancel(call));
         }
     }
 }

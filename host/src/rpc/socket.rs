@@ -1,6 +1,6 @@
 //! A UDP socket that takes and sends many datagrams with one system call where the system can.
 
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
 use std::io::{self, ErrorKind, IoSliceMut};
 
@@ -26,7 +26,7 @@ pub(super) struct Socket {
     poll: Poll,
     events: Events,
     buffers: Vec<u8>,
-    train: Train,
+    batch: SendBatch,
     /// Nothing more is there to be received.
     is_drained: bool,
     is_ipv6: bool,
@@ -34,7 +34,7 @@ pub(super) struct Socket {
 
 /// Datagrams of one length to one address, which leave together.
 #[derive(Debug)]
-struct Train {
+struct SendBatch {
     target: SocketAddr,
     bytes: Vec<u8>,
     datagram_bytes: usize,
@@ -65,7 +65,7 @@ impl Socket {
             poll,
             events: Events::with_capacity(2),
             buffers: vec![0; BUFFERS * BUFFER_BYTES],
-            train: Train {
+            batch: SendBatch {
                 target: address,
                 bytes: Vec::new(),
                 datagram_bytes: 0,
@@ -73,6 +73,12 @@ impl Socket {
             is_drained: false,
             is_ipv6: address.is_ipv6(),
         })
+    }
+
+    /// Binds a free port, of both families where the system has them.
+    pub(super) fn bind_any() -> io::Result<Self> {
+        let any = |ip: IpAddr| Self::bind(SocketAddr::from((ip, 0)));
+        any(Ipv6Addr::UNSPECIFIED.into()).or_else(|_| any(Ipv4Addr::UNSPECIFIED.into()))
     }
 
     pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -129,25 +135,25 @@ impl Socket {
 
     /// Sends a datagram, with those before and after it that go to the same address and are as long.
     pub(super) fn send(&mut self, target: SocketAddr, datagram: &[u8]) {
-        let train = &self.train;
-        let fits = train.target == target
-            && train.datagram_bytes == datagram.len()
-            && train.bytes.len() / train.datagram_bytes < self.state.max_gso_segments()
-            && train.bytes.len() + datagram.len() < BUFFER_BYTES;
+        let batch = &self.batch;
+        let fits = batch.target == target
+            && batch.datagram_bytes == datagram.len()
+            && batch.bytes.len() / batch.datagram_bytes < self.state.max_gso_segments()
+            && batch.bytes.len() + datagram.len() < BUFFER_BYTES;
         if !fits {
             self.flush();
-            (self.train.target, self.train.datagram_bytes) = (target, datagram.len());
+            (self.batch.target, self.batch.datagram_bytes) = (target, datagram.len());
         }
-        self.train.bytes.extend_from_slice(datagram);
+        self.batch.bytes.extend_from_slice(datagram);
     }
 
     /// Sends what waits for more datagrams to go with.
     pub(super) fn flush(&mut self) {
-        let Train {
+        let SendBatch {
             target,
             bytes,
             datagram_bytes,
-        } = &mut self.train;
+        } = &mut self.batch;
         if bytes.is_empty() {
             return;
         }

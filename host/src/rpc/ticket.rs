@@ -13,7 +13,8 @@ use tokio::sync::oneshot;
 use tower_service::Service;
 use zeroize::Zeroizing;
 
-use super::server::{Order, OrderSender};
+use super::serving::ServerOrder;
+use super::thread::OrderSender;
 use crate::body::Body;
 use crate::caller::Caller;
 use crate::error::Error;
@@ -100,12 +101,12 @@ impl RpcTickets for Node {
 /// Issues tickets at [`TICKET_PATH`] to callers from the mesh; a service for [`Node::serve`] or a route of another one.
 #[derive(Clone, Debug)]
 pub struct RpcTicketService {
-    sender: OrderSender,
+    sender: OrderSender<ServerOrder>,
     address: SocketAddr,
 }
 
 impl RpcTicketService {
-    pub(super) fn new(sender: OrderSender, address: SocketAddr) -> Self {
+    pub(super) fn new(sender: OrderSender<ServerOrder>, address: SocketAddr) -> Self {
         Self { sender, address }
     }
 
@@ -122,7 +123,7 @@ impl RpcTicketService {
         };
         let (answer, issued) = oneshot::channel();
         let caller = caller.peer;
-        self.sender.tell(Order::IssueTicket { caller, answer });
+        self.sender.send(ServerOrder::IssueTicket { caller, answer });
         let Ok(grant) = issued.await else {
             return status(StatusCode::SERVICE_UNAVAILABLE);
         };

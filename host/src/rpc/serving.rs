@@ -1,0 +1,126 @@
+//! The thread of a server: asks the handler, and has its answers sealed.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use futures_util::FutureExt as _;
+use selfsame_codec::rpc::{IDEMPOTENT, Input, Output};
+use selfsame_codec::{Code, Malformed};
+use tokio::sync::oneshot;
+
+use super::answering::{Handler, Outcome, RpcRefusal, RpcRequest};
+use super::endpoint::{UNKNOWN, address_of};
+use super::engine::Engine;
+use super::thread::{OrderSender, Role};
+use crate::id::PeerId;
+use crate::keys::Seed;
+
+/// An order for the thread of a server.
+pub(super) enum ServerOrder {
+    Answer {
+        call: u32,
+        outcome: Outcome,
+    },
+    IssueTicket {
+        caller: PeerId,
+        answer: oneshot::Sender<Vec<u8>>,
+    },
+    SetTicketKey(Seed),
+    RotateTicketKeys,
+}
+
+/// The state of a server's thread.
+pub(super) struct ServerRole {
+    handler: Handler,
+    sender: OrderSender<ServerOrder>,
+    /// Callers that wait for tickets, which are issued in the order of the requests.
+    tickets: VecDeque<oneshot::Sender<Vec<u8>>>,
+}
+
+impl ServerRole {
+    pub(super) fn new(handler: Handler, sender: OrderSender<ServerOrder>) -> Self {
+        Self {
+            handler,
+            sender,
+            tickets: VecDeque::new(),
+        }
+    }
+
+    /// Asks the handler: one that is ready at once answers in this step, others in the runtime.
+    fn serve(&mut self, call: u32, request: RpcRequest, engine: &mut Engine) {
+        let deadline = request.deadline;
+        let mut answering = (self.handler)(request);
+        if let Some(outcome) = (&mut answering).now_or_never() {
+            return answer(call, &outcome, engine);
+        }
+        let sender = self.sender.clone();
+        tokio::spawn(async move {
+            let outcome = match tokio::time::timeout_at(deadline.into(), answering).await {
+                Ok(outcome) => outcome,
+                Err(_) => Err(RpcRefusal(Code::Deadline)),
+            };
+            sender.send(ServerOrder::Answer { call, outcome });
+        });
+    }
+}
+
+impl Role for ServerRole {
+    type Order = ServerOrder;
+
+    fn take(&mut self, order: ServerOrder, engine: &mut Engine) {
+        match order {
+            ServerOrder::Answer { call, outcome } => answer(call, &outcome, engine),
+            ServerOrder::IssueTicket { caller, answer } => {
+                self.tickets.push_back(answer);
+                engine.give(&Input::IssueTicket {
+                    tag: 0,
+                    caller: caller.0,
+                    endpoint: UNKNOWN,
+                });
+            }
+            ServerOrder::SetTicketKey(key) => engine.give(&Input::SetTicketKey { secret: *key.bytes() }),
+            ServerOrder::RotateTicketKeys => engine.give(&Input::RotateTicketKeys {}),
+        }
+    }
+
+    fn follow(&mut self, output: &Output<'_>, engine: &mut Engine) -> Result<(), Malformed> {
+        match *output {
+            Output::Serve {
+                call,
+                caller,
+                source,
+                options,
+                timeout_ms,
+                payload,
+            } => {
+                let request = RpcRequest {
+                    payload: payload.to_vec(),
+                    caller: PeerId(caller),
+                    source: address_of(&source),
+                    is_idempotent: options & IDEMPOTENT != 0,
+                    deadline: Instant::now() + Duration::from_millis(u64::from(timeout_ms)),
+                };
+                self.serve(call, request, engine);
+            }
+            // The handler goes on, and its answer is dropped.
+            Output::Cancelled { .. } => {}
+            Output::Issued { grant, .. } => {
+                // Nobody waits any more if the caller has gone away.
+                _ = self.tickets.pop_front().map(|answer| answer.send(grant.to_vec()));
+            }
+            _ => return Err(Malformed),
+        }
+        Ok(())
+    }
+}
+
+fn answer(call: u32, outcome: &Outcome, engine: &mut Engine) {
+    match outcome {
+        Ok(payload) => engine.give(&Input::Answer { call, payload }),
+        Err(RpcRefusal(code)) => engine.give(&Input::Refuse {
+            call,
+            code: code.as_u16(),
+        }),
+    }
+}
