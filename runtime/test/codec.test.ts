@@ -42,6 +42,13 @@ import {
   writeEntries,
   writeOperations,
 } from "../src/codec/index.ts";
+import {
+  encodeRpcClientConfig,
+  encodeRpcRouterConfig,
+  encodeRpcServerConfig,
+  rpcInputCodec,
+  rpcOutputCodec,
+} from "../src/codec/rpc.ts";
 
 interface Vector {
   value: Record<string, unknown>;
@@ -70,6 +77,11 @@ interface Golden {
   replica_config: string;
   exporter_config: string;
   importer_config: string;
+  rpc_inputs: Vector[];
+  rpc_outputs: Vector[];
+  rpc_client_config: string;
+  rpc_server_config: string;
+  rpc_router_config: string;
   keys: string;
   values: string;
 }
@@ -83,7 +95,8 @@ function plain(item: object): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(item).map(([name, value]) => {
       if (value instanceof Uint8Array) return [name, toHex(value)];
-      if (name === "at_ms") return [name, value === Number.POSITIVE_INFINITY ? "never" : String(value)];
+      if (name === "at_ms" || name === "unix_us")
+        return [name, value === Number.POSITIVE_INFINITY ? "never" : String(value)];
       return [name, value];
     }),
   );
@@ -137,6 +150,31 @@ describe("golden vectors of the boundary", () => {
       entropy: new Uint8Array(32).fill(5),
     } as const;
     assert.equal(toHex(encodeClientConfig(config)), golden.client_config);
+  });
+
+  test("every item of the RPC's boundary decodes to its fields and encodes to its bytes", () => {
+    itemsAgree(rpcInputCodec, golden.rpc_inputs);
+    itemsAgree(rpcOutputCodec, golden.rpc_outputs);
+  });
+
+  test("configurations of a client, a server and a router of the RPC", () => {
+    const bytes = (value: number): Uint8Array => new Uint8Array(32).fill(value);
+    assert.equal(toHex(encodeRpcClientConfig(1200)), golden.rpc_client_config);
+    const server = {
+      network: Buffer.from("twiitr"),
+      service: Buffer.from("check"),
+      ticketSecret: bytes(1),
+      entropy: bytes(2),
+      datagramBytes: 65_536,
+      streams: true,
+      ticketLife_s: 3600,
+      idempotent: true,
+      notBefore_ms: 1_790_000_000_000,
+      routerSecret: bytes(3),
+    };
+    assert.equal(toHex(encodeRpcServerConfig(server)), golden.rpc_server_config);
+    const router = { secret: bytes(3), entropy: bytes(4), bound: 3, redirects: true };
+    assert.equal(toHex(encodeRpcRouterConfig({ ...router, selection: "bounded" })), golden.rpc_router_config);
   });
 
   test("integers have their one encoding", () => {

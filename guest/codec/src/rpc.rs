@@ -83,7 +83,7 @@ pub struct ClientConfig {
 ///
 /// ```cddl
 /// config = [version: 1, server: 2, network: bytes, service: bytes, key: bytes .size 32, entropy: bytes .size 32,
-///           datagram: uint, life: uint, replay: uint, not-before: uint, router: bytes]
+///           datagram: uint, streams: bool, life: uint, replay: uint, not-before: uint, router: bytes]
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ServerConfig<'a> {
@@ -97,6 +97,8 @@ pub struct ServerConfig<'a> {
     pub entropy: [u8; 32],
     /// Largest datagram that it sends.
     pub datagram_bytes: u32,
+    /// Whether datagrams come over streams, which prove where they come from.
+    pub streams: bool,
     /// Seconds for which its tickets are good.
     pub ticket_life_s: u32,
     /// 0: each call is bound to one replica and carried out once. 1: calls that are declared idempotent are carried out at once.
@@ -172,7 +174,7 @@ impl<'a> ServerConfig<'a> {
         let mut out = Vec::new();
         let mut encoder = Encoder::new(&mut out);
         encoder
-            .array(11)
+            .array(12)
             .uint(VERSION)
             .uint(SERVER)
             .bytes(self.network)
@@ -180,6 +182,7 @@ impl<'a> ServerConfig<'a> {
             .bytes(&self.ticket_secret)
             .bytes(&self.entropy)
             .uint(u64::from(self.datagram_bytes))
+            .bool(self.streams)
             .uint(u64::from(self.ticket_life_s))
             .uint(u64::from(self.replay))
             .uint(self.not_before_ms)
@@ -193,7 +196,7 @@ impl<'a> ServerConfig<'a> {
     /// [`Malformed`] when the bytes are no configuration of a server of this version.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(bytes);
-        decoder.array_of(11)?;
+        decoder.array_of(12)?;
         if decoder.uint()? != VERSION || decoder.uint()? != SERVER {
             return Err(Malformed);
         }
@@ -203,6 +206,7 @@ impl<'a> ServerConfig<'a> {
             ticket_secret: decoder.fixed()?,
             entropy: decoder.fixed()?,
             datagram_bytes: decoder.u32()?,
+            streams: decoder.bool()?,
             ticket_life_s: decoder.u32()?,
             replay: decoder.uint_max(1)? as u8,
             not_before_ms: decoder.uint()?,
@@ -269,6 +273,7 @@ impl core::fmt::Debug for ServerConfig<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("ServerConfig")
             .field("datagram_bytes", &self.datagram_bytes)
+            .field("streams", &self.streams)
             .field("ticket_life_s", &self.ticket_life_s)
             .field("replay", &self.replay)
             .field("not_before_ms", &self.not_before_ms)

@@ -8,11 +8,12 @@ use crate::endpoint::Endpoint;
 use crate::router::{Router, RouterConfig, Selection};
 use crate::server::{Replay, Server, ServerConfig};
 use crate::ticket::Grant;
+use crate::transfer::MAX_MESSAGE_BYTES;
 
-/// Smallest datagram that every path carries (RFC 8200, section 5: a packet of 1280 bytes, its headers and ours of a tunnel), and the
-/// largest there is.
+/// Smallest datagram that every path carries (RFC 8200, section 5: a packet of 1280 bytes, its headers and ours of a tunnel).
 const MIN_DATAGRAM_BYTES: u32 = 512;
-const MAX_DATAGRAM_BYTES: u32 = 65_507;
+/// The largest: over streams the longest message fits one, with all that precedes it.
+const MAX_DATAGRAM_BYTES: u32 = MAX_MESSAGE_BYTES as u32 + 1024;
 /// Memory that is kept for the next batch.
 const KEPT_BYTES: usize = 1 << 18;
 /// The largest time: there is nothing to be woken for.
@@ -206,6 +207,7 @@ fn server(config: &[u8]) -> Option<Role> {
         },
         entropy: config.entropy,
         datagram_bytes: datagram_bytes(config.datagram_bytes)?,
+        streams: config.streams,
         ticket_life_s: config.ticket_life_s,
         replay: if config.replay == 1 {
             Replay::Idempotent

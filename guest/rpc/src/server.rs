@@ -53,6 +53,8 @@ pub struct ServerConfig<'a> {
     pub entropy: [u8; 32],
     /// Largest datagram that it sends.
     pub datagram_bytes: usize,
+    /// Whether datagrams come over streams, which prove where they come from.
+    pub streams: bool,
     /// How long its tickets are good, in seconds.
     pub ticket_life_s: u32,
     /// When early data is carried out.
@@ -68,6 +70,7 @@ pub struct Server {
     network: Vec<u8>,
     service: Vec<u8>,
     datagram_bytes: usize,
+    streams: bool,
     ticket_life_s: u32,
     replay: Replay,
     not_before_ms: u64,
@@ -98,6 +101,7 @@ impl Server {
             network: config.network.into(),
             service: config.service.into(),
             datagram_bytes: config.datagram_bytes,
+            streams: config.streams,
             ticket_life_s: config.ticket_life_s,
             replay: config.replay,
             not_before_ms: config.not_before_ms,

@@ -116,6 +116,31 @@ fn unproven_address_gets_at_most_three_times_as_many_bytes() {
     );
 }
 
+/// A stream proves the address that a ticket does not, and carries a long answer in one message.
+#[test]
+fn answers_over_streams_are_whole() {
+    let streams = Setup {
+        streams: true,
+        ..Setup::idempotent(1)
+    };
+    let mut world = World::new(&[streams]);
+    world.replica(1).answer_bytes = Some(100_000);
+    world.call(1, 1, IDEMPOTENT, b"ping");
+    let request = world.network.pop_front().expect("the request");
+    let elsewhere = address(77);
+    let from_elsewhere = Datagram {
+        from: elsewhere,
+        ..request
+    };
+    world.deliver(&from_elsewhere);
+    let answer = world.network.pop_front().expect("the answer");
+    assert!(
+        answer.to == elsewhere && answer.bytes.len() > 100_000,
+        "{}",
+        answer.bytes.len()
+    );
+}
+
 /// A client whose address has changed proves the new one with the cookie in the first packet.
 #[test]
 fn moved_client_gets_large_answers() {

@@ -106,6 +106,7 @@ impl RpcServerBuilder {
             ticket_secret: *self.ticket_key.bytes(),
             entropy: random_bytes()?,
             datagram_bytes: DATAGRAM_BYTES,
+            streams: false,
             ticket_life_s: u32::try_from(self.ticket_life.as_secs()).unwrap_or(u32::MAX),
             replay: u8::from(self.is_idempotent),
             not_before_ms: unix_us() / 1000,

@@ -225,14 +225,19 @@ export const text: Field<string> = {
   read: (r) => fromUtf8(r.bytes()),
   write: (w, value) => w.text(value),
 };
+/** Exactly so many bytes, without a length. */
+export function fixed(length: number): Field<Uint8Array> {
+  return {
+    read: (r) => r.take(length),
+    write: (w, value) => {
+      if (value.length !== length) throw malformed(`a field of ${length} bytes`);
+      w.raw(value);
+    },
+  };
+}
+
 /** Exactly 32 bytes, without a length. */
-export const bytes32: Field<Uint8Array> = {
-  read: (r) => r.take(32),
-  write: (w, value) => {
-    if (value.length !== 32) throw malformed("a field of 32 bytes");
-    w.raw(value);
-  },
-};
+export const bytes32: Field<Uint8Array> = /* @__PURE__ */ fixed(32);
 /** A flag: one byte, 0 or 1. */
 export const flag: Field<boolean> = {
   read: (r) => choice(["0", "1"]).read(r) === "1",

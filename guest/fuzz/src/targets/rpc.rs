@@ -84,6 +84,7 @@ impl World {
             ticket_secret: SECRET,
             entropy: [2; 32],
             datagram_bytes: 600,
+            streams: false,
             ticket_life_s: 60,
             replay: 1,
             not_before_ms: 0,

@@ -152,6 +152,9 @@ impl Server {
             return;
         };
         session.used_us = now_us;
+        if self.streams {
+            session.proven = Some(arrival.source.address());
+        }
         let sent_ms = u64::from(session.issued_s) * 1000 + u64::from(preamble.age_ms);
         match session.window.check(counter) {
             Use::Used => return self.repeated(id, arrival, out),

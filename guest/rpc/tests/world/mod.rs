@@ -51,6 +51,7 @@ pub(crate) struct Setup {
     pub(crate) replay: u8,
     pub(crate) not_before_ms: u64,
     pub(crate) seed: u8,
+    pub(crate) streams: bool,
 }
 
 impl Setup {
@@ -60,6 +61,7 @@ impl Setup {
             replay: 1,
             not_before_ms: 0,
             seed,
+            streams: false,
         }
     }
 
@@ -130,7 +132,8 @@ impl World {
             service: b"check",
             ticket_secret: setup.secret,
             entropy: [setup.seed; 32],
-            datagram_bytes: 1200,
+            datagram_bytes: if setup.streams { 1 << 20 } else { 1200 },
+            streams: setup.streams,
             ticket_life_s: TICKET_LIFE_S,
             replay: setup.replay,
             not_before_ms: setup.not_before_ms,
