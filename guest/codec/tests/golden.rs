@@ -1,6 +1,6 @@
 //! The golden vectors that the TypeScript mirror is tested with are what this codec gives.
 
-#[path = "../examples/golden.rs"]
+#[path = "../examples/golden/main.rs"]
 #[expect(dead_code, reason = "the example's entry point is not called here")]
 mod golden;
 

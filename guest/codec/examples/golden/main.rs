@@ -7,7 +7,6 @@ use selfsame_codec::client::{self, ClientConfig};
 use selfsame_codec::http::{RequestHead, ResponseHead};
 use selfsame_codec::map::{MapCommand, MapReply};
 use selfsame_codec::reply::{Node, Provider, Service, Status, encode_found_node, encode_providers};
-use selfsame_codec::rpc;
 use selfsame_codec::{
     Admission, BatchWriter, Code, Config, EntryWriter, EventKind, Field, Input, LogLevel, Operation,
     OperationWriter, Output, PathKind, Policy, Role,
@@ -66,15 +65,15 @@ pub(crate) fn golden() -> String {
         ("importer_config", quoted(&hex(&capsule::IMPORTER_CONFIG))),
         (
             "rpc_inputs",
-            items(&rpc_inputs(), |input, batch| input.encode(batch)),
+            items(&rpc::inputs(), |input, batch| input.encode(batch)),
         ),
         (
             "rpc_outputs",
-            items(&rpc_outputs(), |output, batch| output.encode(batch)),
+            items(&rpc::outputs(), |output, batch| output.encode(batch)),
         ),
-        ("rpc_client_config", quoted(&hex(&RPC_CLIENT_CONFIG.encode()))),
-        ("rpc_server_config", quoted(&hex(&rpc_server_config().encode()))),
-        ("rpc_router_config", quoted(&hex(&RPC_ROUTER_CONFIG.encode()))),
+        ("rpc_client_config", quoted(&hex(&rpc::CLIENT_CONFIG.encode()))),
+        ("rpc_server_config", quoted(&hex(&rpc::server_config().encode()))),
+        ("rpc_router_config", quoted(&hex(&rpc::ROUTER_CONFIG.encode()))),
         ("keys", quoted(&hex(&keys()))),
         ("values", quoted(&hex(&values()))),
     ];
@@ -139,6 +138,8 @@ macro_rules! item {
         )
     };
 }
+
+mod rpc;
 
 fn inputs() -> Vec<(String, Input<'static>)> {
     let mut inputs = path_inputs();
@@ -392,71 +393,6 @@ fn capsule_outputs() -> Vec<(String, capsule::Output<'static>)> {
         item!(Output::Refused, ", \"input\": 4294967295, \"code\": 257", { input: u32::MAX, code: 0x0101 }),
     ]
 }
-
-const ENDPOINT: [u8; rpc::ENDPOINT_BYTES] = [0xcd; rpc::ENDPOINT_BYTES];
-
-fn rpc_inputs() -> Vec<(String, rpc::Input<'static>)> {
-    use rpc::Input;
-    vec![
-        item!(Input::Datagram, ", \"source\": \"ENDPOINT\", \"bytes\": \"60\"", { source: ENDPOINT, bytes: &[0x60] }),
-        item!(Input::Call, ", \"call\": 1, \"service\": 2, \"target\": \"ENDPOINT\", \"options\": 4, \"timeout_ms\": 5000, \
-            \"payload\": \"6869\"",
-            { call: 1, service: 2, target: ENDPOINT, options: rpc::IDEMPOTENT, timeout_ms: 5000, payload: b"hi" }),
-        item!(Input::Cancel, ", \"call\": 3", { call: 3 }),
-        item!(Input::UseTicket, ", \"service\": 4, \"grant\": \"00ff\"", { service: 4, grant: &[0, 255] }),
-        item!(Input::Answer, ", \"call\": 5, \"payload\": \"\"", { call: 5, payload: &[] }),
-        item!(Input::Refuse, ", \"call\": 6, \"code\": 257", { call: 6, code: 0x0101 }),
-        item!(Input::IssueTicket, ", \"tag\": 7, \"caller\": \"ID\", \"endpoint\": \"ENDPOINT\"",
-            { tag: 7, caller: ID, endpoint: ENDPOINT }),
-        item!(Input::SetTicketKey, ", \"secret\": \"ID\"", { secret: ID }),
-        item!(Input::RotateTicketKeys, "", {}),
-        item!(Input::SetServers, ", \"endpoints\": \"ENDPOINT\"", { endpoints: &ENDPOINT }),
-    ]
-}
-
-fn rpc_outputs() -> Vec<(String, rpc::Output<'static>)> {
-    use rpc::Output;
-    vec![
-        item!(Output::Send, ", \"target\": \"ENDPOINT\", \"bytes\": \"62\"", { target: ENDPOINT, bytes: &[0x62] }),
-        item!(Output::Wake, ", \"unix_us\": \"1790000000000000\"", { unix_us: 1_790_000_000_000_000 }),
-        item!(Output::Wake, ", \"unix_us\": \"never\"", { unix_us: u64::MAX }),
-        item!(Output::Done, ", \"call\": 1, \"source\": \"ENDPOINT\", \"payload\": \"6869\"",
-            { call: 1, source: ENDPOINT, payload: b"hi" }),
-        item!(Output::Failed, ", \"call\": 2, \"code\": 257", { call: 2, code: 0x0101 }),
-        item!(Output::TicketWanted, ", \"service\": 3", { service: 3 }),
-        item!(Output::Serve, ", \"call\": 4, \"caller\": \"ID\", \"source\": \"ENDPOINT\", \"options\": 4, \
-            \"timeout_ms\": 5000, \"payload\": \"00\"",
-            { call: 4, caller: ID, source: ENDPOINT, options: rpc::IDEMPOTENT, timeout_ms: 5000, payload: &[0] }),
-        item!(Output::Cancelled, ", \"call\": 5", { call: 5 }),
-        item!(Output::Issued, ", \"tag\": 6, \"grant\": \"0102\"", { tag: 6, grant: &[1, 2] }),
-        item!(Output::Refused, ", \"input\": 4294967295, \"code\": 257", { input: u32::MAX, code: 0x0101 }),
-    ]
-}
-
-const RPC_CLIENT_CONFIG: rpc::ClientConfig = rpc::ClientConfig { datagram_bytes: 1200 };
-
-fn rpc_server_config() -> rpc::ServerConfig<'static> {
-    rpc::ServerConfig {
-        network: b"twiitr",
-        service: b"check",
-        ticket_secret: [1; 32],
-        entropy: [2; 32],
-        datagram_bytes: 65_536,
-        streams: true,
-        ticket_life_s: 3600,
-        replay: 1,
-        not_before_ms: 1_790_000_000_000,
-        router_secret: &[3; 32],
-    }
-}
-
-const RPC_ROUTER_CONFIG: rpc::RouterConfig = rpc::RouterConfig {
-    secret: [3; 32],
-    entropy: [4; 32],
-    selection: 3,
-    bound: 3,
-    redirects: true,
-};
 
 fn replica_config() -> ReplicaConfig {
     ReplicaConfig {
