@@ -5,7 +5,7 @@ import { after, before, beforeEach, describe, test } from "node:test";
 import { Hono } from "hono";
 import type { Input } from "../src/codec/input.ts";
 import { MeshStream } from "../src/driver/streams.ts";
-import { platformTimers } from "../src/driver/timers.ts";
+import { platformTimers, type Timers } from "../src/driver/timers.ts";
 import { type MeshClient, mesh } from "../src/entries/hono.ts";
 import { type Handler, type LogRecord, type NodeMesh, serve } from "../src/entries/node.ts";
 import { leaf, member, type TestNode } from "./support.ts";
@@ -311,6 +311,31 @@ describe("a body of a peer that lies about its length", () => {
       const message = isShort ? /fewer bytes than its content-length says, which is 5/ : /more bytes/;
       await assert.rejects(body, { name: "BadMessage", message });
       assert.deepEqual(told, [{ type: "StreamReset", stream: 7, code: 0x0202 }]);
+    });
+  }
+});
+
+describe("whether a peer sends any bytes", () => {
+  for (const [what, event, expected] of [
+    ["bytes", (stream: MeshStream) => stream.onData(Uint8Array.of(1)), true],
+    ["the end", (stream: MeshStream) => stream.onEnd(), false],
+    ["nothing for too long", (_: MeshStream, late: () => void) => late(), true],
+  ] as const) {
+    test(`is told by ${what}`, async () => {
+      const due: (() => void)[] = [];
+      const timers: Timers = {
+        after: (_, act) => {
+          due.push(act);
+          return { cancel: () => due.splice(0), unref: () => undefined };
+        },
+      };
+      const opened = { stream: 7, peer: new Uint8Array(32), service: "a", head: new Uint8Array() };
+      const nothing = (): void => undefined;
+      const stream = new MeshStream(opened, timers, nothing, nothing);
+      const hasBytes = stream.hasBytes(1);
+      event(stream, () => due[0]?.());
+      assert.equal(await hasBytes, expected);
+      assert.deepEqual(due, []);
     });
   }
 });

@@ -154,6 +154,18 @@ describe("a service", () => {
     assert.equal(running, 3);
   });
 
+  test("counts requests of which it is not known yet whether they have a body", async () => {
+    await node.mesh.serve("undecided", () => new Response("done"), { ...UNOWNED, limit: 1 });
+    const abort = new AbortController();
+    const body = new ReadableStream({ pull: () => new Promise(() => undefined) });
+    const init = { ...UNOWNED, method: "DELETE", body, duplex: "half", signal: abort.signal } as const;
+    const undecided = caller.fetch("https://undecided.mesh/", init);
+    await until("it is full", async () => (await statusFrom(caller, "undecided")) === 503);
+    abort.abort();
+    await assert.rejects(undecided, { name: "AbortError" });
+    await until("it is free", async () => (await statusFrom(caller, "undecided")) === 200);
+  });
+
   test("is free again when its callers gave up on handlers that never answer", async () => {
     const started = Promise.withResolvers<void>();
     let isStuck = true;

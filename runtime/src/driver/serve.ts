@@ -43,6 +43,8 @@ export type Handler<Env = unknown> = (
 /** Decides whether a peer may make a request, which `request` makes without its body. */
 export type Gate = (caller: string, request: () => Request) => boolean | Promise<boolean>;
 
+/** For how long the first bytes or the end of a request are awaited: a handler waits no longer for a caller who sends neither. */
+const BODY_WAIT_MS = 5_000;
 /** Methods of which recipients expect a body. */
 const UPLOADS: ReadonlySet<string> = /* @__PURE__ */ new Set(["PATCH", "POST", "PUT"]);
 
@@ -123,13 +125,25 @@ export class Endpoint {
 
   /** Serves one stream that a peer opened: the request to the handler, its answer back. */
   async serve(stream: MeshStream): Promise<void> {
-    const incoming = await incomingOf(stream);
-    if (incoming === undefined) return stream.reset(codeNumber("BadMessage"));
+    this.#running++;
+    let incoming: Incoming | undefined;
+    let isSwitched = false;
+    try {
+      incoming = await incomingOf(stream);
+      if (incoming === undefined) return stream.reset(codeNumber("BadMessage"));
+      isSwitched = await this.#serve(stream, incoming);
+    } finally {
+      this.#running--;
+    }
+    if (!isSwitched) await incoming.done();
+  }
+
+  /** Serves the request that a stream carries; whether the answer was to speak another protocol. */
+  async #serve(stream: MeshStream, incoming: Incoming): Promise<boolean> {
     stream.retain(incoming.request);
     const { name: service, version } = this.#parts;
     const served = { service, version, caller: toHex(stream.peer) };
     const observation = this.#observer?.serve(incoming.request, served);
-    this.#running++;
     let accepted: Accepted | undefined;
     try {
       const answer = (): Promise<Encoded> => this.#answer(stream, incoming);
@@ -141,10 +155,8 @@ export class Endpoint {
     } catch (error) {
       this.#failed(stream, error);
       observation?.failed(error);
-    } finally {
-      this.#running--;
     }
-    if (accepted === undefined) await incoming.done();
+    return accepted !== undefined;
   }
 
   /** The answer to a request: the handler's, if the peer may have it and the handler does not fail. */
@@ -240,12 +252,13 @@ async function incomingOf(stream: MeshStream): Promise<Incoming | undefined> {
 
 /**
  * Whether a request has a body. Of methods of which recipients expect none, and which say no length, the first bytes or the end tell: a
- * platform that passes on an empty stream would send it in chunks. Whoever sends a body with others may wait for the answer first.
+ * platform that passes on an empty stream would send it in chunks. Whoever sends a body with others may wait for the answer first. So
+ * does whoever sends neither for a while.
  */
 async function hasBody(stream: MeshStream, { method, headers }: RequestHead): Promise<boolean> {
   if (method === "GET" || method === "HEAD") return false;
   const isExpected = UPLOADS.has(method) || headers.some(([name]) => name === "content-length");
-  return isExpected || stream.hasBytes();
+  return isExpected || stream.hasBytes(BODY_WAIT_MS);
 }
 
 /** Sets the fields of one hop that a request for a WebSocket has; its extensions are for whoever makes the frames. */

@@ -79,15 +79,27 @@ export class MeshStream {
     this.#retained.push(value);
   }
 
-  /** Waits until it is known whether the peer sends any bytes, and says whether it does. Rejects when the stream was reset. */
-  async hasBytes(): Promise<boolean> {
-    while (this.#chunks.length === 0 && !this.#remoteEnded) {
-      if (this.#error !== undefined) throw this.#error;
-      await new Promise<void>((resolve) => {
-        this.#wakeReader = resolve;
-      });
+  /**
+   * Waits until it is known whether the peer sends any bytes, and says whether it does; it may when that is not known within
+   * `longest_ms`. Rejects when the stream was reset.
+   */
+  async hasBytes(longest_ms: number): Promise<boolean> {
+    let isLate = false;
+    const timer = this.timers.after(longest_ms, () => {
+      isLate = true;
+      this.#wakeReader?.();
+    });
+    try {
+      while (this.#chunks.length === 0 && !this.#remoteEnded && !isLate) {
+        if (this.#error !== undefined) throw this.#error;
+        await new Promise<void>((resolve) => {
+          this.#wakeReader = resolve;
+        });
+      }
+    } finally {
+      timer.cancel();
     }
-    return this.#chunks.length > 0;
+    return this.#chunks.length > 0 || !this.#remoteEnded;
   }
 
   /** The next bytes from the peer, or `undefined` after the last. Rejects when the stream was reset. */
