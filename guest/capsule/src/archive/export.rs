@@ -186,7 +186,7 @@ impl Export {
     /// Adds records to the plan.
     fn look(&mut self, results: &mut Results<'_>) -> Result<()> {
         let (charter, _) = self.opening.known.as_ref().ok_or(BAD_RESPONSE)?;
-        for name in core::mem::take(&mut self.asked) {
+        for (index, name) in core::mem::take(&mut self.asked).into_iter().enumerate() {
             let read = results.next(|reader| Record::read(reader).map_err(|_| Malformed));
             let head = self.heads.iter_mut().find(|(head, _)| *head == name);
             let signed = head.map(|(_, signature)| {
@@ -194,8 +194,10 @@ impl Export {
                 signed.map(|signed| *signature = signed.signature)
             });
             match (read, signed) {
-                // It did not fit the answer.
-                (Err(refusal), _) | (_, Some(Err(refusal))) if refusal.code == Code::TooLarge => {
+                // It did not fit the answer, as the first one does.
+                (Err(refusal), _) | (_, Some(Err(refusal)))
+                    if index > 0 && refusal.code == Code::TooLarge =>
+                {
                     self.frontier.push(name);
                 }
                 // A hole; a head is there.

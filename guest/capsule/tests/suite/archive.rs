@@ -171,6 +171,26 @@ fn a_replica_that_cannot_or_will_not_give_all_is_named() {
     assert!(export.take(&response[..cut], &mut Vec::new()).is_err());
 }
 
+/// A replica may cut an answer short, but not by all of it.
+#[test]
+fn a_replica_for_which_each_record_is_too_large_is_given_up() {
+    let mut export = Export::new(charter().name());
+    let mut response = built().respond(export.begin());
+    for _ in 0..9 {
+        match export.take(&response, &mut Vec::new()) {
+            Ok(Exported::Ask(_)) => {}
+            ended => return assert_eq!(ended.expect_err("it gives nothing").code, Code::TooLarge),
+        }
+        // Version, and that the request as a whole is not refused.
+        response.truncate(7);
+        for _ in 0..1024 {
+            response.extend(Code::TooLarge.as_u16().to_le_bytes());
+            response.extend([0; 4]);
+        }
+    }
+    panic!("it goes on");
+}
+
 #[test]
 fn of_a_damaged_file_only_what_comes_before_the_damage_is_stored() {
     let (file, _) = exported(&mut built()).expect("a file");
