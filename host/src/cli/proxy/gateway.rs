@@ -85,7 +85,7 @@ impl Gateway {
     }
 
     async fn forward(&self, mut request: Request<Incoming>) -> Result<Response<AnyBody>, Problem> {
-        let service = target::service_of(request.uri(), request.headers())?;
+        let service = target::service_of(request.version(), request.uri(), request.headers())?;
         let upgrade = hyper::upgrade::on(&mut request);
         let request = self.outgoing(&service, request)?;
         let answered = self.node.fetch(request).await;

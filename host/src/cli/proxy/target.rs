@@ -2,7 +2,7 @@
 
 use http::header::HOST;
 use http::uri::{Authority, Scheme};
-use http::{HeaderMap, Method, Uri};
+use http::{HeaderMap, Method, Uri, Version};
 
 use super::problem::Refusal;
 
@@ -13,21 +13,23 @@ const PORT: u16 = 80;
 /// What a client that speaks TLS to us would have asked for.
 const TLS_PORT: u16 = 443;
 
-/// The service that a request means, in its URL as clients of a proxy write it, else in its field Host.
-pub(super) fn service_of(uri: &Uri, headers: &HeaderMap) -> Result<String, Refusal> {
+/// The service that a request means, in its URL as clients of a proxy write it, else in its field Host. It has one such field in either
+/// case (RFC 9112, section 3.2).
+pub(super) fn service_of(version: Version, uri: &Uri, headers: &HeaderMap) -> Result<String, Refusal> {
     if uri.scheme().is_some_and(|scheme| *scheme != Scheme::HTTP) {
         return Err(Refusal::Target(format!(
             "\"{uri}\": say http://, the mesh itself is sealed from end to end"
         )));
     }
+    let mut hosts = headers.get_all(HOST).iter();
+    let (host, another) = (hosts.next(), hosts.next());
+    if another.is_some() || (host.is_none() && version == Version::HTTP_11) {
+        return Err(Refusal::Malformed("the request has not one field Host"));
+    }
     if let Some(authority) = uri.authority() {
         return name_in(authority);
     }
-    let mut hosts = headers.get_all(HOST).iter();
-    let (Some(host), None) = (hosts.next(), hosts.next()) else {
-        return Err(Refusal::Malformed("the request has not one field Host"));
-    };
-    let host = host.to_str().ok().and_then(|host| host.parse().ok());
+    let host = host.and_then(|host| host.to_str().ok()?.parse().ok());
     host.ok_or(Refusal::Malformed("the field Host names no host"))
         .and_then(|host| name_in(&host))
 }
@@ -68,12 +70,14 @@ fn name_in(authority: &Authority) -> Result<String, Refusal> {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
+
     use super::*;
 
     fn with_host(host: &str) -> Result<String, Refusal> {
         let mut headers = HeaderMap::new();
         headers.insert(HOST, host.parse().expect("a value"));
-        service_of(&Uri::from_static("/path"), &headers)
+        service_of(Version::HTTP_11, &Uri::from_static("/path"), &headers)
     }
 
     fn is_refused(result: Result<String, Refusal>, words: &str) -> bool {
@@ -83,7 +87,7 @@ mod tests {
     #[test]
     fn a_service_is_named_by_the_url_or_by_the_host() {
         let none = HeaderMap::new();
-        let url = |url: &'static str| service_of(&Uri::from_static(url), &none);
+        let url = |url: &'static str| service_of(Version::HTTP_10, &Uri::from_static(url), &none);
         assert!(matches!(url("http://check.mesh/x"), Ok(name) if name == "check"));
         assert!(matches!(url("http://check.mesh:80/x"), Ok(name) if name == "check"));
         assert!(matches!(with_host("a.b.mesh"), Ok(name) if name == "a.b"));
@@ -96,8 +100,26 @@ mod tests {
     fn the_url_stands_over_the_host() {
         let mut headers = HeaderMap::new();
         headers.insert(HOST, "other.mesh".parse().expect("a value"));
-        let name = service_of(&Uri::from_static("http://check.mesh/"), &headers);
+        let url = Uri::from_static("http://check.mesh/");
+        let name = service_of(Version::HTTP_11, &url, &headers);
         assert!(matches!(name, Ok(name) if name == "check"));
+    }
+
+    #[test]
+    fn a_url_does_not_stand_for_the_field_host() {
+        let url = Uri::from_static("http://check.mesh/");
+        let named = |version, hosts: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for host in hosts {
+                headers.append(HOST, HeaderValue::from_static(host));
+            }
+            service_of(version, &url, &headers).is_ok()
+        };
+        assert!(named(Version::HTTP_11, &["check.mesh"]));
+        assert!(!named(Version::HTTP_11, &[]));
+        assert!(!named(Version::HTTP_11, &["check.mesh", "check.mesh"]));
+        assert!(!named(Version::HTTP_10, &["check.mesh", "check.mesh"]));
+        assert!(named(Version::HTTP_10, &[]));
     }
 
     #[test]
