@@ -134,6 +134,9 @@ async fn requests_that_are_not_for_a_node() {
             answer.starts_with(&format!("HTTP/1.1 {status} ")),
             "{status} expected: {answer}"
         );
+        // RFC 9110, section 15.5.22.
+        let offers = answer.to_ascii_lowercase().contains("\r\nupgrade: websocket\r\n");
+        assert_eq!(offers, status == "426", "{answer}");
     }
     is_undisturbed(&nodes).await;
 }

@@ -449,5 +449,10 @@ fn refuse(Refused(status, why): Refused) -> Response<Answer> {
         "text/plain; charset=utf-8",
     );
     *response.status_mut() = status;
+    if status == StatusCode::UPGRADE_REQUIRED {
+        let headers = response.headers_mut();
+        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    }
     retry::soon(response)
 }

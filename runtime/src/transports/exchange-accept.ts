@@ -39,6 +39,7 @@ const CORS = {
 
 function refuse(status: number, text: string): Response {
   const headers = new Headers(CORS);
+  if (status === 405) headers.set("allow", "GET, OPTIONS, POST");
   if (status === 503) headers.set("retry-after", "1");
   return new Response(`${text}\n`, { status, headers });
 }
