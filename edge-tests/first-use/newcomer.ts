@@ -29,6 +29,7 @@ const SERVICES: readonly (readonly [RegExp, RegExp | "port"])[] = [
   [/^selfsame (?:node|proxy)\b/, /^joined/m],
   [/^selfsame capsule serve\b/, /^replica at/m],
   [/^selfsame rpc serve\b/, /^published/m],
+  [/^selfsame rpc route\b/, /^calls arrive at/m],
   [/^selfsame nodes\b.*--keep/, /^the ring runs until/m],
   [/^npx wrangler dev\b/, /Ready on/],
   [/^deno run\b/, /Listening on/],

@@ -36,6 +36,9 @@ mod serving;
 mod server;
 pub use server::{RpcServer, RpcServerBuilder};
 
+mod router;
+pub use router::{RpcRouter, RpcRouterBuilder, RpcSelection};
+
 mod ticket;
 pub use ticket::{RpcTicket, RpcTicketService, RpcTickets, TICKET_PATH};
 

@@ -19,7 +19,7 @@ const ELSEWHERE: readonly (readonly [RegExp, string])[] = [
     /^(?:date \| )?selfsame (?:node|proxy|find|call|store|doctor|rpc call|rpc serve) (?=.*--network )(?!.*--allow-private).*$/g,
     "$& --allow-private",
   ],
-  [/192\.0\.2\.1/g, "127.0.0.1"],
+  [/192\.0\.2\.([12])/g, "127.0.0.$1"],
   // As many nodes as show that it works.
   [/--count 500\b/g, "--count 20"],
 ];
@@ -198,7 +198,7 @@ async function playRpcHelp(newcomer: Newcomer, take: Take): Promise<void> {
   );
   writeFileSync(join(newcomer.folder, "echo.mjs"), ECHO);
   await command(newcomer, "node echo.mjs 8080");
-  for (const text of take("rpc serve")) await command(newcomer, text);
+  for (const path of ["rpc serve", "rpc route"]) for (const text of take(path)) await command(newcomer, text);
   const [ping = "", date = ""] = take("rpc call");
   assert.equal(await command(newcomer, ping), "ping");
   assert.match(await command(newcomer, date), /\d\d:\d\d:\d\d/);

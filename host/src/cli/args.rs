@@ -22,7 +22,7 @@ mod nodes;
 pub(crate) use nodes::{JoinOrder, NodesCommand};
 
 mod rpc;
-pub(crate) use rpc::{RpcCallCommand, RpcCommand, RpcServeCommand};
+pub(crate) use rpc::{RpcCallCommand, RpcCommand, RpcRouteCommand, RpcServeCommand, Selection};
 
 const EXIT_CODES: &str = "Exit codes:
   0  done, or whoever read the output has closed it

@@ -9,15 +9,16 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use selfsame_host::rpc::{RpcClient, RpcOptions, RpcRefusal, RpcRequest, RpcServer};
+use selfsame_host::rpc::{RpcClient, RpcOptions, RpcRefusal, RpcRequest, RpcRouter, RpcSelection, RpcServer};
 use selfsame_host::{Code, IDENTITY_FILE, Node, Seed};
 use serde_json::json as value;
 use tokio::time::{Instant, timeout_at};
 
-use super::args::{RpcCallCommand, RpcCommand, RpcServeCommand};
+use super::args::{RpcCallCommand, RpcCommand, RpcRouteCommand, RpcServeCommand, Selection};
 use super::client::{check_owner, join, leave, read_body};
 use super::node::{self, Beside, builder};
 use super::output::{Failure, Output};
+use super::signals::interrupted;
 
 /// Longest answer of a server, and of a call.
 const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
@@ -30,6 +31,7 @@ pub(crate) async fn run(command: RpcCommand, output: Output) -> Result<(), Failu
     match command {
         RpcCommand::Call(command) => call(*command, output).await,
         RpcCommand::Serve(command) => serve(*command, output).await,
+        RpcCommand::Route(command) => route(*command, output).await,
     }
 }
 
@@ -85,12 +87,39 @@ async fn serve(command: RpcServeCommand, output: Output) -> Result<(), Failure> 
     node::host(&command.member, command.node_listen.clone(), &[], begin, output).await
 }
 
+async fn route(command: RpcRouteCommand, output: Output) -> Result<(), Failure> {
+    let interrupted = interrupted(command.end_with_input)?;
+    let mut builder =
+        RpcRouter::builder(Seed::load_or_create(&command.router_key)?).selection(match command.select {
+            Selection::Random => RpcSelection::Random,
+            Selection::RoundRobin => RpcSelection::RoundRobin,
+            Selection::Shortest => RpcSelection::ShortestQueue,
+            Selection::Bounded => RpcSelection::Bounded(command.bound),
+            Selection::Two => RpcSelection::PowerOfTwo,
+            Selection::Probed => RpcSelection::Probed,
+        });
+    if command.redirect {
+        builder = builder.redirects();
+    }
+    let router = builder.start(command.udp, &command.server)?;
+    let (address, servers) = (router.local_addr(), command.server.len());
+    output.print(
+        format_args!("calls arrive at {address}, for {servers} replicas"),
+        &value!({ "event": "routing-rpc", "udp": address.to_string(), "servers": servers }),
+    )?;
+    interrupted.await;
+    Ok(())
+}
+
 fn start(command: &RpcServeCommand, node: &Node, key: Seed) -> Result<RpcServer, Failure> {
     let mut replica = RpcServer::builder(node.network(), &command.name, key)
         .ticket_life(command.ticket_life.0)
         .threads(command.threads);
     if command.idempotent {
         replica = replica.idempotent();
+    }
+    if let Some(file) = &command.router_key {
+        replica = replica.router_key(Seed::load_or_create(file)?);
     }
     let client = Client::builder(TokioExecutor::new()).build_http();
     let to = command.to.clone();

@@ -27,6 +27,7 @@ pub struct RpcServerBuilder {
     network: String,
     service: String,
     ticket_key: Seed,
+    router_key: Option<Seed>,
     ticket_life: Duration,
     is_idempotent: bool,
     threads: usize,
@@ -38,6 +39,13 @@ impl RpcServerBuilder {
     #[must_use]
     pub fn idempotent(mut self) -> Self {
         self.is_idempotent = true;
+        self
+    }
+
+    /// Takes requests from routers that have this key, too.
+    #[must_use]
+    pub fn router_key(mut self, key: Seed) -> Self {
+        self.router_key = Some(key);
         self
     }
 
@@ -110,7 +118,7 @@ impl RpcServerBuilder {
             ticket_life_s: u32::try_from(self.ticket_life.as_secs()).unwrap_or(u32::MAX),
             replay: u8::from(self.is_idempotent),
             not_before_ms: unix_us() / 1000,
-            router_secret: &[],
+            router_secret: self.router_key.as_ref().map_or(&[], |key| &key.bytes()[..]),
         };
         Ok(config.encode())
     }
@@ -131,6 +139,7 @@ impl RpcServer {
             network: network.into(),
             service: service.into(),
             ticket_key,
+            router_key: None,
             ticket_life: TICKET_LIFE,
             is_idempotent: false,
             threads: 1,

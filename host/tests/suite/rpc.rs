@@ -8,7 +8,8 @@ use core::time::Duration;
 use std::net::UdpSocket;
 
 use selfsame_host::rpc::{
-    RpcClient, RpcOptions, RpcRefusal, RpcServer, RpcServerBuilder, RpcTicket, RpcTickets,
+    RpcClient, RpcOptions, RpcRefusal, RpcRouter, RpcSelection, RpcServer, RpcServerBuilder, RpcTicket,
+    RpcTickets,
 };
 use selfsame_host::{Code, Error, Node, Seed};
 
@@ -52,6 +53,83 @@ async fn calls_are_answered_by_any_replica() {
             (&answer.payload[..], answer.server),
             (&b"ping"[..], server.local_addr())
         );
+    }
+}
+
+fn router_key(byte: u8) -> Seed {
+    Seed::from_bytes([byte; 32])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn router_picks_servers_that_answer_directly() {
+    let nodes = ring(2).await;
+    let [first, second] = [1, 2].map(|_| {
+        let echo = async |request: selfsame_host::rpc::RpcRequest| Ok(request.payload);
+        let routed = replica().idempotent().router_key(router_key(8));
+        routed.start(loopback(), echo).expect("a server")
+    });
+    let client = client(&nodes, &first).await;
+    let servers = [first.local_addr(), second.local_addr()];
+    for redirects in [false, true] {
+        let mut router = RpcRouter::builder(router_key(8)).selection(RpcSelection::RoundRobin);
+        if redirects {
+            router = router.redirects();
+        }
+        let router = router.start(loopback(), &servers).expect("a router");
+        let options = RpcOptions::new().idempotent().server(router.local_addr());
+        let mut answered = Vec::new();
+        for _ in 0..4 {
+            let answer = within(client.call("check", b"ping", options))
+                .await
+                .expect("an answer");
+            assert_eq!(answer.payload, b"ping");
+            answered.push(answer.server);
+        }
+        assert!(
+            servers.iter().all(|server| answered.contains(server)),
+            "{answered:?}"
+        );
+        assert!(
+            answered.iter().all(|server| servers.contains(server)),
+            "{answered:?}"
+        );
+        router.set_servers(&servers[1..]);
+        let mut last = None;
+        // Calls that were routed before are answered by the other one.
+        within(async {
+            while last != Some(servers[1]) {
+                let answer = client.call("check", b"ping", options).await;
+                last = answer.ok().map(|answer| answer.server);
+            }
+        })
+        .await;
+        let once = RpcOptions::new().server(router.local_addr());
+        within(client.call("check", b"once", once))
+            .await
+            .expect("an answer");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn router_with_another_key_or_without_servers_is_of_no_use() {
+    let nodes = ring(2).await;
+    let echo = async |request: selfsame_host::rpc::RpcRequest| Ok(request.payload);
+    let routed = replica().idempotent().router_key(router_key(8));
+    let server = routed.start(loopback(), echo).expect("a server");
+    let client = client(&nodes, &server).await;
+    for (key, servers, code) in [
+        (8, vec![], Code::NoProvider),
+        (9, vec![server.local_addr()], Code::TimedOut),
+    ] {
+        let router = RpcRouter::builder(router_key(key))
+            .start(loopback(), &servers)
+            .expect("a router");
+        let options = RpcOptions::new().idempotent().server(router.local_addr());
+        let options = options.timeout(Duration::from_millis(500));
+        let error = within(client.call("check", b"ping", options))
+            .await
+            .expect_err("no answer");
+        assert_eq!(error.code(), Some(code), "{error}");
     }
 }
 

@@ -37,6 +37,7 @@ async fn backend() -> String {
 fn replica(folder: &Path, backend: &str) -> (Running, String, String) {
     let mut arguments = vec!["rpc", "serve", "check", "--to", backend];
     arguments.extend(["--udp", "127.0.0.1:0", "--ticket-key", "check.key"]);
+    arguments.extend(["--router-key", "router.key"]);
     arguments.extend(["--node-listen", "ws://127.0.0.1:0", "--data", "replica"]);
     arguments.extend(NETWORK);
     let mut node = Running::start(folder, &arguments);
@@ -91,6 +92,39 @@ async fn calls_reach_a_server_of_this_machine() {
             1,
             &["HandlerFailed"],
         );
+        assert_eq!(node.end(), Some(0));
+    })
+    .await
+    .expect("it ends");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_pass_through_a_router() {
+    let folder = tempdir().expect("a folder");
+    let to = backend().await;
+    tokio::task::spawn_blocking(move || {
+        let (node, join, udp) = replica(folder.path(), &to);
+        for select in ["bounded", "two"] {
+            let mut arguments = vec![
+                "rpc",
+                "route",
+                "--udp",
+                "127.0.0.1:0",
+                "--router-key",
+                "router.key",
+            ];
+            arguments.extend(["--server", &udp, "--select", select]);
+            let mut router = Running::start(folder.path(), &arguments);
+            let routing = router.event("routing-rpc");
+            let at = routing["udp"].as_str().expect("an address");
+            let said = succeed(
+                folder.path(),
+                &call(&join, &["--json", "--server", at, "-d", "ping"]),
+            );
+            let said: Value = serde_json::from_str(&said).expect("JSON");
+            assert_eq!(said["server"].as_str(), Some(&udp[..]));
+            assert_eq!(router.exit(), Some(0));
+        }
         assert_eq!(node.end(), Some(0));
     })
     .await

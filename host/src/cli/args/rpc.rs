@@ -1,7 +1,7 @@
 use core::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::{Member, Network, Span, Timeout, is_name, socket_address};
 
@@ -18,6 +18,53 @@ pub(crate) enum RpcCommand {
 
 Replicas of one service share the file of --ticket-key: copy it to each of them.")]
     Serve(Box<RpcServeCommand>),
+    /// Runs a router, which picks the replica of each call; the answer goes straight to the caller
+    #[command(after_help = "Example:
+  selfsame rpc route --udp 0.0.0.0:7500 --router-key echo-router.key --server 192.0.2.1:7400 --server 192.0.2.2:7400
+
+Replicas take requests of routers that share the file of their --router-key. Callers name the router: rpc call --server 192.0.2.9:7500.")]
+    Route(Box<RpcRouteCommand>),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RpcRouteCommand {
+    /// Address at which calls arrive
+    #[arg(long, value_name = "IP:PORT", default_value = "0.0.0.0:7500", value_parser = socket_address)]
+    pub(crate) udp: SocketAddr,
+    /// File of the secret that routers and replicas of the service share; it is made if there is none
+    #[arg(long, value_name = "FILE")]
+    pub(crate) router_key: PathBuf,
+    /// Replica, at an address where callers reach it, too; may be given more than once
+    #[arg(long, value_name = "IP:PORT", value_parser = socket_address, required = true)]
+    pub(crate) server: Vec<SocketAddr>,
+    /// How a replica is picked
+    #[arg(long, value_enum, default_value_t = Selection::Bounded)]
+    pub(crate) select: Selection,
+    /// Most calls at a replica with the selection bounded
+    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) bound: u16,
+    /// Tells callers where to go in place of passing calls on, for those whom answers of strangers do not reach
+    #[arg(long)]
+    pub(crate) redirect: bool,
+    /// Ends when the standard input does
+    #[arg(long)]
+    pub(crate) end_with_input: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Selection {
+    /// Any
+    Random,
+    /// One after the other
+    RoundRobin,
+    /// The one with the fewest calls
+    Shortest,
+    /// The same, while others wait at the router
+    Bounded,
+    /// The better of two that are drawn
+    Two,
+    /// Of three that are drawn the one that said last that it is the least busy
+    Probed,
 }
 
 #[derive(Args, Debug)]
@@ -36,7 +83,7 @@ pub(crate) struct RpcCallCommand {
     /// Says that carrying the call out twice does no harm: it needs no round trip before
     #[arg(long)]
     pub(crate) idempotent: bool,
-    /// Replica to call, in place of the one that issues the ticket
+    /// Replica or router to call, in place of the replica that issues the ticket
     #[arg(long, value_name = "IP:PORT", value_parser = socket_address)]
     pub(crate) server: Option<SocketAddr>,
     #[command(flatten)]
@@ -65,6 +112,9 @@ pub(crate) struct RpcServeCommand {
     /// File of the secret that the replicas of the service share; it is made if there is none
     #[arg(long, value_name = "FILE")]
     pub(crate) ticket_key: PathBuf,
+    /// File of the secret that routers and replicas share, if there are routers; it is made if there is none
+    #[arg(long, value_name = "FILE")]
+    pub(crate) router_key: Option<PathBuf>,
     /// How long tickets are good
     #[arg(long, value_name = "TIME", default_value = "1h")]
     pub(crate) ticket_life: Span,

@@ -52,6 +52,12 @@ impl Running {
     pub(crate) fn end(mut self) -> Option<i32> {
         drop(self.child.stdin.take());
         self.event("left");
+        self.exit()
+    }
+
+    /// Ends what is no node.
+    pub(crate) fn exit(mut self) -> Option<i32> {
+        drop(self.child.stdin.take());
         self.child.wait().expect("an end").code()
     }
 }
