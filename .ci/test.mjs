@@ -31,11 +31,13 @@ const TEST_HOST = [...CARGO_TEST, "--release", ...WITH_HOST.flatMap((name) => ["
 const ALONE = ["test:rolling", "test:capsule-1g", "test:crash", "test:recover", "test:floods"];
 /**
  * A newcomer installs and compiles for minutes on all platforms: here in Node and on the command line, with what is built. Members are
- * under load for forty minutes: here for less than one, without bars for what they take.
+ * under load for forty minutes: here for less than one, without bars for what they take. The suites of the RPC play a hundred
+ * thousand calls and ten thousand crashes.
  */
 const SHORT = new Map([
   ["test:first-use", ["--", "--short", "--built"]],
   ["test:soak", ["--", "--short"]],
+  ["test:rpc-faults", ["--", "--short"]],
 ]);
 /** What Cargo compiles and tests: it runs beside the suites that Node runs, as either leaves a core idle now and then. */
 const OF_CARGO = ["rust", "host", "fuzz"];
