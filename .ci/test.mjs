@@ -38,6 +38,7 @@ const SHORT = new Map([
   ["test:first-use", ["--", "--short", "--built"]],
   ["test:soak", ["--", "--short"]],
   ["test:rpc-faults", ["--", "--short"]],
+  ["test:rpc-replay", ["--", "--short"]],
 ]);
 /** What Cargo compiles and tests: it runs beside the suites that Node runs, as either leaves a core idle now and then. */
 const OF_CARGO = ["rust", "host", "fuzz"];
