@@ -266,6 +266,11 @@ impl Transfer {
         self.timeout_from_us + rtt.backed_off_us(self.timeouts)
     }
 
+    /// Returns how many bytes of the message the first packet holds.
+    pub(crate) fn first_bytes(&self) -> usize {
+        self.first_bytes
+    }
+
     /// Returns the number of packets.
     pub(crate) fn packets(&self) -> usize {
         self.packets.len()

@@ -163,6 +163,24 @@ fn unanswered_call_fails_at_its_deadline() {
     }
 }
 
+/// The server has answered when the last packet of the request comes again: then it answers once more.
+#[test]
+fn answer_that_is_lost_with_the_last_acknowledgement_is_sent_again() {
+    let mut world = World::new(&[Setup::idempotent(1)]);
+    world.replica(1).answer_bytes = Some(20);
+    world.call(1, 1, IDEMPOTENT, &answer(1_184));
+    let mut to_client = 0;
+    world.run_until(START_US + 900_000, |world, datagram| {
+        to_client += usize::from(datagram.to == address(0));
+        // The first packet is acknowledged, the second neither that nor answered.
+        if datagram.to != address(0) || !(3..=4).contains(&to_client) {
+            world.deliver(&datagram);
+        }
+    });
+    assert_eq!(world.outcomes[&1], Outcome::Done(answer(20)));
+    assert_eq!(world.replica(1).executed.len(), 1);
+}
+
 #[test]
 fn lossy_network_carries_each_call_once() {
     for seed in 0..30 {

@@ -116,6 +116,45 @@ fn unproven_address_gets_at_most_three_times_as_many_bytes() {
     );
 }
 
+/// Neither do copies of the request make it more, nor does the server wait for a proof by waking again and again.
+#[test]
+fn copies_from_an_unproven_address_neither_amplify_nor_keep_the_server_awake() {
+    let mut world = World::new(&[Setup::idempotent(1)]);
+    world.replica(1).answer_bytes = Some(100_000);
+    world.call(1, 1, IDEMPOTENT, b"ping");
+    let request = world.network.pop_front().expect("the request");
+    let victim = address(77);
+    let forged = Datagram {
+        from: victim,
+        ..request
+    };
+    let mut wakes = 0;
+    for copies in 1..=5 {
+        world.deliver(&forged);
+        let until_us = world.now_us + 1_000_000;
+        while world.replica(1).wake_us < until_us {
+            world.now_us = world.replica(1).wake_us;
+            world.tell_replica(address(1), &[]);
+            wakes += 1;
+            assert!(wakes < 100, "after {copies} copies");
+        }
+        world.now_us = until_us;
+        let sent: usize = world
+            .captured
+            .iter()
+            .filter(|one| one.to == victim)
+            .map(|one| one.bytes.len())
+            .sum();
+        assert!(
+            sent <= 3 * copies * forged.bytes.len(),
+            "{sent} for {copies} copies"
+        );
+    }
+    // The first packet of the answer is sent again when the copies allow for it.
+    let is_answer = |one: &&Datagram| one.to == victim && one.bytes.len() > 300;
+    assert!(world.captured.iter().filter(is_answer).count() > 1);
+}
+
 /// A stream proves the address that a ticket does not, and carries a long answer in one message.
 #[test]
 fn answers_over_streams_are_whole() {

@@ -147,14 +147,13 @@ impl Server {
         transfer.check_timeout(now_us, rtt);
         // Until the address is proven only the first packet goes there, which asks for the proof.
         let limit = if is_proven { transfer.packets() } else { 1 };
-        while allowance >= self.datagram_bytes.min(PACKET_OVERHEAD + COOKIE_BYTES)
+        let server = call.forwarded.map(|forwarded| forwarded.server);
+        let least =
+            PACKET_OVERHEAD + COOKIE_BYTES + server.map_or(0, |_| Endpoint::BYTES) + transfer.first_bytes();
+        while allowance >= least
             && let Some(packet) = transfer.next_packet(now_us, rtt, limit)
         {
-            let responding = Responding::new(
-                session,
-                call.counter,
-                call.forwarded.map(|forwarded| forwarded.server),
-            );
+            let responding = Responding::new(session, call.counter, server);
             let head = responding.head(ResponseKind::Answer, packet).part();
             responding.seal_with(&head, &mut self.sealed, |text| {
                 let prefix: &[u8] = if packet == 0 { cookie } else { &[] };
@@ -164,10 +163,13 @@ impl Server {
             allowance = allowance.saturating_sub(self.sealed.len());
             send(&call.endpoint, &self.sealed, out);
         }
-        let wake_us = transfer
-            .wake_at_us(rtt, limit)
-            .unwrap_or(call.deadline_us)
-            .min(call.deadline_us);
+        // What may not be sent waits for the client, not for the time.
+        let mut wake_us = call.deadline_us;
+        if allowance >= least
+            && let Some(at_us) = transfer.wake_at_us(rtt, limit)
+        {
+            wake_us = wake_us.min(at_us);
+        }
         self.timers.insert((wake_us.max(now_us + 1), number));
     }
 

@@ -125,12 +125,12 @@ impl Server {
     /// Takes a request that was opened.
     fn opened(&mut self, id: SessionId, arrival: Arrival<'_>, out: &mut BatchWriter) {
         let opened = core::mem::take(&mut self.opened);
-        let Arrival { head, len, .. } = arrival;
+        let head = arrival.head;
         let mut reader = Reader::new(&opened);
         if head.flags.is_control() {
             self.control(id, arrival, &mut reader, out);
         } else if head.flags.is_part() && head.packet != FIRST_PACKET {
-            self.next_part(id, head, reader, len);
+            self.next_part(id, arrival, reader, out);
         } else if let Ok(preamble) = RequestPreamble::read(&mut reader) {
             self.first(id, arrival, preamble, reader, out);
         }
@@ -223,16 +223,18 @@ impl Server {
     }
 
     /// Takes another packet of a request.
-    fn next_part(&mut self, id: SessionId, head: &RequestHead<'_>, reader: Reader<'_>, len: usize) {
+    fn next_part(&mut self, id: SessionId, arrival: Arrival<'_>, reader: Reader<'_>, out: &mut BatchWriter) {
         let number = self
             .sessions
             .get(id)
-            .and_then(|session| session.call(head.counter));
-        if let Some(number) = number
-            && let Some(call) = self.calls.get_mut(number)
-        {
-            call.received_bytes += len;
-            self.take_part(number, head.packet, reader);
+            .and_then(|session| session.call(arrival.head.counter));
+        let Some(number) = number else {
+            // It was answered: the client has heard neither that nor that its last packets arrived.
+            return self.repeated(id, arrival, out);
+        };
+        if let Some(call) = self.calls.get_mut(number) {
+            call.received_bytes += arrival.len;
+            self.take_part(number, arrival.head.packet, reader);
         }
     }
 
@@ -284,15 +286,18 @@ impl Server {
         );
         call.sent_bytes += self.sealed.len();
         send(&call.endpoint, &self.sealed, out);
-        if let Stage::Upload(assembly) = &mut call.stage
-            && assembly.is_complete()
-        {
-            let len = assembly.len();
-            let payload = assembly.take_body();
-            let source = call.source;
-            call.stage = Stage::Running;
-            self.sessions.release(&source, len);
-            self.serve(number, &payload, out);
+        match &mut call.stage {
+            Stage::Upload(assembly) if assembly.is_complete() => {
+                let len = assembly.len();
+                let payload = assembly.take_body();
+                let source = call.source;
+                call.stage = Stage::Running;
+                self.sessions.release(&source, len);
+                self.serve(number, &payload, out);
+            }
+            // More may go to an address that is not proven.
+            Stage::Download(_) => self.send_packets(number, out),
+            Stage::Upload(_) | Stage::Running => {}
         }
     }
 

@@ -12,8 +12,8 @@ use crate::wire::SessionId;
 const MAX_SESSIONS: usize = 4096;
 /// Bytes of answers that are kept for all sessions until their clients have them.
 const MAX_KEPT_BYTES: usize = 8 * 1024 * 1024;
-/// Bytes of answers of one session: a burst of some hundred that is lost whole.
-const MAX_KEPT_OF_SESSION: usize = 64 * 1024;
+/// Bytes of answers of one session: those of some seconds, so that one that is lost thrice is still there.
+const MAX_KEPT_OF_SESSION: usize = 256 * 1024;
 /// Calls under way of one source, an eighth of all.
 const MAX_CALLS_OF_SOURCE: u32 = 8192;
 /// Bytes of requests that are not whole yet: of all sources, and of one.
