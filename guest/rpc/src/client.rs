@@ -113,6 +113,7 @@ impl Client {
             payload: new.payload.to_vec(),
             deadline_us,
             bound: None,
+            generation: 0,
             attempts: 0,
             attempt: None,
             timer_us: deadline_us,
@@ -231,6 +232,9 @@ impl Client {
             return;
         };
         call.attempts += 1;
+        if core::mem::replace(&mut call.generation, generation) != generation {
+            call.bound = None;
+        }
         if !call.is_idempotent && call.bound.is_none() {
             call.bound = replicas.fresh_epoch(&call.target, generation, now_us);
         }

@@ -1,5 +1,7 @@
 //! Calls from client to replica through the boundary.
 
+use std::collections::BTreeSet;
+
 use selfsame_codec::Code;
 use selfsame_codec::rpc::Input;
 
@@ -63,6 +65,52 @@ fn renewed_ticket_is_used_after_the_old_one_expires() {
             .all(|outcome| *outcome == Outcome::Done(b"ping".to_vec()))
     );
     assert_eq!(world.tickets_wanted, 1);
+}
+
+/// A life of a session is one under a ticket: with a new one the call is bound to another life, and was not carried out before.
+#[test]
+fn call_is_bound_anew_when_the_ticket_is_renewed() {
+    for setup in [Setup::idempotent(1), Setup::bound(1)] {
+        let mut world = World::new(&[setup]);
+        world.call(1, 1, IDEMPOTENT, b"first");
+        world.run(1);
+        world.now_us += u64::from(TICKET_LIFE_S) * 500_001;
+        // The answer to one call brings the ticket while another one asks for the epoch.
+        for (call, options) in [(2, IDEMPOTENT), (3, ONCE), (4, IDEMPOTENT)] {
+            world.call(call, 1, options, &call.to_le_bytes());
+        }
+        world.run(1);
+        for call in 2..5_u32 {
+            assert_eq!(world.outcomes[&call], Outcome::Done(call.to_le_bytes().to_vec()));
+            assert_eq!(world.executions(&call.to_le_bytes()), 1);
+        }
+        assert_eq!(world.tickets_wanted, 1);
+    }
+}
+
+/// Each of many replicas renews a ticket that is due: one new session is enough.
+#[test]
+fn ticket_is_renewed_once_whatever_replicas_answer() {
+    let mut world = World::new(&[Setup::idempotent(1), Setup::idempotent(2), Setup::idempotent(3)]);
+    world.call(0, 1, IDEMPOTENT, b"ping");
+    world.run(1);
+    world.now_us += u64::from(TICKET_LIFE_S) * 500_001;
+    let before = world.captured.len();
+    for call in 1..7 {
+        world.call(call, 1 + call as u16 % 3, IDEMPOTENT, b"ping");
+    }
+    world.run(1);
+    // The first three know nothing of it; later ones use the ticket of the first answer.
+    for call in 7..20 {
+        world.call(call, 1 + call as u16 % 3, IDEMPOTENT, b"ping");
+        world.run(1);
+    }
+    let tickets: BTreeSet<&[u8]> = world.captured[before..]
+        .iter()
+        .filter(|datagram| datagram.bytes[0] == 0x60)
+        .map(|datagram| &datagram.bytes[2..94])
+        .collect();
+    assert_eq!(tickets.len(), 2);
 }
 
 #[test]

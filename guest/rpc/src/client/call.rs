@@ -22,6 +22,8 @@ pub(super) struct Call {
     pub(super) deadline_us: u64,
     /// The only replica life that may carry it out.
     pub(super) bound: Option<Epoch>,
+    /// Generation of the ticket that was used last: the life is one of a session under that one.
+    pub(super) generation: u32,
     /// Requests that were sealed for it: a replica that keeps refusing does not keep the client busy.
     pub(super) attempts: u8,
     pub(super) attempt: Option<Attempt>,

@@ -74,7 +74,10 @@ impl Client {
         let Ok(grant) = Grant::read_renewal(reader, &nonce) else {
             return false;
         };
-        service.use_ticket(grant, now_us);
+        // Every replica gives one: the first is enough.
+        if service.is_newest(attempt.generation) {
+            service.use_ticket(grant, now_us);
+        }
         true
     }
 

@@ -130,13 +130,16 @@ impl Service {
         self.next_generation = self.next_generation.wrapping_add(1);
     }
 
+    /// Whether no ticket came after the one of this generation.
+    pub(super) fn is_newest(&self, generation: u32) -> bool {
+        self.next_generation.wrapping_sub(1) == generation
+    }
+
     /// Throws a ticket away, if it is still the newest.
     pub(super) fn discard_ticket(&mut self, generation: u32) {
-        let newest = self
-            .sessions
-            .last_mut()
-            .filter(|(newest, _)| *newest == generation);
-        if let Some((_, session)) = newest {
+        if self.is_newest(generation)
+            && let Some((_, session)) = self.sessions.last_mut()
+        {
             session.grant.life_s = 0;
         }
     }
