@@ -157,6 +157,27 @@ fn replica_that_restarts_under_a_call_leaves_one_typed_error() {
     assert!(world.now_us < START_US + 40_000_000);
 }
 
+/// A request that an earlier life of the session would have taken comes late, when its client has sealed the call again.
+#[test]
+fn request_that_was_rejected_is_not_carried_out_beside_its_successor() {
+    let mut world = World::new(&[Setup::idempotent(1)]);
+    world.call(1, 1, IDEMPOTENT, b"warm");
+    world.run(1);
+    world.start(1, &Setup::idempotent(9));
+    world.call(2, 1, IDEMPOTENT, b"ping");
+    world.call(3, 1, IDEMPOTENT, b"pong");
+    let rejected = world.network.clone();
+    world.run(1);
+    for late in rejected {
+        world.deliver(&late);
+    }
+    world.run(1);
+    for (call, payload) in [(2, b"ping"), (3, b"pong")] {
+        assert_eq!(world.outcomes[&call], Outcome::Done(payload.to_vec()));
+        assert_eq!(world.executions(payload), 1);
+    }
+}
+
 #[test]
 fn forged_rejection_does_not_repeat_a_call() {
     let mut world = World::new(&[Setup::idempotent(1), Setup::idempotent(2)]);

@@ -14,7 +14,8 @@ use crate::outbox::send;
 use crate::ticket::{Grant, renewal_nonce};
 use crate::transfer::{Acknowledgement, MAX_MESSAGE_BYTES, Transfer};
 use crate::wire::{
-    COOKIE_BYTES, MAX_RESPONSE_HEAD_BYTES, PACKET_FORM_BYTES, ResponseHead, ResponseKind, TAG_BYTES,
+    COOKIE_BYTES, MAX_RESPONSE_HEAD_BYTES, PACKET_FORM_BYTES, ResponseHead, ResponseKind, SessionId,
+    TAG_BYTES,
 };
 
 /// Bytes of a packet of an answer around its part of the payload, but for the cookie in the first.
@@ -96,15 +97,28 @@ impl Server {
         let Some(call) = self.calls.running(number) else {
             return;
         };
-        let limit = self.sessions.kept_limit();
-        if let Some(session) = self.sessions.get_mut(call.session) {
-            let text = code.as_u16().to_le_bytes();
-            let responding = Responding::new(session, call.counter, call.server());
-            responding.seal(ResponseKind::Drop, 0, &text, &mut self.sealed);
-            send(&call.endpoint, &self.sealed, out);
-            session.keep(call.counter, &self.sealed, limit);
-        }
+        let (id, counter, server, endpoint) = (call.session, call.counter, call.server(), call.endpoint);
+        self.send_refusal(id, counter, server, &endpoint, code, out);
         self.remove_call(number);
+    }
+
+    /// Sends a refusal, and keeps it like an answer.
+    pub(super) fn send_refusal(
+        &mut self,
+        id: SessionId,
+        counter: u64,
+        server: Option<Endpoint>,
+        target: &Endpoint,
+        code: Code,
+        out: &mut BatchWriter,
+    ) {
+        let limit = self.sessions.kept_limit();
+        if let Some(session) = self.sessions.get_mut(id) {
+            let text = code.as_u16().to_le_bytes();
+            Responding::new(session, counter, server).seal(ResponseKind::Drop, 0, &text, &mut self.sealed);
+            send(target, &self.sealed, out);
+            session.keep(counter, &self.sealed, limit);
+        }
     }
 
     /// Returns a new ticket for the caller when half of the life of the present one is over.
@@ -134,6 +148,7 @@ impl Server {
         let Some(session) = self.sessions.get(call.session) else {
             return self.remove_call(number);
         };
+        let address_bytes = address_bytes(call);
         let is_proven = session.is_proven(&call.endpoint);
         let mut allowance = if is_proven { usize::MAX } else { call.allowance() };
         let Stage::Download(Download {
@@ -147,13 +162,15 @@ impl Server {
         transfer.check_timeout(now_us, rtt);
         // Until the address is proven only the first packet goes there, which asks for the proof.
         let limit = if is_proven { transfer.packets() } else { 1 };
-        let server = call.forwarded.map(|forwarded| forwarded.server);
-        let least =
-            PACKET_OVERHEAD + COOKIE_BYTES + server.map_or(0, |_| Endpoint::BYTES) + transfer.first_bytes();
+        let least = PACKET_OVERHEAD + COOKIE_BYTES + address_bytes + transfer.first_bytes();
         while allowance >= least
             && let Some(packet) = transfer.next_packet(now_us, rtt, limit)
         {
-            let responding = Responding::new(session, call.counter, server);
+            let responding = Responding::new(
+                session,
+                call.counter,
+                call.forwarded.map(|forwarded| forwarded.server),
+            );
             let head = responding.head(ResponseKind::Answer, packet).part();
             responding.seal_with(&head, &mut self.sealed, |text| {
                 let prefix: &[u8] = if packet == 0 { cookie } else { &[] };

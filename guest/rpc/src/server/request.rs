@@ -83,6 +83,7 @@ impl Server {
         let is_proven = key.proves(&opened.content, arrival.source);
         let epoch = self.random.bytes();
         let mut session = Session::new(opened, epoch, arrival.source.prefix(), self.now_us);
+        session.first = arrival.head.counter;
         session.proven = is_proven.then(|| arrival.source.address());
         let Arrival { head, sealed, .. } = arrival;
         if head.flags.is_bound() {
@@ -162,7 +163,10 @@ impl Server {
             Use::New => {}
         }
         let is_bound = arrival.head.flags.is_bound();
-        if !is_bound && !self.accepts_early(sent_ms) {
+        // Before this life of the session it was rejected, and its client may have sealed the call again.
+        let is_rejected =
+            matches!(arrival.head.credential, Credential::Session(_)) && counter < session.first;
+        if !is_bound && (is_rejected || !self.accepts_early(sent_ms)) {
             if let Some(session) = self.sessions.get_mut(id) {
                 ask_to_bind(session, arrival, &mut self.sealed, out);
             }
@@ -202,12 +206,14 @@ impl Server {
 
     fn begin(&mut self, call: Call, arrival: Arrival<'_>, reader: Reader<'_>, out: &mut BatchWriter) {
         let (id, source, deadline_us) = (call.session, call.source, call.deadline_us);
-        if !self.sessions.begin_call(source) {
-            return self.refuse_arrival(id, arrival, Code::TooManyRequests, out);
-        }
-        let Some(number) = self.calls.insert(call) else {
-            self.sessions.end_call(&source);
-            return self.refuse_arrival(id, arrival, Code::TooManyRequests, out);
+        let has_room = self.sessions.begin_call(source);
+        let number = if has_room { self.calls.insert(call) } else { None };
+        let Some(number) = number else {
+            if has_room {
+                self.sessions.end_call(&source);
+            }
+            let (counter, target) = (arrival.head.counter, arrival.source);
+            return self.send_refusal(id, counter, arrival.server, target, Code::TooManyRequests, out);
         };
         if let Some(session) = self.sessions.get_mut(id) {
             session.calls.push((arrival.head.counter, number));
@@ -367,20 +373,5 @@ impl Server {
         self.sealed.clear();
         write_reject(reason, arrival.head, arrival.sealed, &mut self.sealed);
         send(arrival.source, &self.sealed, out);
-    }
-
-    fn refuse_arrival(&mut self, id: SessionId, arrival: Arrival<'_>, code: Code, out: &mut BatchWriter) {
-        let limit = self.sessions.kept_limit();
-        if let Some(session) = self.sessions.get_mut(id) {
-            let responding = Responding::new(session, arrival.head.counter, arrival.server);
-            responding.seal(
-                ResponseKind::Drop,
-                0,
-                &code.as_u16().to_le_bytes(),
-                &mut self.sealed,
-            );
-            send(arrival.source, &self.sealed, out);
-            session.keep(arrival.head.counter, &self.sealed, limit);
-        }
     }
 }

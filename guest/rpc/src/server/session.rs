@@ -21,6 +21,8 @@ pub(super) struct Session {
     pub(super) response_key: PacketKey,
     pub(super) epoch: Epoch,
     pub(super) window: ReplayWindow,
+    /// Counter of the request that began this life.
+    pub(super) first: u64,
     /// Whose quota it counts against.
     pub(super) source: Endpoint,
     /// The last address that was proven.
@@ -51,6 +53,7 @@ impl Session {
             psk,
             epoch,
             window: ReplayWindow::new(),
+            first: 0,
             source,
             proven: None,
             latest_ms: 0,
