@@ -50,6 +50,7 @@ class FaultTrial {
   readonly #victim: number;
   readonly #hasRouter: boolean;
   #lastDeadline_us = 0;
+  #isKilled = false;
   #underWay = 0;
   #beingCarriedOut = 0;
 
@@ -151,11 +152,14 @@ class FaultTrial {
         else this.#kill(this.#victim);
       });
     };
+    // One that gets no more datagrams is killed when the last call has begun.
+    this.#world.after(SECOND_US, () => this.#kill(this.#victim));
   }
 
   #kill(victim: number): void {
     const replica = this.#alive.get(victim);
-    if (replica === undefined) throw new Error(`replica ${victim} was killed before`);
+    if (replica === undefined || this.#isKilled) return;
+    this.#isKilled = true;
     this.#underWay = this.#client.underWay;
     this.#beingCarriedOut = replica.open;
     this.#world.remove(replica);
