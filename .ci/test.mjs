@@ -40,6 +40,7 @@ const SHORT = new Map([
   ["test:rpc-faults", ["--", "--short"]],
   ["test:rpc-replay", ["--", "--short"]],
   ["test:rpc-lossy", ["--", "--short"]],
+  ["test:rpc-flood", ["--", "--short"]],
 ]);
 /** What Cargo compiles and tests: it runs beside the suites that Node runs, as either leaves a core idle now and then. */
 const OF_CARGO = ["rust", "host", "fuzz"];

@@ -87,12 +87,15 @@ export class Client implements Party {
     }
   }
 
+  /** Uses a ticket from now on; an empty one says that there is none. */
+  useTicket(grant: Uint8Array): void {
+    this.#world.tell(this, [{ type: "UseTicket", service: SERVICE, grant }]);
+  }
+
   #fetchTicket(): void {
-    const use = (grant: Uint8Array): void =>
-      this.#world.tell(this, [{ type: "UseTicket", service: SERVICE, grant }]);
     const issuer = this.#issuer();
-    if (issuer === undefined) use(new Uint8Array());
-    else issuer.issue(this.number, use);
+    if (issuer === undefined) this.useTicket(new Uint8Array());
+    else issuer.issue(this.number, (grant) => this.useTicket(grant));
   }
 
   #end(number: number, outcome: Outcome, payload: Uint8Array | undefined): void {
