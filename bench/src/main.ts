@@ -11,6 +11,8 @@ import { dcsD3 } from "./experiments/dcs-d3.ts";
 import { dcsD4 } from "./experiments/dcs-d4.ts";
 import { dcsNode } from "./experiments/dcs-node.ts";
 import { handshake } from "./experiments/handshake.ts";
+import { r2p2R2 } from "./experiments/r2p2-r2.ts";
+import { r2p2Tail } from "./experiments/r2p2-tail.ts";
 import { themisT2 } from "./experiments/themis-t2.ts";
 import { themisT3 } from "./experiments/themis-t3.ts";
 import { themisT4 } from "./experiments/themis-t4.ts";
@@ -39,6 +41,8 @@ const EXPERIMENTS: readonly Experiment[] = [
   dcsD3,
   dcsD4,
   dcsNode,
+  r2p2Tail,
+  r2p2R2,
 ];
 
 const USAGE = `usage: npm run bench -- NAME [--quick] [--json] [--save FOLDER]

@@ -17,7 +17,7 @@ const RIGHT = 190;
 const TOP = 34;
 const BOTTOM = 46;
 /** Colours that the colour-blind tell apart (Okabe and Ito). */
-const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
+const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
 const BAR_HEIGHT = 18;
 const BAR_GAP = 10;
 

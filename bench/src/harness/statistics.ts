@@ -20,6 +20,15 @@ export function summarise(samples: readonly number[]): Figure {
   return { median: quantile(sorted, 0.5), lower: quantile(sorted, 0.25), upper: quantile(sorted, 0.75) };
 }
 
+/** The mean of samples, and the standard deviation on either side in place of quartiles. */
+export function meanAndDeviation(samples: readonly number[]): Figure {
+  if (samples.length === 0) throw new Error("no samples to summarise");
+  const mean = samples.reduce((sum, sample) => sum + sample, 0) / samples.length;
+  const squares = samples.reduce((sum, sample) => sum + (sample - mean) ** 2, 0);
+  const deviation = Math.sqrt(squares / Math.max(1, samples.length - 1));
+  return { median: mean, lower: mean - deviation, upper: mean + deviation };
+}
+
 /** A figure that was not sampled but read off. */
 export function exactly(value: number): Figure {
   return { median: value, lower: value, upper: value };
