@@ -1,8 +1,7 @@
-import { collect } from "../driver/collect.ts";
-import { within } from "../driver/deadline.ts";
 import type { Link, Path, PathHost } from "../driver/paths.ts";
 import { platformTimers, type Timer, type Timers } from "../driver/timers.ts";
 import { guarded } from "../guard.ts";
+import { BEGUN_BYTES, BodyError, receiveBody } from "./bounded-body.ts";
 import { detached, FRAMES_TYPE, FrameSplitter, joinFrames, MAX_BODY, PATH_HEADER } from "./frames.ts";
 import { Activity } from "./protocol.ts";
 import { type Share, Shares } from "./shares.ts";
@@ -11,14 +10,10 @@ import { type Share, Shares } from "./shares.ts";
 const HOLD_MS = 20_000;
 /** A path without a POST for so long is closed. */
 const SILENCE_MS = 60_000;
-/** Time for a body to arrive: 1 MiB takes that long at 0.4 Mbit/s. */
-const BODY_MS = 20_000;
 /** Most paths at a time: as many as the core has sessions. Each costs little, but anybody can open one. */
 const MAX_PATHS = 1024;
 /** Most bytes of bodies that are held until the core has seen them: an eighth of the 128 MB that an isolate has in Workers. */
 const MAX_HELD: number = 16 * MAX_BODY;
-/** What a body that has begun takes, however little has arrived: platforms have buffers of that size waiting for the rest. */
-const BEGUN_BYTES: number = 64 * 1024;
 /** Most paths and bytes of one source, which leave most to the others. */
 const SOURCE_PATHS: number = MAX_PATHS / 4;
 const SOURCE_HELD: number = MAX_HELD / 4;
@@ -42,16 +37,6 @@ function refuse(status: number, text: string): Response {
   if (status === 405) headers.set("allow", "GET, OPTIONS, POST");
   if (status === 503) headers.set("retry-after", "1");
   return new Response(`${text}\n`, { status, headers });
-}
-
-/** Why the body of a POST is not read to its end, as an HTTP status and a text. */
-class BodyError extends Error {
-  readonly status: number;
-
-  constructor(status: number, text: string) {
-    super(text);
-    this.status = status;
-  }
 }
 
 /** Answers the POSTs of peers that dial over HTTP. */
@@ -85,7 +70,8 @@ export class ExchangeAcceptor {
       return refuse(503, CROWDED);
     }
     try {
-      return await this.#take(token, remote, await bodyOf(request, held, this.#timers));
+      const receiving = { most: MAX_BODY, held, crowded: CROWDED, timers: this.#timers };
+      return await this.#take(token, remote, await receiveBody(request, receiving));
     } catch (error) {
       if (error instanceof BodyError) return refuse(error.status, error.message);
       throw error;
@@ -143,25 +129,6 @@ export class ExchangeAcceptor {
     this.sweep();
     return this.#paths.take(remote);
   }
-}
-
-/** The body of a POST, counted while it is read: a length that is announced takes no more from others. */
-function bodyOf({ body }: Request, held: Share, timers: Timers): Promise<Uint8Array> {
-  const late = (): BodyError => new BodyError(408, `the body did not arrive within ${BODY_MS / 1000} s`);
-  const tooLong = (): BodyError => new BodyError(413, `a body has at most ${MAX_BODY} bytes`);
-  let left = BEGUN_BYTES;
-  const take = (bytes: number): void => {
-    const more = Math.max(0, bytes - left);
-    left = Math.max(0, left - bytes);
-    if (!held.grow(more)) throw new BodyError(503, CROWDED);
-  };
-  return within({ timeout_ms: BODY_MS, late, timers }, async (signal) => {
-    try {
-      return await collect(body, { most: MAX_BODY, tooLong, take, signal });
-    } catch (error) {
-      throw error instanceof BodyError ? error : new BodyError(400, "the body broke off");
-    }
-  });
 }
 
 /** The body of an answer: its reader gets a piece whenever it wants one, so that nothing is kept in the stream. */
