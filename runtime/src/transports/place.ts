@@ -1,5 +1,6 @@
 import { lookup } from "node:dns/promises";
 import { isIP } from "node:net";
+import { MeshError } from "../codec/code.ts";
 import { isPublic } from "./public-address.ts";
 
 /** Most IP addresses of one name that are tried. */
@@ -72,7 +73,7 @@ export class Permission {
     // A public name may lead inside: what counts is where the connection would go.
     const allowed = found.filter(({ address }) => isTrusted || isPublic(address));
     if (allowed.length === 0) {
-      throw new Error("a private address: allow private addresses if that is meant");
+      throw new MeshError("ForbiddenAddress", "a private address: allow private addresses if that is meant");
     }
     return allowed.slice(0, MAX_TRIED).map(({ address }) => address);
   }
