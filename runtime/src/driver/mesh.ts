@@ -129,6 +129,8 @@ export class Mesh implements AsyncDisposable {
   readonly bootId: string = toHex(randomBytes(8));
   /** Its public key as an owner of names when it has an `ownerSeed`, else `undefined`. */
   readonly ownerKey: string | undefined;
+  /** Whether private addresses may be dialled. */
+  readonly allowPrivate: boolean;
   /** Timers of the host, for what runs beside the node. */
   readonly timers: Timers;
   readonly #state: State;
@@ -150,6 +152,7 @@ export class Mesh implements AsyncDisposable {
   constructor(parts: MeshParts) {
     const { options, checked, state, tools, platform } = parts;
     this.id = toHex(parts.identity.id);
+    this.allowPrivate = checked.allowPrivate;
     this.timers = platform.timers;
     this.#state = state;
     this.#context = platform.context;
