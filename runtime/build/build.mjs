@@ -8,7 +8,9 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const modules = { core: join(root, "core", "core.wasm"), capsule: join(root, "core", "capsule.wasm") };
+const modules = Object.fromEntries(
+  ["core", "capsule", "rpc"].map((name) => [name, join(root, "core", `${name}.wasm`)]),
+);
 const dist = join(root, "dist");
 const STAMP = "inputs.sha256";
 

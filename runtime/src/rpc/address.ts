@@ -1,0 +1,53 @@
+import { MeshError } from "../codec/code.ts";
+import { isPublic } from "../transports/public-address.ts";
+import { checkIpPort, type IpPort } from "./endpoint.ts";
+
+/** Longest address of a server. */
+export const MAX_ADDRESS = 512;
+
+/** Where a server is reached: a port of UDP, or a URL that takes POSTs. */
+export type RpcAddress =
+  | { readonly way: "udp"; readonly place: IpPort }
+  | { readonly way: "http"; readonly url: string };
+
+/** Reads an address such as `192.0.2.1:7400` or `https://service.example/rpc`. */
+export function parseAddress(text: string): RpcAddress {
+  if (typeof text !== "string" || text.length > MAX_ADDRESS) {
+    throw new MeshError("BadAddress", `the address of a server has at most ${MAX_ADDRESS} characters`);
+  }
+  if (!/^https?:\/\//i.test(text)) return { way: "udp", place: checkIpPort(text) };
+  const url = URL.parse(text);
+  if (url === null || url.username !== "" || url.password !== "" || url.hash !== "") {
+    throw new MeshError("BadAddress", `${text} is no URL such as https://service.example/rpc`);
+  }
+  return { way: "http", url: url.href };
+}
+
+/**
+ * Refuses addresses that lead inside, and URLs without TLS but to private ones, which only whoever allows them means. Where a name leads
+ * the dialler checks when it dials, if the platform tells.
+ */
+export function checkPermitted(address: RpcAddress, allowPrivate: boolean): void {
+  if (allowPrivate) return;
+  if (address.way === "udp") {
+    if (!isPublic(address.place.ip)) throw forbidden(address.place.ip);
+    return;
+  }
+  const { protocol, hostname } = new URL(address.url);
+  const host = hostname.replace(/^\[|\]$/g, "");
+  const isIp = /^[\d.]+$/.test(host) || host.includes(":");
+  if (isIp ? !isPublic(host) : /(^|\.)(localhost|local|internal)\.?$/.test(host)) throw forbidden(host);
+  if (protocol !== "https:") {
+    throw new MeshError(
+      "ForbiddenAddress",
+      `${address.url} is no URL of https: allow private addresses if that is meant`,
+    );
+  }
+}
+
+function forbidden(host: string): MeshError {
+  return new MeshError(
+    "ForbiddenAddress",
+    `${host} is a private address: allow private addresses if that is meant`,
+  );
+}

@@ -1,0 +1,41 @@
+import { type CodeName, codeNumber, MeshError } from "../codec/code.ts";
+
+/** A call that a server is asked to carry out. */
+export interface RpcRequest {
+  /** The request. */
+  readonly payload: Uint8Array<ArrayBuffer>;
+  /** The peer that the ticket was issued to, 64 hex digits. */
+  readonly caller: string;
+  /** Where the request came from, as `IP:port`; over HTTP the port is this server's number of the request. */
+  readonly source: string;
+  /** Whether another replica may carry it out, too: its caller has declared it idempotent. */
+  readonly isIdempotent: boolean;
+  /** How long its caller waits, in milliseconds. */
+  readonly timeout_ms: number;
+  /** Aborts when the caller has given up, or the time is over: an answer is dropped from then on. */
+  readonly signal: AbortSignal;
+}
+
+/** Carries calls out. A `RpcRefusal` that it throws says why it has not; any other error tells the caller `HandlerFailed`. */
+export type RpcHandler = (request: RpcRequest) => Uint8Array | Promise<Uint8Array>;
+
+/** Thrown by a handler that did not carry a call out: the caller gets this code, and may call again. */
+export class RpcRefusal extends MeshError {
+  constructor(code: CodeName, detail = "") {
+    super(code, detail);
+  }
+}
+
+/** The outcome of a call in its handler: its answer, or the code of a refusal. */
+export type RpcOutcome = Uint8Array | number;
+
+/** What is told of a handler's error; `undefined` for a refusal. */
+export function faultIn(error: unknown): string | undefined {
+  if (error instanceof RpcRefusal) return undefined;
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
+
+/** The code of a handler's error for its caller. */
+export function refusalOf(error: unknown): number {
+  return error instanceof RpcRefusal ? error.code : codeNumber("HandlerFailed");
+}

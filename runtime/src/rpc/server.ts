@@ -1,0 +1,273 @@
+import { MeshError } from "../codec/code.ts";
+import { utf8 } from "../codec/field.ts";
+import { fromHex } from "../codec/hex.ts";
+import { encodeRpcServerConfig } from "../codec/rpc.ts";
+import { randomBytes } from "../driver/driver.ts";
+import { Logger, type LogLevel, type LogSink } from "../driver/log.ts";
+import { checkName } from "../driver/options.ts";
+import { contextOf, issuedContext } from "../driver/serve.ts";
+import { platformTimers, type Timers } from "../driver/timers.ts";
+import { TrustedProxies } from "../transports/forwarded.ts";
+import { parseAddress } from "./address.ts";
+import { instantiate } from "./engine.ts";
+import type { RpcHandler } from "./handler.ts";
+import { HttpBinding } from "./http-binding.ts";
+import { TicketSecret } from "./keys.ts";
+import { HTTP_DATAGRAM, UDP_DATAGRAM } from "./limits.ts";
+import type { RpcPlatform, UdpPlace, UdpPort } from "./platform.ts";
+import { RpcReplica, type ServerPort } from "./serving.ts";
+import { encodeTicket, TICKET_PATH } from "./ticket.ts";
+
+/** Seconds for which tickets are good unless the options say otherwise. */
+const TICKET_LIFE_S = 3600;
+const MAX_TICKET_LIFE_S = 30 * 86_400;
+const ENTROPY_BYTES = 32;
+
+/** How a server of the RPC is made. */
+export interface RpcServerOptions {
+  /** The service. */
+  readonly service: string;
+  /** Name of the network. */
+  readonly network: string;
+  /** The secret that the replicas of the service share, 32 bytes. Secret. */
+  readonly ticketKey: Uint8Array;
+  /** Carries calls out. */
+  readonly handler: RpcHandler;
+  /**
+   * Whether calls may be carried out by each replica once: no round trip before the first one, and a copy of a datagram may be carried out
+   * by another replica for some seconds. Without this each call is bound to one replica.
+   */
+  readonly idempotent?: boolean | undefined;
+  /**
+   * Whether each instance counts as another replica, for isolates that keep nothing and of which the next request may reach another one;
+   * only with `idempotent`. Without this the server carries out nothing that was sent before it started.
+   */
+  readonly stateless?: boolean | undefined;
+  /** Seconds for which tickets are good; an hour unless given. */
+  readonly ticketLife_s?: number | undefined;
+  /** Proxies in front of `fetch`, as `trustedProxies` of a mesh. */
+  readonly trustedProxies?: readonly string[] | undefined;
+  /** Where log records go; the console unless given. */
+  readonly log?: LogSink | undefined;
+  /** The least level that is logged; `warn` unless given. */
+  readonly logLevel?: LogLevel | undefined;
+  /** Timers of the host; the platform's unless given. */
+  readonly timers?: Timers | undefined;
+}
+
+/** Where a request over HTTP comes from, as the platform tells. */
+export interface RpcOrigin {
+  /** The client's address, where the platform vouches for one in a header such as `cf-connecting-ip`. */
+  readonly address?: string | undefined;
+  /** The client's or a proxy's address, as Deno has it. */
+  readonly remoteAddr?: { readonly hostname?: string | undefined } | undefined;
+  /** The request as Node has it, with the client's or a proxy's address. */
+  readonly incoming?: { readonly socket: { readonly remoteAddress?: string | undefined } } | undefined;
+}
+
+interface HttpFace {
+  readonly replica: RpcReplica;
+  readonly binding: HttpBinding;
+}
+
+/** A replica of a service. `createRpcServer` makes one. */
+export class RpcServer implements Disposable {
+  readonly #platform: RpcPlatform;
+  readonly #options: RpcServerOptions;
+  readonly #secret: TicketSecret;
+  readonly #timers: Timers;
+  readonly #logger: Logger;
+  readonly #proxies: TrustedProxies;
+  readonly #replicas: Set<RpcReplica> = new Set();
+  readonly #ports: Set<UdpPort> = new Set();
+  #http: HttpFace | undefined;
+  #isClosed = false;
+
+  constructor(options: RpcServerOptions, platform: RpcPlatform) {
+    checkServerOptions(options);
+    this.#platform = platform;
+    this.#options = options;
+    this.#secret = new TicketSecret(options.ticketKey);
+    this.#timers = options.timers ?? platformTimers;
+    this.#logger = new Logger(options.log, options.logLevel);
+    this.#proxies = new TrustedProxies(options.trustedProxies);
+  }
+
+  /** Answers calls over HTTP: a fetch handler for the URL that tickets name. */
+  async fetch(request: Request, origin: RpcOrigin = {}): Promise<Response> {
+    const { binding } = this.#http ?? (await this.#startHttp());
+    return binding.handle(request, this.#addressOf(request, origin));
+  }
+
+  /** Answers calls over UDP. Resolves when the port is bound. */
+  async listenUdp(place: UdpPlace): Promise<{ readonly address: string }> {
+    const { udp } = this.#platform;
+    if (udp === undefined)
+      throw new MeshError("BadConfig", "there is no UDP on this platform: serve calls over HTTP");
+    let replica: RpcReplica | undefined;
+    const port = await udp.bind(place, (source, bytes) => replica?.push({ type: "Datagram", source, bytes }));
+    try {
+      replica = await this.#start(port, UDP_DATAGRAM, false);
+    } catch (error) {
+      port.close();
+      throw error;
+    }
+    this.#ports.add(port);
+    return { address: port.address };
+  }
+
+  /**
+   * What issues tickets to callers from the mesh, to be served under the service's name: `mesh.serve(service, server.tickets(address))`.
+   * The address is where they reach this server: `IP:port` of UDP, or a URL.
+   */
+  tickets(address: string): (request: Request, context?: unknown) => Promise<Response> {
+    parseAddress(address);
+    return async (request, context) => {
+      if (new URL(request.url).pathname !== TICKET_PATH) return new Response(null, { status: 404 });
+      if (request.method !== "POST") return new Response(null, { status: 405, headers: { allow: "POST" } });
+      // The caller of the ticket must be proven.
+      const { caller, assurance } = contextOf(request) ?? issuedContext(context) ?? {};
+      if (caller === undefined || assurance !== "session") return new Response(null, { status: 403 });
+      try {
+        const ticket = await this.issueTicket(caller, address);
+        return new Response(ticket, { headers: { "cache-control": "no-store" } });
+      } catch (error) {
+        if (!(error instanceof MeshError)) throw error;
+        this.#logger.log("warn", `no ticket was issued: ${error.message}`, error.code);
+        return new Response(null, { status: 503, headers: { "retry-after": "1" } });
+      }
+    };
+  }
+
+  /**
+   * Issues a ticket, as `tickets` does, to a peer whose id, 64 hex digits, was proven otherwise: whoever has it calls as that peer.
+   * Secret.
+   */
+  async issueTicket(caller: string, address: string): Promise<Uint8Array<ArrayBuffer>> {
+    const peer = fromHex(caller, 32, "caller");
+    parseAddress(address);
+    const [replica = (await this.#startHttp()).replica] = this.#replicas;
+    return encodeTicket(await replica.issue(peer), address);
+  }
+
+  /** Replaces all ticket keys: tickets that are out open nothing any more. */
+  setTicketKey(ticketKey: Uint8Array): void {
+    this.#secret.set(ticketKey);
+    for (const replica of this.#replicas)
+      replica.push({ type: "SetTicketKey", secret: this.#secret.bytes.slice() });
+  }
+
+  /**
+   * Makes the next ticket key the current one, and erases the one before the current one: what was sealed under it stays secret from then
+   * on even if this replica is captured. All replicas should do so at the same time, no more often than tickets live. The secret is erased,
+   * too, so that no further port can be bound, nor the module started anew after a failure, until `setTicketKey` gives another one.
+   */
+  async rotateTicketKeys(): Promise<void> {
+    if (this.#http === undefined) await this.#startHttp();
+    for (const replica of this.#replicas) replica.push({ type: "RotateTicketKeys" });
+    this.#secret.erase();
+  }
+
+  /** Gives up all calls, erases the keys and gives ports back. */
+  close(): void {
+    this.#isClosed = true;
+    for (const replica of this.#replicas) replica.close();
+    for (const port of this.#ports) port.close();
+    this.#replicas.clear();
+    this.#ports.clear();
+    this.#secret.erase();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  #addressOf(request: Request, { address, remoteAddr, incoming }: RpcOrigin): string {
+    if (address !== undefined) return address;
+    const peer = remoteAddr?.hostname ?? incoming?.socket.remoteAddress ?? "";
+    return this.#proxies.source(peer, (name) => request.headers.get(name));
+  }
+
+  /** Starts it for the first request. In Workers a request may not wait for what another one began, so that two may do so at a time. */
+  async #startHttp(): Promise<HttpFace> {
+    const bound: { replica?: RpcReplica } = {};
+    const binding = new HttpBinding({
+      timers: this.#timers,
+      push: (input, stepped) => bound.replica?.push(input, stepped) ?? false,
+    });
+    const compiled = await this.#platform.module();
+    const instance = await instantiate(compiled);
+    if (this.#http !== undefined) return this.#http;
+    bound.replica = this.#replica(compiled, instance, binding, HTTP_DATAGRAM, true);
+    this.#http = { replica: bound.replica, binding };
+    return this.#http;
+  }
+
+  async #start(port: ServerPort, datagramBytes: number, streams: boolean): Promise<RpcReplica> {
+    const compiled = await this.#platform.module();
+    return this.#replica(compiled, await instantiate(compiled), port, datagramBytes, streams);
+  }
+
+  #replica(
+    module: WebAssembly.Module,
+    instance: Awaited<ReturnType<typeof instantiate>>,
+    port: ServerPort,
+    datagramBytes: number,
+    streams: boolean,
+  ): RpcReplica {
+    if (this.#isClosed) throw new MeshError("Cancelled", "the server of the RPC was closed");
+    const { service, handler } = this.#options;
+    const [timers, logger] = [this.#timers, this.#logger];
+    const config = (): Uint8Array => this.#config(datagramBytes, streams);
+    const replica = new RpcReplica(instance, { module, timers, logger, service, handler, config, port });
+    this.#replicas.add(replica);
+    return replica;
+  }
+
+  #config(datagramBytes: number, streams: boolean): Uint8Array {
+    const {
+      network,
+      service,
+      idempotent = false,
+      stateless = false,
+      ticketLife_s = TICKET_LIFE_S,
+    } = this.#options;
+    return encodeRpcServerConfig({
+      network: utf8(network),
+      service: utf8(service),
+      ticketSecret: this.#secret.bytes,
+      entropy: randomBytes(ENTROPY_BYTES),
+      datagramBytes,
+      streams,
+      ticketLife_s,
+      idempotent,
+      notBefore_ms: stateless ? 0 : Date.now(),
+      routerSecret: new Uint8Array(),
+    });
+  }
+}
+
+function checkServerOptions({
+  network,
+  service,
+  handler,
+  idempotent,
+  stateless,
+  ticketLife_s = 1,
+}: RpcServerOptions): void {
+  checkName(service);
+  if (typeof network !== "string" || network === "" || utf8(network).length > 63) {
+    throw new MeshError("BadConfig", "network is a name of 1 to 63 bytes");
+  }
+  if (typeof handler !== "function")
+    throw new MeshError("BadConfig", "handler is a function that answers calls");
+  if (stateless === true && idempotent !== true) {
+    throw new MeshError(
+      "BadConfig",
+      "a stateless server takes idempotent calls only: set idempotent, or keep the server in a Durable Object or process",
+    );
+  }
+  if (!Number.isInteger(ticketLife_s) || ticketLife_s < 1 || ticketLife_s > MAX_TICKET_LIFE_S) {
+    throw new MeshError("BadConfig", `ticketLife_s is a whole number from 1 to ${MAX_TICKET_LIFE_S}`);
+  }
+}

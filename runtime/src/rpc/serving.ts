@@ -1,0 +1,182 @@
+import { codeNumber, MeshError } from "../codec/code.ts";
+import { toHex } from "../codec/hex.ts";
+import { IDEMPOTENT, type RpcInput, type RpcOutput } from "../codec/rpc.ts";
+import type { ModuleInstance } from "../driver/instance.ts";
+import type { Logger } from "../driver/log.ts";
+import type { Timer, Timers } from "../driver/timers.ts";
+import { isPromise } from "../stores/store.ts";
+import { addressOf, textOfIpPort, UNKNOWN } from "./endpoint.ts";
+import { Engine, type RoleOutput } from "./engine.ts";
+import { faultIn, type RpcHandler, type RpcOutcome, type RpcRequest, refusalOf } from "./handler.ts";
+import { MAX_MESSAGE } from "./limits.ts";
+
+/** The longest time that a platform's timer takes, in milliseconds. */
+const MAX_TIMEOUT_MS = 2 ** 31 - 1;
+/** Tickets that are asked for at a time: each is issued in the same turn. */
+const MAX_TAG = 0xffff_ffff;
+
+type Serve = Extract<RpcOutput, { type: "Serve" }>;
+
+/** Carries the datagrams of a server. */
+export interface ServerPort {
+  /** Sends a datagram; one that does not leave is lost. */
+  send(target: Uint8Array, datagram: Uint8Array): void;
+  /** Notes that the call of a request is being carried out. */
+  served?(source: Uint8Array): void;
+  /** Notes that there will be no answer to a request. */
+  end?(source: Uint8Array): void;
+  /** Learns that everything under way is lost. */
+  lost?(error: MeshError): void;
+}
+
+/** The parts of a replica. */
+export interface ReplicaParts {
+  readonly module: WebAssembly.Module;
+  readonly timers: Timers;
+  readonly logger: Logger;
+  readonly service: string;
+  readonly handler: RpcHandler;
+  readonly config: () => Uint8Array;
+  readonly port: ServerPort;
+}
+
+interface Running {
+  readonly source: Uint8Array;
+  readonly abort: AbortController;
+  readonly timer: Timer;
+}
+
+/** A server of one kind of datagrams: an instance of the module, which asks the handler. */
+export class RpcReplica {
+  readonly #parts: ReplicaParts;
+  readonly #engine: Engine;
+  readonly #running: Map<number, Running> = new Map();
+  readonly #tickets: Map<number, PromiseWithResolvers<Uint8Array>> = new Map();
+  #lastTag = 0;
+
+  constructor(instance: ModuleInstance, parts: ReplicaParts) {
+    this.#parts = parts;
+    const { module, timers, logger, config } = parts;
+    this.#engine = new Engine(instance, {
+      module,
+      timers,
+      logger,
+      config,
+      take: (output) => this.#take(output),
+      refused: (input, code) => logger.log("error", `rpc.wasm refused ${input.type}`, code),
+      lost: (error) => this.#lost(error),
+    });
+  }
+
+  /** Takes an input; `stepped` is called when the module has taken it. `false` if it takes none now. */
+  push(input: RpcInput, stepped?: () => void): boolean {
+    if (this.#engine.failure !== undefined) return false;
+    this.#engine.push(input, stepped);
+    return true;
+  }
+
+  /** Issues a ticket to a peer whose id was proven. */
+  issue(caller: Uint8Array): Promise<Uint8Array> {
+    const issued = Promise.withResolvers<Uint8Array>();
+    const tag = this.#lastTag;
+    this.#lastTag = (tag + 1) % MAX_TAG;
+    this.#tickets.set(tag, issued);
+    const { failure } = this.#engine;
+    if (failure !== undefined) issued.reject(failure);
+    else this.#engine.push({ type: "IssueTicket", tag, caller, endpoint: UNKNOWN });
+    return issued.promise.finally(() => this.#tickets.delete(tag));
+  }
+
+  /** Ends it: calls are given up. */
+  close(): void {
+    this.#engine.close();
+  }
+
+  #take(output: RoleOutput): void {
+    switch (output.type) {
+      case "Send":
+        return this.#parts.port.send(output.target, output.bytes);
+      case "Serve":
+        return this.#serve(output);
+      case "Cancelled": {
+        const running = this.#end(
+          output.call,
+          new MeshError("Cancelled", "the caller has given the call up"),
+        );
+        return running && this.#parts.port.end?.(running.source);
+      }
+      case "Issued":
+        return this.#tickets.get(output.tag)?.resolve(output.grant.slice());
+      default:
+        this.#parts.logger.log("error", `rpc.wasm asks a server for ${output.type}`);
+    }
+  }
+
+  #serve({ call, caller, source, options, timeout_ms: given_ms, payload }: Serve): void {
+    const { timers, port } = this.#parts;
+    const timeout_ms = Math.min(given_ms, MAX_TIMEOUT_MS);
+    const abort = new AbortController();
+    const timer = timers.after(timeout_ms, () => {
+      this.#answer(call, codeNumber("Deadline"));
+    });
+    this.#running.set(call, { source: source.slice(), abort, timer });
+    port.served?.(source);
+    const request: RpcRequest = {
+      payload: payload.slice() as Uint8Array<ArrayBuffer>,
+      caller: toHex(caller),
+      source: textOfIpPort(addressOf(source)),
+      isIdempotent: (options & IDEMPOTENT) !== 0,
+      timeout_ms,
+      signal: abort.signal,
+    };
+    this.#carryOut(call, request);
+  }
+
+  #carryOut(call: number, request: RpcRequest): void {
+    const failed = (error: unknown): void => {
+      const fault = faultIn(error);
+      const { logger, service } = this.#parts;
+      if (fault !== undefined)
+        logger.log("error", `the RPC handler of ${service} failed: ${fault}`, refusalOf(error));
+      this.#answer(call, refusalOf(error));
+    };
+    try {
+      const answer = this.#parts.handler(request);
+      if (isPromise(answer)) answer.then((bytes) => this.#answer(call, this.#checked(bytes))).catch(failed);
+      else this.#answer(call, this.#checked(answer));
+    } catch (error) {
+      failed(error);
+    }
+  }
+
+  #checked(answer: unknown): Uint8Array {
+    if (!(answer instanceof Uint8Array)) throw new TypeError("a handler answers with a Uint8Array");
+    if (answer.length <= MAX_MESSAGE) return answer;
+    throw new RangeError(`an answer has at most ${MAX_MESSAGE} bytes (got ${answer.length})`);
+  }
+
+  #answer(call: number, outcome: RpcOutcome): void {
+    const isRefused = typeof outcome === "number";
+    const reason = isRefused ? new MeshError(outcome) : new MeshError("Cancelled", "the call is answered");
+    if (this.#end(call, reason) === undefined) return;
+    const input: RpcInput = isRefused
+      ? { type: "Refuse", call, code: outcome }
+      : { type: "Answer", call, payload: outcome };
+    this.#engine.push(input);
+  }
+
+  #end(call: number, reason: MeshError): Running | undefined {
+    const running = this.#running.get(call);
+    if (running === undefined) return undefined;
+    this.#running.delete(call);
+    running.timer.cancel();
+    running.abort.abort(reason);
+    return running;
+  }
+
+  #lost(error: MeshError): void {
+    for (const call of this.#running.keys()) this.#end(call, error);
+    for (const { reject } of this.#tickets.values()) reject(error);
+    this.#parts.port.lost?.(error);
+  }
+}

@@ -1,0 +1,66 @@
+import { CborDecoder, CborEncoder } from "../codec/cbor.ts";
+import { MeshError } from "../codec/code.ts";
+import { collect } from "../driver/collect.ts";
+import type { Mesh } from "../driver/mesh.ts";
+import type { CallOptions } from "../driver/service.ts";
+import { MAX_ADDRESS, parseAddress, type RpcAddress } from "./address.ts";
+
+/** Where a service issues tickets (RFC 8615). */
+export const TICKET_PATH = "/.well-known/selfsame-rpc";
+const VERSION = 1;
+const GRANT_BYTES: number = 92 + 32 + 4;
+/** Longest answer to a request for a ticket. */
+const MAX_ANSWER = 1024;
+
+/** A ticket with its secret, and where the server is that issued it. */
+export interface RpcTicket {
+  /** The ticket, its secret and its life. Secret. */
+  readonly grant: Uint8Array;
+  /** Where the server is reached. */
+  readonly address: RpcAddress;
+}
+
+/** What of a mesh gets tickets from the providers of a service. */
+export type TicketMesh = Pick<Mesh, "fetch">;
+
+/** Encodes `[version: 1, grant: bytes, address: text]`. Secret. */
+export function encodeTicket(grant: Uint8Array, address: string): Uint8Array<ArrayBuffer> {
+  return new CborEncoder().array(3).uint(VERSION).bytes(grant).text(address).finish();
+}
+
+/** Decodes a ticket as a service gives it. */
+export function decodeTicket(bytes: Uint8Array): RpcTicket {
+  try {
+    const decoder = new CborDecoder(bytes);
+    decoder.arrayOf(3);
+    if (decoder.uint() !== VERSION) throw new MeshError("WrongVersion");
+    const grant = decoder.fixed(GRANT_BYTES).slice();
+    const address = parseAddress(decoder.text(MAX_ADDRESS));
+    decoder.finish();
+    return { grant, address };
+  } catch (cause) {
+    throw new MeshError("BadMessage", "the ticket of the service does not follow the specification", {
+      cause,
+    });
+  }
+}
+
+/** Asks a provider of a service for a ticket, in a session of the mesh. */
+export async function requestTicket(
+  mesh: TicketMesh,
+  service: string,
+  options: CallOptions,
+  signal: AbortSignal,
+): Promise<RpcTicket> {
+  const init = { ...options, method: "POST", signal };
+  const response = await mesh.fetch(`https://${service}.mesh${TICKET_PATH}`, init);
+  if (response.status !== 200) {
+    await response.body?.cancel();
+    throw new MeshError(
+      "NoService",
+      `a provider of ${service} answers ${response.status} to a request for a ticket: does it serve RPC?`,
+    );
+  }
+  const tooLong = (): MeshError => new MeshError("BadMessage", `a ticket has at most ${MAX_ANSWER} bytes`);
+  return decodeTicket(await collect(response.body, { most: MAX_ANSWER, tooLong, signal }));
+}

@@ -1,0 +1,115 @@
+import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
+import { lookup } from "node:dns/promises";
+import { once } from "node:events";
+import { guarded } from "../guard.ts";
+import { makeRoom } from "../transports/udp/socket.ts";
+import type { RpcAddress } from "./address.ts";
+import { addressOf, endpointOf, textOfIpPort } from "./endpoint.ts";
+import { UDP_DATAGRAM } from "./limits.ts";
+import type { DatagramHandler, UdpPlace, UdpPort } from "./platform.ts";
+import type { Way, WayHost } from "./way.ts";
+
+/** Carries the datagrams of a client over UDP, on a socket for each family that it needs. */
+export class UdpWay implements Way {
+  readonly datagramBytes: number = UDP_DATAGRAM;
+  readonly #host: WayHost;
+  readonly #sockets: Map<4 | 6, Socket> = new Map();
+  #isBusy = false;
+  #isClosed = false;
+
+  constructor(host: WayHost) {
+    this.#host = host;
+  }
+
+  endpointOf(address: RpcAddress): Uint8Array {
+    return endpointOf(address.way === "udp" ? address.place : { ip: "", port: 0 });
+  }
+
+  textOf(endpoint: Uint8Array): string {
+    return textOfIpPort(addressOf(endpoint));
+  }
+
+  send(target: Uint8Array, datagram: Uint8Array): void {
+    if (this.#isClosed) return;
+    const { ip, port } = addressOf(target);
+    // The first datagram of a socket binds it.
+    this.#socketFor(ip.includes(":") ? 6 : 4).send(datagram, port, ip);
+  }
+
+  busy(until_ms: number | undefined): void {
+    this.#isBusy = until_ms !== undefined;
+    for (const socket of this.#sockets.values()) this.#hold(socket);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    for (const socket of this.#sockets.values()) socket.close();
+    this.#sockets.clear();
+  }
+
+  #socketFor(family: 4 | 6): Socket {
+    const known = this.#sockets.get(family);
+    if (known !== undefined) return known;
+    const socket = createUdp(family);
+    socket.once("listening", () => makeRoom(socket));
+    hear(socket, (source, bytes) => this.#host.received(source, bytes));
+    this.#sockets.set(family, socket);
+    this.#hold(socket);
+    return socket;
+  }
+
+  /** Only calls keep the process alive. */
+  #hold(socket: Socket): void {
+    if (this.#isBusy) socket.ref();
+    else socket.unref();
+  }
+}
+
+/** Binds a port of UDP. */
+export async function bindUdp({ host = "0.0.0.0", port }: UdpPlace, take: DatagramHandler): Promise<UdpPort> {
+  const { address, family } = await lookup(host);
+  const socket = createUdp(family === 6 ? 6 : 4);
+  const listening = once(socket, "listening");
+  // Processes of a cluster would share the port, and each would get datagrams of sessions that another one has.
+  socket.bind({ address, port, exclusive: true });
+  try {
+    await listening;
+  } catch (error) {
+    socket.close();
+    throw error;
+  }
+  makeRoom(socket);
+  hear(socket, take);
+  let isClosed = false;
+  const bound = socket.address();
+  return {
+    address: textOfIpPort({ ip: bound.address, port: bound.port }),
+    send: (target, datagram) => {
+      const to = addressOf(target);
+      if (!isClosed && to.port !== 0) socket.send(datagram, to.port, to.ip);
+    },
+    close: () => {
+      if (!isClosed) socket.close();
+      isClosed = true;
+    },
+  };
+}
+
+function createUdp(family: 4 | 6): Socket {
+  // Nothing but IP addresses is sent to.
+  return createSocket({
+    type: family === 6 ? "udp6" : "udp4",
+    lookup: (ip, _, found) => found(null, ip, family),
+  });
+}
+
+function hear(socket: Socket, take: DatagramHandler): void {
+  const received = ({ address, port }: RemoteInfo, bytes: Uint8Array): void =>
+    take(endpointOf({ ip: address, port }), bytes);
+  socket.on(
+    "message",
+    guarded("a datagram", (bytes: Uint8Array, from: RemoteInfo) => received(from, bytes)),
+  );
+  // What could not be sent is lost, as it may be anywhere.
+  socket.on("error", () => undefined);
+}
