@@ -1,0 +1,172 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { createRpcClient, createRpcServer } from "../src/entries/rpc-node.ts";
+import { checkPermitted, parseAddress } from "../src/rpc/address.ts";
+import { addressOf, endpointOf, ipPortOf, textOfIpPort } from "../src/rpc/endpoint.ts";
+import { MAX_MESSAGE } from "../src/rpc/limits.ts";
+import { decodeTicket, encodeTicket } from "../src/rpc/ticket.ts";
+import { KEY, NETWORK, SERVICE, startClient, startServer, TestMesh } from "./rpc-support.ts";
+import { freeUdpPort, member } from "./support.ts";
+
+describe("addresses of servers", () => {
+  it("return from endpoints", () => {
+    for (const text of ["192.0.2.1:7400", "[2001:db8::1]:1", "[::1]:65535"]) {
+      const place = ipPortOf(text) ?? assert.fail(text);
+      assert.equal(textOfIpPort(addressOf(endpointOf(place))), text);
+    }
+    for (const text of [
+      "192.0.2.1",
+      "192.0.2.1:0",
+      "192.0.2.1:65536",
+      "name:1",
+      "::1:7",
+      "[192.0.2.1]:7",
+      "[::1]",
+    ]) {
+      assert.equal(ipPortOf(text), undefined, text);
+    }
+  });
+
+  it("that lead inside are refused unless private ones are allowed", () => {
+    const refused = [
+      ...["127.0.0.1:1", "10.0.0.1:1", "169.254.169.254:80", "[::1]:1", "[::ffff:10.0.0.1]:1"],
+      ...[
+        "https://127.0.0.1/",
+        "https://[::1]/",
+        "https://localhost/",
+        "https://a.localhost/",
+        "http://example.com/",
+      ],
+      ...["https://0x7f.1/", "https://2130706433/", "https://printer.local/"],
+    ];
+    for (const text of refused) {
+      assert.throws(() => checkPermitted(parseAddress(text), false), { name: "ForbiddenAddress" }, text);
+      checkPermitted(parseAddress(text), true);
+    }
+    for (const text of ["1.1.1.1:1", "https://example.com/rpc", "https://1.1.1.1/"])
+      checkPermitted(parseAddress(text), false);
+    for (const text of ["", "ftp://example.com/", "https://user@example.com/", "name", "https://"]) {
+      assert.throws(() => parseAddress(text), { name: "BadAddress" }, text);
+    }
+  });
+});
+
+describe("tickets", () => {
+  const grant = new Uint8Array(128).fill(3);
+
+  it("hold a grant and an address", () => {
+    const ticket = decodeTicket(encodeTicket(grant, "192.0.2.1:7400"));
+    assert.deepEqual(ticket, { grant, address: { way: "udp", place: { ip: "192.0.2.1", port: 7400 } } });
+  });
+
+  it("that are malformed are refused", () => {
+    const whole = encodeTicket(grant, "192.0.2.1:7400");
+    const version = whole.slice();
+    version[1] = 2;
+    const wrong = [
+      whole.slice(0, -1),
+      new Uint8Array([...whole, 0]),
+      version,
+      encodeTicket(grant.slice(1), "192.0.2.1:7400"),
+    ];
+    for (const bytes of [...wrong, new Uint8Array(), encodeTicket(grant, "nowhere")]) {
+      assert.throws(() => decodeTicket(bytes), { name: "BadMessage" });
+    }
+  });
+});
+
+describe("a client of the RPC", () => {
+  it("gets its ticket from the service in the mesh, as the peer that it is", async (t) => {
+    const { server } = startServer(t, ({ caller }) => new TextEncoder().encode(caller));
+    const { address } = await server.listenUdp({ host: "127.0.0.1", port: 0 });
+    const provider = await member({ network: NETWORK });
+    t.after(() => provider.mesh.close());
+    const caller = await member({ network: NETWORK, bootstrap: provider.bootstrap });
+    t.after(() => caller.mesh.close());
+    await provider.mesh.serve(SERVICE, server.tickets(address), { unowned: true });
+    const client = createRpcClient({ mesh: caller.mesh, lookup: { unowned: true } });
+    t.after(() => client.close());
+    const { payload } = await client.call(SERVICE, new Uint8Array());
+    assert.equal(new TextDecoder().decode(payload), caller.mesh.id);
+    await assert.rejects(client.call("nobody", new Uint8Array()), { name: "NoProvider" });
+  });
+
+  it("gets no ticket without a session of the mesh", async (t) => {
+    const { server } = startServer(t, ({ payload }) => payload);
+    const tickets = server.tickets("192.0.2.1:7400");
+    const at = (path: string, method = "POST"): Promise<Response> =>
+      tickets(new Request(`https://echo.mesh${path}`, { method }), {
+        caller: "ab".repeat(32),
+        assurance: "session",
+      });
+    assert.equal((await at("/.well-known/selfsame-rpc")).status, 403);
+    assert.equal((await at("/.well-known/selfsame-rpc", "GET")).status, 405);
+    assert.equal((await at("/")).status, 404);
+  });
+
+  it("dials no private address unless that is allowed", async (t) => {
+    const { server } = startServer(t, ({ payload }) => payload);
+    const mesh = new TestMesh(server, "127.0.0.1:7400");
+    const client = createRpcClient({ mesh, allowPrivate: false });
+    t.after(() => client.close());
+    await assert.rejects(client.call(SERVICE, new Uint8Array()), { name: "ForbiddenAddress" });
+    await assert.rejects(client.call(SERVICE, new Uint8Array(), { server: "127.0.0.1:7400" }), {
+      name: "ForbiddenAddress",
+    });
+    mesh.address = "https://localhost/rpc";
+    await assert.rejects(client.call(SERVICE, new Uint8Array()), { name: "ForbiddenAddress" });
+  });
+
+  it("finds a service that has moved", async (t) => {
+    const { server } = startServer(t, ({ payload }) => payload, { idempotent: true });
+    const mesh = new TestMesh(server, `127.0.0.1:${await freeUdpPort()}`);
+    const client = startClient(t, mesh);
+    const options = { idempotent: true, timeout_ms: 300 };
+    await assert.rejects(client.call(SERVICE, new Uint8Array(), options), { name: "TimedOut" });
+    mesh.address = (await server.listenUdp({ host: "127.0.0.1", port: 0 })).address;
+    assert.equal((await client.call(SERVICE, new Uint8Array(7), options)).payload.length, 7);
+  });
+
+  it("says what is wrong with a call", async (t) => {
+    const { server } = startServer(t, ({ payload }) => payload);
+    const client = startClient(t, new TestMesh(server, "127.0.0.1:7400"));
+    await assert.rejects(client.call("No Name", new Uint8Array()), { name: "BadName" });
+    await assert.rejects(client.call(SERVICE, new Uint8Array(), { timeout_ms: 0 }), { name: "BadConfig" });
+    await assert.rejects(client.call(SERVICE, new Uint8Array(MAX_MESSAGE + 1)), { name: "TooLarge" });
+    await assert.rejects(client.call(SERVICE, new Uint8Array(), { server: "nowhere" }), {
+      name: "BadAddress",
+    });
+    await assert.rejects(
+      client.call(SERVICE, new Uint8Array(), { signal: AbortSignal.abort(new Error("no")) }),
+      { message: "no" },
+    );
+    client.close();
+    await assert.rejects(client.call(SERVICE, new Uint8Array()), { name: "Cancelled" });
+  });
+
+  it("fails calls that wait for a ticket when there is none", async (t) => {
+    const { server } = startServer(t, ({ payload }) => payload);
+    const mesh = new TestMesh(server, "127.0.0.1:7400");
+    mesh.fetch = async () => new Response(null, { status: 404 });
+    const client = startClient(t, mesh);
+    await assert.rejects(client.call(SERVICE, new Uint8Array()), { name: "NoService" });
+    await assert.rejects(client.call(SERVICE, new Uint8Array(), { server: "127.0.0.1:7400" }), {
+      name: "NoProvider",
+    });
+  });
+});
+
+describe("a server of the RPC", () => {
+  it("says what is wrong with its options", () => {
+    const options = { network: NETWORK, service: SERVICE, ticketKey: KEY, handler: () => new Uint8Array() };
+    const wrong = [
+      { ...options, service: "No Name" },
+      { ...options, network: "" },
+      { ...options, ticketKey: new Uint8Array(31) },
+      { ...options, stateless: true },
+      { ...options, ticketLife_s: 0 },
+      { ...options, handler: undefined as never },
+    ];
+    for (const one of wrong) assert.throws(() => createRpcServer(one), { class: "Usage" });
+  });
+});

@@ -1,0 +1,74 @@
+import type { Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { TestContext } from "node:test";
+import type { LogRecord } from "../src/driver/log.ts";
+import { serve } from "../src/entries/node.ts";
+import {
+  createRpcClient,
+  createRpcServer,
+  type RpcClient,
+  type RpcHandler,
+  type RpcServer,
+} from "../src/entries/rpc-node.ts";
+import type { RpcMesh } from "../src/rpc/client.ts";
+import type { RpcOrigin, RpcServerOptions } from "../src/rpc/server.ts";
+
+export const NETWORK = "rpc-test";
+export const SERVICE = "echo";
+export const KEY: Uint8Array = new Uint8Array(32).fill(7);
+/** The caller that tickets are issued to. */
+export const CALLER = "ab".repeat(32);
+
+/** Makes a server that ends with the test. */
+export function startServer(
+  t: TestContext,
+  handler: RpcHandler,
+  options: Partial<RpcServerOptions> = {},
+): { server: RpcServer; records: LogRecord[] } {
+  const records: LogRecord[] = [];
+  const log = (record: LogRecord): void => {
+    records.push(record);
+  };
+  const base = { network: NETWORK, service: SERVICE, ticketKey: KEY, handler, log };
+  const server = createRpcServer({ ...base, ...options });
+  t.after(() => server.close());
+  return { server, records };
+}
+
+/** A mesh in which each service issues tickets of a server, and that counts them. */
+export class TestMesh implements RpcMesh {
+  readonly allowPrivate: boolean = true;
+  asked = 0;
+  server: RpcServer;
+  address: string;
+
+  constructor(server: RpcServer, address: string) {
+    this.server = server;
+    this.address = address;
+  }
+
+  async fetch(): Promise<Response> {
+    this.asked++;
+    return new Response(await this.server.issueTicket(CALLER, this.address));
+  }
+}
+
+/** Makes a client that ends with the test. */
+export function startClient(t: TestContext, mesh: RpcMesh): RpcClient {
+  const client = createRpcClient({ mesh, log: () => undefined });
+  t.after(() => client.close());
+  return client;
+}
+
+/** Serves a server over HTTP on a free port of loopback; its URL. */
+export async function serveHttp(
+  t: TestContext,
+  fetch: (request: Request, origin?: RpcOrigin) => Promise<Response>,
+): Promise<string> {
+  const http: Server = await serve({ fetch: (request, info) => fetch(request, info), hostname: "127.0.0.1" });
+  t.after(() => {
+    http.close();
+    http.closeAllConnections();
+  });
+  return `http://127.0.0.1:${(http.address() as AddressInfo).port}/rpc`;
+}

@@ -1,0 +1,170 @@
+import assert from "node:assert/strict";
+import { describe, it, type TestContext } from "node:test";
+import type { RpcCallOptions, RpcClient } from "../src/rpc/client.ts";
+import { type RpcHandler, RpcRefusal } from "../src/rpc/handler.ts";
+import type { RpcServer } from "../src/rpc/server.ts";
+import { CALLER, SERVICE, serveHttp, startClient, startServer, TestMesh } from "./rpc-support.ts";
+
+const MEGABYTE = 1024 * 1024;
+const WAYS = ["udp", "http"] as const;
+type Way = (typeof WAYS)[number];
+
+interface Pair {
+  readonly client: RpcClient;
+  readonly server: RpcServer;
+  readonly mesh: TestMesh;
+}
+
+async function start(t: TestContext, way: Way, handler: RpcHandler, idempotent = true): Promise<Pair> {
+  // Tickets tell their time in seconds: one of the second in which a server began would be taken for older than the server.
+  const { server } = startServer(t, handler, { idempotent, stateless: idempotent });
+  const address = await addressOf(t, server, way);
+  const mesh = new TestMesh(server, address);
+  return { server, mesh, client: startClient(t, mesh) };
+}
+
+async function addressOf(t: TestContext, server: RpcServer, way: Way): Promise<string> {
+  if (way === "http") return serveHttp(t, (request, origin) => server.fetch(request, origin));
+  return (await server.listenUdp({ host: "127.0.0.1", port: 0 })).address;
+}
+
+function call(client: RpcClient, text: string, options: RpcCallOptions = {}): Promise<string> {
+  return client
+    .call(SERVICE, new TextEncoder().encode(text), options)
+    .then(({ payload }) => new TextDecoder().decode(payload));
+}
+
+const echo: RpcHandler = ({ payload }) => payload;
+
+for (const way of WAYS) {
+  describe(`RPC over ${way}`, () => {
+    it("answers a call with one ticket for all", async (t) => {
+      const { client, mesh } = await start(t, way, ({ payload, caller, isIdempotent }) => {
+        assert.equal(caller, CALLER);
+        assert.ok(isIdempotent);
+        return payload;
+      });
+      assert.equal(await call(client, "ping", { idempotent: true }), "ping");
+      const { server } = await client.call(SERVICE, new Uint8Array(), { idempotent: true });
+      assert.equal(server, mesh.address);
+      assert.equal(mesh.asked, 1);
+    });
+
+    it("carries a call that is not idempotent out once", async (t) => {
+      let calls = 0;
+      const handler: RpcHandler = async ({ payload, isIdempotent }) => {
+        assert.ok(!isIdempotent);
+        calls++;
+        return payload;
+      };
+      const { client } = await start(t, way, handler, false);
+      assert.equal(await call(client, "once"), "once");
+      assert.equal(
+        await call(client, "idempotent for the caller alone", { idempotent: true }),
+        "idempotent for the caller alone",
+      );
+      assert.equal(calls, 2);
+    });
+
+    it("takes a megabyte both ways", async (t) => {
+      const { client } = await start(t, way, echo);
+      const payload = new Uint8Array(MEGABYTE).map((_, at) => at * 31 + (at >> 8));
+      const answer = await client.call(SERVICE, payload, { idempotent: true });
+      assert.deepEqual(Buffer.from(answer.payload), Buffer.from(payload));
+    });
+
+    it("tells the caller what the handler refuses, and when it fails", async (t) => {
+      const { client } = await start(t, way, async ({ payload }) => {
+        if (payload.length === 0) throw new RpcRefusal("NotGranted");
+        throw new Error("broken");
+      });
+      await assert.rejects(call(client, "", { idempotent: true }), { name: "NotGranted" });
+      await assert.rejects(call(client, "x", { idempotent: true }), { name: "HandlerFailed" });
+    });
+
+    it("tells the handler that the caller has given up", async (t) => {
+      const begun = Promise.withResolvers<AbortSignal>();
+      const { client } = await start(t, way, ({ signal }) => {
+        begun.resolve(signal);
+        return new Promise(() => undefined);
+      });
+      const abort = new AbortController();
+      const answer = call(client, "slow", { signal: abort.signal, idempotent: true });
+      const cancelled = new Promise((resolve) =>
+        begun.promise.then((signal) => signal.addEventListener("abort", resolve)),
+      );
+      await begun.promise;
+      abort.abort(new Error("enough"));
+      await assert.rejects(answer, { message: "enough" });
+      await cancelled;
+    });
+
+    it("ends a call whose handler takes too long", async (t) => {
+      const { client } = await start(t, way, () => new Promise(() => undefined));
+      const error = await call(client, "slow", { timeout_ms: 300, idempotent: true }).catch(
+        (error: Error) => error.name,
+      );
+      // The server's answer that the deadline has passed may be faster than the client's timer.
+      assert.ok(error === "TimedOut" || error === "Deadline", String(error));
+    });
+
+    it("does not know the outcome of a call that is not answered", async (t) => {
+      const begun = Promise.withResolvers<void>();
+      const { client, server } = await start(t, way, () => {
+        begun.resolve();
+        return new Promise(() => undefined);
+      });
+      const answer = call(client, "slow", { timeout_ms: 400 });
+      answer.catch(() => undefined);
+      await begun.promise;
+      server.close();
+      await assert.rejects(answer, { name: "OutcomeUnknown" });
+    });
+
+    it("goes on when a replica that shares the key takes its place", async (t) => {
+      const { client, server, mesh } = await start(t, way, echo);
+      assert.equal(await call(client, "first", { idempotent: true }), "first");
+      const { server: next } = startServer(t, async () => new TextEncoder().encode("next"), {
+        idempotent: true,
+      });
+      const address = await addressOf(t, next, way);
+      server.close();
+      mesh.server = next;
+      assert.equal(await call(client, "again", { idempotent: true, server: address }), "next");
+      assert.equal(await call(client, "bound", { server: address }), "next");
+      assert.equal(mesh.asked, 1, "the ticket opens at the other replica");
+    });
+
+    it("gets a new ticket when a replica does not open its own", async (t) => {
+      const { client, mesh } = await start(t, way, echo);
+      assert.equal(await call(client, "first", { idempotent: true }), "first");
+      const replica = async (rotations: number): Promise<string> => {
+        const { server } = startServer(t, echo, { idempotent: true });
+        for (let at = 0; at < rotations; at++) await server.rotateTicketKeys();
+        return addressOf(t, server, way);
+      };
+      assert.equal(
+        await call(client, "previous key", { server: await replica(way === "http" ? 1 : 0) }),
+        "previous key",
+      );
+      assert.equal(mesh.asked, 1);
+      mesh.server.setTicketKey(new Uint8Array(32).fill(8));
+      const { server: changed } = startServer(t, echo, {
+        ticketKey: new Uint8Array(32).fill(8),
+        idempotent: true,
+      });
+      const address = await addressOf(t, changed, way);
+      assert.equal(await call(client, "other key", { idempotent: true, server: address }), "other key");
+      assert.equal(mesh.asked, 2);
+    });
+
+    it("makes many calls at a time", async (t) => {
+      const { client } = await start(t, way, async ({ payload }) => payload);
+      const texts = Array.from({ length: 200 }, (_, at) => `call ${at}`);
+      assert.deepEqual(
+        await Promise.all(texts.map((text) => call(client, text, { idempotent: true }))),
+        texts,
+      );
+    });
+  });
+}
