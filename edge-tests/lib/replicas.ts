@@ -78,7 +78,7 @@ export function startScript(
     : startProgram(name, process.execPath, all, folder);
 }
 
-/** Starts a Worker of this folder, with capsules and a Durable Object `Node`, in a local workerd. */
+/** Starts a Worker of this folder, with its modules and a Durable Object `Node`, in a local workerd. */
 export async function startWorkerd(
   entry: string,
   folder: string,
@@ -95,7 +95,7 @@ export async function startWorkerd(
   await bundleWorker(joinPath(ROOT, "edge-tests", entry), folder);
   const read = (name: string): Uint8Array<ArrayBuffer> =>
     new Uint8Array(readFileSync(joinPath(folder, name)));
-  const wasm = ["core.wasm", "capsule.wasm"].filter((name) => existsSync(joinPath(folder, name)));
+  const wasm = ["core.wasm", "capsule.wasm", "rpc.wasm"].filter((name) => existsSync(joinPath(folder, name)));
   const worker = basename(entry).replace(/ts$/, "js");
   const { inspectorPort, ...rest } = settings;
   const miniflare = new Miniflare({

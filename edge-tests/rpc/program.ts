@@ -1,0 +1,16 @@
+/**
+ * A replica in Node or Deno, over HTTP and UDP. Prints where it answers:
+ *
+ *     program.ts NAME KEY PORT
+ */
+import process from "node:process";
+import { serve } from "selfsame";
+
+import { Replica } from "./echo.ts";
+
+const [name = "", key = "", port] = process.argv.slice(2);
+const replica = new Replica(name, key, true);
+const { address } = await replica.server.listenUdp({ host: "127.0.0.1", port: 0 });
+await serve({ fetch: (request) => replica.fetch(request), port: Number(port), hostname: "127.0.0.1" });
+console.log(JSON.stringify({ url: `http://127.0.0.1:${port}/rpc`, udp: address }));
+process.stdin.on("end", () => process.exit(0)).resume();

@@ -1,0 +1,174 @@
+/**
+ * Replicas that share nothing but a ticket key: fresh isolates of workerd, and processes of Deno, each answer the first POST that they
+ * get from a client with a ticket of another one.
+ */
+import assert from "node:assert/strict";
+import { mkdirSync, rmSync } from "node:fs";
+import { join as joinPath } from "node:path";
+import { after, before, describe, it } from "node:test";
+import type { Miniflare } from "miniflare";
+import { createRpcClient, createRpcServer, type RpcCallOptions, type RpcClient } from "selfsame/rpc";
+import type { Child } from "selfsame-twiitr/child";
+import { freePort } from "selfsame-twiitr/ports";
+
+import { DATA } from "../lib/cluster.ts";
+import { startScript, startWorkerd } from "../lib/replicas.ts";
+import { CALLER, type Errand, NETWORK, SERVICE, type Told } from "../rpc/echo.ts";
+
+const folder = joinPath(DATA, "rpc-isolate");
+const KEY = "07".repeat(32);
+const NAMES = ["first", "second"] as const;
+
+/** Issues the tickets, and answers no calls. */
+const issuer = createRpcServer({
+  network: NETWORK,
+  service: SERVICE,
+  ticketKey: Buffer.from(KEY, "hex"),
+  handler: () => assert.fail("it answers no calls"),
+});
+/** Where tickets say that the service is. */
+let home = "http://127.0.0.1:9/rpc";
+let asked = 0;
+let client: RpcClient;
+
+async function ticket(address: string): Promise<Uint8Array<ArrayBuffer>> {
+  asked++;
+  return issuer.issueTicket(CALLER, address);
+}
+
+before(() => {
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  client = createRpcClient({
+    mesh: { allowPrivate: true, fetch: async () => new Response(await ticket(home)) },
+  });
+});
+
+after(() => {
+  client.close();
+  issuer.close();
+});
+
+async function call(text: string, options: RpcCallOptions): Promise<Told> {
+  const { payload } = await client.call(SERVICE, new TextEncoder().encode(text), options);
+  return JSON.parse(new TextDecoder().decode(payload)) as Told;
+}
+
+/** Lets a replica call another one. */
+async function errand(url: string, server: string): Promise<Told> {
+  const bytes = await ticket(server);
+  const order: Errand = { server, ticket: Buffer.from(bytes).toString("base64"), text: "errand" };
+  const response = await fetch(new URL("/errand", url), { method: "POST", body: JSON.stringify(order) });
+  assert.equal(response.status, 200, await response.clone().text());
+  return (await response.json()) as Told;
+}
+
+describe("two isolates of workerd", () => {
+  const workers: Miniflare[] = [];
+  const urls: string[] = [];
+
+  before(async () => {
+    for (const name of NAMES) {
+      const worker = await startWorkerd("rpc/worker.ts", joinPath(folder, name), {
+        bindings: { NAME: name, KEY },
+      });
+      workers.push(worker);
+      urls.push(new URL("/rpc", await worker.ready).href);
+    }
+  });
+
+  after(async () => {
+    for (const worker of workers) await worker.dispose();
+  });
+
+  it("answer the first POST that each gets, under one ticket", async () => {
+    const before = asked;
+    for (const [at, name] of NAMES.entries()) {
+      const told = await call("first", { idempotent: true, server: urls[at] });
+      assert.deepEqual(told, { name, posts: 1, calls: 1, text: "first" });
+    }
+    assert.equal(asked, before + 1);
+  });
+
+  it("answer calls that overlap, each in its own request", async () => {
+    const [server] = urls;
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, at) =>
+        call(at % 2 === 0 ? "slow" : `${at}`, { idempotent: true, server }),
+      ),
+    );
+    assert.deepEqual(
+      answers.map(({ text }) => text),
+      Array.from({ length: 20 }, (_, at) => (at % 2 === 0 ? "slow" : `${at}`)),
+    );
+  });
+
+  it("take a megabyte both ways", async () => {
+    const text = "x".repeat(1024 * 1024);
+    assert.equal((await call(text, { idempotent: true, server: urls[1] })).text, text);
+  });
+
+  it("call each other", async () => {
+    const [first = "", second = ""] = urls;
+    assert.equal((await errand(first, second)).name, "second");
+    assert.equal((await errand(second, first)).name, "first");
+  });
+
+  it("carry calls that are not idempotent out in a Durable Object, once", async () => {
+    const server = new URL("/object", urls[0]).href;
+    for (const [calls, text] of [
+      [1, "one"],
+      [2, "two"],
+    ] as const) {
+      const told = await call(text, { server });
+      assert.deepEqual({ ...told, posts: 0 }, { name: "first object", posts: 0, calls, text });
+    }
+  });
+});
+
+describe("two processes of Deno", () => {
+  const programs: Child[] = [];
+  const said = (at: number, what: "url" | "udp"): string => String(programs[at]?.said(what));
+
+  before(async () => {
+    for (const [at, name] of NAMES.entries()) {
+      const port = await freePort(8700 + 20 * at);
+      programs.push(
+        await startScript("deno", "rpc/program.ts", [name, KEY, `${port}`], joinPath(folder, name)),
+      );
+    }
+  });
+
+  after(async () => {
+    for (const program of programs) await program.stop();
+  });
+
+  it("answer the first POST that each gets, under one ticket", async () => {
+    const before = asked;
+    for (const [at, name] of NAMES.entries()) {
+      const told = await call("first", { idempotent: true, server: said(at, "url") });
+      assert.deepEqual(told, { name, posts: 1, calls: 1, text: "first" });
+    }
+    assert.equal(asked, before);
+  });
+
+  it("answer the first datagram that each gets", async () => {
+    home = said(0, "udp");
+    for (const [at, name] of NAMES.entries()) {
+      const told = await call("datagram", { idempotent: true, server: said(at, "udp") });
+      assert.deepEqual(told, { name, posts: 1, calls: 2, text: "datagram" });
+    }
+  });
+
+  it("call each other over UDP and HTTP", async () => {
+    for (const way of ["udp", "url"] as const) {
+      assert.equal((await errand(said(0, "url"), said(1, way))).name, "second");
+      assert.equal((await errand(said(1, "url"), said(0, way))).name, "first");
+    }
+  });
+
+  it("take a megabyte both ways over UDP", async () => {
+    const text = "x".repeat(1024 * 1024);
+    assert.equal((await call(text, { idempotent: true, server: said(0, "udp") })).text, text);
+  });
+});
