@@ -12,7 +12,7 @@ const rpc = /* @__PURE__ */ rpcOf({
     deno()
       .readFile(new URL("../../core/rpc.wasm", import.meta.url))
       .then((bytes) => WebAssembly.compile(bytes)),
-  udp: { way: (host) => new UdpWay(host), bind: bindUdp },
+  udp: { way: (host, options) => new UdpWay(host, options), bind: bindUdp },
   fetch: checkedFetch,
 });
 

@@ -10,7 +10,7 @@ export * from "./rpc-common.ts";
 const rpc = /* @__PURE__ */ rpcOf({
   module: () =>
     readFile(new URL("../../core/rpc.wasm", import.meta.url)).then((bytes) => WebAssembly.compile(bytes)),
-  udp: { way: (host) => new UdpWay(host), bind: bindUdp },
+  udp: { way: (host, options) => new UdpWay(host, options), bind: bindUdp },
   fetch: checkedFetch,
 });
 

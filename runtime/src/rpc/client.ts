@@ -187,14 +187,15 @@ export class RpcClient implements Disposable {
       );
     }
     const [timers, logger] = [this.#timers, this.#logger];
+    const permission = { allowPrivate: this.#allowPrivate };
     const line = Line.open({
       module: module(),
       timers,
       logger,
       way: (host): Way =>
         way === "udp" && udp !== undefined
-          ? udp.way(host)
-          : new HttpWay({ host, timers, logger, fetch: fetch({ allowPrivate: this.#allowPrivate }) }),
+          ? udp.way(host, permission)
+          : new HttpWay({ host, timers, logger, fetch: fetch(permission) }),
       ticket: async (service) => {
         const ticket = await this.#ticket(service);
         this.#remember(service, Promise.resolve(ticket.address));

@@ -56,7 +56,7 @@ export class Line {
   #lastCall = 0;
   #until_ms = 0;
 
-  private constructor(module: WebAssembly.Module, instance: ModuleInstance, parts: LineParts) {
+  constructor(module: WebAssembly.Module, instance: ModuleInstance, parts: LineParts) {
     this.#parts = parts;
     this.#way = parts.way({
       received: (source, bytes) => this.#engine.push({ type: "Datagram", source, bytes }),

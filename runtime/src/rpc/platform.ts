@@ -25,7 +25,7 @@ export interface UdpPort {
 /** UDP where a platform has it. */
 export interface UdpPlatform {
   /** Makes the way of a client. */
-  readonly way: (host: WayHost) => Way;
+  readonly way: (host: WayHost, options: { readonly allowPrivate: boolean }) => Way;
   /** Binds the port of a server. */
   readonly bind: (place: UdpPlace, take: DatagramHandler) => Promise<UdpPort>;
 }

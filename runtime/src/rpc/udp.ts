@@ -2,6 +2,7 @@ import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
 import { lookup } from "node:dns/promises";
 import { once } from "node:events";
 import { guarded } from "../guard.ts";
+import { isPublic } from "../transports/public-address.ts";
 import { makeRoom } from "../transports/udp/socket.ts";
 import type { RpcAddress } from "./address.ts";
 import { addressOf, endpointOf, textOfIpPort } from "./endpoint.ts";
@@ -13,12 +14,14 @@ import type { Way, WayHost } from "./way.ts";
 export class UdpWay implements Way {
   readonly datagramBytes: number = UDP_DATAGRAM;
   readonly #host: WayHost;
+  readonly #allowPrivate: boolean;
   readonly #sockets: Map<4 | 6, Socket> = new Map();
   #isBusy = false;
   #isClosed = false;
 
-  constructor(host: WayHost) {
+  constructor(host: WayHost, { allowPrivate }: { readonly allowPrivate: boolean }) {
     this.#host = host;
+    this.#allowPrivate = allowPrivate;
   }
 
   endpointOf(address: RpcAddress): Uint8Array {
@@ -32,6 +35,8 @@ export class UdpWay implements Way {
   send(target: Uint8Array, datagram: Uint8Array): void {
     if (this.#isClosed) return;
     const { ip, port } = addressOf(target);
+    // Routers and servers name others to go to.
+    if (!this.#allowPrivate && !isPublic(ip)) return;
     // The first datagram of a socket binds it.
     this.#socketFor(ip.includes(":") ? 6 : 4).send(datagram, port, ip);
   }
