@@ -15,6 +15,7 @@ const TESTS = [
   "capsules",
   "stores",
   "replicas",
+  "rpc",
   "rpc-isolate",
   "capsule-1g",
   "crash",

@@ -130,6 +130,7 @@ export class Engine {
   #step(instance: ModuleInstance): void {
     const { batch, taken } = this.#takeBatch();
     const outputs = instance.step(this.#handle, batch.finish(this.#clock.now_us()));
+    if (taken.some(({ input }) => isSecret(input))) wipe(batch);
     for (const item of readItems(outputs)) {
       const output = rpcOutputCodec.decode(item);
       if (output.type === "Wake") this.#timer.schedule(Math.ceil(output.unix_us / 1000));
@@ -187,6 +188,15 @@ export class Engine {
         );
     });
   }
+}
+
+/** Whether an input holds the secret of a ticket or of all. */
+function isSecret({ type }: RpcInput): boolean {
+  return type === "SetTicketKey" || type === "UseTicket";
+}
+
+function wipe(batch: InputBatch<RpcInput>): void {
+  new Uint8Array(batch.finish(0).buffer).fill(0);
 }
 
 /** Bytes that an input takes in a batch. */

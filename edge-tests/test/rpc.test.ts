@@ -1,0 +1,100 @@
+/** RPC between the wasmtime host and the package: each calls a service of the other, over UDP, with tickets from the mesh. */
+import assert from "node:assert/strict";
+import { mkdirSync, rmSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join as joinPath } from "node:path";
+import { after, before, it } from "node:test";
+import { join, memory, type NodeMesh } from "selfsame/node";
+import { createRpcClient, createRpcServer, type RpcClient, type RpcServer } from "selfsame/rpc";
+import { freePort } from "selfsame-twiitr/ports";
+
+import { DATA } from "../lib/cluster.ts";
+import { run } from "../lib/run.ts";
+import { type Program, selfsame, start } from "../lib/sidecar.ts";
+
+const NETWORK = "rpc";
+const UNOWNED = { unowned: true } as const;
+const folder = joinPath(DATA, "rpc");
+
+/** The application behind the host, which answers with what it gets. */
+let app: Server;
+let host: Program;
+let mesh: NodeMesh;
+let bootstrap: string;
+let client: RpcClient;
+let server: RpcServer;
+
+before(async () => {
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  app = createServer((request, response) => request.pipe(response)).listen(0, "127.0.0.1");
+  const port = await freePort(8780);
+  const address = `ws://127.0.0.1:${port}/.mesh`;
+  const listen = { port, hostname: "127.0.0.1" };
+  mesh = await join({ network: NETWORK, storage: memory(), listen, address, allowPrivate: true });
+  bootstrap = `${address}#${mesh.id}`;
+  host = start("the host", selfsame(), [
+    ...[
+      "--json",
+      "rpc",
+      "serve",
+      "host-echo",
+      "--to",
+      `http://127.0.0.1:${(app.address() as AddressInfo).port}/`,
+    ],
+    ...[
+      "--udp",
+      "127.0.0.1:0",
+      "--ticket-key",
+      joinPath(folder, "ticket.key"),
+      "--data",
+      joinPath(folder, "host"),
+    ],
+    ...[
+      "--network",
+      NETWORK,
+      "--join",
+      bootstrap,
+      "--unowned",
+      "--allow-private",
+      "--idempotent",
+      "--end-with-input",
+    ],
+  ]);
+  await host.line((line) => JSON.parse(line).event === "serving-rpc");
+  client = createRpcClient({ mesh, lookup: UNOWNED });
+  server = createRpcServer({
+    service: "package-echo",
+    network: NETWORK,
+    ticketKey: new Uint8Array(32).fill(7),
+    handler: ({ payload }) => payload,
+  });
+  const udp = await server.listenUdp({ host: "127.0.0.1", port: 0 });
+  await mesh.serve("package-echo", server.tickets(udp.address), UNOWNED);
+});
+
+after(async () => {
+  client?.close();
+  server?.close();
+  await host?.stop();
+  await mesh?.close();
+  app?.close();
+});
+
+for (const idempotent of [false, true]) {
+  it(`the package calls the host, ${idempotent ? "idempotent" : "bound to one replica"}`, async () => {
+    for (const bytes of [0, 4, 1024 * 1024]) {
+      const payload = new Uint8Array(bytes).map((_, at) => at * 7 + (at >> 8));
+      const answer = await client.call("host-echo", payload, { idempotent });
+      assert.equal(Buffer.compare(answer.payload, payload), 0, `${bytes} bytes`);
+    }
+  });
+}
+
+it("the host calls the package", async () => {
+  const at = ["--network", NETWORK, "--join", bootstrap, "--unowned", "--allow-private"];
+  for (const text of ["ping", "x".repeat(100_000)]) {
+    assert.equal(await run(selfsame(), ["rpc", "call", "package-echo", ...at, "-d", text]), text);
+  }
+});
