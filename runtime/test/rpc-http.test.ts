@@ -153,6 +153,79 @@ describe("the binding of the RPC to HTTP", () => {
     );
   });
 
+  it("counts a caller behind a trusted proxy by the address that the proxy forwards", async (t) => {
+    const options = { idempotent: true, stateless: true, trustedProxies: ["127.0.0.1"] };
+    const { server } = startServer(t, ({ source }) => new TextEncoder().encode(source), options);
+    const url = await serveHttp(t, (request, origin) => {
+      const headers = new Headers(request.headers);
+      headers.set("x-forwarded-for", "9.9.9.9, 1.1.1.1");
+      return server.fetch(new Request(request, { headers }), origin);
+    });
+    const client = startClient(t, new TestMesh(server, url));
+    const { payload } = await client.call(SERVICE, new Uint8Array(), { idempotent: true });
+    assert.match(new TextDecoder().decode(payload), /^1\.1\.1\.1:[1-9]\d*$/);
+  });
+
+  it("posts a request once, however long its call takes", async (t) => {
+    const { server } = startServer(t, () => new Promise(() => undefined), {
+      idempotent: true,
+      stateless: true,
+    });
+    let posts = 0;
+    const url = await serveHttp(t, (request, origin) => {
+      posts++;
+      return server.fetch(request, origin);
+    });
+    const client = startClient(t, new TestMesh(server, url));
+    // A client of UDP sends its request again after 250 ms, and then after twice as long.
+    const call = client.call(SERVICE, new Uint8Array(), { idempotent: true, timeout_ms: 1000 });
+    await assert.rejects(call, ({ name }: Error) => name === "Deadline" || name === "TimedOut");
+    assert.equal(posts, 1);
+  });
+
+  it("sends a request again whose connection broke, and gets the answer of its one call", async (t) => {
+    const answered = Promise.withResolvers<Uint8Array>();
+    let calls = 0;
+    const handler = (): Promise<Uint8Array> => {
+      calls++;
+      return answered.promise;
+    };
+    const { server } = startServer(t, handler, { idempotent: true, stateless: true });
+    let posts = 0;
+    const url = await serveHttp(t, async (request, origin) => {
+      const response = server.fetch(request, origin);
+      // The first one is broken off while its call goes on.
+      if (++posts === 1)
+        return new Response(new ReadableStream({ pull: (body) => body.error(new Error("broken")) }));
+      answered.resolve(new TextEncoder().encode("late"));
+      return response;
+    });
+    const client = startClient(t, new TestMesh(server, url));
+    const { payload } = await client.call(SERVICE, new Uint8Array(1), { idempotent: true });
+    assert.equal(new TextDecoder().decode(payload), "late");
+    assert.deepEqual([posts, calls], [2, 1]);
+  });
+
+  it("takes nothing that is none from a server", async (t) => {
+    const { server } = startServer(t, ({ payload }) => payload, { idempotent: true, stateless: true });
+    const endless = new ReadableStream<Uint8Array<ArrayBuffer>>({
+      pull: (controller) => controller.enqueue(new Uint8Array(1024 * 1024)),
+    });
+    const wrong = [
+      new Response(new Uint8Array()),
+      new Response(new Uint8Array(100).fill(0x62)),
+      new Response(new Uint8Array(100).fill(0x66)),
+      new Response(endless),
+      new Response(null, { status: 404 }),
+      Response.redirect("http://127.0.0.1:9/", 307),
+    ];
+    const url = await serveHttp(t, async (request, origin) => wrong.shift() ?? server.fetch(request, origin));
+    const client = startClient(t, new TestMesh(server, url));
+    const { payload } = await client.call(SERVICE, new Uint8Array(3), { idempotent: true });
+    assert.equal(payload.length, 3);
+    assert.equal(wrong.length, 0);
+  });
+
   it("waits as long as a server asks", async (t) => {
     const { server } = startServer(t, ({ payload }) => payload, { idempotent: true });
     let asked = 0;

@@ -4,6 +4,7 @@ import type { RpcCallOptions, RpcClient } from "../src/rpc/client.ts";
 import { type RpcHandler, RpcRefusal } from "../src/rpc/handler.ts";
 import type { RpcServer } from "../src/rpc/server.ts";
 import { CALLER, SERVICE, serveHttp, startClient, startServer, TestMesh } from "./rpc-support.ts";
+import { freeUdpPort } from "./support.ts";
 
 const MEGABYTE = 1024 * 1024;
 const WAYS = ["udp", "http"] as const;
@@ -21,6 +22,28 @@ async function start(t: TestContext, way: Way, handler: RpcHandler, idempotent =
   const address = await addressOf(t, server, way);
   const mesh = new TestMesh(server, address);
   return { server, mesh, client: startClient(t, mesh) };
+}
+
+/** A server that can be started anew at its place. */
+async function startAnew(
+  t: TestContext,
+  way: Way,
+  handler: RpcHandler,
+): Promise<{ client: RpcClient; restart: () => Promise<void> }> {
+  const begin = (): RpcServer => startServer(t, handler, { idempotent: true }).server;
+  let server = begin();
+  const port = way === "udp" ? await freeUdpPort() : 0;
+  const listen = async (): Promise<string> => (await server.listenUdp({ host: "127.0.0.1", port })).address;
+  const address =
+    way === "udp" ? await listen() : await serveHttp(t, (request, origin) => server.fetch(request, origin));
+  const mesh = new TestMesh(server, address);
+  const restart = async (): Promise<void> => {
+    server.close();
+    server = begin();
+    mesh.server = server;
+    if (way === "udp") await listen();
+  };
+  return { client: startClient(t, mesh), restart };
 }
 
 async function addressOf(t: TestContext, server: RpcServer, way: Way): Promise<string> {
@@ -133,6 +156,23 @@ for (const way of WAYS) {
       assert.equal(await call(client, "again", { idempotent: true, server: address }), "next");
       assert.equal(await call(client, "bound", { server: address }), "next");
       assert.equal(mesh.asked, 1, "the ticket opens at the other replica");
+    });
+
+    it("does not repeat a call that was bound to a server before its restart", async (t) => {
+      let calls = 0;
+      const handler: RpcHandler = ({ payload }) => {
+        calls++;
+        return payload;
+      };
+      const { client, restart } = await startAnew(t, way, handler);
+      assert.equal(await call(client, "first"), "first");
+      await restart();
+      await assert.rejects(call(client, "bound to the first life"), { name: "OutcomeUnknown" });
+      assert.equal(await call(client, "idempotent", { idempotent: true }), "idempotent");
+      await restart();
+      assert.equal(await call(client, "idempotent again", { idempotent: true }), "idempotent again");
+      assert.equal(await call(client, "last"), "last");
+      assert.equal(calls, 4);
     });
 
     it("gets a new ticket when a replica does not open its own", async (t) => {
