@@ -26,6 +26,8 @@ export type EdgeOptions = {
   owned: readonly string[];
   /** Names that the gateway passes on, or `*` for all but `check`. */
   gateway: readonly string[];
+  /** Calls `check` by RPC; see {@link HandlerOptions}. */
+  call?: HandlerOptions["call"];
   /** Who asks; see {@link HandlerOptions}. */
   sourceOf?: HandlerOptions["sourceOf"];
   /** The attempts to sign in of all sources, where an app is made for each request. */
@@ -40,6 +42,7 @@ export function edge({
   platform,
   owned,
   gateway: open,
+  call,
   sourceOf,
   attempts,
   onLogin,
@@ -56,7 +59,7 @@ export function edge({
   });
   app.route("/", through);
   const fetch: HandlerOptions["fetch"] = (url, init, c) => mesh(c).fetch(url, init);
-  app.route("/", handler({ fetch, servedBy: platform, sourceOf, attempts, onLogin }));
+  app.route("/", handler({ fetch, call, servedBy: platform, sourceOf, attempts, onLogin }));
   return app;
 }
 

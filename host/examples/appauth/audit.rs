@@ -12,10 +12,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bytes::Bytes;
 use http::header::CACHE_CONTROL;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::Full;
 use selfsame_host::capsule::{
     Capsule, CapsuleKey, CapsuleServer, RecordHeader, RecordKind, RecordName, WriteOptions,
 };
@@ -90,7 +88,7 @@ impl Log {
     }
 
     /// The service `audit`: `GET /` tells what was verified, `GET /proof/RECORD` proves a record to whoever has nothing else.
-    pub(crate) async fn answer(self, request: Request<Body>) -> Result<Response<Full<Bytes>>, BoxError> {
+    pub(crate) async fn answer(self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
         let path = request.uri().path().to_owned();
         let mut response = match (request.method(), path.as_str()) {
             (&Method::GET, "/") => told(self.opener.overview().await),
@@ -103,7 +101,7 @@ impl Log {
                     ));
                 };
                 match self.prove(record).await {
-                    Ok(file) => Response::new(Full::new(Bytes::from(file))),
+                    Ok(file) => Response::new(Body::from(file)),
                     Err(error) => told(Err(error)),
                 }
             }
@@ -120,7 +118,7 @@ impl Log {
     }
 }
 
-fn told(outcome: Result<Value, selfsame_host::Error>) -> Response<Full<Bytes>> {
+fn told(outcome: Result<Value, selfsame_host::Error>) -> Response<Body> {
     match outcome {
         Ok(value) => crate::answer(StatusCode::OK, &value),
         Err(error) => crate::refuse(

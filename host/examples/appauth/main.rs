@@ -13,17 +13,17 @@ extern crate alloc;
 
 use alloc::sync::Arc;
 use core::error::Error;
+use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use bytes::Bytes;
 use clap::Parser;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::{BodyExt as _, Limited};
 use selfsame_host::{Body, BoxError, Event, Grant, Node, OwnerKey, Replica, ServeOptions, json};
 use serde::Deserialize;
 use serde_json::{Value, json as value};
@@ -35,6 +35,8 @@ use unicode_normalization::UnicodeNormalization as _;
 
 mod audit;
 use audit::Log;
+
+mod rpc;
 
 /// A login is two short texts.
 const MAX_BODY: usize = 8 * 1024;
@@ -82,6 +84,12 @@ struct Arguments {
     /// File with the seed of the key that writes the audit log: 64 hexadecimal digits, to be read by its owner alone
     #[arg(long, requires = "audit", value_name = "FILE")]
     audit_seed: Option<PathBuf>,
+    /// Address at which calls of `check` by RPC arrive
+    #[arg(long, requires = "ticket_key", value_name = "IP:PORT")]
+    rpc: Option<SocketAddr>,
+    /// File of the secret that the replicas of `check` share
+    #[arg(long, requires = "rpc", value_name = "FILE")]
+    ticket_key: Option<PathBuf>,
     /// Dials private and loopback addresses that other nodes name
     #[arg(long)]
     allow_private: bool,
@@ -137,9 +145,15 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
         joined(&node).await?;
         let audit = arguments.audit.as_deref().zip(arguments.audit_seed.as_deref());
         let log = open_log(&node, audit, &arguments.data).await?;
+        let check = Check::new(users, log.as_ref().map(|(log, _)| log.clone()));
+        let server = match (arguments.rpc, &arguments.ticket_key) {
+            (Some(address), Some(key)) => Some(rpc::start(&node, check.clone(), address, key)?),
+            _ => None,
+        };
         if serves {
-            let check = Check::new(users, log.as_ref().map(|(log, _)| log.clone()));
-            let service = tower::service_fn(move |request| check.clone().answer(request));
+            let tickets = server.as_ref().map(|server| server.tickets(server.local_addr()));
+            let service =
+                tower::service_fn(move |request| rpc::route(tickets.clone(), check.clone(), request));
             node.serve("check", service).await?;
             tell_serving(&node, "check").await?;
         }
@@ -331,7 +345,7 @@ impl Check {
         }
     }
 
-    async fn answer(self, request: Request<Body>) -> Result<Response<Full<Bytes>>, BoxError> {
+    async fn answer(self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
         let mut response = self.outcome(request).await?;
         response
             .headers_mut()
@@ -342,7 +356,7 @@ impl Check {
         Ok(response)
     }
 
-    async fn outcome(&self, request: Request<Body>) -> Result<Response<Full<Bytes>>, BoxError> {
+    async fn outcome(&self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
         if request.uri().path() != "/" {
             return Ok(refuse(StatusCode::NOT_FOUND, "there is nothing at this path"));
         }
@@ -370,7 +384,12 @@ impl Check {
         let Ok(body) = Limited::new(request.into_body(), MAX_BODY).collect().await else {
             return Ok(refuse(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large"));
         };
-        let credentials = serde_json::from_slice(&body.to_bytes()).ok().filter(is_login);
+        self.compare(&body.to_bytes()).await
+    }
+
+    /// Compares the password of a login, which is JSON.
+    async fn compare(&self, login: &[u8]) -> Result<Response<Body>, BoxError> {
+        let credentials = serde_json::from_slice(login).ok().filter(is_login);
         let Some(Credentials { user, password }) = credentials else {
             let text = r#"send { "user": text, "password": text }"#;
             return Ok(refuse(StatusCode::BAD_REQUEST, text));
@@ -422,12 +441,12 @@ fn is_password(password: &str, stored: &Stored) -> Result<bool, BoxError> {
     Ok(hash.ct_eq(&stored.hash).into())
 }
 
-fn refuse(status: StatusCode, why: &str) -> Response<Full<Bytes>> {
+fn refuse(status: StatusCode, why: &str) -> Response<Body> {
     answer(status, &value!({ "ok": false, "error": why }))
 }
 
-fn answer(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
+fn answer(status: StatusCode, body: &Value) -> Response<Body> {
+    let mut response = Response::new(Body::from(body.to_string()));
     *response.status_mut() = status;
     response
         .headers_mut()

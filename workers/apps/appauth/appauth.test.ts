@@ -1,7 +1,15 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 
-import { Attempts, check, handler, parseDictionary, storePassword, verifyPassword } from "./index.ts";
+import {
+  Attempts,
+  callable,
+  check,
+  handler,
+  parseDictionary,
+  storePassword,
+  verifyPassword,
+} from "./index.ts";
 
 const dictionary = parseDictionary({ ada: await storePassword("enchantress of numbers") });
 const service = check(dictionary, { servedBy: "test" });
@@ -27,7 +35,12 @@ describe("a login", () => {
   it("with the right password is welcome, and told who checked", async () => {
     const response = await app.fetch(login("ada", "enchantress of numbers"));
     assert.equal(response.status, 200);
-    assert.deepEqual(await response.json(), { message: "Welcome, ada.", user: "ada", checkedBy: "test" });
+    assert.deepEqual(await response.json(), {
+      message: "Welcome, ada.",
+      user: "ada",
+      checkedBy: "test",
+      over: "HTTP",
+    });
     assert.equal(response.headers.get("served-by"), "front");
     assert.equal(response.headers.get("cache-control"), "no-store");
   });
@@ -36,7 +49,11 @@ describe("a login", () => {
     for (const user of ["ada", "bob", "constructor", "__proto__"]) {
       const response = await app.fetch(login(user, "guess"));
       assert.equal(response.status, 401, user);
-      assert.deepEqual(await response.json(), { error: "Wrong user or password.", checkedBy: "test" });
+      assert.deepEqual(await response.json(), {
+        error: "Wrong user or password.",
+        checkedBy: "test",
+        over: "HTTP",
+      });
     }
   });
 
@@ -92,6 +109,34 @@ describe("a login", () => {
     const page = await response.text();
     assert.match(page, /role="alert">Wrong user or password/);
     assert.doesNotMatch(page, /<b>/);
+  });
+});
+
+describe("a handler that calls check by RPC", () => {
+  const fetch = async (url: string, init: RequestInit): Promise<Response> =>
+    service.fetch(new Request(url, init));
+  const answered = async (call: (login: Uint8Array) => Promise<Uint8Array>, password: string) => {
+    const response = await handler({ fetch, call, servedBy: "front" }).fetch(login("ada", password));
+    return [response.status, ((await response.json()) as { over?: string }).over];
+  };
+  const rightly = callable(service);
+  const call = (payload: Uint8Array): Promise<Uint8Array> => rightly({ payload: payload.slice() });
+
+  it("answers what it is told, and says so", async () => {
+    assert.deepEqual(await answered(call, "enchantress of numbers"), [200, "RPC"]);
+    assert.deepEqual(await answered(call, "guess"), [401, "RPC"]);
+    const app = handler({ fetch, call, servedBy: "front" });
+    const body = new URLSearchParams({ user: "ada", password: "guess" }).toString();
+    const form = post(body, "application/x-www-form-urlencoded", { accept: "text/html" });
+    assert.match(await (await app.fetch(form)).text(), /checked by test, over encrypted RPC/);
+  });
+
+  it("asks through the mesh where that fails or means nothing", async () => {
+    const wrong = ["", "{", "null", "[]", '{"status":"200","checkedBy":"x"}', '{"status":200}'];
+    const answers = wrong.map((text) => async () => new TextEncoder().encode(text));
+    for (const call of [...answers, async () => Promise.reject(new Error("nobody answers"))]) {
+      assert.deepEqual(await answered(call, "guess"), [401, "HTTP"]);
+    }
   });
 });
 

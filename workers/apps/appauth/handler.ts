@@ -5,18 +5,20 @@ import { Attempts } from "./attempts.ts";
 import { mediaType } from "./check.ts";
 import { type Credentials, parseCredentials } from "./credentials.ts";
 import { CONTENT_SECURITY_POLICY, loginPage } from "./page.ts";
+import { CHECK, checkRequest, parseVerdict, type Verdict, verdictOf } from "./verdict.ts";
 
 /** A login is two short texts. */
 const MAX_BODY_BYTES = 8 * 1024;
 /** Providers that may be lost while they check. */
 const MAX_ATTEMPTS = 3;
-/** Where the mesh finds who checks passwords. */
-const CHECK = "https://check.mesh/";
+const NOBODY = "Nobody can check the password right now. Try again in a moment.";
 
 /** What the handler needs of its platform. */
 export type HandlerOptions = {
   /** Sends a request through the mesh, on behalf of the one in the context. */
   fetch: (url: string, init: RequestInit, c: Context) => Promise<Response>;
+  /** Calls `check` by RPC, if the platform has it; where that fails `check` is asked through the mesh. */
+  call?: ((login: Uint8Array) => Promise<Uint8Array>) | undefined;
   /** What is told in the header `served-by`, such as `workerd`. */
   servedBy: string;
   /**
@@ -39,6 +41,8 @@ type Outcome = {
   text: string;
   user?: string;
   checkedBy?: string;
+  /** How `check` was asked. */
+  over?: "HTTP" | "RPC";
 };
 
 /**
@@ -49,6 +53,7 @@ type Outcome = {
  */
 export function handler({
   fetch,
+  call,
   servedBy,
   sourceOf,
   attempts = new Attempts(),
@@ -61,7 +66,7 @@ export function handler({
     if (source !== undefined && attempt === undefined) {
       return { status: 429, text: "Too many wrong passwords. Try again in a minute." };
     }
-    const outcome = await login(c, fetch, onLogin);
+    const outcome = await login(c, { fetch, call, onLogin });
     if (outcome.status !== 401) attempt?.isRight();
     return outcome;
   };
@@ -86,14 +91,13 @@ export function handler({
 
 async function login(
   c: Context,
-  fetch: HandlerOptions["fetch"],
-  onLogin: HandlerOptions["onLogin"],
+  { fetch, call, onLogin }: Pick<HandlerOptions, "fetch" | "call" | "onLogin">,
 ): Promise<Outcome> {
   const read = READERS[mediaType(c.req.header("content-type"))];
   if (read === undefined) return { status: 415, text: "Send a form or application/json." };
   const credentials = parseCredentials(await read(c).catch(() => undefined));
   if (credentials === undefined) return { status: 400, text: "Send user and password." };
-  const outcome = await askCheck(credentials, (url, init) => fetch(url, init, c));
+  const outcome = await askCheck(credentials, { fetch: (url, init) => fetch(url, init, c), call });
   const { status, checkedBy = "" } = outcome;
   if (status === 200 || status === 401) onLogin?.({ user: credentials.user, status, checkedBy }, c);
   return outcome;
@@ -107,34 +111,45 @@ const READERS: Readonly<Record<string, (c: Context) => Promise<unknown>>> = {
 
 async function askCheck(
   credentials: Credentials,
-  fetch: (url: string, init: RequestInit) => Promise<Response>,
+  {
+    fetch,
+    call,
+  }: { fetch: (url: string, init: RequestInit) => Promise<Response>; call: HandlerOptions["call"] },
 ): Promise<Outcome> {
-  let response: Response;
+  // Keyboards compose accents differently; whoever checks compares bytes.
+  const login = JSON.stringify({ ...credentials, password: credentials.password.normalize("NFC") });
+  const called = call && (await callCheck(call, login));
+  let verdict: Verdict;
   try {
-    response = await persist(() =>
-      fetch(CHECK, {
-        method: "POST",
-        headers: { "content-type": "application/json" },
-        // Keyboards compose accents differently; whoever checks compares bytes.
-        body: JSON.stringify({ ...credentials, password: credentials.password.normalize("NFC") }),
-      }),
-    );
-    await response.body?.cancel();
+    verdict = called ?? (await persist(async () => verdictOf(await fetch(CHECK, checkRequest(login)))));
   } catch (error) {
-    console.warn(`appauth: check did not answer: ${error instanceof Error ? error.message : String(error)}`);
-    return { status: 503, text: "Nobody can check the password right now. Try again in a moment." };
+    warn("check did not answer", error);
+    return { status: 503, text: NOBODY };
   }
-  const checkedBy = { checkedBy: response.headers.get("served-by") ?? "unknown" };
-  if (response.status === 200) {
-    return { status: 200, text: `Welcome, ${credentials.user}.`, user: credentials.user, ...checkedBy };
+  const { status, checkedBy } = verdict;
+  const checked = { checkedBy, over: called === undefined ? "HTTP" : "RPC" } as const;
+  if (status === 200)
+    return { status, text: `Welcome, ${credentials.user}.`, user: credentials.user, ...checked };
+  if (status === 401) return { status, text: "Wrong user or password.", ...checked };
+  console.warn(`appauth: check answered ${status}`);
+  return { status: 503, text: NOBODY, ...checked };
+}
+
+/** The verdict by RPC; none if that fails, which does no harm: a check changes nothing. */
+async function callCheck(
+  call: NonNullable<HandlerOptions["call"]>,
+  login: string,
+): Promise<Verdict | undefined> {
+  try {
+    return parseVerdict(await call(new TextEncoder().encode(login)));
+  } catch (error) {
+    warn("check did not answer by RPC", error);
+    return undefined;
   }
-  if (response.status === 401) return { status: 401, text: "Wrong user or password.", ...checkedBy };
-  console.warn(`appauth: check answered ${response.status}`);
-  return {
-    status: 503,
-    text: "Nobody can check the password right now. Try again in a moment.",
-    ...checkedBy,
-  };
+}
+
+function warn(what: string, error: unknown): void {
+  console.warn(`appauth: ${what}: ${error instanceof Error ? error.message : String(error)}`);
 }
 
 /** A check changes nothing, so one whose provider is lost on the way is sent to another. */

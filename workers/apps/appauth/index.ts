@@ -9,3 +9,4 @@ export {
   verifyPassword,
 } from "./credentials.ts";
 export { type HandlerOptions, handler, type Login } from "./handler.ts";
+export { callable } from "./verdict.ts";

@@ -22,9 +22,10 @@ const STYLE = `
 
 /** The login form, with what became of the last attempt. */
 export function loginPage(
-  outcome: { status: number; text: string; checkedBy?: string } | undefined,
+  outcome: { status: number; text: string; checkedBy?: string; over?: "HTTP" | "RPC" } | undefined,
 ): ReturnType<typeof html> {
-  const by = outcome?.checkedBy ? html`<small>checked by ${outcome.checkedBy}</small>` : "";
+  const how = outcome?.over === "RPC" ? "encrypted RPC" : "HTTP through the mesh";
+  const by = outcome?.checkedBy ? html`<small>checked by ${outcome.checkedBy}, over ${how}</small>` : "";
   const role = outcome?.status === 200 ? "status" : "alert";
   const message = outcome ? html`<p role="${role}">${outcome.text}${by}</p>` : "";
   return html`<!doctype html>

@@ -46,6 +46,12 @@ describe("the settings of the Deno node", () => {
     }
   });
 
+  it("name the file of the ticket key", () => {
+    assert.equal(read({}).ticketKey, undefined);
+    assert.deepEqual(read({ TICKET_KEY_FILE: "audit.seed" }).ticketKey, new Uint8Array(32).fill(0x11));
+    assert.throws(() => read({ TICKET_KEY_FILE: "bad.seed" }), /TICKET_KEY_FILE: expected a file of 64/);
+  });
+
   it("that are wrong are named", () => {
     assert.throws(() => read({ PORT: "none" }), /PORT: expected 1 to 65535/);
     assert.throws(() => read({ PORT: "70000" }), /PORT/);

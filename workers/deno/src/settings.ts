@@ -19,6 +19,8 @@ export type Settings = {
   /** Versions that this node serves, by name, with the share of the requests that each is to get. */
   versions: Record<string, Version>;
   gateway: string[];
+  /** The secret that the replicas of `check` share, which is then called by RPC, too. */
+  ticketKey: Uint8Array | undefined;
   /** The audit log that this node holds and writes, if it is told of one. */
   audit: AuditSettings | undefined;
   /** Folder of the built page. */
@@ -44,6 +46,7 @@ export function readSettings(
   const owner = text("OWNER", "");
   // Whoever lists the processes of a machine sees their environments.
   const seedFile = variable("AUDIT_SEED_FILE");
+  const ticketKeyFile = variable("TICKET_KEY_FILE");
   if (!/^([0-9a-f]{64})?$/.test(owner)) throw new TypeError("OWNER: expected a public key of 64 hex digits");
   return {
     network: text("NETWORK", "twiitr"),
@@ -57,11 +60,17 @@ export function readSettings(
     grants: grantsOf(variable("GRANTS")),
     versions: versionsOf(variable("VERSIONS")),
     gateway: words(variable("GATEWAY")),
+    ticketKey: ticketKeyFile === undefined ? undefined : ticketKeyOf(readText(ticketKeyFile).trim()),
     audit: auditOf(variable("AUDIT"), seedFile === undefined ? undefined : readText(seedFile).trim()),
     page: text("PAGE", new URL("../../browser/dist", import.meta.url).pathname),
     allowPrivate: variable("ALLOW_PRIVATE") === "1",
     endsWithInput: variable("END_WITH_INPUT") === "1",
   };
+}
+
+function ticketKeyOf(text: string): Uint8Array {
+  if (!/^[0-9a-f]{64}$/.test(text)) throw new TypeError("TICKET_KEY_FILE: expected a file of 64 hex digits");
+  return Uint8Array.from({ length: 32 }, (_, at) => Number.parseInt(text.slice(2 * at, 2 * at + 2), 16));
 }
 
 /** Versions by name, from a setting of `name=version` or `name=version:weight` words. */

@@ -5,6 +5,7 @@ import type { Overview } from "selfsame-apps/audit";
 import { Child } from "./child.ts";
 import { type AuditPlan, PLATFORMS, type Plan, type Platform, savePlan } from "./plan.ts";
 import { type Built, programOf } from "./programs.ts";
+import { ticketKeyFile } from "./secret.ts";
 import type { NodeStatus } from "./status.ts";
 
 /** What a runtime has verified of the audit log. */
@@ -108,6 +109,7 @@ export class Cluster {
       log: this.logOf(platform),
       owner: this.#deployment?.owner ?? "",
       grants: this.#deployment?.grants[platform] ?? {},
+      ticketKey: ticketKeyFile(this.folder),
       audit: this.#deployment?.audit,
     });
     const child = Child.start(program);

@@ -28,6 +28,8 @@ export type Start = {
   log: string;
   owner: string;
   grants: Record<string, string>;
+  /** File of the secret that the replicas of `check` share. */
+  ticketKey: string;
   /** The audit log that the node holds, once there is one. */
   audit: AuditPlan | undefined;
 };
@@ -58,7 +60,7 @@ export function programOf(platform: Platform, start: Start): Program {
 type Command = { command: string; args: string[]; env: Record<string, string> };
 
 const PROGRAMS: Record<Platform, (start: Start) => Command> = {
-  wasmtime: ({ built, plan, bootstrap, data, owner, grants, audit }) => ({
+  wasmtime: ({ built, plan, bootstrap, data, owner, grants, ticketKey, audit }) => ({
     command: built.appauth,
     args: [
       ...["--network", plan.network, "--listen", `ws://127.0.0.1:${plan.ports.wasmtime}`, "--data", data],
@@ -69,6 +71,7 @@ const PROGRAMS: Record<Platform, (start: Start) => Command> = {
       ]),
       ...bootstrap.flatMap((address) => ["--join", address]),
       ...["--users", join(ROOT, "workers/apps/appauth/users.json"), "--allow-private", "--end-with-input"],
+      ...["--rpc", "127.0.0.1:0", "--ticket-key", ticketKey],
       ...(owner ? ["--owner", owner] : []),
       ...Object.entries(grants).flatMap(([, grant]) => ["--grant", grant]),
       ...(audit ? ["--audit", audit.metadata, "--audit-seed", seedFile(data, audit.writers.wasmtime)] : []),
@@ -83,7 +86,8 @@ const PROGRAMS: Record<Platform, (start: Start) => Command> = {
         "--quiet",
         "--no-prompt",
         "--cached-only",
-        "--allow-net=127.0.0.1",
+        // A client of the RPC sends from any address.
+        "--allow-net=127.0.0.1,0.0.0.0:0",
         "--allow-read",
         "--allow-env",
       ],
@@ -92,6 +96,7 @@ const PROGRAMS: Record<Platform, (start: Start) => Command> = {
     env: {
       ...settings(start),
       ...(start.audit ? { AUDIT_SEED_FILE: seedFile(data, start.audit.writers.deno) } : {}),
+      TICKET_KEY_FILE: start.ticketKey,
       PORT: String(start.plan.ports.deno),
       DATA: join(data, "node.sqlite"),
       PAGE: built.page,

@@ -1,4 +1,6 @@
-import { rmSync, writeFileSync } from "node:fs";
+import { randomBytes } from "node:crypto";
+import { existsSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 
 /** Writes a secret where only this user reads it: arguments and environments are listed. Returns the file. */
 export function secretFile(file: string, text: string): string {
@@ -6,4 +8,10 @@ export function secretFile(file: string, text: string): string {
   rmSync(file, { force: true });
   writeFileSync(file, text, { mode: 0o600, flag: "wx" });
   return file;
+}
+
+/** The file of the secret that the replicas of `check` share; it is made if there is none. */
+export function ticketKeyFile(folder: string): string {
+  const file = join(folder, "check.ticket-key");
+  return existsSync(file) ? file : secretFile(file, `${randomBytes(32).toString("hex")}\n`);
 }
