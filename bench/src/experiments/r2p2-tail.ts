@@ -57,6 +57,8 @@ function measureOne(pool: InstancePool, replicas: number, distribution: Distribu
   for (let seed = 1; seed <= seeds; seed += 1) {
     const arrivals: Arrivals = drawArrivals(seed, requests, replicas, distribution);
     for (const [name, selection] of Object.entries(SELECTIONS)) {
+      // There is nothing to choose from one.
+      if (replicas === 1 && name !== "random" && name !== OURS) continue;
       run.progress(`${name}, ${replicas} replicas, ${distribution}, seed ${seed}`);
       note(name, tailThroughRouter(pool, arrivals, { replicas, selection, bound: BOUND, seed }));
     }
@@ -78,7 +80,7 @@ function rowsOf({ replicas, distribution, tails }: Measured): Row[] {
     ratio: pairedRatio(samples(OURS), samples(peerName)),
     bar: isCompared ? bar : null,
   });
-  const others = Object.keys(SELECTIONS).filter((name) => name !== OURS && name !== "random");
+  const others = [...tails.keys()].filter((name) => ![OURS, "random", SINGLE_QUEUE].includes(name));
   return [
     against("random", ratioAtMost(TO_RANDOM)),
     against(SINGLE_QUEUE, ratioAtMost(TO_SINGLE_QUEUE)),
@@ -95,7 +97,7 @@ function draw(all: readonly Measured[]): string {
     series: [...Object.keys(SELECTIONS), SINGLE_QUEUE].map((name) => ({
       name,
       points: all
-        .filter((measured) => measured.distribution === distribution)
+        .filter((measured) => measured.distribution === distribution && measured.tails.has(name))
         .map(({ replicas, tails }) => [replicas, meanAndDeviation(tails.get(name) ?? []).median] as const),
     })),
   }));
