@@ -6,11 +6,11 @@ async function load(name: string): Promise<Uint8Array<ArrayBuffer>> {
   return new Uint8Array(await (await fetch(name)).arrayBuffer());
 }
 
-/** The transcript in base64 and the sha256 of the core that ran. */
+/** The transcript in base64 and the sha256 of the module that ran. */
 async function replayed(): Promise<{ transcript: string; sha256: string }> {
-  const module = await WebAssembly.compileStreaming(fetch("core.wasm"));
+  const module = await WebAssembly.compileStreaming(fetch("module.wasm"));
   const transcript = await replay(module, await load("script.bin"));
-  return { transcript: base64(transcript), sha256: await sha256(await load("core.wasm")) };
+  return { transcript: base64(transcript), sha256: await sha256(await load("module.wasm")) };
 }
 
 Object.assign(globalThis, { replayed });

@@ -1,10 +1,10 @@
 // Replays the script in a request's body in workerd.
-import core from "./core.wasm";
+import module from "./module.wasm";
 
 import { replay } from "./replay.ts";
 
 export default {
   async fetch(request: Request): Promise<Response> {
-    return new Response(await replay(core, new Uint8Array(await request.arrayBuffer())));
+    return new Response(await replay(module, new Uint8Array(await request.arrayBuffer())));
   },
 };

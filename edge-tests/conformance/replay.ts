@@ -1,10 +1,10 @@
 /**
- * Replays a recorded script on a core: nothing but the exports and bytes, so that it is the same few lines in every
+ * Replays a recorded script on a module: nothing but the exports and bytes, so that it is the same few lines in every
  * language.
  *
  * ```text
  * script:     { operation u8 | slot u8 | length u32 | payload }
- * transcript: { length u32 | bytes }, one for each operation: what the core answered; for `create` one byte, 1 if
+ * transcript: { length u32 | bytes }, one for each operation: what the module answered; for `create` one byte, 1 if
  *             there is a handle
  * ```
  */
@@ -23,7 +23,7 @@ type Exports = {
   verify(pointer: number, length: number): number;
 };
 
-/** A fresh instance of a core with its nodes in numbered slots. */
+/** A fresh instance of a module with its machines in numbered slots. */
 export class Instance {
   readonly #exports: Exports;
   readonly #handles: Map<number, number> = new Map();
@@ -32,7 +32,7 @@ export class Instance {
     this.#exports = exports;
   }
 
-  /** Instantiates a compiled core. */
+  /** Instantiates a compiled module. */
   static async of(module: WebAssembly.Module): Promise<Instance> {
     const instance = await WebAssembly.instantiate(module, {});
     return new Instance(instance.exports as unknown as Exports);

@@ -8,7 +8,7 @@ import {
 import { endpointOf } from "./address.ts";
 import { answerOf, type Call, isSame, requestOf } from "./calls.ts";
 import { Machine } from "./machine.ts";
-import type { InstancePool } from "./modules.ts";
+import type { Instances } from "./modules.ts";
 import { DATAGRAM_BYTES, type Replica } from "./replica.ts";
 import type { Party, World } from "./world.ts";
 
@@ -41,7 +41,7 @@ export class Client implements Party {
   readonly #calls: Map<number, Call> = new Map();
 
   /** Gets its tickets from the replica that `issuer` names. */
-  constructor(world: World, pool: InstancePool, issuer: () => Replica | undefined, number: number = CLIENT) {
+  constructor(world: World, pool: Instances, issuer: () => Replica | undefined, number: number = CLIENT) {
     this.number = number;
     this.#world = world;
     this.#issuer = issuer;

@@ -1,7 +1,7 @@
 import type { Call } from "./calls.ts";
 import { Client } from "./client.ts";
 import { Dice } from "./dice.ts";
-import type { InstancePool } from "./modules.ts";
+import type { Instances } from "./modules.ts";
 import { Replica, type ReplicaSettings } from "./replica.ts";
 import { ROUTER, Router } from "./router.ts";
 import { type Datagram, World } from "./world.ts";
@@ -57,13 +57,13 @@ export class Conversation {
   readonly client: Client;
   /** Sealed responses since the end of the conversation: so many datagrams were opened. */
   opened = 0;
-  readonly #pool: InstancePool;
+  readonly #pool: Instances;
   readonly #dice: Dice;
   readonly #idempotent: boolean;
   #isRecording = true;
 
   /** Records a conversation with a service that carries out idempotent calls at once, or binds all. */
-  constructor(pool: InstancePool, seed: number, idempotent: boolean) {
+  constructor(pool: Instances, seed: number, idempotent: boolean) {
     this.#pool = pool;
     this.#dice = new Dice(seed);
     this.#idempotent = idempotent;

@@ -1,19 +1,18 @@
 import { InputBatch, readItems } from "../../runtime/src/codec/batch.ts";
 import { type RpcInput, type RpcOutput, rpcInputCodec, rpcOutputCodec } from "../../runtime/src/codec/rpc.ts";
-import type { ModuleInstance } from "../../runtime/src/driver/instance.ts";
-import type { InstancePool } from "./modules.ts";
+import type { Instances, RpcInstance } from "./modules.ts";
 
 /** A client, server or router in an instance of rpc.wasm. */
 export class Machine {
   /** Time of the next step, if nothing arrives before. */
   wake_us = Number.POSITIVE_INFINITY;
-  readonly #pool: InstancePool;
-  readonly #instance: ModuleInstance;
+  readonly #pool: Instances;
+  readonly #instance: RpcInstance;
   readonly #handle: number;
   readonly #batch: InputBatch<RpcInput> = new InputBatch(rpcInputCodec);
   #isAlive = true;
 
-  constructor(pool: InstancePool, config: Uint8Array) {
+  constructor(pool: Instances, config: Uint8Array) {
     this.#pool = pool;
     this.#instance = pool.take();
     this.#handle = this.#instance.create(config);
@@ -44,7 +43,7 @@ export class Machine {
   }
 
   /** Steps the machine with a batch as it is. */
-  stepBatch(batch: Uint8Array): Uint8Array<ArrayBuffer> {
+  stepBatch(batch: Uint8Array): Uint8Array {
     if (!this.#isAlive) throw new Error("the machine was ended");
     return this.#instance.step(this.#handle, batch);
   }

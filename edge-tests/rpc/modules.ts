@@ -10,14 +10,34 @@ export function readRpc(): Uint8Array<ArrayBuffer> {
   return new Uint8Array(readFileSync(new URL("../../runtime/core/rpc.wasm", import.meta.url)));
 }
 
+/** What a machine needs of the instance of rpc.wasm that it lives in. */
+export interface RpcInstance {
+  /** Size of the memory. */
+  readonly memoryBytes: number;
+  /** Creates what a configuration describes; returns its handle, 0 if it is refused. */
+  create(config: Uint8Array): number;
+  /** Feeds a batch of inputs and returns the batch of outputs. */
+  step(handle: number, batch: Uint8Array): Uint8Array;
+  /** Ends what has this handle. */
+  destroy(handle: number): void;
+}
+
+/** Where machines get their instances. */
+export interface Instances {
+  /** Takes an instance in which no machine lives. */
+  take(): RpcInstance;
+  /** Gives back an instance whose machine was destroyed. */
+  give(instance: RpcInstance): void;
+}
+
 /**
  * Instances of rpc.wasm that machines of many trials take turns with: each reserves gigabytes of address space, which a
  * garbage collector does not see.
  */
-export class InstancePool {
-  readonly #idle: ModuleInstance[] = [];
+export class InstancePool implements Instances {
+  readonly #idle: RpcInstance[];
 
-  private constructor(instances: ModuleInstance[]) {
+  private constructor(instances: RpcInstance[]) {
     this.#idle = instances;
   }
 
@@ -29,15 +49,13 @@ export class InstancePool {
     );
   }
 
-  /** Takes an instance in which no machine lives. */
-  take(): ModuleInstance {
+  take(): RpcInstance {
     const instance = this.#idle.pop();
     if (instance === undefined) throw new Error("more machines live than the pool has instances");
     return instance;
   }
 
-  /** Gives back an instance whose machine was destroyed. */
-  give(instance: ModuleInstance): void {
+  give(instance: RpcInstance): void {
     this.#idle.push(instance);
   }
 }

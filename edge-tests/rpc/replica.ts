@@ -7,7 +7,7 @@ import {
 import { endpointOf } from "./address.ts";
 import { answerOf, type Call, callOf } from "./calls.ts";
 import { Machine } from "./machine.ts";
-import type { InstancePool } from "./modules.ts";
+import type { Instances } from "./modules.ts";
 import type { Party, World } from "./world.ts";
 
 /** Peer id of the only caller. */
@@ -51,7 +51,7 @@ export class Replica implements Party {
   readonly #waiting: Map<number, (grant: Uint8Array) => void> = new Map();
   #nextTag = 0;
 
-  constructor(world: World, pool: InstancePool, settings: ReplicaSettings) {
+  constructor(world: World, pool: Instances, settings: ReplicaSettings) {
     const { number, handle, entropy, ...config } = settings;
     this.number = number;
     this.#world = world;

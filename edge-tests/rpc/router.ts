@@ -6,7 +6,7 @@ import {
 } from "../../runtime/src/codec/rpc.ts";
 import { endpointOf } from "./address.ts";
 import { Machine } from "./machine.ts";
-import type { InstancePool } from "./modules.ts";
+import type { Instances } from "./modules.ts";
 import { ROUTER_SECRET } from "./replica.ts";
 import type { Party, World } from "./world.ts";
 
@@ -27,7 +27,7 @@ export class Router implements Party {
   readonly number: number = ROUTER;
   readonly machine: Machine;
 
-  constructor(world: World, pool: InstancePool, settings: RouterSettings) {
+  constructor(world: World, pool: Instances, settings: RouterSettings) {
     const { servers, selection, bound = 1, redirects = false, entropy } = settings;
     const config = encodeRpcRouterConfig({ secret: ROUTER_SECRET, entropy, selection, bound, redirects });
     this.machine = new Machine(pool, config);

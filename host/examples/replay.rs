@@ -1,9 +1,9 @@
-//! Replays a recorded script on the core that this library embeds: `replay SCRIPT TRANSCRIPT CORE`. The core is
+//! Replays a recorded script on a module that this library embeds: `replay core|rpc SCRIPT TRANSCRIPT WASM`. The module is
 //! written out too, so that its hash can be compared.
 //!
 //! ```text
 //! script:     { operation u8 | slot u8 | length u32 | payload }
-//! transcript: { length u32 | bytes }, one for each operation: what the core answered; for `create` one byte, 1 if
+//! transcript: { length u32 | bytes }, one for each operation: what the module answered; for `create` one byte, 1 if
 //!             there is a handle
 //! ```
 //! Every runtime replays the same script; a transcript that differs in one byte is a bug.
@@ -19,17 +19,18 @@ use std::process::ExitCode;
 use std::{env, fs};
 
 use selfsame_codec::{Field, Reader};
-use selfsame_host::CORE_WASM;
+use selfsame_host::{CORE_WASM, RPC_WASM};
 use wasmtime::{Config, Engine, Instance, Memory, Module, Store, TypedFunc};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let [script, transcript, core] = arguments.as_slice() else {
+    let wasm = arguments.first().and_then(|module| embedded(module));
+    let (Some(wasm), [_, script, transcript, copy]) = (wasm, arguments.as_slice()) else {
         // When the standard error is closed, nobody is left to hear of it.
-        _ = writeln!(io::stderr(), "usage: replay SCRIPT TRANSCRIPT CORE");
+        _ = writeln!(io::stderr(), "usage: replay core|rpc SCRIPT TRANSCRIPT WASM");
         return ExitCode::from(2);
     };
-    match replay(script, transcript, core) {
+    match replay(wasm, script, transcript, copy) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             _ = writeln!(io::stderr(), "{error}");
@@ -38,10 +39,18 @@ fn main() -> ExitCode {
     }
 }
 
-fn replay(script: &str, transcript: &str, core: &str) -> Result<(), Box<dyn Error>> {
-    fs::write(core, CORE_WASM)?;
+fn embedded(module: &str) -> Option<&'static [u8]> {
+    match module {
+        "core" => Some(CORE_WASM),
+        "rpc" => Some(RPC_WASM),
+        _ => None,
+    }
+}
+
+fn replay(wasm: &[u8], script: &str, transcript: &str, copy: &str) -> Result<(), Box<dyn Error>> {
+    fs::write(copy, wasm)?;
     let script = fs::read(script)?;
-    let mut player = Player::new()?;
+    let mut player = Player::new(wasm)?;
     let mut reader = Reader::new(&script);
     let mut answers = Vec::new();
     while !reader.is_empty() {
@@ -53,7 +62,7 @@ fn replay(script: &str, transcript: &str, core: &str) -> Result<(), Box<dyn Erro
     Ok(())
 }
 
-/// One instance of the core with its nodes in numbered slots
+/// One instance of a module with its machines in numbered slots
 struct Player {
     store: Store<()>,
     instance: Instance,
@@ -62,17 +71,17 @@ struct Player {
 }
 
 impl Player {
-    fn new() -> Result<Self, Box<dyn Error>> {
+    fn new(wasm: &[u8]) -> Result<Self, Box<dyn Error>> {
         let mut config = Config::new();
         // As the host does.
         config.wasm_relaxed_simd(false);
         let engine = Engine::new(&config)?;
-        let module = Module::new(&engine, CORE_WASM)?;
+        let module = Module::new(&engine, wasm)?;
         let mut store = Store::new(&engine, ());
         let instance = Instance::new(&mut store, &module, &[])?;
         let memory = instance
             .get_memory(&mut store, "memory")
-            .ok_or("the core exports no memory")?;
+            .ok_or("the module exports no memory")?;
         Ok(Self {
             store,
             instance,

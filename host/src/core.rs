@@ -31,7 +31,7 @@ pub const CORE_WASM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/core.wasm
 pub(crate) const CAPSULE_WASM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/capsule.wasm"));
 
 /// The module of the RPC that this crate ships.
-pub(crate) const RPC_WASM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/rpc.wasm"));
+pub const RPC_WASM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/rpc.wasm"));
 
 /// A step takes microseconds to a few milliseconds; one that takes this long has run away.
 const STEP_LIMIT: Duration = Duration::from_secs(10);

@@ -44,7 +44,7 @@ pub use caller::{Assurance, Caller};
 mod connection;
 
 mod core;
-pub use crate::core::{CORE_WASM, Core, CoreError, CoreModule, Limits};
+pub use crate::core::{CORE_WASM, Core, CoreError, CoreModule, Limits, RPC_WASM};
 
 mod driver;
 
