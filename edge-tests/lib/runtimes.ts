@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { Miniflare } from "miniflare";
@@ -43,12 +43,13 @@ export async function startWorker(
 ): Promise<{ miniflare: Miniflare; url: string; status: { id: string } }> {
   const bundle = join(folder, "worker");
   await bundleWorker(join(ROOT, program), bundle);
+  const wasm = readdirSync(bundle).filter((name) => name.endsWith(".wasm"));
   const url = `http://127.0.0.1:${port}`;
   const miniflare = new Miniflare(
     localWorker({
       modules: {
         "worker.js": readFileSync(join(bundle, "worker.js"), "utf8"),
-        "core.wasm": new Uint8Array(readFileSync(join(bundle, "core.wasm"))),
+        ...Object.fromEntries(wasm.map((name) => [name, new Uint8Array(readFileSync(join(bundle, name)))])),
       },
       port,
       bindings: { NETWORK: network, URL: url, BOOTSTRAP: bootstrap.replace("ws:", "http:") },

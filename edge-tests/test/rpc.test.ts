@@ -1,16 +1,20 @@
-/** RPC between the wasmtime host and the package: each calls a service of the other, over UDP, with tickets from the mesh. */
+/**
+ * RPC with tickets from the mesh: the wasmtime host and the package each call a service of the other over UDP, and Node and a Worker
+ * one over HTTP.
+ */
 import assert from "node:assert/strict";
 import { mkdirSync, rmSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join as joinPath } from "node:path";
 import { after, before, it } from "node:test";
-import { join, memory, type NodeMesh } from "selfsame/node";
+import { join, memory, type NodeMesh, serve } from "selfsame/node";
 import { createRpcClient, createRpcServer, type RpcClient, type RpcServer } from "selfsame/rpc";
 import { freePort } from "selfsame-twiitr/ports";
 
 import { DATA } from "../lib/cluster.ts";
 import { run } from "../lib/run.ts";
+import { startWorker } from "../lib/runtimes.ts";
 import { type Program, selfsame, start } from "../lib/sidecar.ts";
 
 const NETWORK = "rpc";
@@ -24,6 +28,8 @@ let mesh: NodeMesh;
 let bootstrap: string;
 let client: RpcClient;
 let server: RpcServer;
+let web: Server;
+let worker: Awaited<ReturnType<typeof startWorker>>;
 
 before(async () => {
   rmSync(folder, { recursive: true, force: true });
@@ -65,21 +71,29 @@ before(async () => {
   await host.line((line) => JSON.parse(line).event === "serving-rpc");
   client = createRpcClient({ mesh, lookup: UNOWNED });
   server = createRpcServer({
-    service: "package-echo",
+    service: "package",
     network: NETWORK,
     ticketKey: new Uint8Array(32).fill(7),
     handler: ({ payload }) => payload,
   });
   const udp = await server.listenUdp({ host: "127.0.0.1", port: 0 });
   await mesh.serve("package-echo", server.tickets(udp.address), UNOWNED);
+  web = await serve({ fetch: (request, info) => server.fetch(request, info), hostname: "127.0.0.1" });
+  const url = `http://127.0.0.1:${(web.address() as AddressInfo).port}/rpc`;
+  await mesh.serve("package-web", server.tickets(url), UNOWNED);
+  const settings = { network: NETWORK, port: await freePort(8790), bootstrap };
+  worker = await startWorker("edge-tests/rpc/mesh/worker.ts", settings, folder);
 });
 
 after(async () => {
+  await worker?.miniflare.dispose();
   client?.close();
   server?.close();
   await host?.stop();
   await mesh?.close();
   app?.close();
+  web?.close();
+  web?.closeAllConnections();
 });
 
 for (const idempotent of [false, true]) {
@@ -97,4 +111,14 @@ it("the host calls the package", async () => {
   for (const text of ["ping", "x".repeat(100_000)]) {
     assert.equal(await run(selfsame(), ["rpc", "call", "package-echo", ...at, "-d", text]), text);
   }
+});
+
+it("Node calls isolates of a Worker, with a ticket that its Durable Object's service issues", async () => {
+  const { payload } = await client.call("worker-echo", Buffer.from("ping"), { idempotent: true });
+  assert.equal(Buffer.from(payload).toString(), `${mesh.id} ping`);
+});
+
+it("a Worker calls Node over HTTP, once", async () => {
+  const response = await fetch(`${worker.url}/call/package-web`, { method: "POST", body: "from workerd" });
+  assert.equal(await response.text(), "from workerd");
 });

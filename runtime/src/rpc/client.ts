@@ -179,6 +179,7 @@ export class RpcClient implements Disposable {
   #line(way: RpcAddress["way"]): Promise<Line> {
     const known = this.#lines.get(way);
     if (known !== undefined) return known;
+    this.#checkOpen();
     const { udp, fetch, module } = this.#platform;
     if (way === "udp" && udp === undefined) {
       throw new MeshError(
