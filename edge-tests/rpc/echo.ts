@@ -57,13 +57,18 @@ export class Replica {
   }
 }
 
-async function run({ server, ticket, text }: Errand): Promise<Told> {
+/** Makes a call that was asked for. */
+export async function run({ server, ticket, text }: Errand): Promise<Told> {
   const bytes = Uint8Array.from(atob(ticket), (character) => character.charCodeAt(0));
   const mesh = { allowPrivate: true, fetch: async () => new Response(bytes) };
-  using client = createRpcClient({ mesh });
-  const { payload } = await client.call(SERVICE, new TextEncoder().encode(text), {
-    idempotent: true,
-    server,
-  });
-  return JSON.parse(new TextDecoder().decode(payload)) as Told;
+  const client = createRpcClient({ mesh });
+  try {
+    const { payload } = await client.call(SERVICE, new TextEncoder().encode(text), {
+      idempotent: true,
+      server,
+    });
+    return JSON.parse(new TextDecoder().decode(payload)) as Told;
+  } finally {
+    client.close();
+  }
 }

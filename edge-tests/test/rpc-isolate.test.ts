@@ -7,17 +7,22 @@ import { mkdirSync, rmSync } from "node:fs";
 import { join as joinPath } from "node:path";
 import { after, before, describe, it } from "node:test";
 import type { Miniflare } from "miniflare";
+import type { Browser } from "playwright-core";
 import { createRpcClient, createRpcServer, type RpcCallOptions, type RpcClient } from "selfsame/rpc";
 import type { Child } from "selfsame-twiitr/child";
 import { freePort } from "selfsame-twiitr/ports";
 
+import { HOW_TO_GET_A_BROWSER, launchChromium } from "../lib/chromium.ts";
 import { DATA } from "../lib/cluster.ts";
+import { servePage } from "../lib/files.ts";
 import { startScript, startWorkerd } from "../lib/replicas.ts";
 import { CALLER, type Errand, NETWORK, SERVICE, type Told } from "../rpc/echo.ts";
 
 const folder = joinPath(DATA, "rpc-isolate");
 const KEY = "07".repeat(32);
 const NAMES = ["first", "second"] as const;
+
+const browser: Browser | undefined = await launchChromium();
 
 /** Issues the tickets, and answers no calls. */
 const issuer = createRpcServer({
@@ -44,9 +49,10 @@ before(() => {
   });
 });
 
-after(() => {
+after(async () => {
   client.close();
   issuer.close();
+  await browser?.close();
 });
 
 async function call(text: string, options: RpcCallOptions): Promise<Told> {
@@ -54,10 +60,13 @@ async function call(text: string, options: RpcCallOptions): Promise<Told> {
   return JSON.parse(new TextDecoder().decode(payload)) as Told;
 }
 
+async function orderFor(server: string, text = "errand"): Promise<Errand> {
+  return { server, ticket: Buffer.from(await ticket(server)).toString("base64"), text };
+}
+
 /** Lets a replica call another one. */
 async function errand(url: string, server: string): Promise<Told> {
-  const bytes = await ticket(server);
-  const order: Errand = { server, ticket: Buffer.from(bytes).toString("base64"), text: "errand" };
+  const order = await orderFor(server);
   const response = await fetch(new URL("/errand", url), { method: "POST", body: JSON.stringify(order) });
   assert.equal(response.status, 200, await response.clone().text());
   return (await response.json()) as Told;
@@ -112,6 +121,21 @@ describe("two isolates of workerd", () => {
     const [first = "", second = ""] = urls;
     assert.equal((await errand(first, second)).name, "second");
     assert.equal((await errand(second, first)).name, "first");
+  });
+
+  it("are called by a page of another origin", {
+    skip: browser === undefined && HOW_TO_GET_A_BROWSER,
+  }, async (t) => {
+    const files = await servePage("rpc/page.ts");
+    t.after(() => files.close());
+    const page = await browser?.newPage();
+    await page?.goto(files.url);
+    await page?.waitForFunction("document.title === 'ready'");
+    for (const text of ["from a page", "x".repeat(1024 * 1024)]) {
+      const order = JSON.stringify(await orderFor(urls[0] ?? "", text));
+      const told = (await page?.evaluate(`errandHere(${order})`)) as Told;
+      assert.equal(told.text, text);
+    }
   });
 
   it("carry calls that are not idempotent out in a Durable Object, once", async () => {

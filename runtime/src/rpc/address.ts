@@ -16,8 +16,8 @@ export function parseAddress(text: string): RpcAddress {
     throw new MeshError("BadAddress", `the address of a server has at most ${MAX_ADDRESS} characters`);
   }
   if (!/^https?:\/\//i.test(text)) return { way: "udp", place: checkIpPort(text) };
-  const url = URL.parse(text);
-  if (url === null || url.username !== "" || url.password !== "" || url.hash !== "") {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || url.username !== "" || url.password !== "" || url.hash !== "") {
     throw new MeshError("BadAddress", `${text} is no URL such as https://service.example/rpc`);
   }
   return { way: "http", url: url.href };

@@ -150,7 +150,7 @@ export class RpcServer implements Disposable {
     return encodeTicket(await replica.issue(peer), address);
   }
 
-  /** Replaces all ticket keys: tickets that are out open nothing any more. */
+  /** Replaces all ticket keys: tickets that are out open nothing any more, but for sessions that this replica has open with them. */
   setTicketKey(ticketKey: Uint8Array): void {
     this.#secret.set(ticketKey);
     for (const replica of this.#replicas)
