@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
+import { createSocket } from "node:dgram";
 import { describe, it, type TestContext } from "node:test";
 import type { RpcCallOptions, RpcClient } from "../src/rpc/client.ts";
+import { ipPortOf } from "../src/rpc/endpoint.ts";
 import { type RpcHandler, RpcRefusal } from "../src/rpc/handler.ts";
 import type { RpcServer } from "../src/rpc/server.ts";
 import { CALLER, SERVICE, serveHttp, startClient, startServer, TestMesh } from "./rpc-support.ts";
-import { freeUdpPort } from "./support.ts";
+import { freeUdpPort, until } from "./support.ts";
 
 const MEGABYTE = 1024 * 1024;
 const WAYS = ["udp", "http"] as const;
@@ -208,3 +210,26 @@ for (const way of WAYS) {
     });
   });
 }
+
+describe("a port of the RPC", () => {
+  it("is disturbed by no datagram that anybody makes up", async (t) => {
+    const { client, mesh } = await start(t, "udp", echo);
+    const { port } = ipPortOf(mesh.address) ?? assert.fail();
+    const stranger = createSocket("udp4");
+    t.after(() => stranger.close());
+    let answers = 0;
+    stranger.on("message", (answer) => {
+      answers++;
+      assert.ok(answer.length <= 200, "no answer is longer than what came");
+    });
+    for (const bytes of [0, 1, 17, 200, 1200, 9000, 60_000]) {
+      for (const form of [0, 0x60, 0x61, 0x62, 0x63, 0x64, 0x65, 0xff]) {
+        const datagram = Buffer.alloc(bytes, 0x60);
+        if (bytes > 1) datagram.set([form, 0]);
+        stranger.send(datagram, port, "127.0.0.1");
+      }
+    }
+    await until("a stranger's request was rejected", () => answers > 0);
+    assert.equal(await call(client, "ping", { idempotent: true }), "ping");
+  });
+});

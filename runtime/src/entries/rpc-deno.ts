@@ -1,13 +1,13 @@
-import type { RpcClient, RpcClientOptions } from "../rpc/client.ts";
-import type { RpcServer, RpcServerOptions } from "../rpc/server.ts";
+import { RpcClient, type RpcClientOptions } from "../rpc/client.ts";
+import { platformOf } from "../rpc/platform.ts";
+import { RpcServer, type RpcServerOptions } from "../rpc/server.ts";
 import { bindUdp, UdpWay } from "../rpc/udp.ts";
 import { checkedFetch } from "../transports/checked-fetch.ts";
 import { deno } from "../transports/deno.ts";
-import { rpcOf } from "./rpc-common.ts";
 
 export * from "./rpc-common.ts";
 
-const rpc = /* @__PURE__ */ rpcOf({
+const platform = /* @__PURE__ */ platformOf({
   module: () =>
     deno()
       .readFile(new URL("../../core/rpc.wasm", import.meta.url))
@@ -17,12 +17,12 @@ const rpc = /* @__PURE__ */ rpcOf({
 });
 
 /** The module of the RPC, which is loaded and compiled once, when it is first asked for. */
-export const rpcModule: () => Promise<WebAssembly.Module> = () => rpc.rpcModule();
+export const rpcModule: () => Promise<WebAssembly.Module> = () => platform.module();
 
 /** Makes a client, which calls services by name. */
 export const createRpcClient: (options: RpcClientOptions) => RpcClient = (options) =>
-  rpc.createRpcClient(options);
+  new RpcClient(options, platform);
 
 /** Makes a server: a replica of a service. */
 export const createRpcServer: (options: RpcServerOptions) => RpcServer = (options) =>
-  rpc.createRpcServer(options);
+  new RpcServer(options, platform);

@@ -39,3 +39,13 @@ export interface RpcPlatform {
   /** Makes what sends requests to URLs that may be dialled. */
   readonly fetch: (options: { readonly allowPrivate: boolean }) => Fetch;
 }
+
+/** What a platform gives the RPC, with a module that is compiled once, when it is first asked for. */
+export function platformOf({ module: compile, ...rest }: RpcPlatform): RpcPlatform {
+  let compiled: Promise<WebAssembly.Module> | undefined;
+  const module = (): Promise<WebAssembly.Module> => {
+    compiled ??= compile();
+    return compiled;
+  };
+  return { module, ...rest };
+}
