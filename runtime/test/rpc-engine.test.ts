@@ -119,6 +119,29 @@ describe("an engine of the RPC", () => {
     assert.deepEqual(told, ["Issued"]);
   });
 
+  it("tries again if it cannot start anew, with longer pauses", async () => {
+    const { timers, fire, delays } = manualTimers();
+    let isErased = false;
+    const config = (): Uint8Array => {
+      if (isErased) throw new Error("the key was erased");
+      return serverConfig();
+    };
+    const { parts, told } = await noting({ timers, config });
+    const engine = new Engine(trapping(), parts);
+    isErased = true;
+    engine.push(ISSUE);
+    await turn();
+    fire();
+    while (delays.length < 2) await turn();
+    isErased = false;
+    fire();
+    while (engine.failure !== undefined) await turn();
+    engine.push(ISSUE);
+    await turn();
+    assert.deepEqual(delays.slice(0, 2), [1000, 2000]);
+    assert.deepEqual(told, ["lost Disconnected", "Issued"]);
+  });
+
   it("stays down if it was closed in the pause", async () => {
     const { timers, fire } = manualTimers();
     const { parts, told } = await noting({ timers });

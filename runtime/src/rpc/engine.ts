@@ -13,6 +13,7 @@ import type { Logger } from "../driver/log.ts";
 import { timeoutTimer } from "../driver/timer.ts";
 import type { Timer, Timers } from "../driver/timers.ts";
 import { Traps } from "../driver/traps.ts";
+import { detach } from "../guard.ts";
 import { Clock } from "./clock.ts";
 
 const KIND = { file: "rpc.wasm", version: RPC_ABI_VERSION };
@@ -34,8 +35,6 @@ export interface EngineParts {
   readonly logger: Logger;
   /** Makes the configuration of each instance, which is wiped after use. */
   readonly config: () => Uint8Array;
-  /** Inputs with which each instance begins. */
-  readonly first?: (() => readonly RpcInput[]) | undefined;
   /** Carries an output out. Bytes are views. */
   readonly take: (output: RoleOutput) => void;
   /** Learns of an input that the module refuses. */
@@ -110,7 +109,6 @@ export class Engine {
     if (this.#handle === 0) throw new MeshError("BadConfig", "rpc.wasm refuses the configuration");
     this.#instance = instance;
     this.#failure = undefined;
-    for (const input of this.#parts.first?.() ?? []) this.push(input);
   }
 
   #flush(): void {
@@ -170,23 +168,25 @@ export class Engine {
   /** The instance is poisoned: everything under way fails, and another one begins after a pause. */
   #trapped(cause: unknown): void {
     if (this.#isClosed) return;
-    const { pause_ms, traps } = this.#traps.note(performance.now());
-    const text = cause instanceof Error ? cause.message : String(cause);
-    this.#parts.logger.log(
-      "error",
-      `rpc.wasm failed (${traps} times lately), and starts anew in ${pause_ms} ms: ${text}`,
-    );
     this.#instance = undefined;
     this.#stop(new MeshError("Disconnected", "rpc.wasm failed and starts anew: call again", { cause }));
-    this.#pause = this.#parts.timers.after(pause_ms, () => {
-      instantiate(this.#parts.module)
-        .then((instance) => {
-          if (!this.#isClosed) this.#begin(instance);
-        })
-        .catch((error: unknown) =>
-          this.#parts.logger.log("error", `rpc.wasm does not start: ${String(error)}`),
-        );
-    });
+    this.#restartAfter("rpc.wasm failed", cause);
+  }
+
+  #restartAfter(what: string, cause: unknown): void {
+    const { pause_ms, traps } = this.#traps.note(performance.now());
+    const { module, logger, timers } = this.#parts;
+    const text = cause instanceof Error ? cause.message : String(cause);
+    logger.log("error", `${what}, ${traps} times lately, and starts anew in ${pause_ms} ms: ${text}`);
+    const restart = async (): Promise<void> => {
+      try {
+        const instance = await instantiate(module);
+        if (!this.#isClosed) this.#begin(instance);
+      } catch (error) {
+        if (!this.#isClosed) this.#restartAfter("rpc.wasm did not start", error);
+      }
+    };
+    this.#pause = timers.after(pause_ms, () => detach("a restart", restart()));
   }
 }
 

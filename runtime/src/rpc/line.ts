@@ -140,7 +140,7 @@ export class Line {
   #take(output: RoleOutput): void {
     switch (output.type) {
       case "Send":
-        return this.#way.send(output.target, output.bytes.slice());
+        return this.#way.send(output.target, output.bytes);
       case "Done": {
         const server = this.#way.textOf(output.source);
         const payload = output.payload.slice() as Uint8Array<ArrayBuffer>;
