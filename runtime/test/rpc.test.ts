@@ -124,6 +124,22 @@ for (const way of WAYS) {
       await cancelled;
     });
 
+    it("does not stop what a handler has left running when it answers", async (t) => {
+      const signals: AbortSignal[] = [];
+      const scratch = new Uint8Array(1);
+      const { client } = await start(t, way, ({ payload, signal }) => {
+        signals.push(signal);
+        scratch.set(payload);
+        return scratch;
+      });
+      const texts = [..."abcdefgh"];
+      assert.deepEqual(
+        await Promise.all(texts.map((text) => call(client, text, { idempotent: true }))),
+        texts,
+      );
+      assert.ok(signals.every(({ aborted }) => !aborted));
+    });
+
     it("ends a call whose handler takes too long", async (t) => {
       const { client } = await start(t, way, () => new Promise(() => undefined));
       const error = await call(client, "slow", { timeout_ms: 300, idempotent: true }).catch(

@@ -16,7 +16,7 @@ export interface RpcRequest {
   readonly signal: AbortSignal;
 }
 
-/** Carries calls out. A `RpcRefusal` that it throws says why it has not; any other error tells the caller `HandlerFailed`. */
+/** Carries calls out. An `RpcRefusal` that it throws says why it has not; any other error tells the caller `HandlerFailed`. */
 export type RpcHandler = (request: RpcRequest) => Uint8Array | Promise<Uint8Array>;
 
 /** Thrown by a handler that did not carry a call out: the caller gets this code, and may call again. */
@@ -29,13 +29,13 @@ export class RpcRefusal extends MeshError {
 /** The outcome of a call in its handler: its answer, or the code of a refusal. */
 export type RpcOutcome = Uint8Array | number;
 
-/** What is told of a handler's error; `undefined` for a refusal. */
+/** Returns the text of a handler's error for the log; `undefined` for a refusal. */
 export function faultIn(error: unknown): string | undefined {
   if (error instanceof RpcRefusal) return undefined;
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
-/** The code of a handler's error for its caller. */
+/** Returns the code of a handler's error for its caller. */
 export function refusalOf(error: unknown): number {
   return error instanceof RpcRefusal ? error.code : codeNumber("HandlerFailed");
 }

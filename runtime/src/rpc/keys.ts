@@ -1,6 +1,6 @@
 import { MeshError } from "../codec/code.ts";
 
-export const TICKET_KEY_BYTES = 32;
+const TICKET_KEY_BYTES = 32;
 
 /** The secret that the ticket keys of a service follow from, until the first rotation. */
 export class TicketSecret {

@@ -12,7 +12,7 @@ import { MAX_MESSAGE } from "./limits.ts";
 
 /** The longest time that a platform's timer takes, in milliseconds. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
-/** Tickets that are asked for at a time: each is issued in the same turn. */
+/** Tags begin anew after this one: by then their tickets are issued. */
 const MAX_TAG = 0xffff_ffff;
 
 type Serve = Extract<RpcOutput, { type: "Serve" }>;
@@ -103,7 +103,8 @@ export class RpcReplica {
           output.call,
           new MeshError("Cancelled", "the caller has given the call up"),
         );
-        return running && this.#parts.port.end?.(running.source);
+        if (running !== undefined) this.#parts.port.end?.(running.source);
+        return;
       }
       case "Issued":
         return this.#tickets.get(output.tag)?.resolve(output.grant.slice());
@@ -116,9 +117,7 @@ export class RpcReplica {
     const { timers, port } = this.#parts;
     const timeout_ms = Math.min(given_ms, MAX_TIMEOUT_MS);
     const abort = new AbortController();
-    const timer = timers.after(timeout_ms, () => {
-      this.#answer(call, codeNumber("Deadline"));
-    });
+    const timer = timers.after(timeout_ms, () => this.#answer(call, codeNumber("Deadline")));
     this.#running.set(call, { source: source.slice(), abort, timer });
     port.served?.(source);
     const request: RpcRequest = {
@@ -157,20 +156,21 @@ export class RpcReplica {
 
   #answer(call: number, outcome: RpcOutcome): void {
     const isRefused = typeof outcome === "number";
-    const reason = isRefused ? new MeshError(outcome) : new MeshError("Cancelled", "the call is answered");
-    if (this.#end(call, reason) === undefined) return;
+    if (this.#end(call, isRefused ? new MeshError(outcome) : undefined) === undefined) return;
     const input: RpcInput = isRefused
       ? { type: "Refuse", call, code: outcome }
-      : { type: "Answer", call, payload: outcome };
+      : // The handler may use its memory again before the step.
+        { type: "Answer", call, payload: outcome.slice() };
     this.#engine.push(input);
   }
 
-  #end(call: number, reason: MeshError): Running | undefined {
+  /** Ends a call in the host; the handler hears a reason, if there is one to stop. */
+  #end(call: number, reason: MeshError | undefined): Running | undefined {
     const running = this.#running.get(call);
     if (running === undefined) return undefined;
     this.#running.delete(call);
     running.timer.cancel();
-    running.abort.abort(reason);
+    if (reason !== undefined) running.abort.abort(reason);
     return running;
   }
 
