@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { createSocket } from "node:dgram";
+import { once } from "node:events";
 import { describe, it, type TestContext } from "node:test";
 import type { RpcCallOptions, RpcClient } from "../src/rpc/client.ts";
-import { ipPortOf } from "../src/rpc/endpoint.ts";
+import { endpointOf, ipPortOf } from "../src/rpc/endpoint.ts";
 import { type RpcHandler, RpcRefusal } from "../src/rpc/handler.ts";
 import type { RpcServer } from "../src/rpc/server.ts";
 import { CALLER, SERVICE, serveHttp, startClient, startServer, TestMesh } from "./rpc-support.ts";
@@ -246,6 +247,26 @@ describe("a port of the RPC", () => {
       }
     }
     await until("a stranger's request was rejected", () => answers > 0);
+    assert.equal(await call(client, "ping", { idempotent: true }), "ping");
+  });
+
+  it("that a router names and nothing can be sent to ends the call alone", async (t) => {
+    const { client } = await start(t, "udp", echo);
+    const router = createSocket("udp4");
+    t.after(() => router.close());
+    router.bind(0, "127.0.0.1");
+    await once(router, "listening");
+    // A redirect to port 0: the low half of the counter, which a request names behind its ticket or session, and the tag.
+    router.on("message", (request, { port }) => {
+      const nowhere = endpointOf({ ip: "127.0.0.1", port: 0 });
+      const at = request[0] === 0x60 ? 94 : 10;
+      const redirect = [[0x66], request.subarray(at, at + 4), request.subarray(-16), nowhere];
+      router.send(Buffer.concat(redirect.map((part) => Uint8Array.from(part))), port, "127.0.0.1");
+    });
+    const server = `127.0.0.1:${router.address().port}`;
+    assert.equal(await call(client, "ping", { idempotent: true }), "ping");
+    const astray = call(client, "ping", { idempotent: true, server, timeout_ms: 300 });
+    await assert.rejects(astray, { name: "TimedOut" });
     assert.equal(await call(client, "ping", { idempotent: true }), "ping");
   });
 });

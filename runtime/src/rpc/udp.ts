@@ -1,6 +1,7 @@
 import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
 import { lookup } from "node:dns/promises";
 import { once } from "node:events";
+import { MeshError } from "../codec/code.ts";
 import { guarded } from "../guard.ts";
 import { isPublic } from "../transports/public-address.ts";
 import { makeRoom } from "../transports/udp/socket.ts";
@@ -37,8 +38,16 @@ export class UdpWay implements Way {
     const { ip, port } = addressOf(target);
     // Routers and servers name others to go to.
     if (!this.#allowPrivate && !isPublic(ip)) return;
-    // The first datagram of a socket binds it.
-    this.#socketFor(ip.includes(":") ? 6 : 4).send(datagram, port, ip);
+    const family = ip.includes(":") ? 6 : 4;
+    try {
+      // The first datagram of a socket binds it, for which Deno needs a permission. A router may name a port that is none.
+      this.#socketFor(family).send(datagram, port, ip);
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      const place = this.textOf(target);
+      const forbidden = new MeshError("ForbiddenAddress", `nothing can be sent to ${place}: ${why}`);
+      queueMicrotask(() => this.#host.forbidden(place, forbidden));
+    }
   }
 
   busy(until_ms: number | undefined): void {
