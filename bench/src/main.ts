@@ -11,6 +11,7 @@ import { dcsD3 } from "./experiments/dcs-d3.ts";
 import { dcsD4 } from "./experiments/dcs-d4.ts";
 import { dcsNode } from "./experiments/dcs-node.ts";
 import { handshake } from "./experiments/handshake.ts";
+import { r2p2R1 } from "./experiments/r2p2-r1.ts";
 import { r2p2R2 } from "./experiments/r2p2-r2.ts";
 import { r2p2Tail } from "./experiments/r2p2-tail.ts";
 import { themisT2 } from "./experiments/themis-t2.ts";
@@ -41,8 +42,9 @@ const EXPERIMENTS: readonly Experiment[] = [
   dcsD3,
   dcsD4,
   dcsNode,
-  r2p2Tail,
+  r2p2R1,
   r2p2R2,
+  r2p2Tail,
 ];
 
 const USAGE = `usage: npm run bench -- NAME [--quick] [--json] [--save FOLDER]

@@ -104,6 +104,12 @@ export async function buildYcsb(): Promise<Ycsb> {
   return { binary, primitives };
 }
 
+/** The encrypted RPC and what it is compared with. */
+export async function buildRpc(): Promise<string> {
+  const [rpc = ""] = await cargo(["bench-rpc"], "embedding");
+  return rpc;
+}
+
 /** The cores with room for millions of associations, with and without cryptography. */
 export function buildCores(): Promise<{ large: string; insecure: string }> {
   progress("building the cores that are compared");

@@ -60,6 +60,11 @@ export function ycsbProcess({ binary, primitives }: Ycsb, rocksdb?: string): Tas
   return new TaskProcess("ycsb", binary, [storeFolder(), primitives, ...library]);
 }
 
+/** A process of the encrypted RPC and its peers. */
+export function rpcProcess(binary: string): TaskProcess {
+  return new TaskProcess("rpc", binary, []);
+}
+
 /** A process of capsules of the npm package. */
 export function capsuleProcess(): TaskProcess {
   const flags = ["--disable-warning=ExperimentalWarning"];

@@ -20,13 +20,29 @@ export function summarise(samples: readonly number[]): Figure {
   return { median: quantile(sorted, 0.5), lower: quantile(sorted, 0.25), upper: quantile(sorted, 0.75) };
 }
 
+/** The values below which the fractions lie, in the order of the fractions. */
+export function quantiles(samples: readonly number[], fractions: readonly number[]): number[] {
+  const sorted = [...samples].sort((a, b) => a - b);
+  return fractions.map((fraction) => quantile(sorted, fraction));
+}
+
+/** The mean of samples. */
+export function mean(samples: readonly number[]): number {
+  return samples.reduce((sum, value) => sum + value, 0) / samples.length;
+}
+
+/** The standard deviation of samples. */
+export function deviation(samples: readonly number[]): number {
+  const middle = mean(samples);
+  const squares = samples.reduce((sum, value) => sum + (value - middle) ** 2, 0);
+  return Math.sqrt(squares / Math.max(1, samples.length - 1));
+}
+
 /** The mean of samples, and the standard deviation on either side in place of quartiles. */
 export function meanAndDeviation(samples: readonly number[]): Figure {
   if (samples.length === 0) throw new Error("no samples to summarise");
-  const mean = samples.reduce((sum, sample) => sum + sample, 0) / samples.length;
-  const squares = samples.reduce((sum, sample) => sum + (sample - mean) ** 2, 0);
-  const deviation = Math.sqrt(squares / Math.max(1, samples.length - 1));
-  return { median: mean, lower: mean - deviation, upper: mean + deviation };
+  const [middle, spread] = [mean(samples), deviation(samples)];
+  return { median: middle, lower: middle - spread, upper: middle + spread };
 }
 
 /** A figure that was not sampled but read off. */

@@ -1,0 +1,49 @@
+//! Echoes over the encrypted RPC and its peers: `bench-rpc`, then tasks on standard input (see `bench_pair::serve`).
+
+extern crate alloc;
+
+mod bare;
+mod clock;
+mod echo;
+mod error;
+mod plain;
+mod sealed;
+
+/// As the command `selfsame` has it.
+#[path = "../../../../host/src/allocator.rs"]
+mod allocator;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use bench_pair::{Outcome, Task, serve};
+use tokio::runtime::Runtime;
+
+use crate::bare::Bare;
+use crate::plain::Plain;
+use crate::sealed::Sealed;
+
+fn main() -> ExitCode {
+    allocator::configure();
+    let served = Runtime::new().and_then(|runtime| {
+        let runtime = Arc::new(runtime);
+        serve(|name| task(name, &runtime))
+    });
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn task(name: &str, runtime: &Arc<Runtime>) -> Outcome<Task> {
+    let _entered = runtime.enter();
+    match name {
+        "echo/bare" => Ok(echo::task(runtime, Bare::start()?)),
+        "echo/plain" => Ok(echo::task(runtime, Plain::start()?)),
+        "echo/sealed" => Ok(echo::task(runtime, runtime.block_on(Sealed::start())?)),
+        _ => Err(format!("no task {name}")),
+    }
+}
