@@ -6,6 +6,7 @@ mod bare;
 mod clock;
 mod echo;
 mod error;
+mod peers;
 mod plain;
 mod sealed;
 
@@ -20,6 +21,8 @@ use bench_pair::{Outcome, Task, serve};
 use tokio::runtime::Runtime;
 
 use crate::bare::Bare;
+use crate::echo::Echo;
+use crate::peers::{Grpc, Https, Quic, runtime_of_one_thread};
 use crate::plain::Plain;
 use crate::sealed::Sealed;
 
@@ -39,11 +42,20 @@ fn main() -> ExitCode {
 }
 
 fn task(name: &str, runtime: &Arc<Runtime>) -> Outcome<Task> {
-    let _entered = runtime.enter();
     match name {
         "echo/bare" => Ok(echo::task(runtime, Bare::start()?)),
-        "echo/plain" => Ok(echo::task(runtime, Plain::start()?)),
+        "echo/plain" => Ok(echo::task(runtime, runtime.block_on(Plain::start())?)),
         "echo/sealed" => Ok(echo::task(runtime, runtime.block_on(Sealed::start())?)),
+        "echo/grpc" => peer(Grpc::start(false)),
+        "echo/grpc-tls" => peer(Grpc::start(true)),
+        "echo/quic" => peer(Quic::start()),
+        "echo/https" => peer(Https::start()),
         _ => Err(format!("no task {name}")),
     }
+}
+
+fn peer<E: Echo>(start: impl Future<Output = Outcome<E>>) -> Outcome<Task> {
+    let runtime = runtime_of_one_thread()?;
+    let client = runtime.block_on(start)?;
+    Ok(echo::task(&runtime, client))
 }

@@ -25,7 +25,8 @@ pub(crate) struct Plain {
 }
 
 impl Plain {
-    pub(crate) fn start() -> Outcome<Self> {
+    /// In a Tokio runtime, as the threads take the one that they are started in.
+    pub(crate) async fn start() -> Outcome<Self> {
         let failed = |error: std::io::Error| error.to_string();
         let socket = Socket::bind(SocketAddr::from(([127, 0, 0, 1], 0))).map_err(failed)?;
         let target = socket.local_addr().map_err(failed)?;
