@@ -41,16 +41,38 @@ struct SendBatch {
 }
 
 impl Socket {
-    /// Binds a socket; several may be bound to one address, and each then gets the datagrams of some senders.
+    /// Binds the socket of a server. Several may be bound to one port, and each then gets the datagrams of some senders.
     pub(super) fn bind(address: SocketAddr) -> io::Result<Self> {
-        let raw = RawSocket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+        let raw = Self::raw(address)?;
+        // With port 0 only afterwards: else the kernel may choose a port that another such socket of this user has.
+        #[cfg(unix)]
+        if address.port() != 0 {
+            raw.set_reuse_port(true)?;
+        }
+        raw.bind(&address.into())?;
         #[cfg(unix)]
         raw.set_reuse_port(true)?;
+        Self::of(raw, address)
+    }
+
+    /// Binds the socket of a client to a free port that no other socket shares.
+    fn bind_alone(ip: IpAddr) -> io::Result<Self> {
+        let address = SocketAddr::from((ip, 0));
+        let raw = Self::raw(address)?;
+        raw.bind(&address.into())?;
+        Self::of(raw, address)
+    }
+
+    fn raw(address: SocketAddr) -> io::Result<RawSocket> {
+        let raw = RawSocket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
         if address.is_ipv6() {
             // It reaches IPv4, too.
             raw.set_only_v6(false)?;
         }
-        raw.bind(&address.into())?;
+        Ok(raw)
+    }
+
+    fn of(raw: RawSocket, address: SocketAddr) -> io::Result<Self> {
         raw.set_nonblocking(true)?;
         // The system may give less.
         _ = raw.set_recv_buffer_size(RECEIVE_BUFFER_BYTES);
@@ -77,8 +99,8 @@ impl Socket {
 
     /// Binds a free port, of both families where the system has them.
     pub(super) fn bind_any() -> io::Result<Self> {
-        let any = |ip: IpAddr| Self::bind(SocketAddr::from((ip, 0)));
-        any(Ipv6Addr::UNSPECIFIED.into()).or_else(|_| any(Ipv4Addr::UNSPECIFIED.into()))
+        Self::bind_alone(Ipv6Addr::UNSPECIFIED.into())
+            .or_else(|_| Self::bind_alone(Ipv4Addr::UNSPECIFIED.into()))
     }
 
     pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -173,5 +195,28 @@ impl Socket {
             tracing::debug!(%error, %target, "a datagram was not sent");
         }
         bytes.clear();
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    fn bind_to_port_of(socket: &Socket) -> io::Result<Socket> {
+        let port = socket.local_addr()?.port();
+        Socket::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+    }
+
+    #[test]
+    fn port_of_a_client_is_not_shared() {
+        let client = Socket::bind_any().expect("a socket");
+        let taken = bind_to_port_of(&client).err().expect("it is taken");
+        assert_eq!(taken.kind(), ErrorKind::AddrInUse);
+    }
+
+    #[test]
+    fn port_of_a_server_is_shared_among_its_threads() {
+        let first = Socket::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a socket");
+        bind_to_port_of(&first).expect("another socket of the server");
     }
 }
