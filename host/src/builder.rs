@@ -259,6 +259,7 @@ impl Builder {
             handle,
             id,
             network,
+            allow_private: self.allow_private,
             owner,
             grants,
             offered: Mutex::default(),

@@ -42,6 +42,8 @@ pub(crate) struct Inner {
     pub(crate) handle: Handle,
     pub(crate) id: PeerId,
     pub(crate) network: String,
+    /// Whether it dials private addresses that others name.
+    pub(crate) allow_private: bool,
     pub(crate) owner: Option<Owner>,
     pub(crate) grants: Grants,
     /// How the names are offered that this node publishes.
@@ -91,6 +93,11 @@ impl Node {
     #[must_use]
     pub fn network(&self) -> &str {
         &self.inner.network
+    }
+
+    /// Whether it dials private addresses that others name.
+    pub(crate) fn allows_private(&self) -> bool {
+        self.inner.allow_private
     }
 
     /// URLs at which others can dial the node; none for a leaf.

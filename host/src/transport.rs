@@ -1,7 +1,7 @@
 //! Sockets: what is listened on and what is dialled.
 
 mod address;
-pub(crate) use address::Address;
+pub(crate) use address::{Address, is_public};
 
 mod clock;
 pub use clock::clock_at;

@@ -13,6 +13,7 @@ use super::endpoint::{address_of, endpoint_of};
 use super::engine::Engine;
 use super::thread::Role;
 use crate::error::Error;
+use crate::transport::is_public;
 
 /// A call for the thread.
 pub(super) struct NewCall {
@@ -36,14 +37,16 @@ pub(super) enum ClientOrder {
 /// The state of a client's thread.
 pub(super) struct ClientRole<F> {
     waiting: HashMap<u32, oneshot::Sender<Result<RpcAnswer, Error>>>,
+    allows_private: bool,
     request_ticket: F,
 }
 
 impl<F: Fn(u32) + Send> ClientRole<F> {
     /// A client without calls; `request_ticket` is told the number of a service whose calls wait for a ticket.
-    pub(super) fn new(request_ticket: F) -> Self {
+    pub(super) fn new(allows_private: bool, request_ticket: F) -> Self {
         Self {
             waiting: HashMap::new(),
+            allows_private,
             request_ticket,
         }
     }
@@ -82,6 +85,11 @@ impl<F: Fn(u32) + Send + 'static> Role for ClientRole<F> {
                 grant: &grant,
             }),
         }
+    }
+
+    fn permits(&self, target: SocketAddr) -> bool {
+        // Routers and servers name others to go to.
+        self.allows_private || is_public(target.ip())
     }
 
     fn follow(&mut self, output: &Output<'_>, _: &mut Engine) -> Result<(), Malformed> {

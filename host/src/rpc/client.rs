@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use selfsame_codec::Code;
 use selfsame_codec::rpc::{ClientConfig, IDEMPOTENT};
-use tokio::sync::{OnceCell, oneshot};
+use tokio::sync::oneshot;
 use zeroize::Zeroizing;
 
 use super::calling::{ClientOrder, ClientRole, NewCall};
@@ -17,6 +17,7 @@ use super::socket::{DATAGRAM_BYTES, Socket};
 use super::thread::{OrderSender, RpcThread};
 use super::ticket::RpcTickets;
 use crate::error::Error;
+use crate::transport::is_public;
 
 /// How long a call may take unless its options say otherwise.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -94,14 +95,15 @@ struct Shared {
 struct Services {
     tickets: Box<dyn RpcTickets>,
     by_name: Mutex<HashMap<String, Arc<ServiceEntry>>>,
-    names: Mutex<Vec<String>>,
+    by_number: Mutex<Vec<Arc<ServiceEntry>>>,
 }
 
 /// A service that was called before.
 struct ServiceEntry {
+    name: String,
     number: u32,
-    /// Set with the first ticket.
-    server: OnceCell<SocketAddr>,
+    /// Where it is called, as the latest ticket says.
+    server: tokio::sync::Mutex<Option<SocketAddr>>,
 }
 
 impl RpcClient {
@@ -127,7 +129,7 @@ impl RpcClient {
         let services = Arc::new(Services {
             tickets: Box::new(tickets),
             by_name: Mutex::default(),
-            names: Mutex::default(),
+            by_number: Mutex::default(),
         });
         let failed = |error| Error::io("the socket of the RPC", error);
         let socket = Socket::bind_any().map_err(failed)?;
@@ -136,8 +138,9 @@ impl RpcClient {
         };
         let engine = Engine::new(config.encode())?;
         let renewing = Arc::clone(&services);
+        let allows_private = services.tickets.allows_private();
         let thread = RpcThread::start(socket, engine, |sender| {
-            ClientRole::new(move |number| {
+            ClientRole::new(allows_private, move |number| {
                 let (services, sender) = (Arc::clone(&renewing), sender.clone());
                 tokio::spawn(async move {
                     let grant = services.grant(number).await;
@@ -164,12 +167,15 @@ impl RpcClient {
         let Shared { thread, services, .. } = &*self.shared;
         let sender = thread.sender();
         let entry = services.of(service);
-        let first = entry.server.get_or_try_init(async || {
-            let ticket = services.tickets.ticket(service).await?;
-            sender.send(ClientOrder::UseTicket(entry.number, ticket.grant));
-            Ok::<_, Error>(ticket.address)
-        });
-        let target = options.server.unwrap_or(*first.await?);
+        let target = match options.server {
+            Some(server) => server,
+            None => services.server_of(&entry, sender).await?,
+        };
+        if !services.tickets.allows_private() && !is_public(target.ip()) {
+            let text =
+                format!("{target} is private: give an address that others reach, or allow private ones");
+            return Err(Error::core(Code::ForbiddenAddress.as_u16(), &text));
+        }
         let (answer, answered) = oneshot::channel();
         let call = self.next_call();
         sender.send(ClientOrder::Call(NewCall {
@@ -188,7 +194,12 @@ impl RpcClient {
         let outcome = answered.await;
         giving_up.call = None;
         // The thread has ended.
-        outcome.unwrap_or_else(|_| Err(Error::from_code(Code::Disconnected)))
+        let outcome = outcome.unwrap_or_else(|_| Err(Error::from_code(Code::Disconnected)));
+        if options.server.is_none() && outcome.as_ref().is_err_and(is_lost) {
+            // The next call learns from a ticket where the service is now.
+            entry.server.lock().await.take_if(|server| *server == target);
+        }
+        outcome
     }
 
     fn next_call(&self) -> u32 {
@@ -210,27 +221,51 @@ impl Services {
         if let Some(entry) = by_name.get(name) {
             return Arc::clone(entry);
         }
-        let mut names = lock(&self.names);
+        let mut by_number = lock(&self.by_number);
         let entry = Arc::new(ServiceEntry {
-            number: names.len() as u32,
-            server: OnceCell::new(),
+            name: name.into(),
+            number: by_number.len() as u32,
+            server: tokio::sync::Mutex::default(),
         });
-        names.push(name.into());
+        by_number.push(Arc::clone(&entry));
         by_name.insert(name.into(), Arc::clone(&entry));
         entry
     }
 
+    /// Returns where a service is called: as its first ticket says, which one of the calls that wait for it asks for.
+    async fn server_of(
+        &self,
+        entry: &ServiceEntry,
+        sender: &OrderSender<ClientOrder>,
+    ) -> Result<SocketAddr, Error> {
+        let mut server = entry.server.lock().await;
+        if let Some(known) = *server {
+            return Ok(known);
+        }
+        let ticket = self.tickets.ticket(&entry.name).await?;
+        sender.send(ClientOrder::UseTicket(entry.number, ticket.grant));
+        Ok(*server.insert(ticket.address))
+    }
+
     /// Returns a new ticket for a service, or nothing.
     async fn grant(&self, number: u32) -> Zeroizing<Vec<u8>> {
-        let name = lock(&self.names)[number as usize].clone();
-        match self.tickets.ticket(&name).await {
-            Ok(ticket) => ticket.grant,
+        let entry = Arc::clone(&lock(&self.by_number)[number as usize]);
+        match self.tickets.ticket(&entry.name).await {
+            Ok(ticket) => {
+                *entry.server.lock().await = Some(ticket.address);
+                ticket.grant
+            }
             Err(error) => {
-                tracing::warn!(%error, service = name, "there is no ticket to be had");
+                tracing::warn!(%error, service = entry.name, "there is no ticket to be had");
                 Zeroizing::default()
             }
         }
     }
+}
+
+/// Whether the server that was called may be gone.
+fn is_lost(error: &Error) -> bool {
+    matches!(error.code(), Some(Code::TimedOut | Code::OutcomeUnknown))
 }
 
 /// Gives a call up when its future is dropped.

@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 use core::fmt;
+use core::net::SocketAddr;
 use core::time::Duration;
 use std::io;
 use std::sync::mpsc;
@@ -27,6 +28,11 @@ pub(super) trait Role: Send + 'static {
 
     /// Turns an order into inputs.
     fn take(&mut self, order: Self::Order, engine: &mut Engine);
+
+    /// Whether datagrams may be sent to an address.
+    fn permits(&self, _target: SocketAddr) -> bool {
+        true
+    }
 
     /// Carries an output out; datagrams and times are not among them.
     fn follow(&mut self, output: &Output<'_>, engine: &mut Engine) -> Result<(), Malformed>;
@@ -195,7 +201,12 @@ impl<R: Role> Runner<R> {
     fn follow(&mut self, outputs: &[u8]) -> Result<(), Malformed> {
         for item in BatchReader::new(outputs)? {
             match Output::decode(item)? {
-                Output::Send { target, bytes } => self.socket.send(address_of(&target), bytes),
+                Output::Send { target, bytes } => {
+                    let target = address_of(&target);
+                    if self.role.permits(target) {
+                        self.socket.send(target, bytes);
+                    }
+                }
                 Output::Wake { unix_us } => self.wake_us = unix_us,
                 Output::Refused { code, .. } => {
                     tracing::error!(code, "the module of the RPC refused an input");

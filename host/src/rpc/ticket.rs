@@ -74,6 +74,11 @@ impl core::fmt::Debug for RpcTicket {
 pub trait RpcTickets: Send + Sync + 'static {
     /// Asks for a ticket for a service.
     fn ticket(&self, service: &str) -> Pin<Box<dyn Future<Output = Result<RpcTicket, Error>> + Send + '_>>;
+
+    /// Whether tickets, servers and routers may lead to private addresses, which they may unless this says otherwise.
+    fn allows_private(&self) -> bool {
+        true
+    }
 }
 
 /// Tickets from the providers of a service in the mesh.
@@ -95,6 +100,10 @@ impl RpcTickets for Node {
             let bytes = Zeroizing::new(body.collect().await.map_err(Error::Body)?.to_bytes().to_vec());
             RpcTicket::decode(&bytes).map_err(|Malformed| Error::from_code(Code::BadMessage))
         })
+    }
+
+    fn allows_private(&self) -> bool {
+        Node::allows_private(self)
     }
 }
 

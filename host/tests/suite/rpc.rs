@@ -214,6 +214,7 @@ async fn server_that_is_gone_leaves_a_typed_error() {
     within(client.call("check", b"ping", options))
         .await
         .expect("an answer");
+    let options = options.server(server.local_addr());
     drop(server);
     let once = within(client.call("check", b"ping", options)).await;
     assert_eq!(once.expect_err("no answer").code(), Some(Code::OutcomeUnknown));
@@ -269,6 +270,56 @@ async fn client_without_tickets_says_why() {
     let client = RpcClient::with_tickets(NoTickets).expect("a client");
     let failed = within(client.call("check", b"ping", RpcOptions::new())).await;
     assert_eq!(failed.expect_err("no ticket").code(), Some(Code::NoProvider));
+}
+
+/// Tickets of the mesh for a client that must not go to private addresses.
+struct PublicOnly(Node);
+
+impl RpcTickets for PublicOnly {
+    fn ticket(&self, service: &str) -> Pin<Box<dyn Future<Output = Result<RpcTicket, Error>> + Send + '_>> {
+        self.0.ticket(service)
+    }
+
+    fn allows_private(&self) -> bool {
+        false
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tickets_lead_to_no_private_address() {
+    let nodes = ring(2).await;
+    let server = echo();
+    within(nodes[0].serve("check", server.tickets(server.local_addr())))
+        .await
+        .expect("it is served");
+    let client = RpcClient::with_tickets(PublicOnly(nodes[1].clone())).expect("a client");
+    let failed = within(client.call("check", b"ping", RpcOptions::new())).await;
+    assert_eq!(
+        failed.expect_err("no answer").code(),
+        Some(Code::ForbiddenAddress)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn service_is_found_again_when_its_server_is_gone() {
+    let nodes = ring(2).await;
+    let first = echo();
+    let client = client(&nodes, &first).await;
+    let options = RpcOptions::new().idempotent().timeout(Duration::from_millis(300));
+    within(client.call("check", b"ping", options))
+        .await
+        .expect("an answer");
+    drop(first);
+    let second = echo();
+    within(nodes[0].serve("check", second.tickets(second.local_addr())))
+        .await
+        .expect("it is served");
+    let lost = within(client.call("check", b"ping", options)).await;
+    assert_eq!(lost.expect_err("no answer").code(), Some(Code::TimedOut));
+    let answer = within(client.call("check", b"ping", options))
+        .await
+        .expect("an answer");
+    assert_eq!(answer.server, second.local_addr());
 }
 
 #[tokio::test(flavor = "multi_thread")]
