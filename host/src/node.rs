@@ -174,9 +174,15 @@ impl Node {
             })
         };
         let effect = Effect::Publishes(owner.bytes().to_vec(), name.into());
-        self.inner.handle.command(effect, item).await?;
-        self.offered().insert(name.into(), options.clone());
-        Ok(())
+        let published = self.inner.handle.command(effect, item).await;
+        if published.is_ok() {
+            self.offered().insert(name.into(), options.clone());
+        } else if !self.offered().contains_key(name) {
+            // The core would find somebody who stores it later, when nobody serves it.
+            let (node, name) = (self.clone(), name.to_owned());
+            tokio::spawn(async move { node.unpublish(&name, owner).await });
+        }
+        published.map(drop)
     }
 
     /// Uses a grant from now on, in place of an older one for its name. If the node serves the name it is published again

@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, mock, test } from "node:test";
-import { type LogRecord, type MeshError, memory, type NodeMesh } from "../src/entries/node.ts";
+import type { Command } from "../src/codec/index.ts";
+import type { Driver } from "../src/driver/driver.ts";
+import { Names, type NamesParts } from "../src/driver/names.ts";
+import { type LogRecord, MeshError, memory, type NodeMesh } from "../src/entries/node.ts";
 import { leaf, member, OWNER_SEED, until } from "./support.ts";
 
 const DAY_MS = 24 * 3_600_000;
@@ -201,4 +204,51 @@ test("a name without an owner needs none to change", async () => {
   assert.equal(provider?.version, "1");
   await assert.rejects(mesh.publish("new"), (error: MeshError) => error.name === "BadConfig");
   await mesh.close();
+});
+
+describe("a name that nobody stores in time", () => {
+  const nobody = new Uint8Array();
+  const prepared = {
+    name: "late",
+    options: UNOWNED,
+    grant: nobody,
+    owner: nobody,
+    due_ms: Number.POSITIVE_INFINITY,
+    isOwn: false,
+  };
+  const late = new MeshError("TimedOut");
+  const start = (isStored: () => boolean): { names: Names; commands: string[] } => {
+    const commands: string[] = [];
+    const command = async (input: (tag: number) => Command): Promise<void> => {
+      const { type } = input(1);
+      commands.push(type);
+      if (type === "Publish" && !isStored()) throw late;
+    };
+    const driver = { command } as unknown as Driver;
+    return { names: new Names({ driver } as unknown as NamesParts), commands };
+  };
+
+  test("is given up, so that nobody finds it later", async () => {
+    const { names, commands } = start(() => false);
+    await assert.rejects(names.publish(prepared), { name: "TimedOut" });
+    assert.deepEqual(commands, ["Publish", "Withdraw"]);
+    await assert.rejects(names.withdraw("late"), { name: "NoService" });
+  });
+
+  test("stays if it is to be tried on, and can be withdrawn", async () => {
+    const { names, commands } = start(() => false);
+    await assert.rejects(names.publish(prepared, true), { name: "TimedOut" });
+    await names.withdraw("late");
+    assert.deepEqual(commands, ["Publish", "Withdraw"]);
+  });
+
+  test("stays as it was before", async () => {
+    let isStored = true;
+    const { names, commands } = start(() => isStored);
+    await names.publish(prepared);
+    isStored = false;
+    await assert.rejects(names.publish(prepared), { name: "TimedOut" });
+    await names.withdraw("late");
+    assert.deepEqual(commands, ["Publish", "Publish", "Withdraw"]);
+  });
 });

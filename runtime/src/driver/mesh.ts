@@ -288,8 +288,7 @@ export class Mesh implements AsyncDisposable {
 
   /** Answers the requests to a name and publishes it. */
   async serve(name: string, handler: Handler, options: ServeOptions = {}): Promise<void> {
-    const { published } = await this.announce([{ name, handler, options }]);
-    await published;
+    await this.#begin(await this.#prepare({ name, handler, options }), false);
   }
 
   /**
@@ -302,7 +301,7 @@ export class Mesh implements AsyncDisposable {
 
   /**
    * Serves several names. Resolves when the core takes calls to them, which it does before they are published; the
-   * promise in the result resolves when they are. With `refused`, a name that cannot be published, for want of a grant, is
+   * promise in the result resolves when they are, and rejects when that takes long: this node goes on trying. With `refused`, a name that cannot be published, for want of a grant, is
    * told to it and left out.
    */
   async announce(
@@ -320,7 +319,7 @@ export class Mesh implements AsyncDisposable {
         }
       }),
     );
-    const published = Promise.all(prepared.flat().map((service) => this.#begin(service))).then(
+    const published = Promise.all(prepared.flat().map((service) => this.#begin(service, true))).then(
       () => undefined,
     );
     // Whoever waits hears of a failure; nobody may be waiting.
@@ -344,14 +343,16 @@ export class Mesh implements AsyncDisposable {
     };
   }
 
-  async #begin({ endpoint, prepared }: Announced): Promise<void> {
+  /** Serves a name and publishes it. If that fails, it is given up or tried on. */
+  async #begin({ endpoint, prepared }: Announced, triesOn: boolean): Promise<void> {
     const { name } = prepared;
     const before = this.#endpoints.get(name);
     this.#endpoints.set(name, endpoint);
     this.#withdrawn.delete(name);
     try {
-      await this.#names.publish(prepared);
+      await this.#names.publish(prepared, triesOn);
     } catch (error) {
+      if (triesOn) throw error;
       if (before === undefined) this.#endpoints.delete(name);
       else this.#endpoints.set(name, before);
       throw error;

@@ -125,9 +125,12 @@ export class Names {
     return toBase64Url(tools.deriveGrant(options.ownerSeed, options.network, terms));
   }
 
-  /** Publishes; resolves when the responsible nodes have stored it. */
-  async publish(prepared: Prepared): Promise<void> {
-    const { name, options, grant } = prepared;
+  /**
+   * Publishes; resolves when the responsible nodes have stored it. If that fails, a name that was not published before is given up unless
+   * it is to be tried on: the core would find somebody who stores it later.
+   */
+  async publish(prepared: Prepared, triesOn = false): Promise<void> {
+    const { name, options, owner, grant } = prepared;
     const key = keyOf(prepared);
     const before = this.#published.get(key);
     this.#published.set(key, prepared);
@@ -136,8 +139,13 @@ export class Names {
       await this.#parts.driver.command((tag) => ({ type: "Publish", tag, grant, name, ...publication }));
     } catch (error) {
       const isLast = this.#published.get(key) === prepared;
-      if (isLast && before === undefined) this.#published.delete(key);
-      else if (isLast && before !== undefined) this.#published.set(key, before);
+      if (isLast && before !== undefined) this.#published.set(key, before);
+      else if (isLast && !triesOn) {
+        this.#published.delete(key);
+        const withdrawn = this.#parts.driver.command((tag) => ({ type: "Withdraw", tag, owner, name }));
+        // The core knows nothing of one that it has refused.
+        withdrawn.catch(() => undefined);
+      }
       throw error;
     }
   }
