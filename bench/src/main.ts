@@ -13,6 +13,7 @@ import { dcsNode } from "./experiments/dcs-node.ts";
 import { handshake } from "./experiments/handshake.ts";
 import { r2p2R1 } from "./experiments/r2p2-r1.ts";
 import { r2p2R2 } from "./experiments/r2p2-r2.ts";
+import { r2p2Rate } from "./experiments/r2p2-rate.ts";
 import { r2p2Tail } from "./experiments/r2p2-tail.ts";
 import { themisT2 } from "./experiments/themis-t2.ts";
 import { themisT3 } from "./experiments/themis-t3.ts";
@@ -44,6 +45,7 @@ const EXPERIMENTS: readonly Experiment[] = [
   dcsNode,
   r2p2R1,
   r2p2R2,
+  r2p2Rate,
   r2p2Tail,
 ];
 

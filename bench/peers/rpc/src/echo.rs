@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 use crate::clock::cpu_time;
 
 /// How long an echo may take. Loopback loses no datagram of a sequence, so one that does is a fault.
-const LONGEST: Duration = Duration::from_secs(10);
+pub(crate) const LONGEST: Duration = Duration::from_secs(10);
 
 /// A client and a server that echoes
 pub(crate) trait Echo: Send + 'static {

@@ -8,7 +8,9 @@ mod echo;
 mod error;
 mod peers;
 mod plain;
+mod rate;
 mod sealed;
+mod sources;
 
 /// As the command `selfsame` has it.
 #[path = "../../../../host/src/allocator.rs"]
@@ -50,6 +52,10 @@ fn task(name: &str, runtime: &Arc<Runtime>) -> Outcome<Task> {
         "echo/grpc-tls" => peer(Grpc::start(true)),
         "echo/quic" => peer(Quic::start()),
         "echo/https" => peer(Https::start()),
+        "usage" => Ok(Box::new(|_| rate::usage())),
+        "serve" => rate::serve(runtime),
+        _ if name.starts_with("load|") => rate::load(name),
+        _ if name.starts_with("sources|") => rate::load_from_sources(name),
         _ => Err(format!("no task {name}")),
     }
 }

@@ -5,13 +5,17 @@ use core::net::SocketAddr;
 use core::pin::Pin;
 
 use bench_pair::Outcome;
-use selfsame_host::rpc::{RpcClient, RpcOptions, RpcServer, RpcTicket, RpcTickets};
-use selfsame_host::{Error, Node, Seed};
+use http_body_util::BodyExt as _;
+use hyper::Request;
+use selfsame_codec::cbor::Decoder;
+use selfsame_host::rpc::{RpcClient, RpcOptions, RpcServer, RpcTicket, RpcTickets, TICKET_PATH};
+use selfsame_host::{Body, Builder, Error, Node, Seed};
 
 use crate::echo::{Echo, four, within};
 
 const NETWORK: &str = "bench";
 const SERVICE: &str = "echo";
+const MAX_GRANT_BYTES: usize = 1024;
 
 /// A server and a client with a ticket
 pub(crate) struct Sealed {
@@ -33,16 +37,12 @@ impl Sealed {
 
 impl Echo for Sealed {
     async fn echo(&mut self, payload: [u8; 4]) -> Outcome<[u8; 4]> {
-        let answer = within(
-            self.client
-                .call(SERVICE, &payload, RpcOptions::new().idempotent()),
-        );
-        four(&answer.await?.map_err(told)?.payload)
+        call(&self.client, payload).await
     }
 }
 
 /// A server that echoes, with calls that are idempotent.
-fn start_server() -> Outcome<RpcServer> {
+pub(crate) fn start_server() -> Outcome<RpcServer> {
     let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
     RpcServer::builder(NETWORK, SERVICE, Seed::from_bytes([7; 32]))
         .idempotent()
@@ -52,18 +52,65 @@ fn start_server() -> Outcome<RpcServer> {
 
 /// Gets a ticket through a mesh of two nodes, which end before anything is measured.
 async fn ticket_of(server: &RpcServer) -> Outcome<RpcTicket> {
-    let builder = || Node::builder(NETWORK).in_memory().unowned().allow_private(true);
-    let first = builder().listen("ws://127.0.0.1:0").start().await.map_err(told)?;
-    first
-        .serve(SERVICE, server.tickets(server.local_addr()))
-        .await
-        .map_err(told)?;
-    let bootstrap = format!("{}#{}", first.addresses()[0], first.id());
-    let second = builder().bootstrap([bootstrap]).start().await.map_err(told)?;
+    let (first, bootstrap) = issuer(server).await?;
+    let second = join(&bootstrap).await?;
     let ticket = second.ticket(SERVICE).await.map_err(told)?;
     second.stop().await;
     first.stop().await;
     Ok(ticket)
+}
+
+/// Starts a node that issues the tickets of a server, and returns where others join it.
+pub(crate) async fn issuer(server: &RpcServer) -> Outcome<(Node, String)> {
+    let node = builder().listen("ws://127.0.0.1:0").start().await.map_err(told)?;
+    node.serve(SERVICE, server.tickets(server.local_addr()))
+        .await
+        .map_err(told)?;
+    let bootstrap = format!("{}#{}", node.addresses()[0], node.id());
+    Ok((node, bootstrap))
+}
+
+/// Starts a node that joins another one and owns no key space.
+pub(crate) async fn join(bootstrap: &str) -> Outcome<Node> {
+    builder().bootstrap([bootstrap]).start().await.map_err(told)
+}
+
+fn builder() -> Builder {
+    Node::builder(NETWORK).in_memory().unowned().allow_private(true)
+}
+
+/// A client that has a ticket from the mesh of a node.
+pub(crate) async fn client(node: &Node) -> Outcome<RpcClient> {
+    let ticket = within(node.ticket(SERVICE)).await?.map_err(told)?;
+    RpcClient::with_tickets(HeldTicket(ticket)).map_err(told)
+}
+
+/// A ticket with its secret, and where its service is
+pub(crate) struct Grant {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) address: SocketAddr,
+}
+
+/// Gets a ticket as a program does that speaks the protocol itself: `[version: 1, grant: bytes, address: text]`.
+pub(crate) async fn grant(node: &Node) -> Outcome<Grant> {
+    let url = format!("https://{SERVICE}.mesh{TICKET_PATH}");
+    let request = Request::post(url).body(Body::empty()).map_err(told)?;
+    let response = within(node.fetch(request)).await?.map_err(told)?;
+    let body = response.into_body().collect().await.map_err(told)?.to_bytes();
+    let mut decoder = Decoder::new(&body);
+    decoder.array_of(3).and_then(|()| decoder.uint()).map_err(told)?;
+    let bytes = decoder.bytes(MAX_GRANT_BYTES).map_err(told)?.to_vec();
+    let address = decoder.text(MAX_GRANT_BYTES).map_err(told)?;
+    Ok(Grant {
+        bytes,
+        address: address.parse().map_err(told)?,
+    })
+}
+
+/// Calls an echo that may be carried out again.
+pub(crate) async fn call(client: &RpcClient, payload: [u8; 4]) -> Outcome<[u8; 4]> {
+    let answer = within(client.call(SERVICE, &payload, RpcOptions::new().idempotent()));
+    four(&answer.await?.map_err(told)?.payload)
 }
 
 /// A ticket that was issued before
@@ -76,6 +123,6 @@ impl RpcTickets for HeldTicket {
     }
 }
 
-fn told(error: Error) -> String {
+pub(crate) fn told(error: impl core::fmt::Display) -> String {
     error.to_string()
 }
