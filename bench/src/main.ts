@@ -11,6 +11,7 @@ import { dcsD3 } from "./experiments/dcs-d3.ts";
 import { dcsD4 } from "./experiments/dcs-d4.ts";
 import { dcsNode } from "./experiments/dcs-node.ts";
 import { handshake } from "./experiments/handshake.ts";
+import { r2p2First } from "./experiments/r2p2-first.ts";
 import { r2p2R1 } from "./experiments/r2p2-r1.ts";
 import { r2p2R2 } from "./experiments/r2p2-r2.ts";
 import { r2p2Rate } from "./experiments/r2p2-rate.ts";
@@ -46,6 +47,7 @@ const EXPERIMENTS: readonly Experiment[] = [
   r2p2R1,
   r2p2R2,
   r2p2Rate,
+  r2p2First,
   r2p2Tail,
 ];
 

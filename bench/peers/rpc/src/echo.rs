@@ -15,8 +15,18 @@ pub(crate) const LONGEST: Duration = Duration::from_secs(10);
 
 /// A client and a server that echoes
 pub(crate) trait Echo: Send + 'static {
+    /// Gets ready for so many echoes; not timed.
+    fn prepare(&mut self, _count: u64) -> impl Future<Output = Outcome<()>> {
+        async { Ok(()) }
+    }
+
     /// Sends four bytes and returns those that come back.
     fn echo(&mut self, payload: [u8; 4]) -> impl Future<Output = Outcome<[u8; 4]>>;
+
+    /// Ends what an echo leaves behind: it counts as processor time alone.
+    fn settle(&mut self) -> impl Future<Output = Outcome<()>> {
+        async { Ok(()) }
+    }
 }
 
 /// A task that echoes as often as it is told; answers with processor time and the nanoseconds of each echo.
@@ -24,6 +34,7 @@ pub(crate) fn task(runtime: &Arc<Runtime>, mut echo: impl Echo) -> Task {
     let runtime = Arc::clone(runtime);
     Box::new(move |count| {
         let mut took = Vec::new();
+        runtime.block_on(echo.prepare(count))?;
         let before = cpu_time();
         runtime.block_on(async {
             for number in 0..count {
@@ -31,6 +42,7 @@ pub(crate) fn task(runtime: &Arc<Runtime>, mut echo: impl Echo) -> Task {
                 let begin = Instant::now();
                 let answer = echo.echo(payload).await?;
                 took.push(begin.elapsed());
+                echo.settle().await?;
                 if answer != payload {
                     return Err(format!("{payload:?} came back as {answer:?}"));
                 }

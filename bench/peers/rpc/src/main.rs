@@ -6,6 +6,8 @@ mod bare;
 mod clock;
 mod echo;
 mod error;
+mod first;
+mod forward;
 mod peers;
 mod plain;
 mod rate;
@@ -24,7 +26,8 @@ use tokio::runtime::Runtime;
 
 use crate::bare::Bare;
 use crate::echo::Echo;
-use crate::peers::{Grpc, Https, Quic, runtime_of_one_thread};
+use crate::first::{Fresh, Ticketed};
+use crate::peers::{Early, Grpc, Https, Quic, runtime_of_one_thread};
 use crate::plain::Plain;
 use crate::sealed::Sealed;
 
@@ -46,18 +49,30 @@ fn main() -> ExitCode {
 fn task(name: &str, runtime: &Arc<Runtime>) -> Outcome<Task> {
     match name {
         "echo/bare" => Ok(echo::task(runtime, Bare::start()?)),
-        "echo/plain" => Ok(echo::task(runtime, runtime.block_on(Plain::start())?)),
-        "echo/sealed" => Ok(echo::task(runtime, runtime.block_on(Sealed::start())?)),
+        "echo/plain" => ours(runtime, Plain::start()),
+        "echo/sealed" => ours(runtime, Sealed::start()),
         "echo/grpc" => peer(Grpc::start(false)),
         "echo/grpc-tls" => peer(Grpc::start(true)),
         "echo/quic" => peer(Quic::start()),
         "echo/https" => peer(Https::start()),
+        "first/ticket" => ours(runtime, Ticketed::start(false)),
+        "first/client" => ours(runtime, Ticketed::start(true)),
+        "first/rpc" => ours(runtime, Fresh::start(false)),
+        "first/fetch" => ours(runtime, Fresh::start(true)),
+        "first/early" => peer(Early::start(false)),
+        "first/endpoint" => peer(Early::start(true)),
+        "datagrams/ticket" => first::datagrams_of_ticketed(runtime),
+        "datagrams/early" => first::datagrams_of_early(runtime),
         "usage" => Ok(Box::new(|_| rate::usage())),
         "serve" => rate::serve(runtime),
         _ if name.starts_with("load|") => rate::load(name),
         _ if name.starts_with("sources|") => rate::load_from_sources(name),
         _ => Err(format!("no task {name}")),
     }
+}
+
+fn ours<E: Echo>(runtime: &Arc<Runtime>, start: impl Future<Output = Outcome<E>>) -> Outcome<Task> {
+    Ok(echo::task(runtime, runtime.block_on(start)?))
 }
 
 fn peer<E: Echo>(start: impl Future<Output = Outcome<E>>) -> Outcome<Task> {

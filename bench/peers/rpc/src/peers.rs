@@ -1,5 +1,8 @@
 //! What the RPC is compared with. Client and server have a runtime of one thread each, the fastest for echoes that follow each other.
 
+mod early;
+pub(crate) use early::Early;
+
 mod grpc;
 pub(crate) use grpc::Grpc;
 

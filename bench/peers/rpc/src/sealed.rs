@@ -14,7 +14,7 @@ use selfsame_host::{Body, Builder, Error, Node, Seed};
 use crate::echo::{Echo, four, within};
 
 const NETWORK: &str = "bench";
-const SERVICE: &str = "echo";
+pub(crate) const SERVICE: &str = "echo";
 const MAX_GRANT_BYTES: usize = 1024;
 
 /// A server and a client with a ticket
@@ -54,7 +54,7 @@ pub(crate) fn start_server() -> Outcome<RpcServer> {
 async fn ticket_of(server: &RpcServer) -> Outcome<RpcTicket> {
     let (first, bootstrap) = issuer(server).await?;
     let second = join(&bootstrap).await?;
-    let ticket = second.ticket(SERVICE).await.map_err(told)?;
+    let ticket = ticket(&second).await?;
     second.stop().await;
     first.stop().await;
     Ok(ticket)
@@ -79,10 +79,14 @@ fn builder() -> Builder {
     Node::builder(NETWORK).in_memory().unowned().allow_private(true)
 }
 
+/// Gets a ticket through the mesh of a node.
+pub(crate) async fn ticket(node: &Node) -> Outcome<RpcTicket> {
+    within(node.ticket(SERVICE)).await?.map_err(told)
+}
+
 /// A client that has a ticket from the mesh of a node.
 pub(crate) async fn client(node: &Node) -> Outcome<RpcClient> {
-    let ticket = within(node.ticket(SERVICE)).await?.map_err(told)?;
-    RpcClient::with_tickets(HeldTicket(ticket)).map_err(told)
+    RpcClient::with_tickets(HeldTicket(ticket(node).await?)).map_err(told)
 }
 
 /// A ticket with its secret, and where its service is

@@ -50,7 +50,7 @@ impl Echo for Quic {
     }
 }
 
-async fn echo(connection: &Connection, payload: [u8; 4]) -> Outcome<Vec<u8>> {
+pub(super) async fn echo(connection: &Connection, payload: [u8; 4]) -> Outcome<Vec<u8>> {
     let (mut sending, mut receiving) = connection.open_bi().await.map_err(told)?;
     sending.write_all(&payload).await.map_err(told)?;
     sending.finish().map_err(told)?;
@@ -67,7 +67,7 @@ async fn serve(endpoint: Endpoint) {
     }
 }
 
-async fn answer(connection: &Connection) -> Outcome<()> {
+pub(super) async fn answer(connection: &Connection) -> Outcome<()> {
     let (mut sending, mut receiving) = connection.accept_bi().await.map_err(told)?;
     let payload = receiving.read_to_end(MAX_BYTES).await.map_err(told)?;
     sending.write_all(&payload).await.map_err(told)?;

@@ -1,0 +1,185 @@
+//! First requests of new clients: with a ticket, and without one.
+
+use core::future::Future;
+use core::net::SocketAddr;
+use core::pin::Pin;
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bench_pair::{Outcome, Task};
+use hyper::Request;
+use selfsame_host::rpc::{RpcClient, RpcOptions, RpcServer, RpcTicket, RpcTickets};
+use selfsame_host::{Body, Code, Error, Node};
+use tokio::runtime::Runtime;
+
+use crate::echo::{Echo, four, within};
+use crate::forward::Forwarder;
+use crate::peers::Early;
+use crate::sealed::{SERVICE, issuer, join, start_server, ticket, told};
+
+/// How long a replica treats tickets as older than itself.
+const FRESH: Duration = Duration::from_millis(2100);
+
+/// A server, the node that issues its tickets and one that asks for them
+struct Mesh {
+    server: RpcServer,
+    _issuer: Node,
+    asking: Node,
+    bootstrap: String,
+}
+
+impl Mesh {
+    async fn start() -> Outcome<Self> {
+        let server = start_server()?;
+        // What was sent before a replica began costs a round trip more, and tickets tell their age in seconds.
+        tokio::time::sleep(FRESH).await;
+        let (issuer, bootstrap) = issuer(&server).await?;
+        let asking = join(&bootstrap).await?;
+        Ok(Self {
+            server,
+            _issuer: issuer,
+            asking,
+            bootstrap,
+        })
+    }
+}
+
+/// Tickets that were issued before, each given away once
+#[derive(Clone, Default)]
+struct Drawer(Arc<Mutex<VecDeque<RpcTicket>>>);
+
+impl Drawer {
+    async fn fill(&self, node: &Node, count: u64) -> Outcome<()> {
+        for _ in 0..count {
+            let ticket = ticket(node).await?;
+            self.0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push_back(ticket);
+        }
+        Ok(())
+    }
+}
+
+impl RpcTickets for Drawer {
+    fn ticket(&self, _: &str) -> Pin<Box<dyn Future<Output = Result<RpcTicket, Error>> + Send + '_>> {
+        let ticket = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        Box::pin(async { ticket.ok_or_else(|| Error::from_code(Code::NoProvider)) })
+    }
+}
+
+/// First calls with a ticket each
+pub(crate) struct Ticketed {
+    mesh: Mesh,
+    drawer: Drawer,
+    /// Whether each call has a client of its own, with its thread, socket and instance.
+    alone: bool,
+    client: RpcClient,
+    calls: u64,
+    target: SocketAddr,
+}
+
+impl Ticketed {
+    pub(crate) async fn start(alone: bool) -> Outcome<Self> {
+        let mesh = Mesh::start().await?;
+        let drawer = Drawer::default();
+        Ok(Self {
+            client: RpcClient::with_tickets(drawer.clone()).map_err(told)?,
+            target: mesh.server.local_addr(),
+            mesh,
+            drawer,
+            alone,
+            calls: 0,
+        })
+    }
+}
+
+impl Echo for Ticketed {
+    async fn prepare(&mut self, count: u64) -> Outcome<()> {
+        self.drawer.fill(&self.mesh.asking, count).await
+    }
+
+    async fn echo(&mut self, payload: [u8; 4]) -> Outcome<[u8; 4]> {
+        if self.alone {
+            self.client = RpcClient::with_tickets(self.drawer.clone()).map_err(told)?;
+        }
+        // To a client a service of another name is another one, with a ticket of its own.
+        self.calls += 1;
+        let service = format!("{SERVICE}-{}", self.calls);
+        let options = RpcOptions::new().idempotent().server(self.target);
+        let answer = within(self.client.call(&service, &payload, options)).await?;
+        four(&answer.map_err(told)?.payload)
+    }
+}
+
+/// First requests of fresh nodes, from their start: through `fetch`, or for a ticket and then a call
+pub(crate) struct Fresh {
+    mesh: Mesh,
+    through_fetch: bool,
+    node: Option<Node>,
+}
+
+impl Fresh {
+    pub(crate) async fn start(through_fetch: bool) -> Outcome<Self> {
+        Ok(Self {
+            mesh: Mesh::start().await?,
+            through_fetch,
+            node: None,
+        })
+    }
+}
+
+impl Echo for Fresh {
+    async fn echo(&mut self, payload: [u8; 4]) -> Outcome<[u8; 4]> {
+        let node = join(&self.mesh.bootstrap).await?;
+        self.node = Some(node.clone());
+        if self.through_fetch {
+            // The service of tickets answers any other path at once.
+            let request = Request::post(format!("https://{SERVICE}.mesh/")).body(Body::empty());
+            let response = within(node.fetch(request.map_err(told)?)).await?;
+            response.map_err(told)?;
+            return Ok(payload);
+        }
+        let client = RpcClient::new(node).map_err(told)?;
+        let answer = within(client.call(SERVICE, &payload, RpcOptions::new().idempotent())).await?;
+        four(&answer.map_err(told)?.payload)
+    }
+
+    async fn settle(&mut self) -> Outcome<()> {
+        if let Some(node) = self.node.take() {
+            node.stop().await;
+        }
+        Ok(())
+    }
+}
+
+/// Counts the datagrams of first calls: those of clients and those of the server, for each call.
+pub(crate) fn datagrams_of_ticketed(runtime: &Arc<Runtime>) -> Outcome<Task> {
+    let mut first = runtime.block_on(Ticketed::start(false))?;
+    let forwarder = Forwarder::start(first.target)?;
+    first.target = forwarder.address();
+    counting(Arc::clone(runtime), first, forwarder)
+}
+
+/// Counts the datagrams of QUIC's first requests with 0-RTT.
+pub(crate) fn datagrams_of_early(runtime: &Arc<Runtime>) -> Outcome<Task> {
+    let mut first = runtime.block_on(Early::start(false))?;
+    let forwarder = Forwarder::start(first.target)?;
+    first.target = forwarder.address();
+    counting(Arc::clone(runtime), first, forwarder)
+}
+
+fn counting(runtime: Arc<Runtime>, mut first: impl Echo, forwarder: Forwarder) -> Outcome<Task> {
+    Ok(Box::new(move |count| {
+        runtime.block_on(first.prepare(count))?;
+        let before = forwarder.counts();
+        for _ in 0..count {
+            runtime.block_on(first.echo([0; 4]))?;
+            runtime.block_on(first.settle())?;
+        }
+        let after = forwarder.counts();
+        let [there, back] = [0, 1].map(|way| (after[way] - before[way]) as f64 / count as f64);
+        Ok(format!(r#"{{"there":{there},"back":{back}}}"#))
+    }))
+}
