@@ -1,4 +1,4 @@
-import { buildRpc } from "../harness/build.ts";
+import { buildRpc, type RpcFiles } from "../harness/build.ts";
 import type { Experiment, Run } from "../harness/experiment.ts";
 import { bars } from "../harness/plot.ts";
 import type { TaskProcess } from "../harness/process.ts";
@@ -32,9 +32,9 @@ interface Datagrams {
   readonly back: number;
 }
 
-async function measure(binary: string, run: Run): Promise<Row[]> {
+async function measure(files: RpcFiles, run: Run): Promise<Row[]> {
   const { rounds, requests, warm } = run.quick ? QUICK : FULL;
-  await using process = rpcProcess(binary);
+  await using process = rpcProcess(files);
   const turn = async (task: Task, count: number) => JSON.parse(await process.request(task, count)) as Turn;
   for (const { task, name } of WAYS) {
     run.progress(`warming up: ${name}`);
@@ -103,7 +103,7 @@ export const r2p2First: Experiment = {
   name: "r2p2-first",
   summary: "first requests of clients of the encrypted RPC beside QUIC's 0-RTT",
   async prepare() {
-    const binary = await buildRpc();
-    return (run) => measure(binary, run);
+    const files = await buildRpc();
+    return (run) => measure(files, run);
   },
 };

@@ -1,8 +1,8 @@
-import { buildRpc } from "../harness/build.ts";
+import { buildRpc, type RpcFiles } from "../harness/build.ts";
 import type { Experiment, Run } from "../harness/experiment.ts";
 import { lines } from "../harness/plot.ts";
 import type { TaskProcess } from "../harness/process.ts";
-import { figure, type Row, ratioAtMost, timed } from "../harness/row.ts";
+import { type Bar, figure, type Row, ratioAtLeast, ratioAtMost, timed } from "../harness/row.ts";
 import { rpcProcess } from "../harness/runtimes.ts";
 import { deviation, exactly, mean, quantiles } from "../harness/statistics.ts";
 
@@ -16,6 +16,17 @@ const TRANSPORTS = [
   { key: "grpc-tls", name: "gRPC over TLS" },
 ] as const;
 type Transport = (typeof TRANSPORTS)[number]["key"];
+
+/** Parts of what sealing costs, each measured alone. */
+const PARTS = [
+  { task: "part/cryptography", echoes: 4000 },
+  { task: "part/steps", echoes: 1000 },
+  { task: "part/module", echoes: 1000 },
+  { task: "part/kernel", echoes: 75 },
+] as const;
+type Part = (typeof PARTS)[number]["task"];
+/** The parts must add up to this much of it. */
+const EXPLAINED = 0.95;
 
 const ABOVE_PLAIN = 1.35;
 const DEVIATION_ABOVE_PLAIN = 1.1;
@@ -36,30 +47,41 @@ interface Turn {
   readonly took: readonly number[];
 }
 
+/** Nanoseconds of the processor for the part of one echo, by turn. */
+type Parts = ReadonlyMap<Part, number[]>;
 type Turns = ReadonlyMap<Transport, Turn[]>;
 
-async function echo(process: TaskProcess, transport: Transport, count: number): Promise<Turn> {
-  return JSON.parse(await process.request(`echo/${transport}`, count)) as Turn;
+async function take(process: TaskProcess, task: string, count: number): Promise<Turn> {
+  return JSON.parse(await process.request(task, count)) as Turn;
 }
 
-async function measure(binary: string, run: Run): Promise<Row[]> {
+async function measure(files: RpcFiles, run: Run): Promise<Row[]> {
   const { rounds, warm } = run.quick ? QUICK : FULL;
-  await using process = rpcProcess(binary);
+  await using process = rpcProcess(files);
   for (const { key, name } of TRANSPORTS) {
     run.progress(`warming up: ${name}`);
-    await echo(process, key, warm);
+    await take(process, `echo/${key}`, warm);
   }
+  const parts: Parts = new Map(PARTS.map(({ task }) => [task, []]));
+  for (const { task } of PARTS) await take(process, task, warm);
   const turns: Turns = new Map(TRANSPORTS.map(({ key }) => [key, []]));
   for (let round = 0; round < rounds; round += 1) {
     run.progress(`round ${round + 1} of ${rounds}`);
     for (let turn = 0; turn < TRANSPORTS.length; turn += 1) {
       const transport = TRANSPORTS[(round + turn) % TRANSPORTS.length]?.key ?? "plain";
-      const { cpu_ns, took } = await echo(process, transport, UNTIMED + ECHOES);
+      const { cpu_ns, took } = await take(process, `echo/${transport}`, UNTIMED + ECHOES);
       turns.get(transport)?.push({ cpu_ns, took: took.slice(UNTIMED) });
     }
+    for (const { task, echoes } of PARTS) parts.get(task)?.push((await take(process, task, echoes)).cpu_ns);
   }
   run.plot(draw(turns));
-  return [...meanRows(turns), ...deviationRows(turns), ...costRows(turns), ...percentileRows(turns)];
+  return [
+    ...meanRows(turns),
+    ...deviationRows(turns),
+    ...costRows(turns),
+    ...partRows(turns, parts),
+    ...percentileRows(turns),
+  ];
 }
 
 function samples(turns: Turns, transport: Transport, of: (turn: Turn) => number): number[] {
@@ -101,6 +123,32 @@ function costRows(turns: Turns): Row[] {
   );
 }
 
+/** What sealed echoes take more of the processor than plain ones, and of what that consists. */
+function partRows(turns: Turns, parts: Parts): Row[] {
+  const of = (transport: Transport) => samples(turns, transport, ({ cpu_ns }) => cpu_ns);
+  const minus = (from: readonly number[], ...less: readonly number[][]) =>
+    from.map((value, turn) => less.reduce((left, other) => left - (other[turn] ?? Number.NaN), value));
+  const part = (task: Part) => parts.get(task) ?? [];
+  const cryptography = part("part/cryptography");
+  const memory = part("part/steps");
+  const state = minus(part("part/module"), cryptography, memory);
+  const kernel = minus(part("part/kernel"), of("plain"));
+  const sum = cryptography.map(
+    (value, turn) => value + (memory[turn] ?? 0) + (state[turn] ?? 0) + (kernel[turn] ?? 0),
+  );
+  const difference = { name: "what sealing costs", samples: minus(of("sealed"), of("plain")) };
+  const row = (what: string, values: readonly number[], bar: Bar | null = null) =>
+    timed(what, "us", values, difference, bar);
+  return [
+    timed("what sealing costs an echo", "us", difference.samples),
+    row("  cryptography: two packets sealed and opened", cryptography),
+    row("  memory: entering the module four times", memory),
+    row("  state: sessions, framing and the rest of the module", state),
+    row("  kernel: longer datagrams, and waits with a time", kernel),
+    row("  their sum", sum, ratioAtLeast(EXPLAINED)),
+  ];
+}
+
 /** Percentiles of all echoes, with those that other work of the machine interrupted. */
 function percentileRows(turns: Turns): Row[] {
   return TRANSPORTS.flatMap(({ key, name }) => {
@@ -135,7 +183,7 @@ export const r2p2R1: Experiment = {
   summary:
     "sequential echoes of the encrypted RPC beside the same datagrams without a seal, gRPC, QUIC, HTTPS",
   async prepare() {
-    const binary = await buildRpc();
-    return (run) => measure(binary, run);
+    const files = await buildRpc();
+    return (run) => measure(files, run);
   },
 };

@@ -1,6 +1,6 @@
 import process from "node:process";
 
-import { buildRpc } from "../harness/build.ts";
+import { buildRpc, type RpcFiles } from "../harness/build.ts";
 import type { Experiment, Run } from "../harness/experiment.ts";
 import { lines } from "../harness/plot.ts";
 import { Problem } from "../harness/problem.ts";
@@ -70,11 +70,11 @@ function endurance(fallback: number): number {
   return count;
 }
 
-async function measure(binary: string, run: Run): Promise<Row[]> {
+async function measure(files: RpcFiles, run: Run): Promise<Row[]> {
   const effort = run.quick ? QUICK : FULL;
   const requests = endurance(effort.endurance);
-  await using server = rpcProcess(binary);
-  await using client = rpcProcess(binary);
+  await using server = rpcProcess(files);
+  await using client = rpcProcess(files);
   const pair = new Pair(server, client, await server.request("serve", 1));
   for (const load of LOADS) {
     run.progress(`warming up: ${load.name}`);
@@ -154,7 +154,7 @@ export const r2p2Rate: Experiment = {
   summary: "processor time and memory of a server of the encrypted RPC under load",
   onAllCores: true,
   async prepare() {
-    const binary = await buildRpc();
-    return (run) => measure(binary, run);
+    const files = await buildRpc();
+    return (run) => measure(files, run);
   },
 };

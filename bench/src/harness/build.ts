@@ -104,10 +104,17 @@ export async function buildYcsb(): Promise<Ycsb> {
   return { binary, primitives };
 }
 
+/** The encrypted RPC and what it is compared with: a program, and the module of primitives that it is made of. */
+export interface RpcFiles {
+  readonly binary: string;
+  readonly primitives: string;
+}
+
 /** The encrypted RPC and what it is compared with. */
-export async function buildRpc(): Promise<string> {
-  const [rpc = ""] = await cargo(["bench-rpc"], "embedding");
-  return rpc;
+export async function buildRpc(): Promise<RpcFiles> {
+  const primitives = await buildPrimitives();
+  const [binary = ""] = await cargo(["bench-rpc"], "embedding");
+  return { binary, primitives };
 }
 
 /** The cores with room for millions of associations, with and without cryptography. */

@@ -3,7 +3,7 @@ import { createRequire } from "node:module";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 
-import { CORE, source, type Ycsb } from "./build.ts";
+import { CORE, type RpcFiles, source, type Ycsb } from "./build.ts";
 import { TaskProcess } from "./process.ts";
 
 /** The package finds or links its binary for this system. */
@@ -61,8 +61,8 @@ export function ycsbProcess({ binary, primitives }: Ycsb, rocksdb?: string): Tas
 }
 
 /** A process of the encrypted RPC and its peers. */
-export function rpcProcess(binary: string): TaskProcess {
-  return new TaskProcess("rpc", binary, []);
+export function rpcProcess({ binary, primitives }: RpcFiles): TaskProcess {
+  return new TaskProcess("rpc", binary, [primitives]);
 }
 
 /** A process of capsules of the npm package. */

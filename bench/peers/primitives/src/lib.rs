@@ -136,6 +136,26 @@ pub extern "C" fn header_name(count: u32) -> u32 {
 /// What a proof of identity is: a public key, a signature and an empty evidence.
 const PROOF_BYTES: usize = 32 + 64 + 2;
 
+/// Texts of the RPC with four bytes: a request with its age, its time and how far its counter is, and an answer.
+const REQUEST_BYTES: usize = 4 + 4 + 2 + 4;
+const ANSWER_BYTES: usize = 4;
+
+/// The packets of an echo of the RPC, sealed and opened again, each with two bytes of associated data.
+#[unsafe(no_mangle)]
+pub extern "C" fn packets(count: u32) -> u32 {
+    let key = aead::Key::new([7; 32]);
+    let mut texts = [7; REQUEST_BYTES + ANSWER_BYTES];
+    fold(count, |number| {
+        let nonce = seed(number);
+        let (request, answer) = texts.split_at_mut(REQUEST_BYTES);
+        for text in [request, answer] {
+            let tag = aead::seal_in_place(&key, &nonce, &[0x61, 0], text);
+            aead::open_in_place(&key, &nonce, &[0x61, 0], text, &tag).expect("an honest packet");
+        }
+        texts[0]
+    })
+}
+
 /// The proofs of both sides, sealed and opened again: m2's under a hash, m3's under a hash and a header.
 #[unsafe(no_mangle)]
 pub extern "C" fn proofs(count: u32) -> u32 {

@@ -1,4 +1,4 @@
-//! Echoes over the encrypted RPC and its peers: `bench-rpc`, then tasks on standard input (see `bench_pair::serve`).
+//! Echoes over the encrypted RPC and its peers: `bench-rpc MODULE`, the module of primitives, then tasks on standard input (see `bench_pair::serve`).
 
 extern crate alloc;
 
@@ -8,6 +8,7 @@ mod echo;
 mod error;
 mod first;
 mod forward;
+mod parts;
 mod peers;
 mod plain;
 mod rate;
@@ -18,6 +19,7 @@ mod sources;
 #[path = "../../../../host/src/allocator.rs"]
 mod allocator;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -27,15 +29,20 @@ use tokio::runtime::Runtime;
 use crate::bare::Bare;
 use crate::echo::Echo;
 use crate::first::{Fresh, Ticketed};
+use crate::parts::Exchange;
 use crate::peers::{Early, Grpc, Https, Quic, runtime_of_one_thread};
 use crate::plain::Plain;
 use crate::sealed::Sealed;
 
 fn main() -> ExitCode {
     allocator::configure();
+    let Some(primitives) = std::env::args_os().nth(1).map(PathBuf::from) else {
+        eprintln!("usage: bench-rpc MODULE");
+        return ExitCode::from(2);
+    };
     let served = Runtime::new().and_then(|runtime| {
         let runtime = Arc::new(runtime);
-        serve(|name| task(name, &runtime))
+        serve(|name| task(name, &runtime, &primitives))
     });
     match served {
         Ok(()) => ExitCode::SUCCESS,
@@ -46,11 +53,15 @@ fn main() -> ExitCode {
     }
 }
 
-fn task(name: &str, runtime: &Arc<Runtime>) -> Outcome<Task> {
+fn task(name: &str, runtime: &Arc<Runtime>, primitives: &Path) -> Outcome<Task> {
     match name {
         "echo/bare" => Ok(echo::task(runtime, Bare::start()?)),
-        "echo/plain" => ours(runtime, Plain::start()),
+        "echo/plain" => ours(runtime, Plain::start(false)),
         "echo/sealed" => ours(runtime, Sealed::start()),
+        "part/kernel" => ours(runtime, Plain::start(true)),
+        "part/module" => ours(runtime, Exchange::start()),
+        "part/steps" => parts::steps(),
+        "part/cryptography" => parts::packets(primitives),
         "echo/grpc" => peer(Grpc::start(false)),
         "echo/grpc-tls" => peer(Grpc::start(true)),
         "echo/quic" => peer(Quic::start()),

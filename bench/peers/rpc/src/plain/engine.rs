@@ -11,6 +11,11 @@ use crate::error::Error;
 
 const KEPT_BYTES: usize = 1 << 20;
 const NUMBER_BYTES: usize = 4;
+/// What a seal adds to the four bytes: the session, counter and head of a request, its payload's head and tag, and those of an answer.
+const REQUEST_PADDING: [u8; 40] = [0; _];
+const ANSWER_PADDING: [u8; 24] = [0; _];
+/// When a client with calls under way, and a server with sessions, have to be stepped next.
+const WAKE_US: u64 = 1_000_000;
 const TIMEOUT_MS: u32 = 30_000;
 
 /// A client or server without a seal
@@ -19,6 +24,8 @@ pub(super) struct Engine {
     /// Calls that a server has not answered yet; `None` in a client.
     serving: Option<Serving>,
     framed: Vec<u8>,
+    /// Whether datagrams are as long as sealed ones, and threads wait for a time.
+    like_sealed: bool,
 }
 
 #[derive(Default)]
@@ -33,6 +40,7 @@ impl Engine {
             outputs: BatchWriter::new(),
             serving: None,
             framed: Vec::new(),
+            like_sealed: false,
         }
     }
 
@@ -40,6 +48,14 @@ impl Engine {
         Self {
             serving: Some(Serving::default()),
             ..Self::client()
+        }
+    }
+
+    /// Gives the kernel what the sealed RPC gives it.
+    pub(super) fn like_sealed(self) -> Self {
+        Self {
+            like_sealed: true,
+            ..self
         }
     }
 
@@ -67,6 +83,14 @@ impl Engine {
         self.framed.clear();
         self.framed.extend_from_slice(&number);
         self.framed.extend_from_slice(payload);
+        if self.like_sealed {
+            let padding = if self.serving.is_some() {
+                &ANSWER_PADDING[..]
+            } else {
+                &REQUEST_PADDING
+            };
+            self.framed.extend_from_slice(padding);
+        }
         Output::Send {
             target,
             bytes: &self.framed,
@@ -75,6 +99,12 @@ impl Engine {
     }
 
     fn receive(&mut self, source: Endpoint, bytes: &[u8]) {
+        let padding = match (self.like_sealed, &self.serving) {
+            (false, _) => 0,
+            (true, Some(_)) => REQUEST_PADDING.len(),
+            (true, None) => ANSWER_PADDING.len(),
+        };
+        let bytes = &bytes[..bytes.len().saturating_sub(padding)];
         let Some((number, payload)) = bytes.split_first_chunk() else {
             return;
         };
@@ -106,7 +136,12 @@ impl Engine {
     }
 
     pub(super) fn step(&mut self) -> Result<Vec<u8>, Error> {
-        Output::Wake { unix_us: u64::MAX }.encode(&mut self.outputs);
+        let unix_us = if self.like_sealed {
+            unix_us() + WAKE_US
+        } else {
+            u64::MAX
+        };
+        Output::Wake { unix_us }.encode(&mut self.outputs);
         let outputs = self.outputs.as_bytes().to_vec();
         self.outputs.clear(KEPT_BYTES);
         Ok(outputs)

@@ -26,13 +26,14 @@ pub(crate) struct Plain {
 
 impl Plain {
     /// In a Tokio runtime, as the threads take the one that they are started in.
-    pub(crate) async fn start() -> Outcome<Self> {
+    pub(crate) async fn start(like_sealed: bool) -> Outcome<Self> {
+        let engine = |engine: Engine| if like_sealed { engine.like_sealed() } else { engine };
         let failed = |error: std::io::Error| error.to_string();
         let socket = Socket::bind(SocketAddr::from(([127, 0, 0, 1], 0))).map_err(failed)?;
         let target = socket.local_addr().map_err(failed)?;
-        let server = RpcThread::start(socket, Engine::server(), |_| Echoing).map_err(failed)?;
+        let server = RpcThread::start(socket, engine(Engine::server()), |_| Echoing).map_err(failed)?;
         let socket = Socket::bind_any().map_err(failed)?;
-        let client = RpcThread::start(socket, Engine::client(), |_| Calling::default());
+        let client = RpcThread::start(socket, engine(Engine::client()), |_| Calling::default());
         Ok(Self {
             client: client.map_err(failed)?,
             _server: server,
