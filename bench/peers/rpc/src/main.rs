@@ -31,7 +31,7 @@ use crate::echo::Echo;
 use crate::first::{Fresh, Ticketed};
 use crate::parts::Exchange;
 use crate::peers::{Early, Grpc, Https, Quic, runtime_of_one_thread};
-use crate::plain::Plain;
+use crate::plain::{Alone, Plain};
 use crate::sealed::Sealed;
 
 fn main() -> ExitCode {
@@ -59,6 +59,7 @@ fn task(name: &str, runtime: &Arc<Runtime>, primitives: &Path) -> Outcome<Task> 
         "echo/plain" => ours(runtime, Plain::start(false)),
         "echo/sealed" => ours(runtime, Sealed::start()),
         "part/kernel" => ours(runtime, Plain::start(true)),
+        "part/engine" => ours(runtime, Alone::start()),
         "part/module" => ours(runtime, Exchange::start()),
         "part/steps" => parts::steps(),
         "part/cryptography" => parts::packets(primitives),

@@ -12,5 +12,8 @@ mod socket;
 #[path = "../../../../host/src/rpc/thread.rs"]
 mod thread;
 
+mod alone;
+pub(crate) use alone::Alone;
+
 mod roles;
 pub(crate) use roles::Plain;
