@@ -14,6 +14,7 @@ import { handshake } from "./experiments/handshake.ts";
 import { r2p2First } from "./experiments/r2p2-first.ts";
 import { r2p2R1 } from "./experiments/r2p2-r1.ts";
 import { r2p2R2 } from "./experiments/r2p2-r2.ts";
+import { r2p2R3 } from "./experiments/r2p2-r3.ts";
 import { r2p2Rate } from "./experiments/r2p2-rate.ts";
 import { r2p2Tail } from "./experiments/r2p2-tail.ts";
 import { themisT2 } from "./experiments/themis-t2.ts";
@@ -48,6 +49,7 @@ const EXPERIMENTS: readonly Experiment[] = [
   r2p2R2,
   r2p2Rate,
   r2p2First,
+  r2p2R3,
   r2p2Tail,
 ];
 

@@ -69,19 +69,29 @@ impl RpcTickets for Drawer {
     }
 }
 
+/// How first calls with a ticket are made
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Calls {
+    /// They may be carried out again, and need no round trip before.
+    Idempotent,
+    /// The same, each by a client of its own, with its thread, socket and instance.
+    OfNewClients,
+    /// They are bound to one replica.
+    Bound,
+}
+
 /// First calls with a ticket each
 pub(crate) struct Ticketed {
     mesh: Mesh,
     drawer: Drawer,
-    /// Whether each call has a client of its own, with its thread, socket and instance.
-    alone: bool,
+    how: Calls,
     client: RpcClient,
     calls: u64,
     target: SocketAddr,
 }
 
 impl Ticketed {
-    pub(crate) async fn start(alone: bool) -> Outcome<Self> {
+    pub(crate) async fn start(how: Calls) -> Outcome<Self> {
         let mesh = Mesh::start().await?;
         let drawer = Drawer::default();
         Ok(Self {
@@ -89,7 +99,7 @@ impl Ticketed {
             target: mesh.server.local_addr(),
             mesh,
             drawer,
-            alone,
+            how,
             calls: 0,
         })
     }
@@ -101,13 +111,17 @@ impl Echo for Ticketed {
     }
 
     async fn echo(&mut self, payload: [u8; 4]) -> Outcome<[u8; 4]> {
-        if self.alone {
+        if self.how == Calls::OfNewClients {
             self.client = RpcClient::with_tickets(self.drawer.clone()).map_err(told)?;
         }
         // To a client a service of another name is another one, with a ticket of its own.
         self.calls += 1;
         let service = format!("{SERVICE}-{}", self.calls);
-        let options = RpcOptions::new().idempotent().server(self.target);
+        let options = RpcOptions::new().server(self.target);
+        let options = match self.how {
+            Calls::Bound => options,
+            Calls::Idempotent | Calls::OfNewClients => options.idempotent(),
+        };
         let answer = within(self.client.call(&service, &payload, options)).await?;
         four(&answer.map_err(told)?.payload)
     }
@@ -135,10 +149,7 @@ impl Echo for Fresh {
         let node = join(&self.mesh.bootstrap).await?;
         self.node = Some(node.clone());
         if self.through_fetch {
-            // The service of tickets answers any other path at once.
-            let request = Request::post(format!("https://{SERVICE}.mesh/")).body(Body::empty());
-            let response = within(node.fetch(request.map_err(told)?)).await?;
-            response.map_err(told)?;
+            fetch(&node).await?;
             return Ok(payload);
         }
         let client = RpcClient::new(node).map_err(told)?;
@@ -154,9 +165,31 @@ impl Echo for Fresh {
     }
 }
 
+/// Has a request answered by the service of tickets, which answers any other path at once.
+async fn fetch(node: &Node) -> Outcome<()> {
+    let request = Request::post(format!("https://{SERVICE}.mesh/")).body(Body::empty());
+    let response = within(node.fetch(request.map_err(told)?)).await?;
+    response.map_err(told).map(drop)
+}
+
+/// Requests through `fetch` in a session that is up
+pub(crate) struct Fetching(Mesh);
+
+impl Fetching {
+    pub(crate) async fn start() -> Outcome<Self> {
+        Mesh::start().await.map(Self)
+    }
+}
+
+impl Echo for Fetching {
+    async fn echo(&mut self, payload: [u8; 4]) -> Outcome<[u8; 4]> {
+        fetch(&self.0.asking).await.map(|()| payload)
+    }
+}
+
 /// Counts the datagrams of first calls: those of clients and those of the server, for each call.
-pub(crate) fn datagrams_of_ticketed(runtime: &Arc<Runtime>) -> Outcome<Task> {
-    let mut first = runtime.block_on(Ticketed::start(false))?;
+pub(crate) fn datagrams_of_ticketed(runtime: &Arc<Runtime>, how: Calls) -> Outcome<Task> {
+    let mut first = runtime.block_on(Ticketed::start(how))?;
     let forwarder = Forwarder::start(first.target)?;
     first.target = forwarder.address();
     counting(Arc::clone(runtime), first, forwarder)

@@ -24,11 +24,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use bench_pair::{Outcome, Task, serve};
+use selfsame_host::rpc::RpcOptions;
 use tokio::runtime::Runtime;
 
 use crate::bare::Bare;
 use crate::echo::Echo;
-use crate::first::{Fresh, Ticketed};
+use crate::first::{Calls, Fetching, Fresh, Ticketed};
 use crate::parts::Exchange;
 use crate::peers::{Early, Grpc, Https, Quic, runtime_of_one_thread};
 use crate::plain::{Alone, Plain};
@@ -57,7 +58,8 @@ fn task(name: &str, runtime: &Arc<Runtime>, primitives: &Path) -> Outcome<Task> 
     match name {
         "echo/bare" => Ok(echo::task(runtime, Bare::start()?)),
         "echo/plain" => ours(runtime, Plain::start(false)),
-        "echo/sealed" => ours(runtime, Sealed::start()),
+        "echo/sealed" => ours(runtime, Sealed::start(RpcOptions::new().idempotent())),
+        "echo/bound" => ours(runtime, Sealed::start(RpcOptions::new())),
         "part/kernel" => ours(runtime, Plain::start(true)),
         "part/engine" => ours(runtime, Alone::start()),
         "part/module" => ours(runtime, Exchange::start()),
@@ -67,13 +69,16 @@ fn task(name: &str, runtime: &Arc<Runtime>, primitives: &Path) -> Outcome<Task> 
         "echo/grpc-tls" => peer(Grpc::start(true)),
         "echo/quic" => peer(Quic::start()),
         "echo/https" => peer(Https::start()),
-        "first/ticket" => ours(runtime, Ticketed::start(false)),
-        "first/client" => ours(runtime, Ticketed::start(true)),
+        "first/ticket" => ours(runtime, Ticketed::start(Calls::Idempotent)),
+        "first/bound" => ours(runtime, Ticketed::start(Calls::Bound)),
+        "first/client" => ours(runtime, Ticketed::start(Calls::OfNewClients)),
         "first/rpc" => ours(runtime, Fresh::start(false)),
         "first/fetch" => ours(runtime, Fresh::start(true)),
         "first/early" => peer(Early::start(false)),
         "first/endpoint" => peer(Early::start(true)),
-        "datagrams/ticket" => first::datagrams_of_ticketed(runtime),
+        "datagrams/ticket" => first::datagrams_of_ticketed(runtime, Calls::Idempotent),
+        "datagrams/bound" => first::datagrams_of_ticketed(runtime, Calls::Bound),
+        "echo/fetch" => ours(runtime, Fetching::start()),
         "datagrams/early" => first::datagrams_of_early(runtime),
         "usage" => Ok(Box::new(|_| rate::usage())),
         "serve" => rate::serve(runtime),

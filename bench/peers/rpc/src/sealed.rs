@@ -20,16 +20,18 @@ const MAX_GRANT_BYTES: usize = 1024;
 /// A server and a client with a ticket
 pub(crate) struct Sealed {
     client: RpcClient,
+    options: RpcOptions,
     _server: RpcServer,
 }
 
 impl Sealed {
-    pub(crate) async fn start() -> Outcome<Self> {
+    pub(crate) async fn start(options: RpcOptions) -> Outcome<Self> {
         let server = start_server()?;
         let ticket = ticket_of(&server).await?;
         let client = RpcClient::with_tickets(HeldTicket(ticket)).map_err(told)?;
         Ok(Self {
             client,
+            options,
             _server: server,
         })
     }
@@ -37,7 +39,8 @@ impl Sealed {
 
 impl Echo for Sealed {
     async fn echo(&mut self, payload: [u8; 4]) -> Outcome<[u8; 4]> {
-        call(&self.client, payload).await
+        let answer = within(self.client.call(SERVICE, &payload, self.options));
+        four(&answer.await?.map_err(told)?.payload)
     }
 }
 
