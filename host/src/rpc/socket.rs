@@ -112,8 +112,11 @@ impl Socket {
         Waker::new(self.poll.registry(), WOKEN)
     }
 
-    /// Takes what one system call gives; how many datagrams these were.
+    /// Takes what one system call gives; how many datagrams these were. There are none until [`Self::wait`] has found some.
     pub(super) fn receive(&mut self, mut take: impl FnMut(SocketAddr, &[u8])) -> io::Result<usize> {
+        if self.is_drained {
+            return Ok(0);
+        }
         let mut meta = [RecvMeta::default(); BUFFERS];
         let mut slices: [IoSliceMut<'_>; BUFFERS] = {
             let mut chunks = self.buffers.chunks_mut(BUFFER_BYTES);

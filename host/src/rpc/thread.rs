@@ -153,8 +153,8 @@ impl<R: Role> Runner<R> {
             }
             if self.engine.has_inputs() || unix_us() >= self.wake_us {
                 self.step()?;
-                continue;
             }
+            // What came meanwhile, datagrams and orders, ends the wait at once.
             let longest = Duration::from_micros(self.wake_us.saturating_sub(unix_us()));
             let longest = (self.wake_us < u64::MAX).then_some(longest);
             self.socket.wait(longest).map_err(failed)?;
