@@ -47,9 +47,9 @@ const EXPERIMENTS: readonly Experiment[] = [
   dcsNode,
   r2p2R1,
   r2p2R2,
-  r2p2Rate,
-  r2p2First,
   r2p2R3,
+  r2p2First,
+  r2p2Rate,
   r2p2Tail,
 ];
 
