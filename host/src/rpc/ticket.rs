@@ -27,8 +27,8 @@ const VERSION: u64 = 1;
 const MAX_ANSWER_BYTES: usize = 1024;
 const MAX_ADDRESS_BYTES: usize = 64;
 
-/// A ticket with its secret, and the server that it was issued by.
-#[derive(Clone)]
+/// A ticket with its secret, and the server that it was issued by. It is for one client: two that have the same would seal different
+/// requests with the same key and nonce.
 #[non_exhaustive]
 pub struct RpcTicket {
     pub(super) grant: Zeroizing<Vec<u8>>,

@@ -1,7 +1,9 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use selfsame_codec::reply::Status;
-use selfsame_codec::{Admission, BatchReader, BatchWriter, Config, EventKind, Input, LogLevel, Output, PathKind, Role};
+use selfsame_codec::{
+    Admission, BatchReader, BatchWriter, Config, EventKind, Input, LogLevel, Output, PathKind, Role,
+};
 
 use crate::Outcome;
 

@@ -3,6 +3,7 @@
 use core::future::Future;
 use core::net::SocketAddr;
 use core::pin::Pin;
+use std::sync::Mutex;
 
 use bench_pair::Outcome;
 use http_body_util::BodyExt as _;
@@ -28,7 +29,7 @@ impl Sealed {
     pub(crate) async fn start(options: RpcOptions) -> Outcome<Self> {
         let server = start_server()?;
         let ticket = ticket_of(&server).await?;
-        let client = RpcClient::with_tickets(HeldTicket(ticket)).map_err(told)?;
+        let client = RpcClient::with_tickets(HeldTicket(Mutex::new(Some(ticket)))).map_err(told)?;
         Ok(Self {
             client,
             options,
@@ -89,7 +90,7 @@ pub(crate) async fn ticket(node: &Node) -> Outcome<RpcTicket> {
 
 /// A client that has a ticket from the mesh of a node.
 pub(crate) async fn client(node: &Node) -> Outcome<RpcClient> {
-    RpcClient::with_tickets(HeldTicket(ticket(node).await?)).map_err(told)
+    RpcClient::with_tickets(HeldTicket(Mutex::new(Some(ticket(node).await?)))).map_err(told)
 }
 
 /// A ticket with its secret, and where its service is
@@ -120,13 +121,13 @@ pub(crate) async fn call(client: &RpcClient, payload: [u8; 4]) -> Outcome<[u8; 4
     four(&answer.await?.map_err(told)?.payload)
 }
 
-/// A ticket that was issued before
-struct HeldTicket(RpcTicket);
+/// A ticket that was issued before, until a client has it
+struct HeldTicket(Mutex<Option<RpcTicket>>);
 
 impl RpcTickets for HeldTicket {
     fn ticket(&self, _: &str) -> Pin<Box<dyn Future<Output = Result<RpcTicket, Error>> + Send + '_>> {
-        let ticket = self.0.clone();
-        Box::pin(async { Ok(ticket) })
+        let ticket = self.0.lock().map_or(None, |mut held| held.take());
+        Box::pin(async { ticket.ok_or_else(|| Error::Input("the ticket was used before".into())) })
     }
 }
 
