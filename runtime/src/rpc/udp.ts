@@ -1,10 +1,8 @@
-import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
-import { lookup } from "node:dns/promises";
-import { once } from "node:events";
+import type { RemoteInfo, Socket } from "node:dgram";
 import { MeshError } from "../codec/code.ts";
 import { guarded } from "../guard.ts";
 import { isPublic } from "../transports/public-address.ts";
-import { makeRoom } from "../transports/udp/socket.ts";
+import { boundUdp, createUdp, makeRoom } from "../transports/udp/socket.ts";
 import type { RpcAddress } from "./address.ts";
 import { addressOf, endpointOf, textOfIpPort } from "./endpoint.ts";
 import { UDP_DATAGRAM } from "./limits.ts";
@@ -81,18 +79,7 @@ export class UdpWay implements Way {
 
 /** Binds a port of UDP. */
 export async function bindUdp({ host = "0.0.0.0", port }: UdpPlace, take: DatagramHandler): Promise<UdpPort> {
-  const { address, family } = await lookup(host);
-  const socket = createUdp(family === 6 ? 6 : 4);
-  const listening = once(socket, "listening");
-  // Processes of a cluster would share the port, and each would get datagrams of sessions that another one has.
-  socket.bind({ address, port, exclusive: true });
-  try {
-    await listening;
-  } catch (error) {
-    socket.close();
-    throw error;
-  }
-  makeRoom(socket);
+  const socket = await boundUdp(host, port);
   hear(socket, take);
   let isClosed = false;
   const bound = socket.address();
@@ -107,14 +94,6 @@ export async function bindUdp({ host = "0.0.0.0", port }: UdpPlace, take: Datagr
       isClosed = true;
     },
   };
-}
-
-function createUdp(family: 4 | 6): Socket {
-  // Nothing but IP addresses is sent to.
-  return createSocket({
-    type: family === 6 ? "udp6" : "udp4",
-    lookup: (ip, _, found) => found(null, ip, family),
-  });
 }
 
 function hear(socket: Socket, take: DatagramHandler): void {

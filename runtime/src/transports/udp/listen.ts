@@ -1,5 +1,4 @@
-import { createSocket, type Socket } from "node:dgram";
-import { lookup } from "node:dns/promises";
+import type { Socket } from "node:dgram";
 import { once } from "node:events";
 import type { PathHost } from "../../driver/paths.ts";
 import { guarded } from "../../guard.ts";
@@ -9,7 +8,7 @@ import { carryStream } from "../stream.ts";
 import { Connection } from "./connection.ts";
 import { type Asker, Cookies } from "./cookie.ts";
 import { type Datagram, type Id, parseDatagram, writeDatagram } from "./packet.ts";
-import { makeRoom, randomId } from "./socket.ts";
+import { boundUdp, randomId } from "./socket.ts";
 import { UdpStream } from "./stream.ts";
 
 /** Most connections of one listener; each may hold a window and what is queued in memory. */
@@ -145,21 +144,5 @@ export async function listenUdp(
   { hostname = "0.0.0.0", port }: ListenPlace,
   paths: PathHost,
 ): Promise<UdpListener> {
-  const { address, family } = await lookup(hostname);
-  const socket = createSocket({
-    type: family === 6 ? "udp6" : "udp4",
-    // Nothing but IP addresses is sent to.
-    lookup: (ip, _, found) => found(null, ip, family),
-  });
-  const listening = once(socket, "listening");
-  // Processes of a cluster would share the port, and each would hear datagrams of the others' connections.
-  socket.bind({ address, port, exclusive: true });
-  try {
-    await listening;
-  } catch (error) {
-    socket.close();
-    throw error;
-  }
-  makeRoom(socket);
-  return new UdpListener(socket, paths);
+  return new UdpListener(await boundUdp(hostname, port), paths);
 }
