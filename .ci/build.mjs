@@ -1,13 +1,13 @@
 #!/usr/bin/env node
 /**
- * Builds everything that is missing or out of date: the core, the capsules, the npm package, the bundles of the workers and the
+ * Builds everything that is missing or out of date: the modules, the npm package, the bundles of the workers and the
  * wasmtime host. `npm run build`.
  */
 
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 
-import { buildCapsule, buildCore } from "../guest/build/core.mjs";
+import { buildModules } from "../guest/build/core.mjs";
 import { must } from "../guest/build/lib/command.mjs";
 import { root } from "../guest/build/lib/files.mjs";
 import { PROGRAMS } from "../guest/build/lib/programs.mjs";
@@ -16,8 +16,7 @@ import { workspaces } from "./lib/workspaces.mjs";
 
 /** Builds everything. */
 export async function buildAll() {
-  await buildCore();
-  await buildCapsule();
+  await buildModules();
   for (const { name, scripts } of await workspaces()) {
     if (scripts.build !== undefined) {
       await during(`the package ${name}`, () =>

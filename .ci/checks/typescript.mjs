@@ -4,7 +4,7 @@ import path from "node:path";
 
 import ts from "typescript";
 
-import { buildCapsule, buildCore } from "../../guest/build/core.mjs";
+import { buildModules } from "../../guest/build/core.mjs";
 import { must } from "../../guest/build/lib/command.mjs";
 import { root } from "../../guest/build/lib/files.mjs";
 import { program, runProgram } from "../lib/check.mjs";
@@ -31,8 +31,7 @@ async function types() {
   /** @param {string} file */
   const compile = (file) =>
     runProgram([process.execPath, COMPILER, "--noEmit", "--pretty", "false", "-p", file]);
-  await buildCore();
-  await buildCapsule();
+  await buildModules();
   await must("npm", ["run", "--silent", "build", "--workspace", "selfsame"], { cwd: root });
   const problems = [];
   // Two at once: one alone leaves most of the machine idle, all of them take too much memory.

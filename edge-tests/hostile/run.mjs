@@ -7,15 +7,14 @@
 import { spawnSync } from "node:child_process";
 import process from "node:process";
 
-import { buildCapsule, buildCore } from "../../guest/build/core.mjs";
+import { buildModules } from "../../guest/build/core.mjs";
 import { must } from "../../guest/build/lib/command.mjs";
 import { root } from "../../guest/build/lib/files.mjs";
 import { PROGRAMS, programFile } from "../../guest/build/lib/programs.mjs";
 import { run } from "../../guest/build/lib/report.mjs";
 
 await run(async () => {
-  await buildCore();
-  await buildCapsule();
+  await buildModules();
   await must("cargo", ["build", "--quiet", ...PROGRAMS], { cwd: root, visible: true });
   const { status } = spawnSync(programFile("selfsame-hostile"), process.argv.slice(2), {
     cwd: root,

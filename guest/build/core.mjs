@@ -261,6 +261,17 @@ export function buildRpc() {
 }
 
 /**
+ * Builds all modules that ship, unless they are up to date.
+ *
+ * @returns {Promise<{ variant: Variant, build: CoreBuild }[]>}
+ */
+export async function buildModules() {
+  const builds = [];
+  for (const variant of [CORE, CAPSULE, RPC]) builds.push({ variant, build: await buildVariant(variant) });
+  return builds;
+}
+
+/**
  * Builds the cores for benchmarks, unless they are up to date: with room for millions of associations, with and without
  * cryptography.
  *
@@ -315,8 +326,7 @@ function describe(build) {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   await run(async () => {
-    for (const variant of [CORE, CAPSULE, RPC]) {
-      const build = await buildVariant(variant);
+    for (const { variant, build } of await buildModules()) {
       note(`${path.relative(root, variant.place)} for ${TARGET}: ${describe(build)}`);
     }
   });

@@ -96,7 +96,7 @@ impl Node {
     }
 
     /// Whether it dials private addresses that others name.
-    pub(crate) fn allows_private(&self) -> bool {
+    pub(crate) fn dials_private(&self) -> bool {
         self.inner.allow_private
     }
 

@@ -24,6 +24,7 @@ use clap::Parser;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
+use selfsame_host::rpc::RpcServer;
 use selfsame_host::{Body, BoxError, Event, Grant, Node, OwnerKey, Replica, ServeOptions, json};
 use serde::Deserialize;
 use serde_json::{Value, json as value};
@@ -146,17 +147,11 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
         let audit = arguments.audit.as_deref().zip(arguments.audit_seed.as_deref());
         let log = open_log(&node, audit, &arguments.data).await?;
         let check = Check::new(users, log.as_ref().map(|(log, _)| log.clone()));
-        let server = match (arguments.rpc, &arguments.ticket_key) {
-            (Some(address), Some(key)) => Some(rpc::start(&node, check.clone(), address, key)?),
-            _ => None,
+        let place = arguments.rpc.zip(arguments.ticket_key.as_deref());
+        let _calls = match serves {
+            true => serve_check(&node, check, place).await?,
+            false => None,
         };
-        if serves {
-            let tickets = server.as_ref().map(|server| server.tickets(server.local_addr()));
-            let service =
-                tower::service_fn(move |request| rpc::route(tickets.clone(), check.clone(), request));
-            node.serve("check", service).await?;
-            tell_serving(&node, "check").await?;
-        }
         if let Some((log, _)) = &log
             && audits
         {
@@ -237,6 +232,23 @@ async fn open_log(
     Ok(Some(
         Log::open(node, audit::settings(metadata, seed, data)?).await?,
     ))
+}
+
+/// Serves `check`, by RPC, too, at an address with the secret of a file.
+async fn serve_check(
+    node: &Node,
+    check: Check,
+    place: Option<(SocketAddr, &Path)>,
+) -> Result<Option<RpcServer>, Box<dyn Error>> {
+    let server = match place {
+        Some((address, key)) => Some(rpc::start(node, check.clone(), address, key)?),
+        None => None,
+    };
+    let tickets = server.as_ref().map(|server| server.tickets(server.local_addr()));
+    let service = tower::service_fn(move |request| rpc::route(tickets.clone(), check.clone(), request));
+    node.serve("check", service).await?;
+    tell_serving(node, "check").await?;
+    Ok(server)
 }
 
 /// Prints the status whenever the ring changes.

@@ -103,7 +103,7 @@ impl RpcTickets for Node {
     }
 
     fn allows_private(&self) -> bool {
-        Node::allows_private(self)
+        self.dials_private()
     }
 }
 

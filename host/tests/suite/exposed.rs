@@ -362,7 +362,14 @@ async fn values_are_bytes_both_ways() {
 
     let mut program = Raw::connect(sidecar.address).await;
     program
-        .send(&[&b"GET http://server.mesh/ HTTP/1.1\r\n"[..], &asked, b"\r\n"].concat())
+        .send(
+            &[
+                &b"GET http://server.mesh/ HTTP/1.1\r\nhost: server.mesh\r\n"[..],
+                &asked,
+                b"\r\n",
+            ]
+            .concat(),
+        )
         .await;
     let head = program.head().await;
     assert!(holds(&head, &[&b"x-answer: "[..], bytes, b"\r\n"].concat()));

@@ -298,6 +298,7 @@ async fn bodies_stream_both_ways() {
     let (mut sender, connection) = within(connected).await.expect("a connection");
     tokio::spawn(connection);
     let request = Request::post("http://echo.mesh/")
+        .header("host", "echo.mesh")
         .body(http_body_util::StreamBody::new(body))
         .expect("a request");
     let response = within(sender.send_request(request)).await.expect("an answer");
