@@ -85,30 +85,34 @@ fn ticket_of_another_service_or_network_opens_nothing() {
     assert!(world.tickets_wanted <= 4);
 }
 
+/// A request for a long answer, from an address that its ticket does not prove.
+fn forged_request(world: &mut World) -> Datagram {
+    world.replica(1).answer_bytes = Some(100_000);
+    world.call(1, 1, IDEMPOTENT, b"ping");
+    Datagram {
+        from: address(77),
+        ..world.network.pop_front().expect("the request")
+    }
+}
+
+fn bytes_sent_to(world: &World, target: world::Address) -> usize {
+    let datagrams = world.captured.iter().filter(|one| one.to == target);
+    datagrams.map(|one| one.bytes.len()).sum()
+}
+
 /// A request from an address that its ticket does not prove, as a forged source address is.
 #[test]
 fn unproven_address_gets_at_most_three_times_as_many_bytes() {
     let mut world = World::new(&[Setup::idempotent(1)]);
-    world.replica(1).answer_bytes = Some(100_000);
-    world.call(1, 1, IDEMPOTENT, b"ping");
-    let request = world.network.pop_front().expect("the request");
-    let victim = address(77);
-    let forged = Datagram {
-        from: victim,
-        ..request
-    };
+    let forged = forged_request(&mut world);
+    let victim = forged.from;
     world.deliver(&forged);
     world.run_until(world.now_us + 60_000_000, |world, datagram| {
         if datagram.to != victim && datagram.from != address(0) {
             world.deliver(&datagram);
         }
     });
-    let sent: usize = world
-        .captured
-        .iter()
-        .filter(|one| one.to == victim)
-        .map(|one| one.bytes.len())
-        .sum();
+    let sent = bytes_sent_to(&world, victim);
     assert!(
         sent > 0 && sent <= 3 * forged.bytes.len(),
         "{sent} for {}",
@@ -120,14 +124,8 @@ fn unproven_address_gets_at_most_three_times_as_many_bytes() {
 #[test]
 fn copies_from_an_unproven_address_neither_amplify_nor_keep_the_server_awake() {
     let mut world = World::new(&[Setup::idempotent(1)]);
-    world.replica(1).answer_bytes = Some(100_000);
-    world.call(1, 1, IDEMPOTENT, b"ping");
-    let request = world.network.pop_front().expect("the request");
-    let victim = address(77);
-    let forged = Datagram {
-        from: victim,
-        ..request
-    };
+    let forged = forged_request(&mut world);
+    let victim = forged.from;
     let mut wakes = 0;
     for copies in 1..=5 {
         world.deliver(&forged);
@@ -139,12 +137,7 @@ fn copies_from_an_unproven_address_neither_amplify_nor_keep_the_server_awake() {
             assert!(wakes < 100, "after {copies} copies");
         }
         world.now_us = until_us;
-        let sent: usize = world
-            .captured
-            .iter()
-            .filter(|one| one.to == victim)
-            .map(|one| one.bytes.len())
-            .sum();
+        let sent = bytes_sent_to(&world, victim);
         assert!(
             sent <= 3 * copies * forged.bytes.len(),
             "{sent} for {copies} copies"
@@ -163,14 +156,8 @@ fn answers_over_streams_are_whole() {
         ..Setup::idempotent(1)
     };
     let mut world = World::new(&[streams]);
-    world.replica(1).answer_bytes = Some(100_000);
-    world.call(1, 1, IDEMPOTENT, b"ping");
-    let request = world.network.pop_front().expect("the request");
-    let elsewhere = address(77);
-    let from_elsewhere = Datagram {
-        from: elsewhere,
-        ..request
-    };
+    let from_elsewhere = forged_request(&mut world);
+    let elsewhere = from_elsewhere.from;
     world.deliver(&from_elsewhere);
     let answer = world.network.pop_front().expect("the answer");
     assert!(
