@@ -1,12 +1,12 @@
 import { Buffer } from "node:buffer";
-import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
+import type { RemoteInfo, Socket } from "node:dgram";
 import { isIPv6 } from "node:net";
 import { guarded } from "../../guard.ts";
 import type { DialOptions } from "../place.ts";
 import { StreamDialler } from "../stream.ts";
 import { Connection } from "./connection.ts";
 import { COOKIE_LENGTH, type Datagram, type Id, parseDatagram, writeDatagram } from "./packet.ts";
-import { makeRoom, randomId } from "./socket.ts";
+import { createUdp, makeRoom, randomId } from "./socket.ts";
 import { UdpStream } from "./stream.ts";
 
 /** How long to wait for an answer before asking again, at first; it is doubled each time. */
@@ -23,7 +23,7 @@ export class UdpDialler extends StreamDialler {
 
 /** Opens a connection to a port of an IP address, on a socket of its own. */
 export async function connectUdp(ip: string, port: number, signal: AbortSignal): Promise<UdpStream> {
-  const socket = createSocket(isIPv6(ip) ? "udp6" : "udp4");
+  const socket = createUdp(isIPv6(ip) ? 6 : 4);
   try {
     await connected(socket, ip, port);
     makeRoom(socket);
