@@ -352,9 +352,8 @@ export class Mesh implements AsyncDisposable {
     try {
       await this.#names.publish(prepared, triesOn);
     } catch (error) {
-      if (triesOn) throw error;
-      if (before === undefined) this.#endpoints.delete(name);
-      else this.#endpoints.set(name, before);
+      if (before !== undefined && !triesOn) this.#endpoints.set(name, before);
+      else if (!triesOn) this.#endpoints.delete(name);
       throw error;
     }
   }
