@@ -26,8 +26,12 @@ fn replica() -> RpcServerBuilder {
 }
 
 fn echo() -> RpcServer {
+    echo_of(replica())
+}
+
+fn echo_of(replica: RpcServerBuilder) -> RpcServer {
     let echo = async |request: selfsame_host::rpc::RpcRequest| Ok(request.payload);
-    replica().idempotent().start(loopback(), echo).expect("a server")
+    replica.idempotent().start(loopback(), echo).expect("a server")
 }
 
 /// A client in the mesh of a node that issues tickets of a server.
@@ -63,11 +67,7 @@ fn router_key(byte: u8) -> Seed {
 #[tokio::test(flavor = "multi_thread")]
 async fn router_picks_servers_that_answer_directly() {
     let nodes = ring(2).await;
-    let [first, second] = [1, 2].map(|_| {
-        let echo = async |request: selfsame_host::rpc::RpcRequest| Ok(request.payload);
-        let routed = replica().idempotent().router_key(router_key(8));
-        routed.start(loopback(), echo).expect("a server")
-    });
+    let [first, second] = [1, 2].map(|_| echo_of(replica().router_key(router_key(8))));
     let client = client(&nodes, &first).await;
     let servers = [first.local_addr(), second.local_addr()];
     for redirects in [false, true] {
@@ -113,9 +113,7 @@ async fn router_picks_servers_that_answer_directly() {
 #[tokio::test(flavor = "multi_thread")]
 async fn router_with_another_key_or_without_servers_is_of_no_use() {
     let nodes = ring(2).await;
-    let echo = async |request: selfsame_host::rpc::RpcRequest| Ok(request.payload);
-    let routed = replica().idempotent().router_key(router_key(8));
-    let server = routed.start(loopback(), echo).expect("a server");
+    let server = echo_of(replica().router_key(router_key(8)));
     let client = client(&nodes, &server).await;
     for (key, servers, code) in [
         (8, vec![], Code::NoProvider),
