@@ -1,3 +1,4 @@
+import { fromHex } from "selfsame/codec";
 import { type AuditSettings, auditOf } from "selfsame-apps/audit";
 import { grantsOf, words } from "selfsame-apps/edge";
 
@@ -70,7 +71,7 @@ export function readSettings(
 
 function ticketKeyOf(text: string): Uint8Array {
   if (!/^[0-9a-f]{64}$/.test(text)) throw new TypeError("TICKET_KEY_FILE: expected a file of 64 hex digits");
-  return Uint8Array.from({ length: 32 }, (_, at) => Number.parseInt(text.slice(2 * at, 2 * at + 2), 16));
+  return fromHex(text, 32, "TICKET_KEY_FILE");
 }
 
 /** Versions by name, from a setting of `name=version` or `name=version:weight` words. */
