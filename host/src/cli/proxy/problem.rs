@@ -169,6 +169,7 @@ fn status_of(code: Code) -> (StatusCode, &'static str) {
             (StatusCode::SERVICE_UNAVAILABLE, "destination_not_found")
         }
         Code::Deadline => (StatusCode::GATEWAY_TIMEOUT, "http_response_timeout"),
+        Code::Disconnected | Code::PeerClosed => (StatusCode::BAD_GATEWAY, "connection_terminated"),
         Code::BadName | Code::BadInput => (StatusCode::BAD_REQUEST, "http_request_error"),
         Code::TooLarge => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "http_request_error"),
         code => match code.class() {
@@ -179,5 +180,24 @@ fn status_of(code: Code) -> (StatusCode, &'static str) {
             }
             Class::Service => (StatusCode::BAD_GATEWAY, "connection_terminated"),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn providers_that_break_off_are_bad_gateways_and_those_that_cannot_be_reached_are_unavailable() {
+        for (code, status) in [
+            (Code::Disconnected, 502),
+            (Code::PeerClosed, 502),
+            (Code::BadMessage, 502),
+            (Code::DialFailed, 503),
+            (Code::NoProvider, 503),
+            (Code::Deadline, 504),
+        ] {
+            assert_eq!(status_of(code).0.as_u16(), status, "{code:?}");
+        }
     }
 }

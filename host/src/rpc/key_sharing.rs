@@ -1,0 +1,315 @@
+//! Ticket keys that the replicas of a service share over the mesh.
+
+use alloc::sync::{Arc, Weak};
+use core::time::Duration;
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime};
+
+use getrandom::u32 as random_u32;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use selfsame_codec::{Code, Malformed};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use zeroize::Zeroizing;
+
+use super::key_chain::{KeyChain, KeyOffer, MAX_OFFER_BYTES, MAX_PERIOD_S};
+use super::keys::TicketKeys;
+use crate::body::Body;
+use crate::error::Error;
+use crate::id::PeerId;
+use crate::keys::{Seed, milliseconds};
+use crate::node::Node;
+use crate::options::{FetchOptions, Owner};
+
+/// Where the replicas of a service ask each other for ticket keys (RFC 8615).
+pub const KEYS_PATH: &str = "/.well-known/selfsame-rpc/keys";
+/// Tickets are good for an hour unless a server says otherwise, and no key may be erased before those that it has issued.
+const ROTATION: Duration = Duration::from_secs(3600);
+/// How long until replicas are asked again, at first and later.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Replicas that a newcomer asks at a time.
+const MAX_ASKED: usize = 8;
+/// How long what the ring says of a service's providers is believed, so that strangers who ask for keys cost it little.
+const PROVIDERS: Duration = Duration::from_secs(1);
+
+/// Ticket keys that the replicas of a service share over the mesh: the first replica draws a secret, others ask for it in sessions, and
+/// all rotate by the clock. Cheap to clone; the last one that is dropped ends it.
+#[derive(Clone, Debug)]
+pub struct SharedTicketKeys {
+    sharing: Arc<Sharing>,
+}
+
+struct Sharing {
+    node: Node,
+    service: String,
+    owner: Owner,
+    held: Mutex<Held>,
+    secrets: watch::Sender<Zeroizing<Vec<u8>>>,
+    providers: tokio::sync::Mutex<Option<(Instant, HashSet<PeerId>)>>,
+    tasks: Mutex<Vec<AbortHandle>>,
+}
+
+/// The chain that is used, and its keys.
+struct Held {
+    chain: KeyChain,
+    keys: TicketKeys,
+    rotations: u64,
+}
+
+impl SharedTicketKeys {
+    /// Shares the ticket keys of a service of this node, whose name has an owner: grants say who is a replica. Keys rotate each hour, or
+    /// as the oldest replica says.
+    ///
+    /// # Errors
+    /// [`Error::Input`] when the name is nobody's, or it is not known whose; [`Error::Io`] when the system has no random bytes.
+    ///
+    /// # Panics
+    /// Outside a Tokio runtime.
+    pub fn start(node: &Node, service: &str) -> Result<Self, Error> {
+        Self::rotating(node, service, ROTATION)
+    }
+
+    /// The same with another time between two rotations, in seconds, which is no less than tickets live.
+    ///
+    /// # Errors
+    /// As [`Self::start`], and [`Error::Input`] for less than a second or more than 30 days.
+    ///
+    /// # Panics
+    /// Outside a Tokio runtime.
+    pub fn rotating(node: &Node, service: &str, period: Duration) -> Result<Self, Error> {
+        let owner = node.owner_of(service)?;
+        if owner == Owner::Unowned {
+            return Err(Error::Input(format!(
+                "{service} is a name of nobody, of which anybody may be a replica: its replicas need a ticket key of their own"
+            )));
+        }
+        let period_s = u32::try_from(period.as_secs()).unwrap_or(u32::MAX);
+        if !(1..=MAX_PERIOD_S).contains(&period_s) {
+            return Err(Error::Input("ticket keys rotate after 1 s to 30 days".into()));
+        }
+        let held = Held {
+            chain: KeyChain::begin(0, period_s, now_ms())?,
+            keys: TicketKeys::new(Seed::generate()?),
+            rotations: 0,
+        };
+        let sharing = Arc::new(Sharing {
+            node: node.clone(),
+            service: service.into(),
+            owner,
+            secrets: watch::Sender::new(held.keys.encode()),
+            held: Mutex::new(held),
+            providers: tokio::sync::Mutex::default(),
+            tasks: Mutex::default(),
+        });
+        let asking = tokio::spawn(Sharing::ask_on(Arc::downgrade(&sharing)));
+        let rotating = tokio::spawn(Sharing::rotate_on(Arc::downgrade(&sharing), sharing.secrets.subscribe()));
+        lock(&sharing.tasks).extend([asking.abort_handle(), rotating.abort_handle()]);
+        Ok(Self { sharing })
+    }
+
+    /// Draws another secret, which the other replicas have within some minutes: tickets that are out open nothing any more, and who has known the keys
+    /// learns nothing of later ones unless the owner's grant still makes a replica of them.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the system has no random bytes.
+    pub fn renew(&self) -> Result<(), Error> {
+        let keys = TicketKeys::new(Seed::generate()?);
+        let (series, period_s) = {
+            let held = lock(&self.sharing.held);
+            (held.chain.series.saturating_add(1), held.chain.period_s)
+        };
+        self.sharing.hold(Held {
+            chain: KeyChain::begin(series, period_s, now_ms())?,
+            keys,
+            rotations: 0,
+        });
+        Ok(())
+    }
+
+    /// Returns the time between two rotations.
+    pub(super) fn rotation(&self) -> Duration {
+        Duration::from_secs(u64::from(lock(&self.sharing.held).chain.period_s))
+    }
+
+    /// Returns the secrets, and tells them when they change.
+    pub(super) fn secrets(&self) -> watch::Receiver<Zeroizing<Vec<u8>>> {
+        self.sharing.secrets.subscribe()
+    }
+
+    /// Answers another replica of the service, whom a session of the mesh has proven; others get 403.
+    pub(super) async fn answer(&self, method: &Method, caller: PeerId) -> Response<Body> {
+        let mut response = Response::new(Body::empty());
+        if *method != Method::POST {
+            *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+            return response;
+        }
+        let replicas = self.sharing.replicas().await;
+        if replicas.is_ok_and(|replicas| replicas.contains(&caller)) {
+            *response.body_mut() = Body::from(self.sharing.offer().encode());
+        } else {
+            *response.status_mut() = StatusCode::FORBIDDEN;
+        }
+        response
+    }
+}
+
+impl Sharing {
+    /// Returns who serves the name by its owner's grant, as the ring says.
+    async fn replicas(&self) -> Result<HashSet<PeerId>, Error> {
+        let mut known = self.providers.lock().await;
+        if let Some((until, peers)) = &*known
+            && *until > Instant::now()
+        {
+            return Ok(peers.clone());
+        }
+        let found = self.node.find_of(self.owner, &self.service).await;
+        // A failure is remembered, too: strangers may ask again and again.
+        let peers: HashSet<PeerId> = found
+            .as_ref()
+            .map_or_else(|_| HashSet::new(), |found| found.iter().map(|one| PeerId(one.peer)).collect());
+        *known = Some((Instant::now() + PROVIDERS, peers.clone()));
+        found.map(|_| peers)
+    }
+
+    fn offer(&self) -> KeyOffer {
+        let held = lock(&self.held);
+        let (secret, is_previous) = held.keys.oldest();
+        KeyOffer {
+            chain: held.chain.clone(),
+            rotations: held.rotations - u64::from(is_previous),
+            secret: secret.clone(),
+        }
+    }
+
+    fn hold(&self, next: Held) {
+        let secrets = next.keys.encode();
+        *lock(&self.held) = next;
+        self.secrets.send_replace(secrets);
+    }
+
+    /// Asks other replicas: all until all have answered and the ring knows this one, then one at a time.
+    async fn ask_on(this: Weak<Self>) {
+        let mut pause = Duration::ZERO;
+        loop {
+            tokio::time::sleep(pause).await;
+            let Some(sharing) = this.upgrade() else { return };
+            let is_settled = pause >= LONGEST_PAUSE;
+            pause = match sharing.ask(is_settled).await {
+                Ok(true) => LONGEST_PAUSE,
+                Ok(false) => (2 * pause).clamp(FIRST_PAUSE, LONGEST_PAUSE),
+                Err(error) => {
+                    tracing::info!(%error, service = sharing.service, "the ticket keys were not compared");
+                    (2 * pause).clamp(FIRST_PAUSE, LONGEST_PAUSE)
+                }
+            };
+        }
+    }
+
+    /// Asks one replica, or several; whether the ring knows this one.
+    async fn ask(&self, is_settled: bool) -> Result<bool, Error> {
+        let replicas = self.replicas().await?;
+        let own = self.node.id();
+        let mut others: Vec<PeerId> = replicas.iter().copied().filter(|peer| *peer != own).collect();
+        others.sort_unstable();
+        let first = random_u32().unwrap_or_default() as usize % others.len().max(1);
+        others.rotate_left(first);
+        others.truncate(if is_settled { 1 } else { MAX_ASKED });
+        let asked = others.into_iter().map(|peer| self.ask_peer(peer));
+        for outcome in futures_util::future::join_all(asked).await {
+            outcome?;
+        }
+        Ok(replicas.contains(&own))
+    }
+
+    async fn ask_peer(&self, peer: PeerId) -> Result<(), Error> {
+        let url = format!("https://{}.mesh{KEYS_PATH}", self.service);
+        let mut request = Request::post(url)
+            .body(Body::empty())
+            .map_err(|error| Error::Input(error.to_string()))?;
+        let options = FetchOptions::new().owner(self.owner).peer(peer);
+        request
+            .extensions_mut()
+            .insert(options.retry(false).timeout(ANSWER_TIMEOUT));
+        let response = self.node.fetch(request).await?;
+        if response.status() != StatusCode::OK {
+            let text = format!(
+                "{peer} answers {} to a request for ticket keys",
+                response.status()
+            );
+            return Err(Error::core(Code::NotGranted.as_u16(), &text));
+        }
+        let body = Limited::new(response.into_body(), MAX_OFFER_BYTES).collect();
+        let body = tokio::time::timeout(ANSWER_TIMEOUT, body).await;
+        let body = body.map_err(|_| Error::from_code(Code::TimedOut))?;
+        let bytes = Zeroizing::new(body.map_err(Error::Body)?.to_bytes().to_vec());
+        let offer = KeyOffer::decode(&bytes).map_err(|Malformed| Error::from_code(Code::BadMessage))?;
+        if !offer.chain.is_preferred_to(&lock(&self.held).chain) {
+            return Ok(());
+        }
+        let (keys, rotations) = offer.keys(now_ms())?;
+        self.hold(Held {
+            chain: offer.chain,
+            keys,
+            rotations,
+        });
+        Ok(())
+    }
+
+    /// Rotates when it is time.
+    async fn rotate_on(this: Weak<Self>, mut changed: watch::Receiver<Zeroizing<Vec<u8>>>) {
+        loop {
+            let Some(sharing) = this.upgrade() else { return };
+            let rest = sharing.rotate_if_due();
+            drop(sharing);
+            tokio::select! {
+                () = tokio::time::sleep(rest) => {}
+                told = changed.changed() => if told.is_err() { return },
+            }
+        }
+    }
+
+    /// Rotates as often as is due; how long until the next time.
+    fn rotate_if_due(&self) -> Duration {
+        let mut held = lock(&self.held);
+        let now_ms = now_ms();
+        let due = held.chain.rotations(now_ms);
+        if held.rotations < due {
+            while held.rotations < due {
+                held.keys.rotate();
+                held.rotations += 1;
+            }
+            self.secrets.send_replace(held.keys.encode());
+        }
+        let next_ms = held.chain.rotates_at_ms(held.rotations + 1);
+        Duration::from_millis(next_ms.saturating_sub(now_ms))
+    }
+}
+
+impl Drop for Sharing {
+    fn drop(&mut self) {
+        for task in lock(&self.tasks).drain(..) {
+            task.abort();
+        }
+    }
+}
+
+impl core::fmt::Debug for Sharing {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Sharing")
+            .field("service", &self.service)
+            .finish_non_exhaustive()
+    }
+}
+
+fn now_ms() -> u64 {
+    milliseconds(SystemTime::now())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while it is locked.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
