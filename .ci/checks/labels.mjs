@@ -51,6 +51,16 @@ export function labelsOfTable(document) {
 }
 
 /**
+ * @param {readonly string[]} places of one label
+ * @returns {boolean} whether they are two, one in each host, which derive the same
+ */
+function isOfBothHosts(places) {
+  return (
+    places.length === 2 && ["host/", "runtime/"].every((host) => places.some((one) => one.startsWith(host)))
+  );
+}
+
+/**
  * @param {readonly Source[]} files
  * @param {string} document
  * @param {(page: string) => string} read a page of the specification
@@ -69,7 +79,7 @@ export function labelProblems(files, document, read) {
       .filter(([label]) => !listed.includes(label))
       .map(([label, [place]]) => `${DOCUMENT} does not list \`${label}\` (${place})`),
     ...[...places]
-      .filter(([, all]) => all.length > 1)
+      .filter(([, all]) => all.length > 1 && !isOfBothHosts(all))
       .map(
         ([label, all]) => `\`${label}\` is written twice, and so might serve two purposes: ${all.join(", ")}`,
       ),

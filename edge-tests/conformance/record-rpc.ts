@@ -75,12 +75,11 @@ export async function recordRpc(module: WebAssembly.Module): Promise<Recording> 
   tell("restarted", conversation.executions === executions);
 
   const newcomer = conversation.start({ number: NEWCOMER });
-  conversation.rotate(newcomer);
-  conversation.rotate(newcomer);
+  conversation.rotate(newcomer, 2);
   conversation.opened = 0;
   conversation.replay(conversation.captured, NEWCOMER);
   tell("rotated", conversation.opened === 0);
-  conversation.world.tell(newcomer, [{ type: "SetTicketKey", secret: OTHER_SECRET }]);
+  conversation.world.tell(newcomer, [{ type: "SetTicketKeys", secrets: OTHER_SECRET }]);
   let granted = 0;
   newcomer.issue(NEWCOMER, (grant) => {
     granted = grant.length;

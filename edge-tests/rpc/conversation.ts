@@ -2,7 +2,7 @@ import type { Call } from "./calls.ts";
 import { Client } from "./client.ts";
 import { Dice } from "./dice.ts";
 import type { Instances } from "./modules.ts";
-import { Replica, type ReplicaSettings } from "./replica.ts";
+import { Replica, type ReplicaSettings, ticketSecretsOf } from "./replica.ts";
 import { ROUTER, Router } from "./router.ts";
 import { type Datagram, World } from "./world.ts";
 
@@ -108,9 +108,9 @@ export class Conversation {
     return replica;
   }
 
-  /** Makes the next ticket key the current one at a replica. */
-  rotate(replica: Replica): void {
-    this.world.tell(replica, [{ type: "RotateTicketKeys" }]);
+  /** Gives a replica the ticket keys that are good after so many rotations. */
+  rotate(replica: Replica, rotations: number): void {
+    this.world.tell(replica, [{ type: "SetTicketKeys", secrets: ticketSecretsOf(rotations) }]);
   }
 
   /** Gives each datagram to a party, or to its addressee; answers lead nowhere. */

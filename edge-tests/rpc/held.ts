@@ -22,10 +22,10 @@ export class HeldPair {
   #toReplica: Uint8Array[] = [];
   #next = 1;
 
-  constructor(pool: InstancePool, seed: number, ticketSecret?: Uint8Array) {
+  constructor(pool: InstancePool, seed: number, ticketSecrets?: Uint8Array) {
     this.#world = new World(() => []);
     const entropy = new Dice(seed).bytes(32);
-    const settings = { number: ADDRESS, entropy, ...(ticketSecret && { ticketSecret }) };
+    const settings = { number: ADDRESS, entropy, ...(ticketSecrets && { ticketSecrets }) };
     this.replica = new Replica(this.#world, pool, settings);
     this.client = new Client(this.#world, pool, () => this.replica);
     this.#world.onSend = ({ to, bytes }) => {

@@ -42,30 +42,28 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   "after one rotation": {
     reachesOthers: true,
     prepare: (conversation) => {
-      for (const replica of conversation.running) conversation.rotate(replica);
+      for (const replica of conversation.running) conversation.rotate(replica, 1);
       return EVERYBODY;
     },
   },
   "after one rotation, to a newcomer": {
     reachesOthers: true,
     prepare: (conversation) => {
-      conversation.rotate(conversation.start({ number: NEWCOMER }));
+      conversation.rotate(conversation.start({ number: NEWCOMER }), 1);
       return [NEWCOMER];
     },
   },
   "after two rotations": {
     reachesOthers: true,
     prepare: (conversation) => {
-      for (const replica of [...conversation.running, ...conversation.running]) conversation.rotate(replica);
+      for (const replica of conversation.running) conversation.rotate(replica, 2);
       return EVERYBODY;
     },
   },
   "after two rotations, to a newcomer": {
     opensNothing: true,
     prepare: (conversation) => {
-      const replica = conversation.start({ number: NEWCOMER });
-      conversation.rotate(replica);
-      conversation.rotate(replica);
+      conversation.rotate(conversation.start({ number: NEWCOMER }), 2);
       return [NEWCOMER];
     },
   },

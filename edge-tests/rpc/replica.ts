@@ -12,11 +12,16 @@ import type { Party, World } from "./world.ts";
 
 /** Peer id of the only caller. */
 export const CALLER: Uint8Array<ArrayBuffer> = new Uint8Array(32).fill(7);
-/** Secrets of the service of the tests, and of another one. */
-export const SECRET: Uint8Array<ArrayBuffer> = new Uint8Array(32).fill(1);
+/** Secret of another service than that of the tests. */
 export const OTHER_SECRET: Uint8Array<ArrayBuffer> = new Uint8Array(32).fill(2);
 /** Secret of routers and replicas. */
 export const ROUTER_SECRET: Uint8Array<ArrayBuffer> = new Uint8Array(32).fill(3);
+
+/** Returns the secrets of the current, the next and the previous ticket key after so many rotations. */
+export function ticketSecretsOf(rotations: number): Uint8Array {
+  const numbers = [rotations, rotations + 1, ...(rotations > 0 ? [rotations - 1] : [])];
+  return Uint8Array.from(numbers.flatMap((number) => Array.from<number>({ length: 32 }).fill(100 + number)));
+}
 
 /** Largest datagram of clients and replicas. */
 export const DATAGRAM_BYTES = 1200;
@@ -59,7 +64,7 @@ export class Replica implements Party {
     const whole = encodeRpcServerConfig({
       network: new Uint8Array([110]),
       service: new Uint8Array([115]),
-      ticketSecret: SECRET,
+      ticketSecrets: ticketSecretsOf(0),
       routerSecret: ROUTER_SECRET,
       datagramBytes: DATAGRAM_BYTES,
       streams: false,

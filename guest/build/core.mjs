@@ -41,7 +41,7 @@ const RPC_CRATE = "selfsame-rpc-wasm";
 /** Versions of their boundaries. */
 const CORE_VERSION = 2;
 const CAPSULE_VERSION = 0x0001_0001;
-const RPC_VERSION = 0x0002_0001;
+const RPC_VERSION = 0x0002_0002;
 /** Set in the version of the boundary of a core without cryptography. */
 const INSECURE_BIT = 0x8000_0000;
 

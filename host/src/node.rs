@@ -379,6 +379,15 @@ impl Node {
         self.inner.owner.ok_or_else(Error::no_owner)
     }
 
+    /// Returns whose a name is that this node provides: that of the grant for it, else the configured owner.
+    ///
+    /// # Errors
+    /// [`Error::Input`] when neither says so.
+    pub(crate) fn owner_of(&self, name: &str) -> Result<Owner, Error> {
+        let granted = self.inner.grants.of(name);
+        granted.map_or_else(|| self.owner(), |(owner, _)| Ok(Owner::Key(owner)))
+    }
+
     /// The owner of a name that this node may provide, and the grant.
     fn provided(&self, name: &str, options: &ServeOptions) -> Result<(Owner, Option<Grant>), Error> {
         if options.is_unowned() {

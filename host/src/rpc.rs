@@ -31,7 +31,17 @@ pub use answering::{RpcRefusal, RpcRequest};
 
 mod thread;
 
+mod keys;
+
+mod key_chain;
+
+mod key_sharing;
+pub use key_sharing::{KEYS_PATH, SharedTicketKeys};
+
 mod serving;
+
+mod held_keys;
+pub use held_keys::RpcTicketKey;
 
 mod server;
 pub use server::{RpcServer, RpcServerBuilder};

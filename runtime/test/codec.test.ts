@@ -163,7 +163,7 @@ describe("golden vectors of the boundary", () => {
     const server = {
       network: Buffer.from("twiitr"),
       service: Buffer.from("check"),
-      ticketSecret: bytes(1),
+      ticketSecrets: bytes(1),
       entropy: bytes(2),
       datagramBytes: 65_536,
       streams: true,

@@ -47,7 +47,7 @@ function serverConfig(): Uint8Array {
   return encodeRpcServerConfig({
     network: Buffer.from(NETWORK),
     service: Buffer.from(SERVICE),
-    ticketSecret: KEY,
+    ticketSecrets: KEY,
     entropy: new Uint8Array(32),
     datagramBytes: 1200,
     streams: false,

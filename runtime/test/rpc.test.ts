@@ -207,7 +207,7 @@ for (const way of WAYS) {
         "previous key",
       );
       assert.equal(mesh.asked, 1);
-      mesh.server.setTicketKey(new Uint8Array(32).fill(8));
+      await mesh.server.setTicketKey(new Uint8Array(32).fill(8));
       const { server: changed } = startServer(t, echo, {
         ticketKey: new Uint8Array(32).fill(8),
         idempotent: true,

@@ -7,7 +7,7 @@ use crate::cbor::{Decoder, Encoder};
 use crate::field::Malformed;
 
 /// Version of the boundary, returned by the export `abi_version`; none of a core's.
-pub const ABI_VERSION: u32 = 0x0002_0001;
+pub const ABI_VERSION: u32 = 0x0002_0002;
 
 /// Length of an endpoint: an IPv6 or IPv4-mapped address, and a big-endian port.
 pub const ENDPOINT_BYTES: usize = 18;
@@ -35,10 +35,8 @@ items! {
         33 Refuse { call: u32, code: u16 }
         /// Issue a ticket to a peer that a core's session has authenticated, at an endpoint; answered by `Issued`.
         34 IssueTicket { tag: u32, caller: [u8; 32], endpoint: [u8; ENDPOINT_BYTES] }
-        /// Replace all ticket keys by those that follow from a secret of the service. Secret.
-        35 SetTicketKey { secret: [u8; 32] }
-        /// Make the next ticket key the current one, and erase the one before the current one.
-        36 RotateTicketKeys {}
+        /// Replace all ticket keys by those of 1 to 3 secrets, 32 bytes each: each opens tickets, and the first issues them. Secret.
+        35 SetTicketKeys { secrets: &'a [u8] }
         /// Route to these servers from now on, 18 bytes each.
         48 SetServers { endpoints: &'a [u8] }
     }
@@ -82,7 +80,7 @@ pub struct ClientConfig {
 /// What `create` of an RPC module is given to make a server
 ///
 /// ```cddl
-/// config = [version: 1, server: 2, network: bytes, service: bytes, key: bytes .size 32, entropy: bytes .size 32,
+/// config = [version: 1, server: 2, network: bytes, service: bytes, secrets: bytes .size (32..96), entropy: bytes .size 32,
 ///           datagram: uint, streams: bool, life: uint, replay: uint, not-before: uint, router: bytes]
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -91,8 +89,8 @@ pub struct ServerConfig<'a> {
     pub network: &'a [u8],
     /// The service.
     pub service: &'a [u8],
-    /// The secret that its replicas share. Secret.
-    pub ticket_secret: [u8; 32],
+    /// Secrets that its replicas share, 1 to 3 of 32 bytes, as `SetTicketKeys` has them. Secret.
+    pub ticket_secrets: &'a [u8],
     /// Fresh random bytes. Secret.
     pub entropy: [u8; 32],
     /// Largest datagram that it sends.
@@ -134,6 +132,8 @@ const SERVER: u64 = 2;
 const ROUTER: u64 = 3;
 /// Longest name of a network and of a service.
 const MAX_NAME_BYTES: usize = 63;
+/// The secrets of the current, the next and the previous ticket key.
+const MAX_SECRETS_BYTES: usize = 3 * 32;
 
 impl ClientConfig {
     /// The encoding that `create` takes.
@@ -179,7 +179,7 @@ impl<'a> ServerConfig<'a> {
             .uint(SERVER)
             .bytes(self.network)
             .bytes(self.service)
-            .bytes(&self.ticket_secret)
+            .bytes(self.ticket_secrets)
             .bytes(&self.entropy)
             .uint(u64::from(self.datagram_bytes))
             .bool(self.streams)
@@ -203,7 +203,7 @@ impl<'a> ServerConfig<'a> {
         let config = Self {
             network: decoder.bytes(MAX_NAME_BYTES)?,
             service: decoder.bytes(MAX_NAME_BYTES)?,
-            ticket_secret: decoder.fixed()?,
+            ticket_secrets: decoder.bytes(MAX_SECRETS_BYTES)?,
             entropy: decoder.fixed()?,
             datagram_bytes: decoder.u32()?,
             streams: decoder.bool()?,

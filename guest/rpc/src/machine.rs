@@ -169,8 +169,7 @@ fn take_as_server(server: &mut Server, input: Input<'_>, out: &mut BatchWriter) 
             }
             .encode(out);
         }
-        Input::SetTicketKey { secret } => server.set_ticket_secret(&secret),
-        Input::RotateTicketKeys {} => server.rotate_ticket_keys(),
+        Input::SetTicketKeys { secrets } => server.set_ticket_secrets(secrets).ok_or(Code::BadInput)?,
         _ => return Err(Code::BadInput),
     }
     Ok(())
@@ -200,7 +199,7 @@ fn server(config: &[u8]) -> Option<Role> {
     Some(Role::Server(Server::new(&ServerConfig {
         network: config.network,
         service: config.service,
-        ticket_secret: config.ticket_secret,
+        ticket_secrets: config.ticket_secrets,
         router_secret: match config.router_secret {
             [] => None,
             secret => Some(secret.try_into().ok()?),
@@ -215,7 +214,7 @@ fn server(config: &[u8]) -> Option<Role> {
             Replay::Bound
         },
         not_before_ms: config.not_before_ms,
-    })))
+    })?))
 }
 
 fn router(config: &[u8]) -> Option<Role> {

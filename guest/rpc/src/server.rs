@@ -9,7 +9,7 @@ use selfsame_sorted_map::Set;
 use crate::endpoint::Endpoint;
 use crate::forward::{FORWARD, Feedback, Forwarded, RouterKey, Tag, tag_of};
 use crate::outbox::{DueAcknowledgements, send};
-use crate::ticket::{Grant, TicketContent, TicketKey};
+use crate::ticket::{Grant, TicketContent};
 use crate::wire::Datagram;
 
 mod session;
@@ -45,8 +45,8 @@ pub struct ServerConfig<'a> {
     pub network: &'a [u8],
     /// Name of the service.
     pub service: &'a [u8],
-    /// The secret that all replicas of the service share.
-    pub ticket_secret: [u8; TicketKey::SECRET_BYTES],
+    /// Secrets that all replicas of the service share, 1 to 3: the first issues tickets.
+    pub ticket_secrets: &'a [u8],
     /// The secret that its routers share, if it has some.
     pub router_secret: Option<[u8; 32]>,
     /// Fresh random bytes.
@@ -93,10 +93,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// A replica that knows no client yet.
+    /// A replica that knows no client yet; `None` unless there are 1 to 3 ticket secrets.
     #[must_use]
-    pub fn new(config: &ServerConfig<'_>) -> Self {
-        Self {
+    pub fn new(config: &ServerConfig<'_>) -> Option<Self> {
+        Some(Self {
             now_us: 0,
             network: config.network.into(),
             service: config.service.into(),
@@ -106,11 +106,7 @@ impl Server {
             replay: config.replay,
             not_before_ms: config.not_before_ms,
             random: Random::new(RANDOM, &config.entropy),
-            keys: TicketKeys::new(TicketKey::new(
-                &config.ticket_secret,
-                config.network,
-                config.service,
-            )),
+            keys: TicketKeys::new(config.ticket_secrets, config.network, config.service)?,
             router_key: config.router_secret.as_ref().map(RouterKey::new),
             sessions: Sessions::default(),
             calls: Calls::default(),
@@ -120,7 +116,7 @@ impl Server {
             feedback: Vec::new(),
             opened: Vec::new(),
             sealed: Vec::new(),
-        }
+        })
     }
 
     /// Tells the time, in microseconds since 1970.
@@ -128,14 +124,10 @@ impl Server {
         self.now_us = self.now_us.max(now_us);
     }
 
-    /// Replaces all ticket keys.
-    pub fn set_ticket_secret(&mut self, secret: &[u8; TicketKey::SECRET_BYTES]) {
-        self.keys = TicketKeys::new(TicketKey::new(secret, &self.network, &self.service));
-    }
-
-    /// Makes the next ticket key the current one, and erases the one before the current one.
-    pub fn rotate_ticket_keys(&mut self) {
-        self.keys.rotate();
+    /// Replaces all ticket keys by those of 1 to 3 secrets; `None` if there are others.
+    pub fn set_ticket_secrets(&mut self, secrets: &[u8]) -> Option<()> {
+        self.keys = TicketKeys::new(secrets, &self.network, &self.service)?;
+        Some(())
     }
 
     /// Issues a ticket to a peer that a session of the core has authenticated, at an endpoint.

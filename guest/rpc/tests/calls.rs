@@ -153,9 +153,7 @@ fn ticket_of_an_erased_key_is_replaced() {
     world.call(1, 1, IDEMPOTENT, b"one");
     world.run(1);
     for (replica, rotations, tickets) in [(2, 1, 1), (3, 2, 2)] {
-        for _ in 0..rotations {
-            world.tell_replica(address(replica), &[Input::RotateTicketKeys {}]);
-        }
+        world.rotate_ticket_keys(address(replica), rotations);
         world.issuer = Some(address(replica));
         world.call(u32::from(replica), replica, IDEMPOTENT, b"ping");
         world.run(1);

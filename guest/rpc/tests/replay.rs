@@ -52,10 +52,12 @@ fn replayed_datagrams_are_carried_out_by_no_replica_twice() {
         let mut dice = Dice::new(seed + 1);
         let mut world = World::new(&[Setup::idempotent(1), Setup::idempotent(2), Setup::idempotent(3)]);
         let all = captured(&mut world);
+        let mut rotations = 0;
         for _ in 0..600 {
             let datagram = all[dice.below(all.len() as u64) as usize].clone();
             if dice.below(40) == 0 {
-                world.tell_replica(address(2), &[Input::RotateTicketKeys {}]);
+                rotations += 1;
+                world.rotate_ticket_keys(address(2), rotations);
             }
             deliver_to(&mut world, &datagram, 1 + dice.below(3) as u16);
         }

@@ -4,7 +4,7 @@ use selfsame_codec::Code;
 use selfsame_codec::rpc::Input;
 
 mod world;
-use world::{Datagram, Dice, IDEMPOTENT, Outcome, SECRET, Setup, World, address, answer};
+use world::{Datagram, Dice, IDEMPOTENT, ONCE, Outcome, SECRET, Setup, World, address, answer};
 
 #[test]
 fn changed_datagrams_change_nothing() {
@@ -73,7 +73,7 @@ fn random_bytes_get_less_than_they_send() {
 #[test]
 fn ticket_of_another_service_or_network_opens_nothing() {
     let other = Setup {
-        secret: [2; 32],
+        secrets: [2; 64],
         ..Setup::idempotent(2)
     };
     let mut world = World::new(&[Setup::idempotent(1), other]);
@@ -257,6 +257,30 @@ fn calls_beyond_the_quota_of_a_source_are_refused() {
     world.call(9_001, 1, IDEMPOTENT, b"ping");
     world.run_until(world.now_us + 1_000, |world, datagram| world.deliver(&datagram));
     assert_eq!(world.replica(1).executed.len(), 8_193);
+}
+
+/// Whoever knows a session's id can forge requests that are bound to another life of it.
+#[test]
+fn forged_requests_use_up_nothing_that_binding_needs() {
+    let mut world = World::new(&[Setup::bound(1)]);
+    world.call(1, 1, ONCE, b"first");
+    world.run(1);
+    let mut forged = world
+        .captured
+        .iter()
+        .rfind(|datagram| datagram.bytes[0] == 0x61 && datagram.bytes[1] & 0b100 != 0)
+        .expect("a bound request")
+        .clone();
+    *forged.bytes.last_mut().expect("a tag") ^= 1;
+    for _ in 0..=u16::MAX {
+        world.deliver(&forged);
+        world.network.clear();
+    }
+    // By then the client asks whether the replica still lives.
+    world.now_us += 6_000_000;
+    world.call(2, 1, ONCE, b"second");
+    world.run(1);
+    assert_eq!(world.outcomes[&2], Outcome::Done(b"second".to_vec()));
 }
 
 #[test]

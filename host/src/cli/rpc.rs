@@ -9,7 +9,10 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use selfsame_host::rpc::{RpcClient, RpcOptions, RpcRefusal, RpcRequest, RpcRouter, RpcSelection, RpcServer};
+use selfsame_host::rpc::{
+    RpcClient, RpcOptions, RpcRefusal, RpcRequest, RpcRouter, RpcSelection, RpcServer, RpcTicketKey,
+    SharedTicketKeys,
+};
 use selfsame_host::{Code, IDENTITY_FILE, Node, Seed};
 use serde_json::json as value;
 use tokio::time::{Instant, timeout_at};
@@ -76,8 +79,16 @@ async fn serve(command: RpcServeCommand, output: Output) -> Result<(), Failure> 
         let text = format!("--to {}: it is http://HOST:PORT/path", command.to);
         return Err(Failure::usage(text));
     }
-    let key = Seed::load_or_create(&command.ticket_key)?;
+    let secret = command
+        .ticket_key
+        .as_deref()
+        .map(Seed::load_or_create)
+        .transpose()?;
     let begin = async |node: &Node| {
+        let key: RpcTicketKey = match secret {
+            Some(secret) => secret.into(),
+            None => SharedTicketKeys::rotating(node, &command.name, command.ticket_life.0)?.into(),
+        };
         let server = start(&command, node, key)?;
         let address = command.udp_address.unwrap_or_else(|| server.local_addr());
         node.serve(&command.name, server.tickets(address)).await?;
@@ -111,7 +122,7 @@ async fn route(command: RpcRouteCommand, output: Output) -> Result<(), Failure> 
     Ok(())
 }
 
-fn start(command: &RpcServeCommand, node: &Node, key: Seed) -> Result<RpcServer, Failure> {
+fn start(command: &RpcServeCommand, node: &Node, key: RpcTicketKey) -> Result<RpcServer, Failure> {
     let mut replica = RpcServer::builder(node.network(), &command.name, key)
         .ticket_life(command.ticket_life.0)
         .threads(command.threads);

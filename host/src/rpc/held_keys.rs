@@ -85,7 +85,8 @@ impl HeldKeys {
     pub(super) fn change(&self, change: impl FnOnce(&mut TicketKeys)) -> Result<Zeroizing<Vec<u8>>, Error> {
         let Self::Own(keys) = self else {
             return Err(Error::Input(
-                "the replicas share their ticket keys, which rotate by themselves: renew replaces them".into(),
+                "the replicas share their ticket keys, which rotate by themselves: renew replaces them"
+                    .into(),
             ));
         };
         let mut keys = keys.lock().unwrap_or_else(PoisonError::into_inner);

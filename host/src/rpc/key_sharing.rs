@@ -18,10 +18,10 @@ use super::key_chain::{KeyChain, KeyOffer, MAX_OFFER_BYTES, MAX_PERIOD_S};
 use super::keys::TicketKeys;
 use crate::body::Body;
 use crate::error::Error;
-use crate::id::PeerId;
+use crate::id::{Owner, PeerId};
 use crate::keys::{Seed, milliseconds};
 use crate::node::Node;
-use crate::options::{FetchOptions, Owner};
+use crate::options::FetchOptions;
 
 /// Where the replicas of a service ask each other for ticket keys (RFC 8615).
 pub const KEYS_PATH: &str = "/.well-known/selfsame-rpc/keys";
@@ -106,7 +106,10 @@ impl SharedTicketKeys {
             tasks: Mutex::default(),
         });
         let asking = tokio::spawn(Sharing::ask_on(Arc::downgrade(&sharing)));
-        let rotating = tokio::spawn(Sharing::rotate_on(Arc::downgrade(&sharing), sharing.secrets.subscribe()));
+        let rotating = tokio::spawn(Sharing::rotate_on(
+            Arc::downgrade(&sharing),
+            sharing.secrets.subscribe(),
+        ));
         lock(&sharing.tasks).extend([asking.abort_handle(), rotating.abort_handle()]);
         Ok(Self { sharing })
     }
@@ -168,9 +171,10 @@ impl Sharing {
         }
         let found = self.node.find_of(self.owner, &self.service).await;
         // A failure is remembered, too: strangers may ask again and again.
-        let peers: HashSet<PeerId> = found
-            .as_ref()
-            .map_or_else(|_| HashSet::new(), |found| found.iter().map(|one| PeerId(one.peer)).collect());
+        let peers: HashSet<PeerId> = found.as_ref().map_or_else(
+            |_| HashSet::new(),
+            |found| found.iter().map(|one| PeerId(one.peer)).collect(),
+        );
         *known = Some((Instant::now() + PROVIDERS, peers.clone()));
         found.map(|_| peers)
     }

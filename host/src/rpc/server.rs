@@ -11,6 +11,8 @@ use selfsame_codec::rpc::ServerConfig;
 
 use super::answering::{Handler, RpcRefusal, RpcRequest};
 use super::engine::{Engine, unix_us};
+use super::held_keys::{HeldKeys, RpcTicketKey};
+use super::keys::TicketKeys;
 use super::serving::{ServerOrder, ServerRole};
 use super::socket::{DATAGRAM_BYTES, Socket};
 use super::thread::RpcThread;
@@ -26,7 +28,7 @@ const TICKET_LIFE: Duration = Duration::from_secs(3600);
 pub struct RpcServerBuilder {
     network: String,
     service: String,
-    ticket_key: Seed,
+    ticket_key: RpcTicketKey,
     router_key: Option<Seed>,
     ticket_life: Duration,
     is_idempotent: bool,
@@ -67,7 +69,8 @@ impl RpcServerBuilder {
     /// socket: it must not block. Others go on in the Tokio runtime that this is called in.
     ///
     /// # Errors
-    /// [`Error::Io`] when the address cannot be bound, [`Error::Poisoned`] when a name is not usable.
+    /// [`Error::Io`] when the address cannot be bound, [`Error::Poisoned`] when a name is not usable, [`Error::Input`] when tickets
+    /// would outlive the keys that replicas share.
     ///
     /// # Panics
     /// Outside a Tokio runtime.
@@ -91,27 +94,31 @@ impl RpcServerBuilder {
         let mut server = RpcServer {
             address,
             threads: Vec::new(),
+            keys: HeldKeys::new(&self.ticket_key, self.ticket_life)?,
         };
+        let secrets = server.keys.encode();
         for _ in 0..self.threads {
             let socket = Socket::bind(server.address).map_err(|error| Error::io(server.address, error))?;
             server.address = socket
                 .local_addr()
                 .map_err(|error| Error::io(server.address, error))?;
-            let engine = Engine::new(self.config()?)?;
+            let engine = Engine::new(self.config(&secrets)?)?;
             let handler = Arc::clone(&handler);
             let thread = RpcThread::start(socket, engine, |sender| ServerRole::new(handler, sender));
             server
                 .threads
                 .push(thread.map_err(|error| Error::io("a thread of the RPC", error))?);
         }
+        let senders = server.threads.iter().map(|thread| thread.sender().clone());
+        server.keys.follow(senders.collect());
         Ok(server)
     }
 
-    fn config(&self) -> Result<Vec<u8>, Error> {
+    fn config(&self, ticket_secrets: &[u8]) -> Result<Vec<u8>, Error> {
         let config = ServerConfig {
             network: self.network.as_bytes(),
             service: self.service.as_bytes(),
-            ticket_secret: *self.ticket_key.bytes(),
+            ticket_secrets,
             entropy: random_bytes()?,
             datagram_bytes: DATAGRAM_BYTES,
             streams: false,
@@ -129,16 +136,17 @@ impl RpcServerBuilder {
 pub struct RpcServer {
     address: SocketAddr,
     threads: Vec<RpcThread<ServerOrder>>,
+    keys: HeldKeys,
 }
 
 impl RpcServer {
     /// A server of a service in a network, whose replicas share the ticket key.
     #[must_use]
-    pub fn builder(network: &str, service: &str, ticket_key: Seed) -> RpcServerBuilder {
+    pub fn builder(network: &str, service: &str, ticket_key: impl Into<RpcTicketKey>) -> RpcServerBuilder {
         RpcServerBuilder {
             network: network.into(),
             service: service.into(),
-            ticket_key,
+            ticket_key: ticket_key.into(),
             router_key: None,
             ticket_life: TICKET_LIFE,
             is_idempotent: false,
@@ -155,21 +163,36 @@ impl RpcServer {
     /// What issues tickets to callers from the mesh, to be served under the service's name; `address` is where they reach this server.
     #[must_use]
     pub fn tickets(&self, address: SocketAddr) -> RpcTicketService {
-        RpcTicketService::new(self.threads[0].sender().clone(), address)
+        RpcTicketService::new(
+            self.threads[0].sender().clone(),
+            address,
+            self.keys.shared().cloned(),
+        )
     }
 
     /// Replaces all ticket keys: tickets that are out open nothing any more.
-    pub fn set_ticket_key(&self, key: &Seed) {
-        for thread in &self.threads {
-            thread.sender().send(ServerOrder::SetTicketKey(key.clone()));
-        }
+    ///
+    /// # Errors
+    /// [`Error::Input`] when they are shared over the mesh.
+    pub fn set_ticket_key(&self, key: &Seed) -> Result<(), Error> {
+        self.change_keys(|keys| *keys = TicketKeys::new(key.clone()))
     }
 
     /// Makes the next ticket key the current one, and erases the one before the current one: what was sealed under it is secret from then
     /// on even if this replica is captured. All replicas should do so at the same time, no more often than tickets live.
-    pub fn rotate_ticket_keys(&self) {
+    ///
+    /// # Errors
+    /// [`Error::Input`] when they are shared over the mesh.
+    pub fn rotate_ticket_keys(&self) -> Result<(), Error> {
+        self.change_keys(TicketKeys::rotate)
+    }
+
+    fn change_keys(&self, change: impl FnOnce(&mut TicketKeys)) -> Result<(), Error> {
+        let secrets = self.keys.change(change)?;
         for thread in &self.threads {
-            thread.sender().send(ServerOrder::RotateTicketKeys);
+            let order = ServerOrder::SetTicketKeys(secrets.clone());
+            thread.sender().send(order);
         }
+        Ok(())
     }
 }

@@ -8,13 +8,13 @@ use futures_util::FutureExt as _;
 use selfsame_codec::rpc::{IDEMPOTENT, Input, Output};
 use selfsame_codec::{Code, Malformed};
 use tokio::sync::oneshot;
+use zeroize::Zeroizing;
 
 use super::answering::{Handler, Outcome, RpcRefusal, RpcRequest};
 use super::endpoint::{UNKNOWN, address_of};
 use super::engine::Engine;
 use super::thread::{OrderSender, Role};
 use crate::id::PeerId;
-use crate::keys::Seed;
 
 /// An order for the thread of a server.
 pub(super) enum ServerOrder {
@@ -26,8 +26,7 @@ pub(super) enum ServerOrder {
         caller: PeerId,
         answer: oneshot::Sender<Vec<u8>>,
     },
-    SetTicketKey(Seed),
-    RotateTicketKeys,
+    SetTicketKeys(Zeroizing<Vec<u8>>),
 }
 
 /// The state of a server's thread.
@@ -79,8 +78,7 @@ impl Role for ServerRole {
                     endpoint: UNKNOWN,
                 });
             }
-            ServerOrder::SetTicketKey(key) => engine.give(&Input::SetTicketKey { secret: *key.bytes() }),
-            ServerOrder::RotateTicketKeys => engine.give(&Input::RotateTicketKeys {}),
+            ServerOrder::SetTicketKeys(secrets) => engine.give(&Input::SetTicketKeys { secrets: &secrets }),
         }
     }
 

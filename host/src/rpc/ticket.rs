@@ -13,11 +13,13 @@ use tokio::sync::oneshot;
 use tower_service::Service;
 use zeroize::Zeroizing;
 
+use super::key_sharing::{KEYS_PATH, SharedTicketKeys};
 use super::serving::ServerOrder;
 use super::thread::OrderSender;
 use crate::body::Body;
 use crate::caller::Caller;
 use crate::error::Error;
+use crate::id::PeerId;
 use crate::node::Node;
 
 /// Where a service issues tickets (RFC 8615).
@@ -107,31 +109,44 @@ impl RpcTickets for Node {
     }
 }
 
-/// Issues tickets at [`TICKET_PATH`] to callers from the mesh; a service for [`Node::serve`] or a route of another one.
+/// Issues tickets at [`TICKET_PATH`] to callers from the mesh, and gives ticket keys that are shared to other replicas; a service for [`Node::serve`] or a route of another one.
 #[derive(Clone, Debug)]
 pub struct RpcTicketService {
     sender: OrderSender<ServerOrder>,
     address: SocketAddr,
+    keys: Option<SharedTicketKeys>,
 }
 
 impl RpcTicketService {
-    pub(super) fn new(sender: OrderSender<ServerOrder>, address: SocketAddr) -> Self {
-        Self { sender, address }
+    pub(super) fn new(
+        sender: OrderSender<ServerOrder>,
+        address: SocketAddr,
+        keys: Option<SharedTicketKeys>,
+    ) -> Self {
+        Self {
+            sender,
+            address,
+            keys,
+        }
     }
 
-    async fn issue(self, request: Request<Body>) -> Response<Body> {
-        if request.uri().path() != TICKET_PATH {
-            return status(StatusCode::NOT_FOUND);
-        }
-        if request.method() != Method::POST {
-            return status(StatusCode::METHOD_NOT_ALLOWED);
-        }
-        // Whom the ticket is for must be proven.
+    async fn answer(self, request: Request<Body>) -> Response<Body> {
+        // Whom secrets are for must be proven.
         let Some(caller) = request.extensions().get::<Caller>() else {
             return status(StatusCode::FORBIDDEN);
         };
+        match (&self.keys, request.uri().path()) {
+            (Some(keys), KEYS_PATH) => keys.answer(request.method(), caller.peer).await,
+            (_, TICKET_PATH) => self.issue(request.method(), caller.peer).await,
+            _ => status(StatusCode::NOT_FOUND),
+        }
+    }
+
+    async fn issue(&self, method: &Method, caller: PeerId) -> Response<Body> {
+        if *method != Method::POST {
+            return status(StatusCode::METHOD_NOT_ALLOWED);
+        }
         let (answer, issued) = oneshot::channel();
-        let caller = caller.peer;
         self.sender.send(ServerOrder::IssueTicket { caller, answer });
         let Ok(grant) = issued.await else {
             return status(StatusCode::SERVICE_UNAVAILABLE);
@@ -155,7 +170,7 @@ impl Service<Request<Body>> for RpcTicketService {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let this = self.clone();
-        Box::pin(async move { Ok(this.issue(request).await) })
+        Box::pin(async move { Ok(this.answer(request).await) })
     }
 }
 

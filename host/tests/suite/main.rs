@@ -34,6 +34,7 @@ mod requests;
 mod restart;
 mod rpc;
 mod rpc_cli;
+mod rpc_keys;
 mod serve;
 mod simulated;
 mod telemetry;

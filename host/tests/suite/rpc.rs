@@ -231,7 +231,9 @@ async fn ticket_key_that_is_replaced_costs_a_new_ticket() {
         .await
         .expect("an answer");
     for server in [&server, &other] {
-        server.set_ticket_key(&Seed::from_bytes([8; 32]));
+        server
+            .set_ticket_key(&Seed::from_bytes([8; 32]))
+            .expect("a key of its own");
     }
     let options = options.server(other.local_addr());
     within(client.call("check", b"ping", options))

@@ -66,12 +66,11 @@ async fn open_the_same(caller: &Node, replicas: &[&Replica]) -> bool {
     let asked = Arc::new(AtomicUsize::new(0));
     let client = RpcClient::with_tickets(Counted(caller.clone(), Arc::clone(&asked))).expect("a client");
     for replica in replicas {
-        let options = RpcOptions::new()
-            .idempotent()
-            .server(replica.server.local_addr());
-        within(client.call("check", b"ping", options))
-            .await
-            .expect("an answer");
+        let options = RpcOptions::new().idempotent().server(replica.server.local_addr());
+        // Until the replicas have the same keys, tickets may come from the wrong one time and again.
+        if within(client.call("check", b"ping", options)).await.is_err() {
+            return false;
+        }
     }
     asked.load(Ordering::Relaxed) == 1
 }
@@ -104,7 +103,7 @@ async fn ticket_keys_are_told_to_replicas_alone() {
         within(node.fetch(request)).await.expect("an answer").status()
     };
     assert_eq!(ask(&stranger).await, StatusCode::FORBIDDEN);
-    assert_eq!(ask(&replica.node).await, StatusCode::OK);
+    within(async { while ask(&replica.node).await != StatusCode::OK {} }).await;
     let wrong = within(stranger.fetch(get(&url))).await.expect("an answer");
     assert_eq!(wrong.status(), StatusCode::METHOD_NOT_ALLOWED);
 }
@@ -126,9 +125,10 @@ async fn tickets_do_not_outlive_shared_keys() {
     let start = |life| {
         RpcServer::builder("test", "check", keys.clone())
             .ticket_life(life)
-            .start(SocketAddr::from(([127, 0, 0, 1], 0)), async |request: RpcRequest| {
-                Ok(request.payload)
-            })
+            .start(
+                SocketAddr::from(([127, 0, 0, 1], 0)),
+                async |request: RpcRequest| Ok(request.payload),
+            )
     };
     assert!(matches!(start(2 * minute), Err(Error::Input(_))));
     let server = start(minute).expect("a server");

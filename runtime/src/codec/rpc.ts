@@ -3,7 +3,7 @@ import { CborEncoder } from "./cbor.ts";
 import { bytes, bytes32, type Field, fixed, time, u8, u16, u32 } from "./field.ts";
 
 /** Version of the boundary of rpc.wasm, returned by its export `abi_version`. */
-export const RPC_ABI_VERSION = 0x0002_0001;
+export const RPC_ABI_VERSION = 0x0002_0002;
 
 /** Length of an endpoint: an IPv6 or IPv4-mapped address, and a big-endian port. */
 export const ENDPOINT_BYTES = 18;
@@ -38,10 +38,8 @@ export type RpcInput =
   | { type: "Refuse"; call: number; code: number }
   /** Issue a ticket to a peer that a core's session has authenticated, at an endpoint; answered by `Issued`. */
   | { type: "IssueTicket"; tag: number; caller: Uint8Array; endpoint: Uint8Array }
-  /** Replace all ticket keys by those that follow from a secret of the service. Secret. */
-  | { type: "SetTicketKey"; secret: Uint8Array }
-  /** Make the next ticket key the current one, and erase the one before the current one. */
-  | { type: "RotateTicketKeys" }
+  /** Replace all ticket keys by those of 1 to 3 secrets, 32 bytes each: each opens tickets, and the first issues them. Secret. */
+  | { type: "SetTicketKeys"; secrets: Uint8Array }
   /** Route to these servers from now on, 18 bytes each. */
   | { type: "SetServers"; endpoints: Uint8Array };
 
@@ -85,8 +83,7 @@ export const rpcInputCodec: ItemCodec<RpcInput> = /* @__PURE__ */ new ItemCodec<
   Answer: [32, { call: u32, payload: bytes }],
   Refuse: [33, { call: u32, code: u16 }],
   IssueTicket: [34, { tag: u32, caller: bytes32, endpoint }],
-  SetTicketKey: [35, { secret: bytes32 }],
-  RotateTicketKeys: [36, {}],
+  SetTicketKeys: [35, { secrets: bytes }],
   SetServers: [48, { endpoints: bytes }],
 });
 
@@ -119,8 +116,8 @@ export interface RpcServerConfig {
   readonly network: Uint8Array;
   /** The service. */
   readonly service: Uint8Array;
-  /** The secret that its replicas share, 32 bytes. Secret. */
-  readonly ticketSecret: Uint8Array;
+  /** Secrets that its replicas share, 1 to 3 of 32 bytes, as `SetTicketKeys` has them. Secret. */
+  readonly ticketSecrets: Uint8Array;
   /** Fresh random bytes, 32 of them. Secret. */
   readonly entropy: Uint8Array;
   /** Largest datagram that it sends. */
@@ -169,7 +166,7 @@ export function encodeRpcClientConfig(datagramBytes: number): Uint8Array {
 /** Encodes what `create` of an RPC module takes to make a server. Secret. */
 export function encodeRpcServerConfig(config: RpcServerConfig): Uint8Array {
   const encoder = new CborEncoder().array(12).uint(VERSION).uint(SERVER);
-  encoder.bytes(config.network).bytes(config.service).bytes(config.ticketSecret).bytes(config.entropy);
+  encoder.bytes(config.network).bytes(config.service).bytes(config.ticketSecrets).bytes(config.entropy);
   encoder.uint(config.datagramBytes).bool(config.streams).uint(config.ticketLife_s);
   encoder.uint(config.idempotent ? 1 : 0).uint(Math.trunc(config.notBefore_ms));
   return encoder.bytes(config.routerSecret).finish();

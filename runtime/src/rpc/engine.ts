@@ -192,7 +192,7 @@ export class Engine {
 
 /** Whether an input holds the secret of a ticket or of all. */
 function isSecret({ type }: RpcInput): boolean {
-  return type === "SetTicketKey" || type === "UseTicket";
+  return type === "SetTicketKeys" || type === "UseTicket";
 }
 
 function wipe(batch: InputBatch<RpcInput>): void {

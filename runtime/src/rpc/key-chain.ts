@@ -53,12 +53,7 @@ export function isPreferred(one: KeyChain, other: KeyChain): boolean {
 /** Encodes `[version: 1, series: uint, born: uint, id: bytes .size 16, period: uint, rotations: uint, secret: bytes .size 32]`. Secret. */
 export function encodeOffer(offer: KeyOffer): Uint8Array<ArrayBuffer> {
   const encoder = new CborEncoder().array(7).uint(VERSION).uint(offer.series).uint(offer.born_ms);
-  return encoder
-    .bytes(offer.id)
-    .uint(offer.period_s)
-    .uint(offer.rotations)
-    .bytes(offer.secret)
-    .finish();
+  return encoder.bytes(offer.id).uint(offer.period_s).uint(offer.rotations).bytes(offer.secret).finish();
 }
 
 /** Decodes an offer as another replica gives it. */

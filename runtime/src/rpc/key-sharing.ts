@@ -33,6 +33,8 @@ const ANSWER_TIMEOUT_MS = 10_000;
 const MAX_ASKED = 8;
 /** How long what the ring says of a service's providers is believed, so that strangers who ask for keys cost it little. */
 const PROVIDERS_MS = 1_000;
+/** The replicas as far as they are known when the ring does not answer. */
+const NOBODY: ReadonlySet<string> = /* @__PURE__ */ new Set();
 /** The longest time that a platform's timer takes, in milliseconds. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
@@ -123,7 +125,7 @@ export class SharedTicketKeys implements Disposable {
   async fetch(request: Request, context?: unknown): Promise<Response> {
     if (request.method !== "POST") return new Response(null, { status: 405, headers: { allow: "POST" } });
     const caller = provenCaller(request, context);
-    const isReplica = caller !== undefined && (await this.#replicas()).has(caller);
+    const isReplica = caller !== undefined && (await this.#replicas().catch(() => NOBODY)).has(caller);
     if (!isReplica) return new Response(null, { status: 403 });
     const offer = encodeOffer(this.#offer());
     return new Response(offer, { headers: { "cache-control": "no-store" } });
@@ -179,8 +181,8 @@ export class SharedTicketKeys implements Disposable {
       if (peers.has(this.#mesh.id)) next_ms = LONGEST_PAUSE_MS;
     } catch (error) {
       if (this.#closing.signal.aborted) return;
-      const { message, code } = error instanceof MeshError ? error : new MeshError("Unreachable", String(error));
-      this.#logger.log("info", `the ticket keys of ${this.#service} were not compared: ${message}`, code);
+      const [text, code] = error instanceof MeshError ? [error.message, error.code] : [String(error)];
+      this.#logger.log("info", `the ticket keys of ${this.#service} were not compared: ${text}`, code);
     }
     if (!this.#closing.signal.aborted) this.#askAfter(next_ms);
   }
@@ -191,9 +193,10 @@ export class SharedTicketKeys implements Disposable {
     const response = await this.#mesh.fetch(`https://${this.#service}.mesh${KEYS_PATH}`, init);
     if (response.status !== 200) {
       await response.body?.cancel();
-      throw new MeshError("Unreachable", `${peer} answers ${response.status} to a request for ticket keys`);
+      throw new MeshError("NotGranted", `${peer} answers ${response.status} to a request for ticket keys`);
     }
-    const tooLong = (): MeshError => new MeshError("BadMessage", `ticket keys have at most ${MAX_OFFER} bytes`);
+    const tooLong = (): MeshError =>
+      new MeshError("BadMessage", `ticket keys have at most ${MAX_OFFER} bytes`);
     const offer = decodeOffer(await collect(response.body, { most: MAX_OFFER, tooLong, signal }));
     if (!isPreferred(offer, this.#chain)) return;
     const { keys, rotations } = await keysOf(offer, Date.now());

@@ -5,14 +5,15 @@ import { encodeRpcServerConfig } from "../codec/rpc.ts";
 import { randomBytes } from "../driver/driver.ts";
 import { Logger, type LogLevel, type LogSink } from "../driver/log.ts";
 import { checkName } from "../driver/options.ts";
-import { contextOf, issuedContext } from "../driver/serve.ts";
 import { platformTimers, type Timers } from "../driver/timers.ts";
 import { TrustedProxies } from "../transports/forwarded.ts";
 import { parseAddress } from "./address.ts";
+import { provenCaller } from "./caller.ts";
 import { instantiate } from "./engine.ts";
 import type { RpcHandler } from "./handler.ts";
 import { HttpBinding } from "./http-binding.ts";
-import { TicketSecret } from "./keys.ts";
+import { KEYS_PATH, SharedTicketKeys } from "./key-sharing.ts";
+import { TicketKeys } from "./keys.ts";
 import { HTTP_DATAGRAM, UDP_DATAGRAM } from "./limits.ts";
 import type { RpcPlatform, UdpPlace, UdpPort } from "./platform.ts";
 import { RpcReplica, type ServerPort } from "./serving.ts";
@@ -29,8 +30,8 @@ export interface RpcServerOptions {
   readonly service: string;
   /** Name of the network. */
   readonly network: string;
-  /** The secret that the replicas of the service share, 32 bytes. Secret. */
-  readonly ticketKey: Uint8Array;
+  /** The secret that the replicas of the service share, 32 bytes, or what shares one over the mesh: `shareTicketKeys`. Secret. */
+  readonly ticketKey: Uint8Array | SharedTicketKeys;
   /** Carries calls out. */
   readonly handler: RpcHandler;
   /**
@@ -74,7 +75,8 @@ interface HttpFace {
 export class RpcServer implements Disposable {
   readonly #platform: RpcPlatform;
   readonly #options: RpcServerOptions;
-  readonly #secret: TicketSecret;
+  readonly #keys: TicketKeys | SharedTicketKeys;
+  readonly #unfollow: (() => void) | undefined;
   readonly #timers: Timers;
   readonly #logger: Logger;
   readonly #proxies: TrustedProxies;
@@ -87,7 +89,10 @@ export class RpcServer implements Disposable {
     checkServerOptions(options);
     this.#platform = platform;
     this.#options = options;
-    this.#secret = new TicketSecret(options.ticketKey);
+    const { ticketKey } = options;
+    const isShared = ticketKey instanceof SharedTicketKeys;
+    this.#keys = isShared ? ticketKey : new TicketKeys(ticketKey);
+    this.#unfollow = isShared ? ticketKey.follow((secrets) => this.#tell(secrets)) : undefined;
     this.#timers = options.timers ?? platformTimers;
     this.#logger = new Logger(options.log, options.logLevel);
     this.#proxies = new TrustedProxies(options.trustedProxies);
@@ -118,16 +123,20 @@ export class RpcServer implements Disposable {
 
   /**
    * What issues tickets to callers from the mesh, to be served under the service's name: `mesh.serve(service, server.tickets(address))`.
-   * The address is where they reach this server: `IP:port` of UDP, or a URL.
+   * The address is where they reach this server: `IP:port` of UDP, or a URL. Ticket keys that are shared are given to other replicas there.
    */
   tickets(address: string): (request: Request, context?: unknown) => Promise<Response> {
     parseAddress(address);
     return async (request, context) => {
-      if (new URL(request.url).pathname !== TICKET_PATH) return new Response(null, { status: 404 });
+      const { pathname } = new URL(request.url);
+      if (pathname === KEYS_PATH && this.#keys instanceof SharedTicketKeys) {
+        return this.#keys.fetch(request, context);
+      }
+      if (pathname !== TICKET_PATH) return new Response(null, { status: 404 });
       if (request.method !== "POST") return new Response(null, { status: 405, headers: { allow: "POST" } });
       // The caller of the ticket must be proven.
-      const { caller, assurance } = contextOf(request) ?? issuedContext(context) ?? {};
-      if (caller === undefined || assurance !== "session") return new Response(null, { status: 403 });
+      const caller = provenCaller(request, context);
+      if (caller === undefined) return new Response(null, { status: 403 });
       try {
         const ticket = await this.issueTicket(caller, address);
         return new Response(ticket, { headers: { "cache-control": "no-store" } });
@@ -151,21 +160,21 @@ export class RpcServer implements Disposable {
   }
 
   /** Replaces all ticket keys: tickets that are out open nothing any more, but for sessions that this replica has open with them. */
-  setTicketKey(ticketKey: Uint8Array): void {
-    this.#secret.set(ticketKey);
-    for (const replica of this.#replicas)
-      replica.push({ type: "SetTicketKey", secret: this.#secret.bytes.slice() });
+  async setTicketKey(ticketKey: Uint8Array): Promise<void> {
+    const keys = this.#ownKeys();
+    keys.replace(ticketKey);
+    await keys.derive();
+    this.#tell(keys.bytes);
   }
 
   /**
    * Makes the next ticket key the current one, and erases the one before the current one: what was sealed under it stays secret from then
-   * on even if this replica is captured. All replicas should do so at the same time, no more often than tickets live. The secret is erased,
-   * too, so that no further port can be bound, nor the module started anew after a failure, until `setTicketKey` gives another one.
+   * on even if this replica is captured. All replicas should do so at the same time, no more often than tickets live.
    */
   async rotateTicketKeys(): Promise<void> {
-    if (this.#http === undefined) await this.#startHttp();
-    for (const replica of this.#replicas) replica.push({ type: "RotateTicketKeys" });
-    this.#secret.erase();
+    const keys = this.#ownKeys();
+    await keys.rotate();
+    this.#tell(keys.bytes);
   }
 
   /** Gives up all calls, erases the keys and gives ports back. */
@@ -175,11 +184,25 @@ export class RpcServer implements Disposable {
     for (const port of this.#ports) port.close();
     this.#replicas.clear();
     this.#ports.clear();
-    this.#secret.erase();
+    this.#unfollow?.();
+    if (this.#keys instanceof TicketKeys) this.#keys.erase();
   }
 
   [Symbol.dispose](): void {
     this.close();
+  }
+
+  #ownKeys(): TicketKeys {
+    if (this.#keys instanceof TicketKeys) return this.#keys;
+    throw new MeshError(
+      "BadConfig",
+      "the ticket keys are shared over the mesh: they rotate by themselves, and renew replaces them",
+    );
+  }
+
+  #tell(secrets: Uint8Array): void {
+    for (const replica of this.#replicas) replica.push({ type: "SetTicketKeys", secrets: secrets.slice() });
+    secrets.fill(0);
   }
 
   #addressOf(request: Request, { address, remoteAddr, incoming }: RpcOrigin): string {
@@ -197,6 +220,7 @@ export class RpcServer implements Disposable {
     });
     const compiled = await this.#platform.module();
     const instance = await instantiate(compiled);
+    await this.#keys.derive();
     if (this.#http !== undefined) return this.#http;
     bound.replica = this.#replica(compiled, instance, binding, HTTP_DATAGRAM, true);
     this.#http = { replica: bound.replica, binding };
@@ -205,6 +229,7 @@ export class RpcServer implements Disposable {
 
   async #start(port: ServerPort, datagramBytes: number, streams: boolean): Promise<RpcReplica> {
     const compiled = await this.#platform.module();
+    await this.#keys.derive();
     return this.#replica(compiled, await instantiate(compiled), port, datagramBytes, streams);
   }
 
@@ -235,7 +260,7 @@ export class RpcServer implements Disposable {
     return encodeRpcServerConfig({
       network: utf8(network),
       service: utf8(service),
-      ticketSecret: this.#secret.bytes,
+      ticketSecrets: this.#keys.bytes,
       entropy: randomBytes(ENTROPY_BYTES),
       datagramBytes,
       streams,
@@ -253,6 +278,7 @@ function checkServerOptions({
   handler,
   idempotent,
   stateless,
+  ticketKey,
   ticketLife_s = 1,
 }: RpcServerOptions): void {
   checkName(service);
@@ -269,5 +295,11 @@ function checkServerOptions({
   }
   if (!Number.isInteger(ticketLife_s) || ticketLife_s < 1 || ticketLife_s > MAX_TICKET_LIFE_S) {
     throw new MeshError("BadConfig", `ticketLife_s is a whole number from 1 to ${MAX_TICKET_LIFE_S}`);
+  }
+  if (ticketKey instanceof SharedTicketKeys && ticketLife_s > ticketKey.rotation_s) {
+    throw new MeshError(
+      "BadConfig",
+      "ticketLife_s is at most rotation_s: keys that are shared are erased by then",
+    );
   }
 }

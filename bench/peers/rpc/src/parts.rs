@@ -57,7 +57,7 @@ impl Exchange {
         let config = ServerConfig {
             network: b"bench",
             service: b"echo",
-            ticket_secret: [7; 32],
+            ticket_secrets: &[7; 32],
             entropy: [8; 32],
             datagram_bytes: DATAGRAM_BYTES,
             streams: false,

@@ -20,8 +20,7 @@ pub(super) fn inputs() -> Vec<(String, Input<'static>)> {
         item!(Input::Refuse, ", \"call\": 6, \"code\": 257", { call: 6, code: 0x0101 }),
         item!(Input::IssueTicket, ", \"tag\": 7, \"caller\": \"ID\", \"endpoint\": \"ENDPOINT\"",
             { tag: 7, caller: ID, endpoint: ENDPOINT }),
-        item!(Input::SetTicketKey, ", \"secret\": \"ID\"", { secret: ID }),
-        item!(Input::RotateTicketKeys, "", {}),
+        item!(Input::SetTicketKeys, ", \"secrets\": \"ID\"", { secrets: &ID }),
         item!(Input::SetServers, ", \"endpoints\": \"ENDPOINT\"", { endpoints: &ENDPOINT }),
     ]
 }
@@ -50,7 +49,7 @@ pub(super) fn server_config() -> ServerConfig<'static> {
     ServerConfig {
         network: b"twiitr",
         service: b"check",
-        ticket_secret: [1; 32],
+        ticket_secrets: &[1; 32],
         entropy: [2; 32],
         datagram_bytes: 65_536,
         streams: true,

@@ -81,7 +81,7 @@ impl World {
         let server = ServerConfig {
             network: b"net",
             service: b"check",
-            ticket_secret: SECRET,
+            ticket_secrets: &SECRET,
             entropy: [2; 32],
             datagram_bytes: 600,
             streams: false,

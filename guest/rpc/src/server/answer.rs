@@ -293,7 +293,9 @@ pub(super) fn ask_to_bind(
     sealed: &mut Vec<u8>,
     out: &mut BatchWriter,
 ) {
-    if let Some(number) = session.next_bind() {
+    // Without an endpoint it is the same bytes each time, which may be sealed again: requests that strangers forge use no number up.
+    let number = arrival.server.map_or(Some(0), |_| session.next_bind());
+    if let Some(number) = number {
         let responding = Responding::new(session, arrival.head.counter, arrival.server);
         responding.seal(ResponseKind::Bind, number, &[], sealed);
         send(arrival.source, sealed, out);

@@ -1,43 +1,38 @@
-//! The ticket keys of a service: previous, current and next.
+//! The ticket keys of a service.
 
-use crate::ticket::{OpenedTicket, TicketKey};
+use alloc::vec::Vec;
+
+use crate::ticket::TicketKey;
 use crate::wire::Ticket;
 
-/// Keys that open tickets. The one before the previous one is erased, and none of these leads back to it.
+/// Current, next and previous key, as they are told.
+const MAX_KEYS: usize = 3;
+
+/// Keys that open tickets, of which the first issues them.
 #[derive(Debug)]
-pub(super) struct TicketKeys {
-    previous: Option<TicketKey>,
-    current: TicketKey,
-    /// Other replicas may have rotated already.
-    next: TicketKey,
-}
+pub(super) struct TicketKeys(Vec<TicketKey>);
 
 impl TicketKeys {
-    pub(super) fn new(current: TicketKey) -> Self {
-        Self {
-            previous: None,
-            next: current.next(),
-            current,
-        }
-    }
-
-    /// Moves on by one key.
-    pub(super) fn rotate(&mut self) {
-        let after = self.next.next();
-        let current = core::mem::replace(&mut self.next, after);
-        self.previous = Some(core::mem::replace(&mut self.current, current));
+    /// The keys of 1 to 3 secrets; `None` if there are others.
+    pub(super) fn new(secrets: &[u8], network: &[u8], service: &[u8]) -> Option<Self> {
+        let (secrets, []) = secrets.as_chunks() else {
+            return None;
+        };
+        let keys = secrets
+            .iter()
+            .map(|secret| TicketKey::new(secret, network, service));
+        (1..=MAX_KEYS)
+            .contains(&secrets.len())
+            .then(|| Self(keys.collect()))
     }
 
     /// Returns the key that tickets are issued with.
     pub(super) fn current(&self) -> &TicketKey {
-        &self.current
+        &self.0[0]
     }
 
-    /// Opens a ticket, and returns the key that did.
-    pub(super) fn open(&self, ticket: &Ticket) -> Option<(&TicketKey, OpenedTicket)> {
-        let keys = [Some(&self.current), self.previous.as_ref(), Some(&self.next)];
-        keys.into_iter()
-            .flatten()
-            .find_map(|key| Some((key, key.open(ticket)?)))
+    /// Returns the key that a ticket says that it was issued with.
+    pub(super) fn of(&self, ticket: &Ticket) -> Option<&TicketKey> {
+        self.0.iter().find(|key| key.is_named_by(ticket))
     }
 }

@@ -73,13 +73,14 @@ impl Server {
             return self.known(id, arrival, out);
         }
         let now_s = self.now_s();
-        let Some((key, opened)) = self
-            .keys
-            .open(ticket)
-            .filter(|(_, opened)| now_s < opened.content.expires_s)
-        else {
+        let Some(key) = self.keys.of(ticket) else {
             return self.reject(RejectReason::Ticket, arrival, out);
         };
+        // One that is forged gets no answer.
+        let Some(opened) = key.open(ticket) else { return };
+        if now_s >= opened.content.expires_s {
+            return self.reject(RejectReason::Ticket, arrival, out);
+        }
         let is_proven = key.proves(&opened.content, arrival.source);
         let epoch = self.random.bytes();
         let mut session = Session::new(opened, epoch, arrival.source.prefix(), self.now_us);

@@ -34,7 +34,7 @@ pub(super) struct Session {
     pub(super) renewed_s: u32,
     /// Calls under way: counter and number.
     pub(super) calls: Vec<(u64, u32)>,
-    /// Responses that ask for a bound request: the number of each is its own.
+    /// Number of the next response that asks for a bound request and names the server.
     binds: u16,
     kept: VecDeque<(u64, Vec<u8>)>,
     kept_bytes: usize,
@@ -60,7 +60,7 @@ impl Session {
             used_us: now_us,
             renewed_s: 0,
             calls: Vec::new(),
-            binds: 0,
+            binds: 1,
             kept: VecDeque::new(),
             kept_bytes: 0,
         }
@@ -70,7 +70,7 @@ impl Session {
         self.proven == Some(endpoint.address())
     }
 
-    /// Takes the number of the next response that asks for a bound request; `None` after too many.
+    /// Takes the number of the next response that asks for a bound request and names the server; `None` after too many.
     pub(super) fn next_bind(&mut self) -> Option<u16> {
         let number = self.binds;
         self.binds = number.checked_add(1)?;

@@ -10,7 +10,8 @@ use selfsame_rpc::Machine;
 
 /// Options of a call that may not.
 pub(crate) const ONCE: u8 = 0;
-pub(crate) const SECRET: [u8; 32] = [1; 32];
+/// The first of the secrets that ticket keys follow from.
+pub(crate) const SECRET: [u8; 32] = secret(0);
 pub(crate) const ROUTER_SECRET: [u8; 32] = [3; 32];
 pub(crate) const CALLER: [u8; 32] = [7; 32];
 pub(crate) const SERVICE: u32 = 3;
@@ -18,6 +19,16 @@ pub(crate) const START_US: u64 = 1_800_000_000_000_000;
 pub(crate) const TICKET_LIFE_S: u32 = 3600;
 
 pub(crate) type Address = [u8; 18];
+
+const fn secret(rotations: u8) -> [u8; 32] {
+    [100 + rotations; 32]
+}
+
+/// The secrets of the current and of the next ticket key after so many rotations.
+fn secrets(rotations: u8) -> [u8; 64] {
+    let secrets = [secret(rotations), secret(rotations + 1)];
+    core::array::from_fn(|at| secrets.as_flattened()[at])
+}
 
 /// The address of a replica, or of the client, which is 0.
 pub(crate) fn address(number: u16) -> Address {
@@ -47,7 +58,7 @@ pub(crate) enum Outcome {
 /// How a replica is set up.
 #[derive(Clone, Copy)]
 pub(crate) struct Setup {
-    pub(crate) secret: [u8; 32],
+    pub(crate) secrets: [u8; 64],
     pub(crate) replay: u8,
     pub(crate) not_before_ms: u64,
     pub(crate) seed: u8,
@@ -57,7 +68,7 @@ pub(crate) struct Setup {
 impl Setup {
     pub(crate) fn idempotent(seed: u8) -> Self {
         Self {
-            secret: SECRET,
+            secrets: secrets(0),
             replay: 1,
             not_before_ms: 0,
             seed,
@@ -130,7 +141,7 @@ impl World {
         let config = ServerConfig {
             network: b"net",
             service: b"check",
-            ticket_secret: setup.secret,
+            ticket_secrets: &setup.secrets,
             entropy: [setup.seed; 32],
             datagram_bytes: if setup.streams { 1 << 20 } else { 1200 },
             streams: setup.streams,
@@ -255,6 +266,12 @@ impl World {
     }
 
     /// Steps a replica until it has nothing more to say.
+    /// Gives a replica the ticket keys that are good after one rotation or more.
+    pub(crate) fn rotate_ticket_keys(&mut self, at: Address, rotations: u8) {
+        let secrets = [&secrets(rotations)[..], &secret(rotations - 1)].concat();
+        self.tell_replica(at, &[Input::SetTicketKeys { secrets: &secrets }]);
+    }
+
     pub(crate) fn tell_replica(&mut self, at: Address, inputs: &[Input<'_>]) {
         let Some(replica) = self.replicas.get_mut(&at) else {
             return;

@@ -109,9 +109,10 @@ pub(crate) struct RpcServeCommand {
     /// Address at which callers reach --udp, if that is another one
     #[arg(long, value_name = "IP:PORT", value_parser = socket_address)]
     pub(crate) udp_address: Option<SocketAddr>,
-    /// File of the secret that the replicas of the service share; it is made if there is none
+    /// File of the secret that the replicas of the service share; it is made if there is none. Without it they tell it each other, if the
+    /// name has an owner
     #[arg(long, value_name = "FILE")]
-    pub(crate) ticket_key: PathBuf,
+    pub(crate) ticket_key: Option<PathBuf>,
     /// File of the secret that routers and replicas share, if there are routers; it is made if there is none
     #[arg(long, value_name = "FILE")]
     pub(crate) router_key: Option<PathBuf>,
