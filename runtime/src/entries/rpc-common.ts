@@ -9,5 +9,33 @@ export { type RpcHandler, RpcRefusal, type RpcRequest } from "../rpc/handler.ts"
 export { KEYS_PATH, SharedTicketKeys, shareTicketKeys, type TicketKeySharing } from "../rpc/key-sharing.ts";
 export type { RpcAnswer } from "../rpc/line.ts";
 export type { UdpPlace } from "../rpc/platform.ts";
+export type { ProcedureOptions, RpcCaller } from "../rpc/procedures/calls.ts";
+export { ProcedureError } from "../rpc/procedures/error.ts";
+export {
+  type CallContext,
+  type Implementation,
+  type ImplementOptions,
+  implement,
+  type ProcedureHandler,
+  type StreamContext,
+} from "../rpc/procedures/implement.ts";
+export {
+  type CallDefinition,
+  type CallProcedure,
+  type Contract,
+  procedure,
+  procedures,
+  type StreamDefinition,
+  type StreamProcedure,
+} from "../rpc/procedures/procedure.ts";
+export type {
+  InputOf,
+  OutputOf,
+  RpcIssue,
+  Schema,
+  SchemaIssue,
+  SchemaResult,
+} from "../rpc/procedures/schema.ts";
+export { type TypedClient, typed } from "../rpc/procedures/typed.ts";
 export { type RpcOrigin, RpcServer, type RpcServerOptions } from "../rpc/server.ts";
 export { TICKET_PATH } from "../rpc/ticket.ts";

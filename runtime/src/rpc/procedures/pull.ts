@@ -1,0 +1,70 @@
+import { MeshError } from "../../codec/code.ts";
+import { MAX_MESSAGE } from "../limits.ts";
+import type { Answered, ProcedureCalls, ProcedureOptions } from "./calls.ts";
+import { readJson } from "./json.ts";
+import type { StreamProcedure } from "./procedure.ts";
+import { type Batch, writeAsk, writeEnd } from "./wire.ts";
+
+/** How long a server may take to hear that a stream is ended, in milliseconds: it ends by itself when nobody asks. */
+const END_TIMEOUT_MS = 5000;
+
+/** Gives the items of a stream, and asks for one batch while the one before is taken. */
+export async function* pull(
+  calls: ProcedureCalls,
+  { stream: schema }: StreamProcedure,
+  begin: () => Promise<Answered>,
+  options: ProcedureOptions,
+): AsyncGenerator<unknown, void, undefined> {
+  const { message, server } = await begin();
+  let batch = batchIn(message, 0);
+  const { stream } = batch;
+  const stopping = new AbortController();
+  const { signal: given } = options;
+  const signal = given === undefined ? stopping.signal : AbortSignal.any([given, stopping.signal]);
+  const ask = async (number: number): Promise<Batch> => {
+    // A batch that is asked for again is the same one.
+    const answered = await calls.send(writeAsk(stream, number), {
+      ...options,
+      signal,
+      server,
+      idempotent: true,
+    });
+    return batchIn(answered.message, number);
+  };
+  let isOpen = true;
+  try {
+    for (;;) {
+      isOpen = !batch.isLast;
+      const next = isOpen ? ask(batch.number + 1) : undefined;
+      // Its failure comes after the items.
+      next?.catch(() => undefined);
+      for (const item of itemsOf(batch)) {
+        given?.throwIfAborted();
+        yield await calls.check(schema, item, "an item");
+      }
+      if (next === undefined) return;
+      batch = await next.catch((error: unknown) => {
+        isOpen = given?.aborted === true;
+        throw error;
+      });
+    }
+  } finally {
+    stopping.abort();
+    if (isOpen) {
+      const ending = { server, idempotent: true, timeout_ms: END_TIMEOUT_MS };
+      // One that does not hear of it stops by itself.
+      calls.send(writeEnd(stream), ending).catch(() => undefined);
+    }
+  }
+}
+
+function batchIn(message: Answered["message"], number: number): Batch {
+  if (message.type === "Batch" && message.number === number) return message;
+  throw new MeshError("BadMessage", "the service answers with what is not the batch that was asked for");
+}
+
+function itemsOf({ items }: Batch): readonly unknown[] {
+  const list = readJson(items, MAX_MESSAGE, "a batch");
+  if (Array.isArray(list)) return list;
+  throw new MeshError("BadMessage", "the items of a stream are no array");
+}

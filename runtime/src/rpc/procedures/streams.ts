@@ -1,0 +1,132 @@
+import { MeshError } from "../../codec/code.ts";
+import { toHex } from "../../codec/hex.ts";
+import { randomBytes } from "../../driver/driver.ts";
+import type { Timer, Timers } from "../../driver/timers.ts";
+import { type Share, Shares } from "../../transports/shares.ts";
+import { ipPortOf } from "../endpoint.ts";
+import { RpcRefusal, type RpcRequest } from "../handler.ts";
+import {
+  IDLE_MS,
+  MAX_CALLER_STREAMS,
+  MAX_ENDED_STREAMS,
+  MAX_NETWORK_STREAMS,
+  MAX_STREAMS,
+  WAIT_MS,
+} from "./limits.ts";
+import { BatchSource, type Produce } from "./source.ts";
+import { STREAM_BYTES } from "./wire.ts";
+
+interface Stream {
+  readonly key: string;
+  readonly caller: string;
+  readonly batches: BatchSource;
+  /** Its place among those that are open. */
+  readonly share: Share;
+  /** Callers that wait for a batch. */
+  waiting: number;
+  idle: Timer | undefined;
+}
+
+/** The streams that callers have begun. */
+export class StreamTable {
+  readonly #timers: Timers;
+  readonly #shares: Shares = new Shares(MAX_NETWORK_STREAMS, MAX_STREAMS);
+  readonly #streams: Map<string, Stream> = new Map();
+
+  constructor(timers: Timers) {
+    this.#timers = timers;
+  }
+
+  /** Begins a stream and returns its first batch. Its caller does not know it before, and must not give up until then. */
+  async begin(request: RpcRequest, produce: Produce): Promise<Uint8Array> {
+    const stream = this.#open(request, produce);
+    const { signal } = request;
+    const giveUp = (): void => this.#remove(stream, signal.reason);
+    signal.addEventListener("abort", giveUp, { once: true });
+    try {
+      return await this.#batch(stream, 0, request);
+    } finally {
+      signal.removeEventListener("abort", giveUp);
+    }
+  }
+
+  /** Returns a batch of a stream that its caller has begun. */
+  async ask(request: RpcRequest, id: Uint8Array, number: number): Promise<Uint8Array> {
+    const stream = this.#find(request, id);
+    if (stream === undefined) throw new RpcRefusal("UnknownStream");
+    return this.#batch(stream, number, request);
+  }
+
+  /** Ends a stream for its caller; one that is not open any more has ended. */
+  end(request: RpcRequest, id: Uint8Array): void {
+    const stream = this.#find(request, id);
+    if (stream !== undefined) this.#remove(stream, new MeshError("Cancelled", "the caller ended the stream"));
+  }
+
+  /** Ends all streams. */
+  close(): void {
+    const reason = new MeshError("Cancelled", "the service ends its streams");
+    for (const stream of this.#streams.values()) this.#remove(stream, reason);
+  }
+
+  #open({ caller, source }: RpcRequest, produce: Produce): Stream {
+    const own = [...this.#streams.values()].filter((stream) => stream.caller === caller && !isOver(stream));
+    const ip = ipPortOf(source)?.ip ?? "";
+    const share = own.length < MAX_CALLER_STREAMS ? this.#shares.take(ip) : undefined;
+    if (share === undefined) throw new RpcRefusal("TooManyStreams");
+    const id = randomBytes(STREAM_BYTES);
+    try {
+      const batches = new BatchSource(id, produce, this.#timers);
+      const stream = { key: toHex(id), caller, batches, share, waiting: 0, idle: undefined };
+      this.#streams.set(stream.key, stream);
+      return stream;
+    } catch (error) {
+      share.release();
+      throw error;
+    }
+  }
+
+  /** Returns a stream to its caller alone: an id is no secret. */
+  #find({ caller }: RpcRequest, id: Uint8Array): Stream | undefined {
+    const stream = this.#streams.get(toHex(id));
+    return stream?.caller === caller ? stream : undefined;
+  }
+
+  async #batch(stream: Stream, number: number, { timeout_ms }: RpcRequest): Promise<Uint8Array> {
+    stream.idle?.cancel();
+    stream.waiting++;
+    try {
+      return await stream.batches.ask(number, Math.min(WAIT_MS, timeout_ms / 2));
+    } finally {
+      stream.waiting--;
+      if (isOver(stream)) this.#settle(stream);
+      if (stream.waiting === 0 && this.#streams.has(stream.key)) this.#expect(stream);
+    }
+  }
+
+  /** Ends a stream that nobody asks any more. */
+  #expect(stream: Stream): void {
+    const late = new MeshError("TimedOut", "the caller asks the stream no more");
+    stream.idle = this.#timers.after(IDLE_MS, () => this.#remove(stream, late));
+    stream.idle.unref();
+  }
+
+  /** Gives the place of a stream at its end back, and keeps its last batch as long as there is room. */
+  #settle({ share }: Stream): void {
+    share.release();
+    const ended = [...this.#streams.values()].filter(isOver);
+    const [oldest] = ended;
+    if (ended.length > MAX_ENDED_STREAMS && oldest !== undefined) this.#remove(oldest, undefined);
+  }
+
+  #remove(stream: Stream, reason: MeshError | undefined): void {
+    this.#streams.delete(stream.key);
+    stream.idle?.cancel();
+    stream.share.release();
+    if (reason !== undefined) stream.batches.end(reason);
+  }
+}
+
+function isOver({ batches }: Stream): boolean {
+  return batches.isOver;
+}
