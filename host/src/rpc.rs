@@ -56,3 +56,8 @@ mod calling;
 
 mod client;
 pub use client::{RpcAnswer, RpcClient, RpcOptions};
+
+#[cfg(feature = "procedures")]
+mod procedures;
+#[cfg(feature = "procedures")]
+pub use procedures::{RpcContext, RpcProcedure, RpcProcedures, RpcStream, RpcStreamProcedure};

@@ -25,6 +25,9 @@ mod limit;
 pub use limit::{ConnectionLimit, ConnectionPlace};
 
 mod network;
+#[cfg(feature = "procedures")]
+pub(crate) use network::network_of;
+
 mod poll;
 pub(crate) use poll::{PostClient, client as post_client};
 

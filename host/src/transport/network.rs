@@ -4,7 +4,7 @@ use super::address::is_public;
 
 /// What counts as one source: the network that one customer gets, /24 of IPv4 and /56 of IPv6. Private addresses have none, since
 /// a proxy in front of the node, which counts for itself, brings everybody's connections.
-pub(super) fn network_of(remote: IpAddr) -> Option<IpAddr> {
+pub(crate) fn network_of(remote: IpAddr) -> Option<IpAddr> {
     match remote.to_canonical() {
         ip if !is_public(ip) => None,
         IpAddr::V6(ip) => {

@@ -35,6 +35,8 @@ mod restart;
 mod rpc;
 mod rpc_cli;
 mod rpc_keys;
+#[cfg(feature = "procedures")]
+mod rpc_procedures;
 mod serve;
 mod simulated;
 mod telemetry;

@@ -1,0 +1,223 @@
+//! The streams that callers have begun.
+
+use alloc::sync::{Arc, Weak};
+use core::net::IpAddr;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use selfsame_codec::Code;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep_until};
+
+use super::RpcContext;
+use super::batches::{Batches, ItemStream};
+use super::limits::{IDLE, MAX_CALLER_STREAMS, MAX_ENDED_STREAMS, MAX_NETWORK_STREAMS, MAX_STREAMS, WAIT};
+use super::wire::StreamId;
+use crate::id::PeerId;
+use crate::keys::random_bytes;
+use crate::rpc::RpcRefusal;
+use crate::rpc::answering::Outcome;
+use crate::shares::{Share, Shares};
+use crate::transport::network_of;
+
+/// The streams of all callers.
+pub(super) struct StreamTable {
+    shares: Arc<Shares<IpAddr>>,
+    streams: Mutex<HashMap<StreamId, Arc<OpenStream>>>,
+}
+
+struct OpenStream {
+    id: StreamId,
+    caller: PeerId,
+    batches: tokio::sync::Mutex<Batches>,
+    /// Its place among those that are open.
+    share: Mutex<Option<Share<IpAddr>>>,
+    is_over: AtomicBool,
+    asked: Mutex<Asked>,
+    expiry: OnceLock<AbortHandle>,
+}
+
+/// The callers that wait for a batch of a stream, and the end of the latest wait.
+struct Asked {
+    waiting: usize,
+    at: Instant,
+}
+
+impl StreamTable {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            shares: Shares::new(MAX_NETWORK_STREAMS, MAX_STREAMS),
+            streams: Mutex::default(),
+        })
+    }
+
+    /// Begins a stream and returns its first batch. Its caller does not know it before: it ends if this is dropped until then.
+    pub(super) async fn begin(self: Arc<Self>, context: RpcContext, items: ItemStream) -> Outcome {
+        let stream = self.open(context, items)?;
+        let mut beginning = Beginning {
+            table: &self,
+            id: Some(stream.id),
+        };
+        let batch = self.batch(&stream, 0, context).await;
+        beginning.id = None;
+        batch
+    }
+
+    /// Returns a batch of a stream that its caller has begun.
+    pub(super) async fn ask(&self, context: RpcContext, id: StreamId, number: u32) -> Outcome {
+        let stream = self.find(context.caller, id);
+        let stream = stream.ok_or(RpcRefusal(Code::UnknownStream))?;
+        self.batch(&stream, number, context).await
+    }
+
+    /// Ends a stream for its caller; one that is not open any more has ended.
+    pub(super) fn end(&self, caller: PeerId, id: StreamId) {
+        if self.find(caller, id).is_some() {
+            self.remove(id);
+        }
+    }
+
+    fn open(self: &Arc<Self>, context: RpcContext, items: ItemStream) -> Result<Arc<OpenStream>, RpcRefusal> {
+        let too_many = RpcRefusal(Code::TooManyStreams);
+        let id = random_bytes().map_err(|_| RpcRefusal(Code::HandlerFailed))?;
+        let mut streams = lock(&self.streams);
+        let own = streams.values().filter(|stream| stream.caller == context.caller);
+        if own.filter(|stream| !stream.is_over()).count() >= MAX_CALLER_STREAMS {
+            return Err(too_many);
+        }
+        let share = self.shares.take(network_of(context.source.ip()), 1);
+        let stream = Arc::new(OpenStream {
+            id,
+            caller: context.caller,
+            batches: tokio::sync::Mutex::new(Batches::new(id, items)),
+            share: Mutex::new(Some(share.ok_or(too_many)?)),
+            is_over: AtomicBool::new(false),
+            asked: Mutex::new(Asked {
+                waiting: 0,
+                at: Instant::now(),
+            }),
+            expiry: OnceLock::new(),
+        });
+        let expiry = tokio::spawn(expire(Arc::downgrade(self), Arc::downgrade(&stream)));
+        _ = stream.expiry.set(expiry.abort_handle());
+        streams.insert(id, Arc::clone(&stream));
+        Ok(stream)
+    }
+
+    /// Returns a stream to its caller alone: an id is no secret.
+    fn find(&self, caller: PeerId, id: StreamId) -> Option<Arc<OpenStream>> {
+        let streams = lock(&self.streams);
+        streams.get(&id).filter(|stream| stream.caller == caller).cloned()
+    }
+
+    async fn batch(&self, stream: &Arc<OpenStream>, number: u32, context: RpcContext) -> Outcome {
+        let _waiting = Waiting::begin(stream);
+        let mut batches = stream.batches.lock().await;
+        let left = Instant::from_std(context.deadline).saturating_duration_since(Instant::now());
+        let batch = batches.ask(number, WAIT.min(left / 2)).await;
+        if batches.is_over() && !stream.is_over.swap(true, Ordering::Relaxed) {
+            self.settle(stream);
+        }
+        batch
+    }
+
+    /// Gives the place of a stream at its end back, and keeps its last batch as long as there is room.
+    fn settle(&self, stream: &OpenStream) {
+        lock(&stream.share).take();
+        let streams = lock(&self.streams);
+        let ended = streams.values().filter(|stream| stream.is_over());
+        let oldest = (ended.clone().count() > MAX_ENDED_STREAMS).then(|| {
+            ended
+                .min_by_key(|stream| lock(&stream.asked).at)
+                .map(|stream| stream.id)
+        });
+        drop(streams);
+        if let Some(Some(id)) = oldest {
+            self.remove(id);
+        }
+    }
+
+    fn remove(&self, id: StreamId) {
+        // Its items may do anything when they are dropped.
+        let removed = lock(&self.streams).remove(&id);
+        drop(removed);
+    }
+}
+
+impl OpenStream {
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// How long until nobody has asked for too long.
+    fn idle_left(&self) -> Duration {
+        let asked = lock(&self.asked);
+        match asked.waiting {
+            0 => IDLE.saturating_sub(asked.at.elapsed()),
+            _ => IDLE,
+        }
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        if let Some(expiry) = self.expiry.get() {
+            expiry.abort();
+        }
+    }
+}
+
+/// Ends a stream that nobody asks any more.
+async fn expire(table: Weak<StreamTable>, stream: Weak<OpenStream>) {
+    loop {
+        let Some(left) = stream.upgrade().map(|stream| stream.idle_left()) else {
+            return;
+        };
+        if left.is_zero() {
+            break;
+        }
+        sleep_until(Instant::now() + left).await;
+    }
+    if let (Some(table), Some(stream)) = (table.upgrade(), stream.upgrade()) {
+        table.remove(stream.id);
+    }
+}
+
+/// A caller that waits for a batch.
+struct Waiting<'a>(&'a OpenStream);
+
+impl<'a> Waiting<'a> {
+    fn begin(stream: &'a OpenStream) -> Self {
+        lock(&stream.asked).waiting += 1;
+        Self(stream)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut asked = lock(&self.0.asked);
+        asked.waiting -= 1;
+        asked.at = Instant::now();
+    }
+}
+
+/// A stream whose first batch is not there yet.
+struct Beginning<'a> {
+    table: &'a StreamTable,
+    id: Option<StreamId>,
+}
+
+impl Drop for Beginning<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.table.remove(id);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics between two changes of what it holds.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
