@@ -17,6 +17,7 @@ const TESTS = [
   "replicas",
   "rpc",
   "rpc-isolate",
+  "rpc-procedures",
   "capsule-1g",
   "crash",
   "damage",
