@@ -3,6 +3,7 @@ import * as https from "node:https";
 import { isIPv6, type LookupFunction } from "node:net";
 import { Readable } from "node:stream";
 import type { Fetch } from "./exchange-dial.ts";
+import { fieldsOf } from "./node-request.ts";
 import { type DialOptions, Permission, placeOfUrl } from "./place.ts";
 
 /** Idle connections wait so long for the next POST of their path, which follows at once: names, and so servers, are free. */
@@ -62,10 +63,7 @@ function answerOf(request: http.ClientRequest, body: Uint8Array): Promise<Respon
 
 function responseOf(answer: http.IncomingMessage): Response {
   const { statusCode: status = 0 } = answer;
-  const headers = new Headers();
-  for (const [name, values] of Object.entries(answer.headersDistinct)) {
-    for (const value of values ?? []) headers.append(name, value);
-  }
+  const headers = fieldsOf(answer);
   if (status !== 204) return new Response(Readable.toWeb(answer) as ReadableStream, { status, headers });
   answer.resume();
   return new Response(null, { status, headers });

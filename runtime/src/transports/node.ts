@@ -1,17 +1,15 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { createServer } from "node:http";
-import { type Duplex, Readable } from "node:stream";
+import { Readable } from "node:stream";
 import { type WebSocket, WebSocketServer } from "ws";
 import { contentOf } from "../driver/content.ts";
 import { MAX_FRAME, type PathHost } from "../driver/paths.ts";
 import { guarded, report } from "../guard.ts";
-import { asksForWebSocket } from "../websocket/handshake.ts";
 import type { TrustedProxies } from "./forwarded.ts";
+import { fieldsOf, urlOf } from "./node-request.ts";
 import { MESH_PATH, offersSubprotocol, SUBPROTOCOL } from "./protocol.ts";
+import { acceptUpgrades, refuseUpgrade } from "./upgrades.ts";
 import { carry, type Socket } from "./websocket.ts";
-
-/** Schemes of targets in absolute form. */
-const SCHEMES: ReadonlySet<string> = /* @__PURE__ */ new Set(["http:", "https:"]);
 
 /** What a fetch handler is told of a request's connection, as `@hono/node-server` tells it too. */
 export interface NodeInfo {
@@ -36,53 +34,21 @@ export interface ServeOptions {
 
 /** Accepts the WebSockets of peers at `/.mesh` of a server; other upgrades are left to other listeners. */
 export function acceptSockets(server: Server, host: PathHost, proxies: TrustedProxies): () => void {
-  // Node leaves out what stands behind a thousand headers, where a proxy appends its own. The size of a head stays bounded.
-  server.maxHeadersCount = 0;
   const sockets = new WebSocketServer({
     noServer: true,
     maxPayload: MAX_FRAME,
     perMessageDeflate: false,
     handleProtocols: (offered) => (offered.has(SUBPROTOCOL) ? SUBPROTOCOL : false),
   });
-  const accept = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
-    const path = pathOf(request);
-    if (path !== MESH_PATH) {
-      // Without another listener nobody would ever answer.
-      const isAlone = server.listenerCount("upgrade") === 1;
-      return isAlone ? refuse(socket, path === undefined ? "400 Bad Request" : "404 Not Found") : undefined;
-    }
-    if (!offersSubprotocol(request.headers["sec-websocket-protocol"]))
-      return refuse(socket, "400 Bad Request");
+  const stop = acceptUpgrades(server, MESH_PATH, (request, socket, head) => {
+    if (!offersSubprotocol(request.headers["sec-websocket-protocol"])) return refuseUpgrade(socket, 400);
     sockets.handleUpgrade(request, socket, head, (accepted: WebSocket) => {
       const remote = sourceOf(request, proxies);
       carry(accepted as unknown as Socket, host, { dial: 0, kind: "Ordered", remote });
     });
-  };
-  // Without this every request that offers another protocol would be an upgrade, as those of HTTP/2 over cleartext (RFC 7540, 3.2)
-  // with which some clients begin: whoever does not speak it answers as if it were not offered (RFC 9110, 7.8). Node before 22.21
-  // knows nothing of it.
-  const speaks = server as Server & { shouldUpgradeCallback?: (request: IncomingMessage) => boolean };
-  const { shouldUpgradeCallback: others } = speaks;
-  const shouldUpgrade = (request: IncomingMessage): boolean => {
-    const { method = "", headers } = request;
-    if (pathOf(request) === MESH_PATH) return asksForWebSocket(method, headers.upgrade ?? null);
-    return server.listenerCount("upgrade") > 1 && (others?.call(server, request) ?? true);
-  };
-  speaks.shouldUpgradeCallback = shouldUpgrade;
-  const upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
-    try {
-      accept(request, socket, head);
-    } catch (error) {
-      socket.destroy();
-      throw error;
-    }
-  };
-  const listener = guarded("an upgrade", upgrade);
-  server.on("upgrade", listener);
+  });
   return () => {
-    server.off("upgrade", listener);
-    if (others !== undefined && speaks.shouldUpgradeCallback === shouldUpgrade)
-      speaks.shouldUpgradeCallback = others;
+    stop();
     sockets.close();
   };
 }
@@ -91,11 +57,6 @@ export function acceptSockets(server: Server, host: PathHost, proxies: TrustedPr
 export function sourceOf(request: IncomingMessage, proxies: TrustedProxies): string {
   const { headersDistinct, socket } = request;
   return proxies.source(socket.remoteAddress ?? "", (name) => headersDistinct[name]?.join(", "));
-}
-
-function refuse(socket: Duplex, status: string): void {
-  socket.on("error", () => socket.destroy());
-  socket.end(`HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`);
 }
 
 /** Listens for HTTP and, when `fetch` is a handler of a mesh, for peers. Resolves when it listens. */
@@ -217,10 +178,7 @@ async function drained(outgoing: ServerResponse): Promise<void> {
 function requestOf(incoming: IncomingMessage, outgoing: ServerResponse): Request | undefined {
   try {
     const url = urlOf(incoming);
-    const headers = new Headers();
-    for (const [name, values] of Object.entries(incoming.headersDistinct)) {
-      for (const value of values ?? []) headers.append(name, value);
-    }
+    const headers = fieldsOf(incoming);
     const method = incoming.method ?? "GET";
     const abort = new AbortController();
     const init = { method, headers, signal: abort.signal };
@@ -237,25 +195,4 @@ function requestOf(incoming: IncomingMessage, outgoing: ServerResponse): Request
   } catch {
     return undefined;
   }
-}
-
-/** The path of a request; `undefined` where its target is no URL. */
-function pathOf(incoming: IncomingMessage): string | undefined {
-  try {
-    return urlOf(incoming).pathname;
-  } catch {
-    return undefined;
-  }
-}
-
-/** The URL of a request (RFC 9112, 3.3). Throws when its target or host is none, or there are several: neither may bring parts of the other. */
-function urlOf({ url: target = "/", headers, headersDistinct }: IncomingMessage): URL {
-  if ((headersDistinct.host?.length ?? 0) > 1) throw new TypeError("a request has several hosts");
-  const isAbsolute = !target.startsWith("/") && target !== "*";
-  const host = new URL(isAbsolute ? target : `http://${headers.host ?? "localhost"}`);
-  if (isAbsolute && !SCHEMES.has(host.protocol))
-    throw new TypeError("the target of a request is no URL of HTTP");
-  if (isAbsolute) return host;
-  if (host.href !== `${host.origin}/`) throw new TypeError("the host of a request is no host");
-  return new URL(host.origin + (target === "*" ? "" : target));
 }
