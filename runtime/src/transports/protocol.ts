@@ -11,9 +11,9 @@ export const DIAL_TIMEOUT_MS = 10_000;
 /** A peer that takes its frames more slowly than they are made is cut off here, so that memory stays bounded. */
 export const MAX_BUFFERED: number = 16 * 1024 * 1024;
 
-/** Whether a request offers the subprotocol. */
-export function offersSubprotocol(header: string | null | undefined): boolean {
-  return header?.split(",").some((name) => name.trim() === SUBPROTOCOL) ?? false;
+/** Whether a request offers a subprotocol, that of the mesh unless given. */
+export function offersSubprotocol(header: string | null | undefined, wanted: string = SUBPROTOCOL): boolean {
+  return header?.split(",").some((name) => name.trim() === wanted) ?? false;
 }
 
 /** The URL to connect to: without the peer id, and with the usual path where the address names none. */

@@ -16,6 +16,8 @@ export interface Socket {
   close(code?: number, reason?: string): void;
   /** Drops the connection; only the package `ws` can. */
   terminate?(): void;
+  /** Says whether it keeps the process alive once it is open; only sockets that were dialled from a process can. */
+  hold?(holds: boolean): void;
   addEventListener(type: "message", listener: (event: { data: unknown }) => void): void;
   addEventListener(
     type: "open" | "close" | "error",
@@ -87,51 +89,70 @@ export function closeSocket(socket: Pick<Socket, "close">, code: number, reason:
 /** Looks up where a URL leads, and resolves with what opens a socket there. */
 export type FindSocket = (url: URL) => Promise<() => Socket>;
 
+/** Hears of a socket that is being opened: one of the two, once. */
+export interface Opening {
+  /** It is open. */
+  opened(socket: Socket): void;
+  /** It could not be opened. */
+  failed(error: Error): void;
+}
+
+/** Opens a socket; returns what gives that up. */
+export function openSocket(url: URL, find: FindSocket, { opened, failed }: Opening): () => void {
+  let socket: Socket | undefined;
+  let isPending = true;
+  const settle = guarded("a dial", (act: () => void): void => {
+    if (!isPending) return;
+    isPending = false;
+    clearTimeout(timer);
+    act();
+  });
+  const fail = (error: Error): void => settle(() => failed(error));
+  const timer = setTimeout(() => {
+    fail(new Error("no answer in time"));
+    socket?.close();
+  }, DIAL_TIMEOUT_MS);
+  const open = (create: () => Socket): void => {
+    if (!isPending) return;
+    const opening = create();
+    socket = opening;
+    opening.addEventListener("open", () => settle(() => opened(opening)));
+    opening.addEventListener("error", (event) => fail(new Error(event?.message || "refused")));
+    opening.addEventListener("close", () => fail(new Error("closed")));
+  };
+  const dialled = find(url).then(open);
+  detach(
+    "a dial",
+    dialled.catch((error: unknown) => fail(error instanceof Error ? error : new Error(String(error)))),
+  );
+  return () =>
+    settle(() => {
+      socket?.close();
+    });
+}
+
 /** Dials `ws` and `wss`. */
 export class WebSocketDialler implements Dialler {
   readonly schemes: readonly string[] = ["ws", "wss"];
   readonly #find: FindSocket;
 
   /** `find` gives the sockets, by default the platform's own. */
-  constructor(find: FindSocket = platformSocket) {
+  constructor(find: FindSocket = platformSocket(SUBPROTOCOL)) {
     this.#find = find;
   }
 
   dial(dial: number, address: string, host: PathHost): void {
     const url = dialUrl(address);
-    let socket: Socket | undefined;
-    let isPending = true;
-    const settle = guarded("a dial", (act: () => void): void => {
-      if (!isPending) return;
-      isPending = false;
-      clearTimeout(timer);
-      act();
+    openSocket(url, this.#find, {
+      opened: (socket) => carry(socket, host, { dial, kind: "Ordered", remote: url.host }),
+      failed: ({ message }) => host.dialFailed(dial, `${address}: ${message}`),
     });
-    const fail = (reason: string): void => settle(() => host.dialFailed(dial, `${address}: ${reason}`));
-    const timer = setTimeout(() => {
-      fail("no answer in time");
-      socket?.close();
-    }, DIAL_TIMEOUT_MS);
-    const open = (create: () => Socket): void => {
-      if (!isPending) return;
-      const opening = create();
-      socket = opening;
-      opening.addEventListener("open", () =>
-        settle(() => carry(opening, host, { dial, kind: "Ordered", remote: url.host })),
-      );
-      opening.addEventListener("error", (event) => fail(event?.message || "refused"));
-      opening.addEventListener("close", () => fail("closed"));
-    };
-    const opened = this.#find(url).then(open);
-    detach(
-      "a dial",
-      opened.catch((error: unknown) => fail(error instanceof Error ? error.message : String(error))),
-    );
   }
 }
 
-async function platformSocket(url: URL): Promise<() => Socket> {
-  return () => new WebSocket(url.href, SUBPROTOCOL) as unknown as Socket;
+/** Finds the platform's own sockets, which speak a subprotocol. */
+export function platformSocket(protocol: string): FindSocket {
+  return async (url) => () => new WebSocket(url.href, protocol) as unknown as Socket;
 }
 
 /** Dials each address with the dialler of its scheme. */
