@@ -1,5 +1,4 @@
 import { MeshError } from "../codec/code.ts";
-import { ENDPOINT_BYTES } from "../codec/rpc.ts";
 import { collect } from "../driver/collect.ts";
 import { within } from "../driver/deadline.ts";
 import type { Logger } from "../driver/log.ts";
@@ -9,13 +8,15 @@ import type { Fetch } from "../transports/exchange-dial.ts";
 import type { RpcAddress } from "./address.ts";
 import { type RequestHead, requestHeadOf } from "./datagram.ts";
 import { HTTP_DATAGRAM, MAX_BODY } from "./limits.ts";
+import { Pauses } from "./pauses.ts";
+import { UrlEndpoints } from "./url-endpoints.ts";
 import type { Way, WayHost } from "./way.ts";
 
 /** What bodies are to HTTP. */
 export const DATAGRAM_TYPE = "application/octet-stream";
 
-/** URLs that have an endpoint at a time. */
-const MAX_URLS = 4096;
+/** The number of this way in endpoints that stand for URLs. */
+const WAY = 0;
 /** POSTs at a time: each holds its datagram. */
 const MAX_POSTS = 4096;
 /** Time for a POST that no call waits for, such as one that cancels. */
@@ -42,13 +43,11 @@ export interface HttpWayParts {
 export class HttpWay implements Way {
   readonly datagramBytes: number = HTTP_DATAGRAM;
   readonly #parts: HttpWayParts;
-  readonly #endpoints: Map<string, Uint8Array> = new Map();
-  readonly #urls: Map<string, string> = new Map();
+  readonly #endpoints: UrlEndpoints = new UrlEndpoints(WAY);
   /** POSTs under way, by the tags of their datagrams. */
   readonly #posts: Map<string, Post> = new Map();
-  /** URLs whose servers have asked for a pause, and its end on the monotonic clock. */
-  readonly #pauses: Map<string, number> = new Map();
-  #lastEndpoint = 0;
+  /** URLs whose servers have asked for a pause. */
+  readonly #pauses: Pauses = new Pauses();
   #until_ms: number | undefined;
   #isClosed = false;
 
@@ -57,28 +56,17 @@ export class HttpWay implements Way {
   }
 
   endpointOf(address: RpcAddress): Uint8Array {
-    const url = address.way === "http" ? address.url : "";
-    const known = this.#endpoints.get(url);
-    if (known !== undefined) return known;
-    const [oldest] = this.#endpoints.keys();
-    if (this.#endpoints.size >= MAX_URLS && oldest !== undefined) this.#forget(oldest);
-    // Of the prefix 100::/64, whose packets everybody discards (RFC 6666): it is nobody's address.
-    const endpoint = new Uint8Array(ENDPOINT_BYTES);
-    endpoint[0] = 1;
-    new DataView(endpoint.buffer).setUint32(12, ++this.#lastEndpoint);
-    this.#endpoints.set(url, endpoint);
-    this.#urls.set(endpoint.join(), url);
-    return endpoint;
+    return this.#endpoints.endpointOf(address.way === "http" ? address.url : "");
   }
 
   textOf(endpoint: Uint8Array): string {
-    return this.#urls.get(endpoint.join()) ?? "";
+    return this.#endpoints.urlOf(endpoint);
   }
 
   send(target: Uint8Array, datagram: Uint8Array): void {
     const url = this.textOf(target);
     const head = requestHeadOf(datagram);
-    if (url === "" || head === undefined || this.#isClosed || this.#isPaused(url)) return;
+    if (url === "" || head === undefined || this.#isClosed || this.#pauses.includes(url)) return;
     // The server holds the response until it has the answer: what comes again asks for nothing more.
     if (this.#posts.has(head.tag) || this.#posts.size >= MAX_POSTS) return;
     if (head.isControl) this.#withdraw(head);
@@ -97,23 +85,9 @@ export class HttpWay implements Way {
     this.#isClosed = true;
   }
 
-  #forget(url: string): void {
-    const endpoint = this.#endpoints.get(url);
-    this.#endpoints.delete(url);
-    if (endpoint !== undefined) this.#urls.delete(endpoint.join());
-  }
-
   /** A control packet about a request that is under way cancels it; a probe has no other request. */
   #withdraw({ call }: RequestHead): void {
     for (const post of this.#posts.values()) if (post.call === call && !post.isControl) post.abort.abort();
-  }
-
-  #isPaused(url: string): boolean {
-    const end_ms = this.#pauses.get(url);
-    if (end_ms === undefined) return false;
-    if (performance.now() < end_ms) return true;
-    this.#pauses.delete(url);
-    return false;
   }
 
   async #post(
@@ -170,8 +144,7 @@ export class HttpWay implements Way {
 
   #pause(url: string, retryAfter: string | null): void {
     const asked_ms = /^\d{1,4}$/.test(retryAfter ?? "") ? Number(retryAfter) * 1000 : DEFAULT_PAUSE_MS;
-    if (this.#pauses.size >= MAX_URLS) this.#pauses.clear();
-    this.#pauses.set(url, performance.now() + Math.min(asked_ms, MAX_PAUSE_MS));
+    this.#pauses.begin(url, Math.min(asked_ms, MAX_PAUSE_MS));
   }
 
   /** A POST that fails is a datagram that is lost, unless it may not be sent at all. */
