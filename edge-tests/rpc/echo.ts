@@ -10,7 +10,7 @@ export const CALLER: string = "ab".repeat(32);
 export interface Told {
   /** Which replica. */
   readonly name: string;
-  /** Requests over HTTP that it has had. */
+  /** Requests over HTTP that it has had: POSTs, and those for a WebSocket. */
   readonly posts: number;
   /** Calls that it has carried out. */
   readonly calls: number;
@@ -41,6 +41,7 @@ export class Replica {
       const text = new TextDecoder().decode(payload);
       // An answer that is not there at once: other requests are in between.
       if (text === "slow") await new Promise((resolve) => setTimeout(resolve, 20));
+      if (text === "never") await new Promise(() => undefined);
       const told: Told = { name, posts: this.#posts, calls: this.#calls, text };
       return new TextEncoder().encode(JSON.stringify(told));
     };

@@ -1,5 +1,5 @@
 /**
- * A replica in Node or Deno, over HTTP and UDP. Prints where it answers:
+ * A replica in Deno, over HTTP, WebSocket and UDP. Prints where it answers:
  *
  *     program.ts NAME KEY PORT
  */

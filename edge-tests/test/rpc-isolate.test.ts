@@ -1,8 +1,9 @@
 /**
  * Replicas that share nothing but a ticket key: fresh isolates of workerd, and processes of Deno, each answer the first POST that they
- * get from a client with a ticket of another one.
+ * get from a client with a ticket of another one, and what comes over WebSockets.
  */
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { mkdirSync, rmSync } from "node:fs";
 import { join as joinPath } from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -64,6 +65,9 @@ async function orderFor(server: string, text = "errand"): Promise<Errand> {
   return { server, ticket: Buffer.from(await ticket(server)).toString("base64"), text };
 }
 
+/** The URL at which a server takes WebSockets. */
+const sockets = (url: string): string => url.replace("http:", "ws:");
+
 /** Lets a replica call another one. */
 async function errand(url: string, server: string): Promise<Told> {
   const order = await orderFor(server);
@@ -121,6 +125,18 @@ describe("two isolates of workerd", () => {
     const [first = "", second = ""] = urls;
     assert.equal((await errand(first, second)).name, "second");
     assert.equal((await errand(second, first)).name, "first");
+    assert.equal((await errand(first, sockets(second))).name, "second");
+  });
+
+  it("answer calls over WebSockets, all of a client over one", async () => {
+    const server = sockets(urls[1] ?? "");
+    const { posts } = await call("first", { idempotent: true, server });
+    const texts = ["slow", "x".repeat(1024 * 1024), "slow", "last"];
+    const answers = await Promise.all(texts.map((text) => call(text, { idempotent: true, server })));
+    assert.deepEqual(
+      answers.map(({ text, posts }) => [text, posts]),
+      texts.map((text) => [text, posts]),
+    );
   });
 
   it("are called by a page of another origin", {
@@ -131,10 +147,12 @@ describe("two isolates of workerd", () => {
     const page = await browser?.newPage();
     await page?.goto(files.url);
     await page?.waitForFunction("document.title === 'ready'");
-    for (const text of ["from a page", "x".repeat(1024 * 1024)]) {
-      const order = JSON.stringify(await orderFor(urls[0] ?? "", text));
-      const told = (await page?.evaluate(`errandHere(${order})`)) as Told;
-      assert.equal(told.text, text);
+    for (const server of [urls[0] ?? "", sockets(urls[0] ?? "")]) {
+      for (const text of ["from a page", "x".repeat(1024 * 1024)]) {
+        const order = JSON.stringify(await orderFor(server, text));
+        const told = (await page?.evaluate(`errandHere(${order})`)) as Told;
+        assert.equal(told.text, text);
+      }
     }
   });
 
@@ -147,6 +165,60 @@ describe("two isolates of workerd", () => {
       const told = await call(text, { server });
       assert.deepEqual({ ...told, posts: 0 }, { name: "first object", posts: 0, calls, text });
     }
+  });
+
+  it("carry calls that are not idempotent out in a Durable Object, once, over one WebSocket", async () => {
+    const server = sockets(new URL("/object", urls[1]).href);
+    const texts = Array.from({ length: 20 }, (_, at) => (at % 2 === 0 ? "slow" : `${at}`));
+    const answers = await Promise.all(texts.map((text) => call(text, { server })));
+    assert.deepEqual(
+      answers.map(({ name, text, posts }) => ({ name, text, posts })),
+      texts.map((text) => ({ name: "second object", text, posts: 1 })),
+    );
+    assert.equal((await call("last", { server })).calls, texts.length + 1);
+  });
+});
+
+describe("a Durable Object of the RPC", () => {
+  it("says with which code it closes a socket that brings no datagram of a client", async (t) => {
+    const bindings = { NAME: "strict", KEY };
+    const worker = await startWorkerd("rpc/worker.ts", joinPath(folder, "strict"), { bindings });
+    t.after(() => worker.dispose());
+    const url = sockets(new URL("/object", await worker.ready).href);
+    const part = new Uint8Array(200);
+    part.set([0x60, 0b1000]);
+    for (const [message, code] of [
+      ["text", 1003],
+      [new Uint8Array(200), 1008],
+      [part, 1008],
+    ] as const) {
+      const socket = new WebSocket(url, "selfsame-rpc.1");
+      const closed = once(socket, "close");
+      await once(socket, "open");
+      socket.send(message);
+      const [event] = (await closed) as [{ code: number }];
+      assert.equal(event.code, code);
+    }
+    assert.equal((await call("sound", { server: url })).calls, 1);
+  });
+
+  it("that ends under a call does not carry it out again in its next life", async (t) => {
+    const port = await freePort(8740);
+    const start = (life: string): Promise<Miniflare> =>
+      startWorkerd("rpc/worker.ts", joinPath(folder, life), { port, bindings: { NAME: life, KEY } });
+    const first = await start("first life");
+    const server = `ws://127.0.0.1:${port}/object`;
+    assert.equal((await call("one", { server })).calls, 1);
+    const lost = call("never", { server });
+    const outcome = assert.rejects(lost, { name: "OutcomeUnknown" });
+    // The object has begun the call before it answers this one, which came after it on the same socket.
+    assert.equal((await call("two", { server })).calls, 3);
+    await first.dispose();
+    const second = await start("second life");
+    t.after(() => second.dispose());
+    await outcome;
+    const told = await call("three", { server, idempotent: true });
+    assert.deepEqual([told.name, told.calls], ["second life object", 1]);
   });
 });
 
@@ -184,10 +256,28 @@ describe("two processes of Deno", () => {
     }
   });
 
-  it("call each other over UDP and HTTP", async () => {
-    for (const way of ["udp", "url"] as const) {
-      assert.equal((await errand(said(0, "url"), said(1, way))).name, "second");
-      assert.equal((await errand(said(1, "url"), said(0, way))).name, "first");
+  it("call each other over UDP, HTTP and WebSocket", async () => {
+    const [first, second] = [0, 1].map((at) => [said(at, "udp"), said(at, "url"), sockets(said(at, "url"))]);
+    for (const server of second ?? []) assert.equal((await errand(said(0, "url"), server)).name, "second");
+    for (const server of first ?? []) assert.equal((await errand(said(1, "url"), server)).name, "first");
+  });
+
+  it("answer calls over WebSockets, all of a client over one", async () => {
+    const server = sockets(said(0, "url"));
+    const { posts } = await call("first", { idempotent: true, server });
+    for (const text of ["second", "slow", "x".repeat(1024 * 1024)]) {
+      const told = await call(text, { idempotent: true, server });
+      assert.deepEqual([told.text, told.posts], [text, posts]);
+    }
+  });
+
+  it("close a socket that brings no datagram of a client", async () => {
+    for (const message of ["text", new Uint8Array(200)]) {
+      const socket = new WebSocket(sockets(said(0, "url")), "selfsame-rpc.1");
+      const closed = once(socket, "close");
+      await once(socket, "open");
+      socket.send(message);
+      await closed;
     }
   });
 

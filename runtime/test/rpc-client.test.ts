@@ -38,14 +38,22 @@ describe("addresses of servers", () => {
         "http://example.com/",
       ],
       ...["https://0x7f.1/", "https://2130706433/", "https://printer.local/"],
+      ...["wss://127.0.0.1/", "wss://[::1]/", "wss://localhost/", "ws://example.com/"],
     ];
     for (const text of refused) {
       assert.throws(() => checkPermitted(parseAddress(text), false), { name: "ForbiddenAddress" }, text);
       checkPermitted(parseAddress(text), true);
     }
-    for (const text of ["1.1.1.1:1", "https://example.com/rpc", "https://1.1.1.1/"])
+    for (const text of ["1.1.1.1:1", "https://example.com/rpc", "https://1.1.1.1/", "wss://example.com/rpc"])
       checkPermitted(parseAddress(text), false);
-    for (const text of ["", "ftp://example.com/", "https://user@example.com/", "name", "https://"]) {
+    for (const text of [
+      "",
+      "ftp://example.com/",
+      "https://user@example.com/",
+      "wss://user@example.com/",
+      "name",
+      "wss://",
+    ]) {
       assert.throws(() => parseAddress(text), { name: "BadAddress" }, text);
     }
   });
@@ -113,8 +121,8 @@ describe("a client of the RPC", () => {
     await assert.rejects(client.call(SERVICE, new Uint8Array(), { server: "127.0.0.1:7400" }), {
       name: "ForbiddenAddress",
     });
-    mesh.address = "https://localhost/rpc";
-    await assert.rejects(client.call(SERVICE, new Uint8Array()), { name: "ForbiddenAddress" });
+    for (mesh.address of ["https://localhost/rpc", "wss://localhost/rpc"])
+      await assert.rejects(client.call(SERVICE, new Uint8Array()), { name: "ForbiddenAddress" });
   });
 
   it("finds a service that has moved", async (t) => {

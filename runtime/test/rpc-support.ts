@@ -6,6 +6,7 @@ import { serve } from "../src/entries/node.ts";
 import {
   createRpcClient,
   createRpcServer,
+  type NodeRpcServer,
   type RpcClient,
   type RpcHandler,
   type RpcServer,
@@ -24,7 +25,7 @@ export function startServer(
   t: TestContext,
   handler: RpcHandler,
   options: Partial<RpcServerOptions> = {},
-): { server: RpcServer; records: LogRecord[] } {
+): { server: NodeRpcServer; records: LogRecord[] } {
   const records: LogRecord[] = [];
   const log = (record: LogRecord): void => {
     records.push(record);
@@ -60,15 +61,32 @@ export function startClient(t: TestContext, mesh: RpcMesh): RpcClient {
   return client;
 }
 
-/** Serves a server over HTTP on a free port of loopback; its URL. */
-export async function serveHttp(
+/** Listens on a free port of loopback, for POSTs and for the WebSockets of whoever attaches itself to the server; its URL of WebSockets. */
+export async function listenForSockets(
   t: TestContext,
-  fetch: (request: Request, origin?: RpcOrigin) => Promise<Response>,
-): Promise<string> {
+  fetch: (request: Request, origin?: RpcOrigin) => Promise<Response> = async () =>
+    new Response(null, { status: 404 }),
+): Promise<{ http: Server; url: string }> {
   const http: Server = await serve({ fetch: (request, info) => fetch(request, info), hostname: "127.0.0.1" });
   t.after(() => {
     http.close();
     http.closeAllConnections();
   });
-  return `http://127.0.0.1:${(http.address() as AddressInfo).port}/rpc`;
+  return { http, url: `ws://127.0.0.1:${(http.address() as AddressInfo).port}/rpc` };
+}
+
+/** Serves a server over WebSocket on a free port of loopback; its URL. */
+export async function serveSockets(t: TestContext, server: NodeRpcServer): Promise<string> {
+  const { http, url } = await listenForSockets(t);
+  server.attach(http, "/rpc");
+  return url;
+}
+
+/** Serves a server over HTTP on a free port of loopback; its URL. */
+export async function serveHttp(
+  t: TestContext,
+  fetch: (request: Request, origin?: RpcOrigin) => Promise<Response>,
+): Promise<string> {
+  const { url } = await listenForSockets(t, fetch);
+  return url.replace("ws:", "http:");
 }

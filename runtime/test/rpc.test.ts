@@ -5,17 +5,26 @@ import { describe, it, type TestContext } from "node:test";
 import type { RpcCallOptions, RpcClient } from "../src/rpc/client.ts";
 import { endpointOf, ipPortOf } from "../src/rpc/endpoint.ts";
 import { type RpcHandler, RpcRefusal } from "../src/rpc/handler.ts";
-import type { RpcServer } from "../src/rpc/server.ts";
-import { CALLER, SERVICE, serveHttp, startClient, startServer, TestMesh } from "./rpc-support.ts";
+import type { NodeRpcServer } from "../src/rpc/node-server.ts";
+import {
+  CALLER,
+  listenForSockets,
+  SERVICE,
+  serveHttp,
+  serveSockets,
+  startClient,
+  startServer,
+  TestMesh,
+} from "./rpc-support.ts";
 import { freeUdpPort, until } from "./support.ts";
 
 const MEGABYTE = 1024 * 1024;
-const WAYS = ["udp", "http"] as const;
+const WAYS = ["udp", "http", "websocket"] as const;
 type Way = (typeof WAYS)[number];
 
 interface Pair {
   readonly client: RpcClient;
-  readonly server: RpcServer;
+  readonly server: NodeRpcServer;
   readonly mesh: TestMesh;
 }
 
@@ -33,24 +42,29 @@ async function startAnew(
   way: Way,
   handler: RpcHandler,
 ): Promise<{ client: RpcClient; restart: () => Promise<void> }> {
-  const begin = (): RpcServer => startServer(t, handler, { idempotent: true }).server;
+  const begin = (): NodeRpcServer => startServer(t, handler, { idempotent: true }).server;
   let server = begin();
   const port = way === "udp" ? await freeUdpPort() : 0;
-  const listen = async (): Promise<string> => (await server.listenUdp({ host: "127.0.0.1", port })).address;
-  const address =
-    way === "udp" ? await listen() : await serveHttp(t, (request, origin) => server.fetch(request, origin));
-  const mesh = new TestMesh(server, address);
+  const { http, url } = await listenForSockets(t, (request, origin) => server.fetch(request, origin));
+  const addresses = { udp: `127.0.0.1:${port}`, http: url.replace("ws:", "http:"), websocket: url };
+  const listen = async (): Promise<void> => {
+    if (way === "udp") await server.listenUdp({ host: "127.0.0.1", port });
+    else server.attach(http, "/rpc");
+  };
+  await listen();
+  const mesh = new TestMesh(server, addresses[way]);
   const restart = async (): Promise<void> => {
     server.close();
     server = begin();
     mesh.server = server;
-    if (way === "udp") await listen();
+    await listen();
   };
   return { client: startClient(t, mesh), restart };
 }
 
-async function addressOf(t: TestContext, server: RpcServer, way: Way): Promise<string> {
+async function addressOf(t: TestContext, server: NodeRpcServer, way: Way): Promise<string> {
   if (way === "http") return serveHttp(t, (request, origin) => server.fetch(request, origin));
+  if (way === "websocket") return serveSockets(t, server);
   return (await server.listenUdp({ host: "127.0.0.1", port: 0 })).address;
 }
 
@@ -203,7 +217,7 @@ for (const way of WAYS) {
         return addressOf(t, server, way);
       };
       assert.equal(
-        await call(client, "previous key", { server: await replica(way === "http" ? 1 : 0) }),
+        await call(client, "previous key", { server: await replica(way === "udp" ? 0 : 1) }),
         "previous key",
       );
       assert.equal(mesh.asked, 1);

@@ -1,7 +1,9 @@
 import { RpcClient, type RpcClientOptions } from "../rpc/client.ts";
 import { platformOf } from "../rpc/platform.ts";
 import { RpcServer, type RpcServerOptions } from "../rpc/server.ts";
+import { RPC_SUBPROTOCOL } from "../rpc/websocket-protocol.ts";
 import { rpcBase64 } from "../rpc-base64.js";
+import { platformSocket } from "../transports/websocket.ts";
 
 export * from "./rpc-common.ts";
 
@@ -9,6 +11,8 @@ const platform = /* @__PURE__ */ platformOf({
   module: () => WebAssembly.compile(Uint8Array.from(atob(rpcBase64), (character) => character.charCodeAt(0))),
   udp: undefined,
   fetch: () => (url, init) => fetch(url, init),
+  socket: () => platformSocket(RPC_SUBPROTOCOL),
+  upgrade: undefined,
 });
 
 /** The module of the RPC, which is loaded and compiled once, when it is first asked for. */

@@ -1,8 +1,11 @@
 import { RpcClient, type RpcClientOptions } from "../rpc/client.ts";
+import { MAX_BODY } from "../rpc/limits.ts";
 import { platformOf } from "../rpc/platform.ts";
 import { RpcServer, type RpcServerOptions } from "../rpc/server.ts";
 import { bindUdp, UdpWay } from "../rpc/udp.ts";
+import { RPC_SUBPROTOCOL } from "../rpc/websocket-protocol.ts";
 import { checkedFetch } from "../transports/checked-fetch.ts";
+import { checkedSocket } from "../transports/checked-socket.ts";
 import { deno } from "../transports/deno.ts";
 
 export * from "./rpc-common.ts";
@@ -14,6 +17,9 @@ const platform = /* @__PURE__ */ platformOf({
       .then((bytes) => WebAssembly.compile(bytes)),
   udp: { way: (host, options) => new UdpWay(host, options), bind: bindUdp },
   fetch: checkedFetch,
+  socket: (options) => checkedSocket(options, { protocol: RPC_SUBPROTOCOL, maxPayload: MAX_BODY }),
+  // The RPC has a keep-alive of its own.
+  upgrade: (request) => deno().upgradeWebSocket(request, { protocol: RPC_SUBPROTOCOL, idleTimeout: 0 }),
 });
 
 /** The module of the RPC, which is loaded and compiled once, when it is first asked for. */

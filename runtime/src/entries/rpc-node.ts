@@ -1,10 +1,15 @@
 import { readFile } from "node:fs/promises";
 import { RpcClient, type RpcClientOptions } from "../rpc/client.ts";
+import { MAX_BODY } from "../rpc/limits.ts";
+import { NodeRpcServer } from "../rpc/node-server.ts";
 import { platformOf } from "../rpc/platform.ts";
-import { RpcServer, type RpcServerOptions } from "../rpc/server.ts";
+import type { RpcServerOptions } from "../rpc/server.ts";
 import { bindUdp, UdpWay } from "../rpc/udp.ts";
+import { RPC_SUBPROTOCOL } from "../rpc/websocket-protocol.ts";
 import { checkedFetch } from "../transports/checked-fetch.ts";
+import { checkedSocket } from "../transports/checked-socket.ts";
 
+export { NodeRpcServer } from "../rpc/node-server.ts";
 export * from "./rpc-common.ts";
 
 const platform = /* @__PURE__ */ platformOf({
@@ -12,6 +17,8 @@ const platform = /* @__PURE__ */ platformOf({
     readFile(new URL("../../core/rpc.wasm", import.meta.url)).then((bytes) => WebAssembly.compile(bytes)),
   udp: { way: (host, options) => new UdpWay(host, options), bind: bindUdp },
   fetch: checkedFetch,
+  socket: (options) => checkedSocket(options, { protocol: RPC_SUBPROTOCOL, maxPayload: MAX_BODY }),
+  upgrade: undefined,
 });
 
 /** The module of the RPC, which is loaded and compiled once, when it is first asked for. */
@@ -22,5 +29,5 @@ export const createRpcClient: (options: RpcClientOptions) => RpcClient = (option
   new RpcClient(options, platform);
 
 /** Makes a server: a replica of a service. */
-export const createRpcServer: (options: RpcServerOptions) => RpcServer = (options) =>
-  new RpcServer(options, platform);
+export const createRpcServer: (options: RpcServerOptions) => NodeRpcServer = (options) =>
+  new NodeRpcServer(options, platform);

@@ -5,22 +5,22 @@ import { checkIpPort, type IpPort } from "./endpoint.ts";
 /** Longest address of a server. */
 export const MAX_ADDRESS = 512;
 
-/** Where a server is reached: a port of UDP, or a URL that takes POSTs. */
+/** Where a server is reached: a port of UDP, a URL that takes POSTs, or one that takes WebSockets. */
 export type RpcAddress =
   | { readonly way: "udp"; readonly place: IpPort }
-  | { readonly way: "http"; readonly url: string };
+  | { readonly way: "http" | "websocket"; readonly url: string };
 
-/** Reads an address such as `192.0.2.1:7400` or `https://service.example/rpc`. */
+/** Reads an address such as `192.0.2.1:7400`, `https://service.example/rpc` or `wss://service.example/rpc`. */
 export function parseAddress(text: string): RpcAddress {
   if (typeof text !== "string" || text.length > MAX_ADDRESS) {
     throw new MeshError("BadAddress", `the address of a server has at most ${MAX_ADDRESS} characters`);
   }
-  if (!/^https?:\/\//i.test(text)) return { way: "udp", place: checkIpPort(text) };
+  if (!/^(https?|wss?):\/\//i.test(text)) return { way: "udp", place: checkIpPort(text) };
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || url.username !== "" || url.password !== "" || url.hash !== "") {
     throw new MeshError("BadAddress", `${text} is no URL such as https://service.example/rpc`);
   }
-  return { way: "http", url: url.href };
+  return { way: url.protocol.startsWith("ws") ? "websocket" : "http", url: url.href };
 }
 
 /**
@@ -37,10 +37,10 @@ export function checkPermitted(address: RpcAddress, allowPrivate: boolean): void
   const host = hostname.replace(/^\[|\]$/g, "");
   const isIp = /^[\d.]+$/.test(host) || host.includes(":");
   if (isIp ? !isPublic(host) : /(^|\.)(localhost|local|internal)\.?$/.test(host)) throw forbidden(host);
-  if (protocol !== "https:") {
+  if (protocol !== "https:" && protocol !== "wss:") {
     throw new MeshError(
       "ForbiddenAddress",
-      `${address.url} is no URL of https: allow private addresses if that is meant`,
+      `${address.url} is no URL of https or wss: allow private addresses if that is meant`,
     );
   }
 }

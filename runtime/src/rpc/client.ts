@@ -11,7 +11,8 @@ import { MAX_MESSAGE } from "./limits.ts";
 import { Line, type RpcAnswer } from "./line.ts";
 import type { RpcPlatform } from "./platform.ts";
 import { type RpcTicket, requestTicket, type TicketMesh } from "./ticket.ts";
-import type { Way } from "./way.ts";
+import type { Way, WayHost } from "./way.ts";
+import { WebSocketWay } from "./websocket-way.ts";
 
 /** How long a call may take unless its options say otherwise. */
 const TIMEOUT_MS = 30_000;
@@ -180,23 +181,18 @@ export class RpcClient implements Disposable {
     const known = this.#lines.get(way);
     if (known !== undefined) return known;
     this.#checkOpen();
-    const { udp, fetch, module } = this.#platform;
+    const { udp, module } = this.#platform;
     if (way === "udp" && udp === undefined) {
       throw new MeshError(
         "NoRoute",
         "there is no UDP on this platform: the service must be served over HTTP, too",
       );
     }
-    const [timers, logger] = [this.#timers, this.#logger];
-    const permission = { allowPrivate: this.#allowPrivate };
     const line = Line.open({
       module: module(),
-      timers,
-      logger,
-      way: (host): Way =>
-        way === "udp" && udp !== undefined
-          ? udp.way(host, permission)
-          : new HttpWay({ host, timers, logger, fetch: fetch(permission) }),
+      timers: this.#timers,
+      logger: this.#logger,
+      way: (host) => this.#way(way, host),
       ticket: async (service) => {
         const ticket = await this.#ticket(service);
         this.#remember(service, Promise.resolve(ticket.address));
@@ -206,6 +202,15 @@ export class RpcClient implements Disposable {
     this.#lines.set(way, line);
     line.catch(() => this.#lines.delete(way));
     return line;
+  }
+
+  #way(way: RpcAddress["way"], host: WayHost): Way {
+    const { udp, fetch, socket } = this.#platform;
+    const parts = { host, timers: this.#timers, logger: this.#logger };
+    const permission = { allowPrivate: this.#allowPrivate };
+    if (way === "udp" && udp !== undefined) return udp.way(host, permission);
+    if (way === "websocket") return new WebSocketWay({ ...parts, find: socket(permission) });
+    return new HttpWay({ ...parts, fetch: fetch(permission) });
   }
 }
 

@@ -1,5 +1,7 @@
 import type { Fetch } from "../transports/exchange-dial.ts";
+import type { FindSocket } from "../transports/websocket.ts";
 import type { Way, WayHost } from "./way.ts";
+import type { Upgrade } from "./websocket-binding.ts";
 
 /** Takes a datagram that came from an endpoint. */
 export type DatagramHandler = (source: Uint8Array, bytes: Uint8Array) => void;
@@ -38,6 +40,10 @@ export interface RpcPlatform {
   readonly udp: UdpPlatform | undefined;
   /** Makes what sends requests to URLs that may be dialled. */
   readonly fetch: (options: { readonly allowPrivate: boolean }) => Fetch;
+  /** Makes what dials WebSockets, with the subprotocol of the RPC, to URLs that may be dialled. */
+  readonly socket: (options: { readonly allowPrivate: boolean }) => FindSocket;
+  /** Accepts WebSockets in a fetch handler; `undefined` in Node and browsers. */
+  readonly upgrade: Upgrade | undefined;
 }
 
 /** What a platform gives the RPC, with a module that is compiled once, when it is first asked for. */

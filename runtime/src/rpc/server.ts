@@ -7,9 +7,11 @@ import { Logger, type LogLevel, type LogSink } from "../driver/log.ts";
 import { checkName } from "../driver/options.ts";
 import { platformTimers, type Timers } from "../driver/timers.ts";
 import { TrustedProxies } from "../transports/forwarded.ts";
+import { asksForWebSocket } from "../websocket/handshake.ts";
 import { parseAddress } from "./address.ts";
 import { provenCaller } from "./caller.ts";
 import { instantiate } from "./engine.ts";
+import { Exchanges } from "./exchanges.ts";
 import type { RpcHandler } from "./handler.ts";
 import { HttpBinding } from "./http-binding.ts";
 import { KEYS_PATH, SharedTicketKeys } from "./key-sharing.ts";
@@ -18,6 +20,7 @@ import { HTTP_DATAGRAM, UDP_DATAGRAM } from "./limits.ts";
 import type { RpcPlatform, UdpPlace, UdpPort } from "./platform.ts";
 import { RpcReplica, type ServerPort } from "./serving.ts";
 import { encodeTicket, TICKET_PATH } from "./ticket.ts";
+import { type Upgrade, WebSocketBinding } from "./websocket-binding.ts";
 
 /** Seconds for which tickets are good unless the options say otherwise. */
 const TICKET_LIFE_S = 3600;
@@ -64,11 +67,15 @@ export interface RpcOrigin {
   readonly remoteAddr?: { readonly hostname?: string | undefined } | undefined;
   /** The request as Node has it, with the client's or a proxy's address. */
   readonly incoming?: { readonly socket: { readonly remoteAddress?: string | undefined } } | undefined;
+  /** Accepts the WebSocket that the request asks for, where the platform cannot do so in a fetch handler. */
+  readonly upgrade?: Upgrade | undefined;
 }
 
-interface HttpFace {
+/** What answers calls over streams: HTTP and WebSockets. */
+interface Streams {
   readonly replica: RpcReplica;
-  readonly binding: HttpBinding;
+  readonly http: HttpBinding;
+  readonly sockets: WebSocketBinding;
 }
 
 /** A replica of a service. `createRpcServer` makes one. */
@@ -82,7 +89,7 @@ export class RpcServer implements Disposable {
   readonly #proxies: TrustedProxies;
   readonly #replicas: Set<RpcReplica> = new Set();
   readonly #ports: Set<UdpPort> = new Set();
-  #http: HttpFace | undefined;
+  #streams: Streams | undefined;
   #isClosed = false;
 
   constructor(options: RpcServerOptions, platform: RpcPlatform) {
@@ -98,10 +105,14 @@ export class RpcServer implements Disposable {
     this.#proxies = new TrustedProxies(options.trustedProxies);
   }
 
-  /** Answers calls over HTTP: a fetch handler for the URL that tickets name. */
+  /** Answers calls over HTTP, and over WebSocket but in Node, where `attach` does: a fetch handler for the URL that tickets name. */
   async fetch(request: Request, origin: RpcOrigin = {}): Promise<Response> {
-    const { binding } = this.#http ?? (await this.#startHttp());
-    return binding.handle(request, this.#addressOf(request, origin));
+    const { http, sockets } = this.#streams ?? (await this.#startStreams());
+    const address = this.#addressOf(request, origin);
+    const upgrade = origin.upgrade ?? this.#platform.upgrade;
+    if (upgrade !== undefined && asksForWebSocket(request.method, request.headers.get("upgrade")))
+      return sockets.accept(request, address, upgrade);
+    return http.handle(request, address);
   }
 
   /** Answers calls over UDP. Resolves when the port is bound. */
@@ -123,7 +134,8 @@ export class RpcServer implements Disposable {
 
   /**
    * What issues tickets to callers from the mesh, to be served under the service's name: `mesh.serve(service, server.tickets(address))`.
-   * The address is where they reach this server: `IP:port` of UDP, or a URL. Ticket keys that are shared are given to other replicas there.
+   * The address is where they reach this server: `IP:port` of UDP, or a URL of `https` or `wss`. Ticket keys that are shared are given to
+   * other replicas there.
    */
   tickets(address: string): (request: Request, context?: unknown) => Promise<Response> {
     parseAddress(address);
@@ -155,7 +167,7 @@ export class RpcServer implements Disposable {
   async issueTicket(caller: string, address: string): Promise<Uint8Array<ArrayBuffer>> {
     const peer = fromHex(caller, 32, "caller");
     parseAddress(address);
-    const [replica = (await this.#startHttp()).replica] = this.#replicas;
+    const [replica = (await this.#startStreams()).replica] = this.#replicas;
     return encodeTicket(await replica.issue(peer), address);
   }
 
@@ -180,6 +192,7 @@ export class RpcServer implements Disposable {
   /** Gives up all calls, erases the keys and gives ports back. */
   close(): void {
     this.#isClosed = true;
+    this.#streams?.sockets.close();
     for (const replica of this.#replicas) replica.close();
     for (const port of this.#ports) port.close();
     this.#replicas.clear();
@@ -212,19 +225,18 @@ export class RpcServer implements Disposable {
   }
 
   /** Starts it for the first request. In Workers a request may not wait for what another one began, so that two may do so at a time. */
-  async #startHttp(): Promise<HttpFace> {
+  async #startStreams(): Promise<Streams> {
     const bound: { replica?: RpcReplica } = {};
-    const binding = new HttpBinding({
-      timers: this.#timers,
-      push: (input, stepped) => bound.replica?.push(input, stepped) ?? false,
-    });
+    const exchanges = new Exchanges((input, stepped) => bound.replica?.push(input, stepped) ?? false);
+    const parts = { timers: this.#timers, exchanges };
     const compiled = await this.#platform.module();
     const instance = await instantiate(compiled);
     await this.#keys.derive();
-    if (this.#http !== undefined) return this.#http;
-    bound.replica = this.#replica(compiled, instance, binding, HTTP_DATAGRAM, true);
-    this.#http = { replica: bound.replica, binding };
-    return this.#http;
+    if (this.#streams !== undefined) return this.#streams;
+    const replica = this.#replica(compiled, instance, exchanges, HTTP_DATAGRAM, true);
+    bound.replica = replica;
+    this.#streams = { replica, http: new HttpBinding(parts), sockets: new WebSocketBinding(parts) };
+    return this.#streams;
   }
 
   async #start(port: ServerPort, datagramBytes: number, streams: boolean): Promise<RpcReplica> {

@@ -156,12 +156,14 @@ export class RpcReplica {
 
   #answer(call: number, outcome: RpcOutcome): void {
     const isRefused = typeof outcome === "number";
-    if (this.#end(call, isRefused ? new MeshError(outcome) : undefined) === undefined) return;
+    const running = this.#end(call, isRefused ? new MeshError(outcome) : undefined);
+    if (running === undefined) return;
     const input: RpcInput = isRefused
       ? { type: "Refuse", call, code: outcome }
       : // The handler may use its memory again before the step.
         { type: "Answer", call, payload: outcome.slice() };
-    this.#engine.push(input);
+    // What the module has not sent by then it never sends: the session may be forgotten.
+    this.#engine.push(input, () => this.#parts.port.end?.(running.source));
   }
 
   /** Ends a call in the host; the handler hears a reason, if there is one to stop. */

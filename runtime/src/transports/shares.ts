@@ -30,9 +30,14 @@ export class Shares {
 
   /** Takes an amount for an IP address; `undefined` if its source or all would hold too much. */
   take(ip: string, amount = 1): Share | undefined {
-    const source = sourceOf(ip);
-    const share = new Share((more) => this.#add(source, more));
+    const share = this.shareOf(ip);
     return share.grow(amount) ? share : undefined;
+  }
+
+  /** Returns the share of one holder at an IP address, which has nothing yet. */
+  shareOf(ip: string): Share {
+    const source = sourceOf(ip);
+    return new Share((more) => this.#add(source, more));
   }
 
   #add(source: string | undefined, more: number): boolean {
@@ -65,11 +70,15 @@ export class Share {
     return true;
   }
 
+  /** Gives a part back. */
+  shrink(less: number): void {
+    this.#amount -= less;
+    this.#add(-less);
+  }
+
   /** Gives everything back, once. */
   release(): void {
-    const amount = this.#amount;
-    this.#amount = 0;
-    if (amount > 0) this.#add(-amount);
+    if (this.#amount > 0) this.shrink(this.#amount);
   }
 }
 
