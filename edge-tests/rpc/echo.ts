@@ -28,6 +28,11 @@ export interface Errand {
   readonly text: string;
 }
 
+/** The bytes that hexadecimal digits stand for. */
+export function bytesOf(digits: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(digits.match(/../g) ?? [], (two) => Number.parseInt(two, 16));
+}
+
 /** A replica that counts. */
 export class Replica {
   readonly server: RpcServer;
@@ -35,7 +40,7 @@ export class Replica {
   #calls = 0;
 
   constructor(name: string, key: string, stateless: boolean) {
-    const ticketKey = Uint8Array.from(key.match(/../g) ?? [], (digits) => Number.parseInt(digits, 16));
+    const ticketKey = bytesOf(key);
     const handler = async ({ payload }: { payload: Uint8Array }): Promise<Uint8Array> => {
       this.#calls++;
       const text = new TextDecoder().decode(payload);
@@ -45,7 +50,7 @@ export class Replica {
       const told: Told = { name, posts: this.#posts, calls: this.#calls, text };
       return new TextEncoder().encode(JSON.stringify(told));
     };
-    const options = { network: NETWORK, service: SERVICE, ticketKey, handler };
+    const options = { network: NETWORK, service: SERVICE, ticketKey, routerKey: ticketKey, handler };
     this.server = createRpcServer({ ...options, idempotent: stateless, stateless });
   }
 

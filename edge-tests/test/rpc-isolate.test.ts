@@ -224,7 +224,7 @@ describe("a Durable Object of the RPC", () => {
 
 describe("two processes of Deno", () => {
   const programs: Child[] = [];
-  const said = (at: number, what: "url" | "udp"): string => String(programs[at]?.said(what));
+  const said = (at: number, what: "url" | "udp" | "router"): string => String(programs[at]?.said(what));
 
   before(async () => {
     for (const [at, name] of NAMES.entries()) {
@@ -279,6 +279,15 @@ describe("two processes of Deno", () => {
       socket.send(message);
       await closed;
     }
+  });
+
+  it("route calls to a replica, which answers itself", async () => {
+    const { payload, server } = await client.call(SERVICE, new TextEncoder().encode("routed"), {
+      idempotent: true,
+      server: said(1, "router"),
+    });
+    assert.equal((JSON.parse(new TextDecoder().decode(payload)) as Told).name, "second");
+    assert.equal(server, said(1, "udp"));
   });
 
   it("take a megabyte both ways over UDP", async () => {

@@ -1,15 +1,21 @@
 /**
- * RPC with tickets from the mesh: the wasmtime host and the package each call a service of the other over UDP, and Node and a Worker
- * one over HTTP.
+ * RPC with tickets from the mesh: the wasmtime host and the package each call a service of the other over UDP, also through routers of the
+ * other, and Node and a Worker one over HTTP.
  */
 import assert from "node:assert/strict";
-import { mkdirSync, rmSync } from "node:fs";
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join as joinPath } from "node:path";
 import { after, before, it } from "node:test";
 import { join, memory, type NodeMesh, serve } from "selfsame/node";
-import { createRpcClient, createRpcServer, type RpcClient, type RpcServer } from "selfsame/rpc";
+import {
+  createRpcClient,
+  createRpcRouter,
+  createRpcServer,
+  type RpcClient,
+  type RpcServer,
+} from "selfsame/rpc";
 import { freePort } from "selfsame-twiitr/ports";
 
 import { DATA } from "../lib/cluster.ts";
@@ -20,10 +26,15 @@ import { type Program, selfsame, start } from "../lib/sidecar.ts";
 const NETWORK = "rpc";
 const UNOWNED = { unowned: true } as const;
 const folder = joinPath(DATA, "rpc");
+const ROUTER_KEY: Uint8Array = new Uint8Array(32).fill(9);
+const routerKeyFile = joinPath(folder, "router.key");
 
 /** The application behind the host, which answers with what it gets. */
 let app: Server;
 let host: Program;
+/** Where the host and the package answer over UDP. */
+let hostAddress: string;
+let packageAddress: string;
 let mesh: NodeMesh;
 let bootstrap: string;
 let client: RpcClient;
@@ -34,6 +45,7 @@ let worker: Awaited<ReturnType<typeof startWorker>>;
 before(async () => {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
+  writeFileSync(routerKeyFile, `${Buffer.from(ROUTER_KEY).toString("hex")}\n`, { mode: 0o600 });
   app = createServer((request, response) => request.pipe(response)).listen(0, "127.0.0.1");
   const port = await freePort(8780);
   const address = `ws://127.0.0.1:${port}/.mesh`;
@@ -54,6 +66,8 @@ before(async () => {
       "127.0.0.1:0",
       "--ticket-key",
       joinPath(folder, "ticket.key"),
+      "--router-key",
+      routerKeyFile,
       "--data",
       joinPath(folder, "host"),
     ],
@@ -68,16 +82,17 @@ before(async () => {
       "--end-with-input",
     ],
   ]);
-  await host.line((line) => JSON.parse(line).event === "serving-rpc");
+  hostAddress = JSON.parse(await host.line((line) => JSON.parse(line).event === "serving-rpc")).udp;
   client = createRpcClient({ mesh, lookup: UNOWNED });
   server = createRpcServer({
     service: "package",
     network: NETWORK,
     ticketKey: new Uint8Array(32).fill(7),
+    routerKey: ROUTER_KEY,
     handler: ({ payload }) => payload,
   });
-  const udp = await server.listenUdp({ host: "127.0.0.1", port: 0 });
-  await mesh.serve("package-echo", server.tickets(udp.address), UNOWNED);
+  packageAddress = (await server.listenUdp({ host: "127.0.0.1", port: 0 })).address;
+  await mesh.serve("package-echo", server.tickets(packageAddress), UNOWNED);
   web = await serve({ fetch: (request, info) => server.fetch(request, info), hostname: "127.0.0.1" });
   const url = `http://127.0.0.1:${(web.address() as AddressInfo).port}/rpc`;
   await mesh.serve("package-web", server.tickets(url), UNOWNED);
@@ -111,6 +126,46 @@ it("the host calls the package", async () => {
   for (const text of ["ping", "x".repeat(100_000)]) {
     assert.equal(await run(selfsame(), ["rpc", "call", "package-echo", ...at, "-d", text]), text);
   }
+});
+
+it("the package calls the host through its own router", async (t) => {
+  const router = createRpcRouter({ routerKey: ROUTER_KEY, servers: [hostAddress] });
+  t.after(() => router.close());
+  const { address } = await router.listenUdp({ host: "127.0.0.1", port: 0 });
+  for (const idempotent of [true, false]) {
+    for (const bytes of [4, 100_000]) {
+      const payload = new Uint8Array(bytes).map((_, at) => at * 7 + (at >> 8));
+      const answer = await client.call("host-echo", payload, { idempotent, server: address });
+      assert.equal(Buffer.compare(answer.payload, payload), 0, `${bytes} bytes`);
+      assert.equal(answer.server, hostAddress);
+    }
+  }
+});
+
+it("callers of both kinds call the package through the host's router", async (t) => {
+  const router = start("the router", selfsame(), [
+    ...["--json", "rpc", "route", "--udp", "127.0.0.1:0", "--router-key", routerKeyFile],
+    ...["--server", packageAddress, "--end-with-input"],
+  ]);
+  t.after(() => router.stop());
+  const told = JSON.parse(await router.line((line) => JSON.parse(line).event === "routing-rpc"));
+  const answer = await client.call("package-echo", Buffer.from("ping"), { server: told.udp });
+  assert.equal(Buffer.from(answer.payload).toString(), "ping");
+  assert.equal(answer.server, packageAddress);
+  const at = [
+    "--network",
+    NETWORK,
+    "--join",
+    bootstrap,
+    "--unowned",
+    "--allow-private",
+    "--server",
+    told.udp,
+  ];
+  assert.equal(
+    await run(selfsame(), ["rpc", "call", "package-echo", ...at, "-d", "from the host"]),
+    "from the host",
+  );
 });
 
 it("Node calls isolates of a Worker, with a ticket that its Durable Object's service issues", async () => {

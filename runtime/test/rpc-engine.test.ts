@@ -119,6 +119,18 @@ describe("an engine of the RPC", () => {
     assert.deepEqual(told, ["Issued"]);
   });
 
+  it("tells each instance what it is to know first", async () => {
+    const { timers, fire } = manualTimers();
+    const began: EngineParts["began"] = (engine) => engine.push(ISSUE);
+    const { parts, told } = await noting({ timers, began });
+    const engine = new Engine(trapping(), parts);
+    await turn();
+    fire();
+    while (engine.failure !== undefined) await turn();
+    await turn();
+    assert.deepEqual(told, ["lost Disconnected", "Issued"]);
+  });
+
   it("tries again if it cannot start anew, with longer pauses", async () => {
     const { timers, fire, delays } = manualTimers();
     let isErased = false;

@@ -148,10 +148,18 @@ export interface RpcRouterConfig {
   readonly redirects: boolean;
 }
 
-const SELECTIONS = ["random", "roundRobin", "shortestQueue", "bounded", "powerOfTwo", "probed"] as const;
+/** How a router picks a server. */
+export type RpcSelection = "random" | "roundRobin" | "shortestQueue" | "bounded" | "powerOfTwo" | "probed";
 
-/** How a router picks a server, in the order of their numbers. */
-export type RpcSelection = (typeof SELECTIONS)[number];
+/** The selections, in the order of their numbers. */
+export const RPC_SELECTIONS: readonly RpcSelection[] = [
+  "random",
+  "roundRobin",
+  "shortestQueue",
+  "bounded",
+  "powerOfTwo",
+  "probed",
+];
 
 const VERSION = 1;
 const CLIENT = 1;
@@ -175,6 +183,6 @@ export function encodeRpcServerConfig(config: RpcServerConfig): Uint8Array {
 /** Encodes what `create` of an RPC module takes to make a router. Secret. */
 export function encodeRpcRouterConfig(config: RpcRouterConfig): Uint8Array {
   const encoder = new CborEncoder().array(7).uint(VERSION).uint(ROUTER);
-  encoder.bytes(config.secret).bytes(config.entropy).uint(SELECTIONS.indexOf(config.selection));
+  encoder.bytes(config.secret).bytes(config.entropy).uint(RPC_SELECTIONS.indexOf(config.selection));
   return encoder.uint(config.bound).bool(config.redirects).finish();
 }

@@ -1,6 +1,7 @@
 import { RpcClient, type RpcClientOptions } from "../rpc/client.ts";
 import { MAX_BODY } from "../rpc/limits.ts";
 import { platformOf } from "../rpc/platform.ts";
+import { RpcRouter, type RpcRouterOptions } from "../rpc/router.ts";
 import { RpcServer, type RpcServerOptions } from "../rpc/server.ts";
 import { bindUdp, UdpWay } from "../rpc/udp.ts";
 import { RPC_SUBPROTOCOL } from "../rpc/websocket-protocol.ts";
@@ -8,6 +9,7 @@ import { checkedFetch } from "../transports/checked-fetch.ts";
 import { checkedSocket } from "../transports/checked-socket.ts";
 import { deno } from "../transports/deno.ts";
 
+export { RpcRouter, type RpcRouterOptions } from "../rpc/router.ts";
 export * from "./rpc-common.ts";
 
 const platform = /* @__PURE__ */ platformOf({
@@ -32,3 +34,7 @@ export const createRpcClient: (options: RpcClientOptions) => RpcClient = (option
 /** Makes a server: a replica of a service. */
 export const createRpcServer: (options: RpcServerOptions) => RpcServer = (options) =>
   new RpcServer(options, platform);
+
+/** Makes a router, which picks the replica of each call. */
+export const createRpcRouter: (options: RpcRouterOptions) => RpcRouter = (options) =>
+  new RpcRouter(options, platform);

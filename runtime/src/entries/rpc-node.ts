@@ -3,6 +3,7 @@ import { RpcClient, type RpcClientOptions } from "../rpc/client.ts";
 import { MAX_BODY } from "../rpc/limits.ts";
 import { NodeRpcServer } from "../rpc/node-server.ts";
 import { platformOf } from "../rpc/platform.ts";
+import { RpcRouter, type RpcRouterOptions } from "../rpc/router.ts";
 import type { RpcServerOptions } from "../rpc/server.ts";
 import { bindUdp, UdpWay } from "../rpc/udp.ts";
 import { RPC_SUBPROTOCOL } from "../rpc/websocket-protocol.ts";
@@ -10,6 +11,7 @@ import { checkedFetch } from "../transports/checked-fetch.ts";
 import { checkedSocket } from "../transports/checked-socket.ts";
 
 export { NodeRpcServer } from "../rpc/node-server.ts";
+export { RpcRouter, type RpcRouterOptions } from "../rpc/router.ts";
 export * from "./rpc-common.ts";
 
 const platform = /* @__PURE__ */ platformOf({
@@ -31,3 +33,7 @@ export const createRpcClient: (options: RpcClientOptions) => RpcClient = (option
 /** Makes a server: a replica of a service. */
 export const createRpcServer: (options: RpcServerOptions) => NodeRpcServer = (options) =>
   new NodeRpcServer(options, platform);
+
+/** Makes a router, which picks the replica of each call. */
+export const createRpcRouter: (options: RpcRouterOptions) => RpcRouter = (options) =>
+  new RpcRouter(options, platform);

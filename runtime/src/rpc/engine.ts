@@ -35,6 +35,8 @@ export interface EngineParts {
   readonly logger: Logger;
   /** Makes the configuration of each instance, which is wiped after use. */
   readonly config: () => Uint8Array;
+  /** Learns that an instance begins, which knows nothing yet. */
+  readonly began?: (engine: Engine) => void;
   /** Carries an output out. Bytes are views. */
   readonly take: (output: RoleOutput) => void;
   /** Learns of an input that the module refuses. */
@@ -109,6 +111,7 @@ export class Engine {
     if (this.#handle === 0) throw new MeshError("BadConfig", "rpc.wasm refuses the configuration");
     this.#instance = instance;
     this.#failure = undefined;
+    this.#parts.began?.(this);
   }
 
   #flush(): void {

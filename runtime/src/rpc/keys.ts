@@ -75,10 +75,20 @@ async function secretAfter(secret: Uint8Array): Promise<Uint8Array> {
   return new Uint8Array(await crypto.subtle.sign("HMAC", key, new Uint8Array(utf8(NEXT_SECRET))));
 }
 
+/** Checks the secret that the routers and replicas of a service share, and returns a copy of it. */
+export function checkRouterKey(secret: Uint8Array): Uint8Array {
+  return checkSecret(secret, "routerKey", "which the routers and replicas of a service share").slice();
+}
+
 function checkTicketKey(secret: Uint8Array): Uint8Array {
-  if (secret instanceof Uint8Array && secret.length === SECRET_BYTES) return secret;
-  throw new MeshError(
-    "BadConfig",
-    `ticketKey is a secret of ${SECRET_BYTES} bytes, which the replicas of a service share, or what shareTicketKeys returns`,
+  return checkSecret(
+    secret,
+    "ticketKey",
+    "which the replicas of a service share, or what shareTicketKeys returns",
   );
+}
+
+function checkSecret(secret: Uint8Array, name: string, whose: string): Uint8Array {
+  if (secret instanceof Uint8Array && secret.length === SECRET_BYTES) return secret;
+  throw new MeshError("BadConfig", `${name} is a secret of ${SECRET_BYTES} bytes, ${whose}`);
 }

@@ -15,7 +15,7 @@ import { Exchanges } from "./exchanges.ts";
 import type { RpcHandler } from "./handler.ts";
 import { HttpBinding } from "./http-binding.ts";
 import { KEYS_PATH, SharedTicketKeys } from "./key-sharing.ts";
-import { TicketKeys } from "./keys.ts";
+import { checkRouterKey, TicketKeys } from "./keys.ts";
 import { HTTP_DATAGRAM, UDP_DATAGRAM } from "./limits.ts";
 import type { RpcPlatform, UdpPlace, UdpPort } from "./platform.ts";
 import { RpcReplica, type ServerPort } from "./serving.ts";
@@ -26,6 +26,7 @@ import { type Upgrade, WebSocketBinding } from "./websocket-binding.ts";
 const TICKET_LIFE_S = 3600;
 const MAX_TICKET_LIFE_S = 30 * 86_400;
 const ENTROPY_BYTES = 32;
+const NO_KEY: Uint8Array = /* @__PURE__ */ new Uint8Array();
 
 /** How a server of the RPC is made. */
 export interface RpcServerOptions {
@@ -49,6 +50,8 @@ export interface RpcServerOptions {
   readonly stateless?: boolean | undefined;
   /** Seconds for which tickets are good; an hour unless given. */
   readonly ticketLife_s?: number | undefined;
+  /** The secret that the service's routers share with its replicas, 32 bytes: calls that they pass on are taken over UDP. Secret. */
+  readonly routerKey?: Uint8Array | undefined;
   /** Proxies in front of `fetch`, as `trustedProxies` of a mesh. */
   readonly trustedProxies?: readonly string[] | undefined;
   /** Where log records go; the console unless given. */
@@ -84,6 +87,7 @@ export class RpcServer implements Disposable {
   readonly #options: RpcServerOptions;
   readonly #keys: TicketKeys | SharedTicketKeys;
   readonly #unfollow: (() => void) | undefined;
+  readonly #routerKey: Uint8Array;
   readonly #timers: Timers;
   readonly #logger: Logger;
   readonly #proxies: TrustedProxies;
@@ -100,6 +104,7 @@ export class RpcServer implements Disposable {
     const isShared = ticketKey instanceof SharedTicketKeys;
     this.#keys = isShared ? ticketKey : new TicketKeys(ticketKey);
     this.#unfollow = isShared ? ticketKey.follow((secrets) => this.#tell(secrets)) : undefined;
+    this.#routerKey = options.routerKey === undefined ? NO_KEY : checkRouterKey(options.routerKey);
     this.#timers = options.timers ?? platformTimers;
     this.#logger = new Logger(options.log, options.logLevel);
     this.#proxies = new TrustedProxies(options.trustedProxies);
@@ -199,6 +204,7 @@ export class RpcServer implements Disposable {
     this.#ports.clear();
     this.#unfollow?.();
     if (this.#keys instanceof TicketKeys) this.#keys.erase();
+    this.#routerKey.fill(0);
   }
 
   [Symbol.dispose](): void {
@@ -279,7 +285,8 @@ export class RpcServer implements Disposable {
       ticketLife_s,
       idempotent,
       notBefore_ms: stateless ? 0 : Date.now(),
-      routerSecret: new Uint8Array(),
+      // What a router passes on comes over UDP.
+      routerSecret: streams ? NO_KEY : this.#routerKey,
     });
   }
 }
