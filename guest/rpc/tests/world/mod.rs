@@ -371,7 +371,7 @@ pub(crate) fn answer(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 31) as u8).collect()
 }
 
-fn batch(now_us: u64, inputs: &[Input<'_>]) -> Vec<u8> {
+pub(crate) fn batch(now_us: u64, inputs: &[Input<'_>]) -> Vec<u8> {
     let mut batch = BatchWriter::new();
     inputs.iter().for_each(|input| input.encode(&mut batch));
     [&now_us.to_le_bytes(), batch.as_bytes()].concat()
