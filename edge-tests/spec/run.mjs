@@ -25,6 +25,8 @@ const PYTHON = [3, 10];
 const START_MS = 30_000;
 /** How long a node may take to leave the ring. */
 const STOP_MS = 10_000;
+/** So short that a test sees tickets renewed, and so long that one lasts for a test. */
+const RPC_TICKET_LIFE_S = 6;
 
 /** @typedef {{ child: import("node:child_process").ChildProcess, lines: AsyncIterator<string>, name: string }} Node */
 
@@ -150,7 +152,29 @@ async function startRing(data) {
   const service = await startService(await freePort(), [bootstrap], ownerSeed, ["check", "free-echo"]);
   const third = await startService(await freePort(), [bootstrap], ownerSeed, []);
   const leaf = await startService(0, [bootstrap], ownerSeed, ["leaf"]);
+  await startRpc(bootstrap, data);
   return { network: NETWORK, host: bootstrap, service, third, leaf: leaf.id };
+}
+
+/**
+ * Starts the replicas of the encrypted RPC: in Node, and of the Rust host.
+ *
+ * @param {string} bootstrap
+ * @param {string} data where the Rust host's replica keeps its state
+ */
+async function startRpc(bootstrap, data) {
+  const port = await freePort();
+  const node = start("the RPC in Node", process.execPath, [path.join(folder, "rpc-service.mjs")]);
+  const task = { network: NETWORK, bootstrap: [bootstrap], port, ticketLife_s: RPC_TICKET_LIFE_S };
+  node.child.stdin?.write(`${JSON.stringify(task)}\n`);
+  await lineOf(node, () => true);
+  const to = ["--to", `http://127.0.0.1:${port}/carry-out`, "--udp", "127.0.0.1:0", "--idempotent"];
+  const files = ["--data", path.join(data, "rpc"), "--ticket-key", path.join(data, "rpc.key")];
+  const mesh = ["--network", NETWORK, "--join", bootstrap, "--allow-private", "--unowned"];
+  const rest = ["--log", "error", "--ticket-life", `${RPC_TICKET_LIFE_S}s`, "--end-with-input"];
+  const args = ["--json", "rpc", "serve", "rpc-rust", ...to, ...files, ...mesh, ...rest];
+  const replica = start("the RPC of the Rust host", await hostProgram(), args);
+  await lineOf(replica, (line) => line.event === "serving-rpc");
 }
 
 /** @param {number} port @param {string[]} bootstrap @param {string} ownerSeed @param {string[]} names */
@@ -182,7 +206,7 @@ async function stopRing() {
  * @returns {Promise<{ passed: number, failed: number }>}
  */
 function test(python, ring) {
-  const args = ["-m", "unittest", "-v", "test_vectors", "test_capsules", "test_live"];
+  const args = ["-m", "unittest", "-v", "test_vectors", "test_capsules", "test_live", "test_rpc"];
   const env = { ...process.env, SPEC_RING: JSON.stringify(ring), PYTHONDONTWRITEBYTECODE: "1" };
   const child = spawn(python, args, { cwd: folder, env, stdio: ["ignore", "inherit", "pipe"] });
   let output = "";

@@ -4,7 +4,7 @@ import json
 import unittest
 from pathlib import Path
 
-from peer import channel, http
+from peer import channel, http, rpc
 from peer.codec import CLASSES, Malformed, Refused, decode, encode, kdf, labelled_hash
 from peer.handshake import Initiator, check_header, open_sealed
 from peer.identity import (
@@ -340,6 +340,138 @@ class Http(Vectors):
         for case in load("http.json")["refused_answers"]:
             with self.subTest(case["why"]), self.assertRaises(Malformed):
                 http.decode_answer(h(case["encoded"]))
+
+
+class RpcTickets(Vectors):
+    def setUp(self):
+        self.vectors = load("rpc-tickets.json")
+
+    def test_keys(self):
+        vectors, secret = self.vectors, h(self.vectors["current_and_next"][0]["secret"])
+        for case in vectors["current_and_next"]:
+            self.assertEqual(secret, h(case["secret"]))
+            key = rpc.ticket_key(secret, vectors["network"], vectors["service"])
+            self.assertEqual((key, rpc.key_id(key)), (h(case["key"]), h(case["key_id"])))
+            self.assertEqual(rpc.address_key(key), h(case["address_key"]))
+            secret = rpc.next_secret(secret)
+        self.assertEqual(rpc.router_key(h(vectors["router_secret"])), h(vectors["router_key"]))
+
+    def test_tickets(self):
+        for keys in self.vectors["current_and_next"]:
+            case = keys["ticket"]
+            key, content = h(keys["key"]), h(case["content"])
+            ticket, psk = rpc.issue_ticket(key, h(case["nonce"]), content)
+            self.assertEqual(ticket + psk + rpc.u(case["life_s"], 4), h(case["grant"]))
+            tag = rpc.address_tag(key, h(case["address"]))
+            fields = h(case["caller"]), case["expires_s"], case["issued_s"], tag
+            self.assertEqual(rpc.open_ticket(key, ticket), fields)
+            held = rpc.Ticket(h(case["grant"]))
+            for name in ("psk", "session", "request_key"):
+                self.assertEqual(getattr(held, name), h(case[name]), name)
+            self.assertEqual(held.life_s, case["life_s"])
+
+    def test_a_changed_ticket_does_not_open(self):
+        case = self.vectors["current_and_next"][0]
+        key, ticket = h(case["key"]), h(case["ticket"]["grant"])[:92]
+        for at in (0, 5, 40, 91):
+            changed = ticket[:at] + bytes([ticket[at] ^ 1]) + ticket[at + 1 :]
+            self.assert_refused("BadSeal", lambda: rpc.open_ticket(key, changed))
+        self.assert_refused("Malformed", lambda: rpc.open_ticket(key, ticket[:91]))
+
+
+class RpcDatagrams(Vectors):
+    def setUp(self):
+        self.bitmaps = 0
+
+    def check(self, tickets, case):
+        getattr(self, f"check_{case['kind']}")(tickets, case)
+
+    def check_request(self, tickets, case):
+        """Sealed again it has the same bytes."""
+        epoch = h(case["epoch"]) if case["epoch"] else b""
+        how = case["flags"], case["packet"], epoch, case["with_ticket"]
+        datagrams = [rpc.seal_request(one, case["counter"], h(case["payload"]), *how) for one in tickets]
+        self.assertIn(h(case["datagram"]), datagrams)
+        if case["flags"] & rpc.CONTROL and h(case["payload"])[0] == rpc.ACKNOWLEDGE:
+            self.check_acknowledgement(h(case["payload"])[9:])
+
+    def check_acknowledgement(self, data):
+        following, beyond = rpc.read_acknowledgement(data)
+        self.bitmaps += bool(beyond)
+        self.assertEqual(rpc.write_acknowledgement(set(range(following)) | beyond), data)
+
+    def check_response(self, tickets, case):
+        for ticket in tickets:
+            try:
+                response = rpc.Response(h(case["datagram"]), lambda call: (ticket, call))
+                break
+            except Refused:
+                self.assertIsNot(ticket, tickets[-1], "no ticket opens it")
+        names = "answer", "acknowledgement", "refusal", "bind"
+        self.assertEqual(names[response.outcome], case["outcome"])
+        fields = response.epoch, response.call, response.packet
+        self.assertEqual(fields, (h(case["epoch"]), case["call"], case["packet"]))
+        self.assertTrue(h(case["payload"]).endswith(response.body))
+        self.assertEqual(response.ticket is not None, "new_grant" in case)
+        if response.ticket is not None:
+            self.assertEqual(response.ticket.grant, h(case["new_grant"]))
+            tickets.append(response.ticket)
+        if response.outcome == rpc.REFUSAL:
+            self.assertEqual(rpc.u(response.code, 2), h(case["payload"]))
+        if response.outcome == rpc.ACKNOWLEDGEMENT:
+            self.check_acknowledgement(response.body)
+
+    def check_rejection(self, _tickets, case):
+        fields = case["reason"], case["call"], h(case["tag"])
+        self.assertEqual(rpc.read_rejection(h(case["datagram"])), fields)
+
+    def check_forward(self, _tickets, case):
+        given = rpc.forward(self.router_key, h(case["client"]), h(case["server"]), h(case["request"]))
+        self.assertEqual(given, h(case["datagram"]))
+
+    def check_feedback(self, _tickets, case):
+        given = rpc.feedback(self.router_key, h(case["tag"]), case["running"])
+        self.assertEqual(given, h(case["datagram"]))
+
+    def test_conversations(self):
+        for conversation in load("rpc-datagrams.json")["conversations"]:
+            tickets = [rpc.Ticket(h(conversation["grant"]))]
+            for number, case in enumerate(conversation["datagrams"]):
+                with self.subTest(f"{conversation['what']}: {number}, {case['kind']}"):
+                    self.check(tickets, case)
+        self.assertGreater(self.bitmaps, 1)
+
+    def test_what_came_through_a_router(self):
+        vectors = load("rpc-routers.json")
+        self.router_key, tickets = h(vectors["router_key"]), [rpc.Ticket(h(vectors["grant"]))]
+        for case in vectors["forwarded"]:
+            with self.subTest(case["kind"]):
+                self.check(tickets, case)
+        redirect, drop = vectors["redirect"], vectors["drop"]
+        read = rpc.read_redirect(h(redirect["datagram"]))
+        self.assertEqual(read, (redirect["call"], h(redirect["tag"]), h(redirect["server"])))
+        self.assertEqual(rpc.read_drop(h(drop["datagram"])), (drop["call"], h(drop["tag"]), drop["code"]))
+
+    def test_the_first_answer_of_many_joins(self):
+        (case,) = [one for one in load("rpc-datagrams.json")["conversations"] if one["what"] == "messages of many packets"]
+        ticket, assembly = rpc.Ticket(h(case["grant"])), rpc.Assembly()
+        for datagram in case["datagrams"]:
+            if datagram["kind"] == "response" and datagram["call"] == 0:
+                response = rpc.Response(h(datagram["datagram"]), lambda call: (ticket, call))
+                if response.outcome == rpc.ANSWER:
+                    self.assertIsNone(assembly.message)
+                    assembly.take(response.packet, response.offset, response.total, response.body)
+        self.assertEqual(assembly.message, bytes(at % 256 for at in range(2000)))
+
+    def test_a_client_drops_what_does_not_follow_the_grammar_or_open(self):
+        for case in load("rpc-datagrams.json")["dropped_by_a_client"]:
+            ticket = rpc.Ticket(h(case["grant"]))
+            with self.subTest(case["why"]), self.assertRaises(Refused):
+                datagram = h(case["datagram"])
+                if datagram[:1] == bytes([rpc.REJECTION]):
+                    rpc.read_rejection(datagram)
+                else:
+                    rpc.Response(datagram, lambda call: (ticket, call))
 
 
 if __name__ == "__main__":
