@@ -1,7 +1,6 @@
 //! Captured datagrams that come again, to the same replica and to others, after restarts and rotations (RFC 8446, section 8).
 
 use selfsame_codec::Code;
-use selfsame_codec::rpc::Input;
 
 mod world;
 use world::{

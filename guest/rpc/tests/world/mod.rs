@@ -265,13 +265,13 @@ impl World {
         }
     }
 
-    /// Steps a replica until it has nothing more to say.
     /// Gives a replica the ticket keys that are good after one rotation or more.
     pub(crate) fn rotate_ticket_keys(&mut self, at: Address, rotations: u8) {
         let secrets = [&secrets(rotations)[..], &secret(rotations - 1)].concat();
         self.tell_replica(at, &[Input::SetTicketKeys { secrets: &secrets }]);
     }
 
+    /// Steps a replica until it has nothing more to say.
     pub(crate) fn tell_replica(&mut self, at: Address, inputs: &[Input<'_>]) {
         let Some(replica) = self.replicas.get_mut(&at) else {
             return;
