@@ -20,6 +20,19 @@ export const KEY: Uint8Array = new Uint8Array(32).fill(7);
 /** The caller that tickets are issued to. */
 export const CALLER = "ab".repeat(32);
 
+/** Answers with the request. */
+export const echo: RpcHandler = ({ payload }) => payload;
+
+/** Encodes a text. */
+export function bytes(text: string): Uint8Array<ArrayBuffer> {
+  return new TextEncoder().encode(text);
+}
+
+/** Decodes the text of an answer. */
+export function textOf({ payload }: { readonly payload: Uint8Array }): string {
+  return new TextDecoder().decode(payload);
+}
+
 /** Makes a server that ends with the test. */
 export function startServer(
   t: TestContext,

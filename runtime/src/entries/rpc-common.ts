@@ -3,7 +3,9 @@ export {
   type RpcCallOptions,
   RpcClient,
   type RpcClientOptions,
+  type RpcClientSettings,
   type RpcMesh,
+  type RpcTicketOptions,
 } from "../rpc/client.ts";
 export { type RpcHandler, RpcRefusal, type RpcRequest } from "../rpc/handler.ts";
 export { KEYS_PATH, SharedTicketKeys, shareTicketKeys, type TicketKeySharing } from "../rpc/key-sharing.ts";
@@ -38,4 +40,7 @@ export type {
 } from "../rpc/procedures/schema.ts";
 export { type TypedClient, typed } from "../rpc/procedures/typed.ts";
 export { type RpcOrigin, RpcServer, type RpcServerOptions } from "../rpc/server.ts";
-export { TICKET_PATH } from "../rpc/ticket.ts";
+export type { SessionCall } from "../rpc/session-call.ts";
+export { type MeshHandler, type RpcSessionOptions, rpcInSession } from "../rpc/session-service.ts";
+export { type InSession, type RpcTicket, TICKET_PATH } from "../rpc/ticket.ts";
+export type { RpcTicketSource } from "../rpc/ticket-source.ts";

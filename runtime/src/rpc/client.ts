@@ -10,7 +10,9 @@ import { HttpWay } from "./http-way.ts";
 import { MAX_MESSAGE } from "./limits.ts";
 import { Line, type RpcAnswer } from "./line.ts";
 import type { RpcPlatform } from "./platform.ts";
-import { type RpcTicket, requestTicket, type TicketMesh } from "./ticket.ts";
+import type { SessionCall } from "./session-call.ts";
+import { IN_SESSION, type InSession, type RpcTicket, type TicketMesh } from "./ticket.ts";
+import { MeshTickets, type RpcTicketSource } from "./ticket-source.ts";
 import type { Way, WayHost } from "./way.ts";
 import { WebSocketWay } from "./websocket-way.ts";
 
@@ -30,14 +32,31 @@ export interface RpcMesh extends TicketMesh {
   readonly timers?: Timers;
 }
 
+/** Where a client gets its tickets: the services issue them in a mesh, or another source does. */
+export type RpcTicketOptions =
+  | {
+      /** The mesh in which services issue tickets. */
+      readonly mesh: RpcMesh;
+      /** How the providers of services are found in the mesh, such as `{ unowned: true }`. */
+      readonly lookup?: CallOptions | undefined;
+      readonly tickets?: undefined;
+    }
+  | {
+      /** Where tickets come from without a mesh. */
+      readonly tickets: RpcTicketSource;
+      readonly mesh?: undefined;
+      readonly lookup?: undefined;
+    };
+
 /** How a client of the RPC is made. */
-export interface RpcClientOptions {
-  /** The mesh in which services issue tickets. */
-  readonly mesh: RpcMesh;
-  /** How the providers of services are found in the mesh, such as `{ unowned: true }`. */
-  readonly lookup?: CallOptions | undefined;
-  /** Whether private addresses may be dialled; what the mesh allows unless given. */
+export type RpcClientOptions = RpcTicketOptions & RpcClientSettings;
+
+/** What may be set of a client whatever its tickets. */
+export interface RpcClientSettings {
+  /** Whether private addresses may be dialled; what the mesh allows unless given, and else not. */
   readonly allowPrivate?: boolean | undefined;
+  /** Whether all calls are forward secret, as the option of a call says; not unless given. */
+  readonly forwardSecret?: boolean | undefined;
   /** Where log records go; the console unless given. */
   readonly log?: LogSink | undefined;
   /** The least level that is logged; `warn` unless given. */
@@ -52,6 +71,11 @@ export interface RpcCallOptions {
   readonly idempotent?: boolean | undefined;
   /** Gives the call up, and tells its server. */
   readonly signal?: AbortSignal | undefined;
+  /**
+   * Whether the call travels in a session of the mesh, whose keys are agreed by Diffie-Hellman, although the service issues tickets: who
+   * captures a replica later cannot open it.
+   */
+  readonly forwardSecret?: boolean | undefined;
   /** The replica to call, as `IP:port` or a URL, in place of the one that issued the ticket: any replica opens it. */
   readonly server?: string | undefined;
 }
@@ -59,25 +83,23 @@ export interface RpcCallOptions {
 /** Calls services by RPC. `createRpcClient` makes one. */
 export class RpcClient implements Disposable {
   readonly #platform: RpcPlatform;
-  readonly #mesh: RpcMesh;
-  readonly #lookup: CallOptions;
+  readonly #source: RpcTicketSource;
   readonly #allowPrivate: boolean;
+  readonly #isForwardSecret: boolean;
   readonly #timers: Timers;
   readonly #logger: Logger;
   readonly #lines: Map<RpcAddress["way"], Promise<Line>> = new Map();
   /** Where services are called, as their latest tickets say. */
-  readonly #servers: Map<string, Promise<RpcAddress>> = new Map();
+  readonly #servers: Map<string, Promise<RpcAddress | InSession>> = new Map();
   readonly #closing: AbortController = new AbortController();
 
   constructor(options: RpcClientOptions, platform: RpcPlatform) {
-    const { mesh, lookup = {}, allowPrivate = mesh?.allowPrivate ?? false } = options;
-    if (typeof mesh?.fetch !== "function")
-      throw new MeshError("BadConfig", "mesh is what services issue tickets in");
+    const { mesh, allowPrivate = mesh?.allowPrivate ?? false, forwardSecret = false } = options;
     this.#platform = platform;
-    this.#mesh = mesh;
-    this.#lookup = lookup;
+    this.#source = sourceOf(options);
     this.#allowPrivate = allowPrivate;
-    this.#timers = mesh.timers ?? platformTimers;
+    this.#isForwardSecret = forwardSecret;
+    this.#timers = mesh?.timers ?? platformTimers;
     this.#logger = new Logger(options.log, options.logLevel);
   }
 
@@ -102,19 +124,24 @@ export class RpcClient implements Disposable {
     const deadline_ms = performance.now() + timeout_ms;
     const late = AbortSignal.timeout(Math.min(timeout_ms, 2 ** 31 - 1));
     const ending = AbortSignal.any([...(signal === undefined ? [] : [signal]), late, this.#closing.signal]);
-    const given = options.server === undefined ? undefined : this.#permitted(parseAddress(options.server));
-    const address = given ?? (await this.#serverOf(name, ending));
-    const line = await unlessEnded(this.#line(address.way), ending);
-    const left_ms = Math.max(1, Math.trunc(deadline_ms - performance.now()));
-    try {
-      return await line.call({
+    const given = this.#given(options);
+    const left_ms = (): number => Math.max(1, Math.trunc(deadline_ms - performance.now()));
+    const inSession = (): Promise<RpcAnswer> =>
+      this.#inSession({
         service: name,
-        address,
         payload: copy,
         isIdempotent,
-        timeout_ms: left_ms,
-        signal,
+        timeout_ms: left_ms(),
+        signal: ending,
+        late,
       });
+    try {
+      const address = given ?? (await this.#serverOf(name, ending));
+      if (address === IN_SESSION) return await inSession();
+      const line = await unlessEnded(this.#line(address.way), ending);
+      const options = { payload: copy, isIdempotent, timeout_ms: left_ms(), signal };
+      const answer = line.call({ service: name, address, ...options });
+      return await (given === undefined ? this.#unlessUnticketed(name, answer, inSession) : answer);
     } catch (error) {
       // The next call learns from a ticket where the service is now.
       if (given === undefined && hasNoServer(error)) this.#servers.delete(name);
@@ -142,24 +169,59 @@ export class RpcClient implements Disposable {
     this.#closing.signal.throwIfAborted();
   }
 
+  /** Returns where a call goes if that is not for the service to say. */
+  #given({
+    server,
+    forwardSecret = this.#isForwardSecret,
+  }: RpcCallOptions): RpcAddress | InSession | undefined {
+    if (server === undefined) return forwardSecret ? IN_SESSION : undefined;
+    if (!forwardSecret) return this.#permitted(parseAddress(server));
+    throw new MeshError(
+      "BadConfig",
+      "a call that is forward secret goes to a provider in the mesh: leave out server",
+    );
+  }
+
+  #inSession(call: SessionCall): Promise<RpcAnswer> {
+    const answer = this.#source.call?.(call);
+    if (answer !== undefined) return answer;
+    throw new MeshError("BadConfig", `calls of ${call.service} travel in a mesh: make the client with one`);
+  }
+
+  /** Makes a call in a session that has waited in vain for a ticket: its service gives out none any more. */
+  async #unlessUnticketed(
+    service: string,
+    answer: Promise<RpcAnswer>,
+    inSession: () => Promise<RpcAnswer>,
+  ): Promise<RpcAnswer> {
+    try {
+      return await answer;
+    } catch (error) {
+      const isUnticketed = error instanceof MeshError && error.name === "NoProvider";
+      if (isUnticketed && (await this.#servers.get(service)) === IN_SESSION) return inSession();
+      throw error;
+    }
+  }
+
   #permitted(address: RpcAddress): RpcAddress {
     checkPermitted(address, this.#allowPrivate);
     return address;
   }
 
   /** Returns where a service is called: as its first ticket says, which the call that asks for it brings to the way that it names. */
-  #serverOf(service: string, signal: AbortSignal): Promise<RpcAddress> {
+  #serverOf(service: string, signal: AbortSignal): Promise<RpcAddress | InSession> {
     const known = this.#servers.get(service);
     if (known !== undefined) return unlessEnded(known, signal);
-    const first = this.#ticket(service).then(async ({ grant, address }) => {
-      (await this.#line(address.way)).useTicket(service, grant);
-      return address;
+    const first = this.#ticket(service).then(async (ticket) => {
+      if (ticket === IN_SESSION) return ticket;
+      (await this.#line(ticket.address.way)).useTicket(service, ticket.grant);
+      return ticket.address;
     });
     this.#remember(service, first);
     return unlessEnded(first, signal);
   }
 
-  #remember(service: string, address: Promise<RpcAddress>): void {
+  #remember(service: string, address: Promise<RpcAddress | InSession>): void {
     const [oldest] = this.#servers.keys();
     if (this.#servers.size >= MAX_SERVICES && oldest !== undefined) this.#servers.delete(oldest);
     this.#servers.set(service, address);
@@ -169,11 +231,19 @@ export class RpcClient implements Disposable {
     });
   }
 
-  async #ticket(service: string): Promise<RpcTicket> {
+  async #ticket(service: string): Promise<RpcTicket | InSession> {
     const signal = AbortSignal.any([AbortSignal.timeout(TICKET_TIMEOUT_MS), this.#closing.signal]);
-    const ticket = await requestTicket(this.#mesh, service, this.#lookup, signal);
-    this.#permitted(ticket.address);
+    const ticket = await this.#source.ticket(service, signal);
+    if (ticket !== IN_SESSION) this.#permitted(ticket.address);
     return ticket;
+  }
+
+  /** Returns another ticket for a service that has issued one. */
+  async #renewed(service: string): Promise<Uint8Array> {
+    const ticket = await this.#ticket(service);
+    this.#remember(service, Promise.resolve(ticket === IN_SESSION ? ticket : ticket.address));
+    if (ticket !== IN_SESSION) return ticket.grant;
+    throw new MeshError("NoProvider", "its calls travel in sessions of the mesh from now on");
   }
 
   /** Tickets are of one way: two instances that share one would seal different bytes with one nonce. */
@@ -193,11 +263,7 @@ export class RpcClient implements Disposable {
       timers: this.#timers,
       logger: this.#logger,
       way: (host) => this.#way(way, host),
-      ticket: async (service) => {
-        const ticket = await this.#ticket(service);
-        this.#remember(service, Promise.resolve(ticket.address));
-        return ticket.grant;
-      },
+      ticket: (service) => this.#renewed(service),
     });
     this.#lines.set(way, line);
     line.catch(() => this.#lines.delete(way));
@@ -224,7 +290,16 @@ async function unlessEnded<T>(promise: Promise<T>, signal: AbortSignal): Promise
   }
 }
 
+function sourceOf({ mesh, lookup = {}, tickets }: RpcClientOptions): RpcTicketSource {
+  if (typeof mesh?.fetch === "function" && tickets === undefined) return new MeshTickets(mesh, lookup);
+  if (typeof tickets?.ticket === "function" && mesh === undefined) return tickets;
+  throw new MeshError(
+    "BadConfig",
+    "give either mesh, in which services issue tickets, or tickets from another source",
+  );
+}
+
 function hasNoServer(error: unknown): boolean {
-  const codes = [codeNumber("TimedOut"), codeNumber("OutcomeUnknown"), codeNumber("ForbiddenAddress")];
-  return error instanceof MeshError && codes.includes(error.code);
+  const codes = ["TimedOut", "OutcomeUnknown", "ForbiddenAddress", "NoService"] as const;
+  return error instanceof MeshError && codes.map(codeNumber).includes(error.code);
 }

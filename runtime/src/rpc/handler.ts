@@ -1,12 +1,13 @@
 import { type CodeName, codeNumber, MeshError } from "../codec/code.ts";
+import { MAX_MESSAGE } from "./limits.ts";
 
 /** A call that a server is asked to carry out. */
 export interface RpcRequest {
   /** The request. */
   readonly payload: Uint8Array<ArrayBuffer>;
-  /** The peer that the ticket was issued to, 64 hex digits. */
+  /** The peer that the ticket was issued to, or that the session is with, 64 hex digits. */
   readonly caller: string;
-  /** Where the request came from, as `IP:port`; over HTTP the port is this server's number of the request. */
+  /** Where the request came from, as `IP:port`, `[::]:0` in a session; over HTTP the port is this server's number of the request. */
   readonly source: string;
   /** Whether another replica may carry it out, too: its caller has declared it idempotent. */
   readonly isIdempotent: boolean;
@@ -38,4 +39,17 @@ export function faultIn(error: unknown): string | undefined {
 /** Returns the code of a handler's error for its caller. */
 export function refusalOf(error: unknown): number {
   return error instanceof RpcRefusal ? error.code : codeNumber("HandlerFailed");
+}
+
+/** Refuses what is no handler. */
+export function checkHandler(handler: unknown): void {
+  if (typeof handler !== "function")
+    throw new MeshError("BadConfig", "handler is a function that answers calls");
+}
+
+/** Returns what a handler answers if that is an answer; else throws. */
+export function checkedAnswer(answer: unknown): Uint8Array {
+  if (!(answer instanceof Uint8Array)) throw new TypeError("a handler answers with a Uint8Array");
+  if (answer.length <= MAX_MESSAGE) return answer;
+  throw new RangeError(`an answer has at most ${MAX_MESSAGE} bytes (got ${answer.length})`);
 }

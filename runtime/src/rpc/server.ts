@@ -1,6 +1,7 @@
 import { MeshError } from "../codec/code.ts";
 import { utf8 } from "../codec/field.ts";
 import { fromHex } from "../codec/hex.ts";
+import { problem } from "../codec/problem.ts";
 import { encodeRpcServerConfig } from "../codec/rpc.ts";
 import { randomBytes } from "../driver/driver.ts";
 import { Logger, type LogLevel, type LogSink } from "../driver/log.ts";
@@ -12,13 +13,15 @@ import { parseAddress } from "./address.ts";
 import { provenCaller } from "./caller.ts";
 import { instantiate } from "./engine.ts";
 import { Exchanges } from "./exchanges.ts";
-import type { RpcHandler } from "./handler.ts";
+import { checkHandler, type RpcHandler } from "./handler.ts";
 import { HttpBinding } from "./http-binding.ts";
 import { KEYS_PATH, SharedTicketKeys } from "./key-sharing.ts";
 import { checkRouterKey, TicketKeys } from "./keys.ts";
 import { HTTP_DATAGRAM, UDP_DATAGRAM } from "./limits.ts";
+import { checkNetwork } from "./network.ts";
 import type { RpcPlatform, UdpPlace, UdpPort } from "./platform.ts";
 import { RpcReplica, type ServerPort } from "./serving.ts";
+import { type MeshHandler, SessionCalls } from "./session-service.ts";
 import { encodeTicket, TICKET_PATH } from "./ticket.ts";
 import { type Upgrade, WebSocketBinding } from "./websocket-binding.ts";
 
@@ -91,6 +94,7 @@ export class RpcServer implements Disposable {
   readonly #timers: Timers;
   readonly #logger: Logger;
   readonly #proxies: TrustedProxies;
+  readonly #sessionCalls: SessionCalls;
   readonly #replicas: Set<RpcReplica> = new Set();
   readonly #ports: Set<UdpPort> = new Set();
   #streams: Streams | undefined;
@@ -108,6 +112,7 @@ export class RpcServer implements Disposable {
     this.#timers = options.timers ?? platformTimers;
     this.#logger = new Logger(options.log, options.logLevel);
     this.#proxies = new TrustedProxies(options.trustedProxies);
+    this.#sessionCalls = new SessionCalls(options);
   }
 
   /** Answers calls over HTTP, and over WebSocket but in Node, where `attach` does: a fetch handler for the URL that tickets name. */
@@ -138,18 +143,20 @@ export class RpcServer implements Disposable {
   }
 
   /**
-   * What issues tickets to callers from the mesh, to be served under the service's name: `mesh.serve(service, server.tickets(address))`.
+   * What issues tickets to callers from the mesh, and answers calls that are to be forward secret, to be served under the service's name:
+   * `mesh.serve(service, server.tickets(address))`.
    * The address is where they reach this server: `IP:port` of UDP, or a URL of `https` or `wss`. Ticket keys that are shared are given to
    * other replicas there.
    */
-  tickets(address: string): (request: Request, context?: unknown) => Promise<Response> {
+  tickets(address: string): MeshHandler {
     parseAddress(address);
     return async (request, context) => {
+      if (this.#isClosed) return problem(503);
       const { pathname } = new URL(request.url);
       if (pathname === KEYS_PATH && this.#keys instanceof SharedTicketKeys) {
         return this.#keys.fetch(request, context);
       }
-      if (pathname !== TICKET_PATH) return new Response(null, { status: 404 });
+      if (pathname !== TICKET_PATH) return this.#sessionCalls.answer(request, context);
       if (request.method !== "POST") return new Response(null, { status: 405, headers: { allow: "POST" } });
       // The caller of the ticket must be proven.
       const caller = provenCaller(request, context);
@@ -301,11 +308,8 @@ function checkServerOptions({
   ticketLife_s = 1,
 }: RpcServerOptions): void {
   checkName(service);
-  if (typeof network !== "string" || network === "" || utf8(network).length > 63) {
-    throw new MeshError("BadConfig", "network is a name of 1 to 63 bytes");
-  }
-  if (typeof handler !== "function")
-    throw new MeshError("BadConfig", "handler is a function that answers calls");
+  checkNetwork(network);
+  checkHandler(handler);
   if (stateless === true && idempotent !== true) {
     throw new MeshError(
       "BadConfig",

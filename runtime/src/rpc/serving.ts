@@ -7,8 +7,14 @@ import type { Timer, Timers } from "../driver/timers.ts";
 import { isPromise } from "../stores/store.ts";
 import { addressOf, textOfIpPort, UNKNOWN } from "./endpoint.ts";
 import { Engine, type RoleOutput } from "./engine.ts";
-import { faultIn, type RpcHandler, type RpcOutcome, type RpcRequest, refusalOf } from "./handler.ts";
-import { MAX_MESSAGE } from "./limits.ts";
+import {
+  checkedAnswer,
+  faultIn,
+  type RpcHandler,
+  type RpcOutcome,
+  type RpcRequest,
+  refusalOf,
+} from "./handler.ts";
 
 /** The longest time that a platform's timer takes, in milliseconds. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
@@ -141,17 +147,11 @@ export class RpcReplica {
     };
     try {
       const answer = this.#parts.handler(request);
-      if (isPromise(answer)) answer.then((bytes) => this.#answer(call, this.#checked(bytes))).catch(failed);
-      else this.#answer(call, this.#checked(answer));
+      if (isPromise(answer)) answer.then((bytes) => this.#answer(call, checkedAnswer(bytes))).catch(failed);
+      else this.#answer(call, checkedAnswer(answer));
     } catch (error) {
       failed(error);
     }
-  }
-
-  #checked(answer: unknown): Uint8Array {
-    if (!(answer instanceof Uint8Array)) throw new TypeError("a handler answers with a Uint8Array");
-    if (answer.length <= MAX_MESSAGE) return answer;
-    throw new RangeError(`an answer has at most ${MAX_MESSAGE} bytes (got ${answer.length})`);
   }
 
   #answer(call: number, outcome: RpcOutcome): void {

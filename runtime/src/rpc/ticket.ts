@@ -20,6 +20,11 @@ export interface RpcTicket {
   readonly address: RpcAddress;
 }
 
+/** A service that gives out no tickets: calls travel in sessions of the mesh, with keys of their own. */
+export const IN_SESSION = "session";
+/** The type of `IN_SESSION`. */
+export type InSession = typeof IN_SESSION;
+
 /** What of a mesh gets tickets from the providers of a service. */
 export type TicketMesh = Pick<Mesh, "fetch">;
 
@@ -28,12 +33,22 @@ export function encodeTicket(grant: Uint8Array, address: string): Uint8Array<Arr
   return new CborEncoder().array(3).uint(VERSION).bytes(grant).text(address).finish();
 }
 
-/** Decodes a ticket as a service gives it. */
-export function decodeTicket(bytes: Uint8Array): RpcTicket {
+/** Encodes `[version: 1, null]`, which stands in place of a ticket. */
+export function encodeInSession(): Uint8Array<ArrayBuffer> {
+  return new CborEncoder().array(2).uint(VERSION).null().finish();
+}
+
+/** Decodes a ticket as a service gives it, or what it gives in place of one. */
+export function decodeTicket(bytes: Uint8Array): RpcTicket | InSession {
   try {
     const decoder = new CborDecoder(bytes);
-    decoder.arrayOf(3);
+    const length = decoder.array(3);
     if (decoder.uint() !== VERSION) throw new MeshError("WrongVersion");
+    if (length === 2 && decoder.null()) {
+      decoder.finish();
+      return IN_SESSION;
+    }
+    if (length !== 3) throw new MeshError("BadMessage");
     const grant = decoder.fixed(GRANT_BYTES).slice();
     const address = parseAddress(decoder.text(MAX_ADDRESS));
     decoder.finish();
@@ -51,7 +66,7 @@ export async function requestTicket(
   service: string,
   options: CallOptions,
   signal: AbortSignal,
-): Promise<RpcTicket> {
+): Promise<RpcTicket | InSession> {
   const init = { ...options, method: "POST", signal };
   const response = await mesh.fetch(`https://${service}.mesh${TICKET_PATH}`, init);
   if (response.status !== 200) {
