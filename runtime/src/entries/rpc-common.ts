@@ -11,6 +11,7 @@ export { type RpcHandler, RpcRefusal, type RpcRequest } from "../rpc/handler.ts"
 export { KEYS_PATH, SharedTicketKeys, shareTicketKeys, type TicketKeySharing } from "../rpc/key-sharing.ts";
 export type { RpcAnswer } from "../rpc/line.ts";
 export type { UdpPlace } from "../rpc/platform.ts";
+export type { PreSharedKey, PreSharedKeyOptions, PreSharedService } from "../rpc/pre-shared-key.ts";
 export type { ProcedureOptions, RpcCaller } from "../rpc/procedures/calls.ts";
 export { ProcedureError } from "../rpc/procedures/error.ts";
 export {

@@ -3,6 +3,7 @@ import { RpcClient, type RpcClientOptions } from "../rpc/client.ts";
 import { MAX_BODY } from "../rpc/limits.ts";
 import { NodeRpcServer } from "../rpc/node-server.ts";
 import { platformOf } from "../rpc/platform.ts";
+import { PreSharedKey, type PreSharedKeyOptions } from "../rpc/pre-shared-key.ts";
 import { RpcRouter, type RpcRouterOptions } from "../rpc/router.ts";
 import type { RpcServerOptions } from "../rpc/server.ts";
 import { bindUdp, UdpWay } from "../rpc/udp.ts";
@@ -37,3 +38,7 @@ export const createRpcServer: (options: RpcServerOptions) => NodeRpcServer = (op
 /** Makes a router, which picks the replica of each call. */
 export const createRpcRouter: (options: RpcRouterOptions) => RpcRouter = (options) =>
   new RpcRouter(options, platform);
+
+/** Makes tickets for a client without a mesh, out of the secrets of the services that it calls. */
+export const preSharedKey: (options: PreSharedKeyOptions) => PreSharedKey = (options) =>
+  new PreSharedKey(options, platform.module);

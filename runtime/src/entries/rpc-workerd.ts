@@ -1,6 +1,7 @@
 import compiled from "../../core/rpc.wasm";
 import { RpcClient, type RpcClientOptions } from "../rpc/client.ts";
 import { platformOf } from "../rpc/platform.ts";
+import { PreSharedKey, type PreSharedKeyOptions } from "../rpc/pre-shared-key.ts";
 import { RpcServer, type RpcServerOptions } from "../rpc/server.ts";
 import type { Upgraded } from "../rpc/websocket-binding.ts";
 import { RPC_SUBPROTOCOL } from "../rpc/websocket-protocol.ts";
@@ -35,3 +36,7 @@ export const createRpcClient: (options: RpcClientOptions) => RpcClient = (option
 /** Makes a server: a replica of a service. */
 export const createRpcServer: (options: RpcServerOptions) => RpcServer = (options) =>
   new RpcServer(options, platform);
+
+/** Makes tickets for a client without a mesh, out of the secrets of the services that it calls. */
+export const preSharedKey: (options: PreSharedKeyOptions) => PreSharedKey = (options) =>
+  new PreSharedKey(options, platform.module);

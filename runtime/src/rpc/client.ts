@@ -32,7 +32,7 @@ export interface RpcMesh extends TicketMesh {
   readonly timers?: Timers;
 }
 
-/** Where a client gets its tickets: the services issue them in a mesh, or another source does. */
+/** Where a client gets its tickets: the services issue them in a mesh, or another source does, such as `preSharedKey`. */
 export type RpcTicketOptions =
   | {
       /** The mesh in which services issue tickets. */
@@ -295,7 +295,7 @@ function sourceOf({ mesh, lookup = {}, tickets }: RpcClientOptions): RpcTicketSo
   if (typeof tickets?.ticket === "function" && mesh === undefined) return tickets;
   throw new MeshError(
     "BadConfig",
-    "give either mesh, in which services issue tickets, or tickets from another source",
+    "give either mesh, in which services issue tickets, or tickets, such as preSharedKey()",
   );
 }
 
