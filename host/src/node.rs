@@ -375,7 +375,7 @@ impl Node {
         }
     }
 
-    fn owner(&self) -> Result<Owner, Error> {
+    pub(crate) fn owner(&self) -> Result<Owner, Error> {
         self.inner.owner.ok_or_else(Error::no_owner)
     }
 

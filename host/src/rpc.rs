@@ -50,7 +50,13 @@ mod router;
 pub use router::{RpcRouter, RpcRouterBuilder, RpcSelection};
 
 mod ticket;
-pub use ticket::{RpcTicket, RpcTicketService, RpcTickets, TICKET_PATH};
+pub use ticket::{RpcKeys, RpcTicket, RpcTicketService, RpcTickets, TICKET_PATH};
+
+mod session_call;
+pub use session_call::{SessionAnswer, SessionCall};
+
+mod session_service;
+pub use session_service::RpcSessionService;
 
 mod calling;
 

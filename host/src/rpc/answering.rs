@@ -2,9 +2,11 @@
 
 use alloc::sync::Arc;
 use core::net::SocketAddr;
+use core::panic::AssertUnwindSafe;
 use core::pin::Pin;
 use std::time::Instant;
 
+use futures_util::FutureExt as _;
 use selfsame_codec::Code;
 
 use crate::id::PeerId;
@@ -15,9 +17,9 @@ use crate::id::PeerId;
 pub struct RpcRequest {
     /// The request.
     pub payload: Vec<u8>,
-    /// Whom the ticket was issued to.
+    /// Whom the ticket was issued to, or the session is with.
     pub caller: PeerId,
-    /// Where the request came from.
+    /// Where the request came from; `[::]:0` in a session of the mesh.
     pub source: SocketAddr,
     /// Whether another replica may carry it out, too: its caller has declared it idempotent.
     pub is_idempotent: bool,
@@ -33,3 +35,22 @@ pub struct RpcRefusal(pub Code);
 pub(super) type Outcome = Result<Vec<u8>, RpcRefusal>;
 pub(super) type AnswerFuture = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 pub(super) type Handler = Arc<dyn Fn(RpcRequest) -> AnswerFuture + Send + Sync>;
+
+/// Returns what asks a handler: one that panics ends its call, not the server.
+pub(super) fn handler_of<H, F>(handler: H) -> Handler
+where
+    H: Fn(RpcRequest) -> F + Send + Sync + 'static,
+    F: Future<Output = Outcome> + Send + 'static,
+{
+    let handler = Arc::new(handler);
+    Arc::new(move |request| {
+        let handler = Arc::clone(&handler);
+        let answering = AssertUnwindSafe(async move { handler(request).await });
+        let failed = Err(RpcRefusal(Code::HandlerFailed));
+        Box::pin(
+            answering
+                .catch_unwind()
+                .map(move |outcome| outcome.unwrap_or(failed)),
+        )
+    })
+}

@@ -5,17 +5,21 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
+use bytes::Bytes;
 use selfsame_codec::Code;
 use selfsame_codec::rpc::{ClientConfig, IDEMPOTENT};
 use tokio::sync::oneshot;
 use zeroize::Zeroizing;
 
 use super::calling::{ClientOrder, ClientRole, NewCall};
+use super::endpoint::{UNKNOWN, address_of};
 use super::engine::Engine;
+use super::session_call::{MAX_MESSAGE_BYTES, SessionCall, too_large};
 use super::socket::{DATAGRAM_BYTES, Socket};
 use super::thread::{OrderSender, RpcThread};
-use super::ticket::RpcTickets;
+use super::ticket::{RpcKeys, RpcTickets};
 use crate::error::Error;
 use crate::transport::is_public;
 
@@ -28,6 +32,7 @@ pub struct RpcOptions {
     timeout: Duration,
     is_idempotent: bool,
     server: Option<SocketAddr>,
+    is_forward_secret: bool,
 }
 
 impl Default for RpcOptions {
@@ -36,6 +41,7 @@ impl Default for RpcOptions {
             timeout: TIMEOUT,
             is_idempotent: false,
             server: None,
+            is_forward_secret: false,
         }
     }
 }
@@ -51,6 +57,14 @@ impl RpcOptions {
     #[must_use]
     pub fn idempotent(mut self) -> Self {
         self.is_idempotent = true;
+        self
+    }
+
+    /// Lets the call travel in a session of the mesh, whose keys are agreed by Diffie-Hellman, although the service issues tickets: who
+    /// captures a replica later cannot open it.
+    #[must_use]
+    pub fn forward_secret(mut self) -> Self {
+        self.is_forward_secret = true;
         self
     }
 
@@ -75,7 +89,7 @@ impl RpcOptions {
 pub struct RpcAnswer {
     /// The answer.
     pub payload: Vec<u8>,
-    /// The server that carried the call out.
+    /// The server that carried the call out; `[::]:0` in a session of the mesh.
     pub server: SocketAddr,
 }
 
@@ -102,8 +116,16 @@ struct Services {
 struct ServiceEntry {
     name: String,
     number: u32,
-    /// Where it is called, as the latest ticket says.
-    server: tokio::sync::Mutex<Option<SocketAddr>>,
+    /// Where it is called, as it said last.
+    place: tokio::sync::Mutex<Option<Place>>,
+}
+
+/// Where a service is called
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Server(SocketAddr),
+    /// In sessions of the mesh alone.
+    Session,
 }
 
 impl RpcClient {
@@ -165,12 +187,48 @@ impl RpcClient {
     /// and why there is no ticket.
     pub async fn call(&self, service: &str, payload: &[u8], options: RpcOptions) -> Result<RpcAnswer, Error> {
         let Shared { thread, services, .. } = &*self.shared;
-        let sender = thread.sender();
+        let deadline = Instant::now() + options.timeout;
         let entry = services.of(service);
-        let target = match options.server {
-            Some(server) => server,
-            None => services.server_of(&entry, sender).await?,
+        let place = match (options.server, options.is_forward_secret) {
+            (Some(_), true) => {
+                let text =
+                    "a call that is forward secret goes to a provider in the mesh: leave out the server";
+                return Err(Error::Input(text.into()));
+            }
+            (Some(server), false) => Place::Server(server),
+            (None, true) => Place::Session,
+            (None, false) => services.place_of(&entry, thread.sender()).await?,
         };
+        let in_session = || services.call_in_session(service, payload, options.is_idempotent, deadline);
+        let outcome = match place {
+            Place::Server(server) => self.call_at(&entry, server, payload, options).await,
+            Place::Session => in_session().await,
+        };
+        let Err(error) = &outcome else { return outcome };
+        if options.server.is_some() {
+            return outcome;
+        }
+        if place != Place::Session && error.code() == Some(Code::NoProvider) && entry.is_in_session().await {
+            // It waited for a ticket of a service that gives out none any more.
+            return in_session().await;
+        }
+        if is_lost(error) {
+            // The next call asks where the service is now.
+            entry.place.lock().await.take_if(|known| *known == place);
+        }
+        outcome
+    }
+
+    /// Calls a server with a ticket.
+    async fn call_at(
+        &self,
+        entry: &ServiceEntry,
+        target: SocketAddr,
+        payload: &[u8],
+        options: RpcOptions,
+    ) -> Result<RpcAnswer, Error> {
+        let Shared { thread, services, .. } = &*self.shared;
+        let sender = thread.sender();
         if !services.tickets.allows_private() && !is_public(target.ip()) {
             let text =
                 format!("{target} is private: give an address that others reach, or allow private ones");
@@ -194,12 +252,7 @@ impl RpcClient {
         let outcome = answered.await;
         giving_up.call = None;
         // The thread has ended.
-        let outcome = outcome.unwrap_or_else(|_| Err(Error::from_code(Code::Disconnected)));
-        if options.server.is_none() && outcome.as_ref().is_err_and(is_lost) {
-            // The next call learns from a ticket where the service is now.
-            entry.server.lock().await.take_if(|server| *server == target);
-        }
-        outcome
+        outcome.unwrap_or_else(|_| Err(Error::from_code(Code::Disconnected)))
     }
 
     fn next_call(&self) -> u32 {
@@ -225,7 +278,7 @@ impl Services {
         let entry = Arc::new(ServiceEntry {
             name: name.into(),
             number: by_number.len() as u32,
-            server: tokio::sync::Mutex::default(),
+            place: tokio::sync::Mutex::default(),
         });
         by_number.push(Arc::clone(&entry));
         by_name.insert(name.into(), Arc::clone(&entry));
@@ -233,27 +286,58 @@ impl Services {
     }
 
     /// Returns where a service is called: as its first ticket says, which one of the calls that wait for it asks for.
-    async fn server_of(
+    async fn place_of(
         &self,
         entry: &ServiceEntry,
         sender: &OrderSender<ClientOrder>,
-    ) -> Result<SocketAddr, Error> {
-        let mut server = entry.server.lock().await;
-        if let Some(known) = *server {
+    ) -> Result<Place, Error> {
+        let mut place = entry.place.lock().await;
+        if let Some(known) = *place {
             return Ok(known);
         }
-        let ticket = self.tickets.ticket(&entry.name).await?;
-        sender.send(ClientOrder::UseTicket(entry.number, ticket.grant));
-        Ok(*server.insert(ticket.address))
+        let said = match self.tickets.ticket(&entry.name).await? {
+            RpcKeys::Ticket(ticket) => {
+                sender.send(ClientOrder::UseTicket(entry.number, ticket.grant));
+                Place::Server(ticket.address)
+            }
+            RpcKeys::Session => Place::Session,
+        };
+        Ok(*place.insert(said))
+    }
+
+    /// Calls a service in a session of the mesh.
+    async fn call_in_session(
+        &self,
+        service: &str,
+        payload: &[u8],
+        is_idempotent: bool,
+        deadline: Instant,
+    ) -> Result<RpcAnswer, Error> {
+        if payload.len() > MAX_MESSAGE_BYTES {
+            return Err(too_large());
+        }
+        let call = SessionCall {
+            service: service.into(),
+            payload: Bytes::copy_from_slice(payload),
+            is_idempotent,
+            deadline,
+        };
+        let payload = self.tickets.call_in_session(call).await?;
+        let server = address_of(&UNKNOWN);
+        Ok(RpcAnswer { payload, server })
     }
 
     /// Returns a new ticket for a service, or nothing.
     async fn grant(&self, number: u32) -> Zeroizing<Vec<u8>> {
         let entry = Arc::clone(&lock(&self.by_number)[number as usize]);
         match self.tickets.ticket(&entry.name).await {
-            Ok(ticket) => {
-                *entry.server.lock().await = Some(ticket.address);
+            Ok(RpcKeys::Ticket(ticket)) => {
+                *entry.place.lock().await = Some(Place::Server(ticket.address));
                 ticket.grant
+            }
+            Ok(RpcKeys::Session) => {
+                *entry.place.lock().await = Some(Place::Session);
+                Zeroizing::default()
             }
             Err(error) => {
                 tracing::warn!(%error, service = entry.name, "there is no ticket to be had");
@@ -263,9 +347,18 @@ impl Services {
     }
 }
 
+impl ServiceEntry {
+    async fn is_in_session(&self) -> bool {
+        *self.place.lock().await == Some(Place::Session)
+    }
+}
+
 /// Whether the server that was called may be gone.
 fn is_lost(error: &Error) -> bool {
-    matches!(error.code(), Some(Code::TimedOut | Code::OutcomeUnknown))
+    matches!(
+        error.code(),
+        Some(Code::TimedOut | Code::OutcomeUnknown | Code::NoService)
+    )
 }
 
 /// Gives a call up when its future is dropped.

@@ -2,18 +2,16 @@
 
 use alloc::sync::Arc;
 use core::net::SocketAddr;
-use core::panic::AssertUnwindSafe;
 use core::time::Duration;
 
-use futures_util::FutureExt as _;
-use selfsame_codec::Code;
 use selfsame_codec::rpc::ServerConfig;
 
-use super::answering::{Handler, RpcRefusal, RpcRequest};
+use super::answering::{RpcRefusal, RpcRequest, handler_of};
 use super::engine::{Engine, unix_us};
 use super::held_keys::{HeldKeys, RpcTicketKey};
 use super::keys::TicketKeys;
 use super::serving::{ServerOrder, ServerRole};
+use super::session_service::SessionCalls;
 use super::socket::{DATAGRAM_BYTES, Socket};
 use super::thread::RpcThread;
 use super::ticket::RpcTicketService;
@@ -79,22 +77,13 @@ impl RpcServerBuilder {
         H: Fn(RpcRequest) -> F + Send + Sync + 'static,
         F: Future<Output = Result<Vec<u8>, RpcRefusal>> + Send + 'static,
     {
-        let handler = Arc::new(handler);
-        let handler: Handler = Arc::new(move |request| {
-            let handler = Arc::clone(&handler);
-            let answering = AssertUnwindSafe(async move { handler(request).await });
-            // A handler that panics ends its call, not the server.
-            let failed = Err(RpcRefusal(Code::HandlerFailed));
-            Box::pin(
-                answering
-                    .catch_unwind()
-                    .map(move |outcome| outcome.unwrap_or(failed)),
-            )
-        });
+        let handler = handler_of(handler);
+        let session_calls = SessionCalls::new(Arc::clone(&handler), self.is_idempotent);
         let mut server = RpcServer {
             address,
             threads: Vec::new(),
             keys: HeldKeys::new(&self.ticket_key, self.ticket_life)?,
+            session_calls: Arc::new(session_calls),
         };
         let secrets = server.keys.encode();
         for _ in 0..self.threads {
@@ -137,6 +126,7 @@ pub struct RpcServer {
     address: SocketAddr,
     threads: Vec<RpcThread<ServerOrder>>,
     keys: HeldKeys,
+    session_calls: Arc<SessionCalls>,
 }
 
 impl RpcServer {
@@ -160,13 +150,15 @@ impl RpcServer {
         self.address
     }
 
-    /// What issues tickets to callers from the mesh, to be served under the service's name; `address` is where they reach this server.
+    /// What issues tickets to callers from the mesh, and answers calls that are to be forward secret, to be served under the service's name;
+    /// `address` is where they reach this server.
     #[must_use]
     pub fn tickets(&self, address: SocketAddr) -> RpcTicketService {
         RpcTicketService::new(
             self.threads[0].sender().clone(),
             address,
             self.keys.shared().cloned(),
+            &self.session_calls,
         )
     }
 

@@ -1,5 +1,6 @@
 //! How clients get their first ticket: a request in a session of the mesh, to the service itself.
 
+use alloc::sync::{Arc, Weak};
 use core::convert::Infallible;
 use core::net::SocketAddr;
 use core::pin::Pin;
@@ -15,6 +16,8 @@ use zeroize::Zeroizing;
 
 use super::key_sharing::{KEYS_PATH, SharedTicketKeys};
 use super::serving::ServerOrder;
+use super::session_call::{SessionAnswer, SessionCall, call_in_session};
+use super::session_service::SessionCalls;
 use super::thread::OrderSender;
 use crate::body::Body;
 use crate::caller::Caller;
@@ -72,10 +75,44 @@ impl core::fmt::Debug for RpcTicket {
     }
 }
 
+/// The keys that the calls of a service are sealed with.
+#[derive(Debug)]
+pub enum RpcKeys {
+    /// Those of a ticket.
+    Ticket(RpcTicket),
+    /// The service gives out no tickets: each session of the mesh agrees on keys of its own.
+    Session,
+}
+
+impl RpcKeys {
+    fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        if bytes == encode_session() {
+            return Ok(Self::Session);
+        }
+        RpcTicket::decode(bytes).map(Self::Ticket)
+    }
+}
+
+/// Returns `[version: 1, null]`, which stands in place of a ticket.
+pub(super) fn encode_session() -> Vec<u8> {
+    let mut out = Vec::new();
+    Encoder::new(&mut out).array(2).uint(VERSION).null();
+    out
+}
+
 /// Where a client gets tickets.
 pub trait RpcTickets: Send + Sync + 'static {
-    /// Asks for a ticket for a service.
-    fn ticket(&self, service: &str) -> Pin<Box<dyn Future<Output = Result<RpcTicket, Error>> + Send + '_>>;
+    /// Asks for a ticket for a service, or learns that it takes calls in sessions of the mesh alone.
+    fn ticket(&self, service: &str) -> Pin<Box<dyn Future<Output = Result<RpcKeys, Error>> + Send + '_>>;
+
+    /// Makes a call in a session of the mesh; fails where there is no mesh, as it does unless this says otherwise.
+    fn call_in_session(&self, call: SessionCall) -> SessionAnswer<'_> {
+        let text = format!(
+            "calls of {} travel in a mesh: make the client with a node",
+            call.service
+        );
+        Box::pin(async { Err(Error::Input(text)) })
+    }
 
     /// Whether tickets, servers and routers may lead to private addresses, which they may unless this says otherwise.
     fn allows_private(&self) -> bool {
@@ -85,7 +122,7 @@ pub trait RpcTickets: Send + Sync + 'static {
 
 /// Tickets from the providers of a service in the mesh.
 impl RpcTickets for Node {
-    fn ticket(&self, service: &str) -> Pin<Box<dyn Future<Output = Result<RpcTicket, Error>> + Send + '_>> {
+    fn ticket(&self, service: &str) -> Pin<Box<dyn Future<Output = Result<RpcKeys, Error>> + Send + '_>> {
         let url = format!("https://{service}.mesh{TICKET_PATH}");
         Box::pin(async move {
             let request = Request::post(url).body(Body::empty());
@@ -100,8 +137,12 @@ impl RpcTickets for Node {
             }
             let body = http_body_util::Limited::new(response.into_body(), MAX_ANSWER_BYTES);
             let bytes = Zeroizing::new(body.collect().await.map_err(Error::Body)?.to_bytes().to_vec());
-            RpcTicket::decode(&bytes).map_err(|Malformed| Error::from_code(Code::BadMessage))
+            RpcKeys::decode(&bytes).map_err(|Malformed| Error::from_code(Code::BadMessage))
         })
+    }
+
+    fn call_in_session(&self, call: SessionCall) -> SessionAnswer<'_> {
+        Box::pin(call_in_session(self, call))
     }
 
     fn allows_private(&self) -> bool {
@@ -109,12 +150,15 @@ impl RpcTickets for Node {
     }
 }
 
-/// Issues tickets at [`TICKET_PATH`] to callers from the mesh, and gives ticket keys that are shared to other replicas; a service for [`Node::serve`] or a route of another one.
+/// Issues tickets at [`TICKET_PATH`] to callers from the mesh, answers their calls that are to be forward secret, and gives ticket keys that
+/// are shared to other replicas; a service for [`Node::serve`] or a route of another one.
 #[derive(Clone, Debug)]
 pub struct RpcTicketService {
     sender: OrderSender<ServerOrder>,
     address: SocketAddr,
     keys: Option<SharedTicketKeys>,
+    /// Those of the server, while it is there.
+    session_calls: Weak<SessionCalls>,
 }
 
 impl RpcTicketService {
@@ -122,11 +166,13 @@ impl RpcTicketService {
         sender: OrderSender<ServerOrder>,
         address: SocketAddr,
         keys: Option<SharedTicketKeys>,
+        session_calls: &Arc<SessionCalls>,
     ) -> Self {
         Self {
             sender,
             address,
             keys,
+            session_calls: Arc::downgrade(session_calls),
         }
     }
 
@@ -138,7 +184,10 @@ impl RpcTicketService {
         match (&self.keys, request.uri().path()) {
             (Some(keys), KEYS_PATH) => keys.answer(request.method(), caller.peer).await,
             (_, TICKET_PATH) => self.issue(request.method(), caller.peer).await,
-            _ => status(StatusCode::NOT_FOUND),
+            _ => match self.session_calls.upgrade() {
+                Some(calls) => calls.answer(request).await,
+                None => status(StatusCode::SERVICE_UNAVAILABLE),
+            },
         }
     }
 
@@ -174,7 +223,7 @@ impl Service<Request<Body>> for RpcTicketService {
     }
 }
 
-fn status(status: StatusCode) -> Response<Body> {
+pub(super) fn status(status: StatusCode) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = status;
     response

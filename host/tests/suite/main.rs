@@ -37,6 +37,7 @@ mod rpc_cli;
 mod rpc_keys;
 #[cfg(feature = "procedures")]
 mod rpc_procedures;
+mod rpc_session;
 mod serve;
 mod simulated;
 mod telemetry;

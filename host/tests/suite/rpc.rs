@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::net::UdpSocket;
 
 use selfsame_host::rpc::{
-    RpcClient, RpcOptions, RpcRefusal, RpcRouter, RpcSelection, RpcServer, RpcServerBuilder, RpcTicket,
+    RpcClient, RpcKeys, RpcOptions, RpcRefusal, RpcRouter, RpcSelection, RpcServer, RpcServerBuilder,
     RpcTickets,
 };
 use selfsame_host::{Code, Error, Node, Seed};
@@ -260,7 +260,7 @@ async fn tickets_are_issued_to_peers_of_the_mesh_alone() {
 struct NoTickets;
 
 impl RpcTickets for NoTickets {
-    fn ticket(&self, _: &str) -> Pin<Box<dyn Future<Output = Result<RpcTicket, Error>> + Send + '_>> {
+    fn ticket(&self, _: &str) -> Pin<Box<dyn Future<Output = Result<RpcKeys, Error>> + Send + '_>> {
         Box::pin(async { Err(Error::from_code(Code::NoProvider)) })
     }
 }
@@ -276,7 +276,7 @@ async fn client_without_tickets_says_why() {
 struct PublicOnly(Node);
 
 impl RpcTickets for PublicOnly {
-    fn ticket(&self, service: &str) -> Pin<Box<dyn Future<Output = Result<RpcTicket, Error>> + Send + '_>> {
+    fn ticket(&self, service: &str) -> Pin<Box<dyn Future<Output = Result<RpcKeys, Error>> + Send + '_>> {
         self.0.ticket(service)
     }
 

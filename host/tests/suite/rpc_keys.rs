@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use http::StatusCode;
 use selfsame_host::rpc::{
-    KEYS_PATH, RpcClient, RpcOptions, RpcRequest, RpcServer, RpcTicket, RpcTickets, SharedTicketKeys,
+    KEYS_PATH, RpcClient, RpcKeys, RpcOptions, RpcRequest, RpcServer, RpcTickets, SharedTicketKeys,
 };
 use selfsame_host::{Body, Error, Node, Seed};
 
@@ -55,7 +55,7 @@ fn owned(owner: &Seed, first: &Node) -> selfsame_host::Builder {
 struct Counted(Node, Arc<AtomicUsize>);
 
 impl RpcTickets for Counted {
-    fn ticket(&self, service: &str) -> Pin<Box<dyn Future<Output = Result<RpcTicket, Error>> + Send + '_>> {
+    fn ticket(&self, service: &str) -> Pin<Box<dyn Future<Output = Result<RpcKeys, Error>> + Send + '_>> {
         self.1.fetch_add(1, Ordering::Relaxed);
         self.0.ticket(service)
     }
