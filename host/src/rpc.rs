@@ -58,6 +58,9 @@ pub use session_call::{SessionAnswer, SessionCall};
 mod session_service;
 pub use session_service::RpcSessionService;
 
+mod pre_shared_key;
+pub use pre_shared_key::PreSharedKey;
+
 mod calling;
 
 mod client;

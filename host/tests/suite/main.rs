@@ -35,6 +35,7 @@ mod restart;
 mod rpc;
 mod rpc_cli;
 mod rpc_keys;
+mod rpc_pre_shared_key;
 #[cfg(feature = "procedures")]
 mod rpc_procedures;
 mod rpc_session;
