@@ -1,8 +1,10 @@
 //! Commands of the encrypted RPC.
 
 use core::net::SocketAddr;
+use core::pin::Pin;
 use core::time::Duration;
 use std::io::Write as _;
+use std::path::Path;
 
 use http::{Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -10,8 +12,8 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use selfsame_host::rpc::{
-    RpcClient, RpcOptions, RpcRefusal, RpcRequest, RpcRouter, RpcSelection, RpcServer, RpcTicketKey,
-    SharedTicketKeys,
+    PreSharedKey, RpcClient, RpcOptions, RpcRefusal, RpcRequest, RpcRouter, RpcSelection, RpcServer,
+    RpcSessionService, RpcTicketKey, SharedTicketKeys,
 };
 use selfsame_host::{Code, IDENTITY_FILE, Node, Seed};
 use serde_json::json as value;
@@ -29,6 +31,7 @@ const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 const CALLER_FIELD: &str = "selfsame-caller";
 
 type HttpClient = Client<HttpConnector, Full<bytes::Bytes>>;
+type CallFuture = Pin<Box<dyn Future<Output = Result<Vec<u8>, RpcRefusal>> + Send>>;
 
 pub(crate) async fn run(command: RpcCommand, output: Output) -> Result<(), Failure> {
     match command {
@@ -39,18 +42,21 @@ pub(crate) async fn run(command: RpcCommand, output: Output) -> Result<(), Failu
 }
 
 async fn call(command: RpcCallCommand, output: Output) -> Result<(), Failure> {
-    check_owner(&command.network)?;
     let deadline = Instant::now() + command.timeout.timeout.0;
     let payload = read_body(&command.body)?;
-    let mut builder = builder(&command.network).in_memory();
-    if let Some(folder) = &command.folder {
-        builder = builder.seed(Seed::load(&folder.join(IDENTITY_FILE))?);
-    }
-    let node = join(builder, &command.network, deadline, output).await?;
-    let client = RpcClient::new(node.clone())?;
+    let (client, node) = match (&command.pre_shared_key, command.server) {
+        (Some(file), Some(server)) => (client_without_mesh(&command, file, server)?, None),
+        _ => {
+            let node = node_of(&command, deadline, output).await?;
+            (RpcClient::new(node.clone())?, Some(node))
+        }
+    };
     let mut options = RpcOptions::new().timeout(deadline.saturating_duration_since(Instant::now()));
     if command.idempotent {
         options = options.idempotent();
+    }
+    if command.forward_secret {
+        options = options.forward_secret();
     }
     if let Some(server) = command.server {
         options = options.server(server);
@@ -58,7 +64,9 @@ async fn call(command: RpcCallCommand, output: Output) -> Result<(), Failure> {
     let what = format!("calling {}", command.name);
     let calling = client.call(&command.name, &payload, options);
     let answered = output.progress(&what, timeout_at(deadline, calling)).await;
-    leave(node, deadline).await;
+    if let Some(node) = node {
+        leave(node, deadline).await;
+    }
     let answer = answered.map_err(|_| Failure::timed_out(&what))??;
     if output.json {
         let text = core::str::from_utf8(&answer.payload);
@@ -74,10 +82,34 @@ async fn call(command: RpcCallCommand, output: Output) -> Result<(), Failure> {
     written.map_err(|error| Failure::output(&error))
 }
 
+/// Starts the node that calls.
+async fn node_of(command: &RpcCallCommand, deadline: Instant, output: Output) -> Result<Node, Failure> {
+    check_owner(&command.network)?;
+    let mut builder = builder(&command.network).in_memory();
+    if let Some(folder) = &command.folder {
+        builder = builder.seed(Seed::load(&folder.join(IDENTITY_FILE))?);
+    }
+    join(builder, &command.network, deadline, output).await
+}
+
+fn client_without_mesh(
+    command: &RpcCallCommand,
+    key: &Path,
+    server: SocketAddr,
+) -> Result<RpcClient, Failure> {
+    let tickets = PreSharedKey::new(&command.network.network)?
+        .service(&command.name, Seed::load(key)?, server)
+        .allow_private(command.network.allow_private);
+    Ok(RpcClient::with_tickets(tickets)?)
+}
+
 async fn serve(command: RpcServeCommand, output: Output) -> Result<(), Failure> {
     if command.to.scheme_str() != Some("http") || command.to.authority().is_none() {
         let text = format!("--to {}: it is http://HOST:PORT/path", command.to);
         return Err(Failure::usage(text));
+    }
+    if let Some(file) = &command.pre_shared_key {
+        return serve_without_mesh(&command, Seed::load_or_create(file)?, output).await;
     }
     let secret = command
         .ticket_key
@@ -85,17 +117,35 @@ async fn serve(command: RpcServeCommand, output: Output) -> Result<(), Failure> 
         .map(Seed::load_or_create)
         .transpose()?;
     let begin = async |node: &Node| {
+        if command.in_session {
+            node.serve(&command.name, in_session(&command)).await?;
+            announce_sessions(&command.name, output)?;
+            return Ok(Replica { _server: None });
+        }
         let key: RpcTicketKey = match secret {
             Some(secret) => secret.into(),
             None => SharedTicketKeys::rotating(node, &command.name, command.ticket_life.0)?.into(),
         };
-        let server = start(&command, node, key)?;
+        let server = start(&command, node.network(), key)?;
         let address = command.udp_address.unwrap_or_else(|| server.local_addr());
         node.serve(&command.name, server.tickets(address)).await?;
         announce(&command.name, server.local_addr(), address, output)?;
-        Ok(Replica { _server: server })
+        Ok(Replica {
+            _server: Some(server),
+        })
     };
     node::host(&command.member, command.node_listen.clone(), &[], begin, output).await
+}
+
+/// Runs a replica for callers that have its key.
+async fn serve_without_mesh(command: &RpcServeCommand, key: Seed, output: Output) -> Result<(), Failure> {
+    let interrupted = interrupted(command.member.end_with_input)?;
+    let server = start(command, &command.member.network.network, key.into())?;
+    let address = command.udp_address.unwrap_or_else(|| server.local_addr());
+    announce(&command.name, server.local_addr(), address, output)?;
+    interrupted.await;
+    drop(server);
+    Ok(())
 }
 
 async fn route(command: RpcRouteCommand, output: Output) -> Result<(), Failure> {
@@ -122,8 +172,8 @@ async fn route(command: RpcRouteCommand, output: Output) -> Result<(), Failure> 
     Ok(())
 }
 
-fn start(command: &RpcServeCommand, node: &Node, key: RpcTicketKey) -> Result<RpcServer, Failure> {
-    let mut replica = RpcServer::builder(node.network(), &command.name, key)
+fn start(command: &RpcServeCommand, network: &str, key: RpcTicketKey) -> Result<RpcServer, Failure> {
+    let mut replica = RpcServer::builder(network, &command.name, key)
         .ticket_life(command.ticket_life.0)
         .threads(command.threads);
     if command.idempotent {
@@ -132,10 +182,29 @@ fn start(command: &RpcServeCommand, node: &Node, key: RpcTicketKey) -> Result<Rp
     if let Some(file) = &command.router_key {
         replica = replica.router_key(Seed::load_or_create(file)?);
     }
+    Ok(replica.start(command.udp, forwarder(command.to.clone()))?)
+}
+
+fn in_session(command: &RpcServeCommand) -> RpcSessionService {
+    let service = RpcSessionService::new(forwarder(command.to.clone()));
+    if command.idempotent {
+        service.idempotent()
+    } else {
+        service
+    }
+}
+
+/// Returns the handler that has calls carried out by a server of this machine.
+fn forwarder(to: Uri) -> impl Fn(RpcRequest) -> CallFuture + Send + Sync {
     let client = Client::builder(TokioExecutor::new()).build_http();
-    let to = command.to.clone();
-    let pass_on = move |request| pass_on(client.clone(), to.clone(), request);
-    Ok(replica.start(command.udp, pass_on)?)
+    move |request| Box::pin(pass_on(client.clone(), to.clone(), request))
+}
+
+fn announce_sessions(name: &str, output: Output) -> Result<(), Failure> {
+    output.print(
+        format_args!("calls of {name} arrive in sessions of the mesh"),
+        &value!({ "event": "serving-rpc", "name": name }),
+    )
 }
 
 fn announce(name: &str, local: SocketAddr, address: SocketAddr, output: Output) -> Result<(), Failure> {
@@ -170,7 +239,8 @@ async fn pass_on(client: HttpClient, to: Uri, request: RpcRequest) -> Result<Vec
 
 /// A replica beside its node: calls under way end with it.
 struct Replica {
-    _server: RpcServer,
+    /// `None` where calls arrive in sessions.
+    _server: Option<RpcServer>,
 }
 
 impl Beside for Replica {

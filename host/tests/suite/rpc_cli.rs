@@ -131,6 +131,99 @@ async fn calls_pass_through_a_router() {
     .expect("it ends");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn replica_with_a_pre_shared_key_needs_no_mesh() {
+    let folder = tempdir().expect("a folder");
+    let to = backend().await;
+    tokio::task::spawn_blocking(move || {
+        let serve = ["rpc", "serve", "check", "--to", &to, "--network", "test"];
+        let with_key = ["--udp", "127.0.0.1:0", "--pre-shared-key", "check.key"];
+        let mut replica = Running::start(folder.path(), &[&serve[..], &with_key].concat());
+        let serving = replica.event("serving-rpc");
+        let at = serving["udp"].as_str().expect("an address").to_owned();
+        let call = |key: &'static str, more: &[&'static str]| {
+            let call = [
+                "rpc",
+                "call",
+                "check",
+                "--network",
+                "test",
+                "--pre-shared-key",
+                key,
+            ];
+            let mut arguments = call.map(str::to_owned).to_vec();
+            arguments.extend([
+                "--server".to_owned(),
+                at.clone(),
+                "-d".to_owned(),
+                "ping".to_owned(),
+            ]);
+            arguments.extend(more.iter().map(|more| (*more).to_owned()));
+            arguments
+        };
+        let run = |arguments: &[String]| {
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            succeed(folder.path(), &arguments)
+        };
+        let said = run(&call("check.key", &["--allow-private"]));
+        assert!(said.ends_with(": ping"), "{said}");
+        assert_ne!(
+            said,
+            run(&call("check.key", &["--allow-private"])),
+            "each call has a caller of its own"
+        );
+        let refused = |arguments: &[String], status, texts: &[&str]| {
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            fail(folder.path(), &arguments, status, texts);
+        };
+        refused(&call("check.key", &[]), 2, &["ForbiddenAddress"]);
+        refused(&call("no.key", &["--allow-private"]), 2, &["no.key"]);
+        refused(&call("check.key", &["--unowned"]), 2, &["--unowned"]);
+        refused(
+            &call("check.key", &["--forward-secret"]),
+            2,
+            &["--forward-secret"],
+        );
+        assert_eq!(replica.exit(), Some(0));
+    })
+    .await
+    .expect("it ends");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_travel_in_sessions() {
+    let folder = tempdir().expect("a folder");
+    let to = backend().await;
+    tokio::task::spawn_blocking(move || {
+        let mut arguments = vec!["rpc", "serve", "check", "--to", &to, "--in-session"];
+        arguments.extend(["--node-listen", "ws://127.0.0.1:0", "--data", "replica"]);
+        arguments.extend(NETWORK);
+        let mut node = Running::start(folder.path(), &arguments);
+        let started = node.event("started");
+        let address = started["addresses"][0].as_str().expect("a URL");
+        let join = format!("{address}#{}", started["id"].as_str().expect("an id"));
+        assert_eq!(node.event("serving-rpc")["udp"], Value::Null);
+        node.event("published");
+        for more in [
+            &["-d", "ping"][..],
+            &["-d", "ping", "--idempotent"],
+            &["-d", "ping", "--forward-secret"],
+        ] {
+            let said = succeed(folder.path(), &call(&join, more));
+            assert!(said.ends_with(": ping"), "{said}");
+        }
+        fail(
+            folder.path(),
+            &call(&join, &["-d", "fail"]),
+            1,
+            &["HandlerFailed"],
+        );
+        assert_eq!(node.end(), Some(0));
+    })
+    .await
+    .expect("it ends");
+}
+
 #[test]
 fn wrong_flags_are_told_before_anything_starts() {
     let folder = tempdir().expect("a folder");

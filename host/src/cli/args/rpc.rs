@@ -10,11 +10,14 @@ pub(crate) enum RpcCommand {
     /// Calls a service once, and prints the answer
     #[command(after_help = "Examples:
   selfsame rpc call echo --network twiitr --join wss://node.example#ID --unowned -d ping
-  date | selfsame rpc call echo --network twiitr --join wss://node.example#ID --unowned --idempotent -d @-")]
+  date | selfsame rpc call echo --network twiitr --join wss://node.example#ID --unowned --idempotent -d @-
+  selfsame rpc call echo --network twiitr --pre-shared-key echo.key --server 192.0.2.1:7400 -d ping")]
     Call(Box<RpcCallCommand>),
     /// Runs a node and a replica of a service, which passes calls on to a server of this machine
-    #[command(after_help = "Example:
+    #[command(after_help = "Examples:
   selfsame rpc serve echo --to http://127.0.0.1:8080/rpc --udp 0.0.0.0:7400 --udp-address 192.0.2.1:7400 --ticket-key echo.key --network twiitr --join wss://node.example#ID --unowned
+  selfsame rpc serve echo --to http://127.0.0.1:8080/rpc --in-session --network twiitr --join wss://node.example#ID --unowned
+  selfsame rpc serve echo --to http://127.0.0.1:8080/rpc --udp 0.0.0.0:7400 --pre-shared-key echo.key --network twiitr
 
 Replicas of one service share the file of --ticket-key: copy it to each of them.")]
     Serve(Box<RpcServeCommand>),
@@ -86,6 +89,12 @@ pub(crate) struct RpcCallCommand {
     /// Replica or router to call, in place of the replica that issues the ticket
     #[arg(long, value_name = "IP:PORT", value_parser = socket_address)]
     pub(crate) server: Option<SocketAddr>,
+    /// File of the secret of the service: calls --server without a mesh, as nobody in particular
+    #[arg(long, value_name = "FILE", requires = "server", conflicts_with_all = ["join", "folder", "owner", "unowned"])]
+    pub(crate) pre_shared_key: Option<PathBuf>,
+    /// Calls in a session of the mesh, whose keys nobody has afterwards, although the service issues tickets
+    #[arg(long, conflicts_with = "server")]
+    pub(crate) forward_secret: bool,
     #[command(flatten)]
     pub(crate) timeout: Timeout,
 }
@@ -113,6 +122,13 @@ pub(crate) struct RpcServeCommand {
     /// name has an owner
     #[arg(long, value_name = "FILE")]
     pub(crate) ticket_key: Option<PathBuf>,
+    /// File of the secret that replicas and callers share: runs a replica without a node, for callers without a mesh; it is made if there
+    /// is none
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["ticket_key", "join", "owner", "unowned", "node_listen"])]
+    pub(crate) pre_shared_key: Option<PathBuf>,
+    /// Gives out no tickets: each call travels in a session of the mesh, whose keys nobody has afterwards
+    #[arg(long, conflicts_with_all = ["ticket_key", "pre_shared_key", "router_key", "udp", "udp_address", "threads"])]
+    pub(crate) in_session: bool,
     /// File of the secret that routers and replicas share, if there are routers; it is made if there is none
     #[arg(long, value_name = "FILE")]
     pub(crate) router_key: Option<PathBuf>,
