@@ -5,7 +5,7 @@ import { figure, type Row, timed } from "../harness/row.ts";
 import { rpcProcess } from "../harness/runtimes.ts";
 import { exactly, mean } from "../harness/statistics.ts";
 
-/** What the paper's figure 4 compares, of which the early data of the first one comes at the price of a shared secret. */
+/** What the paper's figure 4 compares, and what `fetch` takes beside it. */
 const DEPLOYMENTS = [
   {
     name: "shared ticket key, idempotent call",
@@ -18,6 +18,18 @@ const DEPLOYMENTS = [
     first: "first/bound",
     later: "echo/bound",
     datagrams: "datagrams/bound",
+  },
+  {
+    name: "pre-shared key, idempotent call",
+    first: "first/pre-shared",
+    later: "echo/pre-shared",
+    datagrams: "datagrams/pre-shared",
+  },
+  {
+    name: "Diffie-Hellman each time, call in a session",
+    first: "first/session",
+    later: "echo/session",
+    datagrams: null,
   },
   { name: "Diffie-Hellman each time, fetch", first: "first/fetch", later: "echo/fetch", datagrams: null },
 ] as const;
@@ -83,10 +95,10 @@ async function measure(files: RpcFiles, run: Run): Promise<Row[]> {
   return rows;
 }
 
-/** The deployments that exist (Encrypted R2P2, figure 4); what each gives away is in `docs/rpc.md`. */
+/** The deployments of Encrypted R2P2, figure 4; what each gives away is in `docs/rpc.md`. */
 export const r2p2R3: Experiment = {
   name: "r2p2-r3",
-  summary: "first and later requests in each deployment of keys that exists",
+  summary: "first and later requests in each deployment of keys",
   async prepare() {
     const files = await buildRpc();
     return (run) => measure(files, run);

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bench_pair::{Outcome, Task};
 use hyper::Request;
-use selfsame_host::rpc::{RpcClient, RpcOptions, RpcServer, RpcTicket, RpcTickets};
+use selfsame_host::rpc::{RpcClient, RpcKeys, RpcOptions, RpcServer, RpcTicket, RpcTickets};
 use selfsame_host::{Body, Code, Error, Node};
 use tokio::runtime::Runtime;
 
@@ -19,7 +19,7 @@ use crate::peers::Early;
 use crate::sealed::{SERVICE, issuer, join, start_server, ticket, told};
 
 /// How long a replica treats tickets as older than itself.
-const FRESH: Duration = Duration::from_millis(2100);
+pub(crate) const FRESH: Duration = Duration::from_millis(2100);
 
 /// A server, the node that issues its tickets and one that asks for them
 struct Mesh {
@@ -63,9 +63,10 @@ impl Drawer {
 }
 
 impl RpcTickets for Drawer {
-    fn ticket(&self, _: &str) -> Pin<Box<dyn Future<Output = Result<RpcTicket, Error>> + Send + '_>> {
+    fn ticket(&self, _: &str) -> Pin<Box<dyn Future<Output = Result<RpcKeys, Error>> + Send + '_>> {
         let ticket = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        Box::pin(async { ticket.ok_or_else(|| Error::from_code(Code::NoProvider)) })
+        let ticket = ticket.ok_or_else(|| Error::from_code(Code::NoProvider));
+        Box::pin(async { ticket.map(RpcKeys::Ticket) })
     }
 }
 
@@ -127,18 +128,29 @@ impl Echo for Ticketed {
     }
 }
 
-/// First requests of fresh nodes, from their start: through `fetch`, or for a ticket and then a call
+/// How fresh nodes make their first request
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Through {
+    /// With `fetch`.
+    Fetch,
+    /// As a call, for which they get a ticket.
+    Ticket,
+    /// As a call in the session.
+    Session,
+}
+
+/// First requests of fresh nodes, from their start
 pub(crate) struct Fresh {
     mesh: Mesh,
-    through_fetch: bool,
+    through: Through,
     node: Option<Node>,
 }
 
 impl Fresh {
-    pub(crate) async fn start(through_fetch: bool) -> Outcome<Self> {
+    pub(crate) async fn start(through: Through) -> Outcome<Self> {
         Ok(Self {
             mesh: Mesh::start().await?,
-            through_fetch,
+            through,
             node: None,
         })
     }
@@ -148,12 +160,13 @@ impl Echo for Fresh {
     async fn echo(&mut self, payload: [u8; 4]) -> Outcome<[u8; 4]> {
         let node = join(&self.mesh.bootstrap).await?;
         self.node = Some(node.clone());
-        if self.through_fetch {
-            fetch(&node).await?;
-            return Ok(payload);
-        }
+        let options = match self.through {
+            Through::Fetch => return fetch(&node).await.map(|()| payload),
+            Through::Ticket => RpcOptions::new().idempotent(),
+            Through::Session => RpcOptions::new().forward_secret(),
+        };
         let client = RpcClient::new(node).map_err(told)?;
-        let answer = within(client.call(SERVICE, &payload, RpcOptions::new().idempotent())).await?;
+        let answer = within(client.call(SERVICE, &payload, options)).await?;
         four(&answer.map_err(told)?.payload)
     }
 
@@ -187,6 +200,30 @@ impl Echo for Fetching {
     }
 }
 
+/// Calls in a session that is up
+pub(crate) struct InSession {
+    client: RpcClient,
+    _mesh: Mesh,
+}
+
+impl InSession {
+    pub(crate) async fn start() -> Outcome<Self> {
+        let mesh = Mesh::start().await?;
+        Ok(Self {
+            client: RpcClient::new(mesh.asking.clone()).map_err(told)?,
+            _mesh: mesh,
+        })
+    }
+}
+
+impl Echo for InSession {
+    async fn echo(&mut self, payload: [u8; 4]) -> Outcome<[u8; 4]> {
+        let options = RpcOptions::new().forward_secret();
+        let answer = within(self.client.call(SERVICE, &payload, options)).await?;
+        four(&answer.map_err(told)?.payload)
+    }
+}
+
 /// Counts the datagrams of first calls: those of clients and those of the server, for each call.
 pub(crate) fn datagrams_of_ticketed(runtime: &Arc<Runtime>, how: Calls) -> Outcome<Task> {
     let mut first = runtime.block_on(Ticketed::start(how))?;
@@ -203,7 +240,7 @@ pub(crate) fn datagrams_of_early(runtime: &Arc<Runtime>) -> Outcome<Task> {
     counting(Arc::clone(runtime), first, forwarder)
 }
 
-fn counting(runtime: Arc<Runtime>, mut first: impl Echo, forwarder: Forwarder) -> Outcome<Task> {
+pub(crate) fn counting(runtime: Arc<Runtime>, mut first: impl Echo, forwarder: Forwarder) -> Outcome<Task> {
     Ok(Box::new(move |count| {
         runtime.block_on(first.prepare(count))?;
         let before = forwarder.counts();

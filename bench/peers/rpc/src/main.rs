@@ -11,6 +11,7 @@ mod forward;
 mod parts;
 mod peers;
 mod plain;
+mod pre_shared;
 mod rate;
 mod sealed;
 mod sources;
@@ -29,10 +30,11 @@ use tokio::runtime::Runtime;
 
 use crate::bare::Bare;
 use crate::echo::Echo;
-use crate::first::{Calls, Fetching, Fresh, Ticketed};
+use crate::first::{Calls, Fetching, Fresh, InSession, Through, Ticketed};
 use crate::parts::Exchange;
 use crate::peers::{Early, Grpc, Https, Quic, runtime_of_one_thread};
 use crate::plain::{Alone, Plain};
+use crate::pre_shared::PreShared;
 use crate::sealed::Sealed;
 
 fn main() -> ExitCode {
@@ -72,13 +74,18 @@ fn task(name: &str, runtime: &Arc<Runtime>, primitives: &Path) -> Outcome<Task> 
         "first/ticket" => ours(runtime, Ticketed::start(Calls::Idempotent)),
         "first/bound" => ours(runtime, Ticketed::start(Calls::Bound)),
         "first/client" => ours(runtime, Ticketed::start(Calls::OfNewClients)),
-        "first/rpc" => ours(runtime, Fresh::start(false)),
-        "first/fetch" => ours(runtime, Fresh::start(true)),
+        "first/rpc" => ours(runtime, Fresh::start(Through::Ticket)),
+        "first/fetch" => ours(runtime, Fresh::start(Through::Fetch)),
+        "first/session" => ours(runtime, Fresh::start(Through::Session)),
+        "first/pre-shared" => ours(runtime, PreShared::start(true)),
         "first/early" => peer(Early::start(false)),
         "first/endpoint" => peer(Early::start(true)),
         "datagrams/ticket" => first::datagrams_of_ticketed(runtime, Calls::Idempotent),
         "datagrams/bound" => first::datagrams_of_ticketed(runtime, Calls::Bound),
+        "datagrams/pre-shared" => pre_shared::datagrams(runtime),
         "echo/fetch" => ours(runtime, Fetching::start()),
+        "echo/session" => ours(runtime, InSession::start()),
+        "echo/pre-shared" => ours(runtime, PreShared::start(false)),
         "datagrams/early" => first::datagrams_of_early(runtime),
         "usage" => Ok(Box::new(|_| rate::usage())),
         "serve" => rate::serve(runtime),

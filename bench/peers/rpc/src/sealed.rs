@@ -9,13 +9,17 @@ use bench_pair::Outcome;
 use http_body_util::BodyExt as _;
 use hyper::Request;
 use selfsame_codec::cbor::Decoder;
-use selfsame_host::rpc::{RpcClient, RpcOptions, RpcServer, RpcTicket, RpcTickets, TICKET_PATH};
+use selfsame_host::rpc::{
+    PreSharedKey, RpcClient, RpcKeys, RpcOptions, RpcServer, RpcTicket, RpcTickets, TICKET_PATH,
+};
 use selfsame_host::{Body, Builder, Error, Node, Seed};
 
 use crate::echo::{Echo, four, within};
 
 const NETWORK: &str = "bench";
 pub(crate) const SERVICE: &str = "echo";
+/// The secret of the service.
+const KEY: [u8; 32] = [7; 32];
 const MAX_GRANT_BYTES: usize = 1024;
 
 /// A server and a client with a ticket
@@ -48,10 +52,16 @@ impl Echo for Sealed {
 /// A server that echoes, with calls that are idempotent.
 pub(crate) fn start_server() -> Outcome<RpcServer> {
     let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
-    RpcServer::builder(NETWORK, SERVICE, Seed::from_bytes([7; 32]))
+    RpcServer::builder(NETWORK, SERVICE, Seed::from_bytes(KEY))
         .idempotent()
         .start(loopback, async |request| Ok(request.payload))
         .map_err(told)
+}
+
+/// Tickets that a client issues to itself with the secret of the service.
+pub(crate) fn pre_shared_key(server: &RpcServer) -> Outcome<PreSharedKey> {
+    let tickets = PreSharedKey::new(NETWORK).map_err(told)?;
+    Ok(tickets.service(SERVICE, Seed::from_bytes(KEY), server.local_addr()))
 }
 
 /// Gets a ticket through a mesh of two nodes, which end before anything is measured.
@@ -85,7 +95,10 @@ fn builder() -> Builder {
 
 /// Gets a ticket through the mesh of a node.
 pub(crate) async fn ticket(node: &Node) -> Outcome<RpcTicket> {
-    within(node.ticket(SERVICE)).await?.map_err(told)
+    match within(node.ticket(SERVICE)).await?.map_err(told)? {
+        RpcKeys::Ticket(ticket) => Ok(ticket),
+        RpcKeys::Session => Err("the service gives out no tickets".into()),
+    }
 }
 
 /// A client that has a ticket from the mesh of a node.
@@ -125,9 +138,10 @@ pub(crate) async fn call(client: &RpcClient, payload: [u8; 4]) -> Outcome<[u8; 4
 struct HeldTicket(Mutex<Option<RpcTicket>>);
 
 impl RpcTickets for HeldTicket {
-    fn ticket(&self, _: &str) -> Pin<Box<dyn Future<Output = Result<RpcTicket, Error>> + Send + '_>> {
+    fn ticket(&self, _: &str) -> Pin<Box<dyn Future<Output = Result<RpcKeys, Error>> + Send + '_>> {
         let ticket = self.0.lock().map_or(None, |mut held| held.take());
-        Box::pin(async { ticket.ok_or_else(|| Error::Input("the ticket was used before".into())) })
+        let ticket = ticket.ok_or_else(|| Error::Input("the ticket was used before".into()));
+        Box::pin(async { ticket.map(RpcKeys::Ticket) })
     }
 }
 
