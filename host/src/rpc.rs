@@ -1,7 +1,8 @@
 //! Encrypted RPC over UDP: requests of one datagram or many to any replica of a service (docs/specification/rpc.md).
 //!
 //! A server shares a ticket key with the other replicas of its service and answers calls; a client gets its first ticket in a session
-//! of the mesh, and from then on calls without a round trip before.
+//! of the mesh, and from then on calls without a round trip before. Services do without tickets with [`RpcSessionService`], clients
+//! without a mesh with [`PreSharedKey`].
 //!
 //! ```no_run
 //! # async fn example(node: selfsame_host::Node) -> Result<(), Box<dyn core::error::Error>> {
