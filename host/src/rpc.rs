@@ -25,6 +25,8 @@ mod endpoint;
 
 mod engine;
 
+mod way;
+
 mod socket;
 
 mod answering;

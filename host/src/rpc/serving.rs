@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use super::answering::{Handler, Outcome, RpcRefusal, RpcRequest};
 use super::endpoint::{UNKNOWN, address_of};
-use super::engine::Engine;
+use super::engine::{Engine, MAX_MESSAGE_BYTES};
 use super::thread::{OrderSender, Role};
 use crate::id::PeerId;
 
@@ -115,6 +115,17 @@ impl Role for ServerRole {
 
 fn answer(call: u32, outcome: &Outcome, engine: &mut Engine) {
     match outcome {
+        Ok(payload) if payload.len() > MAX_MESSAGE_BYTES => {
+            let length = payload.len();
+            tracing::error!(
+                length,
+                "an answer has at most {MAX_MESSAGE_BYTES} bytes: its call fails"
+            );
+            engine.give(&Input::Refuse {
+                call,
+                code: Code::HandlerFailed.as_u16(),
+            });
+        }
         Ok(payload) => engine.give(&Input::Answer { call, payload }),
         Err(RpcRefusal(code)) => engine.give(&Input::Refuse {
             call,

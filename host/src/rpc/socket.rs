@@ -1,5 +1,6 @@
 //! A UDP socket that takes and sends many datagrams with one system call where the system can.
 
+use alloc::sync::Arc;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
 use std::io::{self, ErrorKind, IoSliceMut};
@@ -7,11 +8,18 @@ use std::io::{self, ErrorKind, IoSliceMut};
 use mio::net::UdpSocket;
 use mio::{Events, Interest, Poll, Token, Waker};
 use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use selfsame_codec::rpc::Input;
 use socket2::{Domain, Protocol, Socket as RawSocket, Type};
+
+use super::endpoint::endpoint_of;
+use super::engine::Engine;
+use super::way::Way;
 
 /// Buffers that one system call fills. Each is as long as what the kernel joins of the datagrams of one sender.
 const BUFFERS: usize = 16;
 const BUFFER_BYTES: usize = 65_536;
+/// Datagrams of one step: later ones stay in the kernel.
+const MAX_DATAGRAMS: usize = 512;
 /// Largest datagram that leaves: with IPv6's and UDP's headers the smallest packet that every path carries (RFC 8200, section 5).
 pub(super) const DATAGRAM_BYTES: u32 = 1200;
 /// What the kernel holds of datagrams that were not taken yet: bursts of many clients.
@@ -24,6 +32,7 @@ pub(super) struct Socket {
     socket: UdpSocket,
     state: UdpSocketState,
     poll: Poll,
+    waker: Arc<Waker>,
     events: Events,
     buffers: Vec<u8>,
     batch: SendBatch,
@@ -81,10 +90,12 @@ impl Socket {
         let poll = Poll::new()?;
         poll.registry()
             .register(&mut socket, READABLE, Interest::READABLE)?;
+        let waker = Arc::new(Waker::new(poll.registry(), WOKEN)?);
         Ok(Self {
             socket,
             state,
             poll,
+            waker,
             events: Events::with_capacity(2),
             buffers: vec![0; BUFFERS * BUFFER_BYTES],
             batch: SendBatch {
@@ -107,13 +118,8 @@ impl Socket {
         self.socket.local_addr()
     }
 
-    /// Returns what wakes [`Self::wait`] from another thread.
-    pub(super) fn waker(&self) -> io::Result<Waker> {
-        Waker::new(self.poll.registry(), WOKEN)
-    }
-
-    /// Takes what one system call gives; how many datagrams these were. There are none until [`Self::wait`] has found some.
-    pub(super) fn receive(&mut self, mut take: impl FnMut(SocketAddr, &[u8])) -> io::Result<usize> {
+    /// Takes what one system call gives; how many datagrams these were. There are none until [`Way::wait`] has found some.
+    fn receive_some(&mut self, mut take: impl FnMut(SocketAddr, &[u8])) -> io::Result<usize> {
         if self.is_drained {
             return Ok(0);
         }
@@ -144,9 +150,30 @@ impl Socket {
         }
         Ok(datagrams)
     }
+}
 
-    /// Waits until something arrives, it is woken or the time is over. Only what came after [`Self::receive`] found nothing wakes it.
-    pub(super) fn wait(&mut self, longest: Option<Duration>) -> io::Result<()> {
+impl Way for Socket {
+    fn waker(&self) -> Arc<Waker> {
+        Arc::clone(&self.waker)
+    }
+
+    fn receive(&mut self, engine: &mut Engine) -> io::Result<()> {
+        let mut datagrams = 0;
+        while datagrams < MAX_DATAGRAMS {
+            let received = self.receive_some(|source, bytes| {
+                let source = endpoint_of(source);
+                engine.give(&Input::Datagram { source, bytes });
+            })?;
+            if received == 0 {
+                break;
+            }
+            datagrams += received;
+        }
+        Ok(())
+    }
+
+    /// Only what came after [`Self::receive_some`] found nothing ends the wait.
+    fn wait(&mut self, longest: Option<Duration>) -> io::Result<()> {
         if !self.is_drained {
             return Ok(());
         }
@@ -159,7 +186,7 @@ impl Socket {
     }
 
     /// Sends a datagram, with those before and after it that go to the same address and are as long.
-    pub(super) fn send(&mut self, target: SocketAddr, datagram: &[u8]) {
+    fn send(&mut self, target: SocketAddr, datagram: &[u8]) {
         let batch = &self.batch;
         let fits = batch.target == target
             && batch.datagram_bytes == datagram.len()
@@ -173,7 +200,7 @@ impl Socket {
     }
 
     /// Sends what waits for more datagrams to go with.
-    pub(super) fn flush(&mut self) {
+    fn flush(&mut self) {
         let SendBatch {
             target,
             bytes,

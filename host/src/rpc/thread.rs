@@ -1,4 +1,4 @@
-//! A thread with a socket and an instance of the module, and how other threads give it orders.
+//! A thread with an instance of the module and what carries its datagrams, and how other threads give it orders.
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -9,17 +9,14 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use mio::Waker;
-use selfsame_codec::rpc::{Input, Output};
+use selfsame_codec::rpc::Output;
 use selfsame_codec::{BatchReader, Malformed};
 use tokio::runtime::Handle as Runtime;
 
-use super::endpoint::{address_of, endpoint_of};
+use super::endpoint::address_of;
 use super::engine::{Engine, unix_us};
-use super::socket::Socket;
+use super::way::Way;
 use crate::error::Error;
-
-/// Datagrams of one step: later ones stay in the kernel.
-const MAX_DATAGRAMS: usize = 512;
 
 /// The part of a thread that clients and servers differ in.
 pub(super) trait Role: Send + 'static {
@@ -84,7 +81,7 @@ pub(super) struct RpcThread<T> {
 impl<T> RpcThread<T> {
     /// Starts a thread of the Tokio runtime that this is called in.
     pub(super) fn start<R: Role<Order = T>>(
-        socket: Socket,
+        way: impl Way,
         engine: Engine,
         make_role: impl FnOnce(OrderSender<T>) -> R,
     ) -> io::Result<Self>
@@ -92,10 +89,10 @@ impl<T> RpcThread<T> {
         T: Send + 'static,
     {
         let (orders, receiver) = mpsc::channel();
-        let waker = Arc::new(socket.waker()?);
+        let waker = way.waker();
         let sender = OrderSender { orders, waker };
         let runner = Runner {
-            socket,
+            way,
             engine,
             role: make_role(sender.clone()),
             orders: receiver,
@@ -135,19 +132,19 @@ impl<T> Drop for RpcThread<T> {
     }
 }
 
-struct Runner<R: Role> {
-    socket: Socket,
+struct Runner<R: Role, W> {
+    way: W,
     engine: Engine,
     role: R,
     orders: mpsc::Receiver<Option<R::Order>>,
     wake_us: u64,
 }
 
-impl<R: Role> Runner<R> {
+impl<R: Role, W: Way> Runner<R, W> {
     fn run(mut self) -> Result<(), Error> {
         let failed = |error| Error::io("the socket of the RPC", error);
         loop {
-            self.receive().map_err(failed)?;
+            self.way.receive(&mut self.engine).map_err(failed)?;
             if !self.take_orders() {
                 return Ok(());
             }
@@ -157,24 +154,8 @@ impl<R: Role> Runner<R> {
             // What came meanwhile, datagrams and orders, ends the wait at once.
             let longest = Duration::from_micros(self.wake_us.saturating_sub(unix_us()));
             let longest = (self.wake_us < u64::MAX).then_some(longest);
-            self.socket.wait(longest).map_err(failed)?;
+            self.way.wait(longest).map_err(failed)?;
         }
-    }
-
-    fn receive(&mut self) -> io::Result<()> {
-        let engine = &mut self.engine;
-        let mut datagrams = 0;
-        while datagrams < MAX_DATAGRAMS {
-            let received = self.socket.receive(|source, bytes| {
-                let source = endpoint_of(source);
-                engine.give(&Input::Datagram { source, bytes });
-            })?;
-            if received == 0 {
-                break;
-            }
-            datagrams += received;
-        }
-        Ok(())
     }
 
     /// Takes orders of other threads; whether to go on.
@@ -192,7 +173,7 @@ impl<R: Role> Runner<R> {
             let outputs = self.engine.step()?;
             self.follow(&outputs).map_err(|Malformed| Error::version_skew())?;
             if !self.engine.has_inputs() {
-                self.socket.flush();
+                self.way.flush();
                 return Ok(());
             }
         }
@@ -204,14 +185,17 @@ impl<R: Role> Runner<R> {
                 Output::Send { target, bytes } => {
                     let target = address_of(&target);
                     if self.role.permits(target) {
-                        self.socket.send(target, bytes);
+                        self.way.send(target, bytes);
                     }
                 }
                 Output::Wake { unix_us } => self.wake_us = unix_us,
                 Output::Refused { code, .. } => {
                     tracing::error!(code, "the module of the RPC refused an input");
                 }
-                output => self.role.follow(&output, &mut self.engine)?,
+                output => {
+                    self.way.follow(&output);
+                    self.role.follow(&output, &mut self.engine)?;
+                }
             }
         }
         Ok(())
