@@ -29,6 +29,15 @@ mod way;
 
 mod socket;
 
+mod datagram;
+
+mod arrivals;
+
+mod binding;
+
+mod http_service;
+pub use http_service::RpcHttpService;
+
 mod answering;
 pub use answering::{RpcRefusal, RpcRequest};
 

@@ -25,7 +25,6 @@ mod limit;
 pub use limit::{ConnectionLimit, ConnectionPlace};
 
 mod network;
-#[cfg(feature = "procedures")]
 pub(crate) use network::network_of;
 
 mod poll;

@@ -3,18 +3,22 @@
 use alloc::sync::Arc;
 use core::net::SocketAddr;
 use core::time::Duration;
+use std::io;
 
 use selfsame_codec::rpc::ServerConfig;
 
-use super::answering::{RpcRefusal, RpcRequest, handler_of};
+use super::answering::{Handler, RpcRefusal, RpcRequest, handler_of};
+use super::binding::{Exchanges, HttpPort};
 use super::engine::{Engine, unix_us};
 use super::held_keys::{HeldKeys, RpcTicketKey};
+use super::http_service::{HTTP_DATAGRAM_BYTES, RpcHttpService};
 use super::keys::TicketKeys;
 use super::serving::{ServerOrder, ServerRole};
 use super::session_service::SessionCalls;
 use super::socket::{DATAGRAM_BYTES, Socket};
 use super::thread::RpcThread;
 use super::ticket::RpcTicketService;
+use super::way::Way;
 use crate::error::Error;
 use crate::keys::{Seed, random_bytes};
 
@@ -31,6 +35,7 @@ pub struct RpcServerBuilder {
     ticket_life: Duration,
     is_idempotent: bool,
     threads: usize,
+    serves_http: bool,
 }
 
 impl RpcServerBuilder {
@@ -63,6 +68,13 @@ impl RpcServerBuilder {
         self
     }
 
+    /// Answers calls over HTTP, too, as [`RpcServer::http`] gets them: with a thread and an instance of its own.
+    #[must_use]
+    pub fn http(mut self) -> Self {
+        self.serves_http = true;
+        self
+    }
+
     /// Binds the address and answers calls until it is dropped. A handler that is ready at once is carried out by the thread that has the
     /// socket: it must not block. Others go on in the Tokio runtime that this is called in.
     ///
@@ -84,6 +96,7 @@ impl RpcServerBuilder {
             threads: Vec::new(),
             keys: HeldKeys::new(&self.ticket_key, self.ticket_life)?,
             session_calls: Arc::new(session_calls),
+            http: None,
         };
         let secrets = server.keys.encode();
         for _ in 0..self.threads {
@@ -91,30 +104,35 @@ impl RpcServerBuilder {
             server.address = socket
                 .local_addr()
                 .map_err(|error| Error::io(server.address, error))?;
-            let engine = Engine::new(self.config(&secrets)?)?;
-            let handler = Arc::clone(&handler);
-            let thread = RpcThread::start(socket, engine, |sender| ServerRole::new(handler, sender));
-            server
-                .threads
-                .push(thread.map_err(|error| Error::io("a thread of the RPC", error))?);
+            let config = self.config(&secrets, DATAGRAM_BYTES, false)?;
+            server.start_thread(socket, config, &handler)?;
+        }
+        if self.serves_http {
+            let exchanges = Arc::<Exchanges>::default();
+            let port = HttpPort::new(Arc::clone(&exchanges)).map_err(failed)?;
+            server.http = Some(RpcHttpService::new(exchanges, port.sender()));
+            let config = self.config(&secrets, HTTP_DATAGRAM_BYTES, true)?;
+            server.start_thread(port, config, &handler)?;
         }
         let senders = server.threads.iter().map(|thread| thread.sender().clone());
         server.keys.follow(senders.collect());
         Ok(server)
     }
 
-    fn config(&self, ticket_secrets: &[u8]) -> Result<Vec<u8>, Error> {
+    fn config(&self, ticket_secrets: &[u8], datagram_bytes: u32, streams: bool) -> Result<Vec<u8>, Error> {
+        // Routers pass on datagrams of UDP.
+        let router_key = self.router_key.as_ref().filter(|_| !streams);
         let config = ServerConfig {
             network: self.network.as_bytes(),
             service: self.service.as_bytes(),
             ticket_secrets,
             entropy: random_bytes()?,
-            datagram_bytes: DATAGRAM_BYTES,
-            streams: false,
+            datagram_bytes,
+            streams,
             ticket_life_s: u32::try_from(self.ticket_life.as_secs()).unwrap_or(u32::MAX),
             replay: u8::from(self.is_idempotent),
             not_before_ms: unix_us() / 1000,
-            router_secret: self.router_key.as_ref().map_or(&[], |key| &key.bytes()[..]),
+            router_secret: router_key.map_or(&[], |key| &key.bytes()[..]),
         };
         Ok(config.encode())
     }
@@ -127,6 +145,7 @@ pub struct RpcServer {
     threads: Vec<RpcThread<ServerOrder>>,
     keys: HeldKeys,
     session_calls: Arc<SessionCalls>,
+    http: Option<RpcHttpService>,
 }
 
 impl RpcServer {
@@ -141,13 +160,28 @@ impl RpcServer {
             ticket_life: TICKET_LIFE,
             is_idempotent: false,
             threads: 1,
+            serves_http: false,
         }
+    }
+
+    fn start_thread(&mut self, way: impl Way, config: Vec<u8>, handler: &Handler) -> Result<(), Error> {
+        let engine = Engine::new(config)?;
+        let handler = Arc::clone(handler);
+        let thread = RpcThread::start(way, engine, |sender| ServerRole::new(handler, sender));
+        self.threads.push(thread.map_err(failed)?);
+        Ok(())
     }
 
     /// The address that it is bound to.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.address
+    }
+
+    /// What answers calls over HTTP; `None` unless [`RpcServerBuilder::http`] has asked for it.
+    #[must_use]
+    pub fn http(&self) -> Option<RpcHttpService> {
+        self.http.clone()
     }
 
     /// What issues tickets to callers from the mesh, and answers calls that are to be forward secret, to be served under the service's name;
@@ -187,4 +221,8 @@ impl RpcServer {
         }
         Ok(())
     }
+}
+
+fn failed(error: io::Error) -> Error {
+    Error::io("a thread of the RPC", error)
 }

@@ -1,0 +1,89 @@
+//! The part of datagrams that is not sealed, as far as HTTP needs it (docs/specification/rpc.md, "Datagrams").
+
+const WITH_TICKET: u8 = 0x60;
+const WITH_SESSION: u8 = 0x61;
+const RESPONSE: u8 = 0x62;
+const TICKET_BYTES: usize = 92;
+const SESSION_BYTES: usize = 8;
+const COUNTER_BYTES: usize = 8;
+const TAG_BYTES: usize = 16;
+const PART: u8 = 0b1000;
+const CONTROL: u8 = 0b1_0000;
+const KIND: u8 = 0b11;
+const ACKNOWLEDGEMENT: u8 = 1;
+
+/// The tag at the end of a request, which stands for all of it.
+pub(super) type Tag = [u8; TAG_BYTES];
+
+/// What a request says openly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RequestHead {
+    /// Low half of the counter: no two calls of a client that are under way have the same.
+    pub(super) call: u32,
+    pub(super) tag: Tag,
+    /// Whether it is one packet of many.
+    pub(super) is_part: bool,
+    /// Whether it controls a call, in place of making one.
+    pub(super) is_control: bool,
+}
+
+impl RequestHead {
+    /// Reads the head of a request; `None` if a datagram is none.
+    pub(super) fn of(datagram: &[u8]) -> Option<Self> {
+        let (form, flags) = (*datagram.first()?, *datagram.get(1)?);
+        let counter_at = 2 + match form {
+            WITH_TICKET => TICKET_BYTES,
+            WITH_SESSION => SESSION_BYTES,
+            _ => return None,
+        };
+        let number_bytes = if flags & (PART | CONTROL) == 0 { 0 } else { 2 };
+        if datagram.len() < counter_at + COUNTER_BYTES + number_bytes + TAG_BYTES {
+            return None;
+        }
+        let call = datagram.get(counter_at..)?.first_chunk()?;
+        Some(Self {
+            call: u32::from_le_bytes(*call),
+            tag: *datagram.last_chunk()?,
+            is_part: flags & PART != 0,
+            is_control: flags & CONTROL != 0,
+        })
+    }
+}
+
+/// Whether a datagram says that a request has arrived, and not what came of it.
+pub(super) fn is_acknowledgement(datagram: &[u8]) -> bool {
+    matches!(*datagram, [RESPONSE, flags, ..] if flags & KIND == ACKNOWLEDGEMENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn head_of_a_request_is_read_from_its_least_length_on() {
+        for (form, flags, least) in [
+            (WITH_TICKET, 0, 118),
+            (WITH_TICKET, PART, 120),
+            (WITH_SESSION, 0, 34),
+            (WITH_SESSION, CONTROL, 36),
+        ] {
+            let mut datagram = vec![7; least];
+            datagram[..2].copy_from_slice(&[form, flags]);
+            let head = RequestHead::of(&datagram).expect("a head");
+            assert_eq!((head.call, head.tag), (0x0707_0707, [7; TAG_BYTES]));
+            assert_eq!((head.is_part, head.is_control), (flags == PART, flags == CONTROL));
+            for len in 0..least {
+                assert_eq!(RequestHead::of(&datagram[..len]), None, "{len} bytes");
+            }
+        }
+        assert_eq!(RequestHead::of(&[RESPONSE; 200]), None);
+    }
+
+    #[test]
+    fn acknowledgements_are_told_from_outcomes() {
+        assert!(is_acknowledgement(&[RESPONSE, 0b1001, 0]));
+        for other in [&[][..], &[RESPONSE], &[RESPONSE, 0], &[RESPONSE, 2], &[0x63, 1]] {
+            assert!(!is_acknowledgement(other), "{other:?}");
+        }
+    }
+}
