@@ -7,9 +7,9 @@ use core::time::Duration;
 use http::{Request, Response};
 use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
-use hyper::service::Service;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use selfsame_host::ConnectionLimit;
+use selfsame_host::{ConnectionLimit, TrustedProxies};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
@@ -87,6 +87,28 @@ fn hold(place: impl Send + 'static, served: impl Future<Output = ()> + Send + 's
         served.await;
         drop(place);
     });
+}
+
+/// Answers the requests of one connection, each with the address that it comes from as an extension.
+pub(crate) async fn answer_from<S, B>(socket: TcpStream, service: S, proxies: Arc<TrustedProxies>)
+where
+    S: tower_service::Service<Request<Incoming>, Response = Response<B>> + Clone,
+    S::Error: Into<Box<dyn core::error::Error + Send + Sync>>,
+    B: Body + 'static,
+    B::Error: Into<Box<dyn core::error::Error + Send + Sync>>,
+{
+    let address = socket.peer_addr().ok();
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        // By it a service tells sources apart.
+        if let Some(address) = address {
+            let source = proxies.source(address.ip(), request.headers());
+            request
+                .extensions_mut()
+                .insert(SocketAddr::new(source, address.port()));
+        }
+        service.clone().call(request)
+    });
+    answer(socket, service).await;
 }
 
 /// Answers the requests of one connection.

@@ -1,18 +1,12 @@
 use alloc::sync::Arc;
-use core::net::SocketAddr;
 
-use hyper::Request;
-use hyper::body::Incoming;
-use hyper::service::service_fn;
 use selfsame_host::capsule::{CapsuleKey, Peer};
 use selfsame_host::{ConnectionLimit, Replica, ReplicateOptions, TrustedProxies};
 use serde_json::json;
-use tokio::net::TcpStream;
-use tower_service::Service as _;
 
 use super::REPLICA;
 use crate::cli::args::ServeCommand;
-use crate::cli::listen::{accept_strangers, answer, bind};
+use crate::cli::listen::{accept_strangers, answer_from, bind};
 use crate::cli::output::{Failure, Output};
 use crate::cli::signals::interrupted;
 
@@ -54,27 +48,11 @@ pub(super) async fn run(command: ServeCommand, output: Output) -> Result<(), Fai
         core::future::pending().await
     };
     let ended = tokio::select! {
-        () = accept_strangers(listener, &limit, |socket| serve(socket, replica.clone(), Arc::clone(&proxies))) => Ok(()),
+        () = accept_strangers(listener, &limit, |socket| answer_from(socket, replica.service(), Arc::clone(&proxies))) => Ok(()),
         () = interrupted => Ok(()),
         failed = joined => failed,
     };
     drop(replicating);
     replica.close().await;
     ended
-}
-
-async fn serve(socket: TcpStream, replica: Replica, proxies: Arc<TrustedProxies>) {
-    let service = replica.service();
-    let address = socket.peer_addr().ok();
-    let service = service_fn(move |mut request: Request<Incoming>| {
-        // By it the replica tells where a request comes from.
-        if let Some(address) = address {
-            let source = proxies.source(address.ip(), request.headers());
-            request
-                .extensions_mut()
-                .insert(SocketAddr::new(source, address.port()));
-        }
-        service.clone().call(request)
-    });
-    answer(socket, service).await;
 }
