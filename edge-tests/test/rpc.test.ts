@@ -1,6 +1,6 @@
 /**
  * RPC with tickets from the mesh: the wasmtime host and the package each call a service of the other over UDP, also through routers of the
- * other, and Node and a Worker one over HTTP.
+ * other, and over HTTP, and a Worker both over HTTP.
  */
 import assert from "node:assert/strict";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
@@ -40,6 +40,9 @@ let bootstrap: string;
 let client: RpcClient;
 let server: RpcServer;
 let web: Server;
+/** Where the host answers over HTTP, and the package. */
+let hostUrl: string;
+let webUrl: string;
 let worker: Awaited<ReturnType<typeof startWorker>>;
 
 before(async () => {
@@ -64,6 +67,8 @@ before(async () => {
     ...[
       "--udp",
       "127.0.0.1:0",
+      "--http",
+      "127.0.0.1:0",
       "--ticket-key",
       joinPath(folder, "ticket.key"),
       "--router-key",
@@ -82,7 +87,9 @@ before(async () => {
       "--end-with-input",
     ],
   ]);
-  hostAddress = JSON.parse(await host.line((line) => JSON.parse(line).event === "serving-rpc")).udp;
+  const serving = JSON.parse(await host.line((line) => JSON.parse(line).event === "serving-rpc"));
+  hostAddress = serving.udp;
+  hostUrl = serving.http;
   client = createRpcClient({ mesh, lookup: UNOWNED });
   server = createRpcServer({
     service: "package",
@@ -94,8 +101,8 @@ before(async () => {
   packageAddress = (await server.listenUdp({ host: "127.0.0.1", port: 0 })).address;
   await mesh.serve("package-echo", server.tickets(packageAddress), UNOWNED);
   web = await serve({ fetch: (request, info) => server.fetch(request, info), hostname: "127.0.0.1" });
-  const url = `http://127.0.0.1:${(web.address() as AddressInfo).port}/rpc`;
-  await mesh.serve("package-web", server.tickets(url), UNOWNED);
+  webUrl = `http://127.0.0.1:${(web.address() as AddressInfo).port}/rpc`;
+  await mesh.serve("package-web", server.tickets(webUrl), UNOWNED);
   const settings = { network: NETWORK, port: await freePort(8790), bootstrap };
   worker = await startWorker("edge-tests/rpc/mesh/worker.ts", settings, folder);
 });
@@ -115,8 +122,11 @@ for (const idempotent of [false, true]) {
   it(`the package calls the host, ${idempotent ? "idempotent" : "bound to one replica"}`, async () => {
     for (const bytes of [0, 4, 1024 * 1024]) {
       const payload = new Uint8Array(bytes).map((_, at) => at * 7 + (at >> 8));
-      const answer = await client.call("host-echo", payload, { idempotent });
-      assert.equal(Buffer.compare(answer.payload, payload), 0, `${bytes} bytes`);
+      for (const server of [undefined, hostUrl]) {
+        const answer = await client.call("host-echo", payload, { idempotent, server });
+        assert.equal(Buffer.compare(answer.payload, payload), 0, `${bytes} bytes`);
+        assert.equal(answer.server === hostUrl, server === hostUrl);
+      }
     }
   });
 }
@@ -124,7 +134,9 @@ for (const idempotent of [false, true]) {
 it("the host calls the package", async () => {
   const at = ["--network", NETWORK, "--join", bootstrap, "--unowned", "--allow-private"];
   for (const text of ["ping", "x".repeat(100_000)]) {
-    assert.equal(await run(selfsame(), ["rpc", "call", "package-echo", ...at, "-d", text]), text);
+    for (const to of [["package-echo"], ["package-web"], ["package-echo", "--server", webUrl]]) {
+      assert.equal(await run(selfsame(), ["rpc", "call", ...to, ...at, "-d", text]), text);
+    }
   }
 });
 
@@ -173,7 +185,9 @@ it("Node calls isolates of a Worker, with a ticket that its Durable Object's ser
   assert.equal(Buffer.from(payload).toString(), `${mesh.id} ping`);
 });
 
-it("a Worker calls Node over HTTP, once", async () => {
-  const response = await fetch(`${worker.url}/call/package-web`, { method: "POST", body: "from workerd" });
-  assert.equal(await response.text(), "from workerd");
+it("a Worker calls Node and the host over HTTP, once", async () => {
+  for (const service of ["package-web", "host-echo"]) {
+    const response = await fetch(`${worker.url}/call/${service}`, { method: "POST", body: "from workerd" });
+    assert.equal(await response.text(), "from workerd", service);
+  }
 });

@@ -45,7 +45,7 @@ async fn main() -> Result<(), BoxError> {
         .start()
         .await?;
     let server = serve(network)?;
-    node.serve("rust-links", server.tickets(server.local_addr()))
+    node.serve("rust-links", server.tickets([server.local_addr()])?)
         .await?;
     println!("serving");
 

@@ -1,4 +1,4 @@
-//! Encrypted RPC over UDP: requests of one datagram or many to any replica of a service (docs/specification/rpc.md).
+//! Encrypted RPC over UDP and HTTP: requests of one datagram or many to any replica of a service (docs/specification/rpc.md).
 //!
 //! A server shares a ticket key with the other replicas of its service and answers calls; a client gets its first ticket in a session
 //! of the mesh, and from then on calls without a round trip before. Services do without tickets with [`RpcSessionService`], clients
@@ -7,12 +7,12 @@
 //! ```no_run
 //! # async fn example(node: selfsame_host::Node) -> Result<(), Box<dyn core::error::Error>> {
 //! use selfsame_host::Seed;
-//! use selfsame_host::rpc::{RpcClient, RpcOptions, RpcServer};
+//! use selfsame_host::rpc::{RpcAddress, RpcClient, RpcOptions, RpcServer};
 //!
 //! let server = RpcServer::builder("twiitr", "check", Seed::generate()?)
 //!     .idempotent()
 //!     .start("0.0.0.0:7400".parse()?, async |request| Ok(request.payload))?;
-//! node.serve("check", server.tickets("192.0.2.1:7400".parse()?)).await?;
+//! node.serve("check", server.tickets(["192.0.2.1:7400".parse::<RpcAddress>()?])?).await?;
 //!
 //! let client = RpcClient::new(node)?;
 //! let answer = client.call("check", b"ping", RpcOptions::new().idempotent()).await?;
@@ -20,6 +20,11 @@
 //! # Ok(())
 //! # }
 //! ```
+
+mod address;
+pub use address::RpcAddress;
+
+mod datagram;
 
 mod endpoint;
 
@@ -29,14 +34,16 @@ mod way;
 
 mod socket;
 
-mod datagram;
-
 mod arrivals;
 
 mod binding;
 
 mod http_service;
 pub use http_service::RpcHttpService;
+
+mod posts;
+
+mod http_way;
 
 mod answering;
 pub use answering::{RpcRefusal, RpcRequest};
@@ -74,6 +81,8 @@ mod pre_shared_key;
 pub use pre_shared_key::PreSharedKey;
 
 mod calling;
+
+mod lines;
 
 mod client;
 pub use client::{RpcAnswer, RpcClient, RpcOptions};

@@ -7,7 +7,7 @@ mod clock;
 pub use clock::clock_at;
 
 mod connect;
-pub(crate) use connect::Connector;
+pub(crate) use connect::{Connector, PrivateAddress};
 
 mod deadline;
 mod dial;

@@ -1,11 +1,21 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { createRpcClient, createRpcServer } from "../src/entries/rpc-node.ts";
+import { createRpcClient, createRpcServer, rpcModule } from "../src/entries/rpc-node.ts";
 import { checkPermitted, parseAddress } from "../src/rpc/address.ts";
+import { RpcClient, type RpcMesh } from "../src/rpc/client.ts";
 import { addressOf, endpointOf, ipPortOf, textOfIpPort } from "../src/rpc/endpoint.ts";
 import { MAX_MESSAGE } from "../src/rpc/limits.ts";
 import { decodeTicket, encodeTicket } from "../src/rpc/ticket.ts";
-import { KEY, NETWORK, SERVICE, startClient, startServer, TestMesh } from "./rpc-support.ts";
+import {
+  CALLER,
+  KEY,
+  NETWORK,
+  SERVICE,
+  serveHttp,
+  startClient,
+  startServer,
+  TestMesh,
+} from "./rpc-support.ts";
 import { freeUdpPort, member } from "./support.ts";
 
 describe("addresses of servers", () => {
@@ -62,24 +72,39 @@ describe("addresses of servers", () => {
 describe("tickets", () => {
   const grant = new Uint8Array(128).fill(3);
 
-  it("hold a grant and an address", () => {
-    const ticket = decodeTicket(encodeTicket(grant, "192.0.2.1:7400"));
-    assert.deepEqual(ticket, { grant, address: { way: "udp", place: { ip: "192.0.2.1", port: 7400 } } });
+  it("hold a grant and up to four addresses, of forms that are not known yet, too", () => {
+    const longest = `https://echo.example/${"x".repeat(491)}`;
+    for (const addresses of [["192.0.2.1:7400"], ["carrier:pigeon", longest, longest, longest]]) {
+      assert.deepEqual(decodeTicket(encodeTicket(grant, addresses)), { grant, addresses });
+    }
   });
 
   it("that are malformed are refused", () => {
-    const whole = encodeTicket(grant, "192.0.2.1:7400");
+    const address = "192.0.2.1:7400";
+    const whole = encodeTicket(grant, [address]);
     const version = whole.slice();
-    version[1] = 2;
+    version[1] = 1;
     const wrong = [
       whole.slice(0, -1),
       new Uint8Array([...whole, 0]),
       version,
-      encodeTicket(grant.slice(1), "192.0.2.1:7400"),
+      encodeTicket(grant.slice(1), [address]),
+      encodeTicket(grant, []),
+      encodeTicket(grant, Array(5).fill(address)),
+      encodeTicket(grant, ["x".repeat(513)]),
     ];
-    for (const bytes of [...wrong, new Uint8Array(), encodeTicket(grant, "nowhere")]) {
+    for (const bytes of [...wrong, new Uint8Array()]) {
       assert.throws(() => decodeTicket(bytes), { name: "BadMessage" });
     }
+  });
+
+  it("are issued for one to four addresses that are some", async (t) => {
+    const { server } = startServer(t, ({ payload }) => payload);
+    const address = "192.0.2.1:7400";
+    assert.throws(() => server.tickets(), { name: "BadConfig" });
+    assert.throws(() => server.tickets(...Array(5).fill(address)), { name: "BadConfig" });
+    assert.throws(() => server.tickets(address, "nowhere"), { name: "BadAddress" });
+    await assert.rejects(server.issueTicket("ab".repeat(32)), { name: "BadConfig" });
   });
 });
 
@@ -121,8 +146,42 @@ describe("a client of the RPC", () => {
     await assert.rejects(client.call(SERVICE, new Uint8Array(), { server: "127.0.0.1:7400" }), {
       name: "ForbiddenAddress",
     });
-    for (mesh.address of ["https://localhost/rpc", "wss://localhost/rpc"])
+    for (const addresses of [
+      ["https://localhost/rpc"],
+      ["wss://localhost/rpc"],
+      ["10.0.0.1:7400", "https://localhost/rpc"],
+    ]) {
+      mesh.addresses = addresses;
       await assert.rejects(client.call(SERVICE, new Uint8Array()), { name: "ForbiddenAddress" });
+    }
+  });
+
+  it("takes the first address of a ticket that it can use", async (t) => {
+    const { server } = startServer(t, ({ payload }) => payload);
+    const { address } = await server.listenUdp({ host: "127.0.0.1", port: 0 });
+    const url = await serveHttp(t, (request, origin) => server.fetch(request, origin));
+    const mesh = new TestMesh(server, address, url);
+    const withUdp = startClient(t, mesh);
+    const socket = (): never => assert.fail("no WebSocket is dialled");
+    const platform = { module: rpcModule, udp: undefined, fetch: () => fetch, socket, upgrade: undefined };
+    const withoutUdp = new RpcClient({ mesh }, platform);
+    t.after(() => withoutUdp.close());
+    const serverOf = async (client: RpcClient): Promise<string> =>
+      (await client.call(SERVICE, new Uint8Array(1))).server;
+    assert.equal(await serverOf(withUdp), address);
+    assert.equal(await serverOf(withoutUdp), url);
+    const later = (...addresses: string[]): RpcMesh => ({
+      allowPrivate: true,
+      fetch: async () => {
+        const { grant } = decodeTicket(await server.issueTicket(CALLER, address));
+        return new Response(encodeTicket(grant, addresses));
+      },
+    });
+    assert.equal(await serverOf(startClient(t, later("carrier:pigeon", address))), address);
+    await assert.rejects(serverOf(startClient(t, later("carrier:pigeon"))), { name: "BadAddress" });
+    const alone = new RpcClient({ mesh: new TestMesh(server, address) }, platform);
+    t.after(() => alone.close());
+    await assert.rejects(serverOf(alone), { name: "NoRoute" });
   });
 
   it("finds a service that has moved", async (t) => {
@@ -131,7 +190,7 @@ describe("a client of the RPC", () => {
     const client = startClient(t, mesh);
     const options = { idempotent: true, timeout_ms: 300 };
     await assert.rejects(client.call(SERVICE, new Uint8Array(), options), { name: "TimedOut" });
-    mesh.address = (await server.listenUdp({ host: "127.0.0.1", port: 0 })).address;
+    mesh.addresses = [(await server.listenUdp({ host: "127.0.0.1", port: 0 })).address];
     assert.equal((await client.call(SERVICE, new Uint8Array(7), options)).payload.length, 7);
   });
 

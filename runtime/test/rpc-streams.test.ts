@@ -308,7 +308,7 @@ describe("a stream", () => {
     const { client, server, mesh } = await start(t, count);
     const { payload } = await client.call(SERVICE, begin(0), { idempotent: true });
     const stream = streamIn(payload);
-    const stranger = clientOf(t, server, mesh.address, "cd".repeat(32));
+    const stranger = clientOf(t, server, mesh.addresses[0] ?? "", "cd".repeat(32));
     assert.equal(await failureOf(stranger, ask(stream, 1)), "UnknownStream");
     await stranger.call(SERVICE, end(stream));
     await client.call(SERVICE, ask(stream, 1), { idempotent: true });
@@ -344,7 +344,7 @@ describe("open streams", () => {
     const { client, server, mesh } = await start(t, lasting);
     for (let at = 0; at < 32; at++) await client.call(SERVICE, begin(0), { idempotent: true });
     assert.equal(await failureOf(client, begin(0)), "TooManyStreams");
-    const other = clientOf(t, server, mesh.address, "cd".repeat(32));
+    const other = clientOf(t, server, mesh.addresses[0] ?? "", "cd".repeat(32));
     const { payload } = await other.call(SERVICE, begin(0), { idempotent: true });
     await other.call(SERVICE, end(streamIn(payload)));
     assert.equal(await failureOf(client, begin(0)), "TooManyStreams", "another one has ended");

@@ -54,16 +54,16 @@ export class TestMesh implements RpcMesh {
   readonly allowPrivate: boolean = true;
   asked = 0;
   server: RpcServer;
-  address: string;
+  addresses: readonly string[];
 
-  constructor(server: RpcServer, address: string) {
+  constructor(server: RpcServer, ...addresses: readonly string[]) {
     this.server = server;
-    this.address = address;
+    this.addresses = addresses;
   }
 
   async fetch(): Promise<Response> {
     this.asked++;
-    return new Response(await this.server.issueTicket(CALLER, this.address));
+    return new Response(await this.server.issueTicket(CALLER, ...this.addresses));
   }
 }
 

@@ -105,11 +105,13 @@ class Ticket:
 
 
 def read_ticket_document(data):
-    """The grant and the address of what a service answers to a request for a ticket."""
+    """The grant and the preferred address of what a service answers to a request for a ticket."""
     document = decode(data)
-    expect(is_list(document, 3) and document[0] == 1)
-    expect(is_bytes(document[1], GRANT_LENGTH) and is_text(document[2], 1, 2048))
-    return document[1], document[2]
+    expect(is_list(document, 3) and document[0] == 2)
+    grant, addresses = document[1:]
+    expect(is_bytes(grant, GRANT_LENGTH) and is_list(addresses, 1, 4))
+    expect(all(is_text(address, 1, 512) for address in addresses))
+    return grant, addresses[0]
 
 
 def seal_request(ticket, counter, payload, flags=0, packet=None, epoch=b"", with_ticket=True):

@@ -24,7 +24,6 @@ use clap::Parser;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
-use selfsame_host::rpc::RpcServer;
 use selfsame_host::{Body, BoxError, Event, Grant, Node, OwnerKey, Replica, ServeOptions, json};
 use serde::Deserialize;
 use serde_json::{Value, json as value};
@@ -88,6 +87,9 @@ struct Arguments {
     /// Address at which calls of `check` by RPC arrive
     #[arg(long, requires = "ticket_key", value_name = "IP:PORT")]
     rpc: Option<SocketAddr>,
+    /// Address at which calls of `check` by RPC over HTTP arrive, of callers without UDP
+    #[arg(long, requires = "rpc", value_name = "IP:PORT")]
+    rpc_http: Option<SocketAddr>,
     /// File of the secret that the replicas of `check` share
     #[arg(long, requires = "rpc", value_name = "FILE")]
     ticket_key: Option<PathBuf>,
@@ -147,7 +149,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
         let audit = arguments.audit.as_deref().zip(arguments.audit_seed.as_deref());
         let log = open_log(&node, audit, &arguments.data).await?;
         let check = Check::new(users, log.as_ref().map(|(log, _)| log.clone()));
-        let place = arguments.rpc.zip(arguments.ticket_key.as_deref());
+        let place = rpc::Place::of(arguments.rpc, arguments.rpc_http, arguments.ticket_key.as_deref());
         let _calls = match serves {
             true => serve_check(&node, check, place).await?,
             false => None,
@@ -234,21 +236,21 @@ async fn open_log(
     ))
 }
 
-/// Serves `check`, by RPC, too, at an address with the secret of a file.
+/// Serves `check`, by RPC, too, if there is a place for calls.
 async fn serve_check(
     node: &Node,
     check: Check,
-    place: Option<(SocketAddr, &Path)>,
-) -> Result<Option<RpcServer>, Box<dyn Error>> {
-    let server = match place {
-        Some((address, key)) => Some(rpc::start(node, check.clone(), address, key)?),
+    place: Option<rpc::Place<'_>>,
+) -> Result<Option<rpc::Calls>, Box<dyn Error>> {
+    let calls = match place {
+        Some(place) => Some(rpc::Calls::start(node, check.clone(), place).await?),
         None => None,
     };
-    let tickets = server.as_ref().map(|server| server.tickets(server.local_addr()));
+    let tickets = calls.as_ref().map(rpc::Calls::tickets).transpose()?;
     let service = tower::service_fn(move |request| rpc::route(tickets.clone(), check.clone(), request));
     node.serve("check", service).await?;
     tell_serving(node, "check").await?;
-    Ok(server)
+    Ok(calls)
 }
 
 /// Prints the status whenever the ring changes.

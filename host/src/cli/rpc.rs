@@ -1,5 +1,6 @@
 //! Commands of the encrypted RPC.
 
+use alloc::sync::Arc;
 use core::net::SocketAddr;
 use core::pin::Pin;
 use core::time::Duration;
@@ -12,21 +13,25 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use selfsame_host::rpc::{
-    PreSharedKey, RpcClient, RpcOptions, RpcRefusal, RpcRequest, RpcRouter, RpcSelection, RpcServer,
-    RpcSessionService, RpcTicketKey, SharedTicketKeys,
+    PreSharedKey, RpcAddress, RpcClient, RpcOptions, RpcRefusal, RpcRequest, RpcRouter, RpcSelection,
+    RpcServer, RpcSessionService, RpcTicketKey, SharedTicketKeys,
 };
-use selfsame_host::{Code, IDENTITY_FILE, Node, Seed};
+use selfsame_host::{Code, ConnectionLimit, IDENTITY_FILE, Node, Seed, TrustedProxies};
 use serde_json::json as value;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
 use super::args::{RpcCallCommand, RpcCommand, RpcRouteCommand, RpcServeCommand, Selection};
 use super::client::{check_owner, join, leave, read_body};
+use super::listen::{accept_strangers, answer_from, bind};
 use super::node::{self, Beside, builder};
 use super::output::{Failure, Output};
 use super::signals::interrupted;
 
 /// Longest answer of a server, and of a call.
 const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
+/// Connections over HTTP at a time, of which one network has a quarter: as many as there may be open requests.
+const MAX_CONNECTIONS: usize = 4096;
 /// Tells the server of this machine who calls.
 const CALLER_FIELD: &str = "selfsame-caller";
 
@@ -44,7 +49,7 @@ pub(crate) async fn run(command: RpcCommand, output: Output) -> Result<(), Failu
 async fn call(command: RpcCallCommand, output: Output) -> Result<(), Failure> {
     let deadline = Instant::now() + command.timeout.timeout.0;
     let payload = read_body(&command.body)?;
-    let (client, node) = match (&command.pre_shared_key, command.server) {
+    let (client, node) = match (&command.pre_shared_key, &command.server) {
         (Some(file), Some(server)) => (client_without_mesh(&command, file, server)?, None),
         _ => {
             let node = node_of(&command, deadline, output).await?;
@@ -58,8 +63,8 @@ async fn call(command: RpcCallCommand, output: Output) -> Result<(), Failure> {
     if command.forward_secret {
         options = options.forward_secret();
     }
-    if let Some(server) = command.server {
-        options = options.server(server);
+    if let Some(server) = &command.server {
+        options = options.server(server.clone());
     }
     let what = format!("calling {}", command.name);
     let calling = client.call(&command.name, &payload, options);
@@ -95,10 +100,10 @@ async fn node_of(command: &RpcCallCommand, deadline: Instant, output: Output) ->
 fn client_without_mesh(
     command: &RpcCallCommand,
     key: &Path,
-    server: SocketAddr,
+    server: &RpcAddress,
 ) -> Result<RpcClient, Failure> {
     let tickets = PreSharedKey::new(&command.network.network)?
-        .service(&command.name, Seed::load(key)?, server)
+        .service(&command.name, Seed::load(key)?, server.clone())
         .allow_private(command.network.allow_private);
     Ok(RpcClient::with_tickets(tickets)?)
 }
@@ -120,19 +125,17 @@ async fn serve(command: RpcServeCommand, output: Output) -> Result<(), Failure> 
         if command.in_session {
             node.serve(&command.name, in_session(&command)).await?;
             announce_sessions(&command.name, output)?;
-            return Ok(Replica { _server: None });
+            return Ok(Replica { _open: None });
         }
         let key: RpcTicketKey = match secret {
             Some(secret) => secret.into(),
             None => SharedTicketKeys::rotating(node, &command.name, command.ticket_life.0)?.into(),
         };
-        let server = start(&command, node.network(), key)?;
-        let address = command.udp_address.unwrap_or_else(|| server.local_addr());
-        node.serve(&command.name, server.tickets(address)).await?;
-        announce(&command.name, server.local_addr(), address, output)?;
-        Ok(Replica {
-            _server: Some(server),
-        })
+        let replica = open(&command, node.network(), key).await?;
+        let tickets = replica.server.tickets(replica.addresses.clone())?;
+        node.serve(&command.name, tickets).await?;
+        announce(&command.name, &replica, output)?;
+        Ok(Replica { _open: Some(replica) })
     };
     node::host(&command.member, command.node_listen.clone(), &[], begin, output).await
 }
@@ -140,12 +143,32 @@ async fn serve(command: RpcServeCommand, output: Output) -> Result<(), Failure> 
 /// Runs a replica for callers that have its key.
 async fn serve_without_mesh(command: &RpcServeCommand, key: Seed, output: Output) -> Result<(), Failure> {
     let interrupted = interrupted(command.member.end_with_input)?;
-    let server = start(command, &command.member.network.network, key.into())?;
-    let address = command.udp_address.unwrap_or_else(|| server.local_addr());
-    announce(&command.name, server.local_addr(), address, output)?;
+    let replica = open(command, &command.member.network.network, key.into()).await?;
+    announce(&command.name, &replica, output)?;
     interrupted.await;
-    drop(server);
+    drop(replica);
     Ok(())
+}
+
+/// Begins to take calls.
+async fn open(command: &RpcServeCommand, network: &str, key: RpcTicketKey) -> Result<OpenReplica, Failure> {
+    let server = start(command, network, key)?;
+    let http = match command.http {
+        Some(address) => Some(listen(command, &server, address).await?),
+        None => None,
+    };
+    let addresses = match &command.call_address[..] {
+        [] => {
+            let url = http.as_ref().map(|http| http.url.clone());
+            [server.local_addr().into()].into_iter().chain(url).collect()
+        }
+        given => given.to_vec(),
+    };
+    Ok(OpenReplica {
+        server,
+        http,
+        addresses,
+    })
 }
 
 async fn route(command: RpcRouteCommand, output: Output) -> Result<(), Failure> {
@@ -179,6 +202,9 @@ fn start(command: &RpcServeCommand, network: &str, key: RpcTicketKey) -> Result<
     if command.idempotent {
         replica = replica.idempotent();
     }
+    if command.http.is_some() {
+        replica = replica.http();
+    }
     if let Some(file) = &command.router_key {
         replica = replica.router_key(Seed::load_or_create(file)?);
     }
@@ -207,10 +233,43 @@ fn announce_sessions(name: &str, output: Output) -> Result<(), Failure> {
     )
 }
 
-fn announce(name: &str, local: SocketAddr, address: SocketAddr, output: Output) -> Result<(), Failure> {
-    let value = value!({ "event": "serving-rpc", "name": name, "udp": local.to_string(), "address": address.to_string() });
+/// Answers calls over HTTP at an address.
+async fn listen(
+    command: &RpcServeCommand,
+    server: &RpcServer,
+    address: SocketAddr,
+) -> Result<HttpServer, Failure> {
+    let service = server.http().expect("it was asked for");
+    let proxies = Arc::new(TrustedProxies::parse(&command.member.trusted_proxy)?);
+    let (listener, address) = bind(address).await?;
+    let limit = ConnectionLimit::new(MAX_CONNECTIONS, Arc::clone(&proxies));
+    let serving = tokio::spawn(async move {
+        accept_strangers(listener, &limit, |socket| {
+            answer_from(socket, service.clone(), Arc::clone(&proxies))
+        })
+        .await;
+    });
+    Ok(HttpServer {
+        url: format!("http://{address}/").parse()?,
+        serving,
+    })
+}
+
+fn announce(name: &str, replica: &OpenReplica, output: Output) -> Result<(), Failure> {
+    let udp = replica.server.local_addr();
+    let url = replica.http.as_ref().map(|http| http.url.to_string());
+    let addresses: Vec<_> = replica.addresses.iter().map(ToString::to_string).collect();
+    let value = value!({
+        "event": "serving-rpc",
+        "name": name,
+        "udp": udp.to_string(),
+        "http": url,
+        "addresses": addresses,
+    });
+    let also = url.map_or_else(String::new, |url| format!(" and {url}"));
+    let called = addresses.join(" ");
     output.print(
-        format_args!("calls of {name} arrive at {local}, for callers {address}"),
+        format_args!("calls of {name} arrive at {udp}{also}, for callers {called}"),
         &value,
     )
 }
@@ -240,7 +299,27 @@ async fn pass_on(client: HttpClient, to: Uri, request: RpcRequest) -> Result<Vec
 /// A replica beside its node: calls under way end with it.
 struct Replica {
     /// `None` where calls arrive in sessions.
-    _server: Option<RpcServer>,
+    _open: Option<OpenReplica>,
+}
+
+/// A replica that takes calls until it is dropped.
+struct OpenReplica {
+    server: RpcServer,
+    http: Option<HttpServer>,
+    /// Where callers reach it.
+    addresses: Vec<RpcAddress>,
+}
+
+/// Takes connections until it is dropped.
+struct HttpServer {
+    url: RpcAddress,
+    serving: JoinHandle<()>,
+}
+
+impl Drop for HttpServer {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
 }
 
 impl Beside for Replica {

@@ -1,7 +1,6 @@
 //! A client of any number of services.
 
 use alloc::sync::Arc;
-use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,29 +8,28 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use selfsame_codec::Code;
-use selfsame_codec::rpc::{ClientConfig, IDEMPOTENT};
+use selfsame_codec::rpc::IDEMPOTENT;
 use tokio::sync::oneshot;
 use zeroize::Zeroizing;
 
-use super::calling::{ClientOrder, ClientRole, NewCall};
-use super::endpoint::{UNKNOWN, address_of};
-use super::engine::Engine;
-use super::session_call::{MAX_MESSAGE_BYTES, SessionCall, too_large};
-use super::socket::{DATAGRAM_BYTES, Socket};
-use super::thread::{OrderSender, RpcThread};
-use super::ticket::{RpcKeys, RpcTickets};
+use super::address::RpcAddress;
+use super::calling::{ClientOrder, NewCall};
+use super::engine::MAX_MESSAGE_BYTES;
+use super::lines::{Lines, RequestTicket};
+use super::session_call::{SessionCall, too_large};
+use super::thread::OrderSender;
+use super::ticket::{RpcKeys, RpcTicket, RpcTickets};
 use crate::error::Error;
-use crate::transport::is_public;
 
 /// How long a call may take unless its options say otherwise.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How a call is made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct RpcOptions {
     timeout: Duration,
     is_idempotent: bool,
-    server: Option<SocketAddr>,
+    server: Option<RpcAddress>,
     is_forward_secret: bool,
 }
 
@@ -77,8 +75,8 @@ impl RpcOptions {
 
     /// The server to call, in place of the one that the ticket came from: any replica of the service opens it.
     #[must_use]
-    pub fn server(mut self, address: SocketAddr) -> Self {
-        self.server = Some(address);
+    pub fn server(mut self, address: impl Into<RpcAddress>) -> Self {
+        self.server = Some(address.into());
         self
     }
 }
@@ -89,8 +87,8 @@ impl RpcOptions {
 pub struct RpcAnswer {
     /// The answer.
     pub payload: Vec<u8>,
-    /// The server that carried the call out; `[::]:0` in a session of the mesh.
-    pub server: SocketAddr,
+    /// The server that carried the call out; in a session of the mesh a provider of `https://NAME.mesh`.
+    pub server: RpcAddress,
 }
 
 /// Calls services; cheap to clone.
@@ -100,7 +98,7 @@ pub struct RpcClient {
 }
 
 struct Shared {
-    thread: RpcThread<ClientOrder>,
+    lines: Lines,
     services: Arc<Services>,
     last_call: Mutex<u32>,
 }
@@ -120,10 +118,18 @@ struct ServiceEntry {
     place: tokio::sync::Mutex<Option<Place>>,
 }
 
+/// What a service says of its calls
+enum PlacedKeys {
+    /// They are sealed with a ticket, at this address.
+    Ticket(RpcAddress, RpcTicket),
+    /// They travel in sessions of the mesh alone.
+    Session,
+}
+
 /// Where a service is called
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
-    Server(SocketAddr),
+    Server(RpcAddress),
     /// In sessions of the mesh alone.
     Session,
 }
@@ -153,27 +159,18 @@ impl RpcClient {
             by_name: Mutex::default(),
             by_number: Mutex::default(),
         });
-        let failed = |error| Error::io("the socket of the RPC", error);
-        let socket = Socket::bind_any().map_err(failed)?;
-        let config = ClientConfig {
-            datagram_bytes: DATAGRAM_BYTES,
-        };
-        let engine = Engine::new(config.encode())?;
         let renewing = Arc::clone(&services);
-        let allows_private = services.tickets.allows_private();
-        let thread = RpcThread::start(socket, engine, |sender| {
-            ClientRole::new(allows_private, move |number| {
-                let (services, sender) = (Arc::clone(&renewing), sender.clone());
-                tokio::spawn(async move {
-                    let grant = services.grant(number).await;
-                    sender.send(ClientOrder::UseTicket(number, grant));
-                });
-            })
+        let request_ticket: RequestTicket = Arc::new(move |number, sender| {
+            let services = Arc::clone(&renewing);
+            tokio::spawn(async move {
+                let grant = services.grant(number).await;
+                sender.send(ClientOrder::UseTicket(number, grant));
+            });
         });
-        let thread = thread.map_err(failed)?;
+        let lines = Lines::open(services.tickets.allows_private(), request_ticket)?;
         Ok(Self {
             shared: Arc::new(Shared {
-                thread,
+                lines,
                 services,
                 last_call: Mutex::new(0),
             }),
@@ -184,24 +181,27 @@ impl RpcClient {
     ///
     /// # Errors
     /// [`Error::Core`]: `OutcomeUnknown` when a call that is not idempotent may have been carried out; what servers refuse; `TimedOut`;
-    /// and why there is no ticket.
+    /// and why there is no ticket. [`Error::Io`] when calls over HTTP cannot begin.
     pub async fn call(&self, service: &str, payload: &[u8], options: RpcOptions) -> Result<RpcAnswer, Error> {
-        let Shared { thread, services, .. } = &*self.shared;
+        if payload.len() > MAX_MESSAGE_BYTES {
+            return Err(too_large());
+        }
+        let services = &self.shared.services;
         let deadline = Instant::now() + options.timeout;
         let entry = services.of(service);
-        let place = match (options.server, options.is_forward_secret) {
+        let place = match (&options.server, options.is_forward_secret) {
             (Some(_), true) => {
                 let text =
                     "a call that is forward secret goes to a provider in the mesh: leave out the server";
                 return Err(Error::Input(text.into()));
             }
-            (Some(server), false) => Place::Server(server),
+            (Some(server), false) => Place::Server(server.clone()),
             (None, true) => Place::Session,
-            (None, false) => services.place_of(&entry, thread.sender()).await?,
+            (None, false) => self.place_of(&entry).await?,
         };
         let in_session = || services.call_in_session(service, payload, options.is_idempotent, deadline);
-        let outcome = match place {
-            Place::Server(server) => self.call_at(&entry, server, payload, options).await,
+        let outcome = match &place {
+            Place::Server(server) => self.call_at(&entry, server, payload, &options).await,
             Place::Session => in_session().await,
         };
         let Err(error) = &outcome else { return outcome };
@@ -223,17 +223,13 @@ impl RpcClient {
     async fn call_at(
         &self,
         entry: &ServiceEntry,
-        target: SocketAddr,
+        server: &RpcAddress,
         payload: &[u8],
-        options: RpcOptions,
+        options: &RpcOptions,
     ) -> Result<RpcAnswer, Error> {
-        let Shared { thread, services, .. } = &*self.shared;
-        let sender = thread.sender();
-        if !services.tickets.allows_private() && !is_public(target.ip()) {
-            let text =
-                format!("{target} is private: give an address that others reach, or allow private ones");
-            return Err(Error::core(Code::ForbiddenAddress.as_u16(), &text));
-        }
+        let Shared { lines, services, .. } = &*self.shared;
+        server.check_permitted(services.tickets.allows_private())?;
+        let (sender, target) = lines.way_to(server)?;
         let (answer, answered) = oneshot::channel();
         let call = self.next_call();
         sender.send(ClientOrder::Call(NewCall {
@@ -246,13 +242,31 @@ impl RpcClient {
             answer,
         }));
         let mut giving_up = GivingUp {
-            sender,
+            sender: &sender,
             call: Some(call),
         };
         let outcome = answered.await;
         giving_up.call = None;
         // The thread has ended.
         outcome.unwrap_or_else(|_| Err(Error::from_code(Code::Disconnected)))
+    }
+
+    /// Returns where a service is called: as its first ticket says, which one of the calls that wait for it asks for.
+    async fn place_of(&self, entry: &ServiceEntry) -> Result<Place, Error> {
+        let Shared { lines, services, .. } = &*self.shared;
+        let mut place = entry.place.lock().await;
+        if let Some(known) = &*place {
+            return Ok(known.clone());
+        }
+        let said = match services.keys(&entry.name).await? {
+            PlacedKeys::Ticket(address, ticket) => {
+                let (sender, _) = lines.way_to(&address)?;
+                sender.send(ClientOrder::UseTicket(entry.number, ticket.grant));
+                Place::Server(address)
+            }
+            PlacedKeys::Session => Place::Session,
+        };
+        Ok(place.insert(said).clone())
     }
 
     fn next_call(&self) -> u32 {
@@ -285,26 +299,6 @@ impl Services {
         entry
     }
 
-    /// Returns where a service is called: as its first ticket says, which one of the calls that wait for it asks for.
-    async fn place_of(
-        &self,
-        entry: &ServiceEntry,
-        sender: &OrderSender<ClientOrder>,
-    ) -> Result<Place, Error> {
-        let mut place = entry.place.lock().await;
-        if let Some(known) = *place {
-            return Ok(known);
-        }
-        let said = match self.tickets.ticket(&entry.name).await? {
-            RpcKeys::Ticket(ticket) => {
-                sender.send(ClientOrder::UseTicket(entry.number, ticket.grant));
-                Place::Server(ticket.address)
-            }
-            RpcKeys::Session => Place::Session,
-        };
-        Ok(*place.insert(said))
-    }
-
     /// Calls a service in a session of the mesh.
     async fn call_in_session(
         &self,
@@ -313,9 +307,6 @@ impl Services {
         is_idempotent: bool,
         deadline: Instant,
     ) -> Result<RpcAnswer, Error> {
-        if payload.len() > MAX_MESSAGE_BYTES {
-            return Err(too_large());
-        }
         let call = SessionCall {
             service: service.into(),
             payload: Bytes::copy_from_slice(payload),
@@ -323,19 +314,28 @@ impl Services {
             deadline,
         };
         let payload = self.tickets.call_in_session(call).await?;
-        let server = address_of(&UNKNOWN);
+        let server = format!("https://{service}.mesh").parse()?;
         Ok(RpcAnswer { payload, server })
+    }
+
+    /// Returns the keys of a service's calls, and where a new ticket is used.
+    async fn keys(&self, name: &str) -> Result<PlacedKeys, Error> {
+        let RpcKeys::Ticket(ticket) = self.tickets.ticket(name).await? else {
+            return Ok(PlacedKeys::Session);
+        };
+        let address = ticket.usable_address(self.tickets.allows_private())?.clone();
+        Ok(PlacedKeys::Ticket(address, ticket))
     }
 
     /// Returns a new ticket for a service, or nothing.
     async fn grant(&self, number: u32) -> Zeroizing<Vec<u8>> {
         let entry = Arc::clone(&lock(&self.by_number)[number as usize]);
-        match self.tickets.ticket(&entry.name).await {
-            Ok(RpcKeys::Ticket(ticket)) => {
-                *entry.place.lock().await = Some(Place::Server(ticket.address));
+        match self.keys(&entry.name).await {
+            Ok(PlacedKeys::Ticket(address, ticket)) => {
+                *entry.place.lock().await = Some(Place::Server(address));
                 ticket.grant
             }
-            Ok(RpcKeys::Session) => {
+            Ok(PlacedKeys::Session) => {
                 *entry.place.lock().await = Some(Place::Session);
                 Zeroizing::default()
             }
@@ -357,7 +357,7 @@ impl ServiceEntry {
 fn is_lost(error: &Error) -> bool {
     matches!(
         error.code(),
-        Some(Code::TimedOut | Code::OutcomeUnknown | Code::NoService)
+        Some(Code::TimedOut | Code::OutcomeUnknown | Code::NoService | Code::ForbiddenAddress)
     )
 }
 

@@ -1,6 +1,5 @@
 //! Tickets that a client issues to itself with the secret of a service.
 
-use core::net::SocketAddr;
 use core::pin::Pin;
 use std::collections::HashMap;
 
@@ -8,6 +7,7 @@ use selfsame_codec::rpc::{Input, Output, ServerConfig};
 use selfsame_codec::{BatchReader, Code, Malformed};
 use zeroize::Zeroizing;
 
+use super::address::RpcAddress;
 use super::endpoint::UNKNOWN;
 use super::engine::Engine;
 use super::socket::DATAGRAM_BYTES;
@@ -26,9 +26,9 @@ const TICKET_LIFE_S: u32 = 3600;
 ///
 /// ```no_run
 /// # async fn example(key: selfsame_host::Seed) -> Result<(), Box<dyn core::error::Error>> {
-/// use selfsame_host::rpc::{PreSharedKey, RpcClient, RpcOptions};
+/// use selfsame_host::rpc::{PreSharedKey, RpcAddress, RpcClient, RpcOptions};
 ///
-/// let tickets = PreSharedKey::new("twiitr")?.service("check", key, "192.0.2.1:7400".parse()?);
+/// let tickets = PreSharedKey::new("twiitr")?.service("check", key, "192.0.2.1:7400".parse::<RpcAddress>()?);
 /// let client = RpcClient::with_tickets(tickets)?;
 /// let answer = client.call("check", b"ping", RpcOptions::new().idempotent()).await?;
 /// # Ok(())
@@ -36,7 +36,7 @@ const TICKET_LIFE_S: u32 = 3600;
 /// ```
 pub struct PreSharedKey {
     network: String,
-    services: HashMap<String, (Seed, SocketAddr)>,
+    services: HashMap<String, (Seed, RpcAddress)>,
     caller: PeerId,
     allows_private: bool,
 }
@@ -57,8 +57,8 @@ impl PreSharedKey {
 
     /// Adds a service: the key that its servers have as ticket key, and where a server or a router is.
     #[must_use]
-    pub fn service(mut self, name: &str, key: Seed, address: SocketAddr) -> Self {
-        self.services.insert(name.into(), (key, address));
+    pub fn service(mut self, name: &str, key: Seed, address: impl Into<RpcAddress>) -> Self {
+        self.services.insert(name.into(), (key, address.into()));
         self
     }
 
@@ -105,7 +105,7 @@ impl PreSharedKey {
         let grant = issued(&outputs).map_err(|Malformed| Error::version_skew())?;
         Ok(RpcTicket {
             grant,
-            address: *address,
+            addresses: vec![address.clone()],
         })
     }
 }

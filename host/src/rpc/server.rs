@@ -7,6 +7,7 @@ use std::io;
 
 use selfsame_codec::rpc::ServerConfig;
 
+use super::address::RpcAddress;
 use super::answering::{Handler, RpcRefusal, RpcRequest, handler_of};
 use super::binding::{Exchanges, HttpPort};
 use super::engine::{Engine, unix_us};
@@ -184,13 +185,18 @@ impl RpcServer {
         self.http.clone()
     }
 
-    /// What issues tickets to callers from the mesh, and answers calls that are to be forward secret, to be served under the service's name;
-    /// `address` is where they reach this server.
-    #[must_use]
-    pub fn tickets(&self, address: SocketAddr) -> RpcTicketService {
+    /// What issues tickets to callers from the mesh, and answers calls that are to be forward secret, to be served under the service's
+    /// name. The addresses, up to four, are where they reach this server, the preferred one first; a caller takes the first that it can use.
+    ///
+    /// # Errors
+    /// [`Error::Input`] when there is no address, are too many, or is one that nobody can use.
+    pub fn tickets(
+        &self,
+        addresses: impl IntoIterator<Item = impl Into<RpcAddress>>,
+    ) -> Result<RpcTicketService, Error> {
         RpcTicketService::new(
             self.threads[0].sender().clone(),
-            address,
+            addresses,
             self.keys.shared().cloned(),
             &self.session_calls,
         )

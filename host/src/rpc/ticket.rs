@@ -2,7 +2,6 @@
 
 use alloc::sync::{Arc, Weak};
 use core::convert::Infallible;
-use core::net::SocketAddr;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
@@ -14,6 +13,7 @@ use tokio::sync::oneshot;
 use tower_service::Service;
 use zeroize::Zeroizing;
 
+use super::address::{MAX_ADDRESS_BYTES, RpcAddress};
 use super::key_sharing::{KEYS_PATH, SharedTicketKeys};
 use super::serving::ServerOrder;
 use super::session_call::{SessionAnswer, SessionCall, call_in_session};
@@ -27,31 +27,51 @@ use crate::node::Node;
 
 /// Where a service issues tickets (RFC 8615).
 pub const TICKET_PATH: &str = "/.well-known/selfsame-rpc";
-const VERSION: u64 = 1;
-/// Longest answer to a request for a ticket.
-const MAX_ANSWER_BYTES: usize = 1024;
-const MAX_ADDRESS_BYTES: usize = 64;
+const VERSION: u64 = 2;
+const GRANT_BYTES: usize = 92 + 32 + 4;
+const MAX_ADDRESSES: usize = 4;
+/// Longest answer to a request for a ticket: the grant, the addresses, and what frames them.
+const MAX_ANSWER_BYTES: usize = GRANT_BYTES + MAX_ADDRESSES * (MAX_ADDRESS_BYTES + 3) + 16;
 
 /// A ticket with its secret, and the server that it was issued by. It is for one client: two that have the same would seal different
 /// requests with the same key and nonce.
 #[non_exhaustive]
 pub struct RpcTicket {
     pub(super) grant: Zeroizing<Vec<u8>>,
-    /// Where the server is reached.
-    pub address: SocketAddr,
+    /// Where the server is reached, the address first that it prefers.
+    pub addresses: Vec<RpcAddress>,
 }
 
 impl RpcTicket {
-    /// Returns the encoding, `[version: 1, grant: bytes, address: text]`. Secret.
+    /// Returns the encoding, `[version: 2, grant: bytes, addresses: [1*4 text]]`. Secret.
     fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        let address = self.address.to_string();
-        Encoder::new(&mut out)
+        let mut encoder = Encoder::new(&mut out);
+        encoder
             .array(3)
             .uint(VERSION)
             .bytes(&self.grant)
-            .text(&address);
+            .array(self.addresses.len());
+        for address in &self.addresses {
+            encoder.text(&address.to_string());
+        }
         out
+    }
+
+    /// Returns the first address that can be used.
+    pub(super) fn usable_address(&self, allows_private: bool) -> Result<&RpcAddress, Error> {
+        let mut refused = None;
+        for address in &self.addresses {
+            match address.check_permitted(allows_private) {
+                Ok(()) => return Ok(address),
+                Err(error) => refused = refused.or(Some(error)),
+            }
+        }
+        let unknown = || {
+            let text = "the ticket names no address of a form that is known here";
+            Error::core(Code::BadAddress.as_u16(), text)
+        };
+        Err(refused.unwrap_or_else(unknown))
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
@@ -60,17 +80,25 @@ impl RpcTicket {
         if decoder.uint()? != VERSION {
             return Err(Malformed);
         }
-        let grant = Zeroizing::new(decoder.bytes(MAX_ANSWER_BYTES)?.to_vec());
-        let address = decoder.text(MAX_ADDRESS_BYTES)?.parse().map_err(|_| Malformed)?;
+        let grant = Zeroizing::new(decoder.fixed::<GRANT_BYTES>()?.to_vec());
+        let count = decoder.array(MAX_ADDRESSES)?;
+        if count == 0 {
+            return Err(Malformed);
+        }
+        let mut addresses = Vec::new();
+        for _ in 0..count {
+            // Later versions may know other forms.
+            addresses.extend(decoder.text(MAX_ADDRESS_BYTES)?.parse());
+        }
         decoder.finish()?;
-        Ok(Self { grant, address })
+        Ok(Self { grant, addresses })
     }
 }
 
 impl core::fmt::Debug for RpcTicket {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("RpcTicket")
-            .field("address", &self.address)
+            .field("addresses", &self.addresses)
             .finish_non_exhaustive()
     }
 }
@@ -93,7 +121,7 @@ impl RpcKeys {
     }
 }
 
-/// Returns `[version: 1, null]`, which stands in place of a ticket.
+/// Returns `[version: 2, null]`, which stands in place of a ticket.
 pub(super) fn encode_session() -> Vec<u8> {
     let mut out = Vec::new();
     Encoder::new(&mut out).array(2).uint(VERSION).null();
@@ -155,7 +183,7 @@ impl RpcTickets for Node {
 #[derive(Clone, Debug)]
 pub struct RpcTicketService {
     sender: OrderSender<ServerOrder>,
-    address: SocketAddr,
+    addresses: Arc<[RpcAddress]>,
     keys: Option<SharedTicketKeys>,
     /// Those of the server, while it is there.
     session_calls: Weak<SessionCalls>,
@@ -164,16 +192,25 @@ pub struct RpcTicketService {
 impl RpcTicketService {
     pub(super) fn new(
         sender: OrderSender<ServerOrder>,
-        address: SocketAddr,
+        addresses: impl IntoIterator<Item = impl Into<RpcAddress>>,
         keys: Option<SharedTicketKeys>,
         session_calls: &Arc<SessionCalls>,
-    ) -> Self {
-        Self {
+    ) -> Result<Self, Error> {
+        let addresses: Arc<[RpcAddress]> = addresses.into_iter().map(Into::into).collect();
+        if !(1..=MAX_ADDRESSES).contains(&addresses.len()) {
+            let text = format!("a ticket names 1 to {MAX_ADDRESSES} addresses of its server");
+            return Err(Error::Input(text));
+        }
+        for address in &*addresses {
+            // A URI need not be one that callers can use.
+            address.to_string().parse::<RpcAddress>()?;
+        }
+        Ok(Self {
             sender,
-            address,
+            addresses,
             keys,
             session_calls: Arc::downgrade(session_calls),
-        }
+        })
     }
 
     async fn answer(self, request: Request<Body>) -> Response<Body> {
@@ -202,7 +239,7 @@ impl RpcTicketService {
         };
         let ticket = RpcTicket {
             grant: Zeroizing::new(grant),
-            address: self.address,
+            addresses: self.addresses.to_vec(),
         };
         Response::new(Body::from(ticket.encode()))
     }
@@ -227,4 +264,75 @@ pub(super) fn status(status: StatusCode) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = status;
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ticket(addresses: &[&str]) -> RpcTicket {
+        let addresses = addresses.iter().map(|text| text.parse().expect("an address"));
+        RpcTicket {
+            grant: Zeroizing::new(vec![7; GRANT_BYTES]),
+            addresses: addresses.collect(),
+        }
+    }
+
+    /// An encoding with any version, grant and addresses.
+    fn encoding(version: u64, grant: &[u8], addresses: &[&str]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut encoder = Encoder::new(&mut out);
+        encoder.array(3).uint(version).bytes(grant).array(addresses.len());
+        for address in addresses {
+            encoder.text(address);
+        }
+        out
+    }
+
+    #[test]
+    fn addresses_of_unknown_forms_are_skipped() {
+        let whole = ticket(&["192.0.2.1:7400", "https://echo.example/rpc"]);
+        let decoded = RpcTicket::decode(&whole.encode()).expect("a ticket");
+        assert_eq!(decoded.addresses, whole.addresses);
+        assert_eq!(decoded.grant, whole.grant);
+        let later = encoding(VERSION, &[7; GRANT_BYTES], &["carrier:pigeon", "192.0.2.1:7400"]);
+        let decoded = RpcTicket::decode(&later).expect("a ticket");
+        assert_eq!(decoded.addresses, ticket(&["192.0.2.1:7400"]).addresses);
+    }
+
+    #[test]
+    fn malformed_tickets_are_refused() {
+        let grant = [7; GRANT_BYTES];
+        let long = "x".repeat(MAX_ADDRESS_BYTES + 1);
+        let whole = encoding(VERSION, &grant, &["192.0.2.1:7400"]);
+        let wrong = [
+            Vec::new(),
+            whole[..whole.len() - 1].to_vec(),
+            [&whole[..], &[0]].concat(),
+            encoding(1, &grant, &["192.0.2.1:7400"]),
+            encoding(VERSION, &grant[1..], &["192.0.2.1:7400"]),
+            encoding(VERSION, &grant, &[]),
+            encoding(VERSION, &grant, &["192.0.2.1:7400"; MAX_ADDRESSES + 1]),
+            encoding(VERSION, &grant, &[&long]),
+        ];
+        for bytes in wrong {
+            assert!(RpcTicket::decode(&bytes).is_err(), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn first_usable_address_is_taken() {
+        let inside = ticket(&["10.0.0.1:7400", "http://10.0.0.1/", "https://echo.example/rpc"]);
+        let taken = |ticket: &RpcTicket, allows_private| {
+            ticket
+                .usable_address(allows_private)
+                .map(ToString::to_string)
+                .map_err(|error| error.code())
+        };
+        assert_eq!(taken(&inside, true), Ok("10.0.0.1:7400".into()));
+        assert_eq!(taken(&inside, false), Ok("https://echo.example/rpc".into()));
+        let private = ticket(&["10.0.0.1:7400"]);
+        assert_eq!(taken(&private, false), Err(Some(Code::ForbiddenAddress)));
+        assert_eq!(taken(&ticket(&[]), true), Err(Some(Code::BadAddress)));
+    }
 }

@@ -1,5 +1,7 @@
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
+use core::error::Error as StdError;
+use core::fmt;
 use core::net::SocketAddr;
 use core::time::Duration;
 use std::io;
@@ -26,6 +28,33 @@ const MAX_TRIED: usize = 4;
 pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+/// Where nobody is talked into connecting to
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PrivateAddress;
+
+impl PrivateAddress {
+    /// Whether a connection was refused for this, which led to another error.
+    pub(crate) fn is_cause_of(error: &(dyn StdError + 'static)) -> bool {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            let cause = error.downcast_ref().and_then(io::Error::get_ref);
+            if cause.is_some_and(|cause| cause.is::<Self>()) {
+                return true;
+            }
+            next = error.source();
+        }
+        false
+    }
+}
+
+impl fmt::Display for PrivateAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a private address: allow private addresses if that is meant")
+    }
+}
+
+impl StdError for PrivateAddress {}
 
 /// Opens connections, and refuses those that a peer must not talk us into
 #[derive(Clone)]
@@ -98,7 +127,7 @@ impl Connector {
         {
             // A public name may lead inside: what counts is where the connection would go.
             if !any && !is_public(place.ip()) {
-                failure = io::Error::other("a private address: allow private addresses if that is meant");
+                failure = io::Error::other(PrivateAddress);
                 continue;
             }
             match timeout(ANSWER_TIMEOUT, open(place)).await {

@@ -34,6 +34,7 @@ mod requests;
 mod restart;
 mod rpc;
 mod rpc_cli;
+mod rpc_http;
 mod rpc_keys;
 mod rpc_pre_shared_key;
 #[cfg(feature = "procedures")]

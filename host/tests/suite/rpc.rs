@@ -8,8 +8,8 @@ use core::time::Duration;
 use std::net::UdpSocket;
 
 use selfsame_host::rpc::{
-    RpcClient, RpcKeys, RpcOptions, RpcRefusal, RpcRouter, RpcSelection, RpcServer, RpcServerBuilder,
-    RpcTickets,
+    RpcAddress, RpcClient, RpcKeys, RpcOptions, RpcRefusal, RpcRouter, RpcSelection, RpcServer,
+    RpcServerBuilder, RpcTickets,
 };
 use selfsame_host::{Code, Error, Node, Seed};
 
@@ -36,7 +36,7 @@ fn echo_of(replica: RpcServerBuilder) -> RpcServer {
 
 /// A client in the mesh of a node that issues tickets of a server.
 async fn client(nodes: &[Node], server: &RpcServer) -> RpcClient {
-    let tickets = server.tickets(server.local_addr());
+    let tickets = server.tickets([server.local_addr()]).expect("tickets");
     within(nodes[0].serve("check", tickets))
         .await
         .expect("it is served");
@@ -55,7 +55,7 @@ async fn calls_are_answered_by_any_replica() {
             .expect("an answer");
         assert_eq!(
             (&answer.payload[..], answer.server),
-            (&b"ping"[..], server.local_addr())
+            (&b"ping"[..], server.local_addr().into())
         );
     }
 }
@@ -70,6 +70,7 @@ async fn router_picks_servers_that_answer_directly() {
     let [first, second] = [1, 2].map(|_| echo_of(replica().router_key(router_key(8))));
     let client = client(&nodes, &first).await;
     let servers = [first.local_addr(), second.local_addr()];
+    let named = servers.map(RpcAddress::from);
     for redirects in [false, true] {
         let mut router = RpcRouter::builder(router_key(8)).selection(RpcSelection::RoundRobin);
         if redirects {
@@ -79,26 +80,26 @@ async fn router_picks_servers_that_answer_directly() {
         let options = RpcOptions::new().idempotent().server(router.local_addr());
         let mut answered = Vec::new();
         for _ in 0..4 {
-            let answer = within(client.call("check", b"ping", options))
+            let answer = within(client.call("check", b"ping", options.clone()))
                 .await
                 .expect("an answer");
             assert_eq!(answer.payload, b"ping");
             answered.push(answer.server);
         }
         assert!(
-            servers.iter().all(|server| answered.contains(server)),
+            named.iter().all(|server| answered.contains(server)),
             "{answered:?}"
         );
         assert!(
-            answered.iter().all(|server| servers.contains(server)),
+            answered.iter().all(|server| named.contains(server)),
             "{answered:?}"
         );
         router.set_servers(&servers[1..]);
         let mut last = None;
         // Calls that were routed before are answered by the other one.
         within(async {
-            while last != Some(servers[1]) {
-                let answer = client.call("check", b"ping", options).await;
+            while last.as_ref() != Some(&named[1]) {
+                let answer = client.call("check", b"ping", options.clone()).await;
                 last = answer.ok().map(|answer| answer.server);
             }
         })
@@ -209,12 +210,12 @@ async fn server_that_is_gone_leaves_a_typed_error() {
     let server = echo();
     let client = client(&nodes, &server).await;
     let options = RpcOptions::new().timeout(Duration::from_millis(300));
-    within(client.call("check", b"ping", options))
+    within(client.call("check", b"ping", options.clone()))
         .await
         .expect("an answer");
     let options = options.server(server.local_addr());
     drop(server);
-    let once = within(client.call("check", b"ping", options)).await;
+    let once = within(client.call("check", b"ping", options.clone())).await;
     assert_eq!(once.expect_err("no answer").code(), Some(Code::OutcomeUnknown));
     let repeatable = within(client.call("check", b"ping", options.idempotent())).await;
     assert_eq!(repeatable.expect_err("no answer").code(), Some(Code::TimedOut));
@@ -227,7 +228,7 @@ async fn ticket_key_that_is_replaced_costs_a_new_ticket() {
     let client = client(&nodes, &server).await;
     let other = echo();
     let options = RpcOptions::new().idempotent();
-    within(client.call("check", b"ping", options))
+    within(client.call("check", b"ping", options.clone()))
         .await
         .expect("an answer");
     for server in [&server, &other] {
@@ -250,7 +251,7 @@ async fn tickets_are_issued_to_peers_of_the_mesh_alone() {
     assert_eq!(asked.expect("an answer").status(), 405);
     let elsewhere = within(nodes[1].fetch(get("https://check.mesh/"))).await;
     assert_eq!(elsewhere.expect("an answer").status(), 404);
-    let mut tickets = server.tickets(server.local_addr());
+    let mut tickets = server.tickets([server.local_addr()]).expect("tickets");
     let stranger = http::Request::post("/.well-known/selfsame-rpc").body(selfsame_host::Body::empty());
     let refused = tower_service::Service::call(&mut tickets, stranger.expect("a request"));
     assert_eq!(within(refused).await.expect("an answer").status(), 403);
@@ -289,7 +290,7 @@ impl RpcTickets for PublicOnly {
 async fn tickets_lead_to_no_private_address() {
     let nodes = ring(2).await;
     let server = echo();
-    within(nodes[0].serve("check", server.tickets(server.local_addr())))
+    within(nodes[0].serve("check", server.tickets([server.local_addr()]).expect("tickets")))
         .await
         .expect("it is served");
     let client = RpcClient::with_tickets(PublicOnly(nodes[1].clone())).expect("a client");
@@ -306,20 +307,20 @@ async fn service_is_found_again_when_its_server_is_gone() {
     let first = echo();
     let client = client(&nodes, &first).await;
     let options = RpcOptions::new().idempotent().timeout(Duration::from_millis(300));
-    within(client.call("check", b"ping", options))
+    within(client.call("check", b"ping", options.clone()))
         .await
         .expect("an answer");
     drop(first);
     let second = echo();
-    within(nodes[0].serve("check", second.tickets(second.local_addr())))
+    within(nodes[0].serve("check", second.tickets([second.local_addr()]).expect("tickets")))
         .await
         .expect("it is served");
-    let lost = within(client.call("check", b"ping", options)).await;
+    let lost = within(client.call("check", b"ping", options.clone())).await;
     assert_eq!(lost.expect_err("no answer").code(), Some(Code::TimedOut));
     let answer = within(client.call("check", b"ping", options))
         .await
         .expect("an answer");
-    assert_eq!(answer.server, second.local_addr());
+    assert_eq!(answer.server, second.local_addr().into());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -35,11 +35,19 @@ async fn backend() -> String {
 
 /// A node with a replica of `check`; the node, what calls name it by, and where calls arrive.
 fn replica(folder: &Path, backend: &str) -> (Running, String, String) {
+    let (node, join, serving) = replica_with(folder, backend, &[]);
+    let udp = serving["udp"].as_str().expect("an address").to_owned();
+    (node, join, udp)
+}
+
+/// A node with a replica of `check` and more flags; the node, what calls name it by, and what it tells of itself.
+fn replica_with(folder: &Path, backend: &str, more: &[&str]) -> (Running, String, Value) {
     let mut arguments = vec!["rpc", "serve", "check", "--to", backend];
     arguments.extend(["--udp", "127.0.0.1:0", "--ticket-key", "check.key"]);
     arguments.extend(["--router-key", "router.key"]);
     arguments.extend(["--node-listen", "ws://127.0.0.1:0", "--data", "replica"]);
     arguments.extend(NETWORK);
+    arguments.extend(more);
     let mut node = Running::start(folder, &arguments);
     let started = node.event("started");
     let (id, address) = (&started["id"], &started["addresses"][0]);
@@ -48,12 +56,9 @@ fn replica(folder: &Path, backend: &str) -> (Running, String, String) {
         address.as_str().expect("a URL"),
         id.as_str().expect("an id")
     );
-    let udp = node.event("serving-rpc")["udp"]
-        .as_str()
-        .expect("an address")
-        .to_owned();
+    let serving = node.event("serving-rpc");
     node.event("published");
-    (node, join, udp)
+    (node, join, serving)
 }
 
 fn call<'a>(join: &'a str, more: &[&'a str]) -> Vec<&'a str> {
@@ -92,6 +97,61 @@ async fn calls_reach_a_server_of_this_machine() {
             1,
             &["HandlerFailed"],
         );
+        assert_eq!(node.end(), Some(0));
+    })
+    .await
+    .expect("it ends");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_reach_a_server_over_http() {
+    let folder = tempdir().expect("a folder");
+    let to = backend().await;
+    tokio::task::spawn_blocking(move || {
+        let (node, join, serving) = replica_with(folder.path(), &to, &["--http", "127.0.0.1:0"]);
+        let url = serving["http"].as_str().expect("a URL");
+        assert_eq!(serving["addresses"][1].as_str(), Some(url));
+        let called = |more: &[&str]| -> Value {
+            let json = succeed(
+                folder.path(),
+                &call(&join, &[&["--json", "-d", "ping"], more].concat()),
+            );
+            serde_json::from_str(&json).expect("JSON")
+        };
+        assert_eq!(called(&[])["server"], serving["udp"]);
+        let over_http = called(&["--server", url]);
+        assert_eq!(over_http["server"].as_str(), Some(url));
+        assert!(over_http["body"].as_str().expect("text").ends_with(": ping"));
+        let failing = call(&join, &["-d", "fail", "--server", url]);
+        fail(folder.path(), &failing, 1, &["HandlerFailed"]);
+        assert_eq!(node.end(), Some(0));
+    })
+    .await
+    .expect("it ends");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_are_told_the_addresses_that_were_given() {
+    let folder = tempdir().expect("a folder");
+    let to = backend().await;
+    tokio::task::spawn_blocking(move || {
+        let first = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let at = first.local_addr().expect("its address").to_string();
+        drop(first);
+        let url = format!("http://{at}/rpc");
+        let flags = [
+            "--http",
+            &at,
+            "--call-address",
+            &url,
+            "--call-address",
+            "127.0.0.1:9",
+        ];
+        let (node, join, serving) = replica_with(folder.path(), &to, &flags);
+        assert_eq!(serving["addresses"], serde_json::json!([url, "127.0.0.1:9"]));
+        let json = succeed(folder.path(), &call(&join, &["--json", "-d", "ping"]));
+        let json: Value = serde_json::from_str(&json).expect("JSON");
+        assert_eq!(json["server"].as_str(), Some(&url[..]));
         assert_eq!(node.end(), Some(0));
     })
     .await
@@ -238,6 +298,16 @@ fn wrong_flags_are_told_before_anything_starts() {
         2,
         &["--to", "http://HOST:PORT/path"],
     );
+    for address in ["nowhere", "ftp://example.com/", "192.0.2.1:0"] {
+        let mut arguments = serve("http://127.0.0.1:9/");
+        arguments.extend(["--call-address", address]);
+        fail(
+            folder.path(),
+            &arguments,
+            2,
+            &[address, "https://service.example/rpc"],
+        );
+    }
     fail(
         folder.path(),
         &["rpc", "call", "check", "--network", "test"],

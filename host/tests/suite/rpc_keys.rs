@@ -38,7 +38,7 @@ impl Replica {
             .idempotent()
             .start(SocketAddr::from(([127, 0, 0, 1], 0)), echo)
             .expect("a server");
-        within(node.serve("check", server.tickets(server.local_addr())))
+        within(node.serve("check", server.tickets([server.local_addr()]).expect("tickets")))
             .await
             .expect("it is served");
         Self { node, keys, server }

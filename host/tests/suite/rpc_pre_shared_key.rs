@@ -66,7 +66,7 @@ async fn another_key_network_or_service_opens_nothing() {
     ] {
         let tickets = tickets(network, service, key, &server);
         let client = RpcClient::with_tickets(tickets).expect("a client");
-        let failed = within(client.call(service, b"ping", options)).await;
+        let failed = within(client.call(service, b"ping", options.clone())).await;
         assert_eq!(failed.expect_err("no answer").code(), Some(Code::TimedOut));
     }
 }

@@ -83,7 +83,7 @@ async fn scene() -> Scene {
     let nodes = ring(2).await;
     let (sender, dropped) = mpsc::unbounded_channel();
     let server = replica(sender);
-    let tickets = server.tickets(server.local_addr());
+    let tickets = server.tickets([server.local_addr()]).expect("tickets");
     within(nodes[0].serve("check", tickets))
         .await
         .expect("it is served");
@@ -103,13 +103,13 @@ fn url(text: &str) -> Check {
 async fn procedures_answer_with_their_types() {
     let Scene { client, .. } = &scene().await;
     let options = RpcOptions::new();
-    let length = within(client.procedure("check", CHECK, &url("four"), options)).await;
+    let length = within(client.procedure("check", CHECK, &url("four"), options.clone())).await;
     assert_eq!(length.expect("an answer"), 4);
-    within(client.procedure("check", NOTHING, &(), options))
+    within(client.procedure("check", NOTHING, &(), options.clone()))
         .await
         .expect("an answer");
     for (text, code) in [("", Code::NotGranted), ("thirteen-long", Code::HandlerFailed)] {
-        let refused = within(client.procedure("check", CHECK, &url(text), options)).await;
+        let refused = within(client.procedure("check", CHECK, &url(text), options.clone())).await;
         assert_eq!(refused.expect_err("a refusal").code(), Some(code));
     }
 }
@@ -119,20 +119,20 @@ async fn callers_learn_what_their_contract_gets_wrong() {
     let Scene { client, .. } = &scene().await;
     let options = RpcOptions::new();
     let unknown: RpcProcedure<(), ()> = "other".into();
-    let error = within(client.procedure("check", unknown, &(), options))
+    let error = within(client.procedure("check", unknown, &(), options.clone()))
         .await
         .expect_err("none");
     assert_eq!(error.code(), Some(Code::NoService), "{error}");
 
     let other: RpcProcedure<u32, usize> = "check".into();
-    let error = within(client.procedure("check", other, &7, options))
+    let error = within(client.procedure("check", other, &7, options.clone()))
         .await
         .expect_err("none");
     assert_eq!(error.code(), Some(Code::BadMessage));
     assert!(error.to_string().contains("invalid type: integer `7`"), "{error}");
 
     let other: RpcProcedure<Check, String> = "check".into();
-    let error = within(client.procedure("check", other, &url("four"), options))
+    let error = within(client.procedure("check", other, &url("four"), options.clone()))
         .await
         .expect_err("none");
     assert_eq!(error.code(), Some(Code::BadMessage));
@@ -202,7 +202,7 @@ async fn stream_that_a_router_passes_on_goes_on_at_its_replica() {
     let router = router.start(loopback(), &servers).expect("a router");
     let options = RpcOptions::new().server(router.local_addr());
     for _ in 0..4 {
-        let numbers = within(client.stream("check", COUNT, &5000, options)).await;
+        let numbers = within(client.stream("check", COUNT, &5000, options.clone())).await;
         let numbers: Vec<u32> = within(numbers.expect("a stream").try_collect())
             .await
             .expect("items");

@@ -60,7 +60,7 @@ async fn service_without_tickets_is_called_in_sessions() {
     });
     let client = client(&nodes, service.idempotent()).await;
     let options = RpcOptions::new().timeout(Duration::from_secs(5));
-    for (options, is_idempotent) in [(options, false), (options.idempotent(), true)] {
+    for (options, is_idempotent) in [(options.clone(), false), (options.idempotent(), true)] {
         let answer = within(client.call("check", b"ping", options))
             .await
             .expect("an answer");
@@ -90,25 +90,25 @@ async fn caller_may_insist_on_a_session() {
     let server = RpcServer::builder("test", "check", Seed::from_bytes([7; 32]))
         .start(SocketAddr::from(([127, 0, 0, 1], 0)), names_source)
         .expect("a server");
-    let tickets = server.tickets(server.local_addr());
+    let tickets = server.tickets([server.local_addr()]).expect("tickets");
     within(nodes[0].serve("check", tickets))
         .await
         .expect("it is served");
     let client = RpcClient::new(nodes[1].clone()).expect("a client");
     let options = RpcOptions::new();
-    let in_session = within(client.call("check", b"", options.forward_secret()))
+    let in_session = within(client.call("check", b"", options.clone().forward_secret()))
         .await
         .expect("an answer");
     assert_eq!(in_session.payload, b"[::]:0");
-    let sealed = within(client.call("check", b"", options))
+    let sealed = within(client.call("check", b"", options.clone()))
         .await
         .expect("an answer");
     assert_ne!(sealed.payload, b"[::]:0");
-    let both = options.forward_secret().server(server.local_addr());
+    let both = options.clone().forward_secret().server(server.local_addr());
     let refused = within(client.call("check", b"", both)).await;
     assert!(matches!(refused, Err(Error::Input(_))));
     drop(server);
-    let gone = within(client.call("check", b"", options.forward_secret())).await;
+    let gone = within(client.call("check", b"", options.clone().forward_secret())).await;
     assert_eq!(gone.expect_err("no server").code(), Some(Code::TooManyRequests));
 }
 
@@ -128,13 +128,13 @@ async fn refusals_and_failures_are_told() {
             ("refuse", Code::NotGranted),
             ("long", Code::HandlerFailed),
         ] {
-            let failed = within(client.call("check", payload.as_bytes(), options)).await;
+            let failed = within(client.call("check", payload.as_bytes(), options.clone())).await;
             assert_eq!(failed.expect_err("no answer").code(), Some(code), "{payload}");
         }
     }
     let options = RpcOptions::new().timeout(Duration::from_millis(300));
     // The service's answer that the deadline has passed may be faster than the client's timer.
-    let once = within(client.call("check", b"slow", options)).await;
+    let once = within(client.call("check", b"slow", options.clone())).await;
     let once = once.expect_err("no answer").code();
     assert!(
         matches!(once, Some(Code::OutcomeUnknown | Code::Deadline)),
@@ -215,12 +215,12 @@ async fn service_that_stops_giving_out_tickets_is_followed() {
     };
     let server = start(SocketAddr::from(([127, 0, 0, 1], 0)), 7);
     let address = server.local_addr();
-    within(nodes[0].serve("check", server.tickets(address)))
+    within(nodes[0].serve("check", server.tickets([address]).expect("tickets")))
         .await
         .expect("it is served");
     let client = RpcClient::new(nodes[1].clone()).expect("a client");
     let options = RpcOptions::new().idempotent();
-    let before = within(client.call("check", b"", options))
+    let before = within(client.call("check", b"", options.clone()))
         .await
         .expect("an answer");
     assert_eq!(before.payload, b"sealed");
@@ -231,7 +231,7 @@ async fn service_that_stops_giving_out_tickets_is_followed() {
     drop(server);
     // The ticket opens nothing any more, and there is no other one.
     let _another = start(address, 8);
-    let after = within(client.call("check", b"", options))
+    let after = within(client.call("check", b"", options.clone()))
         .await
         .expect("an answer");
     assert_eq!(after.payload, b"in a session");
@@ -308,7 +308,7 @@ async fn provider_that_lies_leaves_a_typed_error() {
         within(nodes[0].serve("check", lies)).await.expect("it is served");
         let client = RpcClient::new(nodes[1].clone()).expect("a client");
         let options = RpcOptions::new().forward_secret();
-        for (options, code) in [(options, once), (options.idempotent(), again)] {
+        for (options, code) in [(options.clone(), once), (options.idempotent(), again)] {
             let failed = within(client.call("check", b"ping", options)).await;
             assert_eq!(
                 failed.expect_err("no answer").code(),

@@ -45,6 +45,21 @@ export function checkPermitted(address: RpcAddress, allowPrivate: boolean): void
   }
 }
 
+/** Returns the first of a ticket's addresses that can be used; throws why the first of them cannot if there is none. */
+export function usableAddress(texts: readonly string[], check: (address: RpcAddress) => void): RpcAddress {
+  const reasons: unknown[] = [];
+  for (const text of texts) {
+    try {
+      const address = parseAddress(text);
+      check(address);
+      return address;
+    } catch (error) {
+      reasons.push(error);
+    }
+  }
+  throw reasons[0];
+}
+
 function forbidden(host: string): MeshError {
   return new MeshError(
     "ForbiddenAddress",

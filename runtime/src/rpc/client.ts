@@ -5,13 +5,13 @@ import { checkName } from "../driver/options.ts";
 import type { CallOptions } from "../driver/service.ts";
 import { platformTimers, type Timers } from "../driver/timers.ts";
 import { detach } from "../guard.ts";
-import { checkPermitted, parseAddress, type RpcAddress } from "./address.ts";
+import { checkPermitted, parseAddress, type RpcAddress, usableAddress } from "./address.ts";
 import { HttpWay } from "./http-way.ts";
 import { MAX_MESSAGE } from "./limits.ts";
 import { Line, type RpcAnswer } from "./line.ts";
 import type { RpcPlatform } from "./platform.ts";
 import type { SessionCall } from "./session-call.ts";
-import { IN_SESSION, type InSession, type RpcTicket, type TicketMesh } from "./ticket.ts";
+import { IN_SESSION, type InSession, type TicketMesh } from "./ticket.ts";
 import { MeshTickets, type RpcTicketSource } from "./ticket-source.ts";
 import type { Way, WayHost } from "./way.ts";
 import { WebSocketWay } from "./websocket-way.ts";
@@ -61,6 +61,12 @@ export interface RpcClientSettings {
   readonly log?: LogSink | undefined;
   /** The least level that is logged; `warn` unless given. */
   readonly logLevel?: LogLevel | undefined;
+}
+
+/** A ticket for one way, and where it is used. */
+interface PlacedTicket {
+  readonly grant: Uint8Array;
+  readonly address: RpcAddress;
 }
 
 /** How a call is made. */
@@ -231,11 +237,17 @@ export class RpcClient implements Disposable {
     });
   }
 
-  async #ticket(service: string): Promise<RpcTicket | InSession> {
+  async #ticket(service: string): Promise<PlacedTicket | InSession> {
     const signal = AbortSignal.any([AbortSignal.timeout(TICKET_TIMEOUT_MS), this.#closing.signal]);
     const ticket = await this.#source.ticket(service, signal);
-    if (ticket !== IN_SESSION) this.#permitted(ticket.address);
-    return ticket;
+    if (ticket === IN_SESSION) return ticket;
+    const { grant, addresses } = ticket;
+    return { grant, address: usableAddress(addresses, (address) => this.#checkUsable(address)) };
+  }
+
+  #checkUsable(address: RpcAddress): void {
+    this.#permitted(address);
+    if (address.way === "udp" && this.#platform.udp === undefined) throw noUdp();
   }
 
   /** Returns another ticket for a service that has issued one. */
@@ -252,12 +264,7 @@ export class RpcClient implements Disposable {
     if (known !== undefined) return known;
     this.#checkOpen();
     const { udp, module } = this.#platform;
-    if (way === "udp" && udp === undefined) {
-      throw new MeshError(
-        "NoRoute",
-        "there is no UDP on this platform: the service must be served over HTTP, too",
-      );
-    }
+    if (way === "udp" && udp === undefined) throw noUdp();
     const line = Line.open({
       module: module(),
       timers: this.#timers,
@@ -296,6 +303,13 @@ function sourceOf({ mesh, lookup = {}, tickets }: RpcClientOptions): RpcTicketSo
   throw new MeshError(
     "BadConfig",
     "give either mesh, in which services issue tickets, or tickets, such as preSharedKey()",
+  );
+}
+
+function noUdp(): MeshError {
+  return new MeshError(
+    "NoRoute",
+    "there is no UDP on this platform: the service must be served over HTTP, too",
   );
 }
 

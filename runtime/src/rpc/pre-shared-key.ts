@@ -6,14 +6,13 @@ import { encodeRpcServerConfig, type RpcInput, rpcInputCodec, rpcOutputCodec } f
 import { randomBytes } from "../driver/driver.ts";
 import type { ModuleInstance } from "../driver/instance.ts";
 import { checkName } from "../driver/options.ts";
-import { parseAddress, type RpcAddress } from "./address.ts";
 import { Clock } from "./clock.ts";
 import { UNKNOWN } from "./endpoint.ts";
 import { instantiate } from "./engine.ts";
 import { TicketKeys } from "./keys.ts";
 import { UDP_DATAGRAM } from "./limits.ts";
 import { checkNetwork } from "./network.ts";
-import type { RpcTicket } from "./ticket.ts";
+import { checkAddresses, type RpcTicket } from "./ticket.ts";
 import type { RpcTicketSource } from "./ticket-source.ts";
 
 /** Seconds for which a ticket is good; servers renew it with their answers. */
@@ -44,7 +43,7 @@ export interface PreSharedKeyOptions {
 
 interface Entry {
   readonly keys: TicketKeys;
-  readonly address: RpcAddress;
+  readonly address: string;
 }
 
 /**
@@ -62,8 +61,10 @@ export class PreSharedKey implements RpcTicketSource, Disposable {
     this.#module = module;
     this.#network = checkNetwork(network);
     this.#caller = caller === undefined ? randomBytes(PEER_BYTES) : fromHex(caller, PEER_BYTES, "caller");
-    for (const [name, { key, address }] of Object.entries(services))
-      this.#entries.set(checkName(name), { keys: new TicketKeys(key), address: parseAddress(address) });
+    for (const [name, { key, address }] of Object.entries(services)) {
+      checkAddresses([address]);
+      this.#entries.set(checkName(name), { keys: new TicketKeys(key), address });
+    }
   }
 
   /** Issues a ticket. Each has a nonce of fresh random bytes, so that no two clients have the same. */
@@ -76,7 +77,7 @@ export class PreSharedKey implements RpcTicketSource, Disposable {
         `there is no key of ${service}: name it in the services of preSharedKey`,
       );
     const grant = this.#issue(instance, service, entry.keys.bytes);
-    return { grant, address: entry.address };
+    return { grant, addresses: [entry.address] };
   }
 
   /** Erases the secrets: no more tickets are issued. Clients go on with those that they have. */

@@ -9,7 +9,6 @@ import { checkName } from "../driver/options.ts";
 import { platformTimers, type Timers } from "../driver/timers.ts";
 import { TrustedProxies } from "../transports/forwarded.ts";
 import { asksForWebSocket } from "../websocket/handshake.ts";
-import { parseAddress } from "./address.ts";
 import { provenCaller } from "./caller.ts";
 import { instantiate } from "./engine.ts";
 import { Exchanges } from "./exchanges.ts";
@@ -22,7 +21,7 @@ import { checkNetwork } from "./network.ts";
 import type { RpcPlatform, UdpPlace, UdpPort } from "./platform.ts";
 import { RpcReplica, type ServerPort } from "./serving.ts";
 import { type MeshHandler, SessionCalls } from "./session-service.ts";
-import { encodeTicket, TICKET_PATH } from "./ticket.ts";
+import { checkAddresses, encodeTicket, TICKET_PATH } from "./ticket.ts";
 import { type Upgrade, WebSocketBinding } from "./websocket-binding.ts";
 
 /** Seconds for which tickets are good unless the options say otherwise. */
@@ -145,11 +144,11 @@ export class RpcServer implements Disposable {
   /**
    * What issues tickets to callers from the mesh, and answers calls that are to be forward secret, to be served under the service's name:
    * `mesh.serve(service, server.tickets(address))`.
-   * The address is where they reach this server: `IP:port` of UDP, or a URL of `https` or `wss`. Ticket keys that are shared are given to
-   * other replicas there.
+   * The addresses, up to four, are where they reach this server, the preferred one first: `IP:port` of UDP, or a URL of `https` or `wss`.
+   * A caller takes the first that it can use. Ticket keys that are shared are given to other replicas there.
    */
-  tickets(address: string): MeshHandler {
-    parseAddress(address);
+  tickets(...addresses: readonly string[]): MeshHandler {
+    checkAddresses(addresses);
     return async (request, context) => {
       if (this.#isClosed) return problem(503);
       const { pathname } = new URL(request.url);
@@ -162,7 +161,7 @@ export class RpcServer implements Disposable {
       const caller = provenCaller(request, context);
       if (caller === undefined) return new Response(null, { status: 403 });
       try {
-        const ticket = await this.issueTicket(caller, address);
+        const ticket = await this.issueTicket(caller, ...addresses);
         return new Response(ticket, { headers: { "cache-control": "no-store" } });
       } catch (error) {
         if (!(error instanceof MeshError)) throw error;
@@ -176,11 +175,11 @@ export class RpcServer implements Disposable {
    * Issues a ticket, as `tickets` does, to a peer whose id, 64 hex digits, was proven otherwise: whoever has it calls as that peer.
    * Secret.
    */
-  async issueTicket(caller: string, address: string): Promise<Uint8Array<ArrayBuffer>> {
+  async issueTicket(caller: string, ...addresses: readonly string[]): Promise<Uint8Array<ArrayBuffer>> {
     const peer = fromHex(caller, 32, "caller");
-    parseAddress(address);
+    checkAddresses(addresses);
     const [replica = (await this.#startStreams()).replica] = this.#replicas;
-    return encodeTicket(await replica.issue(peer), address);
+    return encodeTicket(await replica.issue(peer), addresses);
   }
 
   /** Replaces all ticket keys: tickets that are out open nothing any more, but for sessions that this replica has open with them. */

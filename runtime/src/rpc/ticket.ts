@@ -3,21 +3,22 @@ import { MeshError } from "../codec/code.ts";
 import { collect } from "../driver/collect.ts";
 import type { Mesh } from "../driver/mesh.ts";
 import type { CallOptions } from "../driver/service.ts";
-import { MAX_ADDRESS, parseAddress, type RpcAddress } from "./address.ts";
+import { MAX_ADDRESS, parseAddress } from "./address.ts";
 
 /** Where a service issues tickets (RFC 8615). */
 export const TICKET_PATH = "/.well-known/selfsame-rpc";
-const VERSION = 1;
+const VERSION = 2;
 const GRANT_BYTES: number = 92 + 32 + 4;
-/** Longest answer to a request for a ticket. */
-const MAX_ANSWER = 1024;
+const MAX_ADDRESSES = 4;
+/** Longest answer to a request for a ticket: the grant, the addresses, and what frames them. */
+const MAX_ANSWER: number = GRANT_BYTES + MAX_ADDRESSES * (MAX_ADDRESS + 3) + 16;
 
 /** A ticket with its secret, and where the server is that issued it. */
 export interface RpcTicket {
   /** The ticket, its secret and its life. Secret. */
   readonly grant: Uint8Array;
-  /** Where the server is reached. */
-  readonly address: RpcAddress;
+  /** Where the server is reached, the address first that it prefers. */
+  readonly addresses: readonly string[];
 }
 
 /** A service that gives out no tickets: calls travel in sessions of the mesh, with keys of their own. */
@@ -28,12 +29,20 @@ export type InSession = typeof IN_SESSION;
 /** What of a mesh gets tickets from the providers of a service. */
 export type TicketMesh = Pick<Mesh, "fetch">;
 
-/** Encodes `[version: 1, grant: bytes, address: text]`. Secret. */
-export function encodeTicket(grant: Uint8Array, address: string): Uint8Array<ArrayBuffer> {
-  return new CborEncoder().array(3).uint(VERSION).bytes(grant).text(address).finish();
+/** Checks the addresses that a server's tickets are to name. */
+export function checkAddresses(addresses: readonly string[]): void {
+  if (addresses.length === 0 || addresses.length > MAX_ADDRESSES) {
+    throw new MeshError("BadConfig", `a ticket names 1 to ${MAX_ADDRESSES} addresses of its server`);
+  }
+  addresses.forEach(parseAddress);
 }
 
-/** Encodes `[version: 1, null]`, which stands in place of a ticket. */
+/** Encodes `[version: 2, grant: bytes, addresses: [1*4 text]]`. Secret. */
+export function encodeTicket(grant: Uint8Array, addresses: readonly string[]): Uint8Array<ArrayBuffer> {
+  return new CborEncoder().array(3).uint(VERSION).bytes(grant).texts(addresses).finish();
+}
+
+/** Encodes `[version: 2, null]`, which stands in place of a ticket. */
 export function encodeInSession(): Uint8Array<ArrayBuffer> {
   return new CborEncoder().array(2).uint(VERSION).null().finish();
 }
@@ -50,9 +59,10 @@ export function decodeTicket(bytes: Uint8Array): RpcTicket | InSession {
     }
     if (length !== 3) throw new MeshError("BadMessage");
     const grant = decoder.fixed(GRANT_BYTES).slice();
-    const address = parseAddress(decoder.text(MAX_ADDRESS));
+    const addresses = decoder.list(MAX_ADDRESSES, (list) => list.text(MAX_ADDRESS));
+    if (addresses.length === 0) throw new MeshError("BadMessage");
     decoder.finish();
-    return { grant, address };
+    return { grant, addresses };
   } catch (cause) {
     throw new MeshError("BadMessage", "the ticket of the service does not follow the specification", {
       cause,

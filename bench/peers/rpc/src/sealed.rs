@@ -44,7 +44,7 @@ impl Sealed {
 
 impl Echo for Sealed {
     async fn echo(&mut self, payload: [u8; 4]) -> Outcome<[u8; 4]> {
-        let answer = within(self.client.call(SERVICE, &payload, self.options));
+        let answer = within(self.client.call(SERVICE, &payload, self.options.clone()));
         four(&answer.await?.map_err(told)?.payload)
     }
 }
@@ -77,9 +77,8 @@ async fn ticket_of(server: &RpcServer) -> Outcome<RpcTicket> {
 /// Starts a node that issues the tickets of a server, and returns where others join it.
 pub(crate) async fn issuer(server: &RpcServer) -> Outcome<(Node, String)> {
     let node = builder().listen("ws://127.0.0.1:0").start().await.map_err(told)?;
-    node.serve(SERVICE, server.tickets(server.local_addr()))
-        .await
-        .map_err(told)?;
+    let tickets = server.tickets([server.local_addr()]).map_err(told)?;
+    node.serve(SERVICE, tickets).await.map_err(told)?;
     let bootstrap = format!("{}#{}", node.addresses()[0], node.id());
     Ok((node, bootstrap))
 }
@@ -112,7 +111,7 @@ pub(crate) struct Grant {
     pub(crate) address: SocketAddr,
 }
 
-/// Gets a ticket as a program does that speaks the protocol itself: `[version: 1, grant: bytes, address: text]`.
+/// Gets a ticket as a program does that speaks the protocol itself: `[version: 2, grant: bytes, addresses: [1*4 text]]`.
 pub(crate) async fn grant(node: &Node) -> Outcome<Grant> {
     let url = format!("https://{SERVICE}.mesh{TICKET_PATH}");
     let request = Request::post(url).body(Body::empty()).map_err(told)?;
@@ -121,6 +120,7 @@ pub(crate) async fn grant(node: &Node) -> Outcome<Grant> {
     let mut decoder = Decoder::new(&body);
     decoder.array_of(3).and_then(|()| decoder.uint()).map_err(told)?;
     let bytes = decoder.bytes(MAX_GRANT_BYTES).map_err(told)?.to_vec();
+    decoder.array(1).map_err(told)?;
     let address = decoder.text(MAX_GRANT_BYTES).map_err(told)?;
     Ok(Grant {
         bytes,

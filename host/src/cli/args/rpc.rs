@@ -2,6 +2,7 @@ use core::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use selfsame_host::rpc::RpcAddress;
 
 use super::{Member, Network, Span, Timeout, is_name, socket_address};
 
@@ -15,9 +16,11 @@ pub(crate) enum RpcCommand {
     Call(Box<RpcCallCommand>),
     /// Runs a node and a replica of a service, which passes calls on to a server of this machine
     #[command(after_help = "Examples:
-  selfsame rpc serve echo --to http://127.0.0.1:8080/rpc --udp 0.0.0.0:7400 --udp-address 192.0.2.1:7400 --ticket-key echo.key --network twiitr --join wss://node.example#ID --unowned
+  selfsame rpc serve echo --to http://127.0.0.1:8080/rpc --udp 0.0.0.0:7400 --call-address 192.0.2.1:7400 --ticket-key echo.key --network twiitr --join wss://node.example#ID --unowned
   selfsame rpc serve echo --to http://127.0.0.1:8080/rpc --in-session --network twiitr --join wss://node.example#ID --unowned
   selfsame rpc serve echo --to http://127.0.0.1:8080/rpc --udp 0.0.0.0:7400 --pre-shared-key echo.key --network twiitr
+
+Callers without UDP, such as Workers and pages, call a URL: --http 127.0.0.1:7401 behind a proxy that speaks TLS, and --call-address https://echo.example/rpc as well.
 
 Replicas of one service share the file of --ticket-key: copy it to each of them.")]
     Serve(Box<RpcServeCommand>),
@@ -86,9 +89,9 @@ pub(crate) struct RpcCallCommand {
     /// Says that carrying the call out twice does no harm: it needs no round trip before
     #[arg(long)]
     pub(crate) idempotent: bool,
-    /// Replica or router to call, in place of the replica that issues the ticket
-    #[arg(long, value_name = "IP:PORT", value_parser = socket_address)]
-    pub(crate) server: Option<SocketAddr>,
+    /// Replica or router to call, IP:PORT or the URL of a replica, in place of the replica that issues the ticket
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) server: Option<RpcAddress>,
     /// File of the secret of the service: calls --server without a mesh, as nobody in particular
     #[arg(long, value_name = "FILE", requires = "server", conflicts_with_all = ["join", "folder", "owner", "unowned"])]
     pub(crate) pre_shared_key: Option<PathBuf>,
@@ -115,9 +118,12 @@ pub(crate) struct RpcServeCommand {
     /// Address at which calls arrive
     #[arg(long, value_name = "IP:PORT", default_value = "0.0.0.0:7400", value_parser = socket_address)]
     pub(crate) udp: SocketAddr,
-    /// Address at which callers reach --udp, if that is another one
+    /// Address at which calls over HTTP arrive, of callers or of a proxy that speaks TLS
     #[arg(long, value_name = "IP:PORT", value_parser = socket_address)]
-    pub(crate) udp_address: Option<SocketAddr>,
+    pub(crate) http: Option<SocketAddr>,
+    /// Where callers reach --udp or --http, IP:PORT or a URL, if that is elsewhere; may be given up to four times, the preferred one first
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) call_address: Vec<RpcAddress>,
     /// File of the secret that the replicas of the service share; it is made if there is none. Without it they tell it each other, if the
     /// name has an owner
     #[arg(long, value_name = "FILE")]
@@ -127,7 +133,7 @@ pub(crate) struct RpcServeCommand {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["ticket_key", "join", "owner", "unowned", "node_listen"])]
     pub(crate) pre_shared_key: Option<PathBuf>,
     /// Gives out no tickets: each call travels in a session of the mesh, whose keys nobody has afterwards
-    #[arg(long, conflicts_with_all = ["ticket_key", "pre_shared_key", "router_key", "udp", "udp_address", "threads"])]
+    #[arg(long, conflicts_with_all = ["ticket_key", "pre_shared_key", "router_key", "udp", "http", "call_address", "threads"])]
     pub(crate) in_session: bool,
     /// File of the secret that routers and replicas share, if there are routers; it is made if there is none
     #[arg(long, value_name = "FILE")]

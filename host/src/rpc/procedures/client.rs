@@ -60,13 +60,17 @@ impl RpcClient {
         let procedure = procedure.into();
         let request = begin(procedure.name, input)?;
         let first = self
-            .call(service, &request, declared(options, procedure.is_idempotent))
+            .call(
+                service,
+                &request,
+                declared(options.clone(), procedure.is_idempotent),
+            )
             .await?;
         let mut stream = RpcStream {
             client: self.clone(),
             service: service.into(),
             // A batch that is asked for again is the same one.
-            options: options.idempotent().server(first.server),
+            options: options.idempotent().server(first.server.clone()),
             runtime: Runtime::current(),
             items: Vec::new().into_iter(),
             next: None,
@@ -116,7 +120,7 @@ impl<T: DeserializeOwned> RpcStream<T> {
 
     fn ask(&self, stream: StreamId, number: u32) -> NextBatch {
         let request = Request::Ask { stream, number }.encode();
-        let (client, service, options) = (self.client.clone(), self.service.clone(), self.options);
+        let (client, service, options) = (self.client.clone(), self.service.clone(), self.options.clone());
         let asking = async move { client.call(&service, &request, options).await };
         NextBatch {
             stream,
@@ -135,7 +139,7 @@ impl<T> RpcStream<T> {
         answer.abort();
         let request = Request::End { stream }.encode();
         let (client, service) = (self.client.clone(), core::mem::take(&mut self.service));
-        let options = self.options.timeout(END_TIMEOUT);
+        let options = self.options.clone().timeout(END_TIMEOUT);
         self.runtime.spawn(async move {
             // One that does not hear of it stops by itself.
             _ = client.call(&service, &request, options).await;
