@@ -86,19 +86,24 @@ describe("a ring of all five runtimes", { skip }, () => {
     assert.equal(((await response.json()) as { caller: string }).caller, node.id);
   });
 
-  it("lets the handler on Deno call check by RPC, and its page says so", async () => {
-    const form = {
-      method: "POST",
-      body: new URLSearchParams(JSON.parse(LOGIN)),
-      headers: { accept: "text/html" },
-    };
-    // The first calls may be late on a busy machine, and are made through the mesh then.
-    await within(20_000, async () => {
-      const response = await fetch(`${test.cluster.urlOf("deno")}/login`, form);
-      assert.match(await response.text(), /checked by (?:wasmtime|deno), over encrypted RPC/);
-      assert.equal(response.status, 200);
+  for (const [platform, way] of [
+    ["deno", "UDP"],
+    ["workerd", "HTTP"],
+  ] as const) {
+    it(`lets the handler on ${platform} call check by RPC over ${way}, and its page says so`, async () => {
+      const form = {
+        method: "POST",
+        body: new URLSearchParams(JSON.parse(LOGIN)),
+        headers: { accept: "text/html" },
+      };
+      // The first calls may be late on a busy machine, and are made through the mesh then.
+      await within(20_000, async () => {
+        const response = await fetch(`${test.cluster.urlOf(platform)}/login`, form);
+        assert.match(await response.text(), /checked by (?:wasmtime|deno), over encrypted RPC/);
+        assert.equal(response.status, 200);
+      });
     });
-  });
+  }
 
   it("lets workerd and Deno call Node and the page, with large bodies both ways", async () => {
     for (const platform of ["workerd", "deno"] as const) {

@@ -5,6 +5,7 @@ import {
   Attempts,
   callable,
   check,
+  type HandlerOptions,
   handler,
   parseDictionary,
   storePassword,
@@ -115,7 +116,7 @@ describe("a login", () => {
 describe("a handler that calls check by RPC", () => {
   const fetch = async (url: string, init: RequestInit): Promise<Response> =>
     service.fetch(new Request(url, init));
-  const answered = async (call: (login: Uint8Array) => Promise<Uint8Array>, password: string) => {
+  const answered = async (call: HandlerOptions["call"], password: string) => {
     const response = await handler({ fetch, call, servedBy: "front" }).fetch(login("ada", password));
     return [response.status, ((await response.json()) as { over?: string }).over];
   };
@@ -134,7 +135,8 @@ describe("a handler that calls check by RPC", () => {
   it("asks through the mesh where that fails or means nothing", async () => {
     const wrong = ["", "{", "null", "[]", '{"status":"200","checkedBy":"x"}', '{"status":200}'];
     const answers = wrong.map((text) => async () => new TextEncoder().encode(text));
-    for (const call of [...answers, async () => Promise.reject(new Error("nobody answers"))]) {
+    const none = async () => undefined;
+    for (const call of [...answers, none, async () => Promise.reject(new Error("nobody answers"))]) {
       assert.deepEqual(await answered(call, "guess"), [401, "HTTP"]);
     }
   });

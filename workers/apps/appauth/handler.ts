@@ -17,8 +17,8 @@ const NOBODY = "Nobody can check the password right now. Try again in a moment."
 export type HandlerOptions = {
   /** Sends a request through the mesh, on behalf of the one in the context. */
   fetch: (url: string, init: RequestInit, c: Context) => Promise<Response>;
-  /** Calls `check` by RPC, if the platform has it; where that fails `check` is asked through the mesh. */
-  call?: ((login: Uint8Array) => Promise<Uint8Array>) | undefined;
+  /** Calls `check` by RPC, if the platform has it; where that fails, or gives `undefined`, `check` is asked through the mesh. */
+  call?: ((login: Uint8Array, c: Context) => Promise<Uint8Array | undefined>) | undefined;
   /** What is told in the header `served-by`, such as `workerd`. */
   servedBy: string;
   /**
@@ -97,7 +97,10 @@ async function login(
   if (read === undefined) return { status: 415, text: "Send a form or application/json." };
   const credentials = parseCredentials(await read(c).catch(() => undefined));
   if (credentials === undefined) return { status: 400, text: "Send user and password." };
-  const outcome = await askCheck(credentials, { fetch: (url, init) => fetch(url, init, c), call });
+  const outcome = await askCheck(credentials, {
+    fetch: (url, init) => fetch(url, init, c),
+    call: call && ((login) => call(login, c)),
+  });
   const { status, checkedBy = "" } = outcome;
   if (status === 200 || status === 401) onLogin?.({ user: credentials.user, status, checkedBy }, c);
   return outcome;
@@ -109,13 +112,13 @@ const READERS: Readonly<Record<string, (c: Context) => Promise<unknown>>> = {
     Object.fromEntries(new URLSearchParams(await c.req.text())),
 };
 
-async function askCheck(
-  credentials: Credentials,
-  {
-    fetch,
-    call,
-  }: { fetch: (url: string, init: RequestInit) => Promise<Response>; call: HandlerOptions["call"] },
-): Promise<Outcome> {
+/** The ways to ask `check` on behalf of one request. */
+type Asking = {
+  fetch: (url: string, init: RequestInit) => Promise<Response>;
+  call: ((login: Uint8Array) => Promise<Uint8Array | undefined>) | undefined;
+};
+
+async function askCheck(credentials: Credentials, { fetch, call }: Asking): Promise<Outcome> {
   // Keyboards compose accents differently; whoever checks compares bytes.
   const login = JSON.stringify({ ...credentials, password: credentials.password.normalize("NFC") });
   const called = call && (await callCheck(call, login));
@@ -136,12 +139,10 @@ async function askCheck(
 }
 
 /** The verdict by RPC; none if that fails, which does no harm: a check changes nothing. */
-async function callCheck(
-  call: NonNullable<HandlerOptions["call"]>,
-  login: string,
-): Promise<Verdict | undefined> {
+async function callCheck(call: NonNullable<Asking["call"]>, login: string): Promise<Verdict | undefined> {
   try {
-    return parseVerdict(await call(new TextEncoder().encode(login)));
+    const answer = await call(new TextEncoder().encode(login));
+    return answer && parseVerdict(answer);
   } catch (error) {
     warn("check did not answer by RPC", error);
     return undefined;

@@ -8,7 +8,7 @@
 import { type Context, Hono } from "hono";
 import { type Handler, join, sqlite } from "selfsame";
 import { openReplica, replicate, serveCapsules } from "selfsame/capsule";
-import { createRpcClient, createRpcServer, TICKET_PATH } from "selfsame/rpc";
+import { createRpcClient, createRpcServer, type RpcOrigin, TICKET_PATH } from "selfsame/rpc";
 import { jsonLogger, telemetry, traced } from "selfsame/telemetry";
 import { callable, check, handler, type Login, parseDictionary } from "selfsame-apps/appauth";
 import users from "selfsame-apps/appauth/users.json" with { type: "json" };
@@ -21,6 +21,9 @@ import { readSettings } from "./settings.ts";
 
 /** What this node is told apart by. */
 const PLATFORM = "deno";
+
+/** Where calls of `check` over HTTP arrive. */
+const RPC_PATH = "/rpc";
 
 /** Some checks at a time on a busy machine; whoever takes longer is asked through the mesh. */
 const RPC_TIMEOUT_MS = 2000;
@@ -53,6 +56,7 @@ const rpc = settings.ticketKey && (await startRpc(settings.ticketKey));
 
 const app = new Hono();
 const meshOf = (c: Context) => traced(mesh, c.req.raw);
+if (rpc !== undefined) app.all(RPC_PATH, (c) => rpc.answer(c.req.raw, c.env as RpcOrigin));
 app.route(
   "/",
   edge({
@@ -106,7 +110,7 @@ async function keepLog({ metadata, seed }: AuditSettings): Promise<{ log: AuditL
   return { log, capsule };
 }
 
-/** Lets `check` be called by RPC, over UDP at a port of the system's choice, and calls it. */
+/** Lets `check` be called by RPC, over UDP at a port of the system's choice and over HTTP, and calls it. */
 async function startRpc(ticketKey: Uint8Array) {
   const { network } = settings;
   const handler = callable(checker);
@@ -118,7 +122,14 @@ async function startRpc(ticketKey: Uint8Array) {
     const answer = await client.call("check", login, { idempotent: true, timeout_ms: RPC_TIMEOUT_MS });
     return answer.payload;
   };
-  return { tickets: server.tickets(address), call };
+  const answer = (request: Request, origin: RpcOrigin) => server.fetch(request, origin);
+  return { tickets: server.tickets(address, ...urlsOf(RPC_PATH)), answer, call };
+}
+
+/** The URL of a path of this server, as others reach it. */
+function urlsOf(path: string): string[] {
+  const address = settings.address.find((address) => /^(ws|http)s?:/.test(address));
+  return address === undefined ? [] : [new URL(path, address.replace(/^ws/, "http")).href];
 }
 
 /** A file in the folder of the node's store. */

@@ -36,7 +36,7 @@ export function printRing(cluster: Cluster, verified: readonly Verified[]): void
     style("1", "Sign in: the handler answers on workerd and asks check, wherever it is"),
     `${curl("correct horse battery staple")}     # 200`,
     `${curl("wrong")}                            # 401`,
-    `  the handler on Deno asks by encrypted RPC, and its form says so: ${cluster.urlOf("deno")}/login`,
+    `  by encrypted RPC, over HTTP from workerd and over UDP from Deno: ${cluster.urlOf("deno")}/login`,
     "",
     style(
       "1",

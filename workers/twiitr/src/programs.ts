@@ -71,7 +71,7 @@ const PROGRAMS: Record<Platform, (start: Start) => Command> = {
       ]),
       ...bootstrap.flatMap((address) => ["--join", address]),
       ...["--users", join(ROOT, "workers/apps/appauth/users.json"), "--allow-private", "--end-with-input"],
-      ...["--rpc", "127.0.0.1:0", "--ticket-key", ticketKey],
+      ...["--rpc", "127.0.0.1:0", "--rpc-http", "127.0.0.1:0", "--ticket-key", ticketKey],
       ...(owner ? ["--owner", owner] : []),
       ...Object.entries(grants).flatMap(([, grant]) => ["--grant", grant]),
       ...(audit ? ["--audit", audit.metadata, "--audit-seed", seedFile(data, audit.writers.wasmtime)] : []),
@@ -107,7 +107,7 @@ const PROGRAMS: Record<Platform, (start: Start) => Command> = {
   workerd: ({ built, data, ...start }) => {
     const port = String(start.plan.ports.workerd);
     const secret = start.audit ? { AUDIT_SEED: start.audit.writers.workerd } : {};
-    const bindings = { ...settings(start), ...secret, URL: `http://127.0.0.1:${port}` };
+    const bindings = { ...settings(start), ...secret, URL: `http://127.0.0.1:${port}`, RPC: "1" };
     const script = join(ROOT, "workers/twiitr/src/workerd.ts");
     const file = secretFile(join(data, "bindings.json"), JSON.stringify(bindings));
     const args = [script, built.worker, data, port, file];
