@@ -5,7 +5,7 @@ import { checkPermitted, parseAddress } from "../src/rpc/address.ts";
 import { RpcClient, type RpcMesh } from "../src/rpc/client.ts";
 import { addressOf, endpointOf, ipPortOf, textOfIpPort } from "../src/rpc/endpoint.ts";
 import { MAX_MESSAGE } from "../src/rpc/limits.ts";
-import { decodeTicket, encodeTicket } from "../src/rpc/ticket.ts";
+import { decodeTicket, encodeTicket, IN_SESSION } from "../src/rpc/ticket.ts";
 import {
   CALLER,
   KEY,
@@ -173,8 +173,9 @@ describe("a client of the RPC", () => {
     const later = (...addresses: string[]): RpcMesh => ({
       allowPrivate: true,
       fetch: async () => {
-        const { grant } = decodeTicket(await server.issueTicket(CALLER, address));
-        return new Response(encodeTicket(grant, addresses));
+        const ticket = decodeTicket(await server.issueTicket(CALLER, address));
+        assert.ok(ticket !== IN_SESSION);
+        return new Response(encodeTicket(ticket.grant, addresses));
       },
     });
     assert.equal(await serverOf(startClient(t, later("carrier:pigeon", address))), address);

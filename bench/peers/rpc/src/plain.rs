@@ -11,6 +11,8 @@ mod engine;
 mod socket;
 #[path = "../../../../host/src/rpc/thread.rs"]
 mod thread;
+#[path = "../../../../host/src/rpc/way.rs"]
+mod way;
 
 mod alone;
 pub(crate) use alone::Alone;
