@@ -28,6 +28,7 @@ const SERVICES: readonly (readonly [RegExp, RegExp | "port"])[] = [
   [/^selfsame (?:node|proxy)\b.*--(?:serve|expose) /, /^(?:published|serving)/m],
   [/^selfsame (?:node|proxy)\b/, /^joined/m],
   [/^selfsame capsule serve\b/, /^replica at/m],
+  [/^selfsame rpc serve\b.*--pre-shared-key/, /^calls of/m],
   [/^selfsame rpc serve\b/, /^published/m],
   [/^selfsame rpc route\b/, /^calls arrive at/m],
   [/^selfsame nodes\b.*--keep/, /^the ring runs until/m],

@@ -167,7 +167,7 @@ describe("workers/cloudflare", () => {
     const printed = await run(process.execPath, [joinPath(bin("wrangler"), "bin/wrangler.js"), ...args]);
     const built = filesOf(out);
     const modules = built.filter((file) => file.endsWith(".wasm")).map((file) => file.split("-").at(-1));
-    assert.deepEqual(modules.sort(), ["capsule.wasm", "core.wasm"]);
+    assert.deepEqual(modules.sort(), ["capsule.wasm", "core.wasm", "rpc.wasm"]);
     assert.ok(!readFileSync(joinPath(out, "index.js"), "utf8").includes(base64.slice(0, 200)));
     context.diagnostic(/Total Upload: .*/.exec(printed)?.[0] ?? "");
   });

@@ -198,10 +198,19 @@ async function playRpcHelp(newcomer: Newcomer, take: Take): Promise<void> {
   );
   writeFileSync(join(newcomer.folder, "echo.mjs"), ECHO);
   await command(newcomer, "node echo.mjs 8080");
-  for (const path of ["rpc serve", "rpc route"]) for (const text of take(path)) await command(newcomer, text);
-  const [ping = "", date = ""] = take("rpc call");
+  const [withTickets = "", inSession = "", withoutMesh = ""] = take("rpc serve");
+  const [ping = "", date = "", pingWithoutMesh = ""] = take("rpc call");
+  const end = (): Promise<void> => newcomer.end((text) => text.startsWith("selfsame rpc serve"));
+  await command(newcomer, withTickets);
+  for (const text of take("rpc route")) await command(newcomer, text);
   assert.equal(await command(newcomer, ping), "ping");
   assert.match(await command(newcomer, date), /\d\d:\d\d:\d\d/);
+  await end();
+  await command(newcomer, inSession);
+  assert.equal(await command(newcomer, ping), "ping");
+  await end();
+  await command(newcomer, withoutMesh);
+  assert.equal(await command(newcomer, pingWithoutMesh), "ping");
 }
 
 async function playMany(newcomer: Newcomer, take: Take): Promise<void> {
