@@ -230,6 +230,13 @@ describe("chains of ticket keys", () => {
     }
   });
 
+  it("leave room for one that is renewed", async () => {
+    const now_ms = 1_000_000 + 3 * 60_000;
+    await keysOf(offerOf({ series: now_ms / 1000 }), now_ms);
+    for (const series of [now_ms / 1000 + 1, Number.MAX_SAFE_INTEGER])
+      await assert.rejects(keysOf(offerOf({ series }), now_ms), { name: "WrongClock" });
+  });
+
   it("are read from an offer, and from nothing else", () => {
     const bytes = encodeOffer(offerOf());
     assert.deepEqual(decodeOffer(bytes), offerOf());

@@ -126,8 +126,10 @@ impl KeyOffer {
     /// `WrongClock` when the other replica has another time.
     pub(super) fn keys(&self, now_ms: u64) -> Result<(TicketKeys, u64), Error> {
         let due = self.chain.rotations(now_ms);
+        // Nobody renews once a second for decades; a larger series would leave no room for one that shuts its replica out.
+        let is_renewable = self.chain.series <= now_ms / 1000;
         // The other replica may have rotated a little earlier.
-        if self.rotations > due + 1 || due.saturating_sub(self.rotations) > MAX_BEHIND {
+        if !is_renewable || self.rotations > due + 1 || due.saturating_sub(self.rotations) > MAX_BEHIND {
             return Err(Error::from_code(Code::WrongClock));
         }
         let mut keys = TicketKeys::new(self.secret.clone());
@@ -182,6 +184,23 @@ mod tests {
         }
         for now in [1, 20, u64::from(u32::MAX)] {
             assert!(offer.keys(at(now)).is_err());
+        }
+    }
+
+    #[test]
+    fn offer_that_could_not_be_renewed_is_refused() {
+        let of = |series| KeyOffer {
+            chain: KeyChain {
+                series,
+                ..offer().chain
+            },
+            ..offer()
+        };
+        // 1180 s after 1970.
+        let now_ms = offer().chain.rotates_at_ms(3);
+        assert!(of(1180).keys(now_ms).is_ok());
+        for series in [1181, MAX_NUMBER] {
+            assert!(of(series).keys(now_ms).is_err(), "{series}");
         }
     }
 
