@@ -10,6 +10,7 @@ import {
   type RpcServer,
   type SharedTicketKeys,
   shareTicketKeys,
+  type TicketKeySharing,
 } from "../src/entries/rpc-node.ts";
 import {
   beginChain,
@@ -56,20 +57,25 @@ interface Replica {
 }
 
 /** Replicas of a service that have told each other nothing yet. */
-async function replicas(t: TestContext, count: number): Promise<{ owner: NodeMesh; all: Replica[] }> {
+async function replicas(
+  t: TestContext,
+  count: number,
+  periods_s: readonly number[] = [],
+): Promise<{ owner: NodeMesh; all: Replica[] }> {
   const { mesh: owner, bootstrap } = await member({ ownerSeed: OWNER_SEED });
   t.after(() => owner.close());
   const all: Replica[] = [];
   for (let at = 0; at < count; at++) {
     const mesh = await leaf(bootstrap, { owner: owner.ownerKey });
     const timers = new ManualTimers();
-    const shared = {
+    const shared: TicketKeySharing["mesh"] = {
       id: mesh.id,
       fetch: mesh.fetch.bind(mesh),
       find: mesh.find.bind(mesh),
       timers,
     };
-    const keys = shareTicketKeys({ mesh: shared, service: SERVICE, log: () => undefined });
+    const rotation_s = periods_s[at];
+    const keys = shareTicketKeys({ mesh: shared, service: SERVICE, rotation_s, log: () => undefined });
     const server = createRpcServer({
       service: SERVICE,
       network: "test",
@@ -132,6 +138,15 @@ describe("replicas that share ticket keys", () => {
     assert.equal(await opens(t, first, second), false);
     first.timers.fire(1000);
     await until("the first has the renewed key", () => opens(t, first, second));
+  });
+
+  it("renew with the period that they are given, whatever the others had", async (t) => {
+    const { all } = await replicas(t, 2, [7200, 3600]);
+    const [, second] = all as [Replica, Replica];
+    second.timers.fire(1000);
+    await until("the second has the keys", () => second.keys.rotation_s === 7200);
+    await second.keys.renew();
+    assert.equal(second.keys.rotation_s, 3600);
   });
 
   it("tell nobody else", async (t) => {

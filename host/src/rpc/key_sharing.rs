@@ -47,6 +47,8 @@ struct Sharing {
     node: Node,
     service: String,
     owner: Owner,
+    /// Of the chains that it begins itself, in seconds.
+    own_period_s: u32,
     held: Mutex<Held>,
     secrets: watch::Sender<Zeroizing<Vec<u8>>>,
     providers: tokio::sync::Mutex<Option<(Instant, HashSet<PeerId>)>>,
@@ -62,7 +64,7 @@ struct Held {
 
 impl SharedTicketKeys {
     /// Shares the ticket keys of a service of this node, whose name has an owner: grants say who is a replica. Keys rotate each hour, or
-    /// as the oldest replica says.
+    /// as the oldest replica, or the latest to renew, says.
     ///
     /// # Errors
     /// [`Error::Input`] when the name is nobody's, or it is not known whose; [`Error::Io`] when the system has no random bytes.
@@ -100,6 +102,7 @@ impl SharedTicketKeys {
             node: node.clone(),
             service: service.into(),
             owner,
+            own_period_s: period_s,
             secrets: watch::Sender::new(held.keys.encode()),
             held: Mutex::new(held),
             providers: tokio::sync::Mutex::default(),
@@ -120,16 +123,16 @@ impl SharedTicketKeys {
     /// # Errors
     /// [`Error::Io`] when the system has no random bytes.
     pub fn renew(&self) -> Result<(), Error> {
-        let keys = TicketKeys::new(Seed::generate()?);
-        let (series, period_s) = {
-            let held = lock(&self.sharing.held);
-            (held.chain.series.saturating_add(1), held.chain.period_s)
-        };
-        self.sharing.hold(Held {
-            chain: KeyChain::begin(series, period_s, now_ms())?,
-            keys,
+        let sharing = &self.sharing;
+        // The period is its own: that of the chain may be the choice of whoever is to be shut out.
+        let mut next = Held {
+            chain: KeyChain::begin(0, sharing.own_period_s, now_ms())?,
+            keys: TicketKeys::new(Seed::generate()?),
             rotations: 0,
-        });
+        };
+        let mut held = lock(&sharing.held);
+        next.chain.series = held.chain.series.saturating_add(1);
+        sharing.replace(&mut held, next);
         Ok(())
     }
 
@@ -189,10 +192,9 @@ impl Sharing {
         }
     }
 
-    fn hold(&self, next: Held) {
-        let secrets = next.keys.encode();
-        *lock(&self.held) = next;
-        self.secrets.send_replace(secrets);
+    fn replace(&self, held: &mut Held, next: Held) {
+        self.secrets.send_replace(next.keys.encode());
+        *held = next;
     }
 
     /// Asks other replicas: all until all have answered and the ring knows this one, then one at a time.
@@ -251,15 +253,21 @@ impl Sharing {
         let body = body.map_err(|_| Error::from_code(Code::TimedOut))?;
         let bytes = Zeroizing::new(body.map_err(Error::Body)?.to_bytes().to_vec());
         let offer = KeyOffer::decode(&bytes).map_err(|Malformed| Error::from_code(Code::BadMessage))?;
-        if !offer.chain.is_preferred_to(&lock(&self.held).chain) {
+        // Locked until it is replaced: what another task begins meanwhile may be preferred to the offer.
+        let mut held = lock(&self.held);
+        if !offer.chain.is_preferred_to(&held.chain) {
             return Ok(());
         }
         let (keys, rotations) = offer.keys(now_ms())?;
-        self.hold(Held {
-            chain: offer.chain,
-            keys,
-            rotations,
-        });
+        let chain = offer.chain;
+        self.replace(
+            &mut held,
+            Held {
+                chain,
+                keys,
+                rotations,
+            },
+        );
         Ok(())
     }
 

@@ -46,7 +46,7 @@ export interface TicketKeySharing {
   readonly service: string;
   /** Public key of the name's owner, in place of the configured one. */
   readonly owner?: string | undefined;
-  /** Seconds between two rotations, which is no less than tickets live; an hour unless given. The oldest replica's counts. */
+  /** Seconds between two rotations, which is no less than tickets live; an hour unless given. That of the oldest replica, or of the latest to renew, counts. */
   readonly rotation_s?: number | undefined;
   /** Where log records go; the console unless given. */
   readonly log?: LogSink | undefined;
@@ -62,6 +62,7 @@ export class SharedTicketKeys implements Disposable {
   readonly #mesh: TicketKeySharing["mesh"];
   readonly #service: string;
   readonly #owner: string | undefined;
+  readonly #ownPeriod_s: number;
   readonly #logger: Logger;
   readonly #followers: Set<(secrets: Uint8Array) => void> = new Set();
   readonly #closing: AbortController = new AbortController();
@@ -82,6 +83,7 @@ export class SharedTicketKeys implements Disposable {
     this.#mesh = mesh;
     this.#service = checkName(service);
     this.#owner = owner;
+    this.#ownPeriod_s = rotation_s;
     this.#logger = new Logger(log, logLevel);
     this.#chain = beginChain(0, rotation_s, Date.now());
     this.#askAfter(0);
@@ -115,10 +117,10 @@ export class SharedTicketKeys implements Disposable {
    */
   async renew(): Promise<void> {
     this.#closing.signal.throwIfAborted();
-    const { series, period_s } = this.#chain;
     const keys = new TicketKeys(randomBytes(SECRET_BYTES));
     await keys.derive();
-    this.#use(beginChain(series + 1, period_s, Date.now()), keys, 0);
+    // The period is its own: that of the chain may be the choice of whoever is to be shut out.
+    this.#use(beginChain(this.#chain.series + 1, this.#ownPeriod_s, Date.now()), keys, 0);
   }
 
   /** Answers another replica of the service; others get 403. */
