@@ -3,7 +3,7 @@ import { createHmac } from "node:crypto";
 import { describe, it, type TestContext } from "node:test";
 import { toHex } from "../src/codec/hex.ts";
 import type { Timers } from "../src/driver/timers.ts";
-import { MeshError, type NodeMesh } from "../src/entries/node.ts";
+import { MeshError, type NodeMesh, type Provider } from "../src/entries/node.ts";
 import {
   createRpcServer,
   KEYS_PATH,
@@ -147,6 +147,36 @@ describe("replicas that share ticket keys", () => {
     await until("the second has the keys", () => second.keys.rotation_s === 7200);
     await second.keys.renew();
     assert.equal(second.keys.rotation_s, 3600);
+  });
+
+  it("tell no keys that are erased", async (t) => {
+    const { mesh: owner, bootstrap } = await member({ ownerSeed: OWNER_SEED });
+    const asked = await leaf(bootstrap, { owner: owner.ownerKey });
+    t.after(() => Promise.all([owner.close(), asked.close()]));
+    const [found, looked] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const shared: TicketKeySharing["mesh"] = {
+      id: asked.id,
+      fetch: asked.fetch.bind(asked),
+      find: async () => {
+        looked.resolve();
+        await found.promise;
+        return [{ peer: owner.id }] as Provider[];
+      },
+      timers: new ManualTimers(),
+    };
+    const keys = shareTicketKeys({ mesh: shared, service: SERVICE, log: () => undefined });
+    const grant = owner.grant(SERVICE, asked.id, { expires: new Date(Date.now() + DAY_MS) });
+    await asked.serve(SERVICE, (request, context) => keys.fetch(request, context), { grant });
+    const ask = (): Promise<Response> =>
+      owner.fetch(`https://${SERVICE}.mesh${KEYS_PATH}`, { method: "POST" });
+    const answer = ask();
+    await looked.promise;
+    keys.close();
+    found.resolve();
+    assert.equal((await answer).status, 503);
+    assert.equal((await ask()).status, 503);
+    assert.throws(() => keys.bytes, { name: "Cancelled" });
+    await assert.rejects(keys.renew(), { name: "Cancelled" });
   });
 
   it("tell nobody else", async (t) => {

@@ -90,8 +90,9 @@ export class SharedTicketKeys implements Disposable {
     this.#rotateWhenDue();
   }
 
-  /** The secrets that are known. Secret. */
+  /** The secrets that are known; throws once they are erased. Secret. */
   get bytes(): Uint8Array<ArrayBuffer> {
+    this.#checkOpen();
     return this.#keys.bytes;
   }
 
@@ -116,9 +117,9 @@ export class SharedTicketKeys implements Disposable {
    * nothing of later ones unless the owner's grant still makes a replica of them.
    */
   async renew(): Promise<void> {
-    this.#closing.signal.throwIfAborted();
     const keys = new TicketKeys(randomBytes(SECRET_BYTES));
     await keys.derive();
+    this.#checkOpen();
     // The period is its own: that of the chain may be the choice of whoever is to be shut out.
     this.#use(beginChain(this.#chain.series + 1, this.#ownPeriod_s, Date.now()), keys, 0);
   }
@@ -129,6 +130,8 @@ export class SharedTicketKeys implements Disposable {
     const caller = provenCaller(request, context);
     const isReplica = caller !== undefined && (await this.#replicas().catch(() => NOBODY)).has(caller);
     if (!isReplica) return new Response(null, { status: 403 });
+    // Erased keys are zeros, which everybody knows.
+    if (this.#closing.signal.aborted) return new Response(null, { status: 503 });
     const offer = encodeOffer(this.#offer());
     return new Response(offer, { headers: { "cache-control": "no-store" } });
   }
@@ -144,6 +147,10 @@ export class SharedTicketKeys implements Disposable {
 
   [Symbol.dispose](): void {
     this.close();
+  }
+
+  #checkOpen(): void {
+    this.#closing.signal.throwIfAborted();
   }
 
   #offer(): KeyOffer {
