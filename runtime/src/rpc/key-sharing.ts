@@ -46,7 +46,10 @@ export interface TicketKeySharing {
   readonly service: string;
   /** Public key of the name's owner, in place of the configured one. */
   readonly owner?: string | undefined;
-  /** Seconds between two rotations, which is no less than tickets live; an hour unless given. That of the oldest replica, or of the latest to renew, counts. */
+  /**
+   * Seconds between two rotations, which is no less than tickets live; an hour unless given. That of the oldest replica, or of the latest
+   * to renew, counts.
+   */
   readonly rotation_s?: number | undefined;
   /** Where log records go; the console unless given. */
   readonly log?: LogSink | undefined;
