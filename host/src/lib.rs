@@ -76,6 +76,7 @@ pub use keys::{Grant, Granted, Seed};
 
 mod length;
 mod link;
+mod lock;
 mod message;
 
 mod node;

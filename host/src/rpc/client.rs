@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use core::time::Duration;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -20,6 +20,7 @@ use super::session_call::{SessionCall, too_large};
 use super::thread::OrderSender;
 use super::ticket::{RpcKeys, RpcTicket, RpcTickets};
 use crate::error::Error;
+use crate::lock::lock;
 
 /// How long a call may take unless its options say otherwise.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -373,9 +374,4 @@ impl Drop for GivingUp<'_> {
             self.sender.send(ClientOrder::Cancel(call));
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while it is locked.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

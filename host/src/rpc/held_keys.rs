@@ -1,9 +1,8 @@
 //! The ticket keys that a server holds: its own, or those that the replicas share.
 
 use core::time::Duration;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
-use tokio::task::AbortHandle;
 use zeroize::Zeroizing;
 
 use super::key_sharing::SharedTicketKeys;
@@ -12,6 +11,8 @@ use super::serving::ServerOrder;
 use super::thread::OrderSender;
 use crate::error::Error;
 use crate::keys::Seed;
+use crate::lock::lock;
+use crate::task::Task;
 
 /// What the replicas of a service share, and tickets are sealed with
 #[derive(Clone)]
@@ -45,7 +46,7 @@ impl core::fmt::Debug for RpcTicketKey {
 #[derive(Debug)]
 pub(super) enum HeldKeys {
     Own(Mutex<TicketKeys>),
-    Shared(SharedTicketKeys, Option<AbortHandle>),
+    Shared(SharedTicketKeys, Option<Task>),
 }
 
 impl HeldKeys {
@@ -65,7 +66,7 @@ impl HeldKeys {
     /// Returns the secrets as the module takes them.
     pub(super) fn encode(&self) -> Zeroizing<Vec<u8>> {
         match self {
-            Self::Own(keys) => keys.lock().unwrap_or_else(PoisonError::into_inner).encode(),
+            Self::Own(keys) => lock(keys).encode(),
             Self::Shared(keys, _) => keys.secrets().borrow().clone(),
         }
     }
@@ -89,7 +90,7 @@ impl HeldKeys {
                     .into(),
             ));
         };
-        let mut keys = keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut keys = lock(keys);
         change(&mut keys);
         Ok(keys.encode())
     }
@@ -109,14 +110,6 @@ impl HeldKeys {
                 }
             }
         };
-        *following = Some(tokio::spawn(telling).abort_handle());
-    }
-}
-
-impl Drop for HeldKeys {
-    fn drop(&mut self) {
-        if let Self::Shared(_, Some(following)) = self {
-            following.abort();
-        }
+        *following = Some(Task::spawn(telling));
     }
 }

@@ -3,7 +3,7 @@
 use alloc::sync::{Arc, Weak};
 use core::time::Duration;
 use std::collections::HashSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Instant, SystemTime};
 
 use getrandom::u32 as random_u32;
@@ -11,7 +11,6 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use selfsame_codec::{Code, Malformed};
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
 use zeroize::Zeroizing;
 
 use super::key_chain::{KeyChain, KeyOffer, MAX_OFFER_BYTES, MAX_PERIOD_S};
@@ -20,8 +19,10 @@ use crate::body::Body;
 use crate::error::Error;
 use crate::id::{Owner, PeerId};
 use crate::keys::{Seed, milliseconds};
+use crate::lock::lock;
 use crate::node::Node;
 use crate::options::FetchOptions;
+use crate::task::Task;
 
 /// Where the replicas of a service ask each other for ticket keys (RFC 8615).
 pub const KEYS_PATH: &str = "/.well-known/selfsame-rpc/keys";
@@ -41,6 +42,7 @@ const PROVIDERS: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct SharedTicketKeys {
     sharing: Arc<Sharing>,
+    _tasks: Arc<[Task; 2]>,
 }
 
 struct Sharing {
@@ -52,7 +54,6 @@ struct Sharing {
     held: Mutex<Held>,
     secrets: watch::Sender<Zeroizing<Vec<u8>>>,
     providers: tokio::sync::Mutex<Option<(Instant, HashSet<PeerId>)>>,
-    tasks: Mutex<Vec<AbortHandle>>,
 }
 
 /// The chain that is used, and its keys.
@@ -106,15 +107,14 @@ impl SharedTicketKeys {
             secrets: watch::Sender::new(held.keys.encode()),
             held: Mutex::new(held),
             providers: tokio::sync::Mutex::default(),
-            tasks: Mutex::default(),
         });
-        let asking = tokio::spawn(Sharing::ask_on(Arc::downgrade(&sharing)));
-        let rotating = tokio::spawn(Sharing::rotate_on(
-            Arc::downgrade(&sharing),
-            sharing.secrets.subscribe(),
-        ));
-        lock(&sharing.tasks).extend([asking.abort_handle(), rotating.abort_handle()]);
-        Ok(Self { sharing })
+        let asking = Task::spawn(Sharing::ask_on(Arc::downgrade(&sharing)));
+        let changed = sharing.secrets.subscribe();
+        let rotating = Task::spawn(Sharing::rotate_on(Arc::downgrade(&sharing), changed));
+        Ok(Self {
+            sharing,
+            _tasks: Arc::new([asking, rotating]),
+        })
     }
 
     /// Draws another secret, which the other replicas have within some minutes: tickets that are out open nothing any more, and who has known the keys
@@ -204,13 +204,13 @@ impl Sharing {
             tokio::time::sleep(pause).await;
             let Some(sharing) = this.upgrade() else { return };
             let is_settled = pause >= LONGEST_PAUSE;
-            pause = match sharing.ask(is_settled).await {
+            let asked = sharing.ask(is_settled).await;
+            if let Err(error) = &asked {
+                tracing::info!(%error, service = sharing.service, "the ticket keys were not compared");
+            }
+            pause = match asked {
                 Ok(true) => LONGEST_PAUSE,
-                Ok(false) => (2 * pause).clamp(FIRST_PAUSE, LONGEST_PAUSE),
-                Err(error) => {
-                    tracing::info!(%error, service = sharing.service, "the ticket keys were not compared");
-                    (2 * pause).clamp(FIRST_PAUSE, LONGEST_PAUSE)
-                }
+                Ok(false) | Err(_) => (2 * pause).clamp(FIRST_PAUSE, LONGEST_PAUSE),
             };
         }
     }
@@ -301,14 +301,6 @@ impl Sharing {
     }
 }
 
-impl Drop for Sharing {
-    fn drop(&mut self) {
-        for task in lock(&self.tasks).drain(..) {
-            task.abort();
-        }
-    }
-}
-
 impl core::fmt::Debug for Sharing {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Sharing")
@@ -319,9 +311,4 @@ impl core::fmt::Debug for Sharing {
 
 fn now_ms() -> u64 {
     milliseconds(SystemTime::now())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while it is locked.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,10 +5,9 @@ use core::net::IpAddr;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 use selfsame_codec::Code;
-use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
 use super::RpcContext;
@@ -17,9 +16,11 @@ use super::limits::{IDLE, MAX_CALLER_STREAMS, MAX_ENDED_STREAMS, MAX_NETWORK_STR
 use super::wire::StreamId;
 use crate::id::PeerId;
 use crate::keys::random_bytes;
+use crate::lock::lock;
 use crate::rpc::RpcRefusal;
 use crate::rpc::answering::Outcome;
 use crate::shares::{Share, Shares};
+use crate::task::Task;
 use crate::transport::network_of;
 
 /// The streams of all callers.
@@ -36,7 +37,7 @@ struct OpenStream {
     share: Mutex<Option<Share<IpAddr>>>,
     is_over: AtomicBool,
     asked: Mutex<Asked>,
-    expiry: OnceLock<AbortHandle>,
+    expiry: OnceLock<Task>,
 }
 
 /// The callers that wait for a batch of a stream, and the end of the latest wait.
@@ -100,8 +101,8 @@ impl StreamTable {
             }),
             expiry: OnceLock::new(),
         });
-        let expiry = tokio::spawn(expire(Arc::downgrade(self), Arc::downgrade(&stream)));
-        _ = stream.expiry.set(expiry.abort_handle());
+        let expiry = Task::spawn(expire(Arc::downgrade(self), Arc::downgrade(&stream)));
+        _ = stream.expiry.set(expiry);
         streams.insert(id, Arc::clone(&stream));
         Ok(stream)
     }
@@ -161,14 +162,6 @@ impl OpenStream {
     }
 }
 
-impl Drop for OpenStream {
-    fn drop(&mut self) {
-        if let Some(expiry) = self.expiry.get() {
-            expiry.abort();
-        }
-    }
-}
-
 /// Ends a stream that nobody asks any more.
 async fn expire(table: Weak<StreamTable>, stream: Weak<OpenStream>) {
     loop {
@@ -215,9 +208,4 @@ impl Drop for Beginning<'_> {
             self.table.remove(id);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics between two changes of what it holds.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
