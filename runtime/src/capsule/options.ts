@@ -1,6 +1,6 @@
 import { MeshError } from "../codec/code.ts";
 import { fromHex, toHex } from "../codec/hex.ts";
-import type { LogLevel, LogSink } from "../driver/log.ts";
+import type { LogOptions } from "../driver/log.ts";
 import type { Mesh } from "../driver/mesh.ts";
 import type { StoreFactory } from "../stores/store.ts";
 import { nameOf } from "./name.ts";
@@ -40,7 +40,7 @@ export interface CapsuleTiming {
 }
 
 /** How a capsule is opened. */
-export interface CapsuleOptions {
+export interface CapsuleOptions extends LogOptions {
   /** The capsule's name in base32; not needed with its metadata. */
   readonly name?: string | undefined;
   /** Its signed metadata, as `signMetadata` gives them for a new one; the servers are asked unless given. */
@@ -67,10 +67,6 @@ export interface CapsuleOptions {
   readonly timing?: CapsuleTiming | undefined;
   /** Sends requests to the servers' URLs; the platform's unless given. */
   readonly fetch?: typeof globalThis.fetch | undefined;
-  /** Where log records go; the console unless given. */
-  readonly log?: LogSink | undefined;
-  /** The least level that is logged; `warn` unless given. */
-  readonly logLevel?: LogLevel | undefined;
 }
 
 /** The servers of a capsule, each by the key that it signs with. */

@@ -5,7 +5,7 @@ import { fromHex, toHex } from "../codec/hex.ts";
 import { concat } from "../concat.ts";
 import { within } from "../driver/deadline.ts";
 import { randomBytes } from "../driver/driver.ts";
-import { Logger, type LogLevel, type LogSink } from "../driver/log.ts";
+import { Logger, type LogOptions } from "../driver/log.ts";
 import { State } from "../driver/state.ts";
 import { platformTimers, type Timers } from "../driver/timers.ts";
 import { isPromise, type StoreFactory } from "../stores/store.ts";
@@ -30,7 +30,7 @@ const REFUSED = 2;
 const UNREACHABLE = 3;
 
 /** How a replica is opened. */
-export interface ReplicaOptions {
+export interface ReplicaOptions extends LogOptions {
   /** Where capsules are kept: a store of their own, such as `sqlite("./capsules.db")`. */
   readonly storage: StoreFactory;
   /** Secret seed of the key that it signs with, 64 hex digits, in place of the one that the store keeps. */
@@ -46,10 +46,6 @@ export interface ReplicaOptions {
   readonly mirrors?: number | undefined;
   /** The time in milliseconds since 1970, which acknowledgements say; the platform's unless given. */
   readonly now?: (() => number) | undefined;
-  /** Where log records go; the console unless given. */
-  readonly log?: LogSink | undefined;
-  /** The least level that is logged; `warn` unless given. */
-  readonly logLevel?: LogLevel | undefined;
 }
 
 interface Pending {

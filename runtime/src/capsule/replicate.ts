@@ -2,7 +2,9 @@ import { MeshError } from "../codec/code.ts";
 import { fromHex } from "../codec/hex.ts";
 import { Logger, type LogSink } from "../driver/log.ts";
 import type { Mesh } from "../driver/mesh.ts";
+import { MAX_TIMER_MS } from "../driver/timers.ts";
 import { detach } from "../guard.ts";
+import { shuffled } from "../shuffled.ts";
 import { nameOf } from "./name.ts";
 import { askNode, type Peer, peerAt } from "./peers.ts";
 import type { Replica } from "./replica.ts";
@@ -11,8 +13,6 @@ import type { Replica } from "./replica.ts";
 const INTERVAL_MS = 30_000;
 /** By how much of itself the interval varies, so that replicas that were started together do not ask together for ever. */
 const JITTER = 0.5;
-/** What a timer takes. */
-const MAX_TIMER_MS: number = 2 ** 31 - 1;
 
 /** Where the other replicas are. */
 export interface ReplicateOptions {
@@ -165,11 +165,4 @@ export class Replicator {
     const why = error instanceof Error ? error.message : String(error);
     this.#logger.log("warn", `${what}: ${why}`, code);
   }
-}
-
-function shuffled<T>(all: readonly T[]): T[] {
-  return all
-    .map((one) => ({ one, place: Math.random() }))
-    .sort((a, b) => a.place - b.place)
-    .map(({ one }) => one);
 }

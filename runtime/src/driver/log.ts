@@ -19,6 +19,14 @@ export interface LogRecord {
 /** Where log records go. */
 export type LogSink = (record: LogRecord) => void;
 
+/** What is logged, and where. */
+export interface LogOptions {
+  /** Where log records go; the console unless given. */
+  readonly log?: LogSink | undefined;
+  /** The least level that is logged; `warn` unless given. */
+  readonly logLevel?: LogLevel | undefined;
+}
+
 const order: readonly LogLevel[] = ["debug", "info", "warn", "error"];
 
 /** Filters records by their level before anything is done with them. */

@@ -2,11 +2,11 @@ import { MeshError } from "../codec/code.ts";
 import { fromHex } from "../codec/hex.ts";
 import type { StoreFactory } from "../stores/store.ts";
 import type { MeshEvent } from "./event.ts";
-import type { LogLevel, LogSink } from "./log.ts";
+import type { LogOptions } from "./log.ts";
 import type { Observer } from "./observe.ts";
 
 /** What every platform lets a node be configured with. */
-export interface NodeOptions {
+export interface NodeOptions extends LogOptions {
   /** Name of the network, 1 to 63 characters. Nodes of different networks do not hear each other. */
   readonly network: string;
   /** `url#peer-id` of nodes to join through. A node without any begins a ring of its own. */
@@ -32,10 +32,6 @@ export interface NodeOptions {
   readonly domain?: string | undefined;
   /** How long the node may sleep when nothing happens, in milliseconds. */
   readonly idleMs?: number | undefined;
-  /** Where log records go; the console unless given. */
-  readonly log?: LogSink | undefined;
-  /** The least level that is logged; `warn` unless given. */
-  readonly logLevel?: LogLevel | undefined;
   /** Hears of everything that happens to the node. */
   readonly onEvent?: ((event: MeshEvent) => void) | undefined;
   /** Follows the requests that the node sends and serves: `telemetry()` of `selfsame/telemetry`. */

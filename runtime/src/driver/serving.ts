@@ -1,9 +1,7 @@
 import { codeNumber, MeshError } from "../codec/code.ts";
 import { detach } from "../guard.ts";
 import type { MeshStream } from "./streams.ts";
-
-/** The longest time that a platform's timer takes, in milliseconds. */
-const MAX_DRAIN_MS = 2 ** 31 - 1;
+import { MAX_TIMER_MS } from "./timers.ts";
 
 /** How a node is closed. */
 export interface CloseOptions {
@@ -16,8 +14,8 @@ export interface CloseOptions {
 
 /** Checks how long requests may go on. */
 export function checkDrain({ drain = 0 }: CloseOptions): number {
-  if (Number.isFinite(drain) && drain >= 0 && drain <= MAX_DRAIN_MS) return drain;
-  throw new MeshError("BadConfig", `drain is a number of milliseconds from 0 to ${MAX_DRAIN_MS}`);
+  if (Number.isFinite(drain) && drain >= 0 && drain <= MAX_TIMER_MS) return drain;
+  throw new MeshError("BadConfig", `drain is a number of milliseconds from 0 to ${MAX_TIMER_MS}`);
 }
 
 /** The requests that a node is answering. */

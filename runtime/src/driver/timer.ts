@@ -1,8 +1,5 @@
 import type { WakeTimer } from "./driver.ts";
-import { platformTimers, type Timer, type Timers } from "./timers.ts";
-
-/** The longest time that a platform's timer takes, in milliseconds. */
-const MAX_TIMEOUT_MS = 2 ** 31 - 1;
+import { MAX_TIMER_MS, platformTimers, type Timer, type Timers } from "./timers.ts";
 
 /** Wakes the driver with a timer; the platform's unless given. */
 export function timeoutTimer(wake: () => void, timers: Timers = platformTimers): WakeTimer {
@@ -25,7 +22,7 @@ export function timeoutTimer(wake: () => void, timers: Timers = platformTimers):
         due_ms = Number.POSITIVE_INFINITY;
         wake();
       };
-      timer = timers.after(Math.min(Math.max(at_ms - Date.now(), 0), MAX_TIMEOUT_MS), fire);
+      timer = timers.after(Math.min(Math.max(at_ms - Date.now(), 0), MAX_TIMER_MS), fire);
     },
   };
 }

@@ -1,3 +1,6 @@
+/** The longest time that a platform's timer takes, in milliseconds. */
+export const MAX_TIMER_MS: number = 2 ** 31 - 1;
+
 /** A call that is to come. */
 export interface Timer {
   /** Sees to it that it does not come, if it has not come yet. */

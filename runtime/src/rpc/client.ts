@@ -1,9 +1,9 @@
 import { codeNumber, MeshError } from "../codec/code.ts";
 import { unlessAborted } from "../driver/deadline.ts";
-import { Logger, type LogLevel, type LogSink } from "../driver/log.ts";
+import { Logger, type LogOptions } from "../driver/log.ts";
 import { checkName } from "../driver/options.ts";
 import type { CallOptions } from "../driver/service.ts";
-import { platformTimers, type Timers } from "../driver/timers.ts";
+import { MAX_TIMER_MS, platformTimers, type Timers } from "../driver/timers.ts";
 import { detach } from "../guard.ts";
 import { checkPermitted, parseAddress, type RpcAddress, usableAddress } from "./address.ts";
 import { HttpWay } from "./http-way.ts";
@@ -52,15 +52,11 @@ export type RpcTicketOptions =
 export type RpcClientOptions = RpcTicketOptions & RpcClientSettings;
 
 /** What may be set of a client whatever its tickets. */
-export interface RpcClientSettings {
+export interface RpcClientSettings extends LogOptions {
   /** Whether private addresses may be dialled; what the mesh allows unless given, and else not. */
   readonly allowPrivate?: boolean | undefined;
   /** Whether all calls are forward secret, as the option of a call says; not unless given. */
   readonly forwardSecret?: boolean | undefined;
-  /** Where log records go; the console unless given. */
-  readonly log?: LogSink | undefined;
-  /** The least level that is logged; `warn` unless given. */
-  readonly logLevel?: LogLevel | undefined;
 }
 
 /** A ticket for one way, and where it is used. */
@@ -128,7 +124,7 @@ export class RpcClient implements Disposable {
     // It may be changed as soon as this returns.
     const copy = payload.slice();
     const deadline_ms = performance.now() + timeout_ms;
-    const late = AbortSignal.timeout(Math.min(timeout_ms, 2 ** 31 - 1));
+    const late = AbortSignal.timeout(Math.min(timeout_ms, MAX_TIMER_MS));
     const ending = AbortSignal.any([...(signal === undefined ? [] : [signal]), late, this.#closing.signal]);
     const given = this.#given(options);
     const left_ms = (): number => Math.max(1, Math.trunc(deadline_ms - performance.now()));

@@ -1,11 +1,12 @@
 import { MeshError } from "../codec/code.ts";
 import { collect } from "../driver/collect.ts";
 import { randomBytes } from "../driver/driver.ts";
-import { Logger, type LogLevel, type LogSink } from "../driver/log.ts";
+import { Logger, type LogOptions } from "../driver/log.ts";
 import type { Mesh } from "../driver/mesh.ts";
 import { checkName } from "../driver/options.ts";
-import type { Timer } from "../driver/timers.ts";
+import { MAX_TIMER_MS, type Timer } from "../driver/timers.ts";
 import { detach } from "../guard.ts";
+import { shuffled } from "../shuffled.ts";
 import { provenCaller } from "./caller.ts";
 import {
   beginChain,
@@ -35,11 +36,9 @@ const MAX_ASKED = 8;
 const PROVIDERS_MS = 1_000;
 /** The replicas as far as they are known when the ring does not answer. */
 const NOBODY: ReadonlySet<string> = /* @__PURE__ */ new Set();
-/** The longest time that a platform's timer takes, in milliseconds. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** How ticket keys are shared. */
-export interface TicketKeySharing {
+export interface TicketKeySharing extends LogOptions {
   /** The mesh that the replicas are in. */
   readonly mesh: Pick<Mesh, "id" | "fetch" | "find" | "timers">;
   /** The service: a name of an owner, whose grant says who is a replica. */
@@ -51,10 +50,6 @@ export interface TicketKeySharing {
    * to renew, counts.
    */
   readonly rotation_s?: number | undefined;
-  /** Where log records go; the console unless given. */
-  readonly log?: LogSink | undefined;
-  /** The least level that is logged; `warn` unless given. */
-  readonly logLevel?: LogLevel | undefined;
 }
 
 /**
@@ -254,12 +249,4 @@ export class SharedTicketKeys implements Disposable {
 /** Shares the ticket keys of a service among its replicas. */
 export function shareTicketKeys(options: TicketKeySharing): SharedTicketKeys {
   return new SharedTicketKeys(options);
-}
-
-function shuffled<T>(items: T[]): T[] {
-  for (let at = items.length - 1; at > 0; at--) {
-    const other = Math.floor(Math.random() * (at + 1));
-    [items[at], items[other]] = [items[other] as T, items[at] as T];
-  }
-  return items;
 }

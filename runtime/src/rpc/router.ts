@@ -2,7 +2,7 @@ import { MeshError } from "../codec/code.ts";
 import { encodeRpcRouterConfig, RPC_SELECTIONS, type RpcSelection } from "../codec/rpc.ts";
 import { concat } from "../concat.ts";
 import { randomBytes } from "../driver/driver.ts";
-import { Logger, type LogLevel, type LogSink } from "../driver/log.ts";
+import { Logger, type LogOptions } from "../driver/log.ts";
 import { platformTimers, type Timers } from "../driver/timers.ts";
 import { checkIpPort, endpointOf } from "./endpoint.ts";
 import { Engine, instantiate } from "./engine.ts";
@@ -15,7 +15,7 @@ const MAX_BOUND = 0xffff;
 const ENTROPY_BYTES = 32;
 
 /** How a router of the RPC is made. */
-export interface RpcRouterOptions {
+export interface RpcRouterOptions extends LogOptions {
   /** The secret that routers and replicas of the service share, 32 bytes. Secret. */
   readonly routerKey: Uint8Array;
   /** Where its replicas are, as `IP:port` of UDP: where clients reach them, too. */
@@ -29,10 +29,6 @@ export interface RpcRouterOptions {
    * such as those behind a NAT.
    */
   readonly redirect?: boolean | undefined;
-  /** Where log records go; the console unless given. */
-  readonly log?: LogSink | undefined;
-  /** The least level that is logged; `warn` unless given. */
-  readonly logLevel?: LogLevel | undefined;
   /** Timers of the host; the platform's unless given. */
   readonly timers?: Timers | undefined;
 }

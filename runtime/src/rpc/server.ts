@@ -4,7 +4,7 @@ import { fromHex } from "../codec/hex.ts";
 import { problem } from "../codec/problem.ts";
 import { encodeRpcServerConfig } from "../codec/rpc.ts";
 import { randomBytes } from "../driver/driver.ts";
-import { Logger, type LogLevel, type LogSink } from "../driver/log.ts";
+import { Logger, type LogOptions } from "../driver/log.ts";
 import { checkName } from "../driver/options.ts";
 import { platformTimers, type Timers } from "../driver/timers.ts";
 import { TrustedProxies } from "../transports/forwarded.ts";
@@ -31,7 +31,7 @@ const ENTROPY_BYTES = 32;
 const NO_KEY: Uint8Array = /* @__PURE__ */ new Uint8Array();
 
 /** How a server of the RPC is made. */
-export interface RpcServerOptions {
+export interface RpcServerOptions extends LogOptions {
   /** The service. */
   readonly service: string;
   /** Name of the network. */
@@ -56,10 +56,6 @@ export interface RpcServerOptions {
   readonly routerKey?: Uint8Array | undefined;
   /** Proxies in front of `fetch`, as `trustedProxies` of a mesh. */
   readonly trustedProxies?: readonly string[] | undefined;
-  /** Where log records go; the console unless given. */
-  readonly log?: LogSink | undefined;
-  /** The least level that is logged; `warn` unless given. */
-  readonly logLevel?: LogLevel | undefined;
   /** Timers of the host; the platform's unless given. */
   readonly timers?: Timers | undefined;
 }

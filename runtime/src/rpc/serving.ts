@@ -3,7 +3,7 @@ import { toHex } from "../codec/hex.ts";
 import { IDEMPOTENT, type RpcInput, type RpcOutput } from "../codec/rpc.ts";
 import type { ModuleInstance } from "../driver/instance.ts";
 import type { Logger } from "../driver/log.ts";
-import type { Timer, Timers } from "../driver/timers.ts";
+import { MAX_TIMER_MS, type Timer, type Timers } from "../driver/timers.ts";
 import { isPromise } from "../stores/store.ts";
 import { addressOf, textOfIpPort, UNKNOWN } from "./endpoint.ts";
 import { Engine, type RoleOutput } from "./engine.ts";
@@ -16,8 +16,6 @@ import {
   refusalOf,
 } from "./handler.ts";
 
-/** The longest time that a platform's timer takes, in milliseconds. */
-const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 /** Tags begin anew after this one: by then their tickets are issued. */
 const MAX_TAG = 0xffff_ffff;
 
@@ -121,7 +119,7 @@ export class RpcReplica {
 
   #serve({ call, caller, source, options, timeout_ms: given_ms, payload }: Serve): void {
     const { timers, port } = this.#parts;
-    const timeout_ms = Math.min(given_ms, MAX_TIMEOUT_MS);
+    const timeout_ms = Math.min(given_ms, MAX_TIMER_MS);
     const abort = new AbortController();
     const timer = timers.after(timeout_ms, () => this.#answer(call, codeNumber("Deadline")));
     this.#running.set(call, { source: source.slice(), abort, timer });

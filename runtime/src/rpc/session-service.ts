@@ -1,8 +1,8 @@
 import { codeNumber } from "../codec/code.ts";
 import { problem } from "../codec/problem.ts";
 import { unlessAborted, within } from "../driver/deadline.ts";
-import { Logger, type LogLevel, type LogSink } from "../driver/log.ts";
-import { platformTimers, type Timers } from "../driver/timers.ts";
+import { Logger, type LogOptions } from "../driver/log.ts";
+import { MAX_TIMER_MS, platformTimers, type Timers } from "../driver/timers.ts";
 import { BEGUN_BYTES, BodyError, receiveBody } from "../transports/bounded-body.ts";
 import { provenCaller } from "./caller.ts";
 import { addressOf, textOfIpPort, UNKNOWN } from "./endpoint.ts";
@@ -27,23 +27,17 @@ const CALLER_RUNNING: number = MAX_RUNNING / 4;
 /** Most bytes of requests that are arriving, of all callers and of one: half of the 128 MB of an isolate, and one longest message. */
 const MAX_HELD: number = 4 * MAX_MESSAGE;
 const CALLER_HELD: number = MAX_MESSAGE;
-/** The longest time that a platform's timer takes, in milliseconds. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 const MAX_TIMEOUT_MS = 0xffff_ffff;
 /** Time for a request to arrive. */
 const BODY_MS = 20_000;
 const CROWDED = "too many calls are under way";
 
 /** How the calls of a service are answered in sessions of the mesh. */
-export interface RpcSessionOptions {
+export interface RpcSessionOptions extends LogOptions {
   /** Carries calls out. */
   readonly handler: RpcHandler;
   /** Whether calls that their callers declare idempotent may be carried out by several providers, once each. */
   readonly idempotent?: boolean | undefined;
-  /** Where log records go; the console unless given. */
-  readonly log?: LogSink | undefined;
-  /** The least level that is logged; `warn` unless given. */
-  readonly logLevel?: LogLevel | undefined;
   /** Timers of the host; the platform's unless given. */
   readonly timers?: Timers | undefined;
 }
