@@ -14,6 +14,7 @@ use selfsame_host::rpc::{
 use selfsame_host::{Code, Error, Node, Seed};
 
 use crate::common::nodes::ring;
+use crate::common::tickets::PublicOnly;
 use crate::common::{get, within};
 
 fn loopback() -> SocketAddr {
@@ -271,19 +272,6 @@ async fn client_without_tickets_says_why() {
     let client = RpcClient::with_tickets(NoTickets).expect("a client");
     let failed = within(client.call("check", b"ping", RpcOptions::new())).await;
     assert_eq!(failed.expect_err("no ticket").code(), Some(Code::NoProvider));
-}
-
-/// Tickets of the mesh for a client that must not go to private addresses.
-struct PublicOnly(Node);
-
-impl RpcTickets for PublicOnly {
-    fn ticket(&self, service: &str) -> Pin<Box<dyn Future<Output = Result<RpcKeys, Error>> + Send + '_>> {
-        self.0.ticket(service)
-    }
-
-    fn allows_private(&self) -> bool {
-        false
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

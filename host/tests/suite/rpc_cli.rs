@@ -49,6 +49,12 @@ fn replica_with(folder: &Path, backend: &str, more: &[&str]) -> (Running, String
     arguments.extend(NETWORK);
     arguments.extend(more);
     let mut node = Running::start(folder, &arguments);
+    let (join, serving) = published(&mut node);
+    (node, join, serving)
+}
+
+/// Waits until a node has published its service; what calls name it by, and what it tells of its replica.
+fn published(node: &mut Running) -> (String, Value) {
     let started = node.event("started");
     let (id, address) = (&started["id"], &started["addresses"][0]);
     let join = format!(
@@ -58,7 +64,7 @@ fn replica_with(folder: &Path, backend: &str, more: &[&str]) -> (Running, String
     );
     let serving = node.event("serving-rpc");
     node.event("published");
-    (node, join, serving)
+    (join, serving)
 }
 
 fn call<'a>(join: &'a str, more: &[&'a str]) -> Vec<&'a str> {
@@ -259,11 +265,8 @@ async fn calls_travel_in_sessions() {
         arguments.extend(["--node-listen", "ws://127.0.0.1:0", "--data", "replica"]);
         arguments.extend(NETWORK);
         let mut node = Running::start(folder.path(), &arguments);
-        let started = node.event("started");
-        let address = started["addresses"][0].as_str().expect("a URL");
-        let join = format!("{address}#{}", started["id"].as_str().expect("an id"));
-        assert_eq!(node.event("serving-rpc")["udp"], Value::Null);
-        node.event("published");
+        let (join, serving) = published(&mut node);
+        assert_eq!(serving["udp"], Value::Null);
         for more in [
             &["-d", "ping"][..],
             &["-d", "ping", "--idempotent"],

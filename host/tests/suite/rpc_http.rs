@@ -2,7 +2,7 @@
 
 use alloc::sync::Arc;
 use core::net::SocketAddr;
-use core::pin::{Pin, pin};
+use core::pin::pin;
 use core::task::Poll;
 use core::time::Duration;
 use std::collections::HashSet;
@@ -16,15 +16,14 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{Method, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, Full, StreamBody};
-use selfsame_host::rpc::{
-    RpcAddress, RpcClient, RpcHttpService, RpcKeys, RpcOptions, RpcRequest, RpcServer, RpcTickets,
-};
-use selfsame_host::{BoxError, Code, Error, Node, Seed};
+use selfsame_host::rpc::{RpcAddress, RpcClient, RpcHttpService, RpcOptions, RpcRequest, RpcServer};
+use selfsame_host::{BoxError, Code, Node, Seed};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tower_service::Service as _;
 
 use crate::common::nodes::ring;
+use crate::common::tickets::PublicOnly;
 use crate::common::within;
 
 const DATAGRAM: &str = "application/octet-stream";
@@ -71,6 +70,15 @@ where
     });
     tokio::spawn(async move { axum::serve(listener, app).await });
     url.parse().expect("a URL")
+}
+
+/// Hands POSTs on a free port of this machine to a server; its URL.
+async fn web_of(http: RpcHttpService) -> RpcAddress {
+    web(move |body| {
+        let http = http.clone();
+        async move { post(&http, "", Full::new(body)).await }
+    })
+    .await
 }
 
 /// A client with tickets that name these addresses.
@@ -127,11 +135,7 @@ fn idempotent() -> RpcOptions {
 async fn calls_are_answered_at_the_first_address_of_the_ticket() {
     let nodes = ring(2).await;
     let (server, http) = echo();
-    let url = web(move |body| {
-        let http = http.clone();
-        async move { post(&http, "", Full::new(body)).await }
-    })
-    .await;
+    let url = web_of(http).await;
     let udp = RpcAddress::from(server.local_addr());
     let client = client(&nodes, &server, &[url.clone(), udp.clone()]).await;
     let long: Vec<u8> = (0..3_000_000_u32).map(|at| (at * 7) as u8).collect();
@@ -152,11 +156,7 @@ async fn longest_messages_pass_and_longer_ones_are_refused() {
     const LONGEST: usize = (16 << 20) - (64 << 10);
     let nodes = ring(2).await;
     let (server, http) = server(async |request: RpcRequest| vec![7; request.payload.len() * 2]);
-    let url = web(move |body| {
-        let http = http.clone();
-        async move { post(&http, "", Full::new(body)).await }
-    })
-    .await;
+    let url = web_of(http).await;
     let client = client(&nodes, &server, &[url]).await;
     let answer = within(client.call("check", &vec![1; LONGEST / 2], idempotent())).await;
     assert_eq!(answer.expect("an answer").payload.len(), LONGEST);
@@ -173,11 +173,7 @@ async fn longest_messages_pass_and_longer_ones_are_refused() {
 async fn long_messages_at_once_are_given_to_the_module_one_by_one() {
     let nodes = ring(2).await;
     let (server, http) = echo();
-    let url = web(move |body| {
-        let http = http.clone();
-        async move { post(&http, "", Full::new(body)).await }
-    })
-    .await;
+    let url = web_of(http).await;
     let client = client(&nodes, &server, &[url]).await;
     let calls = [1, 2, 3].map(|byte| {
         let client = client.clone();
@@ -508,19 +504,6 @@ async fn client_waits_as_long_as_a_server_asks() {
     let wrong = [429, 503].map(|status| answer(status, ("retry-after", "1"), b""));
     for took in call_after(wrong.into()).await {
         assert!(took >= Duration::from_secs(1), "{took:?}");
-    }
-}
-
-/// Tickets of the mesh for a client that must not go to private addresses.
-struct PublicOnly(Node);
-
-impl RpcTickets for PublicOnly {
-    fn ticket(&self, service: &str) -> Pin<Box<dyn Future<Output = Result<RpcKeys, Error>> + Send + '_>> {
-        self.0.ticket(service)
-    }
-
-    fn allows_private(&self) -> bool {
-        false
     }
 }
 
