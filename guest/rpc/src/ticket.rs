@@ -127,6 +127,11 @@ impl TicketKey {
         memory::equal(&content.address_tag, &self.address_tag(endpoint))
     }
 
+    /// Whether the ticket with this nonce and secret is of this key.
+    pub(crate) fn has_issued(&self, nonce: &[u8; TICKET_NONCE_BYTES], psk: &Psk) -> bool {
+        memory::equal(self.keys_of(nonce).1.as_bytes(), psk.as_bytes())
+    }
+
     /// The key that one ticket is sealed with, and its secret.
     fn keys_of(&self, nonce: &[u8; TICKET_NONCE_BYTES]) -> (Key, Psk) {
         let mut input = [0; TICKET.len() + TICKET_NONCE_BYTES];

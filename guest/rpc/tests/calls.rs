@@ -67,6 +67,28 @@ fn renewed_ticket_is_used_after_the_old_one_expires() {
     assert_eq!(world.tickets_wanted, 1);
 }
 
+/// Whoever knows a secret that was replaced reads the responses to tickets of it.
+#[test]
+fn ticket_of_keys_that_were_replaced_is_not_renewed() {
+    let mut world = World::new(&[Setup::idempotent(1)]);
+    for call in 0..8 {
+        world.call(call, 1, IDEMPOTENT, b"ping");
+        world.run(1);
+        if call == 0 {
+            world.replace_ticket_keys(address(1));
+        }
+        world.now_us += u64::from(TICKET_LIFE_S) * 300_000;
+    }
+    assert!(
+        world
+            .outcomes
+            .values()
+            .all(|outcome| *outcome == Outcome::Done(b"ping".to_vec()))
+    );
+    // At first, and when that of the replaced keys had expired.
+    assert_eq!(world.tickets_wanted, 2);
+}
+
 /// A life of a session is one under a ticket: with a new one the call is bound to another life, and was not carried out before.
 #[test]
 fn call_is_bound_anew_when_the_ticket_is_renewed() {

@@ -130,7 +130,8 @@ impl Server {
         let life_s = session.expires_s - session.issued_s;
         let is_due = now_s >= session.issued_s + life_s / 2
             && now_s >= session.renewed_s + (life_s / RENEWALS_IN_LIFE).max(1);
-        if !is_due {
+        // Whoever knows the key of the present ticket reads the response: one that was replaced must not lead to the keys after it.
+        if !is_due || !self.keys.have_issued(&session.nonce, &session.psk) {
             return None;
         }
         session.renewed_s = now_s;

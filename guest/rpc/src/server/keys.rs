@@ -2,8 +2,9 @@
 
 use alloc::vec::Vec;
 
+use crate::keys::Psk;
 use crate::ticket::TicketKey;
-use crate::wire::Ticket;
+use crate::wire::{TICKET_NONCE_BYTES, Ticket};
 
 /// Current, next and previous key, as they are told.
 const MAX_KEYS: usize = 3;
@@ -34,5 +35,10 @@ impl TicketKeys {
     /// Returns the key that a ticket says that it was issued with.
     pub(super) fn of(&self, ticket: &Ticket) -> Option<&TicketKey> {
         self.0.iter().find(|key| key.is_named_by(ticket))
+    }
+
+    /// Whether one of them opens the ticket with this nonce and secret.
+    pub(super) fn have_issued(&self, nonce: &[u8; TICKET_NONCE_BYTES], psk: &Psk) -> bool {
+        self.0.iter().any(|key| key.has_issued(nonce, psk))
     }
 }

@@ -271,6 +271,16 @@ impl World {
         self.tell_replica(at, &[Input::SetTicketKeys { secrets: &secrets }]);
     }
 
+    /// Gives a replica ticket keys that do not follow from those that it has.
+    pub(crate) fn replace_ticket_keys(&mut self, at: Address) {
+        self.tell_replica(
+            at,
+            &[Input::SetTicketKeys {
+                secrets: &secrets(50),
+            }],
+        );
+    }
+
     /// Steps a replica until it has nothing more to say.
     pub(crate) fn tell_replica(&mut self, at: Address, inputs: &[Input<'_>]) {
         let Some(replica) = self.replicas.get_mut(&at) else {
