@@ -4,6 +4,7 @@ import { unlessAborted, within } from "../driver/deadline.ts";
 import { Logger, type LogOptions } from "../driver/log.ts";
 import { MAX_TIMER_MS, platformTimers, type Timers } from "../driver/timers.ts";
 import { BEGUN_BYTES, BodyError, receiveBody } from "../transports/bounded-body.ts";
+import { Shares } from "../transports/shares.ts";
 import { provenCaller } from "./caller.ts";
 import { addressOf, textOfIpPort, UNKNOWN } from "./endpoint.ts";
 import {
@@ -17,7 +18,6 @@ import {
   refusalOf,
 } from "./handler.ts";
 import { MAX_MESSAGE } from "./limits.ts";
-import { Quota } from "./quota.ts";
 import { CALL_PATH, PAYLOAD_TYPE, REFUSAL_FIELD, TIMEOUT_FIELD } from "./session-call.ts";
 import { encodeInSession, TICKET_PATH } from "./ticket.ts";
 
@@ -66,8 +66,8 @@ export class SessionCalls {
   readonly #methods: readonly string[];
   readonly #logger: Logger;
   readonly #timers: Timers;
-  readonly #running: Quota = new Quota(CALLER_RUNNING, MAX_RUNNING);
-  readonly #bodies: Quota = new Quota(CALLER_HELD, MAX_HELD);
+  readonly #running: Shares = new Shares(CALLER_RUNNING, MAX_RUNNING);
+  readonly #bodies: Shares = new Shares(CALLER_HELD, MAX_HELD);
 
   constructor({ handler, idempotent = false, log, logLevel, timers = platformTimers }: RpcSessionOptions) {
     this.#handler = handler;
@@ -86,7 +86,7 @@ export class SessionCalls {
     }
     const timeout_ms = timeoutOf(request.headers);
     if (timeout_ms === undefined) return problem(400, { detail: `${TIMEOUT_FIELD} is missing or wrong` });
-    const running = this.#running.take(caller, 1);
+    const running = this.#running.takeAs(caller);
     if (running === undefined) return problem(503, { detail: CROWDED });
     try {
       return responseOf(await this.#outcome(request, caller, timeout_ms));
@@ -132,7 +132,7 @@ export class SessionCalls {
     if (Number(request.headers.get("content-length") ?? 0) > MAX_MESSAGE) {
       throw new BodyError(413, `a request has at most ${MAX_MESSAGE} bytes`);
     }
-    const held = this.#bodies.take(caller, BEGUN_BYTES);
+    const held = this.#bodies.takeAs(caller, BEGUN_BYTES);
     if (held === undefined) throw new BodyError(503, CROWDED);
     try {
       const receiving = { most: MAX_MESSAGE, held, crowded: CROWDED, timers: this.#timers };

@@ -34,6 +34,12 @@ export class Shares {
     return share.grow(amount) ? share : undefined;
   }
 
+  /** Takes an amount for a source that is no address, such as a peer; `undefined` if it or all would hold too much. */
+  takeAs(source: string, amount = 1): Share | undefined {
+    const share = new Share((more) => this.#add(source, more));
+    return share.grow(amount) ? share : undefined;
+  }
+
   /** Returns the share of one holder at an IP address, which has nothing yet. */
   shareOf(ip: string): Share {
     const source = sourceOf(ip);
