@@ -5,12 +5,8 @@ use core::hash::Hash;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// One part in so many of all is left to sources that hold little, so that several large ones cannot keep newcomers out.
-const RESERVED_PART: usize = 8;
-/// Little is one part in so many of what one source may hold.
-const LITTLE_PART: usize = 64;
-
-/// How much each source holds
+/// How much each source holds. One that holds more than one leaves about as much as it holds: so any number of large ones leave something to
+/// newcomers.
 #[derive(Debug)]
 pub(crate) struct Shares<S> {
     /// What one source may hold.
@@ -67,9 +63,8 @@ impl<S: Hash + Eq> Shares<S> {
 
     /// Whether there is room when a source holds this much and all hold that much.
     fn has_room(&self, source: usize, total: usize) -> bool {
-        let is_little = source <= (self.most / LITTLE_PART).max(1);
-        let reserved = if is_little { 0 } else { self.all / RESERVED_PART };
-        source <= self.most && total <= self.all - reserved
+        let left = self.all.checked_sub(total);
+        left.is_some_and(|left| source <= self.most.min(left + 1))
     }
 }
 
@@ -133,24 +128,43 @@ mod tests {
     }
 
     #[test]
-    fn large_sources_leave_room_to_those_that_hold_little() {
+    fn large_sources_leave_room_to_newcomers() {
         let shares = Shares::new(128, 512);
         let large = (0..4).map(|source| shares.take(Some(source), 128));
         let large: Vec<_> = large.collect();
-        // The last of them would have taken what is reserved.
+        // The last of them would have left nothing.
         assert_eq!(large.iter().flatten().count(), 3);
-        let rest = shares.take(Some(3), 64).expect("what is not reserved");
+        let rest = shares.take(Some(3), 64).expect("half of what is left");
         assert!(shares.take(Some(3), 1).is_none());
-        let little: Vec<_> = (10..42)
-            .map_while(|source| shares.take(Some(source), 2))
+        let little: Vec<_> = (10..74)
+            .map_while(|source| shares.take(Some(source), 1))
             .collect();
-        assert_eq!(little.len(), 32, "each of those that hold little is let in");
+        assert_eq!(little.len(), 64, "each newcomer is let in");
         assert!(
-            shares.take(Some(50), 1).is_none(),
+            shares.take(Some(80), 1).is_none(),
             "nobody gets more than there is"
         );
         drop((large, rest, little));
         assert_eq!(shares.lock().total, 0);
+    }
+
+    #[test]
+    fn any_number_of_sources_leave_room_to_newcomers() {
+        let shares = Shares::new(1024, 4096);
+        let mut held = Vec::new();
+        // As many as one network has sessions, each of which takes what it can.
+        loop {
+            let more: Vec<_> = (0..512)
+                .filter_map(|source| shares.take(Some(source), 1))
+                .collect();
+            if more.is_empty() {
+                break;
+            }
+            held.extend(more);
+        }
+        for newcomer in 512..515 {
+            held.push(shares.take(Some(newcomer), 2).expect("room"));
+        }
     }
 
     #[test]

@@ -260,17 +260,25 @@ describe("a source", () => {
     assert.equal(shares.size, 2);
   });
 
-  test("that holds much leaves room to those that hold little", () => {
+  test("that holds much leaves room to newcomers", () => {
     const shares = new Shares(128, 512);
     const network = (index: number): string => `1.1.${index}.1`;
     const large = [0, 1, 2, 3].map((index) => shares.take(network(index), 128));
     assert.equal(large.filter((share) => share !== undefined).length, 3);
     assert.ok(shares.take(network(3), 64) !== undefined);
     assert.equal(shares.take(network(3)), undefined, "what is left is reserved");
-    for (let index = 10; index < 42; index++) assert.ok(shares.take(network(index), 2) !== undefined);
-    assert.equal(shares.take(network(50)), undefined, "nobody gets more than there is");
+    for (let index = 10; index < 74; index++) assert.ok(shares.take(network(index)) !== undefined);
+    assert.equal(shares.take(network(80)), undefined, "nobody gets more than there is");
     large[0]?.release();
-    assert.ok(shares.take(network(50), 64) !== undefined);
+    assert.ok(shares.take(network(80), 64) !== undefined);
+  });
+
+  test("leaves room to newcomers together with any number of others", () => {
+    const shares = new Shares(1024, 4096);
+    // As many as one network has sessions, each of which takes what it can.
+    const strangers = Array.from({ length: 512 }, (_, source) => `${source}`);
+    while (strangers.filter((source) => shares.takeAs(source) !== undefined).length > 0);
+    for (const newcomer of ["a", "b", "c"]) assert.ok(shares.takeAs(newcomer, 2) !== undefined, newcomer);
   });
 
   test("inside is counted among all only: it may be a proxy", () => {

@@ -3,15 +3,13 @@ import { isPublic } from "./public-address.ts";
 
 /** Bits of an address after the network that counts as one source: /24 and /56, which one customer gets easily. */
 const HOST_BITS = { 32: 8n, 128: 72n };
-/** One part in so many of all is left to sources that hold little, so that several large ones cannot keep newcomers out. */
-const RESERVED_PART = 8;
-/** Little is one part in so many of what one source may hold. */
-const LITTLE_PART = 64;
 
-/** The amount that each source holds of a common resource, so that none can take everything. */
+/**
+ * The amount that each source holds of a common resource, so that none can take everything. A source that holds more than one leaves about
+ * as much as it holds: so any number of large ones leave something to newcomers.
+ */
 export class Shares {
   readonly #most: number;
-  readonly #little: number;
   readonly #all: number;
   readonly #held: Map<string, number> = new Map();
   #total = 0;
@@ -19,7 +17,6 @@ export class Shares {
   /** Lets each source hold at most `most`, and all of them `all` together with whoever has no source. */
   constructor(most: number, all: number) {
     this.#most = most;
-    this.#little = Math.max(1, Math.floor(most / LITTLE_PART));
     this.#all = all;
   }
 
@@ -48,8 +45,8 @@ export class Shares {
 
   #add(source: string | undefined, more: number): boolean {
     const held = source === undefined ? 0 : (this.#held.get(source) ?? 0) + more;
-    const reserved = held > this.#little ? Math.floor(this.#all / RESERVED_PART) : 0;
-    if (more > 0 && (held > this.#most || this.#total + more > this.#all - reserved)) return false;
+    const left = this.#all - this.#total - more;
+    if (more > 0 && (left < 0 || held > Math.min(this.#most, left + 1))) return false;
     this.#total += more;
     if (source === undefined) return true;
     // Only sources that hold something are remembered.
