@@ -15,6 +15,7 @@ import {
 } from "../src/entries/rpc-node.ts";
 import { MAX_MESSAGE } from "../src/rpc/limits.ts";
 import { decodeTicket, encodeInSession } from "../src/rpc/ticket.ts";
+import { held } from "./rpc-sockets.ts";
 import { bytes, echo, NETWORK, SERVICE, startClient, startServer, TestMesh, textOf } from "./rpc-support.ts";
 import { member, until } from "./support.ts";
 
@@ -265,6 +266,38 @@ describe("calls in sessions of the mesh", () => {
       await until("it holds what it may", () => Promise.any([refused, hasNoRoom()]));
     }
     assert.equal(await statusOf(provider), 200);
+  });
+});
+
+describe("requests in sessions", () => {
+  it("count until their calls end", async (t) => {
+    const calls: ((answer: Uint8Array) => void)[] = [];
+    const handler: RpcHandler = ({ payload }) =>
+      payload.length === 0 ? payload : new Promise((resolve) => calls.push(resolve));
+    const { client, caller } = await startInSession(t, { handler });
+    const [small, large] = [64, 1024 * 1024].map((length) => client.call(SERVICE, new Uint8Array(length)));
+    await until("both are carried out", () => calls.length === 2);
+    const second = client.call(SERVICE, new Uint8Array(MAX_MESSAGE - 1024 * 1024), { timeout_ms: 5000 });
+    await assert.rejects(second, { name: "TooManyRequests" });
+    assert.equal(calls.length, 2);
+    assert.equal(await statusOf(caller), 200, "a short one has room");
+    for (const answer of calls) answer(new Uint8Array());
+    await Promise.all([small, large]);
+    const third = client.call(SERVICE, new Uint8Array(MAX_MESSAGE - 1024 * 1024));
+    await until("there is room again", () => calls.length === 3);
+    calls[2]?.(new Uint8Array());
+    await third;
+  });
+
+  it("count with the bytes that they have once they are whole", async (t) => {
+    const { handler, answer, calls } = held();
+    const { client } = await startInSession(t, { handler });
+    const answers = Array.from({ length: 200 }, () => client.call(SERVICE, bytes("short")));
+    await until("they are carried out", () => calls() === 200);
+    answers.push(client.call(SERVICE, new Uint8Array(MAX_MESSAGE / 2)));
+    await until("a long one has room beside them", () => calls() === 201);
+    answer();
+    await Promise.all(answers);
   });
 });
 

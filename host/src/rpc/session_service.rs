@@ -27,7 +27,7 @@ use crate::shares::{Share, Shares};
 /// Most calls that are carried out at a time, of all callers and of one.
 const MAX_RUNNING: usize = 4096;
 const CALLER_RUNNING: usize = MAX_RUNNING / 4;
-/// Most bytes of requests that are arriving, of all callers and of one.
+/// Most bytes of requests until their calls end, of all callers and of one.
 const MAX_HELD_BYTES: usize = 8 * CALLER_HELD_BYTES;
 const CALLER_HELD_BYTES: usize = MAX_MESSAGE_BYTES;
 /// Time for a request to arrive.
@@ -128,7 +128,7 @@ impl SessionCalls {
             .running
             .take(Some(peer), 1)
             .ok_or_else(|| refused(StatusCode::SERVICE_UNAVAILABLE))?;
-        let payload = self
+        let (payload, _held) = self
             .receive(peer, request.into_body(), deadline)
             .await
             .map_err(refused)?;
@@ -152,8 +152,13 @@ impl SessionCalls {
         response
     }
 
-    /// Receives a request, or says with which status it is refused.
-    async fn receive(&self, peer: PeerId, body: Body, deadline: Instant) -> Result<Vec<u8>, StatusCode> {
+    /// Receives a request, with its part of the memory for requests, or says with which status it is refused.
+    async fn receive(
+        &self,
+        peer: PeerId,
+        body: Body,
+        deadline: Instant,
+    ) -> Result<(Vec<u8>, Share<PeerId>), StatusCode> {
         let held = self
             .bodies
             .take(Some(peer), 0)
@@ -170,7 +175,7 @@ impl fmt::Debug for SessionCalls {
     }
 }
 
-async fn collect(mut body: Body, mut held: Share<PeerId>) -> Result<Vec<u8>, StatusCode> {
+async fn collect(mut body: Body, mut held: Share<PeerId>) -> Result<(Vec<u8>, Share<PeerId>), StatusCode> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| StatusCode::BAD_REQUEST)?;
@@ -183,7 +188,7 @@ async fn collect(mut body: Body, mut held: Share<PeerId>) -> Result<Vec<u8>, Sta
         }
         bytes.extend_from_slice(&data);
     }
-    Ok(bytes)
+    Ok((bytes, held))
 }
 
 fn timeout_of(headers: &HeaderMap) -> Option<Duration> {

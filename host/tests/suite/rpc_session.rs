@@ -13,7 +13,7 @@ use selfsame_host::rpc::{
     RpcClient, RpcOptions, RpcRefusal, RpcRequest, RpcServer, RpcSessionService, TICKET_PATH,
 };
 use selfsame_host::{Body, Code, Error, Node, Seed};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::common::nodes::ring;
 use crate::common::within;
@@ -285,6 +285,36 @@ async fn one_caller_does_not_keep_others_out() {
     let body = answered.into_body().collect().await.expect("a body").to_bytes();
     assert_eq!(body.len(), MAX_MESSAGE_BYTES - 1);
     assert_eq!(status(&nodes[1], large()).await, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_count_until_their_calls_end() {
+    let nodes = ring(2).await;
+    let (begun, mut calls) = mpsc::unbounded_channel();
+    let service = RpcSessionService::new(move |request: RpcRequest| {
+        let (answer, answered) = oneshot::channel::<()>();
+        _ = begun.send(answer);
+        async move {
+            _ = answered.await;
+            Ok(request.payload)
+        }
+    });
+    let client = client(&nodes, service).await;
+    let long = vec![0; MAX_MESSAGE_BYTES / 2 + 1];
+    let call = |client: &RpcClient| {
+        let (client, long) = (client.clone(), long.clone());
+        tokio::spawn(async move { client.call("check", &long, RpcOptions::new()).await })
+    };
+    let first = call(&client);
+    let answer = within(calls.recv()).await.expect("it is carried out");
+    let options = RpcOptions::new().timeout(Duration::from_secs(5));
+    let second = within(client.call("check", &long, options)).await;
+    assert_eq!(second.expect_err("no room").code(), Some(Code::TooManyRequests));
+    drop(answer);
+    within(first).await.expect("it ends").expect("an answer");
+    let third = call(&client);
+    drop(within(calls.recv()).await.expect("it is carried out"));
+    within(third).await.expect("it ends").expect("an answer");
 }
 
 #[tokio::test(flavor = "multi_thread")]

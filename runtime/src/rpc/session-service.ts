@@ -4,7 +4,7 @@ import { unlessAborted, within } from "../driver/deadline.ts";
 import { Logger, type LogOptions } from "../driver/log.ts";
 import { MAX_TIMER_MS, platformTimers, type Timers } from "../driver/timers.ts";
 import { BEGUN_BYTES, BodyError, receiveBody } from "../transports/bounded-body.ts";
-import { Shares } from "../transports/shares.ts";
+import { type Share, Shares } from "../transports/shares.ts";
 import { provenCaller } from "./caller.ts";
 import { addressOf, textOfIpPort, UNKNOWN } from "./endpoint.ts";
 import {
@@ -24,7 +24,7 @@ import { encodeInSession, TICKET_PATH } from "./ticket.ts";
 /** Most calls that are carried out at a time, of all callers and of one. */
 const MAX_RUNNING = 4096;
 const CALLER_RUNNING: number = MAX_RUNNING / 4;
-/** Most bytes of requests that are arriving, of all callers and of one: half of the 128 MB of an isolate, and one longest message. */
+/** Most bytes of requests until their calls end, of all callers and of one: half of the 128 MB of an isolate, and one longest message. */
 const MAX_HELD: number = 4 * MAX_MESSAGE;
 const CALLER_HELD: number = MAX_MESSAGE;
 const MAX_TIMEOUT_MS = 0xffff_ffff;
@@ -60,6 +60,14 @@ export function rpcInSession(options: RpcSessionOptions): MeshHandler {
   };
 }
 
+/** A call for which there is room. */
+interface Admitted {
+  readonly caller: string;
+  readonly timeout_ms: number;
+  /** The memory that its request takes. */
+  readonly held: Share;
+}
+
 /** Answers the calls of a service that come in sessions of the mesh. */
 export class SessionCalls {
   readonly #handler: RpcHandler;
@@ -86,21 +94,22 @@ export class SessionCalls {
     }
     const timeout_ms = timeoutOf(request.headers);
     if (timeout_ms === undefined) return problem(400, { detail: `${TIMEOUT_FIELD} is missing or wrong` });
-    const running = this.#running.takeAs(caller);
-    if (running === undefined) return problem(503, { detail: CROWDED });
+    const [running, held] = [this.#running.takeAs(caller), this.#bodies.takeAs(caller, BEGUN_BYTES)];
     try {
-      return responseOf(await this.#outcome(request, caller, timeout_ms));
+      if (running === undefined || held === undefined) return problem(503, { detail: CROWDED });
+      return responseOf(await this.#outcome(request, { caller, timeout_ms, held }));
     } catch (error) {
       if (error instanceof BodyError) return problem(error.status, { detail: error.message });
       throw error;
     } finally {
-      running.release();
+      running?.release();
+      held?.release();
     }
   }
 
-  async #outcome(request: Request, caller: string, timeout_ms: number): Promise<RpcOutcome> {
+  async #outcome(request: Request, { caller, timeout_ms, held }: Admitted): Promise<RpcOutcome> {
     const begun_ms = performance.now();
-    const payload = await this.#receive(request, caller, timeout_ms);
+    const payload = await receive(request, { held, timeout_ms, timers: this.#timers });
     const left_ms = Math.max(1, Math.trunc(timeout_ms - (performance.now() - begun_ms)));
     const isIdempotent = request.method === "PUT";
     const source = textOfIpPort(addressOf(UNKNOWN));
@@ -127,21 +136,19 @@ export class SessionCalls {
       return checkedAnswer(await unlessAborted(answering, signal)).slice();
     });
   }
+}
 
-  async #receive(request: Request, caller: string, timeout_ms: number): Promise<Uint8Array<ArrayBuffer>> {
-    if (Number(request.headers.get("content-length") ?? 0) > MAX_MESSAGE) {
-      throw new BodyError(413, `a request has at most ${MAX_MESSAGE} bytes`);
-    }
-    const held = this.#bodies.takeAs(caller, BEGUN_BYTES);
-    if (held === undefined) throw new BodyError(503, CROWDED);
-    try {
-      const receiving = { most: MAX_MESSAGE, held, crowded: CROWDED, timers: this.#timers };
-      const body = await receiveBody(request, { ...receiving, timeout_ms: Math.min(timeout_ms, BODY_MS) });
-      return body as Uint8Array<ArrayBuffer>;
-    } finally {
-      held.release();
-    }
+async function receive(
+  request: Request,
+  { held, timeout_ms, timers }: Pick<Admitted, "held" | "timeout_ms"> & { readonly timers: Timers },
+): Promise<Uint8Array<ArrayBuffer>> {
+  if (Number(request.headers.get("content-length") ?? 0) > MAX_MESSAGE) {
+    throw new BodyError(413, `a request has at most ${MAX_MESSAGE} bytes`);
   }
+  const receiving = { most: MAX_MESSAGE, held, crowded: CROWDED, timers };
+  const body = await receiveBody(request, { ...receiving, timeout_ms: Math.min(timeout_ms, BODY_MS) });
+  held.shrink(Math.max(0, BEGUN_BYTES - body.length));
+  return body as Uint8Array<ArrayBuffer>;
 }
 
 function timeoutOf(headers: Headers): number | undefined {
