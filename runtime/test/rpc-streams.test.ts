@@ -392,6 +392,30 @@ describe("open streams", () => {
     const kept = await client.call(SERVICE, ask(streams.at(-200) ?? assert.fail(), 2), { idempotent: true });
     assert.equal(kept.payload[4], 3, "its last batch is kept");
   });
+
+  it("that have ended are not forgotten for strangers", async (t) => {
+    for (const [network, identities] of [
+      ["8.8.4", 300],
+      ["1.1.1", 1],
+    ] as const) {
+      const handler = implement(contract, { count: counter().count });
+      const { server } = startServer(t, handler, { idempotent: true, stateless: true });
+      let address = "1.1.1.1";
+      const url = await serveHttp(t, (request) => server.fetch(request, { address }));
+      const client = clientOf(t, server, url, "cd".repeat(32));
+      const { payload } = await client.call(SERVICE, begin(1), { idempotent: true });
+      const stream = payload.slice(5, 21);
+      const strangers = Array.from({ length: identities }, (_, peer) =>
+        clientOf(t, server, url, String(peer).padStart(64, "0")),
+      );
+      for (let at = 0; at < 300; at++) {
+        address = `${network}.${at % 256}`;
+        await strangers[at % identities]?.call(SERVICE, begin(at), { idempotent: true });
+      }
+      const again = await client.call(SERVICE, ask(stream, 0), { idempotent: true });
+      assert.deepEqual(again.payload, payload, network);
+    }
+  });
 });
 
 function clientOf(t: TestContext, server: RpcServer, address: string, caller: string): RpcClient {

@@ -1,6 +1,7 @@
 //! The streams that callers have begun.
 
 use alloc::sync::{Arc, Weak};
+use core::hash::Hash;
 use core::net::IpAddr;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -32,6 +33,8 @@ pub(super) struct StreamTable {
 struct OpenStream {
     id: StreamId,
     caller: PeerId,
+    /// The network that its caller began it from, where that is known.
+    network: Option<IpAddr>,
     batches: tokio::sync::Mutex<Batches>,
     /// Its place among those that are open.
     share: Mutex<Option<Share<IpAddr>>>,
@@ -88,10 +91,12 @@ impl StreamTable {
         if own.filter(|stream| !stream.is_over()).count() >= MAX_CALLER_STREAMS {
             return Err(too_many);
         }
-        let share = self.shares.take(network_of(context.source.ip()), 1);
+        let network = network_of(context.source.ip());
+        let share = self.shares.take(network, 1);
         let stream = Arc::new(OpenStream {
             id,
             caller: context.caller,
+            network,
             batches: tokio::sync::Mutex::new(Batches::new(id, items)),
             share: Mutex::new(Some(share.ok_or(too_many)?)),
             is_over: AtomicBool::new(false),
@@ -127,15 +132,13 @@ impl StreamTable {
     /// Gives the place of a stream at its end back, and keeps its last batch as long as there is room.
     fn settle(&self, stream: &OpenStream) {
         lock(&stream.share).take();
-        let streams = lock(&self.streams);
-        let ended = streams.values().filter(|stream| stream.is_over());
-        let oldest = (ended.clone().count() > MAX_ENDED_STREAMS).then(|| {
-            ended
-                .min_by_key(|stream| lock(&stream.asked).at)
-                .map(|stream| stream.id)
-        });
-        drop(streams);
-        if let Some(Some(id)) = oldest {
+        let oldest = {
+            let streams = lock(&self.streams);
+            let ended: Vec<_> = streams.values().filter(|stream| stream.is_over()).collect();
+            let is_full = ended.len() > MAX_ENDED_STREAMS;
+            is_full.then(|| oldest_of_largest(ended)).flatten()
+        };
+        if let Some(id) = oldest {
             self.remove(id);
         }
     }
@@ -160,6 +163,28 @@ impl OpenStream {
             _ => IDLE,
         }
     }
+}
+
+/// Returns the oldest stream of the caller with the most in the network with the most; where that is not known, of the caller with the most.
+fn oldest_of_largest(streams: Vec<&Arc<OpenStream>>) -> Option<StreamId> {
+    let of_network = largest(streams, |stream| {
+        (stream.network, stream.network.is_none().then_some(stream.caller))
+    });
+    let of_caller = largest(of_network, |stream| stream.caller);
+    let oldest = of_caller.iter().min_by_key(|stream| lock(&stream.asked).at);
+    oldest.map(|stream| stream.id)
+}
+
+/// Returns the streams of the source that has the most of them.
+fn largest<S: Hash + Eq>(
+    streams: Vec<&Arc<OpenStream>>,
+    source_of: impl Fn(&OpenStream) -> S,
+) -> Vec<&Arc<OpenStream>> {
+    let mut groups: HashMap<S, Vec<_>> = HashMap::new();
+    for stream in streams {
+        groups.entry(source_of(stream)).or_default().push(stream);
+    }
+    groups.into_values().max_by_key(Vec::len).unwrap_or_default()
 }
 
 /// Ends a stream that nobody asks any more.

@@ -230,3 +230,20 @@ async fn streams_that_have_ended_take_no_place() {
         Some(Code::UnknownStream)
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn streams_that_have_ended_are_not_forgotten_for_strangers() {
+    for (network, identities) in [("8.8.4", 1000), ("1.1.1", 1)] {
+        let (handler, _) = handler();
+        let from = |caller, source: &str, payload| handler(request(caller, source, payload));
+        let first = from(999, "1.1.1.1:1", begin(2)).await.expect("an answer");
+        let (stream, ..) = batch(&first);
+        for at in 0..=MAX_ENDED_STREAMS as u16 {
+            sleep(Duration::from_millis(1)).await;
+            let source = format!("{network}.{}:1", at % 256);
+            batch(&from(at % identities, &source, begin(2)).await.expect("an answer"));
+        }
+        let again = from(999, "1.1.1.1:1", ask(stream, 0)).await;
+        assert_eq!(again.expect("an answer"), first, "{network}");
+    }
+}

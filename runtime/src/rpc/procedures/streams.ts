@@ -2,7 +2,7 @@ import { MeshError } from "../../codec/code.ts";
 import { toHex } from "../../codec/hex.ts";
 import { randomBytes } from "../../driver/driver.ts";
 import type { Timer, Timers } from "../../driver/timers.ts";
-import { type Share, Shares } from "../../transports/shares.ts";
+import { type Share, Shares, sourceOf } from "../../transports/shares.ts";
 import { ipPortOf } from "../endpoint.ts";
 import { RpcRefusal, type RpcRequest } from "../handler.ts";
 import {
@@ -19,6 +19,8 @@ import { STREAM_BYTES } from "./wire.ts";
 interface Stream {
   readonly key: string;
   readonly caller: string;
+  /** The network that its caller began it from; where that is not known, the caller. */
+  readonly network: string;
   readonly batches: BatchSource;
   /** Its place among those that are open. */
   readonly share: Share;
@@ -77,7 +79,8 @@ export class StreamTable {
     const id = randomBytes(STREAM_BYTES);
     try {
       const batches = new BatchSource(id, produce, this.#timers);
-      const stream = { key: toHex(id), caller, batches, share, waiting: 0, idle: undefined };
+      const network = sourceOf(ip) ?? caller;
+      const stream = { key: toHex(id), caller, network, batches, share, waiting: 0, idle: undefined };
       this.#streams.set(stream.key, stream);
       return stream;
     } catch (error) {
@@ -115,8 +118,10 @@ export class StreamTable {
   #settle({ share }: Stream): void {
     share.release();
     const ended = [...this.#streams.values()].filter(isOver);
-    const [oldest] = ended;
-    if (ended.length > MAX_ENDED_STREAMS && oldest !== undefined) this.#remove(oldest, undefined);
+    if (ended.length <= MAX_ENDED_STREAMS) return;
+    const ofNetwork = largest(ended, ({ network }) => network);
+    const [oldest] = largest(ofNetwork, ({ caller }) => caller);
+    if (oldest !== undefined) this.#remove(oldest, undefined);
   }
 
   #remove(stream: Stream, reason: MeshError | undefined): void {
@@ -129,4 +134,16 @@ export class StreamTable {
 
 function isOver({ batches }: Stream): boolean {
   return batches.isOver;
+}
+
+/** Returns the streams of the source that has the most of them. */
+function largest(streams: readonly Stream[], sourceIn: (stream: Stream) => string): readonly Stream[] {
+  const groups = new Map<string, Stream[]>();
+  for (const stream of streams) {
+    const source = sourceIn(stream);
+    const group = groups.get(source);
+    if (group === undefined) groups.set(source, [stream]);
+    else group.push(stream);
+  }
+  return [...groups.values()].reduce((most, group) => (group.length > most.length ? group : most));
 }
