@@ -139,6 +139,32 @@ describe("what clients of the RPC take of a server over WebSocket", () => {
     assert.equal(await call(startClient(t, new TestMesh(server, proxy.url)), "ping"), "ping");
   });
 
+  it("are bytes that wait, which count as long as they do", async (t) => {
+    const { handler, answer, calls } = held();
+    const { server } = startServer(t, handler, BEHIND_PROXY);
+    const { http, url } = await listenForSockets(t);
+    server.attach(http, "/rpc");
+    const connections = promisify(http.getConnections.bind(http));
+    const proxies: TestProxy[] = [];
+    let expected = 0;
+    for (const [source, count] of [
+      ["1.1.1.1", 31],
+      ["1.1.2.1", 15],
+      ["1.1.3.1", 20],
+    ] as const) {
+      const proxy = await TestProxy.start(t, url, source);
+      proxies.push(proxy);
+      const client = startClient(t, new TestMesh(server, proxy.url));
+      for (let at = 0; at < count; at++)
+        client.call(SERVICE, new Uint8Array(MIB), { idempotent: true }).catch(() => undefined);
+      expected += count;
+      await until("all are carried out", () => calls() === expected);
+    }
+    for (const proxy of proxies) proxy.stall();
+    answer();
+    await until("the last has had more than is left", async () => (await connections()) === 2);
+  });
+
   it("is time, of which a socket has little that brings no request", async (t) => {
     const { timers, fire } = manualTimers();
     const { server, url } = await serve(t, echo, { ...STATELESS, timers });

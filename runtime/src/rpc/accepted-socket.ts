@@ -11,6 +11,8 @@ import { CLOSE_CODES } from "./websocket-protocol.ts";
 /** A socket that brings no request for so long is closed: its client asks again, while it waits, well before that. */
 const IDLE_MS = 60_000;
 const OPEN = 1;
+/** Longest head of a frame that a server sends (RFC 6455, section 5.2). */
+const HEAD_BYTES = 10;
 
 /** The parts of a socket that was accepted. */
 export interface AcceptedSocketParts {
@@ -21,7 +23,7 @@ export interface AcceptedSocketParts {
   /** Bytes that wait to be sent on all sockets. */
   readonly waiting: Shares;
   readonly timers: Timers;
-  /** Counts anew what waits on all sockets. */
+  /** Gives back the room of what was sent on all sockets. */
   readonly recount: () => void;
   /** Learns that the connection has ended. */
   readonly gone: () => void;
@@ -59,18 +61,18 @@ export class AcceptedSocket implements ResponseSink {
     if (!this.#held.grow(bytes)) this.#drop(CLOSE_CODES.tryAgainLater, CROWDED);
   }
 
-  /** Counts anew what waits to be sent. */
+  /** Gives back the room of what was sent. */
   recount(): void {
-    this.#waiting.release();
-    this.#waiting.grow(this.#parts.socket.bufferedAmount || 0);
+    this.#waiting.keep(this.#parts.socket.bufferedAmount || 0);
   }
 
   respond(datagram: Uint8Array<ArrayBuffer>): void {
     const { socket, recount } = this.#parts;
     if (this.#isClosed || socket.readyState !== OPEN) return;
-    if (!this.#waiting.grow(datagram.length)) {
+    const bytes = HEAD_BYTES + datagram.length;
+    if (!this.#waiting.grow(bytes)) {
       recount();
-      if (!this.#waiting.grow(datagram.length))
+      if (!this.#waiting.grow(bytes))
         return this.#drop(CLOSE_CODES.policyViolation, "responses are taken too slowly");
     }
     try {

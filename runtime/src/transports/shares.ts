@@ -79,6 +79,11 @@ export class Share {
     this.#add(-less);
   }
 
+  /** Gives back what exceeds an amount. */
+  keep(amount: number): void {
+    this.shrink(Math.max(0, this.#amount - amount));
+  }
+
   /** Gives everything back, once. */
   release(): void {
     if (this.#amount > 0) this.shrink(this.#amount);
