@@ -234,6 +234,55 @@ describe("ticket secrets", () => {
   });
 });
 
+describe("ticket secrets that change while others are derived", () => {
+  const next = (secret: Uint8Array): Uint8Array =>
+    createHmac("sha256", secret).update("selfsame/1 rpc next ticket secret").digest();
+  const OTHER = new Uint8Array(32).fill(6);
+
+  it("are rotated before they are replaced, and not after", async () => {
+    for (const isDerived of [false, true]) {
+      const keys = new TicketKeys(SECRET);
+      if (isDerived) await keys.derive();
+      const rotated = keys.rotate();
+      keys.replace(OTHER);
+      await Promise.all([rotated, keys.derive()]);
+      assert.equal(toHex(keys.bytes), toHex(OTHER) + toHex(next(OTHER)));
+      await keys.rotate();
+      assert.ok(toHex(keys.bytes).startsWith(toHex(next(OTHER))));
+    }
+  });
+
+  it("are rotated after they are replaced, if that is asked for after", async () => {
+    const keys = new TicketKeys(SECRET);
+    keys.replace(OTHER);
+    await Promise.all([keys.derive(), keys.rotate()]);
+    assert.ok(toHex(keys.bytes).startsWith(toHex(next(OTHER))));
+    assert.ok(keys.hasPrevious);
+  });
+
+  it("leave no copies when they are erased", async (t) => {
+    const copies: Uint8Array[] = [];
+    const { importKey, sign } = crypto.subtle;
+    t.mock.method(crypto.subtle, "importKey", (...given: Parameters<typeof importKey>) => {
+      copies.push(given[1] as unknown as Uint8Array);
+      return importKey.apply(crypto.subtle, given);
+    });
+    t.mock.method(crypto.subtle, "sign", async (...given: Parameters<typeof sign>) => {
+      const signed = await sign.apply(crypto.subtle, given);
+      copies.push(new Uint8Array(signed));
+      return signed;
+    });
+    const keys = new TicketKeys(SECRET);
+    await Promise.all([keys.derive(), keys.derive(), keys.rotate(), keys.rotate()]);
+    const rotated = keys.rotate();
+    keys.erase();
+    await rotated;
+    assert.ok(copies.length > 8);
+    assert.ok(copies.every((copy) => copy.every((byte) => byte === 0)));
+    assert.ok(SECRET.every((byte) => byte === 5), "what its owner has");
+  });
+});
+
 describe("chains of ticket keys", () => {
   it("are preferred by renewals, then by age, then by id", () => {
     const inOrder = [

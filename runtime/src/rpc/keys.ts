@@ -4,13 +4,18 @@ import { concat } from "../concat.ts";
 
 /** Length of the secret that a ticket key follows from. */
 export const SECRET_BYTES = 32;
+/** Memory of its own, which is wiped when the secret is needed no more. */
+type Secret = Uint8Array<ArrayBuffer>;
+
 const NEXT_SECRET = "selfsame/1 rpc next ticket secret";
 
 /** The secrets of a service's ticket keys: the current one, the next one, and after a rotation the previous one. */
 export class TicketKeys {
-  #current: Uint8Array;
-  #next: Uint8Array | undefined;
-  #previous: Uint8Array | undefined;
+  #current: Secret;
+  #next: Secret | undefined;
+  #previous: Secret | undefined;
+  /** Counts replacements and erasures, which no derivation outlives. */
+  #life = 0;
 
   constructor(secret: Uint8Array) {
     this.#current = checkTicketKey(secret).slice();
@@ -32,25 +37,26 @@ export class TicketKeys {
   }
 
   /** Derives the next secret, if it is not known yet. */
-  async derive(): Promise<Uint8Array> {
+  async derive(): Promise<Secret> {
     for (;;) {
       if (this.#next !== undefined) return this.#next;
-      const current = this.#current;
-      const next = await secretAfter(current);
-      if (current === this.#current) this.#next ??= next;
+      const life = this.#life;
+      const next = await secretAfter(this.#current);
+      // Another derivation may have come first.
+      if (life === this.#life && this.#next === undefined) this.#next = next;
+      else next.fill(0);
     }
   }
 
-  /** Makes the next secret the current one, and erases the one before the current one. */
+  /** Makes the next secret the current one, and erases the one before the current one. It does nothing to keys that replace them meanwhile. */
   async rotate(): Promise<void> {
+    const life = this.#life;
     const next = await this.derive();
     const after = await secretAfter(next);
+    if (life === this.#life && next === this.#next) return this.#advance(next, after);
+    after.fill(0);
     // Another rotation came first.
-    if (next !== this.#next) return this.rotate();
-    this.#previous?.fill(0);
-    this.#previous = this.#current;
-    this.#current = next;
-    this.#next = after;
+    if (life === this.#life) return this.rotate();
   }
 
   /** Replaces all of them. */
@@ -64,14 +70,22 @@ export class TicketKeys {
 
   /** Erases all of them. */
   erase(): void {
+    this.#life += 1;
     for (const secret of [this.#current, this.#next, this.#previous]) secret?.fill(0);
+  }
+
+  #advance(next: Secret, after: Secret): void {
+    this.#previous?.fill(0);
+    this.#previous = this.#current;
+    this.#current = next;
+    this.#next = after;
   }
 }
 
 /** Returns the secret that follows one, from which that cannot be computed. */
-async function secretAfter(secret: Uint8Array): Promise<Uint8Array> {
+async function secretAfter(secret: Secret): Promise<Secret> {
   const algorithm = { name: "HMAC", hash: "SHA-256" };
-  const key = await crypto.subtle.importKey("raw", new Uint8Array(secret), algorithm, false, ["sign"]);
+  const key = await crypto.subtle.importKey("raw", secret, algorithm, false, ["sign"]);
   return new Uint8Array(await crypto.subtle.sign("HMAC", key, new Uint8Array(utf8(NEXT_SECRET))));
 }
 
