@@ -118,6 +118,20 @@ function offerOf(changes: Partial<KeyOffer> = {}): KeyOffer {
   return { ...chain, rotations: 3, secret: SECRET, ...changes };
 }
 
+/** A mesh in which another replica tells an offer. */
+function told(offer: Uint8Array, timers: Timers): TicketKeySharing["mesh"] {
+  const start = (body: ReadableStreamDefaultController<Uint8Array>): void => {
+    body.enqueue(offer);
+    body.close();
+  };
+  return {
+    id: "",
+    fetch: async () => new Response(new ReadableStream<Uint8Array>({ start }) as BodyInit),
+    find: async () => [{ peer: "another" }] as Provider[],
+    timers,
+  };
+}
+
 describe("replicas that share ticket keys", () => {
   it("open each other's tickets once they have asked", async (t) => {
     const { all } = await replicas(t, 3);
@@ -177,6 +191,17 @@ describe("replicas that share ticket keys", () => {
     assert.equal((await ask()).status, 503);
     assert.throws(() => keys.bytes, { name: "Cancelled" });
     await assert.rejects(keys.renew(), { name: "Cancelled" });
+  });
+
+  it("leave no copy of a secret that they are told", async (t) => {
+    const offer = encodeOffer(offerOf({ born_ms: Date.now() - 1000, rotations: 0, period_s: 7200 }));
+    const timers = new ManualTimers();
+    const keys = shareTicketKeys({ mesh: told(offer, timers), service: SERVICE, log: () => undefined });
+    t.after(() => keys.close());
+    timers.fire(1000);
+    await until("the secret is used", () => keys.rotation_s === 7200);
+    assert.equal(toHex(keys.bytes.subarray(0, 32)), toHex(SECRET));
+    assert.ok(offer.every((byte) => byte === 0));
   });
 
   it("tell nobody else", async (t) => {
@@ -279,7 +304,10 @@ describe("ticket secrets that change while others are derived", () => {
     await rotated;
     assert.ok(copies.length > 8);
     assert.ok(copies.every((copy) => copy.every((byte) => byte === 0)));
-    assert.ok(SECRET.every((byte) => byte === 5), "what its owner has");
+    assert.ok(
+      SECRET.every((byte) => byte === 5),
+      "what its owner has",
+    );
   });
 });
 

@@ -69,9 +69,12 @@ export class CborEncoder {
     return this.#head(SIMPLE, NULL & SMALL);
   }
 
-  /** What was encoded, as bytes of their own. */
+  /** What was encoded, as bytes of their own. No copy is left here: it may be secret. */
   finish(): Uint8Array<ArrayBuffer> {
-    return this.#bytes.slice(0, this.#length);
+    const whole = this.#bytes.slice(0, this.#length);
+    this.#bytes.fill(0);
+    this.#length = 0;
+    return whole;
   }
 
   #string(major: number, value: Uint8Array): this {
@@ -104,7 +107,10 @@ export class CborEncoder {
 
   #reserve(length: number): void {
     const needed = this.#length + length;
-    if (needed > this.#bytes.length) this.#bytes = grown(this.#bytes, needed);
+    if (needed <= this.#bytes.length) return;
+    const outgrown = this.#bytes;
+    this.#bytes = grown(outgrown, needed);
+    outgrown.fill(0);
   }
 }
 

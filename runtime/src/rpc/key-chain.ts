@@ -56,7 +56,7 @@ export function encodeOffer(offer: KeyOffer): Uint8Array<ArrayBuffer> {
   return encoder.bytes(offer.id).uint(offer.period_s).uint(offer.rotations).bytes(offer.secret).finish();
 }
 
-/** Decodes an offer as another replica gives it. */
+/** Decodes an offer as another replica gives it. The secret is a view. */
 export function decodeOffer(bytes: Uint8Array): KeyOffer {
   try {
     const decoder = new CborDecoder(bytes);
@@ -65,7 +65,7 @@ export function decodeOffer(bytes: Uint8Array): KeyOffer {
     const [series, born_ms] = [decoder.uint(), decoder.uint()];
     const id = decoder.fixed(ID_BYTES).slice();
     const [period_s, rotations] = [decoder.uint(PERIOD_S.most), decoder.uint()];
-    const secret = decoder.fixed(SECRET_BYTES).slice();
+    const secret = decoder.fixed(SECRET_BYTES);
     decoder.finish();
     if (period_s < PERIOD_S.least) throw new MeshError("BadMessage");
     return { series, born_ms, id, period_s, rotations, secret };

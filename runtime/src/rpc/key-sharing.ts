@@ -1,6 +1,5 @@
 import { MeshError } from "../codec/code.ts";
 import { collect } from "../driver/collect.ts";
-import { randomBytes } from "../driver/driver.ts";
 import { Logger, type LogOptions } from "../driver/log.ts";
 import type { Mesh } from "../driver/mesh.ts";
 import { checkName } from "../driver/options.ts";
@@ -20,7 +19,7 @@ import {
   PERIOD_S,
   rotationsOf,
 } from "./key-chain.ts";
-import { SECRET_BYTES, TicketKeys } from "./keys.ts";
+import { TicketKeys } from "./keys.ts";
 
 /** Where the replicas of a service ask each other for ticket keys (RFC 8615). */
 export const KEYS_PATH = "/.well-known/selfsame-rpc/keys";
@@ -65,7 +64,7 @@ export class SharedTicketKeys implements Disposable {
   readonly #followers: Set<(secrets: Uint8Array) => void> = new Set();
   readonly #closing: AbortController = new AbortController();
   #chain: KeyChain;
-  #keys: TicketKeys = new TicketKeys(randomBytes(SECRET_BYTES));
+  #keys: TicketKeys = TicketKeys.random();
   #rotations = 0;
   #providers: { readonly peers: Promise<ReadonlySet<string>>; readonly until_ms: number } | undefined;
   #asking: Timer | undefined;
@@ -115,8 +114,9 @@ export class SharedTicketKeys implements Disposable {
    * nothing of later ones unless the owner's grant still makes a replica of them.
    */
   async renew(): Promise<void> {
-    const keys = new TicketKeys(randomBytes(SECRET_BYTES));
+    const keys = TicketKeys.random();
     await keys.derive();
+    if (this.#closing.signal.aborted) keys.erase();
     this.#checkOpen();
     // The period is its own: that of the chain may be the choice of whoever is to be shut out.
     this.#use(beginChain(this.#chain.series + 1, this.#ownPeriod_s, Date.now()), keys, 0);
@@ -204,12 +204,22 @@ export class SharedTicketKeys implements Disposable {
     }
     const tooLong = (): MeshError =>
       new MeshError("BadMessage", `ticket keys have at most ${MAX_OFFER} bytes`);
-    const offer = decodeOffer(await collect(response.body, { most: MAX_OFFER, tooLong, signal }));
+    const bytes = await collect(response.body, { most: MAX_OFFER, tooLong, signal });
+    try {
+      await this.#consider(decodeOffer(bytes));
+    } finally {
+      bytes.fill(0);
+    }
+  }
+
+  /** Uses the chain of another replica if it is preferred. */
+  async #consider(offer: KeyOffer): Promise<void> {
     if (!isPreferred(offer, this.#chain)) return;
     const { keys, rotations } = await keysOf(offer, Date.now());
     await keys.derive();
     // Another one may have been adopted meanwhile.
-    if (!signal.aborted && isPreferred(offer, this.#chain)) this.#use(offer, keys, rotations);
+    if (!this.#closing.signal.aborted && isPreferred(offer, this.#chain)) this.#use(offer, keys, rotations);
+    else keys.erase();
   }
 
   #use({ series, born_ms, id, period_s }: KeyChain, keys: TicketKeys, rotations: number): void {

@@ -1,6 +1,7 @@
 import { MeshError } from "../codec/code.ts";
 import { utf8 } from "../codec/field.ts";
 import { concat } from "../concat.ts";
+import { randomBytes } from "../driver/driver.ts";
 
 /** Length of the secret that a ticket key follows from. */
 export const SECRET_BYTES = 32;
@@ -19,6 +20,14 @@ export class TicketKeys {
 
   constructor(secret: Uint8Array) {
     this.#current = checkTicketKey(secret).slice();
+  }
+
+  /** Draws a secret. */
+  static random(): TicketKeys {
+    const secret = randomBytes(SECRET_BYTES);
+    const keys = new TicketKeys(secret);
+    secret.fill(0);
+    return keys;
   }
 
   /** The secrets as the module takes them, those that are known: `derive` sees to the next one. Secret. */

@@ -222,7 +222,11 @@ export class RpcServer implements Disposable {
   }
 
   #tell(secrets: Uint8Array): void {
-    for (const replica of this.#replicas) replica.push({ type: "SetTicketKeys", secrets: secrets.slice() });
+    for (const replica of this.#replicas) {
+      const copy = secrets.slice();
+      const wipe = (): unknown => copy.fill(0);
+      if (!replica.push({ type: "SetTicketKeys", secrets: copy }, wipe)) wipe();
+    }
     secrets.fill(0);
   }
 
@@ -277,10 +281,11 @@ export class RpcServer implements Disposable {
       stateless = false,
       ticketLife_s = TICKET_LIFE_S,
     } = this.#options;
-    return encodeRpcServerConfig({
+    const ticketSecrets = this.#keys.bytes;
+    const config = encodeRpcServerConfig({
       network: utf8(network),
       service: utf8(service),
-      ticketSecrets: this.#keys.bytes,
+      ticketSecrets,
       entropy: randomBytes(ENTROPY_BYTES),
       datagramBytes,
       streams,
@@ -290,6 +295,8 @@ export class RpcServer implements Disposable {
       // What a router passes on comes over UDP.
       routerSecret: streams ? NO_KEY : this.#routerKey,
     });
+    ticketSecrets.fill(0);
+    return config;
   }
 }
 
