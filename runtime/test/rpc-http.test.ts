@@ -127,6 +127,33 @@ describe("the binding of the RPC to HTTP", () => {
     assert.equal(calls, 1);
   });
 
+  it("gives a stranger who knows a tag neither the answer nor the place of its request", async (t) => {
+    const begun = Promise.withResolvers<void>();
+    const answered = Promise.withResolvers<Uint8Array>();
+    const handler = (): Promise<Uint8Array> => {
+      begun.resolve();
+      return answered.promise;
+    };
+    const { server } = startServer(t, handler, { idempotent: true, stateless: true });
+    const requests: Uint8Array<ArrayBuffer>[] = [];
+    const url = await serveHttp(t, async (received, origin) => {
+      requests.push(new Uint8Array(await received.clone().arrayBuffer()));
+      return server.fetch(received, origin);
+    });
+    const client = startClient(t, new TestMesh(server, url));
+    const call = client.call(SERVICE, new Uint8Array(1), { idempotent: true });
+    await begun.promise;
+    const tag = requests[0]?.subarray(-16) ?? assert.fail();
+    const forged = new Uint8Array(200).fill(9);
+    forged.set([0x60, 0]);
+    forged.set(tag, 184);
+    const rejection = await post(server, forged);
+    assert.equal(new Uint8Array(await rejection.arrayBuffer())[0], 0x63, "its own ticket is none");
+    answered.resolve(new TextEncoder().encode("answer"));
+    assert.equal(new TextDecoder().decode((await call).payload), "answer");
+    assert.equal(requests.length, 1, "the request got its own answer");
+  });
+
   it("does not let one source keep the others out", async (t) => {
     const { server } = startServer(t, ({ payload }) => payload);
     const stalled: ReadableStreamDefaultController<Uint8Array>[] = [];

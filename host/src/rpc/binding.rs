@@ -15,7 +15,7 @@ use selfsame_codec::rpc::{Input, Output};
 use tokio::sync::oneshot;
 
 use super::arrivals::{ArrivalSender, Arrivals};
-use super::datagram::{Tag, is_acknowledgement};
+use super::datagram::{RequestId, is_acknowledgement};
 use super::endpoint::{address_of, endpoint_of};
 use super::engine::Engine;
 use super::way::Way;
@@ -36,7 +36,7 @@ pub(super) type Answered = Shared<oneshot::Receiver<Option<Bytes>>>;
 
 /// A request without an answer.
 struct Exchange {
-    tag: Tag,
+    id: RequestId,
     /// The call, while it is carried out.
     call: Option<u32>,
     answer: oneshot::Sender<Option<Bytes>>,
@@ -50,7 +50,7 @@ pub(super) struct Exchanges(Mutex<Table>);
 #[derive(Default)]
 struct Table {
     by_port: HashMap<u16, Exchange>,
-    by_tag: HashMap<Tag, u16>,
+    by_id: HashMap<RequestId, u16>,
     by_call: HashMap<u32, u16>,
     last_port: u16,
 }
@@ -65,9 +65,9 @@ pub(super) enum Begun {
 
 impl Exchanges {
     /// Begins with a request; `None` if there are too many.
-    pub(super) fn begin(&self, tag: Tag) -> Option<Begun> {
+    pub(super) fn begin(&self, id: RequestId) -> Option<Begun> {
         let mut table = self.lock();
-        let known = table.by_tag.get(&tag).and_then(|port| table.by_port.get(port));
+        let known = table.by_id.get(&id).and_then(|port| table.by_port.get(port));
         if let Some(exchange) = known.filter(|exchange| exchange.call.is_some()) {
             return Some(Begun::Again(exchange.answered.clone()));
         }
@@ -78,13 +78,13 @@ impl Exchanges {
         let (answer, answered) = oneshot::channel();
         let answered = answered.shared();
         let exchange = Exchange {
-            tag,
+            id,
             call: None,
             answer,
             answered: answered.clone(),
         };
         table.by_port.insert(port, exchange);
-        table.by_tag.entry(tag).or_insert(port);
+        table.by_id.entry(id).or_insert(port);
         Some(Begun::New(port, answered))
     }
 
@@ -149,8 +149,8 @@ impl Table {
         let Some(exchange) = self.by_port.remove(&port) else {
             return;
         };
-        if self.by_tag.get(&exchange.tag) == Some(&port) {
-            self.by_tag.remove(&exchange.tag);
+        if self.by_id.get(&exchange.id) == Some(&port) {
+            self.by_id.remove(&exchange.id);
         }
         if let Some(call) = exchange.call {
             self.by_call.remove(&call);
@@ -235,8 +235,8 @@ impl Drop for HttpPort {
 mod tests {
     use super::*;
 
-    fn begin(exchanges: &Exchanges, tag: u8) -> (Option<u16>, Answered) {
-        match exchanges.begin([tag; 16]).expect("room") {
+    fn begin(exchanges: &Exchanges, id: u8) -> (Option<u16>, Answered) {
+        match exchanges.begin([id; 118]).expect("room") {
             Begun::New(port, answered) => (Some(port), answered),
             Begun::Again(answered) => (None, answered),
         }
@@ -275,23 +275,23 @@ mod tests {
         exchanges.cancel(7);
         assert_eq!(outcome(answered), Some(Ok(None)));
         let table = exchanges.lock();
-        assert!(table.by_port.is_empty() && table.by_tag.is_empty() && table.by_call.is_empty());
+        assert!(table.by_port.is_empty() && table.by_id.is_empty() && table.by_call.is_empty());
     }
 
     #[test]
     fn requests_without_an_answer_are_bounded() {
         let exchanges = Exchanges::default();
-        let tag = |number: u32| {
-            let mut tag = [0; 16];
-            tag[..4].copy_from_slice(&number.to_le_bytes());
-            tag
+        let id = |number: u32| {
+            let mut id = [0; 118];
+            id[..4].copy_from_slice(&number.to_le_bytes());
+            id
         };
         for number in 0..MAX_EXCHANGES as u32 {
-            assert!(exchanges.begin(tag(number)).is_some());
+            assert!(exchanges.begin(id(number)).is_some());
         }
-        assert!(exchanges.begin(tag(u32::MAX)).is_none());
+        assert!(exchanges.begin(id(u32::MAX)).is_none());
         exchanges.end_unserved(core::iter::once(1));
-        let Some(Begun::New(_, answered)) = exchanges.begin(tag(u32::MAX)) else {
+        let Some(Begun::New(_, answered)) = exchanges.begin(id(u32::MAX)) else {
             panic!("there is room again");
         };
         exchanges.clear();

@@ -12,8 +12,14 @@ const CONTROL: u8 = 0b1_0000;
 const KIND: u8 = 0b11;
 const ACKNOWLEDGEMENT: u8 = 1;
 
-/// The tag at the end of a request, which stands for all of it.
+/// Longest part of a request before its packet number or what is sealed.
+const OPEN_BYTES: usize = 2 + TICKET_BYTES + COUNTER_BYTES;
+
+/// The tag at the end of a request, which stands for all of it to who has sealed it.
 pub(super) type Tag = [u8; TAG_BYTES];
+
+/// What of a request is not sealed, and its tag: nobody else seals one of which they are the same.
+pub(super) type RequestId = [u8; OPEN_BYTES + TAG_BYTES];
 
 /// What a request says openly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +27,7 @@ pub(super) struct RequestHead {
     /// Low half of the counter: no two calls of a client that are under way have the same.
     pub(super) call: u32,
     pub(super) tag: Tag,
+    pub(super) id: RequestId,
     /// Whether it is one packet of many.
     pub(super) is_part: bool,
     /// Whether it controls a call, in place of making one.
@@ -41,9 +48,15 @@ impl RequestHead {
             return None;
         }
         let call = datagram.get(counter_at..)?.first_chunk()?;
+        let open = datagram.get(..counter_at + COUNTER_BYTES)?;
+        let tag = *datagram.last_chunk()?;
+        let mut id = [0; OPEN_BYTES + TAG_BYTES];
+        id[..open.len()].copy_from_slice(open);
+        id[OPEN_BYTES..].copy_from_slice(&tag);
         Some(Self {
             call: u32::from_le_bytes(*call),
-            tag: *datagram.last_chunk()?,
+            tag,
+            id,
             is_part: flags & PART != 0,
             is_control: flags & CONTROL != 0,
         })
@@ -71,6 +84,9 @@ mod tests {
             datagram[..2].copy_from_slice(&[form, flags]);
             let head = RequestHead::of(&datagram).expect("a head");
             assert_eq!((head.call, head.tag), (0x0707_0707, [7; TAG_BYTES]));
+            let mut other = datagram.clone();
+            other[9] = 8;
+            assert_ne!(RequestHead::of(&other).expect("a head").id, head.id);
             assert_eq!((head.is_part, head.is_control), (flags == PART, flags == CONTROL));
             for len in 0..least {
                 assert_eq!(RequestHead::of(&datagram[..len]), None, "{len} bytes");

@@ -137,7 +137,7 @@ impl HttpServing {
         if request.is_part {
             return Err(wrong("a message over HTTP is one datagram"));
         }
-        let answered = match self.exchanges.begin(request.tag).ok_or_else(crowded)? {
+        let answered = match self.exchanges.begin(request.id).ok_or_else(crowded)? {
             Begun::Again(answered) => answered,
             Begun::New(port, answered) => {
                 let source = SocketAddr::new(ip, port);

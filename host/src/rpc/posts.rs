@@ -179,6 +179,7 @@ mod tests {
         RequestHead {
             call,
             tag: [tag; 16],
+            id: [tag; 118],
             is_part: false,
             is_control,
         }

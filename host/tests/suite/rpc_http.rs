@@ -359,6 +359,11 @@ async fn answer_goes_to_each_connection_that_brought_the_request() {
             assert!(polled.await.is_pending(), "behind: {behind}");
             assert_eq!(status(&http, "", forged(0x60, 0)).await, 200);
         }
+        // A stranger who knows the tag has a request of its own, which is none.
+        let mut stranger = forged(0x60, 0);
+        stranger[184..].copy_from_slice(&request[request.len() - 16..]);
+        let rejection = bytes(within(post(&http, "", Full::new(Bytes::from(stranger)))).await).await;
+        assert_eq!(rejection[0], 0x63);
         // One whose connection breaks keeps the answer from nobody.
         assert!(post(&http, "", Full::new(request)).now_or_never().is_none());
         answer.send(true).expect("the handler waits");

@@ -32,7 +32,7 @@ export interface AcceptedSocketParts {
 /** A WebSocket of a client: each message is a request, and each response one. */
 export class AcceptedSocket implements ResponseSink {
   readonly #parts: AcceptedSocketParts;
-  /** Requests that have no answer yet, by their tags. */
+  /** Requests that have no answer yet. */
   readonly #open: Map<string, Exchange> = new Map();
   readonly #opened: Share;
   readonly #held: Share;
@@ -84,8 +84,8 @@ export class AcceptedSocket implements ResponseSink {
   }
 
   ended(exchange: Exchange): void {
-    if (this.#open.get(exchange.tag) !== exchange) return;
-    this.#open.delete(exchange.tag);
+    if (this.#open.get(exchange.id) !== exchange) return;
+    this.#open.delete(exchange.id);
     this.#opened.shrink(1);
   }
 
@@ -112,16 +112,16 @@ export class AcceptedSocket implements ResponseSink {
     const head = requestHeadOf(bytes);
     if (head === undefined || head.isPart)
       return this.close(CLOSE_CODES.policyViolation, "a message is one whole request");
-    this.#begin(bytes, head.tag);
+    this.#begin(bytes, head.id);
   }
 
-  #begin(bytes: Uint8Array, tag: string): void {
+  #begin(bytes: Uint8Array, id: string): void {
     const { exchanges, ip } = this.#parts;
-    const isOpen = this.#open.has(tag);
+    const isOpen = this.#open.has(id);
     if (!isOpen && !this.#opened.grow(1)) return this.close(CLOSE_CODES.tryAgainLater, CROWDED);
     try {
-      const exchange = exchanges.begin(bytes, tag, ip, this);
-      if (!isOpen) this.#open.set(tag, exchange);
+      const exchange = exchanges.begin(bytes, id, ip, this);
+      if (!isOpen) this.#open.set(id, exchange);
     } catch (error) {
       if (!(error instanceof MeshError)) throw error;
       this.close(CLOSE_CODES.tryAgainLater, error.message);

@@ -21,8 +21,10 @@ const ACKNOWLEDGEMENT = 1;
 export interface RequestHead {
   /** Low half of the counter, in hex: no two calls of a client that are under way have the same. */
   readonly call: string;
-  /** The tag at the end of the request, in hex, which stands for all of it. */
+  /** The tag at the end of the request, in hex, which stands for all of it to who has sealed it. */
   readonly tag: string;
+  /** What is not sealed and the tag, in hex: nobody else seals a request of which they are the same. */
+  readonly id: string;
   /** Whether it is one packet of many. */
   readonly isPart: boolean;
   /** Whether it controls a call, in place of making one. */
@@ -47,11 +49,13 @@ export function requestHeadOf(datagram: Uint8Array): RequestHead | undefined {
   const packetAt = counterAt + COUNTER_BYTES;
   const isNumbered = (flags & (PART | CONTROL)) !== 0;
   if (datagram.length < packetAt + (isNumbered ? 2 : 0) + TAG_BYTES) return undefined;
+  const tag = toHex(datagram.subarray(-TAG_BYTES));
   const packet = (datagram[packetAt] ?? 0) | ((datagram[packetAt + 1] ?? 0) << 8);
   const isControl = (flags & CONTROL) !== 0;
   return {
     call: toHex(datagram.subarray(counterAt, counterAt + CALL_BYTES)),
-    tag: toHex(datagram.subarray(-TAG_BYTES)),
+    tag,
+    id: toHex(datagram.subarray(0, packetAt)) + tag,
     isPart: (flags & PART) !== 0,
     isControl,
     isCancel: isControl && packet === CANCEL_PACKET,

@@ -22,10 +22,9 @@ export const CROWDED = "too many requests are under way";
 /** A request that has no answer yet, with a port that is its own. */
 export interface Exchange {
   readonly source: Uint8Array;
-  readonly tag: string;
+  /** What its head says that it is. */
+  readonly id: string;
   readonly sinks: Set<ResponseSink>;
-  /** Whether its call is being carried out. */
-  isServed: boolean;
 }
 
 /** A connection that has brought a request. */
@@ -49,7 +48,8 @@ export class Exchanges implements ServerPort {
   readonly held: Shares = new Shares(SOURCE_HELD, MAX_HELD);
   readonly #push: PushInput;
   readonly #byPort: Map<number, Exchange> = new Map();
-  readonly #byTag: Map<string, Exchange> = new Map();
+  /** Those whose calls are being carried out: the module has opened them. */
+  readonly #served: Map<string, Exchange> = new Map();
   #lastPort = 0;
 
   constructor(push: PushInput) {
@@ -57,26 +57,24 @@ export class Exchanges implements ServerPort {
   }
 
   /** Gives the module a request from an IP address; its responses go to the sink, and to all others that have brought it. */
-  begin(bytes: Uint8Array, tag: string, ip: string, sink: ResponseSink): Exchange {
-    const known = this.#byTag.get(tag);
-    // It comes again, on another connection or on the same one, whose client asks whether it has arrived.
-    const exchange = known?.isServed === true ? known : this.#newExchange(tag, ip);
+  begin(bytes: Uint8Array, id: string, ip: string, sink: ResponseSink): Exchange {
+    // It may come again, on another connection or on the same one, whose client asks whether it has arrived.
+    const exchange = this.#served.get(id) ?? this.#newExchange(id, ip);
     const { source } = exchange;
     // What has led to neither a call nor a response by then never does.
     const stepped = (): void => {
-      if (!exchange.isServed) this.end(source);
+      if (this.#served.get(id) !== exchange) this.end(source);
     };
     if (!this.#push({ type: "Datagram", source, bytes }, stepped))
       throw new MeshError("Disconnected", "the server starts anew");
     exchange.sinks.add(sink);
     this.#byPort.set(portOf(source), exchange);
-    if (!this.#byTag.has(tag)) this.#byTag.set(tag, exchange);
     return exchange;
   }
 
   served(source: Uint8Array): void {
     const exchange = this.#byPort.get(portOf(source));
-    if (exchange !== undefined) exchange.isServed = true;
+    if (exchange !== undefined) this.#served.set(exchange.id, exchange);
   }
 
   send(target: Uint8Array, datagram: Uint8Array): void {
@@ -93,22 +91,22 @@ export class Exchanges implements ServerPort {
     const exchange = this.#byPort.get(port);
     if (exchange === undefined) return;
     this.#byPort.delete(port);
-    if (this.#byTag.get(exchange.tag) === exchange) this.#byTag.delete(exchange.tag);
+    if (this.#served.get(exchange.id) === exchange) this.#served.delete(exchange.id);
     for (const sink of exchange.sinks) sink.ended(exchange);
   }
 
   lost(error: MeshError): void {
     const exchanges = [...this.#byPort.values()];
     this.#byPort.clear();
-    this.#byTag.clear();
+    this.#served.clear();
     for (const { sinks } of exchanges) for (const sink of sinks) sink.lost(error);
   }
 
-  #newExchange(tag: string, ip: string): Exchange {
+  #newExchange(id: string, ip: string): Exchange {
     if (this.#byPort.size >= MAX_EXCHANGES) throw new MeshError("TooManyRequests", CROWDED);
     // There are fewer requests than ports.
     do this.#lastPort = (this.#lastPort % MAX_PORT) + 1;
     while (this.#byPort.has(this.#lastPort));
-    return { source: endpointOf({ ip, port: this.#lastPort }), tag, sinks: new Set(), isServed: false };
+    return { source: endpointOf({ ip, port: this.#lastPort }), id, sinks: new Set() };
   }
 }

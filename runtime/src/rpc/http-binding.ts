@@ -90,7 +90,7 @@ export class HttpBinding {
       ended: () => answered.resolve(undefined),
       lost: (error) => answered.reject(error),
     };
-    const { sinks } = this.#parts.exchanges.begin(body, head.tag, address, sink);
+    const { sinks } = this.#parts.exchanges.begin(body, head.id, address, sink);
     try {
       return await unlessAborted(answered.promise, signal);
     } catch (error) {
