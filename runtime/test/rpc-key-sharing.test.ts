@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { describe, it, type TestContext } from "node:test";
 import { toHex } from "../src/codec/hex.ts";
+import type { LogRecord } from "../src/driver/log.ts";
 import type { Timers } from "../src/driver/timers.ts";
 import { MeshError, type NodeMesh, type Provider } from "../src/entries/node.ts";
 import {
@@ -40,7 +41,7 @@ class ManualTimers implements Timers {
 
   /** Lets those go off that last no longer. */
   fire(longest_ms: number): void {
-    for (const [act, delay_ms] of this.#due) {
+    for (const [act, delay_ms] of [...this.#due]) {
       if (delay_ms > longest_ms) continue;
       this.#due.delete(act);
       act();
@@ -119,9 +120,9 @@ function offerOf(changes: Partial<KeyOffer> = {}): KeyOffer {
 }
 
 /** A mesh in which another replica tells an offer. */
-function told(offer: Uint8Array, timers: Timers): TicketKeySharing["mesh"] {
+function told(offer: () => Uint8Array, timers: Timers): TicketKeySharing["mesh"] {
   const start = (body: ReadableStreamDefaultController<Uint8Array>): void => {
-    body.enqueue(offer);
+    body.enqueue(offer());
     body.close();
   };
   return {
@@ -196,7 +197,7 @@ describe("replicas that share ticket keys", () => {
   it("leave no copy of a secret that they are told", async (t) => {
     const offer = encodeOffer(offerOf({ born_ms: Date.now() - 1000, rotations: 0, period_s: 7200 }));
     const timers = new ManualTimers();
-    const keys = shareTicketKeys({ mesh: told(offer, timers), service: SERVICE, log: () => undefined });
+    const keys = shareTicketKeys({ mesh: told(() => offer, timers), service: SERVICE, log: () => undefined });
     t.after(() => keys.close());
     timers.fire(1000);
     await until("the secret is used", () => keys.rotation_s === 7200);
@@ -234,6 +235,84 @@ describe("replicas that share ticket keys", () => {
     const options = { service: SERVICE, network: "test", ticketKey: keys, handler: () => SECRET };
     assert.throws(() => createRpcServer({ ...options, ticketLife_s: 61 }), { message: /rotation_s/ });
     keys.close();
+  });
+});
+
+describe("a replica whose clock leaps", () => {
+  const HOUR_MS = 3_600_000;
+
+  /** A replica that another one tells its keys, as those of its time are, and a clock to set. */
+  function start(t: TestContext): {
+    keys: SharedTicketKeys;
+    timers: ManualTimers;
+    leap: (by_ms: number) => void;
+    derived: () => number;
+    records: LogRecord[];
+  } {
+    const real = Date.now;
+    let ahead_ms = 0;
+    t.mock.method(Date, "now", () => real() + ahead_ms);
+    const derive = t.mock.method(crypto.subtle, "sign", crypto.subtle.sign.bind(crypto.subtle));
+    const born_ms = real() - HOUR_MS / 2;
+    const timers = new ManualTimers();
+    const offer = (): Uint8Array => encodeOffer(offerOf({ born_ms, rotations: 0, period_s: 3600 }));
+    const records: LogRecord[] = [];
+    const log = (record: LogRecord): void => void records.push(record);
+    const keys = shareTicketKeys({ mesh: told(offer, timers), service: SERVICE, log });
+    t.after(() => keys.close());
+    const leap = (by_ms: number): void => {
+      ahead_ms = by_ms;
+      timers.fire(HOUR_MS);
+    };
+    return { keys, timers, leap, derived: () => derive.mock.callCount(), records };
+  }
+
+  const hasSecret = (keys: SharedTicketKeys): boolean => toHex(keys.bytes).startsWith(toHex(SECRET));
+
+  it("far ahead draws another secret, makes no rotations, and is told the others' once it is right", async (t) => {
+    const { keys, timers, leap, derived, records } = start(t);
+    timers.fire(1000);
+    await until("it has the others' secret", () => hasSecret(keys));
+    const before = derived();
+    leap(10 * 365 * 24 * HOUR_MS);
+    await until("it has another secret", () => !hasSecret(keys));
+    assert.ok(derived() - before < 4, `${derived() - before} derivations`);
+    assert.ok(records.some(({ level, text }) => level === "warn" && text.includes("the clock has leapt")));
+    leap(0);
+    await until("it has the others' secret", () => {
+      timers.fire(60_000);
+      return hasSecret(keys);
+    });
+  });
+
+  it("some rotations ahead is told the others' secret again once it is right", async (t) => {
+    const { keys, timers, leap } = start(t);
+    timers.fire(1000);
+    await until("it has the others' secret", () => hasSecret(keys));
+    leap(5 * HOUR_MS);
+    await until("it has rotated", () => !hasSecret(keys));
+    leap(0);
+    await until("it has the others' secret", () => {
+      timers.fire(60_000);
+      return hasSecret(keys);
+    });
+  });
+
+  it("from 1970 makes no rotations of half a century", async (t) => {
+    const real = Date.now;
+    let ahead_ms = -real();
+    t.mock.method(Date, "now", () => real() + ahead_ms);
+    const derive = t.mock.method(crypto.subtle, "sign", crypto.subtle.sign.bind(crypto.subtle));
+    const timers = new ManualTimers();
+    const mesh = { id: "", fetch, find: async () => [], timers };
+    const keys = shareTicketKeys({ mesh, service: SERVICE, rotation_s: 1, log: () => undefined });
+    t.after(() => keys.close());
+    await keys.derive();
+    const before = toHex(keys.bytes.subarray(0, 32));
+    ahead_ms = 0;
+    timers.fire(1000);
+    await until("it has another secret", () => toHex(keys.bytes.subarray(0, 32)) !== before);
+    assert.ok(derive.mock.callCount() < 4);
   });
 });
 
@@ -357,6 +436,13 @@ describe("chains of ticket keys", () => {
     await keysOf(offerOf({ series: now_ms / 1000 }), now_ms);
     for (const series of [now_ms / 1000 + 1, Number.MAX_SAFE_INTEGER])
       await assert.rejects(keysOf(offerOf({ series }), now_ms), { name: "WrongClock" });
+  });
+
+  it("of the future are refused", async () => {
+    const now_ms = 10_000_000;
+    await keysOf(offerOf({ born_ms: now_ms + 60_000, rotations: 0 }), now_ms);
+    for (const born_ms of [now_ms + 60_001, Number.MAX_SAFE_INTEGER])
+      await assert.rejects(keysOf(offerOf({ born_ms, rotations: 0 }), now_ms), { name: "WrongClock" });
   });
 
   it("are read from an offer, and from nothing else", () => {

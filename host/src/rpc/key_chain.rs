@@ -14,8 +14,10 @@ pub(super) const MAX_OFFER_BYTES: usize = 128;
 pub(super) const MAX_PERIOD_S: u32 = 30 * 86_400;
 /// The largest number that all hosts have.
 const MAX_NUMBER: u64 = (1 << 53) - 1;
-/// Rotations that a secret may be behind: it comes from a replica that runs, whose secrets are of the time.
+/// Rotations that a secret may be behind: those of a replica that runs are of the time.
 const MAX_BEHIND: u64 = 16;
+/// How far the clock of the replica that has begun a chain may be ahead.
+const MAX_AHEAD_MS: u64 = 60_000;
 
 /// A chain of ticket keys: those of all replicas follow from one secret, and its rotations are told by the clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,8 +65,19 @@ impl KeyChain {
             .saturating_add(rotations.saturating_mul(self.period_ms()))
     }
 
-    fn period_ms(&self) -> u64 {
+    pub(super) fn period_ms(&self) -> u64 {
         u64::from(self.period_s) * 1000
+    }
+
+    /// Whether a clock has leapt since it was begun or its secrets were of the time: how many rotations are due is not known then.
+    pub(super) fn is_lost(&self, rotations: u64, now_ms: u64) -> bool {
+        self.born_ms > now_ms.saturating_add(MAX_AHEAD_MS)
+            || self.rotations(now_ms).saturating_sub(rotations) > MAX_BEHIND
+    }
+
+    /// Whether it has more rotations behind it than a replica's whose clock is a little ahead.
+    pub(super) fn is_ahead(&self, rotations: u64, now_ms: u64) -> bool {
+        rotations > self.rotations(now_ms) + 1
     }
 
     /// Whether replicas that have another one, too, use this one.
@@ -125,13 +138,15 @@ impl KeyOffer {
     /// # Errors
     /// `WrongClock` when the other replica has another time.
     pub(super) fn keys(&self, now_ms: u64) -> Result<(TicketKeys, u64), Error> {
-        let due = self.chain.rotations(now_ms);
         // Nobody renews once a second for decades; a larger series would leave no room for one that shuts its replica out.
         let is_renewable = self.chain.series <= now_ms / 1000;
-        // The other replica may have rotated a little earlier.
-        if !is_renewable || self.rotations > due + 1 || due.saturating_sub(self.rotations) > MAX_BEHIND {
+        if !is_renewable
+            || self.chain.is_ahead(self.rotations, now_ms)
+            || self.chain.is_lost(self.rotations, now_ms)
+        {
             return Err(Error::from_code(Code::WrongClock));
         }
+        let due = self.chain.rotations(now_ms);
         let mut keys = TicketKeys::new(self.secret.clone());
         for _ in self.rotations..due {
             keys.rotate();
@@ -201,6 +216,23 @@ mod tests {
         assert!(of(1180).keys(now_ms).is_ok());
         for series in [1181, MAX_NUMBER] {
             assert!(of(series).keys(now_ms).is_err(), "{series}");
+        }
+    }
+
+    #[test]
+    fn offer_of_the_future_is_refused() {
+        let now_ms = 10_000_000;
+        let of = |born_ms| KeyOffer {
+            chain: KeyChain {
+                born_ms,
+                ..offer().chain
+            },
+            rotations: 0,
+            ..offer()
+        };
+        assert!(of(now_ms + 60_000).keys(now_ms).is_ok());
+        for born_ms in [now_ms + 60_001, MAX_NUMBER] {
+            assert!(of(born_ms).keys(now_ms).is_err());
         }
     }
 

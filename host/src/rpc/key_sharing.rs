@@ -63,6 +63,46 @@ struct Held {
     rotations: u64,
 }
 
+impl Held {
+    /// Begins a chain.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the system has no random bytes.
+    fn begin(series: u64, period_s: u32, now_ms: u64) -> Result<Self, Error> {
+        Ok(Self {
+            chain: KeyChain::begin(series, period_s, now_ms)?,
+            keys: TicketKeys::new(Seed::generate()?),
+            rotations: 0,
+        })
+    }
+
+    /// Whether to use an offer: of another chain that is preferred, or of the same one whose secrets were rotated too early.
+    fn wants(&self, offer: &KeyOffer, now_ms: u64) -> bool {
+        if offer.chain == self.chain {
+            return self.chain.is_ahead(self.rotations, now_ms);
+        }
+        offer.chain.is_preferred_to(&self.chain)
+    }
+
+    /// Rotates as often as is due; whether anything has changed. After the clock has leapt another chain takes its place: rotations are for
+    /// good, and the other replicas may not have made them.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the system has no random bytes.
+    fn follow_clock(&mut self, period_s: u32, now_ms: u64) -> Result<bool, Error> {
+        if self.chain.is_lost(self.rotations, now_ms) {
+            *self = Self::begin(self.chain.series, period_s, now_ms)?;
+            return Ok(true);
+        }
+        let before = self.rotations;
+        while self.rotations < self.chain.rotations(now_ms) {
+            self.keys.rotate();
+            self.rotations += 1;
+        }
+        Ok(self.rotations > before)
+    }
+}
+
 impl SharedTicketKeys {
     /// Shares the ticket keys of a service of this node, whose name has an owner: grants say who is a replica. Keys rotate each hour, or
     /// as the oldest replica, or the latest to renew, says.
@@ -94,11 +134,7 @@ impl SharedTicketKeys {
         if !(1..=MAX_PERIOD_S).contains(&period_s) {
             return Err(Error::Input("ticket keys rotate after 1 s to 30 days".into()));
         }
-        let held = Held {
-            chain: KeyChain::begin(0, period_s, now_ms())?,
-            keys: TicketKeys::new(Seed::generate()?),
-            rotations: 0,
-        };
+        let held = Held::begin(0, period_s, now_ms())?;
         let sharing = Arc::new(Sharing {
             node: node.clone(),
             service: service.into(),
@@ -125,11 +161,7 @@ impl SharedTicketKeys {
     pub fn renew(&self) -> Result<(), Error> {
         let sharing = &self.sharing;
         // The period is its own: that of the chain may be the choice of whoever is to be shut out.
-        let mut next = Held {
-            chain: KeyChain::begin(0, sharing.own_period_s, now_ms())?,
-            keys: TicketKeys::new(Seed::generate()?),
-            rotations: 0,
-        };
+        let mut next = Held::begin(0, sharing.own_period_s, now_ms())?;
         let mut held = lock(&sharing.held);
         next.chain.series = held.chain.series.saturating_add(1);
         sharing.replace(&mut held, next);
@@ -255,7 +287,7 @@ impl Sharing {
         let offer = KeyOffer::decode(&bytes).map_err(|Malformed| Error::from_code(Code::BadMessage))?;
         // Locked until it is replaced: what another task begins meanwhile may be preferred to the offer.
         let mut held = lock(&self.held);
-        if !offer.chain.is_preferred_to(&held.chain) {
+        if !held.wants(&offer, now_ms()) {
             return Ok(());
         }
         let (keys, rotations) = offer.keys(now_ms())?;
@@ -287,17 +319,24 @@ impl Sharing {
     /// Rotates as often as is due; how long until the next time.
     fn rotate_if_due(&self) -> Duration {
         let mut held = lock(&self.held);
-        let now_ms = now_ms();
-        let due = held.chain.rotations(now_ms);
-        if held.rotations < due {
-            while held.rotations < due {
-                held.keys.rotate();
-                held.rotations += 1;
+        let (id, now_ms) = (held.chain.id, now_ms());
+        match held.follow_clock(self.own_period_s, now_ms) {
+            Ok(true) => _ = self.secrets.send_replace(held.keys.encode()),
+            Ok(false) => {}
+            Err(error) => {
+                tracing::error!(%error, service = self.service, "the ticket keys are not of the time")
             }
-            self.secrets.send_replace(held.keys.encode());
+        }
+        if held.chain.id != id {
+            tracing::warn!(
+                service = self.service,
+                "the clock has leapt: another secret takes the place of the ticket keys"
+            );
         }
         let next_ms = held.chain.rotates_at_ms(held.rotations + 1);
-        Duration::from_millis(next_ms.saturating_sub(now_ms))
+        // The clock may leap meanwhile.
+        let rest_ms = next_ms.saturating_sub(now_ms).clamp(1, held.chain.period_ms());
+        Duration::from_millis(rest_ms)
     }
 }
 
@@ -311,4 +350,68 @@ impl core::fmt::Debug for Sharing {
 
 fn now_ms() -> u64 {
     milliseconds(SystemTime::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR_MS: u64 = 3_600_000;
+    const NOW_MS: u64 = 500_000 * HOUR_MS;
+    const TEN_YEARS_MS: u64 = 10 * 365 * 24 * HOUR_MS;
+
+    fn held() -> Held {
+        Held::begin(3, 3600, NOW_MS).expect("a chain")
+    }
+
+    fn offer(held: &Held) -> KeyOffer {
+        KeyOffer {
+            chain: held.chain.clone(),
+            rotations: 0,
+            secret: held.keys.oldest().0.clone(),
+        }
+    }
+
+    #[test]
+    fn keys_rotate_as_often_as_is_due_and_begin_anew_when_the_clock_leaps() {
+        let mut held = held();
+        let first = held.chain.clone();
+        for hours in 0..=16 {
+            let is_changed = held.follow_clock(3600, NOW_MS + hours * HOUR_MS).expect("keys");
+            assert_eq!((is_changed, held.rotations), (hours > 0, hours));
+        }
+        assert_eq!(held.chain, first);
+        for now_ms in [NOW_MS + TEN_YEARS_MS, NOW_MS] {
+            assert!(held.follow_clock(60, now_ms).expect("keys"));
+            assert_ne!(held.chain.id, first.id);
+            let KeyChain {
+                series,
+                born_ms,
+                period_s,
+                ..
+            } = held.chain;
+            assert_eq!((series, born_ms, period_s, held.rotations), (3, now_ms, 60, 0));
+        }
+        assert!(held.follow_clock(60, NOW_MS).is_ok_and(|is_changed| !is_changed));
+    }
+
+    #[test]
+    fn clock_that_begins_in_1970_makes_no_rotations_of_half_a_century() {
+        let mut held = Held::begin(0, 1, 0).expect("a chain");
+        assert!(held.follow_clock(1, NOW_MS).expect("keys"));
+        assert_eq!((held.chain.born_ms, held.rotations), (NOW_MS, 0));
+    }
+
+    #[test]
+    fn chain_is_taken_again_from_others_after_rotations_that_were_too_early() {
+        let mut leaping = held();
+        let of_the_time = offer(&leaping);
+        assert!(!leaping.wants(&of_the_time, NOW_MS), "it has it");
+        leaping.follow_clock(3600, NOW_MS + 5 * HOUR_MS).expect("keys");
+        assert!(!leaping.wants(&of_the_time, NOW_MS + 5 * HOUR_MS));
+        assert!(leaping.wants(&of_the_time, NOW_MS));
+        assert!(of_the_time.keys(NOW_MS).is_ok());
+        let renewed = Held::begin(4, 3600, NOW_MS).expect("a chain");
+        assert!(!renewed.wants(&of_the_time, 0), "it was renewed");
+    }
 }

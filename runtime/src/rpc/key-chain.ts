@@ -10,8 +10,10 @@ const ID_BYTES = 16;
 export const MAX_OFFER = 128;
 /** Shortest and longest time between two rotations, in seconds. */
 export const PERIOD_S: { readonly least: number; readonly most: number } = { least: 1, most: 30 * 86_400 };
-/** Rotations that a secret may be behind: it comes from a replica that runs, whose secrets are of the time. */
+/** Rotations that a secret may be behind: those of a replica that runs are of the time. */
 const MAX_BEHIND = 16;
+/** How far the clock of the replica that has begun a chain may be ahead. */
+const MAX_AHEAD_MS = 60_000;
 
 /** A chain of ticket keys: those of all replicas follow from one secret, and its rotations are told by the clock. */
 export interface KeyChain {
@@ -41,6 +43,21 @@ export function beginChain(series: number, period_s: number, now_ms: number): Ke
 /** Returns how many rotations a chain has behind it. */
 export function rotationsOf({ born_ms, period_s }: KeyChain, now_ms: number): number {
   return Math.max(0, Math.floor((now_ms - born_ms) / (period_s * 1000)));
+}
+
+/** Whether a clock has leapt since a chain was begun or its secrets were of the time: how many rotations are due is not known then. */
+export function isLost(chain: KeyChain, rotations: number, now_ms: number): boolean {
+  return chain.born_ms > now_ms + MAX_AHEAD_MS || rotationsOf(chain, now_ms) - rotations > MAX_BEHIND;
+}
+
+/** Whether a chain has more rotations behind it than a replica's whose clock is a little ahead. */
+export function isAhead(chain: KeyChain, rotations: number, now_ms: number): boolean {
+  return rotations > rotationsOf(chain, now_ms) + 1;
+}
+
+/** Whether both are the same chain. */
+export function isSame(one: KeyChain, other: KeyChain): boolean {
+  return toHex(one.id) === toHex(other.id);
 }
 
 /** Whether replicas that have both chains use the first. */
@@ -81,15 +98,13 @@ export async function keysOf(
   offer: KeyOffer,
   now_ms: number,
 ): Promise<{ keys: TicketKeys; rotations: number }> {
-  const due = rotationsOf(offer, now_ms);
   // Nobody renews once a second for decades; a larger series would leave no room for one that shuts its replica out.
   const isRenewable = offer.series <= now_ms / 1000;
-  // The other replica may have rotated a little earlier.
-  if (!isRenewable || offer.rotations > due + 1 || due - offer.rotations > MAX_BEHIND) {
+  if (!isRenewable || isAhead(offer, offer.rotations, now_ms) || isLost(offer, offer.rotations, now_ms)) {
     throw new MeshError("WrongClock", "the clock of another replica tells another time: set both");
   }
   const keys = new TicketKeys(offer.secret);
-  const rotations = Math.max(due, offer.rotations);
+  const rotations = Math.max(rotationsOf(offer, now_ms), offer.rotations);
   for (let at = offer.rotations; at < rotations; at++) await keys.rotate();
   return { keys, rotations };
 }

@@ -1,4 +1,4 @@
-import { MeshError } from "../codec/code.ts";
+import { codeNumber, MeshError } from "../codec/code.ts";
 import { collect } from "../driver/collect.ts";
 import { Logger, type LogOptions } from "../driver/log.ts";
 import type { Mesh } from "../driver/mesh.ts";
@@ -11,7 +11,10 @@ import {
   beginChain,
   decodeOffer,
   encodeOffer,
+  isAhead,
+  isLost,
   isPreferred,
+  isSame,
   type KeyChain,
   type KeyOffer,
   keysOf,
@@ -214,12 +217,18 @@ export class SharedTicketKeys implements Disposable {
 
   /** Uses the chain of another replica if it is preferred. */
   async #consider(offer: KeyOffer): Promise<void> {
-    if (!isPreferred(offer, this.#chain)) return;
+    if (!this.#wants(offer)) return;
     const { keys, rotations } = await keysOf(offer, Date.now());
     await keys.derive();
     // Another one may have been adopted meanwhile.
-    if (!this.#closing.signal.aborted && isPreferred(offer, this.#chain)) this.#use(offer, keys, rotations);
+    if (!this.#closing.signal.aborted && this.#wants(offer)) this.#use(offer, keys, rotations);
     else keys.erase();
+  }
+
+  /** Whether to use an offer: of another chain that is preferred, or of the same one whose secrets this replica has rotated too early. */
+  #wants(offer: KeyOffer): boolean {
+    if (!isSame(offer, this.#chain)) return isPreferred(offer, this.#chain);
+    return isAhead(this.#chain, this.#rotations, Date.now());
   }
 
   #use({ series, born_ms, id, period_s }: KeyChain, keys: TicketKeys, rotations: number): void {
@@ -238,21 +247,35 @@ export class SharedTicketKeys implements Disposable {
   #rotateWhenDue(): void {
     this.#rotating?.cancel();
     const { born_ms, period_s } = this.#chain;
-    const due_ms = born_ms + (this.#rotations + 1) * period_s * 1000 - Date.now();
+    const period_ms = period_s * 1000;
+    const due_ms = born_ms + (this.#rotations + 1) * period_ms - Date.now();
+    // The clock may leap meanwhile.
+    const longest_ms = Math.min(period_ms, MAX_TIMER_MS);
     const rotate = (): void => detach("rotating ticket keys", this.#rotate());
-    this.#rotating = this.#mesh.timers.after(Math.min(Math.max(due_ms, 0), MAX_TIMER_MS), rotate);
+    this.#rotating = this.#mesh.timers.after(Math.min(Math.max(due_ms, 0), longest_ms), rotate);
     this.#rotating.unref();
   }
 
   async #rotate(): Promise<void> {
-    const [chain, keys] = [this.#chain, this.#keys];
-    while (this.#rotations < rotationsOf(chain, Date.now())) {
+    const [chain, keys, now_ms] = [this.#chain, this.#keys, Date.now()];
+    if (isLost(chain, this.#rotations, now_ms)) return this.#beginAnew(chain);
+    while (this.#rotations < rotationsOf(chain, now_ms)) {
       await keys.rotate();
       if (chain !== this.#chain || this.#closing.signal.aborted) return;
       this.#rotations += 1;
     }
     this.#tell();
     this.#rotateWhenDue();
+  }
+
+  /** Draws another secret after the clock has leapt: rotations are for good, and the other replicas may not have made them. */
+  async #beginAnew(lost: KeyChain): Promise<void> {
+    const text = `the clock has leapt: another secret takes the place of the ticket keys of ${this.#service}`;
+    this.#logger.log("warn", text, codeNumber("WrongClock"));
+    const keys = TicketKeys.random();
+    await keys.derive();
+    if (lost !== this.#chain || this.#closing.signal.aborted) return keys.erase();
+    this.#use(beginChain(lost.series, this.#ownPeriod_s, Date.now()), keys, 0);
   }
 }
 
