@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
 import { MAX_BODY } from "../src/rpc/limits.ts";
 import type { RpcServer } from "../src/rpc/server.ts";
+import { held } from "./rpc-sockets.ts";
 import { SERVICE, serveHttp, startClient, startServer, TestMesh } from "./rpc-support.ts";
+import { until } from "./support.ts";
 
 const URL_OF_SERVER = "https://service.example/rpc";
 const TYPE = "application/octet-stream";
@@ -178,6 +180,34 @@ describe("the binding of the RPC to HTTP", () => {
       400,
       "what it held is given back",
     );
+  });
+
+  it("holds of one source's long requests little, until their calls end", async (t) => {
+    const { handler, answer, calls } = held();
+    const { server } = startServer(t, handler, { idempotent: true, stateless: true });
+    let address = "1.1.1.1";
+    const url = await serveHttp(t, (request) => server.fetch(request, { address }));
+    const client = startClient(t, new TestMesh(server, url));
+    const call = (bytes: number): Promise<unknown> =>
+      client.call(SERVICE, new Uint8Array(bytes), { idempotent: true, timeout_ms: 20_000 });
+    const answers: Promise<unknown>[] = [];
+    const begin = async (bytes: number): Promise<void> => {
+      const count = calls();
+      answers.push(call(bytes));
+      await until("it is carried out", () => calls() > count);
+    };
+    await begin(MAX_BODY / 2);
+    await begin(MAX_BODY / 2);
+    address = "1.1.1.2";
+    await begin(MAX_BODY / 2);
+    await assert.rejects(call(MAX_BODY / 2 + 1024), { name: "TooManyRequests" });
+    await begin(1024);
+    address = "1.1.2.1";
+    await begin(MAX_BODY / 2);
+    answer();
+    await Promise.all(answers);
+    address = "1.1.1.1";
+    await call(MAX_BODY / 2 + 1024);
   });
 
   it("counts a caller behind a trusted proxy by the address that the proxy forwards", async (t) => {

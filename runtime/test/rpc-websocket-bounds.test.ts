@@ -27,6 +27,12 @@ import {
 import { listenForSockets, SERVICE, startClient, startServer, TestMesh } from "./rpc-support.ts";
 import { until } from "./support.ts";
 
+/** A handler whose answers, of 1 MiB each, are given when the test says so. */
+function heldAnswers(): ReturnType<typeof held> {
+  const { handler, ...rest } = held();
+  return { ...rest, handler: async (request) => Buffer.concat([await handler(request), Buffer.alloc(MIB)]) };
+}
+
 describe("what clients of the RPC take of a server over WebSocket", () => {
   it("are sockets of which one source leaves some to others", async (t) => {
     const { url } = await serve(t, echo, BEHIND_PROXY);
@@ -121,26 +127,25 @@ describe("what clients of the RPC take of a server over WebSocket", () => {
   });
 
   it("are bytes that wait for whoever does not read them", async (t) => {
-    const { handler, answer, calls } = held();
+    const { handler, answer, calls } = heldAnswers();
     const { server } = startServer(t, handler, BEHIND_PROXY);
     const { http, url } = await listenForSockets(t);
     server.attach(http, "/rpc");
     const stalled = await TestProxy.start(t, url, "1.1.1.1");
     const client = startClient(t, new TestMesh(server, stalled.url));
-    const payload = new Uint8Array(MIB);
     for (let at = 0; at < 60; at++)
-      client.call(SERVICE, payload, { idempotent: true }).catch(() => undefined);
+      client.call(SERVICE, new Uint8Array(), { idempotent: true }).catch(() => undefined);
     await until("all are carried out", () => calls() === 60);
     stalled.stall();
     answer();
     const connections = promisify(http.getConnections.bind(http));
     await until("the server has broken the connection off", async () => (await connections()) === 0);
     const proxy = await TestProxy.start(t, url, "1.1.2.1");
-    assert.equal(await call(startClient(t, new TestMesh(server, proxy.url)), "ping"), "ping");
+    assert.match(await call(startClient(t, new TestMesh(server, proxy.url)), "ping"), /^ping/);
   });
 
   it("are bytes that wait, which count as long as they do", async (t) => {
-    const { handler, answer, calls } = held();
+    const { handler, answer, calls } = heldAnswers();
     const { server } = startServer(t, handler, BEHIND_PROXY);
     const { http, url } = await listenForSockets(t);
     server.attach(http, "/rpc");
@@ -156,7 +161,7 @@ describe("what clients of the RPC take of a server over WebSocket", () => {
       proxies.push(proxy);
       const client = startClient(t, new TestMesh(server, proxy.url));
       for (let at = 0; at < count; at++)
-        client.call(SERVICE, new Uint8Array(MIB), { idempotent: true }).catch(() => undefined);
+        client.call(SERVICE, new Uint8Array(), { idempotent: true }).catch(() => undefined);
       expected += count;
       await until("all are carried out", () => calls() === expected);
     }

@@ -1,5 +1,7 @@
 //! The thread of a server: asks the handler, and has its answers sealed.
 
+use alloc::sync::Arc;
+use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -13,8 +15,15 @@ use zeroize::Zeroizing;
 use super::answering::{Handler, Outcome, RpcRefusal, RpcRequest};
 use super::endpoint::{UNKNOWN, address_of};
 use super::engine::{Engine, MAX_MESSAGE_BYTES};
+use super::socket::DATAGRAM_BYTES;
 use super::thread::{OrderSender, Role};
 use crate::id::PeerId;
+use crate::shares::Shares;
+use crate::transport::network_of;
+
+/// Most bytes of long requests until their calls end, of all sources and of one.
+const MAX_HELD_BYTES: usize = 8 * MAX_MESSAGE_BYTES;
+const SOURCE_HELD_BYTES: usize = 2 * MAX_MESSAGE_BYTES;
 
 /// An order for the thread of a server.
 pub(super) enum ServerOrder {
@@ -35,6 +44,8 @@ pub(super) struct ServerRole {
     sender: OrderSender<ServerOrder>,
     /// Callers that wait for tickets, which are issued in the order of the requests.
     tickets: VecDeque<oneshot::Sender<Vec<u8>>>,
+    /// The memory of long requests: of short ones the module bounds the number.
+    held: Arc<Shares<IpAddr>>,
 }
 
 impl ServerRole {
@@ -43,12 +54,22 @@ impl ServerRole {
             handler,
             sender,
             tickets: VecDeque::new(),
+            held: Shares::new(SOURCE_HELD_BYTES, MAX_HELD_BYTES),
         }
     }
 
     /// Asks the handler: one that is ready at once answers in this step, others in the runtime.
     fn serve(&mut self, call: u32, request: RpcRequest, engine: &mut Engine) {
         let deadline = request.deadline;
+        let held = if request.payload.len() > DATAGRAM_BYTES as usize {
+            let network = network_of(request.source.ip());
+            let Some(held) = self.held.take(network, request.payload.len()) else {
+                return answer(call, &Err(RpcRefusal(Code::TooManyRequests)), engine);
+            };
+            Some(held)
+        } else {
+            None
+        };
         let mut answering = (self.handler)(request);
         if let Some(outcome) = (&mut answering).now_or_never() {
             return answer(call, &outcome, engine);
@@ -59,6 +80,7 @@ impl ServerRole {
                 Ok(outcome) => outcome,
                 Err(_) => Err(RpcRefusal(Code::Deadline)),
             };
+            drop(held);
             sender.send(ServerOrder::Answer { call, outcome });
         });
     }

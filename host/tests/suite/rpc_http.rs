@@ -188,6 +188,56 @@ async fn long_messages_at_once_are_given_to_the_module_one_by_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn long_requests_of_one_source_leave_room_to_others() {
+    let nodes = ring(2).await;
+    let (begun, mut calls) = mpsc::unbounded_channel();
+    let (answer, answered) = tokio::sync::watch::channel(false);
+    let (server, http) = server(move |request| {
+        begun.send(()).expect("the test waits");
+        let mut answered = answered.clone();
+        async move {
+            _ = answered.wait_for(|answered| *answered).await;
+            request.payload
+        }
+    });
+    let from = Arc::new(Mutex::new("1.1.1.1"));
+    let source = Arc::clone(&from);
+    let url = web(move |body| {
+        let (http, from) = (http.clone(), *source.lock().expect("an address"));
+        async move { post(&http, from, Full::new(body)).await }
+    })
+    .await;
+    let client = client(&nodes, &server, &[url]).await;
+    let call = |len| {
+        let client = client.clone();
+        tokio::spawn(async move { client.call("check", &vec![0; len], idempotent()).await })
+    };
+    let half = MAX_BODY / 2;
+    let mut under_way = Vec::new();
+    for address in ["1.1.1.1", "1.1.1.1", "1.1.1.2"] {
+        *from.lock().expect("an address") = address;
+        under_way.push(call(half));
+        within(calls.recv()).await.expect("it is carried out");
+    }
+    let refused = within(call(half + 1024)).await.expect("it ends");
+    assert_eq!(refused.expect_err("no room").code(), Some(Code::TooManyRequests));
+    for (address, len) in [("1.1.1.1", 1024), ("1.1.2.1", half)] {
+        *from.lock().expect("an address") = address;
+        under_way.push(call(len));
+        within(calls.recv()).await.expect("it is carried out");
+    }
+    answer.send(true).expect("the handler waits");
+    for call in under_way {
+        within(call).await.expect("it ends").expect("an answer");
+    }
+    *from.lock().expect("an address") = "1.1.1.1";
+    within(call(half + 1024))
+        .await
+        .expect("it ends")
+        .expect("an answer");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn bodies_that_are_no_datagram_of_a_client_are_refused() {
     let (_server, http) = echo();
     for len in [0, 1, 17, 100, 4096] {

@@ -5,6 +5,7 @@ import type { ModuleInstance } from "../driver/instance.ts";
 import type { Logger } from "../driver/log.ts";
 import { MAX_TIMER_MS, type Timer, type Timers } from "../driver/timers.ts";
 import { isPromise } from "../stores/store.ts";
+import { type Share, Shares } from "../transports/shares.ts";
 import { addressOf, textOfIpPort, UNKNOWN } from "./endpoint.ts";
 import { Engine, type RoleOutput } from "./engine.ts";
 import {
@@ -15,7 +16,11 @@ import {
   type RpcRequest,
   refusalOf,
 } from "./handler.ts";
+import { MAX_MESSAGE, UDP_DATAGRAM } from "./limits.ts";
 
+/** Most bytes of long requests until their calls end, of all sources and of one: half of the 128 MB of an isolate, and two longest messages. */
+const MAX_HELD: number = 4 * MAX_MESSAGE;
+const SOURCE_HELD: number = 2 * MAX_MESSAGE;
 /** Tags begin anew after this one: by then their tickets are issued. */
 const MAX_TAG = 0xffff_ffff;
 
@@ -48,6 +53,8 @@ interface Running {
   readonly source: Uint8Array;
   readonly abort: AbortController;
   readonly timer: Timer;
+  /** The memory of a long request: of short ones the module bounds the number. */
+  readonly held: Share | undefined;
 }
 
 /** A server of one kind of datagrams: an instance of the module, which asks the handler. */
@@ -55,6 +62,7 @@ export class RpcReplica {
   readonly #parts: ReplicaParts;
   readonly #engine: Engine;
   readonly #running: Map<number, Running> = new Map();
+  readonly #held: Shares = new Shares(SOURCE_HELD, MAX_HELD);
   readonly #tickets: Map<number, PromiseWithResolvers<Uint8Array>> = new Map();
   #lastTag = 0;
 
@@ -122,12 +130,16 @@ export class RpcReplica {
     const timeout_ms = Math.min(given_ms, MAX_TIMER_MS);
     const abort = new AbortController();
     const timer = timers.after(timeout_ms, () => this.#answer(call, codeNumber("Deadline")));
-    this.#running.set(call, { source: source.slice(), abort, timer });
+    const from = addressOf(source);
+    const isLong = payload.length > UDP_DATAGRAM;
+    const held = isLong ? this.#held.take(from.ip, payload.length) : undefined;
+    this.#running.set(call, { source: source.slice(), abort, timer, held });
     port.served?.(source);
+    if (isLong && held === undefined) return this.#answer(call, codeNumber("TooManyRequests"));
     const request: RpcRequest = {
       payload: payload.slice() as Uint8Array<ArrayBuffer>,
       caller: toHex(caller),
-      source: textOfIpPort(addressOf(source)),
+      source: textOfIpPort(from),
       isIdempotent: (options & IDEMPOTENT) !== 0,
       timeout_ms,
       signal: abort.signal,
@@ -170,6 +182,7 @@ export class RpcReplica {
     if (running === undefined) return undefined;
     this.#running.delete(call);
     running.timer.cancel();
+    running.held?.release();
     if (reason !== undefined) running.abort.abort(reason);
     return running;
   }
