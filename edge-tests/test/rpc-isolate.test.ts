@@ -9,7 +9,13 @@ import { join as joinPath } from "node:path";
 import { after, before, describe, it } from "node:test";
 import type { Miniflare } from "miniflare";
 import type { Browser } from "playwright-core";
-import { createRpcClient, createRpcServer, type RpcCallOptions, type RpcClient } from "selfsame/rpc";
+import {
+  createRpcClient,
+  createRpcServer,
+  type RpcCallOptions,
+  type RpcClient,
+  TICKET_PATH,
+} from "selfsame/rpc";
 import type { Child } from "selfsame-twiitr/child";
 import { freePort } from "selfsame-twiitr/ports";
 
@@ -46,7 +52,13 @@ before(() => {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   client = createRpcClient({
-    mesh: { allowPrivate: true, fetch: async () => new Response(await ticket(home)) },
+    mesh: {
+      allowPrivate: true,
+      fetch: async (input) =>
+        `${input}`.endsWith(TICKET_PATH)
+          ? new Response(await ticket(home))
+          : new Response(null, { status: 404 }),
+    },
   });
 });
 

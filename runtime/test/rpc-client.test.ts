@@ -15,6 +15,7 @@ import {
   startClient,
   startServer,
   TestMesh,
+  ticketMesh,
 } from "./rpc-support.ts";
 import { freeUdpPort, member } from "./support.ts";
 
@@ -170,14 +171,12 @@ describe("a client of the RPC", () => {
       (await client.call(SERVICE, new Uint8Array(1))).server;
     assert.equal(await serverOf(withUdp), address);
     assert.equal(await serverOf(withoutUdp), url);
-    const later = (...addresses: string[]): RpcMesh => ({
-      allowPrivate: true,
-      fetch: async () => {
+    const later = (...addresses: string[]): RpcMesh =>
+      ticketMesh(async () => {
         const ticket = decodeTicket(await server.issueTicket(CALLER, address));
         assert.ok(ticket !== IN_SESSION);
-        return new Response(encodeTicket(ticket.grant, addresses));
-      },
-    });
+        return encodeTicket(ticket.grant, addresses);
+      });
     assert.equal(await serverOf(startClient(t, later("carrier:pigeon", address))), address);
     await assert.rejects(serverOf(startClient(t, later("carrier:pigeon"))), { name: "BadAddress" });
     const alone = new RpcClient({ mesh: new TestMesh(server, address) }, platform);

@@ -196,6 +196,7 @@ describe("what a trap leaves", () => {
         close: () => undefined,
       }),
       ticket: () => new Promise(() => undefined),
+      kept: [],
     });
     t.after(() => line.close());
     const address = { way: "udp", place: { ip: "192.0.2.1", port: 1 } } as const;

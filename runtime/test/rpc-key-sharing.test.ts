@@ -23,7 +23,7 @@ import {
   rotationsOf,
 } from "../src/rpc/key-chain.ts";
 import { TicketKeys } from "../src/rpc/keys.ts";
-import { startClient } from "./rpc-support.ts";
+import { startClient, ticketMesh } from "./rpc-support.ts";
 import { leaf, member, OWNER_SEED, until } from "./support.ts";
 
 const SERVICE = "vault";
@@ -101,13 +101,11 @@ async function replicas(
 /** Whether a ticket of one replica opens at another one. */
 async function opens(t: TestContext, from: Replica, at: Replica): Promise<boolean> {
   let asked = 0;
-  const client = startClient(t, {
-    allowPrivate: true,
-    fetch: async () => {
-      asked++;
-      return new Response(await from.server.issueTicket("ab".repeat(32), from.address));
-    },
+  const mesh = ticketMesh(() => {
+    asked++;
+    return from.server.issueTicket("ab".repeat(32), from.address);
   });
+  const client = startClient(t, mesh);
   const options = { idempotent: true, server: at.address, timeout_ms: 2000 };
   await client.call(SERVICE, new Uint8Array(4), options).catch(() => undefined);
   client.close();

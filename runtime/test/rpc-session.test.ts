@@ -16,22 +16,25 @@ import {
 import { MAX_MESSAGE } from "../src/rpc/limits.ts";
 import { decodeTicket, encodeInSession } from "../src/rpc/ticket.ts";
 import { held } from "./rpc-sockets.ts";
-import { bytes, echo, NETWORK, SERVICE, startClient, startServer, TestMesh, textOf } from "./rpc-support.ts";
+import {
+  bytes,
+  echo,
+  NETWORK,
+  pair,
+  SERVICE,
+  startClient,
+  startServer,
+  TestMesh,
+  textOf,
+} from "./rpc-support.ts";
 import { member, until } from "./support.ts";
 
 const CALL_URL = `https://${SERVICE}.mesh/.well-known/selfsame-rpc/call`;
 const TICKET_URL = `https://${SERVICE}.mesh/.well-known/selfsame-rpc`;
 const UNOWNED = { unowned: true };
 const CALL_HEADERS = { "selfsame-rpc-timeout": "20000" };
-
-/** Two members of a ring: who serves and who calls. */
-async function pair(t: TestContext): Promise<{ provider: NodeMesh; caller: NodeMesh; bootstrap: string }> {
-  const { mesh: provider, bootstrap } = await member({ network: NETWORK });
-  t.after(() => provider.close());
-  const { mesh: caller } = await member({ network: NETWORK, bootstrap });
-  t.after(() => caller.close());
-  return { provider, caller, bootstrap };
-}
+/** Fields of the answers to calls. */
+const OF_CALLS = { "content-type": "application/octet-stream" };
 
 /** A client in a mesh whose service takes calls in sessions alone. */
 async function startInSession(
@@ -114,7 +117,8 @@ describe("calls in sessions of the mesh", () => {
       `https://${SERVICE}.mesh`,
     );
     assert.equal((await insisting.call(SERVICE, bytes("b"))).server, `https://${SERVICE}.mesh`);
-    assert.equal((await insisting.call(SERVICE, bytes("c"), { forwardSecret: false })).server, address);
+    const sealed = { forwardSecret: false, namesReplica: true };
+    assert.equal((await insisting.call(SERVICE, bytes("c"), sealed)).server, address);
     assert.deepEqual([sources[0], sources[1], sources[2] === "[::]:0"], ["[::]:0", "[::]:0", false]);
     const both = client.call(SERVICE, bytes("d"), { forwardSecret: true, server: address });
     await assert.rejects(both, { name: "BadConfig" });
@@ -205,6 +209,7 @@ describe("calls in sessions of the mesh", () => {
     await provider.serve(SERVICE, server.tickets(address), UNOWNED);
     const client = createRpcClient({ mesh: caller, lookup: UNOWNED, log: () => undefined });
     t.after(() => client.close());
+    await client.call(SERVICE, bytes("first"), { idempotent: true });
     assert.equal((await client.call(SERVICE, bytes("a"), { idempotent: true })).server, address);
     await provider.serve(SERVICE, rpcInSession({ handler: echo, idempotent: true }), UNOWNED);
     server.setTicketKey(new Uint8Array(32).fill(9));
@@ -347,11 +352,17 @@ describe("a client in front of a service that lies", () => {
     ["no route", new MeshError("DialFailed"), "DialFailed", "DialFailed"],
     [
       "an answer that is too long",
-      new Response(new Uint8Array(MAX_MESSAGE + 1)),
+      new Response(new Uint8Array(MAX_MESSAGE + 1), { headers: OF_CALLS }),
       "OutcomeUnknown",
       "BadMessage",
     ],
-    ["an answer that breaks off", new Response(broken()), "OutcomeUnknown", "Disconnected"],
+    [
+      "an answer that breaks off",
+      new Response(broken(), { headers: OF_CALLS }),
+      "OutcomeUnknown",
+      "Disconnected",
+    ],
+    ["a page of another program", new Response("<html>"), "OutcomeUnknown", "BadMessage"],
   ];
 
   for (const [what, given, once, again] of answers) {

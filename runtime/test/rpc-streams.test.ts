@@ -14,7 +14,7 @@ import {
   type TypedClient,
   typed,
 } from "../src/entries/rpc-node.ts";
-import { SERVICE, serveHttp, startClient, startServer, TestMesh } from "./rpc-support.ts";
+import { SERVICE, serveHttp, startClient, startServer, TestMesh, ticketMesh } from "./rpc-support.ts";
 import { freeUdpPort, until } from "./support.ts";
 
 const contract = procedures({
@@ -419,10 +419,10 @@ describe("open streams", () => {
 });
 
 function clientOf(t: TestContext, server: RpcServer, address: string, caller: string): RpcClient {
-  return startClient(t, {
-    allowPrivate: true,
-    fetch: async () => new Response(await server.issueTicket(caller, address)),
-  });
+  return startClient(
+    t,
+    ticketMesh(() => server.issueTicket(caller, address)),
+  );
 }
 
 function begin(input: number): Uint8Array {

@@ -2,7 +2,7 @@ import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { TestContext } from "node:test";
 import type { LogRecord } from "../src/driver/log.ts";
-import { serve } from "../src/entries/node.ts";
+import { type NodeMesh, serve } from "../src/entries/node.ts";
 import {
   createRpcClient,
   createRpcServer,
@@ -10,9 +10,11 @@ import {
   type RpcClient,
   type RpcHandler,
   type RpcServer,
+  TICKET_PATH,
 } from "../src/entries/rpc-node.ts";
 import type { RpcMesh } from "../src/rpc/client.ts";
 import type { RpcOrigin, RpcServerOptions } from "../src/rpc/server.ts";
+import { member } from "./support.ts";
 
 export const NETWORK = "rpc-test";
 export const SERVICE = "echo";
@@ -49,7 +51,16 @@ export function startServer(
   return { server, records };
 }
 
-/** A mesh in which each service issues tickets of a server, and that counts them. */
+/** A mesh in which each service issues tickets, and takes no calls in sessions. */
+export function ticketMesh(issue: () => Promise<Uint8Array<ArrayBuffer>>): RpcMesh {
+  const fetch: RpcMesh["fetch"] = async (input) => {
+    const isTicket = new URL(`${input}`).pathname === TICKET_PATH;
+    return isTicket ? new Response(await issue()) : new Response(null, { status: 404 });
+  };
+  return { allowPrivate: true, fetch };
+}
+
+/** Such a mesh that issues tickets of a server, and counts them. */
 export class TestMesh implements RpcMesh {
   readonly allowPrivate: boolean = true;
   asked = 0;
@@ -61,10 +72,21 @@ export class TestMesh implements RpcMesh {
     this.addresses = addresses;
   }
 
-  async fetch(): Promise<Response> {
+  fetch: RpcMesh["fetch"] = ticketMesh(() => {
     this.asked++;
-    return new Response(await this.server.issueTicket(CALLER, ...this.addresses));
-  }
+    return this.server.issueTicket(CALLER, ...this.addresses);
+  }).fetch;
+}
+
+/** Two members of a ring: who serves and who calls. */
+export async function pair(
+  t: TestContext,
+): Promise<{ provider: NodeMesh; caller: NodeMesh; bootstrap: string }> {
+  const { mesh: provider, bootstrap } = await member({ network: NETWORK });
+  t.after(() => provider.close());
+  const { mesh: caller } = await member({ network: NETWORK, bootstrap });
+  t.after(() => caller.close());
+  return { provider, caller, bootstrap };
 }
 
 /** Makes a client that ends with the test. */

@@ -334,7 +334,9 @@ describe("what a client of the RPC takes from a socket", () => {
     const program = `
       import { createRpcClient } from ${JSON.stringify(entry)};
       const ticket = Buffer.from(${JSON.stringify(ticket)}, "base64");
-      const client = createRpcClient({ mesh: { allowPrivate: true, fetch: async () => new Response(ticket) } });
+      const fetch = async (url) =>
+        url.endsWith("/call") ? new Response(null, { status: 404 }) : new Response(ticket);
+      const client = createRpcClient({ mesh: { allowPrivate: true, fetch } });
       const { payload } = await client.call(${JSON.stringify(SERVICE)}, Buffer.from("ping"));
       console.log(Buffer.from(payload).toString());`;
     const args = ["--input-type=module", "--eval", program];

@@ -41,7 +41,7 @@ export type {
 } from "../rpc/procedures/schema.ts";
 export { type TypedClient, typed } from "../rpc/procedures/typed.ts";
 export { type RpcOrigin, RpcServer, type RpcServerOptions } from "../rpc/server.ts";
-export type { SessionCall } from "../rpc/session-call.ts";
+export type { SessionCall, SessionOutcome } from "../rpc/session-call.ts";
 export { type MeshHandler, type RpcSessionOptions, rpcInSession } from "../rpc/session-service.ts";
 export { type InSession, type RpcTicket, TICKET_PATH } from "../rpc/ticket.ts";
 export type { RpcTicketSource } from "../rpc/ticket-source.ts";

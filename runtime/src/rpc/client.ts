@@ -6,12 +6,14 @@ import type { CallOptions } from "../driver/service.ts";
 import { MAX_TIMER_MS, platformTimers, type Timers } from "../driver/timers.ts";
 import { detach } from "../guard.ts";
 import { checkPermitted, parseAddress, type RpcAddress, usableAddress } from "./address.ts";
+import { FirstCalls } from "./first-calls.ts";
 import { HttpWay } from "./http-way.ts";
+import { KeptTickets } from "./kept-tickets.ts";
 import { MAX_MESSAGE } from "./limits.ts";
 import { Line, type RpcAnswer } from "./line.ts";
 import type { RpcPlatform } from "./platform.ts";
 import type { SessionCall } from "./session-call.ts";
-import { IN_SESSION, type InSession, type TicketMesh } from "./ticket.ts";
+import { IN_SESSION, type InSession, type RpcTicket, type TicketMesh } from "./ticket.ts";
 import { MeshTickets, type RpcTicketSource } from "./ticket-source.ts";
 import type { Way, WayHost } from "./way.ts";
 import { WebSocketWay } from "./websocket-way.ts";
@@ -80,6 +82,11 @@ export interface RpcCallOptions {
   readonly forwardSecret?: boolean | undefined;
   /** The replica to call, as `IP:port` or a URL, in place of the one that issued the ticket: any replica opens it. */
   readonly server?: string | undefined;
+  /**
+   * Whether the answer is to name the replica that gave it, for calls that must go there, too: a client without a ticket then asks for one
+   * first. In a session an answer names the service alone.
+   */
+  readonly namesReplica?: boolean | undefined;
 }
 
 /** Calls services by RPC. `createRpcClient` makes one. */
@@ -90,7 +97,9 @@ export class RpcClient implements Disposable {
   readonly #isForwardSecret: boolean;
   readonly #timers: Timers;
   readonly #logger: Logger;
+  readonly #firstCalls: FirstCalls;
   readonly #lines: Map<RpcAddress["way"], Promise<Line>> = new Map();
+  readonly #kept: KeptTickets = new KeptTickets();
   /** Where services are called, as their latest tickets say. */
   readonly #servers: Map<string, Promise<RpcAddress | InSession>> = new Map();
   readonly #closing: AbortController = new AbortController();
@@ -103,6 +112,7 @@ export class RpcClient implements Disposable {
     this.#isForwardSecret = forwardSecret;
     this.#timers = mesh?.timers ?? platformTimers;
     this.#logger = new Logger(options.log, options.logLevel);
+    this.#firstCalls = new FirstCalls(this.#source, this.#logger);
   }
 
   /**
@@ -111,7 +121,12 @@ export class RpcClient implements Disposable {
    */
   async call(service: string, payload: Uint8Array, options: RpcCallOptions = {}): Promise<RpcAnswer> {
     const name = checkName(service);
-    const { timeout_ms = TIMEOUT_MS, idempotent: isIdempotent = false, signal } = options;
+    const {
+      timeout_ms = TIMEOUT_MS,
+      idempotent: isIdempotent = false,
+      signal,
+      namesReplica = false,
+    } = options;
     if (!Number.isInteger(timeout_ms) || timeout_ms < 1 || timeout_ms > MAX_TIMEOUT_MS) {
       throw new MeshError("BadConfig", `timeout_ms is a whole number from 1 to ${MAX_TIMEOUT_MS}`);
     }
@@ -128,16 +143,21 @@ export class RpcClient implements Disposable {
     const ending = AbortSignal.any([...(signal === undefined ? [] : [signal]), late, this.#closing.signal]);
     const given = this.#given(options);
     const left_ms = (): number => Math.max(1, Math.trunc(deadline_ms - performance.now()));
-    const inSession = (): Promise<RpcAnswer> =>
-      this.#inSession({
-        service: name,
-        payload: copy,
-        isIdempotent,
-        timeout_ms: left_ms(),
-        signal: ending,
-        late,
-      });
+    const inSession = (): Promise<RpcAnswer> => this.#inSession(sessionCall());
+    const sessionCall = (): SessionCall => ({
+      service: name,
+      payload: copy,
+      isIdempotent,
+      timeout_ms: left_ms(),
+      signal: ending,
+      late,
+      takesTicket: false,
+    });
     try {
+      if (given === undefined && !namesReplica && !this.#servers.has(name)) {
+        const answer = await this.#firstCalls.make(sessionCall(), (ticket) => this.#keep(name, ticket));
+        if (answer !== undefined) return answer;
+      }
       const address = given ?? (await this.#serverOf(name, ending));
       if (address === IN_SESSION) return await inSession();
       const line = await unlessEnded(this.#line(address.way), ending);
@@ -161,6 +181,7 @@ export class RpcClient implements Disposable {
       );
     this.#lines.clear();
     this.#servers.clear();
+    this.#kept.clear();
   }
 
   [Symbol.dispose](): void {
@@ -184,9 +205,10 @@ export class RpcClient implements Disposable {
     );
   }
 
-  #inSession(call: SessionCall): Promise<RpcAnswer> {
-    const answer = this.#source.call?.(call);
-    if (answer !== undefined) return answer;
+  async #inSession(call: SessionCall): Promise<RpcAnswer> {
+    const outcome = await this.#source.call?.(call);
+    if (outcome !== undefined && "notTaken" in outcome) throw outcome.notTaken;
+    if (outcome !== undefined) return outcome.answer;
     throw new MeshError("BadConfig", `calls of ${call.service} travel in a mesh: make the client with one`);
   }
 
@@ -203,6 +225,32 @@ export class RpcClient implements Disposable {
       if (isUnticketed && (await this.#servers.get(service)) === IN_SESSION) return inSession();
       throw error;
     }
+  }
+
+  /** Keeps a ticket that came with an answer, unless another one came first. Calls go on in sessions if its server cannot be reached. */
+  #keep(service: string, ticket: RpcTicket | InSession): void {
+    if (this.#closing.signal.aborted || this.#servers.has(service)) return;
+    let place: RpcAddress | InSession = IN_SESSION;
+    try {
+      if (ticket !== IN_SESSION) place = this.#use(service, ticket);
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      this.#logger.log("warn", `calls of ${service} go on in sessions of the mesh: ${reason}`);
+    }
+    this.#remember(service, Promise.resolve(place));
+  }
+
+  /** Gives a ticket to the line of its way once there is one, and returns where it is used. */
+  #use(service: string, { grant, addresses }: RpcTicket): RpcAddress {
+    const address = usableAddress(addresses, (address) => this.#checkUsable(address));
+    const line = this.#lines.get(address.way);
+    if (line === undefined) this.#kept.keep(service, address.way, grant);
+    else
+      detach(
+        "a ticket",
+        line.then((line) => line.useTicket(service, grant)),
+      );
+    return address;
   }
 
   #permitted(address: RpcAddress): RpcAddress {
@@ -267,6 +315,7 @@ export class RpcClient implements Disposable {
       logger: this.#logger,
       way: (host) => this.#way(way, host),
       ticket: (service) => this.#renewed(service),
+      kept: this.#kept.take(way),
     });
     this.#lines.set(way, line);
     line.catch(() => this.#lines.delete(way));

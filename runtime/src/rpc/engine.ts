@@ -94,6 +94,12 @@ export class Engine {
     });
   }
 
+  /** Gives the module an input as of an earlier time than that of any step before. */
+  replay(input: RpcInput, at_us: number): void {
+    this.#inputs.push({ input, stepped: undefined });
+    this.#flush(at_us);
+  }
+
   /** Gives the module what waits, then ends it, which wipes its keys: everything under way fails. */
   close(): void {
     if (this.#isClosed) return;
@@ -114,12 +120,12 @@ export class Engine {
     this.#parts.began?.(this);
   }
 
-  #flush(): void {
+  #flush(at_us?: number): void {
     const instance = this.#instance;
     if (this.#isFlushing || instance === undefined) return;
     this.#isFlushing = true;
     try {
-      do this.#step(instance);
+      do this.#step(instance, at_us);
       while (this.#inputs.length > 0 && this.#instance === instance);
     } catch (error) {
       this.#trapped(error);
@@ -128,9 +134,9 @@ export class Engine {
     }
   }
 
-  #step(instance: ModuleInstance): void {
+  #step(instance: ModuleInstance, at_us: number = this.#clock.now_us()): void {
     const { batch, taken } = this.#takeBatch();
-    const outputs = instance.step(this.#handle, batch.finish(this.#clock.now_us()));
+    const outputs = instance.step(this.#handle, batch.finish(at_us));
     if (taken.some(({ input }) => isSecret(input))) wipe(batch);
     for (const item of readItems(outputs)) {
       const output = rpcOutputCodec.decode(item);

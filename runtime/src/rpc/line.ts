@@ -6,6 +6,7 @@ import type { Timers } from "../driver/timers.ts";
 import { detach } from "../guard.ts";
 import type { RpcAddress } from "./address.ts";
 import { Engine, instantiate, type RoleOutput } from "./engine.ts";
+import type { KeptTicket } from "./kept-tickets.ts";
 import type { Way, WayHost } from "./way.ts";
 
 const EMPTY = /* @__PURE__ */ new Uint8Array();
@@ -26,6 +27,8 @@ export interface LineParts {
   readonly way: (host: WayHost) => Way;
   /** Asks a service for another ticket. */
   readonly ticket: (service: string) => Promise<Uint8Array>;
+  /** Tickets that came before it, the oldest first. */
+  readonly kept: readonly KeptTicket[];
 }
 
 /** A call of a line. */
@@ -72,6 +75,10 @@ export class Line {
       refused: (input, code) => this.#refused(input, code),
       lost: (error) => this.#lost(error),
     });
+    for (const { service, grant, came_us } of parts.kept) {
+      this.#engine.replay({ type: "UseTicket", service: this.#numberOf(service), grant }, came_us);
+      grant.fill(0);
+    }
   }
 
   /** Makes a line without calls. */

@@ -1,6 +1,6 @@
 import { MeshError } from "../codec/code.ts";
 import { utf8 } from "../codec/field.ts";
-import { fromHex } from "../codec/hex.ts";
+import { fromHex, toBase64Url } from "../codec/hex.ts";
 import { problem } from "../codec/problem.ts";
 import { encodeRpcServerConfig } from "../codec/rpc.ts";
 import { randomBytes } from "../driver/driver.ts";
@@ -20,6 +20,7 @@ import { HTTP_DATAGRAM, UDP_DATAGRAM } from "./limits.ts";
 import { checkNetwork } from "./network.ts";
 import type { RpcPlatform, UdpPlace, UdpPort } from "./platform.ts";
 import { RpcReplica, type ServerPort } from "./serving.ts";
+import { TAKES_TICKET, TICKET_FIELD } from "./session-call.ts";
 import { type MeshHandler, SessionCalls } from "./session-service.ts";
 import { checkAddresses, encodeTicket, TICKET_PATH } from "./ticket.ts";
 import { type Upgrade, WebSocketBinding } from "./websocket-binding.ts";
@@ -138,7 +139,7 @@ export class RpcServer implements Disposable {
   }
 
   /**
-   * What issues tickets to callers from the mesh, and answers calls that are to be forward secret, to be served under the service's name:
+   * What issues tickets to callers from the mesh, and answers their calls in sessions, to be served under the service's name:
    * `mesh.serve(service, server.tickets(address))`.
    * The addresses, up to four, are where they reach this server, the preferred one first: `IP:port` of UDP, or a URL of `https` or `wss`.
    * A caller takes the first that it can use. Ticket keys that are shared are given to other replicas there.
@@ -151,19 +152,14 @@ export class RpcServer implements Disposable {
       if (pathname === KEYS_PATH && this.#keys instanceof SharedTicketKeys) {
         return this.#keys.fetch(request, context);
       }
-      if (pathname !== TICKET_PATH) return this.#sessionCalls.answer(request, context);
+      if (pathname !== TICKET_PATH) return this.#answerInSession(request, context, addresses);
       if (request.method !== "POST") return new Response(null, { status: 405, headers: { allow: "POST" } });
       // The caller of the ticket must be proven.
       const caller = provenCaller(request, context);
       if (caller === undefined) return new Response(null, { status: 403 });
-      try {
-        const ticket = await this.issueTicket(caller, ...addresses);
-        return new Response(ticket, { headers: { "cache-control": "no-store" } });
-      } catch (error) {
-        if (!(error instanceof MeshError)) throw error;
-        this.#logger.log("warn", `no ticket was issued: ${error.message}`, error.code);
-        return new Response(null, { status: 503, headers: { "retry-after": "1" } });
-      }
+      const ticket = await this.#ticketFor(caller, addresses);
+      if (ticket === undefined) return new Response(null, { status: 503, headers: { "retry-after": "1" } });
+      return new Response(ticket, { headers: { "cache-control": "no-store" } });
     };
   }
 
@@ -211,6 +207,36 @@ export class RpcServer implements Disposable {
 
   [Symbol.dispose](): void {
     this.close();
+  }
+
+  /** Answers a call, and adds a ticket to the answer if the caller takes one. It is issued last: its age counts from when it comes. */
+  async #answerInSession(
+    request: Request,
+    context: unknown,
+    addresses: readonly string[],
+  ): Promise<Response> {
+    const response = await this.#sessionCalls.answer(request, context);
+    const caller = provenCaller(request, context);
+    const takesTicket = request.headers.get(TICKET_FIELD) === TAKES_TICKET;
+    if (response.status !== 200 || caller === undefined || !takesTicket) return response;
+    const ticket = await this.#ticketFor(caller, addresses);
+    if (ticket === undefined) return response;
+    response.headers.set(TICKET_FIELD, toBase64Url(ticket));
+    ticket.fill(0);
+    return response;
+  }
+
+  async #ticketFor(
+    caller: string,
+    addresses: readonly string[],
+  ): Promise<Uint8Array<ArrayBuffer> | undefined> {
+    try {
+      return await this.issueTicket(caller, ...addresses);
+    } catch (error) {
+      if (!(error instanceof MeshError)) throw error;
+      this.#logger.log("warn", `no ticket was issued: ${error.message}`, error.code);
+      return undefined;
+    }
   }
 
   #ownKeys(): TicketKeys {

@@ -10,6 +10,10 @@ import type { TicketMesh } from "./ticket.ts";
 export const CALL_PATH = "/.well-known/selfsame-rpc/call";
 /** Says how long the caller waits, in milliseconds. */
 export const TIMEOUT_FIELD = "selfsame-rpc-timeout";
+/** Says in a request that its caller takes a ticket; holds that in the answer. */
+export const TICKET_FIELD = "selfsame-rpc-ticket";
+/** Value of that field in a request. */
+export const TAKES_TICKET = "1";
 /** Holds the code of a refusal. */
 export const REFUSAL_FIELD = "selfsame-rpc-refusal";
 /** Type of requests and answers. */
@@ -37,7 +41,18 @@ export interface SessionCall {
   readonly signal: AbortSignal;
   /** Ends it when its time is over. */
   readonly late: AbortSignal;
+  /** Whether its caller has no ticket and takes one with the answer. */
+  readonly takesTicket: boolean;
 }
+
+/** What came of a call in a session, unless that failed: the answer, or why the provider has taken no call and carried nothing out. */
+export type SessionOutcome =
+  | {
+      readonly answer: RpcAnswer;
+      /** The ticket that came with it, as base64url. Secret. */
+      readonly ticket?: string | undefined;
+    }
+  | { readonly notTaken: MeshError };
 
 type Method = "POST" | "PUT";
 
@@ -46,43 +61,62 @@ export async function callInSession(
   mesh: TicketMesh,
   lookup: CallOptions,
   call: SessionCall,
-): Promise<RpcAnswer> {
+): Promise<SessionOutcome> {
   const begun_ms = performance.now();
   // The mesh repeats a PUT where that is safe, and never a POST.
   if (call.isIdempotent) {
-    const answer = await attempt(mesh, lookup, call, "PUT");
-    if (answer !== undefined) return answer;
+    const outcome = await attempt(mesh, lookup, call, "PUT");
+    if (outcome !== undefined) return outcome;
   }
   const timeout_ms = Math.max(1, Math.trunc(call.timeout_ms - (performance.now() - begun_ms)));
-  const answer = await attempt(mesh, lookup, { ...call, timeout_ms }, "POST");
-  return answer ?? Promise.reject(notServed(call.service, 405));
+  const outcome = await attempt(mesh, lookup, { ...call, timeout_ms }, "POST");
+  return outcome ?? { notTaken: notServed(call.service, 405) };
 }
 
-/** Returns the answer; `undefined` if the service does not take the method. */
+/** Returns what came of the call; `undefined` if the service does not take the method. */
 async function attempt(
   mesh: TicketMesh,
   lookup: CallOptions,
   call: SessionCall,
   method: Method,
-): Promise<RpcAnswer | undefined> {
-  const { service, payload, timeout_ms, signal } = call;
+): Promise<SessionOutcome | undefined> {
+  const { service, payload, timeout_ms, signal, takesTicket } = call;
   const server = `https://${service}.mesh`;
-  const headers = { "content-type": PAYLOAD_TYPE, [TIMEOUT_FIELD]: `${timeout_ms}` };
+  const headers = {
+    "content-type": PAYLOAD_TYPE,
+    [TIMEOUT_FIELD]: `${timeout_ms}`,
+    ...(takesTicket ? { [TICKET_FIELD]: TAKES_TICKET } : {}),
+  };
   const init = { ...lookup, method, headers, body: payload, timeout_ms, signal };
   let response: Response;
   try {
     response = await mesh.fetch(server + CALL_PATH, init);
-    if (response.status === 200) return { payload: await payloadOf(response, signal), server };
+    if (isAnswer(response)) {
+      const ticket = takesTicket ? (response.headers.get(TICKET_FIELD) ?? undefined) : undefined;
+      return { answer: { payload: await payloadOf(response, signal), server }, ticket };
+    }
   } catch (error) {
     throw failureOf(error, call, method);
   }
   detach("the rest of a refusal", response.body?.cancel() ?? Promise.resolve());
   if (response.status === 405) return undefined;
+  const refusal = refusalIn(service, response);
+  if (refusal !== undefined && isNotTaken(response)) return { notTaken: refusal };
   const unknown = new MeshError(
     "BadMessage",
     `a provider of ${service} answers ${response.status} to a call`,
   );
-  throw refusalIn(service, response) ?? failureOf(unknown, call, method);
+  throw refusal ?? failureOf(unknown, call, method);
+}
+
+/** Whether a response is that of a service of the RPC: other programs may answer any path. */
+function isAnswer({ status, headers }: Response): boolean {
+  return status === 200 && headers.get("content-type") === PAYLOAD_TYPE;
+}
+
+/** Whether the provider takes no calls in sessions, or has no room for one. */
+function isNotTaken({ status, headers }: Response): boolean {
+  return (status === 404 || status === 503) && !headers.has(REFUSAL_FIELD);
 }
 
 async function payloadOf({ body }: Response, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {

@@ -1,14 +1,13 @@
 import type { CallOptions } from "../driver/service.ts";
-import type { RpcAnswer } from "./line.ts";
-import { callInSession, type SessionCall } from "./session-call.ts";
+import { callInSession, type SessionCall, type SessionOutcome } from "./session-call.ts";
 import { type InSession, type RpcTicket, requestTicket, type TicketMesh } from "./ticket.ts";
 
 /** Where a client gets its tickets. */
 export interface RpcTicketSource {
   /** Gets a ticket of a service for one client, or learns that the service takes calls in sessions of the mesh alone. */
   ticket(service: string, signal: AbortSignal): Promise<RpcTicket | InSession>;
-  /** Makes a call in a session of the mesh; left out where there is no mesh. */
-  call?(call: SessionCall): Promise<RpcAnswer>;
+  /** Makes a call in a session of the mesh, which brings a ticket if it takes one; left out where there is no mesh. */
+  call?(call: SessionCall): Promise<SessionOutcome>;
 }
 
 /** Tickets from the providers of a service in a mesh. */
@@ -25,7 +24,7 @@ export class MeshTickets implements RpcTicketSource {
     return requestTicket(this.#mesh, service, this.#lookup, signal);
   }
 
-  call(call: SessionCall): Promise<RpcAnswer> {
+  call(call: SessionCall): Promise<SessionOutcome> {
     return callInSession(this.#mesh, this.#lookup, call);
   }
 }

@@ -1,5 +1,6 @@
 import { CborDecoder, CborEncoder } from "../codec/cbor.ts";
 import { MeshError } from "../codec/code.ts";
+import { fromBase64Url } from "../codec/hex.ts";
 import { collect } from "../driver/collect.ts";
 import type { Mesh } from "../driver/mesh.ts";
 import type { CallOptions } from "../driver/service.ts";
@@ -12,6 +13,8 @@ const GRANT_BYTES: number = 92 + 32 + 4;
 const MAX_ADDRESSES = 4;
 /** Longest answer to a request for a ticket: the grant, the addresses, and what frames them. */
 const MAX_ANSWER: number = GRANT_BYTES + MAX_ADDRESSES * (MAX_ADDRESS + 3) + 16;
+/** The same as base64url. */
+const MAX_FIELD: number = Math.ceil((MAX_ANSWER * 4) / 3);
 
 /** A ticket with its secret, and where the server is that issued it. */
 export interface RpcTicket {
@@ -68,6 +71,15 @@ export function decodeTicket(bytes: Uint8Array): RpcTicket | InSession {
       cause,
     });
   }
+}
+
+/** Decodes a ticket that came with an answer. */
+export function ticketInField(field: string): RpcTicket | InSession {
+  if (field.length > MAX_FIELD) throw new MeshError("BadMessage", `a ticket has at most ${MAX_ANSWER} bytes`);
+  const bytes = fromBase64Url(field, "a ticket");
+  const ticket = decodeTicket(bytes);
+  bytes.fill(0);
+  return ticket;
 }
 
 /** Asks a provider of a service for a ticket, in a session of the mesh. */

@@ -7,7 +7,7 @@ import { type ProcedureAnswer, readAnswer } from "./wire.ts";
 export type RpcCaller = Pick<RpcClient, "call">;
 
 /** How a procedure is called. Of a stream the time is that of each call for its items, and the server is the one that begins it. */
-export type ProcedureOptions = Omit<RpcCallOptions, "idempotent">;
+export type ProcedureOptions = Omit<RpcCallOptions, "idempotent" | "namesReplica">;
 
 /** An answer that is no failure, and the server that gave it. */
 export interface Answered {

@@ -41,7 +41,7 @@ export function typed<C extends Contract>(client: RpcCaller, service: string, co
 
 async function begin(
   calls: ProcedureCalls,
-  { idempotent }: CallProcedure | StreamProcedure,
+  { idempotent, kind }: CallProcedure | StreamProcedure,
   input: unknown,
   options: ProcedureOptions,
 ): Promise<Answered> {
@@ -49,7 +49,9 @@ async function begin(
   if (value.length > MAX_INPUT) {
     throw new MeshError("TooLarge", `an input has at most ${MAX_INPUT} bytes of JSON (got ${value.length})`);
   }
-  return calls.send(writeBegin(calls.name, value), { ...options, idempotent });
+  // The replica that begins a stream has the rest of it.
+  const namesReplica = kind === "stream";
+  return calls.send(writeBegin(calls.name, value), { ...options, idempotent, namesReplica });
 }
 
 async function outputIn(
