@@ -72,7 +72,7 @@ mod ticket;
 pub use ticket::{RpcKeys, RpcTicket, RpcTicketService, RpcTickets, TICKET_PATH};
 
 mod session_call;
-pub use session_call::{SessionAnswer, SessionCall};
+pub use session_call::{SessionAnswer, SessionCall, SessionOutcome};
 
 mod session_service;
 pub use session_service::RpcSessionService;

@@ -88,14 +88,16 @@ async fn call(check: Check, request: RpcRequest) -> Result<Vec<u8>, RpcRefusal> 
     Ok(verdict.to_string().into_bytes())
 }
 
-/// Answers a request of the mesh: for a ticket, if there are some, or for a check.
+/// Answers a request of the mesh: of the RPC, if that is served, or for a check.
 pub(crate) async fn route(
     tickets: Option<RpcTicketService>,
     check: Check,
     request: Request<Body>,
 ) -> Result<Response<Body>, BoxError> {
     match tickets {
-        Some(mut tickets) if request.uri().path() == TICKET_PATH => Ok(tickets.call(request).await?),
+        Some(mut tickets) if request.uri().path().starts_with(TICKET_PATH) => {
+            Ok(tickets.call(request).await?)
+        }
         _ => check.answer(request).await,
     }
 }

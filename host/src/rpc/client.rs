@@ -1,6 +1,7 @@
 //! A client of any number of services.
 
 use alloc::sync::Arc;
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -10,13 +11,14 @@ use bytes::Bytes;
 use selfsame_codec::Code;
 use selfsame_codec::rpc::IDEMPOTENT;
 use tokio::sync::oneshot;
+use tokio::time::timeout_at;
 use zeroize::Zeroizing;
 
 use super::address::RpcAddress;
 use super::calling::{ClientOrder, NewCall};
 use super::engine::MAX_MESSAGE_BYTES;
 use super::lines::{Lines, RequestTicket};
-use super::session_call::{SessionCall, too_large};
+use super::session_call::{SessionCall, SessionOutcome, too_large};
 use super::thread::OrderSender;
 use super::ticket::{RpcKeys, RpcTicket, RpcTickets};
 use crate::error::Error;
@@ -31,6 +33,7 @@ pub struct RpcOptions {
     timeout: Duration,
     is_idempotent: bool,
     server: Option<RpcAddress>,
+    names_replica: bool,
     is_forward_secret: bool,
 }
 
@@ -40,6 +43,7 @@ impl Default for RpcOptions {
             timeout: TIMEOUT,
             is_idempotent: false,
             server: None,
+            names_replica: false,
             is_forward_secret: false,
         }
     }
@@ -80,6 +84,14 @@ impl RpcOptions {
         self.server = Some(address.into());
         self
     }
+
+    /// Has the answer name the replica that gave it, for calls that must go there, too: a client without a ticket then asks for one first.
+    /// In a session an answer names the service alone.
+    #[must_use]
+    pub fn names_replica(mut self) -> Self {
+        self.names_replica = true;
+        self
+    }
 }
 
 /// An answer, and who gave it.
@@ -115,6 +127,8 @@ struct Services {
 struct ServiceEntry {
     name: String,
     number: u32,
+    /// Whether a call under way brings its ticket.
+    is_bringing: AtomicBool,
     /// Where it is called, as it said last.
     place: tokio::sync::Mutex<Option<Place>>,
 }
@@ -190,6 +204,13 @@ impl RpcClient {
         let services = &self.shared.services;
         let deadline = Instant::now() + options.timeout;
         let entry = services.of(service);
+        let session_call = || SessionCall {
+            service: service.into(),
+            payload: Bytes::copy_from_slice(payload),
+            is_idempotent: options.is_idempotent,
+            deadline,
+            takes_ticket: false,
+        };
         let place = match (&options.server, options.is_forward_secret) {
             (Some(_), true) => {
                 let text =
@@ -198,12 +219,21 @@ impl RpcClient {
             }
             (Some(server), false) => Place::Server(server.clone()),
             (None, true) => Place::Session,
-            (None, false) => self.place_of(&entry).await?,
+            (None, false) => {
+                if !options.names_replica
+                    && let Some(outcome) = self.first_call(&entry, session_call()).await
+                {
+                    return outcome;
+                }
+                self.place_of(&entry, deadline).await?
+            }
         };
-        let in_session = || services.call_in_session(service, payload, options.is_idempotent, deadline);
         let outcome = match &place {
-            Place::Server(server) => self.call_at(&entry, server, payload, &options).await,
-            Place::Session => in_session().await,
+            Place::Server(server) => {
+                self.call_at(&entry, server, payload, deadline, options.is_idempotent)
+                    .await
+            }
+            Place::Session => services.call_in_session(session_call()).await,
         };
         let Err(error) = &outcome else { return outcome };
         if options.server.is_some() {
@@ -211,7 +241,7 @@ impl RpcClient {
         }
         if place != Place::Session && error.code() == Some(Code::NoProvider) && entry.is_in_session().await {
             // It waited for a ticket of a service that gives out none any more.
-            return in_session().await;
+            return services.call_in_session(session_call()).await;
         }
         if is_lost(error) {
             // The next call asks where the service is now.
@@ -226,19 +256,21 @@ impl RpcClient {
         entry: &ServiceEntry,
         server: &RpcAddress,
         payload: &[u8],
-        options: &RpcOptions,
+        deadline: Instant,
+        is_idempotent: bool,
     ) -> Result<RpcAnswer, Error> {
         let Shared { lines, services, .. } = &*self.shared;
         server.check_permitted(services.tickets.allows_private())?;
         let (sender, target) = lines.way_to(server)?;
         let (answer, answered) = oneshot::channel();
         let call = self.next_call();
+        let left = deadline.saturating_duration_since(Instant::now());
         sender.send(ClientOrder::Call(NewCall {
             call,
             service: entry.number,
             target,
-            options: if options.is_idempotent { IDEMPOTENT } else { 0 },
-            timeout_ms: u32::try_from(options.timeout.as_millis()).unwrap_or(u32::MAX),
+            options: if is_idempotent { IDEMPOTENT } else { 0 },
+            timeout_ms: u32::try_from(left.as_millis()).unwrap_or(u32::MAX),
             payload: payload.to_vec(),
             answer,
         }));
@@ -252,22 +284,75 @@ impl RpcClient {
         outcome.unwrap_or_else(|_| Err(Error::from_code(Code::Disconnected)))
     }
 
-    /// Returns where a service is called: as its first ticket says, which one of the calls that wait for it asks for.
-    async fn place_of(&self, entry: &ServiceEntry) -> Result<Place, Error> {
-        let Shared { lines, services, .. } = &*self.shared;
-        let mut place = entry.place.lock().await;
-        if let Some(known) = &*place {
-            return Ok(known.clone());
+    /// Makes a call of a service whose ticket the client does not have, in a session; one at a time brings the ticket. Returns nothing if
+    /// the service is to be asked for a ticket first.
+    async fn first_call(&self, entry: &ServiceEntry, call: SessionCall) -> Option<Result<RpcAnswer, Error>> {
+        let tickets = &self.shared.services.tickets;
+        if !tickets.has_sessions() || !entry.is_unknown() {
+            return None;
         }
-        let said = match services.keys(&entry.name).await? {
+        let bringing = Bringing::begin(&entry.is_bringing);
+        let takes_ticket = bringing.is_some();
+        let call = SessionCall { takes_ticket, ..call };
+        match tickets.call_in_session(call).await {
+            Ok(SessionOutcome::Answered { payload, keys }) => {
+                if let Some(keys) = keys {
+                    self.keep(entry, keys);
+                }
+                Some(answer_of(&entry.name, payload))
+            }
+            Ok(SessionOutcome::NotTaken(_)) => None,
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// Keeps what came with an answer, unless a ticket came first or is asked for. Calls go on in sessions if its server cannot be reached.
+    fn keep(&self, entry: &ServiceEntry, keys: RpcKeys) {
+        let Ok(mut place) = entry.place.try_lock() else {
+            return;
+        };
+        if place.is_some() {
+            return;
+        }
+        let used = match self.shared.services.placed(keys) {
+            Ok(placed) => self.use_keys(entry, placed),
+            Err(error) => {
+                tracing::warn!(%error, service = entry.name, "calls go on in sessions of the mesh");
+                Place::Session
+            }
+        };
+        *place = Some(used);
+    }
+
+    /// Returns where a service is called: as its first ticket says, which one of the calls that wait for it asks for.
+    async fn place_of(&self, entry: &ServiceEntry, deadline: Instant) -> Result<Place, Error> {
+        let services = &self.shared.services;
+        let asking = async {
+            let mut place = entry.place.lock().await;
+            if let Some(known) = &*place {
+                return Ok(known.clone());
+            }
+            let placed = services.keys(&entry.name).await?;
+            Ok(place.insert(self.use_keys(entry, placed)).clone())
+        };
+        let late = |_| {
+            Err(Error::core(
+                Code::TimedOut.as_u16(),
+                "there was no ticket in time",
+            ))
+        };
+        timeout_at(deadline.into(), asking).await.unwrap_or_else(late)
+    }
+
+    fn use_keys(&self, entry: &ServiceEntry, placed: PlacedKeys) -> Place {
+        match placed {
             PlacedKeys::Ticket(address, ticket) => {
-                let (sender, _) = lines.way_to(&address)?;
-                sender.send(ClientOrder::UseTicket(entry.number, ticket.grant));
+                let lines = &self.shared.lines;
+                lines.use_ticket(&address, entry.number, ticket.grant);
                 Place::Server(address)
             }
             PlacedKeys::Session => Place::Session,
-        };
-        Ok(place.insert(said).clone())
+        }
     }
 
     fn next_call(&self) -> u32 {
@@ -293,6 +378,7 @@ impl Services {
         let entry = Arc::new(ServiceEntry {
             name: name.into(),
             number: by_number.len() as u32,
+            is_bringing: AtomicBool::new(false),
             place: tokio::sync::Mutex::default(),
         });
         by_number.push(Arc::clone(&entry));
@@ -301,27 +387,22 @@ impl Services {
     }
 
     /// Calls a service in a session of the mesh.
-    async fn call_in_session(
-        &self,
-        service: &str,
-        payload: &[u8],
-        is_idempotent: bool,
-        deadline: Instant,
-    ) -> Result<RpcAnswer, Error> {
-        let call = SessionCall {
-            service: service.into(),
-            payload: Bytes::copy_from_slice(payload),
-            is_idempotent,
-            deadline,
-        };
-        let payload = self.tickets.call_in_session(call).await?;
-        let server = format!("https://{service}.mesh").parse()?;
-        Ok(RpcAnswer { payload, server })
+    async fn call_in_session(&self, call: SessionCall) -> Result<RpcAnswer, Error> {
+        let service = call.service.clone();
+        match self.tickets.call_in_session(call).await? {
+            SessionOutcome::Answered { payload, .. } => answer_of(&service, payload),
+            SessionOutcome::NotTaken(error) => Err(error),
+        }
+    }
+
+    /// Asks for the keys of a service's calls.
+    async fn keys(&self, name: &str) -> Result<PlacedKeys, Error> {
+        self.placed(self.tickets.ticket(name).await?)
     }
 
     /// Returns the keys of a service's calls, and where a new ticket is used.
-    async fn keys(&self, name: &str) -> Result<PlacedKeys, Error> {
-        let RpcKeys::Ticket(ticket) = self.tickets.ticket(name).await? else {
+    fn placed(&self, keys: RpcKeys) -> Result<PlacedKeys, Error> {
+        let RpcKeys::Ticket(ticket) = keys else {
             return Ok(PlacedKeys::Session);
         };
         let address = ticket.usable_address(self.tickets.allows_private())?.clone();
@@ -348,9 +429,37 @@ impl Services {
     }
 }
 
+/// Returns the answer of a call in a session.
+fn answer_of(service: &str, payload: Vec<u8>) -> Result<RpcAnswer, Error> {
+    let server = format!("https://{service}.mesh").parse()?;
+    Ok(RpcAnswer { payload, server })
+}
+
 impl ServiceEntry {
+    /// Whether nobody has said where it is called, and nobody asks.
+    fn is_unknown(&self) -> bool {
+        self.place.try_lock().is_ok_and(|place| place.is_none())
+    }
+
     async fn is_in_session(&self) -> bool {
         *self.place.lock().await == Some(Place::Session)
+    }
+}
+
+/// The call of a service that brings its ticket, until this is dropped.
+struct Bringing<'a>(&'a AtomicBool);
+
+impl<'a> Bringing<'a> {
+    /// Begins one unless there is one.
+    fn begin(is_bringing: &'a AtomicBool) -> Option<Self> {
+        let was_bringing = is_bringing.swap(true, Ordering::AcqRel);
+        (!was_bringing).then(|| Self(is_bringing))
+    }
+}
+
+impl Drop for Bringing<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
     }
 }
 

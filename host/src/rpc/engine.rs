@@ -57,10 +57,15 @@ impl Engine {
     /// # Errors
     /// [`Error::Poisoned`] when it trapped: it takes no more calls.
     pub(super) fn step(&mut self) -> Result<Vec<u8>, Error> {
+        self.step_at(unix_us())
+    }
+
+    /// As [`Self::step`], at a time that is later than those of the steps before.
+    pub(super) fn step_at(&mut self, now_us: u64) -> Result<Vec<u8>, Error> {
         let outputs = if let Some(batch) = self.full.pop_front() {
-            self.core.step(unix_us(), batch.as_bytes())
+            self.core.step(now_us, batch.as_bytes())
         } else {
-            let outputs = self.core.step(unix_us(), self.inputs.as_bytes());
+            let outputs = self.core.step(now_us, self.inputs.as_bytes());
             self.inputs.clear(BATCH_BYTES);
             outputs
         };

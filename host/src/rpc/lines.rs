@@ -1,17 +1,18 @@
-//! The threads of a client: one for UDP and one for HTTP. Tickets are of one of them: two instances that share one would seal
-//! different bytes with one nonce.
+//! The threads of a client: one for UDP and one for HTTP, each begun with the first call over it. Tickets are of one of them: two instances
+//! that shared one would seal different bytes with one nonce.
 
 use alloc::sync::Arc;
 use core::net::SocketAddr;
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
-use selfsame_codec::rpc::ClientConfig;
+use selfsame_codec::rpc::{ClientConfig, Input};
 use tokio::runtime::Handle as Runtime;
+use zeroize::Zeroizing;
 
 use super::address::RpcAddress;
 use super::calling::{ClientOrder, ClientRole};
-use super::engine::Engine;
+use super::engine::{Engine, unix_us};
 use super::http_service::HTTP_DATAGRAM_BYTES;
 use super::http_way::HttpWay;
 use super::posts::Posts;
@@ -19,6 +20,7 @@ use super::socket::{DATAGRAM_BYTES, Socket};
 use super::thread::{OrderSender, RpcThread};
 use super::way::Way;
 use crate::error::Error;
+use crate::lock::lock;
 use crate::transport::{Connector, post_client};
 
 /// Asks for another ticket for the service of a number, and gives it to the thread that wants one.
@@ -26,31 +28,46 @@ pub(super) type RequestTicket = Arc<dyn Fn(u32, OrderSender<ClientOrder>) + Send
 
 /// The calls of a client, by what carries them.
 pub(super) struct Lines {
-    udp: RpcThread<ClientOrder>,
-    /// Begun with the first call over HTTP.
-    http: Mutex<Option<HttpLine>>,
+    udp: Mutex<Line<Socket>>,
+    http: Mutex<Line<Arc<Posts>>>,
     allows_private: bool,
     request_ticket: RequestTicket,
     runtime: Runtime,
 }
 
-struct HttpLine {
-    thread: RpcThread<ClientOrder>,
-    posts: Arc<Posts>,
+/// A thread, once there is one, and what it is made of
+struct Line<P> {
+    thread: Option<RpcThread<ClientOrder>>,
+    part: Option<P>,
+    /// Tickets that came before it, the oldest first.
+    kept: Vec<KeptTicket>,
+}
+
+/// A ticket of the service of a number. Its age counts from when it came.
+struct KeptTicket {
+    service: u32,
+    grant: Zeroizing<Vec<u8>>,
+    came_us: u64,
 }
 
 impl Lines {
     /// Binds the socket of a client.
     pub(super) fn open(allows_private: bool, request_ticket: RequestTicket) -> Result<Self, Error> {
-        let socket = Socket::bind_any().map_err(failed)?;
-        let role = role(allows_private, None, &request_ticket);
         Ok(Self {
-            udp: start(socket, DATAGRAM_BYTES, role)?,
-            http: Mutex::default(),
+            udp: Mutex::new(Line::of(Some(Socket::bind_any().map_err(failed)?))),
+            http: Mutex::new(Line::of(None)),
             allows_private,
             request_ticket,
             runtime: Runtime::current(),
         })
+    }
+
+    /// Uses a ticket for the service of a number, from its first call at the address on.
+    pub(super) fn use_ticket(&self, address: &RpcAddress, service: u32, grant: Zeroizing<Vec<u8>>) {
+        match address {
+            RpcAddress::Udp(_) => lock(&self.udp).use_ticket(service, grant),
+            RpcAddress::Http(_) => lock(&self.http).use_ticket(service, grant),
+        }
     }
 
     /// Returns the thread whose calls reach an address, and the endpoint that this has there.
@@ -58,58 +75,186 @@ impl Lines {
         &self,
         address: &RpcAddress,
     ) -> Result<(OrderSender<ClientOrder>, SocketAddr), Error> {
-        let url = match address {
-            RpcAddress::Udp(address) => return Ok((self.udp.sender().clone(), *address)),
-            RpcAddress::Http(url) => url,
-        };
-        // Nothing panics between two changes of the line.
-        let mut http = self.http.lock().unwrap_or_else(PoisonError::into_inner);
-        let line = match &mut *http {
-            Some(line) => line,
-            none => none.insert(self.open_http()?),
-        };
-        Ok((line.thread.sender().clone(), line.posts.endpoint_of(url)))
+        match address {
+            RpcAddress::Udp(address) => Ok((self.udp()?, *address)),
+            RpcAddress::Http(url) => {
+                let (sender, posts) = self.http()?;
+                Ok((sender, posts.endpoint_of(url)))
+            }
+        }
     }
 
-    fn open_http(&self) -> Result<HttpLine, Error> {
-        let _entered = self.runtime.enter();
+    fn udp(&self) -> Result<OrderSender<ClientOrder>, Error> {
+        let mut line = lock(&self.udp);
+        if let Some(thread) = &line.thread {
+            return Ok(thread.sender().clone());
+        }
+        let socket = line.part.take();
+        let socket = socket.map_or_else(Socket::bind_any, Ok).map_err(failed)?;
+        let role = self.role(None);
+        line.start(&self.runtime, socket, DATAGRAM_BYTES, role)
+    }
+
+    fn http(&self) -> Result<(OrderSender<ClientOrder>, Arc<Posts>), Error> {
+        let mut line = lock(&self.http);
+        if let (Some(thread), Some(posts)) = (&line.thread, &line.part) {
+            return Ok((thread.sender().clone(), Arc::clone(posts)));
+        }
         let posts = Arc::<Posts>::default();
         let client = post_client(Connector::new(self.allows_private, &[])?);
         let way = HttpWay::new(client, Arc::clone(&posts)).map_err(failed)?;
-        let role = role(
-            self.allows_private,
-            Some(Arc::clone(&posts)),
-            &self.request_ticket,
-        );
-        let thread = start(way, HTTP_DATAGRAM_BYTES, role)?;
-        posts.set_orders(thread.sender().clone());
-        Ok(HttpLine { thread, posts })
+        let role = self.role(Some(Arc::clone(&posts)));
+        let sender = line.start(&self.runtime, way, HTTP_DATAGRAM_BYTES, role)?;
+        posts.set_orders(sender.clone());
+        line.part = Some(Arc::clone(&posts));
+        Ok((sender, posts))
+    }
+
+    /// Makes the role of a thread that is about to start.
+    fn role(&self, posts: Option<Arc<Posts>>) -> impl FnOnce(OrderSender<ClientOrder>) -> ClientRole {
+        let (allows_private, request_ticket) = (self.allows_private, Arc::clone(&self.request_ticket));
+        move |sender| {
+            ClientRole::new(allows_private, posts, move |number| {
+                request_ticket(number, sender.clone());
+            })
+        }
     }
 }
 
-/// Makes the role of a thread that is about to start.
-fn role(
-    allows_private: bool,
-    posts: Option<Arc<Posts>>,
-    request_ticket: &RequestTicket,
-) -> impl FnOnce(OrderSender<ClientOrder>) -> ClientRole {
-    let request_ticket = Arc::clone(request_ticket);
-    move |sender| {
-        ClientRole::new(allows_private, posts, move |number| {
-            request_ticket(number, sender.clone());
-        })
+impl<P> Line<P> {
+    fn of(part: Option<P>) -> Self {
+        Self {
+            thread: None,
+            part,
+            kept: Vec::new(),
+        }
+    }
+
+    fn use_ticket(&mut self, service: u32, grant: Zeroizing<Vec<u8>>) {
+        if let Some(thread) = &self.thread {
+            return thread.sender().send(ClientOrder::UseTicket(service, grant));
+        }
+        self.kept.retain(|ticket| ticket.service != service);
+        self.kept.push(KeptTicket {
+            service,
+            grant,
+            came_us: unix_us(),
+        });
+    }
+
+    fn start(
+        &mut self,
+        runtime: &Runtime,
+        way: impl Way,
+        datagram_bytes: u32,
+        role: impl FnOnce(OrderSender<ClientOrder>) -> ClientRole,
+    ) -> Result<OrderSender<ClientOrder>, Error> {
+        let mut engine = Engine::new(ClientConfig { datagram_bytes }.encode())?;
+        use_kept(self.kept.drain(..), &mut engine)?;
+        let _entered = runtime.enter();
+        let thread = self
+            .thread
+            .insert(RpcThread::start(way, engine, role).map_err(failed)?);
+        Ok(thread.sender().clone())
     }
 }
 
-fn start(
-    way: impl Way,
-    datagram_bytes: u32,
-    role: impl FnOnce(OrderSender<ClientOrder>) -> ClientRole,
-) -> Result<RpcThread<ClientOrder>, Error> {
-    let engine = Engine::new(ClientConfig { datagram_bytes }.encode())?;
-    RpcThread::start(way, engine, role).map_err(failed)
+/// Gives a new instance tickets as of when they came.
+fn use_kept(kept: impl Iterator<Item = KeptTicket>, engine: &mut Engine) -> Result<(), Error> {
+    for ticket in kept {
+        engine.give(&Input::UseTicket {
+            service: ticket.service,
+            grant: &ticket.grant,
+        });
+        // It has no calls yet that something is to be sent for.
+        _ = engine.step_at(ticket.came_us)?;
+    }
+    Ok(())
 }
 
 fn failed(error: io::Error) -> Error {
     Error::io("the socket of the RPC", error)
+}
+
+#[cfg(test)]
+mod tests {
+    use selfsame_codec::BatchReader;
+    use selfsame_codec::rpc::{IDEMPOTENT, Output, ServerConfig};
+
+    use super::*;
+
+    const MINUTE_US: u64 = 60_000_000;
+    const ENDPOINT: [u8; 18] = [1; 18];
+
+    fn server() -> Engine {
+        let config = ServerConfig {
+            network: b"test",
+            service: b"check",
+            ticket_secrets: &[7; 32],
+            entropy: [1; 32],
+            datagram_bytes: DATAGRAM_BYTES,
+            streams: false,
+            ticket_life_s: 3600,
+            replay: 1,
+            not_before_ms: 0,
+            router_secret: &[],
+        };
+        Engine::new(config.encode()).expect("a server")
+    }
+
+    /// Steps an engine; what `find` makes of the first output that it knows.
+    fn step<T>(engine: &mut Engine, now_us: u64, find: impl Fn(&Output<'_>) -> Option<T>) -> T {
+        let outputs = engine.step_at(now_us).expect("a step");
+        let mut items = BatchReader::new(&outputs).expect("outputs");
+        let found = items.find_map(|item| find(&Output::decode(item).expect("an output")));
+        found.expect("what is looked for")
+    }
+
+    #[test]
+    fn age_of_a_kept_ticket_counts_from_when_it_came() {
+        let now_us = unix_us();
+        let came_us = now_us - MINUTE_US;
+        let (mut server, config) = (
+            server(),
+            ClientConfig {
+                datagram_bytes: DATAGRAM_BYTES,
+            },
+        );
+        let mut client = Engine::new(config.encode()).expect("a client");
+        server.give(&Input::IssueTicket {
+            tag: 0,
+            caller: [2; 32],
+            endpoint: ENDPOINT,
+        });
+        let grant = step(&mut server, came_us, |output| match output {
+            Output::Issued { grant, .. } => Some(Zeroizing::new(grant.to_vec())),
+            _ => None,
+        });
+        let kept = KeptTicket {
+            service: 0,
+            grant,
+            came_us,
+        };
+        use_kept([kept].into_iter(), &mut client).expect("it is used");
+        client.give(&Input::Call {
+            call: 1,
+            service: 0,
+            target: ENDPOINT,
+            options: IDEMPOTENT,
+            timeout_ms: 1000,
+            payload: b"ping",
+        });
+        let bytes = step(&mut client, now_us, |output| match output {
+            Output::Send { bytes, .. } => Some(bytes.to_vec()),
+            _ => None,
+        });
+        server.give(&Input::Datagram {
+            source: ENDPOINT,
+            bytes: &bytes,
+        });
+        // It is early data of a moment ago: no round trip comes before.
+        step(&mut server, now_us, |output| {
+            matches!(output, Output::Serve { payload: b"ping", .. }).then_some(())
+        });
+    }
 }

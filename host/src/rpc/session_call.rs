@@ -3,11 +3,14 @@
 use core::pin::Pin;
 
 use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::response::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use selfsame_codec::Code;
 use tokio::time::{Instant, timeout_at};
 
+use super::ticket::RpcKeys;
 use crate::error::Error;
 use crate::message::name_of;
 use crate::node::Node;
@@ -17,13 +20,33 @@ use crate::options::FetchOptions;
 pub(super) const CALL_PATH: &str = "/.well-known/selfsame-rpc/call";
 /// Says how long the caller waits, in milliseconds.
 pub(super) const TIMEOUT_FIELD: &str = "selfsame-rpc-timeout";
+/// Says in a request that its caller takes a ticket; holds that in the answer.
+pub(super) const TICKET_FIELD: &str = "selfsame-rpc-ticket";
+/// Value of that field in a request.
+pub(super) const TAKES_TICKET: &str = "1";
+/// Type of requests and answers.
+pub(super) const PAYLOAD_TYPE: &str = "application/octet-stream";
 /// Holds the code of a refusal.
 pub(super) const REFUSAL_FIELD: &str = "selfsame-rpc-refusal";
 /// Longest request and answer.
 pub(super) const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024 - 64 * 1024;
 
-/// A future of an answer.
-pub type SessionAnswer<'a> = Pin<Box<dyn Future<Output = Result<Vec<u8>, Error>> + Send + 'a>>;
+/// A future of what comes of a call.
+pub type SessionAnswer<'a> = Pin<Box<dyn Future<Output = Result<SessionOutcome, Error>> + Send + 'a>>;
+
+/// What came of a call in a session that did not fail.
+#[derive(Debug)]
+pub enum SessionOutcome {
+    /// The call was answered.
+    Answered {
+        /// The answer.
+        payload: Vec<u8>,
+        /// What came with it for later calls, if this one takes a ticket.
+        keys: Option<RpcKeys>,
+    },
+    /// The provider takes no calls in sessions, or has no room for one: it has carried nothing out.
+    NotTaken(Error),
+}
 
 /// A call in a session of the mesh.
 #[derive(Clone, Debug)]
@@ -37,30 +60,33 @@ pub struct SessionCall {
     pub is_idempotent: bool,
     /// When its caller gives up.
     pub deadline: std::time::Instant,
+    /// Whether its caller has no ticket and takes one with the answer.
+    pub takes_ticket: bool,
 }
 
 /// Makes a call with a provider of the service: keys are agreed by Diffie-Hellman, and forward secret.
-pub(super) async fn call_in_session(node: &Node, call: SessionCall) -> Result<Vec<u8>, Error> {
+pub(super) async fn call_in_session(node: &Node, call: SessionCall) -> Result<SessionOutcome, Error> {
     // Of what is wrong with the call it is certain that nothing was sent.
     node.owner()?;
     name_of(request(&call, Method::POST)?.uri())?;
     // The mesh repeats a PUT where that is safe, and never a POST.
     if call.is_idempotent
-        && let Some(answer) = attempt(node, &call, Method::PUT).await?
+        && let Some(outcome) = attempt(node, &call, Method::PUT).await?
     {
-        return Ok(answer);
+        return Ok(outcome);
     }
-    let answer = attempt(node, &call, Method::POST).await?;
-    answer.ok_or_else(|| not_served(&call.service, StatusCode::METHOD_NOT_ALLOWED))
+    let outcome = attempt(node, &call, Method::POST).await?;
+    let not_served = || not_served(&call.service, StatusCode::METHOD_NOT_ALLOWED);
+    Ok(outcome.unwrap_or_else(|| SessionOutcome::NotTaken(not_served())))
 }
 
-/// Returns the answer, or nothing if the service does not take the method.
-async fn attempt(node: &Node, call: &SessionCall, method: Method) -> Result<Option<Vec<u8>>, Error> {
+/// Returns what came of the call, or nothing if the service does not take the method.
+async fn attempt(node: &Node, call: &SessionCall, method: Method) -> Result<Option<SessionOutcome>, Error> {
     let may_repeat = method == Method::PUT;
     let deadline = Instant::from_std(call.deadline);
     let sending = async {
         let response = node.fetch(request(call, method)?).await?;
-        if response.status() != StatusCode::OK {
+        if !is_answer(&response) {
             return Ok(response.map(|_| None));
         }
         let (head, body) = response.into_parts();
@@ -74,26 +100,51 @@ async fn attempt(node: &Node, call: &SessionCall, method: Method) -> Result<Opti
         Err(_) => return Err(failure(Error::from_code(Code::Deadline), may_repeat)),
     };
     let (head, payload) = response.into_parts();
-    if payload.is_some() || head.status == StatusCode::METHOD_NOT_ALLOWED {
-        return Ok(payload);
+    if let Some(payload) = payload {
+        let keys = call
+            .takes_ticket
+            .then(|| RpcKeys::in_answer(&call.service, &head.headers));
+        let keys = keys.flatten();
+        return Ok(Some(SessionOutcome::Answered { payload, keys }));
     }
-    Err(
-        refusal(&call.service, head.status, &head.headers).unwrap_or_else(|| {
+    if head.status == StatusCode::METHOD_NOT_ALLOWED {
+        return Ok(None);
+    }
+    match refusal(&call.service, head.status, &head.headers) {
+        Some(error) if is_not_taken(&head) => Ok(Some(SessionOutcome::NotTaken(error))),
+        Some(error) => Err(error),
+        None => {
             let text = format!("a provider of {} answers {} to a call", call.service, head.status);
-            failure(Error::core(Code::BadMessage.as_u16(), &text), may_repeat)
-        }),
-    )
+            Err(failure(Error::core(Code::BadMessage.as_u16(), &text), may_repeat))
+        }
+    }
+}
+
+/// Whether a response is that of a service of the RPC: other programs may answer any path.
+fn is_answer<B>(response: &Response<B>) -> bool {
+    let content_type = response.headers().get(CONTENT_TYPE);
+    response.status() == StatusCode::OK && content_type.is_some_and(|value| value == PAYLOAD_TYPE)
+}
+
+/// Whether the provider takes no calls in sessions, or has no room for one.
+fn is_not_taken(head: &Parts) -> bool {
+    let statuses = [StatusCode::NOT_FOUND, StatusCode::SERVICE_UNAVAILABLE];
+    statuses.contains(&head.status) && !head.headers.contains_key(REFUSAL_FIELD)
 }
 
 fn request(call: &SessionCall, method: Method) -> Result<Request<Full<Bytes>>, Error> {
     let left = call.deadline.saturating_duration_since(std::time::Instant::now());
     let timeout_ms = u32::try_from(left.as_millis()).unwrap_or(u32::MAX).max(1);
-    Request::builder()
+    let mut request = Request::builder()
         .method(method)
         .uri(format!("https://{}.mesh{CALL_PATH}", call.service))
-        .header(http::header::CONTENT_TYPE, "application/octet-stream")
+        .header(CONTENT_TYPE, PAYLOAD_TYPE)
         .header(TIMEOUT_FIELD, timeout_ms)
-        .extension(FetchOptions::new().timeout(left))
+        .extension(FetchOptions::new().timeout(left));
+    if call.takes_ticket {
+        request = request.header(TICKET_FIELD, TAKES_TICKET);
+    }
+    request
         .body(Full::new(call.payload.clone()))
         .map_err(|error| Error::Input(error.to_string()))
 }

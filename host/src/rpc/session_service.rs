@@ -16,7 +16,7 @@ use tower_service::Service;
 
 use super::answering::{Handler, Outcome, RpcRefusal, RpcRequest, handler_of};
 use super::endpoint::{UNKNOWN, address_of};
-use super::session_call::{CALL_PATH, MAX_MESSAGE_BYTES, REFUSAL_FIELD, TIMEOUT_FIELD};
+use super::session_call::{CALL_PATH, MAX_MESSAGE_BYTES, PAYLOAD_TYPE, REFUSAL_FIELD, TIMEOUT_FIELD};
 use super::ticket::{TICKET_PATH, encode_session, status};
 use crate::body::Body;
 use crate::caller::Caller;
@@ -217,7 +217,7 @@ fn response_of(outcome: Outcome) -> Response<Body> {
     let mut response = match outcome {
         Ok(answer) => {
             let mut response = Response::new(Body::from(answer));
-            let bytes = HeaderValue::from_static("application/octet-stream");
+            let bytes = HeaderValue::from_static(PAYLOAD_TYPE);
             response.headers_mut().insert(CONTENT_TYPE, bytes);
             response
         }

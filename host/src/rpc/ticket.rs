@@ -5,7 +5,8 @@ use core::convert::Infallible;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
-use http::{Method, Request, Response, StatusCode};
+use data_encoding::BASE64URL_NOPAD;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use selfsame_codec::cbor::{Decoder, Encoder};
 use selfsame_codec::{Code, Malformed};
@@ -16,7 +17,7 @@ use zeroize::Zeroizing;
 use super::address::{MAX_ADDRESS_BYTES, RpcAddress};
 use super::key_sharing::{KEYS_PATH, SharedTicketKeys};
 use super::serving::ServerOrder;
-use super::session_call::{SessionAnswer, SessionCall, call_in_session};
+use super::session_call::{SessionAnswer, SessionCall, TAKES_TICKET, TICKET_FIELD, call_in_session};
 use super::session_service::SessionCalls;
 use super::thread::OrderSender;
 use crate::body::Body;
@@ -32,6 +33,8 @@ const GRANT_BYTES: usize = 92 + 32 + 4;
 const MAX_ADDRESSES: usize = 4;
 /// Longest answer to a request for a ticket: the grant, the addresses, and what frames them.
 const MAX_ANSWER_BYTES: usize = GRANT_BYTES + MAX_ADDRESSES * (MAX_ADDRESS_BYTES + 3) + 16;
+/// The same as base64url.
+const MAX_FIELD_BYTES: usize = (MAX_ANSWER_BYTES * 4).div_ceil(3);
 
 /// A ticket with its secret, and the server that it was issued by. It is for one client: two that have the same would seal different
 /// requests with the same key and nonce.
@@ -56,6 +59,15 @@ impl RpcTicket {
             encoder.text(&address.to_string());
         }
         out
+    }
+
+    /// Returns the field of an answer that brings it. Secret.
+    fn field(&self) -> HeaderValue {
+        let bytes = Zeroizing::new(self.encode());
+        let text = Zeroizing::new(BASE64URL_NOPAD.encode(&bytes));
+        let mut field = HeaderValue::from_str(&text).expect("base64url is visible ASCII");
+        field.set_sensitive(true);
+        field
     }
 
     /// Returns the first address that can be used.
@@ -119,6 +131,27 @@ impl RpcKeys {
         }
         RpcTicket::decode(bytes).map(Self::Ticket)
     }
+
+    /// Returns what came with the answer to a call. The call was carried out whatever that is.
+    pub(super) fn in_answer(service: &str, headers: &HeaderMap) -> Option<Self> {
+        let mut fields = headers.get_all(TICKET_FIELD).iter();
+        let field = fields.next()?;
+        if fields.next().is_none()
+            && let Ok(keys) = Self::decode_field(field.as_bytes())
+        {
+            return Some(keys);
+        }
+        tracing::warn!(service, "an answer brought what is no ticket");
+        None
+    }
+
+    fn decode_field(field: &[u8]) -> Result<Self, Malformed> {
+        if field.len() > MAX_FIELD_BYTES {
+            return Err(Malformed);
+        }
+        let bytes = Zeroizing::new(BASE64URL_NOPAD.decode(field).map_err(|_| Malformed)?);
+        Self::decode(&bytes)
+    }
 }
 
 /// Returns `[version: 2, null]`, which stands in place of a ticket.
@@ -132,6 +165,12 @@ pub(super) fn encode_session() -> Vec<u8> {
 pub trait RpcTickets: Send + Sync + 'static {
     /// Asks for a ticket for a service, or learns that it takes calls in sessions of the mesh alone.
     fn ticket(&self, service: &str) -> Pin<Box<dyn Future<Output = Result<RpcKeys, Error>> + Send + '_>>;
+
+    /// Whether calls can travel in sessions of a mesh, and bring tickets: the first call of a service then asks for none before it. They
+    /// cannot unless this says otherwise.
+    fn has_sessions(&self) -> bool {
+        false
+    }
 
     /// Makes a call in a session of the mesh; fails where there is no mesh, as it does unless this says otherwise.
     fn call_in_session(&self, call: SessionCall) -> SessionAnswer<'_> {
@@ -169,6 +208,10 @@ impl RpcTickets for Node {
         })
     }
 
+    fn has_sessions(&self) -> bool {
+        true
+    }
+
     fn call_in_session(&self, call: SessionCall) -> SessionAnswer<'_> {
         Box::pin(call_in_session(self, call))
     }
@@ -178,8 +221,8 @@ impl RpcTickets for Node {
     }
 }
 
-/// Issues tickets at [`TICKET_PATH`] to callers from the mesh, answers their calls that are to be forward secret, and gives ticket keys that
-/// are shared to other replicas; a service for [`Node::serve`] or a route of another one.
+/// Issues tickets at [`TICKET_PATH`] to callers from the mesh, answers their calls in sessions, and gives ticket keys that are shared to
+/// other replicas; a service for [`Node::serve`], or for all paths of another one that begin with [`TICKET_PATH`].
 #[derive(Clone, Debug)]
 pub struct RpcTicketService {
     sender: OrderSender<ServerOrder>,
@@ -222,7 +265,7 @@ impl RpcTicketService {
             (Some(keys), KEYS_PATH) => keys.answer(request.method(), caller.peer).await,
             (_, TICKET_PATH) => self.issue(request.method(), caller.peer).await,
             _ => match self.session_calls.upgrade() {
-                Some(calls) => calls.answer(request).await,
+                Some(calls) => self.answer_call(&calls, caller.peer, request).await,
                 None => status(StatusCode::SERVICE_UNAVAILABLE),
             },
         }
@@ -232,16 +275,41 @@ impl RpcTicketService {
         if *method != Method::POST {
             return status(StatusCode::METHOD_NOT_ALLOWED);
         }
+        match self.ticket(caller).await {
+            Some(ticket) => Response::new(Body::from(ticket.encode())),
+            None => status(StatusCode::SERVICE_UNAVAILABLE),
+        }
+    }
+
+    /// Answers a call, and adds a ticket to the answer if the caller takes one. It is issued last: its age counts from when it comes.
+    async fn answer_call(
+        &self,
+        calls: &SessionCalls,
+        caller: PeerId,
+        request: Request<Body>,
+    ) -> Response<Body> {
+        let takes_ticket = request
+            .headers()
+            .get(TICKET_FIELD)
+            .is_some_and(|value| value == TAKES_TICKET);
+        let mut response = calls.answer(request).await;
+        if takes_ticket
+            && response.status() == StatusCode::OK
+            && let Some(ticket) = self.ticket(caller).await
+        {
+            response.headers_mut().insert(TICKET_FIELD, ticket.field());
+        }
+        response
+    }
+
+    /// Issues a ticket, unless the server has ended.
+    async fn ticket(&self, caller: PeerId) -> Option<RpcTicket> {
         let (answer, issued) = oneshot::channel();
         self.sender.send(ServerOrder::IssueTicket { caller, answer });
-        let Ok(grant) = issued.await else {
-            return status(StatusCode::SERVICE_UNAVAILABLE);
-        };
-        let ticket = RpcTicket {
-            grant: Zeroizing::new(grant),
+        Some(RpcTicket {
+            grant: Zeroizing::new(issued.await.ok()?),
             addresses: self.addresses.to_vec(),
-        };
-        Response::new(Body::from(ticket.encode()))
+        })
     }
 }
 

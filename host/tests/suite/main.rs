@@ -34,6 +34,7 @@ mod requests;
 mod restart;
 mod rpc;
 mod rpc_cli;
+mod rpc_first_call;
 mod rpc_http;
 mod rpc_keys;
 mod rpc_pre_shared_key;

@@ -14,7 +14,7 @@ use selfsame_host::rpc::{
 use selfsame_host::{Code, Error, Node, Seed};
 
 use crate::common::nodes::ring;
-use crate::common::tickets::PublicOnly;
+use crate::common::tickets::{PublicOnly, TicketsFirst};
 use crate::common::{get, within};
 
 fn loopback() -> SocketAddr {
@@ -41,7 +41,7 @@ async fn client(nodes: &[Node], server: &RpcServer) -> RpcClient {
     within(nodes[0].serve("check", tickets))
         .await
         .expect("it is served");
-    RpcClient::new(nodes[1].clone()).expect("a client")
+    RpcClient::with_tickets(TicketsFirst(nodes[1].clone())).expect("a client")
 }
 
 #[tokio::test(flavor = "multi_thread")]

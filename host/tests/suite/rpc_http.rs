@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 use tower_service::Service as _;
 
 use crate::common::nodes::ring;
-use crate::common::tickets::PublicOnly;
+use crate::common::tickets::{PublicOnly, TicketsFirst};
 use crate::common::within;
 
 const DATAGRAM: &str = "application/octet-stream";
@@ -87,7 +87,7 @@ async fn client(nodes: &[Node], server: &RpcServer, addresses: &[RpcAddress]) ->
     within(nodes[0].serve("check", tickets))
         .await
         .expect("it is served");
-    RpcClient::new(nodes[1].clone()).expect("a client")
+    RpcClient::with_tickets(TicketsFirst(nodes[1].clone())).expect("a client")
 }
 
 /// Sends a POST from an address.

@@ -100,7 +100,7 @@ async fn caller_may_insist_on_a_session() {
         .await
         .expect("an answer");
     assert_eq!(in_session.payload, b"[::]:0");
-    let sealed = within(client.call("check", b"", options.clone()))
+    let sealed = within(client.call("check", b"", options.clone().names_replica()))
         .await
         .expect("an answer");
     assert_ne!(sealed.payload, b"[::]:0");
@@ -220,10 +220,13 @@ async fn service_that_stops_giving_out_tickets_is_followed() {
         .expect("it is served");
     let client = RpcClient::new(nodes[1].clone()).expect("a client");
     let options = RpcOptions::new().idempotent();
-    let before = within(client.call("check", b"", options.clone()))
+    let before = within(client.call("check", b"", options.clone().names_replica()))
         .await
         .expect("an answer");
-    assert_eq!(before.payload, b"sealed");
+    assert_eq!(
+        (&before.payload[..], before.server),
+        (&b"sealed"[..], address.into())
+    );
     let in_session = RpcSessionService::new(async |_: RpcRequest| Ok(b"in a session".to_vec()));
     within(nodes[0].serve("check", in_session))
         .await
@@ -327,6 +330,8 @@ async fn provider_that_lies_leaves_a_typed_error() {
         (302, "", Code::OutcomeUnknown, Code::BadMessage),
         (404, "", Code::NoService, Code::NoService),
         (405, "", Code::NoService, Code::NoService),
+        // A page of another program.
+        (200, "", Code::OutcomeUnknown, Code::BadMessage),
     ] {
         let lies = tower::service_fn(move |_: Request<Body>| async move {
             let mut response = Response::builder().status(status);
@@ -366,7 +371,7 @@ async fn what_is_neither_a_ticket_nor_in_its_place_is_refused() {
         });
         within(nodes[0].serve("check", lies)).await.expect("it is served");
         let client = RpcClient::new(nodes[1].clone()).expect("a client");
-        let failed = within(client.call("check", b"ping", RpcOptions::new())).await;
+        let failed = within(client.call("check", b"ping", RpcOptions::new().names_replica())).await;
         assert_eq!(
             failed.expect_err("no ticket").code(),
             Some(Code::BadMessage),

@@ -81,8 +81,8 @@ const entrance = handler({
 });
 const services: Record<string, Handler> = {
   check: (request, context) => {
-    const isTicket = rpc !== undefined && new URL(request.url).pathname === TICKET_PATH;
-    return isTicket ? rpc.tickets(request, context) : checker.fetch(request);
+    const isRpc = rpc !== undefined && new URL(request.url).pathname.startsWith(TICKET_PATH);
+    return isRpc ? rpc.tickets(request, context) : checker.fetch(request);
   },
   handler: (request, { caller }) => entrance.fetch(request, { caller }),
   observability: observability(),

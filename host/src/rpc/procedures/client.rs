@@ -63,7 +63,8 @@ impl RpcClient {
             .call(
                 service,
                 &request,
-                declared(options.clone(), procedure.is_idempotent),
+                // The replica that begins a stream has the rest of it.
+                declared(options.clone(), procedure.is_idempotent).names_replica(),
             )
             .await?;
         let mut stream = RpcStream {
