@@ -180,9 +180,11 @@ it("callers of both kinds call the package through the host's router", async (t)
   );
 });
 
-it("Node calls isolates of a Worker, with a ticket that its Durable Object's service issues", async () => {
-  const { payload } = await client.call("worker-echo", Buffer.from("ping"), { idempotent: true });
-  assert.equal(Buffer.from(payload).toString(), `${mesh.id} ping`);
+it("Node calls isolates of a Worker, in a session of its Durable Object and then with the ticket that this brought", async () => {
+  for (const at of ["https://worker-echo.mesh", `${worker.url}/rpc`]) {
+    const { payload, server } = await client.call("worker-echo", Buffer.from("ping"), { idempotent: true });
+    assert.deepEqual([Buffer.from(payload).toString(), server], [`${mesh.id} ping`, at]);
+  }
 });
 
 it("a Worker calls Node and the host over HTTP, once", async () => {

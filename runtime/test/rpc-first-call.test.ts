@@ -212,6 +212,27 @@ describe("the first call of a service", () => {
   }
 });
 
+describe("a server that is told who calls", () => {
+  it("answers calls and brings tickets", async (t) => {
+    const { server } = startServer(t, ({ caller }) => bytes(caller), EARLY);
+    const url = await serveHttp(t, (request, origin) => server.fetch(request, origin));
+    const { client } = clientOf(t, {
+      allowPrivate: true,
+      fetch: (input, init) => server.answerPeer(new Request(`${input}`, init), CALLER, url),
+    });
+    for (const named of [IN_SESSION, url]) {
+      const answer = await client.call(SERVICE, bytes("x"), { idempotent: true });
+      assert.deepEqual([textOf(answer), answer.server], [CALLER, named]);
+    }
+    const at = (path: string): Promise<Response> => server.answerPeer(new Request(url + path), CALLER, url);
+    assert.equal((await at("/elsewhere")).status, 404);
+    await assert.rejects(server.answerPeer(new Request(url), "nobody", url), { name: "BadConfig" });
+    await assert.rejects(server.answerPeer(new Request(url), CALLER), { name: "BadConfig" });
+    server.close();
+    assert.equal((await at("/")).status, 503);
+  });
+});
+
 describe("a first call in front of a service that lies", () => {
   const grant = new Uint8Array(128).fill(3);
   const fieldOf = (...addresses: string[]): string => toBase64Url(encodeTicket(grant, addresses));

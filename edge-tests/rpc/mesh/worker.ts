@@ -1,10 +1,10 @@
-// A node in a Durable Object whose service `worker-echo` issues tickets for the calls that isolates of the Worker answer, and a Worker
-// that calls others.
+// A node in a Durable Object whose service `worker-echo` isolates of the Worker answer, with tickets and in sessions, and a Worker that
+// calls others.
 import { WorkerEntrypoint } from "cloudflare:workers";
 import { Hono } from "hono";
 import { MeshNode, type MeshNodeOptions, type MeshProps } from "selfsame";
 import { mesh } from "selfsame/hono";
-import { createRpcClient, createRpcServer, type RpcServer, TICKET_PATH } from "selfsame/rpc";
+import { createRpcClient, createRpcServer, type RpcServer } from "selfsame/rpc";
 
 /** Bindings of the Worker. */
 export type Env = { NODE: DurableObjectNamespace<Node>; URL: string; BOOTSTRAP: string; NETWORK: string };
@@ -40,13 +40,12 @@ function replica({ NETWORK }: Env): RpcServer {
   return server;
 }
 
-/** The service. */
+/** The service: calls in sessions, and tickets. */
 export class Tickets extends WorkerEntrypoint<Env, MeshProps> {
   override async fetch(request: Request): Promise<Response> {
     const { caller, assurance } = this.ctx.props;
-    if (new URL(request.url).pathname !== TICKET_PATH) return new Response(null, { status: 404 });
     if (assurance !== "session") return new Response(null, { status: 403 });
-    return new Response(await replica(this.env).issueTicket(caller, `${this.env.URL}/rpc`));
+    return replica(this.env).answerPeer(request, caller, `${this.env.URL}/rpc`);
   }
 }
 

@@ -152,15 +152,18 @@ export class RpcServer implements Disposable {
       if (pathname === KEYS_PATH && this.#keys instanceof SharedTicketKeys) {
         return this.#keys.fetch(request, context);
       }
-      if (pathname !== TICKET_PATH) return this.#answerInSession(request, context, addresses);
-      if (request.method !== "POST") return new Response(null, { status: 405, headers: { allow: "POST" } });
-      // The caller of the ticket must be proven.
-      const caller = provenCaller(request, context);
-      if (caller === undefined) return new Response(null, { status: 403 });
-      const ticket = await this.#ticketFor(caller, addresses);
-      if (ticket === undefined) return new Response(null, { status: 503, headers: { "retry-after": "1" } });
-      return new Response(ticket, { headers: { "cache-control": "no-store" } });
+      return this.#answer(request, provenCaller(request, context), addresses);
     };
+  }
+
+  /**
+   * Answers a request of the mesh, as `tickets` does, of a peer whose id, 64 hex digits, was proven otherwise: in the entrypoint of a
+   * `MeshNode` by `ctx.props`, if the assurance is "session". Shares no ticket keys.
+   */
+  async answerPeer(request: Request, caller: string, ...addresses: readonly string[]): Promise<Response> {
+    fromHex(caller, 32, "caller");
+    checkAddresses(addresses);
+    return this.#isClosed ? problem(503) : this.#answer(request, caller, addresses);
   }
 
   /**
@@ -209,14 +212,27 @@ export class RpcServer implements Disposable {
     this.close();
   }
 
-  /** Answers a call, and adds a ticket to the answer if the caller takes one. It is issued last: its age counts from when it comes. */
-  async #answerInSession(
+  /** Answers a request for a ticket or a call, of a peer if one was proven. */
+  async #answer(
     request: Request,
-    context: unknown,
+    caller: string | undefined,
     addresses: readonly string[],
   ): Promise<Response> {
-    const response = await this.#sessionCalls.answer(request, context);
-    const caller = provenCaller(request, context);
+    if (new URL(request.url).pathname !== TICKET_PATH) return this.#answerCall(request, caller, addresses);
+    if (request.method !== "POST") return new Response(null, { status: 405, headers: { allow: "POST" } });
+    if (caller === undefined) return new Response(null, { status: 403 });
+    const ticket = await this.#ticketFor(caller, addresses);
+    if (ticket === undefined) return new Response(null, { status: 503, headers: { "retry-after": "1" } });
+    return new Response(ticket, { headers: { "cache-control": "no-store" } });
+  }
+
+  /** Answers a call, and adds a ticket to the answer if the caller takes one. It is issued last: its age counts from when it comes. */
+  async #answerCall(
+    request: Request,
+    caller: string | undefined,
+    addresses: readonly string[],
+  ): Promise<Response> {
+    const response = await this.#sessionCalls.answer(request, caller);
     const takesTicket = request.headers.get(TICKET_FIELD) === TAKES_TICKET;
     if (response.status !== 200 || caller === undefined || !takesTicket) return response;
     const ticket = await this.#ticketFor(caller, addresses);

@@ -54,7 +54,7 @@ export function rpcInSession(options: RpcSessionOptions): MeshHandler {
   const calls = new SessionCalls(options);
   return async (request, context) => {
     const { pathname } = new URL(request.url);
-    if (pathname !== TICKET_PATH) return calls.answer(request, context);
+    if (pathname !== TICKET_PATH) return calls.answer(request, provenCaller(request, context));
     if (request.method !== "POST") return new Response(null, { status: 405, headers: { allow: "POST" } });
     return new Response(encodeInSession(), { headers: { "cache-control": "no-store" } });
   };
@@ -84,10 +84,9 @@ export class SessionCalls {
     this.#timers = timers;
   }
 
-  /** Answers a request of the mesh to the path of calls. */
-  async answer(request: Request, context: unknown): Promise<Response> {
+  /** Answers a request of the mesh to the path of calls, of a peer if one was proven. */
+  async answer(request: Request, caller: string | undefined): Promise<Response> {
     if (new URL(request.url).pathname !== CALL_PATH) return problem(404);
-    const caller = provenCaller(request, context);
     if (caller === undefined) return problem(403);
     if (!this.#methods.includes(request.method)) {
       return new Response(null, { status: 405, headers: { allow: this.#methods.join(", ") } });
