@@ -29,6 +29,7 @@ mod datagram;
 mod endpoint;
 
 mod engine;
+mod first_calls;
 
 mod way;
 

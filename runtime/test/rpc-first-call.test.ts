@@ -130,6 +130,31 @@ describe("the first call of a service", () => {
     assert.equal((await client.call(SERVICE, bytes("6"))).server, url);
   });
 
+  it("lets another one bring the ticket when it takes long", async (t) => {
+    const end = Promise.withResolvers<void>();
+    const handler: RpcHandler = async ({ payload }) => {
+      if (textOf({ payload }) === "slow") await end.promise;
+      return payload;
+    };
+    const { client, mesh, url } = await start(t, handler, EARLY);
+    const slow = client.call(SERVICE, bytes("slow"));
+    await client.call(SERVICE, bytes("at once"));
+    const now = performance.now.bind(performance);
+    t.mock.method(performance, "now", () => now() + 1500);
+    await client.call(SERVICE, bytes("later"));
+    assert.equal((await client.call(SERVICE, bytes("by ticket"))).server, url);
+    end.resolve();
+    assert.equal((await slow).server, IN_SESSION);
+    const bringing = `${CALL_PATH} with a ticket`;
+    assert.deepEqual(mesh.requests, [bringing, CALL_PATH, bringing]);
+  });
+
+  it("is answered with many others at once", async (t) => {
+    const { client } = await start(t, echo, EARLY);
+    const calls = Array.from({ length: 500 }, (_, at) => client.call(SERVICE, bytes(`${at}`)));
+    for (const [at, answer] of (await Promise.all(calls)).entries()) assert.equal(textOf(answer), `${at}`);
+  });
+
   it("is carried out once though its provider is lost", async (t) => {
     const { provider, caller, bootstrap } = await pair(t);
     const { mesh: other } = await member({ network: NETWORK, bootstrap });

@@ -1,7 +1,6 @@
 //! A client of any number of services.
 
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -17,6 +16,7 @@ use zeroize::Zeroizing;
 use super::address::RpcAddress;
 use super::calling::{ClientOrder, NewCall};
 use super::engine::MAX_MESSAGE_BYTES;
+use super::first_calls::FirstCalls;
 use super::lines::{Lines, RequestTicket};
 use super::session_call::{SessionCall, SessionOutcome, too_large};
 use super::thread::OrderSender;
@@ -113,6 +113,7 @@ pub struct RpcClient {
 struct Shared {
     lines: Lines,
     services: Arc<Services>,
+    first_calls: FirstCalls,
     last_call: Mutex<u32>,
 }
 
@@ -127,8 +128,8 @@ struct Services {
 struct ServiceEntry {
     name: String,
     number: u32,
-    /// Whether a call under way brings its ticket.
-    is_bringing: AtomicBool,
+    /// When the first call began that brings its ticket.
+    bringing_since: Mutex<Option<Instant>>,
     /// Where it is called, as it said last.
     place: tokio::sync::Mutex<Option<Place>>,
 }
@@ -187,6 +188,7 @@ impl RpcClient {
             shared: Arc::new(Shared {
                 lines,
                 services,
+                first_calls: FirstCalls::default(),
                 last_call: Mutex::new(0),
             }),
         })
@@ -284,16 +286,18 @@ impl RpcClient {
         outcome.unwrap_or_else(|_| Err(Error::from_code(Code::Disconnected)))
     }
 
-    /// Makes a call of a service whose ticket the client does not have, in a session; one at a time brings the ticket. Returns nothing if
+    /// Makes a call of a service whose ticket the client does not have, in a session; one of them brings the ticket. Returns nothing if
     /// the service is to be asked for a ticket first.
     async fn first_call(&self, entry: &ServiceEntry, call: SessionCall) -> Option<Result<RpcAnswer, Error>> {
         let tickets = &self.shared.services.tickets;
         if !tickets.has_sessions() || !entry.is_unknown() {
             return None;
         }
-        let bringing = Bringing::begin(&entry.is_bringing);
-        let takes_ticket = bringing.is_some();
-        let call = SessionCall { takes_ticket, ..call };
+        let first = self.shared.first_calls.begin(&entry.bringing_since)?;
+        let call = SessionCall {
+            takes_ticket: first.takes_ticket,
+            ..call
+        };
         match tickets.call_in_session(call).await {
             Ok(SessionOutcome::Answered { payload, keys }) => {
                 if let Some(keys) = keys {
@@ -378,7 +382,7 @@ impl Services {
         let entry = Arc::new(ServiceEntry {
             name: name.into(),
             number: by_number.len() as u32,
-            is_bringing: AtomicBool::new(false),
+            bringing_since: Mutex::default(),
             place: tokio::sync::Mutex::default(),
         });
         by_number.push(Arc::clone(&entry));
@@ -443,23 +447,6 @@ impl ServiceEntry {
 
     async fn is_in_session(&self) -> bool {
         *self.place.lock().await == Some(Place::Session)
-    }
-}
-
-/// The call of a service that brings its ticket, until this is dropped.
-struct Bringing<'a>(&'a AtomicBool);
-
-impl<'a> Bringing<'a> {
-    /// Begins one unless there is one.
-    fn begin(is_bringing: &'a AtomicBool) -> Option<Self> {
-        let was_bringing = is_bringing.swap(true, Ordering::AcqRel);
-        (!was_bringing).then(|| Self(is_bringing))
-    }
-}
-
-impl Drop for Bringing<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
     }
 }
 

@@ -163,6 +163,18 @@ async fn first_calls_do_not_wait_for_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn many_first_calls_at_once_are_answered() {
+    let nodes = ring(2).await;
+    let server = echo();
+    serve_tickets(&nodes[0], &server, server.local_addr()).await;
+    let client = client(&nodes[1]);
+    let calls = (0..500).map(|_| client.call("check", b"ping", RpcOptions::new()));
+    for answer in within(futures_util::future::join_all(calls)).await {
+        assert_eq!(answer.expect("an answer").payload, b"ping");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn first_call_is_carried_out_once_though_its_provider_is_lost() {
     let nodes = ring(3).await;
     let begun = Arc::new(AtomicUsize::new(0));

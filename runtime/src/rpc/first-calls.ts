@@ -4,11 +4,18 @@ import type { SessionCall } from "./session-call.ts";
 import { type InSession, type RpcTicket, ticketInField } from "./ticket.ts";
 import type { RpcTicketSource } from "./ticket-source.ts";
 
-/** Calls of services whose tickets a client does not have yet: they travel in sessions, and one at a time of each service brings a ticket. */
+/** Most of them that travel in sessions at a time, where streams are few and requests hold room: others ask for a ticket first. */
+const MAX_RUNNING = 64;
+/** How long the call that brings a ticket may take before another one brings one, too: its handler may wait for something. */
+const PATIENCE_MS = 1000;
+
+/** Calls of services whose tickets a client does not have yet: they travel in sessions, and one of each service brings a ticket. */
 export class FirstCalls {
   readonly #source: RpcTicketSource;
   readonly #logger: Logger;
-  readonly #bringing: Set<string> = new Set();
+  /** When the call began that brings the ticket of a service. */
+  readonly #bringing: Map<string, number> = new Map();
+  #running = 0;
 
   constructor(source: RpcTicketSource, logger: Logger) {
     this.#source = source;
@@ -21,8 +28,11 @@ export class FirstCalls {
     brought: (ticket: RpcTicket | InSession) => void,
   ): Promise<RpcAnswer | undefined> {
     const { service } = call;
-    const takesTicket = !this.#bringing.has(service);
-    if (takesTicket) this.#bringing.add(service);
+    if (this.#running === MAX_RUNNING) return undefined;
+    this.#running++;
+    const now_ms = performance.now();
+    const takesTicket = now_ms - (this.#bringing.get(service) ?? Number.NEGATIVE_INFINITY) > PATIENCE_MS;
+    if (takesTicket) this.#bringing.set(service, now_ms);
     try {
       const outcome = await this.#source.call?.({ ...call, takesTicket });
       if (outcome === undefined || "notTaken" in outcome) return undefined;
@@ -30,7 +40,8 @@ export class FirstCalls {
       if (ticket !== undefined) brought(ticket);
       return outcome.answer;
     } finally {
-      if (takesTicket) this.#bringing.delete(service);
+      this.#running--;
+      if (takesTicket && this.#bringing.get(service) === now_ms) this.#bringing.delete(service);
     }
   }
 
