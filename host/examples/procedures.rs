@@ -49,7 +49,7 @@ async fn main() -> Result<(), BoxError> {
         .await?;
     println!("serving");
 
-    let client = RpcClient::new(node.clone())?;
+    let client = RpcClient::new(node.clone());
     for service in services {
         let url = "https://example.com".into();
         let verdict = client

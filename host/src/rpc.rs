@@ -1,8 +1,8 @@
 //! Encrypted RPC over UDP and HTTP: requests of one datagram or many to any replica of a service (docs/specification/rpc.md).
 //!
-//! A server shares a ticket key with the other replicas of its service and answers calls; a client gets its first ticket in a session
-//! of the mesh, and from then on calls without a round trip before. Services do without tickets with [`RpcSessionService`], clients
-//! without a mesh with [`PreSharedKey`].
+//! A server shares a ticket key with the other replicas of its service and answers calls; a client makes its first call in a
+//! session of the mesh, which brings a ticket, and from then on calls without a round trip before. Services do without tickets with
+//! [`RpcSessionService`], clients without a mesh with [`PreSharedKey`].
 //!
 //! ```no_run
 //! # async fn example(node: selfsame_host::Node) -> Result<(), Box<dyn core::error::Error>> {
@@ -14,7 +14,7 @@
 //!     .start("0.0.0.0:7400".parse()?, async |request| Ok(request.payload))?;
 //! node.serve("check", server.tickets(["192.0.2.1:7400".parse::<RpcAddress>()?])?).await?;
 //!
-//! let client = RpcClient::new(node)?;
+//! let client = RpcClient::new(node);
 //! let answer = client.call("check", b"ping", RpcOptions::new().idempotent()).await?;
 //! assert_eq!(answer.payload, b"ping");
 //! # Ok(())
@@ -29,6 +29,7 @@ mod datagram;
 mod endpoint;
 
 mod engine;
+
 mod first_calls;
 
 mod way;

@@ -53,7 +53,7 @@ async fn call(command: RpcCallCommand, output: Output) -> Result<(), Failure> {
         (Some(file), Some(server)) => (client_without_mesh(&command, file, server)?, None),
         _ => {
             let node = node_of(&command, deadline, output).await?;
-            (RpcClient::new(node.clone())?, Some(node))
+            (RpcClient::new(node.clone()), Some(node))
         }
     };
     let mut options = RpcOptions::new().timeout(deadline.saturating_duration_since(Instant::now()));
@@ -105,7 +105,7 @@ fn client_without_mesh(
     let tickets = PreSharedKey::new(&command.network.network)?
         .service(&command.name, Seed::load(key)?, server.clone())
         .allow_private(command.network.allow_private);
-    Ok(RpcClient::with_tickets(tickets)?)
+    Ok(RpcClient::with_tickets(tickets))
 }
 
 async fn serve(command: RpcServeCommand, output: Output) -> Result<(), Failure> {

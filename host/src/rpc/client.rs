@@ -153,23 +153,19 @@ enum Place {
 impl RpcClient {
     /// A client with tickets from the mesh.
     ///
-    /// # Errors
-    /// As [`Self::with_tickets`].
-    ///
     /// # Panics
     /// Outside a Tokio runtime.
-    pub fn new(node: crate::Node) -> Result<Self, Error> {
+    #[must_use]
+    pub fn new(node: crate::Node) -> Self {
         Self::with_tickets(node)
     }
 
     /// A client with tickets from elsewhere.
     ///
-    /// # Errors
-    /// [`Error::Io`] when there is no socket to be had.
-    ///
     /// # Panics
     /// Outside a Tokio runtime.
-    pub fn with_tickets(tickets: impl RpcTickets) -> Result<Self, Error> {
+    #[must_use]
+    pub fn with_tickets(tickets: impl RpcTickets) -> Self {
         let services = Arc::new(Services {
             tickets: Box::new(tickets),
             by_name: Mutex::default(),
@@ -183,22 +179,22 @@ impl RpcClient {
                 sender.send(ClientOrder::UseTicket(number, grant));
             });
         });
-        let lines = Lines::open(services.tickets.allows_private(), request_ticket)?;
-        Ok(Self {
+        let lines = Lines::new(services.tickets.allows_private(), request_ticket);
+        Self {
             shared: Arc::new(Shared {
                 lines,
                 services,
                 first_calls: FirstCalls::default(),
                 last_call: Mutex::new(0),
             }),
-        })
+        }
     }
 
     /// Calls a service by name. A future that is dropped gives the call up.
     ///
     /// # Errors
     /// [`Error::Core`]: `OutcomeUnknown` when a call that is not idempotent may have been carried out; what servers refuse; `TimedOut`;
-    /// and why there is no ticket. [`Error::Io`] when calls over HTTP cannot begin.
+    /// and why there is no ticket. [`Error::Io`] when there is no socket to be had.
     pub async fn call(&self, service: &str, payload: &[u8], options: RpcOptions) -> Result<RpcAnswer, Error> {
         if payload.len() > MAX_MESSAGE_BYTES {
             return Err(too_large());

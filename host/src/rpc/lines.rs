@@ -28,17 +28,18 @@ pub(super) type RequestTicket = Arc<dyn Fn(u32, OrderSender<ClientOrder>) + Send
 
 /// The calls of a client, by what carries them.
 pub(super) struct Lines {
-    udp: Mutex<Line<Socket>>,
-    http: Mutex<Line<Arc<Posts>>>,
+    udp: Mutex<Line>,
+    http: Mutex<Line>,
+    posts: Arc<Posts>,
     allows_private: bool,
     request_ticket: RequestTicket,
     runtime: Runtime,
 }
 
-/// A thread, once there is one, and what it is made of
-struct Line<P> {
+/// A thread, once there is one
+#[derive(Default)]
+struct Line {
     thread: Option<RpcThread<ClientOrder>>,
-    part: Option<P>,
     /// Tickets that came before it, the oldest first.
     kept: Vec<KeptTicket>,
 }
@@ -51,23 +52,25 @@ struct KeptTicket {
 }
 
 impl Lines {
-    /// Binds the socket of a client.
-    pub(super) fn open(allows_private: bool, request_ticket: RequestTicket) -> Result<Self, Error> {
-        Ok(Self {
-            udp: Mutex::new(Line::of(Some(Socket::bind_any().map_err(failed)?))),
-            http: Mutex::new(Line::of(None)),
+    /// Lines without threads: a client whose calls travel in sessions needs none.
+    pub(super) fn new(allows_private: bool, request_ticket: RequestTicket) -> Self {
+        Self {
+            udp: Mutex::default(),
+            http: Mutex::default(),
+            posts: Arc::default(),
             allows_private,
             request_ticket,
             runtime: Runtime::current(),
-        })
+        }
     }
 
     /// Uses a ticket for the service of a number, from its first call at the address on.
     pub(super) fn use_ticket(&self, address: &RpcAddress, service: u32, grant: Zeroizing<Vec<u8>>) {
-        match address {
-            RpcAddress::Udp(_) => lock(&self.udp).use_ticket(service, grant),
-            RpcAddress::Http(_) => lock(&self.http).use_ticket(service, grant),
-        }
+        let line = match address {
+            RpcAddress::Udp(_) => &self.udp,
+            RpcAddress::Http(_) => &self.http,
+        };
+        lock(line).use_ticket(service, grant);
     }
 
     /// Returns the thread whose calls reach an address, and the endpoint that this has there.
@@ -77,10 +80,7 @@ impl Lines {
     ) -> Result<(OrderSender<ClientOrder>, SocketAddr), Error> {
         match address {
             RpcAddress::Udp(address) => Ok((self.udp()?, *address)),
-            RpcAddress::Http(url) => {
-                let (sender, posts) = self.http()?;
-                Ok((sender, posts.endpoint_of(url)))
-            }
+            RpcAddress::Http(url) => Ok((self.http()?, self.posts.endpoint_of(url))),
         }
     }
 
@@ -89,47 +89,45 @@ impl Lines {
         if let Some(thread) = &line.thread {
             return Ok(thread.sender().clone());
         }
-        let socket = line.part.take();
-        let socket = socket.map_or_else(Socket::bind_any, Ok).map_err(failed)?;
-        let role = self.role(None);
-        line.start(&self.runtime, socket, DATAGRAM_BYTES, role)
+        let socket = Socket::bind_any().map_err(failed)?;
+        self.start(&mut line, socket, DATAGRAM_BYTES, None)
     }
 
-    fn http(&self) -> Result<(OrderSender<ClientOrder>, Arc<Posts>), Error> {
+    fn http(&self) -> Result<OrderSender<ClientOrder>, Error> {
         let mut line = lock(&self.http);
-        if let (Some(thread), Some(posts)) = (&line.thread, &line.part) {
-            return Ok((thread.sender().clone(), Arc::clone(posts)));
+        if let Some(thread) = &line.thread {
+            return Ok(thread.sender().clone());
         }
-        let posts = Arc::<Posts>::default();
+        let posts = Arc::clone(&self.posts);
         let client = post_client(Connector::new(self.allows_private, &[])?);
         let way = HttpWay::new(client, Arc::clone(&posts)).map_err(failed)?;
-        let role = self.role(Some(Arc::clone(&posts)));
-        let sender = line.start(&self.runtime, way, HTTP_DATAGRAM_BYTES, role)?;
-        posts.set_orders(sender.clone());
-        line.part = Some(Arc::clone(&posts));
-        Ok((sender, posts))
+        let sender = self.start(&mut line, way, HTTP_DATAGRAM_BYTES, Some(posts))?;
+        self.posts.set_orders(sender.clone());
+        Ok(sender)
     }
 
-    /// Makes the role of a thread that is about to start.
-    fn role(&self, posts: Option<Arc<Posts>>) -> impl FnOnce(OrderSender<ClientOrder>) -> ClientRole {
+    fn start(
+        &self,
+        line: &mut Line,
+        way: impl Way,
+        datagram_bytes: u32,
+        posts: Option<Arc<Posts>>,
+    ) -> Result<OrderSender<ClientOrder>, Error> {
+        let mut engine = Engine::new(ClientConfig { datagram_bytes }.encode())?;
+        use_kept(line.kept.drain(..), &mut engine)?;
         let (allows_private, request_ticket) = (self.allows_private, Arc::clone(&self.request_ticket));
-        move |sender| {
+        let role = move |sender: OrderSender<ClientOrder>| {
             ClientRole::new(allows_private, posts, move |number| {
                 request_ticket(number, sender.clone());
             })
-        }
+        };
+        let _entered = self.runtime.enter();
+        let thread = RpcThread::start(way, engine, role).map_err(failed)?;
+        Ok(line.thread.insert(thread).sender().clone())
     }
 }
 
-impl<P> Line<P> {
-    fn of(part: Option<P>) -> Self {
-        Self {
-            thread: None,
-            part,
-            kept: Vec::new(),
-        }
-    }
-
+impl Line {
     fn use_ticket(&mut self, service: u32, grant: Zeroizing<Vec<u8>>) {
         if let Some(thread) = &self.thread {
             return thread.sender().send(ClientOrder::UseTicket(service, grant));
@@ -140,22 +138,6 @@ impl<P> Line<P> {
             grant,
             came_us: unix_us(),
         });
-    }
-
-    fn start(
-        &mut self,
-        runtime: &Runtime,
-        way: impl Way,
-        datagram_bytes: u32,
-        role: impl FnOnce(OrderSender<ClientOrder>) -> ClientRole,
-    ) -> Result<OrderSender<ClientOrder>, Error> {
-        let mut engine = Engine::new(ClientConfig { datagram_bytes }.encode())?;
-        use_kept(self.kept.drain(..), &mut engine)?;
-        let _entered = runtime.enter();
-        let thread = self
-            .thread
-            .insert(RpcThread::start(way, engine, role).map_err(failed)?);
-        Ok(thread.sender().clone())
     }
 }
 

@@ -29,7 +29,7 @@ const TICKET_LIFE_S: u32 = 3600;
 /// use selfsame_host::rpc::{PreSharedKey, RpcAddress, RpcClient, RpcOptions};
 ///
 /// let tickets = PreSharedKey::new("twiitr")?.service("check", key, "192.0.2.1:7400".parse::<RpcAddress>()?);
-/// let client = RpcClient::with_tickets(tickets)?;
+/// let client = RpcClient::with_tickets(tickets);
 /// let answer = client.call("check", b"ping", RpcOptions::new().idempotent()).await?;
 /// # Ok(())
 /// # }

@@ -41,7 +41,7 @@ async fn client(nodes: &[Node], server: &RpcServer) -> RpcClient {
     within(nodes[0].serve("check", tickets))
         .await
         .expect("it is served");
-    RpcClient::with_tickets(TicketsFirst(nodes[1].clone())).expect("a client")
+    RpcClient::with_tickets(TicketsFirst(nodes[1].clone()))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -269,7 +269,7 @@ impl RpcTickets for NoTickets {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn client_without_tickets_says_why() {
-    let client = RpcClient::with_tickets(NoTickets).expect("a client");
+    let client = RpcClient::with_tickets(NoTickets);
     let failed = within(client.call("check", b"ping", RpcOptions::new())).await;
     assert_eq!(failed.expect_err("no ticket").code(), Some(Code::NoProvider));
 }
@@ -281,7 +281,7 @@ async fn tickets_lead_to_no_private_address() {
     within(nodes[0].serve("check", server.tickets([server.local_addr()]).expect("tickets")))
         .await
         .expect("it is served");
-    let client = RpcClient::with_tickets(PublicOnly(nodes[1].clone())).expect("a client");
+    let client = RpcClient::with_tickets(PublicOnly(nodes[1].clone()));
     let failed = within(client.call("check", b"ping", RpcOptions::new())).await;
     assert_eq!(
         failed.expect_err("no answer").code(),

@@ -87,7 +87,7 @@ async fn client(nodes: &[Node], server: &RpcServer, addresses: &[RpcAddress]) ->
     within(nodes[0].serve("check", tickets))
         .await
         .expect("it is served");
-    RpcClient::with_tickets(TicketsFirst(nodes[1].clone())).expect("a client")
+    RpcClient::with_tickets(TicketsFirst(nodes[1].clone()))
 }
 
 /// Sends a POST from an address.
@@ -571,7 +571,7 @@ async fn client_is_talked_into_no_private_address() {
     within(nodes[0].serve("check", tickets.expect("tickets")))
         .await
         .expect("it is served");
-    let client = RpcClient::with_tickets(PublicOnly(nodes[1].clone())).expect("a client");
+    let client = RpcClient::with_tickets(PublicOnly(nodes[1].clone()));
     let named = "https://localhost:9/rpc".parse::<RpcAddress>().expect("a URL");
     let inside = "https://127.0.0.1:9/rpc".parse().expect("a URL");
     for server in [plain, inside, named] {

@@ -64,7 +64,7 @@ impl RpcTickets for Counted {
 /// Whether replicas open the same ticket.
 async fn open_the_same(caller: &Node, replicas: &[&Replica]) -> bool {
     let asked = Arc::new(AtomicUsize::new(0));
-    let client = RpcClient::with_tickets(Counted(caller.clone(), Arc::clone(&asked))).expect("a client");
+    let client = RpcClient::with_tickets(Counted(caller.clone(), Arc::clone(&asked)));
     for replica in replicas {
         let options = RpcOptions::new().idempotent().server(replica.server.local_addr());
         // Until the replicas have the same keys, tickets may come from the wrong one time and again.

@@ -33,7 +33,7 @@ async fn key_opens_a_service_that_is_in_no_mesh() {
     let server = server();
     let caller = PeerId([3; 32]);
     let tickets = tickets("test", "check", key(7), &server).caller(caller);
-    let client = RpcClient::with_tickets(tickets).expect("a client");
+    let client = RpcClient::with_tickets(tickets);
     for options in [RpcOptions::new().idempotent(), RpcOptions::new()] {
         let answer = within(client.call("check", b"ping", options))
             .await
@@ -48,7 +48,7 @@ async fn callers_are_others_unless_said() {
     let mut callers = Vec::new();
     for _ in 0..2 {
         let tickets = tickets("test", "check", key(7), &server);
-        let client = RpcClient::with_tickets(tickets).expect("a client");
+        let client = RpcClient::with_tickets(tickets);
         let answer = within(client.call("check", b"", RpcOptions::new())).await;
         callers.push(answer.expect("an answer").payload);
     }
@@ -65,7 +65,7 @@ async fn another_key_network_or_service_opens_nothing() {
         ("test", "other", key(7)),
     ] {
         let tickets = tickets(network, service, key, &server);
-        let client = RpcClient::with_tickets(tickets).expect("a client");
+        let client = RpcClient::with_tickets(tickets);
         let failed = within(client.call(service, b"ping", options.clone())).await;
         assert_eq!(failed.expect_err("no answer").code(), Some(Code::TimedOut));
     }
@@ -74,13 +74,13 @@ async fn another_key_network_or_service_opens_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_that_no_key_is_for_say_so() {
     let server = server();
-    let client = RpcClient::with_tickets(tickets("test", "check", key(7), &server)).expect("a client");
+    let client = RpcClient::with_tickets(tickets("test", "check", key(7), &server));
     let unknown = within(client.call("other", b"ping", RpcOptions::new())).await;
     assert_eq!(unknown.expect_err("no key").code(), Some(Code::NoProvider));
     let secret = within(client.call("check", b"ping", RpcOptions::new().forward_secret())).await;
     assert!(matches!(secret, Err(Error::Input(_))));
     let public_only = tickets("test", "check", key(7), &server).allow_private(false);
-    let client = RpcClient::with_tickets(public_only).expect("a client");
+    let client = RpcClient::with_tickets(public_only);
     let private = within(client.call("check", b"ping", RpcOptions::new())).await;
     assert_eq!(
         private.expect_err("a private address").code(),

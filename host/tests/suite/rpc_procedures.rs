@@ -88,7 +88,7 @@ async fn scene() -> Scene {
         .await
         .expect("it is served");
     Scene {
-        client: RpcClient::new(nodes[1].clone()).expect("a client"),
+        client: RpcClient::new(nodes[1].clone()),
         server,
         dropped,
         _nodes: nodes,

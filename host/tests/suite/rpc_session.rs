@@ -30,7 +30,7 @@ async fn client(nodes: &[Node], service: RpcSessionService) -> RpcClient {
     within(nodes[0].serve("check", service))
         .await
         .expect("it is served");
-    RpcClient::new(nodes[1].clone()).expect("a client")
+    RpcClient::new(nodes[1].clone())
 }
 
 fn request(method: Method, timeout: &str, body: Vec<u8>) -> Request<Full<Bytes>> {
@@ -94,7 +94,7 @@ async fn caller_may_insist_on_a_session() {
     within(nodes[0].serve("check", tickets))
         .await
         .expect("it is served");
-    let client = RpcClient::new(nodes[1].clone()).expect("a client");
+    let client = RpcClient::new(nodes[1].clone());
     let options = RpcOptions::new();
     let in_session = within(client.call("check", b"", options.clone().forward_secret()))
         .await
@@ -171,7 +171,7 @@ async fn call_whose_provider_is_lost(options: RpcOptions) -> (Result<Vec<u8>, Op
             .await
             .expect("it is served");
     }
-    let client = RpcClient::new(nodes[1].clone()).expect("a client");
+    let client = RpcClient::new(nodes[1].clone());
     let call = client.call("check", b"ping", options);
     let leaving = async {
         let at = first.recv().await.expect("a provider");
@@ -218,7 +218,7 @@ async fn service_that_stops_giving_out_tickets_is_followed() {
     within(nodes[0].serve("check", server.tickets([address]).expect("tickets")))
         .await
         .expect("it is served");
-    let client = RpcClient::new(nodes[1].clone()).expect("a client");
+    let client = RpcClient::new(nodes[1].clone());
     let options = RpcOptions::new().idempotent();
     let before = within(client.call("check", b"", options.clone().names_replica()))
         .await
@@ -341,7 +341,7 @@ async fn provider_that_lies_leaves_a_typed_error() {
             Ok::<_, Infallible>(response.body(Body::empty()).expect("a response"))
         });
         within(nodes[0].serve("check", lies)).await.expect("it is served");
-        let client = RpcClient::new(nodes[1].clone()).expect("a client");
+        let client = RpcClient::new(nodes[1].clone());
         let options = RpcOptions::new().forward_secret();
         for (options, code) in [(options.clone(), once), (options.idempotent(), again)] {
             let failed = within(client.call("check", b"ping", options)).await;
@@ -370,7 +370,7 @@ async fn what_is_neither_a_ticket_nor_in_its_place_is_refused() {
             Ok::<_, Infallible>(Response::new(Body::from(answer.to_vec())))
         });
         within(nodes[0].serve("check", lies)).await.expect("it is served");
-        let client = RpcClient::new(nodes[1].clone()).expect("a client");
+        let client = RpcClient::new(nodes[1].clone());
         let failed = within(client.call("check", b"ping", RpcOptions::new().names_replica())).await;
         assert_eq!(
             failed.expect_err("no ticket").code(),

@@ -96,7 +96,7 @@ impl Ticketed {
         let mesh = Mesh::start().await?;
         let drawer = Drawer::default();
         Ok(Self {
-            client: RpcClient::with_tickets(drawer.clone()).map_err(told)?,
+            client: RpcClient::with_tickets(drawer.clone()),
             target: mesh.server.local_addr(),
             mesh,
             drawer,
@@ -113,7 +113,7 @@ impl Echo for Ticketed {
 
     async fn echo(&mut self, payload: [u8; 4]) -> Outcome<[u8; 4]> {
         if self.how == Calls::OfNewClients {
-            self.client = RpcClient::with_tickets(self.drawer.clone()).map_err(told)?;
+            self.client = RpcClient::with_tickets(self.drawer.clone());
         }
         // To a client a service of another name is another one, with a ticket of its own.
         self.calls += 1;
@@ -165,7 +165,7 @@ impl Echo for Fresh {
             Through::Ticket => RpcOptions::new().idempotent(),
             Through::Session => RpcOptions::new().forward_secret(),
         };
-        let client = RpcClient::new(node).map_err(told)?;
+        let client = RpcClient::new(node);
         let answer = within(client.call(SERVICE, &payload, options)).await?;
         four(&answer.map_err(told)?.payload)
     }
@@ -210,7 +210,7 @@ impl InSession {
     pub(crate) async fn start() -> Outcome<Self> {
         let mesh = Mesh::start().await?;
         Ok(Self {
-            client: RpcClient::new(mesh.asking.clone()).map_err(told)?,
+            client: RpcClient::new(mesh.asking.clone()),
             _mesh: mesh,
         })
     }

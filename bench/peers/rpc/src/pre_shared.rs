@@ -39,7 +39,7 @@ impl PreShared {
         let server = start_server()?;
         tokio::time::sleep(FRESH).await;
         Ok(Self {
-            client: RpcClient::with_tickets(AnyName(pre_shared_key(&server)?)).map_err(told)?,
+            client: RpcClient::with_tickets(AnyName(pre_shared_key(&server)?)),
             target: server.local_addr(),
             is_first,
             calls: 0,

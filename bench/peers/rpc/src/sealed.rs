@@ -33,7 +33,7 @@ impl Sealed {
     pub(crate) async fn start(options: RpcOptions) -> Outcome<Self> {
         let server = start_server()?;
         let ticket = ticket_of(&server).await?;
-        let client = RpcClient::with_tickets(HeldTicket(Mutex::new(Some(ticket)))).map_err(told)?;
+        let client = RpcClient::with_tickets(HeldTicket(Mutex::new(Some(ticket))));
         Ok(Self {
             client,
             options,
@@ -102,7 +102,9 @@ pub(crate) async fn ticket(node: &Node) -> Outcome<RpcTicket> {
 
 /// A client that has a ticket from the mesh of a node.
 pub(crate) async fn client(node: &Node) -> Outcome<RpcClient> {
-    RpcClient::with_tickets(HeldTicket(Mutex::new(Some(ticket(node).await?)))).map_err(told)
+    Ok(RpcClient::with_tickets(HeldTicket(Mutex::new(Some(
+        ticket(node).await?,
+    )))))
 }
 
 /// A ticket with its secret, and where its service is
