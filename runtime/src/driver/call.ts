@@ -18,7 +18,13 @@ import type { MeshStream } from "./streams.ts";
 /** Reasons that say that the connection to a provider ended or fell silent. */
 const LOST: ReadonlySet<string> = /* @__PURE__ */ new Set(["Disconnected", "TimedOut"]);
 /** Methods that may be carried out twice (RFC 9110, 9.2.2), but for TRACE. */
-export const IDEMPOTENT: ReadonlySet<string> = /* @__PURE__ */ new Set(["GET", "HEAD", "OPTIONS", "PUT", "DELETE"]);
+export const IDEMPOTENT: ReadonlySet<string> = /* @__PURE__ */ new Set([
+  "GET",
+  "HEAD",
+  "OPTIONS",
+  "PUT",
+  "DELETE",
+]);
 /** Answers of a provider that another one may do better. */
 const GATEWAY_ERRORS: ReadonlySet<number> = /* @__PURE__ */ new Set([502, 503, 504]);
 

@@ -15,7 +15,7 @@ export async function* pull(
   begin: () => Promise<Answered>,
   options: ProcedureOptions,
 ): AsyncGenerator<unknown, void, undefined> {
-  for await (const items of pullBatches(calls, begin, options)) {
+  for await (const { items } of pullBatches(calls, begin, options)) {
     for (const item of listIn(items)) {
       options.signal?.throwIfAborted();
       yield await calls.check(schema, item, "an item");
@@ -23,12 +23,20 @@ export async function* pull(
   }
 }
 
+/** What a batch holds. */
+export interface PulledBatch {
+  /** Its items. */
+  readonly items: Uint8Array;
+  /** Asks for the latest batch again, so that the server keeps the stream for a consumer that takes long. */
+  readonly keep: () => Promise<unknown>;
+}
+
 /** Gives what the batches of a stream hold, and asks for one batch while the one before is taken. */
 export async function* pullBatches(
   calls: ProcedureCalls,
   begin: () => Promise<Answered>,
   options: ProcedureOptions,
-): AsyncGenerator<Uint8Array, void, undefined> {
+): AsyncGenerator<PulledBatch, void, undefined> {
   const { message, server } = await begin();
   let batch = batchIn(message, 0);
   const { stream } = batch;
@@ -49,10 +57,11 @@ export async function* pullBatches(
   try {
     for (;;) {
       isOpen = !batch.isLast;
-      const next = isOpen ? ask(batch.number + 1) : undefined;
+      const number = batch.number + 1;
+      const next = isOpen ? ask(number) : undefined;
       // Its failure comes after the items.
       next?.catch(() => undefined);
-      yield batch.items;
+      yield { items: batch.items, keep: async () => isOpen && ask(number) };
       if (next === undefined) return;
       batch = await next.catch((error: unknown) => {
         isOpen = given?.aborted === true;
