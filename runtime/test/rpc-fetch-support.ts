@@ -1,3 +1,5 @@
+import { createSocket, type RemoteInfo } from "node:dgram";
+import { once } from "node:events";
 import type { TestContext } from "node:test";
 import type { LogRecord } from "../src/driver/log.ts";
 import type { Handler } from "../src/driver/serve.ts";
@@ -8,9 +10,9 @@ import {
   type NodeRpcServer,
   type RpcClient,
 } from "../src/entries/rpc-node.ts";
-import type { RpcClientOptions } from "../src/rpc/client.ts";
-import type { RpcServerOptions } from "../src/rpc/server.ts";
-import { KEY, NETWORK, SERVICE, serveHttp } from "./rpc-support.ts";
+import type { RpcClientOptions, RpcMesh } from "../src/rpc/client.ts";
+import type { RpcServer, RpcServerOptions } from "../src/rpc/server.ts";
+import { CALLER, KEY, NETWORK, SERVICE, serveHttp, startClient } from "./rpc-support.ts";
 import { member } from "./support.ts";
 
 export const UNOWNED = { unowned: true } as const;
@@ -48,6 +50,28 @@ export async function startFetchServer(
   return { server, address, records };
 }
 
+/** Starts a service that carries HTTP, and a client that has its tickets without a mesh. */
+export async function startPair(
+  t: TestContext,
+  fetch: Handler,
+  options: Partial<RpcServerOptions> & { way?: Datagrams; mesh?: Partial<RpcMesh> } = {},
+): Promise<{ server: NodeRpcServer; client: RpcClient; address: string; records: LogRecord[] }> {
+  const { mesh, ...rest } = options;
+  const { server, address, records } = await startFetchServer(t, fetch, rest);
+  return { server, address, records, client: clientOf(t, server, address, { mesh }) };
+}
+
+/** Makes a client of a service that carries HTTP. */
+export function clientOf(
+  t: TestContext,
+  server: RpcServer,
+  address: string,
+  { mesh = {}, caller = CALLER }: { mesh?: Partial<RpcMesh> | undefined; caller?: string } = {},
+): RpcClient {
+  const fetch = async (): Promise<Response> => server.ticketResponse(caller, address);
+  return startClient(t, { allowPrivate: true, fetch, ...mesh });
+}
+
 /** Starts a service that carries HTTP, and a node that calls it. */
 export async function startStage(
   t: TestContext,
@@ -70,4 +94,47 @@ export async function startStage(
   const client = createRpcClient(given as RpcClientOptions);
   t.after(() => client.close());
   return { provider, caller, server, client, records, address, bootstrap };
+}
+
+/** Stands between a client and a server of UDP on loopback, counts their datagrams, and loses them if it is told to. */
+export class UdpRelay {
+  readonly #front = createSocket("udp4");
+  readonly #back = createSocket("udp4");
+  #client: RemoteInfo | undefined;
+  /** Datagrams to the server, and back. */
+  up = 0;
+  down = 0;
+  isBroken = false;
+
+  /** Starts one in front of an address. */
+  static async start(t: TestContext, address: string): Promise<UdpRelay> {
+    const relay = new UdpRelay();
+    const port = Number(address.split(":")[1]);
+    relay.#front.on("message", (bytes, from) => {
+      relay.#client = from;
+      relay.up++;
+      if (!relay.isBroken) relay.#back.send(bytes, port, "127.0.0.1");
+    });
+    relay.#back.on("message", (bytes) => {
+      relay.down++;
+      const { port = 0, address = "" } = relay.#client ?? {};
+      if (!relay.isBroken) relay.#front.send(bytes, port, address);
+    });
+    for (const socket of [relay.#front, relay.#back]) {
+      socket.bind(0, "127.0.0.1");
+      await once(socket, "listening");
+      t.after(() => socket.close());
+    }
+    return relay;
+  }
+
+  get address(): string {
+    return `127.0.0.1:${this.#front.address().port}`;
+  }
+
+  /** Counts anew. */
+  reset(): void {
+    this.up = 0;
+    this.down = 0;
+  }
 }

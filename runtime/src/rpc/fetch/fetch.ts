@@ -63,6 +63,7 @@ export async function fetchByRpc(
   const answer = await readAnswer(await sendExchange(client, exchange, timers), () => undefined);
   answer.stream.retain(cancellation);
   try {
+    if (answer.status === 101) throw new MeshError("BadMessage", "the service switches protocols by RPC");
     checkRedirect(refusesRedirects, answer.status);
   } catch (error) {
     discard(answer);

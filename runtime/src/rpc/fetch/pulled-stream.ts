@@ -106,15 +106,15 @@ class Window {
     this.#wake();
   };
 
-  /** Notes bytes that have arrived, and waits until others may. Rejects when the reader has given the answer up. */
+  /** Notes bytes that have arrived, and waits until others may. Rejects when the reader has given the answer up, or `keep` does. */
   async take(bytes: number, keep: () => Promise<unknown>): Promise<void> {
     this.#ahead += bytes;
     while (this.#ahead > AHEAD_BYTES && !this.signal.aborted) {
-      // Whoever pulls next hears of a failure.
-      const timer = this.#timers.after(KEEP_MS, () => keep().then(this.#wake, this.#wake));
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-      });
+      const { promise: room, resolve, reject } = Promise.withResolvers<void>();
+      this.#wake = resolve;
+      const timer = this.#timers.after(KEEP_MS, () => void keep().then(() => resolve(), reject));
+      timer.unref();
+      await room;
       timer.cancel();
     }
     this.signal.throwIfAborted();
