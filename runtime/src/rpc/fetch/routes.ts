@@ -19,6 +19,8 @@ const SILENCE_MS = 1_000;
 const PROBE_MS = 2_000;
 /** How long a sign of life counts before a request that must not be sent twice: NATs forget ports after 30 s. */
 const HEARD_MS = 30_000;
+/** Clocks and timers round: a call may end so much before its time is over. */
+const ROUNDING_MS = 5;
 /** Errors after which a call that is bound to one replica may have been carried out, and those of one that is idempotent. */
 const OPEN_BOUND: ReadonlySet<string> = /* @__PURE__ */ new Set([
   "Cancelled",
@@ -92,7 +94,7 @@ export class FetchRoutes implements Shortcut {
     const gone = new AbortController();
     const signal =
       request.signal === undefined ? gone.signal : AbortSignal.any([request.signal, gone.signal]);
-    const end_ms = performance.now() + request.timeout_ms;
+    const end_ms = performance.now() + request.timeout_ms - ROUNDING_MS;
     const watch = isIdempotent ? new Watch(timers, () => this.#isThere(service), gone) : undefined;
     try {
       const stream = await sendExchange(client, { ...request, service, signal }, timers);
@@ -102,7 +104,9 @@ export class FetchRoutes implements Shortcut {
       request.signal?.throwIfAborted();
       if (!(error instanceof MeshError)) throw error;
       const isLate = isIdempotent && performance.now() >= end_ms;
-      if (!isLate && !gone.signal.aborted) this.#close(service);
+      // The client asks for another ticket now, which is not to keep the next request waiting.
+      if (isLate) this.#set(service, { isOpen: false, at_ms: 0 });
+      else if (!gone.signal.aborted) this.#close(service);
       const mayBeDone = (isIdempotent ? OPEN_IDEMPOTENT : OPEN_BOUND).has(error.name);
       return mayBeDone
         ? failedStream(service, isLate ? new MeshError("Deadline") : error, timers)
