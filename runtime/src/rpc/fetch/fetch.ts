@@ -57,7 +57,8 @@ export async function fetchByRpc(
     throw new MeshError("NoService", `${service} carries no HTTP by RPC: use mesh.fetch`);
   }
   const { method } = request;
-  const head = requestHead(asked, saidLength(method, asked.body !== null, body.length));
+  const length = asked.length ?? (asked.isStream ? undefined : body.length);
+  const head = requestHead(asked, saidLength(method, asked.body !== null, length));
   const left_ms = Math.max(1, Math.trunc(timeout_ms - (performance.now() - begun_ms)));
   const exchange = { service, method, head, body, timeout_ms: left_ms, signal };
   const answer = await readAnswer(await sendExchange(client, exchange, timers), () => undefined);
