@@ -135,6 +135,41 @@ describe("fetch of a mesh", () => {
     assert.equal(relay.up, up, "the replica is left alone");
   });
 
+  it("asks a replica for a sign of life before a request that must not be sent twice", async (t) => {
+    const { caller, relay, start, ways } = await holdTicket(t);
+    const next = await start();
+    await next.serve(SERVICE, () => new Response("next"), UNOWNED);
+    const { now } = performance;
+    let later_ms = 31_000;
+    t.mock.method(performance, "now", () => now.call(performance) + later_ms);
+    const init = { ...UNOWNED, method: "POST", body: "once" };
+    assert.equal(await (await caller.fetch(URL_OF_SERVICE, init)).text(), "answer");
+    assert.ok(relay.up >= 2);
+    later_ms += 31_000;
+    relay.isBroken = true;
+    assert.equal(await (await caller.fetch(URL_OF_SERVICE, init)).text(), "next");
+    assert.deepEqual(ways, ["POST ticket"]);
+  });
+
+  it("goes by session while many answers of a service have not ended", async (t) => {
+    const pull = (controller: ReadableStreamDefaultController): void =>
+      controller.enqueue(new Uint8Array(20_000));
+    const { caller, start, ways } = await holdTicket(
+      t,
+      ({ url }) => new Response(url.endsWith("/long") ? new ReadableStream({ pull }) : "short"),
+    );
+    const ask = (path: string): Promise<Response> => caller.fetch(URL_OF_SERVICE + path, UNOWNED);
+    const open = await Promise.all(Array.from({ length: 24 }, () => ask("/long")));
+    assert.equal(ways.length, 24);
+    for (const { body } of open.splice(0, 2)) await body?.cancel();
+    open.push(await ask("/long"), await ask("/long"));
+    assert.equal(ways.length, 26);
+    const next = await start();
+    await next.serve(SERVICE, () => new Response("next"), UNOWNED);
+    assert.equal(await (await ask("")).text(), "next");
+    for (const { body } of open) await body?.cancel();
+  });
+
   it("never repeats a request that may have been carried out", async (t) => {
     const begun = Promise.withResolvers<void>();
     const { caller, relay, start, ways } = await holdTicket(t, ({ method }) => {

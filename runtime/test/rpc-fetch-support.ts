@@ -12,13 +12,13 @@ import {
 } from "../src/entries/rpc-node.ts";
 import type { RpcClientOptions, RpcMesh } from "../src/rpc/client.ts";
 import type { RpcServer, RpcServerOptions } from "../src/rpc/server.ts";
-import { CALLER, KEY, NETWORK, SERVICE, serveHttp, startClient } from "./rpc-support.ts";
+import { CALLER, KEY, NETWORK, SERVICE, serveHttp, serveSockets, startClient } from "./rpc-support.ts";
 import { member } from "./support.ts";
 
 export const UNOWNED = { unowned: true } as const;
 export const URL_OF_SERVICE: string = `https://${SERVICE}.mesh`;
 /** The ways of datagrams. */
-export const WAYS = ["udp", "http"] as const;
+export const WAYS = ["udp", "http", "websocket"] as const;
 export type Datagrams = (typeof WAYS)[number];
 
 /** A service that carries HTTP, and who calls it. */
@@ -43,10 +43,12 @@ export async function startFetchServer(
   const log = (record: LogRecord): void => void records.push(record);
   const server = createRpcServer({ ...base, fetch, log, ...options });
   t.after(() => server.close());
-  const address =
-    way === "udp"
-      ? (await server.listenUdp({ host: "127.0.0.1", port: 0 })).address
-      : await serveHttp(t, (request, origin) => server.fetch(request, origin));
+  const places = {
+    udp: async () => (await server.listenUdp({ host: "127.0.0.1", port: 0 })).address,
+    http: () => serveHttp(t, (request, origin) => server.fetch(request, origin)),
+    websocket: () => serveSockets(t, server),
+  };
+  const address = await places[way]();
   return { server, address, records };
 }
 

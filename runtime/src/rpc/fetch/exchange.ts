@@ -1,18 +1,16 @@
 import { IDEMPOTENT } from "../../driver/call.ts";
 import type { MeshStream } from "../../driver/streams.ts";
-import type { Timers } from "../../driver/timers.ts";
 import { ProcedureCalls, type RpcCaller } from "../procedures/calls.ts";
 import { ProcedureError } from "../procedures/error.ts";
 import { STREAM_BYTES, writeEnd } from "../procedures/wire.ts";
 import { EXCHANGE, type Exchange, writeExchange } from "./message.ts";
-import { errorInSession, failedStream, pulledStream } from "./pulled-stream.ts";
+import { errorInSession, failedStream, type PulledParts, pulledStream } from "./pulled-stream.ts";
 
 /** No stream has this id. */
 const NO_STREAM: Uint8Array = /* @__PURE__ */ new Uint8Array(STREAM_BYTES);
 
 /** A request to a service. */
 export interface SentExchange extends Exchange {
-  readonly service: string;
   readonly method: string;
   /** How long the answer may take to begin. */
   readonly timeout_ms: number;
@@ -22,16 +20,16 @@ export interface SentExchange extends Exchange {
 /** Sends a request, and resolves with the stream of its answer, which has failed if the service says that there is none. Fails as calls do. */
 export async function sendExchange(
   client: RpcCaller,
-  { service, method, head, body, timeout_ms, signal }: SentExchange,
-  timers: Timers,
+  { method, head, body, timeout_ms, signal }: SentExchange,
+  parts: PulledParts,
 ): Promise<MeshStream> {
-  const calls = new ProcedureCalls(client, service, EXCHANGE);
+  const calls = new ProcedureCalls(client, parts.service, EXCHANGE);
   const options = { idempotent: IDEMPOTENT.has(method), timeout_ms, signal };
   try {
     const first = await calls.send(writeExchange({ head, body }), options);
-    return pulledStream(calls, service, first, timers);
+    return pulledStream(calls, first, parts);
   } catch (error) {
-    if (error instanceof ProcedureError) return failedStream(service, errorInSession(error), timers);
+    if (error instanceof ProcedureError) return failedStream(errorInSession(error), parts);
     throw error;
   }
 }

@@ -60,8 +60,9 @@ export async function fetchByRpc(
   const length = asked.length ?? (asked.isStream ? undefined : body.length);
   const head = requestHead(asked, saidLength(method, asked.body !== null, length));
   const left_ms = Math.max(1, Math.trunc(timeout_ms - (performance.now() - begun_ms)));
-  const exchange = { service, method, head, body, timeout_ms: left_ms, signal };
-  const answer = await readAnswer(await sendExchange(client, exchange, timers), () => undefined);
+  const exchange = { method, head, body, timeout_ms: left_ms, signal };
+  const stream = await sendExchange(client, exchange, { service, timers });
+  const answer = await readAnswer(stream, () => undefined);
   answer.stream.retain(cancellation);
   try {
     if (answer.status === 101) throw new MeshError("BadMessage", "the service switches protocols by RPC");

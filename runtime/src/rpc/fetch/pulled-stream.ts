@@ -27,15 +27,18 @@ const OF_CLASS: Readonly<Record<ErrorClass, CodeName>> = {
 };
 const NOTHING: Uint8Array = /* @__PURE__ */ new Uint8Array();
 
+/** The parts of an answer's stream. */
+export interface PulledParts {
+  readonly service: string;
+  readonly timers: Timers;
+  /** Learns that the answer has ended. */
+  readonly ended?: (() => void) | undefined;
+}
+
 /** Makes the stream of an answer whose first batch has come; the others are pulled as they are consumed. */
-export function pulledStream(
-  calls: ProcedureCalls,
-  service: string,
-  first: Answered,
-  timers: Timers,
-): MeshStream {
-  const window = new Window(timers);
-  const stream = openStream(service, timers, window.push);
+export function pulledStream(calls: ProcedureCalls, first: Answered, parts: PulledParts): MeshStream {
+  const window = new Window(parts.timers);
+  const stream = openStream(parts, window.push);
   const begin = (): Promise<Answered> => Promise.resolve(first);
   const batches = pullBatches(calls, begin, { timeout_ms: BATCH_TIMEOUT_MS, signal: window.signal });
   detach("the rest of an answer", follow(stream, batches, window));
@@ -43,16 +46,19 @@ export function pulledStream(
 }
 
 /** Makes the stream of a request that may have been carried out and has no answer. */
-export function failedStream(service: string, error: MeshError, timers: Timers): MeshStream {
-  const stream = openStream(service, timers, () => undefined);
+export function failedStream(error: MeshError, parts: PulledParts): MeshStream {
+  const stream = openStream(parts, () => undefined);
   stream.fail(error);
   return stream;
 }
 
 /** Makes a stream on which everything was sent, to a provider whose id is not known. */
-function openStream(service: string, timers: Timers, push: (input: Input) => void): MeshStream {
+function openStream(
+  { service, timers, ended = () => undefined }: PulledParts,
+  push: (input: Input) => void,
+): MeshStream {
   const opened = { stream: 0, peer: NOTHING, service, head: NOTHING };
-  const stream = new MeshStream(opened, timers, push, () => undefined);
+  const stream = new MeshStream(opened, timers, push, ended);
   stream.end();
   return stream;
 }

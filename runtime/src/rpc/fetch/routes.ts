@@ -11,8 +11,9 @@ import { failedStream } from "./pulled-stream.ts";
 
 /** Services whose routes are known; beyond that the one that was learned first is forgotten. */
 const MAX_ROUTES = 4096;
-/** A service that has no route is asked again after this pause, which doubles up to the longest. */
+/** A service whose replica is not there is asked again after this pause, one that carries no HTTP after the second; it doubles up to the longest. */
 const FIRST_PAUSE_MS = 15_000;
+const ABSENT_PAUSE_MS = 300_000;
 const LONGEST_PAUSE_MS = 3_600_000;
 /** A replica that has not answered for so long is asked for a sign of life, and for how long one is awaited. */
 const SILENCE_MS = 1_000;
@@ -30,13 +31,54 @@ const OPEN_BOUND: ReadonlySet<string> = /* @__PURE__ */ new Set([
 ]);
 const OPEN_IDEMPOTENT: ReadonlySet<string> = /* @__PURE__ */ new Set([...OPEN_BOUND, "TimedOut"]);
 
-interface Route {
-  /** Whether its replica has shown that it is there. */
-  readonly isOpen: boolean;
-  /** When its replica was heard, or else when the service is asked again, on the monotonic clock. */
-  readonly at_ms: number;
-  /** The pause after its next failure. */
-  readonly pause_ms: number;
+/** Requests to a service whose answers have not ended: its replica has room for 32 bodies of a caller. */
+const MAX_OPEN = 24;
+
+/** The way to a service by RPC. */
+class Route {
+  /** Requests whose answers have not ended. */
+  open = 0;
+  #isOpen = false;
+  /** When the replica was heard last, and when the service may be asked again, on the monotonic clock. */
+  #heard_ms = 0;
+  #next_ms = 0;
+  #pause_ms = FIRST_PAUSE_MS;
+
+  /** Whether the replica has shown that it is there. */
+  get isOpen(): boolean {
+    return this.#isOpen;
+  }
+
+  /** Whether the replica may be gone. */
+  get isSilent(): boolean {
+    return performance.now() - this.#heard_ms > HEARD_MS;
+  }
+
+  /** Whether the service may be asked for a ticket. */
+  get mayAsk(): boolean {
+    return performance.now() >= this.#next_ms;
+  }
+
+  /** The replica has answered. */
+  heard(): void {
+    this.#isOpen = true;
+    this.#heard_ms = performance.now();
+    this.#pause_ms = FIRST_PAUSE_MS;
+  }
+
+  /** Closes it, until the service is asked again: at once, or after a pause. */
+  close(pauses: boolean, least_ms = 0): void {
+    this.#isOpen = false;
+    const pause_ms = Math.max(this.#pause_ms, least_ms);
+    this.#next_ms = pauses ? performance.now() + pause_ms : 0;
+    if (pauses) this.#pause_ms = Math.min(2 * pause_ms, LONGEST_PAUSE_MS);
+  }
+
+  /** The service is being asked. */
+  ask(): void {
+    this.#isOpen = false;
+    this.#next_ms = Number.POSITIVE_INFINITY;
+  }
 }
 
 /** Sends requests of a mesh by RPC, to the services that carry HTTP and whose replica has shown that it is there. */
@@ -49,89 +91,91 @@ export class FetchRoutes implements Shortcut {
   }
 
   answered(name: string): void {
-    const { isOpen = false, at_ms = 0 } = this.#routes.get(name) ?? {};
-    const isKnown = isOpen ? this.#parts.tickets.isGood(name) : performance.now() < at_ms;
-    if (!isKnown) detach("a route of the RPC", this.#learn(name));
+    const route = this.#routes.get(name);
+    const isKnown = route?.isOpen === true ? this.#parts.tickets.isGood(name) : route?.mayAsk === false;
+    if (!isKnown) detach("a route of the RPC", this.#learn(name, route ?? this.#begin(name)));
   }
 
   async send(request: WholeRequest): Promise<MeshStream | undefined> {
-    const { name, method, url } = request;
+    const { name, method, url, timeout_ms } = request;
     const route = this.#routes.get(name);
     const isReady = route?.isOpen === true && this.#parts.tickets.isGood(name);
-    if (!isReady || isReserved(new URL(url).pathname)) return undefined;
-    const isSilent = performance.now() - route.at_ms > HEARD_MS;
+    if (!isReady || route.open >= MAX_OPEN || isReserved(new URL(url).pathname)) return undefined;
+    const end_ms = performance.now() + timeout_ms;
     // What must not be sent twice is not sent to a replica that may be gone.
-    if (!IDEMPOTENT.has(method) && isSilent && !(await this.#isThere(name))) return undefined;
-    return this.#send(request);
+    const isDoubtful = !IDEMPOTENT.has(method) && route.isSilent;
+    if (isDoubtful && !(await this.#isThere(name, route))) return undefined;
+    return this.#send(route, request, end_ms);
+  }
+
+  #begin(name: string): Route {
+    const [oldest] = this.#routes.keys();
+    if (this.#routes.size >= MAX_ROUTES && oldest !== undefined) this.#routes.delete(oldest);
+    const route = new Route();
+    this.#routes.set(name, route);
+    return route;
   }
 
   /** Gets a ticket of a service and finds out whether its replica is there. */
-  async #learn(name: string): Promise<void> {
+  async #learn(name: string, route: Route): Promise<void> {
     const { prepare, tickets } = this.#parts;
-    this.#set(name, { isOpen: false, at_ms: Number.POSITIVE_INFINITY });
-    try {
-      await prepare(name);
-    } catch {
-      return this.#close(name);
-    }
-    if (!tickets.has(name) || !(await this.#isThere(name))) this.#close(name);
+    route.ask();
+    const fault = await prepare(name).then(
+      () => undefined,
+      (error: MeshError) => error.class,
+    );
+    if (tickets.has(name)) await this.#isThere(name, route);
+    else route.close(true, fault === "Unreachable" ? 0 : ABSENT_PAUSE_MS);
   }
 
-  async #isThere(name: string): Promise<boolean> {
+  async #isThere(name: string, route: Route): Promise<boolean> {
     try {
       await probe(this.#parts.client, name, PROBE_MS);
     } catch {
-      this.#close(name);
+      route.close(true);
       return false;
     }
-    this.#heard(name);
+    this.#heard(name, route);
     return true;
   }
 
-  async #send({ name: service, ...request }: WholeRequest): Promise<MeshStream | undefined> {
+  async #send(
+    route: Route,
+    { name, ...request }: WholeRequest,
+    end_ms: number,
+  ): Promise<MeshStream | undefined> {
     const { client, timers } = this.#parts;
     const isIdempotent = IDEMPOTENT.has(request.method);
     const gone = new AbortController();
-    const signal =
-      request.signal === undefined ? gone.signal : AbortSignal.any([request.signal, gone.signal]);
-    const end_ms = performance.now() + request.timeout_ms - ROUNDING_MS;
-    const watch = isIdempotent ? new Watch(timers, () => this.#isThere(service), gone) : undefined;
+    const signals = request.signal === undefined ? [] : [request.signal];
+    const signal = AbortSignal.any([...signals, gone.signal]);
+    const timeout_ms = Math.max(1, Math.ceil(end_ms - performance.now()));
+    const ended = (): void => void route.open--;
+    const watch = isIdempotent ? new Watch(timers, () => this.#isThere(name, route), gone) : undefined;
+    route.open++;
     try {
-      const stream = await sendExchange(client, { ...request, service, signal }, timers);
-      this.#heard(service);
+      const parts = { service: name, timers, ended };
+      const stream = await sendExchange(client, { ...request, timeout_ms, signal }, parts);
+      this.#heard(name, route);
       return stream;
     } catch (error) {
+      ended();
       request.signal?.throwIfAborted();
       if (!(error instanceof MeshError)) throw error;
-      const isLate = isIdempotent && performance.now() >= end_ms;
-      // The client asks for another ticket now, which is not to keep the next request waiting.
-      if (isLate) this.#set(service, { isOpen: false, at_ms: 0 });
-      else if (!gone.signal.aborted) this.#close(service);
+      const isLate = isIdempotent && performance.now() >= end_ms - ROUNDING_MS;
+      // The client gets another ticket for its next call, for which the next request is not to wait.
+      if (!gone.signal.aborted) route.close(!isLate);
       const mayBeDone = (isIdempotent ? OPEN_IDEMPOTENT : OPEN_BOUND).has(error.name);
-      return mayBeDone
-        ? failedStream(service, isLate ? new MeshError("Deadline") : error, timers)
-        : undefined;
+      if (!mayBeDone) return undefined;
+      return failedStream(isLate ? new MeshError("Deadline") : error, { service: name, timers });
     } finally {
       watch?.stop();
     }
   }
 
-  #heard(name: string): void {
+  #heard(name: string, route: Route): void {
     this.#parts.tickets.answered(name);
-    this.#set(name, { isOpen: true, at_ms: performance.now(), pause_ms: FIRST_PAUSE_MS });
-  }
-
-  #close(name: string): void {
-    const { pause_ms = FIRST_PAUSE_MS } = this.#routes.get(name) ?? {};
-    const longer_ms = Math.min(2 * pause_ms, LONGEST_PAUSE_MS);
-    this.#set(name, { isOpen: false, at_ms: performance.now() + pause_ms, pause_ms: longer_ms });
-  }
-
-  #set(name: string, route: Partial<Route> & Pick<Route, "isOpen" | "at_ms">): void {
-    const [oldest] = this.#routes.keys();
-    const { pause_ms = FIRST_PAUSE_MS } = this.#routes.get(name) ?? {};
-    if (this.#routes.size >= MAX_ROUTES && oldest !== undefined) this.#routes.delete(oldest);
-    this.#routes.set(name, { pause_ms, ...route });
+    route.heard();
   }
 }
 
