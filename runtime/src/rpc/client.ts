@@ -7,6 +7,7 @@ import type { CallOptions } from "../driver/service.ts";
 import { MAX_TIMER_MS, platformTimers, type Timers } from "../driver/timers.ts";
 import { detach } from "../guard.ts";
 import { checkPermitted, parseAddress, type RpcAddress, usableAddress } from "./address.ts";
+import type { RpcCallOptions } from "./call-options.ts";
 import { type Fetching, fetchByRpc, type RpcFetchInit } from "./fetch/fetch.ts";
 import { HttpTickets } from "./fetch/http-tickets.ts";
 import { FetchRoutes } from "./fetch/routes.ts";
@@ -75,23 +76,6 @@ export interface RpcClientSettings extends LogOptions {
 interface PlacedTicket {
   readonly grant: Uint8Array;
   readonly address: RpcAddress;
-}
-
-/** How a call is made. */
-export interface RpcCallOptions {
-  /** How long to wait for the answer, in milliseconds; 30 seconds unless given. */
-  readonly timeout_ms?: number | undefined;
-  /** Whether carrying the call out twice does no harm: it then needs no round trip before. */
-  readonly idempotent?: boolean | undefined;
-  /** Gives the call up, and tells its server. */
-  readonly signal?: AbortSignal | undefined;
-  /**
-   * Whether the call travels in a session of the mesh, whose keys are agreed by Diffie-Hellman, although the service issues tickets: who
-   * captures a replica later cannot open it.
-   */
-  readonly forwardSecret?: boolean | undefined;
-  /** The replica to call, as `IP:port` or a URL, in place of the one that issued the ticket: any replica opens it. */
-  readonly server?: string | undefined;
 }
 
 /** Calls services by RPC. `createRpcClient` makes one. */

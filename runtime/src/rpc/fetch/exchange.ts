@@ -1,6 +1,7 @@
 import { IDEMPOTENT } from "../../driver/call.ts";
 import type { MeshStream } from "../../driver/streams.ts";
-import { ProcedureCalls, type RpcCaller } from "../procedures/calls.ts";
+import type { RpcCaller } from "../call-options.ts";
+import { ProcedureCalls } from "../procedures/calls.ts";
 import { ProcedureError } from "../procedures/error.ts";
 import { STREAM_BYTES, writeEnd } from "../procedures/wire.ts";
 import { EXCHANGE, type Exchange, writeExchange } from "./message.ts";

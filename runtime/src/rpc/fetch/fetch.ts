@@ -8,7 +8,7 @@ import { nameOfUrl } from "../../driver/options.ts";
 import { type Asked, checkRedirect, requestTo } from "../../driver/request.ts";
 import type { Timers } from "../../driver/timers.ts";
 import { asksForWebSocket } from "../../websocket/handshake.ts";
-import type { RpcCaller } from "../procedures/calls.ts";
+import type { RpcCaller } from "../call-options.ts";
 import { sendExchange } from "./exchange.ts";
 import type { HttpTickets } from "./http-tickets.ts";
 import { MAX_BODY } from "./message.ts";

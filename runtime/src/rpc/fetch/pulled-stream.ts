@@ -118,7 +118,12 @@ class Window {
     while (this.#ahead > AHEAD_BYTES && !this.signal.aborted) {
       const { promise: room, resolve, reject } = Promise.withResolvers<void>();
       this.#wake = resolve;
-      const timer = this.#timers.after(KEEP_MS, () => void keep().then(() => resolve(), reject));
+      const timer = this.#timers.after(KEEP_MS, () =>
+        detach(
+          "a batch",
+          keep().then(() => resolve(), reject),
+        ),
+      );
       timer.unref();
       await room;
       timer.cancel();

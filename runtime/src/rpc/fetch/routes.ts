@@ -150,7 +150,9 @@ export class FetchRoutes implements Shortcut {
     const signals = request.signal === undefined ? [] : [request.signal];
     const signal = AbortSignal.any([...signals, gone.signal]);
     const timeout_ms = Math.max(1, Math.ceil(end_ms - performance.now()));
-    const ended = (): void => void route.open--;
+    const ended = (): void => {
+      route.open--;
+    };
     const watch = isIdempotent ? new Watch(timers, () => this.#isThere(name, route), gone) : undefined;
     route.open++;
     try {
