@@ -106,7 +106,13 @@ describe("fetch of a mesh", () => {
       { method: "POST", body: new Uint8Array(64 * 1024 + 1) },
     ];
     for (const init of inits) await assert.rejects(caller.fetch(URL_OF_SERVICE, { ...UNOWNED, ...init }));
-    for (const options of [{ peer: "ab".repeat(32) }, { key: "a" }, { policy: "random" as const }]) {
+    const only = [
+      { peer: "ab".repeat(32) },
+      { key: "a" },
+      { policy: "random" },
+      { forwardSecret: true },
+    ] as const;
+    for (const options of only) {
       await assert.rejects(caller.fetch(URL_OF_SERVICE, { ...UNOWNED, ...options }));
     }
     const other = { owner: "cd".repeat(32) };

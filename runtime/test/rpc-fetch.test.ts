@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { describe, it } from "node:test";
 import { type CallContext, contextOf, type Handler } from "../src/driver/serve.ts";
+import { upgradeWebSocket } from "../src/entries/node.ts";
 import { startStage, UNOWNED, URL_OF_SERVICE, WAYS } from "./rpc-fetch-support.ts";
+import { SERVICE } from "./rpc-support.ts";
 
 /** What a handler is asked. */
 interface Seen {
@@ -175,3 +178,29 @@ for (const way of WAYS) {
     });
   });
 }
+
+describe("a service that carries HTTP", () => {
+  it("speaks WebSocket in sessions, and keeps the paths of the RPC to itself", async (t) => {
+    const paths: string[] = [];
+    const { caller } = await startStage(t, (request) => {
+      paths.push(new URL(request.url).pathname);
+      const { socket, response } = upgradeWebSocket(request);
+      socket.addEventListener("message", ({ data }) => socket.send(data));
+      return response;
+    });
+    const socket = caller.webSocket(`wss://${SERVICE}.mesh/talk`, [], UNOWNED);
+    socket.addEventListener("open", () => socket.send("ping"));
+    const [{ data }] = (await once(socket, "message")) as [MessageEvent];
+    assert.equal(data, "ping");
+    socket.close();
+    for (const path of ["/keys", "/call", "/other"]) {
+      const url = `${URL_OF_SERVICE}/.well-known/selfsame-rpc${path}`;
+      assert.equal((await caller.fetch(url, { ...UNOWNED, method: "POST" })).status, 404);
+    }
+    const url = `${URL_OF_SERVICE}/.well-known/selfsame-rpc`;
+    const response = await caller.fetch(url, { ...UNOWNED, method: "POST" });
+    assert.equal(response.headers.get("selfsame-rpc-carries"), "http");
+    await response.body?.cancel();
+    assert.deepEqual(paths, ["/talk"]);
+  });
+});

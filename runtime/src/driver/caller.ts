@@ -221,8 +221,8 @@ export class Caller {
   }
 
   /** Returns the shortcut if the request is to a name that it takes, and may go to any provider. */
-  #shortcutOf({ name, owner, peer, key, policy }: Target): Shortcut | undefined {
-    if (this.#diversion === undefined) return undefined;
+  #shortcutOf({ name, owner, peer, key, policy, isForwardSecret }: Target): Shortcut | undefined {
+    if (this.#diversion === undefined || isForwardSecret) return undefined;
     const { shortcut, lookup } = this.#diversion;
     const { names } = this.#parts;
     const isTaken = names.knowsOwner(name, lookup) && toHex(names.ownerOf(name, lookup)) === toHex(owner);
