@@ -98,14 +98,16 @@ export async function startStage(
   return { provider, caller, server, client, records, address, bootstrap };
 }
 
-/** Stands between a client and a server of UDP on loopback, counts their datagrams, and loses them if it is told to. */
+/**
+ * Stands between a client and a server of UDP on loopback, counts their datagrams, and loses them if it is told to. One that is sent again,
+ * as on a busy machine, counts once.
+ */
 export class UdpRelay {
   readonly #front = createSocket("udp4");
   readonly #back = createSocket("udp4");
   #client: RemoteInfo | undefined;
-  /** Datagrams to the server, and back. */
-  up = 0;
-  down = 0;
+  readonly #up: Set<string> = new Set();
+  readonly #down: Set<string> = new Set();
   isBroken = false;
 
   /** Starts one in front of an address. */
@@ -114,11 +116,11 @@ export class UdpRelay {
     const port = Number(address.split(":")[1]);
     relay.#front.on("message", (bytes, from) => {
       relay.#client = from;
-      relay.up++;
+      relay.#up.add(bytes.toString("latin1"));
       if (!relay.isBroken) relay.#back.send(bytes, port, "127.0.0.1");
     });
     relay.#back.on("message", (bytes) => {
-      relay.down++;
+      relay.#down.add(bytes.toString("latin1"));
       const { port = 0, address = "" } = relay.#client ?? {};
       if (!relay.isBroken) relay.#front.send(bytes, port, address);
     });
@@ -134,9 +136,19 @@ export class UdpRelay {
     return `127.0.0.1:${this.#front.address().port}`;
   }
 
+  /** Datagrams to the server. */
+  get up(): number {
+    return this.#up.size;
+  }
+
+  /** Datagrams of the server. */
+  get down(): number {
+    return this.#down.size;
+  }
+
   /** Counts anew. */
   reset(): void {
-    this.up = 0;
-    this.down = 0;
+    this.#up.clear();
+    this.#down.clear();
   }
 }
