@@ -18,6 +18,7 @@ const TESTS = [
   "rpc",
   "rpc-isolate",
   "rpc-procedures",
+  "rpc-http",
   "capsule-1g",
   "crash",
   "damage",

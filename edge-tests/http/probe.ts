@@ -57,6 +57,16 @@ export const RUN = "x-run";
 /** Where a service tells what arrived in a run. */
 export const ARRIVED = "/arrived/";
 
+/** Where a member takes datagrams of the RPC over HTTP. */
+export const DATAGRAMS = "/datagrams";
+/** What all replicas of the RPC have. */
+export const REPLICA = { ticketKey: new Uint8Array(32).fill(5), idempotent: true } as const;
+
+/** Whether a request is to a path. */
+export function isFor({ url }: Request, path: string): boolean {
+  return new URL(url).pathname === path;
+}
+
 /** The bytes of a text of the code points 0 to 255. */
 export function bytesOf(text: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(text, (character) => character.charCodeAt(0));

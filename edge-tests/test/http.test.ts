@@ -16,53 +16,19 @@ import { join, memory, type NodeMesh } from "selfsame/node";
 import { buildAll } from "selfsame-twiitr/build";
 import type { Child } from "selfsame-twiitr/child";
 import { freePort } from "selfsame-twiitr/ports";
-
+import { type Callee, type Caller, cases, casesOf, Player } from "../http/cases.ts";
 import { startServer } from "../http/exposed.ts";
-import {
-  ARRIVED,
-  type Arrived,
-  type Field,
-  type Order,
-  type Outcome,
-  REPLY,
-  type Reply,
-  RUN,
-} from "../http/probe.ts";
+import { ARRIVED, type Arrived, type Order, type Outcome } from "../http/probe.ts";
 import { performThrough } from "../http/raw.ts";
 import { DATA } from "../lib/cluster.ts";
 import { ROOT } from "../lib/run.ts";
 import { startMember, startWorker } from "../lib/runtimes.ts";
 import { built, type Sidecar, startSidecar } from "../lib/sidecar.ts";
 
-const CALLERS = ["node", "deno", "workerd", "rust", "proxy"] as const;
-const CALLEES = ["node", "deno", "workerd", "rust", "exposed"] as const;
-type Caller = (typeof CALLERS)[number];
-type Callee = (typeof CALLEES)[number];
-
-/** What headers are to be. */
-interface Expected {
-  headers?: Record<string, string>;
-  without?: string[];
-  cookies?: string[];
-  body?: string;
-}
-
-/** A case of the file. */
-interface Case {
-  name: string;
-  callers?: Caller[];
-  callees?: Callee[];
-  order: Order;
-  reply?: Reply;
-  arrives?: Expected & { method?: string; path?: string };
-  comes?: Expected & { status: number };
-  /** There is no answer, and these words say why. */
-  refused?: string;
-}
-
+const CALLERS: readonly Caller[] = ["node", "deno", "workerd", "rust", "proxy"];
+const CALLEES: readonly Callee[] = ["node", "deno", "workerd", "rust", "exposed"];
 const NETWORK = "programs";
 const UNOWNED = { unowned: true } as const;
-const cases = JSON.parse(readFileSync(joinPath(import.meta.dirname, "../http/cases.json"), "utf8")) as Case[];
 const folder = joinPath(DATA, "http");
 /** More than the file needs, so that none of it is lost without notice. */
 const LEAST_ASSERTIONS = 300;
@@ -72,8 +38,6 @@ let sidecar: Sidecar;
 let rust: ChildProcess;
 let miniflare: Miniflare;
 let observer: NodeMesh;
-let assertions = 0;
-let runs = 0;
 const members: Child[] = [];
 const ids: Partial<Record<Caller, string>> = {};
 const performers: Partial<Record<Caller, (order: Order) => Promise<Outcome>>> = {};
@@ -149,73 +113,19 @@ after(async () => {
   server?.close();
 });
 
-/** JSON that may stand in a header. */
-function inHeader(value: unknown): string {
-  return JSON.stringify(value).replaceAll(/[^ -~]/g, (character) => {
-    return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
-  });
-}
-
-function check<T>(actual: T, expected: T, what: string): void {
-  assertions += 1;
-  assert.deepEqual(actual, expected, what);
-}
-
-/** Compares what is expected with a message. */
-function compare(what: string, expected: Expected, headers: readonly Field[], body: string): void {
-  const valuesOf = (wanted: string): string[] =>
-    headers.filter(([name]) => name === wanted).map(([, value]) => value);
-  for (const [name, value] of Object.entries(expected.headers ?? {})) {
-    check(valuesOf(name), [value], `${what}: ${name}`);
-  }
-  for (const name of expected.without ?? []) check(valuesOf(name), [], `${what}: ${name}`);
-  if (expected.cookies !== undefined) check(valuesOf("set-cookie"), expected.cookies, `${what}: cookies`);
-  if (expected.body !== undefined) check(body, expected.body, `${what}: body`);
-}
-
-/** What arrived of a run at a service. */
-async function arrivedAt(callee: Callee, run: string): Promise<Arrived | null> {
-  const response = await observer.fetch(`https://${callee}.mesh${ARRIVED}${run}`, UNOWNED);
-  return (await response.json()) as Arrived | null;
-}
-
-async function play({ order, reply, arrives, comes, refused }: Case, caller: Caller, callee: Callee) {
-  const run = `${++runs}`;
-  const renamed = (text: string): string =>
-    text.replace("probe.mesh", `${callee}.mesh`).replace("PROBE.mesh", `${callee.toUpperCase()}.mesh`);
-  const headers: Field[] = [
-    ...order.headers.map(([name, value]): Field => [name, name === "host" ? renamed(value) : value]),
-    [RUN, run],
-    ...(reply === undefined ? [] : [[REPLY, inHeader(reply)] as const]),
-  ];
-  const outcome = await performers[caller]?.({ ...order, url: renamed(order.url), headers });
-  assert(outcome !== undefined);
-  if (refused !== undefined) {
-    assert("error" in outcome, JSON.stringify(outcome));
-    check(outcome.error.includes(refused), true, outcome.error);
-    if (reply === undefined) check(await arrivedAt(callee, run), null, "nothing arrives");
-    return;
-  }
-  assert(!("error" in outcome) && comes !== undefined, JSON.stringify(outcome));
-  check(outcome.status, comes.status, "status");
-  compare("answer", comes, outcome.headers, outcome.body);
-  if (arrives === undefined) return;
-  const arrived = await arrivedAt(callee, run);
-  assert(arrived !== null);
-  check(arrived.caller, ids[caller], "caller");
-  if (arrives.method !== undefined) check(arrived.method, arrives.method, "method");
-  if (arrives.path !== undefined) check(arrived.path, arrives.path, "path");
-  compare("request", arrives, arrived.headers, arrived.body);
-}
+const player = new Player({
+  perform: async (caller, order) => performers[caller]?.(order),
+  idOf: (caller) => ids[caller],
+  arrivedAt: async (callee, run) => {
+    const response = await observer.fetch(`https://${callee}.mesh${ARRIVED}${run}`, UNOWNED);
+    return (await response.json()) as Arrived | null;
+  },
+});
 
 for (const callee of CALLEES) {
   for (const caller of CALLERS) {
     describe(`${caller} calls the service in ${callee}`, () => {
-      for (const one of cases) {
-        if (!(one.callers ?? CALLERS).includes(caller) || !(one.callees ?? CALLEES).includes(callee))
-          continue;
-        it(one.name, () => play(one, caller, callee));
-      }
+      for (const one of casesOf(caller, callee)) it(one.name, () => player.play(one, caller, callee));
     });
   }
 }
@@ -226,6 +136,6 @@ it("plays the examples of the specification", () => {
 });
 
 it("makes all its assertions", () => {
-  console.log(`${assertions} assertions`);
-  assert(assertions >= LEAST_ASSERTIONS, `${assertions}`);
+  console.log(`${player.assertions} assertions`);
+  assert(player.assertions >= LEAST_ASSERTIONS, `${player.assertions}`);
 });

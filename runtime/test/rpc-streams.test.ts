@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
 import { z } from "zod";
-import type { Timer, Timers } from "../src/driver/timers.ts";
+import type { Timers } from "../src/driver/timers.ts";
 import {
   implement,
   ProcedureError,
@@ -14,7 +14,15 @@ import {
   type TypedClient,
   typed,
 } from "../src/entries/rpc-node.ts";
-import { SERVICE, serveHttp, startClient, startServer, TestMesh, ticketMesh } from "./rpc-support.ts";
+import {
+  ManualTimers,
+  SERVICE,
+  serveHttp,
+  startClient,
+  startServer,
+  TestMesh,
+  ticketMesh,
+} from "./rpc-support.ts";
 import { freeUdpPort, until } from "./support.ts";
 
 const contract = procedures({
@@ -24,27 +32,6 @@ type Api = TypedClient<typeof contract>;
 type Count = (input: number, context: StreamContext) => AsyncIterable<number>;
 
 const WAYS = ["udp", "http"] as const;
-
-/** Timers that a test lets pass. */
-class ManualTimers implements Timers {
-  readonly #due: Map<object, { readonly at: number; readonly act: () => void }> = new Map();
-  #now = 0;
-
-  after(delay_ms: number, act: () => void): Timer {
-    const timer: Timer = { cancel: () => this.#due.delete(timer), unref: () => undefined };
-    this.#due.set(timer, { at: this.#now + delay_ms, act });
-    return timer;
-  }
-
-  pass(time_ms: number): void {
-    this.#now += time_ms;
-    for (const [timer, { at, act }] of this.#due) {
-      if (at > this.#now) continue;
-      this.#due.delete(timer);
-      act();
-    }
-  }
-}
 
 interface Started {
   readonly api: Api;

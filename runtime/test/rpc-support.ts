@@ -2,6 +2,7 @@ import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { TestContext } from "node:test";
 import type { LogRecord } from "../src/driver/log.ts";
+import type { Timer, Timers } from "../src/driver/timers.ts";
 import { type NodeMesh, serve } from "../src/entries/node.ts";
 import {
   createRpcClient,
@@ -124,4 +125,25 @@ export async function serveHttp(
 ): Promise<string> {
   const { url } = await listenForSockets(t, fetch);
   return url.replace("ws:", "http:");
+}
+
+/** Timers that a test lets pass. */
+export class ManualTimers implements Timers {
+  readonly #due: Map<object, { readonly at: number; readonly act: () => void }> = new Map();
+  #now = 0;
+
+  after(delay_ms: number, act: () => void): Timer {
+    const timer: Timer = { cancel: () => this.#due.delete(timer), unref: () => undefined };
+    this.#due.set(timer, { at: this.#now + delay_ms, act });
+    return timer;
+  }
+
+  pass(time_ms: number): void {
+    this.#now += time_ms;
+    for (const [timer, { at, act }] of this.#due) {
+      if (at > this.#now) continue;
+      this.#due.delete(timer);
+      act();
+    }
+  }
 }

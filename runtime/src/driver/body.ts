@@ -1,4 +1,5 @@
 import { codeNumber } from "../codec/code.ts";
+import { concat } from "../concat.ts";
 import { Measure } from "./length.ts";
 import type { MeshStream } from "./streams.ts";
 
@@ -30,6 +31,11 @@ export class ReplayableBody {
   /** Why the body cannot be sent, if its source failed. */
   get failure(): { readonly error: unknown } | undefined {
     return this.#failure;
+  }
+
+  /** All of it, if it was read to its end and is kept. */
+  get whole(): Uint8Array | undefined {
+    return this.#isDone && this.isReplayable ? concat(this.#kept) : undefined;
   }
 
   /** Reads what is there at once and may be kept; the length of the body if that is all of it. */

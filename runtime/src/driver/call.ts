@@ -12,12 +12,19 @@ import { saidLength } from "./length.ts";
 import type { CallObservation } from "./observe.ts";
 import type { Asked } from "./request.ts";
 import type { Target } from "./service.ts";
+import type { Shortcut } from "./shortcut.ts";
 import type { MeshStream } from "./streams.ts";
 
 /** Reasons that say that the connection to a provider ended or fell silent. */
 const LOST: ReadonlySet<string> = /* @__PURE__ */ new Set(["Disconnected", "TimedOut"]);
 /** Methods that may be carried out twice (RFC 9110, 9.2.2), but for TRACE. */
-const IDEMPOTENT: ReadonlySet<string> = /* @__PURE__ */ new Set(["GET", "HEAD", "OPTIONS", "PUT", "DELETE"]);
+export const IDEMPOTENT: ReadonlySet<string> = /* @__PURE__ */ new Set([
+  "GET",
+  "HEAD",
+  "OPTIONS",
+  "PUT",
+  "DELETE",
+]);
 /** Answers of a provider that another one may do better. */
 const GATEWAY_ERRORS: ReadonlySet<number> = /* @__PURE__ */ new Set([502, 503, 504]);
 
@@ -25,6 +32,8 @@ const GATEWAY_ERRORS: ReadonlySet<number> = /* @__PURE__ */ new Set([502, 503, 5
 export interface Outgoing extends Asked {
   /** Headers that ask for a WebSocket, if the request does. */
   readonly upgrade?: HeaderList | undefined;
+  /** Carries the first attempt, if the request is at hand as a whole. */
+  readonly shortcut?: Shortcut | undefined;
   /** Hears of each attempt. */
   readonly observation?: Pick<CallObservation, "attempt"> | undefined;
 }
@@ -61,6 +70,8 @@ class Call {
   #failure: MeshError | undefined;
   /** Whether providers that lost their connection may be asked once more. */
   #isForgiving = false;
+  /** Whether the shortcut was asked. */
+  #isCut = false;
 
   constructor(driver: Driver, target: Target, outgoing: Outgoing) {
     this.#driver = driver;
@@ -102,16 +113,18 @@ class Call {
   async #attempt(attempt: Attempt): Promise<Answer> {
     const { upgrade, cancellation } = this.#outgoing;
     const { signal } = cancellation;
-    const stream = await this.#driver.openStream((tag) => this.#command(tag), signal);
+    const quick = await this.#takeShortcut();
+    const stream = quick ?? (await this.#driver.openStream((tag) => this.#command(tag), signal));
     attempt.stream = stream;
     stream.retain(cancellation);
-    this.#outgoing.observation?.attempt(toHex(stream.peer));
+    if (quick === undefined) this.#outgoing.observation?.attempt(toHex(stream.peer));
     const cancel = (): void => stream.reset(codeNumber("Cancelled"));
     signal?.addEventListener("abort", cancel, { once: true });
     if (signal?.aborted === true) cancel();
     try {
       // Whoever asks for another protocol does not know yet in which one to go on.
-      if (upgrade === undefined) detach("the body of a request", this.#body.send(stream, this.#length));
+      if (upgrade === undefined && quick === undefined)
+        detach("the body of a request", this.#body.send(stream, this.#length));
       const answer = await readAnswer(stream, () => {
         attempt.hasBegun = true;
       });
@@ -127,10 +140,36 @@ class Call {
     }
   }
 
+  /** Sends the request by the shortcut, at most once; `undefined` if it was not. */
+  async #takeShortcut(): Promise<MeshStream | undefined> {
+    const { shortcut, isStream, request, cancellation } = this.#outgoing;
+    if (shortcut === undefined || isStream || this.#isCut) return undefined;
+    this.#isCut = true;
+    await this.#body.readAhead();
+    const { whole } = this.#body;
+    if (whole === undefined || whole.length !== (this.#length ?? whole.length)) return undefined;
+    const { name } = this.#target;
+    const { method, url } = request;
+    const { signal } = cancellation;
+    return shortcut.send({
+      name,
+      method,
+      url,
+      head: this.#head,
+      body: whole,
+      timeout_ms: this.#left_ms,
+      signal,
+    });
+  }
+
+  get #left_ms(): number {
+    return Math.max(1, Math.ceil(this.#deadline_ms - performance.now()));
+  }
+
   #command(tag: number): Command {
     const { name, owner, peer, key, policy } = this.#target;
     const head = this.#head;
-    const timeout_ms = Math.max(1, Math.ceil(this.#deadline_ms - performance.now()));
+    const timeout_ms = this.#left_ms;
     if (peer !== undefined) return { type: "CallPeer", tag, peer, owner, name, timeout_ms, head };
     const avoided = this.#tried.filter(({ reason }) => !this.#isForgiving || !LOST.has(reason));
     const tried = Uint8Array.from(avoided.flatMap(({ peer }) => [...fromHex(peer, 32, "a peer id")]));
@@ -150,7 +189,7 @@ class Call {
       return false;
     }
     this.#failure = error;
-    this.#tried.push({ peer: toHex(stream.peer), reason: error.name as Tried["reason"] });
+    this.#note(stream, error.name as Tried["reason"]);
     const isElsewhere = this.#target.peer === undefined || LOST.has(error.name);
     return !hasBegun && isElsewhere && isTransient(error) && this.#mayRepeat();
   }
@@ -167,8 +206,13 @@ class Call {
     return isInTime && IDEMPOTENT.has(this.#outgoing.request.method) && this.#body.isReplayable;
   }
 
+  /** Notes the provider of an attempt; a shortcut's is not known. */
+  #note({ peer }: MeshStream, reason: Tried["reason"]): void {
+    if (peer.length > 0) this.#tried.push({ peer: toHex(peer), reason });
+  }
+
   #hold(answer: Answer): void {
-    this.#tried.push({ peer: toHex(answer.stream.peer), reason: "HandlerFailed" });
+    this.#note(answer.stream, "HandlerFailed");
     if (this.#held !== undefined) discard(this.#held);
     this.#held = answer;
   }
@@ -201,7 +245,11 @@ function isTransient(error: MeshError): boolean {
   return isOthers && name !== "Deadline" && cause === undefined;
 }
 
-function requestHead({ request, upgrade }: Outgoing, length: number | undefined): Uint8Array {
+/** Encodes the head of a request whose body has this length. */
+export function requestHead(
+  { request, upgrade }: Pick<Outgoing, "request" | "upgrade">,
+  length: number | undefined,
+): Uint8Array {
   const url = new URL(request.url);
   const fields = headerList(request.headers).filter(([name]) => name !== "content-length");
   const given = length === undefined ? fields : [...fields, ["content-length", `${length}`] as const];

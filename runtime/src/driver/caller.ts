@@ -16,10 +16,19 @@ import { type Established, MeshSocket } from "../websocket/socket.ts";
 import { type Answer, discard, responseOf } from "./answer.ts";
 import { call, type Outgoing } from "./call.ts";
 import type { Driver } from "./driver.ts";
+import type { MeshEvent } from "./event.ts";
 import type { Names } from "./names.ts";
 import type { Observer } from "./observe.ts";
 import { checkRedirect, requestTo } from "./request.ts";
-import { type CallOptions, checkCall, type FetchInit, splitInit, type Target } from "./service.ts";
+import {
+  type CallOptions,
+  checkCall,
+  type FetchInit,
+  type NameOptions,
+  splitInit,
+  type Target,
+} from "./service.ts";
+import type { Shortcut } from "./shortcut.ts";
 
 /** Names that are called of which is known that they were; beyond that the one that was not called for longest is forgotten. */
 const MAX_CALLED = 64;
@@ -42,6 +51,14 @@ export interface Called {
   readonly name: string;
   /** The owner's public key; empty for an unowned name. */
   readonly owner: Uint8Array;
+  /** The provider that answered last in a session. */
+  readonly peer: string | undefined;
+}
+
+/** A way beside sessions, and whose names it takes. */
+interface Diversion {
+  readonly shortcut: Shortcut;
+  readonly lookup: NameOptions;
 }
 
 interface Prepared {
@@ -59,6 +76,9 @@ interface Opened extends Established {
 export class Caller {
   readonly #parts: CallerParts;
   readonly #called: Map<string, Called> = new Map();
+  /** Peers with a session. */
+  readonly #peers: Set<string> = new Set();
+  #diversion: Diversion | undefined;
 
   constructor(parts: CallerParts) {
     this.#parts = parts;
@@ -67,6 +87,26 @@ export class Caller {
   /** The names that were called lately. */
   get called(): readonly Called[] {
     return [...this.#called.values()];
+  }
+
+  /** Has requests to names of one owner take a shortcut until the function that is returned is called. */
+  divert(shortcut: Shortcut, lookup: NameOptions): () => void {
+    if (this.#diversion !== undefined) {
+      const text = "the requests of this mesh take the RPC of another client already: close that one";
+      throw new MeshError("BadConfig", text);
+    }
+    const diversion = { shortcut, lookup };
+    this.#diversion = diversion;
+    return () => {
+      if (this.#diversion === diversion) this.#diversion = undefined;
+    };
+  }
+
+  /** Learns which sessions are up. */
+  follow(event: MeshEvent): void {
+    if (event.type === "peer-connected") this.#peers.add(event.peer);
+    else if (event.type === "peer-disconnected") this.#peers.delete(event.peer);
+    else if (event.type === "restarted") this.#peers.clear();
   }
 
   /** Sends a request, with all of `input` but its URL, to a service and resolves with its answer. */
@@ -153,9 +193,20 @@ export class Caller {
   async #observed({ target, outgoing }: Prepared): Promise<Answer> {
     const { driver, observer } = this.#parts;
     const observation = observer?.call(outgoing.request, target.name);
+    const shortcut = outgoing.upgrade === undefined ? this.#shortcutOf(target) : undefined;
     try {
-      const answer = await call(driver, target, { ...outgoing, observation });
+      const answer = await call(driver, target, {
+        ...outgoing,
+        observation,
+        shortcut: this.#isConnected(target) ? undefined : shortcut,
+      });
       observation?.answered(answer.status);
+      // The provider at the end of a shortcut is not known.
+      const { peer } = answer.stream;
+      if (peer.length > 0) {
+        this.#remember(target, toHex(peer));
+        shortcut?.answered(target.name);
+      }
       return answer;
     } catch (error) {
       observation?.failed(error);
@@ -169,12 +220,34 @@ export class Caller {
     return { target, outgoing: await requestTo(url, input, rest) };
   }
 
-  #remember({ name, owner }: Target): void {
-    const key = `${name} ${toHex(owner)}`;
+  /** Returns the shortcut if the request is to a name that it takes, and may go to any provider. */
+  #shortcutOf({ name, owner, peer, key, policy, isForwardSecret }: Target): Shortcut | undefined {
+    if (this.#diversion === undefined || isForwardSecret) return undefined;
+    const { shortcut, lookup } = this.#diversion;
+    const { names } = this.#parts;
+    const isTaken = names.knowsOwner(name, lookup) && toHex(names.ownerOf(name, lookup)) === toHex(owner);
+    const isForAny = peer === undefined && key.length === 0 && policy === "PowerOfTwo";
+    return isTaken && isForAny ? shortcut : undefined;
+  }
+
+  /** Whether a session with the provider that answered last is up. */
+  #isConnected(target: Target): boolean {
+    const peer = this.#called.get(keyOf(target))?.peer;
+    return peer !== undefined && this.#peers.has(peer);
+  }
+
+  #remember(target: Target, answered?: string): void {
+    const { name, owner } = target;
+    const key = keyOf(target);
+    const peer = answered ?? this.#called.get(key)?.peer;
     // The one that was called last stands last.
     this.#called.delete(key);
-    this.#called.set(key, { name, owner });
+    this.#called.set(key, { name, owner, peer });
     const [oldest] = this.#called.keys();
     if (this.#called.size > MAX_CALLED && oldest !== undefined) this.#called.delete(oldest);
   }
+}
+
+function keyOf({ name, owner }: Target): string {
+  return `${name} ${toHex(owner)}`;
 }

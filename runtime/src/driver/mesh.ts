@@ -40,6 +40,7 @@ import {
   type Service,
 } from "./service.ts";
 import { type CloseOptions, checkDrain, Serving } from "./serving.ts";
+import type { Shortcut } from "./shortcut.ts";
 import { State } from "./state.ts";
 import type { MeshStream } from "./streams.ts";
 import { urlOfService } from "./target.ts";
@@ -336,7 +337,8 @@ export class Mesh implements AsyncDisposable {
       limit: checkLimit(options),
       version: options.version ?? "",
     };
-    const surroundings = { context: this.#context, logger: this.#logger, observer: this.#observer };
+    const context = { assurance: "session", ...this.#context } as const;
+    const surroundings = { context, logger: this.#logger, observer: this.#observer };
     return {
       endpoint: new Endpoint(endpoint, surroundings),
       prepared: await this.#names.prepare(name, options),
@@ -401,6 +403,14 @@ export class Mesh implements AsyncDisposable {
       fetch: async (input, init = {}) =>
         this.#caller.fetch(checked, urlOfService(checked, input), input, { ...options, ...init }),
     };
+  }
+
+  /**
+   * Has `fetch` send what may go to any provider of a name of one owner by a way beside sessions while none is up, until the function
+   * that is returned is called. `createRpcClient` of `selfsame/rpc` does so.
+   */
+  divert(shortcut: Shortcut, lookup: NameOptions): () => void {
+    return this.#caller.divert(shortcut, lookup);
   }
 
   /** Finds who serves a name. */
@@ -559,6 +569,7 @@ export class Mesh implements AsyncDisposable {
   }
 
   #emit(event: MeshEvent): void {
+    this.#caller.follow(event);
     for (const listener of this.#listeners) {
       const failed = (error: unknown): void =>
         this.#logger.log("error", `an event listener failed: ${error}`);

@@ -83,7 +83,7 @@ export interface EndpointParts {
 /** What is around the handlers of a node. */
 export interface Surroundings {
   /** What handlers are told beside who called. */
-  readonly context: Pick<CallContext, "env" | "waitUntil">;
+  readonly context: Pick<CallContext, "assurance" | "env" | "waitUntil">;
   /** The log. */
   readonly logger: Logger;
   /** Follows the requests. */
@@ -170,7 +170,7 @@ export class Endpoint {
         return await encode(problem(403));
       }
       const { request, offered } = incoming;
-      const context = { caller, assurance: "session", ...this.#context } as const;
+      const context = { caller, ...this.#context };
       contexts.set(request, context);
       issued.add(context);
       if (offered === undefined) return await encode(await handler(request, context));

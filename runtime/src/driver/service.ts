@@ -39,6 +39,8 @@ export interface CallOptions extends NameOptions {
   readonly timeout_ms?: number | undefined;
   /** How many other providers are tried where that is safe, 0 to 2; 2 unless given. */
   readonly retries?: number | undefined;
+  /** Whether the request goes in a session in any case, also where `createRpcClient` has others of the mesh go by RPC. */
+  readonly forwardSecret?: boolean | undefined;
 }
 
 /**
@@ -109,6 +111,8 @@ export interface Target {
   readonly timeout_ms: number;
   /** How many others may be tried. */
   readonly retries: number;
+  /** Whether it goes in a session in any case. */
+  readonly isForwardSecret: boolean;
 }
 
 /** How a name is published, checked. */
@@ -140,6 +144,7 @@ export function checkCall(name: string, owner: Uint8Array, options: CallOptions)
     policy: policy === "random" ? "Random" : "PowerOfTwo",
     timeout_ms: checkInteger("timeout_ms", timeout_ms, 1, MAX_TIMEOUT_MS),
     retries: checkInteger("retries", retries, 0, MAX_RETRIES),
+    isForwardSecret: options.forwardSecret ?? false,
   };
 }
 
@@ -177,8 +182,8 @@ export function checkLimit({ limit }: ServeOptions): number {
 
 /** Takes the options of a call out of those of a `fetch`. */
 export function splitInit(init: FetchInit): { call: CallOptions; request: RequestInit } {
-  const { unowned, owner, peer, key, policy, timeout_ms, retries, ...request } = init;
-  const given = Object.entries({ unowned, owner, peer, key, policy, timeout_ms, retries });
+  const { unowned, owner, peer, key, policy, timeout_ms, retries, forwardSecret, ...request } = init;
+  const given = Object.entries({ unowned, owner, peer, key, policy, timeout_ms, retries, forwardSecret });
   return { call: Object.fromEntries(given.filter(([, value]) => value !== undefined)), request };
 }
 

@@ -28,6 +28,7 @@ export type {
   ServeOptions,
 } from "../driver/service.ts";
 export type { CloseOptions } from "../driver/serving.ts";
+export type { Shortcut, WholeRequest } from "../driver/shortcut.ts";
 export { memory } from "../stores/memory.ts";
 export type { Entry, MaybePromise, Operation, Store, StoreFactory } from "../stores/store.ts";
 export {

@@ -1,18 +1,19 @@
 export { MeshError } from "../codec/code.ts";
+export type { RpcCaller, RpcCallOptions } from "../rpc/call-options.ts";
 export {
-  type RpcCallOptions,
   RpcClient,
   type RpcClientOptions,
   type RpcClientSettings,
   type RpcMesh,
   type RpcTicketOptions,
 } from "../rpc/client.ts";
+export type { RpcFetchInit } from "../rpc/fetch/fetch.ts";
 export { type RpcHandler, RpcRefusal, type RpcRequest } from "../rpc/handler.ts";
 export { KEYS_PATH, SharedTicketKeys, shareTicketKeys, type TicketKeySharing } from "../rpc/key-sharing.ts";
 export type { RpcAnswer } from "../rpc/line.ts";
 export type { UdpPlace } from "../rpc/platform.ts";
 export type { PreSharedKey, PreSharedKeyOptions, PreSharedService } from "../rpc/pre-shared-key.ts";
-export type { ProcedureOptions, RpcCaller } from "../rpc/procedures/calls.ts";
+export type { ProcedureOptions } from "../rpc/procedures/calls.ts";
 export { ProcedureError } from "../rpc/procedures/error.ts";
 export {
   type CallContext,

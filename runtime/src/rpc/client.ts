@@ -1,11 +1,16 @@
 import { codeNumber, MeshError } from "../codec/code.ts";
 import { unlessAborted } from "../driver/deadline.ts";
 import { Logger, type LogOptions } from "../driver/log.ts";
+import type { Mesh } from "../driver/mesh.ts";
 import { checkName } from "../driver/options.ts";
 import type { CallOptions } from "../driver/service.ts";
 import { MAX_TIMER_MS, platformTimers, type Timers } from "../driver/timers.ts";
 import { detach } from "../guard.ts";
 import { checkPermitted, parseAddress, type RpcAddress, usableAddress } from "./address.ts";
+import type { RpcCallOptions } from "./call-options.ts";
+import { type Fetching, fetchByRpc, type RpcFetchInit } from "./fetch/fetch.ts";
+import { HttpTickets } from "./fetch/http-tickets.ts";
+import { FetchRoutes } from "./fetch/routes.ts";
 import { FirstCalls } from "./first-calls.ts";
 import { HttpWay } from "./http-way.ts";
 import { KeptTickets } from "./kept-tickets.ts";
@@ -32,6 +37,8 @@ export interface RpcMesh extends TicketMesh {
   readonly allowPrivate?: boolean;
   /** Timers of the host. */
   readonly timers?: Timers;
+  /** Has its requests take another way. */
+  readonly divert?: Mesh["divert"];
 }
 
 /** Where a client gets its tickets: the services issue them in a mesh, or another source does, such as `preSharedKey`. */
@@ -41,6 +48,11 @@ export type RpcTicketOptions =
       readonly mesh: RpcMesh;
       /** How the providers of services are found in the mesh, such as `{ unowned: true }`. */
       readonly lookup?: CallOptions | undefined;
+      /**
+       * Whether `fetch` of the mesh goes by RPC where that is the best path: to a service that carries HTTP and with which no session is
+       * up, if the request is at hand with a body of at most 64 KiB. One client of a mesh can do so.
+       */
+      readonly forFetch?: boolean | undefined;
       readonly tickets?: undefined;
     }
   | {
@@ -48,6 +60,7 @@ export type RpcTicketOptions =
       readonly tickets: RpcTicketSource;
       readonly mesh?: undefined;
       readonly lookup?: undefined;
+      readonly forFetch?: undefined;
     };
 
 /** How a client of the RPC is made. */
@@ -67,28 +80,6 @@ interface PlacedTicket {
   readonly address: RpcAddress;
 }
 
-/** How a call is made. */
-export interface RpcCallOptions {
-  /** How long to wait for the answer, in milliseconds; 30 seconds unless given. */
-  readonly timeout_ms?: number | undefined;
-  /** Whether carrying the call out twice does no harm: it then needs no round trip before. */
-  readonly idempotent?: boolean | undefined;
-  /** Gives the call up, and tells its server. */
-  readonly signal?: AbortSignal | undefined;
-  /**
-   * Whether the call travels in a session of the mesh, whose keys are agreed by Diffie-Hellman, although the service issues tickets: who
-   * captures a replica later cannot open it.
-   */
-  readonly forwardSecret?: boolean | undefined;
-  /** The replica to call, as `IP:port` or a URL, in place of the one that issued the ticket: any replica opens it. */
-  readonly server?: string | undefined;
-  /**
-   * Whether the answer is to name the replica that gave it, for calls that must go there, too: a client without a ticket then asks for one
-   * first. In a session an answer names the service alone.
-   */
-  readonly namesReplica?: boolean | undefined;
-}
-
 /** Calls services by RPC. `createRpcClient` makes one. */
 export class RpcClient implements Disposable {
   readonly #platform: RpcPlatform;
@@ -103,6 +94,8 @@ export class RpcClient implements Disposable {
   /** Where services are called, as their latest tickets say. */
   readonly #servers: Map<string, Promise<RpcAddress | InSession>> = new Map();
   readonly #closing: AbortController = new AbortController();
+  readonly #fetching: Fetching;
+  readonly #undivert: (() => void) | undefined;
 
   constructor(options: RpcClientOptions, platform: RpcPlatform) {
     const { mesh, allowPrivate = mesh?.allowPrivate ?? false, forwardSecret = false } = options;
@@ -112,6 +105,10 @@ export class RpcClient implements Disposable {
     this.#isForwardSecret = forwardSecret;
     this.#timers = mesh?.timers ?? platformTimers;
     this.#logger = new Logger(options.log, options.logLevel);
+    const prepare = (service: string, signal = this.#closing.signal): Promise<unknown> =>
+      this.#serverOf(service, signal);
+    this.#fetching = { client: this, prepare, tickets: new HttpTickets(), timers: this.#timers };
+    this.#undivert = options.forFetch === true ? this.#divert(options) : undefined;
     this.#firstCalls = new FirstCalls(this.#source, this.#logger);
   }
 
@@ -171,8 +168,20 @@ export class RpcClient implements Disposable {
     }
   }
 
+  /**
+   * Sends a request to `https://NAME.mesh/path` by RPC and resolves with the answer, like `fetch`; the service must carry HTTP. Fails as
+   * `call` does.
+   */
+  async fetch(input: Request | URL | string, init: RpcFetchInit = {}): Promise<Response> {
+    this.#checkOpen();
+    if (this.#isForwardSecret)
+      throw new MeshError("BadConfig", "mesh.fetch is what is forward secret: use that");
+    return fetchByRpc(this.#fetching, input, init);
+  }
+
   /** Gives up all calls and closes sockets. */
   close(): void {
+    this.#undivert?.();
     this.#closing.abort(new MeshError("Cancelled", "the client of the RPC was closed"));
     for (const line of this.#lines.values())
       detach(
@@ -186,6 +195,12 @@ export class RpcClient implements Disposable {
 
   [Symbol.dispose](): void {
     this.close();
+  }
+
+  #divert({ mesh, lookup = {} }: RpcClientOptions): () => void {
+    if (mesh?.divert !== undefined && !this.#isForwardSecret)
+      return mesh.divert(new FetchRoutes(this.#fetching), lookup);
+    throw new MeshError("BadConfig", "forFetch needs a mesh of this process, and is not forward secret");
   }
 
   #checkOpen(): void {
@@ -284,6 +299,7 @@ export class RpcClient implements Disposable {
   async #ticket(service: string): Promise<PlacedTicket | InSession> {
     const signal = AbortSignal.any([AbortSignal.timeout(TICKET_TIMEOUT_MS), this.#closing.signal]);
     const ticket = await this.#source.ticket(service, signal);
+    this.#fetching.tickets.note(service, ticket);
     if (ticket === IN_SESSION) return ticket;
     const { grant, addresses } = ticket;
     return { grant, address: usableAddress(addresses, (address) => this.#checkUsable(address)) };

@@ -42,7 +42,7 @@ export function refusalOf(error: unknown): number {
 }
 
 /** Refuses what is no handler. */
-export function checkHandler(handler: unknown): void {
+export function checkHandler(handler: unknown): asserts handler is RpcHandler {
   if (typeof handler !== "function")
     throw new MeshError("BadConfig", "handler is a function that answers calls");
 }

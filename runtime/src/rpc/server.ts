@@ -6,12 +6,14 @@ import { encodeRpcServerConfig } from "../codec/rpc.ts";
 import { randomBytes } from "../driver/driver.ts";
 import { Logger, type LogOptions } from "../driver/log.ts";
 import { checkName } from "../driver/options.ts";
+import type { Handler } from "../driver/serve.ts";
 import { platformTimers, type Timers } from "../driver/timers.ts";
 import { TrustedProxies } from "../transports/forwarded.ts";
 import { asksForWebSocket } from "../websocket/handshake.ts";
 import { provenCaller } from "./caller.ts";
 import { instantiate } from "./engine.ts";
 import { Exchanges } from "./exchanges.ts";
+import { HttpService, type HttpServiceOptions } from "./fetch/service.ts";
 import { checkHandler, type RpcHandler } from "./handler.ts";
 import { HttpBinding } from "./http-binding.ts";
 import { KEYS_PATH, SharedTicketKeys } from "./key-sharing.ts";
@@ -22,7 +24,7 @@ import type { RpcPlatform, UdpPlace, UdpPort } from "./platform.ts";
 import { RpcReplica, type ServerPort } from "./serving.ts";
 import { TAKES_TICKET, TICKET_FIELD } from "./session-call.ts";
 import { type MeshHandler, SessionCalls } from "./session-service.ts";
-import { checkAddresses, encodeTicket, TICKET_PATH } from "./ticket.ts";
+import { CARRIES_FIELD, checkAddresses, encodeTicket, HTTP, TICKET_PATH } from "./ticket.ts";
 import { type Upgrade, WebSocketBinding } from "./websocket-binding.ts";
 
 /** Seconds for which tickets are good unless the options say otherwise. */
@@ -39,8 +41,17 @@ export interface RpcServerOptions extends LogOptions {
   readonly network: string;
   /** The secret that the replicas of the service share, 32 bytes, or what shares one over the mesh: `shareTicketKeys`. Secret. */
   readonly ticketKey: Uint8Array | SharedTicketKeys;
-  /** Carries calls out. */
-  readonly handler: RpcHandler;
+  /** Carries calls out; in its place a service of HTTP has `fetch`. */
+  readonly handler?: RpcHandler | undefined;
+  /**
+   * Answers HTTP by RPC, and what `tickets` is asked for in sessions of the mesh, as a handler of `mesh.serve` does. Requests of GET, HEAD,
+   * OPTIONS, PUT and DELETE are the calls that `idempotent` is about.
+   */
+  readonly fetch?: Handler | undefined;
+  /** Who may make which requests of HTTP by RPC, as `allow` of `mesh.serve`, which decides over tickets and sessions alone. */
+  readonly allow?: HttpServiceOptions["allow"];
+  /** What `fetch` is told by RPC of its platform; nothing unless given. */
+  readonly context?: HttpServiceOptions["context"];
   /**
    * Whether calls may be carried out by each replica once: no round trip before the first one, and a copy of a datagram may be carried out
    * by another replica for some seconds. Without this each call is bound to one replica.
@@ -90,7 +101,10 @@ export class RpcServer implements Disposable {
   readonly #timers: Timers;
   readonly #logger: Logger;
   readonly #proxies: TrustedProxies;
-  readonly #sessionCalls: SessionCalls;
+  readonly #handler: RpcHandler;
+  /** Answers calls in sessions; `undefined` where the service carries HTTP. */
+  readonly #sessionCalls: SessionCalls | undefined;
+  readonly #http: HttpService | undefined;
   readonly #replicas: Set<RpcReplica> = new Set();
   readonly #ports: Set<UdpPort> = new Set();
   #streams: Streams | undefined;
@@ -108,7 +122,11 @@ export class RpcServer implements Disposable {
     this.#timers = options.timers ?? platformTimers;
     this.#logger = new Logger(options.log, options.logLevel);
     this.#proxies = new TrustedProxies(options.trustedProxies);
-    this.#sessionCalls = new SessionCalls(options);
+    this.#http = this.#httpOf(options);
+    const { handler = this.#http?.handler } = options;
+    checkHandler(handler);
+    this.#handler = handler;
+    this.#sessionCalls = this.#http === undefined ? new SessionCalls({ ...options, handler }) : undefined;
   }
 
   /** Answers calls over HTTP, and over WebSocket but in Node, where `attach` does: a fetch handler for the URL that tickets name. */
@@ -152,6 +170,7 @@ export class RpcServer implements Disposable {
       if (pathname === KEYS_PATH && this.#keys instanceof SharedTicketKeys) {
         return this.#keys.fetch(request, context);
       }
+      if (this.#http !== undefined && pathname !== TICKET_PATH) return this.#http.answer(request, context);
       return this.#answer(request, provenCaller(request, context), addresses);
     };
   }
@@ -198,6 +217,7 @@ export class RpcServer implements Disposable {
   /** Gives up all calls, erases the keys and gives ports back. */
   close(): void {
     this.#isClosed = true;
+    this.#http?.[Symbol.dispose]();
     this.#streams?.sockets.close();
     for (const replica of this.#replicas) replica.close();
     for (const port of this.#ports) port.close();
@@ -212,6 +232,12 @@ export class RpcServer implements Disposable {
     this.close();
   }
 
+  #httpOf({ service, fetch, allow, context, stateless = false }: RpcServerOptions): HttpService | undefined {
+    const [timers, logger] = [this.#timers, this.#logger];
+    if (fetch === undefined) return undefined;
+    return new HttpService({ service, fetch, allow, context, timers, logger, isLasting: !stateless });
+  }
+
   /** Answers a request for a ticket or a call, of a peer if one was proven. */
   async #answer(
     request: Request,
@@ -223,7 +249,8 @@ export class RpcServer implements Disposable {
     if (caller === undefined) return new Response(null, { status: 403 });
     const ticket = await this.#ticketFor(caller, addresses);
     if (ticket === undefined) return new Response(null, { status: 503, headers: { "retry-after": "1" } });
-    return new Response(ticket, { headers: { "cache-control": "no-store" } });
+    const carries = this.#http === undefined ? {} : { [CARRIES_FIELD]: HTTP };
+    return new Response(ticket, { headers: { "cache-control": "no-store", ...carries } });
   }
 
   /** Answers a call, and adds a ticket to the answer if the caller takes one. It is issued last: its age counts from when it comes. */
@@ -232,6 +259,7 @@ export class RpcServer implements Disposable {
     caller: string | undefined,
     addresses: readonly string[],
   ): Promise<Response> {
+    if (this.#sessionCalls === undefined) return problem(404);
     const response = await this.#sessionCalls.answer(request, caller);
     const takesTicket = request.headers.get(TICKET_FIELD) === TAKES_TICKET;
     if (response.status !== 200 || caller === undefined || !takesTicket) return response;
@@ -307,7 +335,8 @@ export class RpcServer implements Disposable {
     streams: boolean,
   ): RpcReplica {
     if (this.#isClosed) throw new MeshError("Cancelled", "the server of the RPC was closed");
-    const { service, handler } = this.#options;
+    const { service } = this.#options;
+    const handler = this.#handler;
     const [timers, logger] = [this.#timers, this.#logger];
     const config = (): Uint8Array => this.#config(datagramBytes, streams);
     const replica = new RpcReplica(instance, { module, timers, logger, service, handler, config, port });
@@ -346,6 +375,7 @@ function checkServerOptions({
   network,
   service,
   handler,
+  fetch,
   idempotent,
   stateless,
   ticketKey,
@@ -353,7 +383,10 @@ function checkServerOptions({
 }: RpcServerOptions): void {
   checkName(service);
   checkNetwork(network);
-  checkHandler(handler);
+  if (fetch !== undefined) checkHandler(fetch);
+  if (handler !== undefined && fetch !== undefined) {
+    throw new MeshError("BadConfig", "a server has handler or fetch, and not both");
+  }
   if (stateless === true && idempotent !== true) {
     throw new MeshError(
       "BadConfig",

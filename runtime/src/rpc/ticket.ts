@@ -8,6 +8,10 @@ import { MAX_ADDRESS, parseAddress } from "./address.ts";
 
 /** Where a service issues tickets (RFC 8615). */
 export const TICKET_PATH = "/.well-known/selfsame-rpc";
+/** Says of a ticket's service that it carries HTTP by RPC, too. */
+export const CARRIES_FIELD = "selfsame-rpc-carries";
+/** What it says. */
+export const HTTP = "http";
 const VERSION = 2;
 const GRANT_BYTES: number = 92 + 32 + 4;
 const MAX_ADDRESSES = 4;
@@ -22,6 +26,8 @@ export interface RpcTicket {
   readonly grant: Uint8Array;
   /** Where the server is reached, the address first that it prefers. */
   readonly addresses: readonly string[];
+  /** Whether the service carries HTTP by RPC. */
+  readonly carriesHttp?: boolean | undefined;
 }
 
 /** A service that gives out no tickets: calls travel in sessions of the mesh, with keys of their own. */
@@ -31,6 +37,12 @@ export type InSession = typeof IN_SESSION;
 
 /** What of a mesh gets tickets from the providers of a service. */
 export type TicketMesh = Pick<Mesh, "fetch">;
+
+/** Whether a path is one that the RPC itself has at each service. */
+export function isReserved(path: string): boolean {
+  const [pathname = ""] = path.split("?", 1);
+  return `${pathname}/`.startsWith(`${TICKET_PATH}/`);
+}
 
 /** Checks the addresses that a server's tickets are to name. */
 export function checkAddresses(addresses: readonly string[]): void {
@@ -99,5 +111,7 @@ export async function requestTicket(
     );
   }
   const tooLong = (): MeshError => new MeshError("BadMessage", `a ticket has at most ${MAX_ANSWER} bytes`);
-  return decodeTicket(await collect(response.body, { most: MAX_ANSWER, tooLong, signal }));
+  const ticket = decodeTicket(await collect(response.body, { most: MAX_ANSWER, tooLong, signal }));
+  if (ticket === IN_SESSION) return ticket;
+  return { ...ticket, carriesHttp: response.headers.get(CARRIES_FIELD) === HTTP };
 }

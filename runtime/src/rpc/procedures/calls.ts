@@ -1,10 +1,7 @@
-import type { RpcCallOptions, RpcClient } from "../client.ts";
+import type { RpcCaller, RpcCallOptions } from "../call-options.ts";
 import { ProcedureError, readFailure, textOfIssues } from "./error.ts";
 import { type Schema, validate } from "./schema.ts";
 import { type ProcedureAnswer, readAnswer } from "./wire.ts";
-
-/** A client of the RPC, as far as procedures need it. */
-export type RpcCaller = Pick<RpcClient, "call">;
 
 /** How a procedure is called. Of a stream the time is that of each call for its items, and the server is the one that begins it. */
 export type ProcedureOptions = Omit<RpcCallOptions, "idempotent" | "namesReplica">;

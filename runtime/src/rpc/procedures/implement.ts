@@ -6,6 +6,7 @@ import { readJson, writeJson } from "./json.ts";
 import { MAX_INPUT } from "./limits.ts";
 import type { CallProcedure, Contract, StreamProcedure } from "./procedure.ts";
 import { type InputOf, type OutputOf, validate } from "./schema.ts";
+import { JSON_ITEMS } from "./source.ts";
 import { StreamTable } from "./streams.ts";
 import { readRequest, writeFailed, writeOutput } from "./wire.ts";
 
@@ -47,7 +48,7 @@ export function implement<C extends Contract>(
   implementation: Implementation<C>,
   { timers = platformTimers }: ImplementOptions = {},
 ): ProcedureHandler {
-  const streams = new StreamTable(timers);
+  const streams = new StreamTable(JSON_ITEMS, timers);
   const served = new Map(
     Object.entries(contract).map(([name, procedure]) => {
       const act = implementation[name] as Act | undefined;
@@ -57,12 +58,20 @@ export function implement<C extends Contract>(
       return [name, { procedure, answer: answerOf(procedure, act, streams) }];
     }),
   );
+  return handlerOf(streams, (name, value, request) => begin(served, name, value, request));
+}
+
+/** Makes the handler of a server out of its streams and of what begins a procedure. */
+export function handlerOf(
+  streams: StreamTable,
+  begin: (name: string, value: Uint8Array, request: RpcRequest) => Promise<Uint8Array>,
+): ProcedureHandler {
   const handler: RpcHandler = async (request) => {
     const message = readRequest(request.payload);
     try {
       switch (message.type) {
         case "Begin":
-          return await begin(served, message.name, message.value, request);
+          return await begin(message.name, message.value, request);
         case "Ask":
           return await streams.ask(request, message.stream, message.number);
         case "End":

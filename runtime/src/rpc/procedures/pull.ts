@@ -8,13 +8,35 @@ import { type Batch, writeAsk, writeEnd } from "./wire.ts";
 /** How long a server may take to hear that a stream is ended, in milliseconds: it ends by itself when nobody asks. */
 const END_TIMEOUT_MS = 5000;
 
-/** Gives the items of a stream, and asks for one batch while the one before is taken. */
+/** Gives the items of a stream. */
 export async function* pull(
   calls: ProcedureCalls,
   { stream: schema }: StreamProcedure,
   begin: () => Promise<Answered>,
   options: ProcedureOptions,
 ): AsyncGenerator<unknown, void, undefined> {
+  for await (const { items } of pullBatches(calls, begin, options)) {
+    for (const item of listIn(items)) {
+      options.signal?.throwIfAborted();
+      yield await calls.check(schema, item, "an item");
+    }
+  }
+}
+
+/** What a batch holds. */
+export interface PulledBatch {
+  /** Its items. */
+  readonly items: Uint8Array;
+  /** Asks for the latest batch again, so that the server keeps the stream for a consumer that takes long. */
+  readonly keep: () => Promise<unknown>;
+}
+
+/** Gives what the batches of a stream hold, and asks for one batch while the one before is taken. */
+export async function* pullBatches(
+  calls: ProcedureCalls,
+  begin: () => Promise<Answered>,
+  options: ProcedureOptions,
+): AsyncGenerator<PulledBatch, void, undefined> {
   const { message, server } = await begin();
   let batch = batchIn(message, 0);
   const { stream } = batch;
@@ -35,13 +57,11 @@ export async function* pull(
   try {
     for (;;) {
       isOpen = !batch.isLast;
-      const next = isOpen ? ask(batch.number + 1) : undefined;
+      const number = batch.number + 1;
+      const next = isOpen ? ask(number) : undefined;
       // Its failure comes after the items.
       next?.catch(() => undefined);
-      for (const item of itemsOf(batch)) {
-        given?.throwIfAborted();
-        yield await calls.check(schema, item, "an item");
-      }
+      yield { items: batch.items, keep: async () => isOpen && ask(number) };
       if (next === undefined) return;
       batch = await next.catch((error: unknown) => {
         isOpen = given?.aborted === true;
@@ -63,7 +83,7 @@ function batchIn(message: Answered["message"], number: number): Batch {
   throw new MeshError("BadMessage", "the service answers with what is not the batch that was asked for");
 }
 
-function itemsOf({ items }: Batch): readonly unknown[] {
+function listIn(items: Uint8Array): readonly unknown[] {
   const list = readJson(items, MAX_MESSAGE, "a batch");
   if (Array.isArray(list)) return list;
   throw new MeshError("BadMessage", "the items of a stream are no array");

@@ -10,9 +10,28 @@ import { writeBatch, writeFailed } from "./wire.ts";
 /** The items that an implementation gives, as long as its signal does not abort. */
 export type Produce = (signal: AbortSignal) => AsyncIterable<unknown>;
 
+/** How the items of a stream travel. */
+export interface ItemFormat {
+  /** Encodes an item; throws if it is too long. */
+  readonly encode: (item: unknown) => Uint8Array;
+  /** Returns the parts of a batch. */
+  readonly frame: (items: readonly Uint8Array[]) => readonly Uint8Array[];
+}
+
+const OPEN: Uint8Array = /* @__PURE__ */ Uint8Array.of(0x5b);
+const COMMA: Uint8Array = /* @__PURE__ */ Uint8Array.of(0x2c);
+const CLOSE: Uint8Array = /* @__PURE__ */ Uint8Array.of(0x5d);
+
+/** Items in an array of JSON. */
+export const JSON_ITEMS: ItemFormat = {
+  encode: itemOf,
+  frame: (items) => [OPEN, ...items.flatMap((item, at) => (at === 0 ? [item] : [COMMA, item])), CLOSE],
+};
+
 /** The batches of a stream, each of which is made when it is asked for. */
 export class BatchSource {
   readonly #id: Uint8Array;
+  readonly #format: ItemFormat;
   readonly #timers: Timers;
   readonly #iterator: AsyncIterator<unknown>;
   readonly #ending: AbortController = new AbortController();
@@ -23,8 +42,9 @@ export class BatchSource {
   #isOver = false;
   #failure: { readonly error: unknown } | undefined;
 
-  constructor(id: Uint8Array, produce: Produce, timers: Timers) {
+  constructor(id: Uint8Array, produce: Produce, format: ItemFormat, timers: Timers) {
     this.#id = id;
+    this.#format = format;
     this.#timers = timers;
     this.#iterator = produce(this.#ending.signal)[Symbol.asyncIterator]();
   }
@@ -69,7 +89,7 @@ export class BatchSource {
       // What was given before it comes first.
       this.#failure = { error };
     }
-    return writeBatch(this.#id, number, this.#isOver, items);
+    return writeBatch(this.#id, number, this.#isOver, this.#format.frame(items));
   }
 
   #fail(error: unknown): Uint8Array {
@@ -90,7 +110,7 @@ export class BatchSource {
           this.#isOver = true;
           return;
         }
-        const item = itemOf(next.value);
+        const item = this.#format.encode(next.value);
         bytes += item.length;
         if (items.push(item) > 1) continue;
         patience.cancel();

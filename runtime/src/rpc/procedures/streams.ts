@@ -13,7 +13,7 @@ import {
   MAX_STREAMS,
   WAIT_MS,
 } from "./limits.ts";
-import { BatchSource, type Produce } from "./source.ts";
+import { BatchSource, type ItemFormat, type Produce } from "./source.ts";
 import { STREAM_BYTES } from "./wire.ts";
 
 interface Stream {
@@ -31,12 +31,16 @@ interface Stream {
 
 /** The streams that callers have begun. */
 export class StreamTable {
+  readonly #format: ItemFormat;
   readonly #timers: Timers;
-  readonly #shares: Shares = new Shares(MAX_NETWORK_STREAMS, MAX_STREAMS);
+  readonly #shares: Shares;
   readonly #streams: Map<string, Stream> = new Map();
 
-  constructor(timers: Timers) {
+  /** Has room for at most so many that are open. */
+  constructor(format: ItemFormat, timers: Timers, most: number = MAX_STREAMS) {
+    this.#format = format;
     this.#timers = timers;
+    this.#shares = new Shares(MAX_NETWORK_STREAMS, most);
   }
 
   /** Begins a stream and returns its first batch. Its caller does not know it before, and must not give up until then. */
@@ -47,6 +51,28 @@ export class StreamTable {
     signal.addEventListener("abort", giveUp, { once: true });
     try {
       return await this.#batch(stream, 0, request);
+    } finally {
+      signal.removeEventListener("abort", giveUp);
+    }
+  }
+
+  /**
+   * Begins a stream that takes a place only if its first batch is not its last, and returns that batch, for which the caller waits as
+   * long as it likes.
+   */
+  async answer(request: RpcRequest, produce: Produce): Promise<Uint8Array> {
+    const { signal, timeout_ms } = request;
+    const id = randomBytes(STREAM_BYTES);
+    const batches = new BatchSource(id, produce, this.#format, this.#timers);
+    const giveUp = (): void => batches.end(signal.reason);
+    signal.addEventListener("abort", giveUp, { once: true });
+    try {
+      const first = await batches.ask(0, timeout_ms);
+      if (!batches.isOver) this.#expect(this.#keep(id, request, batches, this.#place(request)));
+      return first;
+    } catch (error) {
+      batches.end(error as MeshError);
+      throw error;
     } finally {
       signal.removeEventListener("abort", giveUp);
     }
@@ -71,22 +97,31 @@ export class StreamTable {
     for (const stream of this.#streams.values()) this.#remove(stream, reason);
   }
 
-  #open({ caller, source }: RpcRequest, produce: Produce): Stream {
-    const own = [...this.#streams.values()].filter((stream) => stream.caller === caller && !isOver(stream));
-    const ip = ipPortOf(source)?.ip ?? "";
-    const share = own.length < MAX_CALLER_STREAMS ? this.#shares.take(ip) : undefined;
-    if (share === undefined) throw new RpcRefusal("TooManyStreams");
+  #open(request: RpcRequest, produce: Produce): Stream {
+    const share = this.#place(request);
     const id = randomBytes(STREAM_BYTES);
     try {
-      const batches = new BatchSource(id, produce, this.#timers);
-      const network = sourceOf(ip) ?? caller;
-      const stream = { key: toHex(id), caller, network, batches, share, waiting: 0, idle: undefined };
-      this.#streams.set(stream.key, stream);
-      return stream;
+      const batches = new BatchSource(id, produce, this.#format, this.#timers);
+      return this.#keep(id, request, batches, share);
     } catch (error) {
       share.release();
       throw error;
     }
+  }
+
+  #place({ caller, source }: RpcRequest): Share {
+    const own = [...this.#streams.values()].filter((stream) => stream.caller === caller && !isOver(stream));
+    const ip = ipPortOf(source)?.ip ?? "";
+    const share = own.length < MAX_CALLER_STREAMS ? this.#shares.take(ip) : undefined;
+    if (share === undefined) throw new RpcRefusal("TooManyStreams");
+    return share;
+  }
+
+  #keep(id: Uint8Array, { caller, source }: RpcRequest, batches: BatchSource, share: Share): Stream {
+    const network = sourceOf(ipPortOf(source)?.ip ?? "") ?? caller;
+    const stream = { key: toHex(id), caller, network, batches, share, waiting: 0, idle: undefined };
+    this.#streams.set(stream.key, stream);
+    return stream;
   }
 
   /** Returns a stream to its caller alone: an id is no secret. */

@@ -1,6 +1,7 @@
 import { MeshError } from "../../codec/code.ts";
+import type { RpcCaller } from "../call-options.ts";
 import { MAX_MESSAGE } from "../limits.ts";
-import { type Answered, ProcedureCalls, type ProcedureOptions, type RpcCaller } from "./calls.ts";
+import { type Answered, ProcedureCalls, type ProcedureOptions } from "./calls.ts";
 import { ProcedureError } from "./error.ts";
 import { readJson, writeJson } from "./json.ts";
 import { MAX_INPUT } from "./limits.ts";

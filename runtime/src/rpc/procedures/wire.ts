@@ -12,7 +12,6 @@ const ANSWER: readonly number[] = [0x73, 0x70, 0x61];
 const VERSION_AT = 3;
 const KIND_AT = 4;
 const HEAD_BYTES = 5;
-const COMMA: Uint8Array = /* @__PURE__ */ Uint8Array.of(0x2c);
 
 /** Bytes of a stream's id. */
 export const STREAM_BYTES = 16;
@@ -40,7 +39,7 @@ export interface Batch {
   readonly number: number;
   /** `true` if no other one follows. */
   readonly isLast: boolean;
-  /** An array in JSON. */
+  /** An array in JSON, or bytes of HTTP. */
   readonly items: Uint8Array;
 }
 
@@ -95,15 +94,14 @@ export function writeFailed(failure: Uint8Array): Uint8Array {
   return message(ANSWER, FAILURE, [failure]);
 }
 
-/** Writes a batch of items. */
+/** Writes a batch of items, as they are framed. */
 export function writeBatch(
   stream: Uint8Array,
   number: number,
   isLast: boolean,
   items: readonly Uint8Array[],
 ): Uint8Array {
-  const rest = items.flatMap((item, at) => (at === 0 ? [item] : [COMMA, item]));
-  return message(ANSWER, isLast ? LAST_BATCH : BATCH, [stream, u32(number), utf8("["), ...rest, utf8("]")]);
+  return message(ANSWER, isLast ? LAST_BATCH : BATCH, [stream, u32(number), ...items]);
 }
 
 /** Reads an answer. */

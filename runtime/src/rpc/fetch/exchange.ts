@@ -1,0 +1,42 @@
+import { IDEMPOTENT } from "../../driver/call.ts";
+import type { MeshStream } from "../../driver/streams.ts";
+import type { RpcCaller } from "../call-options.ts";
+import { ProcedureCalls } from "../procedures/calls.ts";
+import { ProcedureError } from "../procedures/error.ts";
+import { STREAM_BYTES, writeEnd } from "../procedures/wire.ts";
+import { EXCHANGE, type Exchange, writeExchange } from "./message.ts";
+import { errorInSession, failedStream, type PulledParts, pulledStream } from "./pulled-stream.ts";
+
+/** No stream has this id. */
+const NO_STREAM: Uint8Array = /* @__PURE__ */ new Uint8Array(STREAM_BYTES);
+
+/** A request to a service. */
+export interface SentExchange extends Exchange {
+  readonly method: string;
+  /** How long the answer may take to begin. */
+  readonly timeout_ms: number;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** Sends a request, and resolves with the stream of its answer, which has failed if the service says that there is none. Fails as calls do. */
+export async function sendExchange(
+  client: RpcCaller,
+  { method, head, body, timeout_ms, signal }: SentExchange,
+  parts: PulledParts,
+): Promise<MeshStream> {
+  const calls = new ProcedureCalls(client, parts.service, EXCHANGE);
+  const options = { idempotent: IDEMPOTENT.has(method), namesReplica: true, timeout_ms, signal };
+  try {
+    const first = await calls.send(writeExchange({ head, body }), options);
+    return pulledStream(calls, first, parts);
+  } catch (error) {
+    if (error instanceof ProcedureError) return failedStream(errorInSession(error), parts);
+    throw error;
+  }
+}
+
+/** Asks a replica of a service that carries HTTP for a sign of life; rejects without one. */
+export async function probe(client: RpcCaller, service: string, timeout_ms: number): Promise<void> {
+  const calls = new ProcedureCalls(client, service, EXCHANGE);
+  await calls.send(writeEnd(NO_STREAM), { idempotent: true, namesReplica: true, timeout_ms });
+}
