@@ -57,6 +57,9 @@ unsafe extern "C" {
     ) -> c_int;
 
     fn crypto_hash_sha256(out: *mut c_uchar, input: *const c_uchar, len: c_ulonglong) -> c_int;
+    fn crypto_auth_hmacsha256_init(state: *mut u64, key: *const c_uchar, keylen: usize) -> c_int;
+    fn crypto_auth_hmacsha256_update(state: *mut u64, input: *const c_uchar, len: c_ulonglong) -> c_int;
+    fn crypto_auth_hmacsha256_final(state: *mut u64, out: *mut c_uchar) -> c_int;
     fn crypto_hash_sha3256(out: *mut c_uchar, input: *const c_uchar, len: c_ulonglong) -> c_int;
     fn crypto_xof_shake256(
         out: *mut c_uchar,
@@ -222,6 +225,23 @@ pub(crate) fn sha256(input: &[u8]) -> [u8; 32] {
     let mut out = [0; 32];
     // SAFETY: BOUNDS (crypto_hash_sha256.h: 32 and `input.len()` bytes). It always returns 0.
     unsafe { crypto_hash_sha256(out.as_mut_ptr(), input.as_ptr(), input.len() as c_ulonglong) };
+    out
+}
+
+pub(crate) fn hmac_sha256(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
+    let mut state = [0_u64; 26];
+    let mut out = [0; 32];
+    // SAFETY: BOUNDS (crypto_auth_hmacsha256.h: a state of two hashes of 104 bytes, aligned as its counters, and `key.len()` bytes).
+    // It always returns 0.
+    unsafe { crypto_auth_hmacsha256_init(state.as_mut_ptr(), key.as_ptr(), key.len()) };
+    for part in parts {
+        // SAFETY: BOUNDS (crypto_auth_hmacsha256.h: the state that was begun, and `part.len()` bytes). It always returns 0.
+        unsafe {
+            crypto_auth_hmacsha256_update(state.as_mut_ptr(), part.as_ptr(), part.len() as c_ulonglong)
+        };
+    }
+    // SAFETY: BOUNDS (crypto_auth_hmacsha256.h: the same state, and 32 bytes). It always returns 0, and wipes the state's hashes.
+    unsafe { crypto_auth_hmacsha256_final(state.as_mut_ptr(), out.as_mut_ptr()) };
     out
 }
 

@@ -30,6 +30,11 @@ pub fn sha256(data: &[u8]) -> [u8; HASH_BYTES] {
     ffi::sha256(data)
 }
 
+/// HMAC-SHA-256 (RFC 2104) of `parts` in a row under a secret key of any length, to be compared with [`crate::memory::equal`].
+pub fn hmac_sha256(key: &[u8], parts: &[&[u8]]) -> [u8; HASH_BYTES] {
+    ffi::hmac_sha256(key, parts)
+}
+
 /// A key derived from secret `material` for the one purpose that `context` names.
 pub fn derive_key(context: &'static str, material: &[u8]) -> [u8; HASH_BYTES] {
     let key = hash_for(context, material);
