@@ -11,7 +11,7 @@ const DOCUMENT = `${FOLDER}codec.md`;
 const TITLE = "## All labels";
 /** What runs: the fuzzer, the simulator and the tests make labels of their own and repeat those of others. */
 const CODE =
-  /^(guest\/(core|capsule|codec|rpc|sodium|capsule-wasm|rpc-wasm|wasm)|host|runtime)\/src\/.*\.(rs|ts)$/;
+  /^(guest\/(core|capsule|codec|rpc|admission|sodium|capsule-wasm|rpc-wasm|admission-wasm|wasm)|host|runtime)\/src\/.*\.(rs|ts)$/;
 const TESTS = /(\/tests?\.rs|\.test\.ts)$/;
 const LITERAL = /"(selfsame\/1 [^"\n]+)"/g;
 const ROW = /^\| `(selfsame\/1 [^`]+)` \| [^|]+ \| (?:\[[\w-]+\]\(([\w-]+\.md)\))? ?\|$/gm;

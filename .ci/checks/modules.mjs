@@ -11,7 +11,7 @@ import { importGraph } from "../lib/typescript.mjs";
 /** @typedef {import("../lib/check.mjs").Finding} Finding */
 
 /** The crates whose modules may only use those that stand before them in lib.rs. */
-const ORDERED = ["guest/core/src/", "guest/capsule/src/", "guest/rpc/src/"];
+const ORDERED = ["guest/core/src/", "guest/capsule/src/", "guest/rpc/src/", "guest/admission/src/"];
 
 /** Which of our crates each of them may depend on, tests apart; for a crate that is not here, on none but the core's hosts' way in. */
 const MAY_USE = new Map([
@@ -22,6 +22,8 @@ const MAY_USE = new Map([
   ["selfsame-sorted-map", []],
   ["selfsame-core", ["selfsame-codec", "selfsame-sodium", "selfsame-sorted-map"]],
   ["selfsame-rpc", ["selfsame-codec", "selfsame-sodium", "selfsame-sorted-map"]],
+  ["selfsame-admission", ["selfsame-codec", "selfsame-sodium"]],
+  ["selfsame-admission-wasm", ["selfsame-abi", "selfsame-admission", "selfsame-codec"]],
   ["selfsame-rpc-wasm", ["selfsame-abi", "selfsame-codec", "selfsame-rpc"]],
   ["selfsame-capsule", ["selfsame-codec", "selfsame-sodium", "selfsame-write-batch"]],
   ["selfsame-wasm", ["selfsame-abi", "selfsame-codec", "selfsame-core"]],
@@ -29,7 +31,14 @@ const MAY_USE = new Map([
   ["selfsame-sim", ["selfsame-codec", "selfsame-core"]],
   [
     "selfsame-fuzz",
-    ["selfsame-capsule", "selfsame-codec", "selfsame-core", "selfsame-rpc", "selfsame-sodium"],
+    [
+      "selfsame-admission",
+      "selfsame-capsule",
+      "selfsame-codec",
+      "selfsame-core",
+      "selfsame-rpc",
+      "selfsame-sodium",
+    ],
   ],
   ["selfsame-store", ["selfsame-codec", "selfsame-write-batch"]],
   [

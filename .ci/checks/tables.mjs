@@ -11,6 +11,7 @@ const FOLDERS = new Map([
   ["core", "guest/core/src/"],
   ["capsule", "guest/capsule/src/"],
   ["rpc", "guest/rpc/src/"],
+  ["admission", "guest/admission/src/"],
   ["host", "host/src/"],
   ["store", "host/store/src/"],
   ["runtime", "runtime/src/"],
@@ -24,7 +25,7 @@ const RUST_TYPE =
 /** A field of a class in TypeScript that does. */
 const TYPESCRIPT_FIELD = /^ {2}(?:readonly )?#?([a-zA-Z]+): (?:Map|Set)<.*;$/gm;
 /** A table as the document names it: `core node/paths.rs table`. */
-const NAMED = /`(core|capsule|rpc|host|store|runtime) ([\w/.-]+) (\w+)`/g;
+const NAMED = /`(core|capsule|rpc|admission|host|store|runtime) ([\w/.-]+) (\w+)`/g;
 /** The sections of the document, and how many columns the rows of the first one have. */
 const ATTACKS = "## How the attacks are played";
 const FILLED_BY_PEERS = "## Tables that peers fill";

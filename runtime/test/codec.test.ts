@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, test } from "node:test";
+import { admissionDeriveCodec, admissionOutcomeCodec, admissionVerifyCodec } from "../src/codec/admission.ts";
 import { fromBase32, toBase32 } from "../src/codec/base32.ts";
 import { InputBatch, type ItemCodec, readItems } from "../src/codec/batch.ts";
 import {
@@ -82,6 +83,9 @@ interface Golden {
   rpc_client_config: string;
   rpc_server_config: string;
   rpc_router_config: string;
+  admission_derive: Vector[];
+  admission_verify: Vector[];
+  admission_outcomes: Vector[];
   keys: string;
   values: string;
 }
@@ -175,6 +179,12 @@ describe("golden vectors of the boundary", () => {
     assert.equal(toHex(encodeRpcServerConfig(server)), golden.rpc_server_config);
     const router = { secret: bytes(3), entropy: bytes(4), bound: 3, redirects: true };
     assert.equal(toHex(encodeRpcRouterConfig({ ...router, selection: "bounded" })), golden.rpc_router_config);
+  });
+
+  test("every item of admission's boundary decodes to its fields and encodes to its bytes", () => {
+    itemsAgree(admissionDeriveCodec, golden.admission_derive);
+    itemsAgree(admissionVerifyCodec, golden.admission_verify);
+    itemsAgree(admissionOutcomeCodec, golden.admission_outcomes);
   });
 
   test("integers have their one encoding", () => {

@@ -85,6 +85,8 @@ codes! {
     0x010C BadGrant "the grant is for another peer, name or network, or has expired: ask the owner for a new one"
     /// Another run of this node lives, and was there first or took over.
     0x010D DuplicateIdentity "another node runs with this node's identity: stop it, give this one a folder of its own, or start this one so that it takes over"
+    /// A domain is none.
+    0x010E BadDomain "a domain has labels of 1 to 63 letters, digits and hyphens between dots, and at most 200 characters"
 
     /// A frame or message does not decode.
     0x0201 BadFrame "a frame does not follow the specification"
@@ -107,6 +109,10 @@ codes! {
     0x0209 BadReaderKey "a reader's public key is not usable: ask the reader for it again"
     /// A file of a capsule does not follow the specification.
     0x020A BadFile "the file of a capsule does not follow the specification"
+    /// A message of DNS does not decode.
+    0x020C BadDnsMessage "a name server's answer does not follow the format of DNS: ask another one"
+    /// A TXT record begins as a value of ours and is none.
+    0x020D BadDnsValue "a TXT record holds no value after selfsame1=: write it to the zone again"
 
     /// A packet does not open with the session's key.
     0x0301 BadSeal "a packet does not open with the session's key"
@@ -149,6 +155,8 @@ codes! {
     0x0313 RolledBack "the replica does not have what was seen before: ask another one"
     /// A node's record is older than one that others hold.
     0x0314 Superseded "a newer record of this node is known: it was restored, moved or copied, or its clock was ahead"
+    /// An answer of DNS is for another query.
+    0x0316 WrongDnsAnswer "an answer of DNS is for another query: a delayed or forged one"
 
     /// The peer is in another network.
     0x0401 WrongNetwork "the peer is in another network: compare the network's name, admission mode and constants"
@@ -228,6 +236,20 @@ codes! {
     0x080A NotAReader "the epoch's key was not granted: ask the owner"
     /// The replica holds only capsules of certain owners.
     0x080B OwnerRefused "the replica holds no capsules of this owner: use another one, or ask who runs it"
+    /// The name server failed.
+    0x080C DnsFailed "the name server could not resolve the name (SERVFAIL): see its log, and whether DNSSEC fails there"
+    /// The name server refused.
+    0x080D DnsRefused "the name server refuses (REFUSED): allow this machine or key in its configuration"
+    /// The name server gave another error.
+    0x080E DnsRejected "the name server cannot do what was asked: see its log, and whether it is responsible for the zone"
+    /// The name server knows neither the record nor that there is none.
+    0x080F DnsNoAnswer "the name server knows neither the record nor that there is none: name a resolver"
+    /// The name server does not know the TSIG key.
+    0x0810 DnsBadKey "the name server does not know the key (BADKEY): compare its name and algorithm, hmac-sha256"
+    /// The name server's key or ours is another one.
+    0x0811 DnsBadSignature "the name server and this machine have different secrets of the key (BADSIG), or an answer was changed"
+    /// The name server's clock or ours is wrong.
+    0x0812 DnsBadTime "the clocks of the name server and this machine differ by more than five minutes (BADTIME)"
 }
 
 impl Code {

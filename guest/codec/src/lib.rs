@@ -8,6 +8,8 @@
 
 extern crate alloc;
 
+pub mod admission;
+
 mod batch;
 pub use batch::{BatchReader, BatchWriter, Item, ItemKind};
 

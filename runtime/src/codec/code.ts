@@ -46,6 +46,10 @@ const table = {
     0x010d,
     "another node runs with this node's identity: stop it, give this one a folder of its own, or start this one so that it takes over",
   ],
+  BadDomain: [
+    0x010e,
+    "a domain has labels of 1 to 63 letters, digits and hyphens between dots, and at most 200 characters",
+  ],
   BadFrame: [0x0201, "a frame does not follow the specification"],
   BadMessage: [0x0202, "a message does not follow the specification"],
   BadRecord: [0x0203, "a record does not follow the specification"],
@@ -56,6 +60,8 @@ const table = {
   BadEpoch: [0x0208, "an epoch record does not follow the specification or the epoch record before it"],
   BadReaderKey: [0x0209, "a reader's public key is not usable: ask the reader for it again"],
   BadFile: [0x020a, "the file of a capsule does not follow the specification"],
+  BadDnsMessage: [0x020c, "a name server's answer does not follow the format of DNS: ask another one"],
+  BadDnsValue: [0x020d, "a TXT record holds no value after selfsame1=: write it to the zone again"],
   BadSeal: [0x0301, "a packet does not open with the session's key"],
   Replayed: [0x0302, "a packet was seen before or is older than the window"],
   BadSignature: [0x0303, "a signature does not verify"],
@@ -82,6 +88,7 @@ const table = {
     0x0314,
     "a newer record of this node is known: it was restored, moved or copied, or its clock was ahead",
   ],
+  WrongDnsAnswer: [0x0316, "an answer of DNS is for another query: a delayed or forged one"],
   WrongNetwork: [
     0x0401,
     "the peer is in another network: compare the network's name, admission mode and constants",
@@ -137,6 +144,28 @@ const table = {
   NoCapsule: [0x0809, "the replica does not have this capsule: ask another one, or create it"],
   NotAReader: [0x080a, "the epoch's key was not granted: ask the owner"],
   OwnerRefused: [0x080b, "the replica holds no capsules of this owner: use another one, or ask who runs it"],
+  DnsFailed: [
+    0x080c,
+    "the name server could not resolve the name (SERVFAIL): see its log, and whether DNSSEC fails there",
+  ],
+  DnsRefused: [0x080d, "the name server refuses (REFUSED): allow this machine or key in its configuration"],
+  DnsRejected: [
+    0x080e,
+    "the name server cannot do what was asked: see its log, and whether it is responsible for the zone",
+  ],
+  DnsNoAnswer: [0x080f, "the name server knows neither the record nor that there is none: name a resolver"],
+  DnsBadKey: [
+    0x0810,
+    "the name server does not know the key (BADKEY): compare its name and algorithm, hmac-sha256",
+  ],
+  DnsBadSignature: [
+    0x0811,
+    "the name server and this machine have different secrets of the key (BADSIG), or an answer was changed",
+  ],
+  DnsBadTime: [
+    0x0812,
+    "the clocks of the name server and this machine differ by more than five minutes (BADTIME)",
+  ],
 } as const satisfies Record<string, readonly [code: number, text: string]>;
 
 /** Stable name of an error code. */
@@ -154,6 +183,7 @@ export type CodeName =
   | "NotMember"
   | "BadGrant"
   | "DuplicateIdentity"
+  | "BadDomain"
   | "BadFrame"
   | "BadMessage"
   | "BadRecord"
@@ -164,6 +194,8 @@ export type CodeName =
   | "BadEpoch"
   | "BadReaderKey"
   | "BadFile"
+  | "BadDnsMessage"
+  | "BadDnsValue"
   | "BadSeal"
   | "Replayed"
   | "BadSignature"
@@ -184,6 +216,7 @@ export type CodeName =
   | "BadFork"
   | "RolledBack"
   | "Superseded"
+  | "WrongDnsAnswer"
   | "WrongNetwork"
   | "WrongPeer"
   | "WrongVersion"
@@ -220,7 +253,14 @@ export type CodeName =
   | "Unproven"
   | "NoCapsule"
   | "NotAReader"
-  | "OwnerRefused";
+  | "OwnerRefused"
+  | "DnsFailed"
+  | "DnsRefused"
+  | "DnsRejected"
+  | "DnsNoAnswer"
+  | "DnsBadKey"
+  | "DnsBadSignature"
+  | "DnsBadTime";
 
 /** Every name of the table, in the order of the codes. */
 export const codeNames: readonly CodeName[] = /* @__PURE__ */ Object.keys(table) as CodeName[];

@@ -78,7 +78,8 @@ pub(crate) fn golden() -> String {
         ("values", quoted(&hex(&values()))),
     ];
     let members: Vec<String> = sections
-        .iter()
+        .into_iter()
+        .chain(admission::sections())
         .map(|(name, value)| format!("  {}: {value}", quoted(name)))
         .collect();
     format!("{{\n{}\n}}\n", members.join(",\n"))
@@ -138,6 +139,8 @@ macro_rules! item {
         )
     };
 }
+
+mod admission;
 
 mod rpc;
 

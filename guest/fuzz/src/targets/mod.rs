@@ -4,6 +4,7 @@ mod answer;
 mod capsule;
 mod client;
 mod decode;
+mod dns;
 mod exchange;
 mod family;
 mod handshake;
@@ -59,6 +60,7 @@ pub(crate) fn all() -> Vec<Box<dyn Target>> {
     all.extend(exchange::targets());
     all.extend(client::targets());
     all.extend(rpc::targets());
+    all.extend(dns::targets());
     all.push(Box::new(family::Family));
     all.push(Box::new(handshake::Handshake::new()));
     all.push(Box::new(session::Packets::new()));
