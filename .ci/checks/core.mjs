@@ -1,6 +1,6 @@
 /** Checks of the WebAssembly modules. */
 
-import { buildCapsule, buildCore, buildRpc } from "../../guest/build/core.mjs";
+import { buildAdmission, buildCapsule, buildCore, buildRpc } from "../../guest/build/core.mjs";
 import { must } from "../../guest/build/lib/command.mjs";
 import { root } from "../../guest/build/lib/files.mjs";
 import { boundary, readModule } from "../../guest/build/lib/wasm.mjs";
@@ -16,6 +16,8 @@ const CORE = { file: "core.wasm", build: buildCore, maxGzipBytes: 112_000 };
 const CAPSULE = { file: "capsule.wasm", build: buildCapsule, maxGzipBytes: 320_000 };
 /** @type {Module} What an isolate loads that only calls or answers by RPC. */
 const RPC = { file: "rpc.wasm", build: buildRpc, maxGzipBytes: 30_000 };
+/** @type {Module} What those download who are in closed networks. */
+const ADMISSION = { file: "admission.wasm", build: buildAdmission, maxGzipBytes: 65_000 };
 /** The whole boundary of each. */
 const EXPORTS = ["abi_version", "alloc", "create", "derive", "destroy", "free", "memory", "step", "verify"];
 
@@ -147,4 +149,10 @@ export const core = [
     run: () => exact(RPC),
   },
   { name: "rpc-size", what: "size of rpc.wasm gzipped", run: () => size(RPC) },
+  {
+    name: "admission-boundary",
+    what: "admission.wasm imports nothing and exports the boundary",
+    run: () => exact(ADMISSION),
+  },
+  { name: "admission-size", what: "size of admission.wasm gzipped", run: () => size(ADMISSION) },
 ];

@@ -44,6 +44,10 @@ const FORKS = [
     reason: "natively the standard library brings allocator and panic handler",
   },
   {
+    file: "guest/admission-wasm/src/lib.rs",
+    reason: "natively the standard library brings allocator and panic handler",
+  },
+  {
     file: "guest/rpc-wasm/src/lib.rs",
     reason: "natively the standard library brings allocator and panic handler",
   },

@@ -31,7 +31,7 @@ import { TARGET } from "../../guest/build/lib/wasm.mjs";
 /** @typedef {{ name: string, manifest_path: string, dependencies: Dependency[], features: Record<string, string[]> }} Package */
 
 /** The crates that export functions. */
-const MODULES = ["selfsame-wasm", "selfsame-capsule-wasm", "selfsame-rpc-wasm"];
+const MODULES = ["selfsame-wasm", "selfsame-capsule-wasm", "selfsame-rpc-wasm", "selfsame-admission-wasm"];
 /** Where the merged crate is. */
 const PLACE = path.join(root, "target/one-path");
 /** Lints of style hold for the crates, not for their merger. */

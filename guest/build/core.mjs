@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * Builds the core, the capsules and the RPC: Rust and libsodium to WebAssembly modules without imports, `core.wasm`, `capsule.wasm`
- * and `rpc.wasm` in `runtime/core`, and beside each its hash and sizes. Nothing is done when no input changed.
+ * Builds the core, the capsules, the RPC and admission: Rust and libsodium to WebAssembly modules without imports, `core.wasm`,
+ * `capsule.wasm`, `rpc.wasm` and `admission.wasm` in `runtime/core`, and beside each its hash and sizes. Nothing is done when no input changed.
  */
 
 import path from "node:path";
@@ -38,10 +38,12 @@ import { buildSodium } from "./sodium.mjs";
 const CORE_CRATE = "selfsame-wasm";
 const CAPSULE_CRATE = "selfsame-capsule-wasm";
 const RPC_CRATE = "selfsame-rpc-wasm";
+const ADMISSION_CRATE = "selfsame-admission-wasm";
 /** Versions of their boundaries. */
 const CORE_VERSION = 2;
 const CAPSULE_VERSION = 0x0001_0001;
 const RPC_VERSION = 0x0002_0002;
+const ADMISSION_VERSION = 0x0003_0001;
 /** Set in the version of the boundary of a core without cryptography. */
 const INSECURE_BIT = 0x8000_0000;
 
@@ -51,6 +53,8 @@ const CORE = shipped("core", CORE_CRATE, CORE_VERSION);
 const CAPSULE = shipped("capsule", CAPSULE_CRATE, CAPSULE_VERSION);
 /** What a node loads that calls or serves by RPC. */
 const RPC = shipped("rpc", RPC_CRATE, RPC_VERSION);
+/** What a node loads that is in a closed network. */
+const ADMISSION = shipped("admission", ADMISSION_CRATE, ADMISSION_VERSION);
 
 /**
  * @type {Variant}
@@ -261,13 +265,23 @@ export function buildRpc() {
 }
 
 /**
+ * Builds the module of admission unless it is up to date.
+ *
+ * @returns {Promise<CoreBuild>}
+ */
+export function buildAdmission() {
+  return buildVariant(ADMISSION);
+}
+
+/**
  * Builds all modules that ship, unless they are up to date.
  *
  * @returns {Promise<{ variant: Variant, build: CoreBuild }[]>}
  */
 export async function buildModules() {
   const builds = [];
-  for (const variant of [CORE, CAPSULE, RPC]) builds.push({ variant, build: await buildVariant(variant) });
+  for (const variant of [CORE, CAPSULE, RPC, ADMISSION])
+    builds.push({ variant, build: await buildVariant(variant) });
   return builds;
 }
 
