@@ -1,14 +1,15 @@
-//! Puts core.wasm, capsule.wasm and rpc.wasm where `include_bytes!` finds them.
+//! Puts core.wasm, capsule.wasm, rpc.wasm and admission.wasm where `include_bytes!` finds them.
 
 use std::env;
 use std::fs;
 use std::path::PathBuf;
 
 /// The modules, and what names another file to embed for one that was built elsewhere.
-const MODULES: [(&str, &str); 3] = [
+const MODULES: [(&str, &str); 4] = [
     ("core.wasm", "SELFSAME_CORE_WASM"),
     ("capsule.wasm", "SELFSAME_CAPSULE_WASM"),
     ("rpc.wasm", "SELFSAME_RPC_WASM"),
+    ("admission.wasm", "SELFSAME_ADMISSION_WASM"),
 ];
 /// First bytes of every WebAssembly module.
 const MAGIC: &[u8] = b"\0asm";

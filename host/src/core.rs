@@ -33,6 +33,10 @@ pub(crate) const CAPSULE_WASM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "
 /// The module of the RPC that this crate ships.
 pub const RPC_WASM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/rpc.wasm"));
 
+/// The module of admission to closed networks that this crate ships.
+#[cfg(feature = "admission")]
+const ADMISSION_WASM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/admission.wasm"));
+
 /// A step takes microseconds to a few milliseconds; one that takes this long has run away.
 const STEP_LIMIT: Duration = Duration::from_secs(10);
 /// A node needs a few megabytes; this is where a leak ends instead of the machine's memory.
@@ -142,6 +146,18 @@ impl CoreModule {
     pub fn rpc() -> Result<Self, CoreError> {
         static RPC: OnceLock<Result<CoreModule, CoreError>> = OnceLock::new();
         RPC.get_or_init(|| Self::compile_kept(RPC_WASM, rpc::ABI_VERSION))
+            .clone()
+    }
+
+    /// The embedded module of admission, compiled on first use and shared by all resolvers of the process.
+    ///
+    /// # Errors
+    /// [`CoreError::NotACore`] when the build embedded something else.
+    #[cfg(feature = "admission")]
+    pub fn admission() -> Result<Self, CoreError> {
+        static ADMISSION: OnceLock<Result<CoreModule, CoreError>> = OnceLock::new();
+        ADMISSION
+            .get_or_init(|| Self::compile_kept(ADMISSION_WASM, selfsame_codec::admission::ABI_VERSION))
             .clone()
     }
 

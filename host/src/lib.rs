@@ -29,6 +29,9 @@
 
 extern crate alloc;
 
+#[cfg(feature = "admission")]
+pub mod admission;
+
 mod body;
 pub use body::Body;
 

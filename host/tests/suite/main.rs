@@ -3,6 +3,8 @@
 
 extern crate alloc;
 
+#[cfg(feature = "admission")]
+mod admission;
 mod appauth;
 mod cache;
 mod calls;

@@ -1,0 +1,30 @@
+//! Certificates of closed networks in DNS (docs/specification/dns.md).
+//!
+//! ```no_run
+//! # async fn example(public_key: [u8; 32]) -> Result<(), Box<dyn core::error::Error>> {
+//! use selfsame_host::admission::{NameServers, Resolver};
+//!
+//! let resolver = Resolver::new(NameServers::system()?)?;
+//! let certificates = resolver.certificates(&public_key, "ring.example").await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod error;
+pub use error::ResolveError;
+
+mod module;
+
+mod servers;
+pub use servers::NameServers;
+
+mod plain;
+
+mod https;
+
+mod cache;
+
+mod rate;
+
+mod resolver;
+pub use resolver::{DnsValues, Resolver};
