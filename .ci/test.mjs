@@ -25,10 +25,11 @@ const WAITING = new Map([["test-sleep", { SLEEP_MINUTES: process.env.SLEEP_MINUT
 const CARGO_TEST = ["cargo", "test", "--locked", "--no-fail-fast"];
 const TEST_HOST = [...CARGO_TEST, "--release", ...WITH_HOST.flatMap((name) => ["--package", name])];
 /**
- * These run alone, by their own commands: one measures at a rate that a busy machine does not keep up with, one moves gigabytes, one
- * kills replicas a thousand times, one wants a network of its own. Of the third and fourth the suite of the runtimes has a short form.
+ * These run alone, by their own commands: one wants name servers of Debian, one measures at a rate that a busy machine does not keep up
+ * with, one moves gigabytes, one kills replicas a thousand times, one wants a network of its own. Of the fourth and fifth the suite of
+ * the runtimes has a short form.
  */
-const ALONE = ["test:rolling", "test:capsule-1g", "test:crash", "test:recover", "test:floods"];
+const ALONE = ["test:dns", "test:rolling", "test:capsule-1g", "test:crash", "test:recover", "test:floods"];
 /**
  * A newcomer installs and compiles for minutes on all platforms: here in Node and on the command line, with what is built. Members are
  * under load for forty minutes: here for less than one, without bars for what they take. The suites of the RPC play a hundred

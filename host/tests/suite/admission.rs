@@ -16,8 +16,10 @@ use selfsame_host::admission::{DnsValues, NameServers, ResolveError, Resolver};
 use tokio::net::TcpListener;
 use tokio::time::{Instant, advance, pause, resume};
 
-use crate::common::name_server::{NameServer, Query, framed, response};
+use self::name_server::{NameServer, Query, framed, response};
 use crate::common::within;
+
+mod name_server;
 
 const DOMAIN: &str = "ring.example";
 const KEY: [u8; 32] = [9; 32];
@@ -364,7 +366,9 @@ async fn value_is_found_over_https_and_its_age_counts() {
     let resolver = over_https(move |query| {
         counted.fetch_add(1, Ordering::SeqCst);
         let mut response = message(response(&query, 0, 300, &[TEXT]));
-        response.headers_mut().insert(AGE, "290".parse().expect("a number"));
+        response
+            .headers_mut()
+            .insert(AGE, "290".parse().expect("a number"));
         response
     });
     let resolver = resolver.await;

@@ -2,8 +2,6 @@
 
 pub(crate) mod command;
 pub(crate) mod module;
-#[cfg(feature = "admission")]
-pub(crate) mod name_server;
 pub(crate) mod nodes;
 pub(crate) mod raw;
 pub(crate) mod run;
