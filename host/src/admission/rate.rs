@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use tokio::time::Instant;
 
 /// Queries of all strangers: 32 a second, and as many at once.
-const ALL: Rate = Rate {
+const STRANGERS: Rate = Rate {
     interval: Duration::from_millis(1000 / 32),
     burst: 32,
 };
@@ -66,7 +66,7 @@ impl QueryRate {
                 Some((network, next))
             }
         };
-        let Some(all) = self.all.next(ALL, now) else {
+        let Some(all) = self.all.next(STRANGERS, now) else {
             return false;
         };
         self.all = all;
