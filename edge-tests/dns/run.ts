@@ -4,7 +4,7 @@
  *     npm run test:dns -- [--server nsd,knot,bind9]
  *
  * nsd gets a zone file with the lines that the module writes, knot and bind9 signed updates. Values are looked up by the
- * module in Node and by the resolver of the Rust host. A server that is not installed is a failure.
+ * module, by the resolver of the package in Node and by that of the Rust host. A server that is not installed is a failure.
  */
 import { randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -12,6 +12,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 
+import { createResolver } from "../../runtime/src/entries/admission-node.ts";
 import { ROOT, run } from "../lib/run.ts";
 import { Report } from "../rpc/report.ts";
 import { overTcp, overUdp } from "./exchange.ts";
@@ -143,7 +144,13 @@ async function update(
   module.checkUpdated(signed, now_s(), await overTcp(server.port, signed.message));
 }
 
-/** Checks that Node and Rust find what the zone holds of these peers. */
+/** The values that the resolver of the package finds. */
+async function lookUpInNode({ port }: NameServer, key: Uint8Array): Promise<string[]> {
+  const { values } = await createResolver({ servers: [`127.0.0.1:${port}`] }).certificates(key, DOMAIN);
+  return values.map((value) => Buffer.from(value).toString("hex")).sort();
+}
+
+/** Checks that the module, Node and Rust find what the zone holds of these peers. */
 async function expectPeers(server: NameServer, what: string, peers: readonly Peer[]): Promise<void> {
   const problems: string[] = [];
   const until = Date.now() + SERVED_MS;
@@ -153,7 +160,10 @@ async function expectPeers(server: NameServer, what: string, peers: readonly Pee
     let found = await lookUp(server, name);
     while (`${found}` !== `${expected}` && Date.now() < until) found = await lookUp(server, name);
     if (`${found}` !== `${expected}`)
-      problems.push(`${name}: Node finds ${found.length} of ${expected.length}`);
+      problems.push(`${name}: the module finds ${found.length} of ${expected.length}`);
+    const inNode = await lookUpInNode(server, key);
+    if (`${inNode}` !== `${expected}`)
+      problems.push(`${name}: Node finds ${inNode.length} of ${expected.length}`);
     const inRust = await lookUpInRust(server, key);
     if (`${inRust}` !== `${expected}`)
       problems.push(`${name}: Rust finds ${inRust.length} of ${expected.length}`);

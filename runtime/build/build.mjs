@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const modules = Object.fromEntries(
-  ["core", "capsule", "rpc"].map((name) => [name, join(root, "core", `${name}.wasm`)]),
+  ["core", "capsule", "rpc", "admission"].map((name) => [name, join(root, "core", `${name}.wasm`)]),
 );
 const dist = join(root, "dist");
 const STAMP = "inputs.sha256";
