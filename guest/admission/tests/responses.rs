@@ -242,6 +242,11 @@ fn pointers_that_lead_nowhere_are_refused() {
     }
     let bytes = answered(&[record(&pointer(12), TXT, 300, &strings(&["selfsame1=b2xk"]))]);
     assert_eq!(read(&bytes), found(&[b"old"], 300));
+    let data = strings(&["selfsame1=b2xk"]);
+    let next = question_end + 2 + 10 + data.len();
+    let to_next = record(&pointer(next), TXT, 300, &data);
+    let bytes = answered(&[to_next, record(&wire(NAME), 99, 300, &[])]);
+    assert_eq!(read(&bytes), Err(Code::BadDnsMessage), "a name that follows");
 }
 
 #[test]
@@ -268,12 +273,9 @@ fn chains_of_pointers_and_long_names_end() {
     assert_eq!(owner.len(), 255);
     let longest = answered(&[record(&owner, TXT, 300, &strings(&["x"]))]);
     assert_eq!(read(&longest), Ok(Outcome::Absent { ttl_s: 10 }));
-    let longer = answered(&[record(
-        &[&[1, b'a'], owner.as_slice()].concat(),
-        TXT,
-        300,
-        &strings(&["x"]),
-    )]);
+    let longer: Vec<u8> = [&[2, b'a'], &owner[1..]].concat();
+    assert_eq!(longer.len(), 256);
+    let longer = answered(&[record(&longer, TXT, 300, &strings(&["x"]))]);
     assert_eq!(read(&longer), Err(Code::BadDnsMessage));
 }
 
