@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * Builds the core, the capsules, the RPC and admission: Rust and libsodium to WebAssembly modules without imports, `core.wasm`,
- * `capsule.wasm`, `rpc.wasm` and `admission.wasm` in `runtime/core`, and beside each its hash and sizes. Nothing is done when no input changed.
+ * `core-closed.wasm`, `capsule.wasm`, `rpc.wasm` and `admission.wasm` in `runtime/core`, and beside each its hash and sizes. Nothing is done when no input changed.
  */
 
 import path from "node:path";
@@ -49,6 +49,8 @@ const INSECURE_BIT = 0x8000_0000;
 
 /** What every node loads. */
 const CORE = shipped("core", CORE_CRATE, CORE_VERSION);
+/** What the nodes of closed networks load in its place. */
+const CLOSED_CORE = shipped("core-closed", CORE_CRATE, CORE_VERSION, ["closed"]);
 /** What a node with capsules loads besides. */
 const CAPSULE = shipped("capsule", CAPSULE_CRATE, CAPSULE_VERSION);
 /** What a node loads that calls or serves by RPC. */
@@ -76,14 +78,15 @@ const INSECURE = variant("insecure", ["large-table", "insecure"], CORE_VERSION +
  * @param {string} name
  * @param {string} crate
  * @param {number} version
+ * @param {readonly string[]} [features]
  * @returns {Variant} a module that the package holds
  */
-function shipped(name, crate, version) {
+function shipped(name, crate, version, features = []) {
   const place = path.join(root, "runtime/core", name);
   return {
     place: `${place}.wasm`,
     record: `${place}.json`,
-    selection: ["--package", crate],
+    selection: ["--package", crate, ...features.flatMap((feature) => ["--features", feature])],
     crate,
     version,
   };
@@ -247,6 +250,15 @@ export function buildCore() {
 }
 
 /**
+ * Builds the core for closed networks unless it is up to date.
+ *
+ * @returns {Promise<CoreBuild>}
+ */
+export function buildClosedCore() {
+  return buildVariant(CLOSED_CORE);
+}
+
+/**
  * Builds the capsules' module unless it is up to date.
  *
  * @returns {Promise<CoreBuild>}
@@ -280,7 +292,7 @@ export function buildAdmission() {
  */
 export async function buildModules() {
   const builds = [];
-  for (const variant of [CORE, CAPSULE, RPC, ADMISSION])
+  for (const variant of [CORE, CLOSED_CORE, CAPSULE, RPC, ADMISSION])
     builds.push({ variant, build: await buildVariant(variant) });
   return builds;
 }

@@ -369,6 +369,8 @@ impl Builder {
             idle_ms: u64::try_from(IDLE.as_millis()).unwrap_or(u64::MAX),
             domain: self.domain.clone(),
             admission: Admission::Open,
+            authority: Vec::new(),
+            certificate: Vec::new(),
             take_over: self.take_over,
         }
     }

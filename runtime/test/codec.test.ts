@@ -63,6 +63,7 @@ interface Golden {
   operations: string;
   entries: string;
   config: string;
+  closed_config: string;
   request: string;
   response: string;
   providers: string;
@@ -235,6 +236,7 @@ describe("golden vectors of the boundary", () => {
 
   test("configuration, heads and replies", () => {
     assert.equal(toHex(encodeConfig(decodeConfig(unhex(golden.config)))), golden.config);
+    assert.equal(toHex(encodeConfig(decodeConfig(unhex(golden.closed_config)))), golden.closed_config);
     assert.equal(toHex(encodeRequestHead(decodeRequestHead(unhex(golden.request)))), golden.request);
     assert.equal(toHex(encodeProviders(decodeProviders(unhex(golden.providers)))), golden.providers);
     assert.equal(toHex(encodeFoundNode(decodeFoundNode(unhex(golden.found_node)))), golden.found_node);

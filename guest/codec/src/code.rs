@@ -109,6 +109,8 @@ codes! {
     0x0209 BadReaderKey "a reader's public key is not usable: ask the reader for it again"
     /// A file of a capsule does not follow the specification.
     0x020A BadFile "the file of a capsule does not follow the specification"
+    /// A certificate does not decode, or is of another key.
+    0x020B BadCertificate "a certificate of admission does not follow the specification, or is of another key"
     /// A message of DNS does not decode.
     0x020C BadDnsMessage "a name server's answer does not follow the format of DNS: ask another one"
     /// A TXT record begins as a value of ours and is none.
@@ -155,8 +157,19 @@ codes! {
     0x0313 RolledBack "the replica does not have what was seen before: ask another one"
     /// A node's record is older than one that others hold.
     0x0314 Superseded "a newer record of this node is known: it was restored, moved or copied, or its clock was ahead"
+
+    /// A certificate's seat is not that of its address.
+    0x0315 WrongSeat "a certificate gives a node a seat that is not that of its address"
     /// An answer of DNS is for another query.
     0x0316 WrongDnsAnswer "an answer of DNS is for another query: a delayed or forged one"
+    /// A certificate was revoked.
+    0x0317 RevokedCertificate "the certificate of admission was revoked"
+    /// A node takes a part in the ring that its certificate does not give it.
+    0x0318 WrongRole "a node is a member of the ring and its certificate is a leaf's, or the other way round"
+    /// A list of revocations is older than one that is known.
+    0x0319 StaleRevocations "a list of revocations is older than the one that is known: an authority never uses a serial twice"
+    /// A record names addresses that its certificate does not.
+    0x031A WrongAddress "a node uses an address that its certificate does not name: ask the authority for a new certificate"
 
     /// The peer is in another network.
     0x0401 WrongNetwork "the peer is in another network: compare the network's name, admission mode and constants"
@@ -168,6 +181,15 @@ codes! {
     0x0404 WrongSuite "the peer speaks another suite of algorithms"
     /// A clock is wrong, here or at a peer.
     0x0405 WrongClock "the clocks of this node and of a peer differ by more than a minute: set the one that is wrong"
+
+    /// A certificate is of another authority than the network's.
+    0x0406 WrongIssuer "a certificate of admission is of another authority than the network's: compare their public keys"
+    /// A node of a closed network has no certificate.
+    0x0407 NoCertificate "the network is closed and there is no certificate of admission: ask its authority for one"
+    /// A certificate does not count yet.
+    0x0408 EarlyCertificate "a certificate of admission does not count yet: compare the clocks of the authority and this node"
+    /// A certificate has expired.
+    0x0409 ExpiredCertificate "a certificate of admission has expired: ask the network's authority for a new one"
 
     /// No path to the peer could be opened.
     0x0501 DialFailed "no path to the peer could be opened: is it running, and is its address right?"

@@ -18,15 +18,17 @@ pub enum Role {
 pub enum Admission {
     /// Anybody may take part.
     Open,
+    /// Who has a certificate of the network's authority, which finds its way through the DNS.
+    Dns,
 }
 
 /// What a core is created with
 ///
 /// ```cddl
-/// config = [version: 2, seed: bytes .size 32, entropy: bytes .size 32, known-key: bytes .size (0..64),
+/// config = [version: 3, seed: bytes .size 32, entropy: bytes .size 32, known-key: bytes .size (0..64),
 ///           network: text, role: 0 / 1, addresses: [* text], bootstraps: [* text], dials: [* text], private: bool,
-///           trust-on-first-use: bool, idle-ms: uint, domain: text, admission: 0, authority: bytes .size 0,
-///           take-over: bool]
+///           trust-on-first-use: bool, idle-ms: uint, domain: text, admission: 0 / 1, authority: bytes .size (0 / 32),
+///           certificate: bytes .size (0..320), take-over: bool]
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Config {
@@ -55,20 +57,28 @@ pub struct Config {
     pub idle_ms: u64,
     /// Label of what fails together with this node (a platform, a region); may be empty.
     pub domain: String,
-    /// How the network admits its members. An open network has no authority.
+    /// How the network admits its members.
     pub admission: Admission,
+    /// Public key of the authority; empty in an open network.
+    pub authority: Vec<u8>,
+    /// This node's certificate; empty in an open network.
+    pub certificate: Vec<u8>,
     /// Whether this start takes the identity over from another node that runs with it.
     pub take_over: bool,
 }
 
 /// Items of a configuration.
-const ITEMS: usize = 16;
+const ITEMS: usize = 17;
 /// Version of the configuration.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 /// Longest list of addresses or bootstraps: a record holds 8 addresses, a configuration may name some more bootstraps.
 const MAX_LIST: usize = 64;
 /// Longest known key: a public key and its proof.
 const MAX_KNOWN_KEY: usize = 64;
+/// Longest key of an authority.
+const MAX_AUTHORITY: usize = 32;
+/// Longest certificate.
+const MAX_CERTIFICATE: usize = 320;
 /// Longest URL.
 const MAX_URL: usize = 512;
 
@@ -97,10 +107,9 @@ impl Config {
             .bool(self.trust_on_first_use)
             .uint(self.idle_ms)
             .text(&self.domain)
-            .uint(match self.admission {
-                Admission::Open => 0,
-            })
-            .bytes(&[])
+            .uint(u64::from(self.admission == Admission::Dns))
+            .bytes(&self.authority)
+            .bytes(&self.certificate)
             .bool(self.take_over);
         out
     }
@@ -130,6 +139,8 @@ impl Config {
             idle_ms: 0,
             domain: String::new(),
             admission: Admission::Open,
+            authority: Vec::new(),
+            certificate: Vec::new(),
             take_over: false,
         };
         config.known_key.extend_from_slice(decoder.bytes(MAX_KNOWN_KEY)?);
@@ -144,8 +155,13 @@ impl Config {
         config.trust_on_first_use = decoder.bool()?;
         config.idle_ms = decoder.uint()?;
         config.domain.push_str(decoder.text(MAX_URL)?);
-        decoder.uint_max(0)?;
-        decoder.bytes(0)?;
+        if decoder.uint_max(1)? == 1 {
+            config.admission = Admission::Dns;
+        }
+        config.authority.extend_from_slice(decoder.bytes(MAX_AUTHORITY)?);
+        config
+            .certificate
+            .extend_from_slice(decoder.bytes(MAX_CERTIFICATE)?);
         config.take_over = decoder.bool()?;
         decoder.finish()?;
         Ok(config)

@@ -119,5 +119,9 @@ items! {
         42 Cancel { tag: u32 }
         /// Follow who serves a name: `Providers` with this tag now and whenever that changes, until `Cancel`.
         43 Watch { tag: u32, owner: &'a [u8], name: &'a str }
+        /// Go on with a new certificate of admission, for the same id. Reply: none but success.
+        44 Certify { tag: u32, certificate: &'a [u8] }
+        /// Take a list of revocations of the network's authority, and pass it on. Reply: none but success.
+        45 Revoke { tag: u32, list: &'a [u8] }
     }
 }

@@ -1,24 +1,52 @@
 //! Admission: by what evidence a peer may be in a network.
+//!
+//! Anybody may be in an open network. In a closed one an authority, whose public key is part of the network's id, signs a
+//! [`Certificate`] for each node; it travels beside the node's key in handshakes and records. How nodes get theirs is for
+//! hosts: the core only verifies, at once and without asking anybody.
 
-use selfsame_codec::{Admission, Code};
+mod certificate;
+pub use certificate::{
+    Certificate, CertificateTerms, MAX_CERTIFICATE_ADDRESS_BYTES, MAX_CERTIFICATE_LIFE_MS,
+};
 
-/// Longest evidence of admission: a certificate of one Ed25519 signature, with its address and place.
+mod gate;
+pub use gate::Gate;
+
+mod revocations;
+pub use revocations::{MAX_REVOCATIONS, MAX_REVOCATIONS_BYTES, Revocation, Revocations};
+
+mod seat;
+pub use seat::{SEAT_BYTES, Seat};
+
+use selfsame_codec::Admission;
+
+/// Longest evidence of admission: a certificate of one Ed25519 signature, with its address and seat.
 pub const MAX_EVIDENCE_BYTES: usize = 320;
+
+/// Whether this build knows closed networks.
+pub(crate) const KNOWS_CLOSED: bool = cfg!(feature = "closed");
+
+/// For how long a peer is admitted
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admitted {
+    /// From when on its certificate counts.
+    pub since_ms: u64,
+    /// When it stops to count.
+    pub until_ms: u64,
+}
+
+impl Admitted {
+    /// In an open network.
+    pub const EVER: Self = Self {
+        since_ms: 0,
+        until_ms: u64::MAX,
+    };
+}
 
 /// Name of a mode, as it goes into the network id.
 pub(crate) const fn name_of(admission: Admission) -> &'static [u8] {
     match admission {
         Admission::Open => b"open",
-    }
-}
-
-/// Checks the evidence that a peer has sent beside its key.
-///
-/// # Errors
-/// [`Code::BadHandshake`] when it is not what the network's mode asks for; an open network takes none.
-pub(crate) fn check_evidence(admission: Admission, evidence: &[u8]) -> Result<(), Code> {
-    match admission {
-        Admission::Open if evidence.is_empty() => Ok(()),
-        Admission::Open => Err(Code::BadHandshake),
+        Admission::Dns => b"dns",
     }
 }

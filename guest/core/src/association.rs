@@ -26,12 +26,12 @@ use alloc::vec::Vec;
 use selfsame_codec::cbor::{Decoder, Encoder};
 use selfsame_codec::{Code, MAX_WEIGHT, Malformed};
 
+use crate::admission::Gate;
 use crate::gather::read_list;
 use crate::grant::{Grant, MAX_GRANT_BYTES, MAX_NAME_BYTES, Terms, check_name};
 use crate::identity::{Identity, NetworkId, PeerId, PublicKey, Signature, labelled_hash};
 use crate::place::Place;
 use crate::record::{CLOCK_SKEW_MS, signed, unsigned};
-use crate::verified::Verified;
 use tree::{leaf_hash, root_and_paths, root_from_path};
 
 /// Most sibling objects of a name beyond the first (Themis: k): with three mirrors each that makes 16 copies.
@@ -157,13 +157,7 @@ impl Leaf {
 
     /// Says whether the leaf has a grant of the owner to `publisher`, verified. An unowned name has none, and a withdrawal
     /// needs none: it only takes the place of what its publisher has stored.
-    fn check_grant(
-        &self,
-        verified: &mut Verified,
-        network: &NetworkId,
-        publisher: &PeerId,
-        now_ms: u64,
-    ) -> Result<bool, Code> {
+    fn check_grant(&self, gate: &mut Gate, publisher: &PeerId, now_ms: u64) -> Result<bool, Code> {
         if self.grant.is_empty() && (self.withdrawn || self.owner.is_none()) {
             return Ok(false);
         }
@@ -172,7 +166,7 @@ impl Leaf {
             Code::BadSignature => code,
             _ => Code::NotGranted,
         };
-        let grant = Grant::decode_with(verified, &self.grant, network, now_ms).map_err(refused)?;
+        let grant = Grant::decode_with(gate, &self.grant, now_ms).map_err(refused)?;
         if grant.permits(owner, &self.name, publisher) {
             Ok(true)
         } else {
@@ -266,22 +260,29 @@ impl Association {
         Ok(proven)
     }
 
-    /// Reads an association of a network and verifies root, path, times, object id and grant.
+    /// Reads an association of an open network and verifies root, path, times, object id and grant.
     ///
     /// # Errors
     /// [`Code::BadRecord`], [`Code::WrongNetwork`], [`Code::StaleRecord`], [`Code::BadSignature`] or
     /// [`Code::NotGranted`].
     pub fn decode_verified(bytes: &[u8], network: &NetworkId, now_ms: u64) -> Result<Self, Code> {
-        Self::decode_with(&mut Verified::default(), bytes, network, now_ms)
+        Self::decode_with(
+            &mut Gate::new(*network, None),
+            &|key| Some(PeerId::of(key, network)),
+            bytes,
+            now_ms,
+        )
     }
 
-    /// The same, but a signature that was verified before is not verified again.
+    /// The same in any network, of a publisher whose id `id_of` knows by its key; a signature that was verified before is not
+    /// verified again.
     pub(crate) fn decode_with(
-        verified: &mut Verified,
+        gate: &mut Gate,
+        id_of: &dyn Fn(&PublicKey) -> Option<PeerId>,
         bytes: &[u8],
-        network: &NetworkId,
         now_ms: u64,
     ) -> Result<Self, Code> {
+        let network = &gate.network().clone();
         let parts = Parts::read(bytes).map_err(|_| Code::BadRecord)?;
         if parts.network != *network {
             return Err(Code::WrongNetwork);
@@ -291,14 +292,14 @@ impl Association {
         if parts.object != parts.leaf.object(network) || !parts.is_proven() {
             return Err(Code::BadRecord);
         }
-        let publisher = PeerId::of(&parts.public, network);
+        let publisher = id_of(&parts.public).ok_or(Code::BadSignature)?;
         if !parts.validity.is_current(now_ms) {
             return Err(Code::StaleRecord);
         }
-        if !verified.verifies(&parts.public, ROOT, parts.statement, &parts.signature) {
+        if !gate.verifies(&parts.public, ROOT, parts.statement, &parts.signature) {
             return Err(Code::BadSignature);
         }
-        let is_granted = parts.leaf.check_grant(verified, network, &publisher, now_ms)?;
+        let is_granted = parts.leaf.check_grant(gate, &publisher, now_ms)?;
         Ok(Self(Arc::new(Fields {
             publisher,
             public: parts.public,

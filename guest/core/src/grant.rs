@@ -14,10 +14,10 @@ use alloc::vec::Vec;
 use selfsame_codec::cbor::{Decoder, Encoder};
 use selfsame_codec::{Code, Malformed};
 
+use crate::admission::Gate;
 use crate::gather::read_list;
 use crate::identity::{Identity, NetworkId, PeerId, PublicKey};
 use crate::record::{CLOCK_SKEW_MS, signed, unsigned};
-use crate::verified::Verified;
 
 /// Longest name of a service: one label of a domain name, so that `name.mesh` is a valid host.
 pub const MAX_NAME_BYTES: usize = 63;
@@ -92,22 +92,17 @@ impl Grant {
     /// # Errors
     /// [`Code::BadRecord`], [`Code::WrongNetwork`], [`Code::StaleRecord`] or [`Code::BadSignature`].
     pub fn decode_verified(bytes: &[u8], network: &NetworkId, now_ms: u64) -> Result<Self, Code> {
-        Self::decode_with(&mut Verified::default(), bytes, network, now_ms)
+        Self::decode_with(&mut Gate::new(*network, None), bytes, now_ms)
     }
 
     /// The same, but a signature that was verified before is not verified again.
-    pub(crate) fn decode_with(
-        verified: &mut Verified,
-        bytes: &[u8],
-        network: &NetworkId,
-        now_ms: u64,
-    ) -> Result<Self, Code> {
+    pub(crate) fn decode_with(gate: &mut Gate, bytes: &[u8], now_ms: u64) -> Result<Self, Code> {
         if bytes.len() > MAX_GRANT_BYTES {
             return Err(Code::BadRecord);
         }
         let (statement, signature) = unsigned(bytes, MAX_GRANT_BYTES).map_err(|_| Code::BadRecord)?;
         let (net, mut grant) = Self::read_statement(statement).map_err(|_| Code::BadRecord)?;
-        if net != *network {
+        if net != *gate.network() {
             return Err(Code::WrongNetwork);
         }
         let terms = &grant.terms;
@@ -115,7 +110,7 @@ impl Grant {
         if terms.issued_ms > now_ms.saturating_add(CLOCK_SKEW_MS) || now_ms >= terms.expiry_ms {
             return Err(Code::StaleRecord);
         }
-        if !verified.verifies(&grant.owner, LABEL, statement, &signature) {
+        if !gate.verifies(&grant.owner, LABEL, statement, &signature) {
             return Err(Code::BadSignature);
         }
         grant.encoded = bytes.to_vec();

@@ -2,14 +2,15 @@
 
 use alloc::vec::Vec;
 
-use selfsame_codec::Admission;
+use selfsame_codec::{Admission, Code};
 use selfsame_sodium::hash::{derive_key, hash_for};
 use selfsame_sodium::memory;
 use selfsame_sodium::sign::{SigningKey, verify};
 use zeroize::Zeroizing;
 
-use crate::admission;
+use crate::admission::{self, Admitted, Certificate, SEAT_BYTES, Seat};
 use crate::boot::BootId;
+use crate::hex;
 
 /// Longest name of a network: one label of a domain name.
 pub const MAX_NETWORK_NAME: usize = 63;
@@ -19,6 +20,7 @@ const PEER: &str = "selfsame/1 peer id";
 const PEER_SEED: &str = "selfsame/1 peer signing seed";
 const KNOWN_KEY: &str = "selfsame/1 known public key";
 const OWNER_SEED: &str = "selfsame/1 owner signing seed";
+const AUTHORITY_SEED: &str = "selfsame/1 authority signing seed";
 
 /// Length of [`Identity::known_key`]: a public key and its proof.
 const KNOWN_KEY_BYTES: usize = 64;
@@ -30,7 +32,8 @@ const CONSTANTS: &[u8] = &[1];
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NetworkId(pub [u8; 32]);
 
-/// A peer of one network: hash of its public key and the network (Themis, section 5.1.1)
+/// A peer of one network: hash of its public key and the network (Themis, section 5.1.1), whose first half gives way to the
+/// peer's [`Seat`] if that is a member of a closed network
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PeerId(pub [u8; 32]);
 
@@ -90,9 +93,21 @@ impl PeerId {
     pub fn of(key: &PublicKey, network: &NetworkId) -> Self {
         Self(labelled_hash(PEER, &[&key.0, &network.0]))
     }
+
+    /// The id of the same key at a seat.
+    pub(crate) fn at(mut self, seat: &Seat) -> Self {
+        self.0[..SEAT_BYTES].copy_from_slice(&seat.0);
+        self
+    }
 }
 
 impl PublicKey {
+    /// Reads a key from 64 hexadecimal digits.
+    #[must_use]
+    pub fn from_hex(text: &str) -> Option<Self> {
+        hex::parse(text).map(Self)
+    }
+
     /// Whether `signature` is this key's over `statement` under the label of its purpose.
     #[must_use]
     pub fn verifies(&self, label: &'static str, statement: &[u8], signature: &Signature) -> bool {
@@ -109,6 +124,8 @@ pub struct Identity {
     network: NetworkId,
     id: PeerId,
     boot: BootId,
+    evidence: Vec<u8>,
+    admitted: Admitted,
 }
 
 impl Identity {
@@ -144,6 +161,17 @@ impl Identity {
         Self::new(SigningKey::from_seed(&signing_seed), network)
     }
 
+    /// The identity of the authority of a closed network with this name.
+    ///
+    /// The network's id holds the authority's key, which therefore follows from the name alone.
+    #[must_use]
+    pub fn of_authority(seed: &[u8; 32], name: &str, admission: Admission) -> Self {
+        let signing_seed = labelled_secret(AUTHORITY_SEED, &[seed, name.as_bytes()]);
+        let key = SigningKey::from_seed(&signing_seed);
+        let network = NetworkId::of(name, admission, Some(&PublicKey(key.public())));
+        Self::new(key, network)
+    }
+
     fn new(key: SigningKey, network: NetworkId) -> Self {
         let public = PublicKey(key.public());
         Self {
@@ -152,7 +180,23 @@ impl Identity {
             network,
             id: PeerId::of(&public, &network),
             boot: BootId::default(),
+            evidence: Vec::new(),
+            admitted: Admitted::EVER,
         }
+    }
+
+    /// Takes the certificate by which a closed network admits this identity, which gives it its id.
+    ///
+    /// # Errors
+    /// [`Code::BadCertificate`] if it is of another key or network.
+    pub fn certify(&mut self, certificate: &Certificate) -> Result<(), Code> {
+        if certificate.terms().public != self.public || certificate.network() != self.network {
+            return Err(Code::BadCertificate);
+        }
+        self.id = certificate.id();
+        self.evidence = certificate.encoded().to_vec();
+        self.admitted = certificate.admitted();
+        Ok(())
     }
 
     /// The run of the node that has this identity.
@@ -166,16 +210,16 @@ impl Identity {
         self.boot = boot;
     }
 
-    /// Evidence that the network admits this identity, which goes into handshakes; empty in an open network.
+    /// Evidence that the network admits this identity, which goes into handshakes and records; empty in an open network.
     #[must_use]
     pub fn evidence(&self) -> &[u8] {
-        &[]
+        &self.evidence
     }
 
-    /// How the network admits its members.
+    /// For how long the network admits it.
     #[must_use]
-    pub fn admission(&self) -> Admission {
-        Admission::Open
+    pub fn admitted(&self) -> Admitted {
+        self.admitted
     }
 
     /// The public key.
@@ -194,6 +238,11 @@ impl Identity {
     #[must_use]
     pub fn id(&self) -> PeerId {
         self.id
+    }
+
+    /// The id of a key, if it is this one's.
+    pub(crate) fn id_of(&self, key: &PublicKey) -> Option<PeerId> {
+        (self.public == *key).then_some(self.id)
     }
 
     /// Signs a statement under the label of its purpose.

@@ -12,7 +12,7 @@ mod gather;
 mod hex;
 pub mod random;
 
-mod admission;
+pub mod admission;
 pub use admission::MAX_EVIDENCE_BYTES;
 
 mod boot;

@@ -12,20 +12,19 @@
 
 mod address;
 pub use address::{addresses_allowed, relay_address, relay_of};
-pub(crate) use address::{before, read_v4, read_v6, scheme_of};
+pub(crate) use address::{before, host_of, read_v4, read_v6, scheme_of};
 
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use selfsame_codec::cbor::{Decoder, Encoder};
-use selfsame_codec::{Admission, Code, Malformed, Role};
+use selfsame_codec::{Code, Malformed, Role};
 
-use crate::admission::{self, MAX_EVIDENCE_BYTES};
+use crate::admission::{Admitted, Certificate, Gate, MAX_EVIDENCE_BYTES};
 use crate::boot::BootId;
 use crate::gather::read_list;
 use crate::identity::{Identity, NetworkId, PeerId, PublicKey, Signature};
-use crate::verified::Verified;
 
 /// Most addresses in a record: several transports on two or three interfaces, and still one small message.
 pub const MAX_ADDRESSES: usize = 8;
@@ -63,6 +62,7 @@ struct Fields {
     sequence: u64,
     signed_at_ms: u64,
     expiry_ms: u64,
+    admitted: Admitted,
     encoded: Vec<u8>,
 }
 
@@ -114,6 +114,7 @@ impl NodeRecord {
             sequence: terms.sequence,
             signed_at_ms: terms.signed_at_ms,
             expiry_ms: terms.expiry_ms,
+            admitted: identity.admitted(),
             encoded: Vec::new(),
         };
         if record.addresses.len() > MAX_ADDRESSES
@@ -129,7 +130,7 @@ impl NodeRecord {
         Ok(Self(Arc::new(record)))
     }
 
-    /// Reads a record of a network and verifies its signature and times.
+    /// Reads a record of an open network and verifies its signature and times.
     ///
     /// Whether its addresses may be dialled is for [`addresses_allowed`] to say.
     ///
@@ -137,17 +138,12 @@ impl NodeRecord {
     /// [`Code::BadRecord`], [`Code::WrongNetwork`], [`Code::WrongClock`] when it is from the future, [`Code::StaleRecord`] when
     /// it has expired, or [`Code::BadSignature`].
     pub fn decode_verified(bytes: &[u8], network: &NetworkId, now_ms: u64) -> Result<Self, Code> {
-        Self::decode_with(&mut Verified::default(), bytes, network, now_ms)
+        Self::decode_with(&mut Gate::new(*network, None), bytes, now_ms)
     }
 
-    /// The same, but a signature that was verified before is not verified again.
-    pub(crate) fn decode_with(
-        verified: &mut Verified,
-        bytes: &[u8],
-        network: &NetworkId,
-        now_ms: u64,
-    ) -> Result<Self, Code> {
-        let record = Self::decode(verified, bytes, network)?;
+    /// The same in any network, of a node that may be in it; a signature that was verified before is not verified again.
+    pub(crate) fn decode_with(gate: &mut Gate, bytes: &[u8], now_ms: u64) -> Result<Self, Code> {
+        let record = Self::decode(gate, bytes)?;
         if record.is_from_future(now_ms) {
             return Err(Code::WrongClock);
         }
@@ -158,32 +154,49 @@ impl NodeRecord {
     }
 
     /// Reads a record and verifies everything but that it is current.
-    pub(crate) fn decode(verified: &mut Verified, bytes: &[u8], network: &NetworkId) -> Result<Self, Code> {
+    pub(crate) fn decode(gate: &mut Gate, bytes: &[u8]) -> Result<Self, Code> {
         let (statement, signature) = unsigned(bytes, MAX_RECORD_BYTES).map_err(|_| Code::BadRecord)?;
-        let (net, mut record) = Fields::read(statement).map_err(|_| Code::BadRecord)?;
-        if net != *network {
+        let (net, evidence, mut record) = Fields::read(statement).map_err(|_| Code::BadRecord)?;
+        if net != *gate.network() {
             return Err(Code::WrongNetwork);
         }
         addresses_allowed(record.role, &record.addresses, true).map_err(|_| Code::BadRecord)?;
         if !record.has_sound_times() {
             return Err(Code::BadRecord);
         }
-        if !verified.verifies(&record.public, LABEL, statement, &signature) {
+        if !gate.is_closed() && !evidence.is_empty() {
+            return Err(Code::BadRecord);
+        }
+        let certificate = gate.admit(&record.public, evidence)?;
+        if let Some(certificate) = &certificate {
+            record.check_certified(certificate)?;
+        }
+        if !gate.verifies(&record.public, LABEL, statement, &signature) {
             return Err(Code::BadSignature);
         }
-        record.id = PeerId::of(&record.public, network);
+        record.id = match certificate {
+            Some(certificate) => {
+                record.admitted = certificate.admitted();
+                certificate.id()
+            }
+            None => PeerId::of(&record.public, &net),
+        };
         record.encoded = bytes.to_vec();
         Ok(Self(Arc::new(record)))
     }
 
     /// The id of the node that a record claims to be of, nothing verified.
-    pub(crate) fn claimed_id(bytes: &[u8], network: &NetworkId) -> Option<PeerId> {
+    pub(crate) fn claimed_id(bytes: &[u8], gate: &Gate) -> Option<PeerId> {
         let (statement, _) = unsigned(bytes, MAX_RECORD_BYTES).ok()?;
+        if gate.is_closed() {
+            let (_, evidence, record) = Fields::read(statement).ok()?;
+            return gate.claimed_id(&record.public, evidence);
+        }
         let mut decoder = Decoder::new(statement);
         decoder.array_of(ITEMS).ok()?;
         decoder.uint_max(VERSION).ok()?;
         decoder.fixed::<32>().ok()?;
-        Some(PeerId::of(&PublicKey(decoder.fixed().ok()?), network))
+        Some(PeerId::of(&PublicKey(decoder.fixed().ok()?), gate.network()))
     }
 
     /// Whether the record is neither expired nor from the future.
@@ -201,6 +214,26 @@ impl NodeRecord {
     #[must_use]
     pub fn id(&self) -> PeerId {
         self.0.id
+    }
+
+    /// Whether it was signed before the network admitted its node: nobody takes it.
+    pub(crate) fn is_before_admission(&self) -> bool {
+        self.0.signed_at_ms.saturating_add(CLOCK_SKEW_MS) < self.0.admitted.since_ms
+    }
+
+    /// For how long the network admits the node.
+    pub(crate) fn admitted(&self) -> Admitted {
+        self.0.admitted
+    }
+
+    /// Whether a gate has shut the node out since the record was verified.
+    pub(crate) fn is_revoked(&self, gate: &Gate) -> bool {
+        gate.revokes(&self.0.public, &self.0.admitted)
+    }
+
+    /// The id of a key, if it is this node's.
+    pub(crate) fn id_of(&self, key: &PublicKey) -> Option<PeerId> {
+        (self.0.public == *key).then_some(self.0.id)
     }
 
     /// Member or leaf.
@@ -281,7 +314,20 @@ impl Fields {
             && self.sequence <= self.signed_at_ms.saturating_add(MAX_SEQUENCE_LEAD_MS)
     }
 
-    fn read(statement: &[u8]) -> Result<(NetworkId, Self), Malformed> {
+    /// Checks that the node says of itself what its certificate says of it, and no longer than it is admitted.
+    fn check_certified(&self, certificate: &Certificate) -> Result<(), Code> {
+        let terms = certificate.terms();
+        certificate.check_fits(self.role, &self.addresses)?;
+        if self.signed_at_ms.saturating_add(CLOCK_SKEW_MS) < terms.not_before_ms {
+            return Err(Code::EarlyCertificate);
+        }
+        if self.expiry_ms > terms.expiry_ms {
+            return Err(Code::ExpiredCertificate);
+        }
+        Ok(())
+    }
+
+    fn read(statement: &[u8]) -> Result<(NetworkId, &[u8], Self), Malformed> {
         let mut decoder = Decoder::new(statement);
         decoder.array_of(ITEMS)?;
         if decoder.uint()? != VERSION {
@@ -306,6 +352,7 @@ impl Fields {
             sequence: decoder.uint()?,
             signed_at_ms: decoder.uint()?,
             expiry_ms: decoder.uint()?,
+            admitted: Admitted::EVER,
             encoded: Vec::new(),
         };
         let certificate = if decoder.null() {
@@ -313,9 +360,8 @@ impl Fields {
         } else {
             decoder.bytes(MAX_EVIDENCE_BYTES)?
         };
-        admission::check_evidence(Admission::Open, certificate).map_err(|_| Malformed)?;
         decoder.finish()?;
-        Ok((network, record))
+        Ok((network, certificate, record))
     }
 }
 

@@ -2,9 +2,9 @@
 
 use alloc::vec::Vec;
 
-use selfsame_codec::{Code, Field, Reader};
+use selfsame_codec::{Admission, Code, Field, Reader};
 use selfsame_core::grant::{Grant, Terms};
-use selfsame_core::identity::{Identity, NetworkId, PeerId};
+use selfsame_core::identity::{Identity, MAX_NETWORK_NAME, NetworkId, PeerId, PublicKey};
 use zeroize::Zeroizing;
 
 /// Makes identities and what is signed with them.
@@ -16,6 +16,17 @@ use zeroize::Zeroizing;
 ///             | revoked peers bytes, 32 each                                    -> grant
 /// 4 network:  network text                                                      -> network id 32
 /// ```
+///
+/// A closed network is told as its name, `@` and the public key of its authority, 64 hex digits. With the feature `closed` only, of
+/// the authority itself, with the name alone:
+///
+/// ```text
+/// 5 authority:   authority seed 32 | name text                                  -> public key 32 | network id 32
+/// 6 certificate: authority seed 32 | name text | public key 32 | serial u64 | not before ms u64 | expiry ms u64
+///                | address text, empty for a leaf                               -> certificate
+/// 7 revocations: authority seed 32 | name text | serial u64
+///                | revoked bytes: of each the public key 32 and the time ms u64 -> revocations
+/// ```
 pub(crate) fn derive(input: &[u8]) -> Vec<u8> {
     answer(derived(input))
 }
@@ -25,7 +36,7 @@ fn derived(input: &[u8]) -> Result<Vec<u8>, Code> {
     match field::<u8>(&mut reader)? {
         1 => {
             let seed = seed(&mut reader)?;
-            let network = network(&mut reader)?;
+            let network = network(&mut reader)?.id;
             let identity = Identity::recall(&seed, network, field(&mut reader)?);
             let mut out = identity.id().0.to_vec();
             out.extend_from_slice(&identity.known_key(&seed));
@@ -33,12 +44,12 @@ fn derived(input: &[u8]) -> Result<Vec<u8>, Code> {
         }
         2 => {
             let seed = seed(&mut reader)?;
-            let identity = Identity::of_owner(&seed, network(&mut reader)?);
+            let identity = Identity::of_owner(&seed, network(&mut reader)?.id);
             finish(reader, identity.public().0.to_vec())
         }
         3 => {
             let seed = seed(&mut reader)?;
-            let owner = Identity::of_owner(&seed, network(&mut reader)?);
+            let owner = Identity::of_owner(&seed, network(&mut reader)?.id);
             let terms = Terms {
                 name: field::<&str>(&mut reader)?.into(),
                 peer: PeerId(field(&mut reader)?),
@@ -49,9 +60,11 @@ fn derived(input: &[u8]) -> Result<Vec<u8>, Code> {
             finish(reader, Grant::sign(&owner, terms)?.encoded().to_vec())
         }
         4 => {
-            let network = network(&mut reader)?;
+            let network = network(&mut reader)?.id;
             finish(reader, network.0.to_vec())
         }
+        #[cfg(feature = "closed")]
+        kind @ 5..=7 => crate::authority::derived(kind, reader),
         _ => Err(Code::BadInput),
     }
 }
@@ -62,6 +75,13 @@ fn derived(input: &[u8]) -> Result<Vec<u8>, Code> {
 /// 1 grant: grant bytes | network text | now ms u64
 ///          -> owner 32 | peer 32 | issued ms u64 | expiry ms u64 | name text | revoked peers bytes, 32 each
 /// ```
+///
+/// With the feature `closed` only, whether or not it counts now:
+///
+/// ```text
+/// 2 certificate: certificate bytes | network text | public key 32
+///          -> id 32 | serial u64 | not before ms u64 | expiry ms u64 | address text
+/// ```
 pub(crate) fn verify(input: &[u8]) -> Vec<u8> {
     answer(verified(input))
 }
@@ -71,7 +91,7 @@ fn verified(input: &[u8]) -> Result<Vec<u8>, Code> {
     match field::<u8>(&mut reader)? {
         1 => {
             let bytes: &[u8] = field(&mut reader)?;
-            let network = network(&mut reader)?;
+            let network = network(&mut reader)?.id;
             let now_ms = field(&mut reader)?;
             let grant = Grant::decode_verified(bytes, &network, now_ms)?;
             let mut out = Vec::new();
@@ -83,6 +103,11 @@ fn verified(input: &[u8]) -> Result<Vec<u8>, Code> {
             terms.name.as_str().write(&mut out);
             let revoked: Vec<u8> = terms.revoked.iter().flat_map(|peer| peer.0).collect();
             revoked.as_slice().write(&mut out);
+            finish(reader, out)
+        }
+        #[cfg(feature = "closed")]
+        2 => {
+            let out = crate::authority::verified_certificate(&mut reader)?;
             finish(reader, out)
         }
         _ => Err(Code::BadInput),
@@ -102,7 +127,7 @@ fn answer(result: Result<Vec<u8>, Code>) -> Vec<u8> {
     out
 }
 
-fn field<'a, T: Field<'a>>(reader: &mut Reader<'a>) -> Result<T, Code> {
+pub(crate) fn field<'a, T: Field<'a>>(reader: &mut Reader<'a>) -> Result<T, Code> {
     reader.field().map_err(|_| Code::BadInput)
 }
 
@@ -116,19 +141,47 @@ fn peers(bytes: &[u8]) -> Result<Vec<PeerId>, Code> {
 }
 
 /// A seed, which is wiped after use.
-fn seed(reader: &mut Reader<'_>) -> Result<Zeroizing<[u8; 32]>, Code> {
+pub(crate) fn seed(reader: &mut Reader<'_>) -> Result<Zeroizing<[u8; 32]>, Code> {
     field(reader).map(Zeroizing::new)
 }
 
-fn network(reader: &mut Reader<'_>) -> Result<NetworkId, Code> {
-    let name: &str = field(reader)?;
-    if name.is_empty() || name.len() > selfsame_core::identity::MAX_NETWORK_NAME {
-        return Err(Code::BadConfig);
-    }
-    Ok(NetworkId::open(name))
+/// A network and who admits to it
+pub(crate) struct Network {
+    pub(crate) id: NetworkId,
+    #[cfg_attr(
+        not(feature = "closed"),
+        expect(dead_code, reason = "there are open networks only")
+    )]
+    pub(crate) authority: Option<PublicKey>,
 }
 
-fn finish(reader: Reader<'_>, out: Vec<u8>) -> Result<Vec<u8>, Code> {
+pub(crate) fn network(reader: &mut Reader<'_>) -> Result<Network, Code> {
+    let text: &str = field(reader)?;
+    let closed = if cfg!(feature = "closed") {
+        text.split_once('@')
+    } else {
+        None
+    };
+    let Some((text, authority)) = closed else {
+        let id = NetworkId::open(name(text)?);
+        return Ok(Network { id, authority: None });
+    };
+    let authority = PublicKey::from_hex(authority).ok_or(Code::BadConfig)?;
+    Ok(Network {
+        id: NetworkId::of(name(text)?, Admission::Dns, Some(&authority)),
+        authority: Some(authority),
+    })
+}
+
+/// The name of a network, if it can be one.
+pub(crate) fn name(text: &str) -> Result<&str, Code> {
+    if text.is_empty() || text.len() > MAX_NETWORK_NAME {
+        return Err(Code::BadConfig);
+    }
+    Ok(text)
+}
+
+pub(crate) fn finish(reader: Reader<'_>, out: Vec<u8>) -> Result<Vec<u8>, Code> {
     reader.finish().map_err(|_| Code::BadInput)?;
     Ok(out)
 }

@@ -4,4 +4,6 @@
 extern crate alloc;
 
 mod abi;
+#[cfg(feature = "closed")]
+mod authority;
 mod family;

@@ -60,6 +60,10 @@ const table = {
   BadEpoch: [0x0208, "an epoch record does not follow the specification or the epoch record before it"],
   BadReaderKey: [0x0209, "a reader's public key is not usable: ask the reader for it again"],
   BadFile: [0x020a, "the file of a capsule does not follow the specification"],
+  BadCertificate: [
+    0x020b,
+    "a certificate of admission does not follow the specification, or is of another key",
+  ],
   BadDnsMessage: [0x020c, "a name server's answer does not follow the format of DNS: ask another one"],
   BadDnsValue: [0x020d, "a TXT record holds no value after selfsame1=: write it to the zone again"],
   BadSeal: [0x0301, "a packet does not open with the session's key"],
@@ -88,7 +92,21 @@ const table = {
     0x0314,
     "a newer record of this node is known: it was restored, moved or copied, or its clock was ahead",
   ],
+  WrongSeat: [0x0315, "a certificate gives a node a seat that is not that of its address"],
   WrongDnsAnswer: [0x0316, "an answer of DNS is for another query: a delayed or forged one"],
+  RevokedCertificate: [0x0317, "the certificate of admission was revoked"],
+  WrongRole: [
+    0x0318,
+    "a node is a member of the ring and its certificate is a leaf's, or the other way round",
+  ],
+  StaleRevocations: [
+    0x0319,
+    "a list of revocations is older than the one that is known: an authority never uses a serial twice",
+  ],
+  WrongAddress: [
+    0x031a,
+    "a node uses an address that its certificate does not name: ask the authority for a new certificate",
+  ],
   WrongNetwork: [
     0x0401,
     "the peer is in another network: compare the network's name, admission mode and constants",
@@ -102,6 +120,22 @@ const table = {
   WrongClock: [
     0x0405,
     "the clocks of this node and of a peer differ by more than a minute: set the one that is wrong",
+  ],
+  WrongIssuer: [
+    0x0406,
+    "a certificate of admission is of another authority than the network's: compare their public keys",
+  ],
+  NoCertificate: [
+    0x0407,
+    "the network is closed and there is no certificate of admission: ask its authority for one",
+  ],
+  EarlyCertificate: [
+    0x0408,
+    "a certificate of admission does not count yet: compare the clocks of the authority and this node",
+  ],
+  ExpiredCertificate: [
+    0x0409,
+    "a certificate of admission has expired: ask the network's authority for a new one",
   ],
   DialFailed: [0x0501, "no path to the peer could be opened: is it running, and is its address right?"],
   TimedOut: [0x0502, "the peer did not answer in time"],
@@ -194,6 +228,7 @@ export type CodeName =
   | "BadEpoch"
   | "BadReaderKey"
   | "BadFile"
+  | "BadCertificate"
   | "BadDnsMessage"
   | "BadDnsValue"
   | "BadSeal"
@@ -216,12 +251,21 @@ export type CodeName =
   | "BadFork"
   | "RolledBack"
   | "Superseded"
+  | "WrongSeat"
   | "WrongDnsAnswer"
+  | "RevokedCertificate"
+  | "WrongRole"
+  | "StaleRevocations"
+  | "WrongAddress"
   | "WrongNetwork"
   | "WrongPeer"
   | "WrongVersion"
   | "WrongSuite"
   | "WrongClock"
+  | "WrongIssuer"
+  | "NoCertificate"
+  | "EarlyCertificate"
+  | "ExpiredCertificate"
   | "DialFailed"
   | "TimedOut"
   | "Disconnected"

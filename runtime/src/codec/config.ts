@@ -4,8 +4,18 @@ import { malformed } from "./field.ts";
 /** What part a node takes in the ring. */
 export type Role = "leaf" | "member";
 
-/** How a network admits its members: anybody. */
-export type Admission = "open";
+/** How a network admits its members: anybody, or who has a certificate of its authority. */
+export type Admission = "open" | ClosedAdmission;
+
+/** Admission to a network that is closed. */
+export interface ClosedAdmission {
+  /** How certificates find their way to the nodes. */
+  readonly mode: "dns";
+  /** Public key of the authority, 32 bytes. */
+  readonly authority: Uint8Array;
+  /** This node's certificate, at most 320 bytes. */
+  readonly certificate: Uint8Array;
+}
 
 /** What a core is created with; see `guest/codec/src/config.rs`. */
 export interface Config {
@@ -39,36 +49,39 @@ export interface Config {
   readonly takeOver: boolean;
 }
 
-const VERSION = 2;
-const ITEMS = 16;
+const VERSION = 3;
+const ITEMS = 17;
 const MAX_KNOWN_KEY = 64;
 const MAX_LIST = 64;
 const MAX_URL = 512;
+const KEY_BYTES = 32;
+const MAX_CERTIFICATE = 320;
+const NOTHING: Uint8Array = /* @__PURE__ */ new Uint8Array();
 
 /** Encodes what `create` takes. */
 export function encodeConfig(config: Config): Uint8Array {
-  return (
-    new CborEncoder()
-      .array(ITEMS)
-      .uint(VERSION)
-      .bytes(config.seed)
-      .bytes(config.entropy)
-      .bytes(config.knownKey)
-      .text(config.network)
-      .uint(config.role === "member" ? 1 : 0)
-      .texts(config.addresses)
-      .texts(config.bootstraps)
-      .texts(config.dials)
-      .bool(config.allowPrivate)
-      .bool(config.trustOnFirstUse)
-      .uint(config.idle_ms)
-      .text(config.domain)
-      // An open network, which has no authority.
-      .uint(0)
-      .bytes(new Uint8Array(0))
-      .bool(config.takeOver)
-      .finish()
-  );
+  const { admission } = config;
+  const closed = admission === "open" ? undefined : admission;
+  return new CborEncoder()
+    .array(ITEMS)
+    .uint(VERSION)
+    .bytes(config.seed)
+    .bytes(config.entropy)
+    .bytes(config.knownKey)
+    .text(config.network)
+    .uint(config.role === "member" ? 1 : 0)
+    .texts(config.addresses)
+    .texts(config.bootstraps)
+    .texts(config.dials)
+    .bool(config.allowPrivate)
+    .bool(config.trustOnFirstUse)
+    .uint(config.idle_ms)
+    .text(config.domain)
+    .uint(closed === undefined ? 0 : 1)
+    .bytes(closed?.authority ?? NOTHING)
+    .bytes(closed?.certificate ?? NOTHING)
+    .bool(config.takeOver)
+    .finish();
 }
 
 /** Decodes what `create` takes. */
@@ -98,7 +111,8 @@ export function decodeConfig(bytes: Uint8Array): Config {
 }
 
 function readAdmission(decoder: CborDecoder): Admission {
-  decoder.uint(0);
-  decoder.bytes(0);
-  return "open";
+  const isClosed = decoder.uint(1) === 1;
+  const authority = decoder.bytes(KEY_BYTES);
+  const certificate = decoder.bytes(MAX_CERTIFICATE);
+  return isClosed ? { mode: "dns", authority, certificate } : "open";
 }

@@ -13,7 +13,14 @@ export {
   MeshError,
   type Tried,
 } from "./code.ts";
-export { type Admission, type Config, decodeConfig, encodeConfig, type Role } from "./config.ts";
+export {
+  type Admission,
+  type ClosedAdmission,
+  type Config,
+  decodeConfig,
+  encodeConfig,
+  type Role,
+} from "./config.ts";
 export { type Field, fromUtf8, Reader, utf8, Writer } from "./field.ts";
 export { fromBase64Url, fromHex, toBase64Url, toHex } from "./hex.ts";
 export {

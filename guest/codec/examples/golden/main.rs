@@ -30,6 +30,7 @@ pub(crate) fn golden() -> String {
         ("operations", quoted(&hex(&operations()))),
         ("entries", quoted(&hex(&entries()))),
         ("config", quoted(&hex(&config().encode()))),
+        ("closed_config", quoted(&hex(&closed_config().encode()))),
         ("request", quoted(&hex(&request().encode()))),
         ("response", quoted(&hex(&response().encode()))),
         ("providers", quoted(&hex(&providers()))),
@@ -481,7 +482,18 @@ fn config() -> Config {
         idle_ms: 60_000,
         domain: "fra".into(),
         admission: Admission::Open,
+        authority: Vec::new(),
+        certificate: Vec::new(),
         take_over: false,
+    }
+}
+
+fn closed_config() -> Config {
+    Config {
+        admission: Admission::Dns,
+        authority: vec![5; 32],
+        certificate: vec![6; 320],
+        ..config()
     }
 }
 

@@ -84,9 +84,11 @@ fn the_largest_tree_keeps_the_size_limit() {
 #[test]
 fn a_changed_byte_is_refused() {
     let leaves = [leaf("a", 0), leaf("b", 0), owned(publisher().id(), NOW + 5)];
-    let mut verified = Verified::default();
+    let mut gate = Gate::new(network(), None);
     for association in Association::publish(&publisher(), &leaves, validity()).expect("within limits") {
-        let mut known = |bytes: &[u8]| Association::decode_with(&mut verified, bytes, &network(), NOW);
+        let mut known = |bytes: &[u8]| {
+            Association::decode_with(&mut gate, &|key| Some(PeerId::of(key, &network())), bytes, NOW)
+        };
         assert!(known(association.encoded()).is_ok());
         for index in 0..association.encoded().len() {
             let mut bytes = association.encoded().to_vec();

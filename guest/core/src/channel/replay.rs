@@ -55,6 +55,11 @@ impl ReplayWindow {
         self.next = counter.saturating_add(1);
     }
 
+    /// Whether nothing was seen.
+    pub(super) fn is_empty(&self) -> bool {
+        self.next == 0
+    }
+
     pub(super) fn to_parts(&self) -> (u64, &[u64; WORDS]) {
         (self.next, &self.seen)
     }

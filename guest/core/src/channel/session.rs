@@ -6,6 +6,7 @@ use selfsame_sodium::hash;
 use zeroize::Zeroizing;
 
 use super::replay::ReplayWindow;
+use crate::admission::Admitted;
 use crate::handshake::SessionSecrets;
 use crate::identity::{PeerId, PublicKey};
 
@@ -59,6 +60,7 @@ pub(super) struct ReceiveKey {
 pub struct Session {
     pub(super) peer: PeerId,
     pub(super) peer_key: PublicKey,
+    pub(super) admitted: Admitted,
     pub(super) side: Side,
     pub(super) peer_index: u32,
     pub(super) id: [u8; 16],
@@ -73,6 +75,7 @@ impl Session {
         Self {
             peer: secrets.peer,
             peer_key: secrets.peer_key,
+            admitted: secrets.admitted,
             side,
             peer_index,
             id: secrets.session_id,
@@ -96,6 +99,28 @@ impl Session {
     #[must_use]
     pub fn peer(&self) -> PeerId {
         self.peer
+    }
+
+    /// The peer's key.
+    #[must_use]
+    pub(crate) fn peer_key(&self) -> PublicKey {
+        self.peer_key
+    }
+
+    /// For how long the network admits the peer.
+    #[must_use]
+    pub(crate) fn admitted(&self) -> Admitted {
+        self.admitted
+    }
+
+    /// Whether no packet of the peer has been opened.
+    pub(crate) fn is_unheard(&self) -> bool {
+        self.receive.phase == 0 && self.receive.window.is_empty()
+    }
+
+    /// Takes note of a new certificate of the peer.
+    pub(crate) fn set_admitted(&mut self, admitted: Admitted) {
+        self.admitted = admitted;
     }
 
     /// Which side began.

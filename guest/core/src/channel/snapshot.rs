@@ -7,9 +7,10 @@ use selfsame_sodium::aead::Key;
 
 use super::replay::ReplayWindow;
 use super::session::{ReceiveKey, SendKey, Session, Side};
+use crate::admission::Admitted;
 use crate::identity::{PeerId, PublicKey};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 impl Session {
     /// Appends the keys and counters. The bytes are secret, and stale as soon as another packet is sealed or opened.
@@ -17,6 +18,8 @@ impl Session {
         out.push(VERSION);
         self.peer.0.write(out);
         self.peer_key.0.write(out);
+        self.admitted.since_ms.write(out);
+        self.admitted.until_ms.write(out);
         out.push(u8::from(self.side == Side::Responder));
         self.peer_index.write(out);
         self.id.write(out);
@@ -43,6 +46,10 @@ impl Session {
         Ok(Self {
             peer: PeerId(reader.field()?),
             peer_key: PublicKey(reader.field()?),
+            admitted: Admitted {
+                since_ms: reader.field()?,
+                until_ms: reader.field()?,
+            },
             side: if reader.field::<bool>()? {
                 Side::Responder
             } else {

@@ -11,6 +11,7 @@ use super::wire::{
     COOKIE_BYTES, HEADER_BYTES, Header, INITIATION_BYTES, Kind, NONCE_BYTES, RESPONSE_CLEAR_BYTES,
     UNCOOKIED_BYTES,
 };
+use crate::admission::Gate;
 use crate::identity::{Identity, PeerId};
 use crate::random::Random;
 
@@ -53,11 +54,16 @@ impl Initiator {
         self.initiation[UNCOOKIED_BYTES..].copy_from_slice(cookie);
     }
 
-    /// Takes m2 and gives the session, and what m3 is made from. When it fails nothing has changed.
+    /// Takes m2 from a peer that the gate admits at this time, and gives the session, and what m3 is made from. When it fails nothing has changed.
     ///
     /// # Errors
     /// What is wrong with m2; [`Code::WrongPeer`] when it is sound but from another peer than the target.
-    pub fn finish(&self, identity: &Identity, frame: &[u8]) -> Result<(SessionSecrets, Confirmation), Code> {
+    pub fn finish(
+        &self,
+        identity: &Identity,
+        admit: (&mut Gate, u64),
+        frame: &[u8],
+    ) -> Result<(SessionSecrets, Confirmation), Code> {
         let network = identity.network();
         let header = Header::parse(frame).map_err(|_| Code::BadFrame)?;
         header.check(&network)?;
@@ -68,14 +74,7 @@ impl Initiator {
         let shared = xwing::decapsulate(&self.secret, ciphertext).map_err(|_| Code::BadHandshake)?;
         let offer = hash_offer(&self.initiation, clear);
         let keys = HandshakeKeys::derive(&shared, &offer, &network);
-        let proof = open_proof(
-            identity,
-            Signer::Responder,
-            &offer,
-            &keys.responder,
-            &offer,
-            sealed,
-        )?;
+        let proof = open_proof(admit, Signer::Responder, &offer, &keys.responder, &offer, sealed)?;
         if !proof.payload.is_empty() {
             return Err(Code::BadFrame);
         }
@@ -101,6 +100,7 @@ impl Initiator {
             peer: proof.peer,
             peer_key: proof.peer_key,
             peer_boot: proof.peer_boot,
+            admitted: proof.admitted,
         };
         Ok((secrets, confirmation))
     }

@@ -25,6 +25,7 @@ mod transcript;
 pub use transcript::SessionSecrets;
 
 mod wire;
+pub(crate) use wire::is_unproven;
 pub use wire::{
     COOKIE_BYTES, Header, INITIATION_BYTES, Initiation, Kind, RESPONSE_MIN_BYTES, SUITE, VERSION,
     cookie_frame, network_tag, parse_cookie, parse_reject, reject_frame,

@@ -9,6 +9,7 @@ use super::transcript::{
 use super::wire::{
     HEADER_BYTES, Header, INITIATION_BYTES, Initiation, Kind, NONCE_BYTES, RESPONSE_MIN_BYTES,
 };
+use crate::admission::Gate;
 use crate::identity::{Identity, PeerId, labelled_hash};
 use crate::random::Random;
 
@@ -96,11 +97,16 @@ impl Responder {
         self.peer_index
     }
 
-    /// Takes m3. When it fails nothing has changed.
+    /// Takes m3 from a peer that the gate admits at this time. When it fails nothing has changed.
     ///
     /// # Errors
     /// What is wrong with m3.
-    pub fn finish(&self, identity: &Identity, frame: &[u8]) -> Result<Confirmed, Code> {
+    pub fn finish(
+        &self,
+        identity: &Identity,
+        admit: (&mut Gate, u64),
+        frame: &[u8],
+    ) -> Result<Confirmed, Code> {
         let network = identity.network();
         let header = Header::parse(frame).map_err(|_| Code::BadFrame)?;
         header.check(&network)?;
@@ -110,7 +116,7 @@ impl Responder {
         let (header, sealed) = frame.split_at(HEADER_BYTES);
         let ad = [&self.answer[..], header].concat();
         let proof = open_proof(
-            identity,
+            admit,
             Signer::Initiator(&self.id),
             &self.answer,
             &self.keys.initiator,
@@ -125,6 +131,7 @@ impl Responder {
             peer: proof.peer,
             peer_key: proof.peer_key,
             peer_boot: proof.peer_boot,
+            admitted: proof.admitted,
         };
         Ok(Confirmed {
             secrets,

@@ -7,7 +7,7 @@ use selfsame_sodium::hash::{derive_key, keyed};
 use zeroize::{Zeroize, Zeroizing};
 
 use super::wire::{PROOF_BYTES, SUITE, TAG_BYTES, VERSION};
-use crate::admission::{self, MAX_EVIDENCE_BYTES};
+use crate::admission::{Admitted, Certificate, Gate, MAX_EVIDENCE_BYTES};
 use crate::boot::BootId;
 use crate::identity::{Identity, NetworkId, PeerId, PublicKey, Signature, labelled_hash};
 
@@ -40,6 +40,8 @@ pub struct SessionSecrets {
     pub peer_key: PublicKey,
     /// The run of the peer.
     pub peer_boot: BootId,
+    /// For how long the network admits the peer.
+    pub admitted: Admitted,
 }
 
 /// Hash of m1 and the clear part of m2.
@@ -159,12 +161,13 @@ pub(super) struct Proof {
     pub(super) peer: PeerId,
     pub(super) peer_key: PublicKey,
     pub(super) peer_boot: BootId,
+    pub(super) admitted: Admitted,
     pub(super) payload: Vec<u8>,
 }
 
-/// Opens and verifies what [`seal_proof`] made.
+/// Opens and verifies what [`seal_proof`] made, of a peer that the gate admits now.
 pub(super) fn open_proof(
-    identity: &Identity,
+    (gate, now_ms): (&mut Gate, u64),
     signer: Signer<'_>,
     transcript: &[u8; 32],
     key: &Key,
@@ -187,17 +190,20 @@ pub(super) fn open_proof(
         return Err(Code::BadHandshake);
     }
     let (evidence, rest) = rest.split_at_checked(len).ok_or(Code::BadFrame)?;
-    admission::check_evidence(identity.admission(), evidence)?;
-    let network = &identity.network();
+    let network = &gate.network().clone();
     let peer_key = PublicKey(*peer_key);
+    let certificate = gate.admit_now(&peer_key, evidence, now_ms)?;
     let (label, statement) = signer.statement(transcript, &peer_key, network);
     if !peer_key.verifies(label, &statement, &Signature(*signature)) {
         return Err(Code::BadSignature);
     }
     Ok(Proof {
-        peer: PeerId::of(&peer_key, network),
+        peer: certificate
+            .as_ref()
+            .map_or_else(|| PeerId::of(&peer_key, network), Certificate::id),
         peer_key,
         peer_boot: BootId(*boot),
+        admitted: certificate.map_or(Admitted::EVER, |certificate| certificate.admitted()),
         payload: rest.to_vec(),
     })
 }

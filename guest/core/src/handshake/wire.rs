@@ -235,6 +235,21 @@ pub fn reject_frame(header: &Header, network: &NetworkId, code: Code) -> Vec<u8>
     out
 }
 
+/// Whether a peer has not proven by a proof that opened who it is, or that the network admits it.
+pub(crate) fn is_unproven(code: Code) -> bool {
+    matches!(
+        code,
+        Code::BadSignature
+            | Code::NoCertificate
+            | Code::BadCertificate
+            | Code::WrongIssuer
+            | Code::WrongSeat
+            | Code::RevokedCertificate
+            | Code::EarlyCertificate
+            | Code::ExpiredCertificate
+    )
+}
+
 /// Reads the reason of a reject frame; only reasons that a responder may give count.
 ///
 /// # Errors
@@ -253,6 +268,7 @@ pub fn parse_reject(frame: &[u8]) -> Result<Code, Malformed> {
             | Code::TooManyHandshakes
             | Code::TooManySessions),
         ) => Ok(code),
+        Some(code) if is_unproven(code) => Ok(code),
         _ => Err(Malformed),
     }
 }

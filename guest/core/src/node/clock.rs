@@ -33,6 +33,7 @@ impl Node {
         self.out.set_time(self.now_ms);
         if !has_started && self.now_ms > 0 {
             self.begin_run();
+            self.watch_own_certificate();
             self.load_store();
         }
         if back_ms > CLOCK_SKEW_MS {

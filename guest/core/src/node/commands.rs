@@ -4,6 +4,7 @@ use super::Node;
 use super::calls::{Request, Target};
 use super::connect::Waiter;
 use super::ring_driver::Purpose;
+use crate::admission::KNOWS_CLOSED;
 use crate::grant::{Grant, check_name};
 use crate::identity::{PeerId, PublicKey};
 use crate::mesh::Name;
@@ -24,7 +25,9 @@ impl Node {
         | Input::Status { tag }
         | Input::Connect { tag, .. }
         | Input::Cancel { tag }
-        | Input::Watch { tag, .. }) = input
+        | Input::Watch { tag, .. }
+        | Input::Certify { tag, .. }
+        | Input::Revoke { tag, .. }) = input
         else {
             return Err(Code::BadInput);
         };
@@ -119,6 +122,10 @@ impl Node {
                 let name = parse_name(owner, name)?;
                 self.watch_name(tag, name)?;
             }
+            Input::Certify { tag, certificate } if KNOWS_CLOSED => {
+                self.renew_certificate(tag, certificate)?
+            }
+            Input::Revoke { tag, list } if KNOWS_CLOSED => self.revoke_command(tag, list)?,
             Input::Status { tag } => self.reply_status(tag),
             Input::Connect { tag, peer, address } => self.connect_command(tag, peer, address)?,
             Input::Cancel { tag } => {
@@ -145,13 +152,12 @@ impl Node {
     }
 
     /// The name that a grant, or its absence, lets this node publish.
-    fn publisher_name(&self, grant: &[u8], name: &str) -> Result<Name, Code> {
+    fn publisher_name(&mut self, grant: &[u8], name: &str) -> Result<Name, Code> {
         if grant.is_empty() {
             return parse_name(&[], name);
         }
         let (_, name) = parse_name(&[], name)?;
-        let grant = Grant::decode_verified(grant, &self.identity.network(), self.now_ms)
-            .map_err(|_| Code::BadGrant)?;
+        let grant = Grant::decode_with(self.ring.gate(), grant, self.now_ms).map_err(|_| Code::BadGrant)?;
         if grant.terms().peer != self.identity.id() || grant.terms().name != name {
             return Err(Code::BadGrant);
         }

@@ -167,6 +167,10 @@ impl Node {
     }
 
     pub(super) fn begin(&mut self, target: Option<PeerId>, candidates: Vec<Candidate>, waiter: Waiter) {
+        if let Some(why) = target.and_then(|peer| self.refusals.why(&peer, self.now_ms)) {
+            self.not_reached(waiter, why);
+            return;
+        }
         let most = match waiter {
             Waiter::RingRequest(_) => MAX_RING_ATTEMPTS,
             _ => MAX_ATTEMPTS,
@@ -434,6 +438,8 @@ mod tests {
             idle_ms: 15_000,
             domain: String::new(),
             admission: Admission::Open,
+            authority: Vec::new(),
+            certificate: Vec::new(),
             take_over: false,
         };
         Node::new(&config.encode(), &Parameters::DEFAULT).expect("a usable configuration")

@@ -60,6 +60,11 @@ impl Connection {
         }
     }
 
+    /// When the certificate of the peer expires.
+    pub(super) fn admitted_until_ms(&self) -> u64 {
+        self.session.admitted().until_ms
+    }
+
     /// Whether anything of the peer is awaited, or it awaits something of us.
     pub(super) fn is_awaiting(&self) -> bool {
         !self.streams.is_empty()

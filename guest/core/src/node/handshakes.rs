@@ -8,7 +8,7 @@ use super::timers::Timer;
 use crate::channel::{Session, Side};
 use crate::handshake::{
     CookieJar, Header, INITIATION_BYTES, Initiation, Initiator, Responder, SessionSecrets, cookie_frame,
-    parse_cookie, parse_reject, reject_frame,
+    is_unproven, parse_cookie, parse_reject, reject_frame,
 };
 use crate::identity::PeerId;
 use crate::quota::Holder;
@@ -174,7 +174,8 @@ impl Node {
             return Err(Code::UnknownSession);
         };
         let attempt = initiated.attempt;
-        match initiated.initiator.finish(&self.identity, frame) {
+        let admit = (self.ring.gate(), self.clock.wall_ms);
+        match initiated.initiator.finish(&self.identity, admit, frame) {
             Ok((secrets, confirmation)) => {
                 self.handshakes.initiated.remove(&header.receiver);
                 if secrets.peer == self.identity.id() {
@@ -218,7 +219,8 @@ impl Node {
         };
         let index = header.receiver;
         let peer_index = half_open.responder.peer_index();
-        let finished = half_open.responder.finish(&self.identity, frame);
+        let admit = (self.ring.gate(), self.clock.wall_ms);
+        let finished = half_open.responder.finish(&self.identity, admit, frame);
         let confirmed = match finished {
             Ok(confirmed) if self.make_room_for_session() => confirmed,
             Ok(_) => {
@@ -226,8 +228,11 @@ impl Node {
                 return Ok(());
             }
             // Only the initiator can seal m3. One that opens and proves nothing would cost a verification each time it came.
-            Err(Code::BadSignature) => {
-                self.end_half_open(index, Code::BadSignature);
+            Err(code) if is_unproven(code) => {
+                // The path stays open for this, until the peer or a timer closes it.
+                self.transmit(path, &reject_frame(&header, &self.identity.network(), code));
+                self.take_half_open(index);
+                self.out.dropped(code, path);
                 return Ok(());
             }
             Err(code) => return Err(code),
@@ -287,6 +292,7 @@ impl Node {
             self.event(EventKind::PeerConnected, &peer.0);
             self.ring_with(|ring, cx| ring.peer_connected(cx, peer));
         }
+        self.watch_certificate(index);
         self.attempts_reached(peer, index);
         self.end_idle_sessions();
     }
@@ -320,12 +326,27 @@ impl Node {
             .get(&header.receiver)
             .filter(|one| one.path == path)
         else {
-            return Err(Code::UnknownSession);
+            return self.confirmation_rejected(path, header.receiver, code);
         };
         let attempt = initiated.attempt;
         self.handshakes.initiated.remove(&header.receiver);
         self.out.log(LogLevel::Warn, code, path, "");
         self.attempt_failed(attempt, code);
+        Ok(())
+    }
+
+    /// The peer has not taken m3: nothing has come from it on the session.
+    fn confirmation_rejected(&mut self, path: u32, index: u32, code: Code) -> Result<(), Code> {
+        let is_refused =
+            |connection: &&Connection| connection.path == path && connection.session.is_unheard();
+        let Some(connection) = self.connections.get(&index).filter(is_refused) else {
+            return Err(Code::UnknownSession);
+        };
+        let peer = connection.session.peer();
+        self.out.log(LogLevel::Warn, code, path, "");
+        self.refusals.add(peer, code, self.now_ms);
+        self.drop_connection(index, code);
+        self.close_if_unused(path);
         Ok(())
     }
 

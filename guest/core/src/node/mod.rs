@@ -3,6 +3,7 @@
 //! `step` takes a batch of inputs and the time and gives a batch of outputs. Every decision is made here; a host
 //! only moves bytes. A bad input is refused on its own and never disturbs the others.
 
+mod admission;
 mod answers;
 mod calls;
 mod clock;
@@ -16,6 +17,7 @@ mod outbox;
 mod paths;
 mod providers;
 mod receive;
+mod refusals;
 mod relay;
 mod ring_driver;
 mod rival;
@@ -36,12 +38,14 @@ use crate::quota::Holder;
 use crate::random::Random;
 use crate::record::NodeRecord;
 use crate::ring::{Context, Parameters, Ring, Settings as RingSettings};
+use admission::{authority_of, certify};
 use clock::Clock;
 use connect::Attempts;
 use connection::{Connection, Peers};
 use handshakes::Handshakes;
 use outbox::Outbox;
 use paths::Paths;
+use refusals::Refusals;
 use ring_driver::RingDriver;
 use selfsame_sorted_map::Map;
 use send::Unsent;
@@ -84,6 +88,7 @@ pub struct Node {
     spare_payload: Vec<u8>,
     peers: Peers,
     attempts: Attempts,
+    refusals: Refusals,
     /// A newer record of this node, while it is asked whether its run lives.
     rival: Option<NodeRecord>,
     streams: StreamTable,
@@ -108,11 +113,13 @@ impl Node {
         if config.network.is_empty() || config.network.len() > crate::identity::MAX_NETWORK_NAME {
             return Err(Code::BadConfig);
         }
-        let network = NetworkId::of(&config.network, config.admission, None);
-        let identity = Identity::recall(&config.seed, network, &config.known_key);
+        let authority = authority_of(&config)?;
+        let network = NetworkId::of(&config.network, config.admission, authority.as_ref());
+        let mut identity = Identity::recall(&config.seed, network, &config.known_key);
         let mut random = Random::new(&config.entropy);
         zeroize::Zeroize::zeroize(&mut config.seed);
         zeroize::Zeroize::zeroize(&mut config.entropy);
+        certify(&mut identity, authority, &config)?;
         for bootstrap in &config.bootstraps {
             connect::parse_bootstrap(bootstrap, config.trust_on_first_use)?;
         }
@@ -123,6 +130,7 @@ impl Node {
             allow_private: config.allow_private,
             idle_ms: config.idle_ms.max(MIN_IDLE_MS),
             network,
+            authority,
             id: identity.id(),
         };
         ring_settings.check()?;
@@ -151,6 +159,7 @@ impl Node {
             spare_payload: Vec::new(),
             peers: Peers::default(),
             attempts: Attempts::default(),
+            refusals: Refusals::default(),
             rival: None,
             streams: StreamTable::default(),
             ring,

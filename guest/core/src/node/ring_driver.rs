@@ -7,6 +7,7 @@ use super::Node;
 use super::connect::{Waiter, parse_bootstrap};
 use super::status::view;
 use super::timers::Timer;
+use crate::admission::KNOWS_CLOSED;
 use crate::channel::Frame;
 use crate::identity::PeerId;
 use crate::mesh::Name;
@@ -146,6 +147,8 @@ impl Node {
             }
             Action::Failed { command, code } => self.ring_command_failed(command, code),
             Action::Disconnect { peer } => self.part_with_forger(&peer),
+            Action::ShutOut if KNOWS_CLOSED => self.shut_out(),
+            Action::ShutOut => {}
             Action::Put { key, value, durable } => self.store_put(&key, &value, durable),
             Action::Delete { key } => self.store_delete(&key),
             Action::Changed => {
@@ -291,6 +294,9 @@ impl Node {
 
     /// The command `Join`: reaches the bootstraps, then joins through those that answer.
     pub(super) fn join(&mut self, tag: u32) {
+        if let Err(code) = self.check_admitted() {
+            return self.fail(tag, code);
+        }
         self.ring_driver.wants_ring = true;
         self.ring_driver.retry_ms = FIRST_RETRY_MS;
         if self.settings.bootstraps.is_empty() {
@@ -397,6 +403,13 @@ impl Node {
     pub(super) fn give_up_ring(&mut self, why: Code) {
         self.ring_driver.wants_ring = false;
         self.fail_joins(why);
+    }
+
+    /// Takes part no more, for a reason that the whole node has.
+    pub(super) fn stop_for(&mut self, why: Code) {
+        self.give_up_ring(why);
+        self.ring_with(|ring, _| ring.stop(why));
+        self.fail(0, why);
     }
 
     /// The command `Leave`.

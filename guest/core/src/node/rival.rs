@@ -61,8 +61,7 @@ impl Node {
 
     /// Somebody with this node's key has begun a handshake with it, and sends its record in m3.
     pub(super) fn rival_called(&mut self, path: u32, boot: BootId, record: &[u8]) {
-        let network = self.identity.network();
-        let rival = NodeRecord::decode_verified(record, &network, self.clock.wall_ms).ok();
+        let rival = NodeRecord::decode_with(self.ring.gate(), record, self.clock.wall_ms).ok();
         self.rival_lives(boot, rival);
         self.close_if_unused(path);
     }
@@ -74,9 +73,7 @@ impl Node {
             self.tell_duplicate(&own, rival.as_ref().unwrap_or(&own));
         }
         if own_boot.gives_way_to(&boot) {
-            self.give_up_ring(Code::DuplicateIdentity);
-            self.ring_with(|ring, _| ring.stop());
-            self.fail(0, Code::DuplicateIdentity);
+            self.stop_for(Code::DuplicateIdentity);
         } else {
             self.rival_gone();
         }

@@ -1,6 +1,7 @@
 use selfsame_codec::Code;
 
 use super::Node;
+use crate::admission::KNOWS_CLOSED;
 use selfsame_sorted_map::Map;
 
 /// What is due at some time
@@ -28,6 +29,10 @@ pub(super) enum Timer {
     Answer(u32),
     /// When to ask the ring again for the names that are watched.
     Watches,
+    /// When the certificate of the peer of a connection expires.
+    Certificate(u32),
+    /// When this node's certificate expires.
+    OwnCertificate,
 }
 
 /// Timers in the order in which they are due
@@ -80,6 +85,9 @@ impl Node {
             Timer::Hedge(tag) => self.hedge_call(tag),
             Timer::Answer(handle) => self.answer_timed_out(handle),
             Timer::Watches => self.refresh_watches(),
+            Timer::Certificate(index) if KNOWS_CLOSED => self.check_certificate(index),
+            Timer::OwnCertificate if KNOWS_CLOSED => self.check_own_certificate(),
+            Timer::Certificate(_) | Timer::OwnCertificate => {}
         }
     }
 }

@@ -67,6 +67,18 @@ pub(crate) fn scheme_of(address: &str) -> Option<&'static str> {
     SCHEMES.into_iter().find(is_its)
 }
 
+/// The host of a URL, or of `host:port`, in the spelling of the URL.
+pub(crate) fn host_of(address: &str) -> &str {
+    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let authority = rest.get(..end).unwrap_or_default();
+    match authority.rsplit_once(':') {
+        // The colons within brackets are those of an IPv6 address.
+        Some((host, port)) if !port.ends_with(']') => host,
+        _ => authority,
+    }
+}
+
 /// Whether a URL leads inside; `None` when it is none.
 fn leads_inside(address: &str) -> Option<bool> {
     // A backslash, blank or fragment is read differently by different URL parsers: what is checked here must be

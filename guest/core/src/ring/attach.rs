@@ -56,6 +56,11 @@ impl Attach {
         self.leaves.contains_key(peer)
     }
 
+    /// The leaves of this member.
+    pub(super) fn leaves(&self) -> impl Iterator<Item = &PeerId> {
+        self.leaves.keys()
+    }
+
     /// Whether the record of a peer is needed.
     pub(super) fn needs(&self, peer: &PeerId) -> bool {
         self.is_relay(peer) || self.has_leaf(peer) || self.bootstraps.contains(peer)

@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 use selfsame_codec::Role;
 
 use super::Parameters;
+use crate::admission::Gate;
 use crate::boot::BootId;
 use crate::gather::Gather as _;
 use crate::identity::PeerId;
@@ -241,6 +242,13 @@ impl Book {
         let (before, after) = self.entries.split(&target.open_peer());
         let circle = before.iter().rev().chain(after.iter().rev());
         circle.filter(|(_, entry)| entry.is_route()).map(|(peer, _)| peer)
+    }
+
+    /// Those that a gate has shut out.
+    pub(crate) fn revoked(&self, gate: &Gate) -> Vec<PeerId> {
+        let records = self.entries.values().filter_map(Entry::record);
+        let revoked = records.filter(|record| record.is_revoked(gate));
+        revoked.map(NodeRecord::id).gather()
     }
 
     /// The records of those peers that are known, as they are sent.

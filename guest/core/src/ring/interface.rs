@@ -18,6 +18,8 @@ pub struct Settings {
     pub id: PeerId,
     /// The network.
     pub network: NetworkId,
+    /// Who admits to it; nobody if it is open.
+    pub authority: Option<PublicKey>,
     /// Member or leaf.
     pub role: Role,
     /// URLs at which this node can be dialled.
@@ -172,6 +174,8 @@ pub enum Action {
         /// The peer.
         peer: PeerId,
     },
+    /// End the sessions with peers whose certificates were revoked.
+    ShutOut,
     /// Remove a stored value.
     Delete {
         /// The key.

@@ -67,10 +67,10 @@ impl Ring {
         }
     }
 
-    /// Takes part in the ring no more, without a word: another run of this node does in its place.
-    pub fn stop(&mut self) {
+    /// Takes part in the ring no more, without a word: another run of this node does in its place, or it may not.
+    pub fn stop(&mut self, why: Code) {
         self.depart_now();
-        self.give_up_joins(Code::DuplicateIdentity);
+        self.give_up_joins(why);
         self.lost_all();
     }
 
@@ -160,6 +160,9 @@ impl Ring {
     /// A session with a peer is established.
     pub fn peer_connected(&mut self, cx: &mut Context<'_>, peer: PeerId) {
         self.heard(cx, peer);
+        if self.gate.is_closed() {
+            self.ask_for_revocations(peer);
+        }
         if self.phase == Phase::In && self.is_member() && self.is_alone() {
             self.merge_through(cx, peer);
         }

@@ -71,7 +71,7 @@ impl Ring {
     pub(super) fn take_hint(&mut self, cx: &mut Context<'_>, from: &PeerId, hint: &[&[u8]]) {
         let me = self.me();
         for bytes in hint {
-            let about = NodeRecord::claimed_id(bytes, &self.settings.network);
+            let about = NodeRecord::claimed_id(bytes, &self.gate);
             let is_known = about.is_some_and(|peer| peer == me || self.routing.contains(&peer));
             if !is_known && !self.routing.contains(from) {
                 continue;

@@ -1,7 +1,7 @@
 //! Requests and responses between members.
 //!
 //! ```cddl
-//! request = ping / find-node / find / store / mirror / join / update / leave / attach / detach / vouch
+//! request = ping / find-node / find / store / mirror / join / update / leave / attach / detach / vouch / revoked
 //! ping      = [0, hint: [0*4 record]]            ; members that the receiver may not know
 //! find-node = [1, target: id]
 //! find      = [2, object: id, held: bool]        ; held: answer from the table, whoever is responsible
@@ -13,6 +13,7 @@
 //! attach    = [8, record]
 //! detach    = [9]
 //! vouch     = [10, target: id, claimed: id]      ; like find-node, but short if the answer is this member
+//! revoked   = [11, serial: uint]                 ; of the newest list of revocations that the sender knows; 0: none
 //!
 //! response = [0, result] / [1, class: uint]      ; class of the error, never its cause
 //!          / [2, record]                         ; the sender's record is stale: a newer one of its node
@@ -22,6 +23,7 @@
 //!             entries]                           ; find-node, find, vouch; responsible: the one who answers, if it is
 //!          / [nodes]                             ; join
 //!          / [record, predecessor: record / null, successors: nodes, entries] ; update; the answerer's record first
+//!          / bytes .cbor revocations / null    ; revoked; null: none that is newer
 //!
 //! id = bytes .size 32
 //! record = bytes .cbor node-record
@@ -43,6 +45,7 @@ use alloc::vec::Vec;
 use selfsame_codec::cbor::{Decoder, Encoder};
 use selfsame_codec::{Class, Code, Malformed};
 
+use crate::admission::MAX_REVOCATIONS_BYTES;
 use crate::association::{MAX_ASSOCIATION_BYTES, ObjectId};
 use crate::channel::class_of;
 use crate::gather::read_list;
@@ -145,6 +148,11 @@ pub enum Request<'a> {
         /// The member.
         claimed: PeerId,
     },
+    /// Is there a newer list of revocations?
+    Revoked {
+        /// Serial of the newest that the sender knows; 0 if it knows none.
+        serial: u64,
+    },
 }
 
 /// A response to a lookup
@@ -211,6 +219,7 @@ impl<'a> Request<'a> {
             Self::Vouch { target, claimed } => {
                 _ = encoder.array(3).uint(10).bytes(&target.0).bytes(&claimed.0);
             }
+            Self::Revoked { serial } => _ = encoder.array(2).uint(11).uint(*serial),
         }
         out
     }
@@ -262,6 +271,9 @@ impl<'a> Request<'a> {
                 target: Place(decoder.fixed()?),
                 claimed: PeerId(decoder.fixed()?),
             },
+            (11, 2) => Self::Revoked {
+                serial: decoder.uint()?,
+            },
             _ => return Err(Malformed),
         };
         decoder.finish()?;
@@ -301,6 +313,22 @@ pub(super) fn encode_wrong_clock(now_ms: u64) -> Vec<u8> {
 /// The response to `join`.
 pub fn encode_joined(nodes: &[&[u8]]) -> Vec<u8> {
     response(|encoder| encode_nodes(encoder.array(1), nodes))
+}
+
+/// The response to `revoked`.
+pub(super) fn encode_revocations(newer: Option<&[u8]>) -> Vec<u8> {
+    response(|encoder| encode_option(encoder, newer))
+}
+
+/// Reads the response to `revoked`.
+pub(super) fn decode_revocations(bytes: &[u8]) -> Result<Option<&[u8]>, Refusal<'_>> {
+    read_response(bytes, |decoder| {
+        if decoder.null() {
+            Ok(None)
+        } else {
+            decoder.bytes(MAX_REVOCATIONS_BYTES).map(Some)
+        }
+    })
 }
 
 impl<'a> Hop<'a> {
@@ -516,6 +544,7 @@ mod tests {
             Request::Ping {
                 hint: [&b"r"[..]].into(),
             },
+            Request::Revoked { serial: 7 },
             Request::FindNode {
                 target: Place([1; 32]),
             },

@@ -22,6 +22,7 @@ mod persist;
 mod publications;
 mod publish;
 mod respond;
+mod revoke;
 mod routing;
 mod serve;
 #[cfg(feature = "simulation")]
@@ -37,10 +38,10 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{Code, LogLevel, Role};
 
+use crate::admission::{Admitted, Gate};
 use crate::gather::Gather as _;
 use crate::identity::{PeerId, PublicKey};
 use crate::record::{NodeRecord, addresses_allowed};
-use crate::verified::Verified;
 use book::Kept;
 use selfsame_sorted_map::{Map, Set};
 
@@ -78,6 +79,8 @@ enum Call {
     Mirror,
     Leave,
     Attach,
+    /// A newer list of revocations is asked for.
+    Revoked,
     /// The last message to a peer before this node leaves.
     Farewell,
 }
@@ -96,7 +99,7 @@ pub struct Ring {
     book: book::Book,
     routing: routing::Routing,
     objects: objects::Objects,
-    verified: Verified,
+    gate: Gate,
     walks: walk::Walks,
     finds: Map<u32, find::Find>,
     maintenance: maintenance::Maintenance,
@@ -139,7 +142,7 @@ impl Ring {
             book: book::Book::new(parameters),
             routing: routing::Routing::new(settings.id, parameters),
             objects: objects::Objects::new(parameters),
-            verified: Verified::default(),
+            gate: Gate::new(settings.network, settings.authority),
             walks: walk::Walks::default(),
             finds: Map::new(),
             maintenance: maintenance::Maintenance::new(parameters),
@@ -287,6 +290,16 @@ impl Ring {
         self.phase == Phase::Out
     }
 
+    /// What this node checks others with.
+    pub(crate) fn gate(&mut self) -> &mut Gate {
+        &mut self.gate
+    }
+
+    /// Whether what a key was admitted by has been revoked.
+    pub(crate) fn revokes(&self, key: &PublicKey, admitted: &Admitted) -> bool {
+        self.gate.revokes(key, admitted)
+    }
+
     fn me(&self) -> PeerId {
         self.settings.id
     }
@@ -351,13 +364,12 @@ impl Ring {
 
     /// Reads a record that a peer sent, and verifies it unless exactly this one is known.
     fn verify_record(&mut self, bytes: &[u8], now_ms: u64) -> Result<NodeRecord, Code> {
-        let network = &self.settings.network;
-        let claimed = NodeRecord::claimed_id(bytes, network);
+        let claimed = NodeRecord::claimed_id(bytes, &self.gate);
         let known = claimed.and_then(|id| self.book.get(&id));
         if let Some(known) = known.filter(|known| known.encoded() == bytes && known.is_current(now_ms)) {
             return Ok(known.clone());
         }
-        let record = NodeRecord::decode_with(&mut self.verified, bytes, network, now_ms)?;
+        let record = NodeRecord::decode_with(&mut self.gate, bytes, now_ms)?;
         addresses_allowed(record.role(), record.addresses(), self.settings.allow_private)?;
         Ok(record)
     }
@@ -401,7 +413,7 @@ impl Ring {
     }
 
     fn hear_member(&mut self, cx: &mut Context<'_>, from: PeerId, bytes: &[u8]) -> Option<PeerId> {
-        let peer = NodeRecord::claimed_id(bytes, &self.settings.network)?;
+        let peer = NodeRecord::claimed_id(bytes, &self.gate)?;
         match self.book.named(&peer) {
             Some(known) if known == bytes => return Some(peer),
             None if peer != self.settings.id => {}

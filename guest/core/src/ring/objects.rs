@@ -282,6 +282,16 @@ impl Objects {
         expired.iter().for_each(|key| self.remove(key));
     }
 
+    /// Drops what peers have published that the network admits no more.
+    pub(crate) fn remove_of(&mut self, publishers: &[PeerId]) {
+        let keys = self.tables.iter().flat_map(Map::keys);
+        let gone = keys
+            .filter(|key| publishers.contains(&key.1))
+            .copied()
+            .collect::<Vec<_>>();
+        gone.iter().for_each(|key| self.remove(key));
+    }
+
     pub(crate) fn get(&self, key: &Key) -> Option<EntryBytes<'_>> {
         self.held(key).map(Held::entry)
     }

@@ -52,7 +52,9 @@ impl Own {
         };
         record.boot() != cx.identity.boot()
             || record.expiry_ms() <= cx.wall_ms.saturating_add(renew_record_ms)
+                && record.expiry_ms() < cx.identity.admitted().until_ms
             || record.is_from_future(cx.wall_ms)
+            || record.is_before_admission()
             || self.is_outdone(record) && !self.is_contested && cx.now_ms >= self.next_resign_ms
     }
 
@@ -91,6 +93,10 @@ impl Ring {
         let mut addresses = self.settings.addresses.clone();
         addresses.extend(self.attach.relays().iter().map(relay_address));
         let expiry_ms = cx.wall_ms.saturating_add(MAX_RECORD_LIFE_MS);
+        // Not at once, so that one can be signed: the node stops when its certificate expires.
+        let expiry_ms = expiry_ms
+            .min(cx.identity.admitted().until_ms)
+            .max(cx.wall_ms.saturating_add(1));
         let terms = RecordTerms {
             domain: &self.settings.domain,
             sequence: self.own.next_sequence(cx.wall_ms),
@@ -115,6 +121,13 @@ impl Ring {
         self.put_own(&record);
         self.own.floor = record.sequence();
         self.own.record = Some(record);
+    }
+
+    /// This node has a new certificate: tells its neighbours, and signs anew what it publishes.
+    pub fn certificate_renewed(&mut self, cx: &mut Context<'_>) {
+        self.renew_record(cx);
+        self.publisher.refresh_soon();
+        self.maintenance.hurry(cx.now_ms);
     }
 
     /// Whether the record of this node is from that run, which slept: one that goes on as it needs no new record.

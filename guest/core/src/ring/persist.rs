@@ -7,6 +7,7 @@
 //! ; ring/object/ + object + publisher   source, 8 bytes, and entry
 //! ; ring/published/ + object       published
 //! ; ring/neighbours                neighbours
+//! ; ring/revocations               revocations
 //! published = [association: bytes .cbor association, holder: id]
 //! neighbours = [predecessors: [0*4 id], successors: [0*16 id]]         ; the nearest first
 //! ```
@@ -19,6 +20,7 @@ use selfsame_codec::{Code, Malformed};
 use super::message::{MAX_NODES, entry_from_bytes, entry_to_bytes};
 use super::objects::Key;
 use super::{Action, Context, Ring};
+use crate::admission::KNOWS_CLOSED;
 use crate::association::{Association, MAX_ASSOCIATION_BYTES, ObjectId};
 use crate::gather::read_list;
 use crate::identity::PeerId;
@@ -32,6 +34,7 @@ const LEAF: &[u8] = b"ring/leaf/";
 const OBJECT: &[u8] = b"ring/object/";
 const PUBLISHED: &[u8] = b"ring/published/";
 const NEIGHBOURS: &[u8] = b"ring/neighbours";
+const REVOCATIONS: &[u8] = b"ring/revocations";
 
 /// What the store holds of the routes
 #[derive(Debug, Default)]
@@ -50,6 +53,8 @@ impl Ring {
     pub fn load(&mut self, cx: &mut Context<'_>, key: &[u8], value: &[u8]) -> Result<(), Code> {
         let loaded = if key == NEIGHBOURS {
             self.load_neighbours(cx, value).map_err(|_| Code::StoreCorrupt)
+        } else if KNOWS_CLOSED && key == REVOCATIONS {
+            self.gate.take_revocations(value).map(|_| self.shut_out(cx))
         } else if key == OWN {
             self.load_own(cx, value)
         } else if key.starts_with(ROUTE) {
@@ -71,7 +76,11 @@ impl Ring {
                 | Code::WrongClock
                 | Code::NotGranted
                 | Code::ForbiddenAddress
-                | Code::TooManyAssociations,
+                | Code::TooManyAssociations
+                | Code::WrongNetwork
+                | Code::RevokedCertificate
+                | Code::ExpiredCertificate
+                | Code::EarlyCertificate,
             ) => {
                 self.actions.push_back(Action::Delete { key: key.to_vec() });
                 Ok(())
@@ -92,13 +101,18 @@ impl Ring {
     /// Takes up the own record, of whatever time: the next one has to be above it.
     fn load_own(&mut self, cx: &Context<'_>, value: &[u8]) -> Result<(), Code> {
         let settings = &self.settings;
-        let record = NodeRecord::decode(&mut self.verified, value, &settings.network)?;
+        let record = NodeRecord::decode(&mut self.gate, value)?;
         if !record.is_from_future(cx.wall_ms) && !record.is_current(cx.wall_ms) {
             // Everybody has forgotten it.
             return Err(Code::StaleRecord);
         }
         if record.id() != settings.id {
-            return Err(Code::StoreCorrupt);
+            // The authority has moved this node elsewhere since.
+            return Err(if self.gate.is_closed() {
+                Code::StaleRecord
+            } else {
+                Code::StoreCorrupt
+            });
         }
         let is_true = record.role() == settings.role
             && record.addresses() == settings.addresses
@@ -165,7 +179,8 @@ impl Ring {
 
     fn load_published(&mut self, cx: &Context<'_>, key: &[u8], value: &[u8]) -> Result<(), Code> {
         let (bytes, holder) = read_published(value).map_err(|_| Code::StoreCorrupt)?;
-        let association = Association::decode_verified(bytes, &self.settings.network, cx.wall_ms)?;
+        let association =
+            Association::decode_with(&mut self.gate, &|key| cx.identity.id_of(key), bytes, cx.wall_ms)?;
         if association.publisher() != self.me() || published_key(&association.object()) != key {
             return Err(Code::StoreCorrupt);
         }
@@ -228,6 +243,15 @@ impl Ring {
     pub(super) fn delete_leaf(&mut self, peer: &PeerId) {
         let key = [LEAF, &peer.0].concat();
         self.actions.push_back(Action::Delete { key });
+    }
+
+    /// Keeps whom the network admits no more: this must not be undone by a restart.
+    pub(super) fn put_revocations(&mut self, list: Vec<u8>) {
+        self.actions.push_back(Action::Put {
+            key: REVOCATIONS.to_vec(),
+            value: list,
+            durable: true,
+        });
     }
 
     /// Associations are published anew and routes found anew, so nothing here has to survive a power loss.

@@ -225,7 +225,7 @@ impl Ring {
         true
     }
 
-    fn check_service(&self, cx: &Context<'_>, service: &Service) -> Result<(), Code> {
+    fn check_service(&mut self, cx: &Context<'_>, service: &Service) -> Result<(), Code> {
         check_name(&service.name)?;
         if service.replicas > MAX_REPLICAS || service.version.len() > MAX_VERSION_BYTES {
             return Err(Code::BadConfig);
@@ -242,7 +242,7 @@ impl Ring {
                 Err(Code::BadGrant)
             };
         };
-        let grant = Grant::decode_verified(&service.grant, &self.settings.network, cx.wall_ms);
+        let grant = Grant::decode_with(&mut self.gate, &service.grant, cx.wall_ms);
         match grant {
             Ok(grant) if grant.permits(owner, &service.name, &self.me()) => Ok(()),
             _ => Err(Code::BadGrant),
@@ -272,12 +272,7 @@ impl Ring {
         for (key, name) in self.publisher.names.iter() {
             let withdrawn = name.withdrawn_until_ms.is_some();
             let service = &name.service;
-            let grant = Grant::decode_with(
-                &mut self.verified,
-                &service.grant,
-                &cx.identity.network(),
-                cx.wall_ms,
-            );
+            let grant = Grant::decode_with(&mut self.gate, &service.grant, cx.wall_ms);
             // Once its grant is over, a withdrawal can only take the place of what is stored.
             let grant = if withdrawn && grant.is_err() {
                 &[][..]
@@ -466,7 +461,7 @@ impl Ring {
         sequence_ms: u64,
         held: &[u8],
     ) -> Result<(), Code> {
-        let held = Association::decode_verified(held, &self.settings.network, cx.wall_ms)?;
+        let held = Association::decode_with(&mut self.gate, &|key| cx.identity.id_of(key), held, cx.wall_ms)?;
         let held_ms = held.validity().sequence_ms;
         if held.publisher() == self.me() && held_ms >= sequence_ms {
             self.publisher.last_sequence_ms = self.publisher.last_sequence_ms.max(held_ms);

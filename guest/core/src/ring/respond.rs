@@ -4,8 +4,9 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{Class, Code, LogLevel};
 
-use super::message::{Hop, Refusal, Updated, decode_ack, decode_joined};
+use super::message::{Hop, Refusal, Updated, decode_ack, decode_joined, decode_revocations};
 use super::{Call, Context, Ring};
+use crate::admission::KNOWS_CLOSED;
 use crate::identity::PeerId;
 
 impl Ring {
@@ -52,6 +53,10 @@ impl Ring {
                     let members: Vec<PeerId> = self.meet_members(cx, peer, &nodes);
                     return self.join_answered(cx, peer, &members);
                 }
+                Err(refusal) => refusal,
+            },
+            Call::Revoked if KNOWS_CLOSED => match decode_revocations(body) {
+                Ok(newer) => return self.take_newer_revocations(cx, peer, newer),
                 Err(refusal) => refusal,
             },
             _ => match decode_ack(body) {
@@ -117,7 +122,7 @@ impl Ring {
             Call::Leave => self.left_one(cx, Err(code)),
             Call::Attach => self.attach_failed(cx, peer),
             Call::Farewell => self.farewell_over(cx),
-            Call::Store { .. } | Call::Hint | Call::Probe => {}
+            Call::Store { .. } | Call::Hint | Call::Probe | Call::Revoked => {}
         }
     }
 }

@@ -9,10 +9,11 @@ use super::message::{
 };
 use super::objects::Inserted;
 use super::{Action, Context, Ring};
+use crate::admission::KNOWS_CLOSED;
 use crate::association::{Association, ObjectId};
 use crate::gather::Gather as _;
 use crate::grant::Grant;
-use crate::identity::PeerId;
+use crate::identity::{PeerId, PublicKey};
 use crate::place::{Place, in_open};
 use crate::quota::Holder;
 use crate::record::NodeRecord;
@@ -78,6 +79,12 @@ impl Ring {
         request: Request<'_>,
     ) -> Result<Option<Vec<u8>>, Code> {
         self.heard(cx, from);
+        // Whoever is in the network has to know them, whatever its part.
+        if let Request::Revoked { serial } = request
+            && KNOWS_CLOSED
+        {
+            return self.serve_revoked(from, serial).map(Some);
+        }
         if self.phase == super::Phase::Out {
             return Err(Code::NotJoined);
         }
@@ -130,6 +137,7 @@ impl Ring {
                 self.put_leaf(&from, source);
             }
             Request::Detach => self.detach(&from),
+            Request::Revoked { .. } => return Err(Code::BadMessage),
         }
         Ok(Some(encode_ack()))
     }
@@ -361,19 +369,20 @@ impl Ring {
 
     /// Verifies a grant, or an association and that the record beside it is its publisher's.
     pub(super) fn verify_entry(&mut self, cx: &Context<'_>, entry: &EntryBytes<'_>) -> Result<Entry, Code> {
-        let (network, now_ms) = (&self.settings.network, cx.wall_ms);
+        let now_ms = cx.wall_ms;
         if let [r] = entry.record {
-            let grant = Grant::decode_with(&mut self.verified, entry.association, network, now_ms)?;
-            let object = ObjectId::of(network, Some(&grant.owner()), &grant.terms().name, *r);
+            let grant = Grant::decode_with(&mut self.gate, entry.association, now_ms)?;
+            let object = ObjectId::of(
+                &self.settings.network,
+                Some(&grant.owner()),
+                &grant.terms().name,
+                *r,
+            );
             return Ok(Entry::Grant(object, grant));
         }
-        let association = Association::decode_with(&mut self.verified, entry.association, network, now_ms)?;
-        let publisher = association.publisher();
         let record = self.verify_record(entry.record, now_ms)?;
-        if record.id() == publisher {
-            Ok(Entry::Association(association, record))
-        } else {
-            Err(Code::BadSignature)
-        }
+        let id_of = |key: &PublicKey| record.id_of(key);
+        let association = Association::decode_with(&mut self.gate, &id_of, entry.association, now_ms)?;
+        Ok(Entry::Association(association, record))
     }
 }

@@ -8,6 +8,7 @@ pub use super::message::{
 };
 
 use super::{Call, Context, Ring};
+use crate::admission::Gate;
 use crate::identity::{NetworkId, PeerId};
 use crate::record::NodeRecord;
 use selfsame_sorted_map::Map;
@@ -37,7 +38,7 @@ pub trait Tap: Send {
 /// Whose record these bytes claim to be; nothing of them is verified.
 #[must_use]
 pub fn claimed_id(record: &[u8], network: &NetworkId) -> Option<PeerId> {
-    NodeRecord::claimed_id(record, network)
+    NodeRecord::claimed_id(record, &Gate::new(*network, None))
 }
 
 /// A tap, and the requests that are not answered yet

@@ -1,6 +1,7 @@
 //! Packets and streams of a session, and the attacks on them that must fail.
 
 use selfsame_codec::{Class, Code, Reader};
+use selfsame_core::admission::Gate;
 use selfsame_core::channel::{
     Data, Frame, FrameReader, FrameWriter, MAX_PAYLOAD, Open, STREAM_WINDOW, Service, Session, Side,
     StreamEvent, Streams,
@@ -23,11 +24,19 @@ fn sessions(entropy: u8) -> (Session, Session) {
     let frame: [u8; INITIATION_BYTES] = initiator.initiation().try_into().expect("the length of m1");
     let responder = Responder::new(&bob, &mut random, &frame, 22).expect("a sound m1");
     let (secrets, confirmation) = initiator
-        .finish(&alice, responder.response())
+        .finish(
+            &alice,
+            (&mut Gate::new(alice.network(), None), 0),
+            responder.response(),
+        )
         .expect("a sound m2");
     let a = Session::new(secrets, Side::Initiator, confirmation.peer_index(), NOW);
     let confirmed = responder
-        .finish(&bob, &confirmation.seal(&alice, &[]))
+        .finish(
+            &bob,
+            (&mut Gate::new(bob.network(), None), 0),
+            &confirmation.seal(&alice, &[]),
+        )
         .expect("a sound m3");
     (
         a,

@@ -5,6 +5,7 @@ use crate::support::strangers::{Outside, Stranger, address, identity, relayed};
 use crate::support::{Net, Seen};
 use selfsame_codec::reply::Status;
 use selfsame_codec::{Class, Code, Input, PathKind};
+use selfsame_core::admission::Gate;
 use selfsame_core::channel::Frame;
 use selfsame_core::handshake::Initiator;
 use selfsame_core::identity::PeerId;
@@ -290,7 +291,13 @@ fn networks_by_turns_push_no_caller_out_at_a_leaf() {
         160 - 22,
         "less than a fifth of what a relay introduces, each"
     );
-    let (_, confirmation) = handshake.finish(&identity(100), &m2).expect("m2");
+    let (_, confirmation) = handshake
+        .finish(
+            &identity(100),
+            (&mut Gate::new(identity(100).network(), None), 0),
+            &m2,
+        )
+        .expect("m2");
     let m3 = confirmation.seal(&identity(100), &[]);
     outside.say(&mut net, &mut honest, &Frame::Relay { peer, frame: &m3 });
     assert!(net.connected(leaf, identity(100).id()));

@@ -4,9 +4,14 @@ use crate::support::rings::HEAD;
 use crate::support::strangers::{COOKIE, Outside, address};
 use crate::support::{Net, Seen, config, id_of};
 use selfsame_codec::{Code, EventKind, Input, PathKind, Role};
+use selfsame_core::admission::Gate;
 use selfsame_core::handshake::{CookieJar, INITIATION_BYTES, Initiation, Initiator, Responder};
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
 use selfsame_core::random::Random;
+
+fn gate(identity: &Identity) -> Gate {
+    Gate::new(identity.network(), None)
+}
 
 fn pair() -> Net {
     let mut net = Net::new();
@@ -77,7 +82,9 @@ fn an_answer_for_another_initiator_is_refused() {
     let frame: [u8; INITIATION_BYTES] = initiator.initiation().try_into().unwrap();
     let responder = Responder::new(bob, &mut random, &frame, 2).unwrap();
     assert_eq!(
-        initiator.finish(alice, responder.response()).err(),
+        initiator
+            .finish(alice, (&mut gate(alice), 0), responder.response())
+            .err(),
         Some(Code::WrongPeer)
     );
 }
@@ -92,10 +99,16 @@ fn a_confirmation_for_another_responder_is_refused() {
     let frame: [u8; INITIATION_BYTES] = initiator.initiation().try_into().unwrap();
     let bobs = Responder::new(bob, &mut random, &frame, 2).unwrap();
     let carols = Responder::new(carol, &mut random, &frame, 2).unwrap();
-    let (_, confirmation) = initiator.finish(alice, bobs.response()).unwrap();
+    let (_, confirmation) = initiator
+        .finish(alice, (&mut gate(alice), 0), bobs.response())
+        .unwrap();
     let confirmation = confirmation.seal(alice, b"hello");
-    assert!(carols.finish(carol, &confirmation).is_err());
-    let confirmed = bobs.finish(bob, &confirmation).unwrap();
+    assert!(
+        carols
+            .finish(carol, (&mut gate(carol), 0), &confirmation)
+            .is_err()
+    );
+    let confirmed = bobs.finish(bob, (&mut gate(bob), 0), &confirmation).unwrap();
     assert_eq!(
         (confirmed.secrets.peer, &confirmed.payload[..]),
         (alice.id(), &b"hello"[..])

@@ -5,6 +5,7 @@ extern crate alloc;
 
 mod calls;
 mod channel;
+mod closed;
 mod crowding;
 mod dialling;
 mod handshake;

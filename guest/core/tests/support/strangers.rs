@@ -1,6 +1,7 @@
 //! Peers that speak to a node by hand, from any address, and keep to no rule that a node keeps to.
 
 use selfsame_codec::Input;
+use selfsame_core::admission::Gate;
 use selfsame_core::channel::{Data, Frame, FrameReader, FrameWriter, Open, Service, Session, Side};
 use selfsame_core::handshake::{Confirmation, Initiator};
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
@@ -79,7 +80,9 @@ impl Outside {
             for frame in self.take(net) {
                 match frame[0] {
                     RESPONSE => {
-                        let (secrets, confirmation) = initiator.finish(&identity, &frame).ok()?;
+                        let (secrets, confirmation) = initiator
+                            .finish(&identity, (&mut Gate::new(identity.network(), None), 0), &frame)
+                            .ok()?;
                         let peer_index = confirmation.peer_index();
                         let session = Session::new(secrets, Side::Initiator, peer_index, net.now_ms);
                         return Some(HalfOpen {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use selfsame_codec::{Code, Input, PathKind, Role};
+use selfsame_core::admission::Gate;
 use selfsame_core::channel::{Session, Side};
 use selfsame_core::handshake::{
     COOKIE_BYTES, Header, INITIATION_BYTES, Responder, cookie_frame, reject_frame,
@@ -238,7 +239,11 @@ impl Caller {
             if let Ok(initiation) = <[u8; INITIATION_BYTES]>::try_from(&frame[..]) {
                 self.initiation = Some(initiation);
             } else if let Some((seed, responder)) = &self.responder
-                && let Ok(confirmed) = responder.finish(&identity(*seed), &frame)
+                && let Ok(confirmed) = responder.finish(
+                    &identity(*seed),
+                    (&mut Gate::new(identity(*seed).network(), None), 0),
+                    &frame,
+                )
             {
                 let index = responder.peer_index();
                 let session = Session::new(confirmed.secrets, Side::Responder, index, self.lab.now_ms);

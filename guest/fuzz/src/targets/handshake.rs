@@ -1,6 +1,7 @@
 //! The handshake's messages, changed on their way: no changed message may end in a session.
 
 use selfsame_codec::Code;
+use selfsame_core::admission::Gate;
 use selfsame_core::handshake::{
     CookieJar, Header, INITIATION_BYTES, Initiation, Initiator, Responder, parse_cookie, parse_reject,
 };
@@ -16,6 +17,10 @@ const INITIATION: u8 = 0;
 const RESPONSE: u8 = 1;
 const CONFIRMATION: u8 = 2;
 const OTHER: u8 = 3;
+
+fn gate(identity: &Identity) -> Gate {
+    Gate::new(identity.network(), None)
+}
 
 /// One handshake, held at every stage
 pub(super) struct Handshake {
@@ -36,7 +41,7 @@ impl Handshake {
         let frame: [u8; INITIATION_BYTES] = initiator.initiation().try_into().expect("m1 has its length");
         let responder = Responder::new(&bob, &mut random, &frame, 12).expect("a sound m1");
         let (_, confirmation) = initiator
-            .finish(&alice, responder.response())
+            .finish(&alice, (&mut gate(&alice), 0), responder.response())
             .expect("a sound m2");
         let confirmation = confirmation.seal(&alice, b"payload");
         let jar = CookieJar::new(&mut random, START_MS);
@@ -67,7 +72,9 @@ impl Handshake {
         let Ok(responder) = Responder::new(&self.bob, &mut random, frame, 13) else {
             return;
         };
-        let finished = self.initiator.finish(&self.alice, responder.response());
+        let finished = self
+            .initiator
+            .finish(&self.alice, (&mut gate(&self.alice), 0), responder.response());
         assert_eq!(
             finished.is_ok(),
             frame == self.initiator.initiation(),
@@ -109,11 +116,13 @@ impl Target for Handshake {
         match *which {
             INITIATION => self.run_initiation(frame),
             RESPONSE => {
-                let finished = self.initiator.finish(&self.alice, frame);
+                let finished = self
+                    .initiator
+                    .finish(&self.alice, (&mut gate(&self.alice), 0), frame);
                 assert_eq!(finished.is_ok(), frame == self.responder.response());
             }
             CONFIRMATION => {
-                let finished = self.responder.finish(&self.bob, frame);
+                let finished = self.responder.finish(&self.bob, (&mut gate(&self.bob), 0), frame);
                 assert_eq!(finished.is_ok(), frame == self.confirmation);
             }
             _ => {

@@ -112,6 +112,8 @@ pub(super) fn config(seed: u8, role: Role) -> Config {
         idle_ms: 15_000,
         domain: String::new(),
         admission: Admission::Open,
+        authority: Vec::new(),
+        certificate: Vec::new(),
         take_over: false,
     }
 }

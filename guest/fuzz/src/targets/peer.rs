@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use selfsame_codec::{Config, Field, Input, PathKind, Reader, Role};
+use selfsame_core::admission::Gate;
 use selfsame_core::channel::{Frame, FrameReader, Session, Side};
 use selfsame_core::handshake::Initiator;
 use selfsame_core::identity::Identity;
@@ -82,7 +83,9 @@ fn shake_hands(lab: &mut Lab, peer: &Identity) -> Vec<u8> {
     let frame = initiator.initiation();
     lab.step(&[Input::Received { path: 1, frame }]);
     let (_, response) = lab.sent.pop().expect("m2");
-    let (secrets, confirmation) = initiator.finish(peer, &response).expect("a sound m2");
+    let (secrets, confirmation) = initiator
+        .finish(peer, (&mut Gate::new(peer.network(), None), 0), &response)
+        .expect("a sound m2");
     let mut session = Session::new(secrets, Side::Initiator, confirmation.peer_index(), START_MS);
     let frame = &confirmation.seal(peer, &[]);
     lab.step(&[Input::Received { path: 1, frame }]);

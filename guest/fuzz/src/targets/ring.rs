@@ -66,6 +66,7 @@ impl Member {
         let settings = Settings {
             id: identity.id(),
             network: network(),
+            authority: None,
             role,
             addresses: if role == Role::Member {
                 vec![address(seed)]

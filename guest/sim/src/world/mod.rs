@@ -154,6 +154,8 @@ impl<M: Machine> World<M> {
             idle_ms: self.idle_ms,
             domain: String::new(),
             admission: Admission::Open,
+            authority: Vec::new(),
+            certificate: Vec::new(),
             take_over: false,
         };
         let place = Place::random(&mut self.dice);

@@ -2,6 +2,7 @@
 
 use selfsame_codec::Code;
 use selfsame_core::BootId;
+use selfsame_core::admission::Gate;
 use selfsame_core::handshake::{
     Confirmed, Header, INITIATION_BYTES, Initiator, Responder, SessionSecrets, cookie_frame, reject_frame,
 };
@@ -21,6 +22,10 @@ const PAYLOAD: &[u8] = &[9, 5, 0, 0, 0, 0, 0, 0, 0];
 
 pub(super) fn net() -> NetworkId {
     NetworkId::open(NETWORK)
+}
+
+fn gate() -> Gate {
+    Gate::new(net(), None)
 }
 
 pub(super) fn initiator_identity() -> Identity {
@@ -59,9 +64,13 @@ fn run(target: Option<PeerId>, cookie: Option<&[u8; 32]>) -> Run {
     let responder =
         Responder::new(&bob, &mut Random::new(&[4; 32]), &m1, RESPONDER_INDEX).expect("m1 is sound");
     let m2 = responder.response().to_vec();
-    let (secrets, confirmation) = initiator.finish(&alice, &m2).expect("m2 is sound");
+    let (secrets, confirmation) = initiator
+        .finish(&alice, (&mut gate(), 0), &m2)
+        .expect("m2 is sound");
     let m3 = confirmation.seal(&alice, PAYLOAD);
-    let confirmed = responder.finish(&bob, &m3).expect("m3 is sound");
+    let confirmed = responder
+        .finish(&bob, (&mut gate(), 0), &m3)
+        .expect("m3 is sound");
     assert_eq!(confirmed.payload, PAYLOAD);
     assert_eq!(confirmed.secrets.session_id, secrets.session_id);
     Run {
@@ -245,7 +254,7 @@ fn refused() -> Json {
             what,
             "m2",
             &frame,
-            run.initiator.finish(&alice, &frame).err(),
+            run.initiator.finish(&alice, (&mut gate(), 0), &frame).err(),
             code,
         );
     }
@@ -254,12 +263,15 @@ fn refused() -> Json {
         "cut short",
         "m2",
         short,
-        run.initiator.finish(&alice, short).err(),
+        run.initiator.finish(&alice, (&mut gate(), 0), short).err(),
         Code::BadFrame,
     );
     let carol = Identity::recall(&[5; 32], net(), &[]);
     let hers = Responder::new(&carol, &mut Random::new(&[6; 32]), &run.m1, 7).expect("m1 is sound");
-    let given = run.initiator.finish(&alice, hers.response()).err();
+    let given = run
+        .initiator
+        .finish(&alice, (&mut gate(), 0), hers.response())
+        .err();
     add(
         "answered by another peer",
         "m2",
@@ -274,7 +286,13 @@ fn refused() -> Json {
     ];
     for (what, at, code) in m3 {
         let frame = flip(&run.m3, at);
-        add(what, "m3", &frame, run.responder.finish(&bob, &frame).err(), code);
+        add(
+            what,
+            "m3",
+            &frame,
+            run.responder.finish(&bob, (&mut gate(), 0), &frame).err(),
+            code,
+        );
     }
     Json::List(list)
 }

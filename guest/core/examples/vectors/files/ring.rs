@@ -47,6 +47,7 @@ impl Member {
         let settings = Settings {
             id: identity(seed).id(),
             network: net(),
+            authority: None,
             role: Role::Member,
             addresses: vec![format!("wss://n{seed}.example/.mesh")],
             domain: String::new(),

@@ -139,6 +139,7 @@ impl Network {
         let mut settings = Settings {
             id: identity.id(),
             network: Self::network_id(),
+            authority: None,
             role,
             addresses,
             domain: String::new(),
@@ -243,6 +244,7 @@ impl Network {
                     this.store.remove(&key);
                 }
                 Action::Disconnect { peer } => self.disconnect(node, peer),
+                Action::ShutOut => {}
                 Action::Published { name } => this.published.push(name),
                 Action::Log { code, .. } => this.refusals.push(code),
                 Action::Changed => this.changes += 1,

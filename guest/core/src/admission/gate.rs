@@ -1,0 +1,158 @@
+//! What a node checks others with.
+
+use selfsame_codec::Code;
+
+use super::certificate::Parts;
+use super::revocations::{self, Revocations};
+use super::{Admitted, Certificate, KNOWS_CLOSED};
+use crate::identity::{NetworkId, PeerId, PublicKey, Signature};
+use crate::verified::Verified;
+
+/// A network's rules of admission, and the signatures that were verified under them
+#[derive(Debug)]
+pub struct Gate {
+    network: NetworkId,
+    authority: Option<PublicKey>,
+    revocations: Option<Revocations>,
+    verified: Verified,
+}
+
+impl Gate {
+    /// The gate of a network that `authority`, none in an open one, admits to.
+    #[must_use]
+    pub fn new(network: NetworkId, authority: Option<PublicKey>) -> Self {
+        Self {
+            network,
+            authority,
+            revocations: None,
+            verified: Verified::default(),
+        }
+    }
+
+    /// The network.
+    #[must_use]
+    pub fn network(&self) -> &NetworkId {
+        &self.network
+    }
+
+    /// Whether a signature verifies; that one did is remembered.
+    pub(crate) fn verifies(
+        &mut self,
+        key: &PublicKey,
+        label: &'static str,
+        statement: &[u8],
+        signature: &Signature,
+    ) -> bool {
+        self.verified.verifies(key, label, statement, signature)
+    }
+
+    /// Takes the evidence that a peer has sent beside its key: gives its certificate, or none in an open network.
+    ///
+    /// Whether it counts now is for [`Certificate::check_current`] to say.
+    ///
+    /// # Errors
+    /// [`Code::BadHandshake`] for evidence in an open network; in a closed one what is wrong with the certificate.
+    pub fn admit(&mut self, key: &PublicKey, evidence: &[u8]) -> Result<Option<Certificate>, Code> {
+        let Some(authority) = self.authority() else {
+            return if evidence.is_empty() {
+                Ok(None)
+            } else {
+                Err(Code::BadHandshake)
+            };
+        };
+        if evidence.is_empty() {
+            return Err(Code::NoCertificate);
+        }
+        let parts = Parts::read(evidence).map_err(|_| Code::BadCertificate)?;
+        if parts.issuer != authority {
+            return Err(Code::WrongIssuer);
+        }
+        if parts.network != self.network || parts.terms.public != *key {
+            return Err(Code::BadCertificate);
+        }
+        if !parts.is_seated() {
+            return Err(Code::WrongSeat);
+        }
+        let verified = &mut self.verified;
+        if !parts
+            .is_signed(|key, label, statement, signature| verified.verifies(key, label, statement, signature))
+        {
+            return Err(Code::BadSignature);
+        }
+        let certificate = Certificate::of_verified(parts, evidence);
+
+        if self.revokes(key, &certificate.admitted()) {
+            return Err(Code::RevokedCertificate);
+        }
+        Ok(Some(certificate))
+    }
+
+    /// The newest list of revocations.
+    pub(crate) fn revocations(&self) -> Option<&Revocations> {
+        self.revocations.as_ref()
+    }
+
+    /// Whether what a key was admitted by has been revoked.
+    pub(crate) fn revokes(&self, key: &PublicKey, admitted: &Admitted) -> bool {
+        let list = self.revocations().filter(|_| self.is_closed());
+        list.is_some_and(|list| list.revokes(key, admitted))
+    }
+
+    /// Takes a list of revocations; says whether it is newer than the one that is known.
+    ///
+    /// # Errors
+    /// [`Code::BadMessage`] if it does not decode or the network is open, [`Code::WrongNetwork`], [`Code::WrongIssuer`],
+    /// [`Code::StaleRevocations`] if it is older than the one that is known, or [`Code::BadSignature`].
+    pub(crate) fn take_revocations(&mut self, bytes: &[u8]) -> Result<bool, Code> {
+        let parts = revocations::Parts::read(bytes).map_err(|_| Code::BadMessage)?;
+        let authority = self.authority().ok_or(Code::BadMessage)?;
+        if parts.issuer != authority {
+            return Err(Code::WrongIssuer);
+        }
+        if parts.network != self.network {
+            return Err(Code::WrongNetwork);
+        }
+        let known = self.revocations.as_ref();
+        if known.is_some_and(|known| known.encoded() == bytes) {
+            return Ok(false);
+        }
+        if known.is_some_and(|known| known.serial() >= parts.serial) {
+            return Err(Code::StaleRevocations);
+        }
+        self.revocations = Some(Revocations::verified(parts, bytes)?);
+        Ok(true)
+    }
+
+    /// The same of a peer that is there now, so that its certificate has to count.
+    ///
+    /// # Errors
+    /// As [`Self::admit`] and [`Certificate::check_current`].
+    pub(crate) fn admit_now(
+        &mut self,
+        key: &PublicKey,
+        evidence: &[u8],
+        now_ms: u64,
+    ) -> Result<Option<Certificate>, Code> {
+        let certificate = self.admit(key, evidence)?;
+        if let Some(certificate) = &certificate {
+            certificate.check_current(now_ms)?;
+        }
+        Ok(certificate)
+    }
+
+    /// Whether members need certificates.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.authority().is_some()
+    }
+
+    /// The key whose certificates count; none in an open network.
+    const fn authority(&self) -> Option<PublicKey> {
+        if KNOWS_CLOSED { self.authority } else { None }
+    }
+
+    /// The id that a peer with this key and certificate would have, nothing verified.
+    pub(crate) fn claimed_id(&self, key: &PublicKey, evidence: &[u8]) -> Option<PeerId> {
+        let parts = Parts::read(evidence).ok()?;
+        (parts.terms.public == *key && parts.network == self.network).then(|| parts.id())
+    }
+}

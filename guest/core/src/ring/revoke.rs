@@ -1,0 +1,94 @@
+//! Whom a closed network admits no more: lists of revocations spread from member to member.
+//!
+//! Whoever gets a newer list tells all its routes, and two peers that meet ask each other, so that a list reaches whoever takes
+//! part within a few messages, and who was away or cut off with the first of them.
+
+use alloc::vec::Vec;
+
+use selfsame_codec::{Code, LogLevel};
+
+use super::message::{Request, encode_revocations};
+use super::{Action, Call, Context, Ring};
+use crate::admission::Revocations;
+use crate::identity::PeerId;
+
+impl Ring {
+    /// Takes a list of revocations from the host or a peer, and passes it on if it is new.
+    ///
+    /// # Errors
+    /// Why it does not count: see [`Gate::take_revocations`](crate::admission::Gate::take_revocations).
+    pub fn revoke(&mut self, cx: &mut Context<'_>, list: &[u8]) -> Result<(), Code> {
+        if !self.gate.take_revocations(list)? {
+            return Ok(());
+        }
+        self.put_revocations(list.to_vec());
+        self.shut_out(cx);
+        let mut told = self.routing.all();
+        told.extend(self.attach.relays());
+        told.extend(self.attach.leaves());
+        for peer in told {
+            self.ask_for_revocations(peer);
+        }
+        Ok(())
+    }
+
+    /// Asks a peer for a newer list than the own one, and so tells it that there is this one.
+    pub(super) fn ask_for_revocations(&mut self, peer: PeerId) {
+        let serial = self.revocations_serial();
+        self.call(
+            peer,
+            Call::Revoked,
+            &Request::Revoked { serial },
+            self.parameters.answer_timeout_ms,
+        );
+    }
+
+    pub(super) fn serve_revoked(&mut self, from: PeerId, serial: u64) -> Result<Vec<u8>, Code> {
+        if !self.gate.is_closed() {
+            return Err(Code::BadMessage);
+        }
+        if serial > self.revocations_serial() {
+            self.ask_for_revocations(from);
+        }
+        let newer = self.gate.revocations().filter(|list| list.serial() > serial);
+        Ok(encode_revocations(newer.map(Revocations::encoded)))
+    }
+
+    pub(super) fn take_newer_revocations(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: PeerId,
+        newer: Option<&[u8]>,
+    ) {
+        if let Some(list) = newer {
+            let taken = match self.revoke(cx, list) {
+                // Another peer was faster.
+                Err(Code::StaleRevocations) => Ok(()),
+                taken => taken,
+            };
+            self.judge(from, taken);
+        }
+    }
+
+    /// Parts with all that the list in force revokes.
+    pub(super) fn shut_out(&mut self, cx: &mut Context<'_>) {
+        let revoked = self.book.revoked(&self.gate);
+        for peer in &revoked {
+            self.log(
+                LogLevel::Warn,
+                Code::RevokedCertificate,
+                "parted with a peer",
+                Some(*peer),
+            );
+            self.detach(peer);
+            self.part_with(cx, *peer, Code::RevokedCertificate);
+            self.book.forget(peer);
+        }
+        self.objects.remove_of(&revoked);
+        self.actions.push_back(Action::ShutOut);
+    }
+
+    fn revocations_serial(&self) -> u64 {
+        self.gate.revocations().map_or(0, Revocations::serial)
+    }
+}

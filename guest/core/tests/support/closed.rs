@@ -1,0 +1,79 @@
+//! Nodes of a closed network, and its authority.
+
+use selfsame_codec::{Admission, Config, Role};
+use selfsame_core::admission::{Certificate, CertificateTerms, Revocation, Revocations};
+use selfsame_core::identity::{Identity, PublicKey};
+
+use super::rings::join;
+use super::{Net, START_MS, config};
+
+pub const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// The authority of the network, or with another seed somebody who would be.
+pub fn authority(seed: u8) -> Identity {
+    Identity::of_authority(&[seed; 32], "twiitr", Admission::Dns)
+}
+
+/// The key of a node in the network of that authority.
+pub fn key_of(authority: &Identity, seed: u8) -> PublicKey {
+    Identity::recall(&[seed; 32], authority.network(), &[]).public()
+}
+
+/// What the authority certifies a node that starts with [`config`].
+pub fn terms(seed: u8, role: Role) -> CertificateTerms {
+    CertificateTerms {
+        public: key_of(&authority(200), seed),
+        serial: seed.into(),
+        not_before_ms: START_MS - 1000,
+        expiry_ms: START_MS + DAY_MS,
+        address: (role == Role::Member).then(|| format!("127.0.0.1:{}", 7000 + u32::from(seed))),
+    }
+}
+
+pub fn certificate(terms: CertificateTerms) -> Vec<u8> {
+    Certificate::sign(&authority(200), terms)
+        .expect("sound terms")
+        .encoded()
+        .to_vec()
+}
+
+/// A node with this certificate.
+pub fn certified(seed: u8, role: Role, bootstraps: &[String], certificate: Vec<u8>) -> Config {
+    Config {
+        admission: Admission::Dns,
+        authority: authority(200).public().0.to_vec(),
+        certificate,
+        ..config(seed, role, bootstraps)
+    }
+}
+
+/// Adds a node that the authority admits.
+pub fn add(net: &mut Net, seed: u8, role: Role, bootstraps: &[usize]) -> usize {
+    let bootstraps: Vec<String> = bootstraps.iter().map(|index| net.pinned(*index)).collect();
+    net.add(certified(seed, role, &bootstraps, certificate(terms(seed, role))))
+}
+
+/// Members that have joined one after the other, each through the first.
+pub fn ring(size: u8) -> Net {
+    let mut net = Net::new();
+    for seed in 0..size {
+        let bootstraps: &[usize] = if seed == 0 { &[] } else { &[0] };
+        let index = add(&mut net, seed + 1, Role::Member, bootstraps);
+        join(&mut net, index);
+    }
+    net.run_ms(20_000);
+    net
+}
+
+/// A list that revokes what these nodes were certified until now.
+pub fn revocations(net: &Net, serial: u64, seeds: &[u8]) -> Vec<u8> {
+    let authority = authority(200);
+    let revoked = seeds.iter().map(|seed| Revocation {
+        public: key_of(&authority, *seed),
+        before_ms: net.now_ms,
+    });
+    Revocations::sign(&authority, serial, revoked.collect())
+        .expect("few")
+        .encoded()
+        .to_vec()
+}
