@@ -19,6 +19,14 @@ items! {
         4 Update { id: u16, zone: &'a str, key_name: &'a str, secret: &'a [u8], now_s: u64, ttl_s: u32, changes: &'a [u8] }
         /// The line of a zone file with a value, as text.
         5 ZoneLine { name: &'a str, ttl_s: u32, value: &'a [u8] }
+        /// The public key of a closed network's authority, 32 bytes, and the network's id. The seed is secret.
+        32 Authority { seed: [u8; 32], network: &'a str }
+        /// A certificate of the authority for a node's key; a leaf's has no address.
+        33 Certificate { seed: [u8; 32], network: &'a str, key: [u8; 32], serial: u64, not_before_ms: u64, expiry_ms: u64,
+            address: &'a str }
+        /// A list of the authority of the keys that it admits no more: of each 32 bytes, and the time u64 before which its
+        /// certificates count no more.
+        34 Revocations { seed: [u8; 32], network: &'a str, serial: u64, revoked: &'a [u8] }
     }
 }
 
@@ -29,6 +37,9 @@ items! {
         1 Response { id: u16, name: &'a str, is_datagram: bool, message: &'a [u8] }
         /// The response to an update: nothing.
         2 Updated { id: u16, key_name: &'a str, secret: &'a [u8], mac: [u8; 32], now_s: u64, message: &'a [u8] }
+        /// A certificate for a key, whether or not it counts now: the holder's id, serial u64, from when and until when it counts, each
+        /// u64, and the address as text.
+        32 Certificate { authority: [u8; 32], network: &'a str, key: [u8; 32], certificate: &'a [u8] }
     }
 }
 

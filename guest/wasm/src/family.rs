@@ -17,16 +17,7 @@ use zeroize::Zeroizing;
 /// 4 network:  network text                                                      -> network id 32
 /// ```
 ///
-/// A closed network is told as its name, `@` and the public key of its authority, 64 hex digits. With the feature `closed` only, of
-/// the authority itself, with the name alone:
-///
-/// ```text
-/// 5 authority:   authority seed 32 | name text                                  -> public key 32 | network id 32
-/// 6 certificate: authority seed 32 | name text | public key 32 | serial u64 | not before ms u64 | expiry ms u64
-///                | address text, empty for a leaf                               -> certificate
-/// 7 revocations: authority seed 32 | name text | serial u64
-///                | revoked bytes: of each the public key 32 and the time ms u64 -> revocations
-/// ```
+/// A closed network, which only the build for such knows, is told as its name, `@` and the public key of its authority, 64 hex digits.
 pub(crate) fn derive(input: &[u8]) -> Vec<u8> {
     answer(derived(input))
 }
@@ -36,7 +27,7 @@ fn derived(input: &[u8]) -> Result<Vec<u8>, Code> {
     match field::<u8>(&mut reader)? {
         1 => {
             let seed = seed(&mut reader)?;
-            let network = network(&mut reader)?.id;
+            let network = network(&mut reader)?;
             let identity = Identity::recall(&seed, network, field(&mut reader)?);
             let mut out = identity.id().0.to_vec();
             out.extend_from_slice(&identity.known_key(&seed));
@@ -44,12 +35,12 @@ fn derived(input: &[u8]) -> Result<Vec<u8>, Code> {
         }
         2 => {
             let seed = seed(&mut reader)?;
-            let identity = Identity::of_owner(&seed, network(&mut reader)?.id);
+            let identity = Identity::of_owner(&seed, network(&mut reader)?);
             finish(reader, identity.public().0.to_vec())
         }
         3 => {
             let seed = seed(&mut reader)?;
-            let owner = Identity::of_owner(&seed, network(&mut reader)?.id);
+            let owner = Identity::of_owner(&seed, network(&mut reader)?);
             let terms = Terms {
                 name: field::<&str>(&mut reader)?.into(),
                 peer: PeerId(field(&mut reader)?),
@@ -60,11 +51,9 @@ fn derived(input: &[u8]) -> Result<Vec<u8>, Code> {
             finish(reader, Grant::sign(&owner, terms)?.encoded().to_vec())
         }
         4 => {
-            let network = network(&mut reader)?.id;
+            let network = network(&mut reader)?;
             finish(reader, network.0.to_vec())
         }
-        #[cfg(feature = "closed")]
-        kind @ 5..=7 => crate::authority::derived(kind, reader),
         _ => Err(Code::BadInput),
     }
 }
@@ -75,13 +64,6 @@ fn derived(input: &[u8]) -> Result<Vec<u8>, Code> {
 /// 1 grant: grant bytes | network text | now ms u64
 ///          -> owner 32 | peer 32 | issued ms u64 | expiry ms u64 | name text | revoked peers bytes, 32 each
 /// ```
-///
-/// With the feature `closed` only, whether or not it counts now:
-///
-/// ```text
-/// 2 certificate: certificate bytes | network text | public key 32
-///          -> id 32 | serial u64 | not before ms u64 | expiry ms u64 | address text
-/// ```
 pub(crate) fn verify(input: &[u8]) -> Vec<u8> {
     answer(verified(input))
 }
@@ -91,7 +73,7 @@ fn verified(input: &[u8]) -> Result<Vec<u8>, Code> {
     match field::<u8>(&mut reader)? {
         1 => {
             let bytes: &[u8] = field(&mut reader)?;
-            let network = network(&mut reader)?.id;
+            let network = network(&mut reader)?;
             let now_ms = field(&mut reader)?;
             let grant = Grant::decode_verified(bytes, &network, now_ms)?;
             let mut out = Vec::new();
@@ -103,11 +85,6 @@ fn verified(input: &[u8]) -> Result<Vec<u8>, Code> {
             terms.name.as_str().write(&mut out);
             let revoked: Vec<u8> = terms.revoked.iter().flat_map(|peer| peer.0).collect();
             revoked.as_slice().write(&mut out);
-            finish(reader, out)
-        }
-        #[cfg(feature = "closed")]
-        2 => {
-            let out = crate::authority::verified_certificate(&mut reader)?;
             finish(reader, out)
         }
         _ => Err(Code::BadInput),
@@ -127,7 +104,7 @@ fn answer(result: Result<Vec<u8>, Code>) -> Vec<u8> {
     out
 }
 
-pub(crate) fn field<'a, T: Field<'a>>(reader: &mut Reader<'a>) -> Result<T, Code> {
+fn field<'a, T: Field<'a>>(reader: &mut Reader<'a>) -> Result<T, Code> {
     reader.field().map_err(|_| Code::BadInput)
 }
 
@@ -141,21 +118,11 @@ fn peers(bytes: &[u8]) -> Result<Vec<PeerId>, Code> {
 }
 
 /// A seed, which is wiped after use.
-pub(crate) fn seed(reader: &mut Reader<'_>) -> Result<Zeroizing<[u8; 32]>, Code> {
+fn seed(reader: &mut Reader<'_>) -> Result<Zeroizing<[u8; 32]>, Code> {
     field(reader).map(Zeroizing::new)
 }
 
-/// A network and who admits to it
-pub(crate) struct Network {
-    pub(crate) id: NetworkId,
-    #[cfg_attr(
-        not(feature = "closed"),
-        expect(dead_code, reason = "there are open networks only")
-    )]
-    pub(crate) authority: Option<PublicKey>,
-}
-
-pub(crate) fn network(reader: &mut Reader<'_>) -> Result<Network, Code> {
+fn network(reader: &mut Reader<'_>) -> Result<NetworkId, Code> {
     let text: &str = field(reader)?;
     let closed = if cfg!(feature = "closed") {
         text.split_once('@')
@@ -163,25 +130,21 @@ pub(crate) fn network(reader: &mut Reader<'_>) -> Result<Network, Code> {
         None
     };
     let Some((text, authority)) = closed else {
-        let id = NetworkId::open(name(text)?);
-        return Ok(Network { id, authority: None });
+        return Ok(NetworkId::open(name(text)?));
     };
     let authority = PublicKey::from_hex(authority).ok_or(Code::BadConfig)?;
-    Ok(Network {
-        id: NetworkId::of(name(text)?, Admission::Dns, Some(&authority)),
-        authority: Some(authority),
-    })
+    Ok(NetworkId::of(name(text)?, Admission::Dns, Some(&authority)))
 }
 
 /// The name of a network, if it can be one.
-pub(crate) fn name(text: &str) -> Result<&str, Code> {
+fn name(text: &str) -> Result<&str, Code> {
     if text.is_empty() || text.len() > MAX_NETWORK_NAME {
         return Err(Code::BadConfig);
     }
     Ok(text)
 }
 
-pub(crate) fn finish(reader: Reader<'_>, out: Vec<u8>) -> Result<Vec<u8>, Code> {
+fn finish(reader: Reader<'_>, out: Vec<u8>) -> Result<Vec<u8>, Code> {
     reader.finish().map_err(|_| Code::BadInput)?;
     Ok(out)
 }

@@ -4,6 +4,4 @@
 extern crate alloc;
 
 mod abi;
-#[cfg(feature = "closed")]
-mod authority;
 mod family;

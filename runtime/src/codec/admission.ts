@@ -27,7 +27,25 @@ export type AdmissionDerive =
       changes: Uint8Array;
     }
   /** The line of a zone file with a value, as text. */
-  | { type: "ZoneLine"; name: string; ttl_s: number; value: Uint8Array };
+  | { type: "ZoneLine"; name: string; ttl_s: number; value: Uint8Array }
+  /** The public key of a closed network's authority, 32 bytes, and the network's id. The seed is secret. */
+  | { type: "Authority"; seed: Uint8Array; network: string }
+  /** A certificate of the authority for a node's key; a leaf's has no address. */
+  | {
+      type: "Certificate";
+      seed: Uint8Array;
+      network: string;
+      key: Uint8Array;
+      serial: number;
+      not_before_ms: number;
+      expiry_ms: number;
+      address: string;
+    }
+  /**
+   * A list of the authority of the keys that it admits no more: of each 32 bytes, and the time u64 before which its certificates count no
+   * more.
+   */
+  | { type: "Revocations"; seed: Uint8Array; network: string; serial: number; revoked: Uint8Array };
 
 /** What `verify` of an admission module checks. */
 export type AdmissionVerify =
@@ -42,7 +60,12 @@ export type AdmissionVerify =
       mac: Uint8Array;
       now_s: number;
       message: Uint8Array;
-    };
+    }
+  /**
+   * A certificate for a key, whether or not it counts now: the holder's id, serial u64, from when and until when it counts, each u64, and
+   * the address as text.
+   */
+  | { type: "Certificate"; authority: Uint8Array; network: string; key: Uint8Array; certificate: Uint8Array };
 
 /** What a response says of a name. */
 export type AdmissionOutcome =
@@ -64,6 +87,20 @@ export const admissionDeriveCodec: ItemCodec<AdmissionDerive> =
       { id: u16, zone: text, key_name: text, secret: bytes, now_s: count, ttl_s: u32, changes: bytes },
     ],
     ZoneLine: [5, { name: text, ttl_s: u32, value: bytes }],
+    Authority: [32, { seed: bytes32, network: text }],
+    Certificate: [
+      33,
+      {
+        seed: bytes32,
+        network: text,
+        key: bytes32,
+        serial: count,
+        not_before_ms: count,
+        expiry_ms: count,
+        address: text,
+      },
+    ],
+    Revocations: [34, { seed: bytes32, network: text, serial: count, revoked: bytes }],
   });
 
 /** The codec of what `verify` of admission.wasm takes. */
@@ -71,6 +108,7 @@ export const admissionVerifyCodec: ItemCodec<AdmissionVerify> =
   /* @__PURE__ */ new ItemCodec<AdmissionVerify>({
     Response: [1, { id: u16, name: text, is_datagram: flag, message: bytes }],
     Updated: [2, { id: u16, key_name: text, secret: bytes, mac: bytes32, now_s: count, message: bytes }],
+    Certificate: [32, { authority: bytes32, network: text, key: bytes32, certificate: bytes }],
   });
 
 /** The codec of what admission.wasm says of a response. */

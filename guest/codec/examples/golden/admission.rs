@@ -33,6 +33,13 @@ fn requests() -> Vec<(String, Derive<'static>)> {
               changes: b"\x03\0\0\0a.b\x02\0\0\0\x01\xff" }),
         item!(Derive::ZoneLine, ", \"name\": \"a.b\", \"ttl_s\": 300, \"value\": \"01ff\"",
             { name: "a.b", ttl_s: 300, value: &[1, 255] }),
+        item!(Derive::Authority, ", \"seed\": \"ID\", \"network\": \"n\"", { seed: ID, network: "n" }),
+        item!(Derive::Certificate, ", \"seed\": \"ID\", \"network\": \"n\", \"key\": \"ID\", \"serial\": 7, \
+            \"not_before_ms\": 1790000000000, \"expiry_ms\": 1790000000001, \"address\": \"h:1\"",
+            { seed: ID, network: "n", key: ID, serial: 7, not_before_ms: 1_790_000_000_000, expiry_ms: 1_790_000_000_001,
+              address: "h:1" }),
+        item!(Derive::Revocations, ", \"seed\": \"ID\", \"network\": \"n\", \"serial\": 7, \"revoked\": \"01ff\"",
+            { seed: ID, network: "n", serial: 7, revoked: &[1, 255] }),
     ]
 }
 
@@ -43,6 +50,8 @@ fn checks() -> Vec<(String, Verify<'static>)> {
         item!(Verify::Updated, ", \"id\": 4660, \"key_name\": \"k\", \"secret\": \"00ff\", \"mac\": \"ID\", \"now_s\": 1790000000, \
             \"message\": \"1234\"",
             { id: 0x1234, key_name: "k", secret: &[0, 255], mac: ID, now_s: 1_790_000_000, message: &[0x12, 0x34] }),
+        item!(Verify::Certificate, ", \"authority\": \"ID\", \"network\": \"n\", \"key\": \"ID\", \"certificate\": \"01ff\"",
+            { authority: ID, network: "n", key: ID, certificate: &[1, 255] }),
     ]
 }
 
